@@ -1,0 +1,1 @@
+"""What the rows mean: figures, tables and claims, from recorded rows alone."""

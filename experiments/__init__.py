@@ -1,0 +1,1 @@
+"""How kernels are measured: compose, check, order, measure in a worker, record, mirror."""

@@ -1,0 +1,1 @@
+"""What is measured: operations, and the kernel variants that carry them out."""

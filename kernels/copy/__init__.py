@@ -1,0 +1,1 @@
+"""Copying a matrix: the least a kernel can do, and so the roof of all others."""

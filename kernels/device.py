@@ -1,0 +1,67 @@
+"""The limits of the device a kernel runs on, as the driver reports them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+
+
+@dataclass(frozen=True)
+class Device:
+    """What a variant may need to know of its device before it launches.
+
+    The limits are None where they do not apply (a CPU, Triton's interpreter).
+
+    Attributes:
+        kind: ``"cuda"`` or ``"cpu"``.
+        name: As the driver reports it, e.g. ``"NVIDIA H200"``.
+        capability: CUDA compute capability, e.g. ``(9, 0)``.
+        sms: Streaming multiprocessors.
+        warp_size: Threads a warp.
+        registers_per_sm: 32-bit registers an SM.
+        shared_bytes_per_sm: Shared memory an SM, bytes.
+        shared_bytes_per_block: The most shared memory one block may ask for, bytes.
+        warps_per_sm: The most warps resident on an SM.
+        l2_bytes: L2 cache, bytes (on a CPU: the last-level cache).
+        memory_bytes: Device memory, bytes.
+    """
+
+    kind: str
+    name: str
+    capability: tuple[int, int] | None = None
+    sms: int | None = None
+    warp_size: int | None = None
+    registers_per_sm: int | None = None
+    shared_bytes_per_sm: int | None = None
+    shared_bytes_per_block: int | None = None
+    warps_per_sm: int | None = None
+    l2_bytes: int | None = None
+    memory_bytes: int | None = None
+
+
+@lru_cache
+def cuda_device(index: int) -> Device:
+    """The limits of CUDA device ``index`` of this process."""
+    p = torch.cuda.get_device_properties(index)
+    return Device(
+        kind="cuda",
+        name=p.name,
+        capability=(p.major, p.minor),
+        sms=p.multi_processor_count,
+        warp_size=p.warp_size,
+        registers_per_sm=p.regs_per_multiprocessor,
+        shared_bytes_per_sm=p.shared_memory_per_multiprocessor,
+        shared_bytes_per_block=p.shared_memory_per_block_optin,
+        warps_per_sm=p.max_threads_per_multi_processor // p.warp_size,
+        l2_bytes=p.L2_cache_size,
+        memory_bytes=p.total_memory,
+    )
+
+
+def device_of(x: torch.Tensor) -> Device:
+    """The device a tensor lies on."""
+    if x.device.type == "cuda":
+        return cuda_device(x.device.index or 0)
+    return Device(kind=x.device.type, name=x.device.type)

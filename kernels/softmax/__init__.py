@@ -1,0 +1,1 @@
+"""Row-wise softmax, with the row's maximum subtracted first."""

@@ -1,0 +1,98 @@
+"""How many elements a kernel moves, as formulas in the symbols of its operation's shape.
+
+A formula prints as the papers write it (``8MN + 4M``), renders as LaTeX and evaluates to whole
+elements. Traffic that depends on the shape is a ``sympy.Piecewise``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+
+M = sympy.Symbol("M", integer=True, nonnegative=True)
+N = sympy.Symbol("N", integer=True, nonnegative=True)
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Elements read from and written to global memory by one call.
+
+    Attributes:
+        reads: Elements loaded, an expression in the operation's symbols.
+        writes: Elements stored, likewise.
+    """
+
+    reads: sympy.Expr
+    writes: sympy.Expr
+
+    @property
+    def total(self) -> sympy.Expr:
+        """Elements moved in all, reads plus writes."""
+        return sympy.piecewise_fold(self.reads + self.writes)
+
+    def elements(self, sizes: Mapping[str, int]) -> tuple[int, int]:
+        """Reads and writes, in elements, at the given sizes (symbol name to size).
+
+        Raises:
+            ValueError: a symbol of the formula has no size.
+        """
+        return evaluate(self.reads, sizes), evaluate(self.writes, sizes)
+
+    def __str__(self) -> str:
+        return formula(self.total)
+
+    def latex(self) -> str:
+        """The total as LaTeX, without delimiters."""
+        return str(sympy.latex(self.total, order="grlex", mul_symbol=None))
+
+
+def evaluate(expression: sympy.Expr, sizes: Mapping[str, int]) -> int:
+    """An expression's value at whole sizes, as an exact integer.
+
+    Raises:
+        ValueError: a symbol has no size, or the value is not a whole number.
+    """
+    expression = sympy.sympify(expression)
+    missing = {str(s) for s in expression.free_symbols} - set(sizes)
+    if missing:
+        raise ValueError(f"the formula {expression} needs sizes for {sorted(missing)}")
+    values = {s: sympy.Integer(sizes[str(s)]) for s in expression.free_symbols}
+    value = expression.subs(values)
+    if not value.is_integer:
+        raise ValueError(f"the formula {expression} gives {value}, not a whole number")
+    return int(value)
+
+
+def formula(expression: sympy.Expr) -> str:
+    """An expression as the papers print it: ``8MN + 4M``, ``2MN if N ≤ 1024 else 4MN``."""
+    if not isinstance(expression, sympy.Piecewise):
+        return _polynomial(expression)
+    text = ""
+    for value, condition in expression.args:
+        text += _polynomial(value)
+        if condition != sympy.true:
+            text += f" if {_condition(condition)} else "
+    return text
+
+
+def _polynomial(expression: Any) -> str:
+    expression = sympy.sympify(expression)
+    if not expression.is_polynomial():
+        return str(expression)
+    if not expression.free_symbols:
+        return str(expression)
+    symbols = sorted(expression.free_symbols, key=str)
+    text = ""
+    for powers, coefficient in sympy.Poly(expression, *symbols).terms(order="grlex"):
+        factors = [str(s) + (f"^{p}" if p > 1 else "") for s, p in zip(symbols, powers, strict=True) if p]
+        size = "" if abs(coefficient) == 1 and factors else str(abs(coefficient))
+        sign = "-" if coefficient < 0 else "+"
+        text += f" {sign} {size}{''.join(factors)}"
+    return text.removeprefix(" + ").strip()
+
+
+def _condition(condition: Any) -> str:
+    return str(condition).replace("<=", "≤").replace(">=", "≥")
