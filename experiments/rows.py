@@ -108,8 +108,14 @@ class Row(BaseModel):
 
 
 def rows_files(folder: Path) -> list[Path]:
-    """Every rows file below a folder, in a fixed order; a rows file stands for itself."""
-    return [folder] if folder.is_file() else sorted(folder.rglob("rows.jsonl"))
+    """Every rows file below a folder, in a fixed order; a rows file stands for itself.
+
+    What a tracker keeps below ``wandb/`` are copies.
+    """
+    if folder.is_file():
+        return [folder]
+    found = folder.rglob("rows.jsonl")
+    return sorted(p for p in found if "wandb" not in p.relative_to(folder).parts)
 
 
 def read_rows(path: Path) -> Iterator[Row]:

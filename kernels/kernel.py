@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import ClassVar
 
 import sympy
@@ -85,7 +87,7 @@ class Kernel(ABC):
             return f"takes a matrix of rows and columns, not {len(shape)} dimensions"
         if dtype not in self.dtypes:
             return f"takes {', '.join(map(_dtype, self.dtypes))}, not {_dtype(dtype)}"
-        return None
+        return _without_triton(device) if self.backend == "triton" else None
 
     def prepare(self, x: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
         """What is called when this kernel is timed on inputs like ``x``.
@@ -94,6 +96,14 @@ class Kernel(ABC):
         returned function only launches. Most variants need nothing and return themselves.
         """
         return self
+
+
+def _without_triton(device: Device) -> str | None:
+    if find_spec("triton") is None:
+        return "needs Triton, which is not installed here"
+    if device.kind == "cpu" and os.environ.get("TRITON_INTERPRET", "0") in ("", "0"):
+        return "needs a CUDA device, or Triton's interpreter (TRITON_INTERPRET=1)"
+    return None
 
 
 def _dtype(dtype: torch.dtype) -> str:

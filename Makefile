@@ -1,0 +1,112 @@
+# Every target makes its own environment first. `make` alone lists the targets.
+
+PYTHON     ?= python3
+VENV       ?= .venv
+WHEELHOUSE ?= wheelhouse
+ARGS       ?=
+FOR        ?= 3.12
+PLATFORMS  ?= manylinux_2_28_x86_64 manylinux_2_17_x86_64 manylinux2014_x86_64
+
+# The default preset: paper where a CUDA device is visible, cpu elsewhere.
+has_gpu = case "$${CUDA_VISIBLE_DEVICES-all}" in ''|-1) false;; *) nvidia-smi -L 2>/dev/null | grep -q '^GPU';; esac
+EXPERIMENT ?= $(shell if $(has_gpu); then echo paper; else echo cpu; fi)
+given       = $(patsubst $(1)=%,%,$(lastword $(filter $(1)=%,$(ARGS))))
+dry         = $(filter-out 0 false,$(DRY_RUN))
+override OUT := $(or $(OUT),$(call given,out))
+
+# VENV=system takes the interpreter's own torch and Triton, and the wheelhouse for what it lacks.
+ifeq ($(VENV),system)
+PY    := $(PYTHON)
+READY := .system
+export PYTHONPATH := $(CURDIR)/.site$(if $(PYTHONPATH),:$(PYTHONPATH))
+else
+PY    := $(VENV)/bin/python
+READY := $(VENV)/.ready
+endif
+
+# What hydra, wandb and pydantic need and a PyTorch image lacks; WHEELS=all is everything but torch.
+WHEELS ?= hydra-core omegaconf antlr4-python3-runtime nvidia-ml-py \
+          pydantic pydantic-core annotated-types typing-inspection typing-extensions \
+          wandb click packaging platformdirs protobuf pyyaml xxhash \
+          requests certifi charset-normalizer idna urllib3 \
+          cwevals anyio distro h11 httpcore httpx sniffio \
+          opentelemetry-api opentelemetry-sdk opentelemetry-proto opentelemetry-semantic-conventions \
+          opentelemetry-exporter-otlp-proto-http opentelemetry-exporter-otlp-proto-common \
+          opentelemetry-exporter-otlp-common opentelemetry-exporter-http-transport \
+          googleapis-common-protos
+everything = $(shell sed -E '/^(\#|$$)/d; s/[=;].*//; /^(torch|triton|setuptools)$$/d' constraints.txt)
+wheels     = $(if $(filter all,$(WHEELS)),$(everything),$(WHEELS))
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help sweep figures test test-gpu lint wheelhouse sync clean .system .python
+
+help:  ## this list
+	@echo 'usage: make TARGET [VARIABLE=value ...]'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
+	@echo 'VENV=system takes the torch and Triton of PYTHON=$(PYTHON) instead of building .venv.'
+
+# Exit status 0 and 1 mean that the sweep ran, 1 that points failed; else there is nothing to draw.
+sweep: $(READY)  ## measure, then draw (EXPERIMENT=paper ARGS="kernel=fused,online" OUT=dir DRY_RUN=1)
+	@preset=$(EXPERIMENT); out="$(or $(OUT),outputs/$(or $(call given,name),$$preset))"; status=0; \
+	$(PY) -m experiments.run experiment=$$preset "out=$$out" $(if $(dry),dry_run=true) \
+	    $(filter-out out=%,$(ARGS)) || status=$$?; \
+	if [ -z "$(dry)" ] && [ $$status -le 1 ]; then \
+	    $(PY) -m analysis figures --rows "$$out" || status=$$?; \
+	fi; \
+	exit $$status
+
+figures: $(READY)  ## draw from rows, measuring nothing (ROWS=dir OUT=dir)
+	@$(PY) -m analysis figures $(if $(ROWS),--rows "$(ROWS)") $(if $(OUT),--out "$(OUT)") $(ARGS)
+
+test: $(READY)  ## every test that needs no GPU
+	@$(PY) -c 'import xdist' 2>/dev/null && jobs='-n auto --maxprocesses 8'; \
+	$(PY) -m pytest $$jobs -m 'not gpu' $(ARGS)
+
+test-gpu: $(READY)  ## the tests that need a CUDA device
+	@$(PY) -m pytest -m gpu $(ARGS)
+
+lint: $(READY)  ## ruff and mypy
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
+
+sync: $(READY)  ## upload the offline W&B runs of all sweeps under outputs/
+	@$(PY) -m experiments.sync $(ARGS)
+
+wheelhouse: .python  ## wheels for a node without internet (FOR=3.12, its Python; WHEELS=all)
+	@mkdir -p $(WHEELHOUSE) && rm -f $(WHEELHOUSE)/*.whl
+	@echo 'filling $(WHEELHOUSE)/ with $(words $(wheels)) wheels for Python $(FOR)'
+	@# antlr4 4.9.3, which hydra needs, is published as source alone
+	@$(if $(filter antlr4%,$(wheels)),$(PYTHON) -m pip wheel -qq --no-deps -c constraints.txt -w $(WHEELHOUSE) $(filter antlr4%,$(wheels)))
+	@$(PYTHON) -m pip download -qq --no-deps -c constraints.txt -d $(WHEELHOUSE) \
+	    --only-binary=:all: --python-version $(FOR) $(addprefix --platform ,$(PLATFORMS)) \
+	    $(filter-out antlr4%,$(wheels))
+	@du -sh $(WHEELHOUSE)
+
+clean:  ## remove environments and caches; outputs/ and the wheelhouse stay
+	rm -rf .venv .site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.python:
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; (3, 11) <= v < (3, 14) or sys.exit("$(PYTHON) is Python %d.%d; 3.11, 3.12 or 3.13 is needed: make PYTHON=python3.12" % v)'
+
+# Dependencies alone are installed: the project runs from its checkout.
+$(VENV)/.ready: pyproject.toml constraints.txt | .python
+	@echo 'building $(VENV) (once, a minute or two)'
+	@$(PYTHON) -m venv $(VENV)
+	@$(PY) -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; print(*p["dependencies"], *p["optional-dependencies"]["dev"], sep="\n")' > $(VENV)/requirements.txt
+	@$(PY) -m pip install -qq --disable-pip-version-check -c constraints.txt -r $(VENV)/requirements.txt || \
+	    { echo 'could not install; without internet see "Nodes without internet" in README.md' >&2; exit 1; }
+	@touch $@
+
+.system: .python $(if $(wildcard $(WHEELHOUSE)/*.whl),.site/.ready)
+	@$(PY) -c 'import importlib.util as u, sys; lacking = [m for m in "torch hydra omegaconf wandb pydantic pandas seaborn rich sympy jinja2".split() if not u.find_spec(m)]; lacking and sys.exit("$(PYTHON) lacks " + ", ".join(lacking) + ": install them or bring a wheelhouse (make wheelhouse on a machine with internet)")'
+
+.site/.ready: $(wildcard $(WHEELHOUSE)/*.whl)
+	@echo 'unpacking $(WHEELHOUSE)/ into .site (once)'
+	@rm -rf .site
+	@$(PYTHON) -m pip install -qq --no-index --no-deps --target .site $^ || \
+	    { echo 'these wheels are not for $(PYTHON): make wheelhouse FOR=its version' >&2; exit 1; }
+	@touch $@

@@ -1,0 +1,37 @@
+"""A dry run: which points a sweep would measure, and about how many minutes they take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from experiments.points import Point
+
+# Rough seconds, good for planning a coffee: compiling once a shape, by who compiles; samples
+# taken before the interval is narrow; a device's bandwidth; what a point costs besides.
+COMPILE_S = {"inductor": 1.5, "torchscript": 0.4, "triton": 0.1}
+SAMPLES = 60
+BYTES_PER_S = {"cuda": 1.5e12, "cpu": 4e9}
+FLUSH_S = {"cuda": 1e-4, "cpu": 1e-2}
+INTERPRETER_S_PER_ROW = 2e-3
+OVERHEAD_S = 0.05
+
+
+def estimate_s(point: Point) -> float:
+    """About how long a point takes, in seconds."""
+    if point.declared["unsupported"]:
+        return 0.0
+    backend = point.variant["backend"]
+    if backend == "interpreter":
+        return OVERHEAD_S + INTERPRETER_S_PER_ROW * float(point.declared["rows"])
+    moved = float(point.declared["model_bytes"]) / BYTES_PER_S[point.device]
+    sampling = SAMPLES * (moved + FLUSH_S[point.device])
+    return OVERHEAD_S + COMPILE_S.get(backend, 0.0) + sampling
+
+
+def print_estimate(points: Sequence[Point]) -> None:
+    """Lists the points in the order they would run, then the minutes."""
+    for point in points:
+        why = point.declared["unsupported"]
+        print(f"{point}  card {point.card}  round {point.round}{f'  ({why})' if why else ''}")
+    minutes = sum(map(estimate_s, points)) / 60
+    print(f"{len(points)} points to measure, about {minutes:.1f} minutes")

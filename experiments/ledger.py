@@ -1,0 +1,83 @@
+"""The rows of a sweep's folder: what is done, and the one hand that adds to it."""
+
+from __future__ import annotations
+
+import fcntl
+import threading
+from pathlib import Path
+from typing import IO
+
+from experiments.errors import UserError
+from experiments.rows import Row, RowsError, append_row, heal, read_rows, rows_files
+
+
+class Ledger:
+    """All rows below ``out``. One sweep at a time holds it.
+
+    Raises:
+        UserError: the folder cannot be written, another sweep holds it, or a row is malformed.
+    """
+
+    def __init__(self, out: Path) -> None:
+        self._latest: dict[tuple[str, int, int], Row] = {}
+        self._threads = threading.Lock()
+        self._lock = _hold(out)
+        for path in rows_files(out):
+            try:
+                heal(path)
+                for row in read_rows(path):
+                    self._take(row)
+            except RowsError as error:
+                raise UserError(f"{error}; mend or remove that line, or choose another out=") from None
+            except OSError as error:
+                raise UserError(f"{path} cannot be read or written: {error.strerror}") from None
+
+    def latest(self, identity: tuple[str, int, int]) -> Row | None:
+        """The last attempt at a point, None if there was none."""
+        return self._latest.get(identity)
+
+    def is_done(self, identity: tuple[str, int, int]) -> bool:
+        """Whether a point has a row of expected status."""
+        row = self.latest(identity)
+        return row is not None and row.expected
+
+    def next_attempt(self, identity: tuple[str, int, int]) -> int:
+        """The number of the next attempt at a point, from 1."""
+        row = self.latest(identity)
+        return 1 if row is None else row.attempt + 1
+
+    def record(self, folder: Path, row: Row) -> None:
+        """Adds a row to a job's file; when this returns it is on disk.
+
+        Raises:
+            UserError: it could not be written.
+        """
+        with self._threads:
+            try:
+                append_row(folder / "rows.jsonl", row)
+            except OSError as error:
+                raise UserError(f"{folder / 'rows.jsonl'}: {error.strerror}") from None
+            self._take(row)
+
+    def _take(self, row: Row) -> None:
+        known = self._latest.get(row.identity)
+        if known is None or row.attempt >= known.attempt:
+            self._latest[row.identity] = row
+
+    def close(self) -> None:
+        """Lets another sweep have the folder."""
+        self._lock.close()
+
+
+def _hold(out: Path) -> IO[str]:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        lock = (out / ".lock").open("w")
+    except OSError as error:
+        raise UserError(f"out={out} cannot be written: {error.strerror}") from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.close()
+        raise UserError(f"out={out} is being written by another sweep; wait or choose another") from None
+    return lock

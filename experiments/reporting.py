@@ -1,0 +1,76 @@
+"""What a sweep leaves at its end: tracker runs, the table, the account of the wall time."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from experiments.config import Tracker
+from experiments.derived import derive
+from experiments.ledger import Ledger
+from experiments.planning import Plan
+from experiments.rows import Row
+from experiments.table import account, result_table
+
+
+def mirror_jobs(
+    planned: Plan, sweep: str, ledger: Ledger, out: Path, tracker: dict[str, Any], news: bool
+) -> list[str]:
+    """Mirrors every job's rows to the tracker and gives its warnings.
+
+    Nothing of it runs while anything is measured. ``news`` tells whether rows were added.
+    """
+    if tracker["backend"] == "none":
+        return []
+    from experiments.mirror import MirroredJob, mirror
+
+    derived = {(r["key"], r["card"], r["round"]): r for r in derive(_rows(planned, ledger))}
+    jobs, rows = [], {}
+    for job in planned.jobs:
+        identities = planned.points[job.name]
+        job_id = job.id(sweep)
+        found = [ledger.latest(identity) for identity in identities]
+        rows[job_id] = [derived[row.identity] for row in found if row is not None]
+        jobs.append(
+            MirroredJob(
+                id=job_id,
+                name=job.name,
+                sweep=sweep,
+                kernel=job.kernel,
+                config=job.config,
+                folder=out / job.name,
+                failed=not all(row is not None and row.expected for row in found),
+            )
+        )
+    return mirror(jobs, rows, Tracker(**tracker), out)
+
+
+def print_summary(
+    planned: Plan,
+    ledger: Ledger,
+    measured: list[Row],
+    out: Path,
+    elapsed_s: float,
+    warnings: list[str],
+) -> None:
+    """Prints the table, where everything is, and how the wall time was spent."""
+    labels = {}
+    for job in planned.jobs:
+        labels.update(dict.fromkeys((i[0] for i in planned.points[job.name]), job.label))
+    rows = derive(_rows(planned, ledger))
+    result_table(rows, labels, out / "table.md")
+    for warning in warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    print(account(measured, elapsed_s))
+    failed = [row for row in rows if row["status"] not in ("ok", "unsupported")]
+    if failed:
+        print(f"{len(failed)} points failed; only_failed=true tries them again")
+    print(f"rows      {out}/**/rows.jsonl")
+    print(f"table     {out / 'table.md'}")
+    print(f"variants  {out / 'variants.json'}")
+
+
+def _rows(planned: Plan, ledger: Ledger) -> list[Row]:
+    found = (ledger.latest(point.identity) for point in planned.asked)
+    return [row for row in found if row is not None]

@@ -1,0 +1,59 @@
+"""The command line: ``python -m experiments.run kernel=online grid=vocab dtype=float16 out=DIR``."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+
+import hydra
+from hydra.errors import HydraException
+from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
+
+from experiments.config import register
+from experiments.errors import SweepFailed, UserError, on_one_line
+
+
+@hydra.main(version_base="1.3", config_path="../conf", config_name="config")
+def task(config: DictConfig) -> None:
+    """Never runs: the launcher takes all jobs of a sweep, and every run is a sweep."""
+    raise UserError("hydra.mode=RUN is not for this program; a run without -m is a sweep of one job")
+
+
+def main() -> None:
+    """Runs Hydra on the command line and turns its errors into one line and an exit status."""
+    verbose = "--verbose" in sys.argv or os.environ.get("HYDRA_FULL_ERROR", "0") not in ("", "0")
+    sys.argv = [_plain(argument) for argument in sys.argv if argument != "--verbose"]
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises its errors instead of printing them
+    register()
+    try:
+        task()
+    except SweepFailed:
+        sys.exit(1)
+    except KeyboardInterrupt:
+        print("interrupted; the same command goes on where it stopped", file=sys.stderr)
+        sys.exit(130)
+    except (UserError, HydraException, OmegaConfBaseException, OSError) as error:
+        if verbose:
+            traceback.print_exc()
+        print(f"error: {_reason(error)}", file=sys.stderr)
+        sys.exit(2)
+
+
+def _plain(argument: str) -> str:
+    """``+experiment=name``, as presets are often called, for ``experiment=name``."""
+    return argument.removeprefix("+") if argument.startswith("+experiment=") else argument
+
+
+def _reason(error: BaseException) -> str:
+    parts = [str(error)]
+    if isinstance(error.__cause__, OmegaConfBaseException):
+        parts.append(str(error.__cause__))
+    text = on_one_line("\n".join(parts))
+    # Hydra's own advice about its environment variable; here it is --verbose
+    return text.partition(", Set the environment variable HYDRA_FULL_ERROR")[0]
+
+
+if __name__ == "__main__":
+    main()

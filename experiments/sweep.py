@@ -1,0 +1,171 @@
+"""A sweep: check everything, measure point by point, record each at once, mirror, tell."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from experiments.client import Worker
+from experiments.errors import SweepFailed, UserError
+from experiments.estimate import print_estimate
+from experiments.jobs import Job, save_config
+from experiments.ledger import Ledger
+from experiments.planning import Crew, Plan, plan
+from experiments.points import Point
+from experiments.progress import Progress
+from experiments.recording import measure, row_of, unsupported
+from experiments.reporting import mirror_jobs, print_summary
+from experiments.rows import Row
+
+# Options of the whole sweep; jobs of one sweep may not differ in them.
+SHARED = ("out", "rounds", "seed", "overwrite", "only_failed", "dry_run", "tracker")
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One run of the command over one folder."""
+
+    out: Path
+    options: dict[str, Any]
+    ledger: Ledger
+
+    @property
+    def name(self) -> str:
+        """The folder's name, as rows and trackers spell the sweep."""
+        return self.out.resolve().name
+
+    def wanted(self, points: Iterable[Point]) -> list[Point]:
+        """Those of the points that are to be measured now."""
+        if self.options["overwrite"]:
+            return list(points)
+        if self.options["only_failed"]:
+            return [p for p in points if self._failed(p)]
+        return [p for p in points if not self.ledger.is_done(p.identity)]
+
+    def _failed(self, point: Point) -> bool:
+        row = self.ledger.latest(point.identity)
+        return row is not None and not row.expected
+
+    def record(self, point: Point, outcome: dict[str, Any], environment: dict[str, Any]) -> Row:
+        """Makes a point's outcome a row and puts it on disk."""
+        row = row_of(
+            point,
+            outcome,
+            sweep=self.name,
+            attempt=self.ledger.next_attempt(point.identity),
+            environment=environment,
+        )
+        self.ledger.record(self.out / point.job.name, row)
+        return row
+
+
+def run(jobs: Sequence[Job], compose: Callable[[list[str]], Job], cards: Sequence[int]) -> None:
+    """Runs a sweep to its end.
+
+    Args:
+        jobs: All jobs, as composed.
+        compose: Makes a job of overrides, for the roof that a shard may lack.
+        cards: Indices of the cards to use.
+
+    Raises:
+        UserError: something asked for cannot be done; nothing was measured.
+        SweepFailed: a point has no row of expected status at the end.
+    """
+    began = time.perf_counter()
+    options = _shared(jobs)
+    _check_cards(cards)
+    out = Path(options["out"])
+    ledger = Ledger(out)
+    crew = Crew(log=out / "worker.log")
+    try:
+        planned = plan(jobs, compose, crew, cards)
+        sweep = Sweep(out, options, ledger)
+        if options["dry_run"]:
+            print_estimate(sweep.wanted(planned.asked))
+            return
+        _save(planned, out)
+        planned_s = time.perf_counter() - began
+        requested = sweep.wanted(planned.asked) if options["only_failed"] else planned.asked
+        measured = _measure_all(sweep, planned)
+    finally:
+        crew.dismiss()
+        ledger.close()
+    elapsed_s = time.perf_counter() - began
+    _note_session(out, measured, planned_s, elapsed_s)
+    warnings = mirror_jobs(planned, sweep.name, ledger, out, options["tracker"], bool(measured))
+    print_summary(planned, ledger, measured, out, elapsed_s, warnings)
+    if not all(ledger.is_done(p.identity) for p in requested):
+        raise SweepFailed
+
+
+def _measure_all(sweep: Sweep, planned: Plan) -> list[Row]:
+    lanes: dict[Worker, list[Point]] = {}
+    for worker, points in planned.shards:
+        lanes.setdefault(worker, []).extend(sweep.wanted(points))
+    total = sum(map(len, lanes.values()))
+    stopping, rows = threading.Event(), []
+    with Progress(total, done_before=len(planned.asked) - total) as progress:
+
+        def lane(worker: Worker, points: list[Point]) -> None:
+            for point in points:
+                if stopping.is_set():
+                    return
+                progress.begins(point)
+                environment = worker.hello["environment"]
+                row = sweep.record(point, unsupported(point) or measure(point, worker), environment)
+                rows.append(row)
+                progress.ends(point, row)
+
+        with ThreadPoolExecutor(max_workers=max(len(lanes), 1)) as pool:
+            futures = [pool.submit(lane, *item) for item in lanes.items()]
+            try:
+                for future in futures:
+                    future.result()
+            except BaseException:
+                stopping.set()
+                for worker in lanes:  # a lane that waits for its worker is woken by its end
+                    worker.stop()
+                raise
+    return rows
+
+
+def _shared(jobs: Sequence[Job]) -> dict[str, Any]:
+    options = {name: jobs[0].config[name] for name in SHARED}
+    for job in jobs:
+        for name in SHARED:
+            if job.config[name] != options[name]:
+                raise UserError(f"{name} belongs to the whole sweep and cannot differ between jobs")
+    return options
+
+
+def _check_cards(cards: Sequence[int]) -> None:
+    if not cards or any(not isinstance(c, int) or isinstance(c, bool) or c < 0 for c in cards):
+        raise UserError(f"hydra.launcher.cards={list(cards)}; name cards by index, as in [0,1]")
+    if len(set(cards)) != len(cards):
+        raise UserError(f"hydra.launcher.cards={list(cards)} names a card twice")
+
+
+def _save(planned: Plan, out: Path) -> None:
+    """Writes what each variant declares, and each job's configuration, beside the rows."""
+    path = out / "variants.json"
+    variants = json.loads(path.read_text()) if path.exists() else {}
+    for job in planned.jobs:
+        said = {k: v for k, v in planned.variants[job.name].items() if k != "points"}
+        variants[job.label] = {"kernel": job.kernel, **said}
+        save_config(job, out / job.name)
+    path.write_text(json.dumps(variants, indent=1, ensure_ascii=False) + "\n")
+
+
+def _note_session(out: Path, rows: list[Row], planned_s: float, elapsed_s: float) -> None:
+    """Keeps how long this run of the command took, for the account of the wall time."""
+    if not rows:
+        return
+    session = {"points": len(rows), "planning_s": planned_s, "elapsed_s": elapsed_s}
+    with (out / "sessions.jsonl").open("a") as file:
+        file.write(json.dumps(session) + "\n")

@@ -1,0 +1,51 @@
+"""A worker: ``python -m experiments.worker --device auto``, spoken to over its stdin and stdout."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import gc
+from typing import Any
+
+from experiments.worker.channel import Channel, die_with_parent
+from experiments.worker.place import take_place
+
+
+def main() -> None:
+    """Says where it is, then answers requests until its stdin closes."""
+    die_with_parent()
+    parser = argparse.ArgumentParser(prog="experiments.worker")
+    parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
+    channel = Channel()
+    try:
+        place = take_place(parser.parse_args().device)
+    except RuntimeError as error:
+        channel.send({"error": str(error)})
+        return
+    # torch and the kernels are imported only now that the interpreter is chosen
+    from experiments.worker.describe import BadJob, describe
+    from experiments.worker.measure import Bench, measure, one_line
+
+    bench: Bench | None = None
+    gc.freeze()  # what the imports left is there to stay, and need not be walked again
+    channel.send(
+        {"device": dataclasses.asdict(place.device), "environment": place.environment}
+    )
+    for request in channel:
+        reply: dict[str, Any]
+        if request["do"] == "describe":
+            try:
+                reply = describe(request["job"], place.device)
+            except BadJob as error:
+                reply = {"error": str(error)}
+            except Exception as error:  # a kernel's own declarations may raise anything
+                reply = {"error": f"its declarations fail: {one_line(error)}"}
+        else:
+            if bench is None:
+                bench = Bench.at(place)
+            reply = measure(request["point"], bench, lambda s: channel.send({"stage": s}))
+        channel.send({"reply": reply})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""What a job would run, without running it: so that any error shows before anything is measured."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from typing import Any
+
+import torch
+
+from experiments.worker.source import source_hash
+from kernels.device import Device
+from kernels.kernel import Kernel
+from kernels.traffic import formula
+
+
+class BadJob(Exception):
+    """A job that cannot be run as configured; one line for its user."""
+
+
+def build_kernel(config: dict[str, Any]) -> Kernel:
+    """The kernel a configuration names: ``_target_`` and its tunables.
+
+    Raises:
+        BadJob: the target is no kernel, or a tunable is unknown or out of range.
+    """
+    target = config.get("_target_")
+    if not isinstance(target, str) or "." not in target:
+        raise BadJob(f"_target_ is {target!r}; it must name a class, as in kernels.copy.copy.Copy")
+    module, _, name = target.rpartition(".")
+    try:
+        kind = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise BadJob(f"_target_ {target} cannot be imported: {error}") from error
+    if not (isinstance(kind, type) and issubclass(kind, Kernel) and dataclasses.is_dataclass(kind)):
+        raise BadJob(f"_target_ {target} is not a Kernel: it must be a dataclass derived from it")
+    tunables = {key: value for key, value in config.items() if key != "_target_"}
+    known = [f.name for f in dataclasses.fields(kind)]
+    for key in tunables:
+        if key not in known:
+            has = f"it has {', '.join(known)}" if known else "it has none"
+            raise BadJob(f"{name} has no tunable {key!r}; {has}")
+    try:
+        kernel = kind(**tunables)
+    except (TypeError, ValueError) as error:
+        raise BadJob(f"{name}: {error}") from error
+    assert isinstance(kernel, Kernel)
+    return kernel
+
+
+def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
+    """A job's operation, declarations and points.
+
+    Args:
+        job: ``kernel`` (its configuration), ``shapes`` (pairs) and ``dtypes`` (names).
+        device: Where it would run.
+
+    Raises:
+        BadJob: see `build_kernel`; also a dtype that torch does not have.
+    """
+    kernel = build_kernel(job["kernel"])
+    traffic, operation = kernel.traffic(), kernel.operation
+    points = []
+    for name in job["dtypes"]:
+        dtype = torch_dtype(name)
+        for shape in job["shapes"]:
+            sizes = operation.sizes(tuple(shape))
+            reads, writes = traffic.elements(sizes)
+            compulsory = sum(operation.compulsory.elements(sizes))
+            points.append(
+                {
+                    "rows": shape[0],
+                    "cols": shape[1],
+                    "dtype": name,
+                    "unsupported": kernel.unsupported(tuple(shape), dtype, device),
+                    "model_reads": reads,
+                    "model_writes": writes,
+                    "model_bytes": (reads + writes) * dtype.itemsize,
+                    "compulsory_bytes": compulsory * dtype.itemsize,
+                }
+            )
+    return {
+        "target": job["kernel"]["_target_"],
+        "operation": operation.name,
+        "backend": backend(kernel, device),
+        "params": dataclasses.asdict(kernel),  # type: ignore[call-overload]
+        "source": source_hash(type(kernel).__module__),
+        "idea": (importlib.import_module(type(kernel).__module__).__doc__ or "").strip(),
+        "formula": str(traffic),
+        "reads": formula(traffic.reads),
+        "writes": formula(traffic.writes),
+        "latex": traffic.latex(),
+        "on_chip": formula(kernel.on_chip_elements()),
+        "points": points,
+    }
+
+
+def backend(kernel: Kernel, device: Device) -> str:
+    """The row's word for who runs it: Triton on a CPU is its interpreter."""
+    if kernel.backend == "triton" and device.kind == "cpu":
+        return "interpreter"
+    return kernel.backend
+
+
+def torch_dtype(name: str) -> torch.dtype:
+    """A dtype by its name.
+
+    Raises:
+        BadJob: torch has no floating-point dtype of that name.
+    """
+    dtype = getattr(torch, name, None)
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise BadJob(f"dtype {name!r}; use float32, float16, bfloat16 or float64")
+    return dtype
+
+

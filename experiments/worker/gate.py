@@ -1,0 +1,142 @@
+"""The gate: no time is published for a wrong answer.
+
+An element may differ from float64's answer by so many spacings of its dtype at that answer, plus
+one subnormal step. A row's sum may differ from the sum of the correctly rounded answers by a mean
+of so many spacings an element: rounding errors cancel in a sum, and an answer of all zeros, which
+passes element by element where 16-bit values near the smallest number, does not.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from kernels.kernel import Operation
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """Allowed error in spacings: of one element, and on average over a row."""
+
+    element: float
+    row_mean: float
+
+
+# Inputs are standard normal, so max − x reaches 10: rounding that difference in the working
+# precision alone moves exp by up to 10/2 spacings, and ex2's scaling by log2 e as much again.
+_FLOAT32 = Tolerance(element=32, row_mean=16)
+_FLOAT64 = Tolerance(element=64, row_mean=32)  # the reference rounds in the same precision
+# Computed in float32 and rounded once: half a spacing, one more where the error of float32 tips
+# the rounding over. Rounding to nearest is unbiased.
+_ROUNDED_ONCE = Tolerance(element=1.5, row_mean=0.25)
+# Each of five operations rounds to 16 bit: the difference max − x by half a spacing of a value up
+# to 10, which exp turns into up to eight spacings; the sum, the exponential and the quotient add
+# one each. The rounded sum is common to the row and biases all of it.
+_ROUNDED_EACH = Tolerance(element=16, row_mean=2)
+# Triton's interpreter cuts float32 to bfloat16 instead of rounding: up to one spacing, half of
+# one on average, always downward.
+_TRUNCATED = Tolerance(element=2, row_mean=1)
+
+TOLERANCES: dict[tuple[str, torch.dtype], Tolerance] = {
+    **{(b, torch.float32): _FLOAT32 for b in ("eager", "torchscript", "torch", "inductor")},
+    **{(b, torch.float64): _FLOAT64 for b in ("eager", "torchscript", "torch", "inductor")},
+    **{(b, torch.float32): _FLOAT32 for b in ("triton", "interpreter")},
+    **{(b, torch.float64): _FLOAT64 for b in ("triton", "interpreter")},
+    **{(b, t): _ROUNDED_EACH for b in ("eager", "torchscript")
+       for t in (torch.float16, torch.bfloat16)},
+    **{(b, t): _ROUNDED_ONCE for b in ("torch", "inductor", "triton")
+       for t in (torch.float16, torch.bfloat16)},
+    ("interpreter", torch.float16): _ROUNDED_ONCE,
+    ("interpreter", torch.bfloat16): _TRUNCATED,
+}  # fmt: skip
+_EXACT = Tolerance(0, 0)
+
+CHUNK_ELEMENTS = 1 << 23  # float64 temporaries of a chunk stay near half a gigabyte
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the gate found. ``reason`` is None when the answer is right."""
+
+    reason: str | None
+    max_abs_error: float | None = None
+    relative_error: float | None = None
+
+
+def check(
+    y: torch.Tensor, x: torch.Tensor, operation: Operation, backend: str
+) -> Verdict:
+    """Holds an answer against the float64 reference, in chunks of whole rows.
+
+    Args:
+        y: What the kernel returned for ``x``.
+        x: The input, shape ``(M, N)``.
+        operation: Gives the reference.
+        backend: Selects the tolerance, as rows spell it.
+    """
+    if y.shape != x.shape or y.dtype != x.dtype:
+        return Verdict(f"returned {tuple(y.shape)} {y.dtype} for {tuple(x.shape)} {x.dtype}")
+    if x.numel() and y.data_ptr() == x.data_ptr():
+        return Verdict("returned its input's own memory")
+    tolerance = _EXACT if operation.exact else TOLERANCES[backend, x.dtype]
+    step = max(CHUNK_ELEMENTS // max(x.shape[1], 1), 1)
+    # [wrong elements, wrong row sums, Σ(y − ref)², Σ ref², max |y − ref|], read once at the end
+    totals = torch.zeros(5, dtype=torch.float64, device=x.device)
+    for first in range(0, x.shape[0], step):
+        rows = slice(first, first + step)
+        reference = operation.reference(x[rows])
+        totals = _add(totals, y[rows].double(), reference, x.dtype, tolerance)
+    wrong, wrong_sums, error2, reference2, worst = totals.tolist()
+    errors = (_finite(worst), _finite(math.sqrt(error2 / reference2)) if reference2 > 0 else 0.0)
+    if wrong:
+        return Verdict(
+            f"{int(wrong)} of {x.numel()} elements differ from float64 by more than "
+            f"{tolerance.element:g} spacings",
+            *errors,
+        )
+    if wrong_sums:
+        return Verdict(f"{int(wrong_sums)} of {x.shape[0]} row sums are off", *errors)
+    return Verdict(None, *errors)
+
+
+def _add(
+    totals: torch.Tensor,
+    y: torch.Tensor,
+    reference: torch.Tensor,
+    dtype: torch.dtype,
+    tolerance: Tolerance,
+) -> torch.Tensor:
+    error = (y - reference).abs()
+    space = spacing(reference, dtype)
+    step = torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps
+    slack = 0.0 if tolerance == _EXACT else step
+    # written as "not within", so that NaN counts as wrong
+    wrong = ~(error <= tolerance.element * space + slack)
+    rounded = reference.to(dtype).double()
+    sums = (y.sum(-1) - rounded.sum(-1)).abs()
+    wrong_sums = ~(sums <= tolerance.row_mean * space.sum(-1))
+    found = torch.stack(
+        [
+            wrong.sum().double(),
+            wrong_sums.sum().double(),
+            error.square().sum(),
+            reference.square().sum(),
+        ]
+    )
+    worst = torch.maximum(totals[4], error.max()) if error.numel() else totals[4]
+    return torch.cat([totals[:4] + found, worst[None]])
+
+
+def spacing(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Distance between neighbours of ``dtype`` at float64 ``values``, subnormals included."""
+    info = torch.finfo(dtype)
+    _, exponent = torch.frexp(values)
+    ulp = torch.ldexp(torch.full_like(values, info.eps), exponent - 1)
+    ulp = torch.where(values == 0, 0.0, ulp)  # frexp calls zero's exponent 0
+    return ulp.clamp_min(info.smallest_normal * info.eps)
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,74 @@
+"""What Triton launched: programs, warps, registers, shared memory and spills of a call."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Launches:
+    """The launches seen, as ``(programs, compiled kernel)`` in order."""
+
+    seen: list[tuple[int, Any]] = field(default_factory=list)
+
+    def fields(self) -> dict[str, int | None]:
+        """The row's launch fields, of the launch with the most programs; empty for none."""
+        if not self.seen:
+            return {}
+        programs, kernel = max(self.seen, key=lambda launch: launch[0])
+        metadata = getattr(kernel, "metadata", None)
+        return {
+            "programs": programs,
+            "warps": getattr(metadata, "num_warps", None),
+            "registers": getattr(kernel, "n_regs", None),
+            "shared_bytes": getattr(metadata, "shared", None),
+            "spills": getattr(kernel, "n_spills", None),
+        }
+
+
+@contextmanager
+def recorded() -> Iterator[Launches]:
+    """Watches every Triton launch inside the block, whoever wrote the kernel.
+
+    Triton's launch hooks do not tell the grid, so its ``run`` is wrapped for the time being;
+    nothing of it remains when a call is timed.
+    """
+    launches = Launches()
+    try:
+        from triton.runtime.jit import JITFunction
+    except ImportError:
+        yield launches
+        return
+    original = JITFunction.run
+
+    def run(self: Any, *arguments: Any, grid: Any, warmup: bool, **options: Any) -> Any:
+        sizes: list[int] = []
+        kernel = original(
+            self, *arguments, grid=_noted(grid, sizes), warmup=warmup, **options
+        )
+        if not warmup and kernel is not None:
+            launches.seen.append((math.prod(sizes), kernel))
+        return kernel
+
+    JITFunction.run = run
+    try:
+        yield launches
+    finally:
+        JITFunction.run = original
+
+
+def _noted(grid: Any, sizes: list[int]) -> tuple[int, ...] | Callable[[Any], tuple[int, ...]]:
+    if not callable(grid):
+        sizes[:] = grid
+        return tuple(grid)
+
+    def evaluated(meta: Any) -> tuple[int, ...]:
+        value = tuple(grid(meta))
+        sizes[:] = value
+        return value
+
+    return evaluated

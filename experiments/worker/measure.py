@@ -1,0 +1,186 @@
+"""One point, from input to row: inputs → compile → gate → timing → gate again."""
+
+from __future__ import annotations
+
+import gc
+import re
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+from experiments.statistics import median
+from experiments.worker import timers
+from experiments.worker.describe import backend, build_kernel, torch_dtype
+from experiments.worker.flush import Flush
+from experiments.worker.gate import Verdict, check
+from experiments.worker.launches import recorded
+from experiments.worker.machine import Monitor
+from experiments.worker.place import Place
+
+COMPILERS = ("triton.compiler", "triton.runtime.errors", "torch._dynamo", "torch._inductor")
+
+
+@dataclass
+class Bench:
+    """What a worker keeps between points: its place, the flush buffer and the card's monitor."""
+
+    place: Place
+    monitor: Monitor
+    flush: Flush
+
+    @classmethod
+    def at(cls, place: Place) -> Bench:
+        """Sets up at a place."""
+        uuid = None
+        if place.device.kind == "cuda":
+            uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
+        return cls(
+            place, Monitor(uuid), Flush(place.torch_device, place.device.l2_bytes or 32 << 20)
+        )
+
+
+def measure(
+    point: dict[str, Any], bench: Bench, stage: Callable[[str], None]
+) -> dict[str, Any]:
+    """Measures a point and gives the row's outcome fields; errors become a status.
+
+    Args:
+        point: ``kernel`` (configuration), ``rows``, ``cols``, ``dtype``, ``timing``, ``seed``.
+        bench: The worker's own equipment.
+        stage: Told ``"compiling"`` and ``"sampling"`` as they begin, for the parent's limits.
+    """
+    try:
+        outcome = _measure(point, bench, stage)
+    except Exception as error:
+        outcome = {"status": _status(error), "reason": one_line(error)}
+        outcome["sticky"] = bench.place.device.kind == "cuda" and _is_sticky()
+    gc_needed = bench.place.device.kind == "cuda" and not outcome.get("sticky")
+    if gc_needed:
+        gc.collect(0)
+        torch.cuda.empty_cache()
+    return outcome
+
+
+def _measure(
+    point: dict[str, Any], bench: Bench, stage: Callable[[str], None]
+) -> dict[str, Any]:
+    place, protocol = bench.place, _protocol(point["timing"], bench.place)
+    kernel, dtype = build_kernel(point["kernel"]), torch_dtype(point["dtype"])
+    operation, shape = kernel.operation, (point["rows"], point["cols"])
+
+    def make(index: int) -> torch.Tensor:
+        return operation.make_input(shape, dtype, place.torch_device, point["seed"] + index)
+
+    stage("sampling")
+    x = make(0)
+    stage("compiling")
+    began = time.perf_counter()
+    with recorded() as launches:
+        call = kernel.prepare(x)
+        y = call(x)
+        _wait(x)
+    fields: dict[str, Any] = {"compile_s": time.perf_counter() - began, **launches.fields()}
+    stage("sampling")
+    del y
+    poison(x)
+    name = backend(kernel, place.device)
+    verdict = check(call(x), x, operation, name)
+    if verdict.reason is not None or name == "interpreter":
+        return fields | _judged(verdict)
+    before, began = bench.monitor.read(), time.perf_counter()
+    sampling = _sample(call, x, make, bench, protocol)
+    fields["sampling_s"] = time.perf_counter() - began
+    after = bench.monitor.read()
+    for timed_x, timed_y in sampling.timed:
+        verdict = check(timed_y, timed_x, operation, name)
+        if verdict.reason is not None:
+            return fields | _judged(verdict, "after timing: ")
+    middle = median(sampling.samples_us)
+    throttled = None
+    if after.throttled is not None:
+        throttled = sorted({*(before.throttled or []), *after.throttled})
+    return fields | _judged(verdict) | asdict(after) | {
+        "timer": protocol.timer,
+        "cache": protocol.cache,
+        "samples_us": [round(sample, 4) for sample in sampling.samples_us],
+        "time_us": middle.value,
+        "time_low_us": middle.low,
+        "time_high_us": middle.high,
+        "stop_reason": sampling.stop_reason,
+        "throttled": throttled,
+        "suspect": [f"throttled: {reason}" for reason in throttled or []],
+    }  # fmt: skip
+
+
+def _sample(
+    call: timers.Call,
+    x: torch.Tensor,
+    make: Callable[[int], torch.Tensor],
+    bench: Bench,
+    protocol: timers.Protocol,
+) -> timers.Sampling:
+    flush = bench.flush if protocol.cache == "cold" else None
+    if protocol.timer == "events":
+        return timers.events(call, x, flush, protocol)
+    if protocol.timer == "graph":
+        return timers.graph(call, make, bench.place.device.l2_bytes or 0, protocol)
+    return timers.host(call, x, flush, protocol)
+
+
+def _protocol(timing: dict[str, Any], place: Place) -> timers.Protocol:
+    timer = timing["timer"]
+    if timer == "auto":
+        timer = "events" if place.device.kind == "cuda" else "host"
+    known = {name: timing[name] for name in timers.Protocol.__dataclass_fields__}
+    return timers.Protocol(**known | {"timer": timer})
+
+
+def poison(x: torch.Tensor) -> None:
+    """Leaves NaN in the memory that an output like ``x`` is likely to get.
+
+    An element that a kernel forgets to write would otherwise still hold the last right answer.
+    """
+    torch.full_like(x, torch.nan)
+
+
+def _judged(verdict: Verdict, when: str = "") -> dict[str, Any]:
+    wrong = verdict.reason is not None
+    return {
+        "status": "incorrect" if wrong else "ok",
+        "reason": f"{when}{verdict.reason}" if wrong else None,
+        "max_abs_error": verdict.max_abs_error,
+        "relative_error": verdict.relative_error,
+    }
+
+
+def _status(error: Exception) -> str:
+    if isinstance(error, timers.CannotTime):
+        return "unsupported"
+    text = str(error)
+    if isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in text:
+        return "out_of_memory"
+    return "compile_error" if type(error).__module__.startswith(COMPILERS) else "launch_error"
+
+
+def _is_sticky() -> bool:
+    """Whether the CUDA context is lost, as after an illegal access: every later call would fail."""
+    try:
+        torch.cuda.synchronize()
+    except Exception:
+        return True
+    return False
+
+
+def _wait(x: torch.Tensor) -> None:
+    if x.is_cuda:
+        torch.cuda.synchronize()
+
+
+def one_line(error: BaseException) -> str:
+    """An error as one line without paths of this host."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    text = re.sub(r"(?:/[\w.@+-]+)+/([\w.@+-]+)", r"\1", text)
+    return f"{type(error).__name__}: {text}"[:300]

@@ -1,0 +1,110 @@
+"""Where this worker runs: the device, what the kernels may know of it, and the software."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kernels.device import Device
+
+
+@dataclass(frozen=True)
+class Place:
+    """The device as torch names it (``cuda:0`` or ``cpu``), its limits, and the environment."""
+
+    torch_device: str
+    device: Device
+    environment: dict[str, Any]
+
+
+def take_place(wanted: str) -> Place:
+    """Settles on a device: ``cuda``, ``cpu``, or ``auto`` (CUDA where there is one).
+
+    Without CUDA the kernels are to run under Triton's interpreter, which Triton decides when it
+    decorates them: nothing under ``kernels`` may have been imported before this.
+
+    Raises:
+        RuntimeError: CUDA was asked for and there is none.
+    """
+    if wanted == "cpu":
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    import torch
+
+    cuda = wanted != "cpu" and torch.cuda.is_available()
+    if wanted == "cuda" and not cuda:
+        raise RuntimeError("this machine has no CUDA device; use gpu=auto or gpu=cpu")
+    if not cuda:
+        os.environ["TRITON_INTERPRET"] = "1"
+    from kernels.device import Device, cuda_device
+
+    if cuda:
+        torch.cuda.init()
+        return Place("cuda:0", cuda_device(0), environment())
+    cpu = Device(kind="cpu", name=_processor(), l2_bytes=_last_level_cache())
+    return Place("cpu", cpu, environment())
+
+
+def environment() -> dict[str, Any]:
+    """Versions and commit, nothing about the host or its user."""
+    import torch
+
+    return {
+        "torch": torch.__version__,
+        "triton": _version("triton"),
+        "cuda": torch.version.cuda,
+        "driver": _driver(),
+        "python": platform.python_version(),
+        "commit": _git("rev-parse", "HEAD"),
+        "dirty": bool(_git("status", "--porcelain", "--untracked-files=no")),
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _driver() -> str | None:
+    from experiments.worker.machine import driver_version
+
+    return driver_version()
+
+
+def _git(*arguments: str) -> str | None:
+    here = Path(__file__).parent
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(here), *arguments], capture_output=True, text=True, timeout=10
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _last_level_cache() -> int:
+    """Bytes of the largest cache the first core sees, 32 MiB where the system does not tell."""
+    sizes = [32 << 20]
+    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+        text = path.read_text().strip()
+        units = {"K": 1 << 10, "M": 1 << 20}
+        if text[:-1].isdigit() and text[-1] in units:
+            sizes.append(int(text[:-1]) * units[text[-1]])
+    return max(sizes)

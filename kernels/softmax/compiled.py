@@ -1,0 +1,112 @@
+"""Naive softmax through `torch.compile`: Inductor fuses the five operations.
+
+Passes: nominally one, 2MN. What Inductor does with a row is its own affair: it keeps a narrow
+one on chip and reads a wide one again.
+On chip: nominally the row, N elements.
+Source: `torch.compile` with `dynamic=False`, one static graph a shape.
+"""
+
+from __future__ import annotations
+
+import types
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+import torch
+
+from kernels.kernel import Kernel
+from kernels.softmax.naive import five_operations
+from kernels.softmax.operation import SOFTMAX
+from kernels.softmax.statistics import check_accumulate, statistics_dtype
+from kernels.traffic import M, N, Traffic
+
+
+class NotCompiled(RuntimeError):
+    """A call that would not run the graph compiled for its shape."""
+
+
+@dataclass(frozen=True)
+class Compiled(Kernel):
+    """The five operations of `naive`, compiled afresh for each shape.
+
+    Attributes:
+        accumulate: dtype of the sum, ``"float32"`` or ``"float64"``.
+    """
+
+    operation = SOFTMAX
+    backend = "inductor"
+    dtypes = (*Kernel.dtypes, torch.float64)
+
+    accumulate: str = "float32"
+
+    def __post_init__(self) -> None:
+        check_accumulate(self.accumulate)
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        """See `Kernel`. It compiles at every call; `prepare` does so once.
+
+        Raises:
+            NotCompiled: see `prepare`.
+        """
+        return self.prepare(x)(x)
+
+    def prepare(self, x: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
+        """The function compiled for inputs with the shape, strides and dtype of ``x``.
+
+        Raises:
+            NotCompiled: PyTorch ran the operations eagerly instead of compiling them. The
+                returned function raises where it would have to compile again.
+        """
+        if x.numel() == 0:
+            return torch.empty_like
+        statistics = statistics_dtype(x.dtype, self.accumulate)
+        backend = _OneGraph()
+        compiled = torch.compile(
+            _copy_of(five_operations), backend=backend, dynamic=False, fullgraph=True
+        )
+
+        def call(x: torch.Tensor) -> torch.Tensor:
+            # Inductor may lay the result out like its input
+            return compiled(x, statistics).contiguous()
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            call(x)
+        if not backend.compiled:
+            raise NotCompiled("torch.compile ran the five operations eagerly; is it switched off?")
+        return call
+
+    def traffic(self) -> Traffic:
+        """See `Kernel`."""
+        return Traffic(reads=M * N, writes=M * N)
+
+    def on_chip_elements(self) -> sympy.Expr:
+        """See `Kernel`."""
+        return N
+
+
+class _OneGraph:
+    """Inductor for one graph: a second one means an input unlike the first, and is refused."""
+
+    def __init__(self) -> None:
+        self.compiled = False
+
+    def __call__(self, graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Any:
+        from torch._inductor.compile_fx import compile_fx  # half a second, for this variant only
+
+        if self.compiled:
+            raise NotCompiled("compiled for another shape, strides or dtype; prepare it for these")
+        result = compile_fx(graph, inputs)  # type: ignore[no-untyped-call]
+        self.compiled = True
+        return result
+
+
+def _copy_of(function: types.FunctionType | Callable[..., Any]) -> Callable[..., Any]:
+    # Dynamo keeps what it compiled with the code object and gives up after eight shapes, silently
+    # running eager. With a code object for each shape it never gets there, and the compiled code
+    # is freed with the function.
+    assert isinstance(function, types.FunctionType)
+    return types.FunctionType(function.__code__.replace(), function.__globals__)

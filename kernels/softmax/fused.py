@@ -1,0 +1,175 @@
+"""Fused softmax, persistent: as many programs as the device holds at once share out the rows.
+
+Passes: one; reads MN, writes MN: 2MN. Each program strides over the rows and, while it works on
+one, has the next on their way through shared memory.
+On chip: the row, N elements padded to a power of two, once in registers and once in shared memory
+for every row under way.
+The number of programs is derived, not tuned: a warm-up compilation tells the registers and shared
+memory of a program, the device's limits then tell how many fit an SM.
+Source: Triton's tutorial 02, "Fused Softmax".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+import torch
+
+from kernels.device import Device, device_of
+from kernels.kernel import Kernel, Shape
+from kernels.language import LARGEST_BLOCK, jit, next_power_of_two, tl
+from kernels.softmax.operation import SOFTMAX
+from kernels.softmax.statistics import check_accumulate
+from kernels.softmax.tiles import empty_result, load_tile, store_tile, triton_statistics
+from kernels.traffic import M, N, Traffic
+from kernels.tunables import check_count, check_power_of_two
+
+INTERPRETED_PROGRAMS = 8  # few, so that the interpreter too takes a program over several rows
+ROOMY_SHARED_BYTES = 200_000  # tutorial 02: four stages above this, two below
+SCRATCH_BYTES = 1024  # what the reductions across warps may need beside the rows, generously
+
+
+@dataclass(frozen=True)
+class Fused(Kernel):
+    """Persistent programs, each holding one whole row at a time.
+
+    Attributes:
+        num_warps: Warps a program.
+        num_stages: Depth of the pipeline of rows: one is worked on, the others are under way.
+            None takes 4, or 2 where shared memory is short, and fewer where rows do not fit.
+        accumulate: dtype of the statistics, ``"float32"`` or ``"float64"``.
+    """
+
+    operation = SOFTMAX
+    backend = "triton"
+    dtypes = (*Kernel.dtypes, torch.float64)
+
+    num_warps: int = 8
+    num_stages: int | None = None
+    accumulate: str = "float32"
+
+    def __post_init__(self) -> None:
+        check_power_of_two("num_warps", self.num_warps, 1, 32)
+        if self.num_stages is not None:
+            check_count("num_stages", self.num_stages, 1, 16)
+        check_accumulate(self.accumulate)
+
+    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        """See `Kernel`; also rows that do not fit a block's shared memory."""
+        reason = super().unsupported(shape, dtype, device)
+        if reason is not None:
+            return reason
+        block = next_power_of_two(shape[1])
+        if block > LARGEST_BLOCK:
+            return f"a row of {shape[1]} is more than Triton's largest block, {LARGEST_BLOCK}"
+        room = device.shared_bytes_per_block
+        if room is None:
+            return None
+        name = str(dtype).removeprefix("torch.")
+        padded = "" if block == shape[1] else f" (padded to {block})"
+        row = f"a row of {shape[1]} {name}{padded} takes {block * dtype.itemsize} bytes"
+        if block * dtype.itemsize > room:
+            return f"{row} of shared memory, and this device gives a block {room}"
+        if self.num_stages is not None and _shared(block, dtype, self.num_stages) > room:
+            return f"{row}; num_stages={self.num_stages} needs more than a block's {room} for them"
+        return None
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        """See `Kernel`. It derives the launch at every call; `prepare` does so once."""
+        return self.prepare(x)(x)
+
+    def prepare(self, x: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
+        """A launch for inputs like ``x``, its stages and number of programs derived."""
+        if x.numel() == 0:
+            return empty_result
+        rows, cols = x.shape
+        device = device_of(x)
+        options = {
+            "BLOCK": next_power_of_two(cols),
+            "STAGES": self._stages(next_power_of_two(cols), x.dtype, device),
+            "STATISTICS": triton_statistics(x.dtype, self.accumulate),
+            "num_warps": self.num_warps,
+        }
+
+        def arguments(x: torch.Tensor, y: torch.Tensor) -> tuple[Any, ...]:
+            return x, y, rows, cols, x.stride(0), x.stride(1)
+
+        compiled = _fused.warmup(*arguments(x, empty_result(x)), **options, grid=(1,))
+        programs = min(rows, _resident_programs(compiled, self.num_warps, device))
+
+        def launch(x: torch.Tensor) -> torch.Tensor:
+            y = empty_result(x)
+            _fused[(programs,)](*arguments(x, y), **options)
+            return y
+
+        return launch
+
+    def _stages(self, block: int, dtype: torch.dtype, device: Device) -> int:
+        room = device.shared_bytes_per_block
+        if self.num_stages is not None or room is None:
+            return self.num_stages or 2
+        stages = 4 if room > ROOMY_SHARED_BYTES else 2
+        while stages > 1 and _shared(block, dtype, stages) > room:
+            stages -= 1
+        return stages
+
+    def traffic(self) -> Traffic:
+        """See `Kernel`."""
+        return Traffic(reads=M * N, writes=M * N)
+
+    def on_chip_elements(self) -> sympy.Expr:
+        """See `Kernel`."""
+        return N
+
+
+def _shared(block: int, dtype: torch.dtype, stages: int) -> int:
+    # all rows of the pipeline but the one that is worked on, which has moved to registers
+    return (stages - 1) * block * dtype.itemsize + SCRATCH_BYTES
+
+
+def _resident_programs(compiled: Any, num_warps: int, device: Device) -> int:
+    """Programs that the whole device holds at once.
+
+    Args:
+        compiled: What Triton's warm-up returned, None under its interpreter.
+        num_warps: Warps a program.
+        device: Its limits.
+    """
+    if compiled is None or device.sms is None:
+        return INTERPRETED_PROGRAMS
+    assert device.registers_per_sm and device.shared_bytes_per_sm
+    assert device.warps_per_sm and device.warp_size
+    compiled._init_handles()  # loads it, after which its registers are known
+    registers, shared = compiled.n_regs, compiled.metadata.shared
+    per_sm = [
+        device.warps_per_sm // num_warps,
+        device.registers_per_sm // (registers * device.warp_size * num_warps),
+    ]
+    if shared > 0:
+        per_sm.append(device.shared_bytes_per_sm // shared)
+    return device.sms * max(min(per_sm), 1)
+
+
+@jit
+def _fused(
+    x: Any,
+    y: Any,
+    rows: Any,
+    cols: Any,
+    row_stride: Any,
+    col_stride: Any,
+    BLOCK: tl.constexpr,
+    STAGES: tl.constexpr,
+    STATISTICS: tl.constexpr,
+) -> None:
+    first = tl.program_id(0)
+    step = tl.num_programs(0)
+    for index in tl.range(first, rows, step, num_stages=STAGES):
+        row = tl.cast(index, tl.int64)
+        values = load_tile(x + row * row_stride, 0, cols, col_stride, BLOCK, STATISTICS)
+        # Triton's maximum passes over NaN; it comes back through the sum
+        exponentials = tl.exp(values - tl.max(values))
+        store_tile(y + row * cols, 0, exponentials / tl.sum(exponentials), cols, BLOCK)

@@ -1,0 +1,116 @@
+"""Fused softmax, one program a row: the row is loaded once and stays in registers.
+
+Passes: one; reads MN, writes MN: 2MN.
+On chip: the row, N elements padded to a power of two. A program gets more warps as rows widen.
+Source: "Softmax in OpenAI Triton", after the softmax of Triton's first tutorials.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+import torch
+
+from kernels.device import Device
+from kernels.kernel import Kernel, Shape
+from kernels.language import LARGEST_BLOCK, jit, next_power_of_two, tl
+from kernels.softmax.operation import SOFTMAX
+from kernels.softmax.statistics import check_accumulate, statistics_dtype
+from kernels.softmax.tiles import (
+    empty_result,
+    load_tile,
+    store_tile,
+    too_many_rows,
+    triton_statistics,
+)
+from kernels.traffic import M, N, Traffic
+from kernels.tunables import check_power_of_two
+
+
+@dataclass(frozen=True)
+class FusedRow(Kernel):
+    """One program a row, which it holds whole.
+
+    Attributes:
+        num_warps: Warps a program; None takes 4, 8 for rows of 2048 and 16 for rows of 4096 on.
+        accumulate: dtype of the statistics, ``"float32"`` or ``"float64"``.
+    """
+
+    operation = SOFTMAX
+    backend = "triton"
+    dtypes = (*Kernel.dtypes, torch.float64)
+
+    num_warps: int | None = None
+    accumulate: str = "float32"
+
+    def __post_init__(self) -> None:
+        if self.num_warps is not None:
+            check_power_of_two("num_warps", self.num_warps, 1, 32)
+        check_accumulate(self.accumulate)
+
+    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        """See `Kernel`; also a row that no register file holds."""
+        reason = super().unsupported(shape, dtype, device) or too_many_rows(shape)
+        if reason is not None:
+            return reason
+        block = next_power_of_two(shape[1])
+        statistics = statistics_dtype(dtype, self.accumulate)
+        registers = block * statistics.itemsize // 4
+        if device.registers_per_sm is not None and registers > device.registers_per_sm:
+            name = str(statistics).removeprefix("torch.")
+            return (
+                f"a row of {shape[1]} takes {registers} registers (padded to {block}, as {name}), "
+                f"and an SM of this device has {device.registers_per_sm}"
+            )
+        if block > LARGEST_BLOCK:
+            return f"a row of {shape[1]} is more than Triton's largest block, {LARGEST_BLOCK}"
+        return None
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        """See `Kernel`."""
+        y = empty_result(x)
+        if x.numel() > 0:
+            rows, cols = x.shape
+            block = next_power_of_two(cols)
+            _fused_row[(rows,)](
+                x,
+                y,
+                cols,
+                x.stride(0),
+                x.stride(1),
+                BLOCK=block,
+                STATISTICS=triton_statistics(x.dtype, self.accumulate),
+                num_warps=self.num_warps or _warps(block),
+            )
+        return y
+
+    def traffic(self) -> Traffic:
+        """See `Kernel`."""
+        return Traffic(reads=M * N, writes=M * N)
+
+    def on_chip_elements(self) -> sympy.Expr:
+        """See `Kernel`."""
+        return N
+
+
+def _warps(block: int) -> int:
+    return 16 if block >= 4096 else 8 if block >= 2048 else 4
+
+
+@jit
+def _fused_row(
+    x: Any,
+    y: Any,
+    cols: Any,
+    row_stride: Any,
+    col_stride: Any,
+    BLOCK: tl.constexpr,
+    STATISTICS: tl.constexpr,
+) -> None:
+    row = tl.program_id(0).to(tl.int64)
+    values = load_tile(x + row * row_stride, 0, cols, col_stride, BLOCK, STATISTICS)
+    # Triton's maximum passes over NaN; it comes back through the sum
+    exponentials = tl.exp(values - tl.max(values))
+    store_tile(y + row * cols, 0, exponentials / tl.sum(exponentials), cols, BLOCK)

@@ -1,0 +1,78 @@
+"""Naive softmax under TorchScript: the same five operations, left to its fuser.
+
+Passes: 8MN + 4M as written. The fuser may join neighbouring element-wise operations, subtract
+and exp here; hardware counters tell what that saves.
+On chip: one element.
+Source: the `@torch.jit.script` baseline of Triton's tutorial 02.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import sympy
+import torch
+
+from kernels.kernel import Kernel
+from kernels.softmax.naive import five_operations
+from kernels.softmax.operation import SOFTMAX
+from kernels.softmax.statistics import check_accumulate, statistics_dtype
+from kernels.traffic import M, N, Traffic
+
+PROFILING_RUNS = 3  # two are watched, the third compiles what they showed
+
+
+@dataclass(frozen=True)
+class NaiveScript(Kernel):
+    """The five operations of `naive`, compiled by TorchScript.
+
+    Attributes:
+        accumulate: dtype of the sum, ``"float32"`` or ``"float64"``.
+    """
+
+    operation = SOFTMAX
+    backend = "torchscript"
+    dtypes = (*Kernel.dtypes, torch.float64)
+
+    accumulate: str = "float32"
+
+    def __post_init__(self) -> None:
+        check_accumulate(self.accumulate)
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        """See `Kernel`."""
+        return self._script()(x)
+
+    def prepare(self, x: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
+        """A script that has seen ``x`` often enough to be specialised for its shape."""
+        call = self._script()
+        for _ in range(PROFILING_RUNS):
+            call(x)
+        return call
+
+    def _script(self) -> Callable[[torch.Tensor], torch.Tensor]:
+        # A graph executor of its own: one that lives on keeps specialisations of earlier shapes
+        # and, after a few, stops making new ones.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            unit = torch.jit.CompilationUnit(inspect.getsource(five_operations))
+        script = unit.five_operations
+
+        def call(x: torch.Tensor) -> torch.Tensor:
+            if x.numel() == 0:
+                return torch.empty_like(x)
+            y: torch.Tensor = script(x, statistics_dtype(x.dtype, self.accumulate))
+            return y
+
+        return call
+
+    def traffic(self) -> Traffic:
+        """See `Kernel`."""
+        return Traffic(reads=5 * M * N + 2 * M, writes=3 * M * N + 2 * M)
+
+    def on_chip_elements(self) -> sympy.Expr:
+        """See `Kernel`."""
+        return sympy.Integer(1)

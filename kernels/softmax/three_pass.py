@@ -1,0 +1,114 @@
+"""Three passes: the maximum, the sum, then the quotients, each reading the row again.
+
+Passes: reads 3MN, writes MN: 4MN.
+On chip: a tile of `block_size` elements, whatever N, so that any row fits. Each lane keeps the
+maximum and sum of its own columns; they are combined once a pass.
+Source: the textbook "safe softmax", Algorithm 2 of Milakov & Gimelshein 2018, arXiv 1805.02867.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+import torch
+
+from kernels.device import Device
+from kernels.kernel import Kernel, Shape
+from kernels.language import LARGEST_BLOCK, jit, tl
+from kernels.softmax.operation import SOFTMAX
+from kernels.softmax.statistics import check_accumulate
+from kernels.softmax.tiles import (
+    empty_result,
+    load_tile,
+    store_tile,
+    too_many_rows,
+    triton_statistics,
+)
+from kernels.traffic import M, N, Traffic
+from kernels.tunables import check_power_of_two
+
+
+@dataclass(frozen=True)
+class ThreePass(Kernel):
+    """One program a row, three loops over its tiles.
+
+    Attributes:
+        block_size: Elements of a tile.
+        num_warps: Warps a program.
+        accumulate: dtype of the statistics, ``"float32"`` or ``"float64"``.
+    """
+
+    operation = SOFTMAX
+    backend = "triton"
+    dtypes = (*Kernel.dtypes, torch.float64)
+
+    block_size: int = 1024
+    num_warps: int = 4
+    accumulate: str = "float32"
+
+    def __post_init__(self) -> None:
+        check_power_of_two("block_size", self.block_size, 1, LARGEST_BLOCK)
+        check_power_of_two("num_warps", self.num_warps, 1, 32)
+        check_accumulate(self.accumulate)
+
+    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        """See `Kernel`."""
+        return super().unsupported(shape, dtype, device) or too_many_rows(shape)
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        """See `Kernel`."""
+        y = empty_result(x)
+        if x.numel() > 0:
+            rows, cols = x.shape
+            _three_pass[(rows,)](
+                x,
+                y,
+                cols,
+                x.stride(0),
+                x.stride(1),
+                BLOCK=self.block_size,
+                STATISTICS=triton_statistics(x.dtype, self.accumulate),
+                num_warps=self.num_warps,
+            )
+        return y
+
+    def traffic(self) -> Traffic:
+        """See `Kernel`."""
+        return Traffic(reads=3 * M * N, writes=M * N)
+
+    def on_chip_elements(self) -> sympy.Expr:
+        """See `Kernel`."""
+        return sympy.Integer(self.block_size)
+
+
+@jit
+def _three_pass(
+    x: Any,
+    y: Any,
+    cols: Any,
+    row_stride: Any,
+    col_stride: Any,
+    BLOCK: tl.constexpr,
+    STATISTICS: tl.constexpr,
+) -> None:
+    row = tl.program_id(0).to(tl.int64)
+    x += row * row_stride
+    y += row * cols
+    tiles = tl.cdiv(cols, BLOCK)
+
+    maxima = tl.full((BLOCK,), float("-inf"), STATISTICS)
+    for tile in range(tiles):
+        maxima = tl.maximum(maxima, load_tile(x, tile, cols, col_stride, BLOCK, STATISTICS))
+    # Triton's maximum passes over NaN; it comes back through the sum
+    maximum = tl.max(maxima)
+
+    sums = tl.zeros((BLOCK,), STATISTICS)
+    for tile in range(tiles):
+        sums += tl.exp(load_tile(x, tile, cols, col_stride, BLOCK, STATISTICS) - maximum)
+    total = tl.sum(sums)
+
+    for tile in range(tiles):
+        values = load_tile(x, tile, cols, col_stride, BLOCK, STATISTICS)
+        store_tile(y, tile, tl.exp(values - maximum) / total, cols, BLOCK)

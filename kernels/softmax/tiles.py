@@ -1,0 +1,49 @@
+"""What the Triton variants share: reading and writing a tile of a row, whatever its strides.
+
+Offsets are 64-bit throughout: a matrix of more than 2³¹ elements overflows 32-bit ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from kernels.kernel import Shape
+from kernels.language import MOST_PROGRAMS, jit, tl
+from kernels.softmax.statistics import statistics_dtype
+
+
+def triton_statistics(dtype: torch.dtype, accumulate: str) -> Any:
+    """Triton's name for `statistics_dtype`."""
+    return tl.float64 if statistics_dtype(dtype, accumulate) == torch.float64 else tl.float32
+
+
+def empty_result(x: torch.Tensor) -> torch.Tensor:
+    """A contiguous tensor with the shape and dtype of ``x``, its values yet to be written."""
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+
+def too_many_rows(shape: Shape) -> str | None:
+    """Why one program a row cannot be launched, or None when it can."""
+    if shape[0] > MOST_PROGRAMS:
+        return f"starts a program a row, and a launch takes {MOST_PROGRAMS}, not {shape[0]}"
+    return None
+
+
+@jit
+def load_tile(
+    row: Any, tile: Any, cols: Any, stride: Any, BLOCK: tl.constexpr, STATISTICS: tl.constexpr
+) -> Any:
+    """Columns ``tile·BLOCK …`` of the row at pointer ``row``, padded with −inf, as STATISTICS."""
+    columns = tl.cast(tile, tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    # exp takes no 16-bit dtype, and its sum would overflow one
+    values = tl.load(row + columns * stride, mask=columns < cols, other=float("-inf"))
+    return values.to(STATISTICS)
+
+
+@jit
+def store_tile(row: Any, tile: Any, values: Any, cols: Any, BLOCK: tl.constexpr) -> None:
+    """Writes columns ``tile·BLOCK …`` of a contiguous row, rounding to its dtype."""
+    columns = tl.cast(tile, tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(row + columns, values.to(row.dtype.element_ty), mask=columns < cols)

@@ -1,0 +1,87 @@
+"""What all tests share: the real command line, run in a folder of the test's own."""
+
+from __future__ import annotations
+
+import os
+
+# The suite runs beside itself on every core: a kernel with a thread for each core would wait for
+# the scheduler instead of computing. Triton decides about its interpreter as it decorates.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from experiments.rows import Row, read_rows, rows_files
+
+ROOT = Path(__file__).parent.parent
+DOUBLES = ROOT / "tests" / "doubles" / "conf"
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a command ended."""
+
+    status: int
+    stdout: str
+    stderr: str
+    out: Path
+
+    @property
+    def rows(self) -> list[Row]:
+        """All rows in its folder."""
+        return [row for path in rows_files(self.out) for row in read_rows(path)]
+
+    @property
+    def error(self) -> str:
+        """Its error, which must be one line."""
+        lines = [line for line in self.stderr.splitlines() if line.startswith("error: ")]
+        assert len(lines) == 1, self.stderr
+        assert "Traceback" not in self.stderr
+        return lines[0].removeprefix("error: ")
+
+
+Command = Callable[..., Result]
+
+
+def command_line(out: Path, *arguments: str) -> list[str]:
+    """The command that measures into ``out``, with the test doubles among the kernels."""
+    options = [f"out={out}", "tracker=none", "gpu=cpu"]
+    given = {argument.partition("=")[0] for argument in arguments}
+    options = [o for o in options if o.partition("=")[0] not in given]
+    run = [sys.executable, "-m", "experiments.run", "--config-dir", str(DOUBLES)]
+    return [*run, *options, *arguments]
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Command:
+    """Runs the command line on a CPU into a folder of the test's own."""
+
+    def run(*arguments: str, out: Path | None = None, timeout: float = 240) -> Result:
+        folder = out or tmp_path / "out"
+        done = subprocess.run(
+            command_line(folder, *arguments),
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
+        return Result(done.returncode, done.stdout, done.stderr, folder)
+
+    return run
+
+
+def once_each(rows: list[Row]) -> bool:
+    """Whether every point was done exactly once."""
+    identities = [row.identity for row in rows if row.expected]
+    return len(identities) == len(set(identities))
+
+
+def shape(rows: int, cols: int | list[int]) -> list[str]:
+    """Overrides for a small grid."""
+    return ["grid=point", f"grid.rows={rows}", f"grid.cols={json.dumps(cols)}".replace(" ", "")]

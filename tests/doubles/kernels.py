@@ -1,0 +1,105 @@
+"""Softmax variants that crash, hang, lie or eat memory, and one that behaves."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from dataclasses import dataclass
+
+import sympy
+import torch
+
+from kernels.kernel import Kernel
+from kernels.softmax.operation import SOFTMAX
+from kernels.traffic import M, N, Traffic
+
+
+class Double(Kernel):
+    """PyTorch's softmax, for the doubles to spoil."""
+
+    operation = SOFTMAX
+    backend = "torch"
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(x, dim=-1)
+
+    def traffic(self) -> Traffic:
+        return Traffic(M * N, M * N)
+
+    def on_chip_elements(self) -> sympy.Expr:
+        return N
+
+
+@dataclass(frozen=True)
+class Good(Double):
+    """Behaves; it may take its time."""
+
+    delay_s: float = 0.0
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        time.sleep(self.delay_s)
+        return super().__call__(x)
+
+
+@dataclass(frozen=True)
+class Segfault(Double):
+    """Reads address zero, in rows of an even length only."""
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        if x.shape[1] % 2 == 0:
+            ctypes.string_at(0)
+        return super().__call__(x)
+
+
+@dataclass(frozen=True)
+class Hang(Double):
+    """Never comes back."""
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        while True:
+            time.sleep(3600)
+
+
+@dataclass(frozen=True)
+class Wrong(Double):
+    """Forgets the last column."""
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        y = super().__call__(x)
+        y[:, -1] = 0
+        return y
+
+
+@dataclass(frozen=True)
+class WrongLater(Double):
+    """Right when checked first, wrong once it has been called often."""
+
+    def prepare(self, x: torch.Tensor):  # type: ignore[no-untyped-def]
+        calls = 0
+
+        def call(x: torch.Tensor) -> torch.Tensor:
+            nonlocal calls
+            calls += 1
+            return torch.softmax(x, -1) if calls < 10 else torch.zeros_like(x)
+
+        return call
+
+
+@dataclass(frozen=True)
+class Exhaust(Double):
+    """Asks for a petabyte."""
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.empty(1 << 50, dtype=torch.uint8, device=x.device)
+
+
+@dataclass(frozen=True)
+class Raise(Double):
+    """Raises an error that spans lines and names a path."""
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        raise RuntimeError("first line\nsecond line of /home/someone/secret/file.py")
+
+
+class NoKernel:
+    """Not a Kernel at all."""

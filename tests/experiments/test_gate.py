@@ -1,0 +1,88 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from experiments.worker.gate import check, spacing
+from kernels.copy.operation import COPY
+from kernels.softmax.operation import SOFTMAX
+
+DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
+
+
+def answer(x: torch.Tensor) -> torch.Tensor:
+    return SOFTMAX.reference(x).to(x.dtype)
+
+
+def random_input(m: int, n: int, dtype: torch.dtype, seed: int = 0) -> torch.Tensor:
+    return SOFTMAX.make_input((m, n), dtype, "cpu", seed)
+
+
+@settings(max_examples=40, deadline=None)
+@given(m=st.integers(1, 5), n=st.integers(1, 3000), dtype=st.sampled_from(DTYPES))
+def test_the_right_answer_passes(m: int, n: int, dtype: torch.dtype) -> None:
+    x = random_input(m, n, dtype)
+    verdict = check(answer(x), x, SOFTMAX, "torch")
+    assert verdict.reason is None
+    assert verdict.relative_error is not None
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [1, 7, 1024, 131072, 1 << 22])
+@pytest.mark.parametrize("backend", ["eager", "torch", "interpreter"])
+def test_all_zeros_fail_at_any_width(dtype: torch.dtype, n: int, backend: str) -> None:
+    x = random_input(1, n, dtype)
+    assert check(torch.zeros_like(x), x, SOFTMAX, backend).reason is not None
+
+
+@settings(max_examples=40, deadline=None)
+@given(n=st.integers(2, 2000), column=st.integers(0, 10**6), dtype=st.sampled_from(DTYPES))
+def test_one_element_five_percent_off_fails(n: int, column: int, dtype: torch.dtype) -> None:
+    x = random_input(3, n, dtype)
+    y = answer(x)
+    spoilt = y[1, column % n] * 1.2
+    y[1, column % n] = spoilt
+    # 16-bit values below eight subnormal steps cannot show it
+    small = torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps * 100
+    if spoilt > small:
+        assert check(y, x, SOFTMAX, "torch").reason is not None
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_one_nan_or_infinity_fails(bad: float) -> None:
+    x = random_input(4, 100, torch.float32)
+    y = answer(x)
+    y[2, 50] = bad
+    assert "1 of 400 elements" in str(check(y, x, SOFTMAX, "torch").reason)
+
+
+def test_a_biased_row_fails_though_each_element_is_within_a_spacing() -> None:
+    x = random_input(2, 4096, torch.float16)
+    y = answer(x)
+    low = torch.nextafter(y, torch.zeros_like(y))
+    assert "row sums" in str(check(low, x, SOFTMAX, "torch").reason)
+
+
+def test_other_shapes_dtypes_and_the_input_itself_fail() -> None:
+    x = random_input(4, 8, torch.float32)
+    assert "returned (8, 4)" in str(check(answer(x).T, x, SOFTMAX, "torch").reason)
+    assert "float64" in str(check(answer(x).double(), x, SOFTMAX, "torch").reason)
+    assert "own memory" in str(check(x, x, COPY, "torch").reason)
+
+
+def test_a_copy_must_be_exact() -> None:
+    x = random_input(4, 8, torch.float32)
+    assert check(x.clone(), x, COPY, "torch").reason is None
+    y = x.clone()
+    y[0, 0] = torch.nextafter(y[0, 0], torch.tensor(9.0))
+    assert check(y, x, COPY, "torch").reason is not None
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.float64])
+def test_spacing_is_the_distance_to_the_next_number(dtype: torch.dtype) -> None:
+    values = torch.tensor([1.0, 0.999, 1.5, 2.0, 3e-3, 6e-8, 1e-7, 0.0], dtype=dtype)
+    expected = np.spacing(values.numpy()).astype(np.float64)
+    assert spacing(values.double(), dtype).numpy() == pytest.approx(expected, rel=1e-12, abs=0)
