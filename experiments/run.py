@@ -7,6 +7,7 @@ import sys
 import traceback
 
 import hydra
+from hydra._internal.utils import get_args_parser
 from hydra.errors import HydraException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
@@ -24,7 +25,8 @@ def task(config: DictConfig) -> None:
 def main() -> None:
     """Runs Hydra on the command line and turns its errors into one line and an exit status."""
     verbose = "--verbose" in sys.argv or os.environ.get("HYDRA_FULL_ERROR", "0") not in ("", "0")
-    sys.argv = [_plain(argument) for argument in sys.argv if argument != "--verbose"]
+    arguments = [_plain(argument) for argument in sys.argv[1:] if argument != "--verbose"]
+    sys.argv[1:] = _flags_first(arguments)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises its errors instead of printing them
     register()
     try:
@@ -44,6 +46,15 @@ def main() -> None:
 def _plain(argument: str) -> str:
     """``+experiment=name``, as presets are often called, for ``experiment=name``."""
     return argument.removeprefix("+") if argument.startswith("+experiment=") else argument
+
+
+def _flags_first(arguments: list[str]) -> list[str]:
+    """Flags may stand among the overrides; Hydra's parser wants the overrides in one piece."""
+    overrides = get_args_parser().parse_intermixed_args(arguments).overrides
+    flags = list(arguments)
+    for override in overrides:
+        flags.remove(override)
+    return [*flags, *overrides]
 
 
 def _reason(error: BaseException) -> str:

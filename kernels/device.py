@@ -51,9 +51,9 @@ def cuda_device(index: int) -> Device:
         capability=(p.major, p.minor),
         sms=p.multi_processor_count,
         warp_size=p.warp_size,
-        registers_per_sm=p.regs_per_multiprocessor,
+        registers_per_sm=p.regs_per_multiprocessor,  # type: ignore[attr-defined]
         shared_bytes_per_sm=p.shared_memory_per_multiprocessor,
-        shared_bytes_per_block=p.shared_memory_per_block_optin,
+        shared_bytes_per_block=p.shared_memory_per_block_optin,  # type: ignore[attr-defined]
         warps_per_sm=p.max_threads_per_multi_processor // p.warp_size,
         l2_bytes=p.L2_cache_size,
         memory_bytes=p.total_memory,

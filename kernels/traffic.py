@@ -87,7 +87,9 @@ def _polynomial(expression: Any) -> str:
     symbols = sorted(expression.free_symbols, key=str)
     text = ""
     for powers, coefficient in sympy.Poly(expression, *symbols).terms(order="grlex"):
-        factors = [str(s) + (f"^{p}" if p > 1 else "") for s, p in zip(symbols, powers, strict=True) if p]
+        factors = [
+            str(s) + (f"^{p}" if p > 1 else "") for s, p in zip(symbols, powers, strict=True) if p
+        ]
         size = "" if abs(coefficient) == 1 and factors else str(abs(coefficient))
         sign = "-" if coefficient < 0 else "+"
         text += f" {sign} {size}{''.join(factors)}"

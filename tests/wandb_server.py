@@ -162,7 +162,7 @@ class WandbServer:
 
     def _createartifactfiles(self, values: dict[str, Any]) -> dict[str, Any]:
         edges = []
-        for spec in values["artifactFiles"]:
+        for spec in values.get("input", values)["artifactFiles"]:
             node = {"storagePath": spec["name"], "uploadUrl": self._upload(spec["name"])}
             rest = {"uploadHeaders": [], "uploadMultipartUrls": None}
             edges.append({"node": {**node, **rest, "artifact": {"id": spec["artifactID"]}}})

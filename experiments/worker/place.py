@@ -61,7 +61,7 @@ def environment() -> dict[str, Any]:
         "driver": _driver(),
         "python": platform.python_version(),
         "commit": _git("rev-parse", "HEAD"),
-        "dirty": bool(_git("status", "--porcelain", "--untracked-files=no")),
+        "dirty": _is_dirty(),
     }
 
 
@@ -70,6 +70,11 @@ def _version(package: str) -> str | None:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return None
+
+
+def _is_dirty() -> bool | None:
+    changes = _git("status", "--porcelain", "--untracked-files=no")
+    return None if changes is None else bool(changes)
 
 
 def _driver() -> str | None:

@@ -9,7 +9,6 @@ Source: Triton's tutorial 01 (vector addition), less the addition.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import sympy
 import torch
@@ -82,12 +81,12 @@ class CopyTriton(Kernel):
 
 @jit
 def _copy(
-    x: Any,
-    y: Any,
-    tiles: Any,
-    cols: Any,
-    row_stride: Any,
-    col_stride: Any,
+    x: tl.tensor,
+    y: tl.tensor,
+    tiles: tl.tensor,
+    cols: tl.tensor,
+    row_stride: tl.tensor,
+    col_stride: tl.tensor,
     BLOCK: tl.constexpr,
 ) -> None:
     # 64-bit offsets: a matrix of more than 2³¹ elements overflows 32-bit ones

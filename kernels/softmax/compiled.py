@@ -70,7 +70,8 @@ class Compiled(Kernel):
 
         def call(x: torch.Tensor) -> torch.Tensor:
             # Inductor may lay the result out like its input
-            return compiled(x, statistics).contiguous()
+            y: torch.Tensor = compiled(x, statistics).contiguous()
+            return y
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
@@ -99,7 +100,7 @@ class _OneGraph:
 
         if self.compiled:
             raise NotCompiled("compiled for another shape, strides or dtype; prepare it for these")
-        result = compile_fx(graph, inputs)  # type: ignore[no-untyped-call]
+        result = compile_fx(graph, inputs)
         self.compiled = True
         return result
 

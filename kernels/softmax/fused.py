@@ -140,27 +140,33 @@ def _resident_programs(compiled: Any, num_warps: int, device: Device) -> int:
     """
     if compiled is None or device.sms is None:
         return INTERPRETED_PROGRAMS
-    assert device.registers_per_sm and device.shared_bytes_per_sm
-    assert device.warps_per_sm and device.warp_size
     compiled._init_handles()  # loads it, after which its registers are known
-    registers, shared = compiled.n_regs, compiled.metadata.shared
-    per_sm = [
-        device.warps_per_sm // num_warps,
-        device.registers_per_sm // (registers * device.warp_size * num_warps),
-    ]
+    registers: int = compiled.n_regs
+    shared: int = compiled.metadata.shared
+    threads = num_warps * _known(device.warp_size)
+    per_sm = min(
+        _known(device.registers_per_sm) // (registers * threads),
+        _known(device.warps_per_sm) // num_warps,
+    )
     if shared > 0:
-        per_sm.append(device.shared_bytes_per_sm // shared)
-    return device.sms * max(min(per_sm), 1)
+        per_sm = min(per_sm, _known(device.shared_bytes_per_sm) // shared)
+    return device.sms * max(per_sm, 1)
+
+
+def _known(limit: int | None) -> int:
+    if limit is None:
+        raise ValueError("a CUDA device is described without one of its limits")
+    return limit
 
 
 @jit
 def _fused(
-    x: Any,
-    y: Any,
-    rows: Any,
-    cols: Any,
-    row_stride: Any,
-    col_stride: Any,
+    x: tl.tensor,
+    y: tl.tensor,
+    rows: tl.tensor,
+    cols: tl.tensor,
+    row_stride: tl.tensor,
+    col_stride: tl.tensor,
     BLOCK: tl.constexpr,
     STAGES: tl.constexpr,
     STATISTICS: tl.constexpr,

@@ -8,7 +8,6 @@ Source: "Softmax in OpenAI Triton", after the softmax of Triton's first tutorial
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import sympy
 import torch
@@ -82,7 +81,7 @@ class FusedRow(Kernel):
                 x.stride(1),
                 BLOCK=block,
                 STATISTICS=triton_statistics(x.dtype, self.accumulate),
-                num_warps=self.num_warps or _warps(block),
+                num_warps=self.num_warps or warps_by_width(block),
             )
         return y
 
@@ -95,17 +94,18 @@ class FusedRow(Kernel):
         return N
 
 
-def _warps(block: int) -> int:
+def warps_by_width(block: int) -> int:
+    """Warps for a row padded to ``block`` elements, as the source has it."""
     return 16 if block >= 4096 else 8 if block >= 2048 else 4
 
 
 @jit
 def _fused_row(
-    x: Any,
-    y: Any,
-    cols: Any,
-    row_stride: Any,
-    col_stride: Any,
+    x: tl.tensor,
+    y: tl.tensor,
+    cols: tl.tensor,
+    row_stride: tl.tensor,
+    col_stride: tl.tensor,
     BLOCK: tl.constexpr,
     STATISTICS: tl.constexpr,
 ) -> None:

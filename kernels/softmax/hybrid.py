@@ -16,7 +16,7 @@ import torch
 from kernels.device import Device
 from kernels.kernel import Kernel, Shape
 from kernels.language import LARGEST_BLOCK
-from kernels.softmax.fused_row import FusedRow
+from kernels.softmax.fused_row import FusedRow, warps_by_width
 from kernels.softmax.operation import SOFTMAX
 from kernels.softmax.statistics import check_accumulate
 from kernels.softmax.three_pass import ThreePass
@@ -30,7 +30,7 @@ class Hybrid(Kernel):
 
     Attributes:
         block_size: Widest row taken in one pass, and the tile of wider ones, in elements.
-        num_warps: Warps a program.
+        num_warps: Warps a program; None takes 4, 8 or 16 by the width of what it holds.
         accumulate: dtype of the statistics, ``"float32"`` or ``"float64"``.
     """
 
@@ -39,12 +39,13 @@ class Hybrid(Kernel):
     dtypes = (*Kernel.dtypes, torch.float64)
 
     block_size: int = 4096
-    num_warps: int = 8
+    num_warps: int | None = None
     accumulate: str = "float32"
 
     def __post_init__(self) -> None:
         check_power_of_two("block_size", self.block_size, 1, LARGEST_BLOCK)
-        check_power_of_two("num_warps", self.num_warps, 1, 32)
+        if self.num_warps is not None:
+            check_power_of_two("num_warps", self.num_warps, 1, 32)
         check_accumulate(self.accumulate)
 
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
@@ -71,7 +72,8 @@ class Hybrid(Kernel):
     def _path(self, cols: int) -> Kernel:
         if cols <= self.block_size:
             return FusedRow(num_warps=self.num_warps, accumulate=self.accumulate)
-        return ThreePass(self.block_size, self.num_warps, self.accumulate)
+        warps = self.num_warps or warps_by_width(self.block_size)
+        return ThreePass(self.block_size, warps, self.accumulate)
 
     def _either(self, fast: sympy.Expr, tiled: sympy.Expr) -> sympy.Expr:
-        return sympy.Piecewise((fast, N <= self.block_size), (tiled, True))
+        return sympy.Piecewise((fast, sympy.Le(N, self.block_size)), (tiled, True))

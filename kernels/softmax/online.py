@@ -11,7 +11,6 @@ attention (Dao et al. 2022, arXiv 2205.14135).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import sympy
 import torch
@@ -87,11 +86,11 @@ class Online(Kernel):
 
 @jit
 def _online(
-    x: Any,
-    y: Any,
-    cols: Any,
-    row_stride: Any,
-    col_stride: Any,
+    x: tl.tensor,
+    y: tl.tensor,
+    cols: tl.tensor,
+    row_stride: tl.tensor,
+    col_stride: tl.tensor,
     BLOCK: tl.constexpr,
     STATISTICS: tl.constexpr,
 ) -> None:

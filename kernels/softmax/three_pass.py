@@ -9,7 +9,6 @@ Source: the textbook "safe softmax", Algorithm 2 of Milakov & Gimelshein 2018, a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import sympy
 import torch
@@ -85,11 +84,11 @@ class ThreePass(Kernel):
 
 @jit
 def _three_pass(
-    x: Any,
-    y: Any,
-    cols: Any,
-    row_stride: Any,
-    col_stride: Any,
+    x: tl.tensor,
+    y: tl.tensor,
+    cols: tl.tensor,
+    row_stride: tl.tensor,
+    col_stride: tl.tensor,
     BLOCK: tl.constexpr,
     STATISTICS: tl.constexpr,
 ) -> None:

@@ -33,8 +33,13 @@ def too_many_rows(shape: Shape) -> str | None:
 
 @jit
 def load_tile(
-    row: Any, tile: Any, cols: Any, stride: Any, BLOCK: tl.constexpr, STATISTICS: tl.constexpr
-) -> Any:
+    row: tl.tensor,
+    tile: tl.tensor,
+    cols: tl.tensor,
+    stride: tl.tensor,
+    BLOCK: tl.constexpr,
+    STATISTICS: tl.constexpr,
+) -> tl.tensor:
     """Columns ``tile·BLOCK …`` of the row at pointer ``row``, padded with −inf, as STATISTICS."""
     columns = tl.cast(tile, tl.int64) * BLOCK + tl.arange(0, BLOCK)
     # exp takes no 16-bit dtype, and its sum would overflow one
@@ -43,7 +48,9 @@ def load_tile(
 
 
 @jit
-def store_tile(row: Any, tile: Any, values: Any, cols: Any, BLOCK: tl.constexpr) -> None:
+def store_tile(
+    row: tl.tensor, tile: tl.tensor, values: tl.tensor, cols: tl.tensor, BLOCK: tl.constexpr
+) -> None:
     """Writes columns ``tile·BLOCK …`` of a contiguous row, rounding to its dtype."""
     columns = tl.cast(tile, tl.int64) * BLOCK + tl.arange(0, BLOCK)
     tl.store(row + columns, values.to(row.dtype.element_ty), mask=columns < cols)

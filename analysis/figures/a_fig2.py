@@ -1,0 +1,33 @@
+"""A-fig2: time against N at M = 4096, float32, beside the times that source A published."""
+
+from __future__ import annotations
+
+from matplotlib.axes import Axes
+
+from analysis.figure import Figure
+from analysis.lines import copy_roof, datasheet_floor, lines, published
+from analysis.margin import write_names
+from analysis.style import value_axis
+from analysis.view import View, Wanted
+
+WIDTHS = (256, 1024, 4096, 16384, 65536, 262144)
+PUBLISHED = {
+    "naive": (20, 40, 65, 80, 95, 100),
+    "torch": (12, 22, 40, 55, 70, 78),
+    "fused": (5, 10, 18, 25, 32, 38),
+}
+
+
+def draw(ax: Axes, view: View) -> None:
+    """Times in µs; y is a logarithm here, for they span three decades and from 0 all would vanish."""
+    ax.set_yscale("log")
+    names = lines(ax, view, y="time_us") + copy_roof(ax, view, y="time_us")
+    if view.exact:  # published numbers stand only beside the shape they were published for
+        names += published(ax, WIDTHS, PUBLISHED, "as published")
+    ax.set_ylim(*ax.get_ylim())
+    names += datasheet_floor(ax, view)
+    value_axis(ax, "time, µs (lower is better)")
+    write_names(ax, names)
+
+
+A_FIG2 = Figure("a_fig2", "Softmax time by row width", Wanted(4096, "float32", sizes=WIDTHS), draw)

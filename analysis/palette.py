@@ -1,0 +1,53 @@
+"""One colour and one marker for each variant, the same in every figure."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+INK = "#22262b"
+MUTED = "#6b7280"
+FAINT = "#e8eaee"
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a variant looks: a colour and a matplotlib marker."""
+
+    color: str
+    marker: str
+
+
+# Relatives share a hue, dark and light. The hues stay apart under the three kinds of colour
+# blindness, and each marker is used once, so that a figure survives a grey print.
+LOOKS: Mapping[str, Look] = MappingProxyType(
+    {
+        "naive": Look("#7a5c3e", "s"),
+        "naive_script": Look("#bd9a6c", "D"),
+        "torch": Look("#d55e00", "o"),
+        "compiled": Look("#f0a30a", "^"),
+        "three_pass": Look("#8f2d78", "v"),
+        "hybrid": Look("#d583c0", "p"),
+        "online": Look("#00795c", "X"),
+        "fused": Look("#1f4fa3", "P"),
+        "fused_row": Look("#56a8e0", "*"),
+        "copy": Look("#3a3f47", "d"),
+        "copy_triton": Look("#8b929c", "h"),
+    }
+)
+FURTHER_COLORS = ("#a50f3c", "#4d9221", "#5e3fbe", "#1b9aaa", "#e0526e", "#8a8d0f")
+FURTHER_MARKERS = ("<", ">", "H", "8", "$\\clubsuit$", "$\\spadesuit$", "$\\bowtie$")
+
+
+def look_of(kernel: str) -> Look:
+    """The look of a variant, whichever others are drawn beside it.
+
+    A variant this page does not know gets one from its name alone, so it keeps it too.
+    """
+    if kernel in LOOKS:
+        return LOOKS[kernel]
+    number = zlib.crc32(kernel.encode())
+    color = FURTHER_COLORS[number % len(FURTHER_COLORS)]
+    return Look(color, FURTHER_MARKERS[number // 64 % len(FURTHER_MARKERS)])

@@ -1,0 +1,112 @@
+"""The shared look: type, axes of powers of two, title, small print."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from analysis.palette import FAINT, INK, MUTED
+from analysis.view import View
+
+TIMERS = {"events": "CUDA events", "graph": "CUDA graph", "host": "host clock"}
+CACHES = {"cold": "cold L2", "warm": "warm L2"}
+SYMBOLS = {"cols": "N", "rows": "M"}
+
+
+def theme() -> dict[str, Any]:
+    """Settings for ``matplotlib.rc_context``; the salt makes the ids of an SVG repeatable."""
+    return dict(sns.axes_style("ticks")) | {
+        "svg.hashsalt": "softmax-roofline",
+        "font.family": "sans-serif",
+        "font.sans-serif": ["DejaVu Sans"],  # matplotlib's own, so every machine draws the same
+        "font.size": 8.5,
+        "axes.edgecolor": MUTED,
+        "axes.labelcolor": INK,
+        "axes.labelsize": 8.5,
+        "axes.linewidth": 0.7,
+        "text.color": INK,
+        "xtick.color": MUTED,
+        "ytick.color": MUTED,
+        "xtick.labelcolor": INK,
+        "ytick.labelcolor": INK,
+        "xtick.labelsize": 8,
+        "ytick.labelsize": 8,
+        "xtick.major.size": 3,
+        "ytick.major.size": 0,
+        "grid.color": FAINT,
+        "grid.linewidth": 0.7,
+    }
+
+
+def power_axis(ax: Axes, view: View) -> None:
+    """A log2 x axis over the view's sizes, its ticks at powers of two."""
+    low, high = view.sizes[0], view.sizes[-1]
+    ax.set_xscale("log", base=2)
+    ax.set_xlim(low / 2**0.2, high * 2**0.06)
+    exponents = range(math.ceil(math.log2(max(low, 1))), math.floor(math.log2(high)) + 1)
+    step = 1 + (len(exponents) - 1) // 11
+    ax.xaxis.set_major_locator(FixedLocator([2.0**e for e in exponents[::step]]))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: size_label(value)))
+    ax.set_xlabel({"cols": "row width N", "rows": "rows M"}[view.wanted.over] + ", elements")
+
+
+def value_axis(ax: Axes, label: str) -> None:
+    """The y axis: named above it, a quiet grid, no spine to compete with the lines."""
+    ax.set_ylabel("")
+    ax.text(0, 1.025, label, transform=ax.transAxes, fontsize=8, color=MUTED, ha="left")
+    ax.grid(axis="y", zorder=0)
+    ax.set_axisbelow(True)
+    sns.despine(ax=ax, left=True)
+
+
+def headline(ax: Axes, title: str, view: View) -> None:
+    """What is drawn, then on what: GPU, dtype and the fixed size."""
+    fixed = "M" if view.wanted.over == "cols" else "N"
+    where = f"{view.card.name}  ·  {view.dtype}  ·  {fixed} = {view.at}"
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    figure.text(0.02, 0.945, title, fontsize=11, fontweight="bold", ha="left")
+    figure.text(0.02, 0.897, where, fontsize=8.5, color=MUTED, ha="left")
+
+
+def small_print(view: View, notes: Iterable[str] = ()) -> list[str]:
+    """Where the figure comes from, two lines: protocol and versions, then commit and rows."""
+    seen = view.recorded
+    facts = pd.DataFrame(list(seen["environment"]), index=seen.index)
+
+    def stated(name: str) -> str:
+        values = facts[name].dropna() if name in facts else []
+        return "/".join(dict.fromkeys(str(v)[:12] for v in values))
+
+    versions = [f"{name} {stated(name)}" for name in ("torch", "triton", "driver") if stated(name)]
+    protocol = f"median, 95 % interval; {TIMERS[view.timer]}, {CACHES[view.cache]}"
+    commit = stated("commit") or "unknown"
+    edited = " (edited)" if "True" in stated("dirty") else ""
+    rows = f"rows {rows_hash(seen)} ({len(seen)})"
+    return [
+        "  ·  ".join([view.card.name, protocol, *versions]),
+        "  ·  ".join([f"commit {commit}{edited}", rows, *notes]),
+    ]
+
+
+def rows_hash(frame: pd.DataFrame) -> str:
+    """A short hash of which rows these are and what they measured, in whatever order they come."""
+    columns = ["sweep", "key", "card", "round", "attempt", "status", "time_us"]
+    lines = sorted(" ".join(map(str, values)) for values in frame[columns].itertuples(index=False))
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
+
+
+def size_label(value: float) -> str:
+    """A size as the field writes it: 512, 4K, 1M (binary)."""
+    for unit, letter in ((2**20, "M"), (2**10, "K")):
+        if value >= unit and value % unit == 0:
+            return f"{value / unit:g}{letter}"
+    return f"{value:g}"

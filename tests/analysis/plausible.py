@@ -1,0 +1,104 @@
+"""Rows as an H200 might give them, built through the real model of a row."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from experiments.rows import Row
+
+ENVIRONMENT = {
+    "torch": "2.13.0",
+    "triton": "3.7.1",
+    "cuda": "13.0",
+    "driver": "580.159.03",
+    "python": "3.12.4",
+    "commit": "0123456789abcdef0123456789abcdef01234567",
+    "dirty": False,
+}
+# Matrix passes a variant makes, and the share of the roof that it loses besides.
+PASSES = {
+    "naive": (8, 0.10),
+    "naive_script": (8, 0.02),
+    "torch": (2, 0.33),
+    "compiled": (2, 0.06),
+    "three_pass": (4, 0.07),
+    "fused": (2, 0.09),
+    "fused_row": (2, 0.03),
+    "hybrid": (2, 0.12),
+    "online": (3, 0.05),
+    "copy": (2, 0.0),
+    "copy_triton": (2, 0.02),
+}
+PAPER = (256, 1024, 4096, 16384, 65536, 262144)
+ITEM = {"float32": 4, "float16": 2, "bfloat16": 2}
+
+
+def row(kernel: str, cols: int, **changes: Any) -> Row:
+    """One ok row at M = 4096 float32 on an H200, cold events; ``changes`` replace fields."""
+    m, dtype = changes.get("rows", 4096), changes.get("dtype", "float32")
+    passes, loss = PASSES.get(kernel, (2, 0.15))
+    size = m * cols * ITEM[dtype]
+    seed = random.Random(f"{kernel} {cols} {m} {dtype} {changes.get('round', 0)}")
+    bandwidth = 4.25e3 / (1 + 250 / cols) * (1 - loss) * seed.uniform(0.985, 1.0)
+    time = changes.get("time_us", 3.2 + passes * size / bandwidth / 1e3)
+    times = {"time_low_us": None, "time_high_us": None, "timer": "events", "cache": "cold"}
+    if time is not None:
+        times |= {"time_low_us": time * 0.99, "time_high_us": time * 1.01}
+    operation = "copy" if kernel.startswith("copy") else "softmax"
+    fields: dict[str, Any] = {
+        "key": f"{kernel}-{cols}-{m}-{dtype}",
+        "card": 0,
+        "round": 0,
+        "attempt": 1,
+        "sweep": "paper",
+        "operation": operation,
+        "kernel": kernel,
+        "params": {},
+        "rows": m,
+        "cols": cols,
+        "dtype": dtype,
+        "status": "ok",
+        "device": "cuda",
+        "gpu": "NVIDIA H200",
+        "backend": "triton",
+        "environment": ENVIRONMENT,
+        "time_us": time,
+        "compulsory_bytes": 2 * size,
+        "model_bytes": passes * size,
+    }
+    return Row.model_validate(fields | times | changes)
+
+
+def unsupported(kernel: str, cols: int, **changes: Any) -> Row:
+    """A row of a variant that cannot run there."""
+    told = {"status": "unsupported", "reason": "the row does not fit on chip"}
+    return row(kernel, cols, time_us=None, **told, **changes)
+
+
+def interpreted(kernel: str, cols: int, **changes: Any) -> Row:
+    """A row that proves correctness under Triton's interpreter and has no time."""
+    place = {"device": "cpu", "gpu": "A CPU", "backend": "interpreter"}
+    return row(kernel, cols, time_us=None, **place | changes).model_copy(
+        update={"timer": None, "cache": None}
+    )
+
+
+def paper(widths: Iterable[int] = PAPER) -> list[Row]:
+    """Every variant at every width, on-chip variants unsupported where a row is too wide."""
+    short = {"fused": 32768, "fused_row": 131072}
+    return [
+        row(kernel, n) if n <= short.get(kernel, n) else unsupported(kernel, n)
+        for kernel in PASSES
+        for n in widths
+    ]
+
+
+def write(folder: Path, rows: Iterable[Row]) -> Path:
+    """Rows in one file below ``folder``; returns the folder."""
+    path = folder / "rows.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(r.model_dump_json() + "\n" for r in rows), encoding="utf-8")
+    return folder

@@ -1,0 +1,67 @@
+"""A card's file holds sourced figures, and fits the driver's name for that card alone."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.conf.conftest import Compose, options
+
+CARDS = [name for name in options("gpu") if name not in ("auto", "cpu")]
+
+NAMES = {  # as drivers report them
+    "NVIDIA H200": "h200",
+    "NVIDIA H200 NVL": None,
+    "NVIDIA H100 80GB HBM3": "h100_sxm",
+    "NVIDIA H100 PCIe": None,
+    "NVIDIA H100 NVL": None,
+    "NVIDIA GH200 480GB": None,
+    "NVIDIA A100-SXM4-80GB": "a100_80gb",
+    "A100-SXM4-80GB": "a100_80gb",
+    "NVIDIA A100-SXM4-40GB": None,
+    "NVIDIA A100 80GB PCIe": None,
+    "NVIDIA GeForce RTX 4090": "rtx_4090",
+    "NVIDIA GeForce RTX 4090 D": None,
+    "NVIDIA GeForce RTX 4090 Laptop GPU": None,
+    "NVIDIA GeForce RTX 3090 Ti": "rtx_3090_ti",
+    "NVIDIA GeForce RTX 3090": None,
+}
+
+UNITS = ("_gbps", "_gb", "_mib", "_tflops", "_mhz", "_w", "_kib_per_sm", "_per_sm_clock", "sms")
+
+
+@pytest.mark.parametrize("card", CARDS)
+def test_every_fact_has_a_value_a_unit_and_a_source(card: str, composed: Compose) -> None:
+    facts = composed(f"gpu={card}").gpu.facts
+    assert {"memory_gbps", "memory_gb", "l2_mib", "sms"} <= set(facts)
+    for name, fact in facts.items():
+        assert fact.value > 0
+        assert len(fact.source) > 10
+        assert name.endswith(UNITS)
+
+
+@pytest.mark.parametrize(("reported", "card"), NAMES.items())
+def test_name_fits_its_own_card_and_no_namesake(
+    reported: str, card: str | None, composed: Compose
+) -> None:
+    fitting = [c for c in CARDS if re.search(composed(f"gpu={c}").gpu.match, reported)]
+    assert fitting == ([card] if card else [])
+
+
+@pytest.mark.parametrize("card", CARDS)
+def test_peak_arithmetic_agrees_with_cores_and_clock(card: str, composed: Compose) -> None:
+    facts = {name: fact.value for name, fact in composed(f"gpu={card}").gpu.facts.items()}
+    cores_per_sm = 64 if card == "a100_80gb" else 128  # the architectures' whitepapers
+    tflops = 2 * cores_per_sm * facts["sms"] * facts["clock_mhz"] / 1e6
+    assert facts["fp32_tflops"] == pytest.approx(tflops, rel=0.01)
+
+
+def test_auto_and_cpu_claim_no_datasheet(composed: Compose) -> None:
+    for name, device in (("auto", "auto"), ("cpu", "cpu")):
+        gpu = composed(f"gpu={name}").gpu
+        assert (gpu.device, gpu.match, dict(gpu.facts)) == (device, None, {})
+
+
+def test_card_is_pinned_from_the_command_line(composed: Compose) -> None:
+    assert composed("gpu=h200", "gpu.card=1").gpu.card == 1

@@ -1,0 +1,99 @@
+"""Each grid is the set of shapes that its source used."""
+
+from __future__ import annotations
+
+import pytest
+from hydra.errors import HydraException
+from omegaconf.errors import OmegaConfBaseException
+
+from experiments.shapes import expand
+from tests.conf.conftest import Compose, options
+
+ALL_THREE = ["float32", "float16", "bfloat16"]
+
+DTYPES = {
+    "tutorial": ["float32"],
+    "wide": ALL_THREE,
+    "small_batch": ["float16"],
+    "batch": ["float16"],
+    "vocab": ["float16"],
+    "quack": ["float32", "bfloat16"],
+    "irregular": ALL_THREE,
+    "point": ["float16"],
+    "smoke": ["float32"],
+    "laptop": ["float32"],
+}
+
+SHAPES = {
+    "tutorial": [(4096, n) for n in range(256, 12673, 128)],
+    "wide": [(4096, 256 * 4**k) for k in range(6)],
+    "point": [(8192, 32000)],
+    "quack": [(32768, 256 * 2**k) for k in range(9)] + [(16384, 131072), (8192, 262144)],
+}
+
+
+@pytest.mark.parametrize("name", options("grid"))
+def test_every_grid_says_its_source_its_shapes_and_its_dtypes(name: str, composed: Compose) -> None:
+    grid = composed(f"grid={name}").grid
+    assert grid.source
+    assert list(grid.dtypes) == DTYPES[name]
+    assert expand(grid)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_grid_is_exactly_what_its_source_published(name: str, composed: Compose) -> None:
+    assert expand(composed(f"grid={name}").grid) == SHAPES[name]
+
+
+def test_c_grids_meet_in_its_worked_point(composed: Compose) -> None:
+    for name in ("batch", "vocab", "point"):
+        assert (8192, 32000) in expand(composed(f"grid={name}").grid)
+    assert max(expand(composed("grid=vocab").grid)) == (8192, 131072)
+
+
+def test_irregular_holds_the_tutorials_shape(composed: Compose) -> None:
+    assert (1823, 781) in expand(composed("grid=irregular").grid)
+
+
+def test_native_dtype_leaves_the_choice_to_the_grid(composed: Compose) -> None:
+    assert composed("dtype=native").dtype.names is None
+
+
+@pytest.mark.parametrize("name", ["float32", "float16", "bfloat16", "float64"])
+def test_dtype_option_is_that_dtype(name: str, composed: Compose) -> None:
+    assert list(composed(f"dtype={name}").dtype.names) == [name]
+
+
+@pytest.mark.parametrize(
+    ("override", "shapes"),
+    [
+        ("grid.rows=4", [(4, 32000)]),
+        ("grid.cols=[1,2]", [(8192, 1), (8192, 2)]),
+        ("grid.cols={first: 2, last: 6, step: 2}", [(8192, 2), (8192, 4), (8192, 6)]),
+        ("grid.shapes=[[1,2]]", [(8192, 32000), (1, 2)]),
+    ],
+)
+def test_point_takes_any_shape_from_the_command_line(
+    override: str, shapes: list[tuple[int, int]], composed: Compose
+) -> None:
+    assert expand(composed("grid=point", override).grid) == shapes
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "grid.dtypes=float32",  # one name where a list belongs
+        "grid.shapes=[[1,x]]",
+        "grid.nonsense=1",
+        "grid=nonsense",
+        "dtype=float8",
+        "timing.max_samples=many",
+        "gpu.card=first",
+        "rounds=2.5",
+        "overwrite=perhaps",
+        "kernl=fused",
+    ],
+)
+def test_wrong_types_and_names_are_refused(override: str, composed: Compose) -> None:
+    with pytest.raises((HydraException, OmegaConfBaseException)):
+        composed(override)

@@ -1,0 +1,87 @@
+"""Every preset composes, whole, and can still be overridden from the command line."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+import pytest
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import OmegaConf
+
+from experiments.shapes import expand
+from tests.conf.conftest import CONF, Compose, options
+
+VARIANTS = {
+    *("naive", "naive_script", "torch", "compiled", "three_pass", "fused", "fused_row"),
+    *("hybrid", "online", "copy", "copy_triton"),
+}
+
+
+def jobs_of(preset: str, composed: Compose, *typed: str) -> list[list[str]]:
+    """The overrides of each job, as Hydra's sweeper makes them of a preset and of what is typed."""
+    params = composed(f"experiment={preset}").hydra.sweeper.params
+    overrides = OverridesParser.create().parse_overrides(
+        [f"{key}={value}" for key, value in params.items()] + list(typed)
+    )
+    batches = BasicSweeper.split_arguments(overrides, max_batch_size=None)
+    return [list(job) for job in chain.from_iterable(batches)]
+
+
+@pytest.mark.parametrize("preset", options("experiment"))
+def test_every_job_of_a_preset_composes(preset: str, composed: Compose) -> None:
+    jobs = jobs_of(preset, composed)
+    for job in jobs:
+        config = composed(f"experiment={preset}", *job)
+        assert config.name == preset
+        assert config.kernel["_target_"]
+        assert expand(config.grid)
+        OmegaConf.to_container(config, resolve=False, throw_on_missing=False)
+    assert {choice(job, "kernel") for job in jobs} == VARIANTS
+
+
+@pytest.mark.parametrize("preset", options("experiment"))
+def test_preset_opens_with_the_command_that_runs_it(preset: str) -> None:
+    text = (CONF / "experiment" / f"{preset}.yaml").read_text()
+    assert f"# make sweep EXPERIMENT={preset}\n" in text
+    assert f"# python -m experiments.run experiment={preset}\n" in text
+
+
+def test_paper_is_about_1500_points(composed: Compose) -> None:
+    points = 0
+    for job in jobs_of("paper", composed):
+        grid = composed("experiment=paper", *job).grid
+        points += len(expand(grid)) * len(grid.dtypes)
+    assert 1400 <= points <= 1600
+
+
+def test_what_is_typed_replaces_what_the_preset_sweeps(composed: Compose) -> None:
+    jobs = jobs_of("paper", composed, "kernel=fused,online", "grid=wide", "dtype=float16")
+    assert {tuple(sorted(job)) for job in jobs} == {
+        ("dtype=float16", "grid=wide", f"kernel={kernel}") for kernel in ("fused", "online")
+    }
+
+
+def test_a_run_without_m_is_a_sweep_into_its_own_folder(composed: Compose) -> None:
+    config = composed()
+    assert config.hydra.mode.name == "MULTIRUN"
+    assert config.hydra.output_subdir is None
+    assert config.out == "outputs/adhoc"
+    assert composed("experiment=cpu").out == "outputs/cpu"
+    assert composed("out=/tmp/x").hydra.sweep.dir == "/tmp/x/.hydra"
+
+
+def test_our_launcher_is_the_default(composed: Compose) -> None:
+    launcher = composed().hydra.launcher
+    assert launcher["_target_"] == "hydra_plugins.sweep_launcher.SweepLauncher"
+    assert list(composed("hydra.launcher.cards=[0,1]").hydra.launcher.cards) == [0, 1]
+
+
+@pytest.mark.parametrize("name", ["events", "graph", "host"])
+def test_a_timer_changes_nothing_but_the_timer(name: str, composed: Compose) -> None:
+    assert composed(f"timing={name}").timing == {**composed("timing=auto").timing, "timer": name}
+
+
+def choice(job: list[str], group: str) -> str:
+    """What a job's overrides choose for a group."""
+    return next(o.split("=", 1)[1] for o in job if o.startswith(f"{group}="))

@@ -1,0 +1,172 @@
+"""`make` explains itself, picks the right preset, and refuses what cannot work in one line."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import requires
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+CONSTRAINTS = [
+    Requirement(line)
+    for line in (ROOT / "constraints.txt").read_text().splitlines()
+    if line and not line.startswith("#")
+]
+PINNED = {canonicalize_name(r.name) for r in CONSTRAINTS}
+
+
+def make(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Runs make in the checkout, as typed in a shell of its own."""
+    outer = {k: v for k, v in os.environ.items() if not k.startswith("MAKE")}
+    return subprocess.run(
+        ["make", *arguments], cwd=ROOT, env=outer | environment, capture_output=True, text=True
+    )
+
+
+def variable(name: str, *arguments: str) -> list[str]:
+    """A Makefile variable's words."""
+    shown = make(*arguments, "--eval", f"shown: ; @echo '$({name})'", "shown")
+    return shown.stdout.split()
+
+
+def closure(*names: str) -> set[str]:
+    """These distributions and all that they require on this interpreter."""
+    found: set[str] = set()
+    waiting = [canonicalize_name(name) for name in names]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            needs = [Requirement(line) for line in requires(name) or []]
+            waiting += [
+                canonicalize_name(need.name)
+                for need in needs
+                if need.marker is None or need.marker.evaluate({"extra": ""})
+            ]
+    return found
+
+
+@pytest.fixture
+def card(tmp_path: Path) -> str:
+    """A PATH on which nvidia-smi lists one GPU."""
+    smi = tmp_path / "nvidia-smi"
+    smi.write_text("#!/bin/sh\necho 'GPU 0: NVIDIA H200 (UUID: GPU-0)'\n")
+    smi.chmod(0o755)
+    return f"{tmp_path}:{os.environ['PATH']}"
+
+
+def test_make_alone_lists_every_target_for_users() -> None:
+    listed = set(re.findall(r"^  ([a-z-]+) ", make().stdout, re.M))
+    phony = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.M)
+    assert phony is not None
+    assert listed == {name for name in phony[1].split() if not name.startswith(".")}
+
+
+def test_sweep_takes_paper_where_a_device_is_visible_and_cpu_elsewhere(card: str) -> None:
+    for visible, preset in (("0", "paper"), ("", "cpu"), ("-1", "cpu")):
+        shown = make("-n", "sweep", PATH=card, CUDA_VISIBLE_DEVICES=visible).stdout
+        assert f"preset={preset};" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "passed"),
+    [
+        (["EXPERIMENT=smoke"], ["preset=smoke;", 'out="outputs/$preset"']),
+        (["ARGS=kernel=fused,online dtype=float16"], ["kernel=fused,online dtype=float16"]),
+        (["OUT=/tmp/there"], ['out="/tmp/there"']),
+        (["ARGS=out=/tmp/there"], ['out="/tmp/there"']),
+        (["DRY_RUN=1"], ["dry_run=true"]),
+    ],
+)
+def test_sweep_passes_what_is_asked(arguments: list[str], passed: list[str]) -> None:
+    shown = make("-n", "sweep", *arguments).stdout
+    assert [text for text in passed if text not in shown] == []
+
+
+@pytest.mark.parametrize(
+    ("status", "drawn", "dry", "ends"),
+    [
+        (0, True, "", 0),
+        (1, True, "", 1),
+        (2, False, "", 2),
+        (130, False, "", 130),
+        (0, False, "1", 0),
+    ],
+)
+def test_sweep_draws_what_was_measured_and_keeps_the_status(
+    status: int, drawn: bool, dry: str, ends: int, tmp_path: Path
+) -> None:
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\necho "$*"\ncase "$2" in *run) exit {status};; esac\n')
+    python.chmod(0o755)
+    done = make("sweep", "EXPERIMENT=cpu", "READY=", f"PY={python}", f"DRY_RUN={dry}")
+    assert ("-m analysis figures --rows outputs/cpu" in done.stdout) == drawn
+    assert (done.returncode == 0) == (ends == 0)
+    assert ends == 0 or f"Error {ends}" in done.stderr
+
+
+def test_python_out_of_range_is_one_line(tmp_path: Path) -> None:
+    old = tmp_path / "python"
+    old.write_text(
+        f'#!/bin/sh\n[ "$1" = -c ] && exec {sys.executable} -c "import sys; '
+        'sys.version_info = (3, 14, 0); $2"\n'
+    )
+    old.chmod(0o755)
+    done = make(".python", f"PYTHON={old}")
+    assert done.returncode != 0
+    assert "is Python 3.14; 3.11, 3.12 or 3.13 is needed" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_system_python_says_what_it_lacks(tmp_path: Path) -> None:
+    bare = tmp_path / "python"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
+    bare.chmod(0o755)
+    done = make(".system", "VENV=system", f"PYTHON={bare}", f"WHEELHOUSE={tmp_path}")
+    assert done.returncode != 0
+    assert "lacks torch, hydra" in done.stderr
+    assert "make wheelhouse" in done.stderr
+
+
+def test_constraints_pin_the_whole_set_exactly() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    asked = map(Requirement, project["dependencies"] + project["optional-dependencies"]["dev"])
+    pins = {canonicalize_name(r.name): r for r in CONSTRAINTS}
+    for requirement in asked:
+        (pin,) = pins[canonicalize_name(requirement.name)].specifier
+        assert pin.operator == "=="
+        assert requirement.specifier.contains(pin.version)
+    assert not [name for name in PINNED if name.startswith("nvidia-") and name != "nvidia-ml-py"]
+
+
+def test_wheelhouse_holds_all_that_its_packages_need() -> None:
+    wheels = set(variable("wheels"))
+    assert closure("hydra-core", "wandb", "pydantic", "nvidia-ml-py") <= wheels
+    assert wheels <= PINNED
+
+
+def test_wheelhouse_of_everything_is_everything_but_torch() -> None:
+    left_out = PINNED - set(variable("wheels", "WHEELS=all"))
+    assert left_out == {"torch", "triton", "setuptools"}
+
+
+def test_ci_calls_the_test_command_and_says_what_it_skips(tmp_path: Path) -> None:
+    fake = tmp_path / "make"
+    fake.write_text('#!/bin/sh\necho "make $*"\n[ "$1" != test ]\n')
+    fake.chmod(0o755)
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\nexit 9\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    done = subprocess.run(
+        [ROOT / ".ci/run"], env=os.environ | {"PATH": path}, capture_output=True, text=True
+    )
+    assert done.stdout.splitlines() == ["make test", "skipped: make test-gpu (no CUDA device)"]
+    assert done.returncode == 1

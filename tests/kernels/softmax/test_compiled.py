@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from kernels.softmax.compiled import Compiled, NotCompiled
+
+
+@pytest.fixture
+def without_inductor(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Dynamo's graphs, run as they are: Inductor would take seconds for each."""
+    graphs: list[Any] = []
+
+    def keep(graph: Any, inputs: Any) -> Any:
+        graphs.append(graph)
+        return graph.forward
+
+    monkeypatch.setattr("torch._inductor.compile_fx.compile_fx", keep)
+    return graphs
+
+
+def test_compiling_happens_once_and_in_prepare(without_inductor: list[Any], device: str) -> None:
+    x = torch.randn(4, 9, device=device)
+    call = Compiled().prepare(x)
+    assert len(without_inductor) == 1
+    for _ in range(3):
+        torch.testing.assert_close(call(x), torch.softmax(x, dim=1))
+    assert len(without_inductor) == 1
+
+
+def test_more_shapes_than_dynamos_limit_are_each_compiled_and_stay_usable(
+    without_inductor: list[Any], device: str
+) -> None:
+    inputs = [torch.randn(4, cols, device=device) for cols in range(2, 22)]
+    calls = [Compiled().prepare(x) for x in inputs]
+    assert len(without_inductor) == len(inputs)
+    for call, x in zip(calls, inputs, strict=True):
+        torch.testing.assert_close(call(x), torch.softmax(x, dim=1))
+    assert len(without_inductor) == len(inputs)
+
+
+def test_prepared_call_refuses_another_shape(without_inductor: list[Any], device: str) -> None:
+    call = Compiled().prepare(torch.randn(4, 9, device=device))
+    with pytest.raises(Exception, match="compiled for another shape"):
+        call(torch.randn(4, 10, device=device))
+
+
+def test_falling_back_to_eager_is_an_error(device: str) -> None:
+    x = torch.randn(4, 9, device=device)
+    with torch.compiler.set_stance("force_eager"), pytest.raises(NotCompiled, match="eagerly"):
+        Compiled().prepare(x)
+
+
+def test_inductor_that_fails_is_an_error(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
+    def broken(graph: Any, inputs: Any) -> Any:
+        raise RuntimeError("no C++ compiler")
+
+    monkeypatch.setattr("torch._inductor.compile_fx.compile_fx", broken)
+    x = torch.randn(4, 9, device=device)
+    with (
+        torch._dynamo.config.patch(suppress_errors=True),
+        pytest.raises(Exception, match=r"no C\+\+ compiler|eagerly"),
+    ):
+        Compiled().prepare(x)

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+import yaml
+from hydra.utils import instantiate
+
+from kernels.kernel import Kernel
+
+CONF = Path(__file__).parents[2] / "conf" / "kernel"
+OPERATIONS = {
+    "naive": "softmax",
+    "naive_script": "softmax",
+    "torch": "softmax",
+    "compiled": "softmax",
+    "three_pass": "softmax",
+    "fused": "softmax",
+    "fused_row": "softmax",
+    "hybrid": "softmax",
+    "online": "softmax",
+    "copy": "copy",
+    "copy_triton": "copy",
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_each_name_builds_its_kernel_and_spells_out_every_tunable(name: str) -> None:
+    config = yaml.safe_load((CONF / f"{name}.yaml").read_text(encoding="utf-8"))
+    kernel = instantiate(config)
+    assert isinstance(kernel, Kernel)
+    assert kernel.operation.name == OPERATIONS[name]
+    tunables = {key: value for key, value in config.items() if key != "_target_"}
+    assert tunables == dataclasses.asdict(kernel)  # type: ignore[call-overload]
+    assert kernel == type(kernel)(), "YAML and Python disagree about a default"
+    assert "Source:" in (__import__(type(kernel).__module__, fromlist=["_"]).__doc__ or "")
