@@ -58,9 +58,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="python -m analysis", description="What recorded rows mean.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
     command = commands.add_parser("figures", help="draw the sources' figures from rows")
-    command.add_argument("--rows", type=Path, metavar="DIR", help="where the rows are "
-                         "(default: this machine's newest sweep, else outputs/reference)")  # fmt: skip
-    command.add_argument("--out", type=Path, metavar="DIR", help="default: DIR of --rows/figures")
+    newest = "default: this machine's newest sweep, else outputs/reference"
+    command.add_argument("--rows", type=Path, metavar="DIR", help=newest)
+    command.add_argument("--out", type=Path, metavar="DIR", help="default: figures/ in the rows")
     command.add_argument("--verbose", action="store_true", help="show the traceback of an error")
     command.set_defaults(run=figures)
     return parser

@@ -1,4 +1,4 @@
-"""What figures over a size are made of: variants' lines, roofs, shading, published series."""
+"""Lines over a size: what the variants measured, and what a source published."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from analysis.margin import Name
-from analysis.palette import FAINT, INK, LOOKS, MUTED, look_of
+from analysis.palette import INK, LOOKS, Look, look_of
 from analysis.style import size_label
 from analysis.view import View
 
 DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
+MARK_ALL = 16  # points a line may have before their markers hide it
 FLAG_NOTE = "crossed out: faster than the copy roof, not a win"
 
 
@@ -37,69 +38,28 @@ def lines(ax: Axes, view: View, y: str) -> list[Name]:
         drawn[kernel] += 1
         flagged = line["above_roof"].eq(True).to_numpy()
         kept = np.where(flagged, np.nan, value)
-        ax.plot(x, kept, ls=dash, lw=1.4, color=look.color, marker=look.marker, ms=5.5,
-                mec="white", mew=0.6, markevery=_marked(x, kept), label=variant, zorder=3)  # fmt: skip
+        ax.plot(x, kept, ls=dash, lw=1.4, color=look.color, label=variant, zorder=3,
+                marker=look.marker, ms=look.size, mec="white", mew=0.6,
+                markevery=_marked(x, kept))  # fmt: skip
         low, high = interval(line, y)
         ax.vlines(x, low, high, color=look.color, lw=1.0, zorder=2.5)
-        _flag(ax, x[flagged], value[flagged], look.color, look.marker)
+        _flag(ax, x[flagged], value[flagged], look)
         last = int(np.flatnonzero(np.isfinite(value))[-1])
         whole = last == len(x) - 1
         text = variant if whole else f"{variant}, to {size_label(x[last])}"
-        names.append(Name(text, x[last], value[last], look.color, look.marker, whole=whole))
+        names.append(Name(text, x[last], value[last], look, whole=whole))
     return names
 
 
 def interval(line: pd.DataFrame, y: str) -> tuple[np.ndarray, np.ndarray]:
     """The 95 % interval of ``y``, a time in µs or anything that is inverse to the time."""
-    time, low, high = (line[c].to_numpy(dtype=float) for c in ("time_us", "time_low_us", "time_high_us"))
+    time, low, high = (
+        line[c].to_numpy(dtype=float) for c in ("time_us", "time_low_us", "time_high_us")
+    )
     if y == "time_us":
         return low, high
     value = line[y].to_numpy(dtype=float)
     return value * time / high, value * time / low
-
-
-def copy_roof(ax: Axes, view: View, y: str) -> list[Name]:
-    """Draws the measured roof: the best that any copy of the same shape reached."""
-    copies = view.points[view.points["operation"] == "copy"].groupby(view.wanted.over)[y]
-    best = (copies.min() if y == "time_us" else copies.max()).reindex(view.sizes)
-    if best.isna().all():
-        return []
-    ax.plot(view.sizes, best.to_numpy(), color=INK, lw=1.6, label="copy roof", zorder=2.8)
-    last = best.last_valid_index()
-    return [Name("copy roof", float(last), float(best[last]), INK, whole=last == view.sizes[-1])]
-
-
-def datasheet_peak(ax: Axes, view: View) -> list[Name]:
-    """Draws the datasheet's bandwidth, GB/s, where the card is known."""
-    peak = view.card.peak_gbps
-    if peak is None:
-        return []
-    ax.axhline(peak, color=MUTED, lw=1.0, ls=(0, (5, 2)), label="datasheet peak", zorder=2)
-    return [Name(f"datasheet {peak:,.0f}", view.sizes[-1], peak, MUTED)]
-
-
-def datasheet_floor(ax: Axes, view: View) -> list[Name]:
-    """Draws the least time, µs, in which the datasheet's memory moves 2MN; shades below it."""
-    peak = view.card.peak_gbps
-    if peak is None:
-        return []
-    ends = np.array(ax.get_xlim())
-    floor = 2 * view.at * ends * view.item_bytes / peak / 1e3
-    ax.plot(ends, floor, color=MUTED, lw=1.0, ls=(0, (5, 2)), label="datasheet floor", zorder=2)
-    ax.fill_between(ends, floor, 1e-9, color=FAINT, lw=0, zorder=0)
-    least = 2 * view.at * view.sizes[-1] * view.item_bytes / peak / 1e3
-    return [Name(f"datasheet {peak:,.0f} GB/s", view.sizes[-1], least, MUTED)]
-
-
-def shade_l2(ax: Axes, view: View) -> None:
-    """Shades the sizes at which input and output fit in the card's L2 together."""
-    size = view.card.l2_bytes
-    left, right = ax.get_xlim()
-    if size is None or (edge := size / (2 * view.at * view.item_bytes)) <= left:
-        return
-    ax.axvspan(left, min(edge, right), color=FAINT, alpha=0.7, lw=0, zorder=0, label="fits in L2")
-    ax.text(left * 2**0.08, 0.985, f"2MN fits in L2 ({size / 2**20:g} MiB)", fontsize=6.5,
-            color=MUTED, va="top", transform=ax.get_xaxis_transform())  # fmt: skip
 
 
 def published(
@@ -110,22 +70,25 @@ def published(
     for kernel, values in series.items():
         look = look_of(kernel)
         ax.plot(sizes, values, ls=(0, (3, 2)), lw=0.9, color=look.color, alpha=0.75,
-                marker=look.marker, ms=5.5, mfc="white", mec=look.color, mew=0.9,
+                marker=look.marker, ms=look.size, mfc="white", mec=look.color, mew=0.9,
                 label=f"{kernel}, {source}", zorder=2.6)  # fmt: skip
-        names.append(Name(f"{kernel}, {source}", sizes[-1], values[-1], look.color, look.marker, True))
+        names.append(Name(f"{kernel}, {source}", sizes[-1], values[-1], look, hollow=True))
     return names
 
 
-def _flag(ax: Axes, x: np.ndarray, y: np.ndarray, color: str, marker: str) -> None:
+def _flag(ax: Axes, x: np.ndarray, y: np.ndarray, look: Look) -> None:
     if not x.size:
         return
-    ax.plot(x, y, marker, ms=5, mfc="white", mec=color, mew=0.9, label="above roof", zorder=3.2)
+    ax.plot(x, y, ls="", marker=look.marker, ms=look.size, mfc="white", mec=look.color, mew=0.9,
+            label="above roof", zorder=3.2)  # fmt: skip
     ax.plot(x, y, "x", ms=3.2, mec=INK, mew=0.7, zorder=3.3)
 
 
 def _marked(x: np.ndarray, y: np.ndarray) -> list[int]:
-    """Which points carry a marker: one each half octave, and any that no line reaches."""
+    """Which points carry a marker: where they are many, one each half octave and any lone one."""
     real = np.isfinite(y)
+    if real.sum() <= MARK_ALL:
+        return [int(i) for i in np.flatnonzero(real)]
     padded = np.concatenate([[False], real, [False]])
     marked: list[int] = []
     reached = -math.inf

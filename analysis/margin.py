@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from matplotlib.axes import Axes
 
-from analysis.palette import MUTED
+from analysis.palette import Look
 
 LEADER, MARK, TEXT = 1.035, 1.055, 1.08  # where they begin, in widths of the axes
 
@@ -20,8 +21,7 @@ class Name:
         text: What is written.
         x: Where the line ends, in data coordinates.
         y: How high it ends there.
-        color: Of the line.
-        marker: Its marker, None for a line without.
+        look: Of the line; an empty marker for a line without.
         hollow: Whether the marker is drawn open.
         whole: Whether the line reaches the end of the axis; only then a leader joins them.
     """
@@ -29,8 +29,7 @@ class Name:
     text: str
     x: float
     y: float
-    color: str
-    marker: str | None = None
+    look: Look
     hollow: bool = False
     whole: bool = True
 
@@ -41,18 +40,21 @@ def write_names(ax: Axes, names: Sequence[Name], gap: float = 0.062) -> None:
     ends = [to_axes.transform((name.x, name.y)) for name in names]
     heights = spread([float(end[1]) for end in ends], gap)
     for name, end, height in zip(names, ends, heights, strict=True):
-        across = {"transform": ax.transAxes, "clip_on": False}
+        look = name.look
+        across: dict[str, Any] = {"transform": ax.transAxes, "clip_on": False}
         if name.whole:
-            ax.plot([end[0], LEADER], [end[1], height], color=name.color, lw=0.5, alpha=0.6, **across)
-        if name.marker:
-            face = "white" if name.hollow else name.color
-            edge = name.color if name.hollow else "white"
             ax.plot(
-                [MARK], [height], name.marker, ms=6, mfc=face, mec=edge, mew=0.8, **across
+                [end[0], LEADER], [end[1], height], color=look.color, lw=0.5, alpha=0.6, **across
             )
-        start = TEXT if name.marker else LEADER + 0.012
-        ink = name.color if name.color != MUTED else MUTED
-        ax.text(start, height, name.text, va="center", fontsize=8, color=ink, **across)
+        if look.marker:
+            face, edge = ("white", look.color) if name.hollow else (look.color, "white")
+            ax.plot([MARK], [height], ls="", marker=look.marker, ms=look.size, mfc=face, mec=edge, mew=0.8,
+                    **across)  # fmt: skip
+        size = 8 * min(1.0, 18 / len(name.text))  # a name with its tunables still has to fit
+        start = TEXT if look.marker else LEADER + 0.012
+        ax.text(
+            start, height, name.text, va="center", fontsize=size, color=look.text_color, **across
+        )
 
 
 def spread(wanted: Sequence[float], gap: float) -> list[float]:

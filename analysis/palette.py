@@ -7,9 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from matplotlib.colors import to_hex, to_rgb
+
 INK = "#22262b"
 MUTED = "#6b7280"
 FAINT = "#e8eaee"
+BLUSH = "#fbe9e4"
 
 
 @dataclass(frozen=True)
@@ -18,6 +21,17 @@ class Look:
 
     color: str
     marker: str
+
+    @property
+    def size(self) -> float:
+        """Points across, so that markers of every form weigh the same to the eye."""
+        return {"*": 8.0, "P": 6.6, "X": 6.4, "d": 6.0, "D": 4.7, "s": 5.0}.get(self.marker, 5.6)
+
+    @property
+    def text_color(self) -> str:
+        """Its colour a step towards ink, for letters that stay legible where it is light."""
+        (r, g, b), (x, y, z) = to_rgb(self.color), to_rgb(INK)
+        return to_hex((0.62 * r + 0.38 * x, 0.62 * g + 0.38 * y, 0.62 * b + 0.38 * z))
 
 
 # Relatives share a hue, dark and light. The hues stay apart under the three kinds of colour

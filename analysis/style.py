@@ -10,17 +10,17 @@ from typing import Any
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from analysis.palette import FAINT, INK, MUTED
 from analysis.view import View
 
 TIMERS = {"events": "CUDA events", "graph": "CUDA graph", "host": "host clock"}
-CACHES = {"cold": "cold L2", "warm": "warm L2"}
+CACHES = {"cold": "cold cache", "warm": "warm cache"}
 SYMBOLS = {"cols": "N", "rows": "M"}
 
 
-def theme() -> dict[str, Any]:
+def theme() -> Any:
     """Settings for ``matplotlib.rc_context``; the salt makes the ids of an SVG repeatable."""
     return dict(sns.axes_style("ticks")) | {
         "svg.hashsalt": "softmax-roofline",
@@ -60,6 +60,13 @@ def power_axis(ax: Axes, view: View) -> None:
 
 def value_axis(ax: Axes, label: str) -> None:
     """The y axis: named above it, a quiet grid, no spine to compete with the lines."""
+    if ax.get_yscale() == "linear":
+        ax.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+    else:
+        low, high = ax.get_ylim()
+        ax.yaxis.set_major_locator(LogLocator(subs=(1,) if high > 300 * low else (1, 2, 5)))
+    ax.yaxis.set_minor_locator(NullLocator())
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     ax.set_ylabel("")
     ax.text(0, 1.025, label, transform=ax.transAxes, fontsize=8, color=MUTED, ha="left")
     ax.grid(axis="y", zorder=0)
@@ -83,8 +90,8 @@ def small_print(view: View, notes: Iterable[str] = ()) -> list[str]:
     facts = pd.DataFrame(list(seen["environment"]), index=seen.index)
 
     def stated(name: str) -> str:
-        values = facts[name].dropna() if name in facts else []
-        return "/".join(dict.fromkeys(str(v)[:12] for v in values))
+        values = list(facts[name].dropna()) if name in facts else []
+        return "/".join(dict.fromkeys(str(value)[:12] for value in values))
 
     versions = [f"{name} {stated(name)}" for name in ("torch", "triton", "driver") if stated(name)]
     protocol = f"median, 95 % interval; {TIMERS[view.timer]}, {CACHES[view.cache]}"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
+from typing import Any, cast
 
 import pandas as pd
 
 from analysis.cards import Card, card_of
+from analysis.points import middle_visits, name_variants
 
 # A line never mixes protocols; of those present the first is drawn, cold before warm.
 PROTOCOLS = (
@@ -89,56 +90,22 @@ def view_of(frame: pd.DataFrame, gpu: str, wanted: Wanted) -> View | None:
     mine = frame[(frame["gpu"] == gpu) & (frame["backend"] != "interpreter")]
     timed = mine[(mine["status"] == "ok") & mine["time_us"].notna()]
     softmax = timed[timed["operation"] != "copy"]
-    best: tuple[object, ...] | None = None
-    for (timer, cache, dtype, at), group in softmax.groupby(["timer", "cache", "dtype", other]):
+    candidates: list[tuple[Any, ...]] = []
+    for place, group in softmax.groupby(["timer", "cache", "dtype", other]):
+        timer, cache, dtype, at = cast(tuple[str, str, str, int], place)
         found = group[wanted.over].nunique()
-        if found < 2 or (timer, cache) not in PROTOCOLS:
-            continue
-        rank = -PROTOCOLS.index((timer, cache))
-        score = (dtype == wanted.dtype, at == wanted.at, rank, found, at, dtype)
-        best = max(best, (score, timer, cache, dtype, at)) if best else (score, timer, cache, dtype, at)
-    if best is None:
+        if found > 1 and (timer, cache) in PROTOCOLS:
+            closeness = (dtype == wanted.dtype, at == wanted.at, -PROTOCOLS.index((timer, cache)))
+            candidates.append((*closeness, found, at, dtype, timer, cache))
+    if not candidates:
         return None
-    _, timer, cache, dtype, at = best
+    *_, at, dtype, timer, cache = max(candidates)
     same = mine[(mine["dtype"] == dtype) & (mine[other] == at)]
     alike = (same["timer"] == timer) & (same["cache"] == cache)
     recorded = same[alike | ~same.index.isin(timed.index)]
     if at == wanted.at and wanted.sizes is not None:
         near = recorded[recorded[wanted.over].isin(wanted.sizes)]
-        recorded = near if near.loc[near.index.isin(softmax.index), wanted.over].nunique() > 1 else recorded
+        if near.loc[near.index.isin(softmax.index), wanted.over].nunique() > 1:
+            recorded = near
     points = middle_visits(name_variants(recorded), wanted.over)
     return View(points, recorded, card_of(gpu), wanted, at, dtype, timer, cache)
-
-
-def name_variants(frame: pd.DataFrame) -> pd.DataFrame:
-    """Adds ``variant``: the kernel's name, with the tunables that tell its settings apart."""
-    names = pd.Series(index=frame.index, dtype=object)
-    for kernel, group in frame.groupby("kernel"):
-        settings = [dict(p) for p in group["params"]]
-        keys = sorted({key for params in settings for key in params})
-        telling = [k for k in keys if len({json.dumps(p.get(k)) for p in settings}) > 1]
-        names[group.index] = [
-            " ".join([str(kernel), *(f"{k}={p.get(k)}" for k in telling)]) for p in settings
-        ]
-    return frame.assign(variant=names)
-
-
-def middle_visits(frame: pd.DataFrame, over: str) -> pd.DataFrame:
-    """One row a variant and size: the middle one by time, with the widest interval of all visits.
-
-    A recorded row is taken whole, never an average of GB/s, so all its columns belong together.
-    """
-    visit = ["sweep", "operation", "variant", "rows", "cols", "card", "round"]
-    # A kernel edited or a library updated since leaves stale rows before the newest one.
-    newest = frame.drop_duplicates(visit, keep="last")
-    kept = []
-    for _, visits in newest.groupby(["operation", "variant", over], sort=True):
-        timed = visits[(visits["status"] == "ok") & visits["time_us"].notna()]
-        if timed.empty:
-            kept.append(visits.iloc[:1])
-            continue
-        middle = timed.sort_values("time_us", kind="stable").iloc[[(len(timed) - 1) // 2]]
-        low = timed["time_low_us"].fillna(timed["time_us"]).min()
-        high = timed["time_high_us"].fillna(timed["time_us"]).max()
-        kept.append(middle.assign(time_low_us=low, time_high_us=high))
-    return pd.concat(kept, ignore_index=True)

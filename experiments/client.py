@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -12,14 +13,11 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
+
+from experiments.process import WorkerError, ending, environment, pump
 
 START_LIMIT_S = 180.0
-ROOT = Path(__file__).parent.parent
-
-
-class WorkerError(Exception):
-    """A worker that cannot be used, in one line."""
 
 
 class WorkerDied(Exception):
@@ -61,13 +59,13 @@ class Worker:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
-                env=self._environment(),
+                env=environment(self.device, self.card),
                 start_new_session=True,  # Ctrl-C is the parent's to handle
             )
         self._lines = queue.Queue()
         pipe = self._process.stdout
         assert pipe is not None
-        threading.Thread(target=_pump, args=(pipe, self._lines), daemon=True).start()
+        threading.Thread(target=pump, args=(pipe, self._lines), daemon=True).start()
         try:
             self.hello = self._receive(time.monotonic() + START_LIMIT_S)
         except (WorkerDied, TimeoutError) as error:
@@ -95,7 +93,8 @@ class Worker:
         """
         self.start()
         process = self._process
-        assert process is not None and process.stdin is not None
+        assert process is not None
+        assert process.stdin is not None
         stage = first
         try:
             process.stdin.write(json.dumps(message) + "\n")
@@ -110,7 +109,7 @@ class Worker:
             self.stop()
             raise WorkerDied("timeout", f"{stage} took more than {limits_s[stage]:g} s") from None
         except (WorkerDied, BrokenPipeError):
-            how = _ending(process)
+            how = ending(process)
             self.stop()
             raise WorkerDied("crashed", f"the worker died while {stage}: {how}") from None
 
@@ -119,17 +118,13 @@ class Worker:
         process, self._process = self._process, None
         if process is None:
             return
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         process.wait()
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
-                try:
+                with contextlib.suppress(BrokenPipeError):
                     pipe.close()
-                except BrokenPipeError:
-                    pass
 
     def _receive(self, deadline: float) -> dict[str, Any]:
         try:
@@ -140,36 +135,3 @@ class Worker:
             raise WorkerDied("crashed", "it ended without an answer")
         message: dict[str, Any] = json.loads(line)
         return message
-
-    def _environment(self) -> dict[str, str]:
-        environment = dict(os.environ)
-        environment.pop("TRITON_INTERPRET", None)  # the worker decides by its device
-        environment["PYTHONPATH"] = os.pathsep.join(
-            [str(ROOT), *filter(None, [environment.get("PYTHONPATH")])]
-        )
-        visible = [c for c in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if c]
-        if self.device != "cpu":
-            if visible and self.card >= len(visible):
-                raise WorkerError(f"card {self.card} is not among the {len(visible)} visible ones")
-            environment["CUDA_VISIBLE_DEVICES"] = visible[self.card] if visible else str(self.card)
-        environment.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
-        return environment
-
-
-def _pump(pipe: IO[str], lines: queue.Queue[str | None]) -> None:
-    try:
-        for line in pipe:
-            lines.put(line)
-    except ValueError:  # closed under us by stop()
-        pass
-    lines.put(None)
-
-
-def _ending(process: subprocess.Popen[str]) -> str:
-    try:
-        code = process.wait(timeout=5)
-    except subprocess.TimeoutExpired:
-        return "it closed its pipe"
-    if code < 0:
-        return signal.Signals(-code).name
-    return f"exit status {code}"

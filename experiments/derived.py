@@ -47,8 +47,10 @@ def derive(rows: list[Row]) -> list[dict[str, Any]]:
         elif row.kernel == "naive":
             naives[(row.operation, *place)] = row
     return [
-        row.model_dump() | _derived(row, copies.get(_neighbourhood(row)),
-                                    naives.get((row.operation, *_neighbourhood(row))))
+        row.model_dump()
+        | _derived(
+            row, copies.get(_neighbourhood(row)), naives.get((row.operation, *_neighbourhood(row)))
+        )
         for row in rows
     ]
 

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
-import json
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from experiments.config import Experiment
+from experiments.checks import check
 from experiments.errors import UserError
 from experiments.shapes import expand
-
-DTYPES = ("float32", "float16", "bfloat16", "float64")
-TIMERS = ("auto", "events", "graph", "host")
 
 
 @dataclass(frozen=True)
@@ -76,7 +70,7 @@ def job_from(config: DictConfig, overrides: list[str]) -> Job:
         UserError: naming the option at fault.
     """
     choices = dict(config.hydra.runtime.choices)
-    plain = OmegaConf.masked_copy(config, [k for k in config if k != "hydra"])
+    plain = OmegaConf.masked_copy(config, [str(k) for k in config if k != "hydra"])
     try:
         resolved: dict[str, Any] = OmegaConf.to_container(  # type: ignore[assignment]
             plain, resolve=True, throw_on_missing=True
@@ -84,7 +78,7 @@ def job_from(config: DictConfig, overrides: list[str]) -> Job:
     except OmegaConfBaseException as error:
         raise UserError(str(error).splitlines()[0]) from error
     resolved.pop("experiment", None)
-    _check(resolved)
+    check(resolved)
     grid, dtype = choices["grid"], choices["dtype"]
     try:
         shapes = expand(resolved["grid"])
@@ -111,46 +105,6 @@ def roof_overrides(job: Job, roof: str) -> list[str]:
     return [*kept, f"kernel={roof}"]
 
 
-def _check(config: dict[str, Any]) -> None:
-    _known(config, Experiment, "")
-    timing = config["timing"]
-    for name in config["dtype"]["names"] or config["grid"]["dtypes"]:
-        if name not in DTYPES:
-            raise UserError(f"dtype {name!r} is unknown; use one of {', '.join(DTYPES)}")
-    if timing["timer"] not in TIMERS:
-        raise UserError(f"timing.timer={timing['timer']}; use one of {', '.join(TIMERS)}")
-    if timing["cache"] not in ("cold", "warm"):
-        raise UserError(f"timing.cache={timing['cache']}; use cold or warm")
-    positive = ("min_samples", "max_samples", "precision", "sampling_limit_s", "compile_limit_s")
-    for field in positive:
-        if not timing[field] > 0:
-            raise UserError(f"timing.{field}={timing[field]}; it must be above zero")
-    if timing["warmup"] < 0:
-        raise UserError(f"timing.warmup={timing['warmup']}; it must be zero or more")
-    if timing["max_samples"] < timing["min_samples"]:
-        raise UserError(
-            f"timing.max_samples={timing['max_samples']} is below "
-            f"timing.min_samples={timing['min_samples']}"
-        )
-    if config["rounds"] < 1:
-        raise UserError(f"rounds={config['rounds']}; it must be 1 or more")
-    if config["gpu"]["card"] is not None and config["gpu"]["card"] < 0:
-        raise UserError(f"gpu.card={config['gpu']['card']}; it must be 0 or more")
-
-
-def _known(config: dict[str, Any], kind: type, path: str) -> None:
-    """Refuses keys that the schema lacks: a ``+key=value`` override slips past Hydra's own check."""
-    fields = {f.name: f for f in dataclasses.fields(kind)}
-    for key, value in config.items():
-        if key not in fields:
-            raise UserError(f"{path}{key} is no option; there are {', '.join(fields)}")
-        group = {"Grid", "DType", "GPU", "Timing", "Tracker"} & {str(fields[key].type)}
-        if group and isinstance(value, dict):
-            from experiments import config as types
-
-            _known(value, getattr(types, group.pop()), f"{path}{key}.")
-
-
 # These choose a job's place, or how the sweep is run; they are no variation of what is measured.
 _ELSEWHERE = re.compile(
     r"[+~]*(kernel|grid|dtype|gpu|tracker|experiment|name|out|rounds|seed|overwrite|only_failed"
@@ -170,9 +124,3 @@ def _safe(text: str) -> str:
     if plain == text and len(text) <= 80:
         return text
     return f"{plain[:60]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
-
-
-def save_config(job: Job, folder: Path) -> None:
-    """Writes a job's resolved configuration beside its rows."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(job.config, indent=1) + "\n")

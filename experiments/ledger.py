@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import threading
 from pathlib import Path
 from typing import IO
 
 from experiments.errors import UserError
-from experiments.rows import Row, RowsError, append_row, heal, read_rows, rows_files
+from experiments.rows import Row, RowsError, parse_row, read_rows, rows_files
 
 
 class Ledger:
@@ -28,7 +29,9 @@ class Ledger:
                 for row in read_rows(path):
                     self._take(row)
             except RowsError as error:
-                raise UserError(f"{error}; mend or remove that line, or choose another out=") from None
+                raise UserError(
+                    f"{error}; mend or remove that line, or choose another out="
+                ) from None
             except OSError as error:
                 raise UserError(f"{path} cannot be read or written: {error.strerror}") from None
 
@@ -79,5 +82,34 @@ def _hold(out: Path) -> IO[str]:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         lock.close()
-        raise UserError(f"out={out} is being written by another sweep; wait or choose another") from None
+        raise UserError(
+            f"out={out} is being written by another sweep; wait or choose another"
+        ) from None
     return lock
+
+
+def append_row(path: Path, row: Row) -> None:
+    """Adds one row and waits until it is on disk."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as file:
+        file.write(row.model_dump_json() + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def heal(path: Path) -> None:
+    """Removes a last line that a crash cut short, so that the next row starts a line."""
+    data = path.read_bytes()
+    if not data or data.endswith(b"\n"):
+        return
+    whole, _, torn = data.rpartition(b"\n")
+    try:
+        parse_row(torn.decode())
+        kept = data + b"\n"
+    except ValueError:
+        kept = whole + b"\n" if whole else b""
+    with path.open("r+b") as file:
+        file.seek(0)
+        file.write(kept)
+        file.truncate()
+        os.fsync(file.fileno())

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from experiments.client import Worker, WorkerDied, WorkerError
+from experiments.client import Worker, WorkerDied
 from experiments.errors import UserError
 from experiments.jobs import Job, roof_overrides
 from experiments.points import Point, interleave, points_of
+from experiments.process import WorkerError
 
 DESCRIBE_LIMIT_S = 300.0
 ROOF = "copy"  # the configuration that every shard holds, whatever else was asked for
@@ -76,7 +77,11 @@ def plan(
         pinned = job.config["gpu"]["card"]
         card = card_of[job.shard] if pinned is None else pinned
         device = job.config["gpu"]["device"]
-        return crew.worker(device, 0 if device == "cpu" else card)
+        if device == "cpu":
+            return crew.worker(device, 0)
+        # a card that was named must be there, and not give way to the CPU
+        named = pinned is not None or card != 0
+        return crew.worker("cuda" if named else device, card)
 
     result = Plan(jobs=list({job.name: job for job in jobs}.values()))
     for job in result.jobs:
@@ -113,7 +118,8 @@ def _describe(job: Job, worker: Worker) -> dict[str, Any]:
     try:
         hello = worker.start()
     except WorkerError as error:
-        raise UserError(f"gpu={job.gpu}: {error}") from None
+        where = f" card {worker.card}" if worker.card else ""
+        raise UserError(f"gpu={job.gpu}{where}: {error}") from None
     name = hello["device"]["name"]
     if gpu["match"] and not re.search(gpu["match"], name):
         raise UserError(f"gpu={job.gpu} wants {gpu['name']}, but this is {name}; use gpu=auto")

@@ -1,4 +1,4 @@
-"""Points: what a sweep measures, one shape of one job in one dtype and round, and in which order."""
+"""Points: one shape of one job in one dtype and round, and the order they are measured in."""
 
 from __future__ import annotations
 

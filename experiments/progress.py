@@ -76,7 +76,9 @@ class Progress:
             now = time.monotonic()
             if self._done == self._total or now - self._told >= PLAIN_EVERY_S:
                 self._told = now
-                self._say(f"{self._done}/{self._total} {self._rate()}, {self._left()}, {self._last}")
+                self._say(
+                    f"{self._done}/{self._total} {self._rate()}, {self._left()}, {self._last}"
+                )
 
     def _say(self, line: str) -> None:
         # rich would wrap and colour a plain log's lines; on a terminal it must know of them

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -47,18 +46,15 @@ class Row(BaseModel):
     rows: int = Field(ge=0)
     cols: int = Field(ge=0)
     dtype: str
-
     # outcome
     status: Status
     reason: str | None = None
     suspect: list[str] = []
-
     # place
     device: Literal["cuda", "cpu"]
     gpu: str = Field(description="the device's name as its driver reports it")
     backend: str
     environment: dict[str, Any] = {}
-
     # time
     timer: Literal["events", "graph", "host"] | None = None
     cache: Literal["cold", "warm"] | None = None
@@ -70,25 +66,21 @@ class Row(BaseModel):
     compile_s: float | None = None
     sampling_s: float | None = None
     wall_s: float | None = None
-
     # traffic
     model_reads: int | None = None
     model_writes: int | None = None
     model_formula: str | None = None
     model_bytes: int | None = None
     compulsory_bytes: int | None = None
-
     # launch
     programs: int | None = None
     warps: int | None = None
     registers: int | None = None
     shared_bytes: int | None = None
     spills: int | None = None
-
     # error
     max_abs_error: float | None = None
     relative_error: float | None = None
-
     # machine state
     sm_clock_mhz: float | None = None
     memory_clock_mhz: float | None = None
@@ -155,30 +147,3 @@ def parse_row(line: str) -> Row:
         first = error.errors()[0]
         field = ".".join(map(str, first["loc"]))
         raise ValueError(f"field {field!r}: {first['msg']}") from None
-
-
-def append_row(path: Path, row: Row) -> None:
-    """Adds one row and waits until it is on disk."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8") as file:
-        file.write(row.model_dump_json() + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def heal(path: Path) -> None:
-    """Removes a last line that a crash cut short, so that the next row starts a line."""
-    data = path.read_bytes()
-    if not data or data.endswith(b"\n"):
-        return
-    whole, _, torn = data.rpartition(b"\n")
-    try:
-        parse_row(torn.decode())
-        kept = data + b"\n"
-    except ValueError:
-        kept = whole + b"\n" if whole else b""
-    with path.open("r+b") as file:
-        file.seek(0)
-        file.write(kept)
-        file.truncate()
-        os.fsync(file.fileno())

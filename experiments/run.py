@@ -1,4 +1,4 @@
-"""The command line: ``python -m experiments.run kernel=online grid=vocab dtype=float16 out=DIR``."""
+"""The command line: ``python -m experiments.run kernel=online grid=vocab out=DIR``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from experiments.errors import SweepFailed, UserError, on_one_line
 @hydra.main(version_base="1.3", config_path="../conf", config_name="config")
 def task(config: DictConfig) -> None:
     """Never runs: the launcher takes all jobs of a sweep, and every run is a sweep."""
-    raise UserError("hydra.mode=RUN is not for this program; a run without -m is a sweep of one job")
+    raise UserError(
+        "hydra.mode=RUN is not for this program; a run without -m is a sweep of one job"
+    )
 
 
 def main() -> None:

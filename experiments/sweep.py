@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -11,10 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from experiments.checks import check_cards, shared_options
 from experiments.client import Worker
-from experiments.errors import SweepFailed, UserError
+from experiments.errors import SweepFailed
 from experiments.estimate import print_estimate
-from experiments.jobs import Job, save_config
+from experiments.folder import note_session, save_plan
+from experiments.jobs import Job
 from experiments.ledger import Ledger
 from experiments.planning import Crew, Plan, plan
 from experiments.points import Point
@@ -22,9 +23,6 @@ from experiments.progress import Progress
 from experiments.recording import measure, row_of, unsupported
 from experiments.reporting import mirror_jobs, print_summary
 from experiments.rows import Row
-
-# Options of the whole sweep; jobs of one sweep may not differ in them.
-SHARED = ("out", "rounds", "seed", "overwrite", "only_failed", "dry_run", "tracker")
 
 
 @dataclass(frozen=True)
@@ -78,8 +76,8 @@ def run(jobs: Sequence[Job], compose: Callable[[list[str]], Job], cards: Sequenc
         SweepFailed: a point has no row of expected status at the end.
     """
     began = time.perf_counter()
-    options = _shared(jobs)
-    _check_cards(cards)
+    options = shared_options([job.config for job in jobs])
+    check_cards(cards)
     out = Path(options["out"])
     ledger = Ledger(out)
     crew = Crew(log=out / "worker.log")
@@ -89,7 +87,7 @@ def run(jobs: Sequence[Job], compose: Callable[[list[str]], Job], cards: Sequenc
         if options["dry_run"]:
             print_estimate(sweep.wanted(planned.asked))
             return
-        _save(planned, out)
+        save_plan(planned, out)
         planned_s = time.perf_counter() - began
         requested = sweep.wanted(planned.asked) if options["only_failed"] else planned.asked
         measured = _measure_all(sweep, planned)
@@ -97,7 +95,7 @@ def run(jobs: Sequence[Job], compose: Callable[[list[str]], Job], cards: Sequenc
         crew.dismiss()
         ledger.close()
     elapsed_s = time.perf_counter() - began
-    _note_session(out, measured, planned_s, elapsed_s)
+    note_session(out, len(measured), planned_s, elapsed_s)
     warnings = mirror_jobs(planned, sweep.name, ledger, out, options["tracker"], bool(measured))
     print_summary(planned, ledger, measured, out, elapsed_s, warnings)
     if not all(ledger.is_done(p.identity) for p in requested):
@@ -105,15 +103,15 @@ def run(jobs: Sequence[Job], compose: Callable[[list[str]], Job], cards: Sequenc
 
 
 def _measure_all(sweep: Sweep, planned: Plan) -> list[Row]:
-    lanes: dict[Worker, list[Point]] = {}
+    lanes: dict[int, list[tuple[Worker, Point]]] = {}  # never two timings on one card at a time
     for worker, points in planned.shards:
-        lanes.setdefault(worker, []).extend(sweep.wanted(points))
+        lanes.setdefault(worker.card, []).extend((worker, p) for p in sweep.wanted(points))
     total = sum(map(len, lanes.values()))
     stopping, rows = threading.Event(), []
     with Progress(total, done_before=len(planned.asked) - total) as progress:
 
-        def lane(worker: Worker, points: list[Point]) -> None:
-            for point in points:
+        def lane(points: list[tuple[Worker, Point]]) -> None:
+            for worker, point in points:
                 if stopping.is_set():
                     return
                 progress.begins(point)
@@ -123,49 +121,13 @@ def _measure_all(sweep: Sweep, planned: Plan) -> list[Row]:
                 progress.ends(point, row)
 
         with ThreadPoolExecutor(max_workers=max(len(lanes), 1)) as pool:
-            futures = [pool.submit(lane, *item) for item in lanes.items()]
+            futures = [pool.submit(lane, points) for points in lanes.values()]
             try:
                 for future in futures:
                     future.result()
             except BaseException:
                 stopping.set()
-                for worker in lanes:  # a lane that waits for its worker is woken by its end
+                for worker, _ in planned.shards:  # its end wakes the lane that waits for it
                     worker.stop()
                 raise
     return rows
-
-
-def _shared(jobs: Sequence[Job]) -> dict[str, Any]:
-    options = {name: jobs[0].config[name] for name in SHARED}
-    for job in jobs:
-        for name in SHARED:
-            if job.config[name] != options[name]:
-                raise UserError(f"{name} belongs to the whole sweep and cannot differ between jobs")
-    return options
-
-
-def _check_cards(cards: Sequence[int]) -> None:
-    if not cards or any(not isinstance(c, int) or isinstance(c, bool) or c < 0 for c in cards):
-        raise UserError(f"hydra.launcher.cards={list(cards)}; name cards by index, as in [0,1]")
-    if len(set(cards)) != len(cards):
-        raise UserError(f"hydra.launcher.cards={list(cards)} names a card twice")
-
-
-def _save(planned: Plan, out: Path) -> None:
-    """Writes what each variant declares, and each job's configuration, beside the rows."""
-    path = out / "variants.json"
-    variants = json.loads(path.read_text()) if path.exists() else {}
-    for job in planned.jobs:
-        said = {k: v for k, v in planned.variants[job.name].items() if k != "points"}
-        variants[job.label] = {"kernel": job.kernel, **said}
-        save_config(job, out / job.name)
-    path.write_text(json.dumps(variants, indent=1, ensure_ascii=False) + "\n")
-
-
-def _note_session(out: Path, rows: list[Row], planned_s: float, elapsed_s: float) -> None:
-    """Keeps how long this run of the command took, for the account of the wall time."""
-    if not rows:
-        return
-    session = {"points": len(rows), "planning_s": planned_s, "elapsed_s": elapsed_s}
-    with (out / "sessions.jsonl").open("a") as file:
-        file.write(json.dumps(session) + "\n")

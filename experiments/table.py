@@ -15,9 +15,7 @@ PRINTED = 66  # rows that still fit a look; a longer table is thinned on screen,
 COLUMNS = ("dtype", "M×N", "kernel", "time µs", "95 %", "GB/s", "of roof", "traffic", "status")
 
 
-def result_table(
-    rows: Sequence[dict[str, Any]], labels: Mapping[str, str], path: Path
-) -> None:
+def result_table(rows: Sequence[dict[str, Any]], labels: Mapping[str, str], path: Path) -> None:
     """Writes the whole table as Markdown and prints it, or a part that fits a screen.
 
     Args:

@@ -47,6 +47,10 @@ class Operation(ABC):
         return dict(zip(self.symbols, shape, strict=True))
 
 
+class NotCompiled(RuntimeError):
+    """A variant that promises compiled code would run something else."""
+
+
 class Kernel(ABC):
     """One variant of an operation. Subclasses are frozen dataclasses; fields are the tunables.
 

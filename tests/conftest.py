@@ -16,6 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import torch
+
+if not torch.cuda.is_available():
+    os.environ.setdefault("TRITON_INTERPRET", "1")
 
 from experiments.rows import Row, read_rows, rows_files
 

@@ -1,9 +1,10 @@
 """A local stand-in for W&B's server: what wandb-core asks of it, answered and kept in memory.
 
 It follows the real one in what the mirror leans on: a run is found by its id, lines of its history
-are placed at the offset that the client names, a resumed run learns its last line, and an artifact
-passes through create, manifest, upload, commit. It is not the real one in that it checks no schema,
-keeps a single entity, and trusts any key but the refused one.
+are placed at the offset that the client names, the client learns how many there are, and an
+artifact passes through create, manifest, upload and commit. It is not the real one in that it
+checks no schema, knows a single entity, never deduplicates an artifact by its digest, and takes any
+key but the refused one.
 """
 
 from __future__ import annotations
@@ -12,179 +13,56 @@ import base64
 import json
 import re
 import threading
-from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.wandb_store import WandbStore
+
 KEY = "k" * 40
 REFUSED_KEY = "r" * 40
-ENTITY = "somebody"
 
 
-@dataclass
-class StoredRun:
-    """One run as the server knows it after all requests."""
+class _Quiet(ThreadingHTTPServer):
+    daemon_threads = True
 
-    fields: dict[str, Any] = field(default_factory=dict)
-    lines: list[dict[str, Any] | None] = field(default_factory=list)
-    summary: dict[str, Any] = field(default_factory=dict)
-    exit_code: int | None = None
-    artifacts: list[str] = field(default_factory=list)
-
-    @property
-    def config(self) -> dict[str, Any]:
-        stored = json.loads(self.fields.get("config") or "{}")
-        return {key: entry["value"] for key, entry in stored.items()}
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that hangs up, as wandb-core does at its end, is no news."""
 
 
 class WandbServer:
-    """Serves on a free port of this host between ``start`` and ``stop``."""
+    """Serves on a free port of this host, inside a ``with``; ``deaf`` takes and never answers."""
 
-    def __init__(self) -> None:
-        self.runs: dict[str, StoredRun] = {}
-        self.artifacts: dict[str, dict[str, Any]] = {}
-        self.uploads: dict[str, bytes] = {}
-        self.unknown: list[str] = []
+    def __init__(self, deaf: bool = False) -> None:
         self.requests: list[str] = []
+        self.released = threading.Event()
+        if not deaf:
+            self.released.set()
         server = self
 
         class Handler(_Handler):
-            store = server
+            server_state = server
 
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._http.daemon_threads = True
+        self._http = _Quiet(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._http.server_port}"
+        self.store = WandbStore(self.url)
 
-    def start(self) -> WandbServer:
+    def __enter__(self) -> WandbServer:
         threading.Thread(target=self._http.serve_forever, daemon=True).start()
         return self
 
-    def stop(self) -> None:
+    def __exit__(self, *_: object) -> None:
+        self.released.set()
         self._http.shutdown()
         self._http.server_close()
 
     def everything(self) -> str:
         """All that any client ever sent, as one text."""
-        return "\n".join([*self.requests, *(data.decode("latin-1") for data in
-                                             self.uploads.values())])
-
-    def stream(self, name: str, body: dict[str, Any]) -> dict[str, Any]:
-        run = self.runs[name]
-        for file, chunk in body.get("files", {}).items():
-            content = [json.loads(line) for line in chunk["content"]] if "json" in file else []
-            if file == "wandb-history.jsonl":
-                end = chunk["offset"] + len(content)
-                run.lines.extend([None] * (end - len(run.lines)))
-                run.lines[chunk["offset"] : end] = content
-            elif file == "wandb-summary.json":
-                run.summary = content[-1]
-        if body.get("complete"):
-            run.exit_code = body["exitcode"]
-        return {"exitcode": None, "limits": {}}
-
-    def answer(self, operation: str, query: str, values: dict[str, Any]) -> dict[str, Any]:
-        handler = getattr(self, f"_{operation.lower()}", None)
-        if handler is None:
-            self.unknown.append(f"{operation}: {query}")
-            return {}
-        answer: dict[str, Any] = handler(values)
-        return answer
-
-    def _viewer(self, values: dict[str, Any]) -> dict[str, Any]:
-        viewer = {"id": "1", "entity": ENTITY, "username": ENTITY, "email": "", "flags": "{}"}
-        return {"viewer": {**viewer, "teams": {"edges": []}}}
-
-    def _serverfeaturesquery(self, values: dict[str, Any]) -> dict[str, Any]:
-        return {"serverInfo": {"features": []}}
-
-    def _runstoppedstatus(self, values: dict[str, Any]) -> dict[str, Any]:
-        return {"project": {"run": {"stopped": False}}}
-
-    def _runresumestatus(self, values: dict[str, Any]) -> dict[str, Any]:
-        run = self.runs.get(values["name"])
-        if run is None:
-            return {"model": None}
-        tail = json.dumps([json.dumps(run.lines[-1])]) if run.lines else "[]"
-        bucket = {
-            "id": values["name"],
-            "name": values["name"],
-            "summaryMetrics": json.dumps(run.summary),
-            "displayName": run.fields.get("displayName"),
-            "logLineCount": 0,
-            "historyLineCount": len(run.lines),
-            "eventsLineCount": 0,
-            "historyTail": tail,
-            "eventsTail": "[]",
-            "config": run.fields.get("config"),
-            "tags": [],
-            "notes": None,
-            "wandbConfig": '{"t": 1}',
-        }
-        return {"model": {"id": "p", "name": "p", "entity": _entity(), "bucket": bucket}}
-
-    def _upsertbucket(self, values: dict[str, Any]) -> dict[str, Any]:
-        name = values["name"]
-        inserted = name not in self.runs
-        run = self.runs.setdefault(name, StoredRun())
-        run.fields.update({key: value for key, value in values.items() if value is not None})
-        bucket = {
-            "id": name,
-            "name": name,
-            "displayName": run.fields.get("displayName"),
-            "description": None,
-            "config": run.fields.get("config"),
-            "sweepName": None,
-            "historyLineCount": len(run.lines),
-            "project": {"id": "p", "name": values["project"], "entity": _entity()},
-        }
-        return {"upsertBucket": {"bucket": bucket, "inserted": inserted}}
-
-    def _createrunfiles(self, values: dict[str, Any]) -> dict[str, Any]:
-        files = [{"name": name, "uploadUrl": self._upload(name)} for name in values["files"]]
-        return {"createRunFiles": {"runID": values["run"], "uploadHeaders": [], "files": files}}
-
-    def _createartifact(self, values: dict[str, Any]) -> dict[str, Any]:
-        given = values["input"]
-        name = f"artifact{len(self.artifacts)}"
-        self.artifacts[name] = {**given, "state": "PENDING"}
-        artifact = {"id": name, "state": "PENDING", "artifactSequence": {"latestArtifact": None}}
-        return {"createArtifact": {"artifact": artifact}}
-
-    def _createartifactmanifest(self, values: dict[str, Any]) -> dict[str, Any]:
-        return {"createArtifactManifest": {"artifactManifest": self._manifest(values)}}
-
-    def _updateartifactmanifest(self, values: dict[str, Any]) -> dict[str, Any]:
-        return {"updateArtifactManifest": {"artifactManifest": self._manifest(values)}}
-
-    def _manifest(self, values: dict[str, Any]) -> dict[str, Any]:
-        file = {"id": "f", "uploadUrl": self._upload("manifest"), "uploadHeaders": []}
-        return {"id": "m", "file": file}
-
-    def _createartifactfiles(self, values: dict[str, Any]) -> dict[str, Any]:
-        edges = []
-        for spec in values.get("input", values)["artifactFiles"]:
-            node = {"storagePath": spec["name"], "uploadUrl": self._upload(spec["name"])}
-            rest = {"uploadHeaders": [], "uploadMultipartUrls": None}
-            edges.append({"node": {**node, **rest, "artifact": {"id": spec["artifactID"]}}})
-        return {"createArtifactFiles": {"files": {"edges": edges}}}
-
-    def _commitartifact(self, values: dict[str, Any]) -> dict[str, Any]:
-        artifact = self.artifacts[values["artifactID"]]
-        artifact["state"] = "COMMITTED"
-        self.runs[artifact["runName"]].artifacts.append(artifact["artifactCollectionName"])
-        given = {"id": values["artifactID"], "digest": artifact["digest"]}
-        return {"commitArtifact": {"artifact": given}}
-
-    def _upload(self, name: str) -> str:
-        return f"{self.url}/upload/{len(self.requests)}/{name}"
-
-
-def _entity() -> dict[str, str]:
-    return {"id": "e", "name": ENTITY}
+        uploads = [data.decode("latin-1") for data in self.store.uploads.values()]
+        return "\n".join([*self.requests, *uploads])
 
 
 class _Handler(BaseHTTPRequestHandler):
-    store: WandbServer
+    server_state: WandbServer
     protocol_version = "HTTP/1.1"
 
     def log_message(self, format: str, *args: Any) -> None:
@@ -194,25 +72,28 @@ class _Handler(BaseHTTPRequestHandler):
         self._reply({})
 
     def do_PUT(self) -> None:
-        self.store.uploads[self.path] = self._body()
+        self.server_state.store.uploads[self.path] = self._body()
         self._reply({})
 
     def do_POST(self) -> None:
+        self.server_state.released.wait()
         body = self._body().decode()
-        self.store.requests.append(body)
+        self.server_state.requests.append(f"{self.headers}{body}")
         sent = json.loads(body)
+        store = self.server_state.store
         stream = re.fullmatch(r"/files/[^/]+/[^/]+/([^/]+)/file_stream", self.path)
         if stream is not None:
-            self._reply(self.store.stream(stream[1], sent))
-        elif REFUSED_KEY in base64.b64decode(
-            self.headers.get("Authorization", "").removeprefix("Basic ")
-        ).decode("latin-1"):
+            self._reply(store.stream(stream[1], sent))
+        elif REFUSED_KEY in self._key():
             self._reply({"errors": [{"message": "invalid API key"}]}, status=401)
         else:
             name = re.search(r"(?:query|mutation)\s+(\w+)", sent["query"])
-            operation = sent.get("operationName") or (name[1] if name else "")
-            answer = self.store.answer(operation, sent["query"], sent.get("variables") or {})
-            self._reply({"data": answer})
+            values = sent.get("variables") or {}
+            self._reply({"data": store.answer(name[1] if name else "", sent["query"], values)})
+
+    def _key(self) -> str:
+        given = self.headers.get("Authorization", "").removeprefix("Basic ")
+        return base64.b64decode(given).decode("latin-1")
 
     def _body(self) -> bytes:
         return self.rfile.read(int(self.headers.get("Content-Length", 0)))

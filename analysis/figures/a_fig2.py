@@ -5,8 +5,9 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 
 from analysis.figure import Figure
-from analysis.lines import copy_roof, datasheet_floor, lines, published
+from analysis.lines import lines, published
 from analysis.margin import write_names
+from analysis.roofs import copy_roof, datasheet_floor, shade_l2
 from analysis.style import value_axis
 from analysis.view import View, Wanted
 
@@ -19,13 +20,14 @@ PUBLISHED = {
 
 
 def draw(ax: Axes, view: View) -> None:
-    """Times in µs; y is a logarithm here, for they span three decades and from 0 all would vanish."""
+    """Times in µs. They span three decades, so y is a logarithm: from 0, most would vanish."""
     ax.set_yscale("log")
     names = lines(ax, view, y="time_us") + copy_roof(ax, view, y="time_us")
     if view.exact:  # published numbers stand only beside the shape they were published for
         names += published(ax, WIDTHS, PUBLISHED, "as published")
     ax.set_ylim(*ax.get_ylim())
     names += datasheet_floor(ax, view)
+    shade_l2(ax, view, height=0.945)
     value_axis(ax, "time, µs (lower is better)")
     write_names(ax, names)
 

@@ -1,12 +1,13 @@
-"""D-fig1: effective bandwidth against N = 256 … 12672 at M = 4096, float32 (Triton's tutorial 02)."""
+"""D-fig1: bandwidth against N = 256 … 12672 at M = 4096, float32 (Triton's tutorial 02)."""
 
 from __future__ import annotations
 
 from matplotlib.axes import Axes
 
 from analysis.figure import Figure
-from analysis.lines import copy_roof, datasheet_peak, lines, shade_l2
+from analysis.lines import lines
 from analysis.margin import write_names
+from analysis.roofs import copy_roof, datasheet_peak, shade_l2
 from analysis.style import value_axis
 from analysis.view import View, Wanted
 
@@ -23,4 +24,6 @@ def draw(ax: Axes, view: View) -> None:
     write_names(ax, names)
 
 
-D_FIG1 = Figure("d_fig1", "Softmax bandwidth by row width", Wanted(4096, "float32", sizes=WIDTHS), draw)
+D_FIG1 = Figure(
+    "d_fig1", "Softmax bandwidth by row width", Wanted(4096, "float32", sizes=WIDTHS), draw
+)

@@ -23,14 +23,14 @@ def main() -> None:
         channel.send({"error": str(error)})
         return
     # torch and the kernels are imported only now that the interpreter is chosen
+    from experiments.worker.bench import Bench
     from experiments.worker.describe import BadJob, describe
-    from experiments.worker.measure import Bench, measure, one_line
+    from experiments.worker.faults import one_line
+    from experiments.worker.measure import measure
 
     bench: Bench | None = None
     gc.freeze()  # what the imports left is there to stay, and need not be walked again
-    channel.send(
-        {"device": dataclasses.asdict(place.device), "environment": place.environment}
-    )
+    channel.send({"device": dataclasses.asdict(place.device), "environment": place.environment})
     for request in channel:
         reply: dict[str, Any]
         if request["do"] == "describe":

@@ -112,5 +112,3 @@ def torch_dtype(name: str) -> torch.dtype:
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise BadJob(f"dtype {name!r}; use float32, float16, bfloat16 or float64")
     return dtype
-
-

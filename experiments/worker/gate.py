@@ -65,9 +65,7 @@ class Verdict:
     relative_error: float | None = None
 
 
-def check(
-    y: torch.Tensor, x: torch.Tensor, operation: Operation, backend: str
-) -> Verdict:
+def check(y: torch.Tensor, x: torch.Tensor, operation: Operation, backend: str) -> Verdict:
     """Holds an answer against the float64 reference, in chunks of whole rows.
 
     Args:

@@ -47,9 +47,7 @@ def recorded() -> Iterator[Launches]:
 
     def run(self: Any, *arguments: Any, grid: Any, warmup: bool, **options: Any) -> Any:
         sizes: list[int] = []
-        kernel = original(
-            self, *arguments, grid=_noted(grid, sizes), warmup=warmup, **options
-        )
+        kernel = original(self, *arguments, grid=_noted(grid, sizes), warmup=warmup, **options)
         if not warmup and kernel is not None:
             launches.seen.append((math.prod(sizes), kernel))
         return kernel

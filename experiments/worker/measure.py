@@ -3,48 +3,27 @@
 from __future__ import annotations
 
 import gc
-import re
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import torch
 
 from experiments.statistics import median
-from experiments.worker import timers
+from experiments.worker.bench import Bench
 from experiments.worker.describe import backend, build_kernel, torch_dtype
-from experiments.worker.flush import Flush
+from experiments.worker.faults import context_is_lost, one_line, status_of
 from experiments.worker.gate import Verdict, check
 from experiments.worker.launches import recorded
-from experiments.worker.machine import Monitor
 from experiments.worker.place import Place
-
-COMPILERS = ("triton.compiler", "triton.runtime.errors", "torch._dynamo", "torch._inductor")
-
-
-@dataclass
-class Bench:
-    """What a worker keeps between points: its place, the flush buffer and the card's monitor."""
-
-    place: Place
-    monitor: Monitor
-    flush: Flush
-
-    @classmethod
-    def at(cls, place: Place) -> Bench:
-        """Sets up at a place."""
-        uuid = None
-        if place.device.kind == "cuda":
-            uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
-        return cls(
-            place, Monitor(uuid), Flush(place.torch_device, place.device.l2_bytes or 32 << 20)
-        )
+from experiments.worker.timers.events import events
+from experiments.worker.timers.graph import graph
+from experiments.worker.timers.host import host
+from experiments.worker.timers.sampling import Call, Protocol, Sampling
 
 
-def measure(
-    point: dict[str, Any], bench: Bench, stage: Callable[[str], None]
-) -> dict[str, Any]:
+def measure(point: dict[str, Any], bench: Bench, stage: Callable[[str], None]) -> dict[str, Any]:
     """Measures a point and gives the row's outcome fields; errors become a status.
 
     Args:
@@ -55,8 +34,8 @@ def measure(
     try:
         outcome = _measure(point, bench, stage)
     except Exception as error:
-        outcome = {"status": _status(error), "reason": one_line(error)}
-        outcome["sticky"] = bench.place.device.kind == "cuda" and _is_sticky()
+        outcome = {"status": status_of(error), "reason": one_line(error)}
+        outcome["sticky"] = bench.place.device.kind == "cuda" and context_is_lost()
     gc_needed = bench.place.device.kind == "cuda" and not outcome.get("sticky")
     if gc_needed:
         gc.collect(0)
@@ -64,9 +43,7 @@ def measure(
     return outcome
 
 
-def _measure(
-    point: dict[str, Any], bench: Bench, stage: Callable[[str], None]
-) -> dict[str, Any]:
+def _measure(point: dict[str, Any], bench: Bench, stage: Callable[[str], None]) -> dict[str, Any]:
     place, protocol = bench.place, _protocol(point["timing"], bench.place)
     kernel, dtype = build_kernel(point["kernel"]), torch_dtype(point["dtype"])
     operation, shape = kernel.operation, (point["rows"], point["cols"])
@@ -116,26 +93,26 @@ def _measure(
 
 
 def _sample(
-    call: timers.Call,
+    call: Call,
     x: torch.Tensor,
     make: Callable[[int], torch.Tensor],
     bench: Bench,
-    protocol: timers.Protocol,
-) -> timers.Sampling:
+    protocol: Protocol,
+) -> Sampling:
     flush = bench.flush if protocol.cache == "cold" else None
     if protocol.timer == "events":
-        return timers.events(call, x, flush, protocol)
+        return events(call, x, flush, protocol)
     if protocol.timer == "graph":
-        return timers.graph(call, make, bench.place.device.l2_bytes or 0, protocol)
-    return timers.host(call, x, flush, protocol)
+        return graph(call, make, bench.place.device.l2_bytes or 0, protocol)
+    return host(call, x, flush, protocol)
 
 
-def _protocol(timing: dict[str, Any], place: Place) -> timers.Protocol:
+def _protocol(timing: dict[str, Any], place: Place) -> Protocol:
     timer = timing["timer"]
     if timer == "auto":
         timer = "events" if place.device.kind == "cuda" else "host"
-    known = {name: timing[name] for name in timers.Protocol.__dataclass_fields__}
-    return timers.Protocol(**known | {"timer": timer})
+    known = {name: timing[name] for name in Protocol.__dataclass_fields__}
+    return Protocol(**known | {"timer": timer})
 
 
 def poison(x: torch.Tensor) -> None:
@@ -156,31 +133,6 @@ def _judged(verdict: Verdict, when: str = "") -> dict[str, Any]:
     }
 
 
-def _status(error: Exception) -> str:
-    if isinstance(error, timers.CannotTime):
-        return "unsupported"
-    text = str(error)
-    if isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in text:
-        return "out_of_memory"
-    return "compile_error" if type(error).__module__.startswith(COMPILERS) else "launch_error"
-
-
-def _is_sticky() -> bool:
-    """Whether the CUDA context is lost, as after an illegal access: every later call would fail."""
-    try:
-        torch.cuda.synchronize()
-    except Exception:
-        return True
-    return False
-
-
 def _wait(x: torch.Tensor) -> None:
     if x.is_cuda:
         torch.cuda.synchronize()
-
-
-def one_line(error: BaseException) -> str:
-    """An error as one line without paths of this host."""
-    text = " ".join(str(error).split()) or type(error).__name__
-    text = re.sub(r"(?:/[\w.@+-]+)+/([\w.@+-]+)", r"\1", text)
-    return f"{type(error).__name__}: {text}"[:300]

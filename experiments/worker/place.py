@@ -38,7 +38,7 @@ def take_place(wanted: str) -> Place:
 
     cuda = wanted != "cpu" and torch.cuda.is_available()
     if wanted == "cuda" and not cuda:
-        raise RuntimeError("this machine has no CUDA device; use gpu=auto or gpu=cpu")
+        raise RuntimeError("there is no such CUDA device on this machine; use gpu=auto or gpu=cpu")
     if not cuda:
         os.environ["TRITON_INTERPRET"] = "1"
     from kernels.device import Device, cuda_device

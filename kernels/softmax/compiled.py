@@ -17,15 +17,11 @@ from typing import Any
 import sympy
 import torch
 
-from kernels.kernel import Kernel
+from kernels.kernel import Kernel, NotCompiled
 from kernels.softmax.naive import five_operations
 from kernels.softmax.operation import SOFTMAX
 from kernels.softmax.statistics import check_accumulate, statistics_dtype
 from kernels.traffic import M, N, Traffic
-
-
-class NotCompiled(RuntimeError):
-    """A call that would not run the graph compiled for its shape."""
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ WRONG_INPUT = [
     (["kernel=online", "kernel.block_size=1000"], "1000"),
     (["kernel=no_kernel"], "is not a Kernel"),
     (["kernel=good", "kernel._target_=kernels.softmax.missing.Missing"], "cannot be imported"),
-    (["gpu=h200"], "no CUDA device; use gpu=auto or gpu=cpu"),
+    (["gpu=h200"], "no such CUDA device on this machine; use gpu=auto or gpu=cpu"),
     (["timing=events"], "timing.timer=events needs a CUDA device"),
     (["timing.timer=sundial"], "use one of auto, events, graph, host"),
     (["timing.max_samples=0"], "timing.max_samples=0"),

@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 import torch
+from experiments.worker.events import events
 
-from experiments.worker import timers
+from experiments.worker.bench import Bench
 from experiments.worker.flush import Flush
-from experiments.worker.measure import Bench, measure
+from experiments.worker.measure import measure
 from experiments.worker.place import take_place
+from experiments.worker.timers.sampling import Protocol
 from tests.conftest import Command, once_each, shape
 
 pytestmark = [
@@ -28,7 +30,9 @@ def bench() -> Bench:
     return Bench.at(take_place("cuda"))
 
 
-def point(target: str, rows: int, cols: int, dtype: str = "float32", **timing: Any) -> dict[str, Any]:
+def point(
+    target: str, rows: int, cols: int, dtype: str = "float32", **timing: Any
+) -> dict[str, Any]:
     return {
         "kernel": {"_target_": target}, "rows": rows, "cols": cols, "dtype": dtype, "seed": 0,
         "timing": TIMING | timing,
@@ -73,9 +77,9 @@ def test_rows_tell_the_launch_and_the_state_of_the_machine(bench: Bench) -> None
 
 
 def elapsed(call: Callable[[torch.Tensor], torch.Tensor], flush: Flush | None, n: int) -> float:
-    protocol = timers.Protocol("events", "cold", 3, 50, 100, 0.01, 30)
+    protocol = Protocol("events", "cold", 3, 50, 100, 0.01, 30)
     x = torch.randn(n, n, device="cuda")
-    samples = sorted(timers.events(call, x, flush, protocol).samples_us)
+    samples = sorted(events(call, x, flush, protocol).samples_us)
     return samples[len(samples) // 2]
 
 
@@ -110,7 +114,9 @@ def test_a_cold_graph_of_a_tiny_point_says_that_it_cannot(bench: Bench) -> None:
     row = measure(point("kernels.copy.copy.Copy", 1, 64, timer="graph"), bench, quiet)
     assert row["status"] == "unsupported"
     assert "timing.cache=warm" in row["reason"]
-    warm = measure(point("kernels.copy.copy.Copy", 1, 64, timer="graph", cache="warm"), bench, quiet)
+    warm = measure(
+        point("kernels.copy.copy.Copy", 1, 64, timer="graph", cache="warm"), bench, quiet
+    )
     assert warm["status"] == "ok"
     assert warm["time_us"] < 10
 
@@ -146,6 +152,7 @@ def test_the_wrong_card_is_an_error_and_not_a_mislabelled_row(sweep: Command) ->
 
 
 def test_a_card_that_is_not_there_is_one_line(sweep: Command) -> None:
-    done = sweep("kernel=good", *shape(4, 8), "gpu=auto", "gpu.card=63", "gpu.device=cuda")
+    done = sweep("kernel=good", *shape(4, 8), "gpu=auto", "gpu.card=63")
     assert done.status == 2
+    assert "card 63" in done.error
     assert done.rows == []

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments.rows import Row, RowsError, append_row, heal, read_rows, rows_files
+from experiments.ledger import append_row, heal
+from experiments.rows import Row, RowsError, read_rows, rows_files
 
 
 def row(**changes: object) -> Row:
@@ -84,11 +85,16 @@ def test_a_trackers_copies_are_no_rows(tmp_path: Path) -> None:
     assert rows_files(tmp_path) == [tmp_path / "job" / "rows.jsonl"]
 
 
+CONTRACT = """
+    schema_version key card round attempt sweep operation kernel params rows cols dtype
+    status reason suspect device gpu backend environment
+    timer cache samples_us time_us time_low_us time_high_us stop_reason compile_s wall_s
+    model_reads model_writes model_formula model_bytes compulsory_bytes
+    programs warps registers shared_bytes spills max_abs_error relative_error
+    sm_clock_mhz memory_clock_mhz power_w temperature_c throttled
+"""
+
+
 def test_a_row_has_every_field_of_the_contract() -> None:
-    contract = """schema_version key card round attempt sweep operation kernel params rows cols dtype
-        status reason suspect device gpu backend environment timer cache samples_us time_us
-        time_low_us time_high_us stop_reason compile_s wall_s model_reads model_writes model_formula
-        model_bytes compulsory_bytes programs warps registers shared_bytes spills max_abs_error
-        relative_error sm_clock_mhz memory_clock_mhz power_w temperature_c throttled""".split()
     written = json.loads(row().model_dump_json())
-    assert not set(contract) - set(written)
+    assert not set(CONTRACT.split()) - set(written)

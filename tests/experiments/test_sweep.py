@@ -3,7 +3,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -103,13 +102,13 @@ def test_rows_tell_nothing_of_host_user_or_path(sweep: Command) -> None:
 
 
 @pytest.fixture
-def checkout(tmp_path: Path) -> Iterator[Path]:
+def checkout(tmp_path: Path) -> Path:
     """A copy of the project that a test may edit."""
     copy = tmp_path / "checkout"
     copy.mkdir()
     for folder in ("conf", "experiments", "kernels", "analysis", "hydra_plugins", "tests"):
         shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    yield copy
+    return copy
 
 
 def run_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

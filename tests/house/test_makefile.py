@@ -105,7 +105,7 @@ def test_sweep_draws_what_was_measured_and_keeps_the_status(
     status: int, drawn: bool, dry: str, ends: int, tmp_path: Path
 ) -> None:
     python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\necho "$*"\ncase "$2" in *run) exit {status};; esac\n')
+    python.write_text(f'#!/bin/sh\necho "$*"\ncase "$2" in *run) exit {status};; esac\nexit 9\n')
     python.chmod(0o755)
     done = make("sweep", "EXPERIMENT=cpu", "READY=", f"PY={python}", f"DRY_RUN={dry}")
     assert ("-m analysis figures --rows outputs/cpu" in done.stdout) == drawn

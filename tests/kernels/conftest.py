@@ -7,9 +7,6 @@ import os
 import pytest
 import torch
 
-if not torch.cuda.is_available():
-    os.environ.setdefault("TRITON_INTERPRET", "1")  # Triton reads it when it is imported
-
 from kernels.device import Device
 
 

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 import torch
 
-from kernels.softmax.compiled import Compiled, NotCompiled
+from kernels.kernel import NotCompiled
+from kernels.softmax.compiled import Compiled
 
 
 @pytest.fixture

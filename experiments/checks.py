@@ -1,0 +1,86 @@
+"""What is wrong with a configuration beyond its types, said before anything starts."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from experiments.config import GPU, DType, Experiment, Grid, Timing, Tracker
+from experiments.errors import UserError
+
+DTYPES = ("float32", "float16", "bfloat16", "float64")
+TIMERS = ("auto", "events", "graph", "host")
+GROUPS = {kind.__name__: kind for kind in (Grid, DType, GPU, Timing, Tracker)}
+
+# Options of the whole sweep; jobs of one sweep may not differ in them.
+SHARED = ("out", "rounds", "seed", "overwrite", "only_failed", "dry_run", "tracker")
+
+
+def check(config: dict[str, Any]) -> None:
+    """Checks what types alone do not say of one job's resolved configuration.
+
+    Raises:
+        UserError: naming the option at fault.
+    """
+    _known(config, Experiment, "")
+    timing = config["timing"]
+    for name in config["dtype"]["names"] or config["grid"]["dtypes"]:
+        if name not in DTYPES:
+            raise UserError(f"dtype {name!r} is unknown; use one of {', '.join(DTYPES)}")
+    if timing["timer"] not in TIMERS:
+        raise UserError(f"timing.timer={timing['timer']}; use one of {', '.join(TIMERS)}")
+    if timing["cache"] not in ("cold", "warm"):
+        raise UserError(f"timing.cache={timing['cache']}; use cold or warm")
+    positive = ("min_samples", "max_samples", "precision", "sampling_limit_s", "compile_limit_s")
+    for field in positive:
+        if not timing[field] > 0:
+            raise UserError(f"timing.{field}={timing[field]}; it must be above zero")
+    if timing["warmup"] < 0:
+        raise UserError(f"timing.warmup={timing['warmup']}; it must be zero or more")
+    if timing["max_samples"] < timing["min_samples"]:
+        raise UserError(
+            f"timing.max_samples={timing['max_samples']} is below "
+            f"timing.min_samples={timing['min_samples']}"
+        )
+    if config["rounds"] < 1:
+        raise UserError(f"rounds={config['rounds']}; it must be 1 or more")
+    if config["gpu"]["card"] is not None and config["gpu"]["card"] < 0:
+        raise UserError(f"gpu.card={config['gpu']['card']}; it must be 0 or more")
+
+
+def _known(config: dict[str, Any], kind: type, path: str) -> None:
+    """Refuses keys the schema lacks: a ``+key=value`` override slips past Hydra's own check."""
+    fields = {f.name: f for f in dataclasses.fields(kind)}
+    for key, value in config.items():
+        if key not in fields:
+            raise UserError(f"{path}{key} is no option; there are {', '.join(fields)}")
+        group = GROUPS.get(str(fields[key].type))
+        if group and isinstance(value, dict):
+            _known(value, group, f"{path}{key}.")
+
+
+def shared_options(configs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The options of the whole sweep, which no two of its jobs' configurations may differ in.
+
+    Raises:
+        UserError: naming the option that differs.
+    """
+    options = {name: configs[0][name] for name in SHARED}
+    for config in configs:
+        for name in SHARED:
+            if config[name] != options[name]:
+                raise UserError(f"{name} belongs to the whole sweep and cannot differ between jobs")
+    return options
+
+
+def check_cards(cards: Sequence[Any]) -> None:
+    """Checks the launcher's list of cards.
+
+    Raises:
+        UserError: it is no list of different indices.
+    """
+    if not cards or any(not isinstance(c, int) or isinstance(c, bool) or c < 0 for c in cards):
+        raise UserError(f"hydra.launcher.cards={list(cards)}; name cards by index, as in [0,1]")
+    if len(set(cards)) != len(cards):
+        raise UserError(f"hydra.launcher.cards={list(cards)} names a card twice")

@@ -1,0 +1,146 @@
+"""What a job's W&B run shows: its lines over N, its headline, its configuration."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from experiments.derived import DERIVED
+from experiments.rows import EXPECTED
+
+METRICS = ("time_us", "time_low_us", "time_high_us", *DERIVED)
+
+
+@dataclass(frozen=True)
+class MirroredJob:
+    """A job as W&B is to know it.
+
+    Attributes:
+        id: Of the W&B run: from the job and its sweep, so that a resumed sweep finds it again;
+            letters, digits and ``-``, at most 64.
+        name: As people read it, ``online/tutorial/float32``.
+        sweep: The run's group.
+        kernel: The run's job type.
+        config: The resolved configuration.
+        folder: Where its ``rows.jsonl`` lies.
+        failed: Whether a requested point is missing or of an unexpected status.
+    """
+
+    id: str
+    name: str
+    sweep: str
+    kernel: str
+    config: dict[str, Any]
+    folder: Path
+    failed: bool
+
+
+@dataclass(frozen=True)
+class RunContent:
+    """One run, ready to be written.
+
+    Attributes:
+        order: Names of the lines, in the order of W&B's steps, those written earlier first.
+        lines: The lines themselves, None for one whose row has since been measured again.
+        rows_file: To be kept as the artifact, None where there is none.
+        digest: Of all that a reader of the run would notice.
+    """
+
+    id: str
+    name: str
+    group: str
+    job_type: str
+    config: dict[str, Any]
+    order: list[str]
+    lines: list[dict[str, Any] | None]
+    summary: dict[str, Any]
+    rows_file: str | None
+    exit_code: int
+    digest: str
+
+
+def content(
+    job: MirroredJob,
+    rows: Sequence[Mapping[str, Any]],
+    order: list[str],
+    lines: list[dict[str, Any] | None],
+) -> RunContent:
+    """A job and its lines as the run to be written."""
+    summary = headline(rows)
+    rows_file = job.folder / "rows.jsonl"
+    noticed = json.dumps([job.name, job.sweep, job.kernel, job.failed, order, lines, summary])
+    return RunContent(
+        id=job.id,
+        name=job.name,
+        group=job.sweep,
+        job_type=job.kernel,
+        # `out` is a path of this machine, the only one that a configuration holds.
+        config={key: _plain(value) for key, value in job.config.items() if key != "out"},
+        order=order,
+        lines=lines,
+        summary=summary,
+        rows_file=str(rows_file.resolve()) if rows_file.is_file() else None,
+        exit_code=int(job.failed),
+        digest=hashlib.sha256(noticed.encode()).hexdigest(),
+    )
+
+
+def lines_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The rows that have a time as lines of history, by the name of the attempt they come from.
+
+    Metrics carry the series they belong to, ``float16_M4096/time_us``, so that dtypes and M stay
+    apart on the axis of N.
+    """
+    return {
+        f"{row['key']}:{row['card']}:{row['round']}:{row['attempt']}": _line(row)
+        for row in rows
+        if row["status"] == "ok" and row["time_us"] is not None
+    }
+
+
+def _line(row: Mapping[str, Any]) -> dict[str, Any]:
+    series = f"{row['dtype']}_M{row['rows']}"
+    values = {name: row.get(name) for name in METRICS}
+    return {"cols": row["cols"], "rows": row["rows"], "round": row["round"]} | {
+        f"{series}/{name}": int(value) if isinstance(value, bool) else value
+        for name, value in values.items()
+        if value is not None and math.isfinite(value)
+    }
+
+
+def headline(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The job in a few numbers, each point counted once, by its last attempt."""
+    attempts = sorted(rows, key=lambda row: int(row["attempt"]))
+    points = {(row["key"], row["card"], row["round"]): row for row in attempts}.values()
+    bandwidths = _known(points, "effective_gbps")
+    return {
+        "points": len(points),
+        "ok": sum(row["status"] == "ok" for row in points),
+        "unsupported": sum(row["status"] == "unsupported" for row in points),
+        "failed": sum(row["status"] not in EXPECTED for row in points),
+        "best_effective_gbps": max(bandwidths, default=None),
+        "mean_fraction_of_roof": _geometric_mean(_known(points, "fraction_of_roof")),
+        "mean_speedup_over_naive": _geometric_mean(_known(points, "speedup_over_naive")),
+    }
+
+
+def _known(points: Iterable[Mapping[str, Any]], name: str) -> list[float]:
+    return [row[name] for row in points if row.get(name) is not None]
+
+
+def _geometric_mean(ratios: Sequence[float]) -> float | None:
+    return math.exp(math.fsum(map(math.log, ratios)) / len(ratios)) if ratios else None
+
+
+def _plain(value: Any) -> Any:
+    """Values that JSON knows; W&B reads a dot in a key as nesting, so none is left."""
+    if isinstance(value, Mapping):
+        return {str(key).replace(".", "_"): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    return value if isinstance(value, str | int | float | bool | None) else str(value)

@@ -1,0 +1,57 @@
+"""A worker's process: the environment it starts in, its lines, and how it ended."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import subprocess
+from pathlib import Path
+from typing import IO
+
+ROOT = Path(__file__).parent.parent
+
+
+class WorkerError(Exception):
+    """A worker that cannot be used, in one line."""
+
+
+def environment(device: str, card: int) -> dict[str, str]:
+    """The environment variables of a worker, which decide the one card that it sees.
+
+    Raises:
+        WorkerError: ``CUDA_VISIBLE_DEVICES`` names fewer cards.
+    """
+    variables = dict(os.environ)
+    variables.pop("TRITON_INTERPRET", None)  # the worker decides by its device
+    variables["PYTHONPATH"] = os.pathsep.join(
+        [str(ROOT), *filter(None, [variables.get("PYTHONPATH")])]
+    )
+    visible = [c for c in variables.get("CUDA_VISIBLE_DEVICES", "").split(",") if c]
+    if device != "cpu":
+        if visible and card >= len(visible):
+            raise WorkerError(f"card {card} is not among the {len(visible)} visible ones")
+        variables["CUDA_VISIBLE_DEVICES"] = visible[card] if visible else str(card)
+    variables.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+    return variables
+
+
+def pump(pipe: IO[str], lines: queue.Queue[str | None]) -> None:
+    """Moves a worker's lines into a queue, None at their end; runs in a thread of its own."""
+    try:
+        for line in pipe:
+            lines.put(line)
+    except ValueError:  # closed under us by stop()
+        pass
+    lines.put(None)
+
+
+def ending(process: subprocess.Popen[str]) -> str:
+    """How a process ended: the signal's name or the exit status."""
+    try:
+        code = process.wait(timeout=5)
+    except subprocess.TimeoutExpired:
+        return "it closed its pipe"
+    if code < 0:
+        return signal.Signals(-code).name
+    return f"exit status {code}"

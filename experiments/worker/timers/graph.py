@@ -1,0 +1,70 @@
+"""Replays of a CUDA graph, for kernels too short for events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from experiments.worker.timers.sampling import Call, CannotTime, Protocol, Sampling, collect
+
+GRAPH_MAX_BUFFERS = 2048
+GRAPH_MIN_CALLS = 20
+
+
+def graph(
+    call: Call, make: Callable[[int], torch.Tensor], cache_bytes: int, protocol: Protocol
+) -> Sampling:
+    """Replays of a CUDA graph that calls the kernel on buffers in rotation.
+
+    Cold means that the buffers together exceed three times L2, so that each call finds its own
+    long evicted; a sample is one replay's time divided by its calls.
+
+    Args:
+        call: The prepared kernel.
+        make: Makes the i-th input.
+        cache_bytes: The device's L2.
+        protocol: ``cache`` warm takes a single buffer.
+
+    Raises:
+        CannotTime: a cold rotation would need more than 2048 buffers.
+    """
+    first = make(0)
+    buffers = 1
+    if protocol.cache == "cold":
+        moved = 2 * first.numel() * first.element_size()
+        buffers = 3 * cache_bytes // max(moved, 1) + 1
+        if buffers > GRAPH_MAX_BUFFERS:
+            raise CannotTime(
+                f"a cold rotation of {moved} bytes a call takes {buffers} buffers to exceed three "
+                f"times L2, more than {GRAPH_MAX_BUFFERS}; use timing=events or timing.cache=warm"
+            )
+    inputs = [first, *(make(i) for i in range(1, buffers))]
+    visits = max(-(-GRAPH_MIN_CALLS // buffers), 1)
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        call(first)  # lazy initialisation is not allowed during capture
+    torch.cuda.current_stream().wait_stream(side)
+    captured = torch.cuda.CUDAGraph()
+    outputs: list[torch.Tensor] = []
+    with torch.cuda.graph(captured):
+        for _ in range(visits):
+            outputs = [call(x) for x in inputs]
+
+    def batch() -> list[float]:
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        captured.replay()
+        end.record()
+        torch.cuda.synchronize()
+        return [start.elapsed_time(end) * 1e3 / (visits * buffers)]
+
+    for _ in range(max(protocol.warmup, 1)):
+        captured.replay()
+    torch.cuda.synchronize()
+    samples, reason = collect(batch, protocol)
+    # the answers live in the graph's own memory, which goes with it
+    timed = [(inputs[i], outputs[i].clone()) for i in {0, len(inputs) // 2, len(inputs) - 1}]
+    captured.reset()
+    return Sampling(samples, reason, timed)

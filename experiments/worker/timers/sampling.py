@@ -1,0 +1,56 @@
+"""What the timers share: how to sample, when to stop, and what comes of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from experiments.statistics import stop_reason
+
+Call = Callable[[torch.Tensor], torch.Tensor]
+
+
+class CannotTime(Exception):
+    """The asked protocol has no meaning for this point; the message says why."""
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How to sample one point; the fields are those of the configuration's timing group."""
+
+    timer: str
+    cache: str
+    warmup: int
+    min_samples: int
+    max_samples: int
+    precision: float
+    sampling_limit_s: float
+
+
+@dataclass
+class Sampling:
+    """All samples of a point, why they ended, and the buffers that were timed."""
+
+    samples_us: list[float]
+    stop_reason: str
+    timed: list[tuple[torch.Tensor, torch.Tensor]]
+
+
+def collect(batch: Callable[[], list[float]], protocol: Protocol) -> tuple[list[float], str]:
+    """Takes batches until the stopping rule is met; half the limit is left for checking."""
+    end = time.perf_counter() + protocol.sampling_limit_s / 2
+    samples: list[float] = []
+    while True:
+        samples += batch()
+        reason = stop_reason(
+            samples,
+            min_samples=protocol.min_samples,
+            max_samples=protocol.max_samples,
+            precision=protocol.precision,
+            out_of_time=time.perf_counter() > end,
+        )
+        if reason is not None:
+            return samples, reason

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from analysis.load import load, newest_rows
+from experiments.rows import RowsError
+from tests.analysis.plausible import paper, row, unsupported, write
+
+
+def test_derived_columns_follow_from_bytes_and_times(tmp_path: Path) -> None:
+    rows = [row("copy", 4096, time_us=40.0), row("copy_triton", 4096, time_us=50.0)]
+    rows += [row("naive", 4096, time_us=200.0), row("fused", 4096, time_us=50.0)]
+    frame = load(write(tmp_path, rows)).set_index("kernel")
+    compulsory = 2 * 4096 * 4096 * 4
+    assert frame.loc["fused", "effective_gbps"] == pytest.approx(compulsory / 50e-6 / 1e9)
+    assert frame.loc["naive", "modelled_gbps"] == pytest.approx(4 * compulsory / 200e-6 / 1e9)
+    assert frame.loc["fused", "roof_gbps"] == pytest.approx(compulsory / 40e-6 / 1e9)
+    assert frame.loc["fused", "fraction_of_roof"] == pytest.approx(0.8)
+    assert frame.loc["fused", "speedup_over_naive"] == pytest.approx(4.0)
+
+
+def test_only_a_row_faster_than_the_roof_by_more_than_its_interval_is_above_it(
+    tmp_path: Path,
+) -> None:
+    rows = [row("copy", 4096, time_us=40.0)]
+    rows += [row("fused", 4096, time_us=39.5), row("torch", 4096, time_us=30.0)]
+    above = load(write(tmp_path, rows)).set_index("kernel")["above_roof"]
+    assert above.to_dict() == {"copy": False, "fused": False, "torch": True}
+
+
+def test_the_last_attempt_counts_in_whichever_file_it_stands(tmp_path: Path) -> None:
+    write(tmp_path / "a", [row("online", 256, time_us=7.0, attempt=2)])
+    write(tmp_path / "b", [row("online", 256, time_us=None, attempt=1, status="crashed")])
+    frame = load(tmp_path)
+    assert frame["time_us"].tolist() == [7.0]
+
+
+def test_a_column_of_nulls_is_still_a_number(tmp_path: Path) -> None:
+    frame = load(write(tmp_path, [unsupported("fused", 65536)]))
+    for column in ("time_us", "time_low_us", "fraction_of_roof", "registers", "power_w"):
+        assert frame[column].dtype.kind == "f", column
+    assert not frame["above_roof"].any()
+
+
+def test_a_malformed_line_is_named_by_file_and_line(tmp_path: Path) -> None:
+    path = write(tmp_path, paper([256])) / "rows.jsonl"
+    lines = path.read_text().splitlines()
+    lines[3] = lines[3].replace('"status":"ok"', '"status":"fine"')
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(RowsError, match=r"rows\.jsonl:4: field 'status'"):
+        load(tmp_path)
+
+
+def test_a_last_line_cut_short_is_passed_over(tmp_path: Path) -> None:
+    path = write(tmp_path, paper([256])) / "rows.jsonl"
+    text = path.read_text()
+    path.write_text(text[:-40])
+    assert len(load(tmp_path)) == text.count("\n") - 1
+
+
+@pytest.mark.parametrize("made", [False, True])
+def test_a_folder_without_rows_is_refused_by_name(tmp_path: Path, made: bool) -> None:
+    folder = tmp_path / "nothing"
+    if made:
+        folder.mkdir()
+    with pytest.raises(RowsError, match=r"nothing.*make sweep") as refused:
+        load(folder)
+    assert "\n" not in str(refused.value)
+
+
+def test_the_newest_sweep_is_the_default_and_the_reference_where_there_is_none(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(RowsError, match="make sweep"):
+        newest_rows(tmp_path)
+    rows = [row("torch", 256)]
+    write(tmp_path / "reference" / "h200" / "job", rows)
+    assert newest_rows(tmp_path) == tmp_path / "reference"
+    for age, sweep in enumerate(("paper", "cpu", "reference/h100")):
+        write(tmp_path / sweep / "some" / "job", rows)
+        os.utime(tmp_path / sweep / "some" / "job" / "rows.jsonl", (1e9 + age, 1e9 + age))
+    assert newest_rows(tmp_path) == tmp_path / "cpu"

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from analysis.__main__ import main
+from tests.analysis.plausible import interpreted, paper, row, write
+
+
+def test_figures_prints_the_paths_of_what_it_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, paper())
+    assert main(["figures", "--rows", str(tmp_path)]) == 0
+    printed = [Path(line) for line in capsys.readouterr().out.splitlines()]
+    assert sorted(printed) == sorted((tmp_path / "figures").iterdir())
+    assert {p.name.split("-")[0] for p in printed} == {"a_fig2", "d_fig1"}
+
+
+def test_by_default_the_newest_sweep_is_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "outputs" / "paper" / "job", paper())
+    assert main(["figures"]) == 0
+    assert (tmp_path / "outputs" / "paper" / "figures" / "d_fig1-nvidia-h200.svg").exists()
+
+
+def test_rows_nothing_can_be_drawn_from_say_what_is_needed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, [interpreted("online", 256), row("torch", 256)])
+    assert main(["figures", "--rows", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert error.startswith("error: ")
+    assert "d_fig1 needs" in error
+    assert "M = 4096 float32" in error
+
+
+def test_bad_input_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    broken = write(tmp_path / "broken", [row("torch", 256)])
+    (broken / "rows.jsonl").write_text('{"schema_version": 9}\n')
+    good = write(tmp_path / "good", paper())
+    (tmp_path / "file").write_text("")
+    for arguments, named in (
+        (["--rows", str(tmp_path / "absent")], "absent"),
+        (["--rows", str(broken)], "rows.jsonl:1: schema_version 9"),
+        (["--rows", str(good), "--out", str(tmp_path / "file" / "out")], "file"),
+    ):
+        assert main(["figures", *arguments]) == 2
+        error = capsys.readouterr().err
+        assert error.startswith("error: ")
+        assert error.count("\n") == 1
+        assert named in error
+
+
+def test_a_wrong_option_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["figures", "--row"], ["figurez"], []):
+        with pytest.raises(SystemExit) as stopped:
+            main(arguments)
+        assert stopped.value.code == 2
+        error = capsys.readouterr().err
+        assert error.startswith("error: ")
+        assert error.count("\n") == 1
+
+
+def test_verbose_shows_the_traceback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["figures", "--rows", str(tmp_path / "absent"), "--verbose"]) == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_analysis_imports_no_torch_hydra_or_wandb(tmp_path: Path) -> None:
+    write(tmp_path, paper())
+    code = (
+        "import sys; from analysis.__main__ import main; "
+        f"status = main(['figures', '--rows', {str(tmp_path)!r}]); "
+        "heavy = {'torch', 'triton', 'hydra', 'omegaconf', 'wandb'} & set(sys.modules); "
+        "sys.exit(f'imported {heavy}' if heavy else status)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

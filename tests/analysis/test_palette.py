@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.colors import to_rgb
+
+from analysis.palette import LOOKS, look_of
+
+# Machado, Oliveira and Fernandes 2009, severity 1, on linear RGB.
+SIGHT = {
+    "full": np.eye(3),
+    "protanopia": np.array(
+        [
+            [0.152286, 1.052583, -0.204868],
+            [0.114503, 0.786281, 0.099216],
+            [-0.003882, -0.048116, 1.051998],
+        ]
+    ),
+    "deuteranopia": np.array(
+        [
+            [0.367322, 0.860646, -0.227968],
+            [0.280085, 0.672501, 0.047413],
+            [-0.011820, 0.042940, 0.968881],
+        ]
+    ),
+    "tritanopia": np.array(
+        [
+            [1.255528, -0.076749, -0.178779],
+            [-0.078411, 0.930809, 0.147602],
+            [0.004733, 0.691367, 0.303900],
+        ]
+    ),
+}
+SRGB_TO_XYZ = np.array(
+    [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+)
+
+
+def lab(color: str, sight: np.ndarray) -> np.ndarray:
+    srgb = np.array(to_rgb(color))
+    linear = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
+    seen = np.clip(sight @ linear, 0, 1)
+    xyz = SRGB_TO_XYZ @ seen / np.array([0.9505, 1.0, 1.089])
+    f = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+def test_variants_stay_apart_under_every_kind_of_colour_blindness() -> None:
+    for kind, sight in SIGHT.items():
+        for one, other in itertools.combinations(LOOKS, 2):
+            gap = np.linalg.norm(lab(LOOKS[one].color, sight) - lab(LOOKS[other].color, sight))
+            assert gap > 10, (kind, one, other, gap)
+
+
+def test_no_two_variants_share_a_marker() -> None:
+    assert len({look.marker for look in LOOKS.values()}) == len(LOOKS)
+
+
+@given(st.text())
+def test_a_new_variant_always_looks_the_same_and_like_none_of_ours(name: str) -> None:
+    look = look_of(name)
+    assert look == look_of(name)
+    if name not in LOOKS:
+        assert all(look.color != ours.color for ours in LOOKS.values())
+        assert all(look.marker != ours.marker for ours in LOOKS.values())

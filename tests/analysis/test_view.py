@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from analysis.load import load
+from analysis.view import View, Wanted, view_of
+from experiments.rows import Row
+from tests.analysis.plausible import interpreted, row, unsupported, write
+
+WANTED = Wanted(4096, "float32")
+
+
+def see(tmp_path: Path, rows: list[Row], wanted: Wanted = WANTED) -> View | None:
+    return view_of(load(write(tmp_path, rows)), rows[0].gpu, wanted)
+
+
+def times(view: View | None, variant: str) -> dict[int, float]:
+    assert view is not None
+    points = view.points[view.points["variant"] == variant]
+    return dict(zip(points["cols"], points["time_us"], strict=True))
+
+
+def test_protocols_are_never_mixed_and_cold_events_come_first(tmp_path: Path) -> None:
+    rows = [row("torch", n, time_us=1.0, cache="warm") for n in (256, 512, 1024)]
+    rows += [row("torch", n, time_us=2.0, timer="graph") for n in (256, 512, 1024)]
+    rows += [row("torch", n, time_us=3.0, key=f"cold{n}") for n in (256, 1024)]
+    view = see(tmp_path, rows)
+    assert view is not None
+    assert (view.timer, view.cache) == ("events", "cold")
+    assert times(view, "torch") == {256: 3.0, 1024: 3.0}
+
+
+def test_without_the_wanted_rows_the_most_widths_are_drawn(tmp_path: Path) -> None:
+    rows = [row("torch", n, rows=64) for n in (256, 512)]
+    rows += [row("torch", n, rows=128) for n in (256, 512, 1024)]
+    rows += [row("torch", 256)]  # one width at M = 4096 is no line
+    view = see(tmp_path, rows)
+    assert view is not None
+    assert (view.at, view.dtype, view.exact) == (128, "float32", False)
+
+
+def test_the_wanted_shape_is_drawn_however_many_widths_others_have(tmp_path: Path) -> None:
+    rows = [row("torch", n) for n in (256, 512)]
+    rows += [row("torch", n, rows=128) for n in (256, 512, 1024)]
+    rows += [row("torch", n, dtype="float16") for n in (256, 512, 1024)]
+    view = see(tmp_path, rows)
+    assert view is not None
+    assert (view.at, view.dtype, view.exact) == (4096, "float32", True)
+
+
+def test_rows_without_times_make_no_view(tmp_path: Path) -> None:
+    assert see(tmp_path, [interpreted("online", n) for n in (256, 512)]) is None
+    assert see(tmp_path, [row("copy", n) for n in (256, 512)]) is None
+    assert see(tmp_path, [unsupported("fused", n) for n in (256, 512)]) is None
+
+
+def test_a_figure_may_run_over_m_at_a_fixed_n(tmp_path: Path) -> None:
+    rows = [row("torch", 32000, rows=m, dtype="float16") for m in (512, 1024, 2048)]
+    view = see(tmp_path, rows, Wanted(32000, "float16", over="rows"))
+    assert view is not None
+    assert (view.at, view.sizes) == (32000, [512, 1024, 2048])
+
+
+def test_of_several_rounds_the_middle_row_is_drawn_with_the_widest_interval(
+    tmp_path: Path,
+) -> None:
+    rows = [row("torch", 512, time_us=5.0)]
+    rows += [row("torch", 256, time_us=t, round=r) for r, t in enumerate((9.0, 10.0, 14.0))]
+    view = see(tmp_path, rows)
+    assert view is not None
+    point = view.points.set_index("cols").loc[256]
+    assert point["time_us"] == 10.0
+    assert point["effective_gbps"] == pytest.approx(2 * 4096 * 256 * 4 / 10.0 / 1e3)
+    assert (point["time_low_us"], point["time_high_us"]) == pytest.approx((9.0 * 0.99, 14.0 * 1.01))
+
+
+def test_a_row_of_edited_code_replaces_the_stale_one(tmp_path: Path) -> None:
+    rows = [row("online", n, time_us=50.0, key=f"old{n}") for n in (256, 512)]
+    rows += [row("online", n, time_us=40.0, key=f"new{n}") for n in (256, 512)]
+    assert times(see(tmp_path, rows), "online") == {256: 40.0, 512: 40.0}
+
+
+def test_settings_of_one_kernel_are_lines_of_their_own_named_by_what_differs(
+    tmp_path: Path,
+) -> None:
+    rows = [
+        row("online", n, params={"block_size": b, "warps": 4}, key=f"{n}-{b}")
+        for n in (256, 512)
+        for b in (1024, 4096)
+    ]
+    view = see(tmp_path, rows)
+    assert view is not None
+    assert set(view.points["variant"]) == {"online block_size=1024", "online block_size=4096"}
+
+
+def test_other_cards_stay_out(tmp_path: Path) -> None:
+    rows = [row("torch", n, time_us=5.0) for n in (256, 512)]
+    rows += [row("torch", n, gpu="NVIDIA L4", time_us=50.0) for n in (256, 512, 1024)]
+    assert times(see(tmp_path, rows), "torch") == {256: 5.0, 512: 5.0}
+
+
+def test_points_hold_numbers(tmp_path: Path) -> None:
+    view = see(tmp_path, [row("torch", 256), row("torch", 512), unsupported("fused", 512)])
+    assert view is not None
+    assert isinstance(view.points, pd.DataFrame)
+    assert view.points["time_us"].dtype.kind == "f"

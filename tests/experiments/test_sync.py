@@ -1,0 +1,150 @@
+"""The mirror and its server: online, and uploaded later. The server is tests/wandb_server.py."""
+
+import json
+import platform
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.wandb_files import read_offline
+from tests.wandb_jobs import METRIC, failure, mirror_all, mirrored, timed
+from tests.wandb_server import KEY, REFUSED_KEY, WandbServer
+
+ROWS = [timed(1024), timed(2048), timed(4096)]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("WANDB_API_KEY", KEY)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
+    with WandbServer() as server:
+        monkeypatch.setenv("WANDB_BASE_URL", server.url)
+        yield server
+    assert server.store.unknown == []
+
+
+def sync(out: Path) -> tuple[int, str]:
+    """``make sync``: its status, and its one line."""
+    done = subprocess.run(
+        [sys.executable, "-m", "experiments.sync", "--out", str(out)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    [line] = (done.stdout + done.stderr).splitlines()
+    return done.returncode, line
+
+
+def test_online_the_server_gets_the_whole_run(tmp_path: Path, server: WandbServer) -> None:
+    assert mirrored(tmp_path, [*ROWS, failure(8192)], "online") == []
+    run = server.store.runs["s-online"]
+    assert (run.fields["groupName"], run.fields["jobType"]) == ("a sweep", "online")
+    assert run.fields["project"] == "softmax-roofline"
+    assert run.config["kernel"] == {"_target_": "kernels.softmax.Online"}
+    assert run.history(METRIC) == [(1024, 1024), (2048, 2048), (4096, 4096)]
+    assert (run.summary["points"], run.summary["failed"]) == (4, 1)
+    assert run.exit_code == 1
+    assert run.artifacts == ["rows-s-online"]
+    rows = (tmp_path / "s-online" / "rows.jsonl").read_bytes()
+    assert rows in server.store.uploads.values()
+
+
+def test_online_a_resumed_sweep_continues_the_run_even_without_the_marker(
+    tmp_path: Path, server: WandbServer
+) -> None:
+    assert mirrored(tmp_path, ROWS[:2], "online") == []
+    (tmp_path / "wandb" / "mirrored.json").unlink()
+    assert mirrored(tmp_path, ROWS, "online") == []
+    run = server.store.runs["s-online"]
+    assert run.history(METRIC) == [(1024, 1024), (2048, 2048), (4096, 4096)]
+    assert run.summary["points"] == 3
+
+
+def test_two_offline_parts_are_uploaded_as_one_run_once(
+    tmp_path: Path, server: WandbServer
+) -> None:
+    assert mirrored(tmp_path, ROWS[:2]) == []
+    assert mirrored(tmp_path, ROWS) == []
+    assert sync(tmp_path) == (0, f"uploaded 2 runs from {tmp_path}")
+    run = server.store.runs["s-online"]
+    assert run.history(METRIC) == [(1024, 1024), (2048, 2048), (4096, 4096)]
+    assert (run.fields["groupName"], run.fields["jobType"]) == ("a sweep", "online")
+    assert (run.summary["points"], run.exit_code) == (3, 0)
+    rows = (tmp_path / "s-online" / "rows.jsonl").read_bytes()
+    assert rows in server.store.uploads.values()
+    before = len(server.requests)
+    assert sync(tmp_path) == (0, f"nothing to upload below {tmp_path}")
+    assert len(server.requests) == before
+
+
+def test_a_part_measured_after_the_upload_is_added_by_the_next(
+    tmp_path: Path, server: WandbServer
+) -> None:
+    sweep = tmp_path / "a" / "sweep"
+    assert mirrored(sweep, ROWS[:1]) == []
+    assert sync(tmp_path) == (0, f"uploaded 1 run from {tmp_path}")
+    sweep = sweep.rename(tmp_path / "moved")
+    assert mirrored(sweep, ROWS) == []
+    assert sync(tmp_path) == (0, f"uploaded 1 run from {tmp_path}")
+    run = server.store.runs["s-online"]
+    assert run.history(METRIC) == [(1024, 1024), (2048, 2048), (4096, 4096)]
+
+
+def test_going_online_takes_what_waited_offline_along(tmp_path: Path, server: WandbServer) -> None:
+    assert mirrored(tmp_path, ROWS[:2]) == []
+    assert mirrored(tmp_path, ROWS, "online") == []
+    assert sync(tmp_path) == (0, f"nothing to upload below {tmp_path}")
+    run = server.store.runs["s-online"]
+    assert run.history(METRIC) == [(1024, 1024), (2048, 2048), (4096, 4096)]
+
+
+def test_the_server_learns_nothing_about_host_user_path_or_arguments(
+    tmp_path: Path, server: WandbServer
+) -> None:
+    assert mirrored(tmp_path / "a", ROWS) == []
+    assert sync(tmp_path)[0] == 0
+    assert mirrored(tmp_path / "b", ROWS, "online", id="s-other") == []
+    assert len(server.store.runs) == 1 + len(["s-other"]) - 1
+    told = server.everything()
+    secrets = [platform.node(), str(tmp_path), str(Path.cwd()), sys.executable, "wandb.__main__"]
+    assert [secret for secret in secrets if secret in told] == []
+
+
+@pytest.mark.parametrize("deaf", [False, True])
+def test_a_server_out_of_reach_costs_one_warning_and_the_runs_go_offline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deaf: bool
+) -> None:
+    start = time.monotonic()
+    with WandbServer(deaf=True) as server:
+        monkeypatch.setenv("WANDB_BASE_URL", server.url if deaf else "http://127.0.0.1:9")
+        [warning] = mirror_all(tmp_path, {"s-one": ROWS, "s-two": ROWS}, "online")
+    assert time.monotonic() - start < 30
+    assert "W&B online: " in warning
+    assert "written offline instead, upload later with make sync" in warning
+    assert sorted(run.id for run in read_offline(tmp_path)) == ["s-one", "s-two"]
+    assert [len(run.lines) for run in read_offline(tmp_path)] == [3, 3]
+    assert set(json.loads((tmp_path / "wandb/mirrored.json").read_text())) == {"s-one", "s-two"}
+
+
+def test_a_missing_or_refused_key_is_said_in_one_line_and_keeps_the_runs(
+    tmp_path: Path, server: WandbServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert mirrored(tmp_path, ROWS) == []
+    monkeypatch.setenv("WANDB_API_KEY", REFUSED_KEY)
+    status, line = sync(tmp_path)
+    assert (status, "invalid API key" in line) == (1, True)
+    monkeypatch.delenv("WANDB_API_KEY")
+    status, line = sync(tmp_path)
+    assert (status, "set WANDB_API_KEY" in line) == (1, True)
+    assert server.store.runs == {}
+    monkeypatch.setenv("WANDB_API_KEY", KEY)
+    assert sync(tmp_path)[0] == 0
+    assert len(server.store.runs) == 1

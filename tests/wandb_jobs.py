@@ -1,0 +1,62 @@
+"""Jobs and rows for the tests of the mirror."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from experiments.config import Tracker
+from experiments.derived import derive
+from experiments.ledger import append_row
+from experiments.mirror import MirroredJob, mirror
+from experiments.rows import Row
+
+METRIC = "float32_M4096/time_us"
+
+
+def timed(cols: int, **changes: Any) -> Row:
+    """A row of 4096 × ``cols`` float32 that took ``cols`` microseconds."""
+    size = 4096 * cols * 4 * 2
+    values: dict[str, Any] = {
+        "key": f"n{cols}", "card": 0, "round": 0, "attempt": 1, "sweep": "s",
+        "operation": "softmax", "kernel": "online", "params": {}, "rows": 4096, "cols": cols,
+        "dtype": "float32", "status": "ok", "device": "cuda", "gpu": "a card", "backend": "triton",
+        "timer": "events", "cache": "cold", "time_us": float(cols), "time_low_us": cols - 0.5,
+        "time_high_us": cols + 0.5, "model_bytes": size * 3 // 2, "compulsory_bytes": size,
+    }  # fmt: skip
+    return Row.model_validate(values | changes)
+
+
+def failure(cols: int, **changes: Any) -> Row:
+    """A row of a point that crashed."""
+    untimed = {"time_us": None, "time_low_us": None, "time_high_us": None}
+    return timed(cols, status="crashed", reason="signal 11", **(untimed | changes))
+
+
+def job(out: Path, rows: Sequence[Row], id: str = "s-online", **changes: Any) -> MirroredJob:
+    """A job whose rows lie on disk below ``out``."""
+    folder = out / id
+    (folder / "rows.jsonl").unlink(missing_ok=True)
+    for row in rows:
+        append_row(folder / "rows.jsonl", row)
+    config = {"kernel": {"_target_": "kernels.softmax.Online"}, "out": str(out), "a.b": 1}
+    values: dict[str, Any] = {
+        "id": id, "name": "online/tutorial/float32", "sweep": "a sweep", "kernel": "online",
+        "config": config, "folder": folder, "failed": any(not row.expected for row in rows),
+    }  # fmt: skip
+    return MirroredJob(**(values | changes))
+
+
+def mirrored(out: Path, rows: Sequence[Row], mode: str = "offline", **changes: Any) -> list[str]:
+    """Mirrors one job of these rows."""
+    return mirror_all(out, {"s-online": rows}, mode, **changes)
+
+
+def mirror_all(
+    out: Path, rows: Mapping[str, Sequence[Row]], mode: str = "offline", **changes: Any
+) -> list[str]:
+    """Mirrors jobs by their id."""
+    jobs = [job(out, found, id, **changes) for id, found in rows.items()]
+    derived = {id: derive(list(found)) for id, found in rows.items()}
+    return mirror(jobs, derived, Tracker(mode=mode), out)
