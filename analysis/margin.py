@@ -48,8 +48,8 @@ def write_names(ax: Axes, names: Sequence[Name], gap: float = 0.062) -> None:
             )
         if look.marker:
             face, edge = ("white", look.color) if name.hollow else (look.color, "white")
-            ax.plot([MARK], [height], ls="", marker=look.marker, ms=look.size, mfc=face, mec=edge, mew=0.8,
-                    **across)  # fmt: skip
+            ax.plot([MARK], [height], ls="", marker=look.marker, ms=look.size, mfc=face,
+                    mec=edge, mew=0.8, **across)  # fmt: skip
         size = 8 * min(1.0, 18 / len(name.text))  # a name with its tunables still has to fit
         start = TEXT if look.marker else LEADER + 0.012
         ax.text(

@@ -88,6 +88,7 @@ def view_of(frame: pd.DataFrame, gpu: str, wanted: Wanted) -> View | None:
     other = OTHER_SIDE[wanted.over]
     # Under Triton's interpreter time means nothing: its rows never come near a speed figure.
     mine = frame[(frame["gpu"] == gpu) & (frame["backend"] != "interpreter")]
+    mine = mine[mine[wanted.over] > 0]  # an empty matrix has no place on a logarithm
     timed = mine[(mine["status"] == "ok") & mine["time_us"].notna()]
     softmax = timed[timed["operation"] != "copy"]
     candidates: list[tuple[Any, ...]] = []

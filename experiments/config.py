@@ -77,14 +77,14 @@ class Timing:
         compile_limit_s: Longest that compiling one point may take, seconds.
     """
 
-    timer: str = "auto"
-    cache: str = "cold"
-    warmup: int = 5
-    min_samples: int = 20
-    max_samples: int = 200
-    precision: float = 0.005
-    sampling_limit_s: float = 60.0
-    compile_limit_s: float = 120.0
+    timer: str = MISSING
+    cache: str = MISSING
+    warmup: int = MISSING
+    min_samples: int = MISSING
+    max_samples: int = MISSING
+    precision: float = MISSING
+    sampling_limit_s: float = MISSING
+    compile_limit_s: float = MISSING
 
 
 @dataclass

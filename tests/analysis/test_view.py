@@ -96,6 +96,12 @@ def test_settings_of_one_kernel_are_lines_of_their_own_named_by_what_differs(
     assert set(view.points["variant"]) == {"online block_size=1024", "online block_size=4096"}
 
 
+def test_an_empty_matrix_has_no_place_on_a_log_axis(tmp_path: Path) -> None:
+    view = see(tmp_path, [row("torch", n, time_us=5.0) for n in (0, 256, 512)])
+    assert view is not None
+    assert view.sizes == [256, 512]
+
+
 def test_other_cards_stay_out(tmp_path: Path) -> None:
     rows = [row("torch", n, time_us=5.0) for n in (256, 512)]
     rows += [row("torch", n, gpu="NVIDIA L4", time_us=50.0) for n in (256, 512, 1024)]

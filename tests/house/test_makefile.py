@@ -6,52 +6,11 @@ import os
 import re
 import subprocess
 import sys
-import tomllib
-from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
-ROOT = Path(__file__).parents[2]
-CONSTRAINTS = [
-    Requirement(line)
-    for line in (ROOT / "constraints.txt").read_text().splitlines()
-    if line and not line.startswith("#")
-]
-PINNED = {canonicalize_name(r.name) for r in CONSTRAINTS}
-
-
-def make(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs make in the checkout, as typed in a shell of its own."""
-    outer = {k: v for k, v in os.environ.items() if not k.startswith("MAKE")}
-    return subprocess.run(
-        ["make", *arguments], cwd=ROOT, env=outer | environment, capture_output=True, text=True
-    )
-
-
-def variable(name: str, *arguments: str) -> list[str]:
-    """A Makefile variable's words."""
-    shown = make(*arguments, "--eval", f"shown: ; @echo '$({name})'", "shown")
-    return shown.stdout.split()
-
-
-def closure(*names: str) -> set[str]:
-    """These distributions and all that they require on this interpreter."""
-    found: set[str] = set()
-    waiting = [canonicalize_name(name) for name in names]
-    while waiting:
-        name = waiting.pop()
-        if name not in found:
-            found.add(name)
-            needs = [Requirement(line) for line in requires(name) or []]
-            waiting += [
-                canonicalize_name(need.name)
-                for need in needs
-                if need.marker is None or need.marker.evaluate({"extra": ""})
-            ]
-    return found
+from tests.house.shell import ROOT, make
 
 
 @pytest.fixture
@@ -134,28 +93,6 @@ def test_system_python_says_what_it_lacks(tmp_path: Path) -> None:
     assert done.returncode != 0
     assert "lacks torch, hydra" in done.stderr
     assert "make wheelhouse" in done.stderr
-
-
-def test_constraints_pin_the_whole_set_exactly() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    asked = map(Requirement, project["dependencies"] + project["optional-dependencies"]["dev"])
-    pins = {canonicalize_name(r.name): r for r in CONSTRAINTS}
-    for requirement in asked:
-        (pin,) = pins[canonicalize_name(requirement.name)].specifier
-        assert pin.operator == "=="
-        assert requirement.specifier.contains(pin.version)
-    assert not [name for name in PINNED if name.startswith("nvidia-") and name != "nvidia-ml-py"]
-
-
-def test_wheelhouse_holds_all_that_its_packages_need() -> None:
-    wheels = set(variable("wheels"))
-    assert closure("hydra-core", "wandb", "pydantic", "nvidia-ml-py") <= wheels
-    assert wheels <= PINNED
-
-
-def test_wheelhouse_of_everything_is_everything_but_torch() -> None:
-    left_out = PINNED - set(variable("wheels", "WHEELS=all"))
-    assert left_out == {"torch", "triton", "setuptools"}
 
 
 def test_ci_calls_the_test_command_and_says_what_it_skips(tmp_path: Path) -> None:

@@ -1,0 +1,57 @@
+"""The pinned set is whole, and a wheelhouse of it lacks nothing."""
+
+from __future__ import annotations
+
+import tomllib
+from importlib.metadata import requires
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.house.shell import ROOT, variable
+
+CONSTRAINTS = [
+    Requirement(line)
+    for line in (ROOT / "constraints.txt").read_text().splitlines()
+    if line and not line.startswith("#")
+]
+PINNED = {canonicalize_name(r.name) for r in CONSTRAINTS}
+
+
+def closure(*names: str) -> set[str]:
+    """These distributions and all that they require on this interpreter."""
+    found: set[str] = set()
+    waiting = [canonicalize_name(name) for name in names]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            needs = [Requirement(line) for line in requires(name) or []]
+            waiting += [
+                canonicalize_name(need.name)
+                for need in needs
+                if need.marker is None or need.marker.evaluate({"extra": ""})
+            ]
+    return found
+
+
+def test_constraints_pin_the_whole_set_exactly() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    asked = map(Requirement, project["dependencies"] + project["optional-dependencies"]["dev"])
+    pins = {canonicalize_name(r.name): r for r in CONSTRAINTS}
+    for requirement in asked:
+        (pin,) = pins[canonicalize_name(requirement.name)].specifier
+        assert pin.operator == "=="
+        assert requirement.specifier.contains(pin.version)
+    assert not [name for name in PINNED if name.startswith("nvidia-") and name != "nvidia-ml-py"]
+
+
+def test_wheelhouse_holds_all_that_its_packages_need() -> None:
+    wheels = set(variable("wheels"))
+    assert closure("hydra-core", "wandb", "pydantic", "nvidia-ml-py") <= wheels
+    assert wheels <= PINNED
+
+
+def test_wheelhouse_of_everything_is_everything_but_torch() -> None:
+    left_out = PINNED - set(variable("wheels", "WHEELS=all"))
+    assert left_out == {"torch", "triton", "setuptools"}
