@@ -28,7 +28,7 @@ def lines(ax: Axes, view: View, y: str) -> list[Name]:
     own = view.points[view.points["operation"] != "copy"]
     names, drawn = [], dict[str, int]()
     for variant in sorted(own["variant"].unique(), key=_order):
-        line = own[own["variant"] == variant].set_index(view.wanted.over)
+        line = own[own["variant"] == variant].set_index(view.wanted.over).reindex(view.sizes)
         value = line[y].where(line["status"] == "ok").to_numpy(dtype=float)
         if not np.isfinite(value).any():
             continue

@@ -56,5 +56,5 @@ def shade_l2(ax: Axes, view: View, height: float = 0.02) -> None:
     if size is None or (edge := size / (2 * view.at * view.item_bytes)) <= left:
         return
     ax.axvspan(left, min(edge, right), color=FAINT, alpha=0.7, lw=0, zorder=0, label="fits in L2")
-    ax.text(left * 2**0.08, height, f"2MN fits in L2 ({size / 2**20:g} MiB)", fontsize=6.5,
-            color=MUTED, va="bottom", transform=ax.get_xaxis_transform())  # fmt: skip
+    ax.text(0.012, height, f"2MN fits in L2 ({size / 2**20:g} MiB)", fontsize=6.5,
+            color=MUTED, va="bottom", transform=ax.transAxes)  # fmt: skip

@@ -49,7 +49,7 @@ def power_axis(ax: Axes, view: View) -> None:
     """A log2 x axis over the view's sizes, its ticks at powers of two."""
     low, high = view.sizes[0], view.sizes[-1]
     ax.set_xscale("log", base=2)
-    ax.set_xlim(low / 2**0.2, high * 2**0.06)
+    ax.set_xlim(low * (low / high) ** 0.03, high * (high / low) ** 0.015)  # room for a marker
     exponents = range(math.ceil(math.log2(max(low, 1))), math.floor(math.log2(high)) + 1)
     step = 1 + (len(exponents) - 1) // 11
     ax.xaxis.set_major_locator(FixedLocator([2.0**e for e in exponents[::step]]))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from experiments.cards import description_of
 from experiments.client import Worker, WorkerDied
 from experiments.errors import UserError
 from experiments.jobs import Job, roof_overrides
@@ -125,6 +126,9 @@ def _describe(job: Job, worker: Worker) -> dict[str, Any]:
         raise UserError(f"gpu={job.gpu} wants {gpu['name']}, but this is {name}; use gpu=auto")
     if hello["device"]["kind"] == "cpu" and timer in ("events", "graph"):
         raise UserError(f"timing.timer={timer} needs a CUDA device; on a CPU use auto or host")
+    if gpu["device"] == "auto":  # becomes the card that was found, with its datasheet
+        gpu["name"] = name
+        gpu["facts"] = (description_of(name) or {}).get("facts", {})
     request = {"kernel": job.config["kernel"], "shapes": job.shapes, "dtypes": job.dtypes}
     limits = {"describing": DESCRIBE_LIMIT_S}
     try:

@@ -115,8 +115,10 @@ def _measure_all(sweep: Sweep, planned: Plan) -> list[Row]:
                 if stopping.is_set():
                     return
                 progress.begins(point)
-                environment = worker.hello["environment"]
-                row = sweep.record(point, unsupported(point) or measure(point, worker), environment)
+                outcome = unsupported(point) or measure(point, worker)
+                if stopping.is_set():
+                    return  # the worker was ended under the point, which says nothing of it
+                row = sweep.record(point, outcome, worker.hello["environment"])
                 rows.append(row)
                 progress.ends(point, row)
 

@@ -21,6 +21,7 @@ class OfflineRun:
     group: str = ""
     job_type: str = ""
     name: str = ""
+    host: str = ""
     config: dict[str, Any] = field(default_factory=dict)
     lines: list[dict[str, Any]] = field(default_factory=list)
     summary: dict[str, Any] = field(default_factory=dict)
@@ -44,6 +45,7 @@ def _read(path: Path) -> OfflineRun:
         if record.HasField("run"):
             run.id, run.group = record.run.run_id, record.run.run_group
             run.job_type, run.name = record.run.job_type, record.run.display_name
+            run.host = record.run.host
             run.config |= _values(record.run.config.update)
         elif record.HasField("history"):
             run.lines.append(_values(record.history.item))

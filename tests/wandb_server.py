@@ -34,6 +34,7 @@ class WandbServer:
 
     def __init__(self, deaf: bool = False) -> None:
         self.requests: list[str] = []
+        self.last = ""
         self.released = threading.Event()
         if not deaf:
             self.released.set()
@@ -54,6 +55,10 @@ class WandbServer:
         self.released.set()
         self._http.shutdown()
         self._http.server_close()
+
+    def deaf_after(self, operation: str) -> None:
+        """Answers this GraphQL operation once more and then nothing until ``released`` is set."""
+        self.last = operation
 
     def everything(self) -> str:
         """All that any client ever sent, as one text."""
@@ -88,8 +93,12 @@ class _Handler(BaseHTTPRequestHandler):
             self._reply({"errors": [{"message": "invalid API key"}]}, status=401)
         else:
             name = re.search(r"(?:query|mutation)\s+(\w+)", sent["query"])
-            values = sent.get("variables") or {}
-            self._reply({"data": store.answer(name[1] if name else "", sent["query"], values)})
+            operation = name[1] if name else ""
+            if operation == self.server_state.last:
+                self.server_state.last = ""
+                self.server_state.released.clear()
+            answer = store.answer(operation, sent["query"], sent.get("variables") or {})
+            self._reply({"data": answer})
 
     def _key(self) -> str:
         given = self.headers.get("Authorization", "").removeprefix("Basic ")

@@ -23,6 +23,7 @@ from experiments.mirror.marker import Marker, Mirrored
 
 __all__ = ["MirroredJob", "mirror"]
 
+MODES = ("offline", "online")
 ROWS_STAY = "the rows are complete on disk"
 
 
@@ -59,6 +60,8 @@ def _mirror(
     tracker: Tracker,
     out: Path,
 ) -> list[str]:
+    if tracker.mode not in MODES:
+        return [f"tracker.mode={tracker.mode}: W&B is written in mode {' or '.join(MODES)}"]
     folder = out / "wandb"
     marker = Marker.read(folder)
     due = [run for job in jobs if (run := _due(job, rows.get(job.id, ()), marker)) is not None]

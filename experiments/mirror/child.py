@@ -43,16 +43,16 @@ def environment(given: Mapping[str, str]) -> dict[str, str]:
         "WANDB_SILENT": "true",
         "WANDB_ERROR_REPORTING": "false",  # crash reports carry paths
         "WANDB_PROGRAM": "experiments",  # else the command line is taken
-        "WANDB_DATA_DIR": "wandb",
-        "WANDB_CACHE_DIR": "wandb",
+        "WANDB_DATA_DIR": "wandb/data",
+        "WANDB_CACHE_DIR": "wandb/cache",
     }
 
 
-def talk(plan: str, cwd: Path, silence_s: float = SILENCE_S) -> Iterator[dict[str, Any]]:
+def talk(plan: str, cwd: Path) -> Iterator[dict[str, Any]]:
     """Runs the writer on a plan and gives its messages.
 
     The last one is ``{"event": "end"}``, or ``{"event": "error", "reason": …}`` also when the
-    writer died or fell silent for longer than ``silence_s``. The process is gone afterwards.
+    writer died or fell silent for longer than ``SILENCE_S``. The process is gone afterwards.
     """
     with tempfile.TemporaryFile("w+") as stdin:
         stdin.write(plan)
@@ -67,21 +67,21 @@ def talk(plan: str, cwd: Path, silence_s: float = SILENCE_S) -> Iterator[dict[st
             stderr=subprocess.DEVNULL,
         )
     try:
-        for line in _lines(process, silence_s):
+        for line in _lines(process):
             message: dict[str, Any] = json.loads(line)
             yield message
             if message["event"] in ("end", "error"):
                 return
-        yield {"event": "error", "reason": _ending(process, silence_s)}
+        yield {"event": "error", "reason": _ending(process)}
     finally:
         _stop(process)
 
 
-def _lines(process: subprocess.Popen[bytes], silence_s: float) -> Iterator[bytes]:
+def _lines(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
     """Whole lines, until the process closes its output or is silent for too long."""
     assert process.stdout is not None
     pending = b""
-    while select.select([process.stdout], [], [], silence_s)[0]:
+    while select.select([process.stdout], [], [], SILENCE_S)[0]:
         read = os.read(process.stdout.fileno(), 65536)
         if not read:
             return
@@ -89,18 +89,18 @@ def _lines(process: subprocess.Popen[bytes], silence_s: float) -> Iterator[bytes
         yield from lines
 
 
-def _ending(process: subprocess.Popen[bytes], silence_s: float) -> str:
+def _ending(process: subprocess.Popen[bytes]) -> str:
     time.sleep(0.1)  # closing its output and ending are two steps
     status = process.poll()
     if status is None:
-        return f"gave no answer for {silence_s:g} s"
+        return f"gave no answer for {SILENCE_S:g} s"
     return f"its process ended with status {status}"
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
     """Lets a finished process go; W&B's service follows the one that started it."""
     try:
-        process.wait(timeout=5)
+        process.wait(timeout=2)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

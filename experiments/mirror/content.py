@@ -80,7 +80,7 @@ def content(
         group=job.sweep,
         job_type=job.kernel,
         # `out` is a path of this machine, the only one that a configuration holds.
-        config={key: _plain(value) for key, value in job.config.items() if key != "out"},
+        config=_plain({key: value for key, value in job.config.items() if key != "out"}),
         order=order,
         lines=lines,
         summary=summary,
@@ -118,7 +118,7 @@ def headline(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     attempts = sorted(rows, key=lambda row: int(row["attempt"]))
     points = {(row["key"], row["card"], row["round"]): row for row in attempts}.values()
     bandwidths = _known(points, "effective_gbps")
-    return {
+    numbers = {
         "points": len(points),
         "ok": sum(row["status"] == "ok" for row in points),
         "unsupported": sum(row["status"] == "unsupported" for row in points),
@@ -127,6 +127,7 @@ def headline(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "mean_fraction_of_roof": _geometric_mean(_known(points, "fraction_of_roof")),
         "mean_speedup_over_naive": _geometric_mean(_known(points, "speedup_over_naive")),
     }
+    return {name: number for name, number in numbers.items() if number is not None}
 
 
 def _known(points: Iterable[Mapping[str, Any]], name: str) -> list[float]:

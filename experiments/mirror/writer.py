@@ -19,6 +19,8 @@ from typing import Any
 
 Say = Callable[..., None]
 
+SPARE_BYTES = 1 << 20
+
 
 def main() -> None:
     """Writes the plan's runs, one after the other."""
@@ -74,7 +76,7 @@ def _write(plan: dict[str, Any], content: dict[str, Any], say: Say) -> None:
     first = run.starting_step if online else content["logged"]
     _log(run, content, first)
     if content["rows_file"] is not None:
-        copy = folder / "rows.jsonl"
+        copy = folder / "rows.artifact"  # no rows file to whoever looks for those
         shutil.copyfile(content["rows_file"], copy)
         artifact = wandb.Artifact(f"rows-{content['id']}", type="rows")
         artifact.add_file(
@@ -82,8 +84,9 @@ def _write(plan: dict[str, Any], content: dict[str, Any], say: Say) -> None:
         )
         run.log_artifact(artifact)
     run.finish(exit_code=content["exit_code"])
-    if not any(folder.glob("*.wandb")):
-        raise OSError(f"nothing was written to {folder.name}")
+    # W&B says nothing about a run that it could not write to the end.
+    if not any(folder.glob("*.wandb")) or shutil.disk_usage(folder).free < SPARE_BYTES:
+        raise OSError(f"no room left to write {folder.name}")
     say(event="written", folder=folder.name)
 
 

@@ -42,7 +42,7 @@ def row(kernel: str, cols: int, **changes: Any) -> Row:
     passes, loss = PASSES.get(kernel, (2, 0.15))
     size = m * cols * ITEM[dtype]
     seed = random.Random(f"{kernel} {cols} {m} {dtype} {changes.get('round', 0)}")
-    bandwidth = 4.25e3 / (1 + 250 / cols) * (1 - loss) * seed.uniform(0.985, 1.0)
+    bandwidth = 4.25e3 / (1 + 250 / max(cols, 1)) * (1 - loss) * seed.uniform(0.985, 1.0)
     time = changes.get("time_us", 3.2 + passes * size / bandwidth / 1e3)
     times = {"time_low_us": None, "time_high_us": None, "timer": "events", "cache": "cold"}
     if time is not None:

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 import torch
-from experiments.worker.events import events
 
 from experiments.worker.bench import Bench
 from experiments.worker.flush import Flush
 from experiments.worker.measure import measure
 from experiments.worker.place import take_place
+from experiments.worker.timers.events import events
 from experiments.worker.timers.sampling import Protocol
 from tests.conftest import Command, once_each, shape
 

@@ -1,9 +1,5 @@
 """The mirror offline: real W&B files, read back."""
 
-import getpass
-import json
-import os
-import platform
 import subprocess
 import sys
 import time
@@ -14,37 +10,29 @@ import pytest
 
 from experiments.config import Tracker
 from experiments.mirror import child, mirror
+from experiments.rows import rows_files
 from tests.wandb_files import read_offline
-from tests.wandb_jobs import METRIC, failure, job, mirror_all, mirrored, timed
+from tests.wandb_jobs import (
+    METRIC,
+    failure,
+    job,
+    mirror_all,
+    mirrored,
+    no_process_left,
+    secrets_of_this_machine,
+    timed,
+)
 
 
 @pytest.fixture(autouse=True)
-def no_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No key, no home, a variable that would rename every run, and no process left at the end."""
+def no_account(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No key, no home, and a variable that would rename every run."""
     monkeypatch.setenv("HOME", "/nonexistent")
     monkeypatch.setenv("WANDB_RUN_ID", "not-this-one")
     for name in ("WANDB_API_KEY", "WANDB_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
-    before = services()
-    yield
-    deadline = time.monotonic() + 5
-    while services() - before and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert services() <= before
-
-
-def services() -> set[str]:
-    """W&B's own processes that belong to nobody else's tests: those started from below here."""
-    found = set()
-    for stat in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            command = stat.read_bytes()
-            mine = f"PYTEST_CURRENT_TEST={os.environ['PYTEST_CURRENT_TEST'].split(' ')[0]}"
-            if b"wandb-core" in command and mine in (stat.parent / "environ").read_text():
-                found.add(stat.parent.name)
-        except OSError:
-            continue
-    return found
+    with no_process_left():
+        yield
 
 
 def test_importing_the_mirror_does_not_import_wandb() -> None:
@@ -120,11 +108,8 @@ def test_what_a_killed_writer_left_is_replaced_by_the_whole_run(tmp_path: Path) 
 def test_offline_files_tell_nothing_about_host_user_path_or_arguments(tmp_path: Path) -> None:
     assert mirrored(tmp_path, [timed(1024)]) == []
     told = b"".join(file.read_bytes() for file in tmp_path.glob("wandb/**/*") if file.is_file())
-    secrets = [platform.node(), str(tmp_path), str(Path.cwd()), sys.executable, "/nonexistent"]
-    secrets += [argument for argument in sys.argv if len(argument) > 3]
-    if len(getpass.getuser()) > 4:  # "root" is a word of other meanings too
-        secrets.append(getpass.getuser())
-    assert [secret for secret in secrets if secret.encode() in told] == []
+    assert [secret for secret in secrets_of_this_machine(tmp_path) if secret.encode() in told] == []
+    assert read_offline(tmp_path)[0].host == ""
 
 
 def test_seventy_jobs_are_mirrored_within_fifteen_seconds(tmp_path: Path) -> None:
@@ -141,28 +126,6 @@ def test_no_tracker_leaves_no_trace(tmp_path: Path) -> None:
     assert not (tmp_path / "wandb").exists()
 
 
-def test_a_folder_that_cannot_be_written_costs_a_warning(tmp_path: Path) -> None:
-    (tmp_path / "wandb").write_text("in the way")
-    [warning] = mirrored(tmp_path, [timed(1024)])
-    assert "W&B was not written" in warning
-    assert "the rows are complete on disk" in warning
-
-
-@pytest.mark.parametrize(
-    ("writer", "complaint"),
-    [
-        ("import time; time.sleep(60)", "gave no answer for 1 s"),
-        ("import os; os.kill(os.getpid(), 11)", "its process ended with status -11"),
-        ("raise SystemExit(3)", "its process ended with status 3"),
-        ("print('not JSON')", "JSONDecodeError"),
-    ],
-)
-def test_a_wandb_that_hangs_or_dies_costs_a_warning_in_bounded_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer: str, complaint: str
-) -> None:
-    (tmp_path / "writer.py").write_text(writer)
-    monkeypatch.setattr(child, "WRITER", tmp_path / "writer.py")
-    monkeypatch.setattr(child, "SILENCE_S", 1.0)
-    [warning] = mirrored(tmp_path, [timed(1024)])
-    assert complaint in warning
-    assert json.loads((tmp_path / "wandb" / "mirrored.json").read_text()) == {}
+def test_the_mirror_adds_no_rows_file_to_the_sweep(tmp_path: Path) -> None:
+    assert mirrored(tmp_path, [timed(1024)]) == []
+    assert rows_files(tmp_path) == [tmp_path / "s-online" / "rows.jsonl"]

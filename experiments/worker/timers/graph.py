@@ -8,8 +8,9 @@ import torch
 
 from experiments.worker.timers.sampling import Call, CannotTime, Protocol, Sampling, collect
 
-GRAPH_MAX_BUFFERS = 2048
-GRAPH_MIN_CALLS = 20
+MAX_BUFFERS = 2048
+REPLAY_US = 500.0  # a replay this long makes the cost of starting it small
+MAX_VISITS = 20
 
 
 def graph(
@@ -34,18 +35,19 @@ def graph(
     if protocol.cache == "cold":
         moved = 2 * first.numel() * first.element_size()
         buffers = 3 * cache_bytes // max(moved, 1) + 1
-        if buffers > GRAPH_MAX_BUFFERS:
+        if buffers > MAX_BUFFERS:
             raise CannotTime(
                 f"a cold rotation of {moved} bytes a call takes {buffers} buffers to exceed three "
-                f"times L2, more than {GRAPH_MAX_BUFFERS}; use timing=events or timing.cache=warm"
+                f"times L2, more than {MAX_BUFFERS}; use timing=events or timing.cache=warm"
             )
     inputs = [first, *(make(i) for i in range(1, buffers))]
-    visits = max(-(-GRAPH_MIN_CALLS // buffers), 1)
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
         call(first)  # lazy initialisation is not allowed during capture
+        rough_us = _elapsed_us(lambda: call(first))
     torch.cuda.current_stream().wait_stream(side)
+    visits = min(max(int(REPLAY_US / (rough_us * buffers)), 1), MAX_VISITS)
     captured = torch.cuda.CUDAGraph()
     outputs: list[torch.Tensor] = []
     with torch.cuda.graph(captured):
@@ -53,12 +55,7 @@ def graph(
             outputs = [call(x) for x in inputs]
 
     def batch() -> list[float]:
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        captured.replay()
-        end.record()
-        torch.cuda.synchronize()
-        return [start.elapsed_time(end) * 1e3 / (visits * buffers)]
+        return [_elapsed_us(captured.replay) / (visits * buffers)]
 
     for _ in range(max(protocol.warmup, 1)):
         captured.replay()
@@ -68,3 +65,12 @@ def graph(
     timed = [(inputs[i], outputs[i].clone()) for i in {0, len(inputs) // 2, len(inputs) - 1}]
     captured.reset()
     return Sampling(samples, reason, timed)
+
+
+def _elapsed_us(work: Callable[[], object]) -> float:
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    work()
+    end.record()
+    torch.cuda.synchronize()
+    return float(start.elapsed_time(end)) * 1e3

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -41,10 +42,18 @@ def card_of(gpu: str, folder: Path = GPU_FILES) -> Card:
 
     A device that no file describes keeps its driver's name and has no facts.
     """
+    described = description_of(gpu, folder)
+    if described is None:
+        return Card(gpu)
+    facts = described.get("facts") or {}
+    return Card(described["name"], {name: fact["value"] for name, fact in facts.items()})
+
+
+def description_of(gpu: str, folder: Path = GPU_FILES) -> dict[str, Any] | None:
+    """The file of the card that the driver calls ``gpu``, None where no file matches."""
     for path in sorted(folder.glob("*.yaml")):
-        described = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        described: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
         match = described.get("match")
         if match and re.search(match, gpu):
-            facts = described.get("facts") or {}
-            return Card(described["name"], {name: fact["value"] for name, fact in facts.items()})
-    return Card(gpu)
+            return described
+    return None

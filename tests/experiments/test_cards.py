@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.cards import card_of
+from experiments.cards import card_of
 
 
 @pytest.mark.parametrize(
