@@ -73,13 +73,8 @@ lint: $(READY)  ## ruff and mypy
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
 
-# Offline runs name their files from their sweep's folder, so that is where they are uploaded from.
 sync: $(READY)  ## upload the offline W&B runs of every sweep in outputs/ (OUT=dir: of that one)
-	@py=$$($(PY) -c 'import sys; print(sys.executable)'); status=0; \
-	for runs in $(or $(OUT),outputs/*)/wandb; do \
-	    [ ! -d "$$runs" ] || (cd "$$runs/.." && "$$py" -P -m wandb sync --yes $(ARGS)) || status=$$?; \
-	done; \
-	exit $$status
+	@$(PY) -m experiments.sync $(if $(OUT),--out "$(OUT)") $(ARGS)
 
 wheelhouse: .python  ## wheels for a node without internet (FOR=3.12, its Python; WHEELS=all)
 	@mkdir -p $(WHEELHOUSE) && rm -f $(WHEELHOUSE)/*.whl

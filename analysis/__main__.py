@@ -38,7 +38,7 @@ def figures(options: argparse.Namespace) -> int:
     from analysis.load import load, newest_rows
 
     rows = options.rows or newest_rows(OUTPUTS)
-    out = options.out or (rows.parent if rows.is_file() else rows) / "figures"
+    out = options.out or _beside(rows)
     frame = load(rows)
     made, missed = [], []
     for figure in FIGURES:
@@ -52,6 +52,12 @@ def figures(options: argparse.Namespace) -> int:
     for needs in missed:
         print(f"skipped: {needs}", file=sys.stderr)
     return 0
+
+
+def _beside(rows: Path) -> Path:
+    """``figures/`` in the rows' folder; what is drawn from the reference goes to the outputs."""
+    folder = rows.parent if rows.is_file() else rows
+    return (OUTPUTS if folder == OUTPUTS / "reference" else folder) / "figures"
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -63,19 +63,21 @@ class Sweep:
         return row
 
 
-def run(jobs: Sequence[Job], compose: Callable[[list[str]], Job], cards: Sequence[int]) -> None:
+def run(
+    jobs: Sequence[Job], compose: Callable[[list[str]], Job], cards: Sequence[int], began: float
+) -> None:
     """Runs a sweep to its end.
 
     Args:
         jobs: All jobs, as composed.
         compose: Makes a job of overrides, for the roof that a shard may lack.
         cards: Indices of the cards to use.
+        began: When the command started, by the performance counter.
 
     Raises:
         UserError: something asked for cannot be done; nothing was measured.
         SweepFailed: a point has no row of expected status at the end.
     """
-    began = time.perf_counter()
     options = shared_options([job.config for job in jobs])
     check_cards(cards)
     out = Path(options["out"])

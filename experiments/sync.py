@@ -98,7 +98,7 @@ def _upload(sweep: Path, files: Sequence[str]) -> str | None:
 
 
 def _fail(reason: str) -> int:
-    print(f"experiments.sync: {reason}", file=sys.stderr)
+    print(f"error: {reason}", file=sys.stderr)
     return 1
 
 

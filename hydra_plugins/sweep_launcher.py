@@ -5,6 +5,7 @@ Hydra finds launchers only in a package of this name; the work is in ``experimen
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 from hydra.core.utils import JobReturn, JobStatus
@@ -26,7 +27,8 @@ class SweepLauncher(Launcher):
     def setup(
         self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
     ) -> None:
-        """Keeps what composing a job needs."""
+        """Keeps what composing a job needs, and the hour: composing many jobs takes seconds."""
+        self.began = time.perf_counter()
         self.hydra_context = hydra_context
         self.config = config
 
@@ -47,7 +49,8 @@ class SweepLauncher(Launcher):
         def compose(overrides: list[str]) -> Job:
             return job_from(loader.load_sweep_config(self.config, overrides), overrides)
 
-        run([compose(list(overrides)) for overrides in job_overrides], compose, self.cards)
+        jobs = [compose(list(overrides)) for overrides in job_overrides]
+        run(jobs, compose, self.cards, self.began)
         done = JobReturn(status=JobStatus.COMPLETED)
         done.return_value = None
         return [done] * len(job_overrides)
