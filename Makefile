@@ -3,9 +3,14 @@
 PYTHON     ?= python3
 VENV       ?= .venv
 WHEELHOUSE ?= wheelhouse
-ARGS       ?=
 FOR        ?= 3.12
 PLATFORMS  ?= manylinux_2_28_x86_64 manylinux_2_17_x86_64 manylinux2014_x86_64
+
+# Names this common may stand in anyone's environment; here they count on make's command line alone.
+unenv = $(if $(filter environment,$(origin $(1))),,$($(1)))
+override OUT  := $(call unenv,OUT)
+override ROWS := $(call unenv,ROWS)
+override ARGS := $(call unenv,ARGS)
 
 # The default preset: paper where a CUDA device is visible, cpu elsewhere.
 has_gpu = case "$${CUDA_VISIBLE_DEVICES-all}" in ''|-1) false;; *) nvidia-smi -L 2>/dev/null | grep -q '^GPU';; esac

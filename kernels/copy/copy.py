@@ -2,7 +2,9 @@
 
 Passes: one; reads MN, writes MN: 2MN.
 On chip: one element.
-Source: `Tensor.copy_`, for a contiguous input the driver's own device-to-device copy.
+Source: `Tensor.copy_`, for a contiguous input the driver's own device-to-device copy. Captured in a
+CUDA graph it becomes a memory-copy node instead, which an H200 runs at two thirds of the speed for
+a matrix of half a gigabyte and more: under `timing=graph` the roof is then `copy_triton`.
 """
 
 from __future__ import annotations

@@ -50,6 +50,12 @@ def test_sweep_passes_what_is_asked(arguments: list[str], passed: list[str]) -> 
     assert [text for text in passed if text not in shown] == []
 
 
+def test_an_exported_variable_of_the_same_name_is_not_meant() -> None:
+    shown = make("-n", "sweep", "EXPERIMENT=cpu", OUT="/tmp/elsewhere", ARGS="kernel=none").stdout
+    assert "elsewhere" not in shown
+    assert "kernel=none" not in shown
+
+
 @pytest.mark.parametrize(
     ("status", "drawn", "dry", "ends"),
     [
