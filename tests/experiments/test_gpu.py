@@ -1,5 +1,6 @@
 """What the harness promises on a CUDA device; ``make test-gpu`` runs these."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ from experiments.worker.flush import Flush
 from experiments.worker.measure import measure
 from experiments.worker.place import take_place
 from experiments.worker.timers.events import events
-from experiments.worker.timers.sampling import Protocol
+from experiments.worker.timers.sampling import CannotTime, Protocol
 from tests.conftest import Command, once_each, shape
 
 pytestmark = [
@@ -100,6 +101,32 @@ def test_the_hosts_time_to_launch_is_outside_the_timed_window() -> None:
         return torch.clone(x)
 
     assert elapsed(slow, None, 512) == pytest.approx(elapsed(torch.clone, None, 512), abs=2)
+
+
+def test_a_host_that_stumbles_leaves_no_mark_on_the_samples() -> None:
+    calls = 0
+
+    def stumbling(x: torch.Tensor) -> torch.Tensor:
+        nonlocal calls
+        calls += 1
+        if calls % 7 == 0:
+            time.sleep(1e-3)
+        return torch.clone(x)
+
+    protocol = Protocol("events", "cold", 3, 100, 100, 1e-9, 30)
+    x = torch.randn(512, 512, device="cuda")
+    flush = Flush("cuda", 60 << 20)
+    assert max(events(stumbling, x, flush, protocol).samples_us) < 100
+
+
+def test_a_call_that_waits_for_the_device_is_refused_by_events() -> None:
+    def waiting(x: torch.Tensor) -> torch.Tensor:
+        y = torch.clone(x)
+        torch.cuda.synchronize()
+        return y
+
+    with pytest.raises(CannotTime, match="timing=host"):
+        elapsed(waiting, None, 512)
 
 
 def test_graph_and_events_agree_where_launch_cost_is_small(bench: Bench) -> None:

@@ -8,21 +8,27 @@ from typing import Any
 import torch
 
 from experiments.worker.flush import Flush
-from experiments.worker.timers.sampling import Call, Protocol, Sampling, collect
+from experiments.worker.timers.sampling import Call, CannotTime, Protocol, Sampling, collect
 
 EVENTS_A_BATCH = 10
+LONGEST_HOLD = 200_000_000  # cycles, a tenth of a second
 
 
 def events(call: Call, x: torch.Tensor, flush: Flush | None, protocol: Protocol) -> Sampling:
     """CUDA events around each call. They carry about 3 µs of launch cost on an H200.
 
-    The queue is held back by a spinning kernel for as long as enqueueing one call takes, so that
-    the window holds the call's work on the card and not the host's time to launch it.
+    The queue is held back by a spinning kernel for longer than enqueueing one call takes, so that
+    the window holds the call's work on the card and not the host's time to launch it. Where the
+    host was late all the same, the window had opened before the call was there: that is no sample
+    of the call, and the next batch is held back twice as long.
+
+    Raises:
+        CannotTime: the host is late however long the queue is held.
     """
     hold = _cycles(_enqueue_seconds(call, x))
     y = [call(x)]
 
-    def one() -> tuple[Any, Any]:
+    def one() -> tuple[Any, Any, bool]:
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         torch.cuda._sleep(hold)
         if flush is not None:
@@ -31,12 +37,21 @@ def events(call: Call, x: torch.Tensor, flush: Flush | None, protocol: Protocol)
         start.record()
         y.append(call(x))
         end.record()
-        return start, end
+        return start, end, start.query()
 
     def batch() -> list[float]:
-        pairs = [one() for _ in range(EVENTS_A_BATCH)]
+        nonlocal hold
+        taken = [one() for _ in range(EVENTS_A_BATCH)]
         torch.cuda.synchronize()
-        return [start.elapsed_time(end) * 1e3 for start, end in pairs]
+        samples = [start.elapsed_time(end) * 1e3 for start, end, late in taken if not late]
+        if not samples and hold == LONGEST_HOLD:
+            raise CannotTime(
+                "the call waits for the device, so events cannot tell its work from the host's "
+                "time; use timing=host"
+            )
+        if len(samples) < len(taken):
+            hold = min(2 * hold, LONGEST_HOLD)
+        return samples
 
     for _ in range(protocol.warmup):
         one()
