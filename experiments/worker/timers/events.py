@@ -39,9 +39,9 @@ def events(call: Call, x: torch.Tensor, flush: Flush | None, protocol: Protocol)
         end.record()
         return start, end, start.query()
 
-    def batch() -> list[float]:
+    def batch(most: int) -> list[float]:
         nonlocal hold
-        taken = [one() for _ in range(EVENTS_A_BATCH)]
+        taken = [one() for _ in range(min(EVENTS_A_BATCH, most))]
         torch.cuda.synchronize()
         samples = [start.elapsed_time(end) * 1e3 for start, end, late in taken if not late]
         if not samples and hold == LONGEST_HOLD:

@@ -54,7 +54,7 @@ def graph(
         for _ in range(visits):
             outputs = [call(x) for x in inputs]
 
-    def batch() -> list[float]:
+    def batch(_: int = 1) -> list[float]:
         return [_elapsed_us(captured.replay) / (visits * buffers)]
 
     for _ in range(max(protocol.warmup, 1)):

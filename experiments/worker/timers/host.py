@@ -15,7 +15,7 @@ def host(call: Call, x: torch.Tensor, flush: Flush | None, protocol: Protocol) -
     wait = torch.cuda.synchronize if x.is_cuda else _nothing
     y = [call(x)]
 
-    def batch() -> list[float]:
+    def batch(_: int = 1) -> list[float]:
         if flush is not None:
             flush()
         y.clear()

@@ -39,12 +39,15 @@ class Sampling:
     timed: list[tuple[torch.Tensor, torch.Tensor]]
 
 
-def collect(batch: Callable[[], list[float]], protocol: Protocol) -> tuple[list[float], str]:
-    """Takes batches until the stopping rule is met; half the limit is left for checking."""
+def collect(batch: Callable[[int], list[float]], protocol: Protocol) -> tuple[list[float], str]:
+    """Takes batches until the stopping rule is met; half the limit is left for checking.
+
+    ``batch`` is told how many samples the cap still allows, and gives that many or fewer.
+    """
     end = time.perf_counter() + protocol.sampling_limit_s / 2
     samples: list[float] = []
     while True:
-        samples += batch()
+        samples += batch(protocol.max_samples - len(samples))
         reason = stop_reason(
             samples,
             min_samples=protocol.min_samples,
