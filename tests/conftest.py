@@ -25,6 +25,7 @@ from experiments.rows import Row, read_rows, rows_files
 
 ROOT = Path(__file__).parent.parent
 DOUBLES = ROOT / "tests" / "doubles" / "conf"
+QUICK = ["timing.min_samples=5", "timing.max_samples=20"]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from experiments.rows import read_rows, rows_files
-from tests.conftest import ROOT, Command, command_line, once_each, shape
+from tests.conftest import QUICK, ROOT, Command, command_line, once_each, shape
 
 
 def test_a_crash_a_hang_a_lie_and_a_glutton_are_rows_and_the_rest_is_measured(
@@ -15,7 +15,7 @@ def test_a_crash_a_hang_a_lie_and_a_glutton_are_rows_and_the_rest_is_measured(
 ) -> None:
     done = sweep(
         "kernel=segfault,hang,wrong,wrong_later,exhaust,raise,good", *shape(4, [15, 16]),
-        "dtype=float32", "timing.compile_limit_s=3", "timing.max_samples=20",
+        "dtype=float32", "timing.compile_limit_s=3", *QUICK,
     )  # fmt: skip
     assert done.status == 1
     status = {(row.kernel, row.cols): row.status for row in done.rows}
@@ -41,7 +41,7 @@ def test_a_sweep_killed_ten_times_ends_with_every_point_done_once(tmp_path: Path
     out = tmp_path / "out"
     command = command_line(
         out, "kernel=good,naive,torch", *shape(8, [3, 5, 16, 31, 64, 100]), "dtype=float32,float16",
-        "kernel.delay_s=0.003", "timing.max_samples=20", "timing.warmup=1",
+        "kernel.delay_s=0.003", *QUICK, "timing.warmup=1",
     )  # fmt: skip
     command = [part for part in command if part != "kernel.delay_s=0.003"]
     dice = random.Random(11)

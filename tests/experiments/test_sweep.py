@@ -10,7 +10,13 @@ import pytest
 from experiments.rows import read_rows, rows_files
 from tests.conftest import DOUBLES, ROOT, Command, once_each, shape
 
-SMALL = ["kernel=good", *shape(16, [8, 64]), "dtype=float32", "timing.max_samples=20"]
+SMALL = [
+    "kernel=good",
+    *shape(16, [8, 64]),
+    "dtype=float32",
+    "timing.min_samples=5",
+    "timing.max_samples=20",
+]
 
 
 def test_a_run_without_m_is_a_sweep_of_one_job_with_its_roof(sweep: Command) -> None:

@@ -1,0 +1,43 @@
+import subprocess
+import sys
+from pathlib import Path
+
+from experiments.cost import agreement, spending
+from experiments.ledger import append_row
+from experiments.rows import Row
+from tests.conftest import ROOT
+from tests.experiments.test_rows import row
+
+
+def timed(time_us: float, **changes: object) -> Row:
+    parts = {"time_us": time_us, "sampling_s": 0.06, "compile_s": 0.03, "wall_s": 0.1}
+    return row(**parts | changes)
+
+
+def test_the_account_is_the_rows_own() -> None:
+    rows = [timed(10, key=str(i)) for i in range(10)] + [row(key="x", status="unsupported")]
+    said = spending(rows, [{"elapsed_s": 1.0}, {"elapsed_s": 0.25}])
+    assert "11, 10 of them timed, in 2 run(s)" in said
+    assert "1.2 s: sampling 0.6 s, compiling 0.3 s" in said
+    assert "72% is sampling or compiling" in said
+    assert "10.0 ms a point (median)" in said
+
+
+def test_agreement_is_within_two_percent_or_half_a_microsecond() -> None:
+    base = [timed(5, key="short"), timed(1000, key="long"), timed(1000, key="other")]
+    head = [timed(5.4, key="short"), timed(1019, key="long"), timed(1021, key="other")]
+    said = agreement(base, head)
+    assert "2 of 3 points (66.7%)" in said
+    assert "1000.0 µs and 1021.0 µs (2.1%)" in said
+    assert "share no timed point" in agreement(base, [])
+
+
+def test_a_folder_without_rows_is_one_line(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "experiments.cost", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr == f"error: {tmp_path} holds no rows\n"
+    append_row(tmp_path / "rows.jsonl", timed(3))
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0
+    assert "1, 1 of them timed" in done.stdout
