@@ -24,7 +24,7 @@ def estimate_s(point: Point) -> float:
     if backend == "interpreter":
         return OVERHEAD_S + INTERPRETER_S_PER_ROW * float(point.declared["rows"])
     moved = float(point.declared["model_bytes"]) / BYTES_PER_S[point.device]
-    samples = min(SAMPLES, point.job.config["timing"]["max_samples"])
+    samples: int = min(SAMPLES, point.job.config["timing"]["max_samples"])
     sampling = samples * (moved + FLUSH_S[point.device])
     return OVERHEAD_S + COMPILE_S.get(backend, 0.0) + sampling
 
