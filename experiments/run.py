@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
 
@@ -14,6 +15,9 @@ from omegaconf.errors import OmegaConfBaseException
 
 from experiments.config import register
 from experiments.errors import SweepFailed, UserError, on_one_line
+
+# What Hydra and OmegaConf append for their own developers; --verbose shows all of it.
+NOISE = r", (?:Config search path|Set the environment variable|full_key): "
 
 
 @hydra.main(version_base="1.3", config_path="../conf", config_name="config")
@@ -60,12 +64,15 @@ def _flags_first(arguments: list[str]) -> list[str]:
 
 
 def _reason(error: BaseException) -> str:
-    parts = [str(error)]
+    if isinstance(error, OSError) and not isinstance(error, HydraException):
+        return f"cannot write {error.filename}: {error.strerror}; choose another out="
+    text = str(error)
+    unknown = re.match(r"Could not override '([\w.@/]+)'\.", text)
+    if unknown:
+        return f"there is no option {unknown[1]!r}; --help lists those there are"
     if isinstance(error.__cause__, OmegaConfBaseException):
-        parts.append(str(error.__cause__))
-    text = on_one_line("\n".join(parts))
-    # Hydra's own advice about its environment variable; here it is --verbose
-    return text.partition(", Set the environment variable HYDRA_FULL_ERROR")[0]
+        text += "\n" + str(error.__cause__)
+    return re.split(NOISE, on_one_line(text))[0]
 
 
 if __name__ == "__main__":

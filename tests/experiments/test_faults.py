@@ -84,7 +84,7 @@ WRONG_INPUT = [
     ([*shape(4, 0)], "0"),
     (["grid=point", "grid.rows=[]"], "grid=point"),
     (["grid=point", "grid.rows=many"], "many"),
-    (["kernel=online", "kernel.block=8"], "block"),
+    (["kernel=online", "kernel.block=8"], "there is no option 'kernel.block'"),
     (["kernel=online", "+kernel.block=8"], "no tunable 'block'; it has block_size"),
     (["kernel=online", "kernel.block_size=1000"], "1000"),
     (["kernel=no_kernel"], "is not a Kernel"),
