@@ -1,17 +1,21 @@
-"""``python -m analysis figures --rows DIR --out DIR``: reads rows, never measures."""
+"""``python -m analysis figures|roofline|tables --rows DIR --out DIR``: reads, never measures."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from experiments.rows import RowsError
 
-OUTPUTS = Path("outputs")
+COMMANDS = {
+    "figures": "draw the sources' figures from rows and records",
+    "roofline": "draw the roofline three ways, and check which times traffic explains",
+    "tables": "compare traffic, and price the models for other cards",
+}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -23,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a subcommand; returns the exit status."""
     options = _parser().parse_args(arguments)
     try:
-        return int(options.run(options))
+        return _command(options.command)(options)
     except (RowsError, OSError) as error:
         if options.verbose:
             traceback.print_exc()
@@ -31,44 +35,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
 
 
-def figures(options: argparse.Namespace) -> int:
-    """Draws every figure the rows allow and prints the paths of what it made."""
-    from analysis.figure import draw_files
-    from analysis.figures import FIGURES
-    from analysis.load import load, newest_rows
+def _command(name: str) -> Callable[[argparse.Namespace], int]:
+    from analysis import commands  # pandas and matplotlib take a second; a wrong option need not
 
-    rows = options.rows or newest_rows(OUTPUTS)
-    out = options.out or _beside(rows)
-    frame = load(rows)
-    made, missed = [], []
-    for figure in FIGURES:
-        files = draw_files(figure, frame, out)
-        made += files
-        missed += [] if files else [figure.needs]
-    for path in made:
-        print(path)
-    if not made:
-        raise RowsError(f"{rows}: no figure can be drawn: {'; '.join(missed)}")
-    for needs in missed:
-        print(f"skipped: {needs}", file=sys.stderr)
-    return 0
-
-
-def _beside(rows: Path) -> Path:
-    """``figures/`` in the rows' folder; what is drawn from the reference goes to the outputs."""
-    folder = rows.parent if rows.is_file() else rows
-    return (OUTPUTS if folder == OUTPUTS / "reference" else folder) / "figures"
+    known = {
+        "figures": commands.figures,
+        "roofline": commands.roofline,
+        "tables": commands.tables,
+    }
+    return known[name]
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="python -m analysis", description="What recorded rows mean.")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
-    command = commands.add_parser("figures", help="draw the sources' figures from rows")
+    commands = parser.add_subparsers(
+        required=True, metavar="COMMAND", dest="command", parser_class=_Parser
+    )
     newest = "default: this machine's newest sweep, else outputs/reference"
-    command.add_argument("--rows", type=Path, metavar="DIR", help=newest)
-    command.add_argument("--out", type=Path, metavar="DIR", help="default: figures/ in the rows")
-    command.add_argument("--verbose", action="store_true", help="show the traceback of an error")
-    command.set_defaults(run=figures)
+    for name, told in COMMANDS.items():
+        command = commands.add_parser(name, help=told, description=told)
+        command.add_argument("--rows", type=Path, metavar="DIR", help=newest)
+        beside = f"default: {name}/ in the rows"
+        command.add_argument("--out", type=Path, metavar="DIR", help=beside)
+        command.add_argument("--verbose", action="store_true", help="show an error's traceback")
     return parser
 
 

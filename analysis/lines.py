@@ -27,7 +27,7 @@ def lines(ax: Axes, view: View, y: str) -> list[Name]:
     """
     own = view.points[view.points["operation"] != "copy"]
     names, drawn = [], dict[str, int]()
-    for variant in sorted(own["variant"].unique(), key=_order):
+    for variant in sorted(own["variant"].unique(), key=variant_order):
         line = own[own["variant"] == variant].set_index(view.wanted.over).reindex(view.sizes)
         value = line[y].where(line["status"] == "ok").to_numpy(dtype=float)
         if not np.isfinite(value).any():
@@ -100,7 +100,8 @@ def _marked(x: np.ndarray, y: np.ndarray) -> list[int]:
     return marked
 
 
-def _order(variant: str) -> tuple[int, str]:
+def variant_order(variant: str) -> tuple[int, str]:
+    """Sorts variants as the palette lists them, any others after them."""
     known = list(LOOKS)
     kernel = variant.split(" ")[0]
     return (known.index(kernel) if kernel in LOOKS else len(known), variant)

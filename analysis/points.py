@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any, cast
 
 import pandas as pd
 
@@ -39,3 +40,8 @@ def middle_visits(frame: pd.DataFrame, over: str) -> pd.DataFrame:
         high = timed["time_high_us"].fillna(timed["time_us"]).max()
         kept.append(middle.assign(time_low_us=low, time_high_us=high))
     return pd.concat(kept, ignore_index=True)
+
+
+def records_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows of a table as dictionaries by column."""
+    return cast(list[dict[str, Any]], frame.to_dict("records"))

@@ -86,7 +86,13 @@ def headline(ax: Axes, title: str, view: View) -> None:
 
 def small_print(view: View, notes: Iterable[str] = ()) -> list[str]:
     """Where the figure comes from, two lines: protocol and versions, then commit and rows."""
-    seen = view.recorded
+    return provenance(view.recorded, view.card.name, view.timer, view.cache, notes)
+
+
+def provenance(
+    seen: pd.DataFrame, card: str, timer: str, cache: str, notes: Iterable[str] = ()
+) -> list[str]:
+    """The same of any rows ``seen`` that share a card and a protocol."""
     facts = pd.DataFrame(list(seen["environment"]), index=seen.index)
 
     def stated(name: str) -> str:
@@ -94,12 +100,12 @@ def small_print(view: View, notes: Iterable[str] = ()) -> list[str]:
         return "/".join(dict.fromkeys(str(value)[:12] for value in values))
 
     versions = [f"{name} {stated(name)}" for name in ("torch", "triton", "driver") if stated(name)]
-    protocol = f"median, 95 % interval; {TIMERS[view.timer]}, {CACHES[view.cache]}"
+    protocol = f"median, 95 % interval; {TIMERS[timer]}, {CACHES[cache]}"
     commit = stated("commit") or "unknown"
     edited = " (edited)" if "True" in stated("dirty") else ""
     rows = f"rows {rows_hash(seen)} ({len(seen)})"
     return [
-        "  ·  ".join([view.card.name, protocol, *versions]),
+        "  ·  ".join([card, protocol, *versions]),
         "  ·  ".join([f"commit {commit}{edited}", rows, *notes]),
     ]
 

@@ -1,17 +1,21 @@
-"""The project's Hydra launcher: it takes all jobs of a sweep at once and runs them as one.
+"""The project's Hydra launchers: they take all jobs of a sweep at once and run them as one.
 
-Hydra finds launchers only in a package of this name; the work is in ``experiments.sweep``.
+Hydra finds launchers only in a package of this name; the work is in ``experiments``.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
+
+if TYPE_CHECKING:
+    from experiments.jobs import Job
 
 
 class SweepLauncher(Launcher):
@@ -41,16 +45,30 @@ class SweepLauncher(Launcher):
             UserError: something asked for cannot be done; nothing was measured.
             SweepFailed: a point has no row of expected status.
         """
-        from experiments.jobs import Job, job_from
-        from experiments.sweep import run
+        from experiments.jobs import job_from
 
         loader = self.hydra_context.config_loader
 
         def compose(overrides: list[str]) -> Job:
             return job_from(loader.load_sweep_config(self.config, overrides), overrides)
 
-        jobs = [compose(list(overrides)) for overrides in job_overrides]
-        run(jobs, compose, self.cards, self.began)
+        self.act([compose(list(overrides)) for overrides in job_overrides], compose)
         done = JobReturn(status=JobStatus.COMPLETED)
         done.return_value = None
         return [done] * len(job_overrides)
+
+    def act(self, jobs: Sequence[Job], compose: Callable[[list[str]], Job]) -> None:
+        """Measures the jobs; another launcher may do something else with them."""
+        from experiments.sweep import run
+
+        run(jobs, compose, self.cards, self.began)
+
+
+class ProfileLauncher(SweepLauncher):
+    """Hands a sweep's jobs to `experiments.profiling.profile`."""
+
+    def act(self, jobs: Sequence[Job], compose: Callable[[list[str]], Job]) -> None:
+        """Calls each point inside a profiler range."""
+        from experiments.profiling import profile
+
+        profile(jobs, compose, self.cards)

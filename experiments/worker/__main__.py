@@ -24,22 +24,29 @@ def main() -> None:
         return
     # torch and the kernels are imported only now that the interpreter is chosen
     from experiments.worker.bench import Bench
+    from experiments.worker.counting.count import count
     from experiments.worker.describe import BadJob, describe
     from experiments.worker.faults import one_line
     from experiments.worker.measure import measure
+    from experiments.worker.profile import profile
 
     bench: Bench | None = None
     gc.freeze()  # what the imports left is there to stay, and need not be walked again
     channel.send({"device": dataclasses.asdict(place.device), "environment": place.environment})
     for request in channel:
         reply: dict[str, Any]
-        if request["do"] == "describe":
+        if request["do"] in ("describe", "count"):
             try:
-                reply = describe(request["job"], place.device)
+                if request["do"] == "describe":
+                    reply = describe(request["job"], place.device)
+                else:
+                    reply = count(request["point"], place.device)
             except BadJob as error:
                 reply = {"error": str(error)}
             except Exception as error:  # a kernel's own declarations may raise anything
                 reply = {"error": f"its declarations fail: {one_line(error)}"}
+        elif request["do"] == "profile":
+            reply = profile(request["point"], place.torch_device)
         else:
             if bench is None:
                 bench = Bench.at(place)

@@ -22,6 +22,7 @@ DTYPES = {
     "point": ["float16"],
     "smoke": ["float32"],
     "laptop": ["float32"],
+    "counters": ["float32"],
 }
 
 SHAPES = {

@@ -1,0 +1,50 @@
+"""How many programs a card holds at once, from a row's launch and the card's limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from analysis.numbers import number
+from experiments.cards import Card
+
+# CUDA C++ Programming Guide, technical specifications per compute capability, 8.0 to 9.0.
+REGISTERS_PER_SM = 65536
+WARPS_PER_SM = 64  # of 8.0 and 9.0; cards of 8.6 and 8.9 hold 48, and there it is an upper bound
+PROGRAMS_PER_SM = 32  # likewise
+WARP = 32
+RESERVED_SHARED = 1024  # bytes the driver takes of each program's shared memory
+
+
+def programs_per_sm(row: Mapping[str, Any], card: Card) -> int | None:
+    """Programs an SM holds at once: by warps, registers and shared memory, whichever ends first.
+
+    None where the row tells no warps, as the library's kernels do not.
+    """
+    warps = number(row, "warps")
+    if not warps:
+        return None
+    limits = [WARPS_PER_SM // int(warps), PROGRAMS_PER_SM]
+    if registers := number(row, "registers"):
+        limits.append(int(REGISTERS_PER_SM // (registers * WARP * warps)))
+    shared, room = number(row, "shared_bytes"), card.facts.get("shared_kib_per_sm")
+    if shared is not None and room:
+        limits.append(int(room * 1024 // (shared + RESERVED_SHARED)))
+    return max(1, min(limits))
+
+
+def rows_in_flight(row: Mapping[str, Any], card: Card) -> int | None:
+    """Rows under way at once where a program works on one; None where the launch is unknown."""
+    per_sm, sms = programs_per_sm(row, card), card.facts.get("sms")
+    programs = number(row, "programs")
+    if per_sm is None or not sms or not programs:
+        return None
+    return int(min(programs, per_sm * sms))
+
+
+def occupancy(row: Mapping[str, Any], card: Card) -> float | None:
+    """Resident warps of the first wave as a share of what the whole card could hold, 0 to 1."""
+    flying, sms, warps = rows_in_flight(row, card), card.facts.get("sms"), number(row, "warps")
+    if flying is None or not sms or not warps:
+        return None
+    return flying * warps / (sms * WARPS_PER_SM)

@@ -1,0 +1,126 @@
+"""The classic roofline: Tflop/s against flop a byte, by the model's bytes and by DRAM's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from analysis import style
+from analysis.lines import variant_order
+from analysis.margin import Name, write_names
+from analysis.palette import FAINT, INK, MUTED, Look, look_of
+from analysis.plate import Plate
+from analysis.points import records_of
+from analysis.records import Evidence, Key, key_of
+from analysis.roofline.arithmetic import STATED, exponential_gflops, flops, fp32_gflops
+from experiments.cards import Card, card_of
+from experiments.evidence import Counters
+
+SPAN = (0.1, 12.0)  # flop a byte: from naive in float32 to where the exponential unit takes over
+
+
+def intensity(points: pd.DataFrame, gpu: str, evidence: Evidence, suffix: str) -> Plate | None:
+    """The most measured dtype's softmax points of one card and protocol; None without any.
+
+    Points at their launch floor are left out: neither memory nor arithmetic bounds them.
+    """
+    own = points[(points["operation"] != "copy") & (points["verdict"] != "launch")]
+    if own.empty:
+        return None
+    dtype = own["dtype"].value_counts().index[0]
+    own, card, first = own[own["dtype"] == dtype], card_of(gpu), own.iloc[0]
+    measured = evidence.counters_of(gpu)
+    l2 = l2_gbps(points, card)
+    small = style.provenance(own, card.name, first["timer"], first["cache"], [STATED])
+    keys = ["marker: largest M·N by model bytes, dots: other shapes but the launch-bound"]
+    keys += ["open: by DRAM bytes" if measured else "no DRAM counters recorded"]
+    keys += [] if l2 else ["no L2 ceiling: no warm copy in L2"]
+
+    def draw(canvas: Canvas) -> None:
+        ax = canvas.add_axes((0.088, 0.205, 0.60, 0.62))
+        _draw(ax, own, measured, _ceilings(points, card, l2))
+
+    subtitle = f"{card.name}  ·  {dtype}  ·  all shapes"
+    name = f"roofline_intensity-{suffix}"
+    return Plate(name, "Roofline of softmax", subtitle, [*small, "  ·  ".join(keys)], draw)
+
+
+def l2_gbps(points: pd.DataFrame, card: Card) -> float | None:
+    """L2's measured bandwidth: the fastest warm copy whose input and output fit in it."""
+    if card.l2_bytes is None:
+        return None
+    fits = points["compulsory_bytes"] <= card.l2_bytes
+    warm = points[fits & (points["operation"] == "copy") & (points["cache"] == "warm")]
+    return None if warm.empty else float(warm["modelled_gbps"].max())
+
+
+def _ceilings(points: pd.DataFrame, card: Card, l2: float | None) -> list[tuple[str, float, bool]]:
+    """Name, height and whether it slopes: GB/s where it does, else Gflop/s."""
+    known = [
+        ("L2, measured", l2, True),
+        ("DRAM datasheet", card.peak_gbps, True),
+        ("DRAM copy", float(points["roof_gbps"].max()), True),
+        ("fp32", fp32_gflops(card), False),
+        ("exp unit", exponential_gflops(card), False),
+    ]
+    return [(name, height, slopes) for name, height, slopes in known if height is not None]
+
+
+def _draw(
+    ax: Axes,
+    own: pd.DataFrame,
+    measured: dict[Key, Counters],
+    ceilings: list[tuple[str, float, bool]],
+) -> None:
+    ax.set_xscale("log", base=2)
+    ax.set_yscale("log")
+    span = np.array(SPAN)
+    top = max([h / 1e3 for _, h, slopes in ceilings if not slopes], default=0.0) or None
+    names = []
+    for name, height, slopes in ceilings:
+        line = span * height / 1e3 if slopes else np.full(2, height / 1e3)
+        measured_one = name == "DRAM copy"
+        ax.plot(span, line, color=INK if measured_one else MUTED, lw=1.5 if measured_one else 1.0,
+                ls="-" if measured_one else (0, (5, 2)), label=name, zorder=2)  # fmt: skip
+        unit = f"{height:,.0f} GB/s" if slopes else f"{height / 1e3:,.0f} Tflop/s"
+        names.append(Name(f"{name} {unit}", span[1], float(line[1]), Look(MUTED, "")))
+    for variant in sorted(own["variant"].unique(), key=variant_order):
+        names.append(_variant(ax, own[own["variant"] == variant], variant, measured))
+    ax.set_xlim(*SPAN)
+    slowest = flops_per_us(own).min() / 1e6
+    ax.set_ylim(0.7 * slowest, (top or ax.get_ylim()[1]) * 1.8)
+    ax.xaxis.set_major_locator(FixedLocator([2.0**e for e in range(-3, 4)]))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"1/{1 / v:g}" if v < 1 else f"{v:g}"))
+    ax.set_xlabel("intensity, flop a byte")
+    style.value_axis(ax, "Tflop/s")
+    ax.grid(axis="x", color=FAINT)
+    write_names(ax, names)
+
+
+def flops_per_us(points: pd.DataFrame) -> np.ndarray:
+    """Operations a microsecond, 1e-6 of Tflop/s."""
+    done = flops(points["rows"].to_numpy(), points["cols"].to_numpy())
+    return np.asarray(done / points["time_us"].to_numpy(dtype=float))
+
+
+def _variant(ax: Axes, mine: pd.DataFrame, variant: str, measured: dict[Key, Counters]) -> Name:
+    look = look_of(variant.split(" ")[0])
+    done = flops(mine["rows"].to_numpy(), mine["cols"].to_numpy())
+    y = flops_per_us(mine) / 1e6
+    x = done / mine["model_bytes"].to_numpy(dtype=float)
+    ax.plot(x, y, ls="", marker=".", ms=2.2, color=look.color, alpha=0.4, zorder=2.6)
+    last = int(np.lexsort((mine["cols"], done))[-1])
+    ax.plot(x[last], y[last], ls="", marker=look.marker, ms=look.size, mfc=look.color,
+            mec="white", mew=0.6, label=variant, zorder=4)  # fmt: skip
+    for i, row in enumerate(records_of(mine)):
+        if (seen := measured.get(key_of(row))) is None:
+            continue
+        moved = done[i] / (seen.dram_read_bytes + seen.dram_write_bytes)
+        ax.plot([x[i], moved], [y[i], y[i]], color=look.color, lw=0.6, zorder=2.7)
+        ax.plot(moved, y[i], ls="", marker=look.marker, ms=0.8 * look.size, mfc="white",
+                mec=look.color, mew=0.9, zorder=3.5)  # fmt: skip
+    return Name(variant, float(x[last]), float(y[last]), look, whole=False)

@@ -1,0 +1,1 @@
+"""Counted traffic: a call executed with every request to memory written down."""

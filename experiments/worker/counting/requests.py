@@ -1,0 +1,112 @@
+"""The requests of one call, in order, and the memory they went to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+Addresses = npt.NDArray[np.int64]
+Kind = Literal["load", "store"]
+
+
+@dataclass(eq=False)
+class Buffer:
+    """The memory of a tensor and of all its views.
+
+    Attributes:
+        name: ``x``, ``y``, or what made it, e.g. ``max.indices``.
+        tensor: The first that was seen of it; held, so that its addresses are given to no other.
+    """
+
+    name: str
+    tensor: torch.Tensor
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """First address and the one past its last."""
+        storage = self.tensor.untyped_storage()
+        return storage.data_ptr(), storage.data_ptr() + storage.nbytes()
+
+
+@dataclass(frozen=True)
+class Request:
+    """What one program asked of one buffer in one instruction.
+
+    Attributes:
+        launch: Which operation or launch of the call it belongs to, from 0.
+        program: Number of the program in its launch; None for a PyTorch operation.
+        kind: A load or a store.
+        buffer: Where it went; None for memory that no tensor of the call owns.
+        addresses: One of each element, in bytes; masked-off lanes left out.
+        width: Bytes of an element as it was requested.
+    """
+
+    launch: int
+    program: int | None
+    kind: Kind
+    buffer: Buffer | None
+    addresses: Addresses
+    width: int
+
+
+class Recorder:
+    """Takes down the requests of a call on ``x``."""
+
+    def __init__(self, x: torch.Tensor) -> None:
+        self.requests: list[Request] = []
+        self.launches = 0
+        self.interpreting = False  # what Triton's interpreter does to its arguments is no traffic
+        self._buffers: dict[int, Buffer] = {}
+        self.meet("x", x)
+
+    def buffer(self, tensor: torch.Tensor) -> Buffer | None:
+        """The known buffer that a tensor lies in."""
+        return self._buffers.get(tensor.untyped_storage().data_ptr())
+
+    def meet(self, name: str, tensor: torch.Tensor) -> None:
+        """Makes a new tensor's memory known; a name that is taken gets a number."""
+        taken = {buffer.name for buffer in self._buffers.values()}
+        number, unique = 1, name
+        while unique in taken:
+            number += 1
+            unique = f"{name}#{number}"
+        self._buffers[tensor.untyped_storage().data_ptr()] = Buffer(unique, tensor)
+
+    def whole(self, kind: Kind, tensor: torch.Tensor) -> None:
+        """An operation of PyTorch's reads or writes every element of a tensor once.
+
+        A broadcast element is one element, however often the shape repeats it.
+        """
+        width, addresses = tensor.element_size(), distinct_addresses(tensor)
+        self._note(None, kind, self.buffer(tensor), addresses, width)
+
+    def lanes(self, kind: Kind, program: int, addresses: Addresses, width: int) -> None:
+        """A program reads or writes the elements at these addresses, one for each active lane."""
+        for buffer in self._buffers.values():
+            first, end = buffer.span
+            inside = (addresses >= first) & (addresses < end)
+            if inside.any():
+                self._note(program, kind, buffer, addresses[inside], width)
+                addresses = addresses[~inside]
+        if addresses.size:
+            self._note(program, kind, None, addresses, width)
+
+    def _note(
+        self, program: int | None, kind: Kind, buffer: Buffer | None, where: Addresses, width: int
+    ) -> None:
+        if where.size:
+            self.requests.append(Request(self.launches, program, kind, buffer, where, width))
+
+
+def distinct_addresses(tensor: torch.Tensor) -> Addresses:
+    """The address of every element that a tensor holds, each once, ascending."""
+    offsets = np.zeros(min(tensor.numel(), 1), dtype=np.int64)
+    for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
+        if stride and size > 1 and offsets.size:
+            steps = np.arange(size, dtype=np.int64) * stride
+            offsets = (offsets[:, None] + steps).ravel()
+    return np.unique(tensor.data_ptr() + offsets * tensor.element_size())

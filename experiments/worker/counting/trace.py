@@ -1,0 +1,102 @@
+"""The requests of one call as accesses to rows and columns, in the order they were made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import torch
+
+from experiments.worker.counting.requests import Request
+
+FIGURES = 6  # of a statistic: the last bits of an exponential differ from machine to machine
+
+
+@dataclass
+class _Progress:
+    """How far a program has come in a row: its pass, and what it last loaded from where."""
+
+    sweep: int
+    first: int = -1
+    tensors: set[str] = field(default_factory=set)
+
+    def load(self, tensor: str, first: int) -> None:
+        """A program that goes back, or loads the same place again, has begun another pass."""
+        if first < self.first or (first == self.first and tensor in self.tensors):
+            self.sweep += 1
+        if first != self.first or tensor in self.tensors:
+            self.first, self.tensors = first, set()
+        self.tensors.add(tensor)
+
+
+def accesses(requests: list[Request], x: torch.Tensor) -> list[dict[str, Any]]:
+    """The fields of `Access` records; a request that spans rows becomes one access for each.
+
+    ``sweep`` counts the passes over a row: it rises when a program starts again to load a row's
+    columns, and with each further launch. An operation of PyTorch's is a launch of one program.
+
+    ``maximum`` and ``total`` are what the columns of ``x`` that a Triton program has loaded so far
+    determine, recomputed here from their values in the order they were loaded: the maximum, and
+    the sum of exp(x − maximum), whether or not the kernel keeps them. They are None for
+    operations of PyTorch's, whose statistics are tensors of their own.
+
+    Args:
+        requests: Of one call on ``x``; memory that no tensor of the call owns is passed over.
+        x: The contiguous input, shape (M, N).
+    """
+    result: list[dict[str, Any]] = []
+    seen: dict[tuple[int, int], set[int]] = {}
+    base = 0
+    for _, launch in groupby(requests, key=lambda request: request.launch):
+        rows: dict[tuple[int, int], _Progress] = {}
+        for request in launch:
+            program = request.program or 0
+            for row, columns in _rows(request):
+                assert request.buffer is not None
+                tensor = request.buffer.name
+                progress = rows.setdefault((program, row), _Progress(base))
+                if request.kind == "load":
+                    progress.load(tensor, int(columns.min()))
+                    if tensor == "x" and request.program is not None:
+                        seen.setdefault((program, row), set()).update(columns.tolist())
+                maximum, total = _statistics(x, row, seen.get((program, row), set()))
+                result.append(
+                    {
+                        "program": program,
+                        "sweep": progress.sweep,
+                        "kind": request.kind,
+                        "tensor": tensor,
+                        "row": row,
+                        "first": int(columns.min()),
+                        "last": int(columns.max()),
+                        "maximum": maximum,
+                        "total": total,
+                    }
+                )
+        base = max((progress.sweep + 1 for progress in rows.values()), default=base)
+    return result
+
+
+def _rows(request: Request) -> Iterator[tuple[int, np.ndarray[Any, np.dtype[np.int64]]]]:
+    """The rows that a request touches and, of each, the columns."""
+    if request.buffer is None:
+        return
+    tensor = request.buffer.tensor
+    elements = (request.addresses - tensor.data_ptr()) // tensor.element_size()
+    width = tensor.shape[-1] if tensor.dim() > 1 else 1
+    for row in dict.fromkeys((elements // width).tolist()):
+        yield row, elements[elements // width == row] % width
+
+
+def _statistics(
+    x: torch.Tensor, row: int, columns: set[int]
+) -> tuple[float, float] | tuple[None, None]:
+    if not columns:
+        return None, None
+    values = x[row, sorted(columns)].double()
+    maximum = values.max()
+    total = torch.exp(values - maximum).sum()
+    return float(f"{maximum:.{FIGURES}g}"), float(f"{total:.{FIGURES}g}")

@@ -1,0 +1,139 @@
+"""Records as counting and an H200's counters might give them, built through the real models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from experiments.evidence import (
+    Access,
+    Count,
+    Counters,
+    Record,
+    TensorCount,
+    Trace,
+    write_records,
+)
+
+ITEM = {"float32": 4, "float16": 2, "bfloat16": 2}
+# Matrix passes: reads and writes of the model.
+MODEL = {
+    "naive": (5, 3),
+    "naive_script": (5, 3),
+    "torch": (1, 1),
+    "compiled": (1, 1),
+    "three_pass": (3, 1),
+    "fused": (1, 1),
+    "fused_row": (1, 1),
+    "hybrid": (3, 1),
+    "online": (2, 1),
+    "copy": (1, 1),
+    "copy_triton": (1, 1),
+}
+
+
+def _record(kernel: str, rows: int, cols: int, dtype: str) -> dict[str, Any]:
+    name = kernel.split(",")[0]
+    reads, writes = MODEL[name]
+    return {
+        "kernel": kernel,
+        "operation": "copy" if name.startswith("copy") else "softmax",
+        "params": {},
+        "source": "0123456789abcdef",
+        "rows": rows,
+        "cols": cols,
+        "dtype": dtype,
+        "model_reads": reads * rows * cols + (2 * rows if name.startswith("naive") else 0),
+        "model_writes": writes * rows * cols + (2 * rows if name.startswith("naive") else 0),
+    }
+
+
+def count(kernel: str, rows: int = 5, cols: int = 8192, **changes: Any) -> Count:
+    """A count that is the model's; naive's int64 indices beside it."""
+    fields = _record(kernel, rows, cols, changes.get("dtype", "float32"))
+    item = ITEM[fields["dtype"]]
+    loads, stores = fields["model_reads"], fields["model_writes"]
+    tensors = [
+        TensorCount(name="x", dtype=fields["dtype"], loads=loads, stores=stores,
+                    load_bytes=loads * item, store_bytes=stores * item)
+    ]  # fmt: skip
+    if kernel == "naive":
+        tensors.append(TensorCount(name="max.indices", dtype="int64", loads=0, stores=rows,
+                                   load_bytes=0, store_bytes=8 * rows))  # fmt: skip
+    return Count(**fields | {"method": "interpreter", "tensors": tensors} | changes)
+
+
+def counters(
+    kernel: str, rows: int, cols: int, reads: float, writes: float, **changes: Any
+) -> Counters:
+    """What DRAM saw, in units of MN."""
+    fields = _record(kernel, rows, cols, changes.get("dtype", "float32"))
+    size = rows * cols * ITEM[fields["dtype"]]
+    seen = {
+        "gpu": "NVIDIA H200",
+        "launches": 1,
+        "kernel_us": 100.0,
+        "dram_read_bytes": int(reads * size),
+        "dram_write_bytes": int(writes * size),
+        "l2_to_sm_bytes": fields["model_reads"] * ITEM[fields["dtype"]],
+        "occupancy_percent": 80.0,
+    }
+    return Counters(**fields | seen | changes)
+
+
+H200 = (
+    ("naive", (5.0, 2.75), (5.0, 2.97), (5.006, 0.98)),
+    ("torch", (1.003, 0.91), (3.0, 0.99), (1.0, 0.34)),
+    ("fused_row", (1.0, 0.90), None, (1.0, 0.26)),
+    ("online", (2.0, 0.91), (2.0, 0.99), (1.282, 0.23)),
+    ("three_pass", (3.0, 0.91), (3.0, 0.99), (1.089, 0.20)),
+)
+SHAPES = ((4096, 16384), (4096, 131072), (2048, 4096))
+
+
+def h200() -> list[Counters]:
+    """Reads and writes as measured once on an H200, in units of MN."""
+    return [
+        counters(kernel, *shape, *seen)
+        for kernel, *all_seen in H200
+        for shape, seen in zip(SHAPES, all_seen, strict=True)
+        if seen is not None
+    ]
+
+
+def _access(sweep: int, kind: str, tensor: str, first: int, last: int) -> Access:
+    fields = {"program": 0, "sweep": sweep, "kind": kind, "tensor": tensor, "row": 0}
+    return Access.model_validate(fields | {"first": first, "last": last})
+
+
+def trace(kernel: str) -> Trace:
+    """A call's accesses to one row of eight columns."""
+    chunks = ((0, 3), (4, 7))
+    found: list[Access] = []
+    if kernel == "naive":
+        for sweep, (loads, store) in enumerate(
+            ((["x"], "max"), (["x", "max"], "sub"), (["sub"], "exp"), (["exp"], "sum"),
+             (["exp", "sum"], "y"))
+        ):  # fmt: skip
+            for tensor in loads:
+                found.append(
+                    _access(sweep, "load", tensor, 0, 0 if tensor in ("max", "sum") else 7)
+                )
+            found.append(_access(sweep, "store", store, 0, 0 if store in ("max", "sum") else 7))
+    elif kernel == "online":
+        found += [_access(0, "load", "x", *c) for c in chunks]
+        for c in chunks:
+            found += [_access(1, "load", "x", *c), _access(1, "store", "y", *c)]
+    else:
+        found += [_access(0, "load", "x", 0, 7), _access(0, "store", "y", 0, 7)]
+    fields = _record(kernel, 4, 8, "float32")
+    fields = {k: v for k, v in fields.items() if not k.startswith("model_")}
+    return Trace(**fields, accesses=found)
+
+
+def write_evidence(folder: Path, **records: Iterable[Record]) -> Path:
+    """``counts=``, ``traces=`` and ``counters=`` as files of these names; returns the folder."""
+    for name, found in records.items():
+        write_records(folder / f"{name}.jsonl", found)
+    return folder

@@ -1,0 +1,97 @@
+"""The command ``python -m experiments.count``."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from experiments.count import main
+from experiments.evidence import Count, Trace, read_records
+from tests.conftest import DOUBLES, ROOT, Result
+
+
+def run(out: Path, *arguments: str) -> Result:
+    done = subprocess.run(
+        [sys.executable, "-m", "experiments.count", "--out", str(out), *arguments],
+        cwd=ROOT, capture_output=True, text=True, timeout=240,
+    )  # fmt: skip
+    return Result(done.returncode, done.stdout, done.stderr, out)
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    return run(tmp_path_factory.mktemp("count") / "out")
+
+
+def test_every_variant_moves_what_it_declares(everything: Result) -> None:
+    assert everything.status == 0, everything.stderr
+    counts = list(read_records(everything.out / "counts.jsonl", Count))
+    assert {c.kernel for c in counts} == {p.stem for p in (ROOT / "conf" / "kernel").glob("*.yaml")}
+    for record in counts:
+        place = f"{record.kernel} at {record.rows}×{record.cols} {record.dtype}"
+        if record.method == "none":
+            assert record.reason, place
+        elif record.kernel == "naive":
+            assert str(record.difference).endswith("3MN + 2M: max.indices (int64)"), place
+        else:
+            assert record.difference is None, f"{place}: {record.difference}"
+
+
+def test_both_sides_of_hybrids_block_are_among_the_counts(everything: Result) -> None:
+    counts = read_records(everything.out / "counts.jsonl", Count)
+    ratios = {c.model_reads // (c.rows * c.cols) for c in counts if c.kernel == "hybrid"}
+    assert ratios == {1, 3}
+
+
+def test_what_is_countable_has_a_trace(everything: Result) -> None:
+    counts = read_records(everything.out / "counts.jsonl", Count)
+    countable = {count.kernel for count in counts if count.method != "none"}
+    traces = list(read_records(everything.out / "traces.jsonl", Trace))
+    assert {trace.kernel.partition(",")[0] for trace in traces} == countable
+    assert all(trace.accesses for trace in traces)
+
+
+def test_two_runs_write_the_same_bytes(everything: Result, tmp_path: Path) -> None:
+    assert run(tmp_path).status == 0
+    for file in ("counts.jsonl", "traces.jsonl"):
+        assert (tmp_path / file).read_bytes() == (everything.out / file).read_bytes()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["counts.jsonl", "traces.jsonl"]
+
+
+def test_a_fault_shows_in_the_summary_and_a_crash_stops_no_other(tmp_path: Path) -> None:
+    done = run(
+        tmp_path, "--config-dir", str(DOUBLES), "--kernel", "segfault,raise,reread",
+        "--shapes", "4x8", "--dtypes", "float32",
+    )  # fmt: skip
+    assert done.status == 0, done.stderr
+    segfault, failing, reread = read_records(tmp_path / "counts.jsonl", Count)
+    assert segfault.reason == "not countable: the worker died while counting: SIGSEGV"
+    assert str(failing.reason).startswith("not countable: it fails here with RuntimeError: first")
+    assert reread.difference == "reads 3MN where the model says 2MN"
+    assert "reads 3MN where the model says 2MN" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--kernel", "fast"], "kernel 'fast' is unknown; there are compiled, copy"),
+        (["--shapes", "4x"], "--shapes 4x; write rows x columns, as in 7x13"),
+        (["--dtypes", "int8"], "--dtypes 'int8' is unknown; use one of float32"),
+        (["--depth", "3"], "unrecognized arguments: --depth 3"),
+    ],
+)
+def test_wrong_input_is_one_line(
+    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        status = main(["--out", str(tmp_path / "out"), *arguments])
+    except SystemExit as ended:
+        status = int(ended.code or 0)
+    error = capsys.readouterr().err
+    assert status == 2
+    assert error.startswith(f"error: {said}")
+    assert error.count("\n") == 1
+    assert not (tmp_path / "out").exists()

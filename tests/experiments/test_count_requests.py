@@ -1,0 +1,100 @@
+"""What counts as a request, operation by operation and layout by layout."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from experiments.worker.counting.count import requests_of, totals
+from experiments.worker.counting.dispatch import Operations
+from experiments.worker.counting.interpreter import interpreted
+from experiments.worker.counting.requests import Recorder
+from kernels.kernel import Kernel
+from kernels.language import jit, tl
+from tests.kernels.inputs import LAYOUTS, lay_out
+from tests.kernels.variants import TRITON, name
+
+Moved = dict[str, tuple[int, int]]
+
+interpreter = pytest.mark.skipif(
+    os.environ.get("TRITON_INTERPRET", "0") in ("", "0"),
+    reason="Triton compiles for the GPU in this process; test_counting has a worker interpret",
+)
+
+
+def moved(x: torch.Tensor, call: Callable[[torch.Tensor], object]) -> Moved:
+    """Loads and stores by tensor."""
+    recorder = Recorder(x)
+    with interpreted(recorder), Operations(recorder):
+        call(x)
+    return {t["name"]: (t["loads"], t["stores"]) for t in totals(recorder.requests)}
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (lambda x: x.t()[1:].unsqueeze(0).expand(4, 7, 3).detach(), {}),
+        (lambda x: torch.empty_like(x), {}),
+        (lambda x: torch.zeros_like(x), {"zeros_like": (0, 24)}),
+        (lambda x: x.exp(), {"x": (24, 0), "exp": (0, 24)}),
+        (lambda x: x.exp_(), {"x": (24, 24)}),
+        (lambda x: x.zero_(), {"x": (0, 24)}),
+        (lambda x: torch.exp(x, out=torch.empty_like(x)), {"x": (24, 0), "empty_like": (0, 24)}),
+        (lambda x: torch.empty_like(x).copy_(x), {"x": (24, 0), "empty_like": (0, 24)}),
+        (lambda x: x - x[:, :1], {"x": (27, 0), "sub": (0, 24)}),
+        (lambda x: x + x[0].expand(3, 8), {"x": (32, 0), "add": (0, 24)}),
+        (lambda x: x.exp().exp(), {"x": (24, 0), "exp": (24, 24), "exp#2": (0, 24)}),
+        (lambda x: x.max(dim=1), {"x": (24, 0), "max.values": (0, 3), "max.indices": (0, 3)}),
+        (lambda x: x[0, 0].item(), {"x": (1, 0)}),
+    ],
+)
+def test_an_operation_reads_its_inputs_and_writes_its_outputs_once(
+    call: Callable[[torch.Tensor], object], expected: Moved
+) -> None:
+    assert moved(torch.ones(3, 8), call) == expected
+
+
+@interpreter
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("kernel", TRITON, ids=name)
+def test_a_strided_input_counts_as_a_contiguous_one(kernel: Kernel, layout: str) -> None:
+    x = lay_out(torch.randn(5, 37), layout)
+    found = {t["name"]: (t["loads"], t["stores"]) for t in totals(requests_of(kernel, x))}
+    reads, writes = kernel.traffic().elements({"M": 5, "N": 37})
+    assert found == {"x": (reads, 0), "y": (0, writes)}
+
+
+@jit
+def _tally(x: tl.tensor, count: tl.tensor, BLOCK: tl.constexpr) -> None:
+    columns = tl.arange(0, BLOCK)
+    values = tl.load(x + columns, mask=columns < 5, other=0.0)
+    tl.atomic_add(count, tl.sum(values))
+    tl.store(count + 1, tl.load(count))
+
+
+@interpreter
+def test_atomics_read_and_write_and_scalars_are_one_element() -> None:
+    def call(x: torch.Tensor) -> None:
+        _tally[(3,)](x, x.new_zeros(2), BLOCK=8)
+
+    # zeros: 2 made; then each program: an atomic, a scalar load, a scalar store
+    assert moved(torch.ones(5), call) == {"new_zeros": (6, 2 + 6), "x": (15, 0)}
+
+
+@interpreter
+def test_memory_of_no_tensor_of_the_call_is_listed_as_other() -> None:
+    elsewhere = torch.zeros(2)
+    assert moved(torch.ones(5), lambda x: _tally[(1,)](x, elsewhere, BLOCK=8)) == {
+        "x": (5, 0),
+        "other": (2, 2),
+    }
+
+
+def test_nothing_of_triton_or_pytorch_stays_wrapped() -> None:
+    runtime = pytest.importorskip("triton.runtime.interpreter")
+    before = dict(vars(runtime.InterpreterBuilder)), runtime.InterpretedFunction.run
+    moved(torch.ones(2, 2), torch.exp)
+    assert (dict(vars(runtime.InterpreterBuilder)), runtime.InterpretedFunction.run) == before

@@ -1,0 +1,119 @@
+"""The whole way from the command line to counters.jsonl, with a stand-in for ncu on PATH."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from experiments.evidence import Counters, read_records, write_records
+from experiments.metrics import METRICS, TIME
+from experiments.profiling import LIST, Profiled
+from tests.doubles.ncu import counters, executable, table
+
+READ, WRITE = "dram__bytes_read.sum", "dram__bytes_write.sum"
+
+
+def point(number: int, kernel: str, status: str = "profiled", **changes: object) -> Profiled:
+    fields = {
+        "range": f"point {number} {kernel} 4x8 float32", "status": status, "gpu": "NVIDIA H200",
+        "reason": None, "kernel": kernel, "operation": "softmax", "params": {}, "source": "abc",
+        "rows": 4, "cols": 8, "dtype": "float32", "model_reads": 64, "model_writes": 32,
+        "environment": {"torch": "2.11"},
+    }  # fmt: skip
+    return Profiled.model_validate(fields | changes)
+
+
+def prepared(tmp_path: Path, points: list[Profiled], text: str, body: str = "") -> None:
+    """A stand-in that leaves this list of points and prints this table."""
+    write_records(tmp_path / LIST, points)
+    (tmp_path / "table.csv").write_text(text)
+    executable(
+        tmp_path,
+        f"{body}\n"
+        "out = Path(next(a for a in command if a.startswith('out='))[4:])\n"
+        f"(out / {LIST!r}).write_text(Path({str(tmp_path / LIST)!r}).read_text())\n"
+        f"log.write_text(Path({str(tmp_path / 'table.csv')!r}).read_text())\n",
+    )
+
+
+def recorded(tmp_path: Path) -> list[Counters]:
+    return list(read_records(tmp_path / "out" / "counters.jsonl", Counters))
+
+
+def test_every_call_becomes_a_record_summed_over_its_launches(tmp_path: Path) -> None:
+    naive, fused, copy = point(0, "naive"), point(1, "fused_row"), point(2, "copy")
+    wide = point(3, "online", "unsupported", reason="too wide")
+    values = dict.fromkeys(METRICS, 1.0)
+    launches = [
+        (naive.range, values | {READ: 160.0, TIME: 2000.0}),
+        (naive.range, values | {READ: 96.0, TIME: 1000.0}),
+        (fused.range, values | {READ: 128.0, WRITE: 64.0}),
+        ("", values),
+    ]
+    prepared(tmp_path, [naive, fused, copy, wide], table(launches))
+    done = counters(tmp_path)
+    assert done.returncode == 0, done.stderr
+    first, second = recorded(tmp_path)
+    assert (first.kernel, first.launches, first.dram_read_bytes) == ("naive", 2, 256)
+    assert first.kernel_us == pytest.approx(3.0)
+    assert (second.kernel, second.dram_read_bytes, second.dram_write_bytes) == (
+        "fused_row", 128, 64,
+    )  # fmt: skip
+    assert (second.source, second.model_reads, second.model_writes) == ("abc", 64, 32)
+    assert second.environment["ncu"] == "2025.3.1.0"
+    assert "point 2 copy 4x8 float32: ncu saw no kernel" in done.stdout
+    assert "4 points: 2 recorded, 1 without kernels, 1 unsupported, 0 failed" in done.stdout
+
+
+def test_counters_of_other_points_are_kept_and_of_the_same_replaced(tmp_path: Path) -> None:
+    values = dict.fromkeys(METRICS, 1.0)
+    for size, points in ((1.0, [point(0, "a"), point(1, "b")]), (2.0, [point(0, "b")])):
+        prepared(tmp_path, points, table([(p.range, values | {READ: size}) for p in points]))
+        assert counters(tmp_path).returncode == 0
+    assert [(r.kernel, r.dram_read_bytes) for r in recorded(tmp_path)] == [("a", 1), ("b", 2)]
+
+
+def test_a_metric_the_card_lacks_does_not_cost_the_others(tmp_path: Path) -> None:
+    lacking = "l1tex__m_xbar2l1tex_read_bytes.sum"
+    complaint = f"==ERROR== Failed to find metric regex:^{lacking}$\\n"
+    fused = point(0, "fused")
+    known = tuple(name for name in METRICS if name != lacking)
+    prepared(
+        tmp_path,
+        [fused],
+        table([(fused.range, dict.fromkeys(known, 3.0))], known),
+        f"if {lacking!r} in metrics:\n    sys.exit(log.write_text({complaint!r}) and 1)\n".replace(
+            "\\\\n", "\\n"
+        ),
+    )
+    done = counters(tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert f"this card has no {lacking}" in done.stdout
+    [record] = recorded(tmp_path)
+    assert (record.dram_read_bytes, record.l2_to_sm_bytes) == (3, None)
+
+
+def test_a_failed_point_and_a_complaint_of_ncu_are_told_by_the_status(tmp_path: Path) -> None:
+    good, bad = point(0, "fused"), point(1, "naive", "failed", reason="OutOfMemoryError")
+    text = table([(good.range, dict.fromkeys(METRICS, 1.0))])
+    prepared(tmp_path, [good, bad], text + '==ERROR== Failed to profile "k" in process 1\n')
+    done = counters(tmp_path)
+    assert done.returncode == 1
+    assert 'ncu: Failed to profile "k" in process 1' in done.stderr
+    assert len(recorded(tmp_path)) == 1
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(shutil.which("ncu") is None, reason="needs ncu")
+def test_on_a_card_fused_row_moves_at_dram_what_its_model_says(tmp_path: Path) -> None:
+    shape = ["grid=point", "grid.rows=4096", "grid.cols=16384", "dtype=float32"]
+    done = counters(tmp_path, "kernel=fused_row,naive", *shape)
+    assert done.returncode == 0, done.stderr
+    records = {record.kernel: record for record in recorded(tmp_path)}
+    for name, launches in (("fused_row", 1), ("naive", 5)):
+        assert records[name].launches == launches
+        assert records[name].dram_read_bytes == pytest.approx(
+            4 * records[name].model_reads, rel=0.01
+        )
