@@ -45,7 +45,7 @@ wheels     = $(if $(filter all,$(WHEELS)),$(everything),$(WHEELS))
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help sweep figures test test-gpu lint wheelhouse sync clean .system .python
+.PHONY: help sweep figures counts counters test test-gpu lint wheelhouse sync clean .system .python
 
 help:  ## this list
 	@echo 'usage: make TARGET [VARIABLE=value ...]'
@@ -65,6 +65,13 @@ sweep: $(READY)  ## measure, then draw (EXPERIMENT=paper ARGS="kernel=fused,onli
 
 figures: $(READY)  ## draw from rows, measuring nothing (ROWS=dir OUT=dir)
 	@$(PY) -m analysis figures $(if $(ROWS),--rows "$(ROWS)") $(if $(OUT),--out "$(OUT)") $(ARGS)
+
+counts: $(READY)  ## what every variant's code requests of memory, counted without a GPU (OUT=dir)
+	@$(PY) -m experiments.count --out "$(or $(OUT),outputs/reference/counts)" $(ARGS)
+
+counters: $(READY)  ## what the card's counters saw: bytes, occupancy, pipes (needs ncu; ARGS="kernel=online" OUT=dir)
+	@$(PY) -m experiments.counters experiment=counters "out=$(or $(OUT),outputs/counters)" \
+	    $(if $(dry),dry_run=true) $(filter-out out=%,$(ARGS))
 
 test: $(READY)  ## every test that needs no GPU
 	@$(PY) -c 'import xdist' 2>/dev/null && jobs='-n auto --maxprocesses 8'; \

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from analysis.agreement import counted_verdict, measured_verdict, model_bytes
 from analysis.records import Evidence, kernel_name
 from analysis.view import ITEM_BYTES
-from experiments.evidence import Count, Counters, TensorCount
+from experiments.evidence import Count, Counters
 
-AGREES = 0.01  # the issue's bound, and what counters repeat within
-SLACK_BYTES = 2**20  # at small shapes: launch parameters and code that counters see as well
 KINDS = ("reads", "writes")
-LIBRARY = ("torch", "inductor")  # backends that pick an algorithm per shape
 
 
 @dataclass(frozen=True)
@@ -74,38 +72,6 @@ def cells(evidence: Evidence, backends: Mapping[str, str]) -> list[Cell]:
     return list(dict.fromkeys(found))
 
 
-def counted_verdict(kind: str, count: Count) -> str:
-    """Whether requested elements are the model's; int64 indices in excess have that name.
-
-    Elements, not bytes: eager operations keep statistics of 16-bit rows in 32 bit.
-    """
-    model = count.model_reads if kind == "reads" else count.model_writes
-    size = sum(_elements(t, kind) for t in count.tensors)
-    indices = sum(_elements(t, kind) for t in count.tensors if t.dtype == "int64")
-    if size == model:
-        return "nominal" if count.reason else "exact"
-    if indices and size - indices == model:
-        return "int64 indices"
-    told = (count.difference or "").split("; ")
-    return next((text for text in told if text.startswith(kind)), "unexplained")
-
-
-def measured_verdict(level: str, kind: str, size: int, seen: Counters, backend: str) -> str:
-    """Whether counters saw the model's bytes, else why not in a few words."""
-    model = model_bytes(seen, kind)
-    if agrees(size, model):
-        return "agrees"
-    if size < model and kind == "writes":
-        return "dirty lines unwritten"
-    if size < model:
-        return "L2 served re-reads" if level == "DRAM" else "L1 served re-reads"
-    if (seen.local_load_bytes or 0) + (seen.local_store_bytes or 0) > 0:
-        return "spills"
-    if size - model <= SLACK_BYTES:
-        return "launch and code"
-    return "another algorithm" if backend in LIBRARY else "unexplained"
-
-
 def counted_beside(cells: Iterable[Cell], model: Cell) -> Cell | None:
     """The count of the variant of ``model`` whose case and size are nearest to it.
 
@@ -118,17 +84,6 @@ def counted_beside(cells: Iterable[Cell], model: Cell) -> Cell | None:
     ]  # fmt: skip
     return min(alike, key=lambda c: (round(abs(c.model_units - model.model_units), 1),
                                      -c.rows * c.cols), default=None)  # fmt: skip
-
-
-def agrees(size: int, model: int) -> bool:
-    """Within 1 % of the model."""
-    return abs(size - model) <= AGREES * model
-
-
-def model_bytes(record: Count | Counters, kind: str) -> int:
-    """The model's reads or writes, in bytes."""
-    elements = record.model_reads if kind == "reads" else record.model_writes
-    return elements * ITEM_BYTES[record.dtype]
 
 
 def _modelled(record: Count | Counters, gpu: str) -> list[Cell]:
@@ -144,10 +99,6 @@ def _counted(count: Count) -> list[Cell]:
         size = sum(t.load_bytes if kind == "reads" else t.store_bytes for t in count.tensors)
         told.append(_cell(count, "counted", kind, size, counted_verdict(kind, count), ""))
     return told
-
-
-def _elements(tensor: TensorCount, kind: str) -> int:
-    return tensor.loads if kind == "reads" else tensor.stores
 
 
 def _measured(seen: Counters, backend: str) -> list[Cell]:

@@ -20,6 +20,7 @@ from experiments.cards import Card, card_of
 from experiments.evidence import Counters
 
 SPAN = (0.1, 12.0)  # flop a byte: from naive in float32 to where the exponential unit takes over
+BELOW = 6  # how far below its slowest marker the figure reaches; smaller shapes fall off it
 
 
 def intensity(points: pd.DataFrame, gpu: str, evidence: Evidence, suffix: str) -> Plate | None:
@@ -35,7 +36,7 @@ def intensity(points: pd.DataFrame, gpu: str, evidence: Evidence, suffix: str) -
     measured = evidence.counters_of(gpu)
     l2 = l2_gbps(points, card)
     small = style.provenance(own, card.name, first["timer"], first["cache"], [STATED])
-    keys = ["marker: largest M·N by model bytes, dots: other shapes but the launch-bound"]
+    keys = ["marker: largest M·N by model bytes, dots: others, smallest cut off"]
     keys += ["open: by DRAM bytes" if measured else "no DRAM counters recorded"]
     keys += [] if l2 else ["no L2 ceiling: no warm copy in L2"]
 
@@ -90,8 +91,8 @@ def _draw(
     for variant in sorted(own["variant"].unique(), key=variant_order):
         names.append(_variant(ax, own[own["variant"] == variant], variant, measured))
     ax.set_xlim(*SPAN)
-    slowest = flops_per_us(own).min() / 1e6
-    ax.set_ylim(0.7 * slowest, (top or ax.get_ylim()[1]) * 1.8)
+    slowest = min(name.y for name in names if name.look.marker)
+    ax.set_ylim(slowest / BELOW, (top or ax.get_ylim()[1]) * 1.8)
     ax.xaxis.set_major_locator(FixedLocator([2.0**e for e in range(-3, 4)]))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"1/{1 / v:g}" if v < 1 else f"{v:g}"))

@@ -9,6 +9,14 @@ import pytest
 from analysis.__main__ import main
 from tests.analysis.plausible import interpreted, paper, row, write
 
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a folder of its own, where no record lies in outputs/reference/counts."""
+    monkeypatch.chdir(tmp_path)
+
 
 def test_figures_prints_the_paths_of_what_it_made(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -75,11 +83,12 @@ def test_verbose_shows_the_traceback(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 def test_analysis_imports_no_torch_hydra_or_wandb(tmp_path: Path) -> None:
     write(tmp_path, paper())
+    commands = ["figures", "roofline", "tables"]
     code = (
         "import sys; from analysis.__main__ import main; "
-        f"status = main(['figures', '--rows', {str(tmp_path)!r}]); "
+        f"status = sum(main([c, '--rows', {str(tmp_path)!r}]) for c in {commands}); "
         "heavy = {'torch', 'triton', 'hydra', 'omegaconf', 'wandb'} & set(sys.modules); "
         "sys.exit(f'imported {heavy}' if heavy else status)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr

@@ -77,16 +77,14 @@ def test_counters_of_other_points_are_kept_and_of_the_same_replaced(tmp_path: Pa
 
 def test_a_metric_the_card_lacks_does_not_cost_the_others(tmp_path: Path) -> None:
     lacking = "l1tex__m_xbar2l1tex_read_bytes.sum"
-    complaint = f"==ERROR== Failed to find metric regex:^{lacking}$\\n"
+    complaint = f"==ERROR== Failed to find metric regex:^{lacking}$\n"
     fused = point(0, "fused")
     known = tuple(name for name in METRICS if name != lacking)
     prepared(
         tmp_path,
         [fused],
         table([(fused.range, dict.fromkeys(known, 3.0))], known),
-        f"if {lacking!r} in metrics:\n    sys.exit(log.write_text({complaint!r}) and 1)\n".replace(
-            "\\\\n", "\\n"
-        ),
+        f"if {lacking!r} in metrics:\n    log.write_text({complaint!r})\n    sys.exit(1)",
     )
     done = counters(tmp_path)
     assert done.returncode == 0, done.stderr
@@ -112,8 +110,9 @@ def test_on_a_card_fused_row_moves_at_dram_what_its_model_says(tmp_path: Path) -
     done = counters(tmp_path, "kernel=fused_row,naive", *shape)
     assert done.returncode == 0, done.stderr
     records = {record.kernel: record for record in recorded(tmp_path)}
-    for name, launches in (("fused_row", 1), ("naive", 5)):
-        assert records[name].launches == launches
+    assert records["fused_row"].launches == 1
+    assert records["naive"].launches >= 5
+    for name in ("fused_row", "naive"):
         assert records[name].dram_read_bytes == pytest.approx(
             4 * records[name].model_reads, rel=0.01
         )

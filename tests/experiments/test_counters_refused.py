@@ -46,4 +46,4 @@ def test_without_a_device_the_profiled_command_says_so_in_one_line(tmp_path: Pat
     )
     done = counters(tmp_path, "kernel=torch", "grid=point", "grid.rows=2", "grid.cols=2")
     assert done.returncode == 2
-    assert done.stderr == ("error: profiling needs a CUDA device, and there is none here\n")
+    assert done.stderr == "error: profiling needs a CUDA device, and there is none here\n"

@@ -22,7 +22,7 @@ ITEMSIZE = {"float32": 4, "float16": 2, "bfloat16": 2, "float64": 8}
 shapes = st.tuples(st.integers(0, 12), st.integers(1, 70))
 dtypes = st.sampled_from(sorted(ITEMSIZE))
 quickly = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 
