@@ -45,7 +45,7 @@ wheels     = $(if $(filter all,$(WHEELS)),$(everything),$(WHEELS))
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help sweep figures counts counters test test-gpu lint wheelhouse sync clean .system .python
+.PHONY: help sweep figures tables roofline counts counters test test-gpu lint wheelhouse sync clean .system .python
 
 help:  ## this list
 	@echo 'usage: make TARGET [VARIABLE=value ...]'
@@ -65,6 +65,12 @@ sweep: $(READY)  ## measure, then draw (EXPERIMENT=paper ARGS="kernel=fused,onli
 
 figures: $(READY)  ## draw from rows, measuring nothing (ROWS=dir OUT=dir)
 	@$(PY) -m analysis figures $(if $(ROWS),--rows "$(ROWS)") $(if $(OUT),--out "$(OUT)") $(ARGS)
+
+tables: $(READY)  ## traffic three ways, and the models priced for other cards (ROWS=dir OUT=dir)
+	@$(PY) -m analysis tables $(if $(ROWS),--rows "$(ROWS)") $(if $(OUT),--out "$(OUT)") $(ARGS)
+
+roofline: $(READY)  ## share of the roof, intensity, predicted time, and the check (ROWS=dir OUT=dir)
+	@$(PY) -m analysis roofline $(if $(ROWS),--rows "$(ROWS)") $(if $(OUT),--out "$(OUT)") $(ARGS)
 
 counts: $(READY)  ## what every variant's code requests of memory, counted without a GPU (OUT=dir)
 	@$(PY) -m experiments.count --out "$(or $(OUT),outputs/reference/counts)" $(ARGS)

@@ -20,6 +20,7 @@ from analysis.traffic.figure import EvidenceFigure, records_hash
 from experiments.cards import card_of
 
 PANELS = 3  # far above L2, around it, below it
+COVERED = 0.75  # of the variants that the fullest shape has; no variant runs at every shape
 Shape = tuple[int, int, str]
 MARKS = {
     "modelled": {"marker": "|", "ms": 11.0, "mec": INK, "mew": 1.6},
@@ -59,8 +60,8 @@ def shown(mine: Sequence[Cell]) -> list[Shape]:
         variants[cell.rows, cell.cols, cell.dtype].add(cell.variant)
     dtype = max(variants, key=lambda s: (len(variants[s]), s[2], s[0] * s[1]))[2]
     alike = [s for s in variants if s[2] == dtype]
-    most = sorted(alike, key=lambda s: (-len(variants[s]), -s[0] * s[1]))
-    largest = sorted(most, key=lambda s: -s[0] * s[1])
+    many = COVERED * max(len(variants[s]) for s in alike)
+    largest = sorted((s for s in alike if len(variants[s]) >= many), key=lambda s: -s[0] * s[1])
     if len(largest) <= PANELS:
         return largest
     return [largest[0], largest[len(largest) // 2], largest[-1]]

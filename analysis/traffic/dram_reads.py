@@ -14,11 +14,10 @@ from analysis.figure import slug
 from analysis.lines import variant_order
 from analysis.palette import FAINT, MUTED, look_of
 from analysis.plate import Plate
-from analysis.points import records_of
-from analysis.records import Evidence, Key, kernel_name, key_of
-from analysis.residency import rows_in_flight
+from analysis.records import Evidence, kernel_name
 from analysis.style import size_label
 from analysis.traffic.figure import EvidenceFigure, records_hash
+from analysis.traffic.launches import Launch, launch_of, launches_of
 from analysis.view import ITEM_BYTES
 from experiments.cards import Card, card_of
 from experiments.evidence import Counters
@@ -36,7 +35,7 @@ def _plates(evidence: Evidence, frame: pd.DataFrame) -> list[Plate]:
         panels = {over: lines for over, lines in found.items() if lines}
         if not panels:
             continue
-        card, launches = card_of(gpu), _launches(frame, gpu)
+        card, launches = card_of(gpu), launches_of(frame, gpu)
         dtypes = sorted({c.dtype for lines in panels.values() for c in _flat(lines)})
         counted = f"counters {records_hash(seen)} ({len(seen)})"
         small = [
@@ -48,7 +47,7 @@ def _plates(evidence: Evidence, frame: pd.DataFrame) -> list[Plate]:
             canvas: Canvas,
             panels: Mapping[str, dict[str, Line]] = panels,
             card: Card = card,
-            launches: Mapping[Key, int] = launches,
+            launches: Mapping[Launch, int] = launches,
         ) -> None:
             width = 0.80 / len(panels)
             for i, (over, lines) in enumerate(panels.items()):
@@ -96,7 +95,7 @@ def edge(over: str, line: Line, in_flight: int, card: Card) -> float | None:
 
 
 def _panel(
-    ax: Axes, over: str, lines: Mapping[str, Line], card: Card, launches: Mapping[Key, int]
+    ax: Axes, over: str, lines: Mapping[str, Line], card: Card, launches: Mapping[Launch, int]
 ) -> None:
     sizes = sorted({getattr(c, over) for c in _flat(lines)})
     ax.set_xscale("log", base=2)
@@ -107,7 +106,7 @@ def _panel(
         y = [c.dram_read_bytes / (c.rows * c.cols * ITEM_BYTES[c.dtype]) for c in line]
         ax.plot(x, y, color=look.color, marker=look.marker, ms=look.size, mec="white", mew=0.6,
                 lw=1.3, label=variant, zorder=3)  # fmt: skip
-        flying = max((launches.get(key_of(c.model_dump()), 0) for c in line), default=0)
+        flying = launches.get(launch_of(line[0].model_dump()), 0)
         rereads = any(c.model_reads > 1.5 * c.rows * c.cols for c in line)
         at = edge(over, line, flying, card) if flying and rereads else None
         if at is not None and ax.get_xlim()[0] < at < ax.get_xlim()[1]:
@@ -131,12 +130,6 @@ def _legend(canvas: Canvas, variants: Sequence[str]) -> None:
     names = [v for v in dict.fromkeys(variants) if v in drawn]
     canvas.legend([drawn[v] for v in names], names, loc="upper left", fontsize=7.5, frameon=False,
                   bbox_to_anchor=(0.85, 0.83), handlelength=1.6)  # fmt: skip
-
-
-def _launches(frame: pd.DataFrame, gpu: str) -> dict[Key, int]:
-    card, mine = card_of(gpu), frame[(frame["gpu"] == gpu) & (frame["status"] == "ok")]
-    found = {key_of(row): rows_in_flight(row, card) for row in records_of(mine)}
-    return {key: flying for key, flying in found.items() if flying}
 
 
 def _flat(lines: Mapping[str, Line]) -> Line:
