@@ -56,7 +56,7 @@ help:  ## this list
 # The status is the sweep's: a sweep too small for any figure has not failed.
 sweep: $(READY)  ## measure, then draw (EXPERIMENT=paper ARGS="kernel=fused,online" OUT=dir DRY_RUN=1)
 	@preset=$(EXPERIMENT); out="$(or $(OUT),outputs/$(or $(call given,name),$$preset))"; status=0; \
-	$(PY) -m experiments.run experiment=$$preset "out=$$out" $(if $(dry),dry_run=true) \
+	$(PY) -m experiments.run experiment=$$preset "out='$$out'" $(if $(dry),dry_run=true) \
 	    $(filter-out out=%,$(ARGS)) || status=$$?; \
 	if [ -z "$(dry)" ] && [ $$status -le 1 ]; then \
 	    $(PY) -m analysis figures --rows "$$out" || true; \

@@ -25,9 +25,18 @@ def check(config: dict[str, Any]) -> None:
     """
     _known(config, Experiment, "")
     timing = config["timing"]
-    for name in config["dtype"]["names"] or config["grid"]["dtypes"]:
+    names = config["dtype"]["names"]
+    names = config["grid"]["dtypes"] if names is None else names
+    if not names:
+        raise UserError(f"no dtype is named; use some of {', '.join(DTYPES)}")
+    for name in names:
         if name not in DTYPES:
             raise UserError(f"dtype {name!r} is unknown; use one of {', '.join(DTYPES)}")
+    tracker = config["tracker"]
+    if tracker["backend"] not in ("wandb", "none"):
+        raise UserError(f"tracker.backend={tracker['backend']}; use wandb or none")
+    if tracker["mode"] not in ("offline", "online"):
+        raise UserError(f"tracker.mode={tracker['mode']}; use offline or online")
     if timing["timer"] not in TIMERS:
         raise UserError(f"timing.timer={timing['timer']}; use one of {', '.join(TIMERS)}")
     if timing["cache"] not in ("cold", "warm"):

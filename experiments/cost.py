@@ -43,7 +43,9 @@ def spending(rows: Sequence[Row], sessions: Sequence[dict[str, float]]) -> str:
         f"points      {len(rows)}, {len(timed)} of them timed, in {len(sessions)} run(s)",
         f"wall        {wall:.1f} s: sampling {sampling:.1f} s, compiling {compiling:.1f} s",
     ]
-    if wall:
+    if sum(session["points"] for session in sessions) < len(rows):
+        lines.append("useful      unknown: a run was killed and left no account of its time")
+    elif wall:
         lines.append(f"useful      {(sampling + compiling) / wall:.0%} is sampling or compiling")
     if len(rest_ms) > 1:
         p95 = quantiles(rest_ms, n=20)[-1]
@@ -91,7 +93,9 @@ def main() -> None:
             sys.exit(f"error: {chosen.folder} holds no rows")
         notes = chosen.folder / "sessions.jsonl"
         text = notes.read_text() if notes.exists() else ""
-        print(spending(rows, [json.loads(line) for line in text.splitlines()]))
+        # a line without its end was cut short by a crash
+        whole = [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
+        print(spending(rows, [json.loads(line) for line in whole]))
         if chosen.other is not None:
             print(agreement(rows, load(chosen.other)))
     except (RowsError, OSError, ValueError) as error:

@@ -108,7 +108,7 @@ def roof_overrides(job: Job, roof: str) -> list[str]:
 # These choose a job's place, or how the sweep is run; they are no variation of what is measured.
 _ELSEWHERE = re.compile(
     r"[+~]*(kernel|grid|dtype|gpu|tracker|experiment|name|out|rounds|seed|overwrite|only_failed"
-    r"|dry_run|gpu\.card|(tracker|hydra)[./].*)="
+    r"|dry_run|(tracker|hydra)[./].*)="
 )
 
 

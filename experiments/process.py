@@ -27,11 +27,14 @@ def environment(device: str, card: int) -> dict[str, str]:
     variables["PYTHONPATH"] = os.pathsep.join(
         [str(ROOT), *filter(None, [variables.get("PYTHONPATH")])]
     )
-    visible = [c for c in variables.get("CUDA_VISIBLE_DEVICES", "").split(",") if c]
-    if device != "cpu":
-        if visible and card >= len(visible):
+    limited = variables.get("CUDA_VISIBLE_DEVICES")
+    if device != "cpu" and limited is None:
+        variables["CUDA_VISIBLE_DEVICES"] = str(card)
+    elif device != "cpu" and limited:  # empty hides every card, and is left so
+        visible = limited.split(",")
+        if card >= len(visible):
             raise WorkerError(f"card {card} is not among the {len(visible)} visible ones")
-        variables["CUDA_VISIBLE_DEVICES"] = visible[card] if visible else str(card)
+        variables["CUDA_VISIBLE_DEVICES"] = visible[card]
     variables.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     return variables
 

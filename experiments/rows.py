@@ -59,6 +59,7 @@ class Row(BaseModel):
     timer: Literal["events", "graph", "host"] | None = None
     cache: Literal["cold", "warm"] | None = None
     samples_us: list[float] | None = None
+    late: int | None = Field(None, description="windows that opened before the call was there")
     time_us: float | None = None
     time_low_us: float | None = None
     time_high_us: float | None = None

@@ -12,6 +12,7 @@ from hydra._internal.utils import get_args_parser
 from hydra.errors import HydraException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from experiments.config import register
 from experiments.errors import SweepFailed, UserError, on_one_line
@@ -36,17 +37,27 @@ def main() -> None:
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises its errors instead of printing them
     register()
     try:
+        _refuse(arguments)
         task()
     except SweepFailed:
         sys.exit(1)
     except KeyboardInterrupt:
         print("interrupted; the same command goes on where it stopped", file=sys.stderr)
         sys.exit(130)
-    except (UserError, HydraException, OmegaConfBaseException, OSError) as error:
+    except (UserError, HydraException, OmegaConfBaseException, YAMLError, OSError) as error:
         if verbose:
             traceback.print_exc()
         print(f"error: {_reason(error)}", file=sys.stderr)
         sys.exit(2)
+
+
+def _refuse(arguments: list[str]) -> None:
+    for argument in arguments:
+        key, _, value = argument.partition("=")
+        if key == "experiment" and "," in value:
+            raise UserError(f"{argument}: presets are sweeps already; run one after the other")
+        if key == "hydra.sweeper.max_batch_size":
+            raise UserError(f"{key}: a sweep is checked and run as one, and takes no batches")
 
 
 def _plain(argument: str) -> str:
@@ -65,8 +76,11 @@ def _flags_first(arguments: list[str]) -> list[str]:
 
 def _reason(error: BaseException) -> str:
     if isinstance(error, OSError) and not isinstance(error, HydraException):
-        return f"cannot write {error.filename}: {error.strerror}; choose another out="
+        where = f" {error.filename}" if error.filename else ""
+        return f"cannot write{where}: {error.strerror}; choose another out="
     text = str(error)
+    if isinstance(error, YAMLError):
+        return f"a file in conf/ is no YAML: {on_one_line(text)}"
     unknown = re.match(r"Could not override '([\w.@/]+)'\.", text)
     if unknown:
         return f"there is no option {unknown[1]!r}; --help lists those there are"

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import threading
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from experiments.checks import check_cards, shared_options
-from experiments.client import Worker
-from experiments.errors import SweepFailed
+from experiments.errors import SweepFailed, UserError
 from experiments.estimate import print_estimate
-from experiments.folder import note_session, save_plan
+from experiments.folder import note_session, save_plan, sweep_name
 from experiments.jobs import Job
 from experiments.ledger import Ledger
-from experiments.planning import Crew, Plan, plan
+from experiments.measuring import measure_all
+from experiments.planning import Crew, plan
 from experiments.points import Point
-from experiments.progress import Progress
-from experiments.recording import measure, row_of, unsupported
+from experiments.recording import row_of
 from experiments.reporting import mirror_jobs, print_summary
 from experiments.rows import Row
 
@@ -30,13 +28,9 @@ class Sweep:
     """One run of the command over one folder."""
 
     out: Path
+    name: str
     options: dict[str, Any]
     ledger: Ledger
-
-    @property
-    def name(self) -> str:
-        """The folder's name, as rows and trackers spell the sweep."""
-        return self.out.resolve().name
 
     def wanted(self, points: Iterable[Point]) -> list[Point]:
         """Those of the points that are to be measured now."""
@@ -83,55 +77,32 @@ def run(
     out = Path(options["out"])
     ledger = Ledger(out)
     crew = Crew(log=out / "worker.log")
+    measured: list[Row] = []
+    planned_s = 0.0
     try:
         planned = plan(jobs, compose, crew, cards)
-        sweep = Sweep(out, options, ledger)
+        sweep = Sweep(out, sweep_name(out), options, ledger)
+        todo = [(w, p) for w, points in planned.shards for p in sweep.wanted(points)]
         if options["dry_run"]:
-            print_estimate(sweep.wanted(planned.asked))
+            print_estimate([point for _, point in todo])
             return
         save_plan(planned, out)
         planned_s = time.perf_counter() - began
-        requested = sweep.wanted(planned.asked) if options["only_failed"] else planned.asked
-        measured = _measure_all(sweep, planned)
+        done_before = sum(ledger.is_done(p.identity) for p in planned.asked)
+        try:
+            measure_all(todo, sweep.record, measured, done_before)
+        except UserError as error:  # status 2 is for a sweep that has measured nothing
+            print(f"error: {error}", file=sys.stderr)
+            raise SweepFailed from None
+        crew.dismiss()
+        tracker = options["tracker"]
+        warnings = mirror_jobs(planned, sweep.name, ledger, out, tracker, bool(measured))
     finally:
         crew.dismiss()
         ledger.close()
-    elapsed_s = time.perf_counter() - began
-    note_session(out, len(measured), planned_s, elapsed_s)
-    warnings = mirror_jobs(planned, sweep.name, ledger, out, options["tracker"], bool(measured))
+        elapsed_s = time.perf_counter() - began
+        note_session(out, len(measured), planned_s, elapsed_s)
     print_summary(planned, ledger, measured, out, elapsed_s, warnings)
+    requested = [p for _, p in todo] if options["only_failed"] else planned.asked
     if not all(ledger.is_done(p.identity) for p in requested):
         raise SweepFailed
-
-
-def _measure_all(sweep: Sweep, planned: Plan) -> list[Row]:
-    lanes: dict[int, list[tuple[Worker, Point]]] = {}  # never two timings on one card at a time
-    for worker, points in planned.shards:
-        lanes.setdefault(worker.card, []).extend((worker, p) for p in sweep.wanted(points))
-    total = sum(map(len, lanes.values()))
-    stopping, rows = threading.Event(), []
-    with Progress(total, done_before=len(planned.asked) - total) as progress:
-
-        def lane(points: list[tuple[Worker, Point]]) -> None:
-            for worker, point in points:
-                if stopping.is_set():
-                    return
-                progress.begins(point)
-                outcome = unsupported(point) or measure(point, worker)
-                if stopping.is_set():
-                    return  # the worker was ended under the point, which says nothing of it
-                row = sweep.record(point, outcome, worker.hello["environment"])
-                rows.append(row)
-                progress.ends(point, row)
-
-        with ThreadPoolExecutor(max_workers=max(len(lanes), 1)) as pool:
-            futures = [pool.submit(lane, points) for points in lanes.values()]
-            try:
-                for future in futures:
-                    future.result()
-            except BaseException:
-                stopping.set()
-                for worker, _ in planned.shards:  # its end wakes the lane that waits for it
-                    worker.stop()
-                raise
-    return rows

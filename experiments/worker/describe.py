@@ -13,6 +13,8 @@ from kernels.device import Device
 from kernels.kernel import Kernel
 from kernels.traffic import formula
 
+BACKENDS = ("eager", "torchscript", "torch", "inductor", "triton")  # those the gate knows
+
 
 class BadJob(Exception):
     """A job that cannot be run as configured; one line for its user."""
@@ -59,6 +61,8 @@ def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
         BadJob: see `build_kernel`; also a dtype that torch does not have.
     """
     kernel = build_kernel(job["kernel"])
+    if kernel.backend not in BACKENDS:
+        raise BadJob(f"backend {kernel.backend!r} is none of {', '.join(BACKENDS)}")
     traffic, operation = kernel.traffic(), kernel.operation
     points = []
     for name in job["dtypes"]:

@@ -86,6 +86,7 @@ def _measure(point: dict[str, Any], bench: Bench, stage: Callable[[str], None]) 
         "time_us": middle.value,
         "time_low_us": middle.low,
         "time_high_us": middle.high,
+        "late": sampling.late,
         "stop_reason": sampling.stop_reason,
         "throttled": throttled,
         "suspect": [f"throttled: {reason}" for reason in throttled or []],

@@ -43,9 +43,9 @@ def test_all_zeros_fail_at_any_width(dtype: torch.dtype, n: int, backend: str) -
 def test_one_element_five_percent_off_fails(n: int, column: int, dtype: torch.dtype) -> None:
     x = random_input(3, n, dtype)
     y = answer(x)
-    spoilt = y[1, column % n] * 1.2
+    spoilt = y[1, column % n] * 1.05
     y[1, column % n] = spoilt
-    # 16-bit values below eight subnormal steps cannot show it
+    # five percent of fewer than a hundred subnormal steps is within their rounding
     small = torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps * 100
     if spoilt > small:
         assert check(y, x, SOFTMAX, "torch").reason is not None

@@ -1,18 +1,13 @@
 """What the harness promises on a CUDA device; ``make test-gpu`` runs these."""
 
-import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 
 from experiments.worker.bench import Bench
-from experiments.worker.flush import Flush
 from experiments.worker.measure import measure
 from experiments.worker.place import take_place
-from experiments.worker.timers.events import events
-from experiments.worker.timers.sampling import CannotTime, Protocol
 from tests.conftest import Command, once_each, shape
 
 pytestmark = [
@@ -75,60 +70,6 @@ def test_rows_tell_the_launch_and_the_state_of_the_machine(bench: Bench) -> None
     assert row["sm_clock_mhz"] > 0
     assert row["power_w"] > 0
     assert isinstance(row["throttled"], list)
-
-
-def elapsed(call: Callable[[torch.Tensor], torch.Tensor], flush: Flush | None, n: int) -> float:
-    protocol = Protocol("events", "cold", 3, 50, 100, 0.01, 30)
-    x = torch.randn(n, n, device="cuda")
-    samples = sorted(events(call, x, flush, protocol).samples_us)
-    return samples[len(samples) // 2]
-
-
-def test_the_flush_is_outside_the_timed_window() -> None:
-    once, more = Flush("cuda", 60 << 20), Flush("cuda", 600 << 20)
-    assert elapsed(torch.clone, more, 256) == pytest.approx(elapsed(torch.clone, once, 256), abs=2)
-
-
-def test_cold_is_cold() -> None:
-    flush = Flush("cuda", torch.cuda.get_device_properties(0).L2_cache_size)
-    assert elapsed(torch.sum, flush, 2048) > 1.15 * elapsed(torch.sum, None, 2048)
-
-
-def test_the_hosts_time_to_launch_is_outside_the_timed_window() -> None:
-    def slow(x: torch.Tensor) -> torch.Tensor:
-        for _ in range(2000):
-            float("1.5")  # some 100 µs of Python before the launch
-        return torch.clone(x)
-
-    assert elapsed(slow, None, 512) == pytest.approx(elapsed(torch.clone, None, 512), abs=2)
-
-
-def test_a_host_that_stumbles_leaves_no_mark_on_the_samples() -> None:
-    calls = 0
-
-    def stumbling(x: torch.Tensor) -> torch.Tensor:
-        nonlocal calls
-        calls += 1
-        if calls % 7 == 0:
-            time.sleep(1e-3)
-        return torch.clone(x)
-
-    protocol = Protocol("events", "cold", 3, 100, 100, 1e-9, 30)
-    x = torch.randn(512, 512, device="cuda")
-    flush = Flush("cuda", 60 << 20)
-    samples = events(stumbling, x, flush, protocol).samples_us
-    assert len(samples) == 100
-    assert max(samples) < 100
-
-
-def test_a_call_that_waits_for_the_device_is_refused_by_events() -> None:
-    def waiting(x: torch.Tensor) -> torch.Tensor:
-        y = torch.clone(x)
-        torch.cuda.synchronize()
-        return y
-
-    with pytest.raises(CannotTime, match="timing=host"):
-        elapsed(waiting, None, 512)
 
 
 def test_graph_and_events_agree_where_launch_cost_is_small(bench: Bench) -> None:

@@ -26,6 +26,7 @@ def events(call: Call, x: torch.Tensor, flush: Flush | None, protocol: Protocol)
         CannotTime: the host is late however long the queue is held.
     """
     hold = _cycles(_enqueue_seconds(call, x))
+    dropped = 0
     y = [call(x)]
 
     def one() -> tuple[Any, Any, bool]:
@@ -40,7 +41,7 @@ def events(call: Call, x: torch.Tensor, flush: Flush | None, protocol: Protocol)
         return start, end, start.query()
 
     def batch(most: int) -> list[float]:
-        nonlocal hold
+        nonlocal hold, dropped
         taken = [one() for _ in range(min(EVENTS_A_BATCH, most))]
         torch.cuda.synchronize()
         samples = [start.elapsed_time(end) * 1e3 for start, end, late in taken if not late]
@@ -50,6 +51,7 @@ def events(call: Call, x: torch.Tensor, flush: Flush | None, protocol: Protocol)
                 "time; use timing=host"
             )
         if len(samples) < len(taken):
+            dropped += len(taken) - len(samples)
             hold = min(2 * hold, LONGEST_HOLD)
         return samples
 
@@ -57,7 +59,7 @@ def events(call: Call, x: torch.Tensor, flush: Flush | None, protocol: Protocol)
         one()
     torch.cuda.synchronize()
     samples, reason = collect(batch, protocol)
-    return Sampling(samples, reason, [(x, y[0])])
+    return Sampling(samples, reason, [(x, y[0])], dropped)
 
 
 def _enqueue_seconds(call: Call, x: torch.Tensor) -> float:

@@ -32,11 +32,15 @@ class Protocol:
 
 @dataclass
 class Sampling:
-    """All samples of a point, why they ended, and the buffers that were timed."""
+    """All samples of a point, why they ended, and the buffers that were timed.
+
+    ``late`` counts windows that were no sample, because the host had not handed the call over.
+    """
 
     samples_us: list[float]
     stop_reason: str
     timed: list[tuple[torch.Tensor, torch.Tensor]]
+    late: int = 0
 
 
 def collect(batch: Callable[[int], list[float]], protocol: Protocol) -> tuple[list[float], str]:

@@ -1,0 +1,86 @@
+import json
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from experiments.rows import read_rows, rows_files
+from tests.conftest import QUICK, ROOT, Command, command_line, once_each, shape
+
+COLS = [3, 5, 16, 31, 64, 100, *range(101, 119)]
+
+
+def lines(out: Path) -> int:
+    """How many whole rows are on disk."""
+    return sum(path.read_bytes().count(b"\n") for path in rows_files(out))
+
+
+def wait_until(ready: Callable[[], bool], process: subprocess.Popen[str], limit_s: float) -> None:
+    end = time.monotonic() + limit_s
+    while not ready():
+        assert process.poll() is None, "the command ended before the test could end it"
+        assert time.monotonic() < end, f"nothing happened in {limit_s:g} s"
+        time.sleep(0.005)
+
+
+def test_a_sweep_killed_ten_times_ends_with_every_point_done_once(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    command = command_line(
+        out, "kernel=good,naive,torch", *shape(8, COLS), "dtype=float32,float16", *QUICK,
+    )  # fmt: skip
+    dice = random.Random(11)
+    after_new_rows = 0
+    for _ in range(10):
+        before = lines(out)
+        process = subprocess.Popen(
+            command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True
+        )
+        try:
+            wanted = dice.randint(0, 4)
+            if wanted:
+                enough = before + wanted
+                wait_until(lambda enough=enough: lines(out) >= enough, process, limit_s=60)
+                time.sleep(0.02 * dice.random())  # anywhere in the next point
+            else:
+                time.sleep(dice.uniform(0.3, 2))  # most likely still planning
+        finally:
+            process.kill()
+            process.wait()
+        after_new_rows += lines(out) > before
+    assert after_new_rows >= 5
+    last = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=200)
+    assert last.returncode == 0, last.stderr
+    rows = [row for path in rows_files(out) for row in read_rows(path)]
+    assert len(rows) == 4 * len(COLS) * 2
+    assert once_each(rows)
+    assert all(row.expected and row.attempt == 1 for row in rows)
+
+
+def test_a_kill_that_tears_the_variants_file_does_not_stop_the_next_run(sweep: Command) -> None:
+    arguments = ["kernel=good", *shape(4, [8, 16]), "dtype=float32", *QUICK]
+    before = sweep(*arguments)
+    path = before.out / "variants.json"
+    whole = json.loads(path.read_text())
+    path.write_bytes(path.read_bytes()[:300])
+    again = sweep(*arguments)
+    assert again.status == 0, again.stderr
+    assert again.rows == before.rows
+    assert json.loads(path.read_text()) == whole
+
+
+def test_ctrl_c_ends_in_one_line_and_keeps_the_rows(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    command = command_line(out, "kernel=hang,good", *shape(4, [4, 8]), "dtype=float32")
+    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    wait_until(lambda: lines(out) > 0, process, limit_s=60)
+    kept = [path.read_bytes() for path in rows_files(out)]
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "goes on where it stopped" in errors
+    assert "Traceback" not in errors
+    assert kept
+    assert all(row.expected for path in rows_files(out) for row in read_rows(path))

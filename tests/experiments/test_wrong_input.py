@@ -1,0 +1,61 @@
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Command, shape
+
+WRONG_INPUT = [
+    (["kernel=nonsense"], "Could not find 'kernel/nonsense'"),
+    (["grid=nonsense"], "Could not find 'grid/nonsense'"),
+    (["dtype=float8"], "Could not find 'dtype/float8'"),
+    (["dtype.names=[int32]"], "dtype 'int32' is unknown"),
+    ([*shape(-4, 8)], "-4"),
+    ([*shape(4, 0)], "0"),
+    (["grid=point", "grid.rows=[]"], "grid=point"),
+    (["grid=point", "grid.rows=many"], "many"),
+    (["kernel=online", "kernel.block=8"], "there is no option 'kernel.block'"),
+    (["kernel=online", "+kernel.block=8"], "no tunable 'block'; it has block_size"),
+    (["kernel=online", "kernel.block_size=1000"], "1000"),
+    (["kernel=no_kernel"], "is not a Kernel"),
+    (["kernel=good", "kernel._target_=kernels.softmax.missing.Missing"], "cannot be imported"),
+    (["gpu=h200"], "no such CUDA device on this machine; use gpu=auto or gpu=cpu"),
+    (["timing=events"], "timing.timer=events needs a CUDA device"),
+    (["timing.timer=sundial"], "use one of auto, events, graph, host"),
+    (["timing.max_samples=0"], "timing.max_samples=0"),
+    (["timing.max_samples=some"], "some"),
+    (["+nonsense=1"], "nonsense is no option"),
+    (["+timing.nonsense=1"], "timing.nonsense is no option"),
+    (["rounds=0"], "rounds=0"),
+    (["seed=1,2"], "seed belongs to the whole sweep"),
+    (["hydra.launcher.cards=[]"], "hydra.launcher.cards"),
+]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"), WRONG_INPUT, ids=[" ".join(a) for a, _ in WRONG_INPUT]
+)
+def test_wrong_input_is_one_line_and_nothing_is_measured(
+    sweep: Command, arguments: list[str], complaint: str
+) -> None:
+    done = sweep(*arguments)
+    assert done.status == 2, done.stdout
+    assert complaint in done.error
+    assert done.rows == []
+
+
+@pytest.mark.parametrize("last", ["nonsense", "no_kernel"])
+def test_a_fault_in_the_last_of_forty_jobs_shows_before_the_first(
+    sweep: Command, last: str
+) -> None:
+    cols = ",".join(f"[{i}]" for i in range(1, 21))
+    done = sweep(f"kernel=good,{last}", "grid=point", "grid.rows=4", f"grid.cols={cols}")
+    assert done.status == 2
+    assert last in done.error
+    assert done.rows == []
+
+
+def test_a_folder_that_cannot_be_written_is_named(sweep: Command, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = sweep("kernel=good", out=tmp_path / "file" / "below")
+    assert done.status == 2
+    assert "file" in done.error
