@@ -1,4 +1,4 @@
-"""What a timed window on a CUDA device holds, and what it leaves out; ``make test-gpu`` runs these."""
+"""What a timed window on a CUDA device holds and what not; ``make test-gpu`` runs these."""
 
 import time
 from collections.abc import Callable

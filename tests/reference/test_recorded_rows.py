@@ -1,4 +1,4 @@
-"""What the committed rows, counters and counts of one H200 say, and what the README claims of them."""
+"""What the committed rows, counters and counts of an H200 must go on saying."""
 
 import json
 import re
