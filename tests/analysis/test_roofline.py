@@ -8,8 +8,9 @@ import pytest
 from analysis.__main__ import main
 from analysis.check import checked
 from analysis.load import load
-from analysis.records import Evidence
+from analysis.records import Evidence, key_of
 from analysis.roofline.arithmetic import exponential_gflops, fp32_gflops
+from analysis.roofline.intensity import l2_ceiling
 from experiments.cards import Card, card_of
 from tests.analysis.evidence import count, h200, trace, write_evidence
 from tests.analysis.plausible import paper, row, write
@@ -126,6 +127,19 @@ def test_ceilings_come_from_the_cards_own_facts() -> None:
     assert fp32_gflops(h200) == 67_000
     assert exponential_gflops(h200) == pytest.approx(5 * 16 * 132 * 1.98)
     assert fp32_gflops(Card("?")) is exponential_gflops(Card("?")) is None
+
+
+def test_l2s_ceiling_is_a_warm_copys_else_the_most_that_counters_saw() -> None:
+    card = card_of("NVIDIA H200")
+    copy = {"operation": "copy", "compulsory_bytes": 2**20, "modelled_gbps": 7000.0}
+    cold, warm = (pd.DataFrame([copy | {"cache": cache}]) for cache in ("cold", "warm"))
+    seen = h200()[0].model_copy(
+        update={"l2_to_sm_bytes": 4_000_000, "requested_store_bytes": 2_000_000, "kernel_us": 1.0}
+    )
+    measured = {key_of(seen.model_dump()): seen}
+    assert l2_ceiling(warm, card, measured) == ("L2 copy", 7000.0)
+    assert l2_ceiling(cold, card, measured) == ("L2, most seen", 6000.0)
+    assert l2_ceiling(cold, card, {}) is None
 
 
 def _words(folder: Path) -> str:

@@ -32,13 +32,7 @@ class Double(Kernel):
 
 @dataclass(frozen=True)
 class Good(Double):
-    """Behaves; it may take its time."""
-
-    delay_s: float = 0.0
-
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        time.sleep(self.delay_s)
-        return super().__call__(x)
+    """Behaves."""
 
 
 @dataclass(frozen=True)
