@@ -41,7 +41,9 @@ def _shown(cells: Sequence[Cell]) -> set[Place]:
     """Where counters saw a variant, else its largest counted shape in each dtype."""
     measured = {_place(c) for c in cells if c.gpu}
     seen = {(place[0], place[3]) for place in measured}
-    for place in sorted({_place(c) for c in cells if not c.gpu}, key=lambda p: -p[1] * p[2]):
+    for place in sorted(
+        {_place(c) for c in cells if not c.gpu}, key=lambda p: (-p[1] * p[2], str(p))
+    ):
         if (place[0], place[3]) not in seen:
             seen.add((place[0], place[3]))
             measured.add(place)

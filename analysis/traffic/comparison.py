@@ -83,7 +83,7 @@ def _panels(
         _frame(ax, variants, labelled=i == 0)
         here = [c for c in mine if (c.rows, c.cols, c.dtype) == (rows, cols, dtype)]
         counted = [counted_beside(everything, c) for c in here if c.level == "modelled"]
-        for cell in {*here, *(c for c in counted if c is not None)}:
+        for cell in dict.fromkeys([*here, *(c for c in counted if c is not None)]):
             _mark(ax, cell, variants.index(cell.variant))
         ax.text(0, 1.02, f"{rows} × {cols}", transform=ax.transAxes, fontsize=8, color=MUTED)
         if i == len(shapes) - 1:
