@@ -28,6 +28,12 @@ WRONG_INPUT = [
     (["rounds=0"], "rounds=0"),
     (["seed=1,2"], "seed belongs to the whole sweep"),
     (["hydra.launcher.cards=[]"], "hydra.launcher.cards"),
+    (["experiment=cpu,smoke"], "one after the other"),
+    (["hydra.sweeper.max_batch_size=1"], "takes no batches"),
+    (["tracker.backend=mlflow"], "use wandb or none"),
+    (["tracker.mode=later"], "use offline or online"),
+    (["grid.dtypes=[]"], "no dtype is named"),
+    (["kernel=torn"], "is no YAML"),
 ]
 
 
