@@ -41,6 +41,8 @@ class Worker:
         self.log = log
         self.hello: dict[str, Any] = {}
         self._process: subprocess.Popen[str] | None = None
+        self._retired = False
+        self._birth = threading.Lock()
         self._lines: queue.Queue[str | None] = queue.Queue()
 
     def start(self) -> dict[str, Any]:
@@ -52,7 +54,9 @@ class Worker:
         if self._process is not None:
             return self.hello
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        with self.log.open("ab") as log:
+        with self._birth, self.log.open("ab") as log:
+            if self._retired:
+                raise WorkerError("the sweep is ending")
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "experiments.worker", "--device", self.device],
                 stdin=subprocess.PIPE,
@@ -125,6 +129,12 @@ class Worker:
             if pipe is not None:
                 with contextlib.suppress(BrokenPipeError):
                     pipe.close()
+
+    def retire(self) -> None:
+        """Ends it for good: a lane about to start it again gets a `WorkerError` instead."""
+        with self._birth:
+            self._retired = True
+        self.stop()
 
     def _receive(self, deadline: float) -> dict[str, Any]:
         try:

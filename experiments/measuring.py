@@ -65,5 +65,5 @@ def measure_all(
             except BaseException:
                 stopping.set()
                 for worker, _ in todo:  # its end wakes the lane that waits for it
-                    worker.stop()
+                    worker.retire()
                 raise
