@@ -46,7 +46,10 @@ class TensorCount(BaseModel):
 
 
 class Count(Record):
-    """What one call requested. ``reason`` says why it cannot be counted; tensors is then empty."""
+    """What one call requested.
+
+    ``reason`` says why it cannot be counted (method ``none``, no tensors) or is only nominal.
+    """
 
     method: Literal["interpreter", "dispatch", "none"]
     reason: str | None = None
