@@ -1,4 +1,4 @@
-"""``python -m analysis figures|roofline|tables --rows DIR --out DIR``: reads, never measures."""
+"""``python -m analysis figures|roofline|tables|claims|report --rows DIR``: never measures."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
@@ -14,7 +15,9 @@ from experiments.rows import RowsError
 COMMANDS = {
     "figures": "draw the sources' figures from rows and records",
     "roofline": "draw the roofline three ways, and check which times traffic explains",
-    "tables": "compare traffic, and price the models for other cards",
+    "tables": "write the sources' tables, traffic three ways, and the models priced for cards",
+    "claims": "judge every claim of the sources by rows and records, and audit their numbers",
+    "report": "write figures, tables and claims as one HTML file",
 }
 
 
@@ -36,14 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _command(name: str) -> Callable[[argparse.Namespace], int]:
-    from analysis import commands  # pandas and matplotlib take a second; a wrong option need not
-
-    known = {
-        "figures": commands.figures,
-        "roofline": commands.roofline,
-        "tables": commands.tables,
-    }
-    return known[name]
+    # pandas and matplotlib take a second; a wrong option need not
+    command: Callable[[argparse.Namespace], int] = import_module(f"analysis.commands.{name}").run
+    return command
 
 
 def _parser() -> argparse.ArgumentParser:

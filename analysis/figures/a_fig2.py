@@ -7,16 +7,13 @@ from matplotlib.axes import Axes
 from analysis.figure import Figure
 from analysis.lines import lines, published
 from analysis.margin import write_names
+from analysis.published import series
 from analysis.roofs import copy_roof, datasheet_floor, shade_l2
 from analysis.style import value_axis
 from analysis.view import View, Wanted
 
-WIDTHS = (256, 1024, 4096, 16384, 65536, 262144)
-PUBLISHED = {
-    "naive": (20, 40, 65, 80, 95, 100),
-    "torch": (12, 22, 40, 55, 70, 78),
-    "fused": (5, 10, 18, 25, 32, 38),
-}
+PUBLISHED = series("a_fig2")
+WIDTHS = PUBLISHED.sizes
 
 
 def draw(ax: Axes, view: View) -> None:
@@ -24,7 +21,7 @@ def draw(ax: Axes, view: View) -> None:
     ax.set_yscale("log")
     names = lines(ax, view, y="time_us") + copy_roof(ax, view, y="time_us")
     if view.exact:  # published numbers stand only beside the shape they were published for
-        names += published(ax, WIDTHS, PUBLISHED, "as published")
+        names += published(ax, WIDTHS, PUBLISHED.kernels, "as published")
     ax.set_ylim(*ax.get_ylim())
     names += datasheet_floor(ax, view)
     shade_l2(ax, view, height=0.945)

@@ -80,7 +80,7 @@ def test_interpreter_rows_never_enter_a_speed_figure(tmp_path: Path) -> None:
 
 def test_published_times_of_source_a_are_drawn_as_printed(tmp_path: Path) -> None:
     drawn = lines(draw(tmp_path, A_FIG2, paper()))
-    for kernel, times in PUBLISHED.items():
+    for kernel, times in PUBLISHED.kernels.items():
         expected = np.array([WIDTHS, times], dtype=float).T
         assert drawn[f"{kernel}, as published"] == pytest.approx(expected)
 

@@ -1,0 +1,1 @@
+"""The subcommands, a module each: ``run(options)`` reads, writes, prints and returns a status."""
