@@ -44,6 +44,8 @@ LOOKS: Mapping[str, Look] = MappingProxyType(
         "compiled": Look("#f0a30a", "^"),
         "three_pass": Look("#8f2d78", "v"),
         "hybrid": Look("#d583c0", "p"),
+        "hybrid_whole": Look("#4400a6", "<"),
+        "hybrid_capped": Look("#b065f2", ">"),
         "online": Look("#00795c", "X"),
         "fused": Look("#1f4fa3", "P"),
         "fused_row": Look("#56a8e0", "*"),
@@ -52,7 +54,15 @@ LOOKS: Mapping[str, Look] = MappingProxyType(
     }
 )
 FURTHER_COLORS = ("#a50f3c", "#4d9221", "#5e3fbe", "#1b9aaa", "#e0526e", "#8a8d0f")
-FURTHER_MARKERS = ("<", ">", "H", "8", "$\\clubsuit$", "$\\spadesuit$", "$\\bowtie$")
+FURTHER_MARKERS = (
+    "H",
+    "8",
+    "$\\heartsuit$",
+    "$\\diamondsuit$",
+    "$\\clubsuit$",
+    "$\\spadesuit$",
+    "$\\bowtie$",
+)
 
 
 def look_of(kernel: str) -> Look:

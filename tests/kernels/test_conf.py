@@ -23,6 +23,20 @@ OPERATIONS = {
     "copy": "copy",
     "copy_triton": "copy",
 }
+SETTINGS = {"hybrid_whole", "hybrid_capped"}  # a variant as a source ran it, not as it comes
+
+
+def test_no_configuration_is_forgotten_here() -> None:
+    assert {path.stem for path in CONF.glob("*.yaml")} == {*OPERATIONS, *SETTINGS}
+
+
+@pytest.mark.parametrize("name", sorted(SETTINGS))
+def test_a_setting_of_a_variant_builds_and_spells_out_every_tunable(name: str) -> None:
+    config = yaml.safe_load((CONF / f"{name}.yaml").read_text(encoding="utf-8"))
+    tunables = {key: value for key, value in config.items() if key != "_target_"}
+    kernel = instantiate(config)
+    assert tunables == dataclasses.asdict(kernel)  # type: ignore[call-overload]
+    assert kernel != type(kernel)(), "a setting that is the default needs no file of its own"
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
