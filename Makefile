@@ -45,7 +45,8 @@ wheels     = $(if $(filter all,$(WHEELS)),$(everything),$(WHEELS))
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help sweep figures tables roofline counts counters test test-gpu lint wheelhouse sync clean .system .python
+.PHONY: help sweep figures tables roofline claims report reference counts counters
+.PHONY: test test-gpu test-browser lint wheelhouse sync clean .system .python .always
 
 help:  ## this list
 	@echo 'usage: make TARGET [VARIABLE=value ...]'
@@ -63,14 +64,42 @@ sweep: $(READY)  ## measure, then draw (EXPERIMENT=paper ARGS="kernel=fused,onli
 	fi; \
 	exit $$status
 
-figures: $(READY)  ## draw from rows, measuring nothing (ROWS=dir OUT=dir)
-	@$(PY) -m analysis figures $(if $(ROWS),--rows "$(ROWS)") $(if $(OUT),--out "$(OUT)") $(ARGS)
+figures:   ## the sources' figures, drawn from rows (ROWS=dir OUT=dir)
+tables:    ## their tables, main results, traffic three ways, environment (ROWS=dir OUT=dir)
+roofline:  ## share of the roof, intensity, predicted time, and the check (ROWS=dir OUT=dir)
+claims:    ## every claim judged by rows, and the audit of published numbers (ROWS=dir OUT=dir)
+report:    ## all of that as one HTML file (ROWS=dir OUT=dir)
 
-tables: $(READY)  ## traffic three ways, and the models priced for other cards (ROWS=dir OUT=dir)
-	@$(PY) -m analysis tables $(if $(ROWS),--rows "$(ROWS)") $(if $(OUT),--out "$(OUT)") $(ARGS)
+# These are files that depend on rows, records and code: none is made again without need, and
+# nothing here measures. A manifest, written last, stands for all that a command makes.
+kinds := figures tables roofline claims report
+ifneq ($(filter $(kinds),$(MAKECMDGOALS)),)
+newest := $(shell find outputs -name rows.jsonl ! -path 'outputs/reference/*' ! -path '*/wandb/*' \
+            -exec ls -t {} + 2>/dev/null | head -n 1 | cut -d/ -f1-2)
+from   := $(or $(ROWS),$(newest),outputs/reference)
+parent := $(if $(filter %.jsonl,$(from)),$(patsubst %/,%,$(dir $(from))),$(from))
+beside := $(if $(filter outputs/reference,$(parent)),outputs,$(patsubst wandb:%,outputs/wandb/%,$(parent)))
+code   := $(shell find analysis conf/gpu -type f ! -name '*.pyc' ! -name '.*') \
+          $(addprefix experiments/,cards.py derived.py evidence.py rows.py)
+data   := $(shell find "$(parent)" outputs/reference/counts \
+            -name '*.jsonl' -o -name variants.json 2>/dev/null)
+# What make cannot see the age of is made anew: W&B's rows, names with blanks, further arguments.
+anew   := $(if $(or $(word 2,$(from)$(OUT)),$(filter wandb:%,$(from)),$(ARGS)),.always)
+endif
 
-roofline: $(READY)  ## share of the roof, intensity, predicted time, and the check (ROWS=dir OUT=dir)
-	@$(PY) -m analysis roofline $(if $(ROWS),--rows "$(ROWS)") $(if $(OUT),--out "$(OUT)") $(ARGS)
+$(kinds): | $(READY)
+define depends
+$(1): $(if $(anew),.always,$(or $(OUT),$(beside)/$(1))/$(1).manifest.json)
+	@$(if $(anew),$$(PY) -m analysis $(1) --rows "$(from)" $(if $(OUT),--out "$(OUT)") $$(ARGS),echo '$(or $(OUT),$(beside)/$(1)): made of $(from)')
+$(if $(anew),,$(or $(OUT),$(beside)/$(1))/$(1).manifest.json: $(data) $(code) | $(READY)
+	@$$(PY) -m analysis $(1) --rows "$(from)" $(if $(OUT),--out "$(OUT)"))
+endef
+$(foreach kind,$(filter $(kinds),$(MAKECMDGOALS)),$(eval $(call depends,$(kind))))
+
+reference: $(READY)  ## make what is committed of the recorded rows again (after a change of analysis/)
+	@for kind in figures tables roofline claims; do \
+	    $(PY) -m analysis $$kind --rows outputs/reference --out outputs/reference/h200/$$kind || exit; \
+	done
 
 counts: $(READY)  ## what every variant's code requests of memory, counted without a GPU (OUT=dir)
 	@$(PY) -m experiments.count --out "$(or $(OUT),outputs/reference/counts)" $(ARGS)
@@ -81,10 +110,15 @@ counters: $(READY)  ## what the card's counters saw: bytes, occupancy, pipes (ne
 
 test: $(READY)  ## every test that needs no GPU
 	@$(PY) -c 'import xdist' 2>/dev/null && jobs='-n auto --maxprocesses 8'; \
-	$(PY) -m pytest $$jobs -m 'not gpu' $(ARGS)
+	$(PY) -m pytest $$jobs -m 'not gpu and not browser' $(ARGS)
 
 test-gpu: $(READY)  ## the tests that need a CUDA device
 	@$(PY) -m pytest -m gpu $(ARGS)
+
+test-browser: $(READY)  ## the report's page in headless Chromium (CHROMIUM=path)
+	@$(PY) -c 'import playwright' 2>/dev/null || { echo 'installing playwright (once; it brings no browser)'; \
+	    $(PY) -m pip install -qq --disable-pip-version-check -c constraints.txt playwright; }
+	@$(PY) -m pytest -m browser tests/browser $(ARGS)
 
 lint: $(READY)  ## ruff and mypy
 	@$(PY) -m ruff check .
