@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from experiments.rows import RowsError
 
+TRACKERS = ("none", "wandb", "online")
 COMMANDS = {
     "figures": "draw the sources' figures from rows and records",
     "roofline": "draw the roofline three ways, and check which times traffic explains",
@@ -49,12 +50,20 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(
         required=True, metavar="COMMAND", dest="command", parser_class=_Parser
     )
-    newest = "default: this machine's newest sweep, else outputs/reference"
+    newest = (
+        "a folder, or wandb:entity/project[/group] to read W&B; "
+        "default: this machine's newest sweep, else outputs/reference"
+    )
+    logged = "log what is made to W&B: wandb (offline files), online (default: none)"
     for name, told in COMMANDS.items():
         command = commands.add_parser(name, help=told, description=told)
         command.add_argument("--rows", type=Path, metavar="DIR", help=newest)
         beside = f"default: {name}/ in the rows"
         command.add_argument("--out", type=Path, metavar="DIR", help=beside)
+        command.add_argument("--tracker", choices=TRACKERS, default="none", help=logged)
+        if name == "claims":
+            another = "judge another file's claims (default: analysis/claims.yaml)"
+            command.add_argument("--claims", type=Path, metavar="FILE", help=another)
         command.add_argument("--verbose", action="store_true", help="show an error's traceback")
     return parser
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from analysis.visible import shown
 from experiments.rows import RowsError
 
 
@@ -42,9 +43,9 @@ def load_declarations(rows: Path) -> dict[str, Declaration]:
         if "wandb" in path.relative_to(folder).parts:
             continue
         try:
-            read = json.loads(path.read_text(encoding="utf-8"))
+            read = shown(json.loads(path.read_text(encoding="utf-8")))
             found |= {label: Declaration.model_validate(told) for label, told in read.items()}
-        except (ValidationError, ValueError, AttributeError) as error:
+        except (ValidationError, ValueError, AttributeError, RecursionError) as error:
             told = str(error).splitlines()[0]
             raise RowsError(f"{path}: no declarations of variants: {told}") from None
     return found

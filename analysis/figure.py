@@ -1,4 +1,4 @@
-"""A figure: which rows it wants, how it draws them, and its files."""
+"""A figure of rows on one set of axes: which rows it wants, and how it draws them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import matplotlib
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure as Canvas
 
 from analysis import style
 from analysis.lines import FLAG_NOTE
-from analysis.palette import MUTED
+from analysis.plate import SIZE, Plate
+from analysis.records import Evidence
+from analysis.sheet import Sheet
 from analysis.view import View, Wanted, view_of
 
-WIDTH, HEIGHT, DPI = 5.8, 3.8, 240  # inches, dots an inch
+AXES = (0.088, 0.212, 0.652, 0.613)  # left, bottom, width, height; names stand right of it
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,11 @@ class Figure:
         title: What it shows, in a few words.
         wanted: The rows it wants.
         draw: Puts it on axes whose size axis is ready.
-        note: A last remark for the small print.
+        note: A last line for the small print, on what is published, where that is drawn.
+        caption: One sentence: what it shows, and which source's figure it draws again.
+        size: Width and height, inches.
+        allowed: Whether rows that make a view make this figure as well.
+        besides: What that takes, in a few words.
     """
 
     id: str
@@ -37,61 +41,56 @@ class Figure:
     wanted: Wanted
     draw: Callable[[Axes, View], None]
     note: str = ""
+    caption: str = ""
+    size: tuple[float, float] = SIZE
+    allowed: Callable[[View], bool] = lambda view: True
+    besides: str = ""
 
     @property
     def needs(self) -> str:
         """Which rows it cannot do without, in one line."""
-        over = style.SYMBOLS[self.wanted.over]
-        fixed = "M" if over == "N" else "N"
-        return (
-            f"{self.id} needs timed softmax rows of one {fixed} and dtype at two or more {over}, "
-            f"best {fixed} = {self.wanted.at} {self.wanted.dtype}"
-        )
+        return needs(self.id, self.wanted) + (f", {self.besides}" if self.besides else "")
+
+    def plates(self, evidence: Evidence, frame: pd.DataFrame) -> list[Plate]:
+        """A picture for each GPU whose rows allow it."""
+        views = [view_of(frame, gpu, self.wanted) for gpu in sorted(frame["gpu"].unique())]
+        return [self.plate(view) for view in views if view is not None and self.allowed(view)]
+
+    def plate(self, view: View) -> Plate:
+        """The picture of one GPU's rows."""
+
+        def draw(sheet: Sheet) -> None:
+            ax = sheet.add_axes(AXES)
+            style.power_axis(ax, view)
+            self.draw(ax, view)
+
+        small = style.small_print(view, flagged(view))
+        small += [self.note] if self.note and view.exact else []
+        name = f"{self.id}-{slug(view.gpu)}"
+        return Plate(name, self.title, style.subtitle(view), small, draw, self.size, view.gpu)
+
+
+def needs(name: str, wanted: Wanted) -> str:
+    """Which rows a figure cannot do without, in one line."""
+    over = style.SYMBOLS[wanted.over]
+    fixed = "M" if over == "N" else "N"
+    return (
+        f"{name} needs timed softmax rows of one {fixed} and dtype at two or more {over}, "
+        f"best {fixed} = {wanted.at} {wanted.dtype}"
+    )
+
+
+def flagged(*views: View) -> list[str]:
+    """The remark on points that are crossed out, where there are any."""
+    own = (view.points[view.points["operation"] != "copy"] for view in views)
+    return [FLAG_NOTE] if any(points["above_roof"].eq(True).any() for points in own) else []
 
 
 def draw_files(figure: Figure, frame: pd.DataFrame, out: Path) -> list[Path]:
     """Writes ``<id>-<gpu>.svg`` and ``.png`` for each GPU whose rows allow it; returns them."""
-    made = []
-    for gpu in sorted(frame["gpu"].unique()):
-        view = view_of(frame, gpu, figure.wanted)
-        if view is None:
-            continue
-        with matplotlib.rc_context(style.theme()):
-            canvas = render(figure, view)
-            for kind in ("svg", "png"):
-                path = out / f"{figure.id}-{slug(gpu)}.{kind}"
-                path.parent.mkdir(parents=True, exist_ok=True)
-                canvas.savefig(path, dpi=DPI, metadata=metadata(figure, view, kind))
-                made.append(path)
-    return made
-
-
-def render(figure: Figure, view: View) -> Canvas:
-    """The figure on a canvas of its own; call it within ``style.theme()``."""
-    canvas = Canvas(figsize=(WIDTH, HEIGHT), facecolor="white")
-    ax = canvas.add_axes((0.088, 0.205, 0.652, 0.62))
-    style.power_axis(ax, view)
-    figure.draw(ax, view)
-    style.headline(ax, figure.title, view)
-    for i, line in enumerate(_small_print(figure, view)):
-        canvas.text(0.02, 0.052 - 0.03 * i, line, fontsize=5.6, color=MUTED)
-    return canvas
-
-
-def metadata(figure: Figure, view: View, kind: str) -> dict[str, str | None]:
-    """The title and small print for the file itself; no date, so that a redraw is the same file."""
-    told = "\n".join(_small_print(figure, view))
-    if kind == "svg":
-        return {"Title": f"{figure.id}: {figure.title}", "Description": told, "Date": None}
-    return {"Title": f"{figure.id}: {figure.title}", "Description": told}
+    return [path for plate in figure.plates(Evidence(), frame) for path in plate.files(out)]
 
 
 def slug(gpu: str) -> str:
     """A device's name as part of a file name."""
     return re.sub(r"[^a-z0-9]+", "-", gpu.lower()).strip("-")
-
-
-def _small_print(figure: Figure, view: View) -> list[str]:
-    own = view.points[view.points["operation"] != "copy"]
-    notes = [FLAG_NOTE] if own["above_roof"].eq(True).any() else []
-    return style.small_print(view, notes + ([figure.note] if figure.note else []))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -11,6 +12,8 @@ from matplotlib.axes import Axes
 
 from analysis.margin import Name
 from analysis.palette import INK, LOOKS, Look, look_of
+from analysis.points import records_of
+from analysis.sheet import mark
 from analysis.style import size_label
 from analysis.view import View
 
@@ -40,8 +43,9 @@ def lines(ax: Axes, view: View, y: str) -> list[Name]:
         kept = np.where(flagged, np.nan, value)
         ax.plot(x, kept, ls=dash, lw=1.4, color=look.color, label=variant, zorder=3,
                 marker=look.marker, ms=look.size, mec="white", mew=0.6,
-                markevery=_marked(x, kept))  # fmt: skip
-        low, high = interval(line, y)
+                markevery=_marked(x, kept), gid=gid_of(variant))  # fmt: skip
+        mark(ax, x, value, records_of(line.reset_index()))
+        low, high = (np.where(np.isfinite(value), end, np.nan) for end in interval(line, y))
         ax.vlines(x, low, high, color=look.color, lw=1.0, zorder=2.5)
         _flag(ax, x[flagged], value[flagged], look)
         last = int(np.flatnonzero(np.isfinite(value))[-1])
@@ -51,8 +55,18 @@ def lines(ax: Axes, view: View, y: str) -> list[Name]:
     return names
 
 
+def gid_of(variant: str) -> str:
+    """What a drawn file calls the line of a variant's rows."""
+    return "rows:" + re.sub(r"[^\w.=-]", "_", variant)
+
+
 def interval(line: pd.DataFrame, y: str) -> tuple[np.ndarray, np.ndarray]:
-    """The 95 % interval of ``y``, a time in µs or anything that is inverse to the time."""
+    """The 95 % interval of ``y``, a time in µs or anything that is inverse to the time.
+
+    A column that brings its own (``y_low``, ``y_high``) keeps it.
+    """
+    if f"{y}_low" in line:
+        return line[f"{y}_low"].to_numpy(dtype=float), line[f"{y}_high"].to_numpy(dtype=float)
     time, low, high = (
         line[c].to_numpy(dtype=float) for c in ("time_us", "time_low_us", "time_high_us")
     )
@@ -65,14 +79,17 @@ def interval(line: pd.DataFrame, y: str) -> tuple[np.ndarray, np.ndarray]:
 def published(
     ax: Axes, sizes: Sequence[int], series: Mapping[str, Sequence[float]], source: str
 ) -> list[Name]:
-    """Draws a source's own series as it printed them: open markers on pale dashes."""
+    """Draws a source's own series as it printed them: open markers on pale dashes.
+
+    Their names begin with the source's letter.
+    """
     names = []
     for kernel, values in series.items():
-        look = look_of(kernel)
+        look, name = look_of(kernel), f"{source}: {kernel}"
         ax.plot(sizes, values, ls=(0, (3, 2)), lw=0.9, color=look.color, alpha=0.75,
                 marker=look.marker, ms=look.size, mfc="white", mec=look.color, mew=0.9,
-                label=f"{kernel}, {source}", zorder=2.6)  # fmt: skip
-        names.append(Name(f"{kernel}, {source}", sizes[-1], values[-1], look, hollow=True))
+                label=name, zorder=2.6)  # fmt: skip
+        names.append(Name(name, sizes[-1], values[-1], look, hollow=True))
     return names
 
 

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
+from analysis.view import ITEM_BYTES
+from analysis.visible import LONGEST, shown, visible
 from experiments.derived import DERIVED, derive, latest
 from experiments.rows import Row, RowsError, read_rows, rows_files
 
 REFERENCE = "reference"
 _FLAGS = ("above_roof",)
+_NAMES = ("key", "sweep", "operation", "kernel", "dtype", "gpu", "backend")
+_TEXTS = ("params", "reason", "suspect", "environment", "stop_reason", "model_formula", "throttled")
 
 
 def load(paths: Path | Iterable[Path]) -> pd.DataFrame:
     """Every point below ``paths`` once, at its last attempt, with the derived columns.
 
     A number that does not apply is NaN. Units are in the columns' names; ``above_roof`` is a bool.
+    Texts are visible ones: whatever a file holds, it can be printed.
 
     Args:
         paths: Folders searched for ``rows.jsonl``, or rows files.
@@ -29,9 +35,14 @@ def load(paths: Path | Iterable[Path]) -> pd.DataFrame:
     files = [file for folder in folders for file in _files(folder)]
     rows = [row for file in dict.fromkeys(files) for row in read_rows(file)]
     if not rows:
-        where = ", ".join(map(str, folders)) or "the given folders"
-        raise RowsError(f"no rows in {where}: run `make sweep`, or name a folder that has some")
-    frame = pd.DataFrame(derive(latest(rows)))
+        raise RowsError(
+            f"no rows in {_where(folders)}: run `make sweep`, or name a folder that has some"
+        )
+    unknown = sorted({row.dtype for row in rows} - set(ITEM_BYTES))
+    if unknown:
+        known = ", ".join(ITEM_BYTES)
+        raise RowsError(f"{_where(folders)}: a row's dtype is {unknown[0]!r}; known are {known}")
+    frame = pd.DataFrame([_readable(row) for row in derive(latest(rows))])
     numbers = [name for name in frame.columns if _is_number(name)]
     frame[numbers] = frame[numbers].apply(pd.to_numeric)
     frame["above_roof"] = frame["above_roof"].eq(True)
@@ -53,6 +64,15 @@ def newest_rows(outputs: Path) -> Path:
     if rows_files(reference):
         return reference
     raise RowsError(f"no rows below {outputs}/: run `make sweep`, or name a folder with --rows")
+
+
+def _where(folders: list[Path]) -> str:
+    return ", ".join(map(str, folders)) or "the given folders"
+
+
+def _readable(row: dict[str, Any]) -> dict[str, Any]:
+    names = {name: visible(row[name], LONGEST) or "(no name)" for name in _NAMES}
+    return row | names | {name: shown(row[name]) for name in _TEXTS}
 
 
 def _files(folder: Path) -> list[Path]:

@@ -73,3 +73,21 @@ def is_code(path: Path) -> bool:
     """Whether a file below the code's folders is code: no cache, no hidden file."""
     parts = path.relative_to(ROOT).parts
     return path.is_file() and not any(p == "__pycache__" or p.startswith(".") for p in parts)
+
+
+def mismatches(kind: str, out: Path, rows: Path) -> list[str]:
+    """Why what lies in ``out`` is not what ``rows`` and today's code make; nothing where it is.
+
+    It compares digests alone, so it holds wherever the bytes of a picture would come out otherwise.
+    """
+    told = read_manifest(kind, out)
+    now = inputs(rows)
+    changed = [
+        f"the {name} changed" for name, known in told["inputs"].items() if known != now[name]
+    ]
+    edited = [
+        f"{name} is {'another file' if (out / name).exists() else 'missing'}"
+        for name, known in told["files"].items()
+        if not (out / name).exists() or digest([out / name]) != known
+    ]
+    return [f"{kind}: {reason}" for reason in changed + edited]

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from analysis.palette import Look
 
 LEADER, MARK, TEXT = 1.035, 1.055, 1.08  # where they begin, in widths of the axes
+LONGEST = 28  # letters; more of them could not be read in the room there is
 
 
 @dataclass(frozen=True)
@@ -50,10 +51,11 @@ def write_names(ax: Axes, names: Sequence[Name], gap: float = 0.062) -> None:
             face, edge = ("white", look.color) if name.hollow else (look.color, "white")
             ax.plot([MARK], [height], ls="", marker=look.marker, ms=look.size, mfc=face,
                     mec=edge, mew=0.8, **across)  # fmt: skip
-        size = 8 * min(1.0, 18 / len(name.text))  # a name with its tunables still has to fit
+        text = name.text if len(name.text) <= LONGEST else name.text[: LONGEST - 1] + "…"
+        size = 8 * min(1.0, 18 / len(text))  # a name with its tunables still has to fit
         start = TEXT if look.marker else LEADER + 0.012
         ax.text(
-            start, height, name.text, va="center", fontsize=size, color=look.text_color, **across
+            start, height, text, va="center", fontsize=size, color=look.text_color, **across
         )
 
 

@@ -15,16 +15,21 @@ FAINT = "#e8eaee"
 BLUSH = "#fbe9e4"
 
 
+Marker = str | tuple[int, int, int]  # matplotlib's letter, or rays, 1 for a star, and degrees
+
+
 @dataclass(frozen=True)
 class Look:
     """How a variant looks: a colour and a matplotlib marker."""
 
     color: str
-    marker: str
+    marker: Marker
 
     @property
     def size(self) -> float:
         """Points across, so that markers of every form weigh the same to the eye."""
+        if isinstance(self.marker, tuple):
+            return 7.4
         return {"*": 8.0, "P": 6.6, "X": 6.4, "d": 6.0, "D": 4.7, "s": 5.0}.get(self.marker, 5.6)
 
     @property
@@ -54,14 +59,14 @@ LOOKS: Mapping[str, Look] = MappingProxyType(
     }
 )
 FURTHER_COLORS = ("#a50f3c", "#4d9221", "#5e3fbe", "#1b9aaa", "#e0526e", "#8a8d0f")
-FURTHER_MARKERS = (
+FURTHER_MARKERS: tuple[Marker, ...] = (
     "H",
     "8",
-    "$\\heartsuit$",
-    "$\\diamondsuit$",
-    "$\\clubsuit$",
-    "$\\spadesuit$",
-    "$\\bowtie$",
+    (4, 1, 0),  # stars of so many rays: symbols would need text to be read as mathematics
+    (6, 1, 0),
+    (8, 1, 0),
+    (3, 1, 0),
+    (3, 1, 180),
 )
 
 

@@ -1,23 +1,25 @@
-"""A canvas with title, subtitle and small print, and its files, for figures of any axes."""
+"""A picture ready to be drawn: a canvas with title, subtitle and small print, and its files."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import matplotlib
-from matplotlib.figure import Figure as Canvas
 
 from analysis import style
 from analysis.palette import MUTED
+from analysis.sheet import Sheet
 
 DPI = 240  # dots an inch
+SIZE = (5.8, 3.8)  # inches, a column and a half
 
 
 @dataclass(frozen=True)
 class Plate:
-    """One picture, ready to be drawn.
+    """One picture.
 
     Attributes:
         name: Its file name without suffix.
@@ -26,38 +28,47 @@ class Plate:
         small: The small print, at most three lines.
         draw: Puts axes on the canvas; they belong within 0.2 and 0.83 of its height.
         size: Width and height, inches.
+        gpu: The driver's name of the GPU whose rows it shows; empty for what no machine changes.
     """
 
     name: str
     title: str
     subtitle: str
     small: Sequence[str]
-    draw: Callable[[Canvas], None]
-    size: tuple[float, float] = (5.8, 3.8)
+    draw: Callable[[Sheet], None]
+    size: tuple[float, float] = SIZE
+    gpu: str = ""
 
-    def render(self) -> Canvas:
+    def render(self) -> Sheet:
         """The picture on a canvas of its own; call it within ``style.theme()``."""
         width, height = self.size
-        canvas = Canvas(figsize=self.size, facecolor="white")
+        sheet = Sheet(self.size)
         left, inch = 0.116 / width, 1 / height
-        canvas.text(left, 1 - 0.21 * inch, self.title, fontsize=11, fontweight="bold")
-        canvas.text(left, 1 - 0.39 * inch, self.subtitle, fontsize=8.5, color=MUTED)
+        sheet.text(left, 1 - 0.21 * inch, self.title, fontsize=11, fontweight="bold")
+        sheet.text(left, 1 - 0.39 * inch, self.subtitle, fontsize=8.5, color=MUTED)
         for i, line in enumerate(self.small):
-            y = (0.2 + 0.114 * (len(self.small) - 2 - i)) * inch
-            canvas.text(left, y, line, fontsize=5.6, color=MUTED)
-        self.draw(canvas)
-        return canvas
+            y = (0.065 + 0.107 * (len(self.small) - 1 - i)) * inch
+            sheet.text(left, y, line, fontsize=5.6, color=MUTED)
+        self.draw(sheet)
+        return sheet
+
+    def metadata(self, kind: Literal["svg", "png"]) -> dict[str, str | None]:
+        """Title and small print for the file itself; undated, so that a redraw is the same file."""
+        told: dict[str, str | None] = {
+            "Title": f"{self.name}: {self.title}",
+            "Description": "\n".join([self.subtitle, *self.small]),
+        }
+        return told | ({"Date": None} if kind == "svg" else {})
 
     def files(self, out: Path) -> list[Path]:
         """Writes ``<name>.svg`` and ``.png``, the same bytes at every drawing; returns them."""
-        told = {"Title": f"{self.name}: {self.title}", "Description": "\n".join(self.small)}
         made = []
+        kinds: tuple[Literal["svg", "png"], ...] = ("svg", "png")
         with matplotlib.rc_context(style.theme()):
-            canvas = self.render()
+            sheet = self.render()
             out.mkdir(parents=True, exist_ok=True)
-            for kind in ("svg", "png"):
+            for kind in kinds:
                 path = out / f"{self.name}.{kind}"
-                undated = told | ({"Date": None} if kind == "svg" else {})
-                canvas.savefig(path, dpi=DPI, metadata=undated)
+                sheet.savefig(path, dpi=DPI, metadata=self.metadata(kind))
                 made.append(path)
         return made

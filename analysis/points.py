@@ -29,17 +29,25 @@ def middle_visits(frame: pd.DataFrame, over: str) -> pd.DataFrame:
     visit = ["sweep", "operation", "variant", "rows", "cols", "card", "round"]
     # A kernel edited or a library updated since leaves stale rows before the newest one.
     newest = frame.drop_duplicates(visit, keep="last")
-    kept = []
-    for _, visits in newest.groupby(["operation", "variant", over], sort=True):
-        timed = visits[(visits["status"] == "ok") & visits["time_us"].notna()]
-        if timed.empty:
-            kept.append(visits.iloc[:1])
-            continue
-        middle = timed.sort_values("time_us", kind="stable").iloc[[(len(timed) - 1) // 2]]
-        low = timed["time_low_us"].fillna(timed["time_us"]).min()
-        high = timed["time_high_us"].fillna(timed["time_us"]).max()
-        kept.append(middle.assign(time_low_us=low, time_high_us=high))
-    return pd.concat(kept, ignore_index=True)
+    good = (newest["status"] == "ok") & newest["time_us"].notna()
+    times = newest["time_us"].where(good)
+    visits = newest.assign(
+        _failed=~good,
+        _time=times.fillna(0.0),
+        _low=newest["time_low_us"].fillna(newest["time_us"]).where(good),
+        _high=newest["time_high_us"].fillna(newest["time_us"]).where(good),
+    )
+    point = ["operation", "variant", over]
+    visits = visits.sort_values([*point, "_failed", "_time"], kind="stable", ignore_index=True)
+    groups = visits.groupby(point, sort=False)
+    timed = groups["_failed"].transform("size") - groups["_failed"].transform("sum")
+    middle = ((timed - 1) // 2).clip(lower=0)  # of failed visits alone the first
+    ends = {"time_low_us": groups["_low"].transform("min"),
+            "time_high_us": groups["_high"].transform("max")}  # fmt: skip
+    for name, widest in ends.items():
+        visits[name] = widest.fillna(visits[name])
+    kept = visits[groups.cumcount() == middle]
+    return kept.drop(columns=["_failed", "_time", "_low", "_high"]).reset_index(drop=True)
 
 
 def records_of(frame: pd.DataFrame) -> list[dict[str, Any]]:

@@ -9,6 +9,8 @@ from typing import Literal
 import yaml
 from pydantic import BaseModel, ConfigDict
 
+from analysis.statements import Statements, statements_of
+
 PUBLISHED = Path(__file__).with_name("published.yaml")
 Quantity = Literal["time_us", "effective_gbps"]
 
@@ -35,8 +37,51 @@ class Level(_Printed):
     claim: str
     kernel: str
     quantity: Quantity
+    of: Literal["peak", "plateau", "floor"]
     low: float
     high: float
+
+
+class Example(_Printed):
+    """A small case worked by hand: its input, and what is said to come of it, row by row.
+
+    ``block_sums`` are the first row's alone; sums and outputs are printed to ``decimals``.
+    """
+
+    kernel: str
+    block: int
+    decimals: int
+    input: tuple[tuple[float, ...], ...]
+    maxima: tuple[float, ...]
+    sums: tuple[float, ...]
+    block_sums: tuple[float, ...]
+    outputs: tuple[tuple[float, ...], ...]
+    row_sums: tuple[float, ...]
+
+
+class Ratio(_Printed):
+    """How many times as fast a claim says a kernel is ``over`` another: a value, or two ends."""
+
+    claim: str
+    kernel: str
+    over: str
+    low: float
+    high: float
+    said: str
+    about: bool = False
+    widths: tuple[int, int] | None = None  # the columns it is said of, None for no limit
+
+
+class Protocol(_Printed):
+    """How a source says that it measured; ``iterations`` by default and in its published run."""
+
+    warm_up: int
+    iterations: tuple[int, int]
+    timer: str
+    trimmed_percent: float
+    bytes: str
+    inputs: str
+    profile: str
 
 
 class Source(_Printed):
@@ -48,6 +93,10 @@ class Source(_Printed):
     dtype: str
     series: dict[str, Series] = {}
     levels: tuple[Level, ...] = ()
+    ratios: tuple[Ratio, ...] = ()
+    protocol: Protocol | None = None
+    example: Example | None = None
+    statements: Statements = Statements()
 
 
 @cache
@@ -58,6 +107,8 @@ def sources(path: Path = PUBLISHED) -> dict[str, Source]:
         pydantic.ValidationError: the file holds something else.
     """
     read = yaml.safe_load(path.read_text(encoding="utf-8"))
+    for letter, told in read.items():
+        told["statements"] = statements_of(letter)
     return {letter: Source.model_validate(told) for letter, told in read.items()}
 
 

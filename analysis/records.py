@@ -8,9 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from analysis.view import ITEM_BYTES
+from analysis.visible import shown
 from experiments.evidence import Count, Counters, Record, Trace, read_records
+from experiments.rows import RowsError
 
 COUNTED = Path("outputs") / "reference" / "counts"  # what no machine changes: counts and traces
+TEXTS = ("kernel", "operation", "params", "gpu", "reason", "difference", "environment")
+KNOWN = ", ".join(ITEM_BYTES)
 R = TypeVar("R", bound=Record)
 Key = tuple[str, str, int, int, str]
 
@@ -64,8 +69,16 @@ def _read(name: str, kind: type[R], *folders: Path) -> tuple[R, ...]:
         place = folder.parent if folder.is_file() else folder
         found = sorted(place.rglob(name))
         if found:
-            return _once(record for path in found for record in read_records(path, kind))
+            return _once(_readable(r, path) for path in found for r in read_records(path, kind))
     return ()
+
+
+def _readable(record: R, path: Path) -> R:
+    """With visible texts, as rows have them."""
+    if record.dtype not in ITEM_BYTES:
+        raise RowsError(f"{path}: a record's dtype is {record.dtype!r}; known are {KNOWN}")
+    told = {name: getattr(record, name, None) for name in TEXTS}
+    return record.model_copy(update={n: shown(t) for n, t in told.items() if t != shown(t)})
 
 
 def _once(records: Iterable[R]) -> tuple[R, ...]:

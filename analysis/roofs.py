@@ -46,15 +46,17 @@ def datasheet_floor(ax: Axes, view: View) -> list[Name]:
     return [Name(f"datasheet {peak:,.0f} GB/s", view.sizes[-1], least, Look(MUTED, ""))]
 
 
-def shade_l2(ax: Axes, view: View, height: float = 0.02) -> None:
+def shade_l2(ax: Axes, view: View, height: float = 0.02, told: str = "") -> None:
     """Shades the sizes at which input and output fit in the card's L2 together.
 
-    Its caption stands at ``height``, a share of the axes, where a figure leaves it room.
+    Its caption stands at ``height``, a share of the axes, where a figure leaves it room; ``told``
+    says it in other words.
     """
     size = view.card.l2_bytes
     left, right = ax.get_xlim()
-    if size is None or (edge := size / (2 * view.at * view.item_bytes)) <= left:
+    if size is None or (edge := size / (2 * view.at * view.item_bytes)) < view.sizes[0]:
         return
     ax.axvspan(left, min(edge, right), color=FAINT, alpha=0.7, lw=0, zorder=0, label="fits in L2")
-    ax.text(0.012, height, f"2MN fits in L2 ({size / 2**20:g} MiB)", fontsize=6.5,
-            color=MUTED, va="bottom", transform=ax.transAxes)  # fmt: skip
+    text = told or f"2MN fits in L2 ({size / 2**20:g} MiB)"
+    ax.text(0.012, height, text, fontsize=6.5, color=MUTED, va="bottom",
+            transform=ax.transAxes)  # fmt: skip

@@ -27,6 +27,7 @@ def theme() -> Any:
         "font.family": "sans-serif",
         "font.sans-serif": ["DejaVu Sans"],  # matplotlib's own, so every machine draws the same
         "font.size": 8.5,
+        "text.parse_math": False,  # a dollar in a recorded name is a dollar
         "axes.edgecolor": MUTED,
         "axes.labelcolor": INK,
         "axes.labelsize": 8.5,
@@ -45,17 +46,17 @@ def theme() -> Any:
     }
 
 
-def power_axis(ax: Axes, view: View) -> None:
-    """A log2 x axis over the view's sizes, its ticks at powers of two."""
+def power_axis(ax: Axes, view: View, ticks: int = 11) -> None:
+    """A log2 x axis over the view's sizes, with up to ``ticks`` ticks at powers of two."""
     low, high = view.sizes[0], view.sizes[-1]
     ax.set_xscale("log", base=2)
     ax.set_xlim(low * (low / high) ** 0.03, high * (high / low) ** 0.015)  # room for a marker
     exponents = range(math.ceil(math.log2(max(low, 1))), math.floor(math.log2(high)) + 1)
-    step = 1 + (len(exponents) - 1) // 11
+    step = 1 + (len(exponents) - 1) // ticks
     ax.xaxis.set_major_locator(FixedLocator([2.0**e for e in exponents[::step]]))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: size_label(value)))
-    ax.set_xlabel({"cols": "row width N", "rows": "rows M"}[view.wanted.over] + ", elements")
+    ax.set_xlabel({"cols": "row width N, elements", "rows": "rows M"}[view.wanted.over])
 
 
 def value_axis(ax: Axes, label: str) -> None:
@@ -74,14 +75,22 @@ def value_axis(ax: Axes, label: str) -> None:
     sns.despine(ax=ax, left=True)
 
 
-def headline(ax: Axes, title: str, view: View) -> None:
-    """What is drawn, then on what: GPU, dtype and the fixed size."""
+def ratio_axis(ax: Axes, label: str) -> None:
+    """A log2 y axis of ratios: twice as fast stands as far above 1 as half as fast below."""
+    low, high = ax.get_ylim()
+    ax.set_ylim(min(low, 0.93), max(high, 1.08))
+    value_axis(ax, label)
+    whole = [n for e in range(8) for n in (2**e, 3 * 2**e)]
+    ax.yaxis.set_major_locator(FixedLocator([*(1 / n for n in whole), *whole]))
+    ax.yaxis.set_major_formatter(
+        FuncFormatter(lambda v, _: f"1/{1 / v:.0f}×" if v < 1 else f"{v:.0f}×")
+    )
+
+
+def subtitle(view: View) -> str:
+    """On what: GPU, dtype and the fixed size."""
     fixed = "M" if view.wanted.over == "cols" else "N"
-    where = f"{view.card.name}  ·  {view.dtype}  ·  {fixed} = {view.at}"
-    figure = ax.get_figure(root=True)
-    assert figure is not None
-    figure.text(0.02, 0.945, title, fontsize=11, fontweight="bold", ha="left")
-    figure.text(0.02, 0.897, where, fontsize=8.5, color=MUTED, ha="left")
+    return f"{view.card.name}  ·  {view.dtype}  ·  {fixed} = {view.at}"
 
 
 def small_print(view: View, notes: Iterable[str] = ()) -> list[str]:
@@ -97,7 +106,8 @@ def provenance(
 
     def stated(name: str) -> str:
         values = list(facts[name].dropna()) if name in facts else []
-        return "/".join(dict.fromkeys(str(value)[:12] for value in values))
+        told = ("".join(filter(str.isprintable, str(value)))[:12] for value in values)
+        return "/".join(dict.fromkeys(told))
 
     versions = [f"{name} {stated(name)}" for name in ("torch", "triton", "driver") if stated(name)]
     protocol = f"median, 95 % interval; {TIMERS[timer]}, {CACHES[cache]}"

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-_LATEX = {
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
-    "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-    "×": r"$\times$", "µ": r"$\mu$", "≤": r"$\le$", "≥": r"$\ge$", "→": r"$\to$",
-    "·": r"$\cdot$", "—": "---", "–": "--", "<": r"$<$", ">": r"$>$", "\u2009": r"\,",
-}  # fmt: skip
+from analysis.typeset import Cell, escape, latex_of, markdown_of, plain
+
+__all__ = ["Cell", "Table", "escape", "thousands", "write"]
+
+_NUMBER = re.compile(r"[-+~<>≤≥]?\d[\d,.]*(?:$|[ %–×(±])")
+_EMPTY = ("", "–", "—")
+WIDE = 6  # columns that fit a line of LaTeX as they are
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class Table:
     Attributes:
         title: What it tells.
         heads: One a column.
-        lines: Cells, as many a line as there are heads.
+        lines: Cells, as many a line as there are heads; a `Cell` is set in a way of its own.
         notes: What a reader must know, below it.
     """
 
@@ -32,33 +34,42 @@ class Table:
     lines: Sequence[Sequence[str]]
     notes: Sequence[str] = field(default=())
 
+    @property
+    def numeric(self) -> list[bool]:
+        """Which columns hold numbers, and stand to the right."""
+        return [self._is_number(column) for column in range(len(self.heads))]
+
     def markdown(self) -> str:
         """A heading, the table, its notes."""
-        rows = ["| " + " | ".join(map(_cell, line)) + " |" for line in (self.heads, *self.lines)]
-        rows.insert(1, "|" + "---|" * len(self.heads))
-        notes = "".join(f"\n{note}\n" for note in self.notes)
-        return f"## {self.title}\n\n" + "\n".join(rows) + "\n" + notes
+        lines = [self.heads, *self.lines]
+        rows = ["| " + " | ".join(map(markdown_of, line)) + " |" for line in lines]
+        rows.insert(1, "|" + "|".join("---:" if n else "---" for n in self.numeric) + "|")
+        notes = "".join(f"\n{markdown_of(note, cell=False)}\n" for note in self.notes)
+        return f"## {markdown_of(self.title)}\n\n" + "\n".join(rows) + "\n" + notes
 
     def csv(self) -> str:
         """The cells alone."""
         text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows([self.heads, *self.lines])
+        csv.writer(text, lineterminator="\n").writerows(self._plain())
         return text.getvalue()
 
     def latex(self) -> str:
-        """A ``table`` of its own; it needs booktabs."""
-        body = [" & ".join(map(escape, line)) + r" \\" for line in self.lines]
+        """A ``table`` of its own, no wider than a line; it needs booktabs and graphicx."""
+        body = [" & ".join(map(latex_of, line)) + r" \\" for line in self.lines]
+        wide = len(self.heads) > WIDE
+        columns = "".join("r" if number else "l" for number in self.numeric)
         return "\n".join(
             [
                 r"\begin{table}",
-                rf"\caption{{{escape(' '.join([self.title + '.', *self.notes]))}}}",
-                rf"\begin{{tabular}}{{{'l' * len(self.heads)}}}",
+                rf"\caption{{{' '.join(map(latex_of, [self.title + '.', *self.notes]))}}}",
+                r"\resizebox{\linewidth}{!}{%" if wide else r"{%",
+                rf"\begin{{tabular}}{{{columns}}}",
                 r"\toprule",
-                " & ".join(map(escape, self.heads)) + r" \\",
+                " & ".join(map(latex_of, self.heads)) + r" \\",
                 r"\midrule",
                 *body,
                 r"\bottomrule",
-                r"\end{tabular}",
+                r"\end{tabular}}",
                 r"\end{table}",
                 "",
             ]
@@ -66,7 +77,7 @@ class Table:
 
     def plain(self) -> str:
         """Columns in line, for a terminal: words left, numbers right."""
-        lines = [self.heads, *self.lines]
+        lines = self._plain()
         widths = [max(len(line[i]) for line in lines) for i in range(len(self.heads))]
         rows = [
             "  ".join(
@@ -75,12 +86,14 @@ class Table:
             ).rstrip()
             for line in lines
         ]
-        return "\n".join([self.title, *rows])
+        return "\n".join([plain(self.title), *rows])
 
+    def _plain(self) -> list[list[str]]:
+        return [[plain(cell) for cell in line] for line in (self.heads, *self.lines)]
 
-def escape(text: str) -> str:
-    """Text as LaTeX sets it."""
-    return "".join(_LATEX.get(letter, letter) for letter in text)
+    def _is_number(self, column: int) -> bool:
+        told = [line[column] for line in self.lines if line[column] not in _EMPTY]
+        return sum(_NUMBER.match(cell) is not None for cell in told) > len(told) / 2
 
 
 def thousands(value: float) -> str:
@@ -93,7 +106,3 @@ def write(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return path
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")

@@ -32,12 +32,14 @@ class Wanted:
         dtype: As rows spell it.
         over: The size along the x axis, ``"cols"`` (N) or ``"rows"`` (M).
         sizes: The sizes of its source along the x axis, used when ``at`` is met; None takes all.
+        without: Kernels it leaves out to stay legible; any that nobody foresaw are drawn.
     """
 
     at: int
     dtype: str
     over: str = "cols"
     sizes: tuple[int, ...] | range | None = None
+    without: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,8 @@ class View:
     Attributes:
         points: One row a variant and size, its middle visit by time; failed points have NaN there.
         recorded: All the rows behind the points.
-        card: Whose rows they are.
+        gpu: Whose rows they are, as its driver names it.
+        card: The same with its datasheet.
         wanted: What was asked for.
         at: The fixed size found.
         dtype: The dtype found.
@@ -57,6 +60,7 @@ class View:
 
     points: pd.DataFrame
     recorded: pd.DataFrame
+    gpu: str
     card: Card
     wanted: Wanted
     at: int
@@ -88,6 +92,7 @@ def view_of(frame: pd.DataFrame, gpu: str, wanted: Wanted) -> View | None:
     other = OTHER_SIDE[wanted.over]
     # Under Triton's interpreter time means nothing: its rows never come near a speed figure.
     mine = frame[(frame["gpu"] == gpu) & (frame["backend"] != "interpreter")]
+    mine = mine[~mine["kernel"].isin(wanted.without)]
     mine = mine[mine[wanted.over] > 0]  # an empty matrix has no place on a logarithm
     timed = mine[(mine["status"] == "ok") & mine["time_us"].notna()]
     softmax = timed[timed["operation"] != "copy"]
@@ -109,4 +114,4 @@ def view_of(frame: pd.DataFrame, gpu: str, wanted: Wanted) -> View | None:
         if near.loc[near.index.isin(softmax.index), wanted.over].nunique() > 1:
             recorded = near
     points = middle_visits(name_variants(recorded), wanted.over)
-    return View(points, recorded, card_of(gpu), wanted, at, dtype, timer, cache)
+    return View(points, recorded, gpu, card_of(gpu), wanted, at, dtype, timer, cache)

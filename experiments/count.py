@@ -53,12 +53,16 @@ def run(options: argparse.Namespace) -> None:
     kernels = configurations(names, options.config_dir)
     counts: list[Count] = []
     traces: list[Trace] = []
+    traced: set[str] = set()
     worker = Worker("cpu", 0, options.out / "worker.log")
     try:
         for name, config in kernels.items():
             mine = counts_of(worker, name, config, shapes, dtypes)
             counts += mine
-            traces += traces_of(worker, name, config)
+            # a trace sets the tile itself, so another preset of the variant would be the same
+            if config["_target_"] not in traced:
+                traces += traces_of(worker, name, config)
+                traced.add(config["_target_"])
             print(f"{name:<12} {_verdict(mine)}", flush=True)
     finally:
         worker.stop()

@@ -14,9 +14,9 @@ from experiments.config import register
 from experiments.errors import UserError
 from experiments.evidence import Count, Trace
 from experiments.process import ROOT
+from experiments.traced import TRACED
 
 CONF = ROOT / "conf"
-TRACE_SHAPE, TRACE_BLOCK = (4, 8), 4  # small enough to be drawn access by access
 LIMIT_S = {"counting": 300.0}
 
 
@@ -65,14 +65,19 @@ def counts_of(
 
 
 def traces_of(worker: Worker, name: str, config: dict[str, Any]) -> Iterator[Trace]:
-    """A kernel's trace at `TRACE_SHAPE`, in tiles of `TRACE_BLOCK`; none if it is not countable."""
-    label = name
-    if "block_size" in config:
-        config = config | {"block_size": TRACE_BLOCK}
-        label += f",block_size={TRACE_BLOCK}"
-    reply = _ask(worker, name, config, TRACE_SHAPE, "float32", trace=True)
-    if reply["accesses"] is not None:
-        yield Trace(kernel=label, **_fields(Trace, reply))
+    """A kernel's traces of all `TRACED` cases and their blocks; none if it is not countable."""
+    for case in TRACED:
+        blocks = case.blocks if "block_size" in config else (None,)
+        for block in blocks:
+            label, tiled = name, config
+            if block is not None:
+                label, tiled = f"{name},block_size={block}", config | {"block_size": block}
+            reply = _ask(worker, name, tiled, case.shape, "float32", trace=True, **case.given)
+            if reply["accesses"] is None:
+                return
+            # copies have no statistics: one case shows all that there is to see
+            if reply["operation"] in case.operations:
+                yield Trace(kernel=label, **_fields(Trace, reply))
 
 
 def _ask(

@@ -1,8 +1,9 @@
 """What was counted and what counters saw: records beside the rows, each with a schema of its own.
 
 ``counts.jsonl`` holds what a variant's code requested, counted by executing it; ``traces.jsonl``
-the order of those requests at one small shape; ``counters.jsonl`` what a card's memory system
-moved. Analysis reads them as it reads rows.
+the order of those requests at small shapes, with the values that they moved and what the kernel
+kept between them; ``counters.jsonl`` what a card's memory system moved. Analysis reads them as it
+reads rows.
 """
 
 from __future__ import annotations
@@ -59,8 +60,16 @@ class Count(Record):
     difference: str | None = Field(None, description="how the count differs from the model, if so")
 
 
+# What JSON has no number for goes by its name.
+Number = float | Literal["inf", "-inf", "nan"]
+
+
 class Access(BaseModel):
-    """One load or store of one program, in the order it was executed."""
+    """One load or store of one program, in the order it was executed.
+
+    ``maximum`` and ``total`` are recomputed from what was loaded; ``state`` is the kernel's own.
+    Numbers are rounded to seven significant figures. Older records lack the fields below them.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -71,16 +80,23 @@ class Access(BaseModel):
     row: int
     first: int = Field(description="first column touched")
     last: int = Field(description="last column touched")
-    maximum: float | None = Field(
-        None, description="the running maximum after it, where it is known"
+    maximum: Number | None = Field(None, description="of what the program has loaded of the row")
+    total: Number | None = Field(None, description="of exp(x - maximum) over the same")
+    values: list[Number] | None = Field(None, description="loaded or stored, by column")
+    state: dict[str, Number | list[Number]] | None = Field(
+        None, description="the program's floating-point variables after it, blocks as lists"
     )
-    total: float | None = Field(None, description="the running sum after it, where it is known")
+    operation: str | None = Field(None, description="of PyTorch; None in a Triton program")
 
 
 class Trace(Record):
-    """The ordered accesses of one call at a small shape."""
+    """The ordered accesses of one call at a small shape; older records have no input or model."""
 
     accesses: list[Access]
+    input: list[list[Number]] | None = Field(None, description="the rows of x")
+    model_reads: int | None = None
+    model_writes: int | None = None
+    model_formula: str | None = Field(None, description="reads and writes together, such as 3MN")
 
 
 class Counters(Record):
@@ -112,7 +128,7 @@ def read_records(path: Path, kind: type[R]) -> Iterator[R]:
     Raises:
         RowsError: a line is no record of this kind; it names file and line.
     """
-    with path.open(encoding="utf-8") as lines:
+    with path.open(encoding="utf-8", errors="replace") as lines:
         for number, line in enumerate(lines, start=1):
             try:
                 yield kind.model_validate(json.loads(line))
@@ -120,7 +136,7 @@ def read_records(path: Path, kind: type[R]) -> Iterator[R]:
                 first = error.errors()[0]
                 field = ".".join(map(str, first["loc"]))
                 raise RowsError(f"{path}:{number}: field {field!r}: {first['msg']}") from None
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise RowsError(f"{path}:{number}: not JSON: {error}") from None
 
 

@@ -12,15 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 SCHEMA_VERSION = 1
 
 Status = Literal[
-    "ok",
-    "incorrect",
-    "unsupported",
-    "out_of_memory",
-    "compile_error",
-    "launch_error",
-    "timeout",
+    "ok", "incorrect", "unsupported", "out_of_memory", "compile_error", "launch_error", "timeout",
     "crashed",
-]
+]  # fmt: skip
 EXPECTED: frozenset[str] = frozenset({"ok", "unsupported"})
 
 
@@ -60,9 +54,9 @@ class Row(BaseModel):
     cache: Literal["cold", "warm"] | None = None
     samples_us: list[float] | None = None
     late: int | None = Field(None, description="windows that opened before the call was there")
-    time_us: float | None = None
-    time_low_us: float | None = None
-    time_high_us: float | None = None
+    time_us: float | None = Field(None, gt=0)
+    time_low_us: float | None = Field(None, gt=0)
+    time_high_us: float | None = Field(None, gt=0)
     stop_reason: str | None = None
     compile_s: float | None = None
     sampling_s: float | None = None
@@ -121,7 +115,7 @@ def read_rows(path: Path) -> Iterator[Row]:
         for number, line in enumerate(lines, start=1):
             try:
                 yield parse_row(line)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 if not line.endswith("\n"):
                     return
                 raise RowsError(f"{path}:{number}: {error}") from None
@@ -134,7 +128,7 @@ def parse_row(line: str) -> Row:
         ValueError: in one line, what is wrong with it.
     """
     try:
-        data = json.loads(line)
+        data = json.loads(line, parse_int=_whole)
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from None
     if not isinstance(data, dict):
@@ -148,3 +142,9 @@ def parse_row(line: str) -> Row:
         first = error.errors()[0]
         field = ".".join(map(str, first["loc"]))
         raise ValueError(f"field {field!r}: {first['msg']}") from None
+
+
+def _whole(digits: str) -> int:
+    if len(digits) <= 20 and -(2**63) <= int(digits) < 2**63:
+        return int(digits)
+    raise ValueError(f"{digits[:20]}… is beyond 64 bits")

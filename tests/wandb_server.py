@@ -74,7 +74,10 @@ class _Handler(BaseHTTPRequestHandler):
         return
 
     def do_GET(self) -> None:
-        self._reply({})
+        self.server_state.released.wait()
+        self.server_state.requests.append(f"{self.path}{self.headers}")
+        data = self.server_state.store.api.file(self.path)
+        self._send(data or b"{}", 404 if data is None and "artifacts" in self.path else 200)
 
     def do_PUT(self) -> None:
         self.server_state.store.uploads[self.path] = self._body()
@@ -108,7 +111,9 @@ class _Handler(BaseHTTPRequestHandler):
         return self.rfile.read(int(self.headers.get("Content-Length", 0)))
 
     def _reply(self, data: dict[str, Any], status: int = 200) -> None:
-        body = json.dumps(data).encode()
+        self._send(json.dumps(data).encode(), status)
+
+    def _send(self, body: bytes, status: int) -> None:
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))

@@ -1,32 +1,18 @@
-"""What the stand-in of W&B's server knows, and its answers to wandb-core's GraphQL operations."""
+"""What the stand-in of W&B's server knows, and its answers to wandb-core's GraphQL operations.
+
+Those of `wandb.Api` are in tests/wandb_api.py.
+"""
 
 from __future__ import annotations
 
+import itertools
 import json
-from dataclasses import dataclass, field
 from typing import Any
 
+from tests.wandb_api import WandbApi
+from tests.wandb_run import StoredRun
+
 ENTITY = {"id": "e", "name": "somebody"}
-
-
-@dataclass
-class StoredRun:
-    """One run as the server knows it after all requests."""
-
-    fields: dict[str, Any] = field(default_factory=dict)
-    lines: list[dict[str, Any] | None] = field(default_factory=list)
-    summary: dict[str, Any] = field(default_factory=dict)
-    exit_code: int | None = None
-    artifacts: list[str] = field(default_factory=list)
-
-    @property
-    def config(self) -> dict[str, Any]:
-        stored = json.loads(self.fields.get("config") or "{}")
-        return {key: entry["value"] for key, entry in stored.items()}
-
-    def history(self, metric: str) -> list[tuple[int, float]]:
-        """N and a metric, line by line; a hole in the history fails here."""
-        return [(line["cols"], line[metric]) for line in self.lines if metric in line]  # type: ignore[operator,index]
 
 
 class WandbStore:
@@ -38,9 +24,12 @@ class WandbStore:
         self.artifacts: dict[str, dict[str, Any]] = {}
         self.uploads: dict[str, bytes] = {}
         self.unknown: list[str] = []
+        self.manifests: dict[str, str] = {}
+        self.api = WandbApi(self)
+        self._addresses = itertools.count()
 
     def answer(self, operation: str, query: str, values: dict[str, Any]) -> dict[str, Any]:
-        handler = getattr(self, operation, None)
+        handler = getattr(self, operation, None) or getattr(self.api, operation, None)
         if handler is None:
             self.unknown.append(f"{operation}: {query}")
             return {}
@@ -61,7 +50,7 @@ class WandbStore:
         return {"exitcode": None, "limits": {}}
 
     def upload_url(self, name: str) -> str:
-        return f"{self.url}/upload/{len(self.uploads)}/{name}"
+        return f"{self.url}/upload/{next(self._addresses)}/{name}"
 
     def Viewer(self, values: dict[str, Any]) -> dict[str, Any]:
         name = ENTITY["name"]
@@ -123,14 +112,17 @@ class WandbStore:
         return {"createArtifact": {"artifact": artifact}}
 
     def CreateArtifactManifest(self, values: dict[str, Any]) -> dict[str, Any]:
-        return {"createArtifactManifest": {"artifactManifest": self._manifest()}}
+        manifest = self._manifest(values["artifactID"])
+        return {"createArtifactManifest": {"artifactManifest": manifest}}
 
     def UpdateArtifactManifest(self, values: dict[str, Any]) -> dict[str, Any]:
-        return {"updateArtifactManifest": {"artifactManifest": self._manifest()}}
+        manifest = self._manifest(values["artifactManifestID"])
+        return {"updateArtifactManifest": {"artifactManifest": manifest}}
 
-    def _manifest(self) -> dict[str, Any]:
-        file = {"id": "f", "uploadUrl": self.upload_url("manifest"), "uploadHeaders": []}
-        return {"id": "m", "file": file}
+    def _manifest(self, artifact: str) -> dict[str, Any]:
+        url = self.upload_url("manifest")
+        self.manifests[artifact] = url.removeprefix(self.url)
+        return {"id": artifact, "file": {"id": "f", "uploadUrl": url, "uploadHeaders": []}}
 
     def CreateArtifactFiles(self, values: dict[str, Any]) -> dict[str, Any]:
         edges = []
@@ -142,6 +134,7 @@ class WandbStore:
 
     def CommitArtifact(self, values: dict[str, Any]) -> dict[str, Any]:
         artifact = self.artifacts[values["artifactID"]]
+        artifact["committed"] = True
         self.runs[artifact["runName"]].artifacts.append(artifact["artifactCollectionName"])
         given = {"id": values["artifactID"], "digest": artifact["digest"]}
         return {"commitArtifact": {"artifact": given}}

@@ -6,7 +6,7 @@ import argparse
 
 from analysis import material
 from analysis.check import check_table, checked, summary_table
-from analysis.commands.telling import tell
+from analysis.commands.telling import finish
 from analysis.figure import draw_files, slug
 from analysis.roofline.intensity import intensity
 from analysis.roofline.predicted import predicted
@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
         write(out / "roofline.md", f"{summary.markdown()}\n{check.markdown()}"),
         write(out / "roofline.csv", check.csv()),
     ]
-    tell(made, missed)
+    finish("roofline", found, made, missed)
     print(f"\n{summary.plain()}")
     share = (points["verdict"] == "traffic").mean()
     print(f"\n{share:.0%} of {len(points):,} points are explained by traffic within 10 %.")

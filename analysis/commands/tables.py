@@ -6,26 +6,20 @@ import argparse
 from pathlib import Path
 
 from analysis import material
-from analysis.cells import cells
-from analysis.commands.telling import tell
-from analysis.pricing import price_table
+from analysis.commands.telling import finish
 from analysis.table import Table, write
-from analysis.traffic.comparison import backends
-from analysis.traffic_table import long_table, wide_table
+from analysis.tables import tables_of
+from experiments.rows import RowsError
 
 
 def run(options: argparse.Namespace) -> int:
     """Writes each table as Markdown, CSV and LaTeX and prints the paths."""
     found = material.read(options, "tables")
-    out = found.out
-    made, missed = [], []
-    seen = cells(found.evidence, backends(found.frame))
-    if seen:
-        made += formats(out / "traffic", wide_table(seen), long_table(seen))
-    else:
-        missed.append("traffic needs counts.jsonl or counters.jsonl (make counters)")
-    made += formats(out / "cards", price_table(found.frame))
-    tell(made, missed)
+    tables, missed = tables_of(found)
+    if not tables:
+        raise RowsError(f"{found.rows}: no table can be written: {'; '.join(missed)}")
+    made = [path for one in tables for path in formats(found.out / one.stem, one.table, one.data)]
+    finish("tables", found, made, missed)
     return 0
 
 

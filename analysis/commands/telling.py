@@ -1,4 +1,4 @@
-"""What every subcommand says at its end."""
+"""What every subcommand does at its end."""
 
 from __future__ import annotations
 
@@ -6,10 +6,26 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from analysis.manifest import write_manifest
+from analysis.material import Material
+from analysis.tracking import Judged, log
 
-def tell(made: Sequence[Path], missed: Sequence[str]) -> None:
-    """Prints the paths of what was made and, to standard error, what was left out and why."""
+
+def finish(
+    kind: str,
+    found: Material,
+    made: Sequence[Path],
+    missed: Sequence[str],
+    judgements: Sequence[Judged] = (),
+) -> None:
+    """Writes the manifest of what a command made, tells, and logs it where that was asked for.
+
+    Paths go to standard output; what was left out and why, and warnings, to standard error.
+    """
+    write_manifest(kind, found.rows, found.out, made)
     for path in made:
         print(path)
     for needs in missed:
         print(f"skipped: {needs}", file=sys.stderr)
+    for warning in log(kind, found, made, found.tracker, judgements):
+        print(f"warning: {warning}", file=sys.stderr)

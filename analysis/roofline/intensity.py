@@ -16,6 +16,7 @@ from analysis.plate import Plate
 from analysis.points import records_of
 from analysis.records import Evidence, Key, key_of
 from analysis.roofline.arithmetic import STATED, exponential_gflops, flops, fp32_gflops
+from analysis.sheet import mark
 from experiments.cards import Card, card_of
 from experiments.evidence import Counters
 
@@ -46,7 +47,8 @@ def intensity(points: pd.DataFrame, gpu: str, evidence: Evidence, suffix: str) -
 
     subtitle = f"{card.name}  ·  {dtype}  ·  all shapes"
     name = f"roofline_intensity-{suffix}"
-    return Plate(name, "Roofline of softmax", subtitle, [*small, "  ·  ".join(keys)], draw)
+    small.append("  ·  ".join(keys))
+    return Plate(name, "Roofline of softmax", subtitle, small, draw, gpu=gpu)
 
 
 def l2_gbps(points: pd.DataFrame, card: Card) -> float | None:
@@ -135,6 +137,7 @@ def _variant(ax: Axes, mine: pd.DataFrame, variant: str, measured: dict[Key, Cou
     y = flops_per_us(mine) / 1e6
     x = done / mine["model_bytes"].to_numpy(dtype=float)
     ax.plot(x, y, ls="", marker=".", ms=2.2, color=look.color, alpha=0.4, zorder=2.6)
+    mark(ax, x, y, records_of(mine))
     last = int(np.lexsort((mine["cols"], done))[-1])
     ax.plot(x[last], y[last], ls="", marker=look.marker, ms=look.size, mfc=look.color,
             mec="white", mew=0.6, label=variant, zorder=4)  # fmt: skip

@@ -12,6 +12,8 @@ from analysis import style
 from analysis.lines import variant_order
 from analysis.palette import FAINT, INK, MUTED, look_of
 from analysis.plate import Plate
+from analysis.points import records_of
+from analysis.sheet import mark
 from analysis.verdicts import EXPLAINED
 from experiments.cards import card_of
 
@@ -34,7 +36,7 @@ def predicted(points: pd.DataFrame, gpu: str, suffix: str) -> Plate | None:
         _residuals(canvas.add_axes((0.70, 0.205, 0.28, 0.62)), points)
 
     title = "Predicted by traffic, and measured"
-    return Plate(f"roofline_predicted-{suffix}", title, subtitle, small, draw)
+    return Plate(f"roofline_predicted-{suffix}", title, subtitle, small, draw, gpu=gpu)
 
 
 def _variants(points: pd.DataFrame) -> list[str]:
@@ -53,6 +55,7 @@ def _times(ax: Axes, points: pd.DataFrame) -> None:
         ax.plot(mine["predicted_us"], mine["time_us"], ls="", marker=look.marker, alpha=0.75,
                 ms=0.62 * look.size, mfc=look.color, mec="white", mew=0.25, label=variant,
                 zorder=3)  # fmt: skip
+        mark(ax, mine["predicted_us"], mine["time_us"], records_of(mine))
     ax.set_xlim(*ends)
     ax.set_ylim(*ends)
     for axis in (ax.xaxis, ax.yaxis):
@@ -73,6 +76,7 @@ def _residuals(ax: Axes, points: pd.DataFrame) -> None:
         look = look_of(variant.split(" ")[0])
         y = place + shift.uniform(-0.28, 0.28, ratio.size)
         ax.plot(ratio, y, ls="", marker=".", ms=3.2, mfc=look.color, mec="none", alpha=0.55)
+        mark(ax, ratio, y, records_of(points[points["variant"] == variant]))
         ax.vlines(np.median(ratio), place - 0.4, place + 0.4, color=INK, lw=1.4, zorder=4)
     ax.set_ylim(len(variants) - 0.4, -0.6)
     ax.set_yticks(range(len(variants)), variants, fontsize=7.5)

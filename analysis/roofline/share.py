@@ -16,6 +16,7 @@ from analysis.roofs import shade_l2
 from analysis.style import value_axis
 from analysis.view import View, Wanted
 
+CAPTION = "Each variant's share of the fastest measured copy of the same shape against row width."
 TOP = 125.0  # %; the datasheet peak is far above where launches bound the copy as well
 
 
@@ -23,8 +24,6 @@ def draw(ax: Axes, view: View) -> None:
     """Percent from 0; 100 % is the fastest copy of the same shape, measured beside it."""
     shares = view.points.assign(share_percent=100 * view.points["fraction_of_roof"])
     names = lines(ax, replace(view, points=shares), y="share_percent")
-    if not names:
-        return
     ax.axhline(100, color=INK, lw=1.6, label="copy roof", zorder=2.8)
     names.append(Name("copy roof", view.sizes[-1], 100, Look(INK, "")))
     names += _datasheet(ax, view)
@@ -34,6 +33,12 @@ def draw(ax: Axes, view: View) -> None:
     value_axis(ax, "share of the copy roof, % of its bandwidth")
     ax.yaxis.set_major_locator(MultipleLocator(20))
     write_names(ax, names)
+
+
+def has_roof(view: View) -> bool:
+    """Whether a copy was timed beside any variant."""
+    own = view.points[view.points["operation"] != "copy"]
+    return bool(own["fraction_of_roof"].notna().any())
 
 
 def _datasheet(ax: Axes, view: View) -> list[Name]:
@@ -47,4 +52,12 @@ def _datasheet(ax: Axes, view: View) -> list[Name]:
     return [Name(text, last.index[-1], last.iloc[-1], Look(MUTED, ""))]
 
 
-SHARE = Figure("roofline_share", "Share of the roof by row width", Wanted(4096, "float32"), draw)
+SHARE = Figure(
+    "roofline_share",
+    "Share of the roof by row width",
+    Wanted(4096, "float32"),
+    draw,
+    caption=CAPTION,
+    allowed=has_roof,
+    besides="copies beside them",
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -16,7 +17,8 @@ from analysis.lines import variant_order
 from analysis.palette import FAINT, INK, MUTED, look_of
 from analysis.plate import Plate
 from analysis.records import Evidence
-from analysis.traffic.figure import EvidenceFigure, records_hash
+from analysis.sheet import mark
+from analysis.traffic.figure import EvidenceFigure, counters_told, records_hash
 from experiments.cards import card_of
 
 PANELS = 3  # far above L2, around it, below it
@@ -41,15 +43,15 @@ def _plates(evidence: Evidence, frame: pd.DataFrame) -> list[Plate]:
         named = card_of(gpu).name if gpu else "any machine"
         subtitle = f"{named}  ·  {shapes[0][2]}  ·  in units of MN elements"
         seen = [c for c in evidence.counters if c.gpu == gpu]
-        told = [f"counts {records_hash(evidence.counts)} ({len(evidence.counts)})"]
-        told += [f"counters {records_hash(seen)} ({len(seen)})"] * bool(seen)
+        told = [f"counted without a GPU: {records_hash(evidence.counts)} ({len(evidence.counts)})"]
+        told += [f"{named}, {counters_told(seen)}"] * bool(seen)
 
         def draw(canvas: Canvas, mine: list[Cell] = mine, shapes: list[Shape] = shapes) -> None:
             _panels(canvas, mine, found, shapes)
 
         name = f"traffic-{slug(gpu)}" if gpu else "traffic"
         small = ["  ·  ".join(told), NOTE]
-        plates.append(Plate(name, title, subtitle, small, draw, (7.2, 5.0)))
+        plates.append(Plate(name, title, subtitle, small, draw, (7.2, 5.0), gpu))
     return plates
 
 
@@ -119,6 +121,7 @@ def _mark(ax: Axes, cell: Cell, place: int) -> None:
     if cell.units > right:
         ax.set_xlim(-0.25, cell.units * 1.08)
     ax.plot(cell.units, y, ls="", alpha=alpha, zorder=order, **style)  # type: ignore[arg-type]
+    mark(ax, [cell.units], [y], [asdict(cell) | {"units": cell.units}])
 
 
 def _legend(canvas: Canvas, ax: Axes) -> None:
@@ -130,4 +133,10 @@ def _legend(canvas: Canvas, ax: Axes) -> None:
                   frameon=False, fontsize=7.5, handletextpad=0.1, columnspacing=1.2)  # fmt: skip
 
 
-COMPARISON = EvidenceFigure("traffic", "traffic needs counts.jsonl or counters.jsonl", _plates)
+COMPARISON = EvidenceFigure(
+    "traffic",
+    "traffic needs counts.jsonl or counters.jsonl",
+    _plates,
+    "What every variant moves, in units of MN elements: as its model says, as counted by executing "
+    "it, and as L2's and DRAM's counters saw it.",
+)

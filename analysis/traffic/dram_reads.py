@@ -15,8 +15,9 @@ from analysis.lines import variant_order
 from analysis.palette import FAINT, MUTED, look_of
 from analysis.plate import Plate
 from analysis.records import Evidence, kernel_name
+from analysis.sheet import mark
 from analysis.style import size_label
-from analysis.traffic.figure import EvidenceFigure, records_hash
+from analysis.traffic.figure import EvidenceFigure, counters_told
 from analysis.traffic.launches import Launch, launch_of, launches_of
 from analysis.view import ITEM_BYTES
 from experiments.cards import Card, card_of
@@ -37,9 +38,8 @@ def _plates(evidence: Evidence, frame: pd.DataFrame) -> list[Plate]:
             continue
         card, launches = card_of(gpu), launches_of(frame, gpu)
         dtypes = sorted({c.dtype for lines in panels.values() for c in _flat(lines)})
-        counted = f"counters {records_hash(seen)} ({len(seen)})"
         small = [
-            f"{card.name}  ·  hardware counters  ·  {counted}",
+            f"{card.name}  ·  {counters_told(seen)}",
             "dotted: rows in flight × row bytes = L2, in the colour of its variant",
         ]
 
@@ -58,7 +58,7 @@ def _plates(evidence: Evidence, frame: pd.DataFrame) -> list[Plate]:
         subtitle = f"{card.name}  ·  {', '.join(dtypes)}"
         title = "Reads at DRAM: where L2 stops serving the second pass"
         name = f"dram_reads-{slug(gpu)}"
-        plates.append(Plate(name, title, subtitle, small, draw, (7.2, 3.8)))
+        plates.append(Plate(name, title, subtitle, small, draw, (7.2, 3.8), gpu))
     return plates
 
 
@@ -106,6 +106,7 @@ def _panel(
         y = [c.dram_read_bytes / (c.rows * c.cols * ITEM_BYTES[c.dtype]) for c in line]
         ax.plot(x, y, color=look.color, marker=look.marker, ms=look.size, mec="white", mew=0.6,
                 lw=1.3, label=variant, zorder=3)  # fmt: skip
+        mark(ax, x, y, [c.model_dump() | {"variant": variant} for c in line])
         flying = launches.get(launch_of(line[0].model_dump()), 0)
         rereads = any(c.model_reads > 1.5 * c.rows * c.cols for c in line)
         at = edge(over, line, flying, card) if flying and rereads else None
@@ -137,5 +138,9 @@ def _flat(lines: Mapping[str, Line]) -> Line:
 
 
 DRAM_READS = EvidenceFigure(
-    "dram_reads", "dram_reads needs counters.jsonl of a variant at two N or two M", _plates
+    "dram_reads",
+    "dram_reads needs counters.jsonl of a variant at two N or two M",
+    _plates,
+    "Bytes that DRAM's counters saw read, in units of MN, by row width and by rows: L2 serves a "
+    "second pass as long as the rows in flight fit in it.",
 )

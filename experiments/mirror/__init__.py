@@ -10,16 +10,16 @@ new starts no W&B at all.
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from experiments.config import Tracker
-from experiments.mirror.child import talk
 from experiments.mirror.content import MirroredJob, RunContent, content, lines_of
-from experiments.mirror.marker import Marker, Mirrored
+from experiments.mirror.marker import Marker
+from experiments.mirror.record import Destination, record
+
+if TYPE_CHECKING:  # analysis talks to W&B too, and knows no Hydra
+    from experiments.config import Tracker
 
 __all__ = ["MirroredJob", "mirror"]
 
@@ -64,56 +64,33 @@ def _mirror(
         return [f"tracker.mode={tracker.mode}: W&B is written in mode {' or '.join(MODES)}"]
     folder = out / "wandb"
     marker = Marker.read(folder)
-    due = [run for job in jobs if (run := _due(job, rows.get(job.id, ()), marker)) is not None]
-    if not due:
-        return []
-    # W&B would write to the system's temporary folder instead, without a word.
-    marker.probe()
-    if tracker.mode == "offline":
-        return _write(due, tracker, "offline", marker)[1]
-    left, warnings = _write(due, tracker, "online", marker)
-    if not left:
-        return warnings
-    _, more = _write(left, tracker, "offline", marker)
-    instead = "" if more else "; written offline instead, upload later with make sync"
-    return [warning + instead for warning in warnings] + more
+    declared = _declared(out)
+    found = [_due(job, rows.get(job.id, ()), marker, declared) for job in jobs]
+    due = [run for run in found if run is not None]
+    warnings = record(due, Destination(tracker.mode, tracker.project, tracker.entity), marker)
+    return [f"{warning}; {ROWS_STAY}" for warning in warnings]
 
 
-def _due(job: MirroredJob, rows: Sequence[Mapping[str, Any]], marker: Marker) -> RunContent | None:
+def _declared(out: Path) -> dict[str, Any]:
+    """What the sweep's variants declare, by label; nothing where that was not written."""
+    try:
+        read = json.loads((out / "variants.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    told = read.items() if isinstance(read, dict) else ()
+    return {label: declared for label, declared in told if isinstance(declared, dict)}
+
+
+def _due(
+    job: MirroredJob,
+    rows: Sequence[Mapping[str, Any]],
+    marker: Marker,
+    declared: Mapping[str, Any],
+) -> RunContent | None:
     """What is to be written of a job, None when W&B has it all."""
     known = marker.of(job.id).order
     lines = lines_of(rows)
     order = known + [name for name in lines if name not in set(known)]
-    run = content(job, rows, order, [lines.get(name) for name in order])
+    mine = {label: told for label, told in declared.items() if told.get("kernel") == job.kernel}
+    run = content(job, rows, order, [lines.get(name) for name in order], mine)
     return None if run.digest == marker.of(job.id).digest else run
-
-
-def _write(
-    runs: Sequence[RunContent], tracker: Tracker, mode: str, marker: Marker
-) -> tuple[list[RunContent], list[str]]:
-    """Writes runs, and gives those that are safe to be written otherwise, and the warnings."""
-    if mode == "offline":
-        for run in runs:
-            marker.remove_unfinished(run.id)
-    plan = {
-        "mode": mode,
-        "project": tracker.project,
-        "entity": tracker.entity,
-        "runs": [asdict(run) | {"logged": len(marker.of(run.id).order)} for run in runs],
-    }
-    left = {run.id: run for run in runs}
-    for message in talk(json.dumps(plan), cwd=marker.folder.parent):
-        match message:
-            case {"event": "started", "id": id}:
-                # Some of it may have arrived; only the server can say what, when it is back.
-                started = left.pop(id)
-            case {"event": "written", "folder": folder}:
-                if mode == "offline":
-                    marker.add(started.id, Mirrored(started.digest, started.order, [folder]))
-                else:
-                    marker.add(started.id, Mirrored(started.digest, started.order, []))
-                    marker.settle(started.id)
-                shutil.rmtree(marker.folder / folder / "logs", ignore_errors=True)
-            case {"event": "error", "reason": reason}:
-                return list(left.values()), [f"W&B {mode}: {reason}; {ROWS_STAY}"]
-    return [], []

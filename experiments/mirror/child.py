@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 WRITER = Path(__file__).with_name("writer.py")
+READER = Path(__file__).with_name("reader.py")
+ROOT = Path(__file__).parents[2]
 
 # Longest silence between two messages. W&B gives up on a server after 10 s and on its own service
 # after 15 s, so that this only ends what hangs beyond W&B's own limits.
@@ -48,40 +50,49 @@ def environment(given: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def talk(plan: str, cwd: Path) -> Iterator[dict[str, Any]]:
-    """Runs the writer on a plan and gives its messages.
+def _with_root(given: Mapping[str, str]) -> dict[str, str]:
+    """The environment with this checkout behind whatever is imported from elsewhere."""
+    path = [given["PYTHONPATH"]] if given.get("PYTHONPATH") else []
+    return {**given, "PYTHONPATH": os.pathsep.join([*path, str(ROOT)])}
 
-    The last one is ``{"event": "end"}``, or ``{"event": "error", "reason": …}`` also when the
-    writer died or fell silent for longer than ``SILENCE_S``. The process is gone afterwards.
+
+def talk(
+    plan: str, cwd: Path, program: Path | None = None, more_s: float = 0.0
+) -> Iterator[dict[str, Any]]:
+    """Runs a program of W&B's, by default the writer, on a plan and gives its messages.
+
+    The last one is ``{"event": "end"}``, or ``{"event": "error", "reason": …}`` also when it
+    died or fell silent for longer than ``SILENCE_S``, and the ``more_s`` granted on top. The
+    process is gone afterwards.
     """
     with tempfile.TemporaryFile("w+") as stdin:
         stdin.write(plan)
         stdin.seek(0)
         # -P: the working folder holds a `wandb` folder of its own.
         process = subprocess.Popen(
-            [sys.executable, "-P", str(WRITER)],
+            [sys.executable, "-P", str(program or WRITER)],
             cwd=cwd,
-            env=environment(os.environ),
+            env=_with_root(environment(os.environ)),
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
     try:
-        for line in _lines(process):
+        for line in _lines(process, SILENCE_S + more_s):
             message: dict[str, Any] = json.loads(line)
             yield message
             if message["event"] in ("end", "error"):
                 return
-        yield {"event": "error", "reason": _ending(process)}
+        yield {"event": "error", "reason": _ending(process, SILENCE_S + more_s)}
     finally:
         _stop(process)
 
 
-def _lines(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
+def _lines(process: subprocess.Popen[bytes], silence_s: float) -> Iterator[bytes]:
     """Whole lines, until the process closes its output or is silent for too long."""
     assert process.stdout is not None
     pending = b""
-    while select.select([process.stdout], [], [], SILENCE_S)[0]:
+    while select.select([process.stdout], [], [], silence_s)[0]:
         read = os.read(process.stdout.fileno(), 65536)
         if not read:
             return
@@ -89,11 +100,11 @@ def _lines(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
         yield from lines
 
 
-def _ending(process: subprocess.Popen[bytes]) -> str:
+def _ending(process: subprocess.Popen[bytes], silence_s: float) -> str:
     time.sleep(0.1)  # closing its output and ending are two steps
     status = process.poll()
     if status is None:
-        return f"gave no answer for {SILENCE_S:g} s"
+        return f"gave no answer for {silence_s:g} s"
     return f"its process ended with status {status}"
 
 

@@ -6,12 +6,12 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from experiments.derived import DERIVED
-from experiments.rows import EXPECTED
+from experiments.mirror.headline import headline
 
 METRICS = ("time_us", "time_low_us", "time_high_us", *DERIVED)
 
@@ -45,10 +45,13 @@ class RunContent:
     """One run, ready to be written.
 
     Attributes:
+        config: Plain values.
         order: Names of the lines, in the order of W&B's steps, those written earlier first.
         lines: The lines themselves, None for one whose row has since been measured again.
         rows_file: To be kept as the artifact, None where there is none.
         digest: Of all that a reader of the run would notice.
+        beside: What the artifact holds beside the rows: texts by file name.
+        media: Shown with the first line; see `experiments.mirror.media`.
     """
 
     id: str
@@ -62,6 +65,8 @@ class RunContent:
     rows_file: str | None
     exit_code: int
     digest: str
+    beside: dict[str, str] = field(default_factory=dict)
+    media: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 def content(
@@ -69,24 +74,32 @@ def content(
     rows: Sequence[Mapping[str, Any]],
     order: list[str],
     lines: list[dict[str, Any] | None],
+    declared: Mapping[str, Any],
 ) -> RunContent:
-    """A job and its lines as the run to be written."""
+    """A job and its lines as the run to be written, with what its kernel ``declared`` by label."""
     summary = headline(rows)
     rows_file = job.folder / "rows.jsonl"
-    noticed = json.dumps([job.name, job.sweep, job.kernel, job.failed, order, lines, summary])
+    told = [job.name, job.sweep, job.kernel, job.failed, order, lines, summary]
+    noticed = json.dumps([*told, declared] if declared else told)
+    # `out` is a path of this machine, the only one that a configuration holds.
+    config = {key: value for key, value in job.config.items() if key != "out"}
     return RunContent(
         id=job.id,
         name=job.name,
         group=job.sweep,
         job_type=job.kernel,
-        # `out` is a path of this machine, the only one that a configuration holds.
-        config=_plain({key: value for key, value in job.config.items() if key != "out"}),
+        config=_plain(config),
         order=order,
         lines=lines,
         summary=summary,
         rows_file=str(rows_file.resolve()) if rows_file.is_file() else None,
         exit_code=int(job.failed),
         digest=hashlib.sha256(noticed.encode()).hexdigest(),
+        beside={
+            name: json.dumps(value, indent=1, ensure_ascii=False, default=str) + "\n"
+            for name, value in (("variants.json", declared), ("config.json", config))
+            if value
+        },
     )
 
 
@@ -111,31 +124,6 @@ def _line(row: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in values.items()
         if value is not None and math.isfinite(value)
     }
-
-
-def headline(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The job in a few numbers, each point counted once, by its last attempt."""
-    attempts = sorted(rows, key=lambda row: int(row["attempt"]))
-    points = {(row["key"], row["card"], row["round"]): row for row in attempts}.values()
-    bandwidths = _known(points, "effective_gbps")
-    numbers = {
-        "points": len(points),
-        "ok": sum(row["status"] == "ok" for row in points),
-        "unsupported": sum(row["status"] == "unsupported" for row in points),
-        "failed": sum(row["status"] not in EXPECTED for row in points),
-        "best_effective_gbps": max(bandwidths, default=None),
-        "mean_fraction_of_roof": _geometric_mean(_known(points, "fraction_of_roof")),
-        "mean_speedup_over_naive": _geometric_mean(_known(points, "speedup_over_naive")),
-    }
-    return {name: number for name, number in numbers.items() if number is not None}
-
-
-def _known(points: Iterable[Mapping[str, Any]], name: str) -> list[float]:
-    return [row[name] for row in points if row.get(name) is not None]
-
-
-def _geometric_mean(ratios: Sequence[float]) -> float | None:
-    return math.exp(math.fsum(map(math.log, ratios)) / len(ratios)) if ratios else None
 
 
 def _plain(value: Any) -> Any:

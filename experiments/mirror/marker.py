@@ -62,16 +62,17 @@ class Marker:
 
     def remove_unfinished(self, id: str) -> None:
         """Drops what a killed writer left of a run; the rows give it again, whole."""
-        for file in self._unsynced(id):
+        for file in self.waiting(id):
             if file.parent.name not in self.of(id).folders:
                 shutil.rmtree(file.parent)
 
     def settle(self, id: str) -> None:
         """Marks offline folders, whose lines the server now has, the way W&B marks synced ones."""
-        for file in self._unsynced(id):
+        for file in self.waiting(id):
             file.with_name(f"{file.name}.synced").touch()
 
-    def _unsynced(self, id: str) -> Iterator[Path]:
+    def waiting(self, id: str) -> Iterator[Path]:
+        """A run's offline files that were not uploaded yet."""
         for file in self.folder.glob(f"offline-run-*/run-{id}.wandb"):
             if not file.with_name(f"{file.name}.synced").exists():
                 yield file

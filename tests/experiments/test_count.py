@@ -10,6 +10,7 @@ import pytest
 
 from experiments.count import main
 from experiments.evidence import Count, Trace, read_records
+from experiments.traced import EXAMPLE
 from tests.conftest import DOUBLES, ROOT, Result
 
 
@@ -49,14 +50,38 @@ def test_both_sides_of_hybrids_block_are_among_the_counts(everything: Result) ->
 def test_what_is_countable_has_a_trace(everything: Result) -> None:
     counts = read_records(everything.out / "counts.jsonl", Count)
     countable = {count.kernel for count in counts if count.method != "none"}
+    presets = {"hybrid_whole", "hybrid_capped"}  # hybrid's code in other tiles
     traces = list(read_records(everything.out / "traces.jsonl", Trace))
-    assert {trace.kernel.partition(",")[0] for trace in traces} == countable
+    assert {trace.kernel.partition(",")[0] for trace in traces} == countable - presets
     assert all(trace.accesses for trace in traces)
+    assert (everything.out / "traces.jsonl").stat().st_size < 1_000_000
+
+
+def test_softmax_is_traced_on_the_worked_example_in_tiles_of_2_4_and_8(everything: Result) -> None:
+    traces = list(read_records(everything.out / "traces.jsonl", Trace))
+    cases = {
+        (t.kernel.partition(",")[0], t.rows, t.params.get("block_size"))
+        for t in traces
+        if t.operation == "softmax"
+    }
+    tiled = {"three_pass", "hybrid", "online"}
+    whole = {"naive", "torch", "fused", "fused_row"}
+    assert cases == {
+        *((kernel, rows, block) for kernel in tiled for rows in (2, 3) for block in (2, 4, 8)),
+        *((kernel, 4, 4) for kernel in tiled),
+        *((kernel, rows, None) for kernel in whole for rows in (2, 3, 4)),
+    }
+    for trace in traces:
+        assert trace.input is not None
+        assert len(trace.input) == trace.rows
+        if trace.rows < 4:
+            assert trace.input == [list(row) for row in EXAMPLE[: trace.rows]]
+        assert all(access.values for access in trace.accesses)
 
 
 def test_another_run_writes_the_same_bytes(everything: Result, tmp_path: Path) -> None:
     assert run(tmp_path, "--kernel", "naive,online", "--dtypes", "float16").status == 0
-    for file, lines in (("counts.jsonl", 6), ("traces.jsonl", 2)):
+    for file, lines in (("counts.jsonl", 6), ("traces.jsonl", 10)):
         again = (tmp_path / file).read_text().splitlines()
         assert len(again) == lines
         assert set(again) <= set((everything.out / file).read_text().splitlines())

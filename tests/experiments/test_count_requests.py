@@ -57,6 +57,17 @@ def test_an_operation_reads_its_inputs_and_writes_its_outputs_once(
     assert moved(torch.ones(3, 8), call) == expected
 
 
+def test_values_are_taken_down_before_an_operation_overwrites_them() -> None:
+    x = torch.tensor([[0.0, 1.0], [2.0, 3.0]])
+    recorder = Recorder(x, watching=True)
+    with Operations(recorder):
+        x.t().neg_()
+    told = [
+        (r.kind, r.operation, r.values.tolist()) for r in recorder.requests if r.values is not None
+    ]
+    assert told == [("load", "neg_", [0, 1, 2, 3]), ("store", "neg_", [0, -1, -2, -3])]
+
+
 @interpreter
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("kernel", TRITON, ids=name)
@@ -82,6 +93,26 @@ def test_atomics_read_and_write_and_scalars_are_one_element() -> None:
 
     # zeros: 2 made; then each program: an atomic, a scalar load, a scalar store
     assert moved(torch.ones(5), call) == {"new_zeros": (6, 2 + 6), "x": (15, 0)}
+
+
+@jit
+def _twice(x: tl.tensor, count: tl.tensor) -> None:
+    total = tl.load(x)
+    tl.store(count, total)
+    total = total + 1.0
+    tl.store(count + 1, total)
+    total = total + 1.0
+
+
+@interpreter
+def test_the_state_after_a_request_is_that_before_the_programs_next() -> None:
+    x, elsewhere = torch.tensor([5.0]), torch.zeros(2)
+    recorder = Recorder(x, watching=True)
+    with interpreted(recorder):
+        _twice[(2,)](x, elsewhere)
+    assert [(r.kind, r.state["total"]) for r in recorder.requests] == [
+        ("load", 5.0), ("store", 6.0), ("store", 7.0)
+    ] * 2  # fmt: skip
 
 
 @interpreter

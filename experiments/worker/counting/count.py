@@ -10,6 +10,7 @@ import torch
 from experiments.worker.counting.difference import difference
 from experiments.worker.counting.dispatch import Operations
 from experiments.worker.counting.interpreter import interpreted
+from experiments.worker.counting.numbers import numbers
 from experiments.worker.counting.requests import Recorder, Request
 from experiments.worker.counting.trace import accesses
 from experiments.worker.describe import build_kernel, torch_dtype
@@ -30,9 +31,10 @@ def count(point: dict[str, Any], device: Device) -> dict[str, Any]:
     """A count record's fields but the kernel's label, with the ``accesses`` of a trace beside them.
 
     Args:
-        point: ``kernel`` (its configuration), ``rows``, ``cols``, ``dtype``, ``seed``, and
-            ``trace`` where the order of the requests is wanted, at a small shape; ``reason``
-            where it is known already that it cannot be executed.
+        point: ``kernel`` (its configuration), ``rows``, ``cols``, ``dtype``, ``seed``, or
+            ``input`` (its rows) in place of a seeded one, and ``trace`` where the order of the
+            requests is wanted, at a small shape; ``reason`` where it is known already that it
+            cannot be executed.
         device: The worker's own, a CPU.
 
     Raises:
@@ -54,19 +56,26 @@ def count(point: dict[str, Any], device: Device) -> dict[str, Any]:
         "tensors": [],
         "model_reads": reads,
         "model_writes": writes,
+        "model_formula": str(kernel.traffic()),
         "accesses": None,
     }
+    tracing = bool(point.get("trace"))
     if record["reason"] is None:
-        x = kernel.operation.make_input(shape, dtype, "cpu", point["seed"])
+        if "input" in point:
+            x = torch.tensor(point["input"], dtype=dtype)
+        else:
+            x = kernel.operation.make_input(shape, dtype, "cpu", point["seed"])
         try:
-            requests = requests_of(kernel, x)
+            requests = requests_of(kernel, x, watching=tracing)
         except Exception as error:  # a kernel may raise anything
             record["reason"] = f"not countable: it fails here with {one_line(error)}"
         else:
             record["tensors"] = totals(requests)
             record["difference"] = difference(kernel, sizes, record["tensors"])
             record["reason"] = NOMINAL if kernel.backend == "torch" else None
-            record["accesses"] = accesses(requests, x) if point.get("trace") else None
+            if tracing:
+                record["input"] = [numbers(row.tolist()) for row in x]
+                record["accesses"] = accesses(requests, x)
             return record
     return record | {"method": "none"}
 
@@ -82,10 +91,13 @@ def why_not(
     )
 
 
-def requests_of(kernel: Kernel, x: torch.Tensor) -> list[Request]:
-    """All that one call of a kernel on ``x``, a matrix on the CPU, asks of memory, in order."""
+def requests_of(kernel: Kernel, x: torch.Tensor, watching: bool = False) -> list[Request]:
+    """All that one call of a kernel on ``x``, a matrix on the CPU, asks of memory, in order.
+
+    With ``watching`` they carry the values that they moved and the variables they left behind.
+    """
     call = kernel.prepare(x)
-    recorder = Recorder(x)
+    recorder = Recorder(x, watching)
     with interpreted(recorder), Operations(recorder):
         y = call(x)
     buffer = recorder.buffer(y)

@@ -10,7 +10,8 @@ from unittest.mock import patch
 
 import numpy as np
 
-from experiments.worker.counting.requests import Kind, Recorder
+from experiments.worker.counting.requests import Kind, Recorder, Values
+from experiments.worker.counting.variables import Variables, as_floats
 
 
 @contextmanager
@@ -29,39 +30,54 @@ def interpreted(recorder: Recorder) -> Iterator[None]:
     masked_load, masked_store = builder.create_masked_load, builder.create_masked_store
     atomic_rmw, atomic_cas = builder.create_atomic_rmw, builder.create_atomic_cas
     run = function.run
+    variables = Variables(recorder)
 
-    def noted(self: Any, kind: Kind, pointers: Any, mask: Any = None) -> None:
+    def watch() -> None:
+        if recorder.watching:
+            variables.before_request({fn.__code__ for fn in function.rewritten_fn.values()})
+
+    def noted(self: Any, kind: Kind, pointers: Any, value: Any, mask: Any = None) -> None:
         width = max(1, pointers.get_element_ty().primitive_bitwidth // 8)
-        addresses = np.asarray(pointers.data).astype(np.int64).ravel()
-        if mask is not None:
-            active = np.broadcast_to(mask.data, np.shape(pointers.data)).ravel()
-            addresses = addresses[active.astype(bool)]
+        shape = np.shape(pointers.data)
+        active = np.broadcast_to(True if mask is None else mask.data, shape).ravel().astype(bool)
+        addresses = np.asarray(pointers.data).astype(np.int64).ravel()[active]
+        values: Values | None = None
+        if recorder.watching and value is not None:
+            values = np.broadcast_to(as_floats(value), shape).ravel()[active]
         (x, y, z), (across, down, _) = self.grid_idx, self.grid_dim
-        recorder.lanes(kind, x + across * (y + down * z), addresses, width)
+        recorder.lanes(kind, x + across * (y + down * z), addresses, width, values)
 
     def load(self: Any, pointers: Any, mask: Any, *rest: Any, **options: Any) -> Any:
-        noted(self, "load", pointers, mask)
-        return masked_load(self, pointers, mask, *rest, **options)
+        watch()
+        value = masked_load(self, pointers, mask, *rest, **options)
+        noted(self, "load", pointers, value, mask)
+        return value
 
     def store(self: Any, pointers: Any, value: Any, mask: Any, *rest: Any, **options: Any) -> Any:
-        noted(self, "store", pointers, mask)
+        watch()
+        noted(self, "store", pointers, value, mask)
         return masked_store(self, pointers, value, mask, *rest, **options)
 
     def rmw(self: Any, how: Any, pointers: Any, value: Any, mask: Any, *rest: Any) -> Any:
-        noted(self, "load", pointers, mask)
-        noted(self, "store", pointers, mask)
-        return atomic_rmw(self, how, pointers, value, mask, *rest)
+        watch()
+        old = atomic_rmw(self, how, pointers, value, mask, *rest)
+        noted(self, "load", pointers, old, mask)
+        noted(self, "store", pointers, None, mask)  # what it made of the two, nobody here knows
+        return old
 
     def cas(self: Any, pointers: Any, *rest: Any) -> Any:
-        noted(self, "load", pointers)
-        noted(self, "store", pointers)
-        return atomic_cas(self, pointers, *rest)
+        watch()
+        old = atomic_cas(self, pointers, *rest)
+        noted(self, "load", pointers, old)
+        noted(self, "store", pointers, None)
+        return old
 
     def launch(self: Any, *arguments: Any, **options: Any) -> Any:
         recorder.interpreting = True
         try:
             return run(self, *arguments, **options)
         finally:
+            variables.program_ended()
             recorder.interpreting = False
             recorder.launches += 1
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 Addresses = npt.NDArray[np.int64]
+Values = npt.NDArray[np.float64]
 Kind = Literal["load", "store"]
 
 
@@ -43,6 +44,10 @@ class Request:
         buffer: Where it went; None for memory that no tensor of the call owns.
         addresses: One of each element, in bytes; masked-off lanes left out.
         width: Bytes of an element as it was requested.
+        operation: The PyTorch operation that it belongs to, None for a Triton program.
+        values: What was loaded or stored, one a address; None unless they are watched.
+        state: Name to value of the program's floating-point variables after it, before its next
+            request; filled in once they are known, empty unless they are watched.
     """
 
     launch: int
@@ -51,15 +56,19 @@ class Request:
     buffer: Buffer | None
     addresses: Addresses
     width: int
+    operation: str | None = None
+    values: Values | None = None
+    state: dict[str, Any] = field(default_factory=dict)
 
 
 class Recorder:
-    """Takes down the requests of a call on ``x``."""
+    """Takes down the requests of a call on ``x``; with ``watching`` also values and variables."""
 
-    def __init__(self, x: torch.Tensor) -> None:
+    def __init__(self, x: torch.Tensor, watching: bool = False) -> None:
         self.requests: list[Request] = []
         self.launches = 0
         self.interpreting = False  # what Triton's interpreter does to its arguments is no traffic
+        self.watching = watching
         self._buffers: dict[int, Buffer] = {}
         self.meet("x", x)
 
@@ -76,30 +85,52 @@ class Recorder:
             unique = f"{name}#{number}"
         self._buffers[tensor.untyped_storage().data_ptr()] = Buffer(unique, tensor)
 
-    def whole(self, kind: Kind, tensor: torch.Tensor) -> None:
+    def values_in(self, tensor: torch.Tensor) -> Values | None:
+        """What the elements of `distinct_addresses` hold now; None unless values are watched."""
+        if not self.watching:
+            return None
+        storage = tensor.untyped_storage()
+        whole = torch.empty(0, dtype=tensor.dtype).set_(storage)
+        offsets = distinct_addresses(tensor) - storage.data_ptr()
+        return whole[torch.from_numpy(offsets // tensor.element_size())].double().numpy()
+
+    def whole(
+        self, kind: Kind, tensor: torch.Tensor, operation: str, values: Values | None
+    ) -> None:
         """An operation of PyTorch's reads or writes every element of a tensor once.
 
         A broadcast element is one element, however often the shape repeats it.
         """
         width, addresses = tensor.element_size(), distinct_addresses(tensor)
-        self._note(None, kind, self.buffer(tensor), addresses, width)
+        buffer = self.buffer(tensor)
+        self._note(Request(self.launches, None, kind, buffer, addresses, width, operation, values))
 
-    def lanes(self, kind: Kind, program: int, addresses: Addresses, width: int) -> None:
+    def lanes(
+        self,
+        kind: Kind,
+        program: int,
+        addresses: Addresses,
+        width: int,
+        values: Values | None = None,
+    ) -> None:
         """A program reads or writes the elements at these addresses, one for each active lane."""
+
+        def note(buffer: Buffer | None, chosen: npt.NDArray[np.bool_]) -> None:
+            held = None if values is None else values[chosen]
+            where = addresses[chosen]
+            self._note(Request(self.launches, program, kind, buffer, where, width, None, held))
+
+        elsewhere = np.ones(addresses.shape, dtype=bool)
         for buffer in self._buffers.values():
             first, end = buffer.span
             inside = (addresses >= first) & (addresses < end)
-            if inside.any():
-                self._note(program, kind, buffer, addresses[inside], width)
-                addresses = addresses[~inside]
-        if addresses.size:
-            self._note(program, kind, None, addresses, width)
+            elsewhere &= ~inside
+            note(buffer, inside)
+        note(None, elsewhere)
 
-    def _note(
-        self, program: int | None, kind: Kind, buffer: Buffer | None, where: Addresses, width: int
-    ) -> None:
-        if where.size:
-            self.requests.append(Request(self.launches, program, kind, buffer, where, width))
+    def _note(self, request: Request) -> None:
+        if request.addresses.size:
+            self.requests.append(request)
 
 
 def distinct_addresses(tensor: torch.Tensor) -> Addresses:

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from experiments.worker.counting.requests import Request
-
-FIGURES = 6  # of a statistic: the last bits of an exponential differ from machine to machine
+from experiments.worker.counting.numbers import number, numbers, state_of
+from experiments.worker.counting.requests import Addresses, Request, Values
 
 
 @dataclass
@@ -38,9 +37,12 @@ def accesses(requests: list[Request], x: torch.Tensor) -> list[dict[str, Any]]:
     ``sweep`` counts the passes over a row: it rises when a program starts again to load a row's
     columns, and with each further launch. An operation of PyTorch's is a launch of one program.
 
-    ``maximum`` and ``total`` are what the columns of ``x`` that a Triton program has loaded so far
-    determine, recomputed here from their values in the order they were loaded: the maximum, and
-    the sum of exp(x − maximum), whether or not the kernel keeps them. They are None for
+    ``values`` are those that were moved, and ``state`` the program's own floating-point variables
+    after it; both are None where the requests were not watched.
+
+    ``maximum`` and ``total`` are what the kernel's own statistics are held against: recomputed
+    here in float64 from the columns of ``x`` that a Triton program has loaded so far, the maximum
+    and the sum of exp(x − maximum), whether or not the kernel keeps them. They are None for
     operations of PyTorch's, whose statistics are tensors of their own.
 
     Args:
@@ -54,7 +56,7 @@ def accesses(requests: list[Request], x: torch.Tensor) -> list[dict[str, Any]]:
         rows: dict[tuple[int, int], _Progress] = {}
         for request in launch:
             program = request.program or 0
-            for row, columns in _rows(request):
+            for row, columns, values in _rows(request):
                 assert request.buffer is not None
                 tensor = request.buffer.name
                 progress = rows.setdefault((program, row), _Progress(base))
@@ -74,29 +76,34 @@ def accesses(requests: list[Request], x: torch.Tensor) -> list[dict[str, Any]]:
                         "last": int(columns.max()),
                         "maximum": maximum,
                         "total": total,
+                        "values": None if values is None else numbers(values),
+                        "state": state_of(request.state) or None,
+                        "operation": request.operation,
                     }
                 )
         base = max((progress.sweep + 1 for progress in rows.values()), default=base)
     return result
 
 
-def _rows(request: Request) -> Iterator[tuple[int, np.ndarray[Any, np.dtype[np.int64]]]]:
-    """The rows that a request touches and, of each, the columns."""
+def _rows(request: Request) -> Iterator[tuple[int, Addresses, Values | None]]:
+    """The rows that a request touches and, of each, the columns in ascending order, and values."""
     if request.buffer is None:
         return
     tensor = request.buffer.tensor
     elements = (request.addresses - tensor.data_ptr()) // tensor.element_size()
     width = tensor.shape[-1] if tensor.dim() > 1 else 1
     for row in dict.fromkeys((elements // width).tolist()):
-        yield row, elements[elements // width == row] % width
+        (chosen,) = np.nonzero(elements // width == row)
+        chosen = chosen[np.argsort(elements[chosen], kind="stable")]
+        values = None if request.values is None else request.values[chosen]
+        yield row, elements[chosen] % width, values
 
 
 def _statistics(
     x: torch.Tensor, row: int, columns: set[int]
-) -> tuple[float, float] | tuple[None, None]:
+) -> tuple[float | str, float | str] | tuple[None, None]:
     if not columns:
         return None, None
     values = x[row, sorted(columns)].double()
     maximum = values.max()
-    total = torch.exp(values - maximum).sum()
-    return float(f"{maximum:.{FIGURES}g}"), float(f"{total:.{FIGURES}g}")
+    return number(maximum.item()), number(torch.exp(values - maximum).sum().item())

@@ -1,0 +1,22 @@
+"""The sources' claims, each with the checks that decide it, judged by rows and records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from analysis.claims.finding import Finding
+from analysis.claims.judgement import Judgement, judged
+from analysis.claims.reading import CLAIMS, read_claims
+from analysis.claims.tables import claims_tables
+from analysis.material import Material
+
+__all__ = ["CLAIMS", "Finding", "Judgement", "claims_tables", "judge", "read_claims"]
+
+
+def judge(material: Material, claims: Path = CLAIMS) -> list[Judgement]:
+    """Every claim of a file on every GPU of the rows.
+
+    Raises:
+        RowsError: the claims file has a mistake; one line names the claim and the field.
+    """
+    return judged(read_claims(claims), material.frame, material.evidence)

@@ -1,0 +1,88 @@
+"""``claims``: every claim of the sources judged on every GPU, and their numbers audited."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table as Printed
+from rich.text import Text
+
+from analysis import material
+from analysis.audit import audit, audit_summary_table, audit_tables
+from analysis.claims import CLAIMS, Judgement, claims_tables, judge
+from analysis.claims.band import UNTESTABLE
+from analysis.claims.tables import lacking, shown, tally
+from analysis.commands.tables import formats
+from analysis.commands.telling import finish
+from analysis.table import write
+from experiments.cards import card_of
+
+COLORS = {"supported": "green", "refuted": "red", "inconclusive": "yellow"}
+
+
+def run(options: argparse.Namespace) -> int:
+    """Judges and audits, writes both as tables and the claims as JSON, and prints the verdicts."""
+    found = material.read(options, "claims")
+    judgements, audited = judge(found, options.claims or CLAIMS), audit()
+    made: list[Path] = []
+    for named in [*claims_tables(judgements), *audit_tables(audited)]:
+        made += formats(found.out / named.stem, named.table, named.data)
+    made.append(write(found.out / "claims.json", as_json(judgements)))
+    _show(judgements, audit_summary_table(audited).notes[0])
+    finish("claims", found, made, [], judgements)
+    return 0
+
+
+def as_json(judgements: Sequence[Judgement]) -> str:
+    """Everything: verdicts counted by GPU, each judgement with its checks, and the rows used.
+
+    A row stands there once; a judgement's ``rows`` are places in that list.
+    """
+    places: dict[str, int] = {}
+    told: dict[str, Any] = {
+        "counts": {
+            gpu: dict(Counter(j.verdict for j in judgements if j.gpu == gpu))
+            for gpu in dict.fromkeys(j.gpu for j in judgements)
+        },
+        "claims": [_plain(j, places) for j in judgements],
+    }
+    text = json.dumps(told, indent=1, ensure_ascii=False, allow_nan=False)
+    return text.removesuffix("\n}") + ',\n "rows": [\n  ' + ",\n  ".join(places) + "\n ]\n}\n"
+
+
+def _plain(judgement: Judgement, places: dict[str, int]) -> dict[str, Any]:
+    told = asdict(judgement)
+    for finding in told["findings"]:
+        seen = finding.pop("seen")
+        measure = seen.pop("measure") or {}
+        rows = len(seen.pop("rows"))
+        numbers = {name: measure.get(name) for name in ("value", "low", "high")}
+        finding |= {**seen, **numbers, "rows_used": rows}
+    rows_of_one = [{"gpu": judgement.gpu} | row for row in judgement.rows]
+    lines = [json.dumps(row, ensure_ascii=False, allow_nan=False) for row in rows_of_one]
+    return told | {"rows": [places.setdefault(line, len(places)) for line in lines]}
+
+
+def _show(judgements: Sequence[Judgement], audited: str) -> None:
+    several = len({j.gpu for j in judgements}) > 1
+    table = Printed("claim", *["GPU"] * several, "verdict", "measured", "expected", box=None)
+    for j in judgements:
+        verdict = Text(j.verdict, style=COLORS.get(j.verdict, "dim"))
+        gpu = [Text(card_of(j.gpu).name)] * several
+        table.add_row(Text(j.id), *gpu, verdict, Text(shown(j)), Text(j.expected or "–"))
+    console = Console()
+    console.print(table)
+    for j in judgements:
+        if j.verdict == UNTESTABLE:
+            needs = lacking(j.findings)
+            told = [f"\n{j.id} {j.why}", *(f"  {command}" for command in needs)]
+            console.print(Text("\n".join(told)), soft_wrap=True)
+    console.print(Text(f"\n{tally(judgements)}"), soft_wrap=True)
+    console.print(Text(f"Published numbers: {audited}\n"), soft_wrap=True)

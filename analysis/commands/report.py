@@ -1,0 +1,17 @@
+"""``report``: figures, tables, claims and all else as one HTML file."""
+
+from __future__ import annotations
+
+import argparse
+
+from analysis import material
+from analysis.commands.telling import finish
+from analysis.report.page import page
+from analysis.table import write
+
+
+def run(options: argparse.Namespace) -> int:
+    """Writes ``report.html`` and prints its path."""
+    found = material.read(options, "report")
+    finish("report", found, [write(found.out / "report.html", page(found))], [])
+    return 0

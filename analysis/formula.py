@@ -1,0 +1,59 @@
+"""Formulas as kernels declare and sources print them, ``8MN + 4M``, as expressions in M and N."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+import sympy
+
+M, N = sympy.symbols("M N", integer=True, nonnegative=True)
+_CASES = re.compile(r"(?P<small>[^<≤]+) if N (?P<sign>≤|<) (?P<width>\d{1,18}) else (?P<large>.+)")
+_ONE = r"(?=[\dMN])\d{0,18}M?N?"
+_POLYNOMIAL = re.compile(rf"-?{_ONE}(?: [+-] {_ONE})*")
+_TERM = re.compile(r"([+-]?)\s*(?=[\dMN])(\d*)(M?)(N?)")
+
+
+@cache
+def expression(text: str) -> sympy.Expr:
+    """The formula, also one of two cases: ``2MN if N ≤ 4096 else 4MN``.
+
+    Raises:
+        ValueError: it is no formula in M and N.
+    """
+    if cases := _CASES.fullmatch(text):
+        width = int(cases["width"])
+        small = width >= N if cases["sign"] == "≤" else width > N
+        return sympy.Piecewise(
+            (expression(cases["small"]), small), (expression(cases["large"]), True)
+        )
+    # read by hand: the parser of sympy would run whatever a file holds
+    if not _POLYNOMIAL.fullmatch(text):
+        raise ValueError(f"{text!r} is no formula in M and N, such as 8MN + 4M")
+    total = sympy.Integer(0)
+    for sign, size, m, n in _TERM.findall(text):
+        term = sympy.Integer(int(size or 1)) * (M if m else 1) * (N if n else 1)
+        total += -term if sign == "-" else term
+    return total
+
+
+def equal(one: str, other: str) -> bool:
+    """Whether two formulas are the same for every shape."""
+    return bool(sympy.simplify(expression(one) - expression(other)) == 0)
+
+
+def latex(text: str) -> str:
+    """The formula as LaTeX sets it in a line of text: ``$8MN + 4M$``, its cases in words."""
+    formula = expression(text)
+    if not isinstance(formula, sympy.Piecewise):
+        return _dollars(formula)
+    told = [
+        _dollars(value) + (f" if {_dollars(condition)} else " if condition != sympy.true else "")
+        for value, condition in formula.args
+    ]
+    return "".join(told)
+
+
+def _dollars(formula: sympy.Basic) -> str:
+    told = str(sympy.latex(formula, order="grlex", mul_symbol=None))
+    return "$" + re.sub(r"(?<=[\dM]) (?=[MN])", "", told) + "$"

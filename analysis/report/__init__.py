@@ -1,0 +1,1 @@
+"""The report: figures, tables, claims, audit, traffic and roofline on one self-contained page."""

@@ -1,0 +1,128 @@
+"""The pictures as the page shows them: markup, caption, points to read, and what has no point."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import matplotlib
+
+from analysis import style
+from analysis.gallery import ENTRIES, Picture, pictures
+from analysis.material import Material
+from analysis.points import name_variants, records_of
+from analysis.report.contents import CONTENTS, anchor_of
+from analysis.report.facts import shape
+from analysis.report.inline import SETTINGS, Inlined, inlined
+from analysis.report.reading import Readings
+from analysis.sheet import Mark
+
+ROOFLINE, TRAFFIC = ("roofline",), ("traffic", "dram")  # how the ids of these sections begin
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One picture on the page.
+
+    Attributes:
+        anchor: Its id there.
+        id: Which figure it is.
+        title: What it shows, in a few words.
+        subtitle: On what.
+        caption: One sentence.
+        small: The small print: protocol, commit, rows.
+        drawing: Its markup.
+        readable: How many of its points can be read.
+        gaps: Points of its variants that have no time, and why, one line each.
+    """
+
+    anchor: str
+    id: str
+    title: str
+    subtitle: str
+    caption: str
+    small: Sequence[str]
+    drawing: Inlined
+    readable: int
+    gaps: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        """The id that the sources' index knows it by, if any; of a second GPU's picture too."""
+        return next((one.id for one in CONTENTS if one.stem == self.id), "")
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Every picture of the page, by section, and what is missing.
+
+    Attributes:
+        sourced: The sources' figures and those across variants.
+        traffic: What was counted and measured.
+        roofline: The roofline three ways.
+        missing: What each figure that cannot be drawn would need.
+        readings: Their points.
+    """
+
+    sourced: tuple[Shown, ...]
+    traffic: tuple[Shown, ...]
+    roofline: tuple[Shown, ...]
+    missing: tuple[str, ...]
+    readings: Readings
+
+    @property
+    def shown(self) -> tuple[Shown, ...]:
+        """All of them."""
+        return self.sourced + self.traffic + self.roofline
+
+
+def gallery(material: Material, anchors: set[str]) -> Gallery:
+    """Draws every picture; ``anchors`` are those taken already, and gains theirs."""
+    readings, found = Readings(), []
+    failed = _failed(material)
+    for picture in pictures(material):
+        found.append(_shown(picture, anchors, readings, failed))
+    roofline = tuple(s for s in found if s.id.startswith(ROOFLINE))
+    traffic = tuple(s for s in found if s.id.startswith(TRAFFIC))
+    sourced = tuple(s for s in found if s not in roofline and s not in traffic)
+    drawn = {shown.id for shown in found}
+    needs = tuple(entry.needs for entry in ENTRIES if entry.id not in drawn)
+    return Gallery(sourced, traffic, roofline, needs, readings)
+
+
+def _shown(
+    picture: Picture, anchors: set[str], readings: Readings, failed: list[dict[str, object]]
+) -> Shown:
+    plate, anchor = picture.plate, anchor_of(picture.id, f"figure-{picture.name}", anchors)
+    label = f"{plate.title}. {plate.subtitle}."
+    with matplotlib.rc_context(style.theme() | SETTINGS):
+        sheet = picture.render()
+        beside = [plate.title, plate.subtitle, *plate.small]
+        drawing = inlined(sheet, anchor, label, beside)
+        readings.add(anchor, [(drawing.place(*mark.place), mark) for mark in sheet.marks])
+    gaps = _gaps(sheet.marks, [row for row in failed if row["gpu"] == picture.gpu])
+    return Shown(anchor, picture.id, plate.title, plate.subtitle, picture.caption, plate.small,
+                 drawing, readings.count(anchor), tuple(gaps))  # fmt: skip
+
+
+def _failed(material: Material) -> list[dict[str, object]]:
+    frame = name_variants(material.frame)
+    return [dict(row) for row in records_of(frame[frame["status"] != "ok"])]
+
+
+def _gaps(marks: Sequence[Mark], failed: Sequence[dict[str, object]]) -> list[str]:
+    """Rows without a time that lie on the picture's lines: a dtype, and a size, that stay fixed."""
+    fixed = {}
+    for name in ("rows", "cols", "dtype"):
+        values = {mark.row.get(name) for mark in marks}
+        if len(values) == 1:
+            fixed[name] = values.pop()
+    if "dtype" not in fixed or len(fixed) < 2:
+        return []
+    return list(
+        dict.fromkeys(
+            f"{row['variant']} at {shape(row)} {row['dtype']}: {row['status']}, {row['reason']}"
+            for row in failed
+            if all(row[name] == value for name, value in fixed.items())
+        )
+    )

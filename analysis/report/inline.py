@@ -1,0 +1,116 @@
+"""A canvas as SVG that can stand in a page: ids of its own, colours as variables, no margins."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from xml.etree import ElementTree
+
+from matplotlib.figure import Figure as Canvas
+
+from analysis.report.colors import variable
+
+SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
+HREF = f"{{{XLINK}}}href"
+SETTINGS = {
+    "svg.fonttype": "none",  # letters stay letters: they can be searched, and take less room
+    "text.parse_math": False,  # a dollar in a name is a dollar
+}
+FONTS = "'DejaVu Sans', Verdana, 'Bitstream Vera Sans', sans-serif"  # alike in their widths
+MARGIN = 0.08  # inches
+_COLOR = re.compile(r"#[0-9a-f]{6}\b")
+_LONG = re.compile(r"-?\d+\.\d{3,}")
+_URL = re.compile(r"url\(#([^)]+)\)")
+
+
+@dataclass(frozen=True)
+class Inlined:
+    """A picture's markup and the colours it uses.
+
+    Attributes:
+        svg: The element, with ids that start with the picture's own name.
+        colors: Hexadecimal, each a CSS variable of the page (`colors.variable`).
+        width: In points.
+        frame: What is shown of the canvas: left, top, width and height, shares of its own.
+    """
+
+    svg: str
+    colors: frozenset[str]
+    width: float
+    frame: tuple[float, float, float, float]
+
+    def place(self, left: float, top: float) -> tuple[float, float]:
+        """Where a place of the canvas lies in the frame."""
+        x, y, width, height = self.frame
+        return (left - x) / width, (top - y) / height
+
+
+def inlined(canvas: Canvas, name: str, label: str, beside: Sequence[str] = ()) -> Inlined:
+    """The canvas as markup; call it within ``style.theme()`` and ``SETTINGS``.
+
+    Args:
+        canvas: What was drawn.
+        name: Starts every id, so that two pictures of a page do not share one.
+        label: What a screen reader says in place of the picture.
+        beside: Texts of the canvas that stand beside the picture instead: title, small print.
+    """
+    for text in list(canvas.texts):
+        if text.get_text() in beside:
+            text.remove()
+    drawn = io.BytesIO()
+    canvas.savefig(drawn, format="svg", metadata={"Date": None})
+    root = ElementTree.fromstring(drawn.getvalue())
+    frame = _frame(canvas)
+    colors, ids = set[str](), {""}
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if child.tag in (f"{{{SVG}}}metadata", f"{{{SVG}}}style"):
+                parent.remove(child)  # a style would hold for the whole page
+        _localize(parent, name, colors)
+        if (own := parent.attrib.get("id", "")) in ids:
+            parent.attrib.pop("id", None)  # the line of a variant in a second pair of axes
+        ids.add(own)
+        parent.text, parent.tail = _unindented(parent.text), _unindented(parent.tail)
+    _, _, width, height = map(float, root.attrib["viewBox"].split())
+    sizes = [share * full for share, full in zip(frame, (width, height) * 2, strict=True)]
+    root.attrib["viewBox"] = " ".join(f"{size:.2f}" for size in sizes)
+    for size in ("width", "height", "version"):
+        root.attrib.pop(size, None)
+    root.attrib |= {"role": "img", "aria-label": label}
+    ElementTree.register_namespace("", SVG)
+    ElementTree.register_namespace("xlink", XLINK)
+    return Inlined(ElementTree.tostring(root, "unicode"), frozenset(colors), sizes[2], frame)
+
+
+def _frame(canvas: Canvas) -> tuple[float, float, float, float]:
+    """The part of the canvas that holds ink, with a margin."""
+    box, (width, height) = canvas.get_tightbbox(), canvas.get_size_inches()
+    left, right = max(box.x0 - MARGIN, 0), min(box.x1 + MARGIN, width)
+    top, bottom = min(box.y1 + MARGIN, height), max(box.y0 - MARGIN, 0)
+    return left / width, 1 - top / height, (right - left) / width, (top - bottom) / height
+
+
+def _localize(element: ElementTree.Element, name: str, colors: set[str]) -> None:
+    told = element.attrib
+    for key, value in list(told.items()):
+        if key == "id":
+            told[key] = f"{name}-{value}"
+        elif key == HREF and value.startswith("#"):
+            told[key] = f"#{name}-{value[1:]}"
+        elif key in ("d", "points", "x", "y", "transform", "width", "height"):
+            told[key] = _LONG.sub(_rounded, value).replace("\n", " ").strip()
+        elif key in ("style", "clip-path", "fill", "stroke"):
+            colors |= set(_COLOR.findall(value))
+            value = _URL.sub(rf"url(#{name}-\1)", value)
+            value = _COLOR.sub(lambda found: f"var({variable(found[0])})", value)
+            told[key] = value.replace("'DejaVu Sans'", FONTS)
+
+
+def _rounded(found: re.Match[str]) -> str:
+    return f"{float(found[0]):.2f}".rstrip("0").rstrip(".")
+
+
+def _unindented(text: str | None) -> str | None:
+    return text if text and text.strip() else None

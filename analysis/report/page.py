@@ -1,0 +1,129 @@
+"""The page: everything that rows and records say, as one HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from analysis.material import Material
+from analysis.report import sections
+from analysis.report.colors import declarations
+from analysis.report.contents import by_source
+from analysis.report.figures import gallery
+from analysis.report.judged import audit_of, claims_of
+from analysis.report.parts import PARTS, sign, tone
+from analysis.report.reading import script_json
+from analysis.report.reproduction import reproduction
+from analysis.report.results import results_of
+from analysis.report.single import PROFILE, irregular_table, worked_table
+from analysis.table import Table
+
+HERE = Path(__file__).parent
+SCRIPTS = ("theme.js", "points.js")
+STYLES = ("page.css", "parts.css", "figures.css", "media.css")
+OWN = {"C-prof", "D-test"}  # ids whose place is always there, with rows or without
+_NUMBER = re.compile(r"([−+-]?[\d,]*\.?\d+(e[+-]?\d+)? ?(%|×)?)?")
+
+
+def page(material: Material) -> str:
+    """The whole HTML document, the same text for the same rows and code."""
+    anchors = {part.id for part in PARTS} | OWN
+    drawn = gallery(material, anchors)
+    told = sections.tables(material, anchors)
+    steps = sections.steps(material)
+    anchors |= {"C-viz"} if steps else set()
+    results = [results_of(material.frame, gpu) for gpu in sorted(material.frame["gpu"].unique())]
+    found = sections.check(material)
+    standings = [sections.standings_table(one) for one in results]
+    scripts = [_asset(name) for name in SCRIPTS] + ([steps.script] if steps else [])
+    colors = {color for shown in drawn.shown for color in shown.drawing.colors}
+    styles = [
+        *map(_asset, STYLES),
+        steps.style if steps else "",
+        f":root{{{declarations(colors)}}}",
+    ]
+    context: dict[str, Any] = {
+        "parts": PARTS,
+        "policy": _policy(scripts),
+        "styles": Markup("".join(styles)),
+        "scripts": [Markup(text) for text in scripts],
+        "points": Markup(script_json(drawn.readings.data())),
+        "steps": steps,
+        "steps_data": Markup(script_json(steps.data)) if steps else "",
+        "devices": sections.devices(material.frame),
+        "gallery": drawn,
+        "tables": told,
+        "claims": claims_of(material),
+        "audit": audit_of(),
+        "results": results,
+        "standings": [table for table in standings if table],
+        "check": found,
+        "explained": found.explained if found else "",
+        "counters_missing": sections.counters_missing(material),
+        "sources": by_source(anchors),
+        "reproduction": reproduction(material),
+        "profile": PROFILE,
+        "worked": worked_table(material),
+        "irregular": irregular_table(material),
+    }
+    return _templates().get_template("page.html").render(context)
+
+
+def numeric_columns(table: Table) -> list[bool]:
+    """Which columns hold numbers alone, and so stand to the right."""
+    return [
+        all(_NUMBER.fullmatch(cell) for cell in column) and any(column)
+        for column in zip(*table.lines, strict=True)
+    ] or [False] * len(table.heads)
+
+
+def ticks(text: str) -> Markup:
+    """Text as it stands, what is `between backticks` as code."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:
+        return escape(text)
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if i % 2 else escape(part)
+        for i, part in enumerate(parts)
+    )
+
+
+def _templates() -> Environment:
+    templates = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.filters |= {
+        "markup": Markup,
+        "ticks": ticks,
+        "tone": tone,
+        "sign": sign,
+        "numeric_columns": numeric_columns,
+    }
+    return templates
+
+
+def _policy(scripts: list[str]) -> str:
+    """What the browser may do: run these very scripts, use the page's own styles, and no more."""
+    hashes = " ".join(f"'sha256-{_digest(text)}'" for text in scripts)
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _digest(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _asset(name: str) -> str:
+    return (HERE / "assets" / name).read_text(encoding="utf-8")

@@ -1,0 +1,34 @@
+"""Material made of rows and declarations, and a table's lines by their first cell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from analysis.declarations import Declaration
+from analysis.load import load
+from analysis.material import Material
+from analysis.records import Evidence
+from analysis.table import Table
+from analysis.tables import NamedTable
+from experiments.rows import Row
+from tests.analysis.plausible import write
+
+
+def material_of(
+    folder: Path, rows: list[Row], *declared: Declaration, evidence: Evidence | None = None
+) -> Material:
+    """Rows as a command reads them, with these declarations beside them."""
+    frame = load(write(folder, rows))
+    told = {one.kernel: one for one in declared}
+    return Material(folder, folder, frame, evidence or Evidence(), told)
+
+
+def lines_of(told: NamedTable | str) -> dict[str, dict[str, str]]:
+    """A table's cells by their heads, by line."""
+    assert isinstance(told, NamedTable)
+    return by_first(told.table)
+
+
+def by_first(table: Table) -> dict[str, dict[str, str]]:
+    """The same."""
+    return {line[0]: dict(zip(table.heads, line, strict=True)) for line in table.lines}

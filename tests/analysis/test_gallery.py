@@ -1,0 +1,89 @@
+"""All pictures in one order, and what another page needs of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from analysis.gallery import DRAWN, ENTRIES, missing, pictures
+from analysis.load import load
+from analysis.material import Material
+from analysis.records import Evidence, load_evidence
+from experiments.rows import Row
+from tests.analysis.drawing import draw, rendered
+from tests.analysis.plausible import PAPER, paper, row, write
+from tests.conftest import ROOT
+
+SOURCED = ["a_fig1", "a_fig2", "b_fig1", "c_fig1", "c_fig2", "c_fig3", "d_fig1", "e_fig1"]
+OURS = ["speedup_naive", "speedup_torch", "dtypes_time", "dtypes_bandwidth"]
+
+
+def material(tmp_path: Path, rows: list[Row]) -> Material:
+    return Material(tmp_path, tmp_path, load(write(tmp_path, rows)), Evidence(), {})
+
+
+@pytest.fixture(scope="module")
+def recorded() -> Material:
+    rows = ROOT / "outputs" / "reference"
+    return Material(rows, rows, load(rows), load_evidence(rows, rows / "counts"), {})
+
+
+def test_every_figure_of_the_sources_comes_first_in_their_order(recorded: Material) -> None:
+    found = [picture.id for picture in pictures(recorded)]
+    assert list(dict.fromkeys(found))[: len(SOURCED + OURS)] == SOURCED + OURS
+    assert missing(recorded) == []
+    assert len({picture.name for picture in pictures(recorded)}) == len(found)
+
+
+def test_every_picture_tells_what_it_shows_and_where_it_comes_from(recorded: Material) -> None:
+    for picture in pictures(recorded):
+        assert picture.caption.endswith(".")
+        assert len(picture.plate.small) <= 3
+        told = " ".join(picture.plate.small)
+        if picture.gpu:
+            assert "NVIDIA H200" in told
+            assert "commit " in told
+        else:
+            assert "without a GPU" in told
+
+
+def test_small_print_and_names_stay_on_the_canvas(recorded: Material) -> None:
+    for picture in pictures(recorded):
+        sheet = rendered(picture.plate)
+        box = sheet.bbox
+        for text in [*sheet.texts, *(text for ax in sheet.axes for text in ax.texts)]:
+            seen = text.get_window_extent()
+            assert seen.x0 >= -1, (picture.name, text.get_text())
+            assert seen.x1 <= box.width + 1, (picture.name, text.get_text())
+
+
+def test_every_row_that_is_drawn_can_be_found_where_it_is(tmp_path: Path) -> None:
+    sheet = draw(tmp_path, ENTRIES[0], paper())
+    own = [r for r in paper() if r.status == "ok" and r.operation == "softmax"]
+    shown = {(r.kernel, r.cols) for r in own if r.kernel not in ("three_pass", "hybrid")}
+    assert {(m.row["kernel"], m.row["cols"]) for m in sheet.marks} == shown
+    for mark in sheet.marks:
+        assert (mark.x, mark.y) == pytest.approx((mark.row["cols"], mark.row["time_us"]))
+        left, top = mark.place
+        assert 0.08 < left < 0.75
+        assert 0.15 < top < 0.8
+    by_time = sorted(sheet.marks, key=lambda m: m.y)
+    assert np.all(np.diff([m.place[1] for m in by_time]) <= 1e-9)  # slower stands higher
+
+
+def test_a_line_of_rows_is_found_by_its_name_in_the_file(tmp_path: Path) -> None:
+    found = material(tmp_path, [row(k, n) for k in ("torch", "a <b>") for n in PAPER])
+    [a_fig2, *_] = pictures(found)
+    svg = a_fig2.plate.files(tmp_path)[0].read_text(encoding="utf-8")
+    assert 'id="rows:torch"' in svg
+    assert 'id="rows:a__b_"' in svg
+
+
+def test_what_cannot_be_drawn_says_what_it_needs(tmp_path: Path) -> None:
+    found = material(tmp_path, [row("torch", n) for n in PAPER])
+    drawn = {picture.id for picture in pictures(found, DRAWN)}
+    lines = missing(found, DRAWN)
+    assert drawn | {line.split(" needs ")[0] for line in lines} == {entry.id for entry in DRAWN}
+    assert all("\n" not in line for line in lines)

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from analysis import plate
+from analysis.__main__ import COMMANDS, main
+from tests.analysis.latex import sound_latex
+from tests.analysis.odd import EITHER, REFUSED, SOUND
+
+# Roofs are two lines of a plot; the others have something to tell of any row.
+ALWAYS = tuple(command for command in COMMANDS if command not in ("roofline", "figures"))
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a folder of its own, where no record lies in outputs; small pictures are quick."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(plate, "DPI", 30)
+
+
+def _status(command: str, folder: Path, out: Path, capsys: pytest.CaptureFixture[str]) -> int:
+    """Runs the command; whatever comes, it must be fit to be read."""
+    status = main([command, "--rows", str(folder), "--out", str(out)])
+    told = capsys.readouterr()
+    assert "Traceback" not in told.err
+    for text in (told.out, told.err):
+        hidden = [letter for letter in text if not letter.isprintable() and letter != "\n"]
+        assert not hidden, f"letters that a terminal obeys: {hidden}"
+    if status == 0:
+        assert "error:" not in told.err
+        made = [path for path in out.rglob("*") if path.is_file()]
+        assert made, "it said nothing and made nothing"
+        for path in made:
+            _check(path)
+    else:
+        assert status == 2
+        assert told.err.startswith("error: "), told.err
+        assert told.err.count("\n") == 1, told.err
+    return status
+
+
+def _check(path: Path) -> None:
+    """A file that was made is sound, and what rows hold is text in it."""
+    if path.suffix == ".png":
+        return
+    text = path.read_text(encoding="utf-8")
+    assert "\x1b" not in text
+    if path.suffix == ".svg":
+        ElementTree.fromstring(text)
+    elif path.suffix == ".tex":
+        sound_latex(text)
+    elif path.suffix == ".md":
+        assert "<" not in text.replace("&lt;", "")
+        assert "](" not in text.replace("\\](", "")
+    elif path.suffix == ".html":
+        assert "alert(1)</script>" not in text
+        assert "<script>alert" not in text
+        assert not re.search(r"</script><script>alert", text)
+
+
+@pytest.mark.parametrize("case", SOUND)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_odd_rows_beside_good_ones_leave_a_gap_and_nothing_else(
+    command: str, case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    SOUND[case](folder)
+    assert _status(command, folder, tmp_path / "out", capsys) == 0
+
+
+@pytest.mark.parametrize("case", EITHER)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_rows_that_tell_little_give_what_they_can_or_one_line(
+    command: str, case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    EITHER[case](folder)
+    status = _status(command, folder, tmp_path / "out", capsys)
+    assert status == 0 or command not in ALWAYS
+
+
+@pytest.mark.parametrize("case", REFUSED)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_is_no_row_is_refused_in_one_line_that_names_the_file(
+    command: str, case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    REFUSED[case](folder)
+    status = main([command, "--rows", str(folder), "--out", str(tmp_path / "out")])
+    error = capsys.readouterr().err
+    assert status == 2
+    assert re.fullmatch(rf"error: .*{re.escape(str(folder))}.*\n", error), error
+    assert error.removesuffix("\n").isprintable()
+    assert not (tmp_path / "out").exists()

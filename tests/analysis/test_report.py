@@ -1,0 +1,142 @@
+"""The report as a file: whole, alone, the same twice, and honest about what it lacks."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from analysis.__main__ import main
+from analysis.report.contents import CONTENTS
+from experiments.rows import Row
+from tests.analysis.evidence import count, h200, trace, write_evidence
+from tests.analysis.plausible import interpreted, paper, row, unsupported, write
+
+ROOT = Path(__file__).parents[2]
+
+
+class Read(HTMLParser):
+    """What a page holds: ids, addresses, and its text without scripts and styles."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.addresses: list[str] = []
+        self.words: list[str] = []
+        self._silent = 0
+        self.feed(page)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        told = {name: value or "" for name, value in attrs}
+        self.ids += [told["id"]] if "id" in told else []
+        self.addresses += [told[name] for name in ("href", "xlink:href", "src") if name in told]
+        self._silent += tag in ("script", "style")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._silent -= tag in ("script", "style")
+
+    def handle_data(self, data: str) -> None:
+        if not self._silent:
+            self.words.append(data)
+
+
+def report(folder: Path, rows: list[Row], where: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The page of these rows; ``where`` decides which counts are found beside them."""
+    monkeypatch.chdir(where)
+    write(folder, rows)
+    assert main(["report", "--rows", str(folder), "--out", str(folder / "out")]) == 0
+    assert [path.name for path in (folder / "out").iterdir()] == ["report.html"]
+    return (folder / "out" / "report.html").read_text(encoding="utf-8")
+
+
+def test_every_id_of_the_sources_is_there_and_all_is_in_one_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_evidence(tmp_path, counters=h200())
+    page = report(tmp_path, paper(), ROOT, monkeypatch)
+    read = Read(page)
+    assert len(read.ids) == len(set(read.ids))
+    absent = [one for one in CONTENTS if one.id not in read.ids]
+    assert {one.id for one in absent} == {"A-tab1", "B-tab1", "C-fig1", "C-fig2"}
+    assert all(f"{one.stem} needs" in read.text for one in absent)
+    assert all(address.startswith("#") for address in read.addresses)
+    assert {address[1:] for address in read.addresses} <= set(read.ids)
+    assert not re.findall(r"@import|url\((?!#)", page)
+    assert "default-src &#39;none&#39;" in page
+
+
+def test_what_is_missing_is_told_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    rows = [interpreted(k, n) for k in ("online", "naive", "copy") for n in (256, 1024)]
+    text = Read(report(tmp_path / "rows", rows, elsewhere, monkeypatch)).text
+    for told in (
+        "No speed on A CPU",
+        "The stepper needs recorded traces",
+        "a_fig2 needs timed softmax rows",
+        "a_fig1 needs traces of naive and fused",
+        "traffic needs counts.jsonl or counters.jsonl",
+        "The check needs timed rows and a copy variant",
+        "No hardware counters of A CPU",
+        "No row was timed at C's worked point",
+        "No row has the shape 1823×781",
+        "No row has a time: nothing here tells of speed",
+    ):
+        assert told in text, told
+
+
+def test_two_gpus_stand_beside_each_other_one_without_datasheet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = [r.model_copy(update={"gpu": "Card of Tomorrow", "key": f"t{r.key}"}) for r in paper()]
+    read = Read(report(tmp_path, [*paper(), *other], ROOT, monkeypatch))
+    assert len(read.ids) == len(set(read.ids))
+    assert {"A-fig2", "figure-a_fig2-nvidia-h200"} <= set(read.ids)
+    for gpu in ("NVIDIA H200", "Card of Tomorrow"):
+        assert re.search(f"On {gpu}, \\S+ reaches [0-9.]+ % of the copy roof", read.text)
+
+
+def test_failed_points_are_told_with_their_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = row("hybrid", 16384, status="timeout", reason="took longer than 600 s", time_us=None)
+    rows = [r for r in paper() if (r.kernel, r.cols) != ("hybrid", 16384)]
+    text = Read(report(tmp_path, [*rows, failed], ROOT, monkeypatch)).text
+    assert "hybrid at 4096×16384 float32: timeout, took longer than 600 s" in text
+    assert "1 timeout" in text
+
+
+def test_the_same_rows_give_the_same_bytes(tmp_path: Path) -> None:
+    """In another process, with other hashes and the rows in another folder and order."""
+    evidence = {"traces": [trace("naive"), trace("fused")], "counts": [count("online")]}
+    pages = []
+    for seed, folder in (("1", tmp_path / "one"), ("2", tmp_path / "another")):
+        write_evidence(folder, counters=h200(), **evidence)  # type: ignore[arg-type]
+        for i, each in enumerate(paper() if seed == "1" else reversed(paper())):
+            write(folder / str(i if seed == "1" else 999 - i), [each])
+        done = subprocess.run(
+            [sys.executable, "-m", "analysis", "report", "--rows", str(folder)],
+            cwd=ROOT, env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        pages.append((folder / "report" / "report.html").read_bytes())
+    assert pages[0] == pages[1]
+
+
+def test_rows_of_one_failed_point_still_make_a_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = Read(report(tmp_path, [unsupported("fused", 65536)], ROOT, monkeypatch)).text
+    assert "1 unsupported" in text
+    assert "No speed on NVIDIA H200" in text

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import csv
+import io
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analysis.formula import M, N, equal, expression, latex
+from analysis.table import Cell, Table
+from analysis.visible import visible
+from tests.analysis.latex import sound_latex
+
+HOSTILE = st.text(
+    st.sampled_from("ab1 |\\$&%#_~^{}[]*`<>()\n\x1b\u202e\ud800é图µ×≤\"'-"), max_size=12
+)
+LINES = st.lists(st.lists(HOSTILE, min_size=3, max_size=3), min_size=1, max_size=4)
+POLYNOMIALS = st.tuples(*(st.integers(0, 99),) * 4).filter(any)
+
+
+@settings(deadline=None)
+@given(HOSTILE, LINES, HOSTILE)
+def test_whatever_cells_hold_every_format_keeps_its_columns(
+    title: str, lines: list[list[str]], note: str
+) -> None:
+    table = Table(title, ["a", "b|", "c$"], lines, [note])
+    sound_latex(table.latex())
+    rows = [line for line in table.markdown().splitlines() if line.startswith("| ")]
+    assert len(rows) == len(lines) + 1
+    assert {len(re.findall(r"(?<!\\)(?:\\\\)*\|", row)) for row in rows} == {4}
+    read = list(csv.reader(io.StringIO(table.csv())))
+    assert [len(row) for row in read] == [3] * (len(lines) + 1)
+    for text in (table.latex(), table.markdown(), table.csv(), table.plain()):
+        assert all(letter.isprintable() or letter == "\n" for letter in text)
+        text.encode()
+
+
+@settings(deadline=None)
+@given(st.text(max_size=300), st.integers(20, 100))
+def test_a_visible_text_is_one_printable_line_no_longer_than_asked(text: str, most: int) -> None:
+    told = visible(text, most)
+    assert told.isprintable()
+    assert len(told) <= most
+    assert visible(told, most) == told
+
+
+def test_long_names_that_differ_stay_apart() -> None:
+    assert visible("a" * 500 + "b", 80) != visible("a" * 500 + "c", 80)
+
+
+def test_a_cell_has_its_own_latex_and_stands_out() -> None:
+    table = Table("T", ["x", "y"], [[Cell("8MN", "$8MN$"), Cell("1_0", strong=True)]])
+    assert r"$8MN$ & \textbf{1\_0} \\" in table.latex()
+    assert "| 8MN | **1_0** |" in table.markdown()
+    assert "8MN,1_0" in table.csv()
+
+
+def test_columns_of_numbers_stand_to_the_right() -> None:
+    table = Table("T", ["x", "y", "z"], [["a", "1,234.5", "–"], ["1b", "–", "–"], ["c", "9 %", ""]])
+    assert "|---|---:|---|" in table.markdown()
+    assert r"\begin{tabular}{lrl}" in table.latex()
+
+
+@settings(deadline=None)
+@given(POLYNOMIALS)
+def test_a_formula_reads_as_it_is_printed(sizes: tuple[int, ...]) -> None:
+    terms = [f"{n}{name}" for n, name in zip(sizes, ("MN", "M", "N", ""), strict=True) if n]
+    value = sizes[0] * M * N + sizes[1] * M + sizes[2] * N + sizes[3]
+    assert expression(" + ".join(terms)) == value
+    assert equal(" + ".join(reversed(terms)), " + ".join(terms))
+    assert not equal(" + ".join([*terms, "MN"]), " + ".join(terms))
+
+
+def test_a_formula_of_two_cases_is_text_about_two_formulas() -> None:
+    told = "2MN if N ≤ 4096 else 4MN"
+    assert expression(told).subs({M: 2, N: 4096}) == 2 * 2 * 4096
+    assert expression(told).subs({M: 2, N: 4097}) == 4 * 2 * 4097
+    assert latex(told) == r"$2MN$ if $N \leq 4096$ else $4MN$"
+    assert latex("8MN + 4M") == "$8MN + 4M$"
+    assert not equal(told, "2MN")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "MNN", "9**9**9", "__import__('os')", "M*N", "+", "2 + ", "MN if M ≤ 4 else N"]
+)
+def test_what_is_no_formula_is_refused_and_never_run(text: str) -> None:
+    with pytest.raises(ValueError, match="no formula"):
+        expression(text)

@@ -1,0 +1,150 @@
+"""Figures read point by point: by pointer, keyboard and finger, each time the row that is drawn."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pytest
+
+from analysis.load import load
+from tests.browser.conftest import PHONE, REFERENCE, Open
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.browser
+
+CORNERS = """(canvas, variant) => {
+  const frame = canvas.getBoundingClientRect();
+  const path = canvas.querySelector(`[id$="rows:${variant}"] > path`);
+  const matrix = path.getScreenCTM();
+  return path.getAttribute("d").match(/-?[\\d.]+ -?[\\d.]+/g).map(pair => {
+    const [x, y] = pair.split(" ").map(Number);
+    const at = new DOMPoint(x, y).matrixTransform(matrix);
+    return [(at.x - frame.left) / frame.width, (at.y - frame.top) / frame.height];
+  });
+}"""
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    return load(REFERENCE)
+
+
+def told(page: Page) -> dict[str, str]:
+    """What the reading says, by its heads."""
+    heads = page.locator("#reading dt").all_inner_texts()
+    return dict(zip(heads, page.locator("#reading dd").all_inner_texts(), strict=True))
+
+
+def series(page: Page, figure: str) -> list[dict[str, Any]]:
+    points = json.loads(page.locator("#points").text_content() or "")
+    found: list[dict[str, Any]] = points["pictures"][figure]
+    return found
+
+
+def lone_point(page: Page, figure: str, variant: str) -> list[float]:
+    """The point of a variant that is farthest from all others: nothing else can be meant there."""
+    every = [(p, s["name"]) for s in series(page, figure) for p in s["points"]]
+
+    def room(point: list[float]) -> float:
+        others = [p for p, _ in every if p is not point]
+        return min((p[0] - point[0]) ** 2 + (p[1] - point[1]) ** 2 for p in others)
+
+    return max((p for p, name in every if name == variant), key=room)
+
+
+def place(page: Page, figure: str, point: list[float]) -> tuple[float, float]:
+    canvas = page.locator(f"[id='{figure}'] .canvas")
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    assert box is not None
+    return box["x"] + point[0] * box["width"], box["y"] + point[1] * box["height"]
+
+
+@pytest.mark.parametrize(("figure", "variant"), [
+    ("A-fig2", "online"), ("A-fig2", "naive"), ("D-fig1", "three_pass"), ("E-fig1", "torch"),
+])  # fmt: skip
+def test_the_pointer_reads_the_row_that_was_recorded(
+    page: Page, frame: pd.DataFrame, figure: str, variant: str
+) -> None:
+    point = lone_point(page, figure, variant)
+    x, y = place(page, figure, point)
+    page.mouse.move(x + 3, y - 2)  # near it is enough
+    seen = told(page)
+    assert seen["variant"] == variant
+    (row,) = frame[frame["key"] == seen["key"]].to_dict("records")
+    assert seen["M×N"] == f"{row['rows']}×{row['cols']}"
+    assert seen["dtype"] == row["dtype"]
+    assert float(seen["time"].split(" ")[0].replace(",", "")) == pytest.approx(
+        row["time_us"], rel=5e-4
+    )
+    assert seen["bandwidth"] == f"{row['effective_gbps']:,.0f} GB/s"
+    assert seen["of the roof"].startswith(f"{100 * row['fraction_of_roof']:.1f} %")
+    assert seen["status"] == "ok"
+    page.mouse.move(5, 5)
+    assert not page.locator("#reading").is_visible()
+
+
+def test_points_lie_on_the_drawn_line(page: Page) -> None:
+    """The path of a variant, read back from the picture, has a corner at each of its points."""
+    canvas = page.locator("[id='A-fig2'] .canvas")
+    box = canvas.bounding_box()
+    assert box is not None
+    texts = json.loads(page.locator("#points").text_content() or "")["rows"]
+    for line in series(page, "A-fig2"):
+        if line["name"].startswith("copy"):
+            continue
+        corners = canvas.evaluate(CORNERS, line["name"])
+        for left, top, row in line["points"]:
+            if "not a win" in " ".join(texts[row]):
+                continue  # taken out of its line, and crossed out
+            away = min(
+                abs(x - left) * box["width"] + abs(y - top) * box["height"] for x, y in corners
+            )
+            assert away < 1.0, (line["name"], left, top)
+
+
+def test_arrow_keys_walk_along_a_line_and_to_its_neighbour(page: Page) -> None:
+    canvas = page.locator("[id='D-fig1'] .canvas")
+    canvas.focus()
+    page.keyboard.press("Home")
+    first = told(page)
+    page.keyboard.press("ArrowRight")
+    second = told(page)
+    assert second["variant"] == first["variant"]
+    assert int(second["M×N"].split("×")[1]) > int(first["M×N"].split("×")[1])
+    page.keyboard.press("ArrowDown")
+    other = told(page)
+    assert other["variant"] != first["variant"]
+    assert other["M×N"] == second["M×N"]
+    page.keyboard.press("Escape")
+    assert not page.locator("#reading").is_visible()
+
+
+def test_a_finger_reads_a_point_on_a_phone(opened: Open) -> None:
+    page = opened(size=PHONE, has_touch=True).page
+    point = lone_point(page, "A-fig2", "online")
+    x, y = place(page, "A-fig2", point)
+    page.touchscreen.tap(x, y)
+    assert told(page)["variant"] == "online"
+    box = page.locator("#reading").bounding_box()
+    assert box is not None
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= PHONE[0]
+
+
+def test_every_figure_of_rows_can_be_read(page: Page) -> None:
+    readable = page.evaluate(
+        "[...document.querySelectorAll('[data-points]')].map(e => e.dataset.points)"
+    )
+    expected = {"A-fig2", "C-fig1", "C-fig2", "C-fig3", "D-fig1", "E-fig1"}
+    assert expected <= set(readable)
+
+
+def test_what_has_no_time_is_told_below_its_figure(page: Page) -> None:
+    gaps = page.locator("[id='A-fig2'] .gaps")
+    gaps.locator("summary").click()
+    assert "fused at 4096×65536 float32: unsupported" in gaps.inner_text()

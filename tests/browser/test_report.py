@@ -1,0 +1,121 @@
+"""The page as a reader meets it: whole, alone, legible in both schemes and at every width."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.browser.conftest import DESK, PHONE, Open
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.browser
+
+IDS = ("A-fig1", "A-tab1", "A-fig2", "B-fig1", "B-tab1", "C-fig1", "C-fig2", "C-fig3", "C-ex",
+       "C-viz", "C-prof", "D-fig1", "D-test", "E-fig1")  # fmt: skip
+
+PALE = Path(__file__).with_name("contrast.js").read_text(encoding="utf-8")
+
+
+def test_it_opens_without_a_complaint_and_loads_nothing(opened: Open) -> None:
+    seen = opened()
+    assert seen.complaints == []
+    assert len(seen.requests) == 1  # the file itself
+    assert seen.page.evaluate("performance.getEntriesByType('resource').length") == 0
+
+
+def test_it_is_small_enough_to_send(report: Path) -> None:
+    assert report.stat().st_size < 12e6
+
+
+def test_its_policy_stops_what_would_load(opened: Open) -> None:
+    seen = opened()
+    refused = seen.page.evaluate(
+        "() => fetch('https://example.invalid/').then(() => 'loaded', () => 'refused')"
+    )
+    assert refused == "refused"
+    assert any("Content Security Policy" in told for told in seen.complaints)
+
+
+def test_every_id_of_the_sources_is_there_once_and_linked(page: Page) -> None:
+    for name in IDS:
+        assert page.locator(f"[id='{name}']").count() == 1, name
+        page.locator(f"#sources ~ .sources a[href='#{name}']").click()
+        assert page.locator(f"[id='{name}']").bounding_box() is not None
+        top = page.evaluate("id => document.getElementById(id).getBoundingClientRect().top", name)
+        assert -2 <= top < DESK[1], name
+
+
+def test_no_id_is_used_twice_and_no_link_leads_nowhere(page: Page) -> None:
+    ids = page.evaluate("[...document.querySelectorAll('[id]')].map(e => e.id)")
+    assert len(ids) == len(set(ids))
+    links = page.evaluate(
+        "[...document.querySelectorAll('[href]')].map(e => e.getAttribute('href'))"
+    )
+    assert {link[1:] for link in links if link.startswith("#")} <= set(ids)
+    assert not [link for link in links if not link.startswith("#")]
+    uses = page.evaluate(
+        "[...document.querySelectorAll('use')].map(e => e.getAttribute('xlink:href').slice(1))"
+    )
+    assert set(uses) <= set(ids)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_in_both_schemes(opened: Open, scheme: str) -> None:
+    page = opened(scheme).page
+    page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+    assert page.evaluate(PALE) == []
+
+
+def test_schemes_differ_and_the_button_overrules_the_system(opened: Open) -> None:
+    def colors(page: Page) -> list[str]:
+        return page.evaluate(
+            "['body', '#A-fig2 .scroll', '#A-fig2 text', '#A-fig2 path'].map(at => { const s = "
+            "getComputedStyle(document.querySelector(at)); return s.backgroundColor + s.fill; })"
+        )
+
+    light, dark = opened("light").page, opened("dark").page
+    assert all(a != b for a, b in zip(colors(light), colors(dark), strict=True))
+    for name in ("light", "dark"):
+        dark.get_by_role("button", name=re.compile("Colours")).click()
+        assert colors(dark) == colors({"light": light, "dark": opened("dark").page}[name])
+
+
+@pytest.mark.parametrize("size", [PHONE, (390, 844), (768, 1024), DESK])
+def test_no_width_scrolls_sideways(opened: Open, size: tuple[int, int]) -> None:
+    page = opened(size=size).page
+    page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+    assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
+
+
+def test_it_can_be_walked_by_keyboard_alone(page: Page) -> None:
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the results"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    boxes = page.evaluate("[...document.querySelectorAll('main .scroll')].filter(e => "
+                          "e.scrollWidth > e.clientWidth && e.tabIndex < 0 && "
+                          "!e.querySelector('[tabindex]')).length")  # fmt: skip
+    assert boxes == 0
+    names = page.evaluate("[...document.querySelectorAll('svg[role=img]')].map(e => e.ariaLabel)")
+    assert names
+    assert all(names)
+
+
+def test_print_shows_claims_in_light_colours_without_what_needs_a_screen(opened: Open) -> None:
+    page = opened("dark").page
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.body).colorScheme") == "light"
+    assert not page.locator("nav").is_visible()
+    assert page.locator("details.claim dl").first.evaluate("e => e.offsetHeight") > 0
+
+
+def test_it_stands_without_scripts(opened: Open, report: Path) -> None:
+    page = opened(java_script_enabled=False).page
+    assert page.locator("#A-fig2 svg").is_visible()
+    assert not page.locator("#theme").is_visible()
+    assert not page.locator("#reading").is_visible()

@@ -1,0 +1,71 @@
+"""The order in which variants touch a row, pass by pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from experiments.client import Worker
+from experiments.counting import traces_of
+from experiments.evidence import Access
+from kernels.softmax.operation import SOFTMAX
+
+TILED = {"three_pass": "ThreePass", "online": "Online"}
+WHOLE = {"fused": "Fused", "fused_row": "FusedRow"}
+
+
+@pytest.fixture(scope="module")
+def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
+    """A worker on the CPU, where kernels are interpreted even if the machine has a GPU."""
+    worker = Worker("cpu", 0, tmp_path_factory.mktemp("order") / "worker.log")
+    yield worker
+    worker.stop()
+
+
+def softmax(name: str, **tunables: Any) -> dict[str, Any]:
+    return {"_target_": f"kernels.softmax.{name}.{(TILED | WHOLE)[name]}", **tunables}
+
+
+def trace(worker: Worker, config: dict[str, Any], row: int) -> list[Access]:
+    record = next(t for t in traces_of(worker, "variant", config) if t.rows == 4)
+    return [access for access in record.accesses if access.row == row]
+
+
+@pytest.mark.parametrize("row", range(4))
+def test_online_loads_all_chunks_then_loads_and_stores_each(worker: Worker, row: int) -> None:
+    order = [(a.sweep, a.kind, a.tensor, a.first, a.last) for a in trace(
+        worker, softmax("online", block_size=1), row)]  # fmt: skip
+    assert order == [
+        (0, "load", "x", 0, 3), (0, "load", "x", 4, 7),
+        (1, "load", "x", 0, 3), (1, "store", "y", 0, 3),
+        (1, "load", "x", 4, 7), (1, "store", "y", 4, 7),
+    ]  # fmt: skip
+
+
+def test_the_running_statistics_are_those_of_what_was_loaded(worker: Worker) -> None:
+    x = SOFTMAX.make_input((4, 8), torch.float32, "cpu", 0).double()
+    first, second, *rest = trace(worker, softmax("online", block_size=1), 2)
+    for access, loaded in ((first, x[2, :4]), (second, x[2])):
+        assert access.maximum == pytest.approx(loaded.max().item(), rel=1e-5)
+        assert access.total == pytest.approx((loaded - loaded.max()).exp().sum().item(), rel=1e-5)
+    assert {(a.maximum, a.total) for a in rest} == {(second.maximum, second.total)}
+
+
+@pytest.mark.parametrize(
+    ("name", "passes"), [("fused", 1), ("fused_row", 1), ("online", 2), ("three_pass", 3)]
+)
+def test_a_trace_has_as_many_passes_as_the_variant(worker: Worker, name: str, passes: int) -> None:
+    config = softmax(name, block_size=1) if name in TILED else softmax(name)
+    assert {access.sweep for access in trace(worker, config, 1)} == set(range(passes))
+
+
+def test_each_eager_operation_is_a_pass_of_its_own(worker: Worker) -> None:
+    accesses = trace(worker, {"_target_": "kernels.softmax.naive.Naive"}, 0)
+    wide = [(a.sweep, a.kind) for a in accesses if a.last == 7]
+    assert wide == [
+        (0, "load"), (1, "load"), (1, "store"), (2, "load"), (2, "store"),
+        (3, "load"), (4, "load"), (4, "store"),
+    ]  # fmt: skip
