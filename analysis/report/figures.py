@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import matplotlib
 
@@ -17,6 +18,7 @@ from analysis.report.inline import SETTINGS, Inlined, inlined
 from analysis.report.reading import Readings
 from analysis.sheet import Mark
 
+SIZES = ("rows", "cols")
 ROOFLINE, TRAFFIC = ("roofline",), ("traffic", "dram")  # how the ids of these sections begin
 
 
@@ -91,7 +93,7 @@ def gallery(material: Material, anchors: set[str]) -> Gallery:
 
 
 def _shown(
-    picture: Picture, anchors: set[str], readings: Readings, failed: list[dict[str, object]]
+    picture: Picture, anchors: set[str], readings: Readings, failed: list[dict[str, Any]]
 ) -> Shown:
     plate, anchor = picture.plate, anchor_of(picture.id, f"figure-{picture.name}", anchors)
     label = f"{plate.title}. {plate.subtitle}."
@@ -105,24 +107,30 @@ def _shown(
                  drawing, readings.count(anchor), tuple(gaps))  # fmt: skip
 
 
-def _failed(material: Material) -> list[dict[str, object]]:
+def _failed(material: Material) -> list[dict[str, Any]]:
+    """Rows without a valid time, each knowing whether its variant has one anywhere on its GPU."""
     frame = name_variants(material.frame)
-    return [dict(row) for row in records_of(frame[frame["status"] != "ok"])]
+    ok = frame[frame["status"] == "ok"]
+    timed = set(zip(ok["gpu"], ok["variant"], strict=True))
+    failed = records_of(frame[frame["status"] != "ok"])
+    return [row | {"silent": (row["gpu"], row["variant"]) not in timed} for row in failed]
 
 
-def _gaps(marks: Sequence[Mark], failed: Sequence[dict[str, object]]) -> list[str]:
-    """Rows without a time that lie on the picture's lines: a dtype, and a size, that stay fixed."""
-    fixed = {}
-    for name in ("rows", "cols", "dtype"):
-        values = {mark.row.get(name) for mark in marks}
-        if len(values) == 1:
-            fixed[name] = values.pop()
-    if "dtype" not in fixed or len(fixed) < 2:
+def _gaps(marks: Sequence[Mark], failed: Sequence[dict[str, Any]]) -> list[str]:
+    """Failures within the sizes and dtypes of a figure over one size, of the variants it draws.
+
+    A variant that failed everywhere is on no figure, and is told on all of them.
+    """
+    drawn = {
+        name: {mark.row.get(name, "") for mark in marks} for name in (*SIZES, "dtype", "variant")
+    }
+    if all(len(drawn[size]) != 1 for size in SIZES):
         return []
-    return list(
-        dict.fromkeys(
-            f"{row['variant']} at {shape(row)} {row['dtype']}: {row['status']}, {row['reason']}"
-            for row in failed
-            if all(row[name] == value for name, value in fixed.items())
-        )
-    )
+    told = [
+        f"{row['variant']} at {shape(row)} {row['dtype']}: {row['status']}, {row['reason']}"
+        for row in failed
+        if all(min(drawn[size]) <= row[size] <= max(drawn[size]) for size in SIZES)
+        and row["dtype"] in drawn["dtype"]
+        and (row["silent"] or row["variant"] in drawn["variant"])
+    ]
+    return list(dict.fromkeys(told))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 
 from experiments.cards import Card
 
@@ -15,6 +16,12 @@ STATED = "5 flop an element: max, subtract, exp, add, scale"
 def flops(rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
     """Operations of softmaxes of rows × cols."""
     return np.asarray(FLOPS_PER_ELEMENT * rows * cols)
+
+
+def flops_per_us(points: pd.DataFrame) -> np.ndarray:
+    """Operations a microsecond, 1e-6 of Tflop/s."""
+    done = flops(points["rows"].to_numpy(), points["cols"].to_numpy())
+    return np.asarray(done / points["time_us"].to_numpy(dtype=float))
 
 
 def fp32_gflops(card: Card) -> float | None:

@@ -15,7 +15,7 @@ from analysis.palette import FAINT, INK, MUTED, Look, look_of
 from analysis.plate import Plate
 from analysis.points import records_of
 from analysis.records import Evidence, Key, key_of
-from analysis.roofline.arithmetic import STATED, exponential_gflops, flops, fp32_gflops
+from analysis.roofline import arithmetic
 from analysis.sheet import mark
 from experiments.cards import Card, card_of
 from experiments.evidence import Counters
@@ -36,9 +36,9 @@ def intensity(points: pd.DataFrame, gpu: str, evidence: Evidence, suffix: str) -
     own, card, first = own[own["dtype"] == dtype], card_of(gpu), own.iloc[0]
     measured = evidence.counters_of(gpu)
     l2 = l2_ceiling(points, card, measured)
-    small = style.provenance(own, card.name, first["timer"], first["cache"], [STATED])
-    keys = ["marker: largest M·N by model bytes, dots: others, smallest cut off"]
-    keys += ["open: by DRAM bytes" if measured else "no DRAM counters recorded"]
+    small = style.provenance(own, card.name, first["timer"], first["cache"], [arithmetic.STATED])
+    keys = ["marker: largest M·N by model bytes, dots: others, smallest cut off",
+            "open: by DRAM bytes" if measured else "no DRAM counters recorded"]  # fmt: skip
     keys += [] if l2 else ["no L2 ceiling: neither warm copy nor counters"]
 
     def draw(canvas: Canvas) -> None:
@@ -46,8 +46,8 @@ def intensity(points: pd.DataFrame, gpu: str, evidence: Evidence, suffix: str) -
         _draw(ax, own, measured, _ceilings(points, card, l2))
 
     subtitle = f"{card.name}  ·  {dtype}  ·  all shapes"
-    name = f"roofline_intensity-{suffix}"
     small.append("  ·  ".join(keys))
+    name = f"roofline_intensity-{suffix}"
     return Plate(name, "Roofline of softmax", subtitle, small, draw, gpu=gpu)
 
 
@@ -87,8 +87,8 @@ def _ceilings(
         (name, height, True),
         ("DRAM datasheet", card.peak_gbps, True),
         ("DRAM copy", float(points["roof_gbps"].max()), True),
-        ("fp32", fp32_gflops(card), False),
-        ("exp unit", exponential_gflops(card), False),
+        ("fp32", arithmetic.fp32_gflops(card), False),
+        ("exp unit", arithmetic.exponential_gflops(card), False),
     ]
     return [(name, height, slopes) for name, height, slopes in known if height is not None]
 
@@ -125,16 +125,10 @@ def _draw(
     write_names(ax, names)
 
 
-def flops_per_us(points: pd.DataFrame) -> np.ndarray:
-    """Operations a microsecond, 1e-6 of Tflop/s."""
-    done = flops(points["rows"].to_numpy(), points["cols"].to_numpy())
-    return np.asarray(done / points["time_us"].to_numpy(dtype=float))
-
-
 def _variant(ax: Axes, mine: pd.DataFrame, variant: str, measured: dict[Key, Counters]) -> Name:
     look = look_of(variant.split(" ")[0])
-    done = flops(mine["rows"].to_numpy(), mine["cols"].to_numpy())
-    y = flops_per_us(mine) / 1e6
+    done = arithmetic.flops(mine["rows"].to_numpy(), mine["cols"].to_numpy())
+    y = arithmetic.flops_per_us(mine) / 1e6
     x = done / mine["model_bytes"].to_numpy(dtype=float)
     ax.plot(x, y, ls="", marker=".", ms=2.2, color=look.color, alpha=0.4, zorder=2.6)
     mark(ax, x, y, records_of(mine))

@@ -54,7 +54,8 @@ def report(folder: Path, rows: list[Row], where: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(where)
     write(folder, rows)
     assert main(["report", "--rows", str(folder), "--out", str(folder / "out")]) == 0
-    assert [path.name for path in (folder / "out").iterdir()] == ["report.html"]
+    made = [path for path in (folder / "out").iterdir() if path.suffix != ".json"]  # a manifest
+    assert [path.name for path in made] == ["report.html"]
     return (folder / "out" / "report.html").read_text(encoding="utf-8")
 
 
@@ -110,11 +111,17 @@ def test_two_gpus_stand_beside_each_other_one_without_datasheet(
 def test_failed_points_are_told_with_their_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    failed = row("hybrid", 16384, status="timeout", reason="took longer than 600 s", time_us=None)
-    rows = [r for r in paper() if (r.kernel, r.cols) != ("hybrid", 16384)]
-    text = Read(report(tmp_path, [*rows, failed], ROOT, monkeypatch)).text
-    assert "hybrid at 4096×16384 float32: timeout, took longer than 600 s" in text
-    assert "1 timeout" in text
+    failed = row("torch", 16384, status="timeout", reason="took longer than 600 s", time_us=None)
+    never = [row("online", n, status="crashed", reason="worker died") for n in (256, 16384)]
+    rows = [r for r in paper() if (r.kernel, r.cols) != ("torch", 16384) and r.kernel != "online"]
+    page = report(tmp_path, [*rows, failed, *never], ROOT, monkeypatch)
+    figure = Read(page[page.index('id="A-fig2"') : page.index('id="B-fig1"')]).text
+    assert "torch at 4096×16384 float32: timeout, took longer than 600 s" in figure
+    assert "online at 4096×256 float32: crashed, worker died" in figure
+    assert "2 crashed" in Read(page).text
+    narrow = Read(page[page.index('id="D-fig1"') : page.index('id="E-fig1"')]).text
+    assert "online at 4096×256 float32: crashed" in narrow
+    assert "16384" not in narrow  # beyond the widths it draws
 
 
 def test_the_same_rows_give_the_same_bytes(tmp_path: Path) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import re
 import shlex
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -69,3 +72,26 @@ def test_table_of_rows_names_every_field_of_a_row() -> None:
 def test_every_linked_file_is_there() -> None:
     links = re.findall(r"\]\(((?!http)[^)#]+)\)", README)
     assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_claims_and_audit_stand_there_as_they_were_recorded() -> None:
+    folder = ROOT / "outputs" / "reference" / "h200" / "claims"
+    told = [line[:4] for line in list(csv.reader((folder / "claims.csv").open()))[1:]]
+    assert _table("claims")[1:] == told
+    counts = json.loads((folder / "claims.json").read_text())["counts"]["NVIDIA H200"]
+    said = " and ".join(f"{n} {verdict}" for verdict, n in counts.items())
+    assert f"**{said} of {len(told)} claims**" in README
+    audited = list(csv.reader((folder / "audit_summary.csv").open()))
+    worst = ("physically impossible", "self-contradictory")
+    assert _table("audit")[1:] == [line for line in audited if line[1] in worst]
+    checks = Counter(line["verdict"] for line in csv.DictReader((folder / "audit.csv").open()))
+    for verdict, count in checks.items():
+        assert f"{count} {'are ' * (verdict == worst[0])}{verdict}" in " ".join(README.split())
+    assert f"Of {checks.total()} checks" in README
+
+
+def _table(name: str) -> list[list[str]]:
+    """The cells of the table below a marker, its heads first."""
+    part = README.partition(f"<!-- {name} -->")[2].partition("<!-- end -->")[0]
+    lines = [line for line in part.strip().splitlines() if not line.startswith("|---")]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
