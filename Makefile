@@ -97,7 +97,7 @@ endef
 $(foreach kind,$(filter $(kinds),$(MAKECMDGOALS)),$(eval $(call depends,$(kind))))
 
 reference: $(READY)  ## make what is committed of the recorded rows again (after a change of analysis/)
-	@for kind in figures tables roofline claims; do \
+	@for kind in $(kinds); do \
 	    $(PY) -m analysis $$kind --rows outputs/reference --out outputs/reference/h200/$$kind || exit; \
 	done
 

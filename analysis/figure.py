@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,5 +93,6 @@ def draw_files(figure: Figure, frame: pd.DataFrame, out: Path) -> list[Path]:
 
 
 def slug(gpu: str) -> str:
-    """A device's name as part of a file name."""
-    return re.sub(r"[^a-z0-9]+", "-", gpu.lower()).strip("-")
+    """A device's name as part of a file name; a name without a Latin letter becomes a number."""
+    name = re.sub(r"[^a-z0-9]+", "-", gpu.lower()).strip("-")
+    return name or f"gpu-{zlib.crc32(gpu.encode()):08x}"

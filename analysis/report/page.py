@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ HERE = Path(__file__).parent
 SCRIPTS = ("theme.js", "points.js")
 STYLES = ("page.css", "parts.css", "figures.css", "media.css")
 OWN = {"C-prof", "D-test"}  # ids whose place is always there, with rows or without
+SHORT = 17  # letters of a cell that is kept on one line
 _NUMBER = re.compile(r"([−+-]?[\d,]*\.?\d+(e[+-]?\d+)? ?(%|×)?)?")
 
 
@@ -75,12 +77,18 @@ def page(material: Material) -> str:
     return _templates().get_template("page.html").render(context)
 
 
-def numeric_columns(table: Table) -> list[bool]:
-    """Which columns hold numbers alone, and so stand to the right."""
-    return [
-        all(_NUMBER.fullmatch(cell) for cell in column) and any(column)
-        for column in zip(*table.lines, strict=True)
-    ] or [False] * len(table.heads)
+def columns(table: Table) -> list[str]:
+    """The class of each column: ``n`` of numbers, which stand to the right, ``s`` of short texts.
+
+    Neither is broken into lines; the empty class may be.
+    """
+    return [_kind(column) for column in zip(*table.lines, strict=True)] or [""] * len(table.heads)
+
+
+def _kind(column: Sequence[str]) -> str:
+    if any(column) and all(_NUMBER.fullmatch(cell) for cell in column):
+        return "n"
+    return "s" if max(map(len, column)) <= SHORT else ""
 
 
 def ticks(text: str) -> Markup:
@@ -107,7 +115,7 @@ def _templates() -> Environment:
         "ticks": ticks,
         "tone": tone,
         "sign": sign,
-        "numeric_columns": numeric_columns,
+        "columns": columns,
     }
     return templates
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from analysis.figure import slug
 from analysis.gallery import DRAWN, ENTRIES, missing, pictures
 from analysis.load import load
 from analysis.material import Material
@@ -87,3 +89,9 @@ def test_what_cannot_be_drawn_says_what_it_needs(tmp_path: Path) -> None:
     lines = missing(found, DRAWN)
     assert drawn | {line.split(" needs ")[0] for line in lines} == {entry.id for entry in DRAWN}
     assert all("\n" not in line for line in lines)
+
+
+def test_every_device_has_file_names_of_its_own() -> None:
+    names = ["NVIDIA H200", "NVIDIA H100", "加速器", "加速卡", "Ω"]
+    assert len({slug(name) for name in names}) == len(names)
+    assert all(re.fullmatch(r"[a-z0-9-]+", slug(name)) for name in names)
