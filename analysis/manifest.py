@@ -64,8 +64,8 @@ def drawn_by() -> dict[str, str]:
 
 
 def digest(files: Iterable[Path]) -> str:
-    """A short hash of the files' contents, whatever their names and order."""
-    hashes = sorted(hashlib.sha256(path.read_bytes()).hexdigest() for path in files)
+    """A short hash of the files' contents, each once, whatever their names and order."""
+    hashes = sorted({hashlib.sha256(path.read_bytes()).hexdigest() for path in files})
     return hashlib.sha256("\n".join(hashes).encode()).hexdigest()[:16]
 
 
