@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from experiments.config import GPU, DType, Experiment, Grid, Timing, Tracker
@@ -14,7 +15,9 @@ TIMERS = ("auto", "events", "graph", "host")
 GROUPS = {kind.__name__: kind for kind in (Grid, DType, GPU, Timing, Tracker)}
 
 # Options of the whole sweep; jobs of one sweep may not differ in them.
-SHARED = ("out", "rounds", "seed", "overwrite", "only_failed", "dry_run", "tracker")
+SHARED = ("out", "rounds", "fresh", "seed", "remeasure", "overwrite", "only_failed", "dry_run",
+          "tracker")  # fmt: skip
+PLAIN = re.compile(r"\w[\w.,=+-]*")  # a name that is one folder's, and climbs out of none
 
 
 def check(config: dict[str, Any]) -> None:
@@ -54,6 +57,13 @@ def check(config: dict[str, Any]) -> None:
         )
     if config["rounds"] < 1:
         raise UserError(f"rounds={config['rounds']}; it must be 1 or more")
+    if not PLAIN.fullmatch(config["name"]):
+        raise UserError(
+            f"name={config['name']}; use letters, digits and .,=+-_ (out= may name any folder)"
+        )
+    twin = config["twin"]
+    if twin is not None and not re.fullmatch(r"[A-Za-z0-9]+", str(twin)):
+        raise UserError(f"twin={twin}; use letters and digits")
     if config["gpu"]["card"] is not None and config["gpu"]["card"] < 0:
         raise UserError(f"gpu.card={config['gpu']['card']}; it must be 0 or more")
 
@@ -67,6 +77,20 @@ def _known(config: dict[str, Any], kind: type, path: str) -> None:
         group = GROUPS.get(str(fields[key].type))
         if group and isinstance(value, dict):
             _known(value, group, f"{path}{key}.")
+
+
+def check_choices(choices: Mapping[str, str | None]) -> None:
+    """Checks that what was chosen of each group is a file of that group's own folder.
+
+    A choice is part of its rows' folder, and Hydra itself would follow it out of ``conf/``.
+
+    Raises:
+        UserError: naming the choice at fault.
+    """
+    for group, choice in choices.items():
+        parts = str(choice).split("/")
+        if not all(PLAIN.fullmatch(part) for part in parts):
+            raise UserError(f"{group}={choice} names no file of conf/{group}/; --help lists them")
 
 
 def shared_options(configs: Sequence[dict[str, Any]]) -> dict[str, Any]:

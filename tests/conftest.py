@@ -56,7 +56,7 @@ Command = Callable[..., Result]
 
 def command_line(out: Path, *arguments: str) -> list[str]:
     """The command that measures into ``out``, with the test doubles among the kernels."""
-    options = [f"out={out}", "tracker=none", "gpu=cpu"]
+    options = [f"out={out}", "tracker=none", "gpu=cpu", "remeasure=false"]
     given = {argument.partition("=")[0] for argument in arguments}
     options = [o for o in options if o.partition("=")[0] not in given]
     run = [sys.executable, "-m", "experiments.run", "--config-dir", str(DOUBLES)]

@@ -6,6 +6,8 @@ import contextlib
 from dataclasses import dataclass
 from typing import Any
 
+from experiments.worker.neighbours import strangers
+
 # NVML's clock event reasons that slow a kernel down, by the bit that reports them. Idle and
 # application-set clocks are how the card was left, not a fault of the moment.
 SLOWDOWNS = {
@@ -19,13 +21,17 @@ SLOWDOWNS = {
 
 @dataclass(frozen=True)
 class State:
-    """Clocks in MHz, power in watts, temperature in °C, and the reasons for any slowdown."""
+    """Clocks in MHz, power in watts, temperature in °C, the reasons for any slowdown.
+
+    ``other_processes`` counts the compute processes on the card that are not this sweep's.
+    """
 
     sm_clock_mhz: float | None = None
     memory_clock_mhz: float | None = None
     power_w: float | None = None
     temperature_c: float | None = None
     throttled: list[str] | None = None
+    other_processes: int | None = None
 
 
 class Monitor:
@@ -54,6 +60,7 @@ class Monitor:
             power_w=_scaled(self._ask(nvml.nvmlDeviceGetPowerUsage), 1e-3),
             temperature_c=self._ask(nvml.nvmlDeviceGetTemperature, nvml.NVML_TEMPERATURE_GPU),
             throttled=_reasons(self._ask(nvml.nvmlDeviceGetCurrentClocksEventReasons)),
+            other_processes=_others(self._ask(nvml.nvmlDeviceGetComputeRunningProcesses)),
         )
 
     def _ask(self, question: Any, *arguments: Any) -> Any:
@@ -69,6 +76,10 @@ def _scaled(value: float | None, factor: float) -> float | None:
 
 def _reasons(bits: int | None) -> list[str] | None:
     return None if bits is None else [text for bit, text in SLOWDOWNS.items() if bits & bit]
+
+
+def _others(found: list[Any] | None) -> int | None:
+    return None if found is None else strangers([int(process.pid) for process in found])
 
 
 def driver_version() -> str | None:

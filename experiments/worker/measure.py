@@ -79,6 +79,7 @@ def _measure(point: dict[str, Any], bench: Bench, stage: Callable[[str], None]) 
     throttled = None
     if after.throttled is not None:
         throttled = sorted({*(before.throttled or []), *after.throttled})
+    others = [n for n in (before.other_processes, after.other_processes) if n is not None]
     return fields | _judged(verdict) | asdict(after) | {
         "timer": protocol.timer,
         "cache": protocol.cache,
@@ -89,7 +90,9 @@ def _measure(point: dict[str, Any], bench: Bench, stage: Callable[[str], None]) 
         "late": sampling.late,
         "stop_reason": sampling.stop_reason,
         "throttled": throttled,
-        "suspect": [f"throttled: {reason}" for reason in throttled or []],
+        "sm_clock_before_mhz": before.sm_clock_mhz,
+        "temperature_before_c": before.temperature_c,
+        "other_processes": max(others) if others else None,
     }  # fmt: skip
 
 
