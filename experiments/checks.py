@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,6 +18,8 @@ GROUPS = {kind.__name__: kind for kind in (Grid, DType, GPU, Timing, Tracker)}
 # Options of the whole sweep; jobs of one sweep may not differ in them.
 SHARED = ("out", "rounds", "fresh", "seed", "remeasure", "overwrite", "only_failed", "dry_run",
           "tracker")  # fmt: skip
+MOST_POINTS = 500_000  # half a day of an H200's; planning holds each of them in memory
+LONGEST_S = 86400.0
 PLAIN = re.compile(r"\w[\w.,=+-]*")  # a name that is one folder's, and climbs out of none
 
 
@@ -46,8 +49,11 @@ def check(config: dict[str, Any]) -> None:
         raise UserError(f"timing.cache={timing['cache']}; use cold or warm")
     positive = ("min_samples", "max_samples", "precision", "sampling_limit_s", "compile_limit_s")
     for field in positive:
-        if not timing[field] > 0:
-            raise UserError(f"timing.{field}={timing[field]}; it must be above zero")
+        if not 0 < timing[field] < math.inf:
+            raise UserError(f"timing.{field}={timing[field]}; it must be above zero and finite")
+    for field in ("sampling_limit_s", "compile_limit_s"):
+        if timing[field] > LONGEST_S:
+            raise UserError(f"timing.{field}={timing[field]}; at most {LONGEST_S:g} s, a day")
     if timing["warmup"] < 0:
         raise UserError(f"timing.warmup={timing['warmup']}; it must be zero or more")
     if timing["max_samples"] < timing["min_samples"]:
@@ -55,6 +61,10 @@ def check(config: dict[str, Any]) -> None:
             f"timing.max_samples={timing['max_samples']} is below "
             f"timing.min_samples={timing['min_samples']}"
         )
+    if not config["out"].strip() or "\0" in config["out"]:
+        raise UserError("out= is empty or no path; name the folder that takes the rows")
+    if abs(config["seed"]) >= 1 << 62:
+        raise UserError(f"seed={config['seed']}; it must be below 2^62 in size")
     if config["rounds"] < 1:
         raise UserError(f"rounds={config['rounds']}; it must be 1 or more")
     if not PLAIN.fullmatch(config["name"]):
@@ -105,6 +115,19 @@ def shared_options(configs: Sequence[dict[str, Any]]) -> dict[str, Any]:
             if config[name] != options[name]:
                 raise UserError(f"{name} belongs to the whole sweep and cannot differ between jobs")
     return options
+
+
+def check_size(points: int, rounds: int) -> None:
+    """Checks that a sweep is of a size that somebody could want; the dry run tells its hours.
+
+    Raises:
+        UserError: saying how many points it has.
+    """
+    if points * rounds > MOST_POINTS:
+        raise UserError(
+            f"the sweep has {points * rounds} points, more than the {MOST_POINTS} that are taken; "
+            "choose fewer kernels, shapes or rounds"
+        )
 
 
 def check_cards(cards: Sequence[Any]) -> None:

@@ -12,15 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 SCHEMA_VERSION = 1
 
 Status = Literal[
-    "ok",
-    "incorrect",
-    "unsupported",
-    "out_of_memory",
-    "compile_error",
-    "launch_error",
-    "timeout",
-    "crashed",
-]
+    "ok", "incorrect", "unsupported", "out_of_memory", "compile_error", "launch_error",
+    "timeout", "crashed",
+]  # fmt: skip
 EXPECTED: frozenset[str] = frozenset({"ok", "unsupported"})
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.checks import check_cards, shared_options
+from experiments.checks import check_cards, check_size, shared_options
 from experiments.errors import SweepFailed, UserError
 from experiments.estimate import print_estimate
 from experiments.folder import note_session, save_plan, sweep_name
@@ -80,6 +80,7 @@ def run(
     """
     options = shared_options([job.config for job in jobs])
     check_cards(cards)
+    check_size(sum(len(job.shapes) * len(job.dtypes) for job in jobs), options["rounds"])
     out = Path(options["out"])
     ledger = Ledger(out)
     crew = Crew(log=out / "worker.log")

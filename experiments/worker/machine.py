@@ -63,6 +63,31 @@ class Monitor:
             other_processes=_others(self._ask(nvml.nvmlDeviceGetComputeRunningProcesses)),
         )
 
+    def setup(self) -> dict[str, Any]:
+        """How the card was left by whoever runs it: what a repetition would have to set alike.
+
+        Power in watts, clocks in MHz; a mode is 1 where it is on.
+        """
+        nvml = self._nvml
+        if nvml is None:
+            return {}
+        mig, ecc = self._ask(nvml.nvmlDeviceGetMigMode), self._ask(nvml.nvmlDeviceGetEccMode)
+        return {
+            "driver_cuda": self._without_card(nvml.nvmlSystemGetCudaDriverVersion),
+            "power_limit_w": _scaled(self._ask(nvml.nvmlDeviceGetPowerManagementLimit), 1e-3),
+            "max_sm_clock_mhz": self._ask(nvml.nvmlDeviceGetMaxClockInfo, nvml.NVML_CLOCK_SM),
+            "max_memory_clock_mhz": self._ask(nvml.nvmlDeviceGetMaxClockInfo, nvml.NVML_CLOCK_MEM),
+            "persistence_mode": self._ask(nvml.nvmlDeviceGetPersistenceMode),
+            "compute_mode": self._ask(nvml.nvmlDeviceGetComputeMode),
+            "mig_mode": None if mig is None else mig[0],
+            "ecc_mode": None if ecc is None else ecc[0],
+        }
+
+    def _without_card(self, question: Any) -> Any:
+        with contextlib.suppress(Exception):
+            return question()
+        return None
+
     def _ask(self, question: Any, *arguments: Any) -> Any:
         try:
             return question(self._handle, *arguments)

@@ -16,6 +16,7 @@ from experiments.worker.describe import backend, build_kernel, torch_dtype
 from experiments.worker.faults import context_is_lost, one_line, status_of
 from experiments.worker.gate import Verdict, check
 from experiments.worker.launches import recorded
+from experiments.worker.memory import require
 from experiments.worker.place import Place
 from experiments.worker.timers.events import events
 from experiments.worker.timers.graph import graph
@@ -52,6 +53,8 @@ def _measure(point: dict[str, Any], bench: Bench, stage: Callable[[str], None]) 
         return operation.make_input(shape, dtype, place.torch_device, point["seed"] + index)
 
     stage("sampling")
+    if place.device.kind == "cpu":
+        require(2 * shape[0] * shape[1] * dtype.itemsize)
     x = make(0)
     stage("compiling")
     began = time.perf_counter()
