@@ -67,7 +67,9 @@ def command_line(out: Path, *arguments: str) -> list[str]:
 def sweep(tmp_path: Path) -> Command:
     """Runs the command line on a CPU into a folder of the test's own."""
 
-    def run(*arguments: str, out: Path | None = None, timeout: float = 240) -> Result:
+    def run(
+        *arguments: str, out: Path | None = None, timeout: float = 240, **variables: str
+    ) -> Result:
         folder = out or tmp_path / "out"
         done = subprocess.run(
             command_line(folder, *arguments),
@@ -75,6 +77,7 @@ def sweep(tmp_path: Path) -> Command:
             capture_output=True,
             text=True,
             timeout=timeout,
+            env=os.environ | variables,
         )
         return Result(done.returncode, done.stdout, done.stderr, folder)
 
