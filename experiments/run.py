@@ -14,6 +14,7 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
+from experiments.checks import PLAIN
 from experiments.config import register
 from experiments.errors import SweepFailed, UserError, on_one_line
 
@@ -60,6 +61,11 @@ def main() -> None:
 def _refuse(arguments: list[str]) -> None:
     for argument in arguments:
         key, _, value = argument.partition("=")
+        # Hydra makes the folder that a name leads to before anything here sees the configuration
+        if key.lstrip("+") == "name" and not PLAIN.fullmatch(value.strip("'\"")):
+            raise UserError(
+                f"{argument}; use letters, digits and .,=+-_ (out= may name any folder)"
+            )
         if key == "experiment" and "," in value:
             raise UserError(f"{argument}: presets are sweeps already; run one after the other")
         if key.lstrip("+~") in ("hydra.launcher._target_", "hydra.sweeper._target_"):

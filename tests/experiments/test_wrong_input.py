@@ -95,12 +95,19 @@ def test_a_target_outside_the_project_is_not_even_imported(sweep: Command, tmp_p
 
 
 def test_no_name_leads_out_of_the_folder(tmp_path: Path) -> None:
-    before = sorted(ROOT.parent.iterdir())
-    for argument in ("name=../climbs", "name=/tmp/climbs", "kernel=../kernel/copy"):
+    for argument in (
+        "name=../climbs",
+        "+name=../climbs",
+        "name='../climbs'",
+        "kernel=../kernel/copy",
+    ):
         done = subprocess.run(
             [sys.executable, "-m", "experiments.run", "gpu=cpu", "tracker=none", argument],
             cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True,
         )  # fmt: skip
         assert done.returncode == 2
-    assert list(tmp_path.iterdir()) == []
-    assert sorted(ROOT.parent.iterdir()) == before
+        assert b"use letters" in done.stderr or b"names no file" in done.stderr
+    # what Hydra itself leaves of the last: the folder that `out` names by default
+    assert [path.name for path in tmp_path.iterdir()] == ["outputs"]
+    assert [path.name for path in (tmp_path / "outputs").iterdir()] == ["adhoc"]
+    assert not list(tmp_path.rglob("*climbs*"))
