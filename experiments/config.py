@@ -99,7 +99,14 @@ class Tracker:
 
 @dataclass
 class Experiment:
-    """One job: a kernel over a grid in some dtypes on a card, and how its sweep is run."""
+    """One job: a kernel over a grid in some dtypes on a card, and how its sweep is run.
+
+    Attributes:
+        twin: Marks the kernel's name, so that one variant can be measured under two (A/A).
+        rounds: Visits to all points of the sweep.
+        fresh: Whether each round begins in new worker processes.
+        remeasure: Whether a suspect point is measured once more.
+    """
 
     kernel: dict[str, Any] = MISSING
     grid: Grid = MISSING
@@ -109,8 +116,11 @@ class Experiment:
     tracker: Tracker = MISSING
     name: str = MISSING
     out: str = MISSING
+    twin: str | None = None
     rounds: int = 1
+    fresh: bool = False
     seed: int = 0
+    remeasure: bool = True
     overwrite: bool = False
     only_failed: bool = False
     dry_run: bool = False

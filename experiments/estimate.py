@@ -14,6 +14,7 @@ BYTES_PER_S = {"cuda": 1.5e12, "cpu": 4e9}
 FLUSH_S = {"cuda": 1e-4, "cpu": 1e-2}
 INTERPRETER_S_PER_ROW = 2e-3
 OVERHEAD_S = 0.05
+START_S = 4.0  # a new worker process
 
 
 def estimate_s(point: Point) -> float:
@@ -33,6 +34,14 @@ def print_estimate(points: Sequence[Point]) -> None:
     """Lists the points in the order they would run, then the minutes."""
     for point in points:
         why = point.declared["unsupported"]
-        print(f"{point}  card {point.card}  round {point.round}{f'  ({why})' if why else ''}")
-    minutes = sum(map(estimate_s, points)) / 60
-    print(f"{len(points)} points to measure, about {minutes:.1f} minutes")
+        how = f"  {point.job.variation}" if point.job.variation else ""
+        print(f"{point}{how}  card {point.card}  round {point.round}{f'  ({why})' if why else ''}")
+    seconds = sum(map(estimate_s, points))
+    rounds = len({point.round for point in points})
+    visits = ""
+    if rounds > 1:
+        visits = f" in {rounds} rounds, one whole round after another"
+        if points[0].job.config["fresh"]:
+            visits += ", each in new worker processes"
+            seconds += START_S * rounds
+    print(f"{len(points)} points to measure{visits}, about {seconds / 60:.1f} minutes")

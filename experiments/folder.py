@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -41,7 +42,8 @@ def note_session(out: Path, points: int, planned_s: float, elapsed_s: float) -> 
     if not points:
         return
     session = {"points": points, "planning_s": planned_s, "elapsed_s": elapsed_s}
-    with (out / "sessions.jsonl").open("a") as file:
+    # on a full disk this account is no loss, and its failure would hide what was one
+    with contextlib.suppress(OSError), (out / "sessions.jsonl").open("a") as file:
         file.write(json.dumps(session) + "\n")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from experiments.checks import check
+from experiments.checks import check, check_choices
 from experiments.errors import UserError
 from experiments.shapes import expand
 
@@ -20,7 +20,7 @@ class Job:
     """One Hydra job.
 
     Attributes:
-        kernel: Name of the kernel's configuration, as rows spell it.
+        kernel: Name of the kernel's configuration, and its twin's mark if any, as rows spell it.
         label: The kernel with the tunables set for this job, e.g. ``online,block_size=4096``.
         grid: Name of the grid.
         dtypes: Names of the dtypes to run.
@@ -79,19 +79,21 @@ def job_from(config: DictConfig, overrides: list[str]) -> Job:
         raise UserError(str(error).splitlines()[0]) from error
     resolved.pop("experiment", None)
     check(resolved)
-    grid, dtype = choices["grid"], choices["dtype"]
+    grid, dtype, gpu = choices["grid"], choices["dtype"], choices["gpu"]
+    check_choices({"kernel": choices["kernel"], "grid": grid, "dtype": dtype, "gpu": gpu})
+    kernel = "-".join(filter(None, [choices["kernel"], resolved["twin"]]))
     try:
         shapes = expand(resolved["grid"])
     except ValueError as error:
         raise UserError(f"grid={grid}: {error}") from error
     tunables, others = _split(overrides)
     return Job(
-        kernel=choices["kernel"],
-        label=_safe(",".join([choices["kernel"], *tunables])),
+        kernel=kernel,
+        label=_safe(",".join([kernel, *tunables])),
         grid=grid,
         dtypes=tuple(resolved["dtype"]["names"] or resolved["grid"]["dtypes"]),
         dtype=dtype,
-        gpu=choices["gpu"],
+        gpu=gpu,
         variation=_safe(",".join(others)),
         shapes=tuple(shapes),
         config=resolved,
@@ -101,14 +103,14 @@ def job_from(config: DictConfig, overrides: list[str]) -> Job:
 
 def roof_overrides(job: Job, roof: str) -> list[str]:
     """The overrides that compose the roof's job beside a job."""
-    kept = [o for o in job.overrides if not re.match(r"[+~]*kernel[.=]", o)]
+    kept = [o for o in job.overrides if not re.match(r"[+~]*(kernel[.=]|twin=)", o)]
     return [*kept, f"kernel={roof}"]
 
 
 # These choose a job's place, or how the sweep is run; they are no variation of what is measured.
 _ELSEWHERE = re.compile(
-    r"[+~]*(kernel|grid|dtype|gpu|tracker|experiment|name|out|rounds|seed|overwrite|only_failed"
-    r"|dry_run|(tracker|hydra)[./].*)="
+    r"[+~]*(kernel|grid|dtype|gpu|tracker|experiment|name|out|twin|rounds|fresh|seed|remeasure"
+    r"|overwrite|only_failed|dry_run|(tracker|hydra)[./].*)="
 )
 
 

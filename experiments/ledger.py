@@ -21,6 +21,8 @@ class Ledger:
 
     def __init__(self, out: Path) -> None:
         self._latest: dict[tuple[str, int, int], Row] = {}
+        self._suspect: dict[tuple[str, int, int], int] = {}  # attempts in succession, to the last
+        self._highest_mhz: dict[tuple[str, int], float] = {}
         self._threads = threading.Lock()
         self._lock = _hold(out)
         for path in rows_files(out):
@@ -44,6 +46,14 @@ class Ledger:
         row = self.latest(identity)
         return row is not None and row.expected
 
+    def is_due_again(self, identity: tuple[str, int, int]) -> bool:
+        """Whether a point's last row is suspect and was not the second visit for that reason."""
+        return self._suspect.get(identity, 0) % 2 == 1
+
+    def highest_mhz(self, gpu: str, card: int) -> float | None:
+        """The highest SM clock that any row saw on a card."""
+        return self._highest_mhz.get((gpu, card))
+
     def next_attempt(self, identity: tuple[str, int, int]) -> int:
         """The number of the next attempt at a point, from 1."""
         row = self.latest(identity)
@@ -64,8 +74,14 @@ class Ledger:
 
     def _take(self, row: Row) -> None:
         known = self._latest.get(row.identity)
+        if known is None or row.attempt > known.attempt:
+            before = self._suspect.get(row.identity, 0)
+            self._suspect[row.identity] = before + 1 if row.suspect else 0
         if known is None or row.attempt >= known.attempt:
             self._latest[row.identity] = row
+        if row.sm_clock_mhz is not None:
+            card = row.gpu, row.card
+            self._highest_mhz[card] = max(row.sm_clock_mhz, self._highest_mhz.get(card, 0.0))
 
     def close(self) -> None:
         """Lets another sweep have the folder."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 from experiments.client import Worker
@@ -14,17 +15,30 @@ from experiments.progress import Progress
 from experiments.recording import measure, unsupported
 from experiments.rows import Row
 
-Record = Callable[[Point, dict[str, Any], dict[str, Any]], Row]
+
+@dataclass(frozen=True)
+class Visits:
+    """How a point is visited.
+
+    Attributes:
+        record: Puts a point's outcome, with the worker's environment, on disk as a row.
+        again: Whether a point that now has a row is to be measured once more.
+        fresh: Whether each round begins in new worker processes.
+    """
+
+    record: Callable[[Point, dict[str, Any], dict[str, Any]], Row]
+    again: Callable[[Point], bool]
+    fresh: bool = False
 
 
 def measure_all(
-    todo: Sequence[tuple[Worker, Point]], record: Record, rows: list[Row], done_before: int
+    todo: Sequence[tuple[Worker, Point]], visits: Visits, rows: list[Row], done_before: int
 ) -> None:
     """Measures points in order, on every card at once.
 
     Args:
-        todo: Each point with the worker that takes it.
-        record: Puts a point's outcome, with the worker's environment, on disk as a row.
+        todo: Each point with the worker that takes it, round after round.
+        visits: What to do at each.
         rows: Takes the rows as they come, so that an interrupted sweep still has them.
         done_before: Points that need no measuring, for the display.
 
@@ -37,25 +51,35 @@ def measure_all(
     stopping = threading.Event()
     with Progress(len(todo), done_before) as progress:
 
+        def visit(worker: Worker, point: Point) -> bool:
+            """Measures a point, and says whether the lane can go on."""
+            progress.begins(point)
+            environment = worker.hello["environment"]
+            lost = None
+            try:
+                outcome = unsupported(point) or measure(point, worker)
+            except WorkerError as error:
+                lost = f"no worker could be started: {error}"
+                outcome = {"status": "crashed", "reason": lost}
+            if stopping.is_set():
+                return False  # the worker was ended under the point, which says nothing of it
+            row = visits.record(point, outcome, environment)
+            rows.append(row)
+            if visits.again(point) and lost is None:
+                progress.repeats(point, row)
+                return visit(worker, point)
+            progress.ends(point, row)
+            return lost is None  # nor could one be started for the lane's next point
+
         def lane(points: list[tuple[Worker, Point]]) -> None:
+            round_ = points[0][1].round
             for worker, point in points:
-                if stopping.is_set():
+                if visits.fresh and point.round != round_:
+                    for used in {used for used, _ in points}:
+                        used.stop()
+                round_ = point.round
+                if stopping.is_set() or not visit(worker, point):
                     return
-                progress.begins(point)
-                environment = worker.hello["environment"]
-                lost = None
-                try:
-                    outcome = unsupported(point) or measure(point, worker)
-                except WorkerError as error:
-                    lost = f"no worker could be started: {error}"
-                    outcome = {"status": "crashed", "reason": lost}
-                if stopping.is_set():
-                    return  # the worker was ended under the point, which says nothing of it
-                row = record(point, outcome, environment)
-                rows.append(row)
-                progress.ends(point, row)
-                if lost is not None:
-                    return  # nor could one for the lane's next point
 
         with ThreadPoolExecutor(max_workers=max(len(lanes), 1)) as pool:
             futures = [pool.submit(lane, points) for points in lanes.values()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -45,14 +46,15 @@ class Plan:
     Attributes:
         jobs: All jobs, the roof's among them.
         variants: By job name, what the worker said of it.
-        shards: The points of each shard in order, with the worker that takes them.
+        visits: Round after round, the points of each shard in order, with the worker that takes
+            them; the shards' order is each round's own.
         points: By job name, the identities it asked for; jobs may share points.
         asked: Every point once.
     """
 
     jobs: list[Job]
     variants: dict[str, dict[str, Any]] = field(default_factory=dict)
-    shards: list[tuple[Worker, list[Point]]] = field(default_factory=list)
+    visits: list[tuple[Worker, list[Point]]] = field(default_factory=list)
     points: dict[str, list[tuple[str, int, int]]] = field(default_factory=dict)
     asked: list[Point] = field(default_factory=list)
 
@@ -96,11 +98,11 @@ def plan(
             result.jobs.append(roof)
     first = result.jobs[0].config
     seen: set[tuple[str, int, int]] = set()
-    for shard in shards:
-        members = [job for job in result.jobs if job.shard == shard]
-        ordered: list[Point] = []
-        for round_ in range(first["rounds"]):
+    for round_ in range(first["rounds"]):
+        order = random.Random(f"{first['seed']}/{round_}/shards").sample(shards, len(shards))
+        for shard in order:
             visit: list[Point] = []
+            members = [job for job in result.jobs if job.shard == shard]
             for job in members:
                 worker = place(job)
                 variant = result.variants[job.name]
@@ -108,9 +110,8 @@ def plan(
                 result.points.setdefault(job.name, []).extend(p.identity for p in mine)
                 visit += [p for p in mine if p.identity not in seen]
                 seen.update(p.identity for p in mine)
-            ordered += interleave(visit, first["seed"], round_)
-        result.shards.append((place(members[0]), ordered))
-        result.asked += ordered
+            result.visits.append((place(members[0]), interleave(visit, first["seed"], round_)))
+            result.asked += visit
     return result
 
 

@@ -74,7 +74,7 @@ def asked(planned: Plan, jobs: Sequence[Job]) -> list[tuple[Worker, Point]]:
     names = {job.name for job in jobs}
     return [
         (worker, point)
-        for worker, points in planned.shards
+        for worker, points in planned.visits
         for point in points
         if point.job.name in names and point.round == 0
     ]

@@ -61,6 +61,11 @@ class Progress:
         if self._bar:
             self._bar.update(self._task, current=str(point))
 
+    def repeats(self, point: Point, row: Row) -> None:
+        """A point's row is suspect, and it is measured once more."""
+        with self._lock:
+            self._say(f"{point}: {result(row)}, {'; '.join(row.suspect)}; measured once more")
+
     def ends(self, point: Point, row: Row) -> None:
         """A point has its row."""
         with self._lock:

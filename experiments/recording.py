@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from experiments.client import Worker, WorkerDied
-from experiments.points import Point
+from experiments.points import PROTOCOL, Point
 from experiments.rows import Row
 
 DECLARED = ("rows", "cols", "dtype", "model_reads", "model_writes", "model_bytes")
@@ -28,12 +28,26 @@ def row_of(
         device=point.device,  # type: ignore[arg-type]
         gpu=point.gpu,
         backend=point.variant["backend"],
-        environment=environment,
+        environment=environment | provenance(point),
         model_formula=point.variant["formula"],
         compulsory_bytes=point.declared["compulsory_bytes"],
         **{name: point.declared[name] for name in DECLARED},
         **outcome,
     )
+
+
+def provenance(point: Point) -> dict[str, Any]:
+    """What repeats a row beside versions and commit: the code's hash, the protocol, the seed.
+
+    The files beside a row follow the latest command; these stay with the row.
+    """
+    timing = point.job.config["timing"]
+    return {
+        "target": point.variant["target"],
+        "source": point.variant["source"],
+        "protocol": {name: timing[name] for name in PROTOCOL},
+        "seed": point.job.config["seed"],
+    }
 
 
 def unsupported(point: Point) -> dict[str, Any] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -66,9 +67,19 @@ def print_summary(
     failed = [row for row in rows if row["status"] not in ("ok", "unsupported")]
     if failed:
         print(f"{len(failed)} points failed; only_failed=true tries them again")
+    suspect = [row for row in rows if row["suspect"]]
+    if suspect:
+        kinds = Counter(kind for row in suspect for kind in kinds_of(row["suspect"]))
+        why = ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items()))
+        print(f"{len(suspect)} of {len(rows)} points are suspect ({why}); their rows say how")
     print(f"rows      {out}/**/rows.jsonl")
     print(f"table     {out / 'table.md'}")
     print(f"variants  {out / 'variants.json'}")
+
+
+def kinds_of(suspicions: list[str]) -> set[str]:
+    """The kinds of reasons to distrust a row: the first word of each, as in ``throttled``."""
+    return {reason.partition(":")[0] for reason in suspicions}
 
 
 def _rows(planned: Plan, ledger: Ledger) -> list[Row]:

@@ -77,11 +77,14 @@ class Row(BaseModel):
     max_abs_error: float | None = None
     relative_error: float | None = None
     # machine state
+    sm_clock_before_mhz: float | None = Field(None, description="before sampling, others after")
     sm_clock_mhz: float | None = None
     memory_clock_mhz: float | None = None
     power_w: float | None = None
+    temperature_before_c: float | None = None
     temperature_c: float | None = None
     throttled: list[str] | None = None
+    other_processes: int | None = Field(None, description="foreign compute processes on the card")
 
     @property
     def identity(self) -> tuple[str, int, int]:
@@ -95,10 +98,7 @@ class Row(BaseModel):
 
 
 def rows_files(folder: Path) -> list[Path]:
-    """Every rows file below a folder, in a fixed order; a rows file stands for itself.
-
-    What a tracker keeps below ``wandb/`` are copies.
-    """
+    """Every rows file below a folder, in order; a tracker's copies below ``wandb/`` are none."""
     if folder.is_file():
         return [folder]
     found = folder.rglob("rows.jsonl")

@@ -14,11 +14,12 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
+from experiments.checks import PLAIN
 from experiments.config import register
 from experiments.errors import SweepFailed, UserError, on_one_line
 
 # What Hydra and OmegaConf append for their own developers; --verbose shows all of it.
-NOISE = r", (?:Config search path|Set the environment variable|full_key): "
+NOISE = r"[,.] (?:Config search path|Set the environment variable|full_key): "
 
 
 @hydra.main(version_base="1.3", config_path="../conf", config_name="config")
@@ -49,13 +50,26 @@ def main() -> None:
             traceback.print_exc()
         print(f"error: {_reason(error)}", file=sys.stderr)
         sys.exit(2)
+    except Exception as error:  # a fault of ours, or of a library of ours, is one line too
+        if verbose:
+            traceback.print_exc()
+        what = f"{type(error).__name__}: {on_one_line(str(error))}"
+        print(f"error: {what} (unforeseen; --verbose shows where)", file=sys.stderr)
+        sys.exit(2)
 
 
 def _refuse(arguments: list[str]) -> None:
     for argument in arguments:
         key, _, value = argument.partition("=")
+        # Hydra makes the folder that a name leads to before anything here sees the configuration
+        if key.lstrip("+") == "name" and not PLAIN.fullmatch(value.strip("'\"")):
+            raise UserError(
+                f"{argument}; use letters, digits and .,=+-_ (out= may name any folder)"
+            )
         if key == "experiment" and "," in value:
             raise UserError(f"{argument}: presets are sweeps already; run one after the other")
+        if key.lstrip("+~") in ("hydra.launcher._target_", "hydra.sweeper._target_"):
+            raise UserError(f"{argument}: a sweep is run by this program and by no other")
         if key == "hydra.sweeper.max_batch_size":
             raise UserError(f"{key}: a sweep is checked and run as one, and takes no batches")
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 MOST = 100_000  # a sweep of more points is a slip of the keyboard
+LARGEST = 1 << 40  # elements; a single row of it is beyond any device
 _RANGE = {"first", "last", "step"}
 
 
@@ -51,6 +52,8 @@ def _range(name: str, value: Mapping[str, Any]) -> range:
     first, last, step = (_size(f"{name}.{key}", value[key]) for key in ("first", "last", "step"))
     if last < first:
         raise ValueError(f"{name} is empty: its last, {last}, comes before its first, {first}")
+    if (last - first) // step >= MOST:
+        raise ValueError(f"{name} has more than {MOST} sizes, the most that are taken")
     return range(first, last + 1, step)
 
 
@@ -62,6 +65,8 @@ def _pair(index: int, pair: Any) -> tuple[int, int]:
 
 
 def _size(name: str, value: Any) -> int:
+    if isinstance(value, int) and value > LARGEST:
+        raise ValueError(f"{name} has {value}; no size above 2^40 is taken")
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ValueError(f"{name} has {value!r}, where a whole number of at least 1 belongs")
     return value

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.checks import check_cards, shared_options
+from experiments.checks import check_cards, check_size, shared_options
 from experiments.errors import SweepFailed, UserError
 from experiments.estimate import print_estimate
 from experiments.folder import note_session, save_plan, sweep_name
+from experiments.guards import suspicions
 from experiments.jobs import Job
 from experiments.ledger import Ledger
-from experiments.measuring import measure_all
+from experiments.measuring import Visits, measure_all
 from experiments.planning import Crew, plan
 from experiments.points import Point
 from experiments.recording import row_of
@@ -38,7 +39,11 @@ class Sweep:
             return list(points)
         if self.options["only_failed"]:
             return [p for p in points if self._failed(p)]
-        return [p for p in points if not self.ledger.is_done(p.identity)]
+        return [p for p in points if not self.ledger.is_done(p.identity) or self.again(p)]
+
+    def again(self, point: Point) -> bool:
+        """Whether a point that has a row is to be measured once more, because it is suspect."""
+        return bool(self.options["remeasure"]) and self.ledger.is_due_again(point.identity)
 
     def _failed(self, point: Point) -> bool:
         row = self.ledger.latest(point.identity)
@@ -46,9 +51,10 @@ class Sweep:
 
     def record(self, point: Point, outcome: dict[str, Any], environment: dict[str, Any]) -> Row:
         """Makes a point's outcome a row and puts it on disk."""
+        highest = self.ledger.highest_mhz(point.gpu, point.card)
         row = row_of(
             point,
-            outcome,
+            outcome | {"suspect": suspicions(outcome, highest)},
             sweep=self.name,
             attempt=self.ledger.next_attempt(point.identity),
             environment=environment,
@@ -74,6 +80,7 @@ def run(
     """
     options = shared_options([job.config for job in jobs])
     check_cards(cards)
+    check_size(sum(len(job.shapes) * len(job.dtypes) for job in jobs), options["rounds"])
     out = Path(options["out"])
     ledger = Ledger(out)
     crew = Crew(log=out / "worker.log")
@@ -82,7 +89,7 @@ def run(
     try:
         planned = plan(jobs, compose, crew, cards)
         sweep = Sweep(out, sweep_name(out), options, ledger)
-        todo = [(w, p) for w, points in planned.shards for p in sweep.wanted(points)]
+        todo = [(w, p) for w, points in planned.visits for p in sweep.wanted(points)]
         if options["dry_run"]:
             print_estimate([point for _, point in todo])
             return
@@ -90,7 +97,8 @@ def run(
         planned_s = time.perf_counter() - began
         done_before = sum(ledger.is_done(p.identity) for p in planned.asked)
         try:
-            measure_all(todo, sweep.record, measured, done_before)
+            visits = Visits(sweep.record, sweep.again, options["fresh"])
+            measure_all(todo, visits, measured, done_before)
         except UserError as error:  # status 2 is for a sweep that has measured nothing
             print(f"error: {error}", file=sys.stderr)
             raise SweepFailed from None

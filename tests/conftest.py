@@ -56,7 +56,7 @@ Command = Callable[..., Result]
 
 def command_line(out: Path, *arguments: str) -> list[str]:
     """The command that measures into ``out``, with the test doubles among the kernels."""
-    options = [f"out={out}", "tracker=none", "gpu=cpu"]
+    options = [f"out={out}", "tracker=none", "gpu=cpu", "remeasure=false"]
     given = {argument.partition("=")[0] for argument in arguments}
     options = [o for o in options if o.partition("=")[0] not in given]
     run = [sys.executable, "-m", "experiments.run", "--config-dir", str(DOUBLES)]
@@ -67,7 +67,9 @@ def command_line(out: Path, *arguments: str) -> list[str]:
 def sweep(tmp_path: Path) -> Command:
     """Runs the command line on a CPU into a folder of the test's own."""
 
-    def run(*arguments: str, out: Path | None = None, timeout: float = 240) -> Result:
+    def run(
+        *arguments: str, out: Path | None = None, timeout: float = 240, **variables: str
+    ) -> Result:
         folder = out or tmp_path / "out"
         done = subprocess.run(
             command_line(folder, *arguments),
@@ -75,6 +77,7 @@ def sweep(tmp_path: Path) -> Command:
             capture_output=True,
             text=True,
             timeout=timeout,
+            env=os.environ | variables,
         )
         return Result(done.returncode, done.stdout, done.stderr, folder)
 

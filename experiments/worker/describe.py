@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from experiments.process import ROOT
 from experiments.worker.source import source_hash
 from kernels.device import Device
 from kernels.kernel import Kernel
@@ -30,6 +31,8 @@ def build_kernel(config: dict[str, Any]) -> Kernel:
     if not isinstance(target, str) or "." not in target:
         raise BadJob(f"_target_ is {target!r}; it must name a class, as in kernels.copy.copy.Copy")
     module, _, name = target.rpartition(".")
+    if not is_ours(module):
+        raise BadJob(f"_target_ {target} is not in this project; a kernel is a class in kernels/")
     try:
         kind = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
@@ -48,6 +51,13 @@ def build_kernel(config: dict[str, Any]) -> Kernel:
         raise BadJob(f"{name}: {error}") from error
     assert isinstance(kernel, Kernel)
     return kernel
+
+
+def is_ours(module: str) -> bool:
+    """Whether a module's name leads into this checkout, found out without importing anything."""
+    first, *rest = module.split(".")
+    named = first.isidentifier() and all(part.isidentifier() for part in rest)
+    return named and ((ROOT / first).is_dir() or (ROOT / f"{first}.py").is_file())
 
 
 def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:

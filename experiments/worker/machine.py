@@ -6,6 +6,8 @@ import contextlib
 from dataclasses import dataclass
 from typing import Any
 
+from experiments.worker.neighbours import strangers
+
 # NVML's clock event reasons that slow a kernel down, by the bit that reports them. Idle and
 # application-set clocks are how the card was left, not a fault of the moment.
 SLOWDOWNS = {
@@ -19,13 +21,17 @@ SLOWDOWNS = {
 
 @dataclass(frozen=True)
 class State:
-    """Clocks in MHz, power in watts, temperature in °C, and the reasons for any slowdown."""
+    """Clocks in MHz, power in watts, temperature in °C, the reasons for any slowdown.
+
+    ``other_processes`` counts the compute processes on the card that are not this sweep's.
+    """
 
     sm_clock_mhz: float | None = None
     memory_clock_mhz: float | None = None
     power_w: float | None = None
     temperature_c: float | None = None
     throttled: list[str] | None = None
+    other_processes: int | None = None
 
 
 class Monitor:
@@ -54,7 +60,33 @@ class Monitor:
             power_w=_scaled(self._ask(nvml.nvmlDeviceGetPowerUsage), 1e-3),
             temperature_c=self._ask(nvml.nvmlDeviceGetTemperature, nvml.NVML_TEMPERATURE_GPU),
             throttled=_reasons(self._ask(nvml.nvmlDeviceGetCurrentClocksEventReasons)),
+            other_processes=_others(self._ask(nvml.nvmlDeviceGetComputeRunningProcesses)),
         )
+
+    def setup(self) -> dict[str, Any]:
+        """How the card was left by whoever runs it: what a repetition would have to set alike.
+
+        Power in watts, clocks in MHz; a mode is 1 where it is on.
+        """
+        nvml = self._nvml
+        if nvml is None:
+            return {}
+        mig, ecc = self._ask(nvml.nvmlDeviceGetMigMode), self._ask(nvml.nvmlDeviceGetEccMode)
+        return {
+            "driver_cuda": self._without_card(nvml.nvmlSystemGetCudaDriverVersion),
+            "power_limit_w": _scaled(self._ask(nvml.nvmlDeviceGetPowerManagementLimit), 1e-3),
+            "max_sm_clock_mhz": self._ask(nvml.nvmlDeviceGetMaxClockInfo, nvml.NVML_CLOCK_SM),
+            "max_memory_clock_mhz": self._ask(nvml.nvmlDeviceGetMaxClockInfo, nvml.NVML_CLOCK_MEM),
+            "persistence_mode": self._ask(nvml.nvmlDeviceGetPersistenceMode),
+            "compute_mode": self._ask(nvml.nvmlDeviceGetComputeMode),
+            "mig_mode": None if mig is None else mig[0],
+            "ecc_mode": None if ecc is None else ecc[0],
+        }
+
+    def _without_card(self, question: Any) -> Any:
+        with contextlib.suppress(Exception):
+            return question()
+        return None
 
     def _ask(self, question: Any, *arguments: Any) -> Any:
         try:
@@ -69,6 +101,10 @@ def _scaled(value: float | None, factor: float) -> float | None:
 
 def _reasons(bits: int | None) -> list[str] | None:
     return None if bits is None else [text for bit, text in SLOWDOWNS.items() if bits & bit]
+
+
+def _others(found: list[Any] | None) -> int | None:
+    return None if found is None else strangers([int(process.pid) for process in found])
 
 
 def driver_version() -> str | None:

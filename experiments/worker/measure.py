@@ -16,6 +16,7 @@ from experiments.worker.describe import backend, build_kernel, torch_dtype
 from experiments.worker.faults import context_is_lost, one_line, status_of
 from experiments.worker.gate import Verdict, check
 from experiments.worker.launches import recorded
+from experiments.worker.memory import require
 from experiments.worker.place import Place
 from experiments.worker.timers.events import events
 from experiments.worker.timers.graph import graph
@@ -52,6 +53,8 @@ def _measure(point: dict[str, Any], bench: Bench, stage: Callable[[str], None]) 
         return operation.make_input(shape, dtype, place.torch_device, point["seed"] + index)
 
     stage("sampling")
+    if place.device.kind == "cpu":
+        require(2 * shape[0] * shape[1] * dtype.itemsize)
     x = make(0)
     stage("compiling")
     began = time.perf_counter()
@@ -79,6 +82,7 @@ def _measure(point: dict[str, Any], bench: Bench, stage: Callable[[str], None]) 
     throttled = None
     if after.throttled is not None:
         throttled = sorted({*(before.throttled or []), *after.throttled})
+    others = [n for n in (before.other_processes, after.other_processes) if n is not None]
     return fields | _judged(verdict) | asdict(after) | {
         "timer": protocol.timer,
         "cache": protocol.cache,
@@ -89,7 +93,9 @@ def _measure(point: dict[str, Any], bench: Bench, stage: Callable[[str], None]) 
         "late": sampling.late,
         "stop_reason": sampling.stop_reason,
         "throttled": throttled,
-        "suspect": [f"throttled: {reason}" for reason in throttled or []],
+        "sm_clock_before_mhz": before.sm_clock_mhz,
+        "temperature_before_c": before.temperature_c,
+        "other_processes": max(others) if others else None,
     }  # fmt: skip
 
 

@@ -14,6 +14,20 @@ if TYPE_CHECKING:
     from kernels.device import Device
 
 
+# Switches of the libraries that change what a kernel costs. None holds a path or a name.
+VARIABLES = (
+    "CUDA_DEVICE_MAX_CONNECTIONS",
+    "CUDA_LAUNCH_BLOCKING",
+    "CUDA_MODULE_LOADING",
+    "NVIDIA_TF32_OVERRIDE",
+    "OMP_NUM_THREADS",
+    "PYTORCH_CUDA_ALLOC_CONF",
+    "TRITON_ALLOW_NON_CONSTEXPR_GLOBALS",
+    "TRITON_DEFAULT_FP_FUSION",
+    "TRITON_INTERPRET",
+)
+
+
 @dataclass(frozen=True)
 class Place:
     """The device as torch names it (``cuda:0`` or ``cpu``), its limits, and the environment."""
@@ -44,8 +58,11 @@ def take_place(wanted: str) -> Place:
     from kernels.device import Device, cuda_device
 
     if cuda:
+        from experiments.worker.machine import Monitor
+
         torch.cuda.init()
-        return Place("cuda:0", cuda_device(0), environment())
+        uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
+        return Place("cuda:0", cuda_device(0), environment() | {"card": Monitor(uuid).setup()})
     cpu = Device(kind="cpu", name=_processor(), l2_bytes=_last_level_cache())
     return Place("cpu", cpu, environment())
 
@@ -60,6 +77,11 @@ def environment() -> dict[str, Any]:
         "cuda": torch.version.cuda,
         "driver": _driver(),
         "python": platform.python_version(),
+        "numpy": _version("numpy"),
+        "system": f"{platform.system()} {platform.machine()}",
+        "processor": _processor(),
+        "threads": torch.get_num_threads(),
+        "variables": {name: os.environ[name] for name in VARIABLES if name in os.environ},
         "commit": _git("rev-parse", "HEAD"),
         "dirty": _is_dirty(),
     }

@@ -23,6 +23,7 @@ DTYPES = {
     "smoke": ["float32"],
     "laptop": ["float32"],
     "counters": ["float32"],
+    "selftest": ["float32"],
 }
 
 SHAPES = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import chain
 
 import pytest
@@ -19,7 +20,10 @@ VARIANTS = {
 
 # what a preset sweeps that is not about every variant
 KERNELS = {
-    "exploration": {*("torch", "hybrid_whole", "hybrid_capped", "fused_row", "copy", "copy_triton")}
+    "exploration": {
+        *("torch", "hybrid_whole", "hybrid_capped", "fused_row", "copy", "copy_triton")
+    },
+    "selftest": {"naive", "torch", "fused_row", "online", "copy_triton"},
 }
 
 
@@ -50,6 +54,17 @@ def test_preset_opens_with_the_command_that_runs_it(preset: str) -> None:
     text = (CONF / "experiment" / f"{preset}.yaml").read_text()
     assert f"# make sweep EXPERIMENT={preset}\n" in text
     assert f"# python -m experiments.run experiment={preset}\n" in text
+
+
+def test_selftest_is_two_hundred_comparisons_of_a_variant_with_itself(composed: Compose) -> None:
+    cells = Counter()
+    for job in jobs_of("selftest", composed):
+        config = composed("experiment=selftest", *job)
+        cells[choice(job, "kernel"), choice(job, "timing")] += 1
+        assert (config.twin, config.rounds) in {("a", 8), ("b", 8)}
+    assert set(cells.values()) == {2}
+    assert {timing for _, timing in cells} == {"events", "graph"}
+    assert len(cells) * len(expand(config.grid)) >= 200
 
 
 def test_paper_is_about_1500_points(composed: Compose) -> None:

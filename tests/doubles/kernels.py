@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import resource
+import signal
 import time
 from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
 
 import sympy
 import torch
@@ -107,3 +112,56 @@ class Illegal(Double):
         y = super().__call__(x)
         where = torch.full((x.shape[1],), 1 << 40, device=x.device)
         return y + x.flatten()[where]
+
+
+@dataclass(frozen=True)
+class Slowing(Double):
+    """Takes longer with every call, anew for each point: its samples trend."""
+
+    def prepare(self, x: torch.Tensor):  # type: ignore[no-untyped-def]
+        calls = 0
+
+        def call(x: torch.Tensor) -> torch.Tensor:
+            nonlocal calls
+            calls += 1
+            time.sleep(3e-4 * calls)  # far beyond what a busy machine adds
+            return torch.softmax(x, -1)
+
+        return call
+
+
+@dataclass(frozen=True)
+class SlowingOnce(Slowing):
+    """Trends at the first point that a process gives it, and never again in that process."""
+
+    seen: ClassVar[list[bool]] = []
+
+    def prepare(self, x: torch.Tensor):  # type: ignore[no-untyped-def]
+        if self.seen:  # long beside what a busy machine's scheduler adds
+            return lambda x: (time.sleep(1e-2), torch.softmax(x, -1))[1]
+        self.seen.append(True)
+        return super().prepare(x)
+
+
+@dataclass(frozen=True)
+class Starve(Double):
+    """Runs out of the host's memory where the system refuses more."""
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20), hard))
+        try:
+            bytearray(1 << 30)
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+        return super().__call__(x)
+
+
+@dataclass(frozen=True)
+class OomKilled(Double):
+    """Ends as the system ends a process when the host's memory is spent."""
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError("still alive")

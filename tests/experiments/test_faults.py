@@ -11,8 +11,8 @@ def test_a_crash_a_hang_a_lie_and_a_glutton_are_rows_and_the_rest_is_measured(
     sweep: Command,
 ) -> None:
     done = sweep(
-        "kernel=segfault,hang,wrong,wrong_later,exhaust,raise,good", *shape(4, [15, 16]),
-        "dtype=float32", "timing.compile_limit_s=3", *QUICK,
+        "kernel=segfault,hang,wrong,wrong_later,exhaust,starve,oom_killed,raise,good",
+        *shape(4, [15, 16]), "dtype=float32", "timing.compile_limit_s=3", *QUICK,
     )  # fmt: skip
     assert done.status == 1
     status = {(row.kernel, row.cols): row.status for row in done.rows}
@@ -22,11 +22,14 @@ def test_a_crash_a_hang_a_lie_and_a_glutton_are_rows_and_the_rest_is_measured(
         ("wrong", 15): "incorrect", ("wrong", 16): "incorrect",
         ("wrong_later", 15): "incorrect", ("wrong_later", 16): "incorrect",
         ("exhaust", 15): "out_of_memory", ("exhaust", 16): "out_of_memory",
+        ("starve", 15): "out_of_memory", ("starve", 16): "out_of_memory",
+        ("oom_killed", 15): "crashed", ("oom_killed", 16): "crashed",
         ("raise", 15): "launch_error", ("raise", 16): "launch_error",
         ("good", 15): "ok", ("good", 16): "ok", ("copy", 15): "ok", ("copy", 16): "ok",
     }  # fmt: skip
     reasons = {row.kernel: row.reason or "" for row in done.rows if not row.expected}
     assert "SIGSEGV" in reasons["segfault"]
+    assert "SIGKILL" in reasons["oom_killed"]
     assert "took more than 3 s" in reasons["hang"]
     assert "after timing" in reasons["wrong_later"]
     assert all(row.time_us is None for row in done.rows if not row.expected)

@@ -1,4 +1,5 @@
 import json
+import os
 import random
 import signal
 import subprocess
@@ -11,6 +12,8 @@ import pytest
 from experiments.rows import read_rows, rows_files
 from tests.conftest import QUICK, ROOT, Command, command_line, once_each, shape
 
+KILLS = int(os.environ.get("FAULT_KILLS", "10"))
+SIGNALS = [signal.SIGKILL, signal.SIGTERM, signal.SIGINT]
 COLS = [3, 5, 16, 31, 64, 100, *range(101, 119)]
 
 
@@ -27,14 +30,17 @@ def wait_until(ready: Callable[[], bool], process: subprocess.Popen[str], limit_
         time.sleep(0.005)
 
 
-def test_a_sweep_killed_ten_times_ends_with_every_point_done_once(tmp_path: Path) -> None:
+@pytest.mark.timeout(300 + 30 * KILLS)
+def test_a_sweep_killed_many_times_ends_with_every_point_done_once(tmp_path: Path) -> None:
     out = tmp_path / "out"
+    cols = [*COLS, *range(200, 200 + 2 * (KILLS - 10))]
     command = command_line(
-        out, "kernel=good,naive,torch", *shape(8, COLS), "dtype=float32,float16", *QUICK,
+        out, "kernel=good,naive,torch", *shape(8, cols), "dtype=float32,float16", "rounds=2",
+        *QUICK,
     )  # fmt: skip
     dice = random.Random(11)
     after_new_rows = 0
-    for _ in range(10):
+    for _ in range(KILLS):
         before = lines(out)
         process = subprocess.Popen(
             command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True
@@ -47,15 +53,17 @@ def test_a_sweep_killed_ten_times_ends_with_every_point_done_once(tmp_path: Path
                 time.sleep(0.02 * dice.random())  # anywhere in the next point
             else:
                 time.sleep(dice.uniform(0.3, 2))  # most likely still planning
+            process.send_signal(dice.choice(SIGNALS))
+            process.wait(timeout=60)
         finally:
             process.kill()
             process.wait()
         after_new_rows += lines(out) > before
-    assert after_new_rows >= 5
+    assert after_new_rows >= KILLS // 2
     last = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=200)
     assert last.returncode == 0, last.stderr
     rows = [row for path in rows_files(out) for row in read_rows(path)]
-    assert len(rows) == 4 * len(COLS) * 2
+    assert len(rows) == 4 * len(cols) * 2 * 2
     assert once_each(rows)
     assert all(row.expected and row.attempt == 1 for row in rows)
 

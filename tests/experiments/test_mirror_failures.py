@@ -1,15 +1,18 @@
 """What goes wrong in W&B costs a warning within a bounded time, never a row."""
 
 import json
+import resource
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from experiments.mirror import child
+from experiments.config import Tracker
+from experiments.derived import derive
+from experiments.mirror import child, mirror
 from tests.wandb_files import read_offline
-from tests.wandb_jobs import METRIC, mirror_all, mirrored, no_process_left, timed
+from tests.wandb_jobs import METRIC, job, mirror_all, mirrored, no_process_left, timed
 from tests.wandb_server import KEY, WandbServer
 
 ROWS = [timed(1024), timed(2048), timed(4096)]
@@ -34,6 +37,24 @@ def test_a_folder_that_cannot_be_written_costs_a_warning(tmp_path: Path) -> None
     [warning] = mirrored(tmp_path, [timed(1024)])
     assert "W&B was not written" in warning
     assert "the rows are complete on disk" in warning
+
+
+def test_a_disk_that_is_full_for_wandb_costs_a_warning_in_bounded_time(tmp_path: Path) -> None:
+    jobs, rows = [job(tmp_path, ROWS)], {"s-online": derive(ROWS)}
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    start = time.monotonic()
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))  # W&B's process inherits it
+    try:
+        warnings = mirror(jobs, rows, Tracker(mode="offline"), tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert time.monotonic() - start < 60
+    [warning] = warnings
+    assert "the rows are complete on disk" in warning
+    assert "\n" not in warning
+    assert mirrored(tmp_path, ROWS) == []  # with room again, all of it is written
+    [run] = {run.id: run for run in read_offline(tmp_path)}.values()
+    assert len(run.lines) == 3
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,11 @@
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Command, shape
+from tests.conftest import ROOT, Command, shape
 
 WRONG_INPUT = [
     (["kernel=nonsense"], "Could not find 'kernel/nonsense'"),
@@ -34,6 +37,21 @@ WRONG_INPUT = [
     (["tracker.mode=later"], "use offline or online"),
     (["grid.dtypes=[]"], "no dtype is named"),
     (["kernel=torn"], "is no YAML"),
+    (["kernel=good", "kernel._target_=os.system"], "os.system is not in this project"),
+    (["kernel=good", "kernel._target_='..tests.x.Y'"], "is not in this project"),
+    (["hydra.launcher._target_=os.system"], "by this program and by no other"),
+    (["name=../../climbs"], "name=../../climbs; use letters"),
+    (["name=.hidden"], "name=.hidden; use letters"),
+    (["kernel=../kernel/copy"], "names no file of conf/kernel/"),
+    (["twin=../x"], "twin=../x; use letters and digits"),
+    (["out="], "out= is empty"),
+    (["grid=point", "grid.rows=99999999999999999999"], "no size above 2^40"),
+    (["grid=point", "grid.rows={first: 1, last: 1000000000, step: 1}"], "more than 100000 sizes"),
+    ([*shape(4, [8, 16]), "rounds=1000000"], "more than the 500000 that are taken"),
+    (["seed=99999999999999999999"], "it must be below 2^62"),
+    (["timing.sampling_limit_s=inf"], "it must be above zero and finite"),
+    (["timing.compile_limit_s=1e30"], "at most 86400 s"),
+    (["timing.precision=nan"], "it must be above zero and finite"),
 ]
 
 
@@ -65,3 +83,31 @@ def test_a_folder_that_cannot_be_written_is_named(sweep: Command, tmp_path: Path
     done = sweep("kernel=good", out=tmp_path / "file" / "below")
     assert done.status == 2
     assert "file" in done.error
+
+
+def test_a_target_outside_the_project_is_not_even_imported(sweep: Command, tmp_path: Path) -> None:
+    marker = tmp_path / "imported"
+    (tmp_path / "stranger.py").write_text(f"open({str(marker)!r}, 'w')\nclass Kernel: pass\n")
+    done = sweep("kernel=good", "kernel._target_=stranger.Kernel", PYTHONPATH=str(tmp_path))
+    assert done.status == 2
+    assert "stranger.Kernel is not in this project" in done.error
+    assert not marker.exists()
+
+
+def test_no_name_leads_out_of_the_folder(tmp_path: Path) -> None:
+    for argument in (
+        "name=../climbs",
+        "+name=../climbs",
+        "name='../climbs'",
+        "kernel=../kernel/copy",
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "experiments.run", "gpu=cpu", "tracker=none", argument],
+            cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True,
+        )  # fmt: skip
+        assert done.returncode == 2
+        assert b"use letters" in done.stderr or b"names no file" in done.stderr
+    # what Hydra itself leaves of the last: the folder that `out` names by default
+    assert [path.name for path in tmp_path.iterdir()] == ["outputs"]
+    assert [path.name for path in (tmp_path / "outputs").iterdir()] == ["adhoc"]
+    assert not list(tmp_path.rglob("*climbs*"))

@@ -1,0 +1,114 @@
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from experiments.guards import suspicions
+from experiments.rows import read_rows, rows_files
+from experiments.worker.neighbours import strangers
+from tests.conftest import ROOT
+
+
+def outcome(**changed: Any) -> dict[str, Any]:
+    """A timed row of a card at work."""
+    dice = random.Random(5)
+    return {
+        "time_us": 100.0, "timer": "events", "samples_us": [dice.gauss(100, 1) for _ in range(200)],
+        "throttled": [], "sm_clock_before_mhz": 1980.0, "sm_clock_mhz": 1980.0,
+        "temperature_before_c": 40.0, "temperature_c": 41.0, "other_processes": 0,
+    } | changed  # fmt: skip
+
+
+def drifting(change: float, n: int = 500, time_us: float = 100.0) -> list[float]:
+    dice = random.Random(6)
+    return [time_us * (1 + change * i / n) + dice.gauss(0, 0.01) for i in range(n)]
+
+
+def flipping(gap_us: float, time_us: float) -> list[float]:
+    dice = random.Random(7)
+    return [time_us + gap_us * (dice.random() < 0.4) + dice.gauss(0, 0.01) for _ in range(500)]
+
+
+def test_a_row_of_a_quiet_card_is_not_suspect() -> None:
+    assert suspicions(outcome(), 1980.0) == []
+    assert suspicions(outcome(), None) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"throttled": ["software power cap"]}, "throttled: software power cap"),
+        ({"sm_clock_before_mhz": 1500.0}, "clock: from 1500 to 1980 MHz within the point"),
+        (
+            {"sm_clock_before_mhz": 1905.0, "sm_clock_mhz": 1905.0},
+            "clock: 1905 MHz, where this card ran at 1980 in this sweep",
+        ),
+        ({"other_processes": 1}, "shared: 1 other compute process on the card"),
+        ({"other_processes": 2}, "shared: 2 other compute processes on the card"),
+        ({"temperature_before_c": 30.0}, "heating: from 30 to 41 °C within the point"),
+        ({"samples_us": drifting(0.03)}, "trend: the samples move by +"),
+        ({"samples_us": drifting(-0.03)}, "trend: the samples move by -"),
+        ({"samples_us": flipping(5, 100)}, "modes: "),
+    ],
+)
+def test_each_guard_names_its_reason_in_a_sentence(changed: dict[str, Any], reason: str) -> None:
+    [found] = suspicions(outcome(**changed), 1980.0)
+    assert found.startswith(reason)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"sm_clock_mhz": 1965.0},  # one step of the clock
+        {"temperature_before_c": 37.0},
+        {"temperature_before_c": 60.0},  # a card that cools disturbs nothing
+        {"samples_us": drifting(0.0002)},  # sure, and of no weight
+        {"samples_us": drifting(0.03, n=60)},  # too few to tell
+        {"samples_us": flipping(0.5, 8), "time_us": 8.0},  # how an H200 times short kernels
+        {"sm_clock_before_mhz": None, "sm_clock_mhz": None, "temperature_c": None,
+         "other_processes": None, "throttled": None},
+    ],
+)  # fmt: skip
+def test_what_does_not_matter_is_no_reason(changed: dict[str, Any]) -> None:
+    assert suspicions(outcome(**changed), 1980.0) == []
+
+
+def test_a_row_without_a_time_has_nothing_to_suspect() -> None:
+    assert suspicions({"status": "crashed", "reason": "it died"}, 1980.0) == []
+    assert suspicions({"status": "ok", "time_us": None, "throttled": ["heat"]}, None) == []
+
+
+def test_few_of_the_recorded_rows_are_suspect() -> None:
+    rows = [r for p in rows_files(ROOT / "outputs/reference/h200") for r in read_rows(p)]
+    kinds: Counter[str] = Counter()
+    suspect = 0
+    for row in rows:
+        found = suspicions(row.model_dump(), 1980.0)
+        suspect += bool(found)
+        kinds.update(reason.partition(":")[0] for reason in found)
+    assert len(rows) > 1000
+    assert 0 < suspect <= 0.04 * len(rows), kinds
+    assert kinds["throttled"] == sum(bool(row.throttled) for row in rows)
+
+
+# pid: its parent. 10 is the sweep, 11 this worker, 12 another of its own, 13 a child's child
+FAMILY = {10: 1, 11: 10, 12: 10, 13: 11, 14: 13, 90: 1, 91: 90}
+
+
+@pytest.mark.parametrize(
+    ("pids", "count"),
+    [
+        ([11], 0),
+        ([11, 12, 14], 0),
+        ([11, 90, 91], 2),
+        ([11, 4711], 1),  # its parent is hidden
+        ([], None),  # a container that is told nothing
+        ([4711], 0),  # the host's numbers: one must be this worker
+        ([4711, 4712], 1),
+    ],
+)
+def test_strangers_on_the_card_are_counted_and_the_sweeps_own_are_not(
+    pids: list[int], count: int | None
+) -> None:
+    assert strangers(pids, own=11, family=10, parent_of=FAMILY.get) == count
