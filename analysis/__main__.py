@@ -19,6 +19,7 @@ COMMANDS = {
     "tables": "write the sources' tables, traffic three ways, and the models priced for cards",
     "claims": "judge every claim of the sources by rows and records, and audit their numbers",
     "report": "write figures, tables and claims as one HTML file",
+    "selftest": "tell the noise floor: variants against themselves, timers, cold caches",
 }
 
 
