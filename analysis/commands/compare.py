@@ -128,11 +128,14 @@ def _show(
     for path in made:
         say(str(path))
     counts = Counter(one.verdict for one in found)
-    told = ", ".join(f"{counts[v]:,} {v}" for v in VERDICTS if counts[v])
-    say(f"\n{len(found):,} points: {told}; mean ratio {ratio_text(geometric_mean(found))}.")
-    worse = sum(one.regression for one in found)
+    each = ", ".join(f"{counts[v]:,} {v}" for v in VERDICTS if counts[v])
+    say(f"\n{_points(len(found))}: {each}; mean ratio {ratio_text(geometric_mean(found))}.")
     limit = f"{100 * asked.threshold:g} %"
-    if worse:
-        say(f"Regression: {worse:,} surely slower by more than {limit}, or ok no more.", "bold red")
+    lost = counts["failed"]
+    slow = sum(one.regression for one in found) - lost
+    told = [f"{_points(slow)} surely slower by more than {limit}"] * bool(slow)
+    told += [f"{_points(lost)} ok no more"] * bool(lost)
+    if told:
+        say(f"Regression: {', '.join(told)}.", "bold red")
     else:
         say(f"No regression beyond {limit}.", "green")

@@ -82,7 +82,7 @@ def test_a_slower_kernel_fails_the_gate_and_is_named(
 ) -> None:
     assert run(tmp_path, rounds(1), rounds(2, {"fused": 1.08})) == 1
     out = told(capsys)
-    assert "Regression: 2 surely slower by more than 2 %" in out
+    assert "Regression: 2 points surely slower by more than 2 %." in out
     assert "fused 4096×1024 float32" in out
     slower = [line for line in lines(tmp_path) if line["verdict"] == "slower"]
     assert {line["kernel"] for line in slower} == {"fused"}
@@ -140,7 +140,9 @@ def test_a_point_that_fails_now_is_a_regression_though_it_has_no_protocol(
     gone = row("fused", 1024, time_us=None, status="crashed", reason="lost its worker")
     gone = gone.model_copy(update={"timer": None, "cache": None})
     assert run(tmp_path, [row("fused", 1024), row("copy", 1024)], [gone, row("copy", 1024)]) == 1
-    assert "ok → crashed (lost its worker)" in told(capsys)
+    out = told(capsys)
+    assert "ok → crashed (lost its worker)" in out
+    assert "Regression: 1 point ok no more." in out
     assert run(tmp_path, [gone, row("copy", 1024)], [row("fused", 1024), row("copy", 1024)]) == 0
     assert "fixed" in told(capsys)
 
@@ -201,6 +203,19 @@ def test_odd_rows_compared_with_themselves_hold_no_change(
     assert not [c for c in out if not c.isprintable() and c != "\n"]
     assert {line["verdict"] for line in lines(tmp_path)} <= {"same", "unclear", "no time"}
     sound_latex((tmp_path / "out" / "compare.tex").read_text())
+
+
+def test_a_project_in_wandb_is_fetched_as_either_side(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slower = rounds(2, {"fused": 1.08})
+    kept = {"wandb:me/main": write(tmp_path / "main", rounds(1)),
+            "wandb:me/mine/group": write(tmp_path / "mine", slower)}  # fmt: skip
+    monkeypatch.setattr("analysis.material.fetch", lambda text, outputs: (kept[text], []))
+    assert main(["compare", *kept]) == 1
+    assert (tmp_path / "mine" / "compare" / "compare.md").exists()
+    assert main(["compare", *reversed(kept), "--out", str(tmp_path / "out")]) == 0
+    assert "faster" in told(capsys)
 
 
 def test_bad_arguments_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ ROUNDS, POINTS = 8, 30
 TIMES = np.array([51.0, *np.geomspace(6, 2000, POINTS - 1)])
 
 
+@cache
 def compare(slowdown: float, seed: int, rounds: int = ROUNDS) -> list[Compared]:
     dice = np.random.default_rng(seed)
     base, head = (sweep(dice, TIMES, rounds, s) for s in (0.0, slowdown))
@@ -59,6 +61,12 @@ def test_one_round_each_finds_what_is_far_beyond_the_noise_between_sweeps_and_no
     many = [pair([50.0], [50.0]) for _ in range(1500)]
     assert judge([*many, pair([50.0], [53.0])], Asked(), RANGES)[-1].verdict == "unclear"
     assert judge([pair([50.0], [53.0])], Asked(), RANGES)[-1].verdict == "slower"
+
+
+def test_one_round_against_eight_is_held_to_the_noise_of_one() -> None:
+    wide, narrow = (judge([pair(b, [50.0, 50.1] * 4)], Asked(), RANGES)[0]
+                    for b in ([50.05], [50.0, 50.1] * 4))  # fmt: skip
+    assert wide.high - wide.low > 1.5 * (narrow.high - narrow.low)
 
 
 def test_rounds_that_agree_are_not_believed_beyond_the_noise_between_processes() -> None:
