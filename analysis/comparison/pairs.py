@@ -12,6 +12,7 @@ import pandas as pd
 from analysis.points import name_variants, records_of
 
 PROTOCOL = ("timer", "cache")
+ARROW = " → "  # from the GPU of BASE to the one of HEAD, where those were allowed to differ
 Row = Mapping[str, Any]
 
 
@@ -101,9 +102,10 @@ def _by_protocol(rows: Iterable[dict[str, Any]]) -> list[Pair]:
     for protocol in known or [(None, None)]:
         mine = [r for r in rows if _protocol(r) == protocol or None in _protocol(r)]
         sides = [_visits(r for r in mine if r["_side"] is side) for side in (False, True)]
-        first = next(r for r in (*mine,) if _protocol(r) == protocol or not known)
+        first = next(r for r in mine if _protocol(r) == protocol or not known)
         keep = ("operation", "kernel", "variant", "rows", "cols", "dtype", "gpu", "card")
         place = {name: first[name] for name in keep} | dict(zip(PROTOCOL, protocol, strict=True))
+        place["gpu"] = ARROW.join(dict.fromkeys(str(r["gpu"]) for r in mine))
         found.append(Pair(place, *sides))
     return found
 

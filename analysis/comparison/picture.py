@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
 from analysis.comparison.looks import LOOKS, Look, legend
+from analysis.comparison.pairs import ARROW
 from analysis.comparison.tables import by_kernel, geometric_mean, ratio_text
 from analysis.comparison.verdicts import Asked, Compared
 from analysis.figure import slug
@@ -68,8 +69,10 @@ def _plate(
         legend(sheet, found, LEFT / width, (height - 0.585) / height, 1 / width)
         sheet.text(LEFT / width, 0.38 / height, "time of BASE, µs", fontsize=8)
 
-    card = card_of(gpu)
-    subtitle = f"{card.name}  ·  {TIMERS.get(timer, timer)}, {CACHES.get(cache, cache)}  ·  above 1 is slower"  # noqa: E501
+    card = ARROW.join(card_of(name).name for name in gpu.split(ARROW))
+    subtitle = (
+        f"{card}  ·  {TIMERS.get(timer, timer)}, {CACHES.get(cache, cache)}  ·  above 1 is slower"
+    )
     name = f"compare-{slug(gpu)}-{slug(timer)}-{slug(cache)}"
     return Plate(name, "Time of HEAD / BASE, point by point", subtitle, small, draw,
                  (width, height), gpu)  # fmt: skip
@@ -83,7 +86,9 @@ def _panel(
     times = [_time(one) for one in every]
     limit = math.log1p(asked.threshold)
     ax.set_xscale("log")
-    ax.set_xlim(min(times) / 1.25, max(times) * 1.25)
+    margin = 1.25 if max(times) > 4 * min(times) else 2.5  # an axis needs two ticks
+    ax.set_xlim(min(times) / margin, max(times) * margin)
+    subs = (1,) if max(times) > 40 * min(times) else (1, 2, 5)
     ax.set_ylim(-reach, reach)
     ax.axhspan(-limit, limit, color=FAINT, lw=0, zorder=0)
     ax.axhline(0, color=MUTED, lw=0.8, zorder=1)
@@ -92,7 +97,7 @@ def _panel(
     ticks = [pair for pair in NICE if abs(math.log(pair[0])) <= reach][-2:]
     ax.yaxis.set_major_locator(FixedLocator([math.log(v) for pair in ticks for v in (*pair, 1)]))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{math.exp(v):.4g}" if first else ""))
-    ax.xaxis.set_major_locator(LogLocator(base=10))
+    ax.xaxis.set_major_locator(LogLocator(base=10, subs=subs))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,g}" if last else ""))
     ax.tick_params(length=2, labelsize=7)

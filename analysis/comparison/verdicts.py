@@ -82,16 +82,15 @@ def holm(p: Floats) -> Floats:
 def _judged(pairs: Sequence[Pair], asked: Asked, ranges: Sequence[noise.Range]) -> list[Compared]:
     if not pairs:
         return []
-    difference, error, df, floor = (
-        np.array(c) for c in zip(*estimates(pairs, ranges), strict=True)
-    )
+    known = estimates(pairs, ranges)
+    difference, error, df = known.difference, known.error, known.df
     p = holm(2 * tail(np.abs(difference) / error, df))
     limit = np.log1p(asked.threshold)
     # the chance of such a slowdown if it were no more than the threshold: a family of its own
     beyond = holm(tail((difference - limit) / error, df)) <= asked.alpha / 2
     alone = quantile(asked.alpha / 2, df) * error
     every = quantile(asked.alpha / 2 / len(pairs), df) * error
-    found = (p <= asked.alpha) & (np.abs(difference) > floor)
+    found = (p <= asked.alpha) & (np.abs(difference) > known.floor)
     same = np.abs(difference) + alone <= limit
     cases = [same, found & (difference > 0), found]
     verdicts = np.select(cases, ["same", "slower", "faster"], "unclear")

@@ -155,6 +155,12 @@ def test_what_never_ran_is_no_regression(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_times_of_an_interpreter_are_not_compared(tmp_path: Path) -> None:
+    sides = [rounded_rows("online", 8, [t] * 8, backend="interpreter") for t in (50.0, 99.0)]
+    assert run(tmp_path, *sides) == 0
+    assert [line["verdict"] for line in lines(tmp_path)] == ["no time"]
+
+
 def test_another_gpu_model_is_refused_unless_asked_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -164,6 +170,8 @@ def test_another_gpu_model_is_refused_unless_asked_for(
     assert "--across-gpus" in error
     assert run(tmp_path, rounds(1), other, "--across-gpus") == 0
     assert len(lines(tmp_path)) == 6
+    assert {line["GPU"] for line in lines(tmp_path)} == {"NVIDIA H200 → NVIDIA H100 80GB HBM3"}
+    assert (tmp_path / "out/compare-nvidia-h200-nvidia-h100-80gb-hbm3-events-cold.svg").exists()
     both = other + rounds(3)
     assert "one GPU model with one" in refused(
         run(tmp_path, rounds(1), both, "--across-gpus"), capsys
