@@ -1,4 +1,7 @@
-"""``python -m analysis figures|roofline|tables|claims|report --rows DIR``: never measures."""
+"""``python -m analysis figures|roofline|tables|claims|report --rows DIR``: never measures.
+
+``python -m analysis compare BASE HEAD`` reads two folders.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
+from analysis.comparison.arguments import add_arguments
 from experiments.rows import RowsError
 
 TRACKERS = ("none", "wandb", "online")
@@ -19,7 +23,9 @@ COMMANDS = {
     "tables": "write the sources' tables, traffic three ways, and the models priced for cards",
     "claims": "judge every claim of the sources by rows and records, and audit their numbers",
     "report": "write figures, tables and claims as one HTML file",
+    "selftest": "tell the noise floor: variants against themselves, timers, cold caches",
 }
+COMPARE = "compare two sets of rows point by point; exit status 1 where HEAD is worse"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -55,6 +61,7 @@ def _parser() -> argparse.ArgumentParser:
         "default: this machine's newest sweep, else outputs/reference"
     )
     logged = "log what is made to W&B: wandb (offline files), online (default: none)"
+    verbose = "show an error's traceback"
     for name, told in COMMANDS.items():
         command = commands.add_parser(name, help=told, description=told)
         command.add_argument("--rows", type=Path, metavar="DIR", help=newest)
@@ -64,7 +71,10 @@ def _parser() -> argparse.ArgumentParser:
         if name == "claims":
             another = "judge another file's claims (default: analysis/claims.yaml)"
             command.add_argument("--claims", type=Path, metavar="FILE", help=another)
-        command.add_argument("--verbose", action="store_true", help="show an error's traceback")
+        command.add_argument("--verbose", action="store_true", help=verbose)
+    comparing = commands.add_parser("compare", help=COMPARE, description=COMPARE)
+    add_arguments(comparing)
+    comparing.add_argument("--verbose", action="store_true", help=verbose)
     return parser
 
 

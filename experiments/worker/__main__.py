@@ -28,6 +28,7 @@ def main() -> None:
     from experiments.worker.describe import BadJob, describe
     from experiments.worker.faults import one_line
     from experiments.worker.measure import measure
+    from experiments.worker.probe import probe
     from experiments.worker.profile import profile
 
     bench: Bench | None = None
@@ -50,6 +51,9 @@ def main() -> None:
         else:
             if bench is None:
                 bench = Bench.at(place)
+            if request["do"] == "probe":
+                channel.send({"reply": probe(bench)})
+                continue
             reply = measure(request["point"], bench, lambda s: channel.send({"stage": s}))
         channel.send({"reply": reply})
 

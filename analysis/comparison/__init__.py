@@ -1,0 +1,1 @@
+"""Two sets of rows compared point by point; see `analysis.commands.compare`."""

@@ -1,0 +1,1 @@
+"""The noise floor: what differs where nothing differs; see `analysis.commands.selftest`."""

@@ -1,0 +1,90 @@
+"""Whether cold is cold: buffers that L2 would hold, read by the timers that time kernels."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from experiments.statistics import median
+from experiments.worker.bench import Bench
+from experiments.worker.faults import one_line
+from experiments.worker.timers.events import events
+from experiments.worker.timers.graph import graph
+from experiments.worker.timers.sampling import Protocol, Sampling
+
+COLS = 1024  # float32: 4 KiB a row, summed to one number
+SMALLEST, PART_OF_L2 = 1 << 20, 2  # bytes; larger than half of L2 a buffer may not stay warm
+LIMIT_S = 20.0
+
+
+def probe(bench: Bench) -> dict[str, Any]:
+    """Reads buffers of several sizes below L2, cold and warm, by events and by graph.
+
+    Returns:
+        ``probes``, each the fields of a probe's record, or ``error`` in one line.
+    """
+    if bench.place.device.kind != "cuda":
+        return {"error": "a CPU has no L2 that the runner flushes by a kernel: nothing to probe"}
+    try:
+        return {"probes": [_record(bench, *taken) for taken in _samplings(bench)]}
+    except Exception as error:  # whatever CUDA says becomes one line
+        return {"error": one_line(error)}
+
+
+def read(x: torch.Tensor) -> torch.Tensor:
+    """Reads every element of ``x`` once and writes one a row."""
+    return torch.sum(x, dim=1)
+
+
+def _samplings(bench: Bench) -> Iterator[tuple[str, str, int, Sampling]]:
+    cache_bytes = bench.place.device.l2_bytes
+    assert cache_bytes is not None
+    size = SMALLEST
+    while size <= cache_bytes // PART_OF_L2:
+
+        def make(_: int, rows: int = size // (4 * COLS)) -> torch.Tensor:
+            return torch.ones((rows, COLS), dtype=torch.float32, device=bench.place.torch_device)
+
+        for cache in ("cold", "warm"):
+            flush = bench.flush if cache == "cold" else None
+            yield "events", cache, size, events(read, make(0), flush, _protocol("events", cache))
+            # a rotation is reckoned in bytes read and written, and this reads alone
+            sampled = graph(read, make, 2 * cache_bytes, _protocol("graph", cache))
+            yield "graph", cache, size, sampled
+        size *= 2
+
+
+def _protocol(timer: str, cache: str) -> Protocol:
+    return Protocol(
+        timer=timer, cache=cache, warmup=20, min_samples=200, max_samples=500, precision=0.002,
+        sampling_limit_s=LIMIT_S,
+    )  # fmt: skip
+
+
+def _record(bench: Bench, timer: str, cache: str, size: int, taken: Sampling) -> dict[str, Any]:
+    middle = median(taken.samples_us)
+    source = Path(__file__).read_bytes() + Path(events.__code__.co_filename).read_bytes()
+    return {
+        "kernel": "probe",
+        "operation": "read",
+        "params": {},
+        "source": hashlib.sha256(source).hexdigest()[:16],
+        "rows": size // (4 * COLS),
+        "cols": COLS,
+        "dtype": "float32",
+        "gpu": bench.place.device.name,
+        "timer": timer,
+        "cache": cache,
+        "bytes": size,
+        "l2_bytes": bench.place.device.l2_bytes,
+        "flush_bytes": bench.flush.size_bytes,
+        "samples_us": taken.samples_us,
+        "time_us": middle.value,
+        "time_low_us": middle.low,
+        "time_high_us": middle.high,
+        "stop_reason": taken.stop_reason,
+    }
