@@ -14,6 +14,7 @@ from experiments.derived import DERIVED, derive, latest
 from experiments.rows import Row, RowsError, read_rows, rows_files
 
 REFERENCE = "reference"
+SHORTEST_US, LONGEST_US = 1e-9, 1e15
 _FLAGS = ("above_roof",)
 _NAMES = ("key", "sweep", "operation", "kernel", "dtype", "gpu", "backend")
 _TEXTS = ("params", "reason", "suspect", "environment", "stop_reason", "model_formula", "throttled")
@@ -42,6 +43,7 @@ def load(paths: Path | Iterable[Path]) -> pd.DataFrame:
     if unknown:
         known = ", ".join(ITEM_BYTES)
         raise RowsError(f"{_where(folders)}: a row's dtype is {unknown[0]!r}; known are {known}")
+    _check_times(rows, _where(folders))
     frame = pd.DataFrame([_readable(row) for row in derive(latest(rows))])
     numbers = [name for name in frame.columns if _is_number(name)]
     frame[numbers] = frame[numbers].apply(pd.to_numeric)
@@ -64,6 +66,17 @@ def newest_rows(outputs: Path) -> Path:
     if rows_files(reference):
         return reference
     raise RowsError(f"no rows below {outputs}/: run `make sweep`, or name a folder with --rows")
+
+
+def _check_times(rows: Iterable[Row], where: str) -> None:
+    """Refuses times that no clock tells: what is made of them would not be finite."""
+    for row in rows:
+        for time in (row.time_us, row.time_low_us, row.time_high_us, *(row.samples_us or ())):
+            if time and not SHORTEST_US <= time <= LONGEST_US:
+                raise RowsError(
+                    f"{where}: a row of {visible(row.kernel)} tells {time:g} µs; no time is below "
+                    f"{SHORTEST_US:g} or above {LONGEST_US:g}"
+                )
 
 
 def _where(folders: list[Path]) -> str:

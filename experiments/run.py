@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import traceback
+from typing import NoReturn
 
 import hydra
 from hydra._internal.utils import get_args_parser
@@ -34,10 +35,10 @@ def main() -> None:
     """Runs Hydra on the command line and turns its errors into one line and an exit status."""
     verbose = "--verbose" in sys.argv or os.environ.get("HYDRA_FULL_ERROR", "0") not in ("", "0")
     arguments = [_plain(argument) for argument in sys.argv[1:] if argument != "--verbose"]
-    sys.argv[1:] = _flags_first(arguments)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises its errors instead of printing them
     register()
     try:
+        sys.argv[1:] = _flags_first(arguments)
         _refuse(arguments)
         task()
     except SweepFailed:
@@ -74,6 +75,10 @@ def _refuse(arguments: list[str]) -> None:
             raise UserError(f"{key}: a sweep is checked and run as one, and takes no batches")
 
 
+def _complain(message: str) -> NoReturn:
+    raise UserError(f"{message}; --help lists what there is")
+
+
 def _plain(argument: str) -> str:
     """``+experiment=name``, as presets are often called, for ``experiment=name``."""
     return argument.removeprefix("+") if argument.startswith("+experiment=") else argument
@@ -81,7 +86,9 @@ def _plain(argument: str) -> str:
 
 def _flags_first(arguments: list[str]) -> list[str]:
     """Flags may stand among the overrides; Hydra's parser wants the overrides in one piece."""
-    overrides = get_args_parser().parse_intermixed_args(arguments).overrides
+    parser = get_args_parser()
+    parser.error = _complain  # type: ignore[method-assign]
+    overrides = parser.parse_intermixed_args(arguments).overrides
     flags = list(arguments)
     for override in overrides:
         flags.remove(override)

@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
         missed.append("cold needs probe.jsonl: python -m experiments.probe --out DIR, on the card")
     made = [path for one in tables for path in formats(found.out / one.stem, one.table, one.data)]
     made += [path for plate in plates(floor) for path in plate.files(found.out)]
-    told = noise_floor(floor, judged(found.frame), timers, probes)
+    told = noise_floor(floor, judged(found.frame, pairs), timers, probes)
     made.append(write(found.out / "noise_floor.md", told))
     finish("selftest", found, made, missed)
     print(f"\n{told}", end="")

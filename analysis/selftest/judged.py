@@ -10,14 +10,21 @@ import pandas as pd
 from analysis.comparison import noise
 from analysis.comparison.pairs import pairs_of
 from analysis.comparison.verdicts import Asked, Compared, judge
+from analysis.selftest.pairs import Pair
 
 CALLED = ("slower", "faster")
 
 
-def judged(frame: pd.DataFrame) -> list[Compared]:
-    """The timed points of every two twins, each with the verdict that a gate would give."""
+def judged(frame: pd.DataFrame, pairs: Sequence[Pair]) -> list[Compared]:
+    """The timed points of every two twins, each with the verdict that a gate would give.
+
+    Args:
+        frame: The rows.
+        pairs: Their twins; rows of other kernels are left out.
+    """
     parts = frame["kernel"].str.rpartition("-")
-    marked = frame.assign(kernel=parts[0], _mark=parts[2])[parts[0].ne("")]
+    twins = parts[0].isin({pair.kernel for pair in pairs})
+    marked = frame.assign(kernel=parts[0], _mark=parts[2])[twins]
     ranges = noise.recorded()[1]
     found: list[Compared] = []
     for one, other in combinations(sorted(marked["_mark"].unique()), 2):

@@ -85,10 +85,13 @@ def pairs_of(frame: pd.DataFrame) -> list[Pair]:
     twins: dict[tuple[Any, ...], dict[str, dict[int, Mapping[str, Any]]]] = {}
     for row in records_of(timed):
         kernel, mark, twin = str(row["kernel"]).rpartition("-")
-        if not (mark and kernel and twin and row["samples_us"] and isinstance(row["timer"], str)):
+        usable = isinstance(row["timer"], str) and min(row["samples_us"] or [0.0]) > 0
+        if not (mark and kernel and twin and usable):
             continue
         params = json.dumps(row["params"], sort_keys=True, default=str)
-        place = (kernel, params, *(row[name] for name in PLACE))
+        # two kernels may have names alike and be no twins; older rows do not tell
+        code = tuple(str(row["environment"].get(name)) for name in ("target", "source"))
+        place = (kernel, params, *(row[name] for name in PLACE), *code)
         # code edited since leaves stale rows before the newest one
         twins.setdefault(place, {}).setdefault(twin, {})[int(row["round"])] = row
     return [pair for place in sorted(twins, key=str) for pair in _pairs(place, twins[place])]
@@ -104,5 +107,5 @@ def _pairs(
         sides = [[twins[name][r] for r in shared] for name in (one, other)]
         samples = [tuple(tuple(map(float, row["samples_us"])) for row in side) for side in sides]
         suspect = sum(bool(row["suspect"]) for side in sides for row in side)
-        told = dict(zip(PLACE, place[2:], strict=True))
+        told = dict(zip(PLACE, place[2:], strict=False))
         yield Pair(place[0], told, samples[0], samples[1], suspect)

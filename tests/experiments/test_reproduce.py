@@ -11,7 +11,7 @@ import pytest
 
 from experiments.recorded import recorded
 from experiments.reproduce import main
-from experiments.reproduced import account, differences
+from experiments.reproduced import UNTOLD, account, differences
 from experiments.rows import Row, read_rows, rows_files
 from tests.conftest import QUICK, ROOT, Result, shape
 
@@ -108,9 +108,13 @@ def test_points_that_come_back_otherwise_are_counted_by_what_differs(folder: Pat
     assert differences(row, row.model_copy(update={"gpu": "X"})) == [f"GPU {row.gpu} → X"]
     edited = [row.model_copy(update={"environment": {"source": s}}) for s in ("a", "b")]
     assert differences(*edited) == [f"source of {row.kernel} changed"]
+    for path in rows_files(folder):
+        other = [r.model_copy(update={"key": f"other {r.key}"}) for r in read_rows(path)]
+        path.write_text("".join(r.model_dump_json() + "\n" for r in other))
+    assert account(sweep, folder) == (0, {UNTOLD: 16})
     lost = rows_files(folder)[0]
     lost.unlink()
-    assert account(sweep, folder) == (8, {"it was not measured": 8})
+    assert account(sweep, folder) == (0, {UNTOLD: 8, "it was not measured": 8})
 
 
 def wrong(folder: Path, **changes: Any) -> None:

@@ -91,6 +91,10 @@ def _set(field: int, value: Any) -> Callable[[dict[str, Any]], None]:
     return edit
 
 
+def _named(name: str, value: Any) -> Callable[[dict[str, Any]], None]:
+    return lambda row: row.update({name: value})
+
+
 def _swap(one: int, other: int) -> Callable[[dict[str, Any]], None]:
     def edit(row: dict[str, Any]) -> None:
         names = sorted(row)
@@ -111,6 +115,19 @@ def _future(version: Any) -> Callable[[dict[str, Any]], None]:
     return lambda row: row.update(schema_version=version, later="field")
 
 
+# What the model of a row lets through, and analysis has to bear.
+TIMES = (5e-324, 1e-9, 0.5, 1e9, 1e308)
+VALID: dict[str, tuple[Any, ...]] = {
+    **dict.fromkeys(("time_us", "time_low_us", "time_high_us"), TIMES),
+    **dict.fromkeys(("rows", "cols", "round", "card"), (0, 1, 7, 2**62)),
+    **dict.fromkeys(("model_bytes", "compulsory_bytes", "model_reads"), (None, -1, 0, 1, 2**62)),
+    "samples_us": (None, [], [0.0], [-1.0], [1e308] * 3, [5e-324] * 3, [1.0, 1e9]),
+    "status": ("crashed", "unsupported"), "kernel": ("torch-b", "naive", "copy", "-", ""),
+    "timer": (None, "host", "graph"), "cache": (None, "warm"), "dtype": ("float64", "bfloat16"),
+    "params": ({}, {"block_size": [1]}), "gpu": ("", "A"), "sweep": ("", "b"),
+    "operation": ("copy", "x"), "environment": ({}, {"torch": None}, {"commit": [1]}),
+}  # fmt: skip
+NAMED = st.sampled_from([_named(name, value) for name, values in VALID.items() for value in values])
 PLACE, FIELD = st.integers(0, 40), st.integers(0, 100)
 EDITS = st.one_of(
     st.builds(_set, FIELD, st.sampled_from(VALUES)),
@@ -118,7 +135,8 @@ EDITS = st.one_of(
     st.builds(_lost, FIELD),
     st.builds(_future, st.sampled_from([0, 2, 99, "1", None, 1.0, True])),
 )
-DAMAGE = st.lists(
+ODD = st.lists(st.builds(_edited, PLACE, NAMED), min_size=1, max_size=12)
+DAMAGE = ODD | st.lists(
     st.one_of(
         st.builds(_edited, PLACE, EDITS),
         st.builds(

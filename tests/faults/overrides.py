@@ -29,7 +29,7 @@ VALUES = (
     "range(0,10,0)", "choice(1,2)", "glob(*)", "sort(2,1)", "interval(0,1)", "tag(a,1)", "int(x)",
     "x" * 300, "\t", "\n", "a/b", "a/../b", ".", "..", "~", "*", "?", "#", "!", ";", "&", "|",
 )  # fmt: skip
-FLAGS = ("-m", "--multirun", "--verbose", "--cfg", "--nonsense", "-x", "--config-name=x",
+FLAGS = ("-m", "--multirun", "--cfg", "--nonsense", "-x", "--config-name=x",
          "--config-dir=/nonsense", "--", "-", "kernel", "=", "+", "~", "~kernel",
          "~timing.timer")  # fmt: skip
 

@@ -6,14 +6,15 @@ import pytest
 from analysis.load import load
 from analysis.selftest.floor import Floor, floors, rate_interval
 from analysis.selftest.judged import judged
-from analysis.selftest.pairs import Pair, pairs_of
+from analysis.selftest.pairs import Pair
+from analysis.selftest.pairs import pairs_of as pairs_of_frame
 from experiments.rows import Row
 from tests.analysis.plausible import row, write
 from tests.analysis.selftest.twins import KERNELS, TIMES_US, twins
 
 
 def pairs(tmp_path: Path, rows: list[Row]) -> list[Pair]:
-    return pairs_of(load(write(tmp_path / "rows", rows)))
+    return pairs_of_frame(load(write(tmp_path / "rows", rows)))
 
 
 def whole(tmp_path: Path, rows: list[Row]) -> Floor:
@@ -36,6 +37,13 @@ def test_only_rounds_that_both_twins_have_are_compared(tmp_path: Path) -> None:
     )
     [pair] = pairs(tmp_path, lost)
     assert pair.medians_us.tolist() == [pytest.approx(first), pytest.approx(second)]
+
+
+def test_kernels_whose_names_are_alike_are_no_twins(tmp_path: Path) -> None:
+    rows = twins(rounds=2, times_us=[50.0], kernels=["torch"])
+    told = [{**r.environment, "target": f"kernels.{r.kernel}", "source": "1"} for r in rows]
+    other = [r.model_copy(update={"environment": e}) for r, e in zip(rows, told, strict=True)]
+    assert pairs(tmp_path, other) == []
 
 
 def test_rows_that_failed_are_no_visit(tmp_path: Path) -> None:
@@ -100,8 +108,11 @@ def test_the_last_round_lies_within_the_prediction_of_the_others(tmp_path: Path)
 
 
 def test_compare_itself_judges_the_twins(tmp_path: Path) -> None:
-    equal = judged(load(write(tmp_path / "equal", twins(between=0.001))))
-    slower = judged(load(write(tmp_path / "slower", twins(between=0.001, slower_b=1.1))))
+    frames = [
+        load(write(tmp_path / str(factor), twins(between=0.001, slower_b=factor)))
+        for factor in (1.0, 1.1)
+    ]
+    equal, slower = (judged(frame, pairs_of_frame(frame)) for frame in frames)
     assert len(equal) == len(slower) == len(TIMES_US) * len(KERNELS)
     assert not any(one.regression for one in equal)
     assert all(one.regression for one in slower)
