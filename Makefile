@@ -11,6 +11,8 @@ unenv = $(if $(filter environment,$(origin $(1))),,$($(1)))
 override OUT  := $(call unenv,OUT)
 override ROWS := $(call unenv,ROWS)
 override ARGS := $(call unenv,ARGS)
+override BASE := $(call unenv,BASE)
+override HEAD := $(call unenv,HEAD)
 
 # The default preset: paper where a CUDA device is visible, cpu elsewhere.
 has_gpu = case "$${CUDA_VISIBLE_DEVICES-all}" in ''|-1) false;; *) nvidia-smi -L 2>/dev/null | grep -q '^GPU';; esac
@@ -46,7 +48,7 @@ wheels     = $(if $(filter all,$(WHEELS)),$(everything),$(WHEELS))
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help sweep figures tables roofline claims report reference counts counters
-.PHONY: test test-gpu test-browser lint wheelhouse sync clean .system .python .always
+.PHONY: compare reproduce selftest test test-gpu test-browser test-faults lint wheelhouse sync clean .system .python .always
 
 help:  ## this list
 	@echo 'usage: make TARGET [VARIABLE=value ...]'
@@ -80,7 +82,7 @@ from   := $(or $(ROWS),$(newest),outputs/reference)
 parent := $(if $(filter %.jsonl,$(from)),$(patsubst %/,%,$(dir $(from))),$(from))
 beside := $(if $(filter outputs/reference,$(parent)),outputs,$(patsubst wandb:%,outputs/wandb/%,$(parent)))
 code   := $(shell find analysis conf/gpu conf/grid conf/kernel -type f ! -name '*.pyc' ! -name '.*' 2>/dev/null) \
-          $(wildcard $(patsubst %,experiments/%.py,cards derived evidence rows shapes))
+          $(wildcard $(patsubst %,experiments/%.py,cards derived evidence probed rows shapes statistics))
 data   := $(shell find "$(parent)" outputs/reference/counts \
             -name '*.jsonl' -o -name variants.json 2>/dev/null)
 # What make cannot see the age of is made anew: W&B's rows, names with blanks, further arguments.
@@ -96,10 +98,28 @@ $(if $(anew),,$(or $(OUT),$(beside)/$(1))/$(1).manifest.json: $(data) $(code) | 
 endef
 $(foreach kind,$(filter $(kinds),$(MAKECMDGOALS)),$(eval $(call depends,$(kind))))
 
+# The exit status is a gate's: not 0 where HEAD has a point that is surely slower, or ok no more.
+compare: $(READY)  ## two sweeps point by point, a gate (BASE=dir HEAD=dir OUT=dir ARGS="--threshold 1%")
+	@[ -n "$(BASE)" ] && [ -n "$(HEAD)" ] || { echo 'error: compare needs BASE=dir and HEAD=dir, folders of rows' >&2; exit 2; }
+	@$(PY) -m analysis compare "$(BASE)" "$(HEAD)" $(if $(OUT),--out "$(OUT)") $(ARGS)
+
+reproduce: $(READY)  ## measure exactly the recorded points again, and compare (ROWS=dir OUT=dir DRY_RUN=1)
+	@[ -n "$(ROWS)" ] || { echo 'error: reproduce needs ROWS=dir, a folder of rows' >&2; exit 2; }
+	@$(PY) -m experiments.reproduce --rows "$(ROWS)" --out "$(or $(OUT),outputs/reproduced)" $(if $(dry),--dry-run) $(ARGS)
+
+selftest: $(READY)  ## this card's noise floor: variants against themselves, timers, cold caches (OUT=dir)
+	@out="$(or $(OUT),outputs/selftest)"; \
+	$(PY) -m experiments.run experiment=selftest "out='$$out'" $(if $(dry),dry_run=true) $(ARGS) || exit; \
+	[ -n "$(dry)" ] || { $(PY) -m experiments.probe --out "$$out" && $(PY) -m analysis selftest --rows "$$out"; }
+
 reference: $(READY)  ## make what is committed of the recorded rows again (after a change of analysis/)
 	@for kind in $(kinds); do \
 	    $(PY) -m analysis $$kind --rows outputs/reference --out outputs/reference/h200/$$kind || exit; \
 	done
+	@rm -rf outputs/selftest.packed && mkdir -p outputs/selftest.packed
+	@tar xzf outputs/reference/h200/selftest/rows.tar.gz -C outputs/selftest.packed
+	@$(PY) -m analysis selftest --rows outputs/selftest.packed --out outputs/reference/h200/selftest
+	@rm -rf outputs/selftest.packed
 
 counts: $(READY)  ## what every variant's code requests of memory, counted without a GPU (OUT=dir)
 	@$(PY) -m experiments.count --out "$(or $(OUT),outputs/reference/counts)" $(ARGS)
@@ -110,7 +130,7 @@ counters: $(READY)  ## what the card's counters saw: bytes, occupancy, pipes (ne
 
 test: $(READY)  ## every test that needs no GPU
 	@$(PY) -c 'import xdist' 2>/dev/null && jobs='-n auto --maxprocesses 8'; \
-	$(PY) -m pytest $$jobs -m 'not gpu and not browser' $(ARGS)
+	$(PY) -m pytest $$jobs -m 'not gpu and not browser and not faults' $(ARGS)
 
 test-gpu: $(READY)  ## the tests that need a CUDA device
 	@$(PY) -m pytest -m gpu $(ARGS)
@@ -119,6 +139,11 @@ test-browser: $(READY)  ## the report's page in headless Chromium (CHROMIUM=path
 	@$(PY) -c 'import playwright' 2>/dev/null || { echo 'installing playwright (once; it brings no browser)'; \
 	    $(PY) -m pip install -qq --disable-pip-version-check -c constraints.txt playwright; }
 	@$(PY) -m pytest -m browser tests/browser $(ARGS)
+
+test-faults: $(READY)  ## kills and damage at random, through the command line (FAULT_KILLS=100 FAULT_EXAMPLES=40)
+	@FAULT_KILLS=$(or $(FAULT_KILLS),100) FAULT_EXAMPLES=$(or $(FAULT_EXAMPLES),40) \
+	    $(PY) -m pytest tests/faults tests/experiments/test_kills.py tests/experiments/test_faults.py \
+	    tests/experiments/test_disk.py tests/experiments/test_mirror_failures.py $(ARGS)
 
 lint: $(READY)  ## ruff and mypy
 	@$(PY) -m ruff check .
