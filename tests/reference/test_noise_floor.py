@@ -1,0 +1,107 @@
+"""What the recorded self-test of an H200 must go on saying, by today's statistics."""
+
+from __future__ import annotations
+
+import csv
+import tarfile
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from analysis.__main__ import main
+from analysis.comparison import noise
+from analysis.comparison.pairs import pairs_of
+from analysis.comparison.verdicts import Asked, judge
+from analysis.load import load
+from analysis.manifest import drawn_by, read_manifest
+from analysis.rounds import prediction
+from experiments.derived import latest
+from experiments.rows import Row, read_rows, rows_files
+from tests.conftest import ROOT
+
+FLOOR = ROOT / "outputs" / "reference" / "h200" / "selftest"
+REPETITIONS, ROUNDS = 50, 8
+
+
+def unpacked(name: str, into: Path) -> Path:
+    with tarfile.open(FLOOR / f"{name}.tar.gz") as packed:
+        packed.extractall(into, filter="data")
+    return into
+
+
+def rows_of(folder: Path) -> list[Row]:
+    return latest(row for path in rows_files(folder) for row in read_rows(path))
+
+
+@pytest.fixture(scope="module")
+def floor(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The analysis of the recorded twins, made now."""
+    rows, out = (tmp_path_factory.mktemp(name) for name in ("rows", "out"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        assert main(["selftest", "--rows", str(unpacked("rows", rows)), "--out", str(out)]) == 0
+    return out
+
+
+def test_what_is_committed_is_what_the_rows_make(floor: Path) -> None:
+    committed = read_manifest("selftest", FLOOR)
+    if committed["drawn_by"] != drawn_by():
+        pytest.skip("bytes compare under the versions that drew them")
+    assert read_manifest("selftest", floor)["files"] == committed["files"], "make reference"
+
+
+def test_a_variant_differs_from_itself_no_oftener_than_stated(floor: Path) -> None:
+    every = [line for line in csv.DictReader((floor / "floor.csv").open()) if line["time, µs"] == "all"]  # fmt: skip # noqa: E501
+    pairs = sum(int(line["pairs"]) for line in every)
+    assert pairs >= 200
+    assert sum(int(line["called different"]) for line in every) <= 0.05 * pairs
+
+
+def test_events_resolve_one_percent_from_50_us_on(floor: Path) -> None:
+    for line in csv.DictReader((floor / "floor.csv").open()):
+        if "events" in line["timer"] and line["time, µs"] in ("50–200", "> 200"):
+            assert float(line["resolves"].rstrip(" %")) <= 1
+
+
+def test_eight_rounds_foretell_a_ninth(tmp_path: Path) -> None:
+    points: dict[str, dict[int, Row]] = defaultdict(dict)
+    for row in rows_of(unpacked("wide", tmp_path)):
+        if row.status == "ok":
+            points[row.key][row.round] = row
+    held = 0
+    for rounds in points.values():
+        expected = prediction([rounds[i].samples_us or [] for i in range(8)])
+        held += expected.low <= (rounds[8].time_us or 0) <= expected.high
+    assert len(points) >= 190
+    assert held >= 0.9 * len(points)
+
+
+def test_two_percent_more_work_is_found_and_none_is_not(tmp_path: Path) -> None:
+    rounds: dict[tuple[str, float], dict[int, Row]] = defaultdict(dict)
+    for row in rows_of(unpacked("slowed", tmp_path / "all")):
+        if row.operation == "softmax":
+            rounds[row.kernel, row.params["share"]][row.round] = row
+    _, ranges = noise.recorded()
+    found = {"slowed-b": 0, "slowed-a": 0}
+    for repetition in range(REPETITIONS):
+        base = _side(tmp_path, rounds["slowed-a", 0.0], repetition)
+        for kernel, share in (("slowed-b", 0.0), ("slowed-a", 0.02)):
+            head = _side(tmp_path, rounds[kernel, share], repetition)
+            (one,) = judge(pairs_of(load(base), load(head), False), Asked(0.01, 0.05), ranges)
+            found[kernel] += one.verdict == "slower"
+    assert found == {"slowed-b": 0, "slowed-a": REPETITIONS}
+
+
+def _side(folder: Path, rounds: dict[int, Row], repetition: int) -> Path:
+    """Eight of the rounds as a set of rows of their own, under one name."""
+    path = folder / f"{id(rounds)}-{repetition}" / "rows.jsonl"
+    path.parent.mkdir()
+    mine = [rounds[ROUNDS * repetition + i] for i in range(ROUNDS)]
+    changes = {"kernel": "slowed", "params": {}, "key": "k"}
+    lines = [
+        row.model_copy(update=changes | {"round": i}).model_dump_json()
+        for i, row in enumerate(mine)
+    ]
+    path.write_text("\n".join(lines) + "\n")
+    return path.parent
