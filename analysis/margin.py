@@ -54,9 +54,7 @@ def write_names(ax: Axes, names: Sequence[Name], gap: float = 0.062) -> None:
         text = name.text if len(name.text) <= LONGEST else name.text[: LONGEST - 1] + "…"
         size = 8 * min(1.0, 18 / len(text))  # a name with its tunables still has to fit
         start = TEXT if look.marker else LEADER + 0.012
-        ax.text(
-            start, height, text, va="center", fontsize=size, color=look.text_color, **across
-        )
+        ax.text(start, height, text, va="center", fontsize=size, color=look.text_color, **across)
 
 
 def spread(wanted: Sequence[float], gap: float) -> list[float]:
