@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from analysis.palette import FAINT, INK, MUTED
+from analysis.typeface import typeface
 from analysis.view import View
 
 TIMERS = {"events": "CUDA events", "graph": "CUDA graph", "host": "host clock"}
@@ -25,7 +26,7 @@ def theme() -> Any:
     return dict(sns.axes_style("ticks")) | {
         "svg.hashsalt": "softmax-roofline",
         "font.family": "sans-serif",
-        "font.sans-serif": ["DejaVu Sans"],  # matplotlib's own, so every machine draws the same
+        "font.sans-serif": [typeface()],
         "font.size": 8.5,
         "text.parse_math": False,  # a dollar in a recorded name is a dollar
         "axes.edgecolor": MUTED,
