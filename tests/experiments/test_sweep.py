@@ -120,7 +120,7 @@ def checkout(tmp_path: Path) -> Path:
 def run_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "experiments.run", "--config-dir", str(DOUBLES)]
     return subprocess.run(
-        [*command, "out=out", "tracker=none", "gpu=cpu", *arguments],
+        [*command, "out=out", "tracker=none", "gpu=cpu", "remeasure=false", *arguments],
         cwd=folder, capture_output=True, text=True, timeout=200,
     )  # fmt: skip
 
