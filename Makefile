@@ -25,7 +25,8 @@ override OUT := $(or $(OUT),$(call given,out))
 ifeq ($(VENV),system)
 PY    := $(PYTHON)
 READY := .system
-export PYTHONPATH := $(CURDIR)/.site$(if $(PYTHONPATH),:$(PYTHONPATH))
+# cutlass, which quack runs on, comes by a .pth file, and those count in an installed folder alone.
+export PYTHONPATH := $(CURDIR)/.site:$(CURDIR)/.site/nvidia_cutlass_dsl/dsl_packages$(if $(PYTHONPATH),:$(PYTHONPATH))
 else
 PY    := $(VENV)/bin/python
 READY := $(VENV)/.ready
@@ -41,14 +42,20 @@ WHEELS ?= hydra-core omegaconf antlr4-python3-runtime nvidia-ml-py \
           opentelemetry-exporter-otlp-proto-http opentelemetry-exporter-otlp-proto-common \
           opentelemetry-exporter-otlp-common opentelemetry-exporter-http-transport \
           googleapis-common-protos
-everything = $(shell sed -E '/^(\#|$$)/d; s/[=;].*//; /^(torch|triton|setuptools)$$/d' constraints.txt)
-wheels     = $(if $(filter all,$(WHEELS)),$(everything),$(WHEELS))
+# EXTRA=peers adds the public kernels, which constraints.txt pins last, under a heading of their own.
+pinned     = $(shell sed -E '$(1); /^(\#|$$)/d; s/[=;].*//; /^(torch|triton|setuptools)$$/d' constraints.txt)
+everything = $(call pinned,/extra peers/$(comma)$$d)
+peers      = $(call pinned,1$(comma)/extra peers/d)
+comma     := ,
+wheels     = $(if $(filter all,$(WHEELS)),$(everything),$(WHEELS)) $(if $(filter peers,$(EXTRA)),$(peers))
+
+requirements = $(PY) -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; print(*$(1), sep="\n")'
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help sweep figures tables roofline claims report reference counts counters
-.PHONY: compare reproduce selftest test test-gpu test-browser test-faults lint wheelhouse sync clean .system .python .always
+.PHONY: help peers sweep figures tables roofline claims report reference counts counters
+.PHONY: compare reproduce selftest hostcost test test-gpu test-browser test-faults lint wheelhouse sync clean .system .python .always
 
 help:  ## this list
 	@echo 'usage: make TARGET [VARIABLE=value ...]'
@@ -65,6 +72,13 @@ sweep: $(READY)  ## measure, then draw (EXPERIMENT=paper ARGS="kernel=fused,onli
 	    $(PY) -m analysis figures --rows "$$out" || true; \
 	fi; \
 	exit $$status
+
+# flag-gems asks for numpy 1.26.4 and one version of packaging, and runs with ours: hence --no-deps.
+peers: $(READY)  ## add the public kernels liger, flag_gems and quack to .venv (a node: wheelhouse EXTRA=peers)
+	@[ '$(VENV)' != system ] || { echo 'error: VENV=system takes them from the wheelhouse: make wheelhouse EXTRA=peers' >&2; exit 2; }
+	@$(call requirements,p["optional-dependencies"]["peers"]) > $(VENV)/peers.txt
+	@$(PY) -m pip install -qq --disable-pip-version-check -c constraints.txt -r $(VENV)/peers.txt
+	@$(PY) -m pip install -qq --disable-pip-version-check -c constraints.txt --no-deps flag-gems
 
 figures:   ## the sources' figures, drawn from rows (ROWS=dir OUT=dir)
 tables:    ## their tables, main results, traffic three ways, environment (ROWS=dir OUT=dir)
@@ -112,6 +126,7 @@ selftest: $(READY)  ## this card's noise floor: variants against themselves, tim
 	$(PY) -m experiments.run experiment=selftest "out='$$out'" $(if $(dry),dry_run=true) $(ARGS) || exit; \
 	[ -n "$(dry)" ] || { $(PY) -m experiments.probe --out "$$out" && $(PY) -m analysis selftest --rows "$$out"; }
 
+limits := outputs/reference/h200_limits
 reference: $(READY)  ## make what is committed of the recorded rows again (after a change of analysis/)
 	@for kind in $(kinds); do \
 	    $(PY) -m analysis $$kind --rows outputs/reference --out outputs/reference/h200/$$kind || exit; \
@@ -120,6 +135,12 @@ reference: $(READY)  ## make what is committed of the recorded rows again (after
 	@tar xzf outputs/reference/h200/selftest/rows.tar.gz -C outputs/selftest.packed
 	@$(PY) -m analysis selftest --rows outputs/selftest.packed --out outputs/reference/h200/selftest
 	@rm -rf outputs/selftest.packed
+	@[ ! -f $(limits)/rows.tar.gz ] || { rm -rf outputs/limits.packed && mkdir -p outputs/limits.packed && \
+	    tar xzf $(limits)/rows.tar.gz -C outputs/limits.packed && \
+	    for kind in 'figures --only limits,limits_ratio' 'tables --only limits,limits_summary,environment' \
+	        'claims --claims analysis/own_claims.yaml'; do \
+	        $(PY) -m analysis $$kind --rows outputs/limits.packed --out $(limits)/$${kind%% *} || exit; \
+	    done && rm -rf outputs/limits.packed; }
 
 counts: $(READY)  ## what every variant's code requests of memory, counted without a GPU (OUT=dir)
 	@$(PY) -m experiments.count --out "$(or $(OUT),outputs/reference/counts)" $(ARGS)
@@ -127,6 +148,9 @@ counts: $(READY)  ## what every variant's code requests of memory, counted witho
 counters: $(READY)  ## what the card's counters saw: bytes, occupancy, pipes (needs ncu; ARGS="kernel=online" OUT=dir)
 	@$(PY) -m experiments.counters experiment=counters "out=$(or $(OUT),outputs/counters)" \
 	    $(if $(dry),dry_run=true) $(filter-out out=%,$(ARGS))
+
+hostcost: $(READY)  ## host time of a call of softmax(x), layer by layer, beside torch.softmax (needs CUDA; OUT=dir)
+	@$(PY) -m experiments.worker.hostcost --out "$(or $(OUT),outputs/hostcost)"
 
 test: $(READY)  ## every test that needs no GPU
 	@$(PY) -c 'import xdist' 2>/dev/null && jobs='-n auto --maxprocesses 8'; \
@@ -153,7 +177,7 @@ lint: $(READY)  ## ruff and mypy
 sync: $(READY)  ## upload the offline W&B runs of every sweep in outputs/ (OUT=dir: of that one)
 	@$(PY) -m experiments.sync $(if $(OUT),--out "$(OUT)") $(ARGS)
 
-wheelhouse: .python  ## wheels for a node without internet (FOR=3.12, its Python; WHEELS=all)
+wheelhouse: .python  ## wheels for a node without internet (FOR=3.12, its Python; WHEELS=all EXTRA=peers)
 	@mkdir -p $(WHEELHOUSE) && rm -f $(WHEELHOUSE)/*.whl
 	@echo 'filling $(WHEELHOUSE)/ with $(words $(wheels)) wheels for Python $(FOR)'
 	@# antlr4 4.9.3, which hydra needs, is published as source alone
@@ -174,7 +198,7 @@ clean:  ## remove environments and caches; outputs/ and the wheelhouse stay
 $(VENV)/.ready: pyproject.toml constraints.txt | .python
 	@echo 'building $(VENV) (once, a minute or two)'
 	@$(PYTHON) -m venv $(VENV)
-	@$(PY) -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; print(*p["dependencies"], *p["optional-dependencies"]["dev"], sep="\n")' > $(VENV)/requirements.txt
+	@$(call requirements,p["dependencies"] + p["optional-dependencies"]["dev"]) > $(VENV)/requirements.txt
 	@$(PY) -m pip install -qq --disable-pip-version-check -c constraints.txt -r $(VENV)/requirements.txt || \
 	    { echo 'could not install; without internet see "Nodes without internet" in README.md' >&2; exit 1; }
 	@touch $@

@@ -8,7 +8,7 @@ from experiments.points import Point
 
 # Rough seconds, good for planning a coffee: compiling once a shape, by who compiles; samples
 # taken before the interval is narrow; a device's bandwidth; what a point costs besides.
-COMPILE_S = {"inductor": 1.5, "torchscript": 0.4, "triton": 0.1}
+COMPILE_S = {"inductor": 1.5, "cute": 0.6, "torchscript": 0.4, "triton": 0.1}
 SAMPLES = 150
 BYTES_PER_S = {"cuda": 1.5e12, "cpu": 4e9}
 FLUSH_S = {"cuda": 1e-4, "cpu": 1e-2}

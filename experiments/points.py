@@ -69,7 +69,7 @@ def key_of(
         "gpu": hello["device"]["name"],
         "seed": job.config["seed"],
         "protocol": {name: timing[name] for name in PROTOCOL},
-        "libraries": {name: versions[name] for name in LIBRARIES},
+        "libraries": {name: versions[name] for name in LIBRARIES} | variant["packages"],
     }
     text = json.dumps(said, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:20]

@@ -16,6 +16,7 @@ from experiments.jobs import Job
 from experiments.patient import PatientCrew
 from experiments.planning import Plan, plan
 from experiments.points import Point
+from experiments.recording import packages_of
 
 LIST = "profiled.jsonl"
 POINT_LIMIT_S = 600.0  # a profiler runs a kernel a dozen times and keeps its memory in between
@@ -98,7 +99,7 @@ def _visit(worker: Worker, point: Point, name: str) -> Profiled:
         params=point.variant["params"],
         source=point.variant["source"],
         gpu=point.gpu,
-        environment=worker.hello["environment"],
+        environment=worker.hello["environment"] | packages_of(point),
         **shown,
     )
 

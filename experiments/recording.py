@@ -47,7 +47,13 @@ def provenance(point: Point) -> dict[str, Any]:
         "source": point.variant["source"],
         "protocol": {name: timing[name] for name in PROTOCOL},
         "seed": point.job.config["seed"],
-    }
+    } | packages_of(point)
+
+
+def packages_of(point: Point) -> dict[str, Any]:
+    """The versions of what a variant runs beside torch and Triton, nothing where there is none."""
+    packages = point.variant["packages"]
+    return {"packages": packages} if packages else {}
 
 
 def unsupported(point: Point) -> dict[str, Any] | None:

@@ -33,11 +33,20 @@ def differences(old: Row, new: Row) -> list[str]:
     """What decides a row's key and differs, a few words each."""
     was, now = old.environment, new.environment
     told = [f"GPU {old.gpu} → {new.gpu}"] if old.gpu != new.gpu else []
-    told += [f"{n} {was.get(n)} → {now.get(n)}" for n in LIBRARIES if was.get(n) != now.get(n)]
+    before, after = _libraries(was), _libraries(now)
+    told += [
+        f"{name} {before.get(name)} → {after.get(name)}"
+        for name in dict.fromkeys([*before, *after])
+        if before.get(name) != after.get(name)
+    ]
     if _given(was, now, "source") or _given(was, now, "target"):
         told.append(f"source of {old.kernel} changed")
     told += [f"{name} differs" for name in ("protocol", "seed") if _given(was, now, name)]
     return told + (["tunables differ"] if old.params != new.params else [])
+
+
+def _libraries(environment: Mapping[str, Any]) -> dict[str, Any]:
+    return {n: environment.get(n) for n in LIBRARIES} | (environment.get("packages") or {})
 
 
 def _given(was: Mapping[str, Any], now: Mapping[str, Any], name: str) -> bool:

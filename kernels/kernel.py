@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from typing import ClassVar
 
@@ -57,14 +58,17 @@ class Kernel(ABC):
     Attributes:
         operation: What it computes.
         backend: Who generates the code: ``"eager"``, ``"torchscript"``, ``"torch"``,
-            ``"inductor"`` or ``"triton"``. A row says ``"interpreter"`` in place of ``"triton"``
-            where Triton's interpreter ran it.
+            ``"inductor"``, ``"triton"`` or ``"cute"``. A row says ``"interpreter"`` in place of
+            ``"triton"`` where Triton's interpreter ran it.
         dtypes: The dtypes it accepts.
+        packages: Distributions that it runs beside torch and Triton, of the extra ``peers``.
+            Their versions are part of what is measured.
     """
 
     operation: ClassVar[Operation]
     backend: ClassVar[str]
     dtypes: ClassVar[tuple[torch.dtype, ...]] = (torch.float32, torch.float16, torch.bfloat16)
+    packages: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
@@ -91,6 +95,9 @@ class Kernel(ABC):
             return f"takes a matrix of rows and columns, not {len(shape)} dimensions"
         if dtype not in self.dtypes:
             return f"takes {', '.join(map(_dtype, self.dtypes))}, not {_dtype(dtype)}"
+        for package in self.packages:
+            if not _installed(package):
+                return f"needs {package} of the extra peers, not installed here; run make peers"
         return _without_triton(device) if self.backend == "triton" else None
 
     def prepare(self, x: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
@@ -108,6 +115,14 @@ def _without_triton(device: Device) -> str | None:
     if device.kind == "cpu" and os.environ.get("TRITON_INTERPRET", "0") in ("", "0"):
         return "needs a CUDA device, or Triton's interpreter (TRITON_INTERPRET=1)"
     return None
+
+
+def _installed(package: str) -> bool:
+    try:
+        distribution(package)
+    except PackageNotFoundError:
+        return False
+    return True
 
 
 def _dtype(dtype: torch.dtype) -> str:

@@ -9,12 +9,13 @@ from typing import Any
 import torch
 
 from experiments.process import ROOT
+from experiments.worker.place import version_of
 from experiments.worker.source import source_hash
 from kernels.device import Device
 from kernels.kernel import Kernel
 from kernels.traffic import formula
 
-BACKENDS = ("eager", "torchscript", "torch", "inductor", "triton")  # those the gate knows
+BACKENDS = ("eager", "torchscript", "torch", "inductor", "triton", "cute")  # those the gate knows
 
 
 class BadJob(Exception):
@@ -99,6 +100,7 @@ def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
         "backend": backend(kernel, device),
         "params": dataclasses.asdict(kernel),  # type: ignore[call-overload]
         "source": source_hash(type(kernel).__module__),
+        "packages": {name: version_of(name) for name in kernel.packages},
         "idea": (importlib.import_module(type(kernel).__module__).__doc__ or "").strip(),
         "formula": str(traffic),
         "reads": formula(traffic.reads),

@@ -11,7 +11,10 @@ import torch
 from experiments.worker.timers.sampling import CannotTime
 from kernels.kernel import NotCompiled
 
-COMPILERS = ("triton.compiler", "triton.runtime.errors", "torch._dynamo", "torch._inductor")
+COMPILERS = (
+    *("triton.compiler", "triton.runtime.errors"),
+    *("torch._dynamo", "torch._inductor", "cutlass"),
+)
 
 
 def status_of(error: Exception) -> str:

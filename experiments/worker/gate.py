@@ -3,13 +3,15 @@
 An element may differ from float64's answer by so many spacings of its dtype at that answer, plus
 one subnormal step. A row's sum may differ from the sum of the correctly rounded answers by a mean
 of so many spacings an element: rounding errors cancel in a sum, and an answer of all zeros, which
-passes element by element where 16-bit values near the smallest number, does not.
+passes element by element where 16-bit values near the smallest number, does not. Where an operation
+says that its answer is a sum whose terms cancel, spacings are taken at the terms' magnitude.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import torch
 
@@ -26,6 +28,8 @@ class Tolerance:
 
 # Inputs are standard normal, so max − x reaches 10: rounding that difference in the working
 # precision alone moves exp by up to 10/2 spacings, and ex2's scaling by log2 e as much again.
+# QuACK scales max and x by log2 e before it subtracts, each rounded as a number of up to 8, and
+# multiplies by an approximate reciprocal: as many again.
 _FLOAT32 = Tolerance(element=32, row_mean=16)
 _FLOAT64 = Tolerance(element=64, row_mean=32)  # the reference rounds in the same precision
 # Computed in float32 and rounded once: half a spacing, one more where the error of float32 tips
@@ -42,11 +46,11 @@ _TRUNCATED = Tolerance(element=2, row_mean=1)
 TOLERANCES: dict[tuple[str, torch.dtype], Tolerance] = {
     **{(b, torch.float32): _FLOAT32 for b in ("eager", "torchscript", "torch", "inductor")},
     **{(b, torch.float64): _FLOAT64 for b in ("eager", "torchscript", "torch", "inductor")},
-    **{(b, torch.float32): _FLOAT32 for b in ("triton", "interpreter")},
+    **{(b, torch.float32): _FLOAT32 for b in ("triton", "cute", "interpreter")},
     **{(b, torch.float64): _FLOAT64 for b in ("triton", "interpreter")},
     **{(b, t): _ROUNDED_EACH for b in ("eager", "torchscript")
        for t in (torch.float16, torch.bfloat16)},
-    **{(b, t): _ROUNDED_ONCE for b in ("torch", "inductor", "triton")
+    **{(b, t): _ROUNDED_ONCE for b in ("torch", "inductor", "triton", "cute")
        for t in (torch.float16, torch.bfloat16)},
     ("interpreter", torch.float16): _ROUNDED_ONCE,
     ("interpreter", torch.bfloat16): _TRUNCATED,
@@ -54,6 +58,14 @@ TOLERANCES: dict[tuple[str, torch.dtype], Tolerance] = {
 _EXACT = Tolerance(0, 0)
 
 CHUNK_ELEMENTS = 1 << 23  # float64 temporaries of a chunk stay near half a gigabyte
+
+
+@runtime_checkable
+class Cancelling(Protocol):
+    """An operation whose answer is a sum of terms that may cancel."""
+
+    def magnitude(self, x: torch.Tensor) -> torch.Tensor:
+        """The terms' absolute values added up, in float64, like the operation's reference."""
 
 
 @dataclass(frozen=True)
@@ -70,32 +82,35 @@ def check(y: torch.Tensor, x: torch.Tensor, operation: Operation, backend: str) 
 
     Args:
         y: What the kernel returned for ``x``.
-        x: The input, shape ``(M, N)``.
+        x: The input, shape ``(M, N)``, or several matrices of one shape stacked before it.
         operation: Gives the reference.
         backend: Selects the tolerance, as rows spell it.
     """
-    if y.shape != x.shape or y.dtype != x.dtype:
-        return Verdict(f"returned {tuple(y.shape)} {y.dtype} for {tuple(x.shape)} {x.dtype}")
+    shape = x.shape[-2:]
+    if y.shape != shape or y.dtype != x.dtype:
+        return Verdict(f"returned {tuple(y.shape)} {y.dtype} for {tuple(shape)} {x.dtype}")
     if x.numel() and y.data_ptr() == x.data_ptr():
         return Verdict("returned its input's own memory")
     tolerance = _EXACT if operation.exact else TOLERANCES[backend, x.dtype]
-    step = max(CHUNK_ELEMENTS // max(x.shape[1], 1), 1)
+    step = max(CHUNK_ELEMENTS // max(shape[1], 1), 1)
     # [wrong elements, wrong row sums, Σ(y − ref)², Σ ref², max |y − ref|], read once at the end
     totals = torch.zeros(5, dtype=torch.float64, device=x.device)
-    for first in range(0, x.shape[0], step):
+    for first in range(0, shape[0], step):
         rows = slice(first, first + step)
-        reference = operation.reference(x[rows])
-        totals = _add(totals, y[rows].double(), reference, x.dtype, tolerance)
+        block = x[..., rows, :]
+        reference = operation.reference(block)
+        at = operation.magnitude(block) if isinstance(operation, Cancelling) else reference
+        totals = _add(totals, y[rows].double(), reference, spacing(at, x.dtype), x.dtype, tolerance)
     wrong, wrong_sums, error2, reference2, worst = totals.tolist()
     errors = (_finite(worst), _finite(math.sqrt(error2 / reference2)) if reference2 > 0 else 0.0)
     if wrong:
         return Verdict(
-            f"{int(wrong)} of {x.numel()} elements differ from float64 by more than "
+            f"{int(wrong)} of {y.numel()} elements differ from float64 by more than "
             f"{tolerance.element:g} spacings",
             *errors,
         )
     if wrong_sums:
-        return Verdict(f"{int(wrong_sums)} of {x.shape[0]} row sums are off", *errors)
+        return Verdict(f"{int(wrong_sums)} of {shape[0]} row sums are off", *errors)
     return Verdict(None, *errors)
 
 
@@ -103,11 +118,11 @@ def _add(
     totals: torch.Tensor,
     y: torch.Tensor,
     reference: torch.Tensor,
+    space: torch.Tensor,
     dtype: torch.dtype,
     tolerance: Tolerance,
 ) -> torch.Tensor:
     error = (y - reference).abs()
-    space = spacing(reference, dtype)
     step = torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps
     slack = 0.0 if tolerance == _EXACT else step
     # written as "not within", so that NaN counts as wrong

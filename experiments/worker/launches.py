@@ -34,16 +34,18 @@ class Launches:
 def recorded() -> Iterator[Launches]:
     """Watches every Triton launch inside the block, whoever wrote the kernel.
 
-    Triton's launch hooks do not tell the grid, so its ``run`` is wrapped for the time being;
-    nothing of it remains when a call is timed.
+    Triton's launch hooks do not tell the grid, so its ``run`` is wrapped for the time being, and
+    so is the way to a compiled kernel that libraries keep for themselves; nothing of it remains
+    when a call is timed.
     """
     launches = Launches()
     try:
+        from triton.compiler import CompiledKernel
         from triton.runtime.jit import JITFunction
     except ImportError:
         yield launches
         return
-    original = JITFunction.run
+    original, kept = JITFunction.run, CompiledKernel.__getitem__
 
     def run(self: Any, *arguments: Any, grid: Any, warmup: bool, **options: Any) -> Any:
         sizes: list[int] = []
@@ -52,11 +54,15 @@ def recorded() -> Iterator[Launches]:
             launches.seen.append((math.prod(sizes), kernel))
         return kernel
 
-    JITFunction.run = run
+    def by_grid(self: Any, grid: Any) -> Any:
+        launches.seen.append((math.prod(grid), self))
+        return kept(self, grid)
+
+    JITFunction.run, CompiledKernel.__getitem__ = run, by_grid
     try:
         yield launches
     finally:
-        JITFunction.run = original
+        JITFunction.run, CompiledKernel.__getitem__ = original, kept
 
 
 def _noted(grid: Any, sizes: list[int]) -> tuple[int, ...] | Callable[[Any], tuple[int, ...]]:

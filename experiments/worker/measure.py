@@ -54,7 +54,7 @@ def _measure(point: dict[str, Any], bench: Bench, stage: Callable[[str], None]) 
 
     stage("sampling")
     if place.device.kind == "cpu":
-        require(2 * shape[0] * shape[1] * dtype.itemsize)
+        require(sum(operation.compulsory.elements(operation.sizes(shape))) * dtype.itemsize)
     x = make(0)
     stage("compiling")
     began = time.perf_counter()
@@ -123,11 +123,11 @@ def _protocol(timing: dict[str, Any], place: Place) -> Protocol:
 
 
 def poison(x: torch.Tensor) -> None:
-    """Leaves NaN in the memory that an output like ``x`` is likely to get.
+    """Leaves NaN in the memory that an output for ``x`` is likely to get.
 
     An element that a kernel forgets to write would otherwise still hold the last right answer.
     """
-    torch.full_like(x, torch.nan)
+    torch.full(x.shape[-2:], torch.nan, dtype=x.dtype, device=x.device)
 
 
 def _judged(verdict: Verdict, when: str = "") -> dict[str, Any]:

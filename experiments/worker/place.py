@@ -73,11 +73,11 @@ def environment() -> dict[str, Any]:
 
     return {
         "torch": torch.__version__,
-        "triton": _version("triton"),
+        "triton": version_of("triton"),
         "cuda": torch.version.cuda,
         "driver": _driver(),
         "python": platform.python_version(),
-        "numpy": _version("numpy"),
+        "numpy": version_of("numpy"),
         "system": f"{platform.system()} {platform.machine()}",
         "processor": _processor(),
         "threads": torch.get_num_threads(),
@@ -87,7 +87,8 @@ def environment() -> dict[str, Any]:
     }
 
 
-def _version(package: str) -> str | None:
+def version_of(package: str) -> str | None:
+    """The version of an installed distribution, None where there is none of that name."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

@@ -3,6 +3,9 @@
 Passes: nominally one, 2MN. What Inductor does with a row is its own affair: it keeps a narrow
 one on chip and reads a wide one again.
 On chip: nominally the row, N elements.
+Under max-autotune Inductor times several sizes of block for each kernel and keeps the fastest. It
+does so here without the CUDA graphs that belong to that mode: their results lie in memory that the
+next call overwrites, their inputs are copied first, and a graph timer cannot capture a graph.
 Source: `torch.compile` with `dynamic=False`, one static graph a shape.
 """
 
@@ -22,6 +25,9 @@ from kernels.softmax.naive import five_operations
 from kernels.softmax.operation import SOFTMAX
 from kernels.softmax.statistics import check_accumulate, statistics_dtype
 from kernels.traffic import M, N, Traffic
+from kernels.tunables import check_choice
+
+MODES = ("default", "max-autotune-no-cudagraphs")
 
 
 @dataclass(frozen=True)
@@ -29,6 +35,7 @@ class Compiled(Kernel):
     """The five operations of `naive`, compiled afresh for each shape.
 
     Attributes:
+        mode: Inductor's, ``"default"`` or ``"max-autotune-no-cudagraphs"``.
         accumulate: dtype of the sum, ``"float32"`` or ``"float64"``.
     """
 
@@ -36,9 +43,11 @@ class Compiled(Kernel):
     backend = "inductor"
     dtypes = (*Kernel.dtypes, torch.float64)
 
+    mode: str = "default"
     accumulate: str = "float32"
 
     def __post_init__(self) -> None:
+        check_choice("mode", self.mode, MODES)
         check_accumulate(self.accumulate)
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
@@ -59,7 +68,7 @@ class Compiled(Kernel):
         if x.numel() == 0:
             return torch.empty_like
         statistics = statistics_dtype(x.dtype, self.accumulate)
-        backend = _OneGraph()
+        backend = _OneGraph(self.mode)
         compiled = torch.compile(
             _copy_of(five_operations), backend=backend, dynamic=False, fullgraph=True
         )
@@ -88,7 +97,8 @@ class Compiled(Kernel):
 class _OneGraph:
     """Inductor for one graph: a second one means an input unlike the first, and is refused."""
 
-    def __init__(self) -> None:
+    def __init__(self, mode: str) -> None:
+        self.mode = mode
         self.compiled = False
 
     def __call__(self, graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Any:
@@ -96,7 +106,8 @@ class _OneGraph:
 
         if self.compiled:
             raise NotCompiled("compiled for another shape, strides or dtype; prepare it for these")
-        result = compile_fx(graph, inputs)
+        options = torch._inductor.list_mode_options(self.mode)
+        result = compile_fx(graph, inputs, config_patches=options)
         self.compiled = True
         return result
 

@@ -41,6 +41,13 @@ class Good(Double):
 
 
 @dataclass(frozen=True)
+class Packaged(Double):
+    """Runs another package, or says that it does."""
+
+    packages = ("sympy",)
+
+
+@dataclass(frozen=True)
 class Segfault(Double):
     """Reads address zero, in rows of an even length only."""
 

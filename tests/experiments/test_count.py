@@ -50,7 +50,7 @@ def test_both_sides_of_hybrids_block_are_among_the_counts(everything: Result) ->
 def test_what_is_countable_has_a_trace(everything: Result) -> None:
     counts = read_records(everything.out / "counts.jsonl", Count)
     countable = {count.kernel for count in counts if count.method != "none"}
-    presets = {"hybrid_whole", "hybrid_capped"}  # hybrid's code in other tiles
+    presets = {"hybrid_whole", "hybrid_capped", "online_l2"}  # code of another, tuned
     traces = list(read_records(everything.out / "traces.jsonl", Trace))
     assert {trace.kernel.partition(",")[0] for trace in traces} == countable - presets
     assert all(trace.accesses for trace in traces)
@@ -65,7 +65,7 @@ def test_softmax_is_traced_on_the_worked_example_in_tiles_of_2_4_and_8(everythin
         if t.operation == "softmax"
     }
     tiled = {"three_pass", "hybrid", "online"}
-    whole = {"naive", "torch", "fused", "fused_row"}
+    whole = {"naive", "torch", "fused", "fused_row", "fused_multirow", "cluster_reduce"}
     assert cases == {
         *((kernel, rows, block) for kernel in tiled for rows in (2, 3) for block in (2, 4, 8)),
         *((kernel, 4, 4) for kernel in tiled),
@@ -104,7 +104,7 @@ def test_a_fault_shows_in_the_summary_and_a_crash_stops_no_other(tmp_path: Path)
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--kernel", "fast"], "kernel 'fast' is unknown; there are compiled, copy"),
+        (["--kernel", "fast"], "kernel 'fast' is unknown; there are auto, "),
         (["--shapes", "4x"], "--shapes 4x; write rows x columns, as in 7x13"),
         (["--dtypes", "int8"], "--dtypes 'int8' is unknown; use one of float32"),
         (["--depth", "3"], "unrecognized arguments: --depth 3"),

@@ -14,7 +14,7 @@ from experiments.evidence import Access
 from kernels.softmax.operation import SOFTMAX
 
 TILED = {"three_pass": "ThreePass", "online": "Online"}
-WHOLE = {"fused": "Fused", "fused_row": "FusedRow"}
+WHOLE = {"fused": "Fused", "fused_row": "FusedRow", "fused_multirow": "FusedMultirow"}
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +45,34 @@ def test_online_loads_all_chunks_then_loads_and_stores_each(worker: Worker, row:
     ]  # fmt: skip
 
 
+def test_reversed_online_takes_the_second_pass_from_its_last_chunk(worker: Worker) -> None:
+    order = [(a.sweep, a.kind, a.first) for a in trace(
+        worker, softmax("online", block_size=1, reverse=True), 1)]  # fmt: skip
+    assert order == [
+        (0, "load", 0), (0, "load", 4),
+        (1, "load", 4), (1, "store", 4), (1, "load", 0), (1, "store", 0),
+    ]  # fmt: skip
+
+
+def test_capped_online_ends_a_row_before_it_begins_the_next(worker: Worker) -> None:
+    config = softmax("online", block_size=1, rows_in_flight=2)
+    record = next(t for t in traces_of(worker, "variant", config) if t.rows == 4)
+    order = [(a.program, a.row, a.sweep) for a in record.accesses]
+    assert list(dict.fromkeys(order)) == [
+        (0, 0, 0), (0, 0, 1), (0, 2, 0), (0, 2, 1),
+        (1, 1, 0), (1, 1, 1), (1, 3, 0), (1, 3, 1),
+    ]  # fmt: skip
+
+
+def test_multirow_loads_all_its_rows_before_it_stores_any(worker: Worker) -> None:
+    config = softmax("fused_multirow", rows_per_program=2)
+    record = next(t for t in traces_of(worker, "variant", config) if t.rows == 4)
+    assert [(a.program, a.kind, a.row) for a in record.accesses] == [
+        (program, kind, 2 * program + row)
+        for program in (0, 1) for kind in ("load", "store") for row in (0, 1)
+    ]  # fmt: skip
+
+
 def test_the_running_statistics_are_those_of_what_was_loaded(worker: Worker) -> None:
     x = SOFTMAX.make_input((4, 8), torch.float32, "cpu", 0).double()
     first, second, *rest = trace(worker, softmax("online", block_size=1), 2)
@@ -55,7 +83,8 @@ def test_the_running_statistics_are_those_of_what_was_loaded(worker: Worker) -> 
 
 
 @pytest.mark.parametrize(
-    ("name", "passes"), [("fused", 1), ("fused_row", 1), ("online", 2), ("three_pass", 3)]
+    ("name", "passes"),
+    [("fused", 1), ("fused_row", 1), ("fused_multirow", 1), ("online", 2), ("three_pass", 3)],
 )
 def test_a_trace_has_as_many_passes_as_the_variant(worker: Worker, name: str, passes: int) -> None:
     config = softmax(name, block_size=1) if name in TILED else softmax(name)

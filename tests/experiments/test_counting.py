@@ -14,7 +14,12 @@ from experiments.counting import counts_of
 from experiments.evidence import Count
 
 TILED = {"three_pass": "ThreePass", "online": "Online", "hybrid": "Hybrid"}
-WHOLE = {"fused": "Fused", "fused_row": "FusedRow"}
+WHOLE = {
+    "fused": "Fused",
+    "fused_row": "FusedRow",
+    "fused_multirow": "FusedMultirow",
+    "cluster_reduce": "ClusterReduce",
+}
 ITEMSIZE = {"float32": 4, "float16": 2, "bfloat16": 2, "float64": 8}
 
 shapes = st.tuples(st.integers(0, 12), st.integers(1, 70))
@@ -36,6 +41,19 @@ blocks = st.integers(0, 7).map(lambda power: 1 << power)
 variants = st.one_of(
     st.builds(lambda n, b: softmax(n, block_size=b), st.sampled_from(sorted(TILED)), blocks),
     st.sampled_from([softmax(name) for name in WHOLE]),
+    st.builds(
+        lambda rows, warps: softmax("fused_multirow", rows_per_program=rows, num_warps=warps),
+        st.sampled_from((None, 1, 2, 8)),
+        st.sampled_from((None, 1, 4)),
+    ),
+    st.builds(
+        lambda block, **ways: softmax("online", block_size=block, **ways),
+        blocks,
+        num_stages=st.integers(1, 3),
+        reverse=st.booleans(),
+        evict=st.sampled_from(("none", "first", "last_first")),
+        rows_in_flight=st.sampled_from((None, 1, 3, 100, "l2")),
+    ),
     st.builds(copy_triton, blocks),
     st.just({"_target_": "kernels.copy.copy.Copy"}),
 )
@@ -66,6 +84,8 @@ def total(record: Count, field: str) -> int:
 @example(softmax("hybrid", block_size=32), (3, 32), "float32")
 @example(softmax("hybrid", block_size=32), (3, 33), "float32")
 @example(softmax("online", block_size=128), (2, 1), "bfloat16")
+@example(softmax("online", block_size=8, reverse=True, rows_in_flight=3), (7, 20), "float32")
+@example(softmax("fused_multirow", rows_per_program=4), (7, 13), "float16")
 def test_counted_equals_modelled_exactly(
     worker: Worker, config: dict[str, Any], shape: tuple[int, int], dtype: str
 ) -> None:

@@ -1,8 +1,12 @@
 """A row, with its job's config.json beside it, says all that repeats it, and nothing of anyone."""
 
 import json
+from importlib.metadata import version
+from types import SimpleNamespace
+from typing import Any
 
-from experiments.points import PROTOCOL
+from experiments.points import LIBRARIES, PROTOCOL, key_of
+from experiments.reproduced import differences
 from tests.conftest import QUICK, Command, shape
 
 
@@ -34,3 +38,29 @@ def test_a_row_names_the_software_and_the_switches_that_were_set(sweep: Command)
         assert found["threads"] == 1
         assert found["variables"]["OMP_NUM_THREADS"] == "1"
     assert "someone" not in json.dumps([row.model_dump() for row in done.rows])
+
+
+def test_a_row_names_the_versions_of_its_variants_own_packages(sweep: Command) -> None:
+    done = sweep("kernel=packaged,quack", *shape(4, 8), "dtype=float32", *QUICK)
+    told = {row.kernel: row.environment.get("packages") for row in done.rows}
+    assert told["packaged"] == {"sympy": version("sympy")}
+    assert set(told["quack"] or ()) == {"quack-kernels", "nvidia-cutlass-dsl"}
+    assert told["copy"] is None
+    [row] = [row for row in done.rows if row.kernel == "packaged"]
+    newer = row.environment | {"packages": {"sympy": "9.0"}}
+    changed = differences(row, row.model_copy(update={"environment": newer}))
+    assert changed == [f"sympy {version('sympy')} → 9.0"]
+
+
+def test_another_version_of_a_package_is_another_key() -> None:
+    timing = dict.fromkeys(PROTOCOL, 1)
+    job: Any = SimpleNamespace(kernel="quack", config={"timing": timing, "seed": 0})
+    hello = {"environment": dict.fromkeys(LIBRARIES, "1"), "device": {"name": "X"}}
+    declared = {"rows": 1, "cols": 2, "dtype": "float32"}
+
+    def key(**packages: str | None) -> str:
+        said = {"target": "t", "params": {}, "source": "s", "packages": packages}
+        return key_of(job, said, declared, hello)
+
+    assert len({key(), key(quack=None), key(quack="1"), key(quack="2")}) == 4
+    assert key(quack="1") == key(quack="1")

@@ -16,6 +16,11 @@ CONSTRAINTS = [
     if line and not line.startswith("#")
 ]
 PINNED = {canonicalize_name(r.name) for r in CONSTRAINTS}
+PEERS = {
+    *("liger-kernel", "flag-gems", "sqlalchemy", "quack-kernels", "apache-tvm-ffi", "einops"),
+    *("torch-c-dlpack-ext", "nvidia-cutlass-dsl"),
+    *(f"nvidia-cutlass-dsl-libs-{part}" for part in ("base", "core", "cu12", "cu13")),
+}
 
 
 def closure(*names: str) -> set[str]:
@@ -37,13 +42,15 @@ def closure(*names: str) -> set[str]:
 
 def test_constraints_pin_the_whole_set_exactly() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    asked = map(Requirement, project["dependencies"] + project["optional-dependencies"]["dev"])
+    extras = project["optional-dependencies"]
+    asked = map(Requirement, project["dependencies"] + extras["dev"] + extras["peers"])
     pins = {canonicalize_name(r.name): r for r in CONSTRAINTS}
     for requirement in asked:
         (pin,) = pins[canonicalize_name(requirement.name)].specifier
         assert pin.operator == "=="
         assert requirement.specifier.contains(pin.version)
-    assert not [name for name in PINNED if name.startswith("nvidia-") and name != "nvidia-ml-py"]
+    of_torch = {name for name in PINNED - PEERS if name.startswith(("nvidia-", "cuda-"))}
+    assert of_torch == {"nvidia-ml-py"}
 
 
 def test_wheelhouse_holds_all_that_its_packages_need() -> None:
@@ -54,4 +61,11 @@ def test_wheelhouse_holds_all_that_its_packages_need() -> None:
 
 def test_wheelhouse_of_everything_is_everything_but_torch() -> None:
     left_out = PINNED - set(variable("wheels", "WHEELS=all"))
-    assert left_out == {"torch", "triton", "setuptools"}
+    assert left_out == {"torch", "triton", "setuptools"} | PEERS
+
+
+def test_wheelhouse_takes_the_public_kernels_when_asked() -> None:
+    assert set(variable("wheels", "EXTRA=peers")) - set(variable("wheels")) == PEERS
+    assert set(variable("wheels", "EXTRA=peers", "WHEELS=all")) == PINNED - {
+        "torch", "triton", "setuptools"
+    }  # fmt: skip

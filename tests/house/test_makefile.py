@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.shell import ROOT, make
+from tests.house.shell import ROOT, make, variable
 
 
 @pytest.fixture
@@ -98,6 +98,20 @@ def test_system_python_says_what_it_lacks(tmp_path: Path) -> None:
     assert done.returncode != 0
     assert "lacks torch, hydra" in done.stderr
     assert "make wheelhouse" in done.stderr
+
+
+def test_peers_are_installed_as_pinned_and_flag_gems_without_what_it_asks_for() -> None:
+    shown = make("-n", "peers", "READY=").stdout
+    assert "install -qq --disable-pip-version-check -c constraints.txt -r .venv/peers.txt" in shown
+    assert "-c constraints.txt --no-deps flag-gems" in shown
+    done = make("peers", "READY=", "VENV=system")
+    assert "make wheelhouse EXTRA=peers" in done.stderr
+    assert done.returncode != 0
+
+
+def test_system_python_finds_cutlass_in_the_unpacked_wheels() -> None:
+    path = variable("PYTHONPATH", "VENV=system")[0]
+    assert f":{ROOT}/.site/nvidia_cutlass_dsl/dsl_packages" in path
 
 
 @pytest.mark.parametrize(

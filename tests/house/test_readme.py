@@ -90,6 +90,16 @@ def test_claims_and_audit_stand_there_as_they_were_recorded() -> None:
     assert f"Of {checks.total()} checks" in README
 
 
+def test_limits_stand_there_as_they_were_recorded() -> None:
+    recorded = ROOT / "outputs" / "reference" / "h200_limits" / "tables" / "limits_summary.csv"
+    heads, *lines = _table("limits")
+    if not recorded.exists():
+        assert lines == [], "a number that no recorded row gives"
+        return
+    assert [heads, *lines] == list(csv.reader(recorded.open()))
+    assert "h200_limits/figures/limits-nvidia-h200-" in README
+
+
 def _table(name: str) -> list[list[str]]:
     """The cells of the table below a marker, its heads first."""
     part = README.partition(f"<!-- {name} -->")[2].partition("<!-- end -->")[0]

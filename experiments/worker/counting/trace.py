@@ -16,19 +16,17 @@ from experiments.worker.counting.requests import Addresses, Request, Values
 
 @dataclass
 class _Progress:
-    """How far a program has come in a row: its pass, and what it last loaded from where."""
+    """How far a program has come in a row: its pass, and what it loaded in that from where."""
 
     sweep: int
-    first: int = -1
-    tensors: set[str] = field(default_factory=set)
+    loaded: set[tuple[str, int]] = field(default_factory=set)
 
     def load(self, tensor: str, first: int) -> None:
-        """A program that goes back, or loads the same place again, has begun another pass."""
-        if first < self.first or (first == self.first and tensor in self.tensors):
+        """A program that loads the same place again, in whatever order, has begun another pass."""
+        if (tensor, first) in self.loaded:
             self.sweep += 1
-        if first != self.first or tensor in self.tensors:
-            self.first, self.tensors = first, set()
-        self.tensors.add(tensor)
+            self.loaded = set()
+        self.loaded.add((tensor, first))
 
 
 def accesses(requests: list[Request], x: torch.Tensor) -> list[dict[str, Any]]:

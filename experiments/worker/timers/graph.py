@@ -33,7 +33,8 @@ def graph(
     first = make(0)
     buffers = 1
     if protocol.cache == "cold":
-        moved = 2 * first.numel() * first.element_size()
+        elements = first.numel() + first.shape[-2:].numel()  # read, and written
+        moved = elements * first.element_size()
         buffers = 3 * cache_bytes // max(moved, 1) + 1
         if buffers > MAX_BUFFERS:
             raise CannotTime(

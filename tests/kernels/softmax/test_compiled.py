@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from kernels.kernel import NotCompiled
-from kernels.softmax.compiled import Compiled
+from kernels.softmax.compiled import MODES, Compiled
 
 
 @pytest.fixture
@@ -14,7 +14,7 @@ def without_inductor(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Dynamo's graphs, run as they are: Inductor would take seconds for each."""
     graphs: list[Any] = []
 
-    def keep(graph: Any, inputs: Any) -> Any:
+    def keep(graph: Any, inputs: Any, **_: Any) -> Any:
         graphs.append(graph)
         return graph.forward
 
@@ -29,6 +29,25 @@ def test_compiling_happens_once_and_in_prepare(without_inductor: list[Any], devi
     for _ in range(3):
         torch.testing.assert_close(call(x), torch.softmax(x, dim=1))
     assert len(without_inductor) == 1
+
+
+def test_mode_reaches_inductor_and_never_brings_cuda_graphs(
+    monkeypatch: pytest.MonkeyPatch, device: str
+) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def keep(graph: Any, inputs: Any, config_patches: dict[str, Any]) -> Any:
+        asked.append(config_patches)
+        return graph.forward
+
+    monkeypatch.setattr("torch._inductor.compile_fx.compile_fx", keep)
+    x = torch.randn(4, 9, device=device)
+    for mode in MODES:
+        torch.testing.assert_close(Compiled(mode=mode)(x), torch.softmax(x, dim=1))
+    plain, tuned = asked
+    assert plain == {}
+    assert tuned["max_autotune"]
+    assert not tuned.get("triton.cudagraphs")
 
 
 def test_more_shapes_than_dynamos_limit_are_each_compiled_and_stay_usable(
@@ -55,7 +74,7 @@ def test_falling_back_to_eager_is_an_error(device: str) -> None:
 
 
 def test_inductor_that_fails_is_an_error(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
-    def broken(graph: Any, inputs: Any) -> Any:
+    def broken(graph: Any, inputs: Any, **_: Any) -> Any:
         raise RuntimeError("no C++ compiler")
 
     monkeypatch.setattr("torch._inductor.compile_fx.compile_fx", broken)
