@@ -15,6 +15,7 @@ import torch
 from kernels.device import Device
 from kernels.kernel import Kernel, Shape
 from kernels.language import LARGEST_BLOCK, jit, next_power_of_two, tl
+from kernels.launch import launch
 from kernels.softmax.operation import SOFTMAX
 from kernels.softmax.statistics import check_accumulate, statistics_dtype
 from kernels.softmax.tiles import (
@@ -73,14 +74,14 @@ class FusedRow(Kernel):
         if x.numel() > 0:
             rows, cols = x.shape
             block = next_power_of_two(cols)
-            _fused_row[(rows,)](
-                x,
-                y,
-                cols,
-                x.stride(0),
-                x.stride(1),
-                BLOCK=block,
-                STATISTICS=triton_statistics(x.dtype, self.accumulate),
+            launch(
+                _fused_row,
+                (rows,),
+                (x, y, cols, x.stride(0), x.stride(1)),
+                {
+                    "BLOCK": block,
+                    "STATISTICS": triton_statistics(x.dtype, self.accumulate),
+                },
                 num_warps=self.num_warps or warps_by_width(block),
             )
         return y

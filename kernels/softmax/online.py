@@ -4,6 +4,11 @@ Passes: reads 2MN, writes MN: 3MN. The first pass keeps a running maximum m and 
 and whenever a tile C raises the maximum, rescales what was summed so far:
 m' = max(m, max C), d' = d·exp(m − m') + Σ exp(C − m').
 On chip: a tile of `block_size` elements, whatever N, so that any row fits.
+At DRAM: 3MN is what is asked for. The second pass finds in L2 what other rows have not pushed out
+since the first: all of its row where the rows in flight fit there together (2MN at DRAM), none of
+it where they are many times larger. `rows_in_flight` caps them, at the price of SMs left idle
+once a few rows fill L2; `reverse` begins the second pass with the tiles that the first read last;
+`evict` asks L2 to keep what is read once more and to let go of what is not.
 Source: Milakov & Gimelshein 2018, arXiv 1805.02867, Algorithm 3, tile by tile as in flash
 attention (Dao et al. 2022, arXiv 2205.14135).
 """
@@ -15,29 +20,45 @@ from dataclasses import dataclass
 import sympy
 import torch
 
-from kernels.device import Device
+from kernels.device import Device, device_of
 from kernels.kernel import Kernel, Shape
-from kernels.language import LARGEST_BLOCK, jit, tl
+from kernels.language import LARGEST_BLOCK, MOST_PROGRAMS, jit, tl
+from kernels.launch import launch
+from kernels.softmax.hinted import load_hinted, store_hinted
 from kernels.softmax.operation import SOFTMAX
 from kernels.softmax.statistics import check_accumulate
 from kernels.softmax.tiles import (
     empty_result,
-    load_tile,
-    store_tile,
     too_many_rows,
     triton_statistics,
 )
 from kernels.traffic import M, N, Traffic
-from kernels.tunables import check_power_of_two
+from kernels.tunables import check_choice, check_count, check_power_of_two
+
+SCRATCH_BYTES = 256  # of a block's shared memory, for the reductions of at most 32 warps
+
+# Hints for what the first pass loads, what the second loads, and what it stores
+EVICT = {
+    "none": ("", "", ""),
+    "first": ("", "evict_first", "evict_first"),
+    "last_first": ("evict_last", "evict_first", "evict_first"),
+}
 
 
 @dataclass(frozen=True)
 class Online(Kernel):
-    """One program a row, two loops over its tiles.
+    """One program a row at a time, two loops over its tiles.
 
     Attributes:
         block_size: Elements of a tile.
         num_warps: Warps a program.
+        num_stages: Tiles under way at once in a loop, through shared memory; 1 takes them one
+            after the other, straight to registers.
+        reverse: Whether the second pass takes the tiles backwards.
+        evict: Hints to the caches: ``"none"``; ``"first"``, the second pass evicts first what it
+            loads and stores; ``"last_first"``, besides, what the first pass loads goes last.
+        rows_in_flight: The most rows under way at once, a program each; ``"l2"`` as many as half
+            of the device's L2 holds; None all of them, as the device schedules them.
         accumulate: dtype of the statistics, ``"float32"`` or ``"float64"``.
     """
 
@@ -47,30 +68,57 @@ class Online(Kernel):
 
     block_size: int = 1024
     num_warps: int = 4
+    num_stages: int = 1
+    reverse: bool = False
+    evict: str = "none"
+    rows_in_flight: int | str | None = None
     accumulate: str = "float32"
 
     def __post_init__(self) -> None:
         check_power_of_two("block_size", self.block_size, 1, LARGEST_BLOCK)
         check_power_of_two("num_warps", self.num_warps, 1, 32)
+        check_count("num_stages", self.num_stages, 1, 16)
+        if not isinstance(self.reverse, bool):
+            raise ValueError(f"reverse must be true or false, not {self.reverse!r}")
+        check_choice("evict", self.evict, tuple(EVICT))
+        if self.rows_in_flight not in (None, "l2"):
+            check_count("rows_in_flight", self.rows_in_flight, 1, MOST_PROGRAMS)
         check_accumulate(self.accumulate)
 
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        """See `Kernel`."""
-        return super().unsupported(shape, dtype, device) or too_many_rows(shape)
+        """See `Kernel`; also tiles under way that no block's shared memory holds."""
+        reason = super().unsupported(shape, dtype, device) or too_many_rows(shape)
+        # all tiles of the pipeline but the one that is worked on, which has moved to registers
+        staged = (self.num_stages - 1) * self.block_size * dtype.itemsize
+        room = device.shared_bytes_per_block
+        if reason is None and room is not None and staged + SCRATCH_BYTES > room:
+            return (
+                f"num_stages={self.num_stages} with tiles of {self.block_size} takes {staged} "
+                f"bytes of shared memory, and this device gives a block {room}"
+            )
+        return reason
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         """See `Kernel`."""
         y = empty_result(x)
         if x.numel() > 0:
             rows, cols = x.shape
-            _online[(rows,)](
-                x,
-                y,
-                cols,
-                x.stride(0),
-                x.stride(1),
-                BLOCK=self.block_size,
-                STATISTICS=triton_statistics(x.dtype, self.accumulate),
+            programs = self._programs(x)
+            first_load, second_load, store = EVICT[self.evict]
+            launch(
+                _online,
+                (programs,),
+                (x, y, rows, cols, x.stride(0), x.stride(1)),
+                {
+                    "BLOCK": self.block_size,
+                    "STAGES": self.num_stages,
+                    "REVERSE": self.reverse,
+                    "CAPPED": programs < rows,
+                    "FIRST_LOAD": first_load,
+                    "SECOND_LOAD": second_load,
+                    "STORE": store,
+                    "STATISTICS": triton_statistics(x.dtype, self.accumulate),
+                },
                 num_warps=self.num_warps,
             )
         return y
@@ -83,32 +131,62 @@ class Online(Kernel):
         """See `Kernel`."""
         return sympy.Integer(self.block_size)
 
+    def _programs(self, x: torch.Tensor) -> int:
+        cap = self.rows_in_flight
+        if cap == "l2":
+            cap = rows_in_l2(x.shape[1] * x.element_size(), device_of(x))
+        return x.shape[0] if cap is None else min(x.shape[0], int(cap))
+
+
+def rows_in_l2(row_bytes: int, device: Device) -> int | None:
+    """Rows that half of L2 holds, at least one; None where the device tells no L2.
+
+    The other half is for what is stored, and for lines that lie in both partitions of a large L2.
+    """
+    return None if device.l2_bytes is None else max(1, device.l2_bytes // 2 // row_bytes)
+
 
 @jit
 def _online(
     x: tl.tensor,
     y: tl.tensor,
+    rows: tl.tensor,
     cols: tl.tensor,
     row_stride: tl.tensor,
     col_stride: tl.tensor,
     BLOCK: tl.constexpr,
+    STAGES: tl.constexpr,
+    REVERSE: tl.constexpr,
+    CAPPED: tl.constexpr,
+    FIRST_LOAD: tl.constexpr,
+    SECOND_LOAD: tl.constexpr,
+    STORE: tl.constexpr,
     STATISTICS: tl.constexpr,
 ) -> None:
-    row = tl.program_id(0).to(tl.int64)
-    x += row * row_stride
-    y += row * cols
     tiles = tl.cdiv(cols, BLOCK)
+    first = tl.program_id(0).to(tl.int64)
+    # a program for each row makes a loop of one step, which the compiler takes away
+    end, stride = first + 1, 1
+    if CAPPED:
+        end, stride = tl.cast(rows, tl.int64), tl.num_programs(0).to(tl.int64)
+    for index in tl.range(first, end, stride, num_stages=1):
+        row = tl.cast(index, tl.int64)  # Triton's interpreter counts in plain integers
+        source = x + row * row_stride
+        target = y + row * cols
 
-    maximum = tl.full((), float("-inf"), STATISTICS)
-    total = tl.full((), 0.0, STATISTICS)
-    for tile in range(tiles):
-        values = load_tile(x, tile, cols, col_stride, BLOCK, STATISTICS)
-        raised = tl.maximum(maximum, tl.max(values))
-        # As long as all is -inf, -inf - -inf would be NaN: any finite shift gives the sum 0
-        shift = tl.where(raised == float("-inf"), 0.0, raised)
-        total = total * tl.exp(maximum - shift) + tl.sum(tl.exp(values - shift))
-        maximum = raised
+        maximum = tl.full((), float("-inf"), STATISTICS)
+        total = tl.full((), 0.0, STATISTICS)
+        for tile in tl.range(tiles, num_stages=STAGES):
+            values = load_hinted(source, tile, cols, col_stride, BLOCK, STATISTICS, FIRST_LOAD)
+            raised = tl.maximum(maximum, tl.max(values))
+            # As long as all is -inf, -inf - -inf would be NaN: any finite shift gives the sum 0
+            shift = tl.where(raised == float("-inf"), 0.0, raised)
+            total = total * tl.exp(maximum - shift) + tl.sum(tl.exp(values - shift))
+            maximum = raised
 
-    for tile in range(tiles):
-        values = load_tile(x, tile, cols, col_stride, BLOCK, STATISTICS)
-        store_tile(y, tile, tl.exp(values - maximum) / total, cols, BLOCK)
+        for step in tl.range(tiles, num_stages=STAGES):
+            tile = step
+            if REVERSE:
+                tile = tiles - 1 - step
+            values = load_hinted(source, tile, cols, col_stride, BLOCK, STATISTICS, SECOND_LOAD)
+            store_hinted(target, tile, tl.exp(values - maximum) / total, cols, BLOCK, STORE)

@@ -18,12 +18,23 @@ OPERATIONS = {
     "three_pass": "softmax",
     "fused": "softmax",
     "fused_row": "softmax",
+    "fused_multirow": "softmax",
     "hybrid": "softmax",
     "online": "softmax",
+    "cooperative": "softmax",
+    "cluster": "softmax",
+    "cluster_reduce": "softmax",
+    "auto": "softmax",
+    "liger": "softmax",
+    "flag_gems": "softmax",
+    "quack": "softmax",
+    "backward": "softmax_backward",
+    "backward_torch": "softmax_backward",
     "copy": "copy",
     "copy_triton": "copy",
 }
-SETTINGS = {"hybrid_whole", "hybrid_capped"}  # a variant as a source ran it, not as it comes
+# a variant as a source ran it, or for one purpose, not as it comes
+SETTINGS = {"compiled_max", "hybrid_whole", "hybrid_capped", "online_l2"}
 
 
 def test_no_configuration_is_forgotten_here() -> None:

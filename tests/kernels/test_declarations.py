@@ -4,9 +4,10 @@ import pytest
 import sympy
 
 from kernels.kernel import Kernel
+from kernels.softmax.flag_gems import FlagGems
 from kernels.softmax.hybrid import Hybrid
 from kernels.traffic import M, N, Traffic, evaluate
-from tests.kernels.variants import COPIES, SOFTMAXES, name
+from tests.kernels.variants import COPIES, PEERS, SOFTMAXES, WAITING, name
 
 # (formula, LaTeX, reads and writes at 3 × 16, elements of a row on chip at N = 16)
 DECLARED = {
@@ -17,11 +18,17 @@ DECLARED = {
     "ThreePass": ("4MN", "4 M N", (144, 48), 16),
     "Fused": ("2MN", "2 M N", (48, 48), 16),
     "FusedRow": ("2MN", "2 M N", (48, 48), 16),
+    "FusedMultirow": ("2MN", "2 M N", (48, 48), 16),
+    "Cluster": ("2MN", "2 M N", (48, 48), 16),
+    "ClusterReduce": ("2MN", "2 M N", (48, 48), 16),
     "Online": ("3MN", "3 M N", (96, 48), 16),
+    "Cooperative": ("2MN", "2 M N", (48, 48), 16),
+    "Liger": ("2MN", "2 M N", (48, 48), 16),
+    "Quack": ("2MN", "2 M N", (48, 48), 16),
     "Copy": ("2MN", "2 M N", (48, 48), 1),
     "CopyTriton": ("2MN", "2 M N", (48, 48), 16),
 }
-EVERY = SOFTMAXES + COPIES
+EVERY = SOFTMAXES + WAITING + COPIES + PEERS
 
 
 @pytest.mark.parametrize("kernel", [k for k in EVERY if name(k) in DECLARED], ids=name)
@@ -50,6 +57,14 @@ def test_hybrid_turns_from_one_pass_to_three_past_its_block() -> None:
     assert traffic.elements({"M": 2, "N": 1025}) == (6150, 2050)
     assert evaluate(kernel.on_chip_elements(), {"N": 100}) == 100
     assert evaluate(kernel.on_chip_elements(), {"N": 5000}) == 1024
+
+
+def test_flag_gems_turns_from_one_pass_to_two_past_its_widest_tile() -> None:
+    traffic, on_chip = FlagGems().traffic(), FlagGems().on_chip_elements()
+    assert str(traffic) == "2MN if N ≤ 32768 else 3MN"
+    assert traffic.elements({"M": 2, "N": 32768}) == (65536, 65536)
+    assert traffic.elements({"M": 2, "N": 32769}) == (131076, 65538)
+    assert [evaluate(on_chip, {"N": cols}) for cols in (100, 32769)] == [100, 4096]
 
 
 def test_formula_without_a_size_or_a_whole_value_is_refused() -> None:

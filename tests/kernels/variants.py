@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import os
+
 import torch
 
 from kernels.copy.copy import Copy
 from kernels.copy.copy_triton import CopyTriton
+from kernels.device import Device, cuda_device
 from kernels.kernel import Kernel
+from kernels.softmax.auto import Auto
+from kernels.softmax.cluster import Cluster
+from kernels.softmax.cluster_reduce import ClusterReduce
 from kernels.softmax.compiled import Compiled
+from kernels.softmax.cooperative import Cooperative
+from kernels.softmax.flag_gems import FlagGems
 from kernels.softmax.fused import Fused
+from kernels.softmax.fused_multirow import FusedMultirow
 from kernels.softmax.fused_row import FusedRow
 from kernels.softmax.hybrid import Hybrid
+from kernels.softmax.liger import Liger
 from kernels.softmax.naive import Naive
 from kernels.softmax.naive_script import NaiveScript
 from kernels.softmax.online import Online
+from kernels.softmax.quack import Quack
 from kernels.softmax.three_pass import ThreePass
 from kernels.softmax.torch_softmax import TorchSoftmax
 
@@ -24,9 +35,25 @@ TRITON: tuple[Kernel, ...] = (
     FusedRow(),
     Hybrid(block_size=16),
     Online(block_size=16),
+    Online(block_size=16, reverse=True, evict="last_first", rows_in_flight=2),
+    FusedMultirow(),
+    Auto(),
 )
-QUICK = LIBRARY + TRITON  # `compiled` takes seconds a shape and is tried on few
+INTERPRETED = os.environ.get("TRITON_INTERPRET", "0") not in ("", "0")
+HERE = Device("cpu", "cpu") if INTERPRETED or not torch.cuda.is_available() else cuda_device(0)
+# needs a Triton and a card that not every machine has
+CLUSTERED = tuple(
+    kernel
+    for kernel in (ClusterReduce(num_ctas=2),)
+    if kernel.unsupported((2, 3), torch.float32, HERE) is None
+)
+QUICK = LIBRARY + TRITON + CLUSTERED  # `compiled` takes seconds a shape and is tried on few
 SOFTMAXES = (*QUICK, Compiled())
+PEERS: tuple[Kernel, ...] = (Liger(), FlagGems(), Quack())  # of packages that may not be here
+WAITING: tuple[Kernel, ...] = (
+    Cluster(),
+    Cooperative(),
+)  # for one another, which only a card lets them
 COPIES: tuple[Kernel, ...] = (Copy(), CopyTriton(block_size=16))
 DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 

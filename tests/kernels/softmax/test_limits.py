@@ -10,13 +10,15 @@ from kernels.copy.copy_triton import CopyTriton
 from kernels.device import Device
 from kernels.kernel import Kernel
 from kernels.softmax.fused import Fused
+from kernels.softmax.fused_multirow import FusedMultirow
 from kernels.softmax.fused_row import FusedRow
 from kernels.softmax.hybrid import Hybrid
 from kernels.softmax.online import Online
 from kernels.softmax.three_pass import ThreePass
-from tests.kernels.variants import COPIES, SOFTMAXES, name
+from tests.kernels.variants import CLUSTERED, COPIES, SOFTMAXES, name
 
 EVERY = SOFTMAXES + COPIES
+ANYWHERE = [kernel for kernel in EVERY if kernel not in CLUSTERED]
 F16, F32, F64 = torch.float16, torch.float32, torch.float64
 
 
@@ -57,6 +59,24 @@ F16, F32, F64 = torch.float16, torch.float32, torch.float64
         (Hybrid(), 1 << 24, F32, None),
         (Online(), 1 << 24, F32, None),
         (ThreePass(), 1 << 24, F32, None),
+        (FusedMultirow(), 4096, F64, None),
+        (FusedMultirow(), 4097, F16, "takes rows of at most 4096 elements, not 4097"),
+        (FusedMultirow(64, 8), 512, F32, None),
+        (
+            FusedMultirow(64, 4),
+            513,
+            F32,
+            "rows_per_program=64 and num_warps=4 leave a lane 512 elements of rows of 513, "
+            "and it takes at most 128",
+        ),
+        (Online(4096, num_stages=8), 1 << 24, F64, None),
+        (
+            Online(8192, num_stages=8),
+            1 << 24,
+            F64,
+            "num_stages=8 with tiles of 8192 takes 458752 bytes of shared memory, "
+            "and this device gives a block 232448",
+        ),
     ],
     ids=str,
 )
@@ -81,7 +101,7 @@ def test_row_beyond_tritons_largest_block_is_refused_by_the_interpreter_too(
     assert "1048576" in (kernel.unsupported((1, (1 << 20) + 1), F32, cpu) or "")
 
 
-@pytest.mark.parametrize("kernel", EVERY, ids=name)
+@pytest.mark.parametrize("kernel", ANYWHERE, ids=name)
 def test_more_than_two_dimensions_and_whole_numbers_are_refused(
     h200: Device, kernel: Kernel
 ) -> None:
@@ -92,7 +112,9 @@ def test_more_than_two_dimensions_and_whole_numbers_are_refused(
             assert kernel.unsupported(shape, dtype, h200) is None
 
 
-@pytest.mark.parametrize("kernel", [ThreePass(), FusedRow(), Online(), CopyTriton()], ids=name)
+@pytest.mark.parametrize(
+    "kernel", [ThreePass(), FusedRow(), Online(), CopyTriton(), FusedMultirow(1)], ids=name
+)
 def test_more_programs_than_a_launch_takes_are_refused(h200: Device, kernel: Kernel) -> None:
     assert "2147483647" in (kernel.unsupported((1 << 31, 1), F16, h200) or "")
 

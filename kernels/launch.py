@@ -1,0 +1,147 @@
+"""Launching a Triton kernel, and launching the same compiled kernel again without the ceremony.
+
+`launch` is ``function[grid](*arguments, **constants, **options)``: Triton binds the arguments,
+looks at each one's type, value and alignment, finds the compiled kernel and launches it, in 7–14 µs
+of host time. What it did can be listened to (`launches`), and `replay` makes of it a call that
+hands other memory to the same compiled kernel. Whoever replays answers for what Triton looked at:
+shapes, strides, dtypes, device and each address modulo 16 must be those of the launch.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+ALIGNMENT = 16  # bytes; Triton compiles apart for pointers aligned to it and those that are not
+
+# What Triton 3.6 and 3.7 hand to a launcher; another version may have another order
+_KNOWN = (
+    ["self", "gridX", "gridY", "gridZ", "stream", "function", "args"],
+    ["self", "gridX", "gridY", "gridZ", "stream", "function", "kernel_metadata", "launch_metadata",
+     "launch_enter_hook", "launch_exit_hook", "args"],
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Launched:
+    """One launch as it was made.
+
+    Attributes:
+        compiled: Triton's compiled kernel, None under its interpreter.
+        grid: Programs along each of three axes.
+        arguments: All of the kernel's parameters in its own order, constants included.
+    """
+
+    compiled: Any
+    grid: tuple[int, int, int]
+    arguments: tuple[Any, ...]
+
+
+_listening: ContextVar[list[Launched] | None] = ContextVar("_listening", default=None)
+
+
+def launch(
+    function: Any,
+    grid: tuple[int, ...],
+    arguments: Sequence[Any],
+    constants: Mapping[str, Any],
+    **options: Any,
+) -> None:
+    """Launches a kernel the ordinary way, and tells whoever listens.
+
+    Args:
+        function: What ``@triton.jit`` or ``@gluon.jit`` made.
+        grid: One to three numbers of programs.
+        arguments: Those given by place, the first parameters of the kernel.
+        constants: Those given by name.
+        options: Triton's own, as ``num_warps``.
+    """
+    compiled = function[grid](*arguments, **constants, **options)
+    seen = _listening.get()
+    names = function.arg_names[len(arguments) :] if seen is not None else ()
+    if seen is not None and all(name in constants for name in names):
+        x, y, z, *_ = *grid, 1, 1
+        seen.append(Launched(compiled, (x, y, z), (*arguments, *(constants[n] for n in names))))
+
+
+@contextmanager
+def launches() -> Iterator[list[Launched]]:
+    """Collects the launches made through `launch` by this thread inside the block."""
+    seen: list[Launched] = []
+    token = _listening.set(seen)
+    try:
+        yield seen
+    finally:
+        _listening.reset(token)
+
+
+def replay(launched: Launched, tensors: Sequence[torch.Tensor]) -> Callable[..., None] | None:
+    """A call that makes a launch again on other memory, or None where that would not be right.
+
+    Args:
+        launched: The launch to make again.
+        tensors: What it was given and made: its first arguments, in order, and its only tensors.
+
+    Returns:
+        ``again(stream, *pointers)``: a raw CUDA stream of the current device, then the address of
+        each tensor. It keeps no tensor alive.
+    """
+    given, rest = launched.arguments[: len(tensors)], launched.arguments[len(tensors) :]
+    same = len(given) == len(tensors) and all(
+        isinstance(a, torch.Tensor) and a.data_ptr() == t.data_ptr() and a.dtype == t.dtype
+        for a, t in zip(given, tensors, strict=True)
+    )
+    if not same or any(hasattr(argument, "data_ptr") for argument in rest):
+        return None
+    if not (hasattr(launched.compiled, "__getitem__") and hasattr(launched.compiled, "run")):
+        return None  # the interpreter, or a Triton that keeps it elsewhere
+    return _direct(launched, rest) or _by_runner(launched, rest)
+
+
+def _by_runner(launched: Launched, rest: tuple[Any, ...]) -> Callable[..., None]:
+    """By the call that Triton itself offers on a compiled kernel: about 2 µs dearer."""
+    runner = launched.compiled[launched.grid]
+
+    def again(stream: int, *pointers: int) -> None:
+        runner(*pointers, *rest, stream=stream)
+
+    return again
+
+
+def _direct(launched: Launched, rest: tuple[Any, ...]) -> Callable[..., None] | None:
+    """By the launcher behind it, without the hooks of profilers as long as there are none."""
+    compiled, (programs_x, programs_y, programs_z) = launched.compiled, launched.grid
+    run = compiled.run
+    try:
+        from triton import knobs
+
+        runtime = knobs.runtime
+        enter, leave = runtime.launch_enter_hook, runtime.launch_exit_hook
+        known = list(inspect.signature(type(run).__call__).parameters) in _KNOWN
+        function, metadata = compiled.function, compiled.packed_metadata
+        calls = enter.calls, leave.calls
+    except (ImportError, AttributeError, TypeError, ValueError):
+        return None
+    if not known or not all(isinstance(hooks, list) for hooks in calls):
+        return None
+    hooked = _by_runner(launched, rest)
+
+    def again(stream: int, *pointers: int) -> None:
+        if (
+            runtime.launch_enter_hook is not enter
+            or runtime.launch_exit_hook is not leave
+            or enter.calls
+            or leave.calls
+        ):
+            return hooked(stream, *pointers)
+        run(programs_x, programs_y, programs_z, stream, function, metadata, None, None, None,
+            *pointers, *rest)  # fmt: skip
+        return None
+
+    return again

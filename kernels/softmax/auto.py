@@ -1,0 +1,117 @@
+"""The variant and tunables that suit a shape: a rule read off recorded measurements.
+
+Passes: one where a row fits on chip, 2MN; two beyond, 3MN. Nothing is tuned when it is called: the
+rule is arithmetic on M, N, dtype and the device's limits.
+On chip: the row where it fits, else a tile.
+The rule:
+- rows of up to 4 KB are many a program (`fused_multirow`);
+- up to 2 MB a row for a cluster of programs (`cluster`), on sm_90 and newer;
+- wider ones, and few rows of more than 256K elements, a row for as many programs as hold it
+  (`cooperative`);
+- on older cards, and in float64, up to 64 KB a row for a program (`fused_row`);
+- what fits nowhere is read twice (`online`, by its widest tile).
+Source: this project; the measurements are outputs/reference/h200_limits, told in docs/lab_book.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import sympy
+import torch
+
+from kernels.device import Device, device_of
+from kernels.kernel import Kernel, Shape
+from kernels.softmax.cluster import Cluster
+from kernels.softmax.cooperative import Cooperative
+from kernels.softmax.fused_multirow import FusedMultirow
+from kernels.softmax.fused_row import FusedRow
+from kernels.softmax.online import Online
+from kernels.softmax.operation import SOFTMAX
+from kernels.traffic import M, N, Traffic
+from kernels.vectors import vector, whole_vectors
+
+NARROW = 4 << 10  # bytes of a row, up to which a warp takes it whole
+WIDEST_IN_A_PROGRAM = 64 << 10  # bytes of a row in the registers of one program
+WIDEST_CLUSTER = 2 << 20  # bytes of a row
+WIDE, FEW = 1 << 18, 16  # elements of a row, and rows of more that are better spread
+WIDEST_ROW = 1 << 22  # elements that the whole of an H200 holds
+LAST_RESORT = Online(16384, 32, reverse=True, evict="last_first")
+
+
+@dataclass(frozen=True)
+class Auto(Kernel):
+    """Whatever suits the shape, dtype and device."""
+
+    operation = SOFTMAX
+    backend = "triton"
+    dtypes = (*Kernel.dtypes, torch.float64)
+
+    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        """See `Kernel`."""
+        reason = super().unsupported(shape, dtype, device)
+        return reason or self.choose(shape, dtype, device).unsupported(shape, dtype, device)
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        """See `Kernel`."""
+        if x.numel() == 0:
+            return torch.empty_like(x, memory_format=torch.contiguous_format)
+        return choice((x.shape[0], x.shape[1]), x.dtype, device_of(x), vector(x))(x)
+
+    def prepare(self, x: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
+        """See `Kernel`: the chosen variant's own."""
+        if x.numel() == 0:
+            return self
+        chosen = choice((x.shape[0], x.shape[1]), x.dtype, device_of(x), vector(x))
+        return chosen.prepare(x)
+
+    def choose(self, shape: Shape, dtype: torch.dtype, device: Device) -> Kernel:
+        """The variant, with its tunables, for contiguous rows.
+
+        Args:
+            shape: Rows and columns.
+            dtype: The elements'.
+            device: Where it would run.
+        """
+        return choice((shape[0], shape[1]), dtype, device, whole_vectors(shape[1], dtype))
+
+    def traffic(self) -> Traffic:
+        """See `Kernel`; the widest row on chip is an H200's."""
+        fits = N <= WIDEST_ROW
+        return Traffic(reads=sympy.Piecewise((M * N, fits), (2 * M * N, True)), writes=M * N)
+
+    def on_chip_elements(self) -> sympy.Expr:
+        """See `Kernel`."""
+        return sympy.Piecewise((N, N <= WIDEST_ROW), (LAST_RESORT.on_chip_elements(), True))
+
+
+@lru_cache(maxsize=4096)
+def choice(shape: tuple[int, int], dtype: torch.dtype, device: Device, width: int) -> Kernel:
+    """The rule.
+
+    Args:
+        shape: Rows and columns.
+        dtype: The elements'.
+        device: Where it runs.
+        width: Elements of the vectors that rows can be read by.
+    """
+    cols = max(shape[1], 1)
+    size = cols * dtype.itemsize
+    narrow = FusedMultirow()
+    if size <= NARROW and narrow.unsupported(shape, dtype, device) is None:
+        return narrow
+    cluster, cooperative = Cluster(), Cooperative()
+    spread = size > WIDEST_CLUSTER or (cols > WIDE and shape[0] <= FEW)
+    if not (spread and cooperative.unsupported(shape, dtype, device) is None) and (
+        cluster.unsupported(shape, dtype, device) is None
+        and cluster.plan((max(shape[0], 1), cols), dtype, width, device) is not None
+    ):
+        return cluster
+    row = FusedRow()
+    if size <= WIDEST_IN_A_PROGRAM and row.unsupported(shape, dtype, device) is None:
+        return row
+    if cooperative.unsupported(shape, dtype, device) is None:
+        return cooperative
+    return LAST_RESORT

@@ -1,0 +1,128 @@
+"""Fused softmax with a row held by a thread-block cluster, as the compiler makes it by itself.
+
+It is the kernel of `fused_row`, unchanged, launched with `num_ctas`: Triton deals the row out to
+the CTAs of a cluster, and from 3.8 on its maximum and sum cross them through distributed shared
+memory. So it shows what ordinary reductions give for free, beside `cluster`, which writes the
+exchange by hand.
+Passes: one; reads MN, writes MN: 2MN.
+On chip: the row, N elements padded to a power of two, spread over the registers of up to 16 SMs.
+Source: the kernel as in `fused_row`; clusters as in NVIDIA's CUDA C++ Programming Guide, "Thread
+Block Clusters", compute capability 9.0.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from importlib import import_module
+
+import sympy
+import torch
+
+from kernels.device import Device
+from kernels.kernel import Kernel, Shape
+from kernels.language import LARGEST_BLOCK, next_power_of_two
+from kernels.softmax.fused_row import _fused_row
+from kernels.softmax.operation import SOFTMAX
+from kernels.softmax.statistics import check_accumulate, statistics_dtype
+from kernels.softmax.tiles import empty_result, too_many_rows, triton_statistics
+from kernels.traffic import M, N, Traffic
+from kernels.tunables import check_power_of_two
+
+CLUSTERS_FROM = (9, 0)  # compute capability
+REDUCES_FROM = (3, 8)  # Triton; in older ones a reduction across CTAs does not compile
+MOST_CTAS = 16  # a cluster
+
+
+@dataclass(frozen=True)
+class ClusterReduce(Kernel):
+    """One cluster a row, which it holds whole.
+
+    Attributes:
+        num_ctas: CTAs a cluster; None takes one for each 8192 elements, up to 16.
+        num_warps: Warps a CTA; None takes 4, 8 from 4096 elements a CTA and 16 from 16384.
+        accumulate: dtype of the statistics, ``"float32"`` or ``"float64"``.
+    """
+
+    operation = SOFTMAX
+    backend = "triton"
+    dtypes = (*Kernel.dtypes, torch.float64)
+
+    num_ctas: int | None = None
+    num_warps: int | None = None
+    accumulate: str = "float32"
+
+    def __post_init__(self) -> None:
+        if self.num_ctas is not None:
+            check_power_of_two("num_ctas", self.num_ctas, 1, MOST_CTAS)
+        if self.num_warps is not None:
+            check_power_of_two("num_warps", self.num_warps, 1, 32)
+        check_accumulate(self.accumulate)
+
+    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        """See `Kernel`; also a card or a Triton without clusters, and a row that none holds."""
+        reason = super().unsupported(shape, dtype, device) or too_many_rows(shape)
+        reason = reason or without_clusters(device)
+        if reason is not None:
+            return reason
+        block = next_power_of_two(shape[1])
+        if block > LARGEST_BLOCK:
+            return f"a row of {shape[1]} is more than Triton's largest block, {LARGEST_BLOCK}"
+        ctas, _ = self._cluster(block)
+        registers = block * statistics_dtype(dtype, self.accumulate).itemsize // 4 // ctas
+        if device.registers_per_sm is not None and registers > device.registers_per_sm:
+            return (
+                f"a row of {shape[1]} takes {registers} registers of each CTA of a cluster of "
+                f"{ctas}, and an SM of this device has {device.registers_per_sm}"
+            )
+        return None
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        """See `Kernel`."""
+        y = empty_result(x)
+        if x.numel() > 0:
+            rows, cols = x.shape
+            block = next_power_of_two(cols)
+            ctas, warps = self._cluster(block)
+            _fused_row[(rows,)](
+                x,
+                y,
+                cols,
+                x.stride(0),
+                x.stride(1),
+                BLOCK=block,
+                STATISTICS=triton_statistics(x.dtype, self.accumulate),
+                num_warps=warps,
+                num_ctas=ctas,
+            )
+        return y
+
+    def traffic(self) -> Traffic:
+        """See `Kernel`."""
+        return Traffic(reads=M * N, writes=M * N)
+
+    def on_chip_elements(self) -> sympy.Expr:
+        """See `Kernel`."""
+        return N
+
+    def _cluster(self, block: int) -> tuple[int, int]:
+        ctas = self.num_ctas or max(1, min(block // 8192, MOST_CTAS))
+        held = block // ctas
+        return ctas, self.num_warps or (16 if held >= 16384 else 8 if held >= 4096 else 4)
+
+
+def without_clusters(device: Device) -> str | None:
+    """Why no reduction crosses a cluster's CTAs there, or None where it does.
+
+    Triton's interpreter takes a cluster for one program, and reduces it in any version.
+    """
+    if device.kind != "cuda":
+        return None
+    if device.capability is not None and device.capability < CLUSTERS_FROM:
+        major, minor = device.capability
+        return f"needs thread-block clusters, compute capability 9.0 or newer, not {major}.{minor}"
+    version: str = import_module("triton").__version__
+    found = re.match(r"(\d+)\.(\d+)", version)
+    if found is None or (int(found[1]), int(found[2])) < REDUCES_FROM:
+        return f"needs Triton 3.8 or newer, whose reductions cross a cluster, not {version}"
+    return None

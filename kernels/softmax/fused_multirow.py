@@ -1,0 +1,193 @@
+"""Fused softmax, several narrow rows a program: each row is loaded once and stays in registers.
+
+Passes: one; reads MN, writes MN: 2MN.
+On chip: the rows of a program, N elements each, padded to whole vectors of a warp.
+
+A narrow matrix costs what a launch costs: an empty kernel takes the longer the more programs it
+starts, and a row of a few hundred elements keeps a program busy for less than that. So a program
+takes several rows, as tiles of (rows, what a warp's 32 lanes load at once), in vectors of 16
+bytes where rows and strides are whole vectors. Triton lays warps along the rows of such a tile: a
+row is reduced in registers and by shuffles, without shared memory or a barrier, and all loads are
+under way before the first maximum is asked for. Where there are more warps than rows, each row
+is shared by several.
+Source: PyTorch's PersistentSoftmax.cuh, whose warps take one or two rows of up to 1024 elements.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sympy
+import torch
+
+from kernels.device import Device
+from kernels.kernel import Kernel, Shape
+from kernels.language import MOST_PROGRAMS, jit, next_power_of_two, tl
+from kernels.launch import launch
+from kernels.softmax.operation import SOFTMAX
+from kernels.softmax.statistics import check_accumulate
+from kernels.softmax.tiles import empty_result, triton_statistics
+from kernels.traffic import M, N, Traffic
+from kernels.tunables import check_power_of_two
+from kernels.vectors import vector
+
+WARP = 32  # lanes
+WIDEST = 4096  # elements of a row: a wider one fills a program of its own
+MOST_ROWS = 1024  # a program
+FEW_ROWS = 128  # about the SMs of a large card
+MOST_A_LANE = 128  # elements: with temporaries what 255 registers hold
+
+
+@dataclass(frozen=True)
+class FusedMultirow(Kernel):
+    """Several rows a program, which it holds whole.
+
+    Attributes:
+        rows_per_program: Rows a program; None takes them by width and number of rows.
+        num_warps: Warps a program; None takes them by the rows and their width.
+        accumulate: dtype of the statistics, ``"float32"`` or ``"float64"``.
+    """
+
+    operation = SOFTMAX
+    backend = "triton"
+    dtypes = (*Kernel.dtypes, torch.float64)
+
+    rows_per_program: int | None = None
+    num_warps: int | None = None
+    accumulate: str = "float32"
+
+    def __post_init__(self) -> None:
+        if self.rows_per_program is not None:
+            check_power_of_two("rows_per_program", self.rows_per_program, 1, MOST_ROWS)
+        if self.num_warps is not None:
+            check_power_of_two("num_warps", self.num_warps, 1, 32)
+        check_accumulate(self.accumulate)
+
+    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        """See `Kernel`; also rows too wide to share a program, and more of them than it holds."""
+        reason = super().unsupported(shape, dtype, device)
+        if reason is not None:
+            return reason
+        if shape[1] > WIDEST:
+            return f"takes rows of at most {WIDEST} elements, not {shape[1]}"
+        rows, warps = self._tile(shape)
+        held = rows * next_power_of_two(shape[1]) // (WARP * warps)
+        if held > MOST_A_LANE:
+            return (
+                f"rows_per_program={rows} and num_warps={warps} leave a lane {held} elements of "
+                f"rows of {shape[1]}, and it takes at most {MOST_A_LANE}"
+            )
+        programs = -(-shape[0] // rows)
+        if programs > MOST_PROGRAMS:
+            return f"a launch takes {MOST_PROGRAMS} programs, not {programs}"
+        return None
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        """See `Kernel`."""
+        y = empty_result(x)
+        if x.numel() > 0:
+            rows, cols = x.shape
+            tile_rows, warps = self._tile(x.shape)
+            elements = vector(x)
+            width = WARP * elements * max(1, warps // tile_rows)
+            width = min(width, next_power_of_two(cols))
+            launch(
+                _fused_multirow,
+                (-(-rows // tile_rows),),
+                (x, y, rows, cols // elements, x.stride(0) // elements, x.stride(1)),
+                {
+                    "VECTOR": elements,
+                    "ROWS": tile_rows,
+                    "WIDTH": width,
+                    "PIECES": -(-cols // width),
+                    "STATISTICS": triton_statistics(x.dtype, self.accumulate),
+                },
+                num_warps=warps,
+            )
+        return y
+
+    def traffic(self) -> Traffic:
+        """See `Kernel`."""
+        return Traffic(reads=M * N, writes=M * N)
+
+    def on_chip_elements(self) -> sympy.Expr:
+        """See `Kernel`."""
+        return N
+
+    def _tile(self, shape: Shape) -> tuple[int, int]:
+        block = next_power_of_two(shape[1])
+        rows = self.rows_per_program or rows_by_shape(shape[0], block)
+        return rows, self.num_warps or warps_by_tile(rows, block, shape[0] <= FEW_ROWS)
+
+
+def rows_by_shape(rows: int, block: int) -> int:
+    """Rows a program, a power of two.
+
+    Args:
+        rows: Of the matrix.
+        block: Elements of a row, padded to a power of two.
+    """
+    # Measured on an H200 (docs/lab_book.md): 1024 elements a program, whatever the width. More of
+    # them leave too few programs in flight, fewer too many to start. Few rows get one each.
+    return 1 if rows <= FEW_ROWS else max(1, 1024 // block)
+
+
+def warps_by_tile(rows: int, block: int, few: bool = False) -> int:
+    """Warps a program, a power of two: 16 elements a lane, 8 in a tile of short rows.
+
+    Args:
+        rows: Of the program.
+        block: Elements of a row, padded to a power of two.
+        few: Whether the matrix leaves SMs idle; a row is then spread over more warps.
+    """
+    a_warp = 256 if few or (rows > 1 and block <= 128) else 512
+    return max(1, min(rows * block // a_warp, 8))
+
+
+@jit
+def _fused_multirow(
+    x: tl.tensor,
+    y: tl.tensor,
+    rows: tl.tensor,
+    vectors: tl.tensor,
+    row_stride: tl.tensor,
+    col_stride: tl.tensor,
+    VECTOR: tl.constexpr,
+    ROWS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    PIECES: tl.constexpr,
+    STATISTICS: tl.constexpr,
+) -> None:
+    # Of an argument Triton knows no more than whether 16 divides it. Lengths in vectors, times
+    # the constant VECTOR, tell it that neither a mask nor the end of a row cuts a vector.
+    cols = vectors * VECTOR
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
+    lane = tl.arange(0, WIDTH)[None, :].to(tl.int64)
+    x += row * row_stride * VECTOR
+    y += row * cols
+
+    pieces: tl.tuple = ()
+    for piece in tl.static_range(PIECES):
+        columns = piece * WIDTH + lane
+        inside = (row < rows) & (columns < cols)
+        values = tl.load(x + columns * col_stride, mask=inside, other=float("-inf"))
+        pieces = pieces + (values.to(STATISTICS),)  # noqa: RUF005, Triton unpacks no tuple
+
+    maxima = pieces[0]
+    for piece in tl.static_range(1, PIECES):
+        maxima = tl.maximum(maxima, pieces[piece])
+    # Triton's maximum passes over NaN; it comes back through the sum
+    maximum = tl.max(maxima, 1)[:, None]
+
+    exponentials: tl.tuple = ()
+    sums = tl.zeros((ROWS, WIDTH), STATISTICS)
+    for piece in tl.static_range(PIECES):
+        exponentials = exponentials + (tl.exp(pieces[piece] - maximum),)  # noqa: RUF005
+        sums += exponentials[piece]
+    total = tl.sum(sums, 1)[:, None]
+
+    scale = 1.0 / total  # one division a row
+    for piece in tl.static_range(PIECES):
+        columns = piece * WIDTH + lane
+        inside = (row < rows) & (columns < cols)
+        tl.store(y + columns, (exponentials[piece] * scale).to(y.dtype.element_ty), mask=inside)

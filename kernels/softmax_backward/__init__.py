@@ -1,0 +1,1 @@
+"""The gradient of row-wise softmax."""

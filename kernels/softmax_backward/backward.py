@@ -1,0 +1,160 @@
+"""The gradient of softmax in Triton: one pass where the rows of y and dy fit a tile, else two.
+
+dx = y∘(dy − s), s = Σ y∘dy, so that s must be known before the first element is written.
+Passes: one where N ≤ `block_size`: reads 2MN, writes MN: 3MN. Else two: the sum, then the answer
+from the last tile to the first, which the cache still holds in part; reads 4MN, writes MN: 5MN.
+On chip: the row of y and that of dy, 2N elements padded to powers of two; or two tiles. Narrow rows
+are taken several a program.
+Source: the backward pass of `torch.softmax`; by tiles as `online`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sympy
+import torch
+
+from kernels.device import Device
+from kernels.kernel import Kernel, Shape
+from kernels.language import jit, tl
+from kernels.launch import launch
+from kernels.softmax.lines import Tile, lines, load_lines, starts, store_lines
+from kernels.softmax.tiles import too_many_rows, triton_statistics
+from kernels.softmax_backward.operation import SOFTMAX_BACKWARD
+from kernels.traffic import M, N, Traffic
+from kernels.tunables import check_power_of_two
+
+LARGEST = 1 << 15  # elements of a tile: two of them in registers are all that a block has
+
+
+@dataclass(frozen=True)
+class Backward(Kernel):
+    """A tile of one wide row or of several narrow ones a program.
+
+    Attributes:
+        block_size: Widest row taken in one pass, and the tile of wider ones, in elements.
+        num_warps: Warps a program; None takes one for 512 elements of a tile, 4 to 32.
+    """
+
+    operation = SOFTMAX_BACKWARD
+    backend = "triton"
+    dtypes = (*Kernel.dtypes, torch.float64)
+
+    block_size: int = 16384
+    num_warps: int | None = None
+
+    def __post_init__(self) -> None:
+        check_power_of_two("block_size", self.block_size, 1, LARGEST)
+        if self.num_warps is not None:
+            check_power_of_two("num_warps", self.num_warps, 1, 32)
+
+    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        """See `Kernel`."""
+        return super().unsupported(shape, dtype, device) or too_many_rows(shape)
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        """See `Kernel`; ``x`` is y and dy stacked, shape (2, M, N), the answer has shape (M, N)."""
+        dx = torch.empty(x.shape[1:], dtype=x.dtype, device=x.device)
+        if dx.numel() > 0:
+            self.into(x[0], x[1], dx, dim=1)
+        return dx
+
+    def into(
+        self,
+        y: torch.Tensor,
+        dy: torch.Tensor,
+        dx: torch.Tensor,
+        dim: int,
+        temperature: float = 1.0,
+    ) -> None:
+        """Writes the gradient of softmax(x / temperature) along any ``dim`` into ``dx``.
+
+        Args:
+            y: Softmax's answer, at least one dimension and one element; like that of ``dy``, its
+                dimensions before and after ``dim`` can be merged into one each.
+            dy: The gradient of ``y``.
+            dx: Contiguous; of any floating-point dtype.
+            dim: The dimension that was normalised, not negative.
+            temperature: As it was.
+        """
+        found = [lines(tensor.shape, tensor.stride(), dim) for tensor in (y, dy, dx)]
+        of_y, of_dy, of_dx = (one for one in found if one is not None)
+        neighbours = of_y.strides[1] == 1
+        width = max(tensor.element_size() for tensor in (y, dx))
+        tile = Tile.for_lines(of_y.count, of_y.cols, neighbours, width, self.block_size)
+        launch(
+            _backward,
+            (-(-of_y.count // tile.width),),
+            (
+                *(y, dy, dx, of_y.count, of_y.cols, of_y.inner),
+                *(*of_y.strides, *of_dy.strides, *of_dx.strides),
+                1 / temperature,
+            ),
+            {
+                "BLOCK": tile.block,
+                "WIDTH": tile.width,
+                "WHOLE": tile.block >= of_y.cols,
+                "STATISTICS": triton_statistics(y.dtype, "float32"),
+            },
+            num_warps=self.num_warps or tile.warps,
+        )
+
+    def traffic(self) -> Traffic:
+        """See `Kernel`."""
+        return Traffic(reads=self._either(2 * M * N, 4 * M * N), writes=M * N)
+
+    def on_chip_elements(self) -> sympy.Expr:
+        """See `Kernel`."""
+        return self._either(2 * N, sympy.Integer(2 * self.block_size))
+
+    def _either(self, whole: sympy.Expr, tiled: sympy.Expr) -> sympy.Expr:
+        return sympy.Piecewise((whole, sympy.Le(N, self.block_size)), (tiled, True))
+
+
+@jit
+def _backward(
+    y: tl.tensor,
+    dy: tl.tensor,
+    dx: tl.tensor,
+    count: tl.tensor,
+    cols: tl.tensor,
+    inner: tl.tensor,
+    y_outer: tl.tensor,
+    y_col: tl.tensor,
+    y_inner: tl.tensor,
+    dy_outer: tl.tensor,
+    dy_col: tl.tensor,
+    dy_inner: tl.tensor,
+    dx_outer: tl.tensor,
+    dx_col: tl.tensor,
+    dx_inner: tl.tensor,
+    inverse: tl.float64,  # a plain float would be float32
+    BLOCK: tl.constexpr,
+    WIDTH: tl.constexpr,
+    WHOLE: tl.constexpr,
+    STATISTICS: tl.constexpr,
+) -> None:
+    line = tl.program_id(0).to(tl.int64) * WIDTH + tl.arange(0, WIDTH)
+    inside = line < count
+    y = starts(y, line, inner, y_outer, y_inner)
+    dy = starts(dy, line, inner, dy_outer, dy_inner)
+    dx = starts(dx, line, inner, dx_outer, dx_inner)
+    scale = tl.full((), inverse, tl.float64).to(STATISTICS)
+    if WHOLE:
+        p = load_lines(y, inside, 0, cols, y_col, 0.0, BLOCK, STATISTICS)
+        g = load_lines(dy, inside, 0, cols, dy_col, 0.0, BLOCK, STATISTICS)
+        total = tl.sum(p * g, axis=0)
+        store_lines(dx, inside, 0, p * (g - total[None, :]) * scale, cols, dx_col, BLOCK)
+    else:
+        tiles = tl.cdiv(cols, BLOCK)
+        total = tl.zeros((WIDTH,), STATISTICS)
+        for tile in range(tiles):
+            p = load_lines(y, inside, tile, cols, y_col, 0.0, BLOCK, STATISTICS)
+            g = load_lines(dy, inside, tile, cols, dy_col, 0.0, BLOCK, STATISTICS)
+            total += tl.sum(p * g, axis=0)
+        for index in range(tiles):
+            tile = tiles - 1 - index  # what was read last is still in the cache
+            p = load_lines(y, inside, tile, cols, y_col, 0.0, BLOCK, STATISTICS)
+            g = load_lines(dy, inside, tile, cols, dy_col, 0.0, BLOCK, STATISTICS)
+            store_lines(dx, inside, tile, p * (g - total[None, :]) * scale, cols, dx_col, BLOCK)

@@ -1,0 +1,40 @@
+"""PyTorch's own gradient of softmax, the baseline.
+
+Passes: nominally one, 3MN. As in its softmax, how often a row is read is PyTorch's affair: narrow
+rows stay in registers, wider ones are read twice.
+On chip: nominally the row of y and that of dy, 2N elements.
+Source: `torch.ops.aten._softmax_backward_data`, what autograd calls for `torch.softmax`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sympy
+import torch
+
+from kernels.kernel import Kernel
+from kernels.softmax_backward.operation import SOFTMAX_BACKWARD
+from kernels.traffic import M, N, Traffic
+
+
+@dataclass(frozen=True)
+class BackwardTorch(Kernel):
+    """`aten::_softmax_backward_data` along the rows. It has no tunables."""
+
+    operation = SOFTMAX_BACKWARD
+    backend = "torch"
+    dtypes = (*Kernel.dtypes, torch.float64)
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        """See `Kernel`; ``x`` is y and dy stacked, shape (2, M, N), the answer has shape (M, N)."""
+        y, dy = x[0], x[1]
+        return torch.ops.aten._softmax_backward_data(dy, y, 1, y.dtype).contiguous()  # type: ignore[no-any-return]
+
+    def traffic(self) -> Traffic:
+        """See `Kernel`."""
+        return Traffic(reads=2 * M * N, writes=M * N)
+
+    def on_chip_elements(self) -> sympy.Expr:
+        """See `Kernel`."""
+        return 2 * N

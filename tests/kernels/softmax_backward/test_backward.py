@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from experiments.worker.gate import check
+from kernels.kernel import Kernel
+from kernels.softmax_backward.backward import Backward
+from kernels.softmax_backward.backward_torch import BackwardTorch
+from kernels.softmax_backward.operation import SOFTMAX_BACKWARD
+from tests.kernels.variants import DTYPES, name
+
+VARIANTS = (Backward(), Backward(block_size=16), BackwardTorch())
+every = pytest.mark.parametrize("kernel", VARIANTS, ids=str)
+
+
+def backend(kernel: Kernel, x: torch.Tensor) -> str:
+    return "interpreter" if kernel.backend == "triton" and not x.is_cuda else kernel.backend
+
+
+@every
+@settings(max_examples=25, deadline=None)
+@given(
+    rows=st.integers(0, 9),
+    cols=st.integers(0, 70),
+    dtype=st.sampled_from(DTYPES),
+    seed=st.integers(0, 99),
+)
+def test_any_rows_pass_the_gate(
+    kernel: Kernel, device: str, rows: int, cols: int, dtype: torch.dtype, seed: int
+) -> None:
+    x = SOFTMAX_BACKWARD.make_input((rows, cols), dtype, device, seed)
+    assert check(kernel(x), x, SOFTMAX_BACKWARD, backend(kernel, x)).reason is None
+
+
+@every
+def test_the_gradient_is_autograds(kernel: Kernel, device: str) -> None:
+    leaf = torch.randn(5, 33, device=device, requires_grad=True)
+    y, dy = torch.softmax(leaf, 1), torch.randn(5, 33, device=device)
+    (wanted,) = torch.autograd.grad(y, leaf, dy)
+    torch.testing.assert_close(kernel(torch.stack([y.detach(), dy])), wanted)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=name)
+@pytest.mark.parametrize("shape", [(7, 33), (3, 300)], ids=str)
+def test_the_gate_turns_wrong_gradients_away(
+    device: str, shape: tuple[int, int], dtype: torch.dtype
+) -> None:
+    x = SOFTMAX_BACKWARD.make_input(shape, dtype, device, 0)
+    y, dy = x[0].double(), x[1].double()
+    total = (y * dy).sum(-1, keepdim=True)
+    wrong = [y * dy, y * (dy + total), dy - total, torch.zeros_like(y)]
+    for answer in wrong:
+        assert check(answer.to(dtype), x, SOFTMAX_BACKWARD, "torch").reason is not None
+    assert check(x[0], x, SOFTMAX_BACKWARD, "torch").reason == "returned its input's own memory"
+
+
+def test_an_input_holds_softmaxs_answer_and_is_the_same_for_the_same_seed(device: str) -> None:
+    x = SOFTMAX_BACKWARD.make_input((4, 50), torch.float32, device, 3)
+    assert x.shape == (2, 4, 50)
+    torch.testing.assert_close(x[0].sum(-1), torch.ones(4, device=device))
+    assert torch.equal(x, SOFTMAX_BACKWARD.make_input((4, 50), torch.float32, device, 3))
+
+
+def test_traffic_is_one_pass_where_a_row_fits_and_two_beyond() -> None:
+    traffic = Backward(block_size=1024).traffic()
+    assert str(traffic) == "3MN if N ≤ 1024 else 5MN"
+    assert traffic.elements({"M": 2, "N": 1024}) == (4096, 2048)
+    assert traffic.elements({"M": 2, "N": 1025}) == (8200, 2050)
+    assert str(SOFTMAX_BACKWARD.compulsory) == "3MN"
+
+
+@pytest.mark.parametrize("value", [0, 3, 1 << 16, "16", None])
+def test_block_size_must_be_a_power_of_two(value: object) -> None:
+    with pytest.raises(ValueError, match=r"^block_size must be a power of two from 1 to 32768"):
+        Backward(block_size=value)  # type: ignore[arg-type]
