@@ -28,6 +28,10 @@ COMMANDS = {
 COMPARE = "compare two sets of rows point by point; exit status 1 where HEAD is worse"
 
 
+def _names(told: str) -> tuple[str, ...]:
+    return tuple(filter(None, map(str.strip, told.split(","))))
+
+
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"error: {message}\n")
@@ -68,6 +72,9 @@ def _parser() -> argparse.ArgumentParser:
         beside = f"default: {name}/ in the rows"
         command.add_argument("--out", type=Path, metavar="DIR", help=beside)
         command.add_argument("--tracker", choices=TRACKERS, default="none", help=logged)
+        if name in ("figures", "tables"):
+            some = f"make no other {name} than these, such as limits,limits_summary"
+            command.add_argument("--only", type=_names, metavar="NAMES", default=(), help=some)
         if name == "claims":
             another = "judge another file's claims (default: analysis/claims.yaml)"
             command.add_argument("--claims", type=Path, metavar="FILE", help=another)

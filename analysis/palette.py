@@ -15,7 +15,8 @@ FAINT = "#e8eaee"
 BLUSH = "#fbe9e4"
 
 
-Marker = str | tuple[int, int, int]  # matplotlib's letter, or rays, 1 for a star, and degrees
+# matplotlib's letter, or corners, 1 for a star, and degrees: a symbol would have to be text
+Marker = str | tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Look:
     def size(self) -> float:
         """Points across, so that markers of every form weigh the same to the eye."""
         if isinstance(self.marker, tuple):
-            return 7.4
+            return 7.4 if self.marker[1] else 6.6
         return {"*": 8.0, "P": 6.6, "X": 6.4, "d": 6.0, "D": 4.7, "s": 5.0}.get(self.marker, 5.6)
 
     @property
@@ -40,7 +41,8 @@ class Look:
 
 
 # Relatives share a hue, dark and light. The hues stay apart under the three kinds of colour
-# blindness, and each marker is used once, so that a figure survives a grey print.
+# blindness, and each marker is used once, so that a figure survives a grey print. Markers that
+# look alike belong to variants that no preset draws together.
 LOOKS: Mapping[str, Look] = MappingProxyType(
     {
         "naive": Look("#7a5c3e", "s"),
@@ -54,6 +56,16 @@ LOOKS: Mapping[str, Look] = MappingProxyType(
         "online": Look("#00795c", "X"),
         "fused": Look("#1f4fa3", "P"),
         "fused_row": Look("#56a8e0", "*"),
+        "online_l2": Look("#5ad25a", (4, 1, 45)),
+        "fused_multirow": Look("#001eff", (5, 1, 180)),
+        "cluster": Look("#870f1e", (4, 1, 0)),
+        "cluster_reduce": Look("#d26978", (6, 1, 0)),
+        "cooperative": Look("#ff3c96", (3, 1, 270)),
+        "auto": Look("#d2001e", (8, 1, 0)),
+        "compiled_max": Look("#874b0f", (5, 0, 180)),
+        "liger": Look("#96962d", (3, 1, 180)),
+        "flag_gems": Look("#0fd2e1", (3, 1, 90)),
+        "quack": Look("#b4d23c", (4, 0, 45)),
         "copy": Look("#3a3f47", "d"),
         "copy_triton": Look("#8b929c", "h"),
     }
@@ -62,11 +74,11 @@ FURTHER_COLORS = ("#a50f3c", "#4d9221", "#5e3fbe", "#1b9aaa", "#e0526e", "#8a8d0
 FURTHER_MARKERS: tuple[Marker, ...] = (
     "H",
     "8",
-    (4, 1, 0),  # stars of so many rays: symbols would need text to be read as mathematics
-    (6, 1, 0),
-    (8, 1, 0),
     (3, 1, 0),
-    (3, 1, 180),
+    (7, 1, 0),
+    (10, 1, 0),
+    (6, 1, 30),
+    (5, 1, 90),
 )
 
 

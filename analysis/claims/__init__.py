@@ -1,4 +1,4 @@
-"""The sources' claims, each with the checks that decide it, judged by rows and records."""
+"""Claims, the sources' and our own, each with its checks, judged by rows and records."""
 
 from __future__ import annotations
 
@@ -6,11 +6,19 @@ from pathlib import Path
 
 from analysis.claims.finding import Finding
 from analysis.claims.judgement import Judgement, judged
-from analysis.claims.reading import CLAIMS, read_claims
+from analysis.claims.reading import CLAIMS, OWN_CLAIMS, read_claims
 from analysis.claims.tables import claims_tables
 from analysis.material import Material
 
-__all__ = ["CLAIMS", "Finding", "Judgement", "claims_tables", "judge", "read_claims"]
+__all__ = [
+    "CLAIMS",
+    "OWN_CLAIMS",
+    "Finding",
+    "Judgement",
+    "claims_tables",
+    "judge",
+    "read_claims",
+]
 
 
 def judge(material: Material, claims: Path = CLAIMS) -> list[Judgement]:

@@ -13,7 +13,8 @@ from analysis.claims.schema import Claim
 from experiments.rows import RowsError
 
 SIZES = {"constrained-int", "list[constrained-int]", "Span"}  # how pydantic calls a size's forms
-CLAIMS = Path(__file__).parents[1] / "claims.yaml"
+CLAIMS = Path(__file__).parents[1] / "claims.yaml"  # the sources'
+OWN_CLAIMS = CLAIMS.with_name("own_claims.yaml")  # this project's, of its own kernels
 
 
 def read_claims(path: Path = CLAIMS) -> tuple[Claim, ...]:

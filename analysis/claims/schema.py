@@ -9,11 +9,14 @@ from pydantic import field_validator, model_validator
 from analysis.claims.answers import Agreement, Outcome, Traced
 from analysis.claims.example import Example
 from analysis.claims.expect import Expect, Strict
+from analysis.claims.limit import Limit
 from analysis.claims.printed import Implied, Printed, Unrecorded, fastest
 from analysis.claims.ratio import Ratio
 from analysis.claims.traffic import Counted, Moved
 from analysis.claims.value import Spread, Trend, Value
 from analysis.published import sources
+
+OURS = "this project"  # whose own claims have that for a source
 
 
 class Check(Strict):
@@ -28,6 +31,7 @@ class Check(Strict):
     value: Value | None = None
     trend: Trend | None = None
     spread: Spread | None = None
+    limit: Limit | None = None
     counted: Counted | None = None
     moved: Moved | None = None
     outcome: Outcome | None = None
@@ -74,7 +78,7 @@ KINDS = tuple(
 
 
 class Claim(Strict):
-    """A claim of a source, in its words, and the checks that all have to hold.
+    """A claim of a source or of this project, and the checks that all have to hold.
 
     ``note`` tells a reader how the words were read, or what else bears on it.
     """
@@ -88,8 +92,9 @@ class Claim(Strict):
     @field_validator("source")
     @classmethod
     def _known(cls, source: str) -> str:
-        if source not in sources():
-            raise ValueError(f"no source {source!r}; known are {', '.join(sources())}")
+        known = [*sources(), OURS]
+        if source not in known:
+            raise ValueError(f"no source {source!r}; known are {', '.join(known)}")
         return source
 
     @field_validator("checks")

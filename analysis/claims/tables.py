@@ -24,13 +24,16 @@ NOTES = (
 _SWEEP = re.compile(r"(?P<run>python -m \S+) kernel=(?P<kernels>\S+) (?P<rest>.*)")
 
 
-def claims_tables(judgements: Sequence[Judgement]) -> list[NamedTable]:
+def claims_tables(
+    judgements: Sequence[Judgement], stem: str = "claims", title: str = "The sources' claims"
+) -> list[NamedTable]:
     """A line a claim, and a line a check; none without judgements."""
     if not judgements:
         return []
+    parts = f"{title}, part by part"
     return [
-        NamedTable("claims", _wide(judgements)),
-        NamedTable("claims_checks", _checks(judgements), _long(judgements)),
+        NamedTable(stem, _wide(judgements, title)),
+        NamedTable(f"{stem}_checks", _checks(judgements, parts), _long(judgements, parts)),
     ]
 
 
@@ -45,7 +48,7 @@ def tally(judgements: Sequence[Judgement]) -> str:
     return "; ".join(told)
 
 
-def _wide(judgements: Sequence[Judgement]) -> Table:
+def _wide(judgements: Sequence[Judgement], title: str) -> Table:
     several = len({j.gpu for j in judgements}) > 1
     heads = [
         "claim",
@@ -61,10 +64,10 @@ def _wide(judgements: Sequence[Judgement]) -> Table:
          j.expected or "–", j.evidence]
         for j in judgements
     ]  # fmt: skip
-    return Table("The sources' claims", heads, lines, (f"{tally(judgements)}.", *NOTES))
+    return Table(title, heads, lines, (f"{tally(judgements)}.", *NOTES))
 
 
-def _checks(judgements: Sequence[Judgement]) -> Table:
+def _checks(judgements: Sequence[Judgement], title: str) -> Table:
     several = len({j.gpu for j in judgements}) > 1
     heads = ["claim", *["GPU"] * several, "part", "verdict", "measured", "expected", "why"]
     lines = []
@@ -75,7 +78,7 @@ def _checks(judgements: Sequence[Judgement]) -> Table:
             lines.append([j.id, *gpu, found.part, seen.verdict, seen.measured or "–",
                           found.expected or "–", told])  # fmt: skip
     notes = dict.fromkeys(f"{j.id}: {j.note}" for j in judgements if j.note)
-    return Table("The claims, part by part", heads, lines, tuple(notes))
+    return Table(title, heads, lines, tuple(notes))
 
 
 def shown(judgement: Judgement) -> str:
@@ -98,7 +101,7 @@ def lacking(findings: Sequence[Finding]) -> list[str]:
     return list(dict.fromkeys(told))
 
 
-def _long(judgements: Sequence[Judgement]) -> Table:
+def _long(judgements: Sequence[Judgement], title: str) -> Table:
     heads = ["claim", "source", "gpu", "claim_verdict", "part", "verdict", "value", "low", "high",
              "measured", "expected", "evidence", "missing", "command"]  # fmt: skip
     lines = []
@@ -111,4 +114,4 @@ def _long(judgements: Sequence[Judgement]) -> Table:
                 [j.id, j.source, j.gpu, j.verdict, finding.part, seen.verdict, *told,
                  seen.measured, finding.expected, seen.used, seen.why, seen.needs]
             )  # fmt: skip
-    return Table("The claims, part by part", heads, lines)
+    return Table(title, heads, lines)

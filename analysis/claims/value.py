@@ -114,7 +114,7 @@ class Spread(Strict):
 
 def another_card(bench: Bench) -> Seen | None:
     """That these rows are not of the card that the source measured on, if they are not."""
-    card = sources()[bench.source].card
+    card = sources()[bench.source].card if bench.source in sources() else None
     if card is None:
         return missing(f"{bench.source} names no card")
     if card_of(bench.gpu).name != card:

@@ -1,4 +1,4 @@
-"""``claims``: every claim of the sources judged on every GPU, and their numbers audited."""
+"""``claims``: the sources' claims and our own judged, and the sources' numbers audited."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,28 +16,52 @@ from rich.text import Text
 
 from analysis import material
 from analysis.audit import audit, audit_summary_table, audit_tables
-from analysis.claims import CLAIMS, Judgement, claims_tables, judge
+from analysis.claims import CLAIMS, OWN_CLAIMS, Judgement, claims_tables, judge
 from analysis.claims.band import UNTESTABLE
 from analysis.claims.tables import lacking, shown, tally
 from analysis.commands.tables import formats
 from analysis.commands.telling import finish
+from analysis.limits import NEEDS
+from analysis.limits.rows import points_of
 from analysis.table import write
 from experiments.cards import card_of
 
+OWN_STEM = "own_claims"
 COLORS = {"supported": "green", "refuted": "red", "inconclusive": "yellow"}
 
 
 def run(options: argparse.Namespace) -> int:
-    """Judges and audits, writes both as tables and the claims as JSON, and prints the verdicts."""
+    """Judges and audits, writes both as tables and the claims as JSON, and prints the verdicts.
+
+    A file that was asked for is judged alone. Our own claims are judged on GPUs that have rows of
+    what they are about, and apart from the sources'.
+    """
     found = material.read(options, "claims")
     judgements, audited = judge(found, options.claims or CLAIMS), audit()
+    own = [] if options.claims else _own(found)
+    title = "The claims" if options.claims else "The sources' claims"
+    tables = [
+        *claims_tables(judgements, title=title),
+        *claims_tables(own, OWN_STEM, "This project's claims"),
+    ]
     made: list[Path] = []
-    for named in [*claims_tables(judgements), *audit_tables(audited)]:
+    for named in [*tables, *audit_tables(audited)]:
         made += formats(found.out / named.stem, named.table, named.data)
     made.append(write(found.out / "claims.json", as_json(judgements)))
-    _show(judgements, audit_summary_table(audited).notes[0])
-    finish("claims", found, made, [], judgements)
+    if own:
+        made.append(write(found.out / f"{OWN_STEM}.json", as_json(own)))
+    _show(judgements, own, audit_summary_table(audited).notes[0])
+    missed = [] if own or options.claims else [f"{OWN_STEM} needs {NEEDS}"]
+    finish("claims", found, made, missed, [*judgements, *own])
     return 0
+
+
+def _own(found: material.Material) -> list[Judgement]:
+    gpus = {point.gpu for point in points_of(found.frame)}
+    if not gpus:
+        return []
+    frame = found.frame[found.frame["gpu"].isin(gpus)]
+    return judge(replace(found, frame=frame), OWN_CLAIMS)
 
 
 def as_json(judgements: Sequence[Judgement]) -> str:
@@ -70,19 +94,21 @@ def _plain(judgement: Judgement, places: dict[str, int]) -> dict[str, Any]:
     return told | {"rows": [places.setdefault(line, len(places)) for line in lines]}
 
 
-def _show(judgements: Sequence[Judgement], audited: str) -> None:
-    several = len({j.gpu for j in judgements}) > 1
+def _show(judgements: Sequence[Judgement], own: Sequence[Judgement], audited: str) -> None:
+    several, every = len({j.gpu for j in judgements}) > 1, [*judgements, *own]
     table = Printed("claim", *["GPU"] * several, "verdict", "measured", "expected", box=None)
-    for j in judgements:
+    for j in every:
         verdict = Text(j.verdict, style=COLORS.get(j.verdict, "dim"))
         gpu = [Text(card_of(j.gpu).name)] * several
         table.add_row(Text(j.id), *gpu, verdict, Text(shown(j)), Text(j.expected or "–"))
     console = Console()
     console.print(table)
-    for j in judgements:
+    for j in every:
         if j.verdict == UNTESTABLE:
             needs = lacking(j.findings)
             told = [f"\n{j.id} {j.why}", *(f"  {command}" for command in needs)]
             console.print(Text("\n".join(told)), soft_wrap=True)
     console.print(Text(f"\n{tally(judgements)}"), soft_wrap=True)
+    if own:
+        console.print(Text(f"This project's own: {tally(own)}"), soft_wrap=True)
     console.print(Text(f"Published numbers: {audited}\n"), soft_wrap=True)

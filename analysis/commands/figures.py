@@ -5,16 +5,18 @@ from __future__ import annotations
 import argparse
 
 from analysis import material
-from analysis.commands.telling import finish
+from analysis.commands.telling import check_names, finish
 from analysis.gallery import DRAWN, missing, pictures
 from experiments.rows import RowsError
 
 
 def run(options: argparse.Namespace) -> int:
     """Draws every figure the rows and records allow and prints the paths of what it made."""
+    check_names(options.only, [entry.id for entry in DRAWN])
+    entries = tuple(e for e in DRAWN if not options.only or e.id in options.only)
     found = material.read(options, "figures")
-    made = [path for picture in pictures(found, DRAWN) for path in picture.plate.files(found.out)]
-    missed = missing(found, DRAWN)
+    made = [path for picture in pictures(found, entries) for path in picture.plate.files(found.out)]
+    missed = missing(found, entries)
     if not made:
         raise RowsError(f"{found.rows}: no figure can be drawn: {'; '.join(missed)}")
     finish("figures", found, made, missed)

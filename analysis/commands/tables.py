@@ -6,16 +6,17 @@ import argparse
 from pathlib import Path
 
 from analysis import material
-from analysis.commands.telling import finish
+from analysis.commands.telling import check_names, finish
 from analysis.table import Table, write
-from analysis.tables import tables_of
+from analysis.tables import MAKERS, tables_of
 from experiments.rows import RowsError
 
 
 def run(options: argparse.Namespace) -> int:
     """Writes each table as Markdown, CSV and LaTeX and prints the paths."""
+    check_names(options.only, [module for module, _ in MAKERS])
     found = material.read(options, "tables")
-    tables, missed = tables_of(found)
+    tables, missed = tables_of(found, options.only)
     if not tables:
         raise RowsError(f"{found.rows}: no table can be written: {'; '.join(missed)}")
     made = [path for one in tables for path in formats(found.out / one.stem, one.table, one.data)]

@@ -9,6 +9,19 @@ from pathlib import Path
 from analysis.manifest import write_manifest
 from analysis.material import Material
 from analysis.tracking import Judged, log
+from analysis.visible import visible
+from experiments.rows import RowsError
+
+
+def check_names(asked: Sequence[str], known: Sequence[str]) -> None:
+    """Refuses a name that nothing here has.
+
+    Raises:
+        RowsError: it names the first of them and those that would be right.
+    """
+    for name in asked:
+        if name not in known:
+            raise RowsError(f"--only: no {visible(name)!r}; known are {', '.join(known)}")
 
 
 def finish(

@@ -7,6 +7,7 @@ from analysis.figures.c_fig3 import C_FIG3
 from analysis.figures.d_fig1 import D_FIG1
 from analysis.figures.dtypes import DTYPES_BANDWIDTH, DTYPES_TIME
 from analysis.figures.e_fig1 import E_FIG1
+from analysis.figures.limits import LIMITS, LIMITS_RATIO
 from analysis.figures.speedup_naive import SPEEDUP_NAIVE
 from analysis.figures.speedup_torch import SPEEDUP_TORCH
 
@@ -21,4 +22,6 @@ FIGURES = (
     SPEEDUP_TORCH,
     DTYPES_TIME,
     DTYPES_BANDWIDTH,
+    LIMITS,
+    LIMITS_RATIO,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 
 from analysis.material import Material
@@ -17,17 +18,24 @@ MAKERS = (
     ("c_ex", "c_ex"),
     ("c_prof", "c_prof"),
     ("d_test", "d_test"),
+    ("limits", "limits_tables"),
+    ("limits_summary", "limits_summary"),
     ("traffic", "traffic"),
     ("cards", "cards"),
     ("environment", "environment"),
 )
 
 
-def tables_of(material: Material) -> tuple[list[NamedTable], list[str]]:
-    """Every table that the material allows, and what each of the others needs."""
+def tables_of(material: Material, only: Sequence[str] = ()) -> tuple[list[NamedTable], list[str]]:
+    """Every table that the material allows, and what each of the others needs.
+
+    Args:
+        material: Rows, and all that lies beside them.
+        only: Names of `MAKERS`; none for all of them.
+    """
     made: list[NamedTable] = []
     missed: list[str] = []
-    for module, function in MAKERS:
+    for module, function in (one for one in MAKERS if not only or one[0] in only):
         # claims and audit name their tables with this package, and the makers read from theirs
         told = getattr(import_module(f"analysis.tables.{module}"), function)(material)
         if isinstance(told, str):

@@ -10,6 +10,7 @@ import pytest
 from analysis.figures import FIGURES
 from analysis.figures.a_fig2 import A_FIG2
 from analysis.figures.d_fig1 import D_FIG1
+from analysis.figures.limits import Limits
 from analysis.gallery import Entry
 from analysis.palette import LOOKS
 from analysis.records import Evidence
@@ -26,11 +27,13 @@ def test_it_is_the_same_bytes_when_drawn_twice(tmp_path: Path, figure: Entry) ->
     rows = [*paper(), *(row(k, n, dtype="float16") for k in kernels for n in PAPER)]
     rows += [row(k, n, rows=8192, dtype="float16") for k in kernels for n in VOCABULARY]
     rows += [row(k, 32000, rows=m, dtype="float16") for k in kernels for m in BATCHES]
+    rows += [row("auto", n) for n in PAPER]
     frame = frame_of(tmp_path, rows)
     other = frame.sample(frac=1, random_state=1)
     [first], [second] = (figure.plates(Evidence(), f) for f in (frame, other))
     for one, two in zip(first.files(tmp_path / "1"), second.files(tmp_path / "2"), strict=True):
-        assert one.name == two.name == f"{figure.id}-nvidia-h200{one.suffix}"
+        by_timer = "-events" if isinstance(figure, Limits) else ""
+        assert one.name == two.name == f"{figure.id}-nvidia-h200{by_timer}{one.suffix}"
         assert one.read_bytes() == two.read_bytes()
 
 

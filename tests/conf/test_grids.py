@@ -23,6 +23,8 @@ DTYPES = {
     "smoke": ["float32"],
     "laptop": ["float32"],
     "counters": ["float32"],
+    "few_wide": ALL_THREE,
+    "limits_counters": ["float32", "bfloat16"],
     "selftest": ["float32"],
 }
 
@@ -30,6 +32,7 @@ SHAPES = {
     "tutorial": [(4096, n) for n in range(256, 12673, 128)],
     "wide": [(4096, 256 * 4**k) for k in range(6)],
     "point": [(8192, 32000)],
+    "few_wide": [(m, 2**k) for m in (1, 8, 64) for k in range(15, 21)],
     "quack": [(32768, 256 * 2**k) for k in range(9)] + [(16384, 131072), (8192, 262144)],
 }
 
@@ -53,12 +56,22 @@ def test_c_grids_meet_in_its_worked_point(composed: Compose) -> None:
     assert max(expand(composed("grid=vocab").grid)) == (8192, 131072)
 
 
+def test_a_row_under_counters_is_far_too_much_for_l2_at_every_width(composed: Compose) -> None:
+    shapes = expand(composed("grid=limits_counters").grid)
+    assert [n for _, n in shapes] == [2**k for k in range(8, 21)]
+    assert all(2 * m * n >= 4 * 60 * 2**20 for m, n in shapes)
+
+
 def test_irregular_holds_the_tutorials_shape(composed: Compose) -> None:
     assert (1823, 781) in expand(composed("grid=irregular").grid)
 
 
 def test_native_dtype_leaves_the_choice_to_the_grid(composed: Compose) -> None:
     assert composed("dtype=native").dtype.names is None
+
+
+def test_common_dtypes_are_one_job(composed: Compose) -> None:
+    assert list(composed("dtype=common").dtype.names) == ALL_THREE
 
 
 @pytest.mark.parametrize("name", ["float32", "float16", "bfloat16", "float64"])

@@ -18,10 +18,27 @@ VARIANTS = {
     *("hybrid", "online", "copy", "copy_triton"),
 }
 
-# what a preset sweeps that is not about every variant
+OURS = {
+    *("auto", "cluster", "cluster_reduce", "cooperative", "fused_multirow", "fused_row"),
+    *("online", "online_l2"),
+}
+PEERS = {"torch", "compiled", "liger", "flag_gems", "quack"}
+
+# the sources' variants and ours that need no card of their own
+ALL = {*VARIANTS, "auto", "fused_multirow", "online_l2", "cluster_reduce"}
+
+# what a preset sweeps that is not about every variant of the sources
 KERNELS = {
+    "smoke": ALL,
+    "cpu": ALL,
     "exploration": {
         *("torch", "hybrid_whole", "hybrid_capped", "fused_row", "copy", "copy_triton")
+    },
+    "backward": {"backward", "backward_torch", "copy", "copy_triton"},
+    "limits": {*OURS, *PEERS, "copy", "copy_triton"},
+    "limits_max": {"auto", "compiled_max", "copy"},
+    "limits_counters": {
+        *("auto", "cluster", "fused_multirow", "cooperative", "online_l2", "quack", "copy_triton")
     },
     "selftest": {"naive", "torch", "fused_row", "online", "copy_triton"},
 }
@@ -65,6 +82,30 @@ def test_selftest_is_two_hundred_comparisons_of_a_variant_with_itself(composed: 
     assert set(cells.values()) == {2}
     assert {timing for _, timing in cells} == {"events", "graph"}
     assert len(cells) * len(expand(config.grid)) >= 200
+
+
+def test_limits_takes_every_shape_in_three_dtypes_by_two_timers_three_times(
+    composed: Compose,
+) -> None:
+    jobs = [job for job in jobs_of("limits", composed) if "kernel=auto" in job]
+    assert {choice(job, "grid") for job in jobs} == {
+        "quack", "wide", "small_batch", "batch", "few_wide"
+    }  # fmt: skip
+    assert {choice(job, "timing") for job in jobs} == {"events", "graph"}
+    config = composed("experiment=limits", *jobs[0])
+    assert set(config.dtype.names) == {"float32", "float16", "bfloat16"}
+    assert config.rounds == 3
+    assert config.timing.max_samples < composed("timing=events").timing.max_samples
+
+
+def test_limits_deals_a_timer_to_each_of_two_cards(composed: Compose) -> None:
+    shards = dict.fromkeys(
+        (choice(job, "grid"), choice(job, "timing")) for job in jobs_of("limits", composed)
+    )
+    cards: dict[str, set[int]] = {}
+    for place, (_, timing) in enumerate(shards):
+        cards.setdefault(timing, set()).add(place % 2)
+    assert cards == {"events": {0}, "graph": {1}}
 
 
 def test_paper_is_about_1500_points(composed: Compose) -> None:

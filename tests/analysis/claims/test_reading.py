@@ -33,7 +33,7 @@ def test_the_good_check_is_good(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("path", "value", "told"), [
-    ("ratio.bottom", "fuzed", "no kernel 'fuzed'; known are compiled, copy"),
+    ("ratio.bottom", "fuzed", "no kernel 'fuzed'; known are "),
     ("ratio.bottom", "fused, block=4", "fused has no tunable 'block'; it has num_warps"),
     ("ratio.take", "mean", "'geomean', 'each', 'most', 'min', 'max' or 'peaks'"),
     ("ratio.column", "speed", "'time_us', 'effective_gbps' or 'modelled_gbps'"),

@@ -1,0 +1,46 @@
+"""Rows gathered to the points of `analysis.limits`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, cast
+
+import pandas as pd
+
+from analysis.limits import COPIES, OWN, PEERS
+from analysis.limits.points import Point, Visit
+from analysis.points import records_of
+from analysis.view import ITEM_BYTES
+
+PLACE = ["gpu", "timer", "cache", "dtype", "rows", "cols"]
+VISIT = ["sweep", "card", "round"]
+
+
+def points_of(frame: pd.DataFrame) -> list[Point]:
+    """Every point at which `auto` and a peer were timed in one visit, by protocol and shape."""
+    known = [OWN, *PEERS, *COPIES]
+    timed = frame[(frame["status"] == "ok") & frame["time_us"].gt(0) & frame["kernel"].isin(known)]
+    timed = timed[(timed["backend"] != "interpreter") & timed["timer"].notna()]
+    timed = timed[timed["dtype"].isin(list(ITEM_BYTES))]
+    if OWN not in set(timed["kernel"]):
+        return []
+    timed = timed.rename_axis("label").reset_index()
+    timed = timed.assign(_set=[json.dumps(p, sort_keys=True) for p in timed["params"]])
+    # a kernel edited since leaves stale rows; one with several settings counts with its fastest
+    timed = timed.drop_duplicates([*PLACE, *VISIT, "kernel", "_set"], keep="last")
+    timed = timed.sort_values("time_us", kind="stable")
+    timed = timed.drop_duplicates([*PLACE, *VISIT, "kernel"]).drop(columns="_set")
+    found = []
+    for place, here in timed.groupby(PLACE, sort=True):
+        seen: dict[str, dict[Visit, Mapping[str, Any]]] = {}
+        for row in records_of(here):
+            visit = str(row["sweep"]), int(row["card"]), int(row["round"])
+            seen.setdefault(row["kernel"], {})[visit] = row
+        gpu, timer, cache, dtype, m, n = cast(tuple[str, str, str, str, int, int], place)
+        if OWN in seen:
+            point = Point(gpu, timer, cache, dtype, int(m), int(n), seen)
+            found += [point] if any(point.has(peer) for peer in PEERS) else []
+    dtypes = list(ITEM_BYTES)
+    return sorted(found, key=lambda p: (p.gpu, p.timer, p.cache, p.rows, p.cols,
+                                        dtypes.index(p.dtype)))  # fmt: skip

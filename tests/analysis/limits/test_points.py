@@ -1,0 +1,93 @@
+"""Points hold what one visit measured together, and say who won."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from analysis.limits.points import Point
+from analysis.limits.rows import points_of
+from experiments.rows import Row
+from tests.analysis.drawing import frame_of
+from tests.analysis.limits.rows import FEWER, limits
+from tests.analysis.plausible import interpreted, row
+
+
+def points(tmp_path: Path, rows: list[Row]) -> list[Point]:
+    return points_of(frame_of(tmp_path, rows))
+
+
+def timed(kernel: str, *times: float, **changes: object) -> list[Row]:
+    """A row a round."""
+    return [row(kernel, 1024, time_us=t, round=i, **changes) for i, t in enumerate(times)]
+
+
+def test_every_shape_dtype_and_timer_is_a_point_of_its_own(tmp_path: Path) -> None:
+    found = points(tmp_path, limits(FEWER))
+    assert len(found) == len(FEWER) * 3 * 2
+    assert {(p.rows, p.cols) for p in found} == set(FEWER)
+    assert [p.dtype for p in found][:3] == ["float32", "float16", "bfloat16"]
+    assert all(not p.has("liger") for p in found if p.cols > 65536)
+
+
+def test_a_ratio_divides_times_of_one_visit_and_never_of_two(tmp_path: Path) -> None:
+    # the card slows down threefold from round to round; auto is always twice as fast
+    rows = [*timed("auto", 50.0, 150.0, 450.0), *timed("quack", 100.0, 300.0, 900.0)]
+    rows += timed("torch", 10.0, sweep="another")  # no neighbour of these
+    [point] = points(tmp_path, rows)
+    assert point.by_visit("quack") == {("paper", 0, i): 2.0 for i in range(3)}
+    ratio = point.ratio("quack")
+    assert (ratio.value, ratio.rounds) == (2.0, 3)
+    assert ratio.low == pytest.approx(2.0, rel=0.05)
+    assert point.best == "quack"
+    assert not point.has("torch")
+
+
+def test_the_best_peer_may_come_from_a_sweep_of_its_own(tmp_path: Path) -> None:
+    rows = [*timed("auto", 100.0, 100.0), *timed("quack", 110.0, 110.0)]
+    rows += [*timed("auto", 200.0, sweep="max"), *timed("compiled_max", 210.0, sweep="max")]
+    [point] = points(tmp_path, rows)
+    assert len(point.by_visit("quack")) == 2
+    assert point.best == "compiled_max"  # 1.05 beside its own auto, though 210 µs are more than 110
+    assert point.ratio("compiled_max").value == pytest.approx(1.05)
+
+
+def test_rows_without_a_time_and_stale_ones_count_for_nothing(tmp_path: Path) -> None:
+    rows = [row("auto", 1024, time_us=900.0, key="older"), *timed("auto", 100.0)]
+    rows += [*timed("torch", 150.0), interpreted("quack", 1024), row("liger", 1024, time_us=None,
+             status="crashed")]  # fmt: skip
+    [point] = points(tmp_path, rows)
+    assert point.ratio("torch").value == pytest.approx(1.5)
+    assert set(point.seen) == {"auto", "torch"}
+
+
+def test_without_auto_or_without_a_peer_there_is_no_point(tmp_path: Path) -> None:
+    assert points(tmp_path, timed("quack", 10.0) + timed("copy", 9.0)) == []
+    assert points(tmp_path / "2", timed("auto", 10.0) + timed("copy", 9.0)) == []
+
+
+@pytest.mark.parametrize(
+    ("own", "peer", "behind"),
+    [(100.0, 99.0, False), (100.0, 97.0, True), (10.0, 9.6, False), (10.0, 9.4, True)],
+)
+def test_below_25_us_half_a_microsecond_is_no_defeat(
+    own: float, peer: float, behind: bool, tmp_path: Path
+) -> None:
+    [point] = points(tmp_path, timed("auto", own, own, own) + timed("quack", peer, peer, peer))
+    assert point.short == (own < 25)
+    assert point.behind == behind
+    assert point.difference("quack").value == pytest.approx(peer - own)
+
+
+def test_the_roof_is_the_faster_copy_and_beating_it_is_flagged(tmp_path: Path) -> None:
+    rows = timed("auto", 100.0, 100.0, 100.0) + timed("torch", 150.0, 150.0, 150.0)
+    copies = timed("copy", 98.0, 98.0, 98.0) + timed("copy_triton", 97.0, 97.0, 97.0)
+    [point] = points(tmp_path, rows + copies)
+    assert point.copy == "copy_triton"
+    assert point.share is not None
+    assert point.share.value == pytest.approx(0.97)
+    assert not point.above_roof
+    slow = timed("copy", 130.0, 130.0, 130.0)
+    [beaten] = points(tmp_path / "2", rows + slow)
+    assert beaten.above_roof
