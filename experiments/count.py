@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> None:
             counts += mine
             # a trace sets the tile itself, so another preset of the variant would be the same
             if config["_target_"] not in traced:
-                traces += traces_of(worker, name, config)
+                traces += traces_of(worker, name, config, mine[0].operation)
                 traced.add(config["_target_"])
             print(f"{name:<12} {_verdict(mine)}", flush=True)
     finally:

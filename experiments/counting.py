@@ -64,9 +64,12 @@ def counts_of(
     return [Count(kernel=name, **_fields(Count, reply)) for reply in found]
 
 
-def traces_of(worker: Worker, name: str, config: dict[str, Any]) -> Iterator[Trace]:
-    """A kernel's traces of all `TRACED` cases and their blocks; none if it is not countable."""
-    for case in TRACED:
+def traces_of(
+    worker: Worker, name: str, config: dict[str, Any], operation: str = "softmax"
+) -> Iterator[Trace]:
+    """A kernel's traces of its operation's `TRACED` cases; none if it is not countable."""
+    # copies have no statistics: one case shows all that there is to see
+    for case in (case for case in TRACED if operation in case.operations):
         blocks = case.blocks if "block_size" in config else (None,)
         for block in blocks:
             label, tiled = name, config
@@ -75,9 +78,7 @@ def traces_of(worker: Worker, name: str, config: dict[str, Any]) -> Iterator[Tra
             reply = _ask(worker, name, tiled, case.shape, "float32", trace=True, **case.given)
             if reply["accesses"] is None:
                 return
-            # copies have no statistics: one case shows all that there is to see
-            if reply["operation"] in case.operations:
-                yield Trace(kernel=label, **_fields(Trace, reply))
+            yield Trace(kernel=label, **_fields(Trace, reply))
 
 
 def _ask(

@@ -51,6 +51,7 @@ def test_what_is_countable_has_a_trace(everything: Result) -> None:
     counts = read_records(everything.out / "counts.jsonl", Count)
     countable = {count.kernel for count in counts if count.method != "none"}
     presets = {"hybrid_whole", "hybrid_capped", "online_l2"}  # code of another, tuned
+    presets |= {"backward", "backward_torch"}  # no trace shows two inputs
     traces = list(read_records(everything.out / "traces.jsonl", Trace))
     assert {trace.kernel.partition(",")[0] for trace in traces} == countable - presets
     assert all(trace.accesses for trace in traces)
@@ -65,7 +66,7 @@ def test_softmax_is_traced_on_the_worked_example_in_tiles_of_2_4_and_8(everythin
         if t.operation == "softmax"
     }
     tiled = {"three_pass", "hybrid", "online"}
-    whole = {"naive", "torch", "fused", "fused_row", "fused_multirow", "cluster_reduce"}
+    whole = {"naive", "torch", "fused", "fused_row", "fused_multirow", "cluster_reduce", "auto"}
     assert cases == {
         *((kernel, rows, block) for kernel in tiled for rows in (2, 3) for block in (2, 4, 8)),
         *((kernel, 4, 4) for kernel in tiled),
