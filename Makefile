@@ -204,7 +204,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt | .python
 	@touch $@
 
 .system: .python $(if $(wildcard $(WHEELHOUSE)/*.whl),.site/.ready)
-	@$(PY) -c 'import importlib.util as u, sys; lacking = [m for m in "torch hydra omegaconf wandb pydantic pandas seaborn rich sympy jinja2".split() if not u.find_spec(m)]; lacking and sys.exit("$(PYTHON) lacks " + ", ".join(lacking) + ": install them or bring a wheelhouse (make wheelhouse on a machine with internet)")'
+	@$(PY) -c 'import importlib.util as u, sys; lacking = [m for m in "torch hydra omegaconf wandb pydantic pandas scipy seaborn rich sympy jinja2".split() if not u.find_spec(m)]; lacking and sys.exit("$(PYTHON) lacks " + ", ".join(lacking) + ": install them or bring a wheelhouse (make wheelhouse on a machine with internet)")'
 
 .site/.ready: $(wildcard $(WHEELHOUSE)/*.whl)
 	@echo 'unpacking $(WHEELHOUSE)/ into .site (once)'

@@ -6,7 +6,6 @@ import re
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -85,11 +84,6 @@ def flagged(*views: View) -> list[str]:
     """The remark on points that are crossed out, where there are any."""
     own = (view.points[view.points["operation"] != "copy"] for view in views)
     return [FLAG_NOTE] if any(points["above_roof"].eq(True).any() for points in own) else []
-
-
-def draw_files(figure: Figure, frame: pd.DataFrame, out: Path) -> list[Path]:
-    """Writes ``<id>-<gpu>.svg`` and ``.png`` for each GPU whose rows allow it; returns them."""
-    return [path for plate in figure.plates(Evidence(), frame) for path in plate.files(out)]
 
 
 def slug(gpu: str) -> str:

@@ -7,7 +7,7 @@ from functools import cache
 
 import sympy
 
-M, N = sympy.symbols("M N", integer=True, nonnegative=True)
+M, N = sympy.symbols("M N", integer=True, positive=True)
 _CASES = re.compile(r"(?P<small>[^<≤]+) if N (?P<sign>≤|<) (?P<width>\d{1,18}) else (?P<large>.+)")
 _ONE = r"(?=[\dMN])\d{0,18}M?N?"
 _POLYNOMIAL = re.compile(rf"-?{_ONE}(?: [+-] {_ONE})*")
@@ -37,6 +37,13 @@ def expression(text: str) -> sympy.Expr:
     return total
 
 
+@cache
+def elements(text: str, rows: int, cols: int) -> int:
+    """The formula's value at a shape."""
+    return int(expression(text).subs({M: rows, N: cols}))
+
+
+@cache
 def equal(one: str, other: str) -> bool:
     """Whether two formulas are the same for every shape."""
     return bool(sympy.simplify(expression(one) - expression(other)) == 0)

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtr
 
-from analysis.student import Floats, critical, normal_tail
+from analysis.student import Floats, critical
 from experiments import statistics
 
 DRAWS = 1000
@@ -149,6 +150,6 @@ def _percentiles(value: float, drawn: Floats, level: float, rounds: int) -> Inte
     (Hesterberg, The American Statistician 69, 2015, section 3.4).
     """
     reach = critical(level, rounds - 1) * np.sqrt(rounds / (rounds - 1))
-    share = normal_tail(reach)
+    share = float(ndtr(-reach))
     low, high = np.quantile(drawn, [share, 1 - share])
     return Interval(value, min(float(low), value), max(float(high), value), rounds)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.audit.facts import Facts
-from analysis.audit.formulas import elements, limit
+from analysis.audit.formulas import limit
 from analysis.declarations import Declaration
+from analysis.formula import elements
 from analysis.published import Level, Ratio, Series, Source
 from experiments.cards import Card
 from experiments.rows import RowsError

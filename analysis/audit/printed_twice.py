@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 
 from analysis.audit.finding import Finding
-from analysis.audit.formulas import elements
 from analysis.audit.interval import Interval, rounded
 from analysis.audit.known import Known, itemsize
 from analysis.audit.words import ABOUT
+from analysis.formula import elements
 
 _THOUSANDS = (1000, 1024)
 

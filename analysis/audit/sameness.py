@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from analysis.audit.finding import Finding
-from analysis.audit.formulas import equal, text, total
+from analysis.audit.formulas import text, total
 from analysis.audit.known import Known
+from analysis.formula import equal
 from analysis.statements.moved import TrafficStatement
 
 

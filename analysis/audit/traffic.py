@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from analysis.audit.drawn import said
 from analysis.audit.finding import Finding, Verdict
-from analysis.audit.formulas import equal, limit, text, total
+from analysis.audit.formulas import limit, text, total
 from analysis.audit.known import Known
 from analysis.declarations import Declaration
+from analysis.formula import equal
 from analysis.statements.moved import TrafficStatement
 
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import sympy
 
 from analysis.audit.finding import Finding
-from analysis.audit.formulas import M, N, expression, terms
+from analysis.audit.formulas import terms
 from analysis.audit.known import Known
+from analysis.formula import M, N, expression
 from analysis.statements.moved import TrafficStatement, Trips
 
 

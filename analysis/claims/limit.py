@@ -14,7 +14,7 @@ from analysis.claims.pool import Point
 from analysis.claims.telling import many, measured, plain
 from analysis.claims.where import Where
 from analysis.limits import COMMAND, OWN, PEERS
-from analysis.limits.means import counted, geomean, worst
+from analysis.limits.means import geomean, worst
 from analysis.limits.points import Point as Timed
 from analysis.limits.rows import points_of
 from analysis.rounds import Interval
@@ -51,7 +51,6 @@ class Limit(Strict):
         """The verdict on one GPU."""
         mine = (bench.frame["timer"] == self.timer) & (bench.frame["cache"] == "cold")
         points = [p for p in points_of(bench.frame[mine]) if self._wants(p)]
-        points = counted(points) if self.take == "geomean" else points
         if not points:
             what = f"{OWN} beside {self.over} by {self.timer} at {self.where}"
             return missing(f"needs timed rows of {what}", COMMAND)

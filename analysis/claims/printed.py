@@ -7,7 +7,6 @@ from functools import cache
 
 from pydantic import field_validator, model_validator
 
-from analysis.audit.formulas import elements
 from analysis.claims import points as verdicts
 from analysis.claims.band import Band, exactly
 from analysis.claims.bench import Bench, Seen, missing, one
@@ -15,6 +14,7 @@ from analysis.claims.expect import Strict
 from analysis.claims.pool import Point
 from analysis.claims.telling import many
 from analysis.claims.traffic import Formula
+from analysis.formula import elements
 from analysis.pricing import known_cards
 from analysis.published import sources
 from analysis.view import ITEM_BYTES

@@ -7,7 +7,6 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import AfterValidator, model_validator
 
-from analysis.audit.formulas import elements, expression
 from analysis.claims import points as verdicts
 from analysis.claims.band import Band, exactly
 from analysis.claims.bench import Bench, Seen, command, missing
@@ -15,6 +14,7 @@ from analysis.claims.expect import Strict
 from analysis.claims.pool import Place, Point
 from analysis.claims.variant import Name, Variant, parse
 from analysis.claims.where import Where
+from analysis.formula import elements, expression
 from analysis.records import kernel_name
 from analysis.traffic.figure import records_hash
 from analysis.view import ITEM_BYTES

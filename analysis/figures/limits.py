@@ -12,7 +12,7 @@ from analysis import style
 from analysis.figure import slug
 from analysis.figures import limits_panels, limits_scatter
 from analysis.limits import NEEDS, SHORT_US
-from analysis.limits.means import best, counted, geomean
+from analysis.limits.means import best, geomean
 from analysis.limits.points import Point
 from analysis.limits.rows import points_of
 from analysis.plate import Plate
@@ -62,7 +62,7 @@ class Limits:
         card = card_of(gpu).name
         alike = (frame["gpu"] == gpu) & (frame["timer"] == timer) & (frame["cache"] == cache)
         what = "best peer / auto, geometric mean: " if self.wide else "mean "
-        means = [geomean(counted(points), best)]
+        means = [geomean(points, best)]
         told = [
             card,
             style.TIMERS.get(timer, timer),

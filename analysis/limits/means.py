@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -25,14 +25,10 @@ def named(name: str) -> Rival:
     return lambda point: name if point.has(name) else None
 
 
-def counted(points: Iterable[Point]) -> list[Point]:
-    """Those that may enter a mean: a time above the copy roof is no win, so it stands aside."""
-    return [point for point in points if not point.above_roof]
-
-
 def geomean(points: Sequence[Point], rival: Rival) -> Interval | None:
     """The geometric mean of a rival's times over those of `auto`, its unit the round.
 
+    No time of `auto` counts as less than the copy's (`Point.held_to_roof`).
     The value is that of the points' medians. Its interval is mean ± t·s/√R of the logarithms of R
     rounds' own geometric means, taken over the points that have most rounds. Of a single round it
     runs from the mean of the points' lower ends to that of their upper ends.
@@ -40,7 +36,7 @@ def geomean(points: Sequence[Point], rival: Rival) -> Interval | None:
     known = [(point, name) for point in points if (name := rival(point)) is not None]
     if not known:
         return None
-    ratios = [list(point.by_visit(name).values()) for point, name in known]
+    ratios = [list(point.held_to_roof(name).values()) for point, name in known]
     value = _mean([float(np.median(one)) for one in ratios])
     most = max(map(len, ratios))
     if most == 1:

@@ -96,6 +96,18 @@ class Point:
         shared = sorted(own.keys() & other.keys())
         return {v: float(other[v]["time_us"]) / float(own[v]["time_us"]) for v in shared}
 
+    def held_to_roof(self, name: str) -> dict[Visit, float]:
+        """The same for a mean: where `auto` is above the roof, the copy's time stands for its own.
+
+        Such a time is no win over the roof. To leave the point out would be none either: it is
+        where all kernels are nearest to each other, and a mean of the others flatters.
+        """
+        ratios = self.by_visit(name)
+        if not self.above_roof or self.copy is None:
+            return ratios
+        copies = self.by_visit(self.copy)
+        return {v: ratio / max(1.0, copies.get(v, 1.0)) for v, ratio in ratios.items()}
+
     def ratio(self, name: str) -> Interval:
         """A variant's time over that of `auto`: how many times as fast `auto` is."""
         shared = sorted(self.by_visit(name))

@@ -17,7 +17,7 @@ Group = tuple[pd.DataFrame, str, str]
 NEEDS = "needs timed rows and a copy variant, the roof, at the same shapes"
 
 
-def by_protocol(points: pd.DataFrame) -> list[Group]:
+def _by_protocol(points: pd.DataFrame) -> list[Group]:
     """Checked points of one card and protocol each, with the card and a suffix for file names."""
     groups = points.groupby(["gpu", "timer", "cache"], sort=True)
     return [
@@ -27,13 +27,13 @@ def by_protocol(points: pd.DataFrame) -> list[Group]:
 
 
 def _intensity(evidence: Evidence, frame: pd.DataFrame) -> list[Plate]:
-    groups = by_protocol(checked(frame, evidence))
+    groups = _by_protocol(checked(frame, evidence))
     plates = [intensity(mine, gpu, evidence, suffix) for mine, gpu, suffix in groups]
     return [plate for plate in plates if plate is not None]
 
 
 def _predicted(evidence: Evidence, frame: pd.DataFrame) -> list[Plate]:
-    plates = [predicted(*group) for group in by_protocol(checked(frame, evidence))]
+    plates = [predicted(*group) for group in _by_protocol(checked(frame, evidence))]
     return [plate for plate in plates if plate is not None]
 
 

@@ -22,7 +22,7 @@ NOTES = (
     "softmax. × best peer, × torch: its time over that of auto in the same round. Of roof: the "
     "faster copy's time over that of auto. Launch: programs × warps of what auto chose.",
     f"~ below {SHORT_US:g} µs, where timers step by half a microsecond. "
-    "! above the roof by more than its interval: no win, and in no mean.",
+    "! above the roof by more than its interval: no win; in means the copy's time stands for it.",
 )
 ENDS = ("_ratio", "_low", "_high")
 

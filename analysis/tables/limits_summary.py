@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from analysis.limits import LARGE_BYTES, LEAST, NEEDS, OWN, SHORT_US, STEP_US
-from analysis.limits.means import best, counted, geomean, named, worst
+from analysis.limits.means import best, geomean, named, worst
 from analysis.limits.points import Point
 from analysis.limits.rows import points_of
 from analysis.material import Material
@@ -28,7 +28,10 @@ NOTES = (
     f"Behind: points where the best peer takes less than {LEAST:g} of the time of {OWN}; below "
     f"{SHORT_US:g} µs, where it is done more than {STEP_US:g} µs sooner.",
 )
-ABOVE = "Above the copy roof by more than their interval, so no wins and in no mean: {} points."
+ABOVE = (
+    "Above the copy roof by more than their interval: {} points. There the copy's time stands for "
+    f"that of {OWN} in the means."
+)
 
 
 def limits_summary(material: Material) -> NamedTable | str:
@@ -52,14 +55,13 @@ def limits_summary(material: Material) -> NamedTable | str:
 
 
 def _cells(points: Sequence[Point]) -> list[str]:
-    fair = counted(points)
     lowest = worst(points, best)
     assert lowest is not None
     point, ratio = lowest
     return [
         str(len(points)),
-        _mean(geomean(fair, best)),
-        _mean(geomean(fair, named("torch"))),
+        _mean(geomean(points, best)),
+        _mean(geomean(points, named("torch"))),
         f"{ratio.value:.3f} at {point.name} ({point.best})",
         str(sum(p.behind for p in points)),
         _share(points),

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.audit.formulas import elements, equal, expression, terms, text
+from analysis.audit.formulas import terms, text
+from analysis.formula import elements, equal, expression
 from analysis.published import sources
 from analysis.statements.moved import Step, Steps, TrafficStatement, Trips
 from tests.analysis.audit.planted import stating, verdict
@@ -37,16 +38,6 @@ def test_formulas_read_as_they_print(a: int, b: int, rows: int, cols: int) -> No
     assert elements(printed, rows, cols) == a * rows * cols + b * rows
     assert terms(printed) == a + b
     assert equal(text(expression(printed)), printed)
-
-
-def test_formula_of_two_cases_follows_the_width() -> None:
-    assert elements("2MN if N ≤ 4096 else 4MN", 3, 4096) == 2 * 3 * 4096
-    assert elements("2MN if N ≤ 4096 else 4MN", 3, 4097) == 4 * 3 * 4097
-
-
-def test_text_that_is_no_formula_is_refused_before_it_is_read() -> None:
-    with pytest.raises(ValueError, match="is no formula in M and N"):
-        expression("__import__('os')")
 
 
 @pytest.mark.parametrize(

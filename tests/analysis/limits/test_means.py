@@ -1,4 +1,4 @@
-"""Means are geometric, their unit is the round, and no time above the roof is in them."""
+"""Means are geometric, their unit is the round, and no time above the roof is a win in them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.limits.means import best, counted, geomean, named, worst
+from analysis.limits.means import best, geomean, named, worst
 from analysis.limits.points import Point
 from analysis.limits.rows import points_of
 from tests.analysis.drawing import frame_of
@@ -50,9 +50,12 @@ def test_points_with_fewer_rounds_count_in_the_mean(tmp_path: Path) -> None:
     assert mean.value == pytest.approx(4.0)
 
 
-def test_a_time_above_the_roof_is_in_no_mean(tmp_path: Path) -> None:
-    assert len(counted(made(tmp_path, {256: [2.0]}))) == 1
-    assert counted(made(tmp_path / "2", {256: [2.0]}, roof=200.0)) == []
+def test_a_time_above_the_roof_counts_as_the_roof(tmp_path: Path) -> None:
+    below = geomean(made(tmp_path, {256: [2.4], 4096: [2.4]}), best)
+    above = geomean(made(tmp_path / "2", {256: [2.4, 2.4], 4096: [2.4, 2.4]}, roof=200.0), best)
+    assert below is not None
+    assert above is not None
+    assert (below.value, above.value) == pytest.approx((2.4, 1.2))  # 240 µs over 100, over 200
 
 
 def test_the_worst_point_is_the_one_with_the_least_ratio(tmp_path: Path) -> None:
