@@ -11,7 +11,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +22,8 @@ if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
 from experiments.rows import Row, read_rows, rows_files
+from tests.wandb_jobs import no_process_left
+from tests.wandb_server import KEY, WandbServer
 
 ROOT = Path(__file__).parent.parent
 DOUBLES = ROOT / "tests" / "doubles" / "conf"
@@ -82,6 +84,31 @@ def sweep(tmp_path: Path) -> Command:
         return Result(done.returncode, done.stdout, done.stderr, folder)
 
     return run
+
+
+@pytest.fixture
+def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test runs in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A user of W&B without settings; none of its processes may outlive the test."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("WANDB_API_KEY", KEY)
+    with no_process_left():
+        yield
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[WandbServer]:
+    """The server that this user is with, which must know all that it is asked."""
+    with WandbServer() as server:
+        monkeypatch.setenv("WANDB_BASE_URL", server.url)
+        yield server
+    assert server.store.unknown == []
 
 
 def once_each(rows: list[Row]) -> bool:

@@ -15,47 +15,8 @@ from typing import Protocol, runtime_checkable
 
 import torch
 
+from experiments.worker.tolerances import EXACT, TOLERANCES, Tolerance
 from kernels.kernel import Operation
-
-
-@dataclass(frozen=True)
-class Tolerance:
-    """Allowed error in spacings: of one element, and on average over a row."""
-
-    element: float
-    row_mean: float
-
-
-# Inputs are standard normal, so max − x reaches 10: rounding that difference in the working
-# precision alone moves exp by up to 10/2 spacings, and ex2's scaling by log2 e as much again.
-# QuACK scales max and x by log2 e before it subtracts, each rounded as a number of up to 8, and
-# multiplies by an approximate reciprocal: as many again.
-_FLOAT32 = Tolerance(element=32, row_mean=16)
-_FLOAT64 = Tolerance(element=64, row_mean=32)  # the reference rounds in the same precision
-# Computed in float32 and rounded once: half a spacing, one more where the error of float32 tips
-# the rounding over. Rounding to nearest is unbiased.
-_ROUNDED_ONCE = Tolerance(element=1.5, row_mean=0.25)
-# Each of five operations rounds to 16 bit: the difference max − x by half a spacing of a value up
-# to 10, which exp turns into up to eight spacings; the sum, the exponential and the quotient add
-# one each. The rounded sum is common to the row and biases all of it.
-_ROUNDED_EACH = Tolerance(element=16, row_mean=2)
-# Triton's interpreter cuts float32 to bfloat16 instead of rounding: up to one spacing, half of
-# one on average, always downward.
-_TRUNCATED = Tolerance(element=2, row_mean=1)
-
-TOLERANCES: dict[tuple[str, torch.dtype], Tolerance] = {
-    **{(b, torch.float32): _FLOAT32 for b in ("eager", "torchscript", "torch", "inductor")},
-    **{(b, torch.float64): _FLOAT64 for b in ("eager", "torchscript", "torch", "inductor")},
-    **{(b, torch.float32): _FLOAT32 for b in ("triton", "cute", "interpreter")},
-    **{(b, torch.float64): _FLOAT64 for b in ("triton", "interpreter")},
-    **{(b, t): _ROUNDED_EACH for b in ("eager", "torchscript")
-       for t in (torch.float16, torch.bfloat16)},
-    **{(b, t): _ROUNDED_ONCE for b in ("torch", "inductor", "triton", "cute")
-       for t in (torch.float16, torch.bfloat16)},
-    ("interpreter", torch.float16): _ROUNDED_ONCE,
-    ("interpreter", torch.bfloat16): _TRUNCATED,
-}  # fmt: skip
-_EXACT = Tolerance(0, 0)
 
 CHUNK_ELEMENTS = 1 << 23  # float64 temporaries of a chunk stay near half a gigabyte
 
@@ -91,7 +52,7 @@ def check(y: torch.Tensor, x: torch.Tensor, operation: Operation, backend: str) 
         return Verdict(f"returned {tuple(y.shape)} {y.dtype} for {tuple(shape)} {x.dtype}")
     if x.numel() and y.data_ptr() == x.data_ptr():
         return Verdict("returned its input's own memory")
-    tolerance = _EXACT if operation.exact else TOLERANCES[backend, x.dtype]
+    tolerance = EXACT if operation.exact else TOLERANCES[backend, x.dtype]
     step = max(CHUNK_ELEMENTS // max(shape[1], 1), 1)
     # [wrong elements, wrong row sums, Σ(y − ref)², Σ ref², max |y − ref|], read once at the end
     totals = torch.zeros(5, dtype=torch.float64, device=x.device)
@@ -124,7 +85,7 @@ def _add(
 ) -> torch.Tensor:
     error = (y - reference).abs()
     step = torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps
-    slack = 0.0 if tolerance == _EXACT else step
+    slack = 0.0 if tolerance == EXACT else step
     # written as "not within", so that NaN counts as wrong
     wrong = ~(error <= tolerance.element * space + slack)
     rounded = reference.to(dtype).double()

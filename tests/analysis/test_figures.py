@@ -18,6 +18,7 @@ from analysis.style import size_label
 from tests.analysis.drawing import NARROW, VOCABULARY, draw, frame_of, lines, plates, words
 from tests.analysis.plausible import PAPER, paper, row, unsupported
 
+pytestmark = pytest.mark.usefixtures("small_pictures")
 BATCHES = (1, 4, 16, 64, 512, 2048, 8192, 32768)
 
 

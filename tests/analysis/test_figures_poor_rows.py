@@ -19,6 +19,8 @@ from experiments.rows import Row
 from tests.analysis.drawing import NARROW, VOCABULARY, draw, lines, plates, rendered, words
 from tests.analysis.plausible import PAPER, interpreted, paper, row
 
+pytestmark = pytest.mark.usefixtures("small_pictures")
+
 
 def test_the_line_breaks_where_a_point_was_never_recorded_or_was_wrong(tmp_path: Path) -> None:
     rows = [row("torch", n) for n in NARROW]

@@ -9,6 +9,7 @@ import pytest
 from analysis.__main__ import main
 from tests.analysis.plausible import interpreted, paper, row, write
 
+pytestmark = pytest.mark.usefixtures("small_pictures")
 ROOT = Path(__file__).parents[2]
 
 

@@ -6,7 +6,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-from analysis import plate
 from analysis.__main__ import COMMANDS, main
 from tests.analysis.latex import sound_latex
 from tests.analysis.odd import EITHER, REFUSED, SOUND
@@ -14,14 +13,9 @@ from tests.analysis.odd import EITHER, REFUSED, SOUND
 # Roofs are two lines of a plot; the others have something to tell of any row, but for the noise
 # floor, which is of twins.
 ANY = tuple(command for command in COMMANDS if command != "selftest")
+# No record lies in the outputs of a folder of its own; small pictures are quick.
+pytestmark = pytest.mark.usefixtures("inside", "small_pictures")
 ALWAYS = tuple(command for command in ANY if command not in ("roofline", "figures"))
-
-
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a folder of its own, where no record lies in outputs; small pictures are quick."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(plate, "DPI", 30)
 
 
 def _status(command: str, folder: Path, out: Path, capsys: pytest.CaptureFixture[str]) -> int:

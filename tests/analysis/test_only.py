@@ -9,6 +9,8 @@ import pytest
 from analysis.__main__ import main
 from tests.analysis.plausible import PAPER, row, write
 
+pytestmark = pytest.mark.usefixtures("small_pictures")
+
 
 @pytest.mark.parametrize(
     ("kind", "only", "made"),

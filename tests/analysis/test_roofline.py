@@ -15,6 +15,7 @@ from experiments.cards import Card, card_of
 from tests.analysis.evidence import count, h200, trace, write_evidence
 from tests.analysis.plausible import paper, row, write
 
+pytestmark = pytest.mark.usefixtures("small_pictures")
 RECORDED = Path(__file__).parents[2] / "outputs" / "reference" / "h200"
 WIDTHS = (256, 1024, 16384, 131072)
 

@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from analysis.records import COUNTED, Evidence, load_evidence
+from analysis.records import Evidence
 from analysis.stepper import stepper_data
 from experiments.evidence import Trace
+from tests.analysis.stepping import CASES, EVIDENCE, case
 from tests.conftest import ROOT
 
-EVIDENCE = load_evidence(ROOT / COUNTED, ROOT / COUNTED)
-CASES: list[dict[str, Any]] = stepper_data(EVIDENCE)["cases"]
 TRACES = [trace for trace in EVIDENCE.traces if trace.operation == "softmax"]
 
 
@@ -23,12 +22,6 @@ def name(case: dict[str, Any]) -> str:
 
 
 every = pytest.mark.parametrize("case", CASES, ids=name)
-
-
-def case(variant: str, shape: str = "2×8", block: str = "2") -> dict[str, Any]:
-    return next(
-        c for c in CASES if (c["variant"], c["shape"], c["block"]) == (variant, shape, block)
-    )
 
 
 def only(**changes: Any) -> Evidence:
@@ -40,7 +33,8 @@ def only(**changes: Any) -> Evidence:
 def test_every_recorded_softmax_can_be_chosen_and_each_once() -> None:
     assert len(CASES) == len(TRACES) == len({name(case) for case in CASES})
     assert {c["variant"] for c in CASES} == {
-        "naive", "torch", "three_pass", "fused", "fused_row", "hybrid", "online",
+        "naive", "torch", "three_pass", "fused", "fused_row", "fused_multirow", "cluster_reduce",
+        "hybrid", "online", "auto",
     }  # fmt: skip
     wanted = {(shape, block) for shape in ("2×8", "3×8") for block in ("2", "4", "8")}
     assert wanted < {(c["shape"], c["block"]) for c in CASES if c["variant"] == "online"}
@@ -104,59 +98,6 @@ def test_statistics_are_the_kernels_own_where_it_keeps_them() -> None:
         ("fused", "whole row", []), ("torch", "no block", []),
     ):  # fmt: skip
         assert case(variant, block=block)["steps"][-1]["rows"]["1"]["own"] == own, variant
-
-
-def test_onlines_steps_read_as_its_algorithm_does() -> None:
-    steps = case("online")["steps"]
-    assert steps[0]["touches"] == []
-    assert [step["phase"] for step in steps[:6]] == [
-        "2 passes over each row", *["pass 1 of 2: statistics (maximum, total)"] * 4,
-        "pass 2 of 2: normalise",
-    ]  # fmt: skip
-    assert [step["text"] for step in steps[2:4]] == [
-        "Program 0 loads columns 3–4 of x, row 1; then maximum = 3 and total = 1.468.",
-        "Program 0 loads columns 5–6 of x, row 1; then total = 1.722.",
-    ]
-    assert steps[6]["text"] == "Program 0 stores columns 1–2 of y, row 1."
-    assert dict(steps[2]["state"])["total"] == 1.46828
-    assert steps[4]["traffic"][0] == {
-        "kind": "load", "units": "loaded 0.5 of 2 MN", "elements": "8 of 32", "share": 0.25
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("variant", "block", "purposes"),
-    [
-        ("three_pass", "4", ["statistics (maximum)", "statistics (total)", "normalise"]),
-        ("hybrid", "8", ["statistics and normalise, the row on chip"]),
-    ],
-)
-def test_a_pass_is_named_after_the_statistics_that_it_finds(
-    variant: str, block: str, purposes: list[str]
-) -> None:
-    phases = [step["phase"] for step in case(variant, block=block)["steps"][1:]]
-    assert list(dict.fromkeys(phases)) == [
-        f"pass {n} of {len(purposes)}: {purpose}" for n, purpose in enumerate(purposes, start=1)
-    ]
-
-
-def test_entropy_is_told_once_the_row_is_complete() -> None:
-    rows = [step["rows"].get("0") for step in case("online")["steps"][1:13]]
-    assert [row["entropy"] is not None for row in rows] == [False] * 11 + [True]
-    assert rows[5]["sum"] == pytest.approx(0.197394 + 0.00982767)
-
-
-def test_eager_variants_step_by_operation() -> None:
-    steps = case("naive", block="no block")["steps"]
-    assert [step["phase"] for step in steps[1:]] == [
-        f"operation {n} of 5: {op}" for n, op in enumerate(("max", "sub", "exp", "sum", "div"), 1)
-    ]
-    assert steps[2]["text"] == (
-        "sub reads x (16 elements) and max.values (2 elements); it writes sub (16 elements)."
-    )
-    widths = {t["name"]: t["width"] for t in case("naive", block="no block")["tensors"]}
-    assert widths["max.values"] == widths["sum"] == 1
-    assert list(widths)[-1] == "y"
 
 
 def test_traces_without_values_give_no_case() -> None:

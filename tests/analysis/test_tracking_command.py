@@ -10,6 +10,8 @@ from analysis.__main__ import main
 from tests.analysis.plausible import paper, write
 from tests.wandb_files import read_offline
 
+pytestmark = pytest.mark.usefixtures("small_pictures")
+
 
 def test_a_command_logs_what_it_made_where_asked_to_and_nothing_else_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,29 +14,12 @@ from analysis.load import newest_rows
 from analysis.tracking import fetch
 from experiments.rows import rows_files
 from tests.analysis.plausible import paper, row
-from tests.wandb_jobs import job, no_process_left, secrets_of_this_machine, timed
-from tests.wandb_server import KEY, WandbServer
+from tests.wandb_jobs import job, secrets_of_this_machine, timed
+from tests.wandb_server import WandbServer
 from tests.wandb_sweeps import ADDRESS, ROOT, mirrored_sweep
 
+pytestmark = pytest.mark.usefixtures("account", "inside", "small_pictures")
 FEW = [row for row in paper([1024, 4096]) if row.kernel in ("torch", "online", "copy")]
-
-
-@pytest.fixture(autouse=True)
-def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setenv("WANDB_API_KEY", KEY)
-    monkeypatch.chdir(tmp_path)
-    with no_process_left():
-        yield
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[WandbServer]:
-    with WandbServer() as server:
-        monkeypatch.setenv("WANDB_BASE_URL", server.url)
-        yield server
-    assert server.store.unknown == []
 
 
 def made(folder: Path) -> dict[str, bytes]:

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import matplotlib as mpl
 import pytest
 
-from analysis.load import load
-from analysis.material import Material
-from analysis.records import Evidence
 from analysis.tracking import log
 from experiments.mirror import child
 from experiments.rows import rows_files
-from tests.analysis.plausible import row, write
+from tests.analysis.logged import CELLS, made, read
 from tests.wandb_files import read_offline
-from tests.wandb_jobs import no_process_left, secrets_of_this_machine
-from tests.wandb_server import KEY, WandbServer
+from tests.wandb_jobs import secrets_of_this_machine
+from tests.wandb_server import REFUSED_KEY, WandbServer
 
-CELLS = [["claim", "value", "low"], ["A-c1", "2.5", ""], ["A-c2", "", ""]]
+pytestmark = pytest.mark.usefixtures("account")
 
 
 @dataclass(frozen=True)
@@ -37,43 +31,8 @@ VERDICTS = [Verdict("NVIDIA H200", v) for v in ("supported", "refuted", "support
 
 
 @pytest.fixture(autouse=True)
-def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setenv("WANDB_API_KEY", KEY)
+def another_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WANDB_RUN_ID", "not-this-one")
-    with no_process_left():
-        yield
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[WandbServer]:
-    with WandbServer() as server:
-        monkeypatch.setenv("WANDB_BASE_URL", server.url)
-        yield server
-    assert server.store.unknown == []
-
-
-def read(tmp_path: Path, *sweeps: str) -> Material:
-    names = sweeps or ["paper-f72b50"]
-    rows = [row("torch", 1024 * n, sweep=name) for n, name in enumerate(names, start=1)]
-    folder = write(tmp_path / "rows", rows)
-    return Material(folder, tmp_path / "out", load(folder), Evidence(), {})
-
-
-def made(found: Material, table: list[list[str]] = CELLS) -> list[Path]:
-    """A picture, a table and a page, as commands write them."""
-    found.out.mkdir(exist_ok=True)
-    picture, cells, page = (found.out / f"made.{end}" for end in ("png", "csv", "html"))
-    with mpl.rc_context({"backend": "agg"}):
-        import numpy as np
-        from matplotlib.image import imsave
-
-        imsave(picture, np.zeros((4, 4)))
-    with cells.open("w", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows(table)
-    page.write_text("<p>a page")
-    return [picture, cells, page]
 
 
 def test_a_command_becomes_a_run_of_the_sweeps_group(
@@ -164,10 +123,10 @@ def test_what_goes_wrong_costs_a_warning_and_no_file(
     assert all(file.exists() for file in files)
 
 
-def test_a_server_out_of_reach_costs_a_warning_and_the_run_goes_offline(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_server_that_refuses_costs_a_warning_and_the_run_goes_offline(
+    tmp_path: Path, server: WandbServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("WANDB_API_KEY", REFUSED_KEY)
     found = read(tmp_path)
     [warning] = log("figures", found, made(found), "online")
     assert "written offline instead, upload later with make sync" in warning

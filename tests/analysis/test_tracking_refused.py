@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,28 +14,11 @@ from experiments.mirror import child
 from experiments.rows import RowsError, rows_files
 from tests.analysis.plausible import row
 from tests.wandb_api import digest_of
-from tests.wandb_jobs import no_process_left
-from tests.wandb_server import KEY, REFUSED_KEY, WandbServer
+from tests.wandb_server import REFUSED_KEY, WandbServer
 from tests.wandb_sweeps import ADDRESS, mirrored_sweep
 
+pytestmark = pytest.mark.usefixtures("account", "inside")
 OUTPUTS = Path("outputs")
-
-
-@pytest.fixture(autouse=True)
-def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setenv("WANDB_API_KEY", KEY)
-    monkeypatch.chdir(tmp_path)
-    with no_process_left():
-        yield
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[WandbServer]:
-    with WandbServer() as server:
-        monkeypatch.setenv("WANDB_BASE_URL", server.url)
-        yield server
 
 
 def error(capsys: pytest.CaptureFixture[str], rows: str) -> str:
@@ -100,29 +82,29 @@ def entry(data: bytes, **changes: Any) -> dict[str, Any]:
     return {"digest": digest_of(data), "size": len(data), **changes}
 
 
-@pytest.mark.parametrize(
-    ("contents", "complaint"),
-    [
-        ({}, "its artifact holds no rows.jsonl"),
-        ({"../../rows.jsonl": entry(b"x")}, "its artifact holds no rows.jsonl"),
-        ({"rows.jsonl": entry(b"x", ref="file:///etc/passwd")}, "reference elsewhere"),
-        ({"rows.jsonl": entry(b"x", size=1 << 40)}, "larger than 256 MiB"),
-    ],
-)
+SPOILT: dict[str, tuple[dict[str, Any], str]] = {
+    "torch": ({}, "its artifact holds no rows.jsonl"),
+    "naive": ({"../../rows.jsonl": entry(b"x")}, "its artifact holds no rows.jsonl"),
+    "fused": ({"rows.jsonl": entry(b"x", ref="file:///etc/passwd")}, "reference elsewhere"),
+    "online": ({"rows.jsonl": entry(b"x", size=1 << 40)}, "larger than 256 MiB"),
+}
+
+
 def test_a_run_whose_artifact_is_not_the_mirrors_is_passed_over(
-    tmp_path: Path, server: WandbServer, contents: dict[str, Any], complaint: str
+    tmp_path: Path, server: WandbServer
 ) -> None:
-    mirrored_sweep(tmp_path / "sweep", [row("torch", 1024), row("copy", 1024)])
+    mirrored_sweep(tmp_path / "sweep", [row(kernel, 1024) for kernel in (*SPOILT, "copy")])
     api = server.store.api
-    [id] = [
-        id
-        for id, artifact in server.store.artifacts.items()
-        if artifact["artifactCollectionName"] == "rows-id-torch"
-    ]
-    api.manifests[id] = api.manifest(id) | {"contents": contents}
-    folder, [warning] = fetch(ADDRESS, OUTPUTS)
-    assert warning.startswith("W&B run tutorial/native-auto/torch (id-torch) is passed over: ")
-    assert complaint in warning
+    for id, artifact in server.store.artifacts.items():
+        kernel = artifact["artifactCollectionName"].removeprefix("rows-id-")
+        if kernel in SPOILT:
+            api.manifests[id] = api.manifest(id) | {"contents": SPOILT[kernel][0]}
+    folder, warnings = fetch(ADDRESS, OUTPUTS)
+    assert len(warnings) == len(SPOILT)
+    for kernel, (_, complaint) in SPOILT.items():
+        run = f"W&B run tutorial/native-auto/{kernel} (id-{kernel}) is passed over: "
+        [warning] = [warning for warning in warnings if warning.startswith(run)]
+        assert complaint in warning
     assert [f.parent.name for f in rows_files(folder)] == ["copy"]
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert [f for f in files if f.is_relative_to(OUTPUTS.resolve()) and "copy" not in f.parts] == []

@@ -70,7 +70,7 @@ def test_printed_outputs_are_added_up_and_all_variants_compared(evidence: Eviden
     table = example_table(evidence)
     assert table is not None
     assert "1.000, 0.909, 1.015" in table.notes[0]
-    assert "all 13 recorded calls" in table.notes[1]
+    assert "all 16 recorded calls" in table.notes[1]
 
 
 def test_a_kernels_other_sum_is_what_the_table_shows(evidence: Evidence) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import chain
+from itertools import chain, combinations
 
 import pytest
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
@@ -55,9 +55,15 @@ def jobs_of(preset: str, composed: Compose, *typed: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("preset", options("experiment"))
-def test_every_job_of_a_preset_composes(preset: str, composed: Compose) -> None:
-    jobs = jobs_of(preset, composed)
+def test_jobs_of_a_preset_compose_with_every_two_choices_together(
+    preset: str, composed: Compose
+) -> None:
+    jobs, met = jobs_of(preset, composed), set[tuple[str, ...]]()
     for job in jobs:
+        pairs = {*combinations(job, 2), *((choice,) for choice in job)}
+        if pairs <= met:
+            continue
+        met |= pairs
         config = composed(f"experiment={preset}", *job)
         assert config.name == preset
         assert config.kernel["_target_"]

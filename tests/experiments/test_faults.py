@@ -38,7 +38,7 @@ def test_a_crash_a_hang_a_lie_and_a_glutton_are_rows_and_the_rest_is_measured(
 
 
 def test_a_malformed_rows_file_is_named_and_left_as_it_is(sweep: Command) -> None:
-    arguments = ["kernel=good", *shape(4, 8), "dtype=float32"]
+    arguments = ["kernel=good", *shape(4, 8), "dtype=float32", *QUICK]
     path = rows_files(sweep(*arguments).out)[0]
     path.write_text("{nonsense}\n" + path.read_text())
     before = path.read_bytes()

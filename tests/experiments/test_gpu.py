@@ -45,7 +45,7 @@ VARIANTS = [
     "kernels.softmax.fused.Fused",
     "kernels.softmax.online.Online",
     "tests.doubles.kernels.Wrong",
-    "tests.doubles.kernels.Exhaust",
+    "tests.doubles.deaths.Exhaust",
 ]
 
 

@@ -1,7 +1,6 @@
 """What a job's artifact carries beside its rows, for whoever reads the project back."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,20 +10,11 @@ from experiments.derived import derive
 from experiments.mirror import mirror
 from tests.analysis.plausible import row
 from tests.wandb_files import read_offline
-from tests.wandb_jobs import no_process_left
-from tests.wandb_server import KEY, WandbServer
+from tests.wandb_server import WandbServer
 from tests.wandb_sweeps import TIMING, mirrored_sweep, sweep
 
+pytestmark = pytest.mark.usefixtures("account")
 ROWS = [row("torch", 1024), row("online", 1024)]
-
-
-@pytest.fixture(autouse=True)
-def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setenv("WANDB_API_KEY", KEY)
-    with no_process_left():
-        yield
 
 
 def test_an_artifact_carries_its_kernels_declarations_and_its_configuration(

@@ -3,7 +3,6 @@
 import json
 import resource
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,19 +11,11 @@ from experiments.config import Tracker
 from experiments.derived import derive
 from experiments.mirror import child, mirror
 from tests.wandb_files import read_offline
-from tests.wandb_jobs import METRIC, job, mirror_all, mirrored, no_process_left, timed
-from tests.wandb_server import KEY, WandbServer
+from tests.wandb_jobs import METRIC, job, mirror_all, mirrored, timed
+from tests.wandb_server import WandbServer
 
+pytestmark = pytest.mark.usefixtures("account")
 ROWS = [timed(1024), timed(2048), timed(4096)]
-
-
-@pytest.fixture(autouse=True)
-def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("HOME", "/nonexistent")
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setenv("WANDB_API_KEY", KEY)
-    with no_process_left():
-        yield
 
 
 def test_an_unknown_mode_costs_a_warning_that_names_the_known_ones(tmp_path: Path) -> None:

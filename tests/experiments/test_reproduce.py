@@ -1,5 +1,6 @@
+"""The recorded points, measured again under their own keys."""
+
 import json
-import re
 import shutil
 import subprocess
 import sys
@@ -7,30 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from experiments.recorded import recorded
-from experiments.reproduce import main
 from experiments.reproduced import UNTOLD, account, differences
 from experiments.rows import Row, read_rows, rows_files
-from tests.conftest import QUICK, ROOT, Result, shape
-
-
-@pytest.fixture(scope="module")
-def sweep_of_four(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A recorded sweep: two variants, two widths, two dtypes, two rounds."""
-    out = tmp_path_factory.mktemp("recorded") / "out"
-    run = [sys.executable, "-m", "experiments.run", f"out={out}", "tracker=none", "gpu=cpu"]
-    asked = ["kernel=torch,copy", *shape(4, [8, 16]), "dtype.names=[float32,float16]"]
-    more = [*QUICK, "timing.cache=warm", "rounds=2", "seed=7"]
-    done = subprocess.run([*run, *asked, *more], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return out
-
-
-@pytest.fixture
-def folder(sweep_of_four: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(sweep_of_four, tmp_path / "recorded"))
+from tests.conftest import ROOT, Result
 
 
 def rows_below(folder: Path) -> list[Row]:
@@ -115,57 +96,3 @@ def test_points_that_come_back_otherwise_are_counted_by_what_differs(folder: Pat
     lost = rows_files(folder)[0]
     lost.unlink()
     assert account(sweep, folder) == (0, {UNTOLD: 8, "it was not measured": 8})
-
-
-def wrong(folder: Path, **changes: Any) -> None:
-    path = rows_files(folder)[0].parent / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-
-
-WRONG: dict[str, tuple[Callable[[Path], Any], str]] = {
-    "no rows": (lambda f: [p.unlink() for p in rows_files(f)], "no rows.jsonl in it"),
-    "empty": (lambda f: [p.write_text("") for p in rows_files(f)], "its rows files are empty"),
-    "no sweep": (lambda f: (f / "sweep.json").unlink(), "no sweep.json above it"),
-    "no config": (lambda f: [p.unlink() for p in f.rglob("config.json")], "config.json: missing"),
-    "torn": (lambda f: [p.write_text("{") for p in f.rglob("config.json")], "no job's configur"),
-    "a list": (lambda f: [p.write_text("[]") for p in f.rglob("config.json")], "no job's config"),
-    "deep": (lambda f: [p.write_text("[" * 10**5) for p in f.rglob("config.json")], "no job's"),
-    "bytes": (lambda f: [p.write_bytes(b"\xff") for p in f.rglob("config.json")], "no job's conf"),
-    "unknown": (lambda f: wrong(f, colour="red"), "config.json: no job's configuration"),
-    "a text": (lambda f: wrong(f, rounds="many"), "config.json: no job's configuration"),
-    "timer": (lambda f: wrong(f, timing={"timer": "sundial"}), "config.json"),
-    "torn row": (lambda f: rows_files(f)[0].write_text("{}\n"), "rows.jsonl:1: schema_version"),
-    "moved": (lambda f: shutil.move(rows_files(f)[0], f / "rows.jsonl"), "in no job's folder"),
-}
-
-
-@pytest.mark.parametrize("case", WRONG)
-def test_what_cannot_be_repeated_is_refused_in_one_line_before_anything_runs(
-    case: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    change, complaint = WRONG[case]
-    change(folder)
-    assert main(["--rows", str(folder), "--out", str(tmp_path / "again")]) == 2
-    error = capsys.readouterr().err
-    assert re.fullmatch(rf"error: .*{re.escape(complaint)}.*\n", error), error
-    assert not (tmp_path / "again").exists()
-
-
-def test_rows_of_another_gpu_are_not_measured_here_unasked(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for path in rows_files(folder):
-        changed = [row.model_copy(update={"gpu": "NVIDIA H200"}) for row in read_rows(path)]
-        path.write_text("".join(row.model_dump_json() + "\n" for row in changed))
-    assert main(["--rows", str(folder), "--out", str(tmp_path / "again")]) == 2
-    assert "the rows are of NVIDIA H200, and this is" in capsys.readouterr().err
-    assert rows_files(tmp_path / "again") == []
-
-
-def test_the_recorded_folder_itself_is_not_written_into(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    before = points(folder)
-    assert main(["--rows", str(folder), "--out", str(folder)]) == 2
-    assert "is a recorded sweep itself" in capsys.readouterr().err
-    assert points(folder) == before

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,30 +11,13 @@ from tests.wandb_jobs import (
     failure,
     mirror_all,
     mirrored,
-    no_process_left,
     secrets_of_this_machine,
     timed,
 )
 from tests.wandb_server import KEY, REFUSED_KEY, WandbServer
 
+pytestmark = pytest.mark.usefixtures("account")
 ROWS = [timed(1024), timed(2048), timed(4096)]
-
-
-@pytest.fixture(autouse=True)
-def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setenv("WANDB_API_KEY", KEY)
-    with no_process_left():
-        yield
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[WandbServer]:
-    with WandbServer() as server:
-        monkeypatch.setenv("WANDB_BASE_URL", server.url)
-        yield server
-    assert server.store.unknown == []
 
 
 def sync(out: Path) -> tuple[int, str]:

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from experiments.rows import read_rows, rows_files
-from tests.conftest import ROOT
+from tests.conftest import QUICK, ROOT
 
 BLOCK = re.compile(r"```(?:python|yaml)\n# ((?:kernels|conf)/\S+)\n(.*?)```", re.DOTALL)
 COMMAND = re.compile(r"^python -m (experiments\.run kernel=two_line.*)$", re.MULTILINE)
@@ -23,7 +23,7 @@ def test_the_readmes_example_adds_two_files_and_appears_in_a_sweep(tmp_path: Pat
         (tmp_path / name).write_text(text)
     words = COMMAND.findall(readme)[0].split()
     done = subprocess.run(
-        [sys.executable, "-m", *words, "tracker=none"],
+        [sys.executable, "-m", *words, "tracker=none", *QUICK],
         cwd=tmp_path,
         capture_output=True,
         text=True,

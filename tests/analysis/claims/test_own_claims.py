@@ -16,6 +16,7 @@ from tests.analysis.evidence import MODEL, counters
 from tests.analysis.limits.rows import FEWER, limits
 from tests.analysis.plausible import paper, write
 
+pytestmark = pytest.mark.usefixtures("small_pictures")
 SHAPES = [*FEWER, (4096, 256), (4096, 262144)]
 
 

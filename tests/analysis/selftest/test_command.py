@@ -3,7 +3,6 @@ from pathlib import Path
 
 import pytest
 
-from analysis import plate
 from analysis.__main__ import main
 from analysis.load import load
 from analysis.records import Evidence, load_evidence
@@ -14,11 +13,7 @@ from tests.analysis.evidence import counters, write_evidence
 from tests.analysis.plausible import row, write
 from tests.analysis.selftest.twins import TIMES_US, probes, twins
 
-
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(plate, "DPI", 30)
+pytestmark = pytest.mark.usefixtures("inside", "small_pictures")
 
 
 def test_events_and_graph_agree_but_for_their_offset(tmp_path: Path) -> None:

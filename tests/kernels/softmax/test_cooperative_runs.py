@@ -41,7 +41,7 @@ def softmax(
     return y
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     launches=st.lists(st.integers(1, 7), min_size=1, max_size=4),
     cols=st.integers(1, 75),

@@ -1,0 +1,13 @@
+"""What tests of whole commands share."""
+
+from __future__ import annotations
+
+import pytest
+
+from analysis import plate
+
+
+@pytest.fixture
+def small_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures of a few dots: what is told of them does not depend on how many."""
+    monkeypatch.setattr(plate, "DPI", 30)
