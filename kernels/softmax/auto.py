@@ -1,4 +1,4 @@
-"""The variant and tunables that suit a shape: a rule read off recorded measurements.
+"""The variant and tunables that suit a shape: a rule read off measurements on an H200.
 
 Passes: one where a row fits on chip, 2MN; two beyond, 3MN. Nothing is tuned when it is called: the
 rule is arithmetic on M, N, dtype and the device's limits.
@@ -10,7 +10,8 @@ The rule:
   (`cooperative`);
 - on older cards, and in float64, up to 64 KB a row for a program (`fused_row`);
 - what fits nowhere is read twice (`online`, by its widest tile).
-Source: this project; the measurements are outputs/reference/h200_limits, told in docs/lab_book.md.
+Source: this project; docs/lab_book.md tells the measurements that led to the rule, and the rows of
+outputs/reference/h200_limits what it came to.
 """
 
 from __future__ import annotations
@@ -30,13 +31,14 @@ from kernels.softmax.fused_multirow import FusedMultirow
 from kernels.softmax.fused_row import FusedRow
 from kernels.softmax.online import Online
 from kernels.softmax.operation import SOFTMAX
+from kernels.softmax.tiles import empty_result
 from kernels.traffic import M, N, Traffic
 from kernels.vectors import vector, whole_vectors
 
 NARROW = 4 << 10  # bytes of a row, up to which a warp takes it whole
 WIDEST_IN_A_PROGRAM = 64 << 10  # bytes of a row in the registers of one program
 WIDEST_CLUSTER = 2 << 20  # bytes of a row
-WIDE, FEW = 1 << 18, 16  # elements of a row, and rows of more that are better spread
+WIDE, FEW = 1 << 18, 16  # wider rows (elements), of which there are at most so many, spread
 WIDEST_ROW = 1 << 22  # elements that the whole of an H200 holds
 LAST_RESORT = Online(16384, 32, reverse=True, evict="last_first")
 
@@ -57,7 +59,7 @@ class Auto(Kernel):
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         """See `Kernel`."""
         if x.numel() == 0:
-            return torch.empty_like(x, memory_format=torch.contiguous_format)
+            return empty_result(x)
         return choice((x.shape[0], x.shape[1]), x.dtype, device_of(x), vector(x))(x)
 
     def prepare(self, x: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:

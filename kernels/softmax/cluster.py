@@ -4,8 +4,8 @@ Passes: one; reads MN, writes MN: 2MN.
 Idea: a row is cut into as many slices as its cluster has warps. A warp loads its slice straight
 into registers, takes its maximum m and the sum d of exp(x − m) among its own lanes, and sends the
 pair to all programs of the cluster (`mailbox`), its only word to the others. With everybody's pairs
-it scales and stores. No reduction passes through a program's barrier, and the wait for the letters
-is the only one; the next cluster's loads fill the memory system meanwhile.
+it scales and stores. No reduction passes through a program's barrier; where the row is in registers
+the wait for the letters is the only one, and other clusters' loads fill the memory meanwhile.
 On chip: the row. A thread holds up to 64 float32 elements, or 128 of 16 bit, which stay packed (its
 exponentials are computed twice: half the registers, so twice the warps in flight). What goes
 beyond waits in shared memory, filled by asynchronous copies.
