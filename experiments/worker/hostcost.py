@@ -22,7 +22,7 @@ import torch
 from experiments.statistics import median
 from experiments.worker.place import environment
 from kernels.softmax import softmax
-from kernels.softmax.operator import softmax_operator
+from kernels.softmax.function.operator import softmax_operator
 
 SHAPE = (128, 256)
 CALLS, ROUNDS, WARMUP = 50, 300, 20  # calls a batch, batches of each layer, unmeasured ones

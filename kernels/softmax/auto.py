@@ -25,8 +25,8 @@ import torch
 
 from kernels.device import Device, device_of
 from kernels.kernel import Kernel, Shape
-from kernels.softmax.cluster import Cluster
-from kernels.softmax.cooperative import Cooperative
+from kernels.softmax.cluster.cluster import Cluster
+from kernels.softmax.cooperative.cooperative import Cooperative
 from kernels.softmax.fused_multirow import FusedMultirow
 from kernels.softmax.fused_row import FusedRow
 from kernels.softmax.online import Online

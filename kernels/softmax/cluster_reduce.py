@@ -22,10 +22,10 @@ import torch
 from kernels.device import Device
 from kernels.kernel import Kernel, Shape
 from kernels.language import LARGEST_BLOCK, next_power_of_two
-from kernels.softmax.fused_row import _fused_row
+from kernels.softmax.fused_row import whole_rows
 from kernels.softmax.operation import SOFTMAX
 from kernels.softmax.statistics import check_accumulate, statistics_dtype
-from kernels.softmax.tiles import empty_result, too_many_rows, triton_statistics
+from kernels.softmax.tiles import too_many_rows
 from kernels.traffic import M, N, Traffic
 from kernels.tunables import check_power_of_two
 
@@ -79,23 +79,8 @@ class ClusterReduce(Kernel):
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         """See `Kernel`."""
-        y = empty_result(x)
-        if x.numel() > 0:
-            rows, cols = x.shape
-            block = next_power_of_two(cols)
-            ctas, warps = self._cluster(block)
-            _fused_row[(rows,)](
-                x,
-                y,
-                cols,
-                x.stride(0),
-                x.stride(1),
-                BLOCK=block,
-                STATISTICS=triton_statistics(x.dtype, self.accumulate),
-                num_warps=warps,
-                num_ctas=ctas,
-            )
-        return y
+        ctas, warps = self._cluster(next_power_of_two(x.shape[1]))
+        return whole_rows(x, self.accumulate, num_warps=warps, num_ctas=ctas)
 
     def traffic(self) -> Traffic:
         """See `Kernel`."""

@@ -24,11 +24,12 @@ from kernels.device import Device, device_of
 from kernels.kernel import Kernel, Shape
 from kernels.language import LARGEST_BLOCK, MOST_PROGRAMS, jit, tl
 from kernels.launch import launch
-from kernels.softmax.hinted import load_hinted, store_hinted
 from kernels.softmax.operation import SOFTMAX
 from kernels.softmax.statistics import check_accumulate
 from kernels.softmax.tiles import (
     empty_result,
+    load_tile,
+    store_tile,
     too_many_rows,
     triton_statistics,
 )
@@ -177,7 +178,7 @@ def _online(
         maximum = tl.full((), float("-inf"), STATISTICS)
         total = tl.full((), 0.0, STATISTICS)
         for tile in tl.range(tiles, num_stages=STAGES):
-            values = load_hinted(source, tile, cols, col_stride, BLOCK, STATISTICS, FIRST_LOAD)
+            values = load_tile(source, tile, cols, col_stride, BLOCK, STATISTICS, FIRST_LOAD)
             raised = tl.maximum(maximum, tl.max(values))
             # As long as all is -inf, -inf - -inf would be NaN: any finite shift gives the sum 0
             shift = tl.where(raised == float("-inf"), 0.0, raised)
@@ -188,5 +189,5 @@ def _online(
             tile = step
             if REVERSE:
                 tile = tiles - 1 - step
-            values = load_hinted(source, tile, cols, col_stride, BLOCK, STATISTICS, SECOND_LOAD)
-            store_hinted(target, tile, tl.exp(values - maximum) / total, cols, BLOCK, STORE)
+            values = load_tile(source, tile, cols, col_stride, BLOCK, STATISTICS, SECOND_LOAD)
+            store_tile(target, tile, tl.exp(values - maximum) / total, cols, BLOCK, STORE)

@@ -1,6 +1,7 @@
 """What the Triton variants share: reading and writing a tile of a row, whatever its strides.
 
-Offsets are 64-bit throughout: a matrix of more than 2³¹ elements overflows 32-bit ones.
+Offsets are 64-bit throughout: a matrix of more than 2³¹ elements overflows 32-bit ones. A HINT is
+Triton's eviction policy: ``"evict_first"``, ``"evict_last"``, or empty for none.
 """
 
 from __future__ import annotations
@@ -39,18 +40,27 @@ def load_tile(
     stride: tl.tensor,
     BLOCK: tl.constexpr,
     STATISTICS: tl.constexpr,
+    HINT: tl.constexpr = "",
 ) -> tl.tensor:
     """Columns ``tile·BLOCK …`` of the row at pointer ``row``, padded with −inf, as STATISTICS."""
     columns = tl.cast(tile, tl.int64) * BLOCK + tl.arange(0, BLOCK)
     # exp takes no 16-bit dtype, and its sum would overflow one
-    values = tl.load(row + columns * stride, mask=columns < cols, other=float("-inf"))
+    inside = columns < cols
+    places = row + columns * stride
+    values = tl.load(places, mask=inside, other=float("-inf"), eviction_policy=HINT)
     return values.to(STATISTICS)
 
 
 @jit
 def store_tile(
-    row: tl.tensor, tile: tl.tensor, values: tl.tensor, cols: tl.tensor, BLOCK: tl.constexpr
+    row: tl.tensor,
+    tile: tl.tensor,
+    values: tl.tensor,
+    cols: tl.tensor,
+    BLOCK: tl.constexpr,
+    HINT: tl.constexpr = "",
 ) -> None:
     """Writes columns ``tile·BLOCK …`` of a contiguous row, rounding to its dtype."""
     columns = tl.cast(tile, tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(row + columns, values.to(row.dtype.element_ty), mask=columns < cols)
+    inside = columns < cols
+    tl.store(row + columns, values.to(row.dtype.element_ty), mask=inside, eviction_policy=HINT)

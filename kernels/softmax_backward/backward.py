@@ -18,8 +18,8 @@ import torch
 from kernels.device import Device
 from kernels.kernel import Kernel, Shape
 from kernels.language import jit, tl
-from kernels.launch import launch
-from kernels.softmax.lines import Tile, lines, load_lines, starts, store_lines
+from kernels.lines.memory import load_lines, starts, store_lines
+from kernels.lines.tile import launch_tiles
 from kernels.softmax.tiles import too_many_rows, triton_statistics
 from kernels.softmax_backward.operation import SOFTMAX_BACKWARD
 from kernels.traffic import M, N, Traffic
@@ -78,26 +78,10 @@ class Backward(Kernel):
             dim: The dimension that was normalised, not negative.
             temperature: As it was.
         """
-        found = [lines(tensor.shape, tensor.stride(), dim) for tensor in (y, dy, dx)]
-        of_y, of_dy, of_dx = (one for one in found if one is not None)
-        neighbours = of_y.strides[1] == 1
-        width = max(tensor.element_size() for tensor in (y, dx))
-        tile = Tile.for_lines(of_y.count, of_y.cols, neighbours, width, self.block_size)
-        launch(
-            _backward,
-            (-(-of_y.count // tile.width),),
-            (
-                *(y, dy, dx, of_y.count, of_y.cols, of_y.inner),
-                *(*of_y.strides, *of_dy.strides, *of_dx.strides),
-                1 / temperature,
-            ),
-            {
-                "BLOCK": tile.block,
-                "WIDTH": tile.width,
-                "WHOLE": tile.block >= of_y.cols,
-                "STATISTICS": triton_statistics(y.dtype, "float32"),
-            },
-            num_warps=self.num_warps or tile.warps,
+        statistics = triton_statistics(y.dtype, "float32")
+        tensors = y, dy, dx
+        launch_tiles(
+            _backward, tensors, dim, temperature, statistics, self.block_size, self.num_warps
         )
 
     def traffic(self) -> Traffic:

@@ -4,8 +4,8 @@ import pytest
 import sympy
 
 from kernels.kernel import Kernel
-from kernels.softmax.flag_gems import FlagGems
 from kernels.softmax.hybrid import Hybrid
+from kernels.softmax.peers.flag_gems import FlagGems
 from kernels.traffic import M, N, Traffic, evaluate
 from tests.kernels.variants import COPIES, PEERS, SOFTMAXES, WAITING, name
 

@@ -10,7 +10,7 @@ from kernels.copy.copy_triton import CopyTriton
 from kernels.device import cuda_device
 from kernels.kernel import Kernel
 from kernels.softmax.auto import Auto
-from kernels.softmax.cluster import Cluster
+from kernels.softmax.cluster.cluster import Cluster
 from kernels.softmax.compiled import Compiled
 from kernels.softmax.fused import Fused
 from kernels.softmax.fused_multirow import FusedMultirow

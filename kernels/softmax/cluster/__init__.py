@@ -1,0 +1,1 @@
+"""One row for a cluster of programs."""

@@ -1,0 +1,1 @@
+"""One row for several programs of a cooperative launch."""

@@ -1,0 +1,1 @@
+"""Softmax of public libraries, called as they publish it."""

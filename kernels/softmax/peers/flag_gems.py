@@ -1,0 +1,59 @@
+"""FlagGems' softmax, a peer: Triton, one program a row, whole or in tiles.
+
+Passes: one where N ≤ 32768, 2MN; else two with a running maximum and sum for each lane of a tile,
+3MN, the second from the row's end and marked to be evicted first.
+On chip: the row, N elements padded to a power of two, or a tile of 4096. Rows that are not
+contiguous are copied first, by the library itself.
+What is called is the function that `flag_gems.enable()` would put in the place of
+`torch.softmax`; nothing is enabled here, and PyTorch keeps its own.
+Source: FlagGems, https://github.com/flagos-ai/FlagGems, `src/flag_gems/ops/softmax.py`, with the
+sizes of `runtime/backend/_nvidia/heuristics_config_utils.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import sympy
+import torch
+
+from kernels.device import Device
+from kernels.kernel import Shape
+from kernels.softmax.peers.peer import Peer
+from kernels.softmax.tiles import too_many_rows
+from kernels.traffic import M, N, Traffic
+
+WIDEST_WHOLE = 32 * 1024  # softmax_heur_tile_n_inner: a row as wide as this is one tile
+TILE = 4096  # the tile of a wider one
+
+
+@dataclass(frozen=True)
+class FlagGems(Peer):
+    """The forward softmax of the package flag-gems. It chooses its tile and warps itself."""
+
+    backend = "triton"
+    packages = ("flag-gems",)
+
+    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        """See `Kernel`; the library also looks for a card when it is imported."""
+        reason = super().unsupported(shape, dtype, device) or too_many_rows(shape)
+        if reason is None and device.kind != "cuda":
+            return "needs a CUDA device: FlagGems cannot be imported without one"
+        return reason
+
+    def function(self, x: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
+        """See `Peer`."""
+        from flag_gems.ops import softmax
+
+        return partial(softmax, dim=1)
+
+    def traffic(self) -> Traffic:
+        """See `Kernel`."""
+        reads = sympy.Piecewise((M * N, N <= WIDEST_WHOLE), (2 * M * N, True))
+        return Traffic(reads=reads, writes=M * N)
+
+    def on_chip_elements(self) -> sympy.Expr:
+        """See `Kernel`."""
+        return sympy.Piecewise((N, N <= WIDEST_WHOLE), (sympy.Integer(TILE), True))

@@ -1,0 +1,61 @@
+"""Liger-Kernel's softmax, a peer: Triton, one program a row, which it holds whole.
+
+Passes: one, 2MN. The library also has a kernel that loops over a row, but its block is always the
+row padded to a power of two, so that this one is never launched; beyond 65536 it refuses.
+On chip: the row, N elements padded to a power of two. Rows that are not contiguous are copied
+first, by the library itself.
+What is called is `liger_kernel.ops.softmax._softmax_forward`, the body of the public
+`LigerSoftmaxFunction`, without the bookkeeping for gradients and whatever implementation the
+environment selects.
+Source: Liger-Kernel, https://github.com/linkedin/Liger-Kernel, `src/liger_kernel/ops/softmax.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import sympy
+import torch
+
+from kernels.device import Device
+from kernels.kernel import Kernel, Shape
+from kernels.softmax.peers.peer import Peer
+from kernels.softmax.tiles import too_many_rows
+from kernels.traffic import M, N, Traffic
+
+WIDEST = 65536  # MAX_FUSED_SIZE of liger_kernel.ops.utils.calculate_settings
+
+
+@dataclass(frozen=True)
+class Liger(Peer):
+    """The forward softmax of the package liger-kernel. It chooses its warps itself."""
+
+    backend = "triton"
+    dtypes = (*Kernel.dtypes, torch.float64)
+    packages = ("liger-kernel",)
+
+    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        """See `Kernel`; also rows wider than the library takes."""
+        reason = super().unsupported(shape, dtype, device) or too_many_rows(shape)
+        if reason is None and shape[1] > WIDEST:
+            return f"Liger takes rows of at most {WIDEST}, not {shape[1]}"
+        return reason
+
+    def function(self, x: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
+        """See `Peer`."""
+        from liger_kernel.ops.softmax import _softmax_forward
+
+        def forward(x: torch.Tensor) -> torch.Tensor:
+            y: torch.Tensor = _softmax_forward(x)[0]
+            return y
+
+        return forward
+
+    def traffic(self) -> Traffic:
+        """See `Kernel`."""
+        return Traffic(reads=M * N, writes=M * N)
+
+    def on_chip_elements(self) -> sympy.Expr:
+        """See `Kernel`."""
+        return N

@@ -1,0 +1,90 @@
+"""QuACK's softmax, a peer: CuTe DSL, a row spread over a cluster of up to sixteen blocks.
+
+Passes: one, 2MN. Each block takes its part of the row through shared memory into registers; the
+blocks of a cluster exchange their maxima and sums through distributed shared memory.
+On chip: the row, N elements, over the shared memory and registers of its cluster.
+What is called is `quack.softmax.softmax_fwd`, the forward function of the public `softmax`,
+without the bookkeeping for gradients. It takes rows that start on 16 bytes and lie in one piece;
+others are copied first, here. It launches on PyTorch's current stream.
+Source: QuACK, https://github.com/Dao-AILab/quack, `quack/softmax.py` and `quack/reduction_base.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+import sympy
+import torch
+
+from kernels.device import Device
+from kernels.kernel import Shape
+from kernels.softmax.peers.peer import Peer
+from kernels.traffic import M, N, Traffic
+
+VECTOR_BYTES = 16  # one load or store of a thread
+THREADS = 256  # of a block, all on one row, where the row is wider than 16384
+SCRATCH_BYTES = 16 * 8 * 8 + 8  # a (m, d) for each warp of the cluster, and a barrier
+
+
+@dataclass(frozen=True)
+class Quack(Peer):
+    """The forward softmax of the package quack-kernels. It chooses cluster and threads itself."""
+
+    backend = "cute"
+    packages = ("quack-kernels", "nvidia-cutlass-dsl")
+
+    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        """See `Kernel`; also cards without clusters, and widths that the library refuses."""
+        reason = super().unsupported(shape, dtype, device)
+        if reason is not None:
+            return reason
+        if find_spec("cutlass") is None:
+            return "needs the folder nvidia_cutlass_dsl/dsl_packages on PYTHONPATH, for cutlass"
+        if device.capability is None:
+            return "needs a CUDA device"
+        if device.capability < (9, 0):
+            has = ".".join(map(str, device.capability))
+            return f"needs compute capability 9.0, for clusters; this device has {has}"
+        vector = VECTOR_BYTES // dtype.itemsize
+        if shape[1] % vector:
+            name = str(dtype).removeprefix("torch.")
+            return f"QuACK takes rows of a multiple of {vector} {name}, not of {shape[1]}"
+        room = device.shared_bytes_per_block
+        needed = _shared_bytes(shape[1], dtype, device.capability[0])
+        if room is not None and needed > room:
+            return (
+                f"a row of {shape[1]} takes {needed} bytes of shared memory in each block of "
+                f"QuACK's largest cluster, and this device gives a block {room}"
+            )
+        return None
+
+    def function(self, x: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
+        """See `Peer`."""
+        from quack.softmax import softmax_fwd
+
+        forward: Callable[[torch.Tensor], torch.Tensor] = softmax_fwd
+        starts = x.data_ptr() | x.stride(0) * x.itemsize
+        if x.stride(1) == 1 and starts % VECTOR_BYTES == 0:
+            return forward
+        # clone, for a contiguous tensor may also start in between
+        return lambda x: forward(x.clone(memory_format=torch.contiguous_format))
+
+    def traffic(self) -> Traffic:
+        """See `Kernel`."""
+        return Traffic(reads=M * N, writes=M * N)
+
+    def on_chip_elements(self) -> sympy.Expr:
+        """See `Kernel`."""
+        return N
+
+
+def _shared_bytes(cols: int, dtype: torch.dtype, major: int) -> int:
+    """Shared memory of a block for a row so wide that it takes the largest cluster, bytes.
+
+    Narrower rows, which take smaller clusters, need less than any device has that knows clusters.
+    """
+    tile = THREADS * VECTOR_BYTES // dtype.itemsize
+    cluster = 8 if major == 12 else 16
+    return -(-cols // (tile * cluster)) * tile * dtype.itemsize + SCRATCH_BYTES
