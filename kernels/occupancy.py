@@ -22,18 +22,23 @@ def resident_programs(registers: int, warps: int, shared: int, device: Device) -
     Raises:
         ValueError: the device is described without one of its limits.
     """
-    a_warp = -(-max(registers, 1) // REGISTER_STEP) * REGISTER_STEP * _known(device.warp_size)
-    with_registers = _known(device.registers_per_sm) // a_warp // WARP_STEP * WARP_STEP
+    a_warp = -(-max(registers, 1) // REGISTER_STEP) * REGISTER_STEP * known(device.warp_size)
+    with_registers = known(device.registers_per_sm) // a_warp // WARP_STEP * WARP_STEP
     a_program = -(-(shared + SHARED_RESERVED) // SHARED_STEP) * SHARED_STEP
     an_sm = min(
         with_registers // warps,
-        _known(device.warps_per_sm) // warps,
-        _known(device.shared_bytes_per_sm) // a_program,
+        known(device.warps_per_sm) // warps,
+        known(device.shared_bytes_per_sm) // a_program,
     )
-    return _known(device.sms) * an_sm
+    return known(device.sms) * an_sm
 
 
-def _known(limit: int | None) -> int:
+def known(limit: int | None) -> int:
+    """A limit of a CUDA device.
+
+    Raises:
+        ValueError: the device is described without it.
+    """
     if limit is None:
         raise ValueError("a CUDA device is described without one of its limits")
     return limit

@@ -21,11 +21,11 @@ import torch
 
 from kernels.device import Device
 from kernels.kernel import Kernel, Shape
-from kernels.language import LARGEST_BLOCK, next_power_of_two
+from kernels.language import next_power_of_two
 from kernels.softmax.fused_row import whole_rows
 from kernels.softmax.operation import SOFTMAX
 from kernels.softmax.statistics import check_accumulate, statistics_dtype
-from kernels.softmax.tiles import too_many_rows
+from kernels.softmax.tiles import too_many_rows, too_wide
 from kernels.traffic import M, N, Traffic
 from kernels.tunables import check_power_of_two
 
@@ -62,12 +62,10 @@ class ClusterReduce(Kernel):
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         """See `Kernel`; also a card or a Triton without clusters, and a row that none holds."""
         reason = super().unsupported(shape, dtype, device) or too_many_rows(shape)
-        reason = reason or without_clusters(device)
+        reason = reason or without_clusters(device) or too_wide(shape)
         if reason is not None:
             return reason
         block = next_power_of_two(shape[1])
-        if block > LARGEST_BLOCK:
-            return f"a row of {shape[1]} is more than Triton's largest block, {LARGEST_BLOCK}"
         ctas, _ = self._cluster(block)
         registers = block * statistics_dtype(dtype, self.accumulate).itemsize // 4 // ctas
         if device.registers_per_sm is not None and registers > device.registers_per_sm:

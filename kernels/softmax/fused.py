@@ -20,10 +20,11 @@ import torch
 
 from kernels.device import Device, device_of
 from kernels.kernel import Kernel, Shape
-from kernels.language import LARGEST_BLOCK, jit, next_power_of_two, tl
+from kernels.language import jit, next_power_of_two, tl
+from kernels.occupancy import known
 from kernels.softmax.operation import SOFTMAX
 from kernels.softmax.statistics import check_accumulate
-from kernels.softmax.tiles import empty_result, load_tile, store_tile, triton_statistics
+from kernels.softmax.tiles import empty_result, load_tile, store_tile, too_wide, triton_statistics
 from kernels.traffic import M, N, Traffic
 from kernels.tunables import check_count, check_power_of_two
 
@@ -59,12 +60,10 @@ class Fused(Kernel):
 
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         """See `Kernel`; also rows that do not fit a block's shared memory."""
-        reason = super().unsupported(shape, dtype, device)
+        reason = super().unsupported(shape, dtype, device) or too_wide(shape)
         if reason is not None:
             return reason
         block = next_power_of_two(shape[1])
-        if block > LARGEST_BLOCK:
-            return f"a row of {shape[1]} is more than Triton's largest block, {LARGEST_BLOCK}"
         room = device.shared_bytes_per_block
         if room is None:
             return None
@@ -143,20 +142,14 @@ def _resident_programs(compiled: Any, num_warps: int, device: Device) -> int:
     compiled._init_handles()  # loads it, after which its registers are known
     registers: int = compiled.n_regs
     shared: int = compiled.metadata.shared
-    threads = num_warps * _known(device.warp_size)
+    threads = num_warps * known(device.warp_size)
     per_sm = min(
-        _known(device.registers_per_sm) // (registers * threads),
-        _known(device.warps_per_sm) // num_warps,
+        known(device.registers_per_sm) // (registers * threads),
+        known(device.warps_per_sm) // num_warps,
     )
     if shared > 0:
-        per_sm = min(per_sm, _known(device.shared_bytes_per_sm) // shared)
+        per_sm = min(per_sm, known(device.shared_bytes_per_sm) // shared)
     return device.sms * max(per_sm, 1)
-
-
-def _known(limit: int | None) -> int:
-    if limit is None:
-        raise ValueError("a CUDA device is described without one of its limits")
-    return limit
 
 
 @jit

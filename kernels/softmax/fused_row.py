@@ -14,7 +14,7 @@ import torch
 
 from kernels.device import Device
 from kernels.kernel import Kernel, Shape
-from kernels.language import LARGEST_BLOCK, jit, next_power_of_two, tl
+from kernels.language import jit, next_power_of_two, tl
 from kernels.launch import launch
 from kernels.softmax.operation import SOFTMAX
 from kernels.softmax.statistics import check_accumulate, statistics_dtype
@@ -23,6 +23,7 @@ from kernels.softmax.tiles import (
     load_tile,
     store_tile,
     too_many_rows,
+    too_wide,
     triton_statistics,
 )
 from kernels.traffic import M, N, Traffic
@@ -64,9 +65,7 @@ class FusedRow(Kernel):
                 f"a row of {shape[1]} takes {registers} registers (padded to {block}, as {name}), "
                 f"and an SM of this device has {device.registers_per_sm}"
             )
-        if block > LARGEST_BLOCK:
-            return f"a row of {shape[1]} is more than Triton's largest block, {LARGEST_BLOCK}"
-        return None
+        return too_wide(shape)
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         """See `Kernel`."""

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from kernels.kernel import Shape
-from kernels.language import MOST_PROGRAMS, jit, tl
+from kernels.language import LARGEST_BLOCK, MOST_PROGRAMS, jit, next_power_of_two, tl
 from kernels.softmax.statistics import statistics_dtype
 
 
@@ -29,6 +29,13 @@ def too_many_rows(shape: Shape) -> str | None:
     """Why one program a row cannot be launched, or None when it can."""
     if shape[0] > MOST_PROGRAMS:
         return f"starts a program a row, and a launch takes {MOST_PROGRAMS}, not {shape[0]}"
+    return None
+
+
+def too_wide(shape: Shape) -> str | None:
+    """Why a row cannot be one tile, or None when it can."""
+    if next_power_of_two(shape[1]) > LARGEST_BLOCK:
+        return f"a row of {shape[1]} is more than Triton's largest block, {LARGEST_BLOCK}"
     return None
 
 

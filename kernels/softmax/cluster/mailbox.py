@@ -142,10 +142,9 @@ def _send(programs: int, warps: int) -> list[str]:
 def _among_lanes(operation: str, value: str, width: int) -> list[str]:
     """Combines ``value`` over the first ``width`` lanes and hands the result to all 32."""
     lines = []
-    for step in (16, 8, 4, 2, 1):
-        if step < width:
-            lines.append(f"shfl.sync.bfly.b32 other, {value}, {step}, 31, -1;")
-            lines.append(f"{operation} {value}, {value}, other;")
+    for step in (n for n in (16, 8, 4, 2, 1) if n < width):
+        lines.append(f"shfl.sync.bfly.b32 other, {value}, {step}, 31, -1;")
+        lines.append(f"{operation} {value}, {value}, other;")
     if width < 32:
         lines.append(f"shfl.sync.idx.b32 {value}, {value}, 0, 31, -1;")
     return lines

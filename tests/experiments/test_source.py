@@ -1,0 +1,53 @@
+"""A variant's fingerprint covers all the code that it runs, and no other variant's."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+VARIANTS = {
+    "fused": "kernels.softmax.fused",
+    "cluster": "kernels.softmax.cluster.cluster",
+    "auto": "kernels.softmax.auto",
+    "backward": "kernels.softmax_backward.backward",
+}
+ASK = f"from source import source_hash\nfor m in {[*VARIANTS.values()]}: print(source_hash(m))"
+
+
+def fingerprints(folder: Path) -> dict[str, str]:
+    done = subprocess.run(
+        [sys.executable, "-c", ASK], cwd=folder, env=os.environ | {"PYTHONPATH": str(folder)},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return dict(zip(VARIANTS, done.stdout.split(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("edited", "changed"),
+    [
+        ("softmax/fused.py", {"fused"}),
+        ("softmax/tiles.py", set(VARIANTS)),
+        ("softmax/cluster/mailbox.py", {"cluster", "auto"}),
+        ("softmax/cooperative/program.py", {"auto"}),
+        ("softmax/peers/liger.py", set()),
+        ("softmax/function/forward.py", set()),
+        ("lines/memory.py", {"backward"}),
+    ],
+)
+def test_an_edit_changes_the_fingerprints_of_what_runs_it(
+    tmp_path: Path, edited: str, changed: set[str]
+) -> None:
+    shutil.copytree(ROOT / "kernels", tmp_path / "kernels")
+    shutil.copy(ROOT / "experiments" / "worker" / "source.py", tmp_path)
+    before = fingerprints(tmp_path)
+    with (tmp_path / "kernels" / edited).open("a", encoding="utf-8") as file:
+        file.write("# edited\n")
+    after = fingerprints(tmp_path)
+    assert {name for name in VARIANTS if before[name] != after[name]} == changed
