@@ -28,6 +28,16 @@ def check_count(name: str, value: Any, least: int, most: int) -> None:
         raise ValueError(f"{name} must be a whole number from {least} to {most}, not {value!r}")
 
 
+def check_flag(name: str, value: Any) -> None:
+    """Refuses all but true, false and None.
+
+    Raises:
+        ValueError: in one line, what it is and what it must be.
+    """
+    if not (value is None or isinstance(value, bool)):
+        raise ValueError(f"{name} must be true, false or null, not {value!r}")
+
+
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
     """Refuses all but one of ``choices``.
 

@@ -6,7 +6,7 @@ dtype, a timer. A rival's time stands over that of `auto` in the same round of t
 
 OWN = "auto"
 PEERS = ("torch", "compiled", "compiled_max", "liger", "flag_gems", "quack")  # public, any maker's
-COPIES = ("copy", "copy_triton")
+COPIES = ("copy", "copy_triton", "copy_hinted")
 LARGE_BYTES = 256_000_000  # moved, 2MN: from here on memory alone decides
 SHORT_US = 25.0  # below, an H200 flips every kernel between two values half a microsecond apart
 STEP_US = 0.5  # that distance: no difference below it counts there

@@ -17,8 +17,9 @@ from kernels.copy.operation import COPY
 from kernels.device import Device
 from kernels.kernel import Kernel, Shape
 from kernels.language import LARGEST_BLOCK, MOST_PROGRAMS, jit, tl
+from kernels.streaming import load_hint
 from kernels.traffic import M, N, Traffic
-from kernels.tunables import check_power_of_two
+from kernels.tunables import check_flag, check_power_of_two
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class CopyTriton(Kernel):
     Attributes:
         block_size: Elements of a tile.
         num_warps: Warps a program.
+        keep: Whether loads ask L2 to keep them longest; None asks where the matrix streams through.
     """
 
     operation = COPY
@@ -36,10 +38,12 @@ class CopyTriton(Kernel):
 
     block_size: int = 4096
     num_warps: int = 8
+    keep: bool | None = False
 
     def __post_init__(self) -> None:
         check_power_of_two("block_size", self.block_size, 1, LARGEST_BLOCK)
         check_power_of_two("num_warps", self.num_warps, 1, 32)
+        check_flag("keep", self.keep)
 
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         """See `Kernel`."""
@@ -66,6 +70,7 @@ class CopyTriton(Kernel):
                 flat.stride(0),
                 flat.stride(1),
                 BLOCK=self.block_size,
+                HINT=load_hint(x, self.keep),
                 num_warps=self.num_warps,
             )
         return y
@@ -88,11 +93,13 @@ def _copy(
     row_stride: tl.tensor,
     col_stride: tl.tensor,
     BLOCK: tl.constexpr,
+    HINT: tl.constexpr,
 ) -> None:
     # 64-bit offsets: a matrix of more than 2³¹ elements overflows 32-bit ones
     program = tl.program_id(0)
     row = (program // tiles).to(tl.int64)
     columns = (program % tiles).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = columns < cols
-    values = tl.load(x + row * row_stride + columns * col_stride, mask=inside)
+    places = x + row * row_stride + columns * col_stride
+    values = tl.load(places, mask=inside, eviction_policy=HINT)
     tl.store(y + row * cols + columns, values, mask=inside)

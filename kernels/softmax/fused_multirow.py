@@ -27,8 +27,9 @@ from kernels.launch import launch
 from kernels.softmax.operation import SOFTMAX
 from kernels.softmax.statistics import check_accumulate
 from kernels.softmax.tiles import empty_result, triton_statistics
+from kernels.streaming import load_hint
 from kernels.traffic import M, N, Traffic
-from kernels.tunables import check_power_of_two
+from kernels.tunables import check_flag, check_power_of_two
 from kernels.vectors import vector
 
 WARP = 32  # lanes
@@ -45,6 +46,7 @@ class FusedMultirow(Kernel):
     Attributes:
         rows_per_program: Rows a program; None takes them by width and number of rows.
         num_warps: Warps a program; None takes them by the rows and their width.
+        keep: Whether loads ask L2 to keep them longest; None asks where the matrix streams through.
         accumulate: dtype of the statistics, ``"float32"`` or ``"float64"``.
     """
 
@@ -54,6 +56,7 @@ class FusedMultirow(Kernel):
 
     rows_per_program: int | None = None
     num_warps: int | None = None
+    keep: bool | None = None
     accumulate: str = "float32"
 
     def __post_init__(self) -> None:
@@ -61,6 +64,7 @@ class FusedMultirow(Kernel):
             check_power_of_two("rows_per_program", self.rows_per_program, 1, MOST_ROWS)
         if self.num_warps is not None:
             check_power_of_two("num_warps", self.num_warps, 1, 32)
+        check_flag("keep", self.keep)
         check_accumulate(self.accumulate)
 
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
@@ -70,7 +74,7 @@ class FusedMultirow(Kernel):
             return reason
         if shape[1] > WIDEST:
             return f"takes rows of at most {WIDEST} elements, not {shape[1]}"
-        rows, warps = self._tile(shape)
+        rows, warps = self._tile(shape, dtype)
         held = rows * next_power_of_two(shape[1]) // (WARP * warps)
         if held > MOST_A_LANE:
             return (
@@ -87,7 +91,7 @@ class FusedMultirow(Kernel):
         y = empty_result(x)
         if x.numel() > 0:
             rows, cols = x.shape
-            tile_rows, warps = self._tile(x.shape)
+            tile_rows, warps = self._tile(x.shape, x.dtype)
             elements = vector(x)
             width = WARP * elements * max(1, warps // tile_rows)
             width = min(width, next_power_of_two(cols))
@@ -100,6 +104,7 @@ class FusedMultirow(Kernel):
                     "ROWS": tile_rows,
                     "WIDTH": width,
                     "PIECES": -(-cols // width),
+                    "HINT": load_hint(x, self.keep),
                     "STATISTICS": triton_statistics(x.dtype, self.accumulate),
                 },
                 num_warps=warps,
@@ -114,22 +119,25 @@ class FusedMultirow(Kernel):
         """See `Kernel`."""
         return N
 
-    def _tile(self, shape: Shape) -> tuple[int, int]:
+    def _tile(self, shape: Shape, dtype: torch.dtype) -> tuple[int, int]:
         block = next_power_of_two(shape[1])
-        rows = self.rows_per_program or rows_by_shape(shape[0], block)
+        rows = self.rows_per_program or rows_by_shape(shape[0], block, dtype.itemsize)
         return rows, self.num_warps or warps_by_tile(rows, block, shape[0] <= FEW_ROWS)
 
 
-def rows_by_shape(rows: int, block: int) -> int:
+def rows_by_shape(rows: int, block: int, itemsize: int) -> int:
     """Rows a program, a power of two.
 
     Args:
         rows: Of the matrix.
         block: Elements of a row, padded to a power of two.
+        itemsize: Bytes of an element.
     """
-    # Measured on an H200 (docs/lab_book.md): 1024 elements a program, whatever the width. More of
-    # them leave too few programs in flight, fewer too many to start. Few rows get one each.
-    return 1 if rows <= FEW_ROWS else max(1, 1024 // block)
+    # Measured on an H200 (docs/lab_book.md): 1024 elements a program, whatever the width, 2048 of
+    # 16 bit from 256 columns on. More of them leave too few programs in flight, fewer too many to
+    # start. Few rows get one each.
+    elements = 2048 if itemsize == 2 and block >= 256 else 1024
+    return 1 if rows <= FEW_ROWS else max(1, elements // block)
 
 
 def warps_by_tile(rows: int, block: int, few: bool = False) -> int:
@@ -145,6 +153,14 @@ def warps_by_tile(rows: int, block: int, few: bool = False) -> int:
 
 
 @jit
+def _exponential(value: tl.tensor) -> tl.tensor:
+    # exp itself takes three more instructions an element, to keep the smallest subnormal results
+    if value.dtype == tl.float32:
+        return tl.exp2(value * 1.4426950408889634)
+    return tl.exp(value)
+
+
+@jit
 def _fused_multirow(
     x: tl.tensor,
     y: tl.tensor,
@@ -156,6 +172,7 @@ def _fused_multirow(
     ROWS: tl.constexpr,
     WIDTH: tl.constexpr,
     PIECES: tl.constexpr,
+    HINT: tl.constexpr,
     STATISTICS: tl.constexpr,
 ) -> None:
     # Of an argument Triton knows no more than whether 16 divides it. Lengths in vectors, times
@@ -170,7 +187,8 @@ def _fused_multirow(
     for piece in tl.static_range(PIECES):
         columns = piece * WIDTH + lane
         inside = (row < rows) & (columns < cols)
-        values = tl.load(x + columns * col_stride, mask=inside, other=float("-inf"))
+        places = x + columns * col_stride
+        values = tl.load(places, mask=inside, other=float("-inf"), eviction_policy=HINT)
         pieces = pieces + (values.to(STATISTICS),)  # noqa: RUF005, Triton unpacks no tuple
 
     maxima = pieces[0]
@@ -182,7 +200,7 @@ def _fused_multirow(
     exponentials: tl.tuple = ()
     sums = tl.zeros((ROWS, WIDTH), STATISTICS)
     for piece in tl.static_range(PIECES):
-        exponentials = exponentials + (tl.exp(pieces[piece] - maximum),)  # noqa: RUF005
+        exponentials = exponentials + (_exponential(pieces[piece] - maximum),)  # noqa: RUF005
         sums += exponentials[piece]
     total = tl.sum(sums, 1)[:, None]
 

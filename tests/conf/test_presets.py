@@ -35,7 +35,7 @@ KERNELS = {
         *("torch", "hybrid_whole", "hybrid_capped", "fused_row", "copy", "copy_triton")
     },
     "backward": {"backward", "backward_torch", "copy", "copy_triton"},
-    "limits": {*OURS, *PEERS, "copy", "copy_triton"},
+    "limits": {*OURS, *PEERS, "copy", "copy_triton", "copy_hinted"},
     "limits_max": {"auto", "compiled_max", "copy"},
     "limits_counters": {
         *("auto", "cluster", "fused_multirow", "cooperative", "online_l2", "quack", "copy_triton")

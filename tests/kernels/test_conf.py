@@ -32,9 +32,10 @@ OPERATIONS = {
     "backward_torch": "softmax_backward",
     "copy": "copy",
     "copy_triton": "copy",
+    "copy_hinted": "copy",
 }
 # a variant as a source ran it, or for one purpose, not as it comes
-SETTINGS = {"compiled_max", "hybrid_whole", "hybrid_capped", "online_l2"}
+SETTINGS = {"compiled_max", "hybrid_whole", "hybrid_capped", "online_l2", "copy_hinted"}
 
 
 def test_no_configuration_is_forgotten_here() -> None:

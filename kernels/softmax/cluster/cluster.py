@@ -9,6 +9,7 @@ the wait for the letters is the only one, and other clusters' loads fill the mem
 On chip: the row. A thread holds up to 64 float32 elements, or 128 of 16 bit, which stay packed (its
 exponentials are computed twice: half the registers, so twice the warps in flight). What goes
 beyond waits in shared memory, filled by asynchronous copies.
+At L2: loads of a matrix that streams through it ask to be kept (`kernels/streaming.py`).
 A row is covered by chunks, tiles [warps of the cluster, 32 lanes × one vector], as many as it
 needs: any N, and only the last chunk is masked.
 Source: this project; clusters for softmax after QuACK (Guo, Zadouri, Dao 2025), the warp-local
@@ -31,8 +32,9 @@ from kernels.softmax.cluster.cut import Cut, cut
 from kernels.softmax.cluster.program import _cluster
 from kernels.softmax.operation import SOFTMAX
 from kernels.softmax.tiles import empty_result
+from kernels.streaming import load_hint
 from kernels.traffic import M, N, Traffic
-from kernels.tunables import check_power_of_two
+from kernels.tunables import check_flag, check_power_of_two
 from kernels.vectors import vector, whole_vectors
 
 
@@ -43,6 +45,7 @@ class Cluster(Kernel):
     Attributes:
         programs: Programs of a cluster, up to 16; None takes them by the row's bytes.
         num_warps: Warps a program; None likewise.
+        keep: Whether loads ask L2 to keep them longest; None asks where the matrix streams through.
     """
 
     operation = SOFTMAX
@@ -50,12 +53,14 @@ class Cluster(Kernel):
 
     programs: int | None = None
     num_warps: int | None = None
+    keep: bool | None = None
 
     def __post_init__(self) -> None:
         if self.programs is not None:
             check_power_of_two("programs", self.programs, 1, 16)
         if self.num_warps is not None:
             check_power_of_two("num_warps", self.num_warps, 1, 16)
+        check_flag("keep", self.keep)
 
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         """See `Kernel`."""
@@ -111,6 +116,7 @@ class Cluster(Kernel):
                     "VECTOR": width,
                     "EVEN": cols == plan.chunks * plan.chunk,
                     "PACKED": plan.packed,
+                    "HINT": load_hint(x, self.keep),
                 },
                 num_warps=plan.warps,
                 num_ctas=plan.programs,

@@ -15,10 +15,10 @@ SHARED_BYTES = 192 << 10  # a program's part of the row in shared memory, out of
 # of the row, so that many small programs share an SM and one's stores run beside another's loads.
 RULE = (
     (4 << 10, 1, 1),
-    (8 << 10, 1, 2),
-    (12 << 10, 1, 4),
-    (24 << 10, 2, 4),
-    (64 << 10, 4, 4),
+    (8 << 10, 1, 4),
+    (12 << 10, 1, 8),
+    (24 << 10, 2, 8),
+    (64 << 10, 4, 8),
     (160 << 10, 8, 4),
     (512 << 10, 16, 4),
     (2 << 20, 16, 8),

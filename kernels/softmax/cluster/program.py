@@ -38,6 +38,7 @@ def _cluster(  # type: ignore[no-untyped-def]
     VECTOR: gl.constexpr,
     EVEN: gl.constexpr,
     PACKED: gl.constexpr,
+    HINT: gl.constexpr,
 ):
     WARPS: gl.constexpr = gl.num_warps()
     PROGRAMS: gl.constexpr = gl.num_ctas()
@@ -47,6 +48,7 @@ def _cluster(  # type: ignore[no-untyped-def]
     layout: gl.constexpr = in_registers(VECTOR, WARPS, PROGRAMS)
     HELD: gl.constexpr = CHUNKS - SHARED  # chunks in registers
     TOGETHER: gl.constexpr = 2 if SHARED % 2 == 0 else 1  # chunks read from shared memory at once
+    CACHE: gl.constexpr = ".cg" if HINT == "" else ""  # PTX takes one or the other
 
     if SLICES > 1:
         box = gl.inline_asm_elementwise(
@@ -76,10 +78,16 @@ def _cluster(  # type: ignore[no-untyped-def]
     for i in gl.static_range(SHARED, CHUNKS):
         place = source + (columns + i * CHUNK) * col_stride
         if EVEN or i + 1 < CHUNKS:
-            value = gl.load(place, cache_modifier=".cg")
+            value = gl.load(place, cache_modifier=CACHE, eviction_policy=HINT)
         else:
             inside = (columns + i * CHUNK) // VECTOR < vectors
-            value = gl.load(place, mask=inside, other=float("-inf"), cache_modifier=".cg")
+            value = gl.load(
+                place,
+                mask=inside,
+                other=float("-inf"),
+                cache_modifier=CACHE,
+                eviction_policy=HINT,
+            )
         values += (value,)
 
     highest = values[0].to(gl.float32)

@@ -36,8 +36,9 @@ from kernels.softmax.cooperative.program import _cooperative
 from kernels.softmax.cooperative.slices import LARGEST_SLICE, LEAST_WARPS, Slices, slices_of
 from kernels.softmax.operation import SOFTMAX
 from kernels.softmax.tiles import empty_result
+from kernels.streaming import load_hint
 from kernels.traffic import M, N, Traffic
-from kernels.tunables import check_choice, check_power_of_two
+from kernels.tunables import check_choice, check_flag, check_power_of_two
 from kernels.workspace import Workspaces
 
 WHOLE = 16  # elements: what Triton asks of sizes and strides to load vectors
@@ -57,6 +58,7 @@ class Cooperative(Kernel):
         num_warps: Warps a program, at least 4; None takes 4, or 8 for slices of 8192 on.
         loads: When the next row's slice is asked for: ``"after"`` this row's is stored, or
             ``"before"`` this row's words are awaited, which keeps both slices in registers.
+        keep: Whether loads ask L2 to keep them longest; None asks where the matrix streams through.
     """
 
     operation = SOFTMAX
@@ -65,6 +67,7 @@ class Cooperative(Kernel):
     block_size: int | None = None
     num_warps: int | None = None
     loads: str = "after"
+    keep: bool | None = None
 
     def __post_init__(self) -> None:
         if self.block_size is not None:
@@ -72,6 +75,7 @@ class Cooperative(Kernel):
         if self.num_warps is not None:
             check_power_of_two("num_warps", self.num_warps, LEAST_WARPS, 32)
         check_choice("loads", self.loads, ("after", "before"))
+        check_flag("keep", self.keep)
 
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         """See `Kernel`; also a row that the registers of the whole device do not hold."""
@@ -109,6 +113,7 @@ class Cooperative(Kernel):
             "SLOTS": slices.slots,
             "BLOCK": slices.block,
             "AHEAD": self._ahead,
+            "HINT": load_hint(x, self.keep),
             "num_warps": slices.warps,
             "maxnreg": slices.registers(self._ahead, whole, device),
             "enable_fp_fusion": False,  # all threads of all programs are to sum alike

@@ -19,6 +19,7 @@ def _cooperative(
     SLOTS: tl.constexpr,
     BLOCK: tl.constexpr,
     AHEAD: tl.constexpr,
+    HINT: tl.constexpr,
 ) -> None:
     member = tl.program_id(0) % slices
     group = (tl.program_id(0) // slices).to(tl.int64)
@@ -36,17 +37,17 @@ def _cooperative(
     width = cols - member * BLOCK
     columns = tl.arange(0, BLOCK)
     if AHEAD:
-        values = _load(x + group * row_stride, width, col_stride, BLOCK)
+        values = _load(x + group * row_stride, width, col_stride, BLOCK, HINT)
     for row in range(group, rows, groups):
         if not AHEAD:
-            values = _load(x + row * row_stride, width, col_stride, BLOCK)
+            values = _load(x + row * row_stride, width, col_stride, BLOCK, HINT)
         tag ^= 1
         exponentials, maximum, total = summarise(values.to(tl.float32))
         publish(words + turn * slices + member, maximum, total, tag)
         if AHEAD:
             following = row + groups
             left = tl.where(following < rows, width, 0)
-            values = _load(x + following * row_stride, left, col_stride, BLOCK)
+            values = _load(x + following * row_stride, left, col_stride, BLOCK, HINT)
         seen = await_words(words + turn * slices + places, tag)
         quotients = exponentials * scale(seen, present, maximum)
         tl.store(y + row * cols + columns, quotients.to(y.dtype.element_ty), mask=columns < width)
@@ -55,8 +56,14 @@ def _cooperative(
 
 
 @jit
-def _load(slice: tl.tensor, width: tl.tensor, stride: tl.tensor, BLOCK: tl.constexpr) -> tl.tensor:
+def _load(
+    slice: tl.tensor,
+    width: tl.tensor,
+    stride: tl.tensor,
+    BLOCK: tl.constexpr,
+    HINT: tl.constexpr,
+) -> tl.tensor:
     """The slice at a pointer, in its own dtype, padded with −inf beyond its width."""
     columns = tl.arange(0, BLOCK)
     places = slice + columns.to(tl.int64) * stride
-    return tl.load(places, mask=columns < width, other=float("-inf"))
+    return tl.load(places, mask=columns < width, other=float("-inf"), eviction_policy=HINT)

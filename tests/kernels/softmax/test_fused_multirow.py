@@ -36,11 +36,18 @@ def test_a_special_row_leaves_the_other_rows_of_its_program_alone(device: str) -
     assert y.isnan().any(dim=1).tolist() == [False, True, True, True, *[False] * 4]
 
 
-@given(rows=st.integers(1, 1 << 20), block=st.integers(0, 12).map(lambda power: 1 << power))
-def test_a_program_of_many_rows_takes_1024_elements(rows: int, block: int) -> None:
-    taken = rows_by_shape(rows, block)
+@given(
+    rows=st.integers(1, 1 << 20),
+    block=st.integers(0, 12).map(lambda power: 1 << power),
+    itemsize=st.sampled_from([2, 4, 8]),
+)
+def test_a_program_of_many_rows_takes_1024_elements_or_2048_of_16_bit(
+    rows: int, block: int, itemsize: int
+) -> None:
+    taken = rows_by_shape(rows, block, itemsize)
     assert taken & (taken - 1) == 0
-    assert taken * block == max(1024, block) if rows > 128 else taken == 1
+    elements = 2048 if itemsize == 2 and block >= 256 else 1024
+    assert taken * block == max(elements, block) if rows > 128 else taken == 1
 
 
 @given(

@@ -25,15 +25,17 @@ from triton.experimental.gluon._runtime import GluonASTSource
 from kernels.softmax.cluster.program import _cluster
 from kernels.softmax.cluster.cut import cut
 
-for pointer, itemsize, width, cols in (
-    ("fp32", 4, 4, 4), ("fp32", 4, 4, 1024), ("fp32", 4, 4, 16384), ("fp32", 4, 4, 262144),
-    ("fp32", 4, 4, 524288), ("bf16", 2, 8, 32000), ("fp16", 2, 8, 131072), ("bf16", 2, 8, 524288),
-    ("fp32", 4, 1, 1001),
+KEEP = "evict_last"
+for pointer, itemsize, width, cols, hint in (
+    ("fp32", 4, 4, 4, ""), ("fp32", 4, 4, 1024, ""), ("fp32", 4, 4, 16384, KEEP),
+    ("fp32", 4, 4, 262144, ""), ("fp32", 4, 4, 524288, KEEP), ("bf16", 2, 8, 32000, KEEP),
+    ("fp16", 2, 8, 131072, ""), ("bf16", 2, 8, 524288, ""), ("fp32", 4, 1, 1001, KEEP),
 ):
     plan = cut((4096, cols), itemsize, width, 132)
     constants = {
         "col_stride": 1, "CHUNKS": plan.chunks, "SHARED": plan.shared, "VECTOR": width,
         "EVEN": cols == plan.chunks * plan.chunk, "PACKED": plan.packed,
+        "HINT": hint,
     }
     types = {"x": f"*{pointer}", "y": f"*{pointer}", "vectors": "i32", "row_vectors": "i32"}
     if cols == width:  # Triton makes a constant of an argument that is 1
@@ -45,7 +47,8 @@ for pointer, itemsize, width, cols in (
     compiled = compile(source, target=GPUTarget("cuda", 90, 32), options=options)
     ptx = compiled.asm["ptx"]
     if width * itemsize == 16:
-        assert ptx.count("ld.global.cg.v4.b32") == plan.chunks - plan.shared
+        load = ".L1::evict_last.L2::cache_hint" if hint else ".cg"
+        assert ptx.count(f"ld.global{load}.v4.b32") == plan.chunks - plan.shared
         assert ptx.count("cp.async.cg.shared.global") == plan.shared
         assert "st.global.v4.b32" in ptx and "st.global.b" not in ptx
     assert ("st.async" in ptx) == (plan.programs > 1)
