@@ -28,7 +28,7 @@ from kernels.softmax.operation import SOFTMAX
 from kernels.softmax.statistics import check_accumulate
 from kernels.softmax.tiles import (
     empty_result,
-    load_hinted,
+    load_tile,
     store_tile,
     too_many_rows,
     triton_statistics,
@@ -178,7 +178,7 @@ def _online(
         maximum = tl.full((), float("-inf"), STATISTICS)
         total = tl.full((), 0.0, STATISTICS)
         for tile in tl.range(tiles, num_stages=STAGES):
-            values = load_hinted(source, tile, cols, col_stride, BLOCK, STATISTICS, FIRST_LOAD)
+            values = load_tile(source, tile, cols, col_stride, BLOCK, STATISTICS, FIRST_LOAD)
             raised = tl.maximum(maximum, tl.max(values))
             # As long as all is -inf, -inf - -inf would be NaN: any finite shift gives the sum 0
             shift = tl.where(raised == float("-inf"), 0.0, raised)
@@ -189,5 +189,5 @@ def _online(
             tile = step
             if REVERSE:
                 tile = tiles - 1 - step
-            values = load_hinted(source, tile, cols, col_stride, BLOCK, STATISTICS, SECOND_LOAD)
+            values = load_tile(source, tile, cols, col_stride, BLOCK, STATISTICS, SECOND_LOAD)
             store_tile(target, tile, tl.exp(values - maximum) / total, cols, BLOCK, STORE)

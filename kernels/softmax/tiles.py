@@ -47,30 +47,13 @@ def load_tile(
     stride: tl.tensor,
     BLOCK: tl.constexpr,
     STATISTICS: tl.constexpr,
+    HINT: tl.constexpr = "",
 ) -> tl.tensor:
     """Columns ``tile·BLOCK …`` of the row at pointer ``row``, padded with −inf, as STATISTICS."""
     columns = tl.cast(tile, tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    # exp takes no 16-bit dtype, and its sum would overflow one
-    values = tl.load(row + columns * stride, mask=columns < cols, other=float("-inf"))
-    return values.to(STATISTICS)
-
-
-@jit
-def load_hinted(
-    row: tl.tensor,
-    tile: tl.tensor,
-    cols: tl.tensor,
-    stride: tl.tensor,
-    BLOCK: tl.constexpr,
-    STATISTICS: tl.constexpr,
-    HINT: tl.constexpr,
-) -> tl.tensor:
-    """As `load_tile`, with a hint to the caches."""
-    columns = tl.cast(tile, tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    # Addresses before the mask, unlike `load_tile`: the compiler's schedule follows the order
     places = row + columns * stride
     values = tl.load(places, mask=columns < cols, other=float("-inf"), eviction_policy=HINT)
-    return values.to(STATISTICS)
+    return values.to(STATISTICS)  # exp takes no 16-bit dtype, and its sum would overflow one
 
 
 @jit

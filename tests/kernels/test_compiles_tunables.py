@@ -39,7 +39,7 @@ for pointer, vector, statistics in (("fp32", 4, "fp32"), ("bf16", 8, "fp32"), ("
         width = min(32 * vector, 1 << (cols - 1).bit_length())
         constants = {
             "VECTOR": vector, "ROWS": rows, "WIDTH": width, "PIECES": -(-cols // width),
-            "STATISTICS": tl.dtype(statistics), "col_stride": 1,
+            "STATISTICS": tl.dtype(statistics), "col_stride": 1, "HINT": "",
         }
         compiled = build(kernel, pointer, constants, ones=ones, num_warps=warps)
         ptx, place = compiled.asm["ptx"], f"{pointer} {cols} {rows} {warps}"

@@ -32,7 +32,6 @@ OPERATIONS = {
     "backward_torch": "softmax_backward",
     "copy": "copy",
     "copy_triton": "copy",
-    "copy_hinted": "copy",
 }
 # a variant as a source ran it, or for one purpose, not as it comes
 SETTINGS = {"compiled_max", "hybrid_whole", "hybrid_capped", "online_l2", "copy_hinted"}

@@ -79,6 +79,7 @@ def test_grid_that_cannot_be_resident_is_refused_and_not_hung() -> None:
             SLOTS=programs,
             BLOCK=64,
             AHEAD=False,
+            HINT="",
             num_warps=4,
             launch_cooperative_grid=True,
         )

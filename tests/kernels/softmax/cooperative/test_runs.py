@@ -37,6 +37,7 @@ def softmax(
             SLOTS=next_power_of_two(slices),
             BLOCK=BLOCK,
             AHEAD=ahead,
+            HINT="",
         )
     return y
 
