@@ -168,7 +168,7 @@ def _fused(
     step = tl.num_programs(0)
     for index in tl.range(first, rows, step, num_stages=STAGES):
         row = tl.cast(index, tl.int64)
-        values = load_tile(x + row * row_stride, 0, cols, col_stride, BLOCK, STATISTICS)
+        values = load_tile(x + row * row_stride, 0, cols, col_stride, BLOCK, STATISTICS, "")
         # Triton's maximum passes over NaN; it comes back through the sum
         exponentials = tl.exp(values - tl.max(values))
-        store_tile(y + row * cols, 0, exponentials / tl.sum(exponentials), cols, BLOCK)
+        store_tile(y + row * cols, 0, exponentials / tl.sum(exponentials), cols, BLOCK, "")

@@ -121,7 +121,7 @@ def _fused_row(
     STATISTICS: tl.constexpr,
 ) -> None:
     row = tl.program_id(0).to(tl.int64)
-    values = load_tile(x + row * row_stride, 0, cols, col_stride, BLOCK, STATISTICS)
+    values = load_tile(x + row * row_stride, 0, cols, col_stride, BLOCK, STATISTICS, "")
     # Triton's maximum passes over NaN; it comes back through the sum
     exponentials = tl.exp(values - tl.max(values))
-    store_tile(y + row * cols, 0, exponentials / tl.sum(exponentials), cols, BLOCK)
+    store_tile(y + row * cols, 0, exponentials / tl.sum(exponentials), cols, BLOCK, "")

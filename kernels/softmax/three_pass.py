@@ -99,15 +99,15 @@ def _three_pass(
 
     maxima = tl.full((BLOCK,), float("-inf"), STATISTICS)
     for tile in range(tiles):
-        maxima = tl.maximum(maxima, load_tile(x, tile, cols, col_stride, BLOCK, STATISTICS))
+        maxima = tl.maximum(maxima, load_tile(x, tile, cols, col_stride, BLOCK, STATISTICS, ""))
     # Triton's maximum passes over NaN; it comes back through the sum
     maximum = tl.max(maxima)
 
     sums = tl.zeros((BLOCK,), STATISTICS)
     for tile in range(tiles):
-        sums += tl.exp(load_tile(x, tile, cols, col_stride, BLOCK, STATISTICS) - maximum)
+        sums += tl.exp(load_tile(x, tile, cols, col_stride, BLOCK, STATISTICS, "") - maximum)
     total = tl.sum(sums)
 
     for tile in range(tiles):
-        values = load_tile(x, tile, cols, col_stride, BLOCK, STATISTICS)
-        store_tile(y, tile, tl.exp(values - maximum) / total, cols, BLOCK)
+        values = load_tile(x, tile, cols, col_stride, BLOCK, STATISTICS, "")
+        store_tile(y, tile, tl.exp(values - maximum) / total, cols, BLOCK, "")

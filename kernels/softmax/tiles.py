@@ -47,7 +47,7 @@ def load_tile(
     stride: tl.tensor,
     BLOCK: tl.constexpr,
     STATISTICS: tl.constexpr,
-    HINT: tl.constexpr = "",
+    HINT: tl.constexpr,
 ) -> tl.tensor:
     """Columns ``tile·BLOCK …`` of the row at pointer ``row``, padded with −inf, as STATISTICS."""
     columns = tl.cast(tile, tl.int64) * BLOCK + tl.arange(0, BLOCK)
@@ -63,7 +63,7 @@ def store_tile(
     values: tl.tensor,
     cols: tl.tensor,
     BLOCK: tl.constexpr,
-    HINT: tl.constexpr = "",
+    HINT: tl.constexpr,
 ) -> None:
     """Writes columns ``tile·BLOCK …`` of a contiguous row, rounding to its dtype."""
     columns = tl.cast(tile, tl.int64) * BLOCK + tl.arange(0, BLOCK)
