@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
     show(report, console)
     if report.problems:
         if out is None and report.contents.local:
-            told = "What is this machine's alone can stay: --out DIR copies what belongs, and checks that."
+            told = "What is this machine's own can stay: --out DIR checks and copies the rest."
             console.print(Text(f"\n{told}", style="dim"), soft_wrap=True)
         console.print(Text(f"\n{verdict(report)}", style="bold red"), soft_wrap=True)
         return 1

@@ -29,6 +29,7 @@ def limits(sweep: Sweep) -> Iterator[Finding]:
         if told["effective_gbps"] is not None
     ]
     cards = {gpu: card_of(gpu) for gpu in {told["gpu"] for _, told in timed}}
+    timed.sort(key=lambda one: -(one[1]["fraction_of_roof"] or 0))
     for placed, told in timed:
         if told["roof_gbps"] is None:
             what = f"{_name(told)}: timed with no copy beside it"
@@ -40,8 +41,8 @@ def limits(sweep: Sweep) -> Iterator[Finding]:
             suspect = f"; flagged: {told['suspect'][0]}" if told["suspect"] else ""
             what = f"{_name(told)}: {share:.0%} of the copy's bandwidth{suspect}"
             yield Finding("plausibility", kind, placed.where, what, grave)
-        if (what := _beyond(told, cards[told["gpu"]])) is not None:
-            yield Finding("plausibility", "above the datasheet", placed.where, what)
+        if beyond := _beyond(told, cards[told["gpu"]]):
+            yield Finding("plausibility", "above the datasheet", placed.where, beyond)
     yield from _shrinking(timed)
 
 

@@ -20,7 +20,7 @@ OVER = 1.01  # a clock's last step
 def machine(sweep: Sweep) -> Iterator[Finding]:
     """Mixed cards or environments, impossible clocks, and what a reader of the rows must know."""
     rows = [placed.row for placed in sweep.rows]
-    where = sweep.root.as_posix()
+    where = sweep.at()
     gpus = sorted({visible(row.gpu, 80) for row in rows})
     if len(gpus) > 1:
         what = f"rows of {', '.join(gpus)}: a folder for each"
@@ -51,11 +51,9 @@ def _card(sweep: Sweep) -> Iterator[Finding]:
                 what = f"a row of {visible(row.gpu, 80)} in a job for {match!r}"
                 yield Finding("plausibility", "mixed cards", placed.where, what)
             setup = row.environment.get("card") or {}
+            fastest = setup.get("max_sm_clock_mhz") or cards[row.gpu].facts.get("clock_mhz")
             for clock, highest in (
-                (
-                    row.sm_clock_mhz,
-                    setup.get("max_sm_clock_mhz") or cards[row.gpu].facts.get("clock_mhz"),
-                ),
+                (row.sm_clock_mhz, fastest),
                 (row.memory_clock_mhz, setup.get("max_memory_clock_mhz")),
             ):
                 if clock and highest and clock > OVER * highest:
@@ -75,8 +73,7 @@ def _twice(sweep: Sweep) -> Iterator[Finding]:
     count = Counter(place.as_posix() for (place, *_), known in keys.items() if len(known) > 1)
     for place, points in count.items():
         what = f"{points:,} points were measured by two versions of code, library or protocol"
-        where = (sweep.root / place).as_posix()
-        yield Finding("plausibility", "measured twice", where, what, grave=False)
+        yield Finding("plausibility", "measured twice", sweep.at(place), what, grave=False)
 
 
 def _matches(match: str, gpu: str) -> bool:

@@ -22,9 +22,12 @@ def privacy(folder: Path, files: Iterable[Path]) -> Iterator[Finding]:
     for path in files:
         for kind, text in private(f"/{path.as_posix()}".replace("/", " ")):
             yield Finding("privacy", kind, str(path), f"its name holds {kind}: {visible(text, 80)}")
-        if path.suffix not in PICTURES and not path.name.endswith(PACKED):
-            if not (folder / path).is_symlink():
-                yield from _lines(folder, path)
+        if _is_text(folder / path):
+            yield from _lines(folder, path)
+
+
+def _is_text(path: Path) -> bool:
+    return path.suffix not in PICTURES and not path.name.endswith(PACKED) and not path.is_symlink()
 
 
 def _lines(folder: Path, path: Path) -> Iterator[Finding]:

@@ -6,12 +6,14 @@ import getpass
 import re
 import socket
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 # Numbers of a measurement and versions of packages look like what they are not.
 _HARMLESS = re.compile(
     r'"samples_us":\s*\[[\d\s.,eE+-]*\]|"packages":\s*\{[^{}]*\}|"commit":\s*"[0-9a-f]{40}"'
+    r'|"(?!\w*(?:serial|key|token|secret|pass))\w+":\s*(?:null|-?[\d.]+(?:e[+-]?\d+)?)(?=[,}\s])'
+    r"|\b(?:kernels|experiments|hydra_plugins|tests)(?:\.\w+)+"
 )
 _URL = re.compile(r"\b(?:https?|git|ssh|s3|gs)://[^\s\"'<>)]+")
 _DOMAINS = "com|org|net|edu|gov|io|ai|de|ch|fr|uk|nl|it|es|se|fi|at|eu|jp|cn|kr|in|au|ca|br"
@@ -34,7 +36,8 @@ _KINDS = {
     "a host name": rf"(?i)\b(?:[a-z0-9-]+\.)+(?:{_INSIDE})\b|\b(?:[a-z0-9-]+\.)+(?:{_DOMAINS})\b"
     rf"|\b(?:[a-z]+[-_])?(?:{_GPU_NODES})[-_]?\d{{2,}}\b"
     r"|\b(?:host_?name|node_?(?:name|list)|SLURM\w*(?:NODE|HOST)\w*)\"?\s*[:=]\s*[\"']?[a-z]",
-    "a user name": r"(?i)\b(?:user_?(?:name)?|login|author|account)\"?\s*[:=]\s*[\"']?(?!null)[a-z]",
+    "a user name": r"(?i)\b(?:user_?(?:name)?|login|author|account)\"?\s*[:=]\s*[\"']?"
+    r"(?!null)[a-z]",
 }
 PATTERNS = tuple((kind, re.compile(pattern)) for kind, pattern in _KINDS.items())
 # Known to anyone; a picture's metadata and a source's address name them.
@@ -51,18 +54,23 @@ def private(line: str) -> Iterator[tuple[str, str]]:
     Args:
         line: Text, a row's samples and the versions of packages among it.
     """
-    text = _HARMLESS.sub("", line)
-    for url in _URL.findall(text):
-        if re.search(r"://[^/]*@", url):
-            yield "a key", url
-    text = PUBLIC.sub("", _URL.sub("", text))
     told = set()
-    for kind, pattern in (*PATTERNS, *_mine()):
-        if kind not in told and (match := pattern.search(text)):
-            if kind == "a path" and "a home folder" in told:
-                continue
-            told.add(kind)
-            yield kind, match[0]
+    for part in _HARMLESS.sub("", line).split(","):  # rows are alike: most parts were seen before
+        for kind, text in _private(part):
+            if kind not in told:
+                told.add(kind)
+                yield kind, text
+
+
+@lru_cache(maxsize=1 << 16)
+def _private(part: str) -> tuple[tuple[str, str], ...]:
+    keys = [url for url in _URL.findall(part) if re.search(r"://[^/]*@", url)]
+    text = PUBLIC.sub("", _URL.sub("", part))
+    found = [(kind, match[0]) for kind, p in (*PATTERNS, *_mine()) if (match := p.search(text))]
+    kinds = {kind for kind, _ in found}
+    if "a home folder" in kinds:
+        found = [one for one in found if one[0] != "a path"]
+    return (*(("a key", url) for url in keys), *found)
 
 
 @cache

@@ -11,11 +11,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from analysis.validation.completeness import folders, points
 from analysis.validation.contents import Contents, contents_of
-from analysis.validation.finding import ASPECTS, Finding, some
+from analysis.validation.finding import ASPECTS, Aspect, Finding, some
+from analysis.validation.folders import folders
 from analysis.validation.limits import limits
 from analysis.validation.machine import machine
+from analysis.validation.points import points
 from analysis.validation.privacy import privacy
 from analysis.validation.schema import schema
 from analysis.validation.sweeps import Sweep, sweeps_of
@@ -23,7 +24,7 @@ from analysis.validation.timing import timing
 from analysis.visible import visible
 from experiments.rows import RowsError
 
-TOLD = 12  # findings of one kind that are listed
+TOLD = {True: 12, False: 5}  # problems and warnings of one kind that are listed
 
 
 @dataclass(frozen=True)
@@ -91,17 +92,17 @@ def show(report: Report, console: Console) -> None:
             Text(checked[aspect]),
         )
     console.print(table)
-    kinds: dict[tuple[str, str, bool], list[Finding]] = defaultdict(list)
+    kinds: dict[tuple[Aspect, str, bool], list[Finding]] = defaultdict(list)
     for one in report.findings:
         kinds[one.aspect, one.kind, one.grave].append(one)
-    for (aspect, kind, grave), ones in kinds.items():
+    for (about, kind, grave), ones in kinds.items():
         style = "red" if grave else "yellow"
-        heading = f"\n{aspect}: {kind}" + ("" if grave else " (warning)")
+        heading = f"\n{about}: {kind}" + ("" if grave else " (warning)")
         console.print(Text(heading, style=style), soft_wrap=True)
-        for one in ones[:TOLD]:
+        for one in ones[: TOLD[grave]]:
             console.print(Text(f"  {visible(one.where, 200)}: {one.what}"), soft_wrap=True)
-        if len(ones) > TOLD:
-            console.print(Text(f"  … and {len(ones) - TOLD:,} more"), soft_wrap=True)
+        if (rest := len(ones) - TOLD[grave]) > 0:
+            console.print(Text(f"  … and {rest:,} more"), soft_wrap=True)
 
 
 def verdict(report: Report) -> str:

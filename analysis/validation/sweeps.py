@@ -75,6 +75,10 @@ class Sweep:
         """All rows."""
         return [row for job in self.jobs for row in job.rows]
 
+    def at(self, place: str = "") -> str:
+        """A place in it, as a path below the folder that was asked about."""
+        return (self.root / place).as_posix() if place or self.root.name else "the sweep"
+
 
 def sweeps_of(contents: Contents, found: list[Finding]) -> list[Sweep]:
     """Every sweep in the folder; what is wrong with a file goes to ``found``, by file and line."""
