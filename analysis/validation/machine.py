@@ -31,7 +31,7 @@ def machine(sweep: Sweep) -> Iterator[Finding]:
             what = f"rows of {len(told)} versions of {name}: {some(told)}"
             yield Finding("plausibility", "mixed environments", where, what, grave=False)
     if dirty := sum(row.environment.get("dirty") is not False for row in rows):
-        what = f"{dirty:,} of {len(rows):,} rows name no commit that their code is that of"
+        what = f"{dirty:,} of {len(rows):,} rows name no commit whose code they measured"
         yield Finding("plausibility", "no clean commit", where, what, grave=False)
     reasons = Counter(reason.split(":")[0] for row in rows for reason in row.suspect)
     if reasons:
@@ -72,7 +72,7 @@ def _twice(sweep: Sweep) -> Iterator[Finding]:
             keys[job.place, row.rows, row.cols, row.dtype, row.round, row.card].add(row.key)
     count = Counter(place.as_posix() for (place, *_), known in keys.items() if len(known) > 1)
     for place, points in count.items():
-        what = f"{points:,} points were measured by two versions of code, library or protocol"
+        what = f"{points:,} measured by two versions of code, library or protocol"
         yield Finding("plausibility", "measured twice", sweep.at(place), what, grave=False)
 
 

@@ -17,6 +17,7 @@ from analysis.validation.folders import folders
 from analysis.validation.limits import limits
 from analysis.validation.machine import machine
 from analysis.validation.points import points
+from analysis.validation.preset import preset
 from analysis.validation.privacy import privacy
 from analysis.validation.schema import schema
 from analysis.validation.sweeps import Sweep, sweeps_of
@@ -66,7 +67,8 @@ def validate(folder: Path, data_alone: bool = False) -> Report:
     sweeps = sweeps_of(contents, found)
     found += schema(contents, sweeps)
     for sweep in sweeps:
-        found += [*folders(sweep), *points(sweep), *limits(sweep), *machine(sweep)]
+        found += [*folders(sweep), *preset(sweep), *points(sweep)]
+        found += [*limits(sweep), *machine(sweep)]
         for placed in sweep.rows:
             for kind, what in timing(placed.row):
                 found.append(Finding("plausibility", kind, placed.where, what))

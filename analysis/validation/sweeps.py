@@ -14,8 +14,6 @@ from analysis.visible import visible
 from experiments.rows import Row, parse_row
 from experiments.shapes import expand
 
-Shape = tuple[int, int]
-
 
 @dataclass(frozen=True)
 class Placed:
@@ -33,15 +31,13 @@ class Job:
         place: The folder, below its sweep's.
         config: Its ``config.json``, empty where there is none that can be read.
         rows: Its rows, in the file's order.
-        shapes: Those it planned, pairs (M, N).
-        dtypes: Those it planned.
-        rounds: How many visits it planned.
+        shapes: Pairs (M, N) that it planned, as are ``dtypes`` and ``rounds``.
     """
 
     place: Path
     config: dict[str, Any] = field(default_factory=dict)
     rows: list[Placed] = field(default_factory=list)
-    shapes: list[Shape] = field(default_factory=list)
+    shapes: list[tuple[int, int]] = field(default_factory=list)
     dtypes: list[str] = field(default_factory=list)
     rounds: int = 0
 
