@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from analysis.validation.finding import Finding
-from analysis.validation.sweeps import Placed, Sweep
+from analysis.validation.reading import Placed
+from analysis.validation.sweeps import Sweep
 from experiments.cards import Card, card_of
 from experiments.derived import derive, gbps, latest
 

@@ -50,11 +50,10 @@ def _card(sweep: Sweep) -> Iterator[Finding]:
             if isinstance(match, str) and not _matches(match, row.gpu):
                 what = f"a row of {visible(row.gpu, 80)} in a job for {match!r}"
                 yield Finding("plausibility", "mixed cards", placed.where, what)
-            setup = row.environment.get("card") or {}
-            fastest = setup.get("max_sm_clock_mhz") or cards[row.gpu].facts.get("clock_mhz")
+            datasheet = cards[row.gpu].facts.get("clock_mhz")
             for clock, highest in (
-                (row.sm_clock_mhz, fastest),
-                (row.memory_clock_mhz, setup.get("max_memory_clock_mhz")),
+                (row.sm_clock_mhz, _setup(row, "max_sm_clock_mhz") or datasheet),
+                (row.memory_clock_mhz, _setup(row, "max_memory_clock_mhz")),
             ):
                 if clock and highest and clock > OVER * highest:
                     what = f"a clock of {clock:,.0f} MHz, where this card reaches {highest:,.0f}"
@@ -81,6 +80,13 @@ def _matches(match: str, gpu: str) -> bool:
         return re.search(match, gpu) is not None
     except re.error:
         return False
+
+
+def _setup(row: Row, name: str) -> float | None:
+    """What the card itself said of its limits, where the row tells."""
+    told = row.environment.get("card")
+    value = told.get(name) if isinstance(told, dict) else None
+    return value if isinstance(value, int | float) else None
 
 
 def _version(row: Row, name: str) -> str:

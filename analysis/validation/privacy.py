@@ -27,7 +27,8 @@ def privacy(folder: Path, files: Iterable[Path]) -> Iterator[Finding]:
 
 
 def _is_text(path: Path) -> bool:
-    return path.suffix not in PICTURES and not path.name.endswith(PACKED) and not path.is_symlink()
+    whole = path.is_file() and not path.is_symlink()
+    return whole and path.suffix not in PICTURES and not path.name.endswith(PACKED)
 
 
 def _lines(folder: Path, path: Path) -> Iterator[Finding]:

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from analysis.validation.contents import Contents
 from analysis.validation.finding import Finding
+from analysis.validation.reading import Placed, read_object, read_placed
 from analysis.visible import visible
-from experiments.rows import Row, parse_row
 from experiments.shapes import expand
 
-
-@dataclass(frozen=True)
-class Placed:
-    """A row and where it stands, ``file:line``."""
-
-    row: Row
-    where: str
+MOST_POINTS = 500_000  # as experiments.checks has it
 
 
 @dataclass
@@ -82,7 +74,7 @@ def sweeps_of(contents: Contents, found: list[Finding]) -> list[Sweep]:
     roots = {path.parent for path in data if path.name == "sweep.json"}
     sweeps: dict[Path, Sweep] = {}
     for root in sorted(roots):
-        told = _object(folder, root / "sweep.json", found)
+        told = read_object(folder, root / "sweep.json", found)
         sweeps[root] = Sweep(root, told.get("sweep"))
     jobs: dict[Path, Job] = {}
     for path in data:
@@ -100,13 +92,14 @@ def sweeps_of(contents: Contents, found: list[Finding]) -> list[Sweep]:
             sweep.jobs.append(jobs[path.parent])
         job = jobs[path.parent]
         if path.name == "rows.jsonl":
-            job.rows = list(_rows(folder, path, found))
+            job.rows = list(read_placed(folder, path, found))
         else:
-            job.config = _object(folder, path, found)
+            job.config = read_object(folder, path, found)
             _plan(job, path, found)
     for root, sweep in sweeps.items():
         if root / "variants.json" in data:
-            sweep.variants = _object(folder, root / "variants.json", found)
+            told = read_object(folder, root / "variants.json", found)
+            sweep.variants = {name: v for name, v in told.items() if isinstance(v, dict)}
     return list(sweeps.values())
 
 
@@ -116,35 +109,12 @@ def _plan(job: Job, path: Path, found: list[Finding]) -> None:
     try:
         grid = job.config["grid"]
         job.shapes = expand(grid)
-        job.dtypes = list(job.config["dtype"]["names"] or grid["dtypes"])
+        job.dtypes = list(map(str, job.config["dtype"]["names"] or grid["dtypes"]))
         job.rounds = int(job.config["rounds"])
+        _ = job.config["gpu"]["device"], job.config["timing"]["timer"]
+        if (planned := len(job.shapes) * len(job.dtypes) * job.rounds) > MOST_POINTS:
+            raise ValueError(f"{planned:,} points; a sweep has at most {MOST_POINTS:,}")
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         what = f"no job's configuration: {type(error).__name__}: {visible(str(error), 120)}"
         found.append(Finding("schema", "no configuration", str(path), what))
-        job.config, job.shapes = {}, []
-
-
-def _rows(folder: Path, path: Path, found: list[Finding]) -> Iterator[Placed]:
-    lines = (folder / path).read_bytes().splitlines(keepends=True)
-    for number, line in enumerate(lines, start=1):
-        where = f"{path}:{number}"
-        try:
-            yield Placed(parse_row(line.decode()), where)
-        except (ValueError, RecursionError) as error:
-            what = visible(str(error), 160) or type(error).__name__
-            if not line.endswith(b"\n"):
-                what = "cut short: the same sweep again mends it"
-            found.append(Finding("schema", "no row", where, what))
-
-
-def _object(folder: Path, path: Path, found: list[Finding]) -> dict[str, Any]:
-    try:
-        told = json.loads((folder / path).read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        what = f"not JSON: {visible(str(error), 120)}"
-        found.append(Finding("schema", "not JSON", str(path), what))
-        return {}
-    if isinstance(told, dict):
-        return told
-    found.append(Finding("schema", "not JSON", str(path), "a JSON object belongs here"))
-    return {}
+        job.config, job.shapes, job.rounds = {}, [], 0
