@@ -36,11 +36,13 @@ class Report:
         contents: Its files.
         sweeps: Its sweeps.
         findings: Problems and warnings, each once, in the order of the aspects.
+        read: The files that privacy was asked about.
     """
 
     contents: Contents
     sweeps: Sequence[Sweep]
     findings: Sequence[Finding]
+    read: Sequence[Path]
 
     @property
     def problems(self) -> list[Finding]:
@@ -72,12 +74,10 @@ def validate(folder: Path, data_alone: bool = False) -> Report:
         for placed in sweep.rows:
             for kind, what in timing(placed.row):
                 found.append(Finding("plausibility", kind, placed.where, what))
-    if data_alone:
-        found += privacy(folder, contents.data)
-    else:
-        found += [*contents.findings(), *privacy(folder, contents.every)]
+    read = contents.data if data_alone else contents.every
+    found += [*(() if data_alone else contents.findings()), *privacy(folder, read)]
     found.sort(key=lambda one: (ASPECTS.index(one.aspect), not one.grave))
-    return Report(contents, sweeps, list(dict.fromkeys(found)))
+    return Report(contents, sweeps, list(dict.fromkeys(found)), read)
 
 
 def show(report: Report, console: Console) -> None:
@@ -129,6 +129,6 @@ def _checked(report: Report) -> dict[str, str]:
     return {
         "schema": f"{_rows(report)}, {len(report.sweeps)} sweep{'s' * (len(report.sweeps) != 1)}",
         "completeness": f"{planned:,} planned points of {len(jobs):,} jobs",
-        "privacy": f"{len(report.contents.every):,} files",
+        "privacy": f"{len(report.read):,} files",
         "plausibility": f"{timed:,} times",
     }
