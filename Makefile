@@ -55,7 +55,7 @@ requirements = $(PY) -c 'import tomllib; p = tomllib.load(open("pyproject.toml",
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help peers sweep figures tables roofline claims report reference counts counters
-.PHONY: compare reproduce selftest hostcost test test-gpu test-browser test-faults lint wheelhouse sync clean .system .python .always
+.PHONY: compare validate reproduce selftest hostcost test test-gpu test-browser test-faults lint wheelhouse sync clean .system .python .always
 
 help:  ## this list
 	@echo 'usage: make TARGET [VARIABLE=value ...]'
@@ -117,6 +117,10 @@ compare: $(READY)  ## two sweeps point by point, a gate (BASE=dir HEAD=dir OUT=d
 	@[ -n "$(BASE)" ] && [ -n "$(HEAD)" ] || { echo 'error: compare needs BASE=dir and HEAD=dir, folders of rows' >&2; exit 2; }
 	@$(PY) -m analysis compare "$(BASE)" "$(HEAD)" $(if $(OUT),--out "$(OUT)") $(ARGS)
 
+validate: $(READY)  ## can a folder of rows from someone's card be taken? (ROWS=dir; OUT=dir: copy what belongs)
+	@[ -n "$(ROWS)" ] || { echo 'error: validate needs ROWS=dir, a folder of rows' >&2; exit 2; }
+	@$(PY) -m analysis validate --rows "$(ROWS)" $(if $(OUT),--out "$(OUT)") $(ARGS)
+
 reproduce: $(READY)  ## measure exactly the recorded points again, and compare (ROWS=dir OUT=dir DRY_RUN=1)
 	@[ -n "$(ROWS)" ] || { echo 'error: reproduce needs ROWS=dir, a folder of rows' >&2; exit 2; }
 	@$(PY) -m experiments.reproduce --rows "$(ROWS)" --out "$(or $(OUT),outputs/reproduced)" $(if $(dry),--dry-run) $(ARGS)
@@ -127,10 +131,14 @@ selftest: $(READY)  ## this card's noise floor: variants against themselves, tim
 	[ -n "$(dry)" ] || { $(PY) -m experiments.probe --out "$$out" && $(PY) -m analysis selftest --rows "$$out"; }
 
 limits := outputs/reference/h200_limits
+recorded := outputs/reference/h200 outputs/reference/h200_exploration
 reference: $(READY)  ## make what is committed of the recorded rows again (after a change of analysis/)
+	@# of these folders alone: rows of other cards beside them change nothing that is told of this one
+	@rm -rf outputs/h200.recorded && mkdir -p outputs/h200.recorded && cp -r $(recorded) outputs/h200.recorded
 	@for kind in $(kinds); do \
-	    $(PY) -m analysis $$kind --rows outputs/reference --out outputs/reference/h200/$$kind || exit; \
+	    $(PY) -m analysis $$kind --rows outputs/h200.recorded --out outputs/reference/h200/$$kind || exit; \
 	done
+	@rm -rf outputs/h200.recorded
 	@rm -rf outputs/selftest.packed && mkdir -p outputs/selftest.packed
 	@tar xzf outputs/reference/h200/selftest/rows.tar.gz -C outputs/selftest.packed
 	@$(PY) -m analysis selftest --rows outputs/selftest.packed --out outputs/reference/h200/selftest

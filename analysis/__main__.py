@@ -1,6 +1,6 @@
 """``python -m analysis figures|roofline|tables|claims|report --rows DIR``: never measures.
 
-``python -m analysis compare BASE HEAD`` reads two folders.
+``python -m analysis compare BASE HEAD`` reads two folders, ``validate --rows DIR`` checks one.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ COMMANDS = {
     "report": "write figures, tables and claims as one HTML file",
     "selftest": "tell the noise floor: variants against themselves, timers, cold caches",
 }
+VALIDATE = "check a contributed folder of rows; exit status 1 where it cannot be taken"
 COMPARE = "compare two sets of rows point by point; exit status 1 where HEAD is worse"
 
 
@@ -79,6 +80,11 @@ def _parser() -> argparse.ArgumentParser:
             another = "judge another file's claims (default: analysis/claims.yaml)"
             command.add_argument("--claims", type=Path, metavar="FILE", help=another)
         command.add_argument("--verbose", action="store_true", help=verbose)
+    validating = commands.add_parser("validate", help=VALIDATE, description=VALIDATE)
+    validating.add_argument("--rows", type=Path, metavar="DIR", required=True, help="the folder")
+    copied = "copy what belongs of a valid folder there, such as outputs/reference/rtx_4090"
+    validating.add_argument("--out", type=Path, metavar="DIR", help=copied)
+    validating.add_argument("--verbose", action="store_true", help=verbose)
     comparing = commands.add_parser("compare", help=COMPARE, description=COMPARE)
     add_arguments(comparing)
     comparing.add_argument("--verbose", action="store_true", help=verbose)
