@@ -8,8 +8,8 @@ starts, and a row of a few hundred elements keeps a program busy for less than t
 takes several rows, as tiles of (rows, what a warp's 32 lanes load at once), in vectors of 16
 bytes where rows and strides are whole vectors. Triton lays warps along the rows of such a tile: a
 row is reduced in registers and by shuffles, without shared memory or a barrier, and all loads are
-under way before the first maximum is asked for. Where there are more warps than rows, each row
-is shared by several.
+under way before the first maximum is asked for. Two short rows share a warp; where there are more
+warps than rows, each row is shared by several.
 Source: PyTorch's PersistentSoftmax.cuh, whose warps take one or two rows of up to 1024 elements.
 """
 
@@ -35,6 +35,7 @@ from kernels.vectors import vector
 WARP = 32  # lanes
 WIDEST = 4096  # elements of a row: a wider one fills a program of its own
 MOST_ROWS = 1024  # a program
+SHORT = 1024  # bytes of a row that takes half a warp
 FEW_ROWS = 128  # about the SMs of a large card
 MOST_A_LANE = 128  # elements: with temporaries what 255 registers hold
 
@@ -93,8 +94,8 @@ class FusedMultirow(Kernel):
             rows, cols = x.shape
             tile_rows, warps = self._tile(x.shape, x.dtype)
             elements = vector(x)
-            width = WARP * elements * max(1, warps // tile_rows)
-            width = min(width, next_power_of_two(cols))
+            lanes = lanes_by_tile(tile_rows, warps, cols * x.element_size())
+            width = min(lanes * elements, next_power_of_two(cols))
             launch(
                 _fused_multirow,
                 (-(-rows // tile_rows),),
@@ -122,7 +123,8 @@ class FusedMultirow(Kernel):
     def _tile(self, shape: Shape, dtype: torch.dtype) -> tuple[int, int]:
         block = next_power_of_two(shape[1])
         rows = self.rows_per_program or rows_by_shape(shape[0], block, dtype.itemsize)
-        return rows, self.num_warps or warps_by_tile(rows, block, shape[0] <= FEW_ROWS)
+        short = shape[1] * dtype.itemsize <= SHORT
+        return rows, self.num_warps or warps_by_tile(rows, block, shape[0] <= FEW_ROWS, short)
 
 
 def rows_by_shape(rows: int, block: int, itemsize: int) -> int:
@@ -140,16 +142,33 @@ def rows_by_shape(rows: int, block: int, itemsize: int) -> int:
     return 1 if rows <= FEW_ROWS else max(1, elements // block)
 
 
-def warps_by_tile(rows: int, block: int, few: bool = False) -> int:
+def warps_by_tile(rows: int, block: int, few: bool = False, short: bool = False) -> int:
     """Warps a program, a power of two: 16 elements a lane, 8 in a tile of short rows.
 
     Args:
         rows: Of the program.
         block: Elements of a row, padded to a power of two.
         few: Whether the matrix leaves SMs idle; a row is then spread over more warps.
+        short: Whether two rows are to share a warp, if the program has as many.
     """
     a_warp = 256 if few or (rows > 1 and block <= 128) else 512
-    return max(1, min(rows * block // a_warp, 8))
+    most = rows // 2 if short and rows > 1 else 8
+    return max(1, min(rows * block // a_warp, most, 8))
+
+
+def lanes_by_tile(rows: int, warps: int, size: int) -> int:
+    """Lanes that load a row: whole warps, as many as it has for itself, or half a warp.
+
+    Half a warp reduces a short row in four steps instead of five, two rows at a time.
+
+    Args:
+        rows: Of the program.
+        warps: Of the program.
+        size: Bytes of a row.
+    """
+    if size <= SHORT and rows >= 2 * warps:
+        return WARP // 2
+    return WARP * max(1, warps // rows)
 
 
 @jit

@@ -5,7 +5,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels.softmax.fused_multirow import FusedMultirow, rows_by_shape, warps_by_tile
+from kernels.softmax.fused_multirow import (
+    FusedMultirow,
+    lanes_by_tile,
+    rows_by_shape,
+    warps_by_tile,
+)
 from tests.kernels.inputs import LAYOUTS, lay_out, matrices
 from tests.kernels.variants import assert_softmax, name
 
@@ -54,11 +59,23 @@ def test_a_program_of_many_rows_takes_1024_elements_or_2048_of_16_bit(
     rows=st.integers(0, 12).map(lambda power: 1 << power),
     block=st.integers(0, 12).map(lambda power: 1 << power),
     few=st.booleans(),
+    short=st.booleans(),
 )
 def test_warps_are_few_and_rows_of_512_are_not_shared_by_them(
-    rows: int, block: int, few: bool
+    rows: int, block: int, few: bool, short: bool
 ) -> None:
-    warps = warps_by_tile(rows, block, few)
+    warps = warps_by_tile(rows, block, few, short)
     assert 1 <= warps <= 8
     assert warps & (warps - 1) == 0
     assert block > 512 or few or warps <= rows
+    assert not short or rows == 1 or 2 * warps <= rows
+
+
+@pytest.mark.parametrize(
+    ("rows", "warps", "size", "lanes"),
+    [(8, 4, 512, 16), (4, 4, 512, 32), (8, 4, 2048, 32), (1, 4, 4096, 128), (1, 1, 512, 32)],
+)
+def test_two_short_rows_share_a_warp_that_has_them(
+    rows: int, warps: int, size: int, lanes: int
+) -> None:
+    assert lanes_by_tile(rows, warps, size) == lanes
