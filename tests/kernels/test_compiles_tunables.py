@@ -34,7 +34,8 @@ from kernels.softmax.fused_multirow import _fused_multirow as kernel, lanes_by_t
 for pointer, vector, statistics in (("fp32", 4, "fp32"), ("bf16", 8, "fp32"), ("fp64", 2, "fp64")):
     for cols, rows, warps, ones in (
         (64, 16, 4, ()), (256, 8, 4, ()), (1000, 4, 4, ()), (1024, 1, 1, ("rows",)),
-        (vector, 64, 1, ("vectors",)), (256, 2, 1, ("row_stride",)), (128, 8, 4, ()), (512, 4, 2, ()),
+        (vector, 64, 1, ("vectors",)), (256, 2, 1, ("row_stride",)),
+        (128, 8, 4, ()), (512, 4, 2, ()),
     ):
         lanes = lanes_by_tile(rows, warps, cols * 16 // vector)
         width = min(lanes * vector, 1 << (cols - 1).bit_length())
