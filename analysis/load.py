@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -30,16 +31,12 @@ def load(paths: Path | Iterable[Path]) -> pd.DataFrame:
     """
     folders = [paths] if isinstance(paths, Path) else list(paths)
     files = list(dict.fromkeys(file for folder in folders for file in _files(folder)))
-    frame = frame_of(folders, files, _where(folders))
+    where = _where(folders)
+    frame = frame_of(folders, files, where)
     if frame is None:
-        frame = pd.DataFrame(records(files, _where(folders)))
+        frame = _frame(records(files, where))
     if frame.empty:
-        raise RowsError(
-            f"no rows in {_where(folders)}: run `make sweep`, or name a folder that has some"
-        )
-    numbers = [name for name in frame.columns if _is_number(name)]
-    frame[numbers] = frame[numbers].apply(pd.to_numeric)
-    frame["above_roof"] = frame["above_roof"].eq(True)
+        raise RowsError(f"no rows in {where}: run `make sweep`, or name a folder that has some")
     return frame
 
 
@@ -58,6 +55,14 @@ def newest_rows(outputs: Path) -> Path:
     if rows_files(reference):
         return reference
     raise RowsError(f"no rows below {outputs}/: run `make sweep`, or name a folder with --rows")
+
+
+def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    frame = pd.DataFrame(rows, columns=[*Row.model_fields, *DERIVED])
+    numbers = [name for name in frame.columns if _is_number(name)]
+    frame[numbers] = frame[numbers].apply(pd.to_numeric)
+    frame["above_roof"] = frame["above_roof"].eq(True)
+    return frame
 
 
 def _where(folders: list[Path]) -> str:

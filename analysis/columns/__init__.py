@@ -16,7 +16,7 @@ import pandas as pd
 
 from analysis.columns.units import units_of
 
-LARGE_BYTES = 16 * 2**20  # of rows files, some 6,000 rows: below it reading JSON takes a second
+LARGE_BYTES = 8 * 2**20  # of rows files, some 5,000 rows: JSON takes a second there
 
 
 def frame_of(folders: Sequence[Path], files: Sequence[Path], where: str) -> pd.DataFrame | None:
@@ -34,25 +34,24 @@ def frame_of(folders: Sequence[Path], files: Sequence[Path], where: str) -> pd.D
         RowsError: a row is refused; see `analysis.readable.records`.
     """
     size = sum(file.stat().st_size for file in files)
-    units = units_of(folders, files) if size >= LARGE_BYTES else None
-    if units is None:
+    units = units_of(folders, files) if size >= LARGE_BYTES else []
+    if not units:
         return None
     if find_spec("pyarrow") is None:
-        _tell(f"without pyarrow {size / 1e6:,.0f} MB of rows are read as JSON, each time")
+        _tell(f"no pyarrow: {size / 1e6:,.0f} MB of rows are read as JSON, each time")
         return None
     from analysis.columns.convert import to_frame
     from analysis.columns.store import build, read
 
-    parts = [read(unit) for unit in units]
-    if lacking := parts.count(None):
+    kept = [read(unit) for unit in units]
+    if lacking := kept.count(None):
         _tell(f"reading the rows of {lacking:,} of {len(units):,} folders, once")
-    parts = [part or build(unit, where) for part, unit in zip(parts, units, strict=True)]
-    whole = [part for part in parts if part is not None]
-    sweeps = [name for part in whole for name in part.table["sweep"].unique().to_pylist()]
-    if len(whole) < len(units) or len(set(sweeps)) < len(sweeps):
-        _tell(f"{where}: a sweep lies in two folders, or")
+    parts = [part or build(unit, where) for part, unit in zip(kept, units, strict=True)]
+    sweeps = [name for part in parts for name in part.table["sweep"].unique().to_pylist()]
+    if len(set(sweeps)) < len(sweeps):  # of one point's rows the last attempt counts, wherever
+        _tell(f"{where}: a sweep lies in two folders, so rows are read as JSON, each time")
         return None
-    return to_frame(whole)
+    return to_frame(parts)
 
 
 def _tell(text: str) -> None:

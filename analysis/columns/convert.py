@@ -29,11 +29,7 @@ class Part:
 
 
 def to_arrow(records: Sequence[dict[str, Any]]) -> tuple[pa.Table, pa.Table]:
-    """The rows of `SCHEMA`, and all their samples of `SAMPLES_SCHEMA`.
-
-    Raises:
-        pyarrow.ArrowException, OverflowError: a number is beyond what a column holds.
-    """
+    """The rows of `SCHEMA`, and all their samples of `SAMPLES_SCHEMA`."""
     columns = []
     for field in SCHEMA:
         values = [record[field.name] for record in records]

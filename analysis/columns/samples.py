@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -33,13 +34,13 @@ class SamplesFile:
         return self._values
 
     def _read(self) -> np.ndarray:
-        try:
+        with contextlib.suppress(OSError):
             data = self._path.read_bytes()
-        except OSError:
-            data = b""
-        if hashlib.sha256(data).hexdigest() != self._path.stem:
-            raise RowsError(f"{self._path}: changed since its rows were read; run it again")
-        return np.asarray(pq.read_table(pa.BufferReader(data)).column(0).to_numpy())
+            if hashlib.sha256(data).hexdigest() == self._path.stem:
+                return np.asarray(pq.read_table(pa.BufferReader(data)).column(0).to_numpy())
+        with contextlib.suppress(OSError):  # so that the next run reads the rows themselves
+            self._path.with_name("index.json").unlink()
+        raise RowsError(f"{self._path}: gone or damaged since it was written; run it again")
 
 
 class Samples(Sequence[float]):

@@ -31,6 +31,9 @@ KINDS |= dict.fromkeys(DERIVED, float) | {SAMPLES: int, FLAG: bool}
 # Lists and mappings are kept as JSON texts; of these and of names there are few.
 JSON = frozenset(name for name, kind in KINDS.items() if kind in (list, dict))
 SCHEMA = pa.schema(
-    [(name, pa.bool_() if kind is bool else NUMBERS.get(kind, TEXT)) for name, kind in KINDS.items()]
+    [
+        (name, pa.bool_() if kind is bool else NUMBERS.get(kind, TEXT))
+        for name, kind in KINDS.items()
+    ]
 )
 SAMPLES_SCHEMA = pa.schema([(SAMPLES, pa.float64())])

@@ -50,20 +50,14 @@ def read(unit: Unit) -> Part | None:
     return Part(pq.read_table(pa.BufferReader(data)), SamplesFile(samples))
 
 
-def build(unit: Unit, where: str) -> Part | None:
+def build(unit: Unit, where: str) -> Part:
     """Reads the unit's rows, and keeps them as columns unless they are still being written.
-
-    Returns:
-        None where a number is beyond what a column holds.
 
     Raises:
         RowsError: a row is refused; see `analysis.readable.records`.
     """
     before, now = unit.state(), time.time_ns()
-    try:
-        rows, samples = to_arrow(records(unit.files, where))
-    except (pa.ArrowException, OverflowError):
-        return None
+    rows, samples = to_arrow(records(unit.files, where))
     part = Part(rows, SamplesFile(unit.folder, samples.column(0).to_numpy()))
     if unit.state() != before or _fresh(before, now):
         return part

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 State = list[list[str | int]]
@@ -32,29 +31,25 @@ class Unit:
         return told
 
 
-def units_of(folders: Sequence[Path], files: Sequence[Path]) -> list[Unit] | None:
+def units_of(folders: Sequence[Path], files: Sequence[Path]) -> list[Unit]:
     """A unit for each sweep, in the files' order; where one lies in no sweep, for each folder.
 
-    None where a rows file was asked for by name, or files were asked for twice.
+    None at all where a rows file was asked for by name, or some files were asked for twice.
     """
     units = []
     for folder in folders:
-        if folder.is_file():
-            return None
-        below = [file for file in files if file.is_relative_to(folder)]
-        homes = [_home(file.parent, folder) for file in below]
-        if None in homes:
-            homes = [folder] * len(below)
+        below = [file for file in files if file.is_relative_to(folder) and file != folder]
+        homes = {file.parent: _home(file.parent, folder) for file in below}
+        if None in homes.values():
+            homes = dict.fromkeys(homes, folder)
         found: dict[Path, list[Path]] = {}
-        for home, file in zip(homes, below, strict=True):
-            if home is not None:
-                found.setdefault(home, []).append(file)
+        for file in below:
+            found.setdefault(homes[file.parent] or folder, []).append(file)
         units += [Unit(home, tuple(mine)) for home, mine in found.items()]
-    return units if sum(len(unit.files) for unit in units) == len(files) else None
+    return units if sum(len(unit.files) for unit in units) == len(files) else []
 
 
-@cache
 def _home(folder: Path, top: Path) -> Path | None:
     """The outermost sweep's folder from ``top`` down to ``folder``."""
-    above = None if folder == top else _home(folder.parent, top)
-    return above or (folder if (folder / "sweep.json").is_file() else None)
+    above = [one for one in (folder, *folder.parents) if one.is_relative_to(top)]
+    return next((one for one in reversed(above) if (one / "sweep.json").is_file()), None)
