@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -77,9 +78,8 @@ def test_a_change_of_rows_shows_at_once(
             sweep(nights / "b", [row("online", 512, sweep="b")], "more")
     old = file.stat()
     file.write_text("".join(lines))
-    if change == "in place":  # whoever puts the time back as well
+    if change == "in place":  # of the same size, by someone who puts the time back as well
         os.utime(file, ns=(old.st_atime_ns, old.st_mtime_ns))
-        assert file.stat().st_size == old.st_size
     told = as_json(nights, monkeypatch)
     same(load(nights), told)
     settle(file)
@@ -122,8 +122,7 @@ def test_samples_that_changed_since_are_refused_in_one_line_and_made_again(
 
 
 def test_readers_that_start_together_all_read_right(nights: Path) -> None:
-    for path in copies(nights):
-        path.unlink()
+    shutil.rmtree(nights / "a" / ".rows")
     for one in [reader(nights) for _ in range(3)]:
         out, err = one.communicate(timeout=120)
         assert (one.returncode, out.strip()) == (0, str(len(load(nights)))), err
@@ -147,6 +146,5 @@ def test_rows_that_were_just_written_are_not_kept_yet(tmp_path: Path) -> None:
 
 def test_without_pyarrow_rows_are_read_and_one_line_says_so(nights: Path) -> None:
     out, err = (one := reader(nights, "without")).communicate(timeout=120)
-    assert (one.returncode, out.strip()) == (0, str(len(load(nights))))
-    assert err.splitlines() == [err.strip()]
+    assert (one.returncode, out.strip(), err.count("\n")) == (0, str(len(load(nights))), 1)
     assert err.startswith("no pyarrow: ")
