@@ -55,7 +55,8 @@ requirements = $(PY) -c 'import tomllib; p = tomllib.load(open("pyproject.toml",
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help peers sweep figures tables roofline claims report reference counts counters
-.PHONY: compare validate reproduce selftest hostcost test test-gpu test-browser test-faults lint wheelhouse sync clean .system .python .always
+.PHONY: compare validate reproduce selftest hostcost scale test test-gpu test-browser test-faults lint wheelhouse sync clean
+.PHONY: .system .python .always
 
 help:  ## this list
 	@echo 'usage: make TARGET [VARIABLE=value ...]'
@@ -159,6 +160,10 @@ counters: $(READY)  ## what the card's counters saw: bytes, occupancy, pipes (ne
 
 hostcost: $(READY)  ## host time of a call of softmax(x), layer by layer, beside torch.softmax (needs CUDA; OUT=dir)
 	@$(PY) -m experiments.worker.hostcost --out "$(or $(OUT),outputs/hostcost)"
+
+# Generated rows are no sweep of this machine: they lie elsewhere, and go when they were measured.
+scale: $(READY)  ## what many rows cost to read, tabulate and draw (ROWS_COUNT="10000 100000" OUT=dir keeps them)
+	@$(PY) -m analysis.scale $(if $(ROWS_COUNT),--rows $(ROWS_COUNT)) $(if $(OUT),--out "$(OUT)") $(ARGS)
 
 test: $(READY)  ## every test that needs no GPU
 	@$(PY) -c 'import xdist' 2>/dev/null && jobs='-n auto --maxprocesses 8'; \

@@ -15,7 +15,7 @@ A row's `kernel`, `reason` and `params` hold whatever was recorded: escape them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -89,9 +89,10 @@ def pictures(material: Material, entries: tuple[Entry, ...] = ENTRIES) -> Iterat
             yield Picture(entry.id, entry.caption, plate)
 
 
-def missing(material: Material, entries: tuple[Entry, ...] = ENTRIES) -> list[str]:
-    """What each figure that cannot be drawn would need, one line a figure."""
-    return [e.needs for e in entries if not e.plates(material.evidence, material.frame)]
+def missing(drawn: Iterable[Picture], entries: tuple[Entry, ...] = ENTRIES) -> list[str]:
+    """What each figure that was not ``drawn`` would need, one line a figure."""
+    made = {picture.id for picture in drawn}
+    return [entry.needs for entry in entries if entry.id not in made]
 
 
 def _place(entry: Entry) -> int:

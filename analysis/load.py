@@ -8,16 +8,13 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.view import ITEM_BYTES
-from analysis.visible import LONGEST, shown, visible
-from experiments.derived import DERIVED, derive, latest
-from experiments.rows import Row, RowsError, read_rows, rows_files
+from analysis.columns import frame_of
+from analysis.readable import records
+from experiments.derived import DERIVED
+from experiments.rows import Row, RowsError, rows_files
 
 REFERENCE = "reference"
-SHORTEST_US, LONGEST_US = 1e-9, 1e15
 _FLAGS = ("above_roof",)
-_NAMES = ("key", "sweep", "operation", "kernel", "dtype", "gpu", "backend")
-_TEXTS = ("params", "reason", "suspect", "environment", "stop_reason", "model_formula", "throttled")
 
 
 def load(paths: Path | Iterable[Path]) -> pd.DataFrame:
@@ -33,21 +30,13 @@ def load(paths: Path | Iterable[Path]) -> pd.DataFrame:
         RowsError: a line is malformed (named by file and line), or there are no rows at all.
     """
     folders = [paths] if isinstance(paths, Path) else list(paths)
-    files = [file for folder in folders for file in _files(folder)]
-    rows = [row for file in dict.fromkeys(files) for row in read_rows(file)]
-    if not rows:
-        raise RowsError(
-            f"no rows in {_where(folders)}: run `make sweep`, or name a folder that has some"
-        )
-    unknown = sorted({row.dtype for row in rows} - set(ITEM_BYTES))
-    if unknown:
-        known = ", ".join(ITEM_BYTES)
-        raise RowsError(f"{_where(folders)}: a row's dtype is {unknown[0]!r}; known are {known}")
-    _check_times(rows, _where(folders))
-    frame = pd.DataFrame([_readable(row) for row in derive(latest(rows))])
-    numbers = [name for name in frame.columns if _is_number(name)]
-    frame[numbers] = frame[numbers].apply(pd.to_numeric)
-    frame["above_roof"] = frame["above_roof"].eq(True)
+    files = list(dict.fromkeys(file for folder in folders for file in _files(folder)))
+    where = _where(folders)
+    frame = frame_of(folders, files, where)
+    if frame is None:
+        frame = _frame(records(files, where))
+    if frame.empty:
+        raise RowsError(f"no rows in {where}: run `make sweep`, or name a folder that has some")
     return frame
 
 
@@ -68,24 +57,16 @@ def newest_rows(outputs: Path) -> Path:
     raise RowsError(f"no rows below {outputs}/: run `make sweep`, or name a folder with --rows")
 
 
-def _check_times(rows: Iterable[Row], where: str) -> None:
-    """Refuses times that no clock tells: what is made of them would not be finite."""
-    for row in rows:
-        for time in (row.time_us, row.time_low_us, row.time_high_us, *(row.samples_us or ())):
-            if time and not SHORTEST_US <= time <= LONGEST_US:
-                raise RowsError(
-                    f"{where}: a row of {visible(row.kernel)} tells {time:g} µs; no time is below "
-                    f"{SHORTEST_US:g} or above {LONGEST_US:g}"
-                )
+def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    frame = pd.DataFrame(rows, columns=[*Row.model_fields, *DERIVED])
+    numbers = [name for name in frame.columns if _is_number(name)]
+    frame[numbers] = frame[numbers].apply(pd.to_numeric)
+    frame["above_roof"] = frame["above_roof"].eq(True)
+    return frame
 
 
 def _where(folders: list[Path]) -> str:
     return ", ".join(map(str, folders)) or "the given folders"
-
-
-def _readable(row: dict[str, Any]) -> dict[str, Any]:
-    names = {name: visible(row[name], LONGEST) or "(no name)" for name in _NAMES}
-    return row | names | {name: shown(row[name]) for name in _TEXTS}
 
 
 def _files(folder: Path) -> list[Path]:

@@ -10,14 +10,21 @@ import pandas as pd
 
 def name_variants(frame: pd.DataFrame) -> pd.DataFrame:
     """Adds ``variant``: the kernel's name, with the tunables that tell its settings apart."""
+    # many rows share few settings: each is looked at once
+    settings = {id(params): params for params in frame["params"]}
+    texts = {own: json.dumps(params) for own, params in settings.items()}
+    params_of = {texts[own]: params for own, params in settings.items()}
+    asked = pd.Series([texts[id(params)] for params in frame["params"]], frame.index, dtype=object)
     names = pd.Series(index=frame.index, dtype=object)
-    for kernel, group in frame.groupby("kernel"):
-        settings = [dict(p) for p in group["params"]]
-        keys = sorted({key for params in settings for key in params})
-        telling = [k for k in keys if len({json.dumps(p.get(k)) for p in settings}) > 1]
-        names[group.index] = [
-            " ".join([str(kernel), *(f"{k}={p.get(k)}" for k in telling)]) for p in settings
-        ]
+    for kernel, group in asked.groupby(frame["kernel"]):
+        known = {text: params_of[text] for text in group.unique()}
+        keys = sorted({key for params in known.values() for key in params})
+        telling = [k for k in keys if len({json.dumps(p.get(k)) for p in known.values()}) > 1]
+        told = {
+            text: " ".join([str(kernel), *(f"{k}={p.get(k)}" for k in telling)])
+            for text, p in known.items()
+        }
+        names[group.index] = group.map(told)
     return frame.assign(variant=names)
 
 

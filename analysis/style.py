@@ -103,7 +103,8 @@ def provenance(
     seen: pd.DataFrame, card: str, timer: str, cache: str, notes: Iterable[str] = ()
 ) -> list[str]:
     """The same of any rows ``seen`` that share a card and a protocol."""
-    facts = pd.DataFrame(list(seen["environment"]), index=seen.index)
+    once = {id(told): told for told in seen["environment"]}  # which many rows share
+    facts = pd.DataFrame(list(once.values()))
 
     def stated(name: str) -> str:
         values = list(facts[name].dropna()) if name in facts else []
@@ -124,7 +125,7 @@ def provenance(
 def rows_hash(frame: pd.DataFrame) -> str:
     """A short hash of which rows these are and what they measured, in whatever order they come."""
     columns = ["sweep", "key", "card", "round", "attempt", "status", "time_us"]
-    lines = sorted(" ".join(map(str, values)) for values in frame[columns].itertuples(index=False))
+    lines = sorted(map(" ".join, zip(*(map(str, frame[c].tolist()) for c in columns), strict=True)))
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
 
 

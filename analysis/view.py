@@ -91,10 +91,14 @@ def view_of(frame: pd.DataFrame, gpu: str, wanted: Wanted) -> View | None:
     """
     other = OTHER_SIDE[wanted.over]
     # Under Triton's interpreter time means nothing: its rows never come near a speed figure.
-    mine = frame[(frame["gpu"] == gpu) & (frame["backend"] != "interpreter")]
-    mine = mine[~mine["kernel"].isin(wanted.without)]
-    mine = mine[mine[wanted.over] > 0]  # an empty matrix has no place on a logarithm
-    timed = mine[(mine["status"] == "ok") & mine["time_us"].notna()]
+    usable = (frame["gpu"] == gpu) & (frame["backend"] != "interpreter")
+    usable &= ~frame["kernel"].isin(wanted.without)
+    mine = frame[usable & (frame[wanted.over] > 0)]  # an empty matrix is not on a logarithm
+    # of a million rows each copy counts: a few columns will do
+    timed = mine.loc[
+        (mine["status"] == "ok") & mine["time_us"].notna(),
+        ["operation", "timer", "cache", "dtype", "rows", "cols"],
+    ]
     softmax = timed[timed["operation"] != "copy"]
     candidates: list[tuple[Any, ...]] = []
     for place, group in softmax.groupby(["timer", "cache", "dtype", other]):

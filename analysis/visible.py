@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
+from functools import lru_cache
 from typing import Any
 
 HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})  # controls, direction marks, surrogates, unknown
@@ -11,6 +12,7 @@ LONGEST = 80  # letters a name keeps: a file's name holds 255 bytes
 LONGEST_TEXT = 400  # letters a sentence keeps
 
 
+@lru_cache(maxsize=2**14)  # rows say the same over and over
 def visible(text: str, longest: int = LONGEST_TEXT) -> str:
     """One line of letters that show themselves: escape sequences lose their force.
 

@@ -15,8 +15,9 @@ def run(options: argparse.Namespace) -> int:
     check_names(options.only, [entry.id for entry in DRAWN])
     entries = tuple(e for e in DRAWN if not options.only or e.id in options.only)
     found = material.read(options, "figures")
-    made = [path for picture in pictures(found, entries) for path in picture.plate.files(found.out)]
-    missed = missing(found, entries)
+    drawn = list(pictures(found, entries))
+    made = [path for picture in drawn for path in picture.plate.files(found.out)]
+    missed = missing(drawn, entries)
     if not made:
         raise RowsError(f"{found.rows}: no figure can be drawn: {'; '.join(missed)}")
     finish("figures", found, made, missed)

@@ -23,13 +23,14 @@ def run(options: argparse.Namespace) -> int:
             f"{found.rows}: no roofline can be drawn: it needs timed rows and a copy variant, "
             "the roof, at the same shapes"
         )
-    made = [path for picture in pictures(found, drawn) for path in picture.plate.files(out)]
+    pieces = list(pictures(found, drawn))
+    made = [path for picture in pieces for path in picture.plate.files(out)]
     check, summary = check_table(points), summary_table(points)
     made += [
         write(out / "roofline.md", f"{summary.markdown()}\n{check.markdown()}"),
         write(out / "roofline.csv", check.csv()),
     ]
-    finish("roofline", found, made, missing(found, drawn))
+    finish("roofline", found, made, missing(pieces, drawn))
     print(f"\n{summary.plain()}")
     share = (points["verdict"] == "traffic").mean()
     print(f"\n{share:.0%} of {len(points):,} points are explained by traffic within 10 %.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
@@ -132,10 +132,10 @@ class Point:
         return min(found, key=lambda one: found[one]) if found else None
 
 
-def _samples(row: Mapping[str, Any]) -> list[float]:
+def _samples(row: Mapping[str, Any]) -> Sequence[float]:
     """A row's samples; of a row without them what its interval tells."""
     samples = row.get("samples_us")
-    if isinstance(samples, list) and samples:
+    if isinstance(samples, Sequence) and samples:
         return samples
     ends = (number(row, name) for name in ("time_low_us", "time_us", "time_high_us"))
     return [end for end in ends if end is not None]

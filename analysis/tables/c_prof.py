@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pandas as pd
 
 from analysis.material import Material
@@ -59,7 +61,7 @@ def _recorded(material: Material, timed: pd.DataFrame) -> dict[str, str]:
 
 
 def _samples(timed: pd.DataFrame) -> str:
-    sizes = [len(samples) for samples in timed["samples_us"] if isinstance(samples, list)]
+    sizes = [len(samples) for samples in timed["samples_us"] if isinstance(samples, Sequence)]
     if not sizes:
         return ""
     ends = timed["stop_reason"].dropna().value_counts(sort=False).sort_index()

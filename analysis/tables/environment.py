@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
@@ -83,7 +83,7 @@ def _range(values: pd.Series) -> str:
 
 
 def _length(samples: object) -> float | None:
-    return len(samples) if isinstance(samples, list) else None
+    return len(samples) if isinstance(samples, Sequence) else None
 
 
 def _half_widths(timed: pd.DataFrame) -> str:

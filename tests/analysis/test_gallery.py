@@ -36,7 +36,7 @@ def recorded() -> Material:
 def test_every_figure_of_the_sources_comes_first_in_their_order(recorded: Material) -> None:
     found = [picture.id for picture in pictures(recorded)]
     assert list(dict.fromkeys(found))[: len(SOURCED + OURS)] == SOURCED + OURS
-    assert missing(recorded) == [LIMITS.needs, LIMITS_RATIO.needs]  # rows of their own
+    assert missing(pictures(recorded)) == [LIMITS.needs, LIMITS_RATIO.needs]  # rows of their own
     assert len({picture.name for picture in pictures(recorded)}) == len(found)
 
 
@@ -87,7 +87,7 @@ def test_a_line_of_rows_is_found_by_its_name_in_the_file(tmp_path: Path) -> None
 def test_what_cannot_be_drawn_says_what_it_needs(tmp_path: Path) -> None:
     found = material(tmp_path, [row("torch", n) for n in PAPER])
     drawn = {picture.id for picture in pictures(found, DRAWN)}
-    lines = missing(found, DRAWN)
+    lines = missing(pictures(found, DRAWN), DRAWN)
     assert drawn | {line.split(" needs ")[0] for line in lines} == {entry.id for entry in DRAWN}
     assert all("\n" not in line for line in lines)
 
