@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.plugins.launcher import Launcher
@@ -22,11 +22,11 @@ class SweepLauncher(Launcher):
     """Hands a sweep's jobs to `experiments.sweep.run`.
 
     Attributes:
-        cards: Indices of the cards that shards are dealt to.
+        cards: Indices of the cards that shards are dealt to, or ``all``.
     """
 
-    def __init__(self, cards: Sequence[int] = (0,)) -> None:
-        self.cards = list(cards)
+    def __init__(self, cards: Any = (0,)) -> None:
+        self.cards = cards
 
     def setup(
         self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
