@@ -45,6 +45,7 @@ class SweepLauncher(Launcher):
             UserError: something asked for cannot be done; nothing was measured.
             SweepFailed: a point has no row of expected status.
         """
+        from experiments.composing import compose_all
         from experiments.jobs import job_from
 
         loader = self.hydra_context.config_loader
@@ -52,7 +53,7 @@ class SweepLauncher(Launcher):
         def compose(overrides: list[str]) -> Job:
             return job_from(loader.load_sweep_config(self.config, overrides), overrides)
 
-        self.act([compose(list(overrides)) for overrides in job_overrides], compose)
+        self.act(compose_all(job_overrides, compose), compose)
         done = JobReturn(status=JobStatus.COMPLETED)
         done.return_value = None
         return [done] * len(job_overrides)
