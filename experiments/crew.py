@@ -59,7 +59,7 @@ class Crew:
         if len(cards) > 1 and any(job.config["gpu"]["card"] is None for job in on_card):
             for card in cards:
                 self.worker("cuda", card)
-        wanted = [worker for worker in self.workers.values() if worker.device != "cpu"]
+        wanted = self._on_cards()
         if self.locked:
             locks = self._locks.enter_context(held(worker.card for worker in wanted))
             for worker in wanted:
@@ -75,8 +75,7 @@ class Crew:
         Raises:
             UserError: one did not come up, or the cards are of several kinds.
         """
-        on_card = [worker for worker in self.workers.values() if worker.device != "cpu"]
-        posts = {worker.card: worker for worker in on_card if worker.card in cards}
+        posts = {worker.card: worker for worker in self._on_cards() if worker.card in cards}
         for card, worker in posts.items():
             try:
                 worker.start()
@@ -90,6 +89,9 @@ class Crew:
                 "land on either; name cards of one kind in hydra.launcher.cards"
             )
         return posts
+
+    def _on_cards(self) -> list[Worker]:
+        return [worker for (device, _), worker in self.workers.items() if device != "cpu"]
 
     def dismiss(self) -> None:
         """Ends all workers and lets go of their cards."""
