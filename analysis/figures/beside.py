@@ -21,7 +21,7 @@ from analysis.sheet import Sheet
 from analysis.view import View, view_of
 
 LEFT, PANEL, GAP, RIGHT = 0.52, 2.9, 0.14, 0.12  # inches across
-HEIGHT, ABOVE, BELOW = 4.0, 1.28, 0.8  # inches; above and below are what words take
+HEIGHT, ABOVE, BELOW = 3.9, 1.14, 0.8  # inches; above and below are what words take
 DOT = "  ·  "
 
 
