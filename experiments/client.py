@@ -111,8 +111,7 @@ class Worker:
             while True:
                 answer = self._receive(time.monotonic() + limits_s[stage])
                 if "stage" not in answer:
-                    reply: dict[str, Any] = answer["reply"]
-                    return reply
+                    return dict(answer["reply"])
                 stage = answer["stage"]
         except TimeoutError:
             self.stop()
@@ -148,5 +147,4 @@ class Worker:
             raise TimeoutError from None
         if line is None:
             raise WorkerDied("crashed", "it ended without an answer")
-        message: dict[str, Any] = json.loads(line)
-        return message
+        return dict(json.loads(line))
