@@ -128,15 +128,3 @@ def check_size(points: int, rounds: int) -> None:
             f"the sweep has {points * rounds} points, more than the {MOST_POINTS} that are taken; "
             "choose fewer kernels, shapes or rounds"
         )
-
-
-def check_cards(cards: Sequence[Any]) -> None:
-    """Checks the launcher's list of cards.
-
-    Raises:
-        UserError: it is no list of different indices.
-    """
-    if not cards or any(not isinstance(c, int) or isinstance(c, bool) or c < 0 for c in cards):
-        raise UserError(f"hydra.launcher.cards={list(cards)}; name cards by index, as in [0,1]")
-    if len(set(cards)) != len(cards):
-        raise UserError(f"hydra.launcher.cards={list(cards)} names a card twice")

@@ -8,14 +8,13 @@ import os
 import queue
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from experiments.process import WorkerError, ending, environment, pump
+from experiments.process import WorkerError, ending, process_of, pump
 
 START_LIMIT_S = 180.0
 
@@ -39,11 +38,32 @@ class Worker:
         self.device = device
         self.card = card
         self.log = log
+        self.lock: int | None = None  # its card's, which it holds as long as it lives
         self.hello: dict[str, Any] = {}
+        self._up = False
         self._process: subprocess.Popen[str] | None = None
         self._retired = False
         self._birth = threading.Lock()
         self._lines: queue.Queue[str | None] = queue.Queue()
+
+    def spawn(self) -> None:
+        """Starts its process if there is none, and does not wait until it is up.
+
+        Linux ends a worker together with the thread that it was started from.
+
+        Raises:
+            WorkerError: its card is not visible, or it was ended for good.
+        """
+        if self._process is not None:
+            return
+        with self._birth:
+            if self._retired:
+                raise WorkerError("the sweep is ending")
+            self._process = process_of(self.device, self.card, self.log, self.lock)
+        self._lines, self._up = queue.Queue(), False
+        pipe = self._process.stdout
+        assert pipe is not None
+        threading.Thread(target=pump, args=(pipe, self._lines), daemon=True).start()
 
     def start(self) -> dict[str, Any]:
         """Starts it if it is not running, and gives its device and environment.
@@ -51,25 +71,9 @@ class Worker:
         Raises:
             WorkerError: it did not come up, or has no such device.
         """
-        if self._process is not None:
+        self.spawn()
+        if self._up:
             return self.hello
-        self.log.parent.mkdir(parents=True, exist_ok=True)
-        with self._birth, self.log.open("ab") as log:
-            if self._retired:
-                raise WorkerError("the sweep is ending")
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "experiments.worker", "--device", self.device],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                env=environment(self.device, self.card),
-                start_new_session=True,  # Ctrl-C is the parent's to handle
-            )
-        self._lines = queue.Queue()
-        pipe = self._process.stdout
-        assert pipe is not None
-        threading.Thread(target=pump, args=(pipe, self._lines), daemon=True).start()
         try:
             self.hello = self._receive(time.monotonic() + START_LIMIT_S)
         except (WorkerDied, TimeoutError) as error:
@@ -79,6 +83,7 @@ class Worker:
         if "error" in self.hello:
             self.stop()
             raise WorkerError(self.hello["error"])
+        self._up = True
         return self.hello
 
     def request(
@@ -106,8 +111,7 @@ class Worker:
             while True:
                 answer = self._receive(time.monotonic() + limits_s[stage])
                 if "stage" not in answer:
-                    reply: dict[str, Any] = answer["reply"]
-                    return reply
+                    return dict(answer["reply"])
                 stage = answer["stage"]
         except TimeoutError:
             self.stop()
@@ -143,5 +147,4 @@ class Worker:
             raise TimeoutError from None
         if line is None:
             raise WorkerDied("crashed", "it ended without an answer")
-        message: dict[str, Any] = json.loads(line)
-        return message
+        return dict(json.loads(line))

@@ -36,7 +36,10 @@ def print_estimate(points: Sequence[Point]) -> None:
         why = point.declared["unsupported"]
         how = f"  {point.job.variation}" if point.job.variation else ""
         print(f"{point}{how}  card {point.card}  round {point.round}{f'  ({why})' if why else ''}")
-    seconds = sum(map(estimate_s, points))
+    by_card: dict[int, float] = {}
+    for point in points:
+        by_card[point.card] = by_card.get(point.card, 0.0) + estimate_s(point)
+    seconds = max(by_card.values(), default=0.0)  # cards work side by side
     rounds = len({point.round for point in points})
     visits = ""
     if rounds > 1:
@@ -44,4 +47,5 @@ def print_estimate(points: Sequence[Point]) -> None:
         if points[0].job.config["fresh"]:
             visits += ", each in new worker processes"
             seconds += START_S * rounds
-    print(f"{len(points)} points to measure{visits}, about {seconds / 60:.1f} minutes")
+    on = f" on {len(by_card)} cards" if len(by_card) > 1 else ""
+    print(f"{len(points)} points to measure{visits}{on}, about {seconds / 60:.1f} minutes")

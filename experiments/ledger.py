@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
+from collections import Counter
 from pathlib import Path
 from typing import IO
 
@@ -15,6 +16,9 @@ from experiments.rows import Row, RowsError, parse_row, read_rows, rows_files
 class Ledger:
     """All rows below ``out``. One sweep at a time holds it.
 
+    Attributes:
+        cards: By job name, the cards that its rows were measured on when the sweep began.
+
     Raises:
         UserError: the folder cannot be written, another sweep holds it, or a row is malformed.
     """
@@ -23,13 +27,16 @@ class Ledger:
         self._latest: dict[tuple[str, int, int], Row] = {}
         self._suspect: dict[tuple[str, int, int], int] = {}  # attempts in succession, to the last
         self._highest_mhz: dict[tuple[str, int], float] = {}
+        self.cards: dict[str, Counter[int]] = {}
         self._threads = threading.Lock()
         self._lock = _hold(out)
         for path in rows_files(out):
             try:
                 heal(path)
+                mine = self.cards.setdefault(path.parent.relative_to(out).as_posix(), Counter())
                 for row in read_rows(path):
                     self._take(row)
+                    mine[row.card] += 1
             except RowsError as error:
                 raise UserError(
                     f"{error}; mend or remove that line, or choose another out="

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 from experiments.client import Worker
+from experiments.dealing import Deal
 from experiments.points import Point
 from experiments.process import WorkerError
 from experiments.progress import Progress
@@ -31,13 +32,11 @@ class Visits:
     fresh: bool = False
 
 
-def measure_all(
-    todo: Sequence[tuple[Worker, Point]], visits: Visits, rows: list[Row], done_before: int
-) -> None:
-    """Measures points in order, on every card at once.
+def measure_all(deal: Deal, visits: Visits, rows: list[Row], done_before: int) -> None:
+    """Measures all that is dealt, on every card at once.
 
     Args:
-        todo: Each point with the worker that takes it, round after round.
+        deal: The points, for each card and round.
         visits: What to do at each.
         rows: Takes the rows as they come, so that an interrupted sweep still has them.
         done_before: Points that need no measuring, for the display.
@@ -45,11 +44,8 @@ def measure_all(
     Raises:
         UserError: a row could not be written.
     """
-    lanes: dict[int, list[tuple[Worker, Point]]] = {}  # never two timings on one card at a time
-    for worker, point in todo:
-        lanes.setdefault(worker.card, []).append((worker, point))
     stopping = threading.Event()
-    with Progress(len(todo), done_before) as progress:
+    with Progress(deal.total, done_before) as progress:
 
         def visit(worker: Worker, point: Point) -> bool:
             """Measures a point, and says whether the lane can go on."""
@@ -71,23 +67,28 @@ def measure_all(
             progress.ends(point, row)
             return lost is None  # nor could one be started for the lane's next point
 
-        def lane(points: list[tuple[Worker, Point]]) -> None:
-            round_ = points[0][1].round
-            for worker, point in points:
-                if visits.fresh and point.round != round_:
-                    for used in {used for used, _ in points}:
-                        used.stop()
-                round_ = point.round
-                if stopping.is_set() or not visit(worker, point):
-                    return
+        def lane(card: int) -> None:
+            """One thread a card: never two timings on one at a time."""
+            used: set[Worker] = set()
+            for round_ in range(deal.rounds):
+                if visits.fresh:
+                    for worker in used:
+                        worker.stop()
+                while (dealt := deal.next(card, round_)) is not None:
+                    worker, points = dealt
+                    progress.expects(deal.total)
+                    for point in points:
+                        used.add(worker)
+                        if stopping.is_set() or not visit(worker, point):
+                            return
 
-        with ThreadPoolExecutor(max_workers=max(len(lanes), 1)) as pool:
-            futures = [pool.submit(lane, points) for points in lanes.values()]
+        with ThreadPoolExecutor(max_workers=max(len(deal.cards), 1)) as pool:
+            futures = [pool.submit(lane, card) for card in deal.cards]
             try:
                 for future in futures:
                     future.result()
             except BaseException:
                 stopping.set()
-                for worker, _ in todo:  # its end wakes the lane that waits for it
+                for worker in deal.workers:  # its end wakes the lane that waits for it
                     worker.retire()
                 raise

@@ -6,7 +6,7 @@ import contextlib
 import subprocess
 
 from experiments.client import Worker
-from experiments.planning import Crew
+from experiments.crew import Crew
 
 LEAVING_LIMIT_S = 60.0
 
@@ -38,3 +38,4 @@ class PatientCrew(Crew):
         for worker in self.workers.values():
             assert isinstance(worker, PatientWorker)
             worker.leave()
+        super().dismiss()

@@ -6,37 +6,20 @@ import random
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from experiments.cards import description_of
 from experiments.client import Worker, WorkerDied
+from experiments.crew import Crew
 from experiments.errors import UserError
+from experiments.homes import Shard, settle
 from experiments.jobs import Job, roof_overrides
+from experiments.ledger import Ledger
 from experiments.points import Point, interleave, points_of
 from experiments.process import WorkerError
 
 DESCRIBE_LIMIT_S = 300.0
 ROOF = "copy"  # the configuration that every shard holds, whatever else was asked for
-
-
-@dataclass
-class Crew:
-    """The sweep's workers, one for each device and card, started when first asked for."""
-
-    log: Path
-    workers: dict[tuple[str, int], Worker] = field(default_factory=dict)
-
-    def worker(self, device: str, card: int) -> Worker:
-        """The worker on a card."""
-        if (device, card) not in self.workers:
-            self.workers[device, card] = Worker(device, card, self.log)
-        return self.workers[device, card]
-
-    def dismiss(self) -> None:
-        """Ends all workers."""
-        for worker in self.workers.values():
-            worker.stop()
 
 
 @dataclass
@@ -46,21 +29,37 @@ class Plan:
     Attributes:
         jobs: All jobs, the roof's among them.
         variants: By job name, what the worker said of it.
-        visits: Round after round, the points of each shard in order, with the worker that takes
-            them; the shards' order is each round's own.
-        points: By job name, the identities it asked for; jobs may share points.
-        asked: Every point once.
+        posts: The workers that shards may go to, by card; none for a sweep on the CPU.
+        rounds: The shards in each round's own order.
     """
 
     jobs: list[Job]
     variants: dict[str, dict[str, Any]] = field(default_factory=dict)
-    visits: list[tuple[Worker, list[Point]]] = field(default_factory=list)
-    points: dict[str, list[tuple[str, int, int]]] = field(default_factory=dict)
-    asked: list[Point] = field(default_factory=list)
+    posts: dict[int, Worker] = field(default_factory=dict)
+    rounds: list[list[Shard]] = field(default_factory=list)
+
+    @property
+    def points(self) -> dict[str, list[tuple[str, int, int]]]:
+        """By job name, the identities it asked for; jobs may share points."""
+        return {
+            name: [(key, shard.card, round_) for key, round_ in asked]
+            for shard in self.rounds[0]
+            for name, asked in shard.jobs.items()
+        }
+
+    @property
+    def asked(self) -> list[Point]:
+        """Every point once, round after round, each shard's together."""
+        visits = (shard.visits[i] for i, order in enumerate(self.rounds) for shard in order)
+        return list({point.identity: point for visit in visits for point in visit}.values())
 
 
 def plan(
-    jobs: Sequence[Job], compose: Callable[[list[str]], Job], crew: Crew, cards: Sequence[int]
+    jobs: Sequence[Job],
+    compose: Callable[[list[str]], Job],
+    crew: Crew,
+    cards: Sequence[int],
+    ledger: Ledger | None = None,
 ) -> Plan:
     """Describes every job, adds the roof where a shard lacks one, and orders the points.
 
@@ -68,25 +67,14 @@ def plan(
         jobs: As Hydra composed them.
         compose: Makes a job of overrides, for the roof.
         crew: Where workers come from.
-        cards: Cards that shards are dealt to, in turn.
+        cards: Cards that shards are dealt to.
+        ledger: The rows there are: a shard goes on where it began.
 
     Raises:
         UserError: naming the job at fault and why; nothing has been measured.
     """
-    shards = list(dict.fromkeys(job.shard for job in jobs))
-    card_of = {shard: cards[i % len(cards)] for i, shard in enumerate(shards)}
-
-    def place(job: Job) -> Worker:
-        pinned = job.config["gpu"]["card"]
-        card = card_of[job.shard] if pinned is None else pinned
-        device = job.config["gpu"]["device"]
-        if device == "cpu":
-            return crew.worker(device, 0)
-        # a card that was named must be there, and not give way to the CPU
-        named = pinned is not None or card != 0
-        return crew.worker("cuda" if named else device, card)
-
     result = Plan(jobs=list({job.name: job for job in jobs}.values()))
+    place = crew.places(result.jobs, cards)
     for job in result.jobs:
         result.variants[job.name] = _describe(job, place(job))
     with_roof = {j.neighbours for j in result.jobs if result.variants[j.name]["operation"] == ROOF}
@@ -97,22 +85,33 @@ def plan(
             result.variants[roof.name] = _describe(roof, place(roof))
             result.jobs.append(roof)
     first = result.jobs[0].config
-    seen: set[tuple[str, int, int]] = set()
+    members: dict[tuple[str, str, str], list[Job]] = {}
+    for job in result.jobs:
+        members.setdefault(job.shard, []).append(job)
+    shards = [_shard(mine, result.variants, place(mine[0])) for mine in members.values()]
+    if any(shard.free for shard in shards):
+        result.posts = crew.posts(cards)
+        settle(shards, result.posts, ledger, first["overwrite"])
     for round_ in range(first["rounds"]):
-        order = random.Random(f"{first['seed']}/{round_}/shards").sample(shards, len(shards))
-        for shard in order:
-            visit: list[Point] = []
-            members = [job for job in result.jobs if job.shard == shard]
-            for job in members:
-                worker = place(job)
-                variant = result.variants[job.name]
-                mine = points_of(job, variant, worker.hello, worker.card, round_)
-                result.points.setdefault(job.name, []).extend(p.identity for p in mine)
-                visit += [p for p in mine if p.identity not in seen]
-                seen.update(p.identity for p in mine)
-            result.visits.append((place(members[0]), interleave(visit, first["seed"], round_)))
-            result.asked += visit
+        dice = random.Random(f"{first['seed']}/{round_}/shards")
+        result.rounds.append(dice.sample(shards, len(shards)))
     return result
+
+
+def _shard(jobs: Sequence[Job], variants: dict[str, dict[str, Any]], worker: Worker) -> Shard:
+    """The jobs' points in each round; as each worker of a kind says the same, on any card."""
+    config = jobs[0].config
+    pinned = config["gpu"]["device"] == "cpu" or config["gpu"]["card"] is not None
+    shard = Shard(" ".join(filter(None, jobs[0].shard)), worker.card, worker, free=not pinned)
+    for round_ in range(config["rounds"]):
+        visit: dict[str, Point] = {}
+        for job in jobs:
+            mine = points_of(job, variants[job.name], worker.hello, worker.card, round_)
+            shard.jobs.setdefault(job.name, []).extend((p.key, round_) for p in mine)
+            for point in mine:
+                visit.setdefault(point.key, point)
+        shard.visits.append(interleave(visit.values(), config["seed"], round_))
+    return shard
 
 
 def _describe(job: Job, worker: Worker) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import NoReturn
 
 from pydantic import ValidationError
 
+from experiments.card_lock import held
 from experiments.client import Worker, WorkerDied
 from experiments.errors import UserError, on_one_line
 from experiments.evidence import write_records
@@ -40,16 +41,18 @@ def run(out: Path, card: int = 0) -> int:
         UserError: the probe failed; nothing was recorded.
     """
     worker = Worker("cuda" if card else "auto", card, out / "worker.log")
-    try:
-        hello = worker.start()
-        if hello["device"]["kind"] != "cuda":
-            print(f"{hello['device']['name']}: no CUDA device, so no L2 flush to probe")
-            return 0
-        reply = worker.request({"do": "probe"}, LIMIT_S, "probing")
-    finally:
-        worker.stop()
-        if worker.log.exists() and not worker.log.stat().st_size:
-            worker.log.unlink()
+    with held([card]) as locks:
+        worker.lock = locks.get(card)
+        try:
+            hello = worker.start()
+            if hello["device"]["kind"] != "cuda":
+                print(f"{hello['device']['name']}: no CUDA device, so no L2 flush to probe")
+                return 0
+            reply = worker.request({"do": "probe"}, LIMIT_S, "probing")
+        finally:
+            worker.stop()
+            if worker.log.exists() and not worker.log.stat().st_size:
+                worker.log.unlink()
     if "error" in reply:
         raise UserError(f"the probe failed: {reply['error']}")
     try:

@@ -6,6 +6,7 @@ import os
 import queue
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import IO
 
@@ -35,8 +36,35 @@ def environment(device: str, card: int) -> dict[str, str]:
         if card >= len(visible):
             raise WorkerError(f"card {card} is not among the {len(visible)} visible ones")
         variables["CUDA_VISIBLE_DEVICES"] = visible[card]
-    variables.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+    # as NVML numbers them: the card that is locked must be the one that is timed
+    variables["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
     return variables
+
+
+def process_of(device: str, card: int, log: Path, lock: int | None) -> subprocess.Popen[str]:
+    """A new worker process; what it prints besides its answers goes to the end of ``log``.
+
+    Args:
+        device: ``cuda``, ``cpu`` or ``auto``.
+        card: The one that it is to see.
+        log: A file.
+        lock: The descriptor of its card's lock, which it then holds as long as it lives.
+
+    Raises:
+        WorkerError: see `environment`.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as file:
+        return subprocess.Popen(
+            [sys.executable, "-m", "experiments.worker", "--device", device],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=file,
+            text=True,
+            env=environment(device, card),
+            start_new_session=True,  # Ctrl-C is the parent's to handle
+            pass_fds=() if lock is None else (lock,),
+        )
 
 
 def pump(pipe: IO[str], lines: queue.Queue[str | None]) -> None:

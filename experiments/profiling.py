@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from experiments.checks import check_cards, shared_options
+from experiments.checks import shared_options
 from experiments.client import Worker, WorkerDied
 from experiments.errors import SweepFailed, UserError
 from experiments.evidence import Record, write_records
@@ -17,6 +17,7 @@ from experiments.patient import PatientCrew
 from experiments.planning import Plan, plan
 from experiments.points import Point
 from experiments.recording import packages_of
+from experiments.visible import cards_of
 
 LIST = "profiled.jsonl"
 POINT_LIMIT_S = 600.0  # a profiler runs a kernel a dozen times and keeps its memory in between
@@ -34,25 +35,24 @@ class Profiled(Record):
     environment: dict[str, Any]
 
 
-def profile(jobs: Sequence[Job], compose: Callable[[list[str]], Job], cards: Sequence[int]) -> None:
+def profile(jobs: Sequence[Job], compose: Callable[[list[str]], Job], cards: Any) -> None:
     """Calls every supported point of the jobs once inside a profiler range.
 
     Args:
         jobs: All jobs, as composed; no roof is added to them.
         compose: Makes a job of overrides.
-        cards: Indices of the cards to use, one after another.
+        cards: The launcher's, used one after another.
 
     Raises:
         UserError: something asked for cannot be done, or there is no CUDA device.
         SweepFailed: a point failed.
     """
     options = shared_options([job.config for job in jobs])
-    check_cards(cards)
     out = Path(options["out"])
-    crew = PatientCrew(log=out / "worker.log")
+    crew = PatientCrew(log=out / "worker.log", locked=not options["dry_run"])
     done: list[Profiled] = []
     try:
-        points = asked(plan(jobs, compose, crew, cards), jobs)
+        points = asked(plan(jobs, compose, crew, cards_of(cards)), jobs)
         if any(point.device != "cuda" for _, point in points):
             raise UserError("profiling needs a CUDA device, and there is none here")
         for number, (worker, point) in enumerate(points):
@@ -73,12 +73,13 @@ def profile(jobs: Sequence[Job], compose: Callable[[list[str]], Job], cards: Seq
 def asked(planned: Plan, jobs: Sequence[Job]) -> list[tuple[Worker, Point]]:
     """Each point that the jobs themselves ask for, once: no added roof, no further rounds."""
     names = {job.name for job in jobs}
-    return [
-        (worker, point)
-        for worker, points in planned.visits
-        for point in points
-        if point.job.name in names and point.round == 0
-    ]
+    found = {
+        point.identity: (shard.worker, point)
+        for shard in planned.rounds[0]
+        for point in shard.visits[0]
+        if point.job.name in names and shard.worker
+    }
+    return list(found.values())
 
 
 def _visit(worker: Worker, point: Point, name: str) -> Profiled:

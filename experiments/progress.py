@@ -56,6 +56,13 @@ class Progress:
         if self._bar:
             self._bar.stop()
 
+    def expects(self, total: int) -> None:
+        """How many points there are now: cards that share none measure some of them twice."""
+        with self._lock:
+            self._total = total
+            if self._bar:
+                self._bar.update(self._task, total=total)
+
     def begins(self, point: Point) -> None:
         """A point is being measured now."""
         if self._bar:

@@ -98,14 +98,17 @@ def _measured(sweep: Recorded, out: Path, options: argparse.Namespace) -> bool:
     """Whether some point failed."""
     changed: dict[str, Any] = {"out": str(out), "overwrite": False, "only_failed": False,
                "dry_run": options.dry_run}  # fmt: skip
+    cards = sorted({row.card for rows in sweep.rows.values() for row in rows.values()})
     jobs = []
     for job in sweep.jobs:
         config = job.config | changed
+        if len(cards) > 1:  # each shard on the card that it was recorded on
+            newest = list(sweep.rows[job.name].values())[-1]
+            config["gpu"] = config["gpu"] | {"card": newest.card}
         config["tracker"] = config["tracker"] | {"backend": "none"}
         if options.anyway:
             config["gpu"] = config["gpu"] | {"match": None, "device": "auto"}
         jobs.append(dataclasses.replace(job, config=config))
-    cards = sorted({row.card for rows in sweep.rows.values() for row in rows.values()})
 
     def roof(overrides: list[str]) -> Job:
         [of] = [job for job in jobs if job.overrides[0] == overrides[0]]

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.checks import check_cards, check_size, shared_options
+from experiments.checks import check_size, shared_options
+from experiments.crew import Crew
+from experiments.dealing import Deal
 from experiments.errors import SweepFailed, UserError
 from experiments.estimate import print_estimate
 from experiments.folder import note_session, save_plan, sweep_name
@@ -17,11 +19,12 @@ from experiments.guards import suspicions
 from experiments.jobs import Job
 from experiments.ledger import Ledger
 from experiments.measuring import Visits, measure_all
-from experiments.planning import Crew, plan
+from experiments.planning import plan
 from experiments.points import Point
 from experiments.recording import row_of
 from experiments.reporting import mirror_jobs, print_summary
 from experiments.rows import Row
+from experiments.visible import cards_of
 
 
 @dataclass(frozen=True)
@@ -63,15 +66,13 @@ class Sweep:
         return row
 
 
-def run(
-    jobs: Sequence[Job], compose: Callable[[list[str]], Job], cards: Sequence[int], began: float
-) -> None:
+def run(jobs: Sequence[Job], compose: Callable[[list[str]], Job], cards: Any, began: float) -> None:
     """Runs a sweep to its end.
 
     Args:
         jobs: All jobs, as composed.
         compose: Makes a job of overrides, for the roof that a shard may lack.
-        cards: Indices of the cards to use.
+        cards: Indices of the cards to use, or ``all``.
         began: When the command started, by the performance counter.
 
     Raises:
@@ -79,26 +80,28 @@ def run(
         SweepFailed: a point has no row of expected status at the end.
     """
     options = shared_options([job.config for job in jobs])
-    check_cards(cards)
+    cards = cards_of(cards)
     check_size(sum(len(job.shapes) * len(job.dtypes) for job in jobs), options["rounds"])
     out = Path(options["out"])
     ledger = Ledger(out)
-    crew = Crew(log=out / "worker.log")
+    crew = Crew(log=out / "worker.log", locked=not options["dry_run"])
     measured: list[Row] = []
     planned_s = 0.0
     try:
-        planned = plan(jobs, compose, crew, cards)
+        planned = plan(jobs, compose, crew, cards, ledger)
         sweep = Sweep(out, sweep_name(out), options, ledger)
-        todo = [(w, p) for w, points in planned.visits for p in sweep.wanted(points)]
+        todo = sweep.wanted(planned.asked)
         if options["dry_run"]:
-            print_estimate([point for _, point in todo])
+            print_estimate(todo)
             return
+        asked = {(point.key, point.round) for point in todo}
         save_plan(planned, out)
         planned_s = time.perf_counter() - began
         done_before = sum(ledger.is_done(p.identity) for p in planned.asked)
         try:
             visits = Visits(sweep.record, sweep.again, options["fresh"])
-            measure_all(todo, visits, measured, done_before)
+            deal = Deal(planned.rounds, planned.posts, sweep.wanted)
+            measure_all(deal, visits, measured, done_before)
         except UserError as error:  # status 2 is for a sweep that has measured nothing
             print(f"error: {error}", file=sys.stderr)
             raise SweepFailed from None
@@ -111,6 +114,7 @@ def run(
         elapsed_s = time.perf_counter() - began
         note_session(out, len(measured), planned_s, elapsed_s)
     print_summary(planned, ledger, measured, out, elapsed_s, warnings)
-    requested = [p for _, p in todo] if options["only_failed"] else planned.asked
+    some = options["only_failed"]
+    requested = [p for p in planned.asked if not some or (p.key, p.round) in asked]
     if not all(ledger.is_done(p.identity) for p in requested):
         raise SweepFailed

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.plugins.launcher import Launcher
@@ -22,11 +22,11 @@ class SweepLauncher(Launcher):
     """Hands a sweep's jobs to `experiments.sweep.run`.
 
     Attributes:
-        cards: Indices of the cards that shards are dealt to.
+        cards: Indices of the cards that shards are dealt to, or ``all``.
     """
 
-    def __init__(self, cards: Sequence[int] = (0,)) -> None:
-        self.cards = list(cards)
+    def __init__(self, cards: Any = (0,)) -> None:
+        self.cards = cards
 
     def setup(
         self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
@@ -45,6 +45,7 @@ class SweepLauncher(Launcher):
             UserError: something asked for cannot be done; nothing was measured.
             SweepFailed: a point has no row of expected status.
         """
+        from experiments.composing import compose_all
         from experiments.jobs import job_from
 
         loader = self.hydra_context.config_loader
@@ -52,7 +53,7 @@ class SweepLauncher(Launcher):
         def compose(overrides: list[str]) -> Job:
             return job_from(loader.load_sweep_config(self.config, overrides), overrides)
 
-        self.act([compose(list(overrides)) for overrides in job_overrides], compose)
+        self.act(compose_all(job_overrides, compose), compose)
         done = JobReturn(status=JobStatus.COMPLETED)
         done.return_value = None
         return [done] * len(job_overrides)

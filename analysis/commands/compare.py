@@ -15,6 +15,7 @@ from analysis.comparison import noise
 from analysis.comparison.differences import check_gpus, differences, only
 from analysis.comparison.pairs import Pair, pairs_of
 from analysis.comparison.picture import plates
+from analysis.comparison.ranges import ranges_table
 from analysis.comparison.tables import (
     changed_table,
     geometric_mean,
@@ -95,9 +96,9 @@ def _write(
     out: Path, found: Sequence[Compared], asked: Asked, notes: Sequence[str], small: Sequence[str]
 ) -> list[Path]:
     kernels = kernels_table(found, [*notes, *notes_of(asked)])
-    changed, every = changed_table(found), points_table(found)
+    changed, every, times = changed_table(found), points_table(found), ranges_table(found)
     made = [write(out / "compare.csv", every.csv())]
-    parts = [kernels, *[changed] * bool(changed.lines)]
+    parts = [kernels, *(part for part in (times, changed) if part.lines)]
     made.append(write(out / "compare.md", "\n".join(part.markdown() for part in parts)))
     made.append(write(out / "compare.tex", "\n".join(part.latex() for part in parts)))
     level, band = 100 * (1 - asked.alpha), 100 * asked.threshold
@@ -116,6 +117,8 @@ def _show(
         console.print(Text(text, style=style), soft_wrap=True)
 
     say(kernels_table(found, []).plain())
+    if (times := ranges_table(found)).lines:
+        say(f"\n{times.plain()}")
     changed = changed_table(found)
     if changed.lines:
         lines = type(changed)(changed.title, changed.heads, changed.lines[:TOLD])

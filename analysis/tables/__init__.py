@@ -20,6 +20,7 @@ MAKERS = (
     ("d_test", "d_test"),
     ("limits", "limits_tables"),
     ("limits_summary", "limits_summary"),
+    ("card_to_card", "card_to_card"),
     ("traffic", "traffic"),
     ("cards", "cards"),
     ("environment", "environment"),

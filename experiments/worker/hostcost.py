@@ -19,6 +19,8 @@ from typing import Any
 
 import torch
 
+from experiments.card_lock import held
+from experiments.errors import UserError
 from experiments.statistics import median
 from experiments.worker.place import environment
 from kernels.softmax import softmax
@@ -98,7 +100,11 @@ def main() -> None:
     out: Path | None = parser.parse_args().out
     if not torch.cuda.is_available():
         parser.exit(2, "error: hostcost needs a CUDA device: it times launches of kernels\n")
-    records = measure(layers("cuda"), torch.cuda.synchronize)
+    try:
+        with held([0]):  # torch's first card is the first visible one
+            records = measure(layers("cuda"), torch.cuda.synchronize)
+    except UserError as error:
+        parser.exit(2, f"error: {error}\n")
     print(table(records))
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)

@@ -77,5 +77,5 @@ def test_what_cannot_be_told_says_what_it_needs(
     assert all(" needs " in text for text in missed)
     assert {text.split()[0] for text in missed} == {
         "main", "a_tab1", "b_tab1", "c_ex", "c_prof", "d_test", "limits", "limits_summary",
-        "traffic", "cards",
+        "traffic", "cards", "card_to_card",
     }  # fmt: skip

@@ -26,6 +26,7 @@ DTYPES = {
     "few_wide": ALL_THREE,
     "limits_counters": ["float32", "bfloat16"],
     "selftest": ["float32"],
+    "cards": ["float32", "float16", "bfloat16"],
 }
 
 SHAPES = {

@@ -36,6 +36,7 @@ KERNELS = {
     },
     "backward": {"backward", "backward_torch", "copy", "copy_triton"},
     "limits": {*OURS, *PEERS, "copy", "copy_triton", "copy_hinted"},
+    "cards": {"auto", "fused_row", "online", "torch", "copy"},
     "limits_max": {"auto", "compiled_max", "copy"},
     "limits_counters": {
         *("auto", "cluster", "fused_multirow", "cooperative", "online_l2", "quack", "copy_triton")
@@ -104,14 +105,13 @@ def test_limits_takes_every_shape_in_three_dtypes_by_two_timers_three_times(
     assert config.timing.max_samples < composed("timing=events").timing.max_samples
 
 
-def test_limits_deals_a_timer_to_each_of_two_cards(composed: Compose) -> None:
-    shards = dict.fromkeys(
-        (choice(job, "grid"), choice(job, "timing")) for job in jobs_of("limits", composed)
-    )
-    cards: dict[str, set[int]] = {}
-    for place, (_, timing) in enumerate(shards):
-        cards.setdefault(timing, set()).add(place % 2)
-    assert cards == {"events": {0}, "graph": {1}}
+def test_cards_cuts_a_host_of_four_into_shards_of_one_size(composed: Compose) -> None:
+    jobs = jobs_of("cards", composed)
+    widths = {choice(job, "grid.cols") for job in jobs}
+    assert len(widths) == 20
+    assert len(jobs) == 5 * len(widths)
+    grid = composed("experiment=cards", *jobs[0]).grid
+    assert len(expand(grid)) * len(grid.dtypes) * len(jobs) == 2100
 
 
 def test_paper_is_about_1500_points(composed: Compose) -> None:
@@ -142,6 +142,7 @@ def test_our_launcher_is_the_default(composed: Compose) -> None:
     launcher = composed().hydra.launcher
     assert launcher["_target_"] == "hydra_plugins.sweep_launcher.SweepLauncher"
     assert list(composed("hydra.launcher.cards=[0,1]").hydra.launcher.cards) == [0, 1]
+    assert composed("hydra.launcher.cards=all").hydra.launcher.cards == "all"
 
 
 @pytest.mark.parametrize("name", ["events", "graph", "host"])

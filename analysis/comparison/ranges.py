@@ -1,0 +1,69 @@
+"""Time of HEAD / BASE by time range, and how many points lie beyond the recorded noise floor.
+
+Two sets that differ in nothing that matters, such as a card alone and the same card beside others
+at work, have 5 % of their points beyond it, and a mean ratio of 1 in every range.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from analysis.comparison import noise
+from analysis.comparison.verdicts import Compared
+from analysis.student import critical
+from analysis.table import Table
+
+EDGES_US = (0.0, 20.0, 50.0, 100.0, 200.0, 500.0, math.inf)
+LEVEL = 0.95
+EXPECTED = 0.05  # of equal points, by how a floor is recorded
+NOTE = (
+    "Beyond the floor: points that differ by more than what 5 % of points differ by when equal "
+    "code is swept twice on one card, one round each. Mean ratio: geometric, its 95 % interval "
+    "over points."
+)
+
+
+def ranges_table(found: Sequence[Compared]) -> Table:
+    """A line a range of times of BASE; one of all points of 20 µs and more at the end."""
+    timed = [one for one in found if one.ratio > 0 and one.pair.timed]
+    times = np.array([_time_us(one) for one in timed])
+    logs = np.array([math.log(one.ratio) for one in timed])
+    floors = noise.at(noise.recorded()[1], times)[2] if timed else times
+    lines = []
+    for low, high in [*pairwise(EDGES_US), (EDGES_US[1], math.inf)]:
+        here = (times >= low) & (times < high)
+        if here.any():
+            lines.append([_told(low, high), *_cells(logs[here], np.abs(logs[here]) > floors[here])])
+    heads = ["time of BASE", "points", "mean ratio", "interval", "least", "most",
+             "beyond the floor", "expected"]  # fmt: skip
+    return Table("Time of HEAD / BASE, by time range", heads, lines, [NOTE])
+
+
+def _time_us(one: Compared) -> float:
+    assert one.pair.base is not None
+    return math.exp(noise.log_median(one.pair.base))
+
+
+def _told(low: float, high: float) -> str:
+    if math.isinf(high):
+        return f"{low:g} µs and more"
+    return f"{low:g} to {high:g} µs" if low else f"below {high:g} µs"
+
+
+def _cells(logs: np.ndarray, beyond: np.ndarray) -> list[str]:
+    mean, count = float(logs.mean()), logs.size
+    reach = critical(LEVEL, count - 1) * float(logs.std(ddof=1)) / count**0.5 if count > 1 else 0.0
+    ends = f"{math.exp(mean - reach):.4f}–{math.exp(mean + reach):.4f}" if count > 1 else "–"
+    return [
+        f"{count:,}",
+        f"{math.exp(mean):.4f}",
+        ends,
+        f"{math.exp(logs.min()):.4f}",
+        f"{math.exp(logs.max()):.4f}",
+        f"{int(beyond.sum()):,}",
+        f"{EXPECTED * count:.1f}",
+    ]

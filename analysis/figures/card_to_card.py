@@ -1,0 +1,127 @@
+"""Card to card: every point's time on each card over the mean of the cards, a strip a card."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter
+
+from analysis import style
+from analysis.figure import slug
+from analysis.figures.limits_dots import legend, within
+from analysis.lines import variant_order
+from analysis.palette import FAINT, INK, MUTED, look_of
+from analysis.plate import Plate
+from analysis.records import Evidence
+from analysis.sheet import Sheet, mark
+from analysis.spread import NEEDS, SHORT_US
+from analysis.spread.points import Cards, Point, cards_of
+from experiments.cards import card_of
+
+WIDTH, STRIP = 5.8, 0.46  # inches: of the picture, and the height of a card
+ABOVE, BELOW = 0.95, 0.8  # inches that title, names and small print take
+READ = 20  # points of a card that can be read one by one: those farthest from the mean
+DOT = "  ·  "
+
+
+@dataclass(frozen=True)
+class CardToCard:
+    """One picture for each kind of card and sweep."""
+
+    id: str = "card_to_card"
+    caption: str = (
+        "Cards of one kind that measured the same points: each card's time over the mean of all "
+        "cards, point by point."
+    )
+
+    @property
+    def needs(self) -> str:
+        """Which rows it cannot do without, in one line."""
+        return f"{self.id} needs {NEEDS}"
+
+    def plates(self, evidence: Evidence, frame: pd.DataFrame) -> list[Plate]:
+        """A picture for each kind of GPU and sweep with two cards."""
+        found = cards_of(frame)
+        several = len({cards.sweep for cards in found}) > 1
+        return [self._plate(cards, several) for cards in found]
+
+    def _plate(self, cards: Cards, several: bool) -> Plate:
+        name = "-".join([self.id, slug(cards.gpu), *[slug(cards.sweep)] * several])
+        protocols = {(p.row["timer"], p.row["cache"]) for p in cards.points}
+        timer, cache = min(protocols)
+        where, which = style.provenance(cards.rows, card_of(cards.gpu).name, timer, cache)
+        told = f"{card_of(cards.gpu).name}{DOT}{len(cards.cards)} cards{DOT}{len(cards.points):,} "
+        notes = f"small: below {SHORT_US:g} µs{DOT}bars: the median and 5 % to 95 % of the rest"
+        size = (WIDTH, ABOVE + BELOW + STRIP * len(cards.cards))
+        return Plate(name, "Card to card: time over the mean of all cards", told + "points",
+                     [where, which, notes], lambda sheet: _draw(sheet, cards, size), size,
+                     cards.gpu)  # fmt: skip
+
+
+def _draw(sheet: Sheet, cards: Cards, size: tuple[float, float]) -> None:
+    height = size[1]
+    ax = sheet.add_axes((0.1, BELOW / height, 0.88, 1 - (ABOVE + BELOW) / height))
+    far = float(np.quantile([abs(100 * (r.value - 1)) for p in cards.points
+                             for r in p.ratios.values()], 0.995))  # fmt: skip
+    ends = (-max(1.15 * far, 0.5), max(1.15 * far, 0.5))
+    ax.set_xlim(*ends)
+    ax.set_ylim(len(cards.cards) - 0.5, -0.5)
+    ax.axvline(0, color=INK, lw=0.9, zorder=1)
+    dice = np.random.default_rng(0)  # apart, so that points do not hide each other
+    for strip, card in enumerate(cards.cards):
+        ax.axhspan(strip - 0.42, strip + 0.42, color=FAINT, alpha=0.5, lw=0, zorder=0)
+        _points(ax, cards, card, strip + dice.uniform(-0.36, 0.2, len(cards.points)), ends)
+        _bar(ax, cards, card, strip)
+    ax.set_yticks(range(len(cards.cards)), [f"card {card}" for card in cards.cards])
+    ax.xaxis.set_major_formatter(
+        FuncFormatter(lambda value, _: f"{value:+g} %".replace("-", "−") if value else "0")
+    )
+    ax.set_xlabel("slower than the mean of the cards →")
+    for side in ("top", "right", "left"):
+        ax.spines[side].set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    names = {str(point.row["variant"]).split(" ")[0] for point in cards.points}
+    legend(sheet, sorted(names, key=variant_order), size)
+
+
+def _points(
+    ax: Axes, cards: Cards, card: int, heights: np.ndarray, ends: tuple[float, float]
+) -> None:
+    """A card's points in the looks of their variants; those far off remember their rows."""
+    places: dict[tuple[str, bool], list[tuple[float, float, Point]]] = {}
+    for point, y in zip(cards.points, heights, strict=True):
+        x = within(100 * (point.ratios[card].value - 1), ends)
+        place = str(point.row["variant"]).split(" ")[0], point.mean_us < SHORT_US
+        places.setdefault(place, []).append((x, float(y), point))
+    for (variant, short), found in places.items():
+        look, (across, up, _) = look_of(variant), zip(*found, strict=True)
+        ax.plot(across, up, ls="", marker=look.marker, ms=look.size * (0.35 if short else 0.5),
+                mfc=look.color, mec="white", mew=0.25, alpha=0.4 if short else 0.85,
+                zorder=2.5 if short else 3)  # fmt: skip
+    every = [one for found in places.values() for one in found]
+    for far, height, point in sorted(every, key=lambda one: -abs(one[0]))[:READ]:
+        mark(ax, [far], [height], [dict(point.row) | {"card": card}])
+
+
+def _bar(ax: Axes, cards: Cards, card: int, strip: int) -> None:
+    rest = [100 * (p.ratios[card].value - 1) for p in cards.points if p.mean_us >= SHORT_US]
+    if rest:
+        low, middle, high = np.quantile(rest, [0.05, 0.5, 0.95])
+        y = strip + 0.32
+        ax.hlines(y, low, high, color=INK, lw=1.6, zorder=5)
+        ax.plot([middle], [y], "|", color=INK, ms=7, mew=1.6, zorder=5)
+        ax.text(
+            high,
+            y,
+            f"  {middle:+.2f} %".replace("-", "−"),
+            fontsize=6.2,
+            color=MUTED,
+            va="center",
+            zorder=5,
+        )
+
+
+CARD_TO_CARD = CardToCard()
