@@ -23,6 +23,7 @@ LOCAL = {
     ".submitit": "the logs of Slurm jobs",
     "worker.log": "the log of the workers",
     ".lock": "a lock",
+    ".rows": "the columnar copy of the rows",
 }
 CACHES = (".tmp", ".parquet")
 PACKED = (".tar.gz", ".tgz", ".zip")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from analysis.load import LONGEST_US, SHORTEST_US
+from analysis.readable import LONGEST_US, SHORTEST_US
 from analysis.view import ITEM_BYTES
 from experiments.rows import Row
 from experiments.statistics import median
