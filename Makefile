@@ -127,6 +127,7 @@ selftest: $(READY)  ## this card's noise floor: variants against themselves, tim
 	[ -n "$(dry)" ] || { $(PY) -m experiments.probe --out "$$out" && $(PY) -m analysis selftest --rows "$$out"; }
 
 limits := outputs/reference/h200_limits
+cards  := outputs/reference/h200_cards
 reference: $(READY)  ## make what is committed of the recorded rows again (after a change of analysis/)
 	@for kind in $(kinds); do \
 	    $(PY) -m analysis $$kind --rows outputs/reference --out outputs/reference/h200/$$kind || exit; \
@@ -141,6 +142,12 @@ reference: $(READY)  ## make what is committed of the recorded rows again (after
 	        'claims --claims analysis/own_claims.yaml'; do \
 	        $(PY) -m analysis $$kind --rows outputs/limits.packed --out $(limits)/$${kind%% *} || exit; \
 	    done && rm -rf outputs/limits.packed; }
+	@[ ! -f $(cards)/rows.tar.gz ] || { rm -rf outputs/cards.packed && mkdir -p outputs/cards.packed && \
+	    tar xzf $(cards)/rows.tar.gz -C outputs/cards.packed && \
+	    for kind in figures tables; do $(PY) -m analysis $$kind --only card_to_card \
+	        --rows outputs/cards.packed/together --out $(cards)/$$kind || exit; done && \
+	    { $(PY) -m analysis compare outputs/cards.packed/alone outputs/cards.packed/together \
+	        --out $(cards)/compare || [ $$? -eq 1 ]; } && rm -rf outputs/cards.packed; }
 
 counts: $(READY)  ## what every variant's code requests of memory, counted without a GPU (OUT=dir)
 	@$(PY) -m experiments.count --out "$(or $(OUT),outputs/reference/counts)" $(ARGS)
