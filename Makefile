@@ -133,6 +133,7 @@ selftest: $(READY)  ## this card's noise floor: variants against themselves, tim
 
 limits := outputs/reference/h200_limits
 recorded := outputs/reference/h200 outputs/reference/h200_exploration
+cards  := outputs/reference/h200_cards
 reference: $(READY)  ## make what is committed of the recorded rows again (after a change of analysis/)
 	@# of these folders alone: rows of other cards beside them change nothing that is told of this one
 	@rm -rf outputs/h200.recorded && mkdir -p outputs/h200.recorded && cp -r $(recorded) outputs/h200.recorded
@@ -150,6 +151,12 @@ reference: $(READY)  ## make what is committed of the recorded rows again (after
 	        'claims --claims analysis/own_claims.yaml'; do \
 	        $(PY) -m analysis $$kind --rows outputs/limits.packed --out $(limits)/$${kind%% *} || exit; \
 	    done && rm -rf outputs/limits.packed; }
+	@[ ! -f $(cards)/rows.tar.gz ] || { rm -rf outputs/cards.packed && mkdir -p outputs/cards.packed && \
+	    tar xzf $(cards)/rows.tar.gz -C outputs/cards.packed && \
+	    for kind in figures tables; do $(PY) -m analysis $$kind --only card_to_card \
+	        --rows outputs/cards.packed/together --out $(cards)/$$kind || exit; done && \
+	    { $(PY) -m analysis compare outputs/cards.packed/alone outputs/cards.packed/together \
+	        --out $(cards)/compare || [ $$? -eq 1 ]; } && rm -rf outputs/cards.packed; }
 
 counts: $(READY)  ## what every variant's code requests of memory, counted without a GPU (OUT=dir)
 	@$(PY) -m experiments.count --out "$(or $(OUT),outputs/reference/counts)" $(ARGS)

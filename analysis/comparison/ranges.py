@@ -32,15 +32,25 @@ def ranges_table(found: Sequence[Compared]) -> Table:
     timed = [one for one in found if one.ratio > 0 and one.pair.timed]
     times = np.array([_time_us(one) for one in timed])
     logs = np.array([math.log(one.ratio) for one in timed])
-    floors = noise.at(noise.recorded()[1], times)[2] if timed else times
+    beyond = np.array(beyond_floor(timed))
     lines = []
     for low, high in [*pairwise(EDGES_US), (EDGES_US[1], math.inf)]:
         here = (times >= low) & (times < high)
         if here.any():
-            lines.append([_told(low, high), *_cells(logs[here], np.abs(logs[here]) > floors[here])])
+            lines.append([_told(low, high), *_cells(logs[here], beyond[here])])
     heads = ["time of BASE", "points", "mean ratio", "interval", "least", "most",
              "beyond the floor", "expected"]  # fmt: skip
     return Table("Time of HEAD / BASE, by time range", heads, lines, [NOTE])
+
+
+def beyond_floor(found: Sequence[Compared]) -> list[bool]:
+    """Whether each point differs by more than what 5 % of equal points differ by."""
+    timed = [one for one in found if one.ratio > 0 and one.pair.timed]
+    times = np.array([_time_us(one) for one in timed])
+    floors = noise.at(noise.recorded()[1], times)[2] if timed else times
+    known = {id(one): abs(math.log(one.ratio)) > floor
+             for one, floor in zip(timed, floors, strict=True)}  # fmt: skip
+    return [bool(known.get(id(one))) for one in found]
 
 
 def _time_us(one: Compared) -> float:

@@ -10,6 +10,7 @@ from itertools import groupby
 import numpy as np
 
 from analysis.comparison.pairs import Visits
+from analysis.comparison.ranges import beyond_floor
 from analysis.comparison.verdicts import VERDICTS, Asked, Compared
 from analysis.lines import variant_order
 from analysis.table import Cell, Table
@@ -18,7 +19,7 @@ CHANGED = ("failed", "slower", "faster", "fixed")
 HEADS = ("GPU", "operation", "kernel", "variant", "M", "N", "dtype", "timer", "cache", "card",
          "verdict", "regression", "base_us", "head_us", "ratio", "low", "high", "all_low",
          "all_high", "p_holm", "base_rounds", "head_rounds", "base_status", "head_status",
-         "suspect", "reason")  # fmt: skip
+         "suspect", "reason", "beyond_floor")  # fmt: skip
 
 
 def by_kernel(found: Sequence[Compared]) -> dict[str, list[Compared]]:
@@ -65,7 +66,11 @@ def changed_table(found: Sequence[Compared]) -> Table:
 
 def points_table(found: Sequence[Compared]) -> Table:
     """Every point of both, for machines."""
-    return Table("Every point", HEADS, [_machine_line(one) for one in found])
+    lines = [
+        [*_machine_line(one), "true" if beyond else "false"]
+        for one, beyond in zip(found, beyond_floor(found), strict=True)
+    ]
+    return Table("Every point", HEADS, lines)
 
 
 def notes_of(asked: Asked) -> list[str]:

@@ -9,7 +9,7 @@ import numpy as np
 from analysis.comparison import noise
 from analysis.comparison.ranges import ranges_table
 from analysis.comparison.verdicts import Asked, judge
-from tests.analysis.compared import rounds, run
+from tests.analysis.compared import lines, rounds, run
 from tests.analysis.rounded import pair
 
 
@@ -48,3 +48,6 @@ def test_a_slowdown_that_no_single_point_proves_shows_in_the_mean() -> None:
 def test_compare_writes_it(tmp_path: Path) -> None:
     assert run(tmp_path, rounds(1), rounds(2)) == 0
     assert "Time of HEAD / BASE, by time range" in (tmp_path / "out" / "compare.md").read_text()
+    assert run(tmp_path, rounds(1), rounds(2, {"fused": 1.2})) == 1
+    far = {line["kernel"] for line in lines(tmp_path) if line["beyond_floor"] == "true"}
+    assert far == {"fused"}
