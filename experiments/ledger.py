@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -15,17 +16,20 @@ from experiments.rows import Row, RowsError, parse_row, read_rows, rows_files
 class Ledger:
     """All rows below ``out``. One sweep at a time holds it.
 
+    With ``files``, the rows files of one shard that nobody else writes, they alone are read, and
+    the folder is not held.
+
     Raises:
         UserError: the folder cannot be written, another sweep holds it, or a row is malformed.
     """
 
-    def __init__(self, out: Path) -> None:
+    def __init__(self, out: Path, files: Sequence[Path] | None = None) -> None:
         self._latest: dict[tuple[str, int, int], Row] = {}
         self._suspect: dict[tuple[str, int, int], int] = {}  # attempts in succession, to the last
         self._highest_mhz: dict[tuple[str, int], float] = {}
         self._threads = threading.Lock()
-        self._lock = _hold(out)
-        for path in rows_files(out):
+        self._lock = hold(out) if files is None else None
+        for path in rows_files(out) if files is None else files:
             try:
                 heal(path)
                 for row in read_rows(path):
@@ -37,9 +41,13 @@ class Ledger:
             except OSError as error:
                 raise UserError(f"{path} cannot be read or written: {error.strerror}") from None
 
+    def rows(self) -> Collection[Row]:
+        """The last attempt at every point."""
+        return self._latest.values()
+
     def latest(self, identity: tuple[str, int, int]) -> Row | None:
         """The last attempt at a point, None if there was none."""
-        return self._latest.get(identity)
+        return self._latest.get(self._slot(identity))
 
     def is_done(self, identity: tuple[str, int, int]) -> bool:
         """Whether a point has a row of expected status."""
@@ -48,7 +56,7 @@ class Ledger:
 
     def is_due_again(self, identity: tuple[str, int, int]) -> bool:
         """Whether a point's last row is suspect and was not the second visit for that reason."""
-        return self._suspect.get(identity, 0) % 2 == 1
+        return self._suspect.get(self._slot(identity), 0) % 2 == 1
 
     def highest_mhz(self, gpu: str, card: int) -> float | None:
         """The highest SM clock that any row saw on a card."""
@@ -73,22 +81,32 @@ class Ledger:
             self._take(row)
 
     def _take(self, row: Row) -> None:
-        known = self._latest.get(row.identity)
+        slot = self._slot(row.identity)
+        known = self._latest.get(slot)
         if known is None or row.attempt > known.attempt:
-            before = self._suspect.get(row.identity, 0)
-            self._suspect[row.identity] = before + 1 if row.suspect else 0
+            self._suspect[slot] = self._suspect.get(slot, 0) + 1 if row.suspect else 0
         if known is None or row.attempt >= known.attempt:
-            self._latest[row.identity] = row
+            self._latest[slot] = row
         if row.sm_clock_mhz is not None:
             card = row.gpu, row.card
             self._highest_mhz[card] = max(row.sm_clock_mhz, self._highest_mhz.get(card, 0.0))
 
     def close(self) -> None:
         """Lets another sweep have the folder."""
-        self._lock.close()
+        if self._lock is not None:
+            self._lock.close()
+
+    def _slot(self, identity: tuple[str, int, int]) -> tuple[str, int, int]:
+        """What counts as the same point."""
+        return identity
 
 
-def _hold(out: Path) -> IO[str]:
+def hold(out: Path) -> IO[str]:
+    """Takes a sweep's folder for as long as the file that it gives stays open.
+
+    Raises:
+        UserError: the folder cannot be written, or another sweep holds it.
+    """
     try:
         out.mkdir(parents=True, exist_ok=True)
         lock = (out / ".lock").open("w")

@@ -12,7 +12,7 @@ from experiments.derived import derive
 from experiments.ledger import Ledger
 from experiments.planning import Plan
 from experiments.rows import Row
-from experiments.table import account, result_table
+from experiments.table import result_table
 
 
 def mirror_jobs(
@@ -48,14 +48,9 @@ def mirror_jobs(
 
 
 def print_summary(
-    planned: Plan,
-    ledger: Ledger,
-    measured: list[Row],
-    out: Path,
-    elapsed_s: float,
-    warnings: list[str],
+    planned: Plan, ledger: Ledger, out: Path, spent: str, warnings: list[str]
 ) -> None:
-    """Prints the table, where everything is, and how the wall time was spent."""
+    """Prints the table, where everything is, and the account of how the wall time was spent."""
     labels = {}
     for job in planned.jobs:
         labels.update(dict.fromkeys((i[0] for i in planned.points[job.name]), job.label))
@@ -63,7 +58,7 @@ def print_summary(
     result_table(rows, labels, out / "table.md")
     for warning in warnings:
         print(f"warning: {warning}", file=sys.stderr)
-    print(account(measured, elapsed_s))
+    print(spent)
     failed = [row for row in rows if row["status"] not in ("ok", "unsupported")]
     if failed:
         print(f"{len(failed)} points failed; only_failed=true tries them again")

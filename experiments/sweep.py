@@ -22,6 +22,7 @@ from experiments.points import Point
 from experiments.recording import row_of
 from experiments.reporting import mirror_jobs, print_summary
 from experiments.rows import Row
+from experiments.table import account
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ def run(
         ledger.close()
         elapsed_s = time.perf_counter() - began
         note_session(out, len(measured), planned_s, elapsed_s)
-    print_summary(planned, ledger, measured, out, elapsed_s, warnings)
+    print_summary(planned, ledger, out, account(measured, elapsed_s), warnings)
     requested = [p for _, p in todo] if options["only_failed"] else planned.asked
     if not all(ledger.is_done(p.identity) for p in requested):
         raise SweepFailed
