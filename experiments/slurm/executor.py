@@ -43,7 +43,7 @@ def executor(out: Path, name: str, options: Options) -> Any:
         array_parallelism=options.array_parallelism,
         # a job started again by Slurm could meet its own first run, on a node that was only lost
         # from sight; the submitting side starts it again when asked
-        additional_parameters={"no-requeue": True, **options.more},
+        additional_parameters={"no-requeue": True, **(options.more or {})},
         setup=[*_surroundings(), *options.setup],
         wckey=None,
         signal_delay_s=SHUTDOWN_S,

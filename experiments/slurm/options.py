@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from experiments.errors import UserError
@@ -25,7 +25,7 @@ class Options:
     cpus_per_task: int = 1
     array_parallelism: int = 64
     setup: Sequence[str] = ()
-    more: Mapping[str, Any] = field(default_factory=dict)
+    more: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         for name in ("time", "cpus_per_task", "array_parallelism"):
@@ -41,7 +41,7 @@ class Options:
             raise _wrong(
                 "setup", self.setup, "a list of shell commands, as in ['module load cuda']"
             )
-        if not isinstance(self.more, Mapping):
+        if not isinstance(self.more, Mapping | None):
             raise _wrong("more", self.more, "sbatch options and their values, as in {mem: 16G}")
 
 

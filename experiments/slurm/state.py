@@ -109,7 +109,8 @@ def summary(states: Sequence[State]) -> str:
     words = Counter(state.word for state in states)
     counts = ", ".join(f"{words[word]} {word}" for word in WORDS)
     done, points = sum(state.done for state in states), sum(state.points for state in states)
-    return f"{len(states)} shards: {counts}; {done} of {points} points done"
+    many = f"{len(states)} shard{'s' * (len(states) != 1)}"
+    return f"{many}: {counts}; {done} of {points} points done"
 
 
 def failures(states: Sequence[State], out: Path) -> list[str]:

@@ -71,7 +71,9 @@ class Cluster:
         key.write_bytes(os.urandom(128))
         key.chmod(0o600)
         files = [f"--{n}-file={self.folder}/munge.{n}" for n in ("pid", "log", "seed")]
-        self._run("munged", "--foreground", "--force", f"--key-file={key}", f"--socket={sock}", *files)
+        self._run(
+            "munged", "--foreground", "--force", f"--key-file={key}", f"--socket={sock}", *files
+        )
         wait_until(sock.exists, 20)
         self._run("slurmctld", "-D", "-c")
         self.start_node()
@@ -79,12 +81,14 @@ class Cluster:
     def start_node(self) -> None:
         """Starts the node's daemon."""
         self._run("slurmd", "-D")
-        wait_until(lambda: self.say("sinfo", "-h", "-o", "%T") in ("idle", "mixed", "allocated"), 60)
+        wait_until(
+            lambda: self.say("sinfo", "-h", "-o", "%T") in ("idle", "mixed", "allocated"), 60
+        )
 
     def kill_node(self) -> None:
         """Ends the node's daemon, and all that runs below it, as a power cut would."""
         slurmd = self._running.pop("slurmd")
-        steps = [int(p) for p in self.say("pgrep", "-f", f"slurmstepd: .*").split()]
+        steps = [int(p) for p in self.say("pgrep", "-f", "slurmstepd: .*").split()]
         for process in [slurmd.pid, *_below(steps)]:
             _kill(process)
         slurmd.wait()
