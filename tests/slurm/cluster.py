@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import os
 import shutil
@@ -71,9 +72,8 @@ class Cluster:
         key.write_bytes(os.urandom(128))
         key.chmod(0o600)
         files = [f"--{n}-file={self.folder}/munge.{n}" for n in ("pid", "log", "seed")]
-        self._run(
-            "munged", "--foreground", "--force", f"--key-file={key}", f"--socket={sock}", *files
-        )
+        files += [f"--key-file={key}", f"--socket={sock}"]
+        self._run("munged", "--foreground", "--force", *files)
         wait_until(sock.exists, 20)
         self._run("slurmctld", "-D", "-c")
         self.start_node()
@@ -81,14 +81,13 @@ class Cluster:
     def start_node(self) -> None:
         """Starts the node's daemon."""
         self._run("slurmd", "-D")
-        wait_until(
-            lambda: self.say("sinfo", "-h", "-o", "%T") in ("idle", "mixed", "allocated"), 60
-        )
+        good = ("idle", "mixed", "allocated")
+        wait_until(lambda: self.say("sinfo", "--noheader", "--format=%T") in good, 60)
 
     def kill_node(self) -> None:
         """Ends the node's daemon, and all that runs below it, as a power cut would."""
         slurmd = self._running.pop("slurmd")
-        steps = [int(p) for p in self.say("pgrep", "-f", "slurmstepd: .*").split()]
+        steps = [int(p) for p in self.say("pgrep", "-f", "^slurmstepd: ").split()]
         for process in [slurmd.pid, *_below(steps)]:
             _kill(process)
         slurmd.wait()
@@ -146,10 +145,8 @@ def _below(parents: list[int]) -> list[int]:
 
 
 def _kill(process: int) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.kill(process, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
 
 
 def _free_port() -> int:
