@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import threading
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import IO
 
 from experiments.errors import UserError
+from experiments.folder_lock import hold
 from experiments.rows import Row, RowsError, parse_row, read_rows, rows_files
 
 
@@ -99,27 +98,6 @@ class Ledger:
     def _slot(self, identity: tuple[str, int, int]) -> tuple[str, int, int]:
         """What counts as the same point."""
         return identity
-
-
-def hold(out: Path) -> IO[str]:
-    """Takes a sweep's folder for as long as the file that it gives stays open.
-
-    Raises:
-        UserError: the folder cannot be written, or another sweep holds it.
-    """
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        lock = (out / ".lock").open("w")
-    except OSError as error:
-        raise UserError(f"out={out} cannot be written: {error.strerror}") from None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        lock.close()
-        raise UserError(
-            f"out={out} is being written by another sweep; wait or choose another"
-        ) from None
-    return lock
 
 
 def append_row(path: Path, row: Row) -> None:

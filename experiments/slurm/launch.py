@@ -11,8 +11,8 @@ from typing import Any
 from experiments.checks import check_size, shared_options
 from experiments.errors import SweepFailed, UserError
 from experiments.folder import sweep_name, write_json
+from experiments.folder_lock import hold
 from experiments.jobs import Job
-from experiments.ledger import hold
 from experiments.rows import rows_files
 from experiments.slurm.collect import collect
 from experiments.slurm.executor import executor, plain, submit
@@ -51,9 +51,7 @@ def run(jobs: Sequence[Job], compose: Callable[[list[str]], Job], options: Optio
     shards = divide(jobs, compose)
     sweep = sweep_name(out)
     made = executor(out, plain(sweep), options)
-    with contextlib.ExitStack() as until_collected:
-        with contextlib.suppress(OSError):  # a shared file system may know no locks
-            until_collected.callback(hold(out).close)
+    with contextlib.closing(hold(out)):
         watch = Watch(out)
         before = look(watch, shards)
         asked = requests(shards)
@@ -69,7 +67,11 @@ def run(jobs: Sequence[Job], compose: Callable[[list[str]], Job], options: Optio
             )
             for shard in due
         ]
-        _submit(made, errands, out, strict=shared["overwrite"] or shared["only_failed"])
+        strict = shared["overwrite"] or shared["only_failed"]
+        _submit(made, errands, out, strict)
+        if not strict:  # shards that have all their rows are done, however the last job ended
+            for shard in shards:
+                write(out, shard.id, ASKED, read(out, shard.id, ASKED) | {"strict": False})
         write_json(slurm_folder(out) / SHARDS, {"shards": [shard.id for shard in shards]})
         states = wait(watch, shards)
     tell_failures(states, out)

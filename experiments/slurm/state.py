@@ -94,7 +94,9 @@ class Watch:
                 return state("running")
             why = f"Slurm says {now}" if now else "Slurm has forgotten its job"
         else:
-            why = str(end.get("error") or (f"{bad} points failed" if bad else "it never ran"))
+            why = str(
+                end.get("error") or (f"{bad} of its points failed" if bad else "it never ran")
+            )
         complete = known is not None and done == points
         good = end.get("status") == 0 if asked.get("strict") else complete
         return state("done") if good else state("failed", why)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import getpass
 import os
 import shutil
-import signal
 import socket
 import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
+
+from tests.slurm.processes import below, free_port, kill, wait_until
 
 CONF = """
 ClusterName=one
@@ -59,7 +57,7 @@ class Cluster:
             (folder / name).mkdir(parents=True)
         folder.chmod(0o755)
         host = socket.gethostname().partition(".")[0]
-        ports = {"ctld": _free_port(), "slurmd": _free_port()}
+        ports = {"ctld": free_port(), "slurmd": free_port()}
         whose = {"user": getpass.getuser(), "cpus": os.cpu_count()}
         conf = CONF.format(host=host, folder=folder, **ports, **whose)
         (folder / "slurm.conf").write_text(conf)
@@ -88,8 +86,8 @@ class Cluster:
         """Ends the node's daemon, and all that runs below it, as a power cut would."""
         slurmd = self._running.pop("slurmd")
         steps = [int(p) for p in self.say("pgrep", "-f", "^slurmstepd: ").split()]
-        for process in [slurmd.pid, *_below(steps)]:
-            _kill(process)
+        for process in [slurmd.pid, *below(steps)]:
+            kill(process)
         slurmd.wait()
 
     def say(self, *command: str) -> str:
@@ -120,39 +118,6 @@ class Cluster:
                 stderr=log,
                 start_new_session=True,
             )
-
-
-def wait_until(ready: Callable[[], object], limit_s: float) -> None:
-    end = time.monotonic() + limit_s
-    while not ready():
-        assert time.monotonic() < end, f"nothing happened in {limit_s:g} s"
-        time.sleep(0.1)
-
-
-def _below(parents: list[int]) -> list[int]:
-    """Processes and all their descendants."""
-    children: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            pid, _, rest = stat.read_text().partition(" (")
-        except OSError:
-            continue
-        children.setdefault(int(rest.rpartition(") ")[2].split()[1]), []).append(int(pid))
-    found = list(parents)
-    for process in found:
-        found += children.get(process, [])
-    return found
-
-
-def _kill(process: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(process, signal.SIGKILL)
-
-
-def _free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
 
 
 def _path() -> str:

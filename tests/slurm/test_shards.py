@@ -14,17 +14,14 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import open_dict
 
 from experiments.config import register
-from experiments.errors import UserError
 from experiments.jobs import Job, job_from
 from experiments.planning import Crew, plan
 from experiments.rows import Row, read_rows, rows_files
 from experiments.slurm.card import ShardLedger, with_roofs
 from experiments.slurm.node import Errand, measure_shard
-from experiments.slurm.options import Options
 from experiments.slurm.records import ASKED, END, PLAN, card_number, read, write
 from experiments.slurm.request import requests
 from experiments.slurm.shards import Shard, divide
-from experiments.slurm.tally import Tally
 from tests.conftest import DOUBLES, QUICK, ROOT, once_each, shape
 
 FEW = ["dtype=float32", "gpu=cpu", "timing.cache=warm", "remeasure=false", *QUICK]
@@ -130,35 +127,6 @@ def test_a_request_changes_with_what_is_asked_and_not_with_how() -> None:
     ]
     (known,) = base.values()
     assert [list(other.values()) == [known] for other in others] == [True, False, False]
-
-
-def test_a_tally_counts_whole_lines_and_last_attempts(tmp_path: Path) -> None:
-    path, tally = tmp_path / "rows.jsonl", Tally()
-    row = {"key": "k", "round": 0, "attempt": 1, "status": "crashed"}
-    path.write_text(json.dumps(row) + "\n" + json.dumps(row | {"key": "l"})[:20])
-    tally.update([path])
-    points = [["k", 0], ["l", 0]]
-    assert (tally.done(points), tally.failed(points)) == (0, 1)
-    again = [row | {"attempt": 2, "status": "ok"}, row | {"key": "l", "status": "unsupported"}]
-    path.write_text("".join(json.dumps(line) + "\n" for line in [row, *again]))
-    tally.update([path])
-    assert (tally.done(points), tally.failed(points)) == (2, 0)
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"time": "1:00"}, "time=1:00; it must be a whole number of minutes"),
-        ({"array_parallelism": 0}, "array_parallelism=0; it must be a whole number, 1 or more"),
-        ({"setup": "module load cuda"}, "it must be a list of shell commands"),
-        ({"more": "mem=3G"}, "more=mem=3G; it must be sbatch options and their values"),
-        ({"partition": " "}, "it must be a word of sbatch's, or null"),
-    ],
-)
-def test_options_of_no_use_are_named(given: dict[str, object], said: str) -> None:
-    with pytest.raises(UserError, match=r"^hydra\.launcher\.") as raised:
-        Options(**given)  # type: ignore[arg-type]
-    assert said in str(raised.value)
 
 
 def _points_on(card: int, shard: Shard, out: Path) -> list:  # type: ignore[type-arg]

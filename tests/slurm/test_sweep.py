@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT, Result, once_each
-from tests.slurm.cluster import Cluster, wait_until
+from tests.slurm.cluster import Cluster
 from tests.slurm.commands import command, rows_of, shards, status, submit
+from tests.slurm.processes import wait_until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(600)]
 
