@@ -110,6 +110,12 @@ def test_peers_are_installed_as_pinned_and_flag_gems_without_what_it_asks_for() 
     assert done.returncode != 0
 
 
+def test_submitit_is_installed_as_pinned_where_it_is_missing() -> None:
+    shown = make("-n", "slurm", "READY=").stdout
+    assert "install -qq --disable-pip-version-check -c constraints.txt -r .venv/slurm.txt" in shown
+    assert "status needs OUT=dir" in make("status", "READY=").stderr
+
+
 def test_system_python_finds_cutlass_in_the_unpacked_wheels() -> None:
     path = variable("PYTHONPATH", "VENV=system")[0]
     assert f":{ROOT}/.site/nvidia_cutlass_dsl/dsl_packages" in path

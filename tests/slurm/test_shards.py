@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,10 +13,9 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import open_dict
 
 from experiments.config import register
+from experiments.derived import derive
 from experiments.jobs import Job, job_from
-from experiments.planning import Crew, plan
 from experiments.rows import Row, read_rows, rows_files
-from experiments.slurm.card import ShardLedger, with_roofs
 from experiments.slurm.node import Errand, measure_shard
 from experiments.slurm.records import ASKED, END, PLAN, card_number, read, write
 from experiments.slurm.request import requests
@@ -98,21 +96,24 @@ def test_cards_are_numbered_in_the_order_they_are_met(tmp_path: Path) -> None:
     assert "GPU" not in written
 
 
-def test_what_goes_on_upon_another_card_takes_its_roof_along(tmp_path: Path) -> None:
+def test_what_goes_on_upon_another_card_takes_its_roof_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (shard,) = shards_of(shape(4, [8, 16]))
     measure_shard(errand(shard, tmp_path))
     (torn,) = [path for path in shard.rows_files(tmp_path) if "torch" in path.parts]
     kept = [line for line in torn.read_text().splitlines(True) if json.loads(line)["cols"] != 16]
     torn.write_text("".join(kept))
-    ledger = ShardLedger(tmp_path, shard.rows_files(tmp_path))
-    points = _points_on(1, shard, tmp_path)
-    missing = [point for point in points if not ledger.is_done(point.identity)]
-    assert [str(point) for point in missing] == ["torch 4×16 float32"]
-    todo = with_roofs(missing, points, ledger)
-    assert sorted(map(str, todo)) == ["copy 4×16 float32", "torch 4×16 float32"]
-    same = _points_on(0, shard, tmp_path)
-    missing = [point for point in same if not ledger.is_done(point.identity)]
-    assert with_roofs(missing, same, ledger) == missing
+    monkeypatch.setattr("experiments.slurm.card.card_number", lambda *_: 1)
+    measure_shard(errand(shard, tmp_path))
+    later = [row for row in rows(tmp_path) if row.card == 1]
+    assert sorted((r.kernel, r.cols) for r in later) == [("copy", 16), ("torch", 16)]
+    assert len(rows(tmp_path)) == 7
+    derived = {(r["kernel"], r["card"], r["cols"]): r for r in derive(rows(tmp_path))}
+    own, roof = derived["torch", 1, 16], derived["copy", 1, 16]
+    assert own["fraction_of_roof"] == pytest.approx(roof["time_us"] / own["time_us"])
+    measure_shard(errand(shard, tmp_path))
+    assert len(rows(tmp_path)) == 7
 
 
 def test_a_request_changes_with_what_is_asked_and_not_with_how() -> None:
@@ -127,13 +128,3 @@ def test_a_request_changes_with_what_is_asked_and_not_with_how() -> None:
     ]
     (known,) = base.values()
     assert [list(other.values()) == [known] for other in others] == [True, False, False]
-
-
-def _points_on(card: int, shard: Shard, out: Path) -> list:  # type: ignore[type-arg]
-    """The shard's points as planned on a card of that number."""
-    crew = Crew(out / "worker.log")
-    try:
-        planned = plan(shard.jobs, shard.roof, crew, [0])
-    finally:
-        crew.dismiss()
-    return [replace(point, card=card) for point in planned.asked]
