@@ -83,6 +83,8 @@ def run(
     check_cards(cards)
     check_size(sum(len(job.shapes) * len(job.dtypes) for job in jobs), options["rounds"])
     out = Path(options["out"])
+    if (out / "slurm").exists():  # it numbers cards in its own way, and its jobs may be running
+        raise UserError(f"out={out} is a sweep's on Slurm (LAUNCHER=slurm); choose another")
     ledger = Ledger(out)
     crew = Crew(log=out / "worker.log")
     measured: list[Row] = []

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import QUICK, shape
+from tests.conftest import QUICK, Command, shape
 from tests.slurm.cluster import Cluster
 from tests.slurm.commands import status, submit
 
@@ -43,6 +43,13 @@ def test_the_wrong_card_is_an_error_and_no_row(cluster: Cluster, tmp_path: Path)
     assert "gpu=h200: there is no such CUDA device on this machine" in done.stderr
     assert done.rows == []
     assert status(cluster, tmp_path).status == 1
+
+
+def test_a_sweep_on_slurm_goes_on_there_alone(sweep: Command, tmp_path: Path) -> None:
+    (tmp_path / "out" / "slurm").mkdir(parents=True)
+    done = sweep(*ONE)
+    assert "is a sweep's on Slurm (LAUNCHER=slurm); choose another" in done.error
+    assert done.status == 2
 
 
 def test_rows_measured_without_slurm_are_not_mixed_with_its_own(
