@@ -13,10 +13,11 @@ override ROWS := $(call unenv,ROWS)
 override ARGS := $(call unenv,ARGS)
 override BASE := $(call unenv,BASE)
 override HEAD := $(call unenv,HEAD)
+override LAUNCHER := $(call unenv,LAUNCHER)
 
-# The default preset: paper where a CUDA device is visible, cpu elsewhere.
+# The default preset: paper where a CUDA device is visible or Slurm has them, cpu elsewhere.
 has_gpu = case "$${CUDA_VISIBLE_DEVICES-all}" in ''|-1) false;; *) nvidia-smi -L 2>/dev/null | grep -q '^GPU';; esac
-EXPERIMENT ?= $(shell if $(has_gpu); then echo paper; else echo cpu; fi)
+EXPERIMENT ?= $(if $(filter slurm,$(LAUNCHER)),paper,$(shell if $(has_gpu); then echo paper; else echo cpu; fi))
 given       = $(patsubst $(1)=%,%,$(lastword $(filter $(1)=%,$(ARGS))))
 dry         = $(filter-out 0 false,$(DRY_RUN))
 override OUT := $(or $(OUT),$(call given,out))
@@ -42,21 +43,23 @@ WHEELS ?= hydra-core omegaconf antlr4-python3-runtime nvidia-ml-py \
           opentelemetry-exporter-otlp-proto-http opentelemetry-exporter-otlp-proto-common \
           opentelemetry-exporter-otlp-common opentelemetry-exporter-http-transport \
           googleapis-common-protos
-# EXTRA=peers adds the public kernels, which constraints.txt pins last, under a heading of their own.
+# EXTRA=peers adds the public kernels and EXTRA=slurm submitit; constraints.txt pins the two last,
+# each under a heading of its own. EXTRA="peers slurm" adds both.
 pinned     = $(shell sed -E '$(1); /^(\#|$$)/d; s/[=;].*//; /^(torch|triton|setuptools)$$/d' constraints.txt)
 everything = $(call pinned,/extra peers/$(comma)$$d)
-peers      = $(call pinned,1$(comma)/extra peers/d)
+peers      = $(call pinned,1$(comma)/extra peers/d; /extra slurm/$(comma)$$d)
+slurm      = $(call pinned,1$(comma)/extra slurm/d)
 comma     := ,
-wheels     = $(if $(filter all,$(WHEELS)),$(everything),$(WHEELS)) $(if $(filter peers,$(EXTRA)),$(peers))
+wheels     = $(if $(filter all,$(WHEELS)),$(everything),$(WHEELS)) $(foreach extra,$(filter peers slurm,$(EXTRA)),$($(extra)))
 
 requirements = $(PY) -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; print(*$(1), sep="\n")'
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help peers sweep figures tables roofline claims report reference counts counters
-.PHONY: compare validate reproduce selftest hostcost scale test test-gpu test-browser test-faults lint wheelhouse sync clean
-.PHONY: .system .python .always
+.PHONY: help peers slurm status sweep figures tables roofline claims report reference counts counters
+.PHONY: compare validate reproduce selftest hostcost scale lint wheelhouse sync clean
+.PHONY: test test-gpu test-browser test-faults test-slurm .system .python .always
 
 help:  ## this list
 	@echo 'usage: make TARGET [VARIABLE=value ...]'
@@ -65,10 +68,11 @@ help:  ## this list
 
 # Exit status 0 and 1 mean that the sweep ran, 1 that points failed; else there is nothing to draw.
 # The status is the sweep's: a sweep too small for any figure has not failed.
-sweep: $(READY)  ## measure, then draw (EXPERIMENT=paper ARGS="kernel=fused,online" OUT=dir DRY_RUN=1)
+# LAUNCHER=slurm submits the shards as Slurm jobs and waits; what that needs is installed first.
+sweep: $(READY) $(if $(filter slurm,$(LAUNCHER)),slurm)  ## measure, then draw (EXPERIMENT=paper ARGS="kernel=fused,online" OUT=dir DRY_RUN=1 LAUNCHER=slurm)
 	@preset=$(EXPERIMENT); out="$(or $(OUT),outputs/$(or $(call given,name),$$preset))"; status=0; \
 	$(PY) -m experiments.run experiment=$$preset "out='$$out'" $(if $(dry),dry_run=true) \
-	    $(filter-out out=%,$(ARGS)) || status=$$?; \
+	    $(if $(LAUNCHER),hydra/launcher=$(LAUNCHER)) $(filter-out out=%,$(ARGS)) || status=$$?; \
 	if [ -z "$(dry)" ] && [ $$status -le 1 ]; then \
 	    $(PY) -m analysis figures --rows "$$out" || true; \
 	fi; \
@@ -80,6 +84,15 @@ peers: $(READY)  ## add the public kernels liger, flag_gems and quack to .venv (
 	@$(call requirements,p["optional-dependencies"]["peers"]) > $(VENV)/peers.txt
 	@$(PY) -m pip install -qq --disable-pip-version-check -c constraints.txt -r $(VENV)/peers.txt
 	@$(PY) -m pip install -qq --disable-pip-version-check -c constraints.txt --no-deps flag-gems
+
+slurm: $(READY)  ## add submitit, for make sweep LAUNCHER=slurm, to .venv (VENV=system: wheelhouse EXTRA=slurm)
+	@[ '$(VENV)' = system ] || $(PY) -c 'import submitit' 2>/dev/null || { \
+	    $(call requirements,p["optional-dependencies"]["slurm"]) > $(VENV)/slurm.txt && \
+	    $(PY) -m pip install -qq --disable-pip-version-check -c constraints.txt -r $(VENV)/slurm.txt; }
+
+status: $(READY)  ## how a sweep on Slurm stands: queued, running, done, failed, points (OUT=dir)
+	@[ -n "$(OUT)" ] || { echo 'error: status needs OUT=dir, the folder of a sweep on Slurm' >&2; exit 2; }
+	@$(PY) -m experiments.slurm.status --out "$(OUT)"
 
 figures:   ## the sources' figures, drawn from rows (ROWS=dir OUT=dir)
 tables:    ## their tables, main results, traffic three ways, environment (ROWS=dir OUT=dir)
@@ -174,7 +187,7 @@ scale: $(READY)  ## what many rows cost to read, tabulate and draw (ROWS_COUNT="
 
 test: $(READY)  ## every test that needs no GPU
 	@$(PY) -c 'import xdist' 2>/dev/null && jobs='-n auto --maxprocesses 8'; \
-	$(PY) -m pytest $$jobs -m 'not gpu and not browser and not faults' $(ARGS)
+	$(PY) -m pytest $$jobs -m 'not gpu and not browser and not faults and not slurm' $(ARGS)
 
 test-gpu: $(READY)  ## the tests that need a CUDA device
 	@$(PY) -m pytest -m gpu $(ARGS)
@@ -189,6 +202,9 @@ test-faults: $(READY)  ## kills and damage at random, through the command line (
 	    $(PY) -m pytest tests/faults tests/experiments/test_kills.py tests/experiments/test_faults.py \
 	    tests/experiments/test_disk.py tests/experiments/test_mirror_failures.py $(ARGS)
 
+test-slurm: $(READY) slurm  ## a sweep through a real Slurm of one node, started here (needs slurmctld, slurmd, munged)
+	@$(PY) -m pytest -m slurm tests/slurm $(ARGS)
+
 lint: $(READY)  ## ruff and mypy
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
@@ -197,7 +213,7 @@ lint: $(READY)  ## ruff and mypy
 sync: $(READY)  ## upload the offline W&B runs of every sweep in outputs/ (OUT=dir: of that one)
 	@$(PY) -m experiments.sync $(if $(OUT),--out "$(OUT)") $(ARGS)
 
-wheelhouse: .python  ## wheels for a node without internet (FOR=3.12, its Python; WHEELS=all EXTRA=peers)
+wheelhouse: .python  ## wheels for a node without internet (FOR=3.12, its Python; WHEELS=all EXTRA=peers EXTRA=slurm)
 	@mkdir -p $(WHEELHOUSE) && rm -f $(WHEELHOUSE)/*.whl
 	@echo 'filling $(WHEELHOUSE)/ with $(words $(wheels)) wheels for Python $(FOR)'
 	@# antlr4 4.9.3, which hydra needs, is published as source alone

@@ -9,6 +9,7 @@ import secrets
 from pathlib import Path
 from typing import Any
 
+from experiments.jobs import Job
 from experiments.planning import Plan
 
 
@@ -30,11 +31,21 @@ def save_plan(planned: Plan, out: Path) -> None:
     path = out / "variants.json"
     variants = read_json(path)
     for job in planned.jobs:
-        said = {k: v for k, v in planned.variants[job.name].items() if k != "points"}
-        variants[job.label] = {"kernel": job.kernel, **said}
+        variants[job.label] = {"kernel": job.kernel, **declared(planned, job)}
+    save_configurations(planned, out)
+    write_json(path, variants)
+
+
+def declared(planned: Plan, job: Job) -> dict[str, Any]:
+    """What a job's variant declares beside its points."""
+    return {k: v for k, v in planned.variants[job.name].items() if k != "points"}
+
+
+def save_configurations(planned: Plan, out: Path) -> None:
+    """Writes each job's configuration beside its rows."""
+    for job in planned.jobs:
         # where the folder lies is this machine's own affair
         write_json(out / job.name / "config.json", job.config | {"out": out.name})
-    write_json(path, variants)
 
 
 def note_session(out: Path, points: int, planned_s: float, elapsed_s: float) -> None:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import threading
 from collections import Counter
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import IO
 
 from experiments.errors import UserError
+from experiments.folder_lock import hold
 from experiments.rows import Row, RowsError, parse_row, read_rows, rows_files
 
 
 class Ledger:
     """All rows below ``out``. One sweep at a time holds it.
+
+    With ``files``, the rows files of one shard that nobody else writes, they alone are read, and
+    the folder is not held.
 
     Attributes:
         cards: By job name, the cards that its rows were measured on when the sweep began.
@@ -23,14 +26,14 @@ class Ledger:
         UserError: the folder cannot be written, another sweep holds it, or a row is malformed.
     """
 
-    def __init__(self, out: Path) -> None:
+    def __init__(self, out: Path, files: Sequence[Path] | None = None) -> None:
         self._latest: dict[tuple[str, int, int], Row] = {}
         self._suspect: dict[tuple[str, int, int], int] = {}  # attempts in succession, to the last
         self._highest_mhz: dict[tuple[str, int], float] = {}
         self.cards: dict[str, Counter[int]] = {}
         self._threads = threading.Lock()
-        self._lock = _hold(out)
-        for path in rows_files(out):
+        self._lock = hold(out) if files is None else None
+        for path in rows_files(out) if files is None else files:
             try:
                 heal(path)
                 mine = self.cards.setdefault(path.parent.relative_to(out).as_posix(), Counter())
@@ -44,9 +47,13 @@ class Ledger:
             except OSError as error:
                 raise UserError(f"{path} cannot be read or written: {error.strerror}") from None
 
+    def rows(self) -> Collection[Row]:
+        """The last attempt at every point."""
+        return self._latest.values()
+
     def latest(self, identity: tuple[str, int, int]) -> Row | None:
         """The last attempt at a point, None if there was none."""
-        return self._latest.get(identity)
+        return self._latest.get(self._slot(identity))
 
     def is_done(self, identity: tuple[str, int, int]) -> bool:
         """Whether a point has a row of expected status."""
@@ -55,7 +62,7 @@ class Ledger:
 
     def is_due_again(self, identity: tuple[str, int, int]) -> bool:
         """Whether a point's last row is suspect and was not the second visit for that reason."""
-        return self._suspect.get(identity, 0) % 2 == 1
+        return self._suspect.get(self._slot(identity), 0) % 2 == 1
 
     def highest_mhz(self, gpu: str, card: int) -> float | None:
         """The highest SM clock that any row saw on a card."""
@@ -80,35 +87,24 @@ class Ledger:
             self._take(row)
 
     def _take(self, row: Row) -> None:
-        known = self._latest.get(row.identity)
+        slot = self._slot(row.identity)
+        known = self._latest.get(slot)
         if known is None or row.attempt > known.attempt:
-            before = self._suspect.get(row.identity, 0)
-            self._suspect[row.identity] = before + 1 if row.suspect else 0
+            self._suspect[slot] = self._suspect.get(slot, 0) + 1 if row.suspect else 0
         if known is None or row.attempt >= known.attempt:
-            self._latest[row.identity] = row
+            self._latest[slot] = row
         if row.sm_clock_mhz is not None:
             card = row.gpu, row.card
             self._highest_mhz[card] = max(row.sm_clock_mhz, self._highest_mhz.get(card, 0.0))
 
     def close(self) -> None:
         """Lets another sweep have the folder."""
-        self._lock.close()
+        if self._lock is not None:
+            self._lock.close()
 
-
-def _hold(out: Path) -> IO[str]:
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        lock = (out / ".lock").open("w")
-    except OSError as error:
-        raise UserError(f"out={out} cannot be written: {error.strerror}") from None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        lock.close()
-        raise UserError(
-            f"out={out} is being written by another sweep; wait or choose another"
-        ) from None
-    return lock
+    def _slot(self, identity: tuple[str, int, int]) -> tuple[str, int, int]:
+        """What counts as the same point."""
+        return identity
 
 
 def append_row(path: Path, row: Row) -> None:

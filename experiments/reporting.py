@@ -4,19 +4,37 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from experiments.config import Tracker
 from experiments.derived import derive
+from experiments.jobs import Job
 from experiments.ledger import Ledger
-from experiments.planning import Plan
+from experiments.points import Point
 from experiments.rows import Row
-from experiments.table import account, result_table
+from experiments.table import result_table
+
+
+class Planned(Protocol):
+    """What was asked for: a sweep's plan, or the plans of its shards as one."""
+
+    @property
+    def jobs(self) -> Sequence[Job]:
+        """All jobs, the roof's among them."""
+
+    @property
+    def points(self) -> Mapping[str, Sequence[tuple[str, int, int]]]:
+        """By job name, the identities that it asked for."""
+
+    @property
+    def asked(self) -> Sequence[Point]:
+        """Every point once."""
 
 
 def mirror_jobs(
-    planned: Plan, sweep: str, ledger: Ledger, out: Path, tracker: dict[str, Any], news: bool
+    planned: Planned, sweep: str, ledger: Ledger, out: Path, tracker: dict[str, Any], news: bool
 ) -> list[str]:
     """Mirrors every job's rows to the tracker and gives its warnings.
 
@@ -48,14 +66,9 @@ def mirror_jobs(
 
 
 def print_summary(
-    planned: Plan,
-    ledger: Ledger,
-    measured: list[Row],
-    out: Path,
-    elapsed_s: float,
-    warnings: list[str],
+    planned: Planned, ledger: Ledger, out: Path, spent: str, warnings: list[str]
 ) -> None:
-    """Prints the table, where everything is, and how the wall time was spent."""
+    """Prints the table, where everything is, and the account of how the wall time was spent."""
     labels = {}
     for job in planned.jobs:
         labels.update(dict.fromkeys((i[0] for i in planned.points[job.name]), job.label))
@@ -63,7 +76,7 @@ def print_summary(
     result_table(rows, labels, out / "table.md")
     for warning in warnings:
         print(f"warning: {warning}", file=sys.stderr)
-    print(account(measured, elapsed_s))
+    print(spent)
     failed = [row for row in rows if row["status"] not in ("ok", "unsupported")]
     if failed:
         print(f"{len(failed)} points failed; only_failed=true tries them again")
@@ -82,6 +95,6 @@ def kinds_of(suspicions: list[str]) -> set[str]:
     return {reason.partition(":")[0] for reason in suspicions}
 
 
-def _rows(planned: Plan, ledger: Ledger) -> list[Row]:
+def _rows(planned: Planned, ledger: Ledger) -> list[Row]:
     found = (ledger.latest(point.identity) for point in planned.asked)
     return [row for row in found if row is not None]

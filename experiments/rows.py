@@ -30,7 +30,7 @@ class Row(BaseModel):
     # identity
     schema_version: Literal[1] = 1
     key: str = Field(description="hash of everything that decides the measurement")
-    card: int = Field(ge=0, description="index of the card on its host")
+    card: int = Field(ge=0, description="index of the card on its host; on Slurm, in the sweep")
     round: int = Field(ge=0)
     attempt: int = Field(ge=1)
     sweep: str

@@ -24,6 +24,7 @@ from experiments.points import Point
 from experiments.recording import row_of
 from experiments.reporting import mirror_jobs, print_summary
 from experiments.rows import Row
+from experiments.table import account
 from experiments.visible import cards_of
 
 
@@ -83,6 +84,8 @@ def run(jobs: Sequence[Job], compose: Callable[[list[str]], Job], cards: Any, be
     cards = cards_of(cards)
     check_size(sum(len(job.shapes) * len(job.dtypes) for job in jobs), options["rounds"])
     out = Path(options["out"])
+    if (out / "slurm").exists():  # it numbers cards in its own way, and its jobs may be running
+        raise UserError(f"out={out} is a sweep's on Slurm (LAUNCHER=slurm); choose another")
     ledger = Ledger(out)
     crew = Crew(log=out / "worker.log", locked=not options["dry_run"])
     measured: list[Row] = []
@@ -113,7 +116,7 @@ def run(jobs: Sequence[Job], compose: Callable[[list[str]], Job], cards: Any, be
         ledger.close()
         elapsed_s = time.perf_counter() - began
         note_session(out, len(measured), planned_s, elapsed_s)
-    print_summary(planned, ledger, measured, out, elapsed_s, warnings)
+    print_summary(planned, ledger, out, account(measured, elapsed_s), warnings)
     some = options["only_failed"]
     requested = [p for p in planned.asked if not some or (p.key, p.round) in asked]
     if not all(ledger.is_done(p.identity) for p in requested):

@@ -33,7 +33,13 @@ def main() -> None:
 
     bench: Bench | None = None
     gc.freeze()  # what the imports left is there to stay, and need not be walked again
-    channel.send({"device": dataclasses.asdict(place.device), "environment": place.environment})
+    channel.send(
+        {
+            "device": dataclasses.asdict(place.device),
+            "environment": place.environment,
+            "serial": place.serial,
+        }
+    )
     for request in channel:
         reply: dict[str, Any]
         if request["do"] in ("describe", "count"):

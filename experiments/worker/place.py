@@ -30,11 +30,15 @@ VARIABLES = (
 
 @dataclass(frozen=True)
 class Place:
-    """The device as torch names it (``cuda:0`` or ``cpu``), its limits, and the environment."""
+    """The device as torch names it (``cuda:0`` or ``cpu``), its limits, and the environment.
+
+    ``serial`` is the card's own, which tells two apart on a cluster and enters no row.
+    """
 
     torch_device: str
     device: Device
     environment: dict[str, Any]
+    serial: str | None = None
 
 
 def take_place(wanted: str) -> Place:
@@ -62,7 +66,9 @@ def take_place(wanted: str) -> Place:
 
         torch.cuda.init()
         uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
-        return Place("cuda:0", cuda_device(0), environment() | {"card": Monitor(uuid).setup()})
+        return Place(
+            "cuda:0", cuda_device(0), environment() | {"card": Monitor(uuid).setup()}, uuid
+        )
     cpu = Device(kind="cpu", name=_processor(), l2_bytes=_last_level_cache())
     return Place("cpu", cpu, environment())
 

@@ -36,6 +36,15 @@ class Good(Double):
 
 
 @dataclass(frozen=True)
+class Slow(Double):
+    """Takes long enough to be met at work."""
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        time.sleep(0.03)
+        return super().__call__(x)
+
+
+@dataclass(frozen=True)
 class Packaged(Double):
     """Runs another package, or says that it does."""
 

@@ -21,6 +21,7 @@ PEERS = {
     *("torch-c-dlpack-ext", "nvidia-cutlass-dsl"),
     *(f"nvidia-cutlass-dsl-libs-{part}" for part in ("base", "core", "cu12", "cu13")),
 }
+SLURM = {"submitit", "cloudpickle"}
 
 
 def closure(*names: str) -> set[str]:
@@ -43,7 +44,9 @@ def closure(*names: str) -> set[str]:
 def test_constraints_pin_the_whole_set_exactly() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    asked = map(Requirement, project["dependencies"] + extras["dev"] + extras["peers"])
+    asked = map(
+        Requirement, project["dependencies"] + extras["dev"] + extras["peers"] + extras["slurm"]
+    )
     pins = {canonicalize_name(r.name): r for r in CONSTRAINTS}
     for requirement in asked:
         (pin,) = pins[canonicalize_name(requirement.name)].specifier
@@ -61,11 +64,17 @@ def test_wheelhouse_holds_all_that_its_packages_need() -> None:
 
 def test_wheelhouse_of_everything_is_everything_but_torch() -> None:
     left_out = PINNED - set(variable("wheels", "WHEELS=all"))
-    assert left_out == {"torch", "triton", "setuptools"} | PEERS
+    assert left_out == {"torch", "triton", "setuptools"} | PEERS | SLURM
 
 
 def test_wheelhouse_takes_the_public_kernels_when_asked() -> None:
     assert set(variable("wheels", "EXTRA=peers")) - set(variable("wheels")) == PEERS
-    assert set(variable("wheels", "EXTRA=peers", "WHEELS=all")) == PINNED - {
+    assert set(variable("wheels", "EXTRA=peers", "WHEELS=all")) == PINNED - SLURM - {
         "torch", "triton", "setuptools"
     }  # fmt: skip
+
+
+def test_wheelhouse_takes_what_submits_to_slurm_when_asked() -> None:
+    assert set(variable("wheels", "EXTRA=slurm")) - set(variable("wheels")) == SLURM
+    both = set(variable("wheels", "EXTRA=peers slurm", "WHEELS=all"))
+    assert both == PINNED - {"torch", "triton", "setuptools"}

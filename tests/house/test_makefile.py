@@ -42,6 +42,7 @@ def test_sweep_takes_paper_where_a_device_is_visible_and_cpu_elsewhere(card: str
         (["OUT=/tmp/there"], ['out="/tmp/there"']),
         (["ARGS=out=/tmp/there"], ['out="/tmp/there"']),
         (["DRY_RUN=1"], ["dry_run=true"]),
+        (["LAUNCHER=slurm"], ["preset=paper;", "hydra/launcher=slurm", ".venv/slurm.txt"]),
     ],
 )
 def test_sweep_passes_what_is_asked(arguments: list[str], passed: list[str]) -> None:
@@ -109,6 +110,12 @@ def test_peers_are_installed_as_pinned_and_flag_gems_without_what_it_asks_for() 
     assert done.returncode != 0
 
 
+def test_submitit_is_installed_as_pinned_where_it_is_missing() -> None:
+    shown = make("-n", "slurm", "READY=").stdout
+    assert "install -qq --disable-pip-version-check -c constraints.txt -r .venv/slurm.txt" in shown
+    assert "status needs OUT=dir" in make("status", "READY=").stderr
+
+
 def test_system_python_finds_cutlass_in_the_unpacked_wheels() -> None:
     path = variable("PYTHONPATH", "VENV=system")[0]
     assert f":{ROOT}/.site/nvidia_cutlass_dsl/dsl_packages" in path
@@ -126,8 +133,9 @@ def test_ci_calls_the_test_command_and_says_what_it_skips(
     fake.chmod(0o755)
     (tmp_path / "nvidia-smi").write_text("#!/bin/sh\nexit 9\n")
     (tmp_path / "nvidia-smi").chmod(0o755)
-    here = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "CHROMIUM": browser}
+    here = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "CHROMIUM": browser, "SLURMCTLD": "absent"}
     done = subprocess.run([ROOT / ".ci/run"], env=os.environ | here, capture_output=True, text=True)
     skipped = "skipped: make test-gpu (no CUDA device)"
-    assert done.stdout.splitlines() == ["make test", skipped, said]
+    no_slurm = "skipped: make test-slurm (no slurmctld and munged)"
+    assert done.stdout.splitlines() == ["make test", skipped, said, no_slurm]
     assert done.returncode == 1

@@ -1,0 +1,57 @@
+"""The command line with Slurm's launcher, and what its sweep has on disk."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.conftest import DOUBLES, ROOT, Result
+from tests.slurm.cluster import Cluster
+
+LAUNCHER = ["hydra/launcher=slurm", "hydra.launcher.gres=null", "hydra.launcher.cpus_per_task=1"]
+
+
+def command(out: Path, *arguments: str) -> list[str]:
+    """A sweep through Slurm into ``out``."""
+    run = [sys.executable, "-m", "experiments.run", "--config-dir", str(DOUBLES)]
+    return [*run, f"out={out}", "tracker=none", "remeasure=false", *LAUNCHER, *arguments]
+
+
+def submit(cluster: Cluster, out: Path, *arguments: str, timeout: float = 280) -> Result:
+    """Runs a sweep to its end."""
+    return _run(cluster, command(out, *arguments), out, timeout)
+
+
+def status(cluster: Cluster, out: Path) -> Result:
+    """What ``make status`` runs."""
+    return _run(
+        cluster, [sys.executable, "-m", "experiments.slurm.status", "--out", str(out)], out, 60
+    )
+
+
+def shards(out: Path) -> dict[str, str]:
+    """The Slurm job of each shard, by the shard's name."""
+    found = [json.loads(p.read_text()) for p in out.glob("slurm/shards/*/asked.json")]
+    return {asked["name"]: asked["job"] for asked in found if "job" in asked}
+
+
+def rows_of(out: Path, name: str) -> int:
+    """How many rows a shard has on disk."""
+    grid, gpu, variation = name.split()
+    files = out.glob(f"{grid}/*-{gpu}/{variation}/*/rows.jsonl")
+    return sum(path.read_bytes().count(b"\n") for path in files)
+
+
+def _run(cluster: Cluster, words: list[str], out: Path, timeout: float) -> Result:
+    done = subprocess.run(
+        words,
+        cwd=ROOT,
+        env=os.environ | cluster.variables,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+    return Result(done.returncode, done.stdout, done.stderr, out)

@@ -1,0 +1,62 @@
+"""What cannot run on Slurm is said in a line, and what cannot be measured makes no row."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import QUICK, Command, shape
+from tests.slurm.cluster import Cluster
+from tests.slurm.commands import status, submit
+
+pytestmark = [pytest.mark.slurm, pytest.mark.timeout(300)]
+
+ONE = ["kernel=good", *shape(4, 8), "dtype=float32", "gpu=cpu", *QUICK]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["hydra.launcher.partition=nope"], "invalid partition specified: nope"),
+        (["hydra.launcher.gres=gpu:9"], "Invalid generic resource (gres) specification"),
+        (["hydra.launcher.more={no-such: 1}"], "unrecognized option '--no-such=1'"),
+        (["hydra.launcher.time=soon"], "hydra.launcher.time=soon; it must be a whole number"),
+        (["gpu.card=1"], "gpu.card= pins a card of this host; Slurm deals the cards"),
+        (["kernel=no_kernel"], "kernel=no_kernel: _target_ tests.doubles.kernels.NoKernel is not"),
+    ],
+)
+def test_wrong_options_are_one_line_and_nothing_is_submitted(
+    arguments: list[str], said: str, cluster: Cluster, tmp_path: Path
+) -> None:
+    given = {argument.partition("=")[0] for argument in arguments}
+    others = [argument for argument in ONE if argument.partition("=")[0] not in given]
+    done = submit(cluster, tmp_path, *others, *arguments)
+    assert done.status == 2
+    assert said in done.error
+    assert cluster.jobs("pending,running") == []
+
+
+def test_the_wrong_card_is_an_error_and_no_row(cluster: Cluster, tmp_path: Path) -> None:
+    done = submit(cluster, tmp_path, *ONE[:-3], "gpu=h200", *QUICK)
+    assert done.status == 1
+    assert "gpu=h200: there is no such CUDA device on this machine" in done.stderr
+    assert done.rows == []
+    assert status(cluster, tmp_path).status == 1
+
+
+def test_a_sweep_on_slurm_goes_on_there_alone(sweep: Command, tmp_path: Path) -> None:
+    (tmp_path / "out" / "slurm").mkdir(parents=True)
+    done = sweep(*ONE)
+    assert "is a sweep's on Slurm (LAUNCHER=slurm); choose another" in done.error
+    assert done.status == 2
+
+
+def test_rows_measured_without_slurm_are_not_mixed_with_its_own(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    (tmp_path / "some").mkdir()
+    (tmp_path / "some" / "rows.jsonl").touch()
+    done = submit(cluster, tmp_path, *ONE)
+    assert "holds rows measured without Slurm; choose another" in done.error
+    assert done.status == 2
