@@ -10,9 +10,9 @@ import argparse
 import re
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
@@ -53,16 +53,14 @@ def run(options: argparse.Namespace) -> None:
     kernels = configurations(names, options.config_dir)
     counts: list[Count] = []
     traces: list[Trace] = []
-    traced: set[str] = set()
+    traced = _traced(kernels)
     worker = Worker("cpu", 0, options.out / "worker.log")
     try:
         for name, config in kernels.items():
             mine = counts_of(worker, name, config, shapes, dtypes)
             counts += mine
-            # a trace sets the tile itself, so another preset of the variant would be the same
-            if config["_target_"] not in traced:
+            if name in traced:
                 traces += traces_of(worker, name, config, mine[0].operation)
-                traced.add(config["_target_"])
             print(f"{name:<12} {_verdict(mine)}", flush=True)
     finally:
         worker.stop()
@@ -70,6 +68,19 @@ def run(options: argparse.Namespace) -> None:
     for file, records in (("counts.jsonl", counts), ("traces.jsonl", traces)):
         write_records(options.out / file, records)
         print(options.out / file)
+
+
+def _traced(kernels: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    """A preset of each variant, that of its own name if there is one.
+
+    A trace sets the tile itself, so another preset of the variant would be the same.
+    """
+    chosen: dict[str, str] = {}
+    for name, config in kernels.items():
+        target = config["_target_"]
+        if target not in chosen or target.split(".")[-2] == name:
+            chosen[target] = name
+    return set(chosen.values())
 
 
 def _verdict(counts: Sequence[Count]) -> str:

@@ -29,12 +29,18 @@ def test_it_is_the_same_bytes_when_drawn_twice(tmp_path: Path, figure: Entry) ->
     rows += [row(k, n, rows=8192, dtype="float16") for k in kernels for n in VOCABULARY]
     rows += [row(k, 32000, rows=m, dtype="float16") for k in kernels for m in BATCHES]
     rows += [row("auto", n) for n in PAPER]
+    if figure.id == "card_to_card":
+        rows += [one.model_copy(update={"card": 1}) for one in rows]
+    if figure.id == "d_fig1_gpus":
+        other_kind = {"gpu": "NVIDIA A100-SXM4-80GB"}
+        rows += [one.model_copy(update=other_kind | {"key": f"{one.key}-"}) for one in rows]
     frame = frame_of(tmp_path, rows)
     other = frame.sample(frac=1, random_state=1)
     [first], [second] = (figure.plates(Evidence(), f) for f in (frame, other))
     for one, two in zip(first.files(tmp_path / "1"), second.files(tmp_path / "2"), strict=True):
+        of = "" if figure.id == "d_fig1_gpus" else "-nvidia-h200"
         by_timer = "-events" if isinstance(figure, Limits) else ""
-        assert one.name == two.name == f"{figure.id}-nvidia-h200{by_timer}{one.suffix}"
+        assert one.name == two.name == f"{figure.id}{of}{by_timer}{one.suffix}"
         assert one.read_bytes() == two.read_bytes()
 
 

@@ -34,10 +34,10 @@ def _forgetful(
     maximum = tl.full((), float("-inf"), tl.float32)
     total = tl.full((), 0.0, tl.float32)
     for tile in range(tiles):
-        values = load_tile(x, tile, cols, 1, BLOCK, tl.float32)
+        values = load_tile(x, tile, cols, 1, BLOCK, tl.float32, "")
         maximum = tl.maximum(maximum, tl.max(values))
         total += tl.sum(tl.exp(values - maximum))
 
     for tile in range(tiles):
-        values = load_tile(x, tile, cols, 1, BLOCK, tl.float32)
-        store_tile(y, tile, tl.exp(values - maximum) / total, cols, BLOCK)
+        values = load_tile(x, tile, cols, 1, BLOCK, tl.float32, "")
+        store_tile(y, tile, tl.exp(values - maximum) / total, cols, BLOCK, "")

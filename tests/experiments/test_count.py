@@ -50,7 +50,7 @@ def test_both_sides_of_hybrids_block_are_among_the_counts(everything: Result) ->
 def test_what_is_countable_has_a_trace(everything: Result) -> None:
     counts = read_records(everything.out / "counts.jsonl", Count)
     countable = {count.kernel for count in counts if count.method != "none"}
-    presets = {"hybrid_whole", "hybrid_capped", "online_l2"}  # code of another, tuned
+    presets = {"hybrid_whole", "hybrid_capped", "online_l2", "copy_hinted"}  # another, tuned
     presets |= {"backward", "backward_torch"}  # no trace shows two inputs
     traces = list(read_records(everything.out / "traces.jsonl", Trace))
     assert {trace.kernel.partition(",")[0] for trace in traces} == countable - presets

@@ -8,7 +8,13 @@ from experiments.rows import Row, rows_files
 from tests.conftest import QUICK, Command, once_each, shape
 
 MANY = ["kernel=good,naive", "grid=smoke,laptop", "dtype=float32", "rounds=3"]
-SUSPECT = [*shape(4, 8), "dtype=float32", "timing.min_samples=100", "timing.max_samples=100"]
+SUSPECT = [
+    *shape(4, 8),
+    "dtype=float32",
+    "timing.min_samples=100",
+    "timing.max_samples=100",
+    "timing.cache=warm",
+]
 
 
 def listed(stdout: str) -> list[tuple[int, str, str]]:

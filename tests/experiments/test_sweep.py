@@ -41,7 +41,7 @@ def test_a_run_without_m_is_a_sweep_of_one_job_with_its_roof(measured: Result) -
     ]  # fmt: skip
     for row in done.rows:
         assert row.timer == "host"
-        assert row.cache == "cold"
+        assert row.cache == "warm"
         assert row.samples_us
         assert row.time_low_us <= row.time_us <= row.time_high_us  # type: ignore[operator]
         assert row.wall_s >= row.sampling_s  # type: ignore[operator]
@@ -49,6 +49,11 @@ def test_a_run_without_m_is_a_sweep_of_one_job_with_its_roof(measured: Result) -
         assert row.model_formula == "2MN"
     assert "of roof" in done.stdout
     assert str(done.out / "table.md") in done.stdout
+
+
+def test_caches_are_cold_unless_it_is_said_otherwise(sweep: Command) -> None:
+    done = sweep("kernel=copy", *shape(4, 8), "dtype=float32", *QUICK[:2])
+    assert [row.cache for row in done.rows] == ["cold"]
 
 
 def test_the_same_command_again_measures_nothing(sweep: Command, before: list[Row]) -> None:

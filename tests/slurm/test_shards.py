@@ -22,7 +22,7 @@ from experiments.slurm.request import requests
 from experiments.slurm.shards import Shard, divide
 from tests.conftest import DOUBLES, QUICK, ROOT, once_each, shape
 
-FEW = ["dtype=float32", "gpu=cpu", "timing.cache=warm", "remeasure=false", *QUICK]
+FEW = ["dtype=float32", "gpu=cpu", "remeasure=false", *QUICK]
 
 
 @pytest.fixture(autouse=True)

@@ -38,7 +38,7 @@ def test_the_good_check_is_good(tmp_path: Path) -> None:
     ("ratio.take", "mean", "'geomean', 'each', 'most', 'min', 'max' or 'peaks'"),
     ("ratio.column", "speed", "'time_us', 'effective_gbps' or 'modelled_gbps'"),
     ("ratio.over", "cols", "unknown; it may be one of top, bottom, column, take, where"),
-    ("ratio.where.grid", "tutorials", "no grid 'tutorials'; known are batch, counters"),
+    ("ratio.where.grid", "tutorials", "no grid 'tutorials'; known are batch, cards, counters"),
     ("ratio.where.dtype", "fp32", "no dtype 'fp32'; known are float64, float32, float16"),
     ("ratio.where.dtypes", "float32", "unknown; it may be one of grid, rows, cols, dtype"),
     ("ratio.where.cols", "wide", "takes a size from 1, a list of them or {from, to}"),
