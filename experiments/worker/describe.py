@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from experiments.worker.place import version_of
 from experiments.worker.source import source_hash
 from kernels.device import Device
 from kernels.kernel import Kernel
-from kernels.traffic import formula
+from kernels.traffic import Traffic, formula
 
 BACKENDS = ("eager", "torchscript", "torch", "inductor", "triton", "cute")  # those the gate knows
 
@@ -79,9 +80,9 @@ def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
     for name in job["dtypes"]:
         dtype = torch_dtype(name)
         for shape in job["shapes"]:
-            sizes = operation.sizes(tuple(shape))
-            reads, writes = traffic.elements(sizes)
-            compulsory = sum(operation.compulsory.elements(sizes))
+            sizes = tuple(operation.sizes(tuple(shape)).items())
+            reads, writes = _elements(traffic, sizes)
+            compulsory = sum(_elements(operation.compulsory, sizes))
             points.append(
                 {
                     "rows": shape[0],
@@ -109,6 +110,12 @@ def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
         "on_chip": formula(kernel.on_chip_elements()),
         "points": points,
     }
+
+
+@lru_cache(maxsize=1 << 16)
+def _elements(traffic: Traffic, sizes: tuple[tuple[str, int], ...]) -> tuple[int, int]:
+    """`Traffic.elements`, once for all the dtypes and jobs that ask: SymPy takes its time."""
+    return traffic.elements(dict(sizes))
 
 
 def backend(kernel: Kernel, device: Device) -> str:

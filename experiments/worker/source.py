@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib.util
+from functools import cache
 from pathlib import Path
 
 PACKAGE = "kernels"
@@ -27,14 +28,17 @@ def _closure(module: str) -> dict[str, Path]:
         if name in found or path is None:
             continue
         found[name] = path
-        waiting += [i for i in _imports(name, path) if i.split(".")[0] == PACKAGE]
+        source = path.read_text(encoding="utf-8")
+        names = _imports(name, path.name == "__init__.py", source)
+        waiting += [i for i in names if i.split(".")[0] == PACKAGE]
     return found
 
 
-def _imports(module: str, path: Path) -> list[str]:
-    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+@cache
+def _imports(module: str, is_package: bool, source: str) -> list[str]:
+    package = module if is_package else module.rpartition(".")[0]
     names: list[str] = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
