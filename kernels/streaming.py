@@ -1,10 +1,10 @@
 """How loads of a matrix larger than L2 ask to be cached.
 
 What is read once and what is written pass through L2 together, and by default the oldest line
-gives way, of either kind. If loads ask for `evict_last`, written lines give way first: they leave
-for DRAM early and in order, instead of being scattered among the reads of other rows. On an H200 a
-matrix of three times L2 and more then streams 2 to 4 % faster, a copy of it too; a smaller one, of
-which L2 would have kept the end of what was written, gains nothing or loses 1 % (docs/lab_book.md).
+gives way, of either kind. If loads ask for `evict_last`, written lines give way first. On an H200 a
+matrix of three times L2 and more then streams 2 to 4 % faster, a copy of it too; a smaller one
+gains nothing or loses 1 %. Why was not measured: presumably written lines leave for DRAM early and
+in order, instead of scattered among the reads of other rows (docs/lab_book.md).
 Source: PTX ISA, cache eviction priority hints.
 """
 

@@ -143,7 +143,7 @@ def rows_by_shape(rows: int, block: int, itemsize: int) -> int:
 
 
 def warps_by_tile(rows: int, block: int, few: bool = False, short: bool = False) -> int:
-    """Warps a program, a power of two: 16 elements a lane, 8 in a tile of short rows.
+    """Warps a program, a power of two: 16 elements a lane, 8 of rows of up to 128 or of few rows.
 
     Args:
         rows: Of the program.

@@ -11,8 +11,9 @@ MOST_WARPS = 16  # of a program
 SHARED_BYTES = 192 << 10  # a program's part of the row in shared memory, out of the SM's 227 KB
 
 # Widest row in bytes, programs of its cluster, warps of a program. Measured on an H200
-# (docs/lab_book.md): four warps a program and as many programs as give each thread 64 to 128 bytes
-# of the row, so that many small programs share an SM and one's stores run beside another's loads.
+# (docs/lab_book.md): small programs, four to eight warps for most widths, and as many of them as
+# give each thread 48 to 160 bytes of the row while the cluster can grow, so that several programs
+# share an SM and one's stores run beside another's loads.
 RULE = (
     (4 << 10, 1, 1),
     (8 << 10, 1, 4),
