@@ -17,7 +17,7 @@ class Device:
     Attributes:
         kind: ``"cuda"`` or ``"cpu"``.
         name: As the driver reports it, e.g. ``"NVIDIA H200"``.
-        capability: CUDA compute capability, e.g. ``(9, 0)``.
+        capability: CUDA compute capability, e.g. ``(9, 0)``; None on a card that is not NVIDIA's.
         sms: Streaming multiprocessors.
         warp_size: Threads a warp.
         registers_per_sm: 32-bit registers an SM.
@@ -48,7 +48,7 @@ def cuda_device(index: int) -> Device:
     return Device(
         kind="cuda",
         name=p.name,
-        capability=(p.major, p.minor),
+        capability=None if torch.version.hip else (p.major, p.minor),
         sms=p.multi_processor_count,
         warp_size=p.warp_size,
         registers_per_sm=p.regs_per_multiprocessor,  # type: ignore[attr-defined]

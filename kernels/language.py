@@ -24,9 +24,14 @@ def jit(function: Callable[..., Any]) -> Any:
     return function if triton is None else triton.jit(function)
 
 
+def constant(value: Any) -> Any:
+    """A constant that kernels of a module may read."""
+    return value if tl is None else tl.constexpr(value)
+
+
 def next_power_of_two(n: int) -> int:
     """The least power of two that is at least ``n``, and 1 for ``n`` = 0."""
     return 1 << max(n - 1, 0).bit_length()
 
 
-__all__ = ["LARGEST_BLOCK", "MOST_PROGRAMS", "jit", "next_power_of_two", "tl"]
+__all__ = ["LARGEST_BLOCK", "MOST_PROGRAMS", "constant", "jit", "next_power_of_two", "tl"]

@@ -14,7 +14,8 @@ import sympy
 import torch
 
 from kernels.copy.operation import COPY
-from kernels.device import Device
+from kernels.dependent import await_previous, dependent, launch_option
+from kernels.device import Device, device_of
 from kernels.kernel import Kernel, Shape
 from kernels.language import LARGEST_BLOCK, MOST_PROGRAMS, jit, tl
 from kernels.streaming import load_hint
@@ -30,6 +31,8 @@ class CopyTriton(Kernel):
         block_size: Elements of a tile.
         num_warps: Warps a program.
         keep: Whether loads ask L2 to keep them longest; None asks where the matrix streams through.
+        dependent: Whether programs are placed while the kernel before ends; None where the device
+            can.
     """
 
     operation = COPY
@@ -39,11 +42,13 @@ class CopyTriton(Kernel):
     block_size: int = 4096
     num_warps: int = 8
     keep: bool | None = False
+    dependent: bool | None = None
 
     def __post_init__(self) -> None:
         check_power_of_two("block_size", self.block_size, 1, LARGEST_BLOCK)
         check_power_of_two("num_warps", self.num_warps, 1, 32)
         check_flag("keep", self.keep)
+        check_flag("dependent", self.dependent)
 
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         """See `Kernel`."""
@@ -62,6 +67,7 @@ class CopyTriton(Kernel):
             flat = x.view(1, -1) if x.is_contiguous() else x
             rows, cols = flat.shape
             tiles = -(-cols // self.block_size)
+            depends = dependent(device_of(x), self.dependent)
             _copy[(rows * tiles,)](
                 flat,
                 y,
@@ -71,7 +77,9 @@ class CopyTriton(Kernel):
                 flat.stride(1),
                 BLOCK=self.block_size,
                 HINT=load_hint(x, self.keep),
+                DEPENDENT=depends,
                 num_warps=self.num_warps,
+                **launch_option(depends),
             )
         return y
 
@@ -94,6 +102,7 @@ def _copy(
     col_stride: tl.tensor,
     BLOCK: tl.constexpr,
     HINT: tl.constexpr,
+    DEPENDENT: tl.constexpr,
 ) -> None:
     # 64-bit offsets: a matrix of more than 2³¹ elements overflows 32-bit ones
     program = tl.program_id(0)
@@ -101,5 +110,6 @@ def _copy(
     columns = (program % tiles).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = columns < cols
     places = x + row * row_stride + columns * col_stride
+    await_previous(DEPENDENT)
     values = tl.load(places, mask=inside, eviction_policy=HINT)
     tl.store(y + row * cols + columns, values, mask=inside)

@@ -27,8 +27,8 @@ from kernels.device import Device, device_of
 from kernels.kernel import Kernel, Shape
 from kernels.softmax.cluster.cluster import Cluster
 from kernels.softmax.cooperative.cooperative import Cooperative
-from kernels.softmax.fused_multirow import FusedMultirow
 from kernels.softmax.fused_row import FusedRow
+from kernels.softmax.multirow.fused_multirow import FusedMultirow
 from kernels.softmax.online import Online
 from kernels.softmax.operation import SOFTMAX
 from kernels.softmax.tiles import empty_result

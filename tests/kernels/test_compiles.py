@@ -27,7 +27,8 @@ AS_IT_COMES |= {"FIRST_LOAD": "", "SECOND_LOAD": "", "STORE": ""}
 for kernel in (_copy, _fused, _fused_row, _online, _three_pass):
     for pointer, statistics in (("fp32", "fp32"), ("bf16", "fp32"), ("fp16", "fp64")):
         types, fixed, attributes = {}, {"col_stride": 1}, {}
-        constants = {"BLOCK": 4096, "STAGES": 4, "STATISTICS": tl.dtype(statistics), "HINT": ""}
+        constants = {"BLOCK": 4096, "STAGES": 4, "STATISTICS": tl.dtype(statistics)}
+        constants |= {"HINT": "", "DEPENDENT": True}
         constants |= AS_IT_COMES if kernel is _online else {}
         for place, name in enumerate(kernel.arg_names):
             types[name] = {"x": f"*{pointer}", "y": f"*{pointer}"}.get(name, "i32")
@@ -40,6 +41,8 @@ for kernel in (_copy, _fused, _fused_row, _online, _three_pass):
         source = ASTSource(kernel, types, fixed, attributes)
         compiled = compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 8})
         ptx = compiled.asm["ptx"]
+        if kernel is _copy:
+            assert ptx.index("griddepcontrol.wait") < ptx.index("ld.global")
         assert "st.global.v4.b32" in ptx, f"{kernel} does not store whole vectors"
         row = 4096 * (4 if pointer == "fp32" else 2)
         if kernel is _fused:

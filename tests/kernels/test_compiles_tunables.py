@@ -29,7 +29,8 @@ def build(kernel, pointer, constants, whole=(), ones=(), **options):
 """
 
 MULTIROW = """
-from kernels.softmax.fused_multirow import _fused_multirow as kernel, lanes_by_tile
+from kernels.softmax.multirow.program import _fused_multirow as kernel
+from kernels.softmax.multirow.tile import lanes_by_tile
 
 for pointer, vector, statistics in (("fp32", 4, "fp32"), ("bf16", 8, "fp32"), ("fp64", 2, "fp64")):
     for cols, rows, warps, ones in (
@@ -41,7 +42,7 @@ for pointer, vector, statistics in (("fp32", 4, "fp32"), ("bf16", 8, "fp32"), ("
         width = min(lanes * vector, 1 << (cols - 1).bit_length())
         constants = {
             "VECTOR": vector, "ROWS": rows, "WIDTH": width, "PIECES": -(-cols // width),
-            "STATISTICS": tl.dtype(statistics), "col_stride": 1, "HINT": "",
+            "STATISTICS": tl.dtype(statistics), "col_stride": 1, "HINT": "", "DEPENDENT": True,
         }
         compiled = build(kernel, pointer, constants, ones=ones, num_warps=warps)
         ptx, place = compiled.asm["ptx"], f"{pointer} {cols} {rows} {warps}"
@@ -53,6 +54,7 @@ for pointer, vector, statistics in (("fp32", 4, "fp32"), ("bf16", 8, "fp32"), ("
         assert ptx.count("st.global") == ptx.count(f"st.global.{whole}") == loads, place
         first_wait = ptx.find("shfl.sync") if cols > vector else len(ptx)
         assert ptx.rindex("ld.global") < first_wait, f"{place}: a load waits"
+        assert ptx.index("griddepcontrol.wait") < ptx.index("ld.global"), f"{place}: loads early"
 """
 
 ONLINE = """

@@ -8,7 +8,7 @@ import torch
 from kernels.copy.copy_triton import CopyTriton
 from kernels.device import Device
 from kernels.kernel import Kernel
-from kernels.softmax.fused_multirow import FusedMultirow
+from kernels.softmax.multirow.fused_multirow import FusedMultirow
 from kernels.streaming import load_hint, streams
 
 L2 = 60 << 20

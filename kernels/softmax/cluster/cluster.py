@@ -9,6 +9,7 @@ the wait for the letters is the only one, and other clusters' loads fill the mem
 On chip: the row. A thread holds up to 64 float32 elements, or 128 of 16 bit, which stay packed (its
 exponentials are computed twice: half the registers, so twice the warps in flight). What goes
 beyond waits in shared memory, filled by asynchronous copies.
+At the start: programs take their places while the kernel before ends (`kernels/dependent.py`).
 At L2: loads of a matrix that streams through it ask to be kept (`kernels/streaming.py`).
 A row is covered by chunks, tiles [warps of the cluster, 32 lanes × one vector], as many as it
 needs: any N, and only the last chunk is masked.
@@ -23,6 +24,7 @@ from dataclasses import dataclass
 import sympy
 import torch
 
+from kernels.dependent import dependent, launch_option
 from kernels.device import Device, device_of
 from kernels.gluon import gl
 from kernels.kernel import Kernel, Shape
@@ -46,6 +48,8 @@ class Cluster(Kernel):
         programs: Programs of a cluster, up to 16; None takes them by the row's bytes.
         num_warps: Warps a program; None likewise.
         keep: Whether loads ask L2 to keep them longest; None asks where the matrix streams through.
+        dependent: Whether programs are placed while the kernel before ends; None where the device
+            can.
     """
 
     operation = SOFTMAX
@@ -54,6 +58,7 @@ class Cluster(Kernel):
     programs: int | None = None
     num_warps: int | None = None
     keep: bool | None = None
+    dependent: bool | None = None
 
     def __post_init__(self) -> None:
         if self.programs is not None:
@@ -61,6 +66,7 @@ class Cluster(Kernel):
         if self.num_warps is not None:
             check_power_of_two("num_warps", self.num_warps, 1, 16)
         check_flag("keep", self.keep)
+        check_flag("dependent", self.dependent)
 
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         """See `Kernel`."""
@@ -106,6 +112,7 @@ class Cluster(Kernel):
             plan = self.plan((rows, cols), x.dtype, width, device_of(x))
             if plan is None:
                 raise ValueError(f"cluster: {cols} elements read by {width} do not fit on chip")
+            depends = dependent(device_of(x), self.dependent)
             launch(
                 _cluster,
                 (rows,),
@@ -117,9 +124,11 @@ class Cluster(Kernel):
                     "EVEN": cols == plan.chunks * plan.chunk,
                     "PACKED": plan.packed,
                     "HINT": load_hint(x, self.keep),
+                    "DEPENDENT": depends,
                 },
                 num_warps=plan.warps,
                 num_ctas=plan.programs,
+                **launch_option(depends),
             )
         return y
 

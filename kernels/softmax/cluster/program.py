@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from kernels.dependent import WAIT
 from kernels.gluon import async_copy, barrier, constant, gl, gluon_jit
 from kernels.softmax.cluster.layouts import in_registers, in_shared_memory
 from kernels.softmax.cluster.mailbox import exchange, open_mailbox
 
 LOG2E = constant(1.4426950408889634)
+AWAIT_PREVIOUS = constant(WAIT)
 
 
 @gluon_jit
@@ -39,6 +41,7 @@ def _cluster(  # type: ignore[no-untyped-def]
     EVEN: gl.constexpr,
     PACKED: gl.constexpr,
     HINT: gl.constexpr,
+    DEPENDENT: gl.constexpr,
 ):
     WARPS: gl.constexpr = gl.num_warps()
     PROGRAMS: gl.constexpr = gl.num_ctas()
@@ -50,6 +53,8 @@ def _cluster(  # type: ignore[no-untyped-def]
     TOGETHER: gl.constexpr = 2 if SHARED % 2 == 0 else 1  # chunks read from shared memory at once
     CACHE: gl.constexpr = ".cg" if HINT == "" else ""  # PTX takes one or the other
 
+    if DEPENDENT:
+        gl.inline_asm_elementwise(AWAIT_PREVIOUS, "=r", [], gl.int32, is_pure=False, pack=1)
     if SLICES > 1:
         box = gl.inline_asm_elementwise(
             open_mailbox(PROGRAMS, WARPS), "=r", [], gl.int32, is_pure=False, pack=1

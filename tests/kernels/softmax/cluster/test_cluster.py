@@ -36,6 +36,7 @@ for pointer, itemsize, width, cols, hint in (
         "col_stride": 1, "CHUNKS": plan.chunks, "SHARED": plan.shared, "VECTOR": width,
         "EVEN": cols == plan.chunks * plan.chunk, "PACKED": plan.packed,
         "HINT": hint,
+        "DEPENDENT": True,
     }
     types = {"x": f"*{pointer}", "y": f"*{pointer}", "vectors": "i32", "row_vectors": "i32"}
     if cols == width:  # Triton makes a constant of an argument that is 1
@@ -52,6 +53,7 @@ for pointer, itemsize, width, cols, hint in (
         assert ptx.count("cp.async.cg.shared.global") == plan.shared
         assert "st.global.v4.b32" in ptx and "st.global.b" not in ptx
     assert ("st.async" in ptx) == (plan.programs > 1)
+    assert ptx.index("griddepcontrol.wait") < ptx.index("ld.global")
     assert "fence.acq_rel" not in ptx and "membar" not in ptx, "a fence that all loads wait for"
     assert compiled.metadata.shared <= 192 << 10
 print("compiled")

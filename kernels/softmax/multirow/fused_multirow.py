@@ -9,7 +9,8 @@ takes several rows, as tiles of (rows, what a warp's 32 lanes load at once), in 
 bytes where rows and strides are whole vectors. Triton lays warps along the rows of such a tile: a
 row is reduced in registers and by shuffles, without shared memory or a barrier, and all loads are
 under way before the first maximum is asked for. Two short rows share a warp; where there are more
-warps than rows, each row is shared by several.
+warps than rows, each row is shared by several. Behind another kernel a program takes its place
+while that one ends (`kernels/dependent.py`).
 Source: PyTorch's PersistentSoftmax.cuh, whose warps take one or two rows of up to 1024 elements.
 """
 
@@ -20,10 +21,13 @@ from dataclasses import dataclass
 import sympy
 import torch
 
-from kernels.device import Device
+from kernels.dependent import dependent, launch_option
+from kernels.device import Device, device_of
 from kernels.kernel import Kernel, Shape
-from kernels.language import MOST_PROGRAMS, jit, next_power_of_two, tl
+from kernels.language import MOST_PROGRAMS, next_power_of_two
 from kernels.launch import launch
+from kernels.softmax.multirow.program import _fused_multirow
+from kernels.softmax.multirow.tile import WARP, lanes_by_tile, tile
 from kernels.softmax.operation import SOFTMAX
 from kernels.softmax.statistics import check_accumulate
 from kernels.softmax.tiles import empty_result, triton_statistics
@@ -32,11 +36,8 @@ from kernels.traffic import M, N, Traffic
 from kernels.tunables import check_flag, check_power_of_two
 from kernels.vectors import vector
 
-WARP = 32  # lanes
 WIDEST = 4096  # elements of a row: a wider one fills a program of its own
 MOST_ROWS = 1024  # a program
-SHORT = 1024  # bytes of a row that takes half a warp
-FEW_ROWS = 128  # about the SMs of a large card
 MOST_A_LANE = 128  # elements: with temporaries what 255 registers hold
 
 
@@ -48,6 +49,8 @@ class FusedMultirow(Kernel):
         rows_per_program: Rows a program; None takes them by width and number of rows.
         num_warps: Warps a program; None takes them by the rows and their width.
         keep: Whether loads ask L2 to keep them longest; None asks where the matrix streams through.
+        dependent: Whether programs are placed while the kernel before ends; None where the device
+            can.
         accumulate: dtype of the statistics, ``"float32"`` or ``"float64"``.
     """
 
@@ -58,6 +61,7 @@ class FusedMultirow(Kernel):
     rows_per_program: int | None = None
     num_warps: int | None = None
     keep: bool | None = None
+    dependent: bool | None = None
     accumulate: str = "float32"
 
     def __post_init__(self) -> None:
@@ -66,6 +70,7 @@ class FusedMultirow(Kernel):
         if self.num_warps is not None:
             check_power_of_two("num_warps", self.num_warps, 1, 32)
         check_flag("keep", self.keep)
+        check_flag("dependent", self.dependent)
         check_accumulate(self.accumulate)
 
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
@@ -96,6 +101,7 @@ class FusedMultirow(Kernel):
             elements = vector(x)
             lanes = lanes_by_tile(tile_rows, warps, cols * x.element_size())
             width = min(lanes * elements, next_power_of_two(cols))
+            depends = dependent(device_of(x), self.dependent)
             launch(
                 _fused_multirow,
                 (-(-rows // tile_rows),),
@@ -106,9 +112,11 @@ class FusedMultirow(Kernel):
                     "WIDTH": width,
                     "PIECES": -(-cols // width),
                     "HINT": load_hint(x, self.keep),
+                    "DEPENDENT": depends,
                     "STATISTICS": triton_statistics(x.dtype, self.accumulate),
                 },
                 num_warps=warps,
+                **launch_option(depends),
             )
         return y
 
@@ -121,110 +129,4 @@ class FusedMultirow(Kernel):
         return N
 
     def _tile(self, shape: Shape, dtype: torch.dtype) -> tuple[int, int]:
-        block = next_power_of_two(shape[1])
-        rows = self.rows_per_program or rows_by_shape(shape[0], block, dtype.itemsize)
-        short = shape[1] * dtype.itemsize <= SHORT
-        return rows, self.num_warps or warps_by_tile(rows, block, shape[0] <= FEW_ROWS, short)
-
-
-def rows_by_shape(rows: int, block: int, itemsize: int) -> int:
-    """Rows a program, a power of two.
-
-    Args:
-        rows: Of the matrix.
-        block: Elements of a row, padded to a power of two.
-        itemsize: Bytes of an element.
-    """
-    # Measured on an H200 (docs/lab_book.md): 1024 elements a program, whatever the width, 2048 of
-    # 16 bit from 256 columns on. More of them leave too few programs in flight, fewer too many to
-    # start. Few rows get one each.
-    elements = 2048 if itemsize == 2 and block >= 256 else 1024
-    return 1 if rows <= FEW_ROWS else max(1, elements // block)
-
-
-def warps_by_tile(rows: int, block: int, few: bool = False, short: bool = False) -> int:
-    """Warps a program, a power of two: 16 elements a lane, 8 of rows of up to 128 or of few rows.
-
-    Args:
-        rows: Of the program.
-        block: Elements of a row, padded to a power of two.
-        few: Whether the matrix leaves SMs idle; a row is then spread over more warps.
-        short: Whether two rows are to share a warp, if the program has as many.
-    """
-    a_warp = 256 if few or (rows > 1 and block <= 128) else 512
-    most = rows // 2 if short and rows > 1 else 8
-    return max(1, min(rows * block // a_warp, most, 8))
-
-
-def lanes_by_tile(rows: int, warps: int, size: int) -> int:
-    """Lanes that load a row: whole warps, as many as it has for itself, or half a warp.
-
-    Half a warp reduces a short row in four steps instead of five, two rows at a time.
-
-    Args:
-        rows: Of the program.
-        warps: Of the program.
-        size: Bytes of a row.
-    """
-    if size <= SHORT and rows >= 2 * warps:
-        return WARP // 2
-    return WARP * max(1, warps // rows)
-
-
-@jit
-def _exponential(value: tl.tensor) -> tl.tensor:
-    # exp itself takes three more instructions an element, to keep the smallest subnormal results
-    if value.dtype == tl.float32:
-        return tl.exp2(value * 1.4426950408889634)
-    return tl.exp(value)
-
-
-@jit
-def _fused_multirow(
-    x: tl.tensor,
-    y: tl.tensor,
-    rows: tl.tensor,
-    vectors: tl.tensor,
-    row_stride: tl.tensor,
-    col_stride: tl.tensor,
-    VECTOR: tl.constexpr,
-    ROWS: tl.constexpr,
-    WIDTH: tl.constexpr,
-    PIECES: tl.constexpr,
-    HINT: tl.constexpr,
-    STATISTICS: tl.constexpr,
-) -> None:
-    # Of an argument Triton knows no more than whether 16 divides it. Lengths in vectors, times
-    # the constant VECTOR, tell it that neither a mask nor the end of a row cuts a vector.
-    cols = vectors * VECTOR
-    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
-    lane = tl.arange(0, WIDTH)[None, :].to(tl.int64)
-    x += row * row_stride * VECTOR
-    y += row * cols
-
-    pieces: tl.tuple = ()
-    for piece in tl.static_range(PIECES):
-        columns = piece * WIDTH + lane
-        inside = (row < rows) & (columns < cols)
-        places = x + columns * col_stride
-        values = tl.load(places, mask=inside, other=float("-inf"), eviction_policy=HINT)
-        pieces = pieces + (values.to(STATISTICS),)  # noqa: RUF005, Triton unpacks no tuple
-
-    maxima = pieces[0]
-    for piece in tl.static_range(1, PIECES):
-        maxima = tl.maximum(maxima, pieces[piece])
-    # Triton's maximum passes over NaN; it comes back through the sum
-    maximum = tl.max(maxima, 1)[:, None]
-
-    exponentials: tl.tuple = ()
-    sums = tl.zeros((ROWS, WIDTH), STATISTICS)
-    for piece in tl.static_range(PIECES):
-        exponentials = exponentials + (_exponential(pieces[piece] - maximum),)  # noqa: RUF005
-        sums += exponentials[piece]
-    total = tl.sum(sums, 1)[:, None]
-
-    scale = 1.0 / total  # one division a row
-    for piece in tl.static_range(PIECES):
-        columns = piece * WIDTH + lane
-        inside = (row < rows) & (columns < cols)
-        tl.store(y + columns, (exponentials[piece] * scale).to(y.dtype.element_ty), mask=inside)
+        return tile(shape, dtype.itemsize, self.rows_per_program, self.num_warps)

@@ -1,0 +1,1 @@
+"""Several narrow rows a program."""
