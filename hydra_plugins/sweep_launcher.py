@@ -33,7 +33,7 @@ class SweepLauncher(Launcher):
     ) -> None:
         """Keeps what composing a job needs, and the hour: composing many jobs takes seconds."""
         self.began = time.perf_counter()
-        self.hydra_context = hydra_context
+        self.search_path = hydra_context.config_loader.get_search_path()
         self.config = config
 
     def launch(
@@ -47,8 +47,9 @@ class SweepLauncher(Launcher):
         """
         from experiments.composing import compose_all
         from experiments.jobs import job_from
+        from experiments.loader import SweepLoader
 
-        loader = self.hydra_context.config_loader
+        loader = SweepLoader(self.search_path)
 
         def compose(overrides: list[str]) -> Job:
             return job_from(loader.load_sweep_config(self.config, overrides), overrides)

@@ -103,10 +103,7 @@ def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
         "source": source_hash(type(kernel).__module__),
         "packages": {name: version_of(name) for name in kernel.packages},
         "idea": (importlib.import_module(type(kernel).__module__).__doc__ or "").strip(),
-        "formula": str(traffic),
-        "reads": formula(traffic.reads),
-        "writes": formula(traffic.writes),
-        "latex": traffic.latex(),
+        **_written(traffic),
         "on_chip": formula(kernel.on_chip_elements()),
         "points": points,
     }
@@ -116,6 +113,17 @@ def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
 def _elements(traffic: Traffic, sizes: tuple[tuple[str, int], ...]) -> tuple[int, int]:
     """`Traffic.elements`, once for all the dtypes and jobs that ask: SymPy takes its time."""
     return traffic.elements(dict(sizes))
+
+
+@lru_cache
+def _written(traffic: Traffic) -> dict[str, str]:
+    """Its formulas as text, once for all jobs of a variant."""
+    return {
+        "formula": str(traffic),
+        "reads": formula(traffic.reads),
+        "writes": formula(traffic.writes),
+        "latex": traffic.latex(),
+    }
 
 
 def backend(kernel: Kernel, device: Device) -> str:

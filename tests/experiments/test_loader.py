@@ -1,0 +1,134 @@
+"""Jobs of a sweep compose as Hydra alone composes each, from files that are read once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hydra import initialize_config_dir
+from hydra._internal.callbacks import Callbacks
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra.core.config_loader import ConfigLoader
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.plugins import Plugins
+from hydra.types import HydraContext, RunMode
+from omegaconf import DictConfig, OmegaConf
+
+from experiments import sweep
+from experiments.config import register
+from experiments.jobs import Job
+from experiments.loader import SweepLoader
+from tests.conftest import DOUBLES, ROOT
+
+CARDS = ["experiment=cards", "grid=cards", "gpu=h200"]
+SEARCH = f"hydra.searchpath=[file://{DOUBLES}]"
+
+
+@pytest.fixture
+def plain() -> Iterator[ConfigLoader]:
+    """Hydra's own loader of conf/."""
+    register()
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+        yield GlobalHydra.instance().config_loader()
+
+
+@pytest.fixture
+def loader(plain: ConfigLoader) -> SweepLoader:
+    """The loader that sweeps use."""
+    return SweepLoader(plain.get_search_path())
+
+
+def master(loader: ConfigLoader, *overrides: str) -> DictConfig:
+    """What the sweeper and the launcher are made of."""
+    return loader.load_configuration("config", list(overrides), RunMode.MULTIRUN)
+
+
+def test_jobs_compose_as_hydra_alone_composes_each(
+    plain: ConfigLoader, loader: SweepLoader
+) -> None:
+    config = master(plain, *CARDS)
+    jobs = [[*CARDS, f"kernel={k}", f"grid.cols={n}"] for k in ("auto", "copy") for n in (8, 16)]
+    jobs += [
+        [*jobs[0], "dtype=float32", "+kernel.new=1", "gpu.card=1"],
+        [*jobs[0], "~gpu.facts.l2_mib", "out=elsewhere", "++grid.shapes=[[1,2]]"],
+        [*jobs[0], SEARCH, "kernel=good"],
+        jobs[0],
+    ]
+    for job in jobs:
+        mine, theirs = (one.load_sweep_config(config, job) for one in (loader, plain))
+        assert OmegaConf.to_yaml(mine) == OmegaConf.to_yaml(theirs)
+        assert mine == theirs
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "kernel=nosuch",
+        "nosuch=copy",
+        "grid.nosuch=1",
+        "rounds=often",
+        "gpu.card=first",
+        "~grid.nosuch",
+        "grid.rows=[1",
+        "+grid.rows=3",
+        "kernel=good",  # a double, which another job's search path leads to
+    ],
+)
+def test_what_is_wrong_with_a_job_is_said_as_hydra_says_it(
+    plain: ConfigLoader, loader: SweepLoader, wrong: str
+) -> None:
+    config = master(plain, *CARDS)
+    loader.load_sweep_config(config, [*CARDS, SEARCH, "kernel=good"])
+    loader.load_sweep_config(config, CARDS)
+    said = []
+    for one in (loader, plain):
+        with pytest.raises(Exception, match=r"\w") as raised:
+            one.load_sweep_config(config, [*CARDS, wrong])
+        said.append((raised.type, str(raised.value), str(raised.value.__cause__)))
+    assert said[0] == said[1]
+
+
+def test_a_file_is_read_once_for_all_jobs(
+    plain: ConfigLoader, loader: SweepLoader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, read = master(plain, *CARDS), Counter[str]()
+    [files] = [source for source in loader.get_sources() if source.provider == "main"]
+    load = files.load_config
+
+    def counted(config_path: str) -> Any:
+        read[config_path] += 1
+        return load(config_path)
+
+    monkeypatch.setattr(files, "load_config", counted)
+    for kernel in ("auto", "torch", "copy"):
+        for cols in (8, 16, 32):
+            loader.load_sweep_config(config, [*CARDS, f"kernel={kernel}", f"grid.cols={cols}"])
+    assert {"config", "experiment/cards", "grid/cards", "kernel/torch", "kernel/copy"} <= set(read)
+    assert set(read.values()) == {1}
+
+
+def test_a_sweep_composes_each_job_once(
+    plain: ConfigLoader, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    composed: list[list[str]] = []
+    swept: list[Job] = []
+    load = ConfigLoaderImpl.load_sweep_config
+
+    def counted(loader: ConfigLoaderImpl, config: DictConfig, overrides: list[str]) -> DictConfig:
+        composed.append(overrides)
+        return load(loader, config, overrides)
+
+    monkeypatch.setattr(ConfigLoaderImpl, "load_sweep_config", counted)
+    monkeypatch.setattr(sweep, "run", lambda jobs, *others: swept.extend(jobs))
+    config = master(plain, "gpu=cpu", f"out={tmp_path}")
+    context = HydraContext(config_loader=plain, callbacks=Callbacks())
+    sweeper = Plugins.instance().instantiate_sweeper(
+        config=config, hydra_context=context, task_function=lambda _: None
+    )
+    sweeper.sweep(["kernel=torch,copy", "grid=point", "grid.rows=8", "grid.cols=8,16"])
+    assert [list(job.overrides) for job in swept] == composed
+    assert len(composed) == 4
