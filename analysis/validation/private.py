@@ -14,6 +14,7 @@ _HARMLESS = re.compile(
     r'"samples_us":\s*\[[\d\s.,eE+-]*\]|"packages":\s*\{[^{}]*\}|"commit":\s*"[0-9a-f]{40}"'
     r'|"(?!\w*(?:serial|key|token|secret|pass))\w+":\s*(?:null|-?[\d.]+(?:e[+-]?\d+)?)(?=[,}\s])'
     r"|\b(?:kernels|experiments|hydra_plugins|tests)(?:\.\w+)+"
+    r"|\bgit checkout [0-9a-f]{40}\b|>commit of this project</td><td>[0-9a-f, ]+<"  # of a report
 )
 _URL = re.compile(r"\b(?:https?|git|ssh|s3|gs)://[^\s\"'<>)]+")
 _DOMAINS = "com|org|net|edu|gov|io|ai|de|ch|fr|uk|nl|it|es|se|fi|at|eu|jp|cn|kr|in|au|ca|br"

@@ -26,7 +26,8 @@ def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
 
 
 def softmax(name: str, **tunables: Any) -> dict[str, Any]:
-    return {"_target_": f"kernels.softmax.{name}.{(TILED | WHOLE)[name]}", **tunables}
+    module = {"fused_multirow": "multirow.fused_multirow"}.get(name, name)
+    return {"_target_": f"kernels.softmax.{module}.{(TILED | WHOLE)[name]}", **tunables}
 
 
 def trace(worker: Worker, config: dict[str, Any], row: int) -> list[Access]:

@@ -30,7 +30,8 @@ quickly = settings(
 
 
 def softmax(name: str, **tunables: Any) -> dict[str, Any]:
-    return {"_target_": f"kernels.softmax.{name}.{(TILED | WHOLE)[name]}", **tunables}
+    module = {"fused_multirow": "multirow.fused_multirow"}.get(name, name)
+    return {"_target_": f"kernels.softmax.{module}.{(TILED | WHOLE)[name]}", **tunables}
 
 
 def copy_triton(block_size: int) -> dict[str, Any]:

@@ -38,6 +38,9 @@ GIVEN_AWAY = [
 ]
 HARMLESS = [
     '"commit":"0123456789abcdef0123456789abcdef01234567"',
+    "<code>git checkout 0123456789abcdef0123456789abcdef01234567</code>",
+    "<td>commit of this project</td><td>0123456789abcdef0123456789abcdef01234567, "
+    "9123456789abcdef0123456789abcdef01234567</td>",
     '"packages":{"nvidia-cublas":"12.8.4.1"}',
     '"driver":"580.159.04"',
     '"_target_": "kernels.softmax.cluster.Cluster"',
