@@ -11,18 +11,30 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig
 
 from experiments.config import register
+from experiments.loader import SweepLoader
 
 CONF = Path(__file__).parents[2] / "conf"
 
 Compose = Callable[..., DictConfig]
 
 
-@pytest.fixture
-def composed() -> Iterator[Compose]:
-    """A function from overrides to the configuration they compose, Hydra's own part included."""
+@pytest.fixture(scope="session")
+def loader() -> SweepLoader:
+    """The loader that sweeps use, which reads each file once."""
     register()
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(CONF), version_base="1.3"):
+        return SweepLoader(GlobalHydra.instance().config_loader().get_search_path())
+
+
+@pytest.fixture
+def composed(loader: SweepLoader) -> Iterator[Compose]:
+    """A function from overrides to the configuration they compose, Hydra's own part included."""
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        hydra = GlobalHydra.instance().hydra
+        assert hydra is not None
+        hydra.config_loader = loader
         yield lambda *overrides: compose("config", list(overrides), return_hydra_config=True)
 
 
