@@ -22,7 +22,7 @@ from analysis.spread.points import Cards, Point, cards_of
 from experiments.cards import card_of
 
 WIDTH, STRIP = 5.8, 0.46  # inches: of the picture, and the height of a card
-ABOVE, BELOW = 0.95, 0.8  # inches that title, names and small print take
+ABOVE, BELOW = 0.76, 0.8  # inches that title, names and small print take
 READ = 20  # points of a card that can be read one by one: those farthest from the mean
 DOT = "  ·  "
 
