@@ -29,6 +29,19 @@ def fingerprints(folder: Path) -> dict[str, str]:
     return dict(zip(VARIANTS, done.stdout.split(), strict=True))
 
 
+def copied(folder: Path) -> Path:
+    """A folder with the kernels and with what fingerprints them."""
+    shutil.copytree(ROOT / "kernels", folder / "kernels", ignore=shutil.ignore_patterns("*.pyc"))
+    shutil.copy(ROOT / "experiments" / "worker" / "source.py", folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def before(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The fingerprints of what nobody edited."""
+    return fingerprints(copied(tmp_path_factory.mktemp("unedited")))
+
+
 @pytest.mark.parametrize(
     ("edited", "changed"),
     [
@@ -42,12 +55,9 @@ def fingerprints(folder: Path) -> dict[str, str]:
     ],
 )
 def test_an_edit_changes_the_fingerprints_of_what_runs_it(
-    tmp_path: Path, edited: str, changed: set[str]
+    tmp_path: Path, before: dict[str, str], edited: str, changed: set[str]
 ) -> None:
-    shutil.copytree(ROOT / "kernels", tmp_path / "kernels")
-    shutil.copy(ROOT / "experiments" / "worker" / "source.py", tmp_path)
-    before = fingerprints(tmp_path)
-    with (tmp_path / "kernels" / edited).open("a", encoding="utf-8") as file:
+    with (copied(tmp_path) / "kernels" / edited).open("a", encoding="utf-8") as file:
         file.write("# edited\n")
     after = fingerprints(tmp_path)
     assert {name for name in VARIANTS if before[name] != after[name]} == changed
