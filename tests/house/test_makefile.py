@@ -102,7 +102,7 @@ def test_system_python_says_what_it_lacks(tmp_path: Path) -> None:
 
 
 def test_peers_are_installed_as_pinned_and_flag_gems_without_what_it_asks_for() -> None:
-    shown = make("-n", "peers", "READY=").stdout
+    shown = make("-n", "peers", "READY=", "VENV=.venv").stdout
     assert "install -qq --disable-pip-version-check -c constraints.txt -r .venv/peers.txt" in shown
     assert "-c constraints.txt --no-deps flag-gems" in shown
     done = make("peers", "READY=", "VENV=system")
@@ -111,7 +111,7 @@ def test_peers_are_installed_as_pinned_and_flag_gems_without_what_it_asks_for() 
 
 
 def test_submitit_is_installed_as_pinned_where_it_is_missing() -> None:
-    shown = make("-n", "slurm", "READY=").stdout
+    shown = make("-n", "slurm", "READY=", "VENV=.venv").stdout
     assert "install -qq --disable-pip-version-check -c constraints.txt -r .venv/slurm.txt" in shown
     assert "status needs OUT=dir" in make("status", "READY=").stderr
 
