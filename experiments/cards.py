@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,7 @@ def card_of(gpu: str, folder: Path = GPU_FILES) -> Card:
     return Card(described["name"], {name: fact["value"] for name, fact in facts.items()})
 
 
+@cache  # for each job of a sweep, and all files are read to find one
 def description_of(gpu: str, folder: Path = GPU_FILES) -> dict[str, Any] | None:
     """The file of the card that the driver calls ``gpu``, None where no file matches."""
     for path in sorted(folder.glob("*.yaml")):

@@ -6,7 +6,6 @@ import random
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 from experiments.cards import description_of
@@ -129,7 +128,7 @@ def _describe(job: Job, worker: Worker) -> dict[str, Any]:
         raise UserError(f"timing.timer={timer} needs a CUDA device; on a CPU use auto or host")
     if gpu["device"] == "auto":  # becomes the card that was found, with its datasheet
         gpu["name"] = name
-        gpu["facts"] = _facts_of(name)
+        gpu["facts"] = (description_of(name) or {}).get("facts", {})
     request = {"kernel": job.config["kernel"], "shapes": job.shapes, "dtypes": job.dtypes}
     limits = {"describing": DESCRIBE_LIMIT_S}
     try:
@@ -139,8 +138,3 @@ def _describe(job: Job, worker: Worker) -> dict[str, Any]:
     if "error" in reply:
         raise UserError(f"kernel={job.kernel}: {reply['error']}")
     return reply
-
-
-@cache  # all cards' files are read to find one's
-def _facts_of(name: str) -> dict[str, Any]:
-    return dict((description_of(name) or {}).get("facts", {}))

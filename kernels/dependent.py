@@ -16,8 +16,7 @@ from kernels.language import constant, jit, tl
 
 DEPENDENT_FROM = (9, 0)  # compute capability
 # The wait comes first: whoever depends on this kernel may then take for done what was before it
-WAIT = "griddepcontrol.wait; griddepcontrol.launch_dependents; // $0"
-_WAIT = constant(WAIT)
+WAIT = constant("griddepcontrol.wait; griddepcontrol.launch_dependents; // $0")
 
 
 def dependent(device: Device, wanted: bool | None) -> bool:
@@ -40,4 +39,4 @@ def launch_option(depends: bool) -> dict[str, bool]:
 def await_previous(DEPENDENT: tl.constexpr) -> None:
     """Waits for all kernels before this one, then lets the next be placed."""
     if DEPENDENT:
-        tl.inline_asm_elementwise(_WAIT, "=r", [], tl.int32, is_pure=False, pack=1)
+        tl.inline_asm_elementwise(WAIT, "=r", [], tl.int32, is_pure=False, pack=1)

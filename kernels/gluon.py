@@ -29,9 +29,4 @@ def constexpr_function(function: Callable[..., Any]) -> Any:
     return function if gluon is None else gluon.constexpr_function(function)
 
 
-def constant(value: Any) -> Any:
-    """A number that kernels of a module may read."""
-    return value if gl is None else gl.constexpr(value)
-
-
-__all__ = ["async_copy", "barrier", "constant", "constexpr_function", "gl", "gluon_jit"]
+__all__ = ["async_copy", "barrier", "constexpr_function", "gl", "gluon_jit"]

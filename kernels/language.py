@@ -25,7 +25,7 @@ def jit(function: Callable[..., Any]) -> Any:
 
 
 def constant(value: Any) -> Any:
-    """A constant that kernels of a module may read."""
+    """A constant that kernels may read, in Triton or in Gluon."""
     return value if tl is None else tl.constexpr(value)
 
 

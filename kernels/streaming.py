@@ -2,9 +2,11 @@
 
 What is read once and what is written pass through L2 together, and by default the oldest line
 gives way, of either kind. If loads ask for `evict_last`, written lines give way first. On an H200 a
-matrix of three times L2 and more then streams 2 to 4 % faster, a copy of it too; a smaller one
-gains nothing or loses 1 %. Why was not measured: presumably written lines leave for DRAM early and
-in order, instead of scattered among the reads of other rows (docs/lab_book.md).
+matrix of three times L2 and more then streams 2 to 4 % faster, a copy of it too. A smaller one
+gains up to 2 % or loses up to 2 % by events, and gains up to 6 % in a CUDA graph; it is left alone
+until somebody measures what that costs the next kernel, which reads the output. Why the hint helps
+was not measured: presumably written lines leave for DRAM early and in order, instead of scattered
+among the reads of other rows (docs/lab_book.md).
 Source: PTX ISA, cache eviction priority hints.
 """
 

@@ -13,8 +13,12 @@ from experiments.counting import traces_of
 from experiments.evidence import Access
 from kernels.softmax.operation import SOFTMAX
 
-TILED = {"three_pass": "ThreePass", "online": "Online"}
-WHOLE = {"fused": "Fused", "fused_row": "FusedRow", "fused_multirow": "FusedMultirow"}
+TILED = {"three_pass": "three_pass.ThreePass", "online": "online.Online"}
+WHOLE = {
+    "fused": "fused.Fused",
+    "fused_row": "fused_row.FusedRow",
+    "fused_multirow": "multirow.fused_multirow.FusedMultirow",
+}
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +30,7 @@ def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
 
 
 def softmax(name: str, **tunables: Any) -> dict[str, Any]:
-    module = {"fused_multirow": "multirow.fused_multirow"}.get(name, name)
-    return {"_target_": f"kernels.softmax.{module}.{(TILED | WHOLE)[name]}", **tunables}
+    return {"_target_": f"kernels.softmax.{(TILED | WHOLE)[name]}", **tunables}
 
 
 def trace(worker: Worker, config: dict[str, Any], row: int) -> list[Access]:

@@ -13,12 +13,16 @@ from experiments.client import Worker
 from experiments.counting import counts_of
 from experiments.evidence import Count
 
-TILED = {"three_pass": "ThreePass", "online": "Online", "hybrid": "Hybrid"}
+TILED = {
+    "three_pass": "three_pass.ThreePass",
+    "online": "online.Online",
+    "hybrid": "hybrid.Hybrid",
+}
 WHOLE = {
-    "fused": "Fused",
-    "fused_row": "FusedRow",
-    "fused_multirow": "FusedMultirow",
-    "cluster_reduce": "ClusterReduce",
+    "fused": "fused.Fused",
+    "fused_row": "fused_row.FusedRow",
+    "fused_multirow": "multirow.fused_multirow.FusedMultirow",
+    "cluster_reduce": "cluster_reduce.ClusterReduce",
 }
 ITEMSIZE = {"float32": 4, "float16": 2, "bfloat16": 2, "float64": 8}
 
@@ -30,8 +34,7 @@ quickly = settings(
 
 
 def softmax(name: str, **tunables: Any) -> dict[str, Any]:
-    module = {"fused_multirow": "multirow.fused_multirow"}.get(name, name)
-    return {"_target_": f"kernels.softmax.{module}.{(TILED | WHOLE)[name]}", **tunables}
+    return {"_target_": f"kernels.softmax.{(TILED | WHOLE)[name]}", **tunables}
 
 
 def copy_triton(block_size: int) -> dict[str, Any]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from kernels.dependent import WAIT
-from kernels.gluon import async_copy, barrier, constant, gl, gluon_jit
+from kernels.gluon import async_copy, barrier, gl, gluon_jit
+from kernels.language import constant
 from kernels.softmax.cluster.layouts import in_registers, in_shared_memory
 from kernels.softmax.cluster.mailbox import exchange, open_mailbox
 
 LOG2E = constant(1.4426950408889634)
-AWAIT_PREVIOUS = constant(WAIT)
 
 
 @gluon_jit
@@ -54,7 +54,7 @@ def _cluster(  # type: ignore[no-untyped-def]
     CACHE: gl.constexpr = ".cg" if HINT == "" else ""  # PTX takes one or the other
 
     if DEPENDENT:
-        gl.inline_asm_elementwise(AWAIT_PREVIOUS, "=r", [], gl.int32, is_pure=False, pack=1)
+        gl.inline_asm_elementwise(WAIT, "=r", [], gl.int32, is_pure=False, pack=1)
     if SLICES > 1:
         box = gl.inline_asm_elementwise(
             open_mailbox(PROGRAMS, WARPS), "=r", [], gl.int32, is_pure=False, pack=1
