@@ -18,7 +18,7 @@ from kernels.dependent import await_previous, dependent, launch_option
 from kernels.device import Device, device_of
 from kernels.kernel import Kernel, Shape
 from kernels.language import LARGEST_BLOCK, MOST_PROGRAMS, jit, tl
-from kernels.streaming import load_hint
+from kernels.residency import load_hint, store_hint
 from kernels.traffic import M, N, Traffic
 from kernels.tunables import check_flag, check_power_of_two
 
@@ -30,7 +30,8 @@ class CopyTriton(Kernel):
     Attributes:
         block_size: Elements of a tile.
         num_warps: Warps a program.
-        keep: Whether loads ask L2 to keep them longest; None asks where the matrix streams through.
+        keep: Whether loads ask L2 to keep them longest; None asks where it was measured to pay.
+        keep_output: Whether stores ask for it; None likewise.
         dependent: Whether programs are placed while the kernel before ends; None where the device
             can.
     """
@@ -42,12 +43,14 @@ class CopyTriton(Kernel):
     block_size: int = 4096
     num_warps: int = 8
     keep: bool | None = False
+    keep_output: bool | None = False
     dependent: bool | None = None
 
     def __post_init__(self) -> None:
         check_power_of_two("block_size", self.block_size, 1, LARGEST_BLOCK)
         check_power_of_two("num_warps", self.num_warps, 1, 32)
         check_flag("keep", self.keep)
+        check_flag("keep_output", self.keep_output)
         check_flag("dependent", self.dependent)
 
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
@@ -76,7 +79,8 @@ class CopyTriton(Kernel):
                 flat.stride(0),
                 flat.stride(1),
                 BLOCK=self.block_size,
-                HINT=load_hint(x, self.keep),
+                LOADS=load_hint(x, self.keep),
+                STORES=store_hint(x, self.keep_output),
                 DEPENDENT=depends,
                 num_warps=self.num_warps,
                 **launch_option(depends),
@@ -101,7 +105,8 @@ def _copy(
     row_stride: tl.tensor,
     col_stride: tl.tensor,
     BLOCK: tl.constexpr,
-    HINT: tl.constexpr,
+    LOADS: tl.constexpr,
+    STORES: tl.constexpr,
     DEPENDENT: tl.constexpr,
 ) -> None:
     # 64-bit offsets: a matrix of more than 2³¹ elements overflows 32-bit ones
@@ -111,5 +116,5 @@ def _copy(
     inside = columns < cols
     places = x + row * row_stride + columns * col_stride
     await_previous(DEPENDENT)
-    values = tl.load(places, mask=inside, eviction_policy=HINT)
-    tl.store(y + row * cols + columns, values, mask=inside)
+    values = tl.load(places, mask=inside, eviction_policy=LOADS)
+    tl.store(y + row * cols + columns, values, mask=inside, eviction_policy=STORES)

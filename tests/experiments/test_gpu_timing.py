@@ -8,6 +8,7 @@ import torch
 
 from experiments.worker.flush import Flush
 from experiments.worker.timers.events import events
+from experiments.worker.timers.graph import PLACES, graph
 from experiments.worker.timers.sampling import CannotTime, Protocol
 
 pytestmark = [
@@ -68,3 +69,21 @@ def test_a_call_that_waits_for_the_device_is_refused_by_events() -> None:
 
     with pytest.raises(CannotTime, match="timing=host"):
         elapsed(waiting, None, 512)
+
+
+def test_a_graph_is_timed_at_many_places() -> None:
+    places = set()
+
+    def make(_: int) -> torch.Tensor:
+        return torch.randn(4096, 4096, device="cuda")
+
+    def call(x: torch.Tensor) -> torch.Tensor:
+        y = torch.clone(x)
+        places.add((x.data_ptr(), y.data_ptr()))
+        return y
+
+    protocol = Protocol("graph", "cold", 1, 5, 5, 1e-9, 30)
+    sampling = graph(call, make, torch.cuda.get_device_properties(0).L2_cache_size, protocol)
+    assert len(places) >= PLACES
+    assert len(sampling.samples_us) == 5
+    assert all(torch.equal(x, y) for x, y in sampling.timed)

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from experiments.worker.flush import Flush
+from experiments.worker.timers.graph import rotation
 from experiments.worker.timers.host import host
 from experiments.worker.timers.sampling import Protocol
 
@@ -74,3 +75,17 @@ def test_a_flush_reads_twice_the_cache_and_leaves_its_buffer_clean(cache_bytes: 
     before = flush._buffer._version
     flush()
     assert flush._buffer._version == before
+
+
+@pytest.mark.parametrize(
+    ("moved", "buffers"),
+    [
+        (1 << 20, 181),  # what it takes to exceed three times L2
+        (64 << 20, 12),
+        (1 << 30, 4),  # as many as 4 GiB hold
+        (8 << 30, 1),
+        (0, 3 * (60 << 20) + 1),
+    ],
+)
+def test_a_rotation_exceeds_three_times_l2_and_has_many_places(moved: int, buffers: int) -> None:
+    assert rotation(moved, 60 << 20) == buffers

@@ -28,7 +28,7 @@ for kernel in (_copy, _fused, _fused_row, _online, _three_pass):
     for pointer, statistics in (("fp32", "fp32"), ("bf16", "fp32"), ("fp16", "fp64")):
         types, fixed, attributes = {}, {"col_stride": 1}, {}
         constants = {"BLOCK": 4096, "STAGES": 4, "STATISTICS": tl.dtype(statistics)}
-        constants |= {"HINT": "", "DEPENDENT": True}
+        constants |= {"LOADS": "", "STORES": "", "DEPENDENT": True}
         constants |= AS_IT_COMES if kernel is _online else {}
         for place, name in enumerate(kernel.arg_names):
             types[name] = {"x": f"*{pointer}", "y": f"*{pointer}"}.get(name, "i32")

@@ -42,7 +42,8 @@ for pointer, vector, statistics in (("fp32", 4, "fp32"), ("bf16", 8, "fp32"), ("
         width = min(lanes * vector, 1 << (cols - 1).bit_length())
         constants = {
             "VECTOR": vector, "ROWS": rows, "WIDTH": width, "PIECES": -(-cols // width),
-            "STATISTICS": tl.dtype(statistics), "col_stride": 1, "HINT": "", "DEPENDENT": True,
+            "STATISTICS": tl.dtype(statistics), "col_stride": 1, "LOADS": "", "STORES": "",
+            "DEPENDENT": True,
         }
         compiled = build(kernel, pointer, constants, ones=ones, num_warps=warps)
         ptx, place = compiled.asm["ptx"], f"{pointer} {cols} {rows} {warps}"

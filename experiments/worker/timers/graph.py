@@ -9,6 +9,10 @@ import torch
 from experiments.worker.timers.sampling import Call, CannotTime, Protocol, Sampling, collect
 
 MAX_BUFFERS = 2048
+PLACES, PLACES_BYTES = (
+    12,
+    4 << 30,
+)  # buffers in a rotation, whatever L2's size, if they fit in so much
 REPLAY_US = 500.0  # a replay this long makes the cost of starting it small
 MAX_VISITS = 20
 
@@ -19,7 +23,9 @@ def graph(
     """Replays of a CUDA graph that calls the kernel on buffers in rotation.
 
     Cold means that the buffers together exceed three times L2, so that each call finds its own
-    long evicted; a sample is one replay's time divided by its calls.
+    long evicted; a sample is one replay's time divided by its calls. With few buffers the time
+    depends on where in memory they lie (docs/method.md), so there are at least twelve, or as many
+    as 4 GiB hold.
 
     Args:
         call: The prepared kernel.
@@ -35,7 +41,7 @@ def graph(
     if protocol.cache == "cold":
         elements = first.numel() + first.shape[-2:].numel()  # read, and written
         moved = elements * first.element_size()
-        buffers = 3 * cache_bytes // max(moved, 1) + 1
+        buffers = rotation(moved, cache_bytes)
         if buffers > MAX_BUFFERS:
             raise CannotTime(
                 f"a cold rotation of {moved} bytes a call takes {buffers} buffers to exceed three "
@@ -66,6 +72,17 @@ def graph(
     timed = [(inputs[i], outputs[i].clone()) for i in {0, len(inputs) // 2, len(inputs) - 1}]
     captured.reset()
     return Sampling(samples, reason, timed)
+
+
+def rotation(moved: int, cache_bytes: int) -> int:
+    """How many buffers a cold rotation takes.
+
+    Args:
+        moved: Bytes that a call reads and writes.
+        cache_bytes: The device's L2.
+    """
+    moved = max(moved, 1)
+    return max(3 * cache_bytes // moved + 1, min(PLACES, PLACES_BYTES // moved))
 
 
 def _elapsed_us(work: Callable[[], object]) -> float:

@@ -10,7 +10,7 @@ On chip: the row. A thread holds up to 64 float32 elements, or 128 of 16 bit, wh
 exponentials are computed twice: half the registers, so twice the warps in flight). What goes
 beyond waits in shared memory, filled by asynchronous copies.
 At the start: programs take their places while the kernel before ends (`kernels/dependent.py`).
-At L2: loads of a matrix that streams through it ask to be kept (`kernels/streaming.py`).
+At L2: a matrix larger than it asks to stay (`kernels/residency.py`).
 A row is covered by chunks, tiles [warps of the cluster, 32 lanes × one vector], as many as it
 needs: any N, and only the last chunk is masked.
 Source: this project; clusters for softmax after QuACK (Guo, Zadouri, Dao 2025), the warp-local
@@ -30,11 +30,11 @@ from kernels.gluon import gl
 from kernels.kernel import Kernel, Shape
 from kernels.language import MOST_PROGRAMS
 from kernels.launch import launch
+from kernels.residency import load_hint, store_hint
 from kernels.softmax.cluster.cut import Cut, cut
 from kernels.softmax.cluster.program import _cluster
 from kernels.softmax.operation import SOFTMAX
 from kernels.softmax.tiles import empty_result
-from kernels.streaming import load_hint
 from kernels.traffic import M, N, Traffic
 from kernels.tunables import check_flag, check_power_of_two
 from kernels.vectors import vector, whole_vectors
@@ -47,7 +47,8 @@ class Cluster(Kernel):
     Attributes:
         programs: Programs of a cluster, up to 16; None takes them by the row's bytes.
         num_warps: Warps a program; None likewise.
-        keep: Whether loads ask L2 to keep them longest; None asks where the matrix streams through.
+        keep: Whether loads ask L2 to keep them longest; None asks where it was measured to pay.
+        keep_output: Whether stores ask for it; None likewise.
         dependent: Whether programs are placed while the kernel before ends; None where the device
             can.
     """
@@ -58,6 +59,7 @@ class Cluster(Kernel):
     programs: int | None = None
     num_warps: int | None = None
     keep: bool | None = None
+    keep_output: bool | None = None
     dependent: bool | None = None
 
     def __post_init__(self) -> None:
@@ -66,6 +68,7 @@ class Cluster(Kernel):
         if self.num_warps is not None:
             check_power_of_two("num_warps", self.num_warps, 1, 16)
         check_flag("keep", self.keep)
+        check_flag("keep_output", self.keep_output)
         check_flag("dependent", self.dependent)
 
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
@@ -123,7 +126,8 @@ class Cluster(Kernel):
                     "VECTOR": width,
                     "EVEN": cols == plan.chunks * plan.chunk,
                     "PACKED": plan.packed,
-                    "HINT": load_hint(x, self.keep),
+                    "LOADS": load_hint(x, self.keep),
+                    "STORES": store_hint(x, self.keep_output),
                     "DEPENDENT": depends,
                 },
                 num_warps=plan.warps,

@@ -40,7 +40,8 @@ def _cluster(  # type: ignore[no-untyped-def]
     VECTOR: gl.constexpr,
     EVEN: gl.constexpr,
     PACKED: gl.constexpr,
-    HINT: gl.constexpr,
+    LOADS: gl.constexpr,
+    STORES: gl.constexpr,
     DEPENDENT: gl.constexpr,
 ):
     WARPS: gl.constexpr = gl.num_warps()
@@ -51,7 +52,7 @@ def _cluster(  # type: ignore[no-untyped-def]
     layout: gl.constexpr = in_registers(VECTOR, WARPS, PROGRAMS)
     HELD: gl.constexpr = CHUNKS - SHARED  # chunks in registers
     TOGETHER: gl.constexpr = 2 if SHARED % 2 == 0 else 1  # chunks read from shared memory at once
-    CACHE: gl.constexpr = ".cg" if HINT == "" else ""  # PTX takes one or the other
+    CACHE: gl.constexpr = ".cg" if LOADS == "" else ""  # PTX takes one or the other
 
     if DEPENDENT:
         gl.inline_asm_elementwise(WAIT, "=r", [], gl.int32, is_pure=False, pack=1)
@@ -83,7 +84,7 @@ def _cluster(  # type: ignore[no-untyped-def]
     for i in gl.static_range(SHARED, CHUNKS):
         place = source + (columns + i * CHUNK) * col_stride
         if EVEN or i + 1 < CHUNKS:
-            value = gl.load(place, cache_modifier=CACHE, eviction_policy=HINT)
+            value = gl.load(place, cache_modifier=CACHE, eviction_policy=LOADS)
         else:
             inside = (columns + i * CHUNK) // VECTOR < vectors
             value = gl.load(
@@ -91,7 +92,7 @@ def _cluster(  # type: ignore[no-untyped-def]
                 mask=inside,
                 other=float("-inf"),
                 cache_modifier=CACHE,
-                eviction_policy=HINT,
+                eviction_policy=LOADS,
             )
         values += (value,)
 
@@ -143,7 +144,7 @@ def _cluster(  # type: ignore[no-untyped-def]
             for j in gl.static_range(TOGETHER):
                 exponential = _exponential(waiting.index(i + j).load(layout), row_maximum)
                 value = (exponential * inverse[:, None]).to(y.dtype.element_ty)
-                gl.store(target + (i + j) * CHUNK, value)
+                gl.store(target + (i + j) * CHUNK, value, eviction_policy=STORES)
     for i in gl.static_range(HELD):
         if PACKED:
             exponential = _exponential(_distinct(values[i], PACKED), row_maximum)
@@ -151,7 +152,7 @@ def _cluster(  # type: ignore[no-untyped-def]
         else:
             value = (exponentials[i] * scale[:, None]).to(y.dtype.element_ty)
         if EVEN or i + 1 < HELD:
-            gl.store(target + (i + SHARED) * CHUNK, value)
+            gl.store(target + (i + SHARED) * CHUNK, value, eviction_policy=STORES)
         else:
             inside = (columns + (i + SHARED) * CHUNK) // VECTOR < vectors
-            gl.store(target + (i + SHARED) * CHUNK, value, mask=inside)
+            gl.store(target + (i + SHARED) * CHUNK, value, mask=inside, eviction_policy=STORES)

@@ -32,11 +32,11 @@ from kernels.device import Device, device_of
 from kernels.kernel import Kernel, Shape
 from kernels.language import tl
 from kernels.occupancy import resident_programs
+from kernels.residency import load_hint, store_hint
 from kernels.softmax.cooperative.program import _cooperative
 from kernels.softmax.cooperative.slices import LARGEST_SLICE, LEAST_WARPS, Slices, slices_of
 from kernels.softmax.operation import SOFTMAX
 from kernels.softmax.tiles import empty_result
-from kernels.streaming import load_hint
 from kernels.traffic import M, N, Traffic
 from kernels.tunables import check_choice, check_flag, check_power_of_two
 from kernels.workspace import Workspaces
@@ -58,7 +58,8 @@ class Cooperative(Kernel):
         num_warps: Warps a program, at least 4; None takes 4, or 8 for slices of 8192 on.
         loads: When the next row's slice is asked for: ``"after"`` this row's is stored, or
             ``"before"`` this row's words are awaited, which keeps both slices in registers.
-        keep: Whether loads ask L2 to keep them longest; None asks where the matrix streams through.
+        keep: Whether loads ask L2 to keep them longest; None asks where it was measured to pay.
+        keep_output: Whether stores ask for it; None likewise.
     """
 
     operation = SOFTMAX
@@ -68,6 +69,7 @@ class Cooperative(Kernel):
     num_warps: int | None = None
     loads: str = "after"
     keep: bool | None = None
+    keep_output: bool | None = None
 
     def __post_init__(self) -> None:
         if self.block_size is not None:
@@ -76,6 +78,7 @@ class Cooperative(Kernel):
             check_power_of_two("num_warps", self.num_warps, LEAST_WARPS, 32)
         check_choice("loads", self.loads, ("after", "before"))
         check_flag("keep", self.keep)
+        check_flag("keep_output", self.keep_output)
 
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         """See `Kernel`; also a row that the registers of the whole device do not hold."""
@@ -113,7 +116,8 @@ class Cooperative(Kernel):
             "SLOTS": slices.slots,
             "BLOCK": slices.block,
             "AHEAD": self._ahead,
-            "HINT": load_hint(x, self.keep),
+            "LOADS": load_hint(x, self.keep),
+            "STORES": store_hint(x, self.keep_output),
             "num_warps": slices.warps,
             "maxnreg": slices.registers(self._ahead, whole, device),
             "enable_fp_fusion": False,  # all threads of all programs are to sum alike

@@ -19,7 +19,8 @@ def _cooperative(
     SLOTS: tl.constexpr,
     BLOCK: tl.constexpr,
     AHEAD: tl.constexpr,
-    HINT: tl.constexpr,
+    LOADS: tl.constexpr,
+    STORES: tl.constexpr,
 ) -> None:
     member = tl.program_id(0) % slices
     group = (tl.program_id(0) // slices).to(tl.int64)
@@ -37,20 +38,21 @@ def _cooperative(
     width = cols - member * BLOCK
     columns = tl.arange(0, BLOCK)
     if AHEAD:
-        values = _load(x + group * row_stride, width, col_stride, BLOCK, HINT)
+        values = _load(x + group * row_stride, width, col_stride, BLOCK, LOADS)
     for row in range(group, rows, groups):
         if not AHEAD:
-            values = _load(x + row * row_stride, width, col_stride, BLOCK, HINT)
+            values = _load(x + row * row_stride, width, col_stride, BLOCK, LOADS)
         tag ^= 1
         exponentials, maximum, total = summarise(values.to(tl.float32))
         publish(words + turn * slices + member, maximum, total, tag)
         if AHEAD:
             following = row + groups
             left = tl.where(following < rows, width, 0)
-            values = _load(x + following * row_stride, left, col_stride, BLOCK, HINT)
+            values = _load(x + following * row_stride, left, col_stride, BLOCK, LOADS)
         seen = await_words(words + turn * slices + places, tag)
-        quotients = exponentials * scale(seen, present, maximum)
-        tl.store(y + row * cols + columns, quotients.to(y.dtype.element_ty), mask=columns < width)
+        quotients = (exponentials * scale(seen, present, maximum)).to(y.dtype.element_ty)
+        target = y + row * cols + columns
+        tl.store(target, quotients, mask=columns < width, eviction_policy=STORES)
         tag, other_tag = other_tag, tag
         turn = 1 - turn
 

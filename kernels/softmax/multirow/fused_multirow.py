@@ -26,12 +26,12 @@ from kernels.device import Device, device_of
 from kernels.kernel import Kernel, Shape
 from kernels.language import MOST_PROGRAMS, next_power_of_two
 from kernels.launch import launch
+from kernels.residency import load_hint, store_hint
 from kernels.softmax.multirow.program import _fused_multirow
 from kernels.softmax.multirow.tile import WARP, lanes_by_tile, tile
 from kernels.softmax.operation import SOFTMAX
 from kernels.softmax.statistics import check_accumulate
 from kernels.softmax.tiles import empty_result, triton_statistics
-from kernels.streaming import load_hint
 from kernels.traffic import M, N, Traffic
 from kernels.tunables import check_flag, check_power_of_two
 from kernels.vectors import vector
@@ -48,7 +48,8 @@ class FusedMultirow(Kernel):
     Attributes:
         rows_per_program: Rows a program; None takes them by width and number of rows.
         num_warps: Warps a program; None takes them by the rows and their width.
-        keep: Whether loads ask L2 to keep them longest; None asks where the matrix streams through.
+        keep: Whether loads ask L2 to keep them longest; None asks where it was measured to pay.
+        keep_output: Whether stores ask for it; None likewise.
         dependent: Whether programs are placed while the kernel before ends; None where the device
             can.
         accumulate: dtype of the statistics, ``"float32"`` or ``"float64"``.
@@ -61,6 +62,7 @@ class FusedMultirow(Kernel):
     rows_per_program: int | None = None
     num_warps: int | None = None
     keep: bool | None = None
+    keep_output: bool | None = None
     dependent: bool | None = None
     accumulate: str = "float32"
 
@@ -70,6 +72,7 @@ class FusedMultirow(Kernel):
         if self.num_warps is not None:
             check_power_of_two("num_warps", self.num_warps, 1, 32)
         check_flag("keep", self.keep)
+        check_flag("keep_output", self.keep_output)
         check_flag("dependent", self.dependent)
         check_accumulate(self.accumulate)
 
@@ -111,7 +114,8 @@ class FusedMultirow(Kernel):
                     "ROWS": tile_rows,
                     "WIDTH": width,
                     "PIECES": -(-cols // width),
-                    "HINT": load_hint(x, self.keep),
+                    "LOADS": load_hint(x, self.keep),
+                    "STORES": store_hint(x, self.keep_output),
                     "DEPENDENT": depends,
                     "STATISTICS": triton_statistics(x.dtype, self.accumulate),
                 },

@@ -26,7 +26,8 @@ def _fused_multirow(
     ROWS: tl.constexpr,
     WIDTH: tl.constexpr,
     PIECES: tl.constexpr,
-    HINT: tl.constexpr,
+    LOADS: tl.constexpr,
+    STORES: tl.constexpr,
     DEPENDENT: tl.constexpr,
     STATISTICS: tl.constexpr,
 ) -> None:
@@ -44,7 +45,7 @@ def _fused_multirow(
         columns = piece * WIDTH + lane
         inside = (row < rows) & (columns < cols)
         places = x + columns * col_stride
-        values = tl.load(places, mask=inside, other=float("-inf"), eviction_policy=HINT)
+        values = tl.load(places, mask=inside, other=float("-inf"), eviction_policy=LOADS)
         pieces = pieces + (values.to(STATISTICS),)  # noqa: RUF005, Triton unpacks no tuple
 
     maxima = pieces[0]
@@ -64,4 +65,5 @@ def _fused_multirow(
     for piece in tl.static_range(PIECES):
         columns = piece * WIDTH + lane
         inside = (row < rows) & (columns < cols)
-        tl.store(y + columns, (exponentials[piece] * scale).to(y.dtype.element_ty), mask=inside)
+        quotients = (exponentials[piece] * scale).to(y.dtype.element_ty)
+        tl.store(y + columns, quotients, mask=inside, eviction_policy=STORES)

@@ -35,7 +35,7 @@ for pointer, itemsize, width, cols, hint in (
     constants = {
         "col_stride": 1, "CHUNKS": plan.chunks, "SHARED": plan.shared, "VECTOR": width,
         "EVEN": cols == plan.chunks * plan.chunk, "PACKED": plan.packed,
-        "HINT": hint,
+        "LOADS": hint, "STORES": hint,
         "DEPENDENT": True,
     }
     types = {"x": f"*{pointer}", "y": f"*{pointer}", "vectors": "i32", "row_vectors": "i32"}
@@ -51,7 +51,7 @@ for pointer, itemsize, width, cols, hint in (
         load = ".L1::evict_last.L2::cache_hint" if hint else ".cg"
         assert ptx.count(f"ld.global{load}.v4.b32") == plan.chunks - plan.shared
         assert ptx.count("cp.async.cg.shared.global") == plan.shared
-        assert "st.global.v4.b32" in ptx and "st.global.b" not in ptx
+        assert f"st.global{load if hint else ''}.v4.b32" in ptx and "st.global.b" not in ptx
     assert ("st.async" in ptx) == (plan.programs > 1)
     assert ptx.index("griddepcontrol.wait") < ptx.index("ld.global")
     assert "fence.acq_rel" not in ptx and "membar" not in ptx, "a fence that all loads wait for"

@@ -23,7 +23,7 @@ for pointer in ("fp32", "bf16"):
         for ahead in (False, True) if pointer == "fp32" else (False,):
             cut = slices_of(rows, cols, h200, True, ahead)
             fixed = {"col_stride": 1, "SLOTS": cut.slots, "BLOCK": cut.block, "AHEAD": ahead}
-            fixed |= {"HINT": ""}
+            fixed |= {"LOADS": "", "STORES": ""}
             types = dict.fromkeys(_cooperative.arg_names, "i32")
             types |= {"x": f"*{pointer}", "y": f"*{pointer}", "words": "*i64"}
             types |= dict.fromkeys(fixed, "constexpr")

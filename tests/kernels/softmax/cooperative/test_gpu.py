@@ -79,7 +79,8 @@ def test_grid_that_cannot_be_resident_is_refused_and_not_hung() -> None:
             SLOTS=programs,
             BLOCK=64,
             AHEAD=False,
-            HINT="",
+            LOADS="",
+            STORES="",
             num_warps=4,
             launch_cooperative_grid=True,
         )

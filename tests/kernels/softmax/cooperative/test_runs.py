@@ -37,7 +37,8 @@ def softmax(
             SLOTS=next_power_of_two(slices),
             BLOCK=BLOCK,
             AHEAD=ahead,
-            HINT="",
+            LOADS="",
+            STORES="",
         )
     return y
 

@@ -1,0 +1,52 @@
+"""What of a matrix larger than L2 asks to stay there.
+
+What is read once and what is written pass through L2 together, and by default the oldest line
+gives way, of either kind. Loads and stores may ask for `evict_last`: such lines give way last. On
+an H200 (docs/lab_book.md), by the bytes of the input:
+
+- from once L2 on loads ask for it. Alone, with stores that do not, they would take 0.3 to 1 µs off
+  a smaller matrix too, but leave L2 full of an input that nobody reads again: whatever is read
+  next from L2 then comes from DRAM, 2 to 4 µs more.
+- from once to eight times L2 stores ask too. The next kernel, which reads the output, finds more
+  of it: both together take 1 to 4 % less. A larger output is gone all the same, and its stores are
+  better the first to give way, which is 1 to 3 % of a kernel.
+
+Why the hints help a kernel by itself was not measured; no counter was read that would show it.
+Source: PTX ISA, cache eviction priority hints.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from kernels.device import Device, device_of
+
+PASSES, DROWNS = 1, 8  # times L2: an input from which on nothing stays by itself, and no part of it
+LAST = "evict_last"
+
+
+def load_hint(x: torch.Tensor, keep: bool | None) -> str:
+    """Triton's eviction policy for the loads of ``x``, ``"evict_last"`` or none.
+
+    Args:
+        x: The input.
+        keep: Whether loads are to ask for it; None asks from once L2 on.
+    """
+    wanted = times_l2(x, device_of(x)) >= PASSES if keep is None else keep
+    return LAST if wanted else ""
+
+
+def store_hint(x: torch.Tensor, keep: bool | None) -> str:
+    """Triton's eviction policy for the stores of an output as large as ``x``.
+
+    Args:
+        x: The input.
+        keep: Whether stores are to ask for it; None asks from once to eight times L2.
+    """
+    wanted = PASSES <= times_l2(x, device_of(x)) < DROWNS if keep is None else keep
+    return LAST if wanted else ""
+
+
+def times_l2(x: torch.Tensor, device: Device) -> float:
+    """Bytes of a matrix over those of a device's L2, 0 where that is not known."""
+    return x.numel() * x.element_size() / device.l2_bytes if device.l2_bytes else 0.0
