@@ -78,14 +78,17 @@ def test_a_flush_reads_twice_the_cache_and_leaves_its_buffer_clean(cache_bytes: 
 
 
 @pytest.mark.parametrize(
-    ("moved", "buffers"),
+    ("moved", "memory", "buffers"),
     [
-        (1 << 20, 181),  # what it takes to exceed three times L2
-        (64 << 20, 12),
-        (1 << 30, 4),  # as many as 4 GiB hold
-        (8 << 30, 1),
-        (0, 3 * (60 << 20) + 1),
+        (1 << 20, 80 << 30, 181),  # what it takes to exceed three times L2
+        (64 << 20, 80 << 30, 12),
+        (1 << 30, 80 << 30, 4),  # as many as 4 GiB hold
+        (8 << 30, 80 << 30, 1),
+        (256 << 20, 8 << 30, 4),  # as many as an eighth of a small card's memory holds
+        (0, 80 << 30, 3 * (60 << 20) + 1),
     ],
 )
-def test_a_rotation_exceeds_three_times_l2_and_has_many_places(moved: int, buffers: int) -> None:
-    assert rotation(moved, 60 << 20) == buffers
+def test_a_rotation_exceeds_three_times_l2_and_has_many_places(
+    moved: int, memory: int, buffers: int
+) -> None:
+    assert rotation(moved, 60 << 20, memory) == buffers

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import tarfile
 from collections import defaultdict
 from pathlib import Path
 
@@ -19,15 +18,14 @@ from analysis.rounds import prediction
 from experiments.derived import latest
 from experiments.rows import Row, read_rows, rows_files
 from tests.conftest import ROOT
+from tests.reference.packed import unpack
 
 FLOOR = ROOT / "outputs" / "reference" / "h200" / "selftest"
 REPETITIONS, ROUNDS = 50, 8
 
 
 def unpacked(name: str, into: Path) -> Path:
-    with tarfile.open(FLOOR / f"{name}.tar.gz") as packed:
-        packed.extractall(into, filter="data")
-    return into
+    return unpack(FLOOR / f"{name}.tar.gz", into)
 
 
 def rows_of(folder: Path) -> list[Row]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from analysis.__main__ import main
 from analysis.manifest import drawn_by, inputs, read_manifest
 from tests.conftest import ROOT
+from tests.reference.packed import unpack
 
 REFERENCE = ROOT / "outputs" / "reference"
 MADE = [  # the folder, the part of its rows, what is made of them
@@ -29,9 +29,8 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
     def of(folder: str) -> Path:
         if folder not in found:
-            found[folder] = tmp_path_factory.mktemp(folder)
-            with tarfile.open(REFERENCE / folder / "rows.tar.gz") as packed:
-                packed.extractall(found[folder], filter="data")
+            archive = REFERENCE / folder / "rows.tar.gz"
+            found[folder] = unpack(archive, tmp_path_factory.mktemp(folder))
         return found[folder]
 
     return of

@@ -9,10 +9,7 @@ import torch
 from experiments.worker.timers.sampling import Call, CannotTime, Protocol, Sampling, collect
 
 MAX_BUFFERS = 2048
-PLACES, PLACES_BYTES = (
-    12,
-    4 << 30,
-)  # buffers in a rotation, whatever L2's size, if they fit in so much
+PLACES, MOST_BYTES, PART_OF_MEMORY = 12, 4 << 30, 8  # at least so many buffers, if they fit
 REPLAY_US = 500.0  # a replay this long makes the cost of starting it small
 MAX_VISITS = 20
 
@@ -25,7 +22,7 @@ def graph(
     Cold means that the buffers together exceed three times L2, so that each call finds its own
     long evicted; a sample is one replay's time divided by its calls. With few buffers the time
     depends on where in memory they lie (docs/method.md), so there are at least twelve, or as many
-    as 4 GiB hold.
+    as 4 GiB hold, on a small card an eighth of its memory.
 
     Args:
         call: The prepared kernel.
@@ -41,7 +38,8 @@ def graph(
     if protocol.cache == "cold":
         elements = first.numel() + first.shape[-2:].numel()  # read, and written
         moved = elements * first.element_size()
-        buffers = rotation(moved, cache_bytes)
+        memory_bytes = torch.cuda.get_device_properties(first.device).total_memory
+        buffers = rotation(moved, cache_bytes, memory_bytes)
         if buffers > MAX_BUFFERS:
             raise CannotTime(
                 f"a cold rotation of {moved} bytes a call takes {buffers} buffers to exceed three "
@@ -74,15 +72,16 @@ def graph(
     return Sampling(samples, reason, timed)
 
 
-def rotation(moved: int, cache_bytes: int) -> int:
+def rotation(moved: int, cache_bytes: int, memory_bytes: int) -> int:
     """How many buffers a cold rotation takes.
 
     Args:
         moved: Bytes that a call reads and writes.
         cache_bytes: The device's L2.
+        memory_bytes: Its memory.
     """
-    moved = max(moved, 1)
-    return max(3 * cache_bytes // moved + 1, min(PLACES, PLACES_BYTES // moved))
+    moved, most = max(moved, 1), min(MOST_BYTES, memory_bytes // PART_OF_MEMORY)
+    return max(3 * cache_bytes // moved + 1, min(PLACES, most // moved))
 
 
 def _elapsed_us(work: Callable[[], object]) -> float:
