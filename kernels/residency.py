@@ -1,4 +1,4 @@
-"""What of a matrix larger than L2 asks to stay there.
+"""What asks to stay in L2: the loads and stores of a matrix that is larger.
 
 What is read once and what is written pass through L2 together, and by default the oldest line
 gives way, of either kind. Loads and stores may ask for `evict_last`: such lines give way last. On
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import torch
 
-from kernels.device import Device, device_of
+from kernels.device import device_of
 
 LARGE, HUGE = 1, 8  # times L2
 LAST = "evict_last"
@@ -31,7 +31,7 @@ def load_hint(x: torch.Tensor, keep: bool | None) -> str:
         x: The input.
         keep: Whether loads are to ask for it; None asks from once L2 on.
     """
-    wanted = times_l2(x, device_of(x)) >= LARGE if keep is None else keep
+    wanted = _times_l2(x) >= LARGE if keep is None else keep
     return LAST if wanted else ""
 
 
@@ -42,10 +42,11 @@ def store_hint(x: torch.Tensor, keep: bool | None) -> str:
         x: The input.
         keep: Whether stores are to ask for it; None asks from once to eight times L2.
     """
-    wanted = LARGE <= times_l2(x, device_of(x)) < HUGE if keep is None else keep
+    wanted = LARGE <= _times_l2(x) < HUGE if keep is None else keep
     return LAST if wanted else ""
 
 
-def times_l2(x: torch.Tensor, device: Device) -> float:
-    """Bytes of a matrix over those of a device's L2, 0 where that is not known."""
-    return x.numel() * x.element_size() / device.l2_bytes if device.l2_bytes else 0.0
+def _times_l2(x: torch.Tensor) -> float:
+    """Bytes of a matrix over those of its device's L2, 0 where that is not known."""
+    l2_bytes = device_of(x).l2_bytes
+    return x.numel() * x.element_size() / l2_bytes if l2_bytes else 0.0

@@ -9,7 +9,9 @@ import torch
 from experiments.worker.timers.sampling import Call, CannotTime, Protocol, Sampling, collect
 
 MAX_BUFFERS = 2048
-PLACES, MOST_BYTES, PART_OF_MEMORY = 12, 4 << 30, 8  # at least so many buffers, if they fit
+PLACES = 12  # buffers, of which a rotation has at least so many if they fit
+MOST_BYTES = 4 << 30  # of theirs, read and written
+PART_OF_MEMORY = 8  # nor more than this fraction of a small card's memory
 REPLAY_US = 500.0  # a replay this long makes the cost of starting it small
 MAX_VISITS = 20
 

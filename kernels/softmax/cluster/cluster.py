@@ -10,7 +10,7 @@ On chip: the row. A thread holds up to 64 float32 elements, or 128 of 16 bit, wh
 exponentials are computed twice: half the registers, so twice the warps in flight). What goes
 beyond waits in shared memory, filled by asynchronous copies.
 At the start: programs take their places while the kernel before ends (`kernels/dependent.py`).
-At L2: a matrix larger than it asks to stay (`kernels/residency.py`).
+At L2: what is read and written may ask to stay, by size (`kernels/residency.py`).
 A row is covered by chunks, tiles [warps of the cluster, 32 lanes × one vector], as many as it
 needs: any N, and only the last chunk is masked.
 Source: this project; clusters for softmax after QuACK (Guo, Zadouri, Dao 2025), the warp-local
@@ -47,7 +47,7 @@ class Cluster(Kernel):
     Attributes:
         programs: Programs of a cluster, up to 16; None takes them by the row's bytes.
         num_warps: Warps a program; None likewise.
-        keep: Whether loads ask L2 to keep them longest; None asks where it was measured to pay.
+        keep: Whether loads ask L2 to keep them longest; None asks by size (`kernels.residency`).
         keep_output: Whether stores ask for it; None likewise.
         dependent: Whether programs are placed while the kernel before ends; None where the device
             can.

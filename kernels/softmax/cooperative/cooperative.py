@@ -58,7 +58,7 @@ class Cooperative(Kernel):
         num_warps: Warps a program, at least 4; None takes 4, or 8 for slices of 8192 on.
         loads: When the next row's slice is asked for: ``"after"`` this row's is stored, or
             ``"before"`` this row's words are awaited, which keeps both slices in registers.
-        keep: Whether loads ask L2 to keep them longest; None asks where it was measured to pay.
+        keep: Whether loads ask L2 to keep them longest; None asks by size (`kernels.residency`).
         keep_output: Whether stores ask for it; None likewise.
     """
 

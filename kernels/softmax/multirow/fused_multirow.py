@@ -48,7 +48,7 @@ class FusedMultirow(Kernel):
     Attributes:
         rows_per_program: Rows a program; None takes them by width and number of rows.
         num_warps: Warps a program; None takes them by the rows and their width.
-        keep: Whether loads ask L2 to keep them longest; None asks where it was measured to pay.
+        keep: Whether loads ask L2 to keep them longest; None asks by size (`kernels.residency`).
         keep_output: Whether stores ask for it; None likewise.
         dependent: Whether programs are placed while the kernel before ends; None where the device
             can.
