@@ -14,7 +14,7 @@ arrival is relaxed: nothing but the mbarrier has to be seen, for which there is 
 (A releasing one makes every program wait for a fence of the whole GPU before it loads: with it
 8192×131072 bfloat16 took 13 % longer.)
 
-Source: PTX ISA, `st.async`, `mbarrier`, `barrier.cluster`, `mapa` (sm_90 and up).
+Source: PTX ISA, `st.async`, `mbarrier`, `barrier.cluster`, `mapa` (sm_90 and up), `redux`.
 """
 
 from __future__ import annotations
@@ -54,6 +54,15 @@ def open_mailbox(programs: int, warps: int) -> str:
 
 
 @constexpr_function
+def row_of(programs: int) -> str:
+    """PTX that gives ``$0``, the row of this program: the number of its cluster.
+
+    It is shifted out of the program's own: for ``%clusterid`` the compiler divides, by floats.
+    """
+    return f"mov.u32 $0, %ctaid.x; shr.u32 $0, $0, {programs.bit_length() - 1};"
+
+
+@constexpr_function
 def exchange(programs: int, warps: int) -> str:
     """PTX that turns a warp's (m, d), ``$2`` and ``$3``, into the row's.
 
@@ -66,7 +75,7 @@ def exchange(programs: int, warps: int) -> str:
     guard = "@p " if slots < 32 else ""
     lines = [
         ".reg .pred p;",
-        ".reg .b32 lane, thread, warp, program, slot, arrived, there, signal;",
+        ".reg .b32 lane, thread, warp, program, slot, arrived, there, signal, ordered, sign;",
         ".reg .b64 letter;",
         f".reg .f32 most, sum, other, {', '.join(f'm{i}, d{i}' for i in range(each))};",
         "mov.u32 lane, %laneid;",
@@ -86,7 +95,7 @@ def exchange(programs: int, warps: int) -> str:
         ]
     lines.append(f"mov.f32 most, {MINUS_INFINITY};")
     lines += [f"max.f32 most, most, m{i};" for i in range(each)]
-    lines += _among_lanes("max.f32", "most", width)
+    lines += _greatest("most")
     # a row of −inf alone: any finite shift gives the sum 0, and 0 · 1/0 the NaN that torch gives
     lines += [
         f"setp.eq.f32 p, most, {MINUS_INFINITY};",
@@ -101,7 +110,7 @@ def exchange(programs: int, warps: int) -> str:
             f"fma.rn.f32 sum, d{i}, m{i}, sum;",
         ]
     lines += [
-        *_among_lanes("add.f32", "sum", width),
+        *_sum("sum", width),
         "div.full.f32 $0, 0f3F800000, sum;",
         "mov.f32 $1, most;",
     ]
@@ -139,12 +148,33 @@ def _send(programs: int, warps: int) -> list[str]:
 
 
 @constexpr_function
-def _among_lanes(operation: str, value: str, width: int) -> list[str]:
-    """Combines ``value`` over the first ``width`` lanes and hands the result to all 32."""
+def _greatest(value: str) -> list[str]:
+    """The greatest ``value`` of all 32 lanes, for each of them, in one step instead of five.
+
+    The instruction takes integers: a float's bits order like one once all but the sign of a
+    negative are flipped. A NaN may win or lose; its slice's sum is NaN either way.
+    """
+    flip = [
+        "shr.s32 sign, ordered, 31;",
+        "and.b32 sign, sign, 0x7fffffff;",
+        "xor.b32 ordered, ordered, sign;",
+    ]
+    return [
+        f"mov.b32 ordered, {value};",
+        *flip,
+        "redux.sync.max.s32 ordered, ordered, -1;",
+        *flip,
+        f"mov.b32 {value}, ordered;",
+    ]
+
+
+@constexpr_function
+def _sum(value: str, width: int) -> list[str]:
+    """Adds ``value`` over the first ``width`` lanes and hands the sum to all 32."""
     lines = []
     for step in (n for n in (16, 8, 4, 2, 1) if n < width):
         lines.append(f"shfl.sync.bfly.b32 other, {value}, {step}, 31, -1;")
-        lines.append(f"{operation} {value}, {value}, other;")
+        lines.append(f"add.f32 {value}, {value}, other;")
     if width < 32:
         lines.append(f"shfl.sync.idx.b32 {value}, {value}, 0, 31, -1;")
     return lines

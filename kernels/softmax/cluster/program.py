@@ -6,7 +6,7 @@ from kernels.dependent import WAIT
 from kernels.gluon import async_copy, barrier, gl, gluon_jit
 from kernels.language import constant
 from kernels.softmax.cluster.layouts import in_registers, in_shared_memory
-from kernels.softmax.cluster.mailbox import exchange, open_mailbox
+from kernels.softmax.cluster.mailbox import exchange, open_mailbox, row_of
 
 LOG2E = constant(1.4426950408889634)
 
@@ -60,10 +60,9 @@ def _cluster(  # type: ignore[no-untyped-def]
         box = gl.inline_asm_elementwise(
             open_mailbox(PROGRAMS, WARPS), "=r", [], gl.int32, is_pure=False, pack=1
         )
-    # Triton's own program_id divides by the cluster's programs
-    row = gl.inline_asm_elementwise(
-        "mov.u32 $0, %clusterid.x;", "=r", [], gl.int32, is_pure=True, pack=1
-    ).to(gl.int64)
+    row = gl.inline_asm_elementwise(row_of(PROGRAMS), "=r", [], gl.int32, is_pure=True, pack=1).to(
+        gl.int64
+    )
     slice_ = gl.arange(0, SLICES, gl.SliceLayout(1, layout))
     within = gl.arange(0, WIDTH, gl.SliceLayout(0, layout))
     columns = (slice_[:, None] * WIDTH + within[None, :]).to(gl.int64)
