@@ -10,20 +10,20 @@ MOST_PROGRAMS = 16  # of a cluster
 MOST_WARPS = 16  # of a program
 SHARED_BYTES = 192 << 10  # a program's part of the row in shared memory, out of the SM's 227 KB
 
-# Widest row in bytes, programs of its cluster, warps of a program. Measured on an H200
-# (docs/lab_book.md): small programs, four to eight warps for most widths, and as many of them as
-# give each thread 48 to 160 bytes of the row while the cluster can grow, so that several programs
-# share an SM and one's stores run beside another's loads.
+# Widest row in bytes, of 16-bit elements and of 32-bit ones, programs of its cluster, warps of a
+# program. Measured on an H200 (docs/lab_book.md): small programs, four to eight warps for most
+# widths, and as many of them as give each thread 48 to 160 bytes of the row while the cluster can
+# grow, so that several programs share an SM and one's stores run beside another's loads.
 RULE = (
-    (4 << 10, 1, 1),
-    (8 << 10, 1, 4),
-    (12 << 10, 1, 8),
-    (32 << 10, 2, 8),
-    (64 << 10, 4, 8),
-    (160 << 10, 8, 4),
-    (512 << 10, 16, 4),
-    (2 << 20, 16, 8),
-    (4 << 20, 16, 16),
+    (4 << 10, 4 << 10, 1, 1),
+    (8 << 10, 8 << 10, 1, 4),
+    (12 << 10, 12 << 10, 1, 8),
+    (32 << 10, 28 << 10, 2, 8),
+    (64 << 10, 64 << 10, 4, 8),
+    (160 << 10, 160 << 10, 8, 4),
+    (512 << 10, 512 << 10, 16, 4),
+    (2 << 20, 2 << 20, 16, 8),
+    (4 << 20, 4 << 20, 16, 16),
 )
 BUSY_WARPS = 16  # warps an SM that keep it busy; fewer rows than give them are spread wider
 LEAST_BYTES = 64  # of the row a thread, below which spreading wider gains nothing
@@ -70,7 +70,7 @@ def cut(
         warps: Of a program; None takes the rule's.
     """
     rows, cols = shape
-    ruled = _ruled(rows, cols * itemsize, sms)
+    ruled = _ruled(rows, cols, itemsize, sms)
     programs, warps = programs or ruled[0], warps or ruled[1]
     chunk = programs * warps * LANES * width
     chunks = -(-cols // chunk)
@@ -88,9 +88,10 @@ def cut(
     return Cut(programs, warps, chunk, chunks, shared, packed)
 
 
-def _ruled(rows: int, size: int, sms: int) -> tuple[int, int]:
-    """Programs and warps for rows of ``size`` bytes."""
-    _, programs, warps = next((line for line in RULE if size <= line[0]), RULE[-1])
+def _ruled(rows: int, cols: int, itemsize: int, sms: int) -> tuple[int, int]:
+    """Programs and warps for rows of ``cols`` elements."""
+    size, wide = cols * itemsize, itemsize == 4
+    *_, programs, warps = next((line for line in RULE if size <= line[wide]), RULE[-1])
     while (
         rows * programs * warps < BUSY_WARPS * sms
         and size > LEAST_BYTES * LANES * programs * warps
