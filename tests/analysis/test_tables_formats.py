@@ -27,7 +27,8 @@ def test_whatever_cells_hold_every_format_keeps_its_columns(
 ) -> None:
     table = Table(title, ["a", "b|", "c$"], lines, [note])
     sound_latex(table.latex())
-    rows = [line for line in table.markdown().splitlines() if line.startswith("| ")]
+    _, rows, *_ = (block.splitlines() for block in table.markdown().split("\n\n"))
+    assert re.fullmatch(r"\|(---:?\|){3}", rows.pop(1))
     assert len(rows) == len(lines) + 1
     assert {len(re.findall(r"(?<!\\)(?:\\\\)*\|", row)) for row in rows} == {4}
     read = list(csv.reader(io.StringIO(table.csv())))
