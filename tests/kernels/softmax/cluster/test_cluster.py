@@ -53,6 +53,8 @@ for pointer, itemsize, width, cols, hint in (
         assert ptx.count("cp.async.cg.shared.global") == plan.shared
         assert f"st.global{load if hint else ''}.v4.b32" in ptx and "st.global.b" not in ptx
     assert ("st.async" in ptx) == (plan.programs > 1)
+    assert ptx.count("redux.sync.max") == (plan.programs * plan.warps > 1)
+    assert "%clusterid" not in ptx, "its row's number would be divided for"
     assert ptx.index("griddepcontrol.wait") < ptx.index("ld.global")
     assert "fence.acq_rel" not in ptx and "membar" not in ptx, "a fence that all loads wait for"
     assert compiled.metadata.shared <= 192 << 10
