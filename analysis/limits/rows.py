@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import pandas as pd
 
@@ -15,6 +15,7 @@ from analysis.view import ITEM_BYTES
 
 PLACE = ["gpu", "timer", "cache", "dtype", "rows", "cols"]
 VISIT = ["sweep", "card", "round"]
+Place = tuple[str, str, str, str, int, int]  # the values of PLACE
 
 
 def points_of(frame: pd.DataFrame) -> list[Point]:
@@ -31,16 +32,14 @@ def points_of(frame: pd.DataFrame) -> list[Point]:
     timed = timed.drop_duplicates([*PLACE, *VISIT, "kernel", "_set"], keep="last")
     timed = timed.sort_values("time_us", kind="stable")
     timed = timed.drop_duplicates([*PLACE, *VISIT, "kernel"]).drop(columns="_set")
-    found = []
-    for place, here in timed.groupby(PLACE, sort=True):
-        seen: dict[str, dict[Visit, Mapping[str, Any]]] = {}
-        for row in records_of(here):
-            visit = str(row["sweep"]), int(row["card"]), int(row["round"])
-            seen.setdefault(row["kernel"], {})[visit] = row
-        gpu, timer, cache, dtype, m, n = cast(tuple[str, str, str, str, int, int], place)
-        if OWN in seen:
-            point = Point(gpu, timer, cache, dtype, int(m), int(n), seen)
-            found += [point] if any(point.has(peer) for peer in PEERS) else []
+    places: dict[Place, dict[str, dict[Visit, Mapping[str, Any]]]] = {}
+    for row in records_of(timed.dropna(subset=PLACE)):
+        gpu, timer, cache, dtype, m, n = (row[name] for name in PLACE)
+        seen = places.setdefault((gpu, timer, cache, dtype, int(m), int(n)), {})
+        visit = str(row["sweep"]), int(row["card"]), int(row["round"])
+        seen.setdefault(row["kernel"], {})[visit] = row
+    found = [Point(*place, seen) for place, seen in places.items() if OWN in seen]
+    found = [point for point in found if any(point.has(peer) for peer in PEERS)]
     dtypes = list(ITEM_BYTES)
     return sorted(found, key=lambda p: (p.gpu, p.timer, p.cache, p.rows, p.cols,
                                         dtypes.index(p.dtype)))  # fmt: skip
