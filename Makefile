@@ -110,7 +110,7 @@ from   := $(or $(ROWS),$(newest),outputs/reference)
 parent := $(if $(filter %.jsonl,$(from)),$(patsubst %/,%,$(dir $(from))),$(from))
 beside := $(if $(filter outputs/reference,$(parent)),outputs,$(patsubst wandb:%,outputs/wandb/%,$(parent)))
 code   := $(shell find analysis conf/gpu conf/grid conf/kernel -type f ! -name '*.pyc' ! -name '.*' 2>/dev/null) \
-          $(wildcard $(patsubst %,experiments/%.py,cards derived evidence probed rows shapes statistics))
+          $(wildcard experiments/data/*.py)
 data   := $(shell find "$(parent)" outputs/reference/counts \
             -name '*.jsonl' -o -name variants.json 2>/dev/null)
 # What make cannot see the age of is made anew: W&B's rows, names with blanks, further arguments.

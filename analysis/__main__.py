@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from analysis.comparison.arguments import add_arguments
-from experiments.rows import RowsError
+from experiments.data.rows import RowsError
 
 TRACKERS = ("none", "wandb", "online")
 COMMANDS = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from analysis.view import ITEM_BYTES
-from experiments.evidence import Count, Counters, TensorCount
+from experiments.data.records import Count, Counters, TensorCount
 
 AGREES = 0.01  # asked of counters, and more than they vary by
 SLACK_BYTES = 2**20  # at small shapes: launch parameters and code that counters see as well

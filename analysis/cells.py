@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from analysis.agreement import counted_verdict, measured_verdict, model_bytes
 from analysis.records import Evidence, kernel_name
 from analysis.view import ITEM_BYTES
-from experiments.evidence import Count, Counters
+from experiments.data.records import Count, Counters
 
 KINDS = ("reads", "writes")
 

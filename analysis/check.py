@@ -11,7 +11,7 @@ from analysis.points import name_variants, records_of
 from analysis.records import Evidence, key_of
 from analysis.table import Table, thousands
 from analysis.verdicts import VERDICTS, Point, verdict
-from experiments.cards import card_of
+from experiments.data.cards import card_of
 
 PROTOCOL = ["gpu", "timer", "cache"]
 SHOWN = ["gpu", "variant", "rows", "cols", "dtype", "timer", "cache", "round"]

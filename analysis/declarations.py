@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from analysis.visible import shown
-from experiments.rows import RowsError
+from experiments.data.rows import RowsError
 
 
 class Declaration(BaseModel):

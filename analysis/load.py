@@ -10,8 +10,8 @@ import pandas as pd
 
 from analysis.columns import frame_of
 from analysis.readable import records
-from experiments.derived import DERIVED
-from experiments.rows import Row, RowsError, rows_files
+from experiments.data.metrics import DERIVED
+from experiments.data.rows import Row, RowsError, rows_files
 
 REFERENCE = "reference"
 _FLAGS = ("above_roof",)

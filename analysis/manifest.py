@@ -17,13 +17,17 @@ from pathlib import Path
 from typing import Any
 
 from analysis.records import COUNTED
-from experiments.rows import rows_files
+from experiments.data.rows import rows_files
 
 ROOT = Path(__file__).parents[1]
 # All that decides what is drawn: analysis itself, what it takes from the other side, the cards.
-READ = ("cards", "derived", "evidence", "probed", "rows", "shapes", "statistics")
-CODE = ("analysis/**/*", "conf/gpu/*.yaml", "conf/grid/*.yaml", "conf/kernel/*.yaml",
-        *(f"experiments/{name}.py" for name in READ))  # fmt: skip
+CODE = (
+    "analysis/**/*",
+    "conf/gpu/*.yaml",
+    "conf/grid/*.yaml",
+    "conf/kernel/*.yaml",
+    "experiments/data/*.py",
+)
 RECORDS = ("counts.jsonl", "traces.jsonl", "counters.jsonl", "probe.jsonl", "variants.json")
 DRAWN_BY = ("matplotlib", "numpy", "pandas", "seaborn", "pillow", "fonttools", "contourpy",
             "sympy", "jinja2", "markupsafe", "pydantic", "pyyaml")  # fmt: skip

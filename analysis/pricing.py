@@ -10,7 +10,7 @@ import yaml
 from analysis.lines import variant_order
 from analysis.points import name_variants
 from analysis.table import Table
-from experiments.cards import GPU_FILES, Card
+from experiments.data.cards import GPU_FILES, Card
 
 # The sources' own points: A and D's width, A's ends, B's long row, C's worked example.
 SHAPES = (

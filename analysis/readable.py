@@ -8,8 +8,8 @@ from typing import Any
 
 from analysis.view import ITEM_BYTES
 from analysis.visible import LONGEST, shown, visible
-from experiments.derived import derive, latest
-from experiments.rows import Row, RowsError, read_rows
+from experiments.data.metrics import derive, latest
+from experiments.data.rows import Row, RowsError, read_rows
 
 SHORTEST_US, LONGEST_US = 1e-9, 1e15
 _NAMES = ("key", "sweep", "operation", "kernel", "dtype", "gpu", "backend")

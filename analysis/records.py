@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from analysis.view import ITEM_BYTES
 from analysis.visible import shown
-from experiments.evidence import Count, Counters, Record, Trace, read_records
-from experiments.rows import RowsError
+from experiments.data.records import Count, Counters, Record, Trace, read_records
+from experiments.data.rows import RowsError
 
 COUNTED = Path("outputs") / "reference" / "counts"  # what no machine changes: counts and traces
 TEXTS = ("kernel", "operation", "params", "gpu", "reason", "difference", "environment")

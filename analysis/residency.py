@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from analysis.numbers import number
-from experiments.cards import Card
+from experiments.data.cards import Card
 
 # CUDA C++ Programming Guide, technical specifications per compute capability, 8.0 to 9.0.
 REGISTERS_PER_SM = 65536

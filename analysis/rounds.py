@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from analysis.student import Floats, critical
-from experiments import statistics
+from experiments.data import statistics
 
 DRAWS = 1000
 RESOLUTION_US = 0.032  # of CUDA events on an H200; what is taken where samples do not show it

@@ -9,8 +9,8 @@ from typing import Any
 from analysis.numbers import number
 from analysis.residency import occupancy, rows_in_flight
 from analysis.view import ITEM_BYTES
-from experiments.cards import Card
-from experiments.evidence import Counters
+from experiments.data.cards import Card
+from experiments.data.records import Counters
 
 EXPLAINED = 0.10  # traffic explains a time within a tenth of bytes / roof: the question asked
 # An empty kernel's event time grows by 3.3 µs from one program to 4096 on an H200, so a time this

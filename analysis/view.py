@@ -8,7 +8,7 @@ from typing import Any, cast
 import pandas as pd
 
 from analysis.points import middle_visits, name_variants
-from experiments.cards import Card, card_of
+from experiments.data.cards import Card, card_of
 
 # A line never mixes protocols; of those present the first is drawn, cold before warm.
 PROTOCOLS = (

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from analysis.published import Example, sources
 from analysis.records import Evidence, kernel_name
 from analysis.table import Table
-from experiments.evidence import Access, Trace
+from experiments.data.records import Access, Trace
 
 HEADS = ("row", "quantity", "published", "the kernel's own", "difference", "agrees")
 

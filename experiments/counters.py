@@ -11,13 +11,13 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from experiments.data.records import Counters, Record, read_records, write_records
+from experiments.data.rows import RowsError
 from experiments.errors import UserError
-from experiments.evidence import Counters, Record, read_records, write_records
-from experiments.metrics import Launch, summed
-from experiments.ncu import find_ncu, run_ncu, version
-from experiments.ncu_table import read_launches, remarks
-from experiments.profiling import LIST, Profiled
-from experiments.rows import RowsError
+from experiments.profile.metrics import Launch, summed
+from experiments.profile.ncu import find_ncu, run_ncu, version
+from experiments.profile.ncu_table import read_launches, remarks
+from experiments.profile.profiling import LIST, Profiled
 
 FILE = "counters.jsonl"
 

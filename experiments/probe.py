@@ -14,12 +14,12 @@ from typing import NoReturn
 
 from pydantic import ValidationError
 
-from experiments.card_lock import held
-from experiments.client import Worker, WorkerDied
+from experiments.data.probe import FILE, Probe
+from experiments.data.records import write_records
 from experiments.errors import UserError, on_one_line
-from experiments.evidence import write_records
-from experiments.probed import FILE, Probe
-from experiments.process import WorkerError
+from experiments.sweep.card_lock import held
+from experiments.sweep.client import Worker, WorkerDied
+from experiments.sweep.process import WorkerError
 
 LIMIT_S = {"probing": 900.0}
 

@@ -19,15 +19,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from experiments.client import Worker
 from experiments.counting import configurations
+from experiments.data.rows import RowsError
 from experiments.errors import SweepFailed, UserError, on_one_line
-from experiments.jobs import Job
-from experiments.process import ROOT, WorkerError
-from experiments.recorded import Recorded, recorded
 from experiments.reproduced import account
-from experiments.rows import RowsError
-from experiments.sweep import run
+from experiments.sweep.client import Worker
+from experiments.sweep.driver import run
+from experiments.sweep.jobs import Job
+from experiments.sweep.process import ROOT, WorkerError
+from experiments.sweep.recorded import Recorded, recorded
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

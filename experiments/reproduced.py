@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from experiments.folder import read_json
-from experiments.points import LIBRARIES
-from experiments.recorded import Recorded
-from experiments.rows import Row, read_rows
+from experiments.data.rows import Row, read_rows
+from experiments.sweep.folder import read_json
+from experiments.sweep.points import LIBRARIES
+from experiments.sweep.recorded import Recorded
 
 UNTOLD = "something that rows of that age do not tell"
 

@@ -15,9 +15,9 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from experiments.checks import PLAIN
-from experiments.config import register
 from experiments.errors import SweepFailed, UserError, on_one_line
+from experiments.sweep.checks import PLAIN
+from experiments.sweep.config import register
 
 # What Hydra and OmegaConf append for their own developers; --verbose shows all of it.
 NOISE = r"[,.] (?:Config search path|Set the environment variable|full_key): "

@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 from hydra_plugins.sweep_launcher import SweepLauncher
 
 if TYPE_CHECKING:
-    from experiments.jobs import Job
+    from experiments.sweep.jobs import Job
 
 
 class SlurmLauncher(SweepLauncher):

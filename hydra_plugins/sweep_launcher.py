@@ -15,11 +15,11 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
 if TYPE_CHECKING:
-    from experiments.jobs import Job
+    from experiments.sweep.jobs import Job
 
 
 class SweepLauncher(Launcher):
-    """Hands a sweep's jobs to `experiments.sweep.run`.
+    """Hands a sweep's jobs to `experiments.sweep.driver.run`.
 
     Attributes:
         cards: Indices of the cards that shards are dealt to, or ``all``.
@@ -45,9 +45,9 @@ class SweepLauncher(Launcher):
             UserError: something asked for cannot be done; nothing was measured.
             SweepFailed: a point has no row of expected status.
         """
-        from experiments.composing import compose_all
-        from experiments.jobs import job_from
-        from experiments.loader import SweepLoader
+        from experiments.sweep.composing import compose_all
+        from experiments.sweep.jobs import job_from
+        from experiments.sweep.loader import SweepLoader
 
         loader = SweepLoader(self.search_path)
 
@@ -61,16 +61,16 @@ class SweepLauncher(Launcher):
 
     def act(self, jobs: Sequence[Job], compose: Callable[[list[str]], Job]) -> None:
         """Measures the jobs; another launcher may do something else with them."""
-        from experiments.sweep import run
+        from experiments.sweep.driver import run
 
         run(jobs, compose, self.cards, self.began)
 
 
 class ProfileLauncher(SweepLauncher):
-    """Hands a sweep's jobs to `experiments.profiling.profile`."""
+    """Hands a sweep's jobs to `experiments.profile.profiling.profile`."""
 
     def act(self, jobs: Sequence[Job], compose: Callable[[list[str]], Job]) -> None:
         """Calls each point inside a profiler range."""
-        from experiments.profiling import profile
+        from experiments.profile.profiling import profile
 
         profile(jobs, compose, self.cards)

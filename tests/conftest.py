@@ -26,7 +26,7 @@ if not torch.cuda.is_available():
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-from experiments.rows import Row, read_rows, rows_files
+from experiments.data.rows import Row, read_rows, rows_files
 from tests.wandb_jobs import no_process_left
 from tests.wandb_server import KEY, WandbServer
 

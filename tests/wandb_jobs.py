@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from experiments.config import Tracker
-from experiments.derived import derive
-from experiments.ledger import append_row
+from experiments.data.metrics import derive
+from experiments.data.rows import Row
 from experiments.mirror import MirroredJob, mirror
-from experiments.rows import Row
+from experiments.sweep.config import Tracker
+from experiments.sweep.ledger import append_row
 
 METRIC = "float32_M4096/time_us"
 

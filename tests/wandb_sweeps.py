@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from experiments.config import Tracker
-from experiments.derived import derive
+from experiments.data.metrics import derive
+from experiments.data.rows import Row
 from experiments.mirror import MirroredJob, mirror
-from experiments.rows import Row
+from experiments.sweep.config import Tracker
 from tests.analysis.plausible import write
 
 ROOT = Path(__file__).parents[1]

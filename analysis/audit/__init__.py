@@ -30,7 +30,7 @@ from analysis.declarations import load_declarations
 from analysis.load import REFERENCE
 from analysis.pricing import known_cards
 from analysis.published import sources
-from experiments.cards import GPU_FILES
+from experiments.data.cards import GPU_FILES
 
 __all__ = [
     "Finding",

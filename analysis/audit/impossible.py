@@ -10,7 +10,7 @@ from analysis.audit.interval import rounded
 from analysis.audit.known import Known, itemsize
 from analysis.audit.wording import gbps, names, numbers, widths
 from analysis.published import Series
-from experiments.cards import Card
+from experiments.data.cards import Card
 
 
 def implied(known: Known) -> Iterator[Finding]:

@@ -12,8 +12,8 @@ from analysis.audit.formulas import limit
 from analysis.declarations import Declaration
 from analysis.formula import elements
 from analysis.published import Level, Ratio, Series, Source
-from experiments.cards import Card
-from experiments.rows import RowsError
+from experiments.data.cards import Card
+from experiments.data.rows import RowsError
 
 COPY = "copy"  # reads the input and writes the output: what any softmax must move
 

@@ -17,7 +17,7 @@ from analysis.claims.telling import listed, many
 from analysis.claims.traces import final, of_variant
 from analysis.claims.variant import Name, parse
 from analysis.claims.where import Where
-from experiments.rows import Status
+from experiments.data.rows import Status
 
 EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 

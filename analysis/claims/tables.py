@@ -12,7 +12,7 @@ from analysis.claims.judgement import Judgement
 from analysis.claims.telling import listed, many
 from analysis.table import Table
 from analysis.tables.named import NamedTable
-from experiments.cards import card_of
+from experiments.data.cards import card_of
 
 NOTES = (
     "Refuted where any part of a claim is, else inconclusive (an interval straddles its "

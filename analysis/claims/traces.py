@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from analysis.records import kernel_name
-from experiments.evidence import Trace
+from experiments.data.records import Trace
 
 Case = tuple[int, int, str, str, str]
 

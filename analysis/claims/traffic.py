@@ -18,7 +18,7 @@ from analysis.formula import elements, expression
 from analysis.records import kernel_name
 from analysis.traffic.figure import records_hash
 from analysis.view import ITEM_BYTES
-from experiments.evidence import Count, Counters
+from experiments.data.records import Count, Counters
 
 R = TypeVar("R", Count, Counters)
 

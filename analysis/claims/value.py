@@ -16,7 +16,7 @@ from analysis.claims.telling import many, plain
 from analysis.claims.variant import Name, parse
 from analysis.claims.where import Where, one_line
 from analysis.published import sources
-from experiments.cards import card_of
+from experiments.data.cards import card_of
 
 
 class Value(Strict):

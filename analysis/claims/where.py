@@ -15,7 +15,7 @@ from pydantic import ValidationInfo, field_validator
 from analysis.claims.expect import Strict
 from analysis.claims.sizes import Sizes, argument, finite, has, listed_sizes, words
 from analysis.view import ITEM_BYTES
-from experiments.shapes import expand
+from experiments.data.shapes import expand
 
 GRIDS = Path(__file__).parents[2] / "conf" / "grid"
 ANY_ROWS = 64  # of a command, where any M will do: quick under the interpreter too

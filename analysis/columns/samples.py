@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from experiments.rows import RowsError
+from experiments.data.rows import RowsError
 
 
 class SamplesFile:

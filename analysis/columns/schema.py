@@ -7,8 +7,8 @@ from typing import Any, Literal, get_args, get_origin
 
 import pyarrow as pa
 
-from experiments.derived import DERIVED
-from experiments.rows import Row
+from experiments.data.metrics import DERIVED
+from experiments.data.rows import Row
 
 SAMPLES = "samples_us"  # here a row's number of samples; they themselves have a file of their own
 FLAG = "above_roof"

@@ -24,7 +24,7 @@ from analysis.commands.telling import finish
 from analysis.limits import NEEDS
 from analysis.limits.rows import points_of
 from analysis.table import write
-from experiments.cards import card_of
+from experiments.data.cards import card_of
 
 OWN_STEM = "own_claims"
 COLORS = {"supported": "green", "refuted": "red", "inconclusive": "yellow"}

@@ -28,7 +28,7 @@ from analysis.comparison.verdicts import VERDICTS, Asked, Compared, judge
 from analysis.material import Material
 from analysis.style import rows_hash
 from analysis.table import write
-from experiments.rows import RowsError
+from experiments.data.rows import RowsError
 
 TOLD = 10  # changed points that the terminal shows
 COLORS = {"failed": "red", "slower": "red", "faster": "green", "fixed": "green"}

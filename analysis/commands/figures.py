@@ -7,7 +7,7 @@ import argparse
 from analysis import material
 from analysis.commands.telling import check_names, finish
 from analysis.gallery import DRAWN, missing, pictures
-from experiments.rows import RowsError
+from experiments.data.rows import RowsError
 
 
 def run(options: argparse.Namespace) -> int:

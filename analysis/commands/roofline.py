@@ -10,7 +10,7 @@ from analysis.commands.telling import finish
 from analysis.gallery import missing, pictures
 from analysis.roofline.pictures import ROOFLINE_FIGURES
 from analysis.table import write
-from experiments.rows import RowsError
+from experiments.data.rows import RowsError
 
 
 def run(options: argparse.Namespace) -> int:

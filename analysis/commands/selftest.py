@@ -16,7 +16,7 @@ from analysis.selftest.tables import cold_table, floor_table, timers_table
 from analysis.selftest.timers import agreements
 from analysis.selftest.words import noise_floor
 from analysis.table import write
-from experiments.rows import RowsError
+from experiments.data.rows import RowsError
 
 
 def run(options: argparse.Namespace) -> int:

@@ -9,7 +9,7 @@ from analysis import material
 from analysis.commands.telling import check_names, finish
 from analysis.table import Table, write
 from analysis.tables import MAKERS, tables_of
-from experiments.rows import RowsError
+from experiments.data.rows import RowsError
 
 
 def run(options: argparse.Namespace) -> int:

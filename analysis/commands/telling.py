@@ -10,7 +10,7 @@ from analysis.manifest import write_manifest
 from analysis.material import Material
 from analysis.tracking import Judged, log
 from analysis.visible import visible
-from experiments.rows import RowsError
+from experiments.data.rows import RowsError
 
 
 def check_names(asked: Sequence[str], known: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ import pandas as pd
 from analysis.comparison.pairs import Pair
 from analysis.declarations import Declaration
 from analysis.records import kernel_name
-from experiments.rows import RowsError
+from experiments.data.rows import RowsError
 
 SHORT = 12  # letters of a version or hash
 UNSET = "unknown"

@@ -21,7 +21,7 @@ import numpy as np
 from analysis.comparison import noise
 from analysis.comparison.pairs import Pair, Row
 from analysis.student import Floats
-from experiments.statistics import Z95
+from experiments.data.statistics import Z95
 
 _MOST_DF = 1000.0  # beyond, t is the normal within 0.3 % of a quantile, and on the wide side
 _LEAST = 1e-6  # a standard error, where nothing varies at all

@@ -18,7 +18,7 @@ from analysis.palette import FAINT, INK, MUTED
 from analysis.plate import Plate
 from analysis.sheet import Sheet, mark
 from analysis.style import CACHES, TIMERS
-from experiments.cards import card_of
+from experiments.data.cards import card_of
 
 COLUMNS, PANEL = 4, (2.0, 1.62)  # panels a line; inches
 LEFT, BOTTOM, TOP, RIGHT = 0.52, 0.70, 0.88, 0.22  # inches around them

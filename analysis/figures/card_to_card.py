@@ -19,7 +19,7 @@ from analysis.records import Evidence
 from analysis.sheet import Sheet, mark
 from analysis.spread import NEEDS, SHORT_US
 from analysis.spread.points import Cards, Point, cards_of
-from experiments.cards import card_of
+from experiments.data.cards import card_of
 
 WIDTH, STRIP = 5.8, 0.46  # inches: of the picture, and the height of a card
 ABOVE, BELOW = 0.76, 0.8  # inches that title, names and small print take

@@ -14,7 +14,7 @@ from analysis.palette import INK, LOOKS, MUTED, Look
 from analysis.published import sources
 from analysis.ratios import comparable, speedups
 from analysis.view import View, Wanted
-from experiments.cards import card_of
+from experiments.data.cards import card_of
 
 SHOWN = ("torch", "fused_row", "copy", "copy_triton")
 LEFT, _, WIDE, _ = AXES

@@ -18,7 +18,7 @@ from analysis.limits.rows import points_of
 from analysis.plate import Plate
 from analysis.records import Evidence
 from analysis.sheet import Sheet
-from experiments.cards import card_of
+from experiments.data.cards import card_of
 
 Points = Sequence[Point]
 DOT = "  ·  "

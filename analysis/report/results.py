@@ -9,7 +9,7 @@ import pandas as pd
 
 from analysis.lines import variant_order
 from analysis.points import name_variants
-from experiments.cards import Card, card_of
+from experiments.data.cards import Card, card_of
 
 PLACE = ["sweep", "timer", "cache", "card", "round", "rows", "cols", "dtype"]
 PRESENT = 0.75  # of the points of the fullest variant, to take part in the comparison

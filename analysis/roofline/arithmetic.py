@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from experiments.cards import Card
+from experiments.data.cards import Card
 
 # Per element: compare with the maximum, subtract it, one exponential, add to the sum, scale.
 # Each counts one, whichever unit does it; what a variant computes twice is not counted twice.

@@ -17,8 +17,8 @@ from analysis.points import records_of
 from analysis.records import Evidence, Key, key_of
 from analysis.roofline import arithmetic
 from analysis.sheet import mark
-from experiments.cards import Card, card_of
-from experiments.evidence import Counters
+from experiments.data.cards import Card, card_of
+from experiments.data.records import Counters
 
 SPAN = (0.1, 12.0)  # flop a byte: from naive in float32 to where the exponential unit takes over
 BELOW = 6  # how far below its slowest marker the figure reaches; smaller shapes fall off it

@@ -15,7 +15,7 @@ from analysis.plate import Plate
 from analysis.points import records_of
 from analysis.sheet import mark
 from analysis.verdicts import EXPLAINED
-from experiments.cards import card_of
+from experiments.data.cards import card_of
 
 RATIOS = (0.5, 1.0, 2.0)
 NOTE = "grey: within 10 %; tick: a variant's median"

@@ -18,7 +18,7 @@ from pathlib import Path
 from analysis.columns.store import FOLDER
 from analysis.scale.generate import SAMPLES, generate
 from analysis.table import Table, thousands
-from experiments.rows import RowsError, rows_files
+from experiments.data.rows import RowsError, rows_files
 
 COUNTS = (10_000, 100_000, 1_000_000)
 SOURCE = Path("outputs") / "reference" / "h200"

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from experiments.rows import RowsError, read_rows, rows_files
-from experiments.statistics import median
+from experiments.data.rows import RowsError, read_rows, rows_files
+from experiments.data.statistics import median
 
 CARDS, ROUNDS, SAMPLES = 2, 2, 50
 CARD_SPREAD, NIGHT_SPREAD = 0.01, 0.005  # standard deviations of the factors

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.evidence import read_records
-from experiments.probed import FILE, Probe
+from experiments.data.probe import FILE, Probe
+from experiments.data.records import read_records
 
 
 @dataclass(frozen=True)

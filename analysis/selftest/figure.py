@@ -18,7 +18,7 @@ from analysis.selftest.floor import EDGES_US, Floor
 from analysis.selftest.pairs import Pair
 from analysis.selftest.tables import percent
 from analysis.sheet import Sheet
-from experiments.cards import card_of
+from experiments.data.cards import card_of
 
 RING = "#b91c1c"
 SIZE = (5.8, 4.3)

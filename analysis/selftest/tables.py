@@ -11,7 +11,7 @@ from analysis.selftest.timers import Agreement
 from analysis.style import CACHES, TIMERS
 from analysis.table import Table
 from analysis.tables.named import NamedTable
-from experiments.cards import card_of
+from experiments.data.cards import card_of
 
 
 def floor_table(floors: Sequence[Floor]) -> NamedTable:

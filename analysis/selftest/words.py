@@ -11,7 +11,7 @@ from analysis.selftest.floor import Floor, rate_interval
 from analysis.selftest.tables import percent, span
 from analysis.selftest.timers import Agreement
 from analysis.style import CACHES, TIMERS
-from experiments.cards import card_of
+from experiments.data.cards import card_of
 
 
 def noise_floor(

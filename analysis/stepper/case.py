@@ -6,7 +6,7 @@ from typing import Any
 
 from analysis.records import kernel_name
 from analysis.stepper.steps import steps_of
-from experiments.evidence import Trace
+from experiments.data.records import Trace
 
 MEANS = "† in no variable of the kernel’s: worked out from what it had loaded. "
 EMPTY = "An empty cell is not recorded, or not yet."

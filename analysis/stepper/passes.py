@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from experiments.evidence import Access, Trace
+from experiments.data.records import Access, Trace
 
 STATISTICS = ("maximum", "total")  # the kernels' names for a row's maximum and sum
 

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from analysis.stepper.words import signed
-from experiments.evidence import Access, Number, Trace
+from experiments.data.records import Access, Number, Trace
 
 # a Triton program's variable, an eager operation's tensor
 NAMES = {"maximum": ("maximum", "max.values"), "total": ("total", "sum")}

@@ -9,7 +9,7 @@ from typing import Any
 from analysis.stepper.passes import before, pass_titles
 from analysis.stepper.rows import RowTally
 from analysis.stepper.words import BEFORE, kept, sentence, told_traffic
-from experiments.evidence import Access, Trace
+from experiments.data.records import Access, Trace
 
 
 def steps_of(trace: Trace) -> list[dict[str, Any]]:

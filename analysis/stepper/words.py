@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from analysis.stepper.passes import STATISTICS
-from experiments.evidence import Access, Number, Trace
+from experiments.data.records import Access, Number, Trace
 
 MINUS = "\u2212"
 BEFORE = "Nothing has happened yet: the input lies in memory."

@@ -10,7 +10,7 @@ from analysis.material import Material
 from analysis.table import Table
 from analysis.tables.declared import NEEDS, first, formula_cell, printed, same, softmax_variants
 from analysis.tables.named import NamedTable
-from experiments.evidence import Count
+from experiments.data.records import Count
 
 NOTES = (
     "Elements. Declared: what each kernel said of itself when its rows were made. Formulas are "

@@ -12,7 +12,7 @@ from analysis.spread import NEEDS, SHORT_US
 from analysis.spread.points import Cards, Point, cards_of
 from analysis.table import Table
 from analysis.tables.named import NamedTable
-from experiments.cards import card_of
+from experiments.data.cards import card_of
 
 PARTS: tuple[tuple[str, Callable[[Point], bool]], ...] = (
     (f"{SHORT_US:g} µs and more", lambda point: point.mean_us >= SHORT_US),

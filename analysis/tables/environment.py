@@ -10,7 +10,7 @@ from analysis.material import Material
 from analysis.table import Table, thousands
 from analysis.tables.digits import number_text
 from analysis.tables.named import NamedTable
-from experiments.cards import card_of
+from experiments.data.cards import card_of
 
 # Of what an environment may hold these alone are shown; none of them names a machine or a user.
 SOFTWARE = ("torch", "triton", "cuda", "driver", "python")

@@ -15,7 +15,7 @@ from analysis.style import CACHES, TIMERS
 from analysis.table import Cell, Table
 from analysis.tables.digits import decimals, interval_text, number_text
 from analysis.tables.named import NamedTable
-from experiments.cards import card_of
+from experiments.data.cards import card_of
 
 NOTES = (
     "Times are medians over rounds, µs; intervals are 95 %, their unit the round. Bold: fastest "

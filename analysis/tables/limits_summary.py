@@ -13,7 +13,7 @@ from analysis.rounds import Interval
 from analysis.style import CACHES, TIMERS
 from analysis.table import Table
 from analysis.tables.named import NamedTable
-from experiments.cards import card_of
+from experiments.data.cards import card_of
 
 PARTS: tuple[tuple[str, Callable[[Point], bool]], ...] = (
     ("all", lambda point: True),

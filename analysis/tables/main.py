@@ -17,7 +17,7 @@ from analysis.tables.outcomes import Legend, Shape, outcome_lines
 from analysis.tables.shapes import key_shapes
 from analysis.tables.values import values_table
 from analysis.view import PROTOCOLS
-from experiments.cards import card_of
+from experiments.data.cards import card_of
 
 NEEDS = "main needs rows of softmax with a time"
 NOTES = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from experiments.rows import RowsError
+from experiments.data.rows import RowsError
 
 PREFIX = "wandb:"
 _NAME = re.compile(r"(?![.])[^/\\#?%:\x00-\x1f\x7f]{1,128}")

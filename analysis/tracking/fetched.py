@@ -12,8 +12,8 @@ from typing import Any
 from analysis.tracking.address import Address, address
 from analysis.tracking.place import drop, folder_of, keep, known, place_of
 from analysis.visible import visible
+from experiments.data.rows import RowsError
 from experiments.mirror.child import READER, talk
-from experiments.rows import RowsError
 
 LONGEST = 200
 MORE_SILENCE_S = 40.0  # a file of rows takes a while on a slow line

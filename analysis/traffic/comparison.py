@@ -19,7 +19,7 @@ from analysis.plate import Plate
 from analysis.records import Evidence
 from analysis.sheet import mark
 from analysis.traffic.figure import EvidenceFigure, counters_told, records_hash
-from experiments.cards import card_of
+from experiments.data.cards import card_of
 
 PANELS = 3  # far above L2, around it, below it
 COVERED = 0.75  # of the variants that the fullest shape has; no variant runs at every shape

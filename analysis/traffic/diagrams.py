@@ -15,7 +15,7 @@ from analysis.palette import FAINT, INK, MUTED, look_of
 from analysis.plate import Plate
 from analysis.records import Evidence, kernel_name
 from analysis.traffic.figure import EvidenceFigure, records_hash
-from experiments.evidence import Access, Trace
+from experiments.data.records import Access, Trace
 
 LOAD, STORE = look_of("fused").color, look_of("torch").color
 STATISTICS = (("m", "maximum"), ("d", "total"))  # B's letters for the kernel's own variables

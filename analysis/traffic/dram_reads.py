@@ -20,8 +20,8 @@ from analysis.style import size_label
 from analysis.traffic.figure import EvidenceFigure, counters_told
 from analysis.traffic.launches import Launch, launch_of, launches_of
 from analysis.view import ITEM_BYTES
-from experiments.cards import Card, card_of
-from experiments.evidence import Counters
+from experiments.data.cards import Card, card_of
+from experiments.data.records import Counters
 
 Line = list[Counters]
 OTHER = {"cols": "rows", "rows": "cols"}

@@ -10,7 +10,7 @@ import pandas as pd
 
 from analysis.plate import Plate
 from analysis.records import Evidence
-from experiments.evidence import Counters, Record
+from experiments.data.records import Counters, Record
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pandas as pd
 from analysis.points import records_of
 from analysis.records import key_of
 from analysis.residency import rows_in_flight
-from experiments.cards import card_of
+from experiments.data.cards import card_of
 
 Launch = tuple[str, str, str]
 

@@ -9,8 +9,8 @@ from typing import Any
 from analysis.validation.finding import Finding
 from analysis.validation.reading import Placed
 from analysis.validation.sweeps import Sweep
-from experiments.cards import Card, card_of
-from experiments.derived import derive, gbps, latest
+from experiments.data.cards import Card, card_of
+from experiments.data.metrics import derive, gbps, latest
 
 # A copy by the library may be slower than what L2 serves; on an H200 kernels reach 1.06 of it by a
 # card's own timers. The host's clock tells launches of small shapes too, and proves nothing.

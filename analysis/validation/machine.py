@@ -10,8 +10,8 @@ from typing import Any
 from analysis.validation.finding import Finding, some
 from analysis.validation.sweeps import Sweep
 from analysis.visible import visible
-from experiments.cards import card_of
-from experiments.rows import Row
+from experiments.data.cards import card_of
+from experiments.data.rows import Row
 
 VERSIONS = ("torch", "triton", "cuda", "driver", "python", "commit")
 OVER = 1.01  # a clock's last step

@@ -8,7 +8,7 @@ from typing import Any
 
 from analysis.validation.finding import Finding, some
 from analysis.validation.sweeps import Job, Sweep
-from experiments.rows import Row
+from experiments.data.rows import Row
 
 TIMERS = {"cuda": "events", "cpu": "host"}  # what `auto` is
 Visit = tuple[int, int, int]  # rows, cols, round

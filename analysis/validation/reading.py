@@ -10,7 +10,7 @@ from typing import Any
 
 from analysis.validation.finding import Finding
 from analysis.visible import visible
-from experiments.rows import Row, parse_row
+from experiments.data.rows import Row, parse_row
 
 
 @dataclass(frozen=True)

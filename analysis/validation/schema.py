@@ -10,9 +10,9 @@ from analysis.validation.finding import Finding
 from analysis.validation.sweeps import Sweep
 from analysis.view import ITEM_BYTES
 from analysis.visible import visible
-from experiments.evidence import Count, Counters, Record, Trace, read_records
-from experiments.probed import FILE, Probe
-from experiments.rows import Row, RowsError
+from experiments.data.probe import FILE, Probe
+from experiments.data.records import Count, Counters, Record, Trace, read_records
+from experiments.data.rows import Row, RowsError
 
 RECORDS: dict[str, type[Record]] = {
     "counts.jsonl": Count, "traces.jsonl": Trace, "counters.jsonl": Counters, FILE: Probe,

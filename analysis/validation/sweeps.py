@@ -10,9 +10,9 @@ from analysis.validation.contents import Contents
 from analysis.validation.finding import Finding
 from analysis.validation.reading import Placed, read_object, read_placed
 from analysis.visible import visible
-from experiments.shapes import expand
+from experiments.data.shapes import expand
 
-MOST_POINTS = 500_000  # as experiments.checks has it
+MOST_POINTS = 500_000  # as experiments.sweep.checks has it
 
 
 @dataclass

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from analysis.readable import LONGEST_US, SHORTEST_US
 from analysis.view import ITEM_BYTES
-from experiments.rows import Row
-from experiments.statistics import median
+from experiments.data.rows import Row
+from experiments.data.statistics import median
 
 ROUNDED_US = 1e-4  # rows keep samples to four places
 # Elements that any implementation must move, in units of MN.

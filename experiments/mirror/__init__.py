@@ -19,7 +19,7 @@ from experiments.mirror.marker import Marker
 from experiments.mirror.record import Destination, record
 
 if TYPE_CHECKING:  # analysis talks to W&B too, and knows no Hydra
-    from experiments.config import Tracker
+    from experiments.sweep.config import Tracker
 
 __all__ = ["MirroredJob", "mirror"]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from experiments.derived import DERIVED
+from experiments.data.metrics import DERIVED
 from experiments.mirror.headline import headline
 
 METRICS = ("time_us", "time_low_us", "time_high_us", *DERIVED)

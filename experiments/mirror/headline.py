@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from experiments.rows import EXPECTED
+from experiments.data.rows import EXPECTED
 
 
 def headline(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.client import Worker
-from experiments.crew import Crew
-from experiments.ledger import Ledger
-from experiments.planning import ROOF, Plan
-from experiments.points import Point
 from experiments.slurm.records import card_number
+from experiments.sweep.client import Worker
+from experiments.sweep.crew import Crew
+from experiments.sweep.ledger import Ledger
+from experiments.sweep.planning import ROOF, Plan
+from experiments.sweep.points import Point
 
 
 class ShardLedger(Ledger):

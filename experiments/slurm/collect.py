@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from experiments.folder import note_session, read_json, write_json
-from experiments.jobs import Job
-from experiments.ledger import Ledger
-from experiments.points import Point
-from experiments.reporting import mirror_jobs, print_summary
-from experiments.rows import Row
+from experiments.data.rows import Row
 from experiments.slurm.records import ASKED, END, PLAN, read, write
 from experiments.slurm.shards import Shard
+from experiments.sweep.folder import note_session, read_json, write_json
+from experiments.sweep.jobs import Job
+from experiments.sweep.ledger import Ledger
+from experiments.sweep.points import Point
+from experiments.sweep.reporting import mirror_jobs, print_summary
 
 
 def collect(shards: Sequence[Shard], sweep: str, tracker: dict[str, Any], out: Path) -> None:

@@ -8,12 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.checks import check_size, shared_options
+from experiments.data.rows import rows_files
 from experiments.errors import SweepFailed, UserError
-from experiments.folder import sweep_name, write_json
-from experiments.folder_lock import hold
-from experiments.jobs import Job
-from experiments.rows import rows_files
 from experiments.slurm.collect import collect
 from experiments.slurm.executor import executor, plain, submit
 from experiments.slurm.node import Errand
@@ -24,6 +20,10 @@ from experiments.slurm.request import requests
 from experiments.slurm.shards import Shard, divide
 from experiments.slurm.state import State, Watch
 from experiments.slurm.watching import look, tell_failures, wait
+from experiments.sweep.checks import check_size, shared_options
+from experiments.sweep.folder import sweep_name, write_json
+from experiments.sweep.folder_lock import hold
+from experiments.sweep.jobs import Job
 
 
 def run(jobs: Sequence[Job], compose: Callable[[list[str]], Job], options: Options) -> None:

@@ -11,18 +11,18 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from experiments.checks import shared_options
-from experiments.dealing import Deal
+from experiments.data.rows import Row
 from experiments.errors import UserError
-from experiments.folder import declared, save_configurations
-from experiments.measuring import Visits, measure_all
-from experiments.planning import Plan, plan
-from experiments.points import Point
-from experiments.rows import Row
 from experiments.slurm.card import ShardCrew, ShardLedger, number_card, with_roofs
 from experiments.slurm.records import ASKED, END, PLAN, read, shard_folder, write
 from experiments.slurm.shards import Shard
-from experiments.sweep import Sweep
+from experiments.sweep.checks import shared_options
+from experiments.sweep.dealing import Deal
+from experiments.sweep.driver import Sweep
+from experiments.sweep.folder import declared, save_configurations
+from experiments.sweep.measuring import Visits, measure_all
+from experiments.sweep.planning import Plan, plan
+from experiments.sweep.points import Point
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments.client import Worker, WorkerDied
 from experiments.errors import UserError
-from experiments.jobs import Job
-from experiments.planning import DESCRIBE_LIMIT_S
-from experiments.process import WorkerError
+from experiments.sweep.client import Worker, WorkerDied
+from experiments.sweep.jobs import Job
+from experiments.sweep.planning import DESCRIBE_LIMIT_S
+from experiments.sweep.process import WorkerError
 
 
 def describe_here(jobs: Sequence[Job], log: Path) -> None:

@@ -7,7 +7,7 @@ import itertools
 from pathlib import Path
 from typing import Any
 
-from experiments.folder import read_json, write_json
+from experiments.sweep.folder import read_json, write_json
 
 SHARDS = "shards.json"  # the latest request: which shards it has
 ASKED = "asked.json"  # the submitting side's: the request, its token, the Slurm job

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from experiments.jobs import Job, roof_overrides
-from experiments.planning import ROOF
-from experiments.points import PROTOCOL
+from experiments.sweep.jobs import Job, roof_overrides
+from experiments.sweep.planning import ROOF
+from experiments.sweep.points import PROTOCOL
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments.folder import read_json
-from experiments.rows import rows_files
+from experiments.data.rows import rows_files
 from experiments.slurm.records import SHARDS, slurm_folder
 from experiments.slurm.state import Watch, failures, summary
+from experiments.sweep.folder import read_json
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from experiments.rows import EXPECTED
+from experiments.data.rows import EXPECTED
 
 
 class Tally:

@@ -19,9 +19,9 @@ from typing import Any
 
 import torch
 
-from experiments.card_lock import held
+from experiments.data.statistics import median
 from experiments.errors import UserError
-from experiments.statistics import median
+from experiments.sweep.card_lock import held
 from experiments.worker.place import environment
 from kernels.softmax import softmax
 from kernels.softmax.function.operator import softmax_operator

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from experiments.statistics import median
+from experiments.data.statistics import median
 from experiments.worker.bench import Bench
 from experiments.worker.describe import backend, build_kernel, torch_dtype
 from experiments.worker.faults import context_is_lost, one_line, status_of

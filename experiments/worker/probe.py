@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from experiments.statistics import median
+from experiments.data.statistics import median
 from experiments.worker.bench import Bench
 from experiments.worker.faults import one_line
 from experiments.worker.timers.events import events

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from analysis.__main__ import main
-from experiments.rows import Row
+from experiments.data.rows import Row
 from tests.analysis.plausible import write
 from tests.analysis.rounded import normal, rounded_rows
 

@@ -16,7 +16,7 @@ from analysis.plate import Plate
 from analysis.records import Evidence
 from analysis.sheet import Sheet
 from analysis.style import theme
-from experiments.rows import Row
+from experiments.data.rows import Row
 from tests.analysis.plausible import write
 
 NARROW = (256, 512, 1024, 2048, 4096, 8192)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from experiments.evidence import (
+from experiments.data.records import (
     Access,
     Count,
     Counters,

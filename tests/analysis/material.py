@@ -10,7 +10,7 @@ from analysis.material import Material
 from analysis.records import Evidence
 from analysis.table import Table
 from analysis.tables import NamedTable
-from experiments.rows import Row
+from experiments.data.rows import Row
 from tests.analysis.plausible import write
 
 

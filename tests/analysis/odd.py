@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from experiments.rows import Row
+from experiments.data.rows import Row
 from tests.analysis.evidence import count, counters, write_evidence
 from tests.analysis.plausible import interpreted, row, unsupported, write
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from experiments.rows import Row
+from experiments.data.rows import Row
 
 ENVIRONMENT = {
     "torch": "2.13.0",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from analysis.comparison.pairs import Pair, Visits
-from experiments.rows import Row
+from experiments.data.rows import Row
 from tests.analysis.plausible import row
 
 Dice = np.random.Generator

@@ -14,7 +14,7 @@ from analysis.figures.d_fig1 import D_FIG1
 from analysis.spread.points import cards_of
 from analysis.tables.card_to_card import card_to_card
 from analysis.tables.named import NamedTable
-from experiments.rows import Row
+from experiments.data.rows import Row
 from tests.analysis.drawing import NARROW, draw, frame_of, lines, plates, words
 from tests.analysis.material import material_of
 from tests.analysis.plausible import PASSES, row

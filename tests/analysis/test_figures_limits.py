@@ -13,7 +13,7 @@ from analysis.figures.limits_panels import RATIOS, SHARES
 from analysis.figures.limits_scatter import bytes_label
 from analysis.sheet import Sheet
 from analysis.style import theme
-from experiments.rows import Row
+from experiments.data.rows import Row
 from tests.analysis.drawing import draw, plates, rendered, words
 from tests.analysis.limits.rows import FEWER, limits
 from tests.analysis.plausible import PAPER, paper, row

@@ -15,7 +15,7 @@ from analysis.figures.d_fig1 import D_FIG1
 from analysis.figures.e_fig1 import E_FIG1
 from analysis.figures.speedup_torch import SPEEDUP_TORCH
 from analysis.roofline.share import SHARE
-from experiments.rows import Row
+from experiments.data.rows import Row
 from tests.analysis.drawing import NARROW, VOCABULARY, draw, lines, plates, rendered, words
 from tests.analysis.plausible import PAPER, interpreted, paper, row
 

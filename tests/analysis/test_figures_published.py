@@ -15,7 +15,7 @@ from analysis.figures.c_fig3 import C_FIG3
 from analysis.figures.d_fig1 import D_FIG1
 from analysis.figures.e_fig1 import E_FIG1
 from analysis.palette import LOOKS
-from experiments.rows import Row
+from experiments.data.rows import Row
 from tests.analysis.drawing import NARROW, VOCABULARY, draw, lines, words
 from tests.analysis.plausible import paper, row
 

@@ -16,7 +16,7 @@ from analysis.gallery import DRAWN, ENTRIES, missing, pictures
 from analysis.load import load
 from analysis.material import Material
 from analysis.records import Evidence, load_evidence
-from experiments.rows import Row
+from experiments.data.rows import Row
 from tests.analysis.drawing import draw, rendered
 from tests.analysis.plausible import PAPER, paper, row, write
 from tests.conftest import ROOT

@@ -10,7 +10,7 @@ from analysis.figures.speedup_naive import SPEEDUP_NAIVE
 from analysis.figures.speedup_torch import SPEEDUP_TORCH
 from analysis.ratios import speedups
 from analysis.view import Wanted, view_of
-from experiments.rows import Row
+from experiments.data.rows import Row
 from tests.analysis.drawing import draw, frame_of, lines, words
 from tests.analysis.plausible import PAPER, paper, row
 

@@ -13,7 +13,7 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.report.contents import CONTENTS
-from experiments.rows import Row
+from experiments.data.rows import Row
 from tests.analysis.evidence import count, h200, trace, write_evidence
 from tests.analysis.plausible import interpreted, paper, row, unsupported, write
 

@@ -14,7 +14,7 @@ from analysis.report.facts import HEADS, facts
 from analysis.report.inline import SETTINGS, inlined
 from analysis.report.reading import Readings, script_json
 from analysis.sheet import Mark, Sheet
-from experiments.derived import derive
+from experiments.data.metrics import derive
 from tests.analysis.evidence import counters
 from tests.analysis.plausible import row, unsupported
 

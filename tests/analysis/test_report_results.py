@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from analysis.report.results import results_of
-from experiments.derived import derive
-from experiments.rows import Row
+from experiments.data.metrics import derive
+from experiments.data.rows import Row
 from tests.analysis.plausible import interpreted, row, unsupported
 
 H200 = "NVIDIA H200"

@@ -11,7 +11,7 @@ from analysis.load import load
 from analysis.records import Evidence, key_of
 from analysis.roofline.arithmetic import exponential_gflops, fp32_gflops
 from analysis.roofline.intensity import l2_ceiling
-from experiments.cards import Card, card_of
+from experiments.data.cards import Card, card_of
 from tests.analysis.evidence import count, h200, trace, write_evidence
 from tests.analysis.plausible import paper, row, write
 

@@ -10,7 +10,7 @@ from scipy.special import ndtr
 
 from analysis.rounds import RESOLUTION_US, median_of, prediction, ratio_of, resampled, timer_step
 from analysis.student import quantile, tail
-from experiments import statistics
+from experiments.data import statistics
 from tests.analysis.rounded import NOISES, rounds_of, samples
 
 times = st.floats(min_value=0.01, max_value=1e6, allow_nan=False)

@@ -10,7 +10,7 @@ import pytest
 
 from analysis.records import Evidence
 from analysis.stepper import stepper_data
-from experiments.evidence import Trace
+from experiments.data.records import Trace
 from tests.analysis.stepping import CASES, EVIDENCE, case
 from tests.conftest import ROOT
 

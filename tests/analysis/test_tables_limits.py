@@ -12,7 +12,7 @@ from analysis.table import Cell
 from analysis.tables import NamedTable
 from analysis.tables.limits import limits_tables
 from analysis.tables.limits_summary import limits_summary
-from experiments.rows import Row
+from experiments.data.rows import Row
 from tests.analysis.limits.rows import FEWER, limits
 from tests.analysis.material import material_of
 from tests.analysis.plausible import paper, row

@@ -12,7 +12,7 @@ from analysis.tables.c_prof import c_prof
 from analysis.tables.d_test import d_test
 from analysis.tables.environment import environment
 from analysis.tables.main import main_tables
-from experiments.rows import Row
+from experiments.data.rows import Row
 from tests.analysis.material import by_first, lines_of, material_of
 from tests.analysis.plausible import interpreted, row, unsupported
 

@@ -12,7 +12,7 @@ import pytest
 from analysis.__main__ import main
 from analysis.load import newest_rows
 from analysis.tracking import fetch
-from experiments.rows import rows_files
+from experiments.data.rows import rows_files
 from tests.analysis.plausible import paper, row
 from tests.wandb_jobs import job, secrets_of_this_machine, timed
 from tests.wandb_server import WandbServer
@@ -127,9 +127,9 @@ def test_analysis_reads_wandb_without_importing_it(tmp_path: Path, server: Wandb
 
 def mirror_one(tmp_path: Path, id: str, group: str, **changes: str) -> None:
     """A run of one row, by name and group of the test's own."""
-    from experiments.config import Tracker
-    from experiments.derived import derive
+    from experiments.data.metrics import derive
     from experiments.mirror import mirror
+    from experiments.sweep.config import Tracker
 
     rows = [timed(1024)]
     one = job(tmp_path / id, rows, id, sweep=group, **changes)

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from analysis.tracking import log
+from experiments.data.rows import rows_files
 from experiments.mirror import child
-from experiments.rows import rows_files
 from tests.analysis.logged import CELLS, made, read
 from tests.wandb_files import read_offline
 from tests.wandb_jobs import secrets_of_this_machine

@@ -10,8 +10,8 @@ import pytest
 from analysis.__main__ import main
 from analysis.tracking import fetch
 from analysis.tracking.place import place_of
+from experiments.data.rows import RowsError, rows_files
 from experiments.mirror import child
-from experiments.rows import RowsError, rows_files
 from tests.analysis.plausible import row
 from tests.wandb_api import digest_of
 from tests.wandb_server import REFUSED_KEY, WandbServer

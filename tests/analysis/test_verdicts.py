@@ -19,7 +19,7 @@ from analysis.verdicts import (
     spills,
     verdict,
 )
-from experiments.cards import card_of
+from experiments.data.cards import card_of
 from tests.analysis.evidence import counters
 from tests.analysis.plausible import row
 

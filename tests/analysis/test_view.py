@@ -7,7 +7,7 @@ import pytest
 
 from analysis.load import load
 from analysis.view import View, Wanted, view_of
-from experiments.rows import Row
+from experiments.data.rows import Row
 from tests.analysis.plausible import interpreted, row, unsupported, write
 
 WANTED = Wanted(4096, "float32")

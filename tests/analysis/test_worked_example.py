@@ -10,8 +10,8 @@ import pytest
 from analysis.published import sources
 from analysis.records import COUNTED, Evidence, load_evidence
 from analysis.worked_example import ExampleRow, example_table, example_values
-from experiments.evidence import Trace, read_records
-from experiments.traced import EXAMPLE
+from experiments.data.records import Trace, read_records
+from experiments.data.traces import EXAMPLE
 from tests.conftest import ROOT
 
 Lines = dict[tuple[str, str], tuple[str, ...]]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.rows import Row
+from experiments.data.rows import Row
 from tests.analysis.plausible import paper, row, unsupported, write
 from tests.browser.conftest import Open, make
 

@@ -10,8 +10,8 @@ from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig
 
-from experiments.config import register
-from experiments.loader import SweepLoader
+from experiments.sweep.config import register
+from experiments.sweep.loader import SweepLoader
 
 CONF = Path(__file__).parents[2] / "conf"
 

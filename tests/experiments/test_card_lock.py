@@ -13,16 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from experiments import card_lock
-from experiments.card_lock import held, lock_of
 from experiments.errors import UserError
-from experiments.visible import cards_of, visible_cards
+from experiments.sweep import card_lock
+from experiments.sweep.card_lock import held, lock_of
+from experiments.sweep.visible import cards_of, visible_cards
 from tests.conftest import ROOT
 
 NVML = ROOT / "tests" / "doubles" / "nvml"
 HOLD = """
 import sys
-from experiments.card_lock import held
+from experiments.sweep.card_lock import held
 with held([int(card) for card in sys.argv[1:]]):
     print("held", flush=True)
     sys.stdin.read()

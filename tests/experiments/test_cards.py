@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.cards import card_of
+from experiments.data.cards import card_of
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from experiments import composing
-from experiments.composing import compose_all
 from experiments.errors import UserError
+from experiments.sweep import composing
+from experiments.sweep.composing import compose_all
 
 
 def told(overrides: list[str]) -> Any:

@@ -3,8 +3,8 @@ import sys
 from pathlib import Path
 
 from experiments.cost import agreement, spending
-from experiments.ledger import append_row
-from experiments.rows import Row
+from experiments.data.rows import Row
+from experiments.sweep.ledger import append_row
 from tests.conftest import ROOT
 from tests.experiments.test_rows import row
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from experiments.count import main
-from experiments.evidence import Count, Trace, read_records
-from experiments.traced import EXAMPLE
+from experiments.data.records import Count, Trace, read_records
+from experiments.data.traces import EXAMPLE
 from tests.conftest import DOUBLES, ROOT, Result
 
 

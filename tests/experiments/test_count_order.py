@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from experiments.client import Worker
 from experiments.counting import traces_of
-from experiments.evidence import Access
+from experiments.data.records import Access
+from experiments.sweep.client import Worker
 from kernels.softmax.operation import SOFTMAX
 
 TILED = {"three_pass": "three_pass.ThreePass", "online": "online.Online"}

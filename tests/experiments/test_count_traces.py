@@ -11,9 +11,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments.client import Worker
-from experiments.evidence import Access, Trace, read_records
-from experiments.traced import EXAMPLE
+from experiments.data.records import Access, Trace, read_records
+from experiments.data.traces import EXAMPLE
+from experiments.sweep.client import Worker
 
 SOFTMAX = "kernels.softmax"
 ONLINE = f"{SOFTMAX}.online.Online"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from experiments.evidence import Counters, read_records, write_records
-from experiments.metrics import METRICS, TIME
-from experiments.profiling import LIST, Profiled
+from experiments.data.records import Counters, read_records, write_records
+from experiments.profile.metrics import METRICS, TIME
+from experiments.profile.profiling import LIST, Profiled
 from tests.doubles.ncu import counters, executable, table
 
 READ, WRITE = "dram__bytes_read.sum", "dram__bytes_write.sum"

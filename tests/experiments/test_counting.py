@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from experiments.client import Worker
 from experiments.counting import counts_of
-from experiments.evidence import Count
+from experiments.data.records import Count
+from experiments.sweep.client import Worker
 
 TILED = {
     "three_pass": "three_pass.ThreePass",

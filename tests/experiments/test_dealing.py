@@ -14,13 +14,13 @@ import pytest
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 
-from experiments import sweep
-from experiments.client import Worker
-from experiments.config import register
-from experiments.crew import Crew
+from experiments.data.rows import Row, read_rows, rows_files
 from experiments.errors import UserError
-from experiments.jobs import Job, job_from
-from experiments.rows import Row, read_rows, rows_files
+from experiments.sweep import driver
+from experiments.sweep.client import Worker
+from experiments.sweep.config import register
+from experiments.sweep.crew import Crew
+from experiments.sweep.jobs import Job, job_from
 from tests.conftest import QUICK, ROOT, once_each
 
 
@@ -51,7 +51,7 @@ Sweep = Callable[..., list[Row]]
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sweep:
     """Sweeps four shards, a width each, over cards; gives all rows of the folder."""
-    monkeypatch.setattr(sweep, "Crew", Disguises)
+    monkeypatch.setattr(driver, "Crew", Disguises)
 
     def swept(
         cards: list[int], *others: str, widths: tuple[int, ...] = (8, 16, 32, 64)
@@ -68,7 +68,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sweep:
         with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
             jobs = [composed([f"grid.cols={n}", f"kernel={kernel}"])
                     for n in widths for kernel in ("torch", "copy")]  # fmt: skip
-            sweep.run(jobs, composed, cards, time.perf_counter())
+            driver.run(jobs, composed, cards, time.perf_counter())
         return [row for path in rows_files(tmp_path) for row in read_rows(path)]
 
     return swept

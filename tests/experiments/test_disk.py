@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.rows import read_rows, rows_files
+from experiments.data.rows import read_rows, rows_files
 from tests.conftest import QUICK, ROOT, Command, command_line, once_each, shape
 
 ARGUMENTS = ["kernel=good", *shape(4, [*range(8, 28)]), "dtype=float32", *QUICK]

@@ -3,7 +3,7 @@ import sys
 import time
 from pathlib import Path
 
-from experiments.rows import rows_files
+from experiments.data.rows import rows_files
 from tests.conftest import QUICK, ROOT, Command, command_line, once_each, shape
 
 
@@ -70,7 +70,7 @@ def test_the_command_line_starts_without_torch_or_trackers(tmp_path: Path) -> No
         "import runpy\n"
         "try: runpy.run_module('experiments.run', run_name='__main__')\n"
         "except SystemExit: pass\n"
-        "import experiments.sweep\n"
+        "import experiments.sweep.driver\n"
         "heavy = {'torch', 'triton', 'wandb', 'pandas', 'numpy'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from experiments.guards import suspicions
-from experiments.rows import read_rows, rows_files
+from experiments.data.rows import read_rows, rows_files
+from experiments.sweep.guards import suspicions
 from experiments.worker.neighbours import strangers
 from tests.conftest import ROOT
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.rows import read_rows, rows_files
+from experiments.data.rows import read_rows, rows_files
 from tests.conftest import QUICK, ROOT, Command, command_line, once_each, shape
 
 KILLS = int(os.environ.get("FAULT_KILLS", "6"))

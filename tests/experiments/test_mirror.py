@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from experiments.config import Tracker
+from experiments.data.rows import rows_files
 from experiments.mirror import child, mirror
-from experiments.rows import rows_files
+from experiments.sweep.config import Tracker
 from tests.wandb_files import read_offline
 from tests.wandb_jobs import (
     METRIC,

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from experiments.config import Tracker
-from experiments.derived import derive
+from experiments.data.metrics import derive
 from experiments.mirror import mirror
+from experiments.sweep.config import Tracker
 from tests.analysis.plausible import row
 from tests.wandb_files import read_offline
 from tests.wandb_server import WandbServer

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from experiments.config import Tracker
-from experiments.derived import derive
+from experiments.data.metrics import derive
 from experiments.mirror import child, mirror
+from experiments.sweep.config import Tracker
 from tests.wandb_files import read_offline
 from tests.wandb_jobs import METRIC, job, mirror_all, mirrored, timed
 from tests.wandb_server import WandbServer

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from experiments import ncu
 from experiments.errors import UserError
-from experiments.metrics import METRICS, REQUIRED
-from experiments.ncu import find_ncu, run_ncu, version
+from experiments.profile import ncu
+from experiments.profile.metrics import METRICS, REQUIRED
+from experiments.profile.ncu import find_ncu, run_ncu, version
 from tests.doubles.ncu import executable
 
 

@@ -7,8 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.errors import UserError
-from experiments.metrics import BYTES, METRICS, OCCUPANCY, PIPES, REQUIRED, TIME, Launch, summed
-from experiments.ncu_table import read_launches, remarks, unknown_metrics
+from experiments.profile.metrics import (
+    BYTES,
+    METRICS,
+    OCCUPANCY,
+    PIPES,
+    REQUIRED,
+    TIME,
+    Launch,
+    summed,
+)
+from experiments.profile.ncu_table import read_launches, remarks, unknown_metrics
 from tests.doubles.ncu import table
 
 ONLINE = "point 7 online,block_size=1024 4096x131072 float32"

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import torch
 
-from experiments.evidence import read_records
-from experiments.profiling import LIST, Profiled
+from experiments.data.records import read_records
+from experiments.profile.profiling import LIST, Profiled
 from experiments.worker import profile as worker_profile
 from tests.conftest import DOUBLES, ROOT, shape
 from tests.doubles.kernels import Good

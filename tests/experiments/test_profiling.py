@@ -13,14 +13,14 @@ import pytest
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 
-from experiments import profiling
-from experiments.client import Worker
-from experiments.config import register
+from experiments.data.records import read_records
 from experiments.errors import SweepFailed
-from experiments.evidence import read_records
-from experiments.jobs import Job, job_from
-from experiments.patient import PatientCrew, PatientWorker
-from experiments.profiling import LIST, Profiled
+from experiments.profile import profiling
+from experiments.profile.profiling import LIST, Profiled
+from experiments.sweep.client import Worker
+from experiments.sweep.config import register
+from experiments.sweep.jobs import Job, job_from
+from experiments.sweep.patient import PatientCrew, PatientWorker
 from tests.conftest import ROOT, shape
 
 

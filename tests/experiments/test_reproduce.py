@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from experiments.recorded import recorded
+from experiments.data.rows import Row, read_rows, rows_files
 from experiments.reproduced import UNTOLD, account, differences
-from experiments.rows import Row, read_rows, rows_files
+from experiments.sweep.recorded import recorded
 from tests.conftest import ROOT, Result
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from experiments.data.rows import read_rows, rows_files
 from experiments.reproduce import main
-from experiments.rows import read_rows, rows_files
 from tests.experiments.test_reproduce import points
 
 

@@ -4,7 +4,7 @@ from itertools import groupby
 
 import pytest
 
-from experiments.rows import Row, rows_files
+from experiments.data.rows import Row, rows_files
 from tests.conftest import QUICK, Command, once_each, shape
 
 MANY = ["kernel=good,naive", "grid=smoke,laptop", "dtype=float32", "rounds=3"]

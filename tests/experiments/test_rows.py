@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments.ledger import append_row, heal
-from experiments.rows import Row, RowsError, read_rows, rows_files
+from experiments.data.rows import Row, RowsError, read_rows, rows_files
+from experiments.sweep.ledger import append_row, heal
 
 
 def row(**changes: object) -> Row:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.statistics import median, stop_reason
+from experiments.data.statistics import median, stop_reason
 
 times = st.lists(st.floats(0.1, 1e6), min_size=1, max_size=300)
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments.streams import modes, trend
+from experiments.data.streams import modes, trend
 
 Noise = Callable[[random.Random], float]
 

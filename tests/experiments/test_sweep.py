@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.rows import Row, read_rows, rows_files
+from experiments.data.rows import Row, read_rows, rows_files
 from tests.conftest import DOUBLES, QUICK, ROOT, Command, Result, command_line, once_each, shape
 
 SMALL = [

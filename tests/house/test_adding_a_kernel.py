@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from experiments.rows import read_rows, rows_files
+from experiments.data.rows import read_rows, rows_files
 from tests.conftest import QUICK, ROOT
 
 BLOCK = re.compile(r"```(?:python|yaml)\n# ((?:kernels|conf)/\S+)\n(.*?)```", re.DOTALL)

@@ -23,7 +23,7 @@ KINDS = ("figures", "tables", "roofline", "claims", "report")
 @pytest.fixture
 def house(tmp_path: Path) -> Path:
     """A folder with a sweep, some code, and an interpreter that notes what it is asked for."""
-    read = [f"experiments/{name}.py" for name in ("cards", "derived", "evidence", "rows")]
+    read = [f"experiments/data/{name}.py" for name in ("cards", "metrics", "records", "rows")]
     read += ["analysis/lines.py", "analysis/page.css", "conf/gpu/h200.yaml"]
     for name in ("outputs/sweep/job/rows.jsonl", "outputs/reference/h200/rows.jsonl", *read):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -54,7 +54,7 @@ def test_nothing_is_made_again_without_need(kind: str, house: Path) -> None:
 @pytest.mark.parametrize(
     "changed",
     ["outputs/sweep/job/rows.jsonl", "analysis/lines.py", "analysis/page.css", "conf/gpu/h200.yaml",
-     "experiments/derived.py"],
+     "experiments/data/metrics.py"],
 )  # fmt: skip
 def test_newer_rows_or_code_make_it_again(changed: str, house: Path) -> None:
     calls(house, "figures")

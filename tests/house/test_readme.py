@@ -13,8 +13,8 @@ from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from experiments.config import register
-from experiments.rows import Row
+from experiments.data.rows import Row
+from experiments.sweep.config import register
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()

@@ -15,8 +15,8 @@ from analysis.comparison.verdicts import Asked, judge
 from analysis.load import load
 from analysis.manifest import drawn_by, read_manifest
 from analysis.rounds import prediction
-from experiments.derived import latest
-from experiments.rows import Row, read_rows, rows_files
+from experiments.data.metrics import latest
+from experiments.data.rows import Row, read_rows, rows_files
 from tests.conftest import ROOT
 from tests.reference.packed import unpack
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from experiments.cost import load
-from experiments.derived import derive
-from experiments.evidence import Count, Counters, read_records
-from experiments.rows import Row
+from experiments.data.metrics import derive
+from experiments.data.records import Count, Counters, read_records
+from experiments.data.rows import Row
 from tests.conftest import ROOT
 
 REFERENCE = ROOT / "outputs" / "reference"

@@ -12,14 +12,14 @@ from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import open_dict
 
-from experiments.config import register
-from experiments.derived import derive
-from experiments.jobs import Job, job_from
-from experiments.rows import Row, read_rows, rows_files
+from experiments.data.metrics import derive
+from experiments.data.rows import Row, read_rows, rows_files
 from experiments.slurm.node import Errand, measure_shard
 from experiments.slurm.records import ASKED, END, PLAN, card_number, read, write
 from experiments.slurm.request import requests
 from experiments.slurm.shards import Shard, divide
+from experiments.sweep.config import register
+from experiments.sweep.jobs import Job, job_from
 from tests.conftest import DOUBLES, QUICK, ROOT, once_each, shape
 
 FEW = ["dtype=float32", "gpu=cpu", "remeasure=false", *QUICK]

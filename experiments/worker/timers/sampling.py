@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from experiments.statistics import stop_reason
+from experiments.data.statistics import stop_reason
 
 Call = Callable[[torch.Tensor], torch.Tensor]
 

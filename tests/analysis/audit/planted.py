@@ -11,7 +11,7 @@ from analysis.audit import RULES, check, gather
 from analysis.audit.finding import Finding
 from analysis.audit.known import Known
 from analysis.published import Source, sources
-from experiments.cards import GPU_FILES
+from experiments.data.cards import GPU_FILES
 
 
 def source_with(letter: str, **changes: Any) -> dict[str, Source]:

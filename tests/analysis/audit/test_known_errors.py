@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from analysis.audit import audit, audit_summary_table, audit_tables
-from experiments.rows import RowsError
+from experiments.data.rows import RowsError
 from tests.analysis.audit.planted import finding
 
 KNOWN = {

@@ -13,7 +13,7 @@ from analysis.declarations import Declaration
 from analysis.load import load
 from analysis.material import Material
 from analysis.records import Evidence
-from experiments.rows import Row
+from experiments.data.rows import Row
 from tests.analysis.plausible import row, write
 
 WIDTHS = (1024, 2048, 4096)

@@ -9,7 +9,7 @@ import pytest
 
 from analysis.claims import Judgement
 from analysis.claims.limit import Limit
-from experiments.rows import Row
+from experiments.data.rows import Row
 from tests.analysis.claims.bench import judgement
 from tests.analysis.plausible import row
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from analysis.claims import read_claims
-from experiments.rows import RowsError
+from experiments.data.rows import RowsError
 from tests.analysis.claims.bench import write_claims
 
 RATIO = {"top": "torch", "bottom": "fused", "where": {"grid": "tutorial"}}

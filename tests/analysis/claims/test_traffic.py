@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from analysis.records import Evidence
-from experiments.evidence import TensorCount
+from experiments.data.records import TensorCount
 from tests.analysis.claims.bench import judgement
 from tests.analysis.evidence import count, counters
 from tests.analysis.plausible import row

@@ -11,7 +11,7 @@ import pytest
 
 from analysis import columns
 from analysis.load import load
-from experiments.rows import Row
+from experiments.data.rows import Row
 from tests.analysis.plausible import write
 
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from analysis.load import load
-from experiments.rows import Row, rows_files
+from experiments.data.rows import Row, rows_files
 from tests.analysis.columns.kept import as_json, copies, same, settle, sweep
 from tests.analysis.odd import SOUND
 from tests.analysis.plausible import PAPER, paper, row

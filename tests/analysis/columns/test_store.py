@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from analysis.load import load
-from experiments.rows import RowsError
+from experiments.data.rows import RowsError
 from tests.analysis.columns.kept import as_json, copies, same, settle, sweep, times
 from tests.analysis.plausible import paper, row
 from tests.conftest import ROOT

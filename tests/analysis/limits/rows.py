@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from experiments.rows import Row
+from experiments.data.rows import Row
 from tests.analysis.plausible import ITEM, row
 
 QUACK = [(32768, 256 * 2**k) for k in range(9)] + [(16384, 131072), (8192, 262144)]

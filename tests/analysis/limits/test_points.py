@@ -8,7 +8,7 @@ import pytest
 
 from analysis.limits.points import Point
 from analysis.limits.rows import points_of
-from experiments.rows import Row
+from experiments.data.rows import Row
 from tests.analysis.drawing import frame_of
 from tests.analysis.limits.rows import FEWER, limits
 from tests.analysis.plausible import interpreted, row

@@ -10,7 +10,7 @@ import pytest
 from analysis.load import load
 from analysis.scale.__main__ import main
 from analysis.scale.generate import CARDS, ROUNDS, SAMPLES, generate
-from experiments.rows import RowsError, read_rows, rows_files
+from experiments.data.rows import RowsError, read_rows, rows_files
 from tests.conftest import ROOT
 
 RECORDED = ROOT / "outputs" / "reference" / "h200_exploration"

@@ -8,7 +8,7 @@ from analysis.load import load
 from analysis.records import Evidence, load_evidence
 from analysis.selftest.cold import probes_of
 from analysis.selftest.timers import PROFILER, agreements
-from experiments.probed import FILE
+from experiments.data.probe import FILE
 from tests.analysis.evidence import counters, write_evidence
 from tests.analysis.plausible import row, write
 from tests.analysis.selftest.twins import TIMES_US, probes, twins

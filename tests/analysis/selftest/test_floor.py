@@ -8,7 +8,7 @@ from analysis.selftest.floor import Floor, floors, rate_interval
 from analysis.selftest.judged import judged
 from analysis.selftest.pairs import Pair
 from analysis.selftest.pairs import pairs_of as pairs_of_frame
-from experiments.rows import Row
+from experiments.data.rows import Row
 from tests.analysis.plausible import row, write
 from tests.analysis.selftest.twins import KERNELS, TIMES_US, twins
 

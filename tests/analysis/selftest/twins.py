@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
-from experiments.evidence import write_records
-from experiments.probed import FILE, Probe
-from experiments.rows import Row
+from experiments.data.probe import FILE, Probe
+from experiments.data.records import write_records
+from experiments.data.rows import Row
 from tests.analysis.plausible import row
 
 TIMES_US = (4.0, 8.0, 15.0, 20.0, 30.0, 45.0, 60.0, 100.0, 150.0, 300.0, 900.0)

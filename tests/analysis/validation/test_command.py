@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.rows import rows_files
+from experiments.data.rows import rows_files
 from tests.analysis.validation.contributed import RECORDED, TORCH, contributed, validated
 from tests.conftest import ROOT
 from tests.house.shell import make

@@ -1,0 +1,85 @@
+"""The one place where bandwidths, shares of the roof and speedups are computed from rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from experiments.data.rows import Row
+
+DERIVED = (
+    "effective_gbps",
+    "modelled_gbps",
+    "roof_gbps",
+    "fraction_of_roof",
+    "speedup_over_naive",
+    "above_roof",
+)
+
+
+def latest(rows: Iterable[Row]) -> list[Row]:
+    """Each point once: of its attempts the last, whichever file it stands in."""
+    points: dict[tuple[Any, ...], Row] = {}
+    for row in rows:
+        known = points.get((row.sweep, *row.identity))
+        if known is None or row.attempt >= known.attempt:
+            points[(row.sweep, *row.identity)] = row
+    return list(points.values())
+
+
+def derive(rows: list[Row]) -> list[dict[str, Any]]:
+    """Rows as dictionaries with the derived columns, None where they do not apply.
+
+    ``effective_gbps`` is compulsory bytes over time, ``modelled_gbps`` the model's bytes over
+    time, both in GB/s (1e9). ``roof_gbps`` is the fastest copy at the same shape, dtype, protocol,
+    card, round and sweep; ``above_roof`` says that a row beats it by more than its interval.
+    """
+    copies: dict[tuple[Any, ...], Row] = {}
+    naives: dict[tuple[Any, ...], Row] = {}
+    for row in rows:
+        if row.time_us is None or row.status != "ok":
+            continue
+        place = _neighbourhood(row)
+        if row.operation == "copy":
+            known = copies.get(place)
+            if known is None or row.time_us < (known.time_us or 0):
+                copies[place] = row
+        elif row.kernel == "naive":
+            naives[(row.operation, *place)] = row
+    return [
+        row.model_dump()
+        | _derived(
+            row, copies.get(_neighbourhood(row)), naives.get((row.operation, *_neighbourhood(row)))
+        )
+        for row in rows
+    ]
+
+
+def _neighbourhood(row: Row) -> tuple[Any, ...]:
+    return (
+        row.sweep, row.gpu, row.card, row.round, row.timer, row.cache, row.rows, row.cols, row.dtype
+    )  # fmt: skip
+
+
+def _derived(row: Row, roof: Row | None, naive: Row | None) -> dict[str, Any]:
+    values: dict[str, Any] = dict.fromkeys(DERIVED)
+    if row.time_us is None or row.status != "ok":
+        return values
+    if row.compulsory_bytes is not None:
+        values["effective_gbps"] = gbps(row.compulsory_bytes, row.time_us)
+    if row.model_bytes is not None:
+        values["modelled_gbps"] = gbps(row.model_bytes, row.time_us)
+    if roof is not None and roof.time_us and roof.compulsory_bytes and row.compulsory_bytes:
+        values["roof_gbps"] = gbps(roof.compulsory_bytes, roof.time_us)
+        values["fraction_of_roof"] = values["effective_gbps"] / values["roof_gbps"]
+        values["above_roof"] = bool(
+            row.time_high_us and roof.time_low_us and row.time_high_us < roof.time_low_us
+        )
+    if naive is not None and naive.time_us is not None:
+        values["speedup_over_naive"] = naive.time_us / row.time_us
+    return values
+
+
+def gbps(size_bytes: float, time_us: float) -> float:
+    """Bytes over microseconds, as GB/s (1e9 bytes a second)."""
+    return size_bytes / time_us / 1e3

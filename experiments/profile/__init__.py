@@ -1,0 +1,1 @@
+"""Hardware counters, read by Nsight Compute."""

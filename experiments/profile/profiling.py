@@ -1,0 +1,128 @@
+"""From points to profiled calls, and the list that says which range was which point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from experiments.data.records import Record, write_records
+from experiments.errors import SweepFailed, UserError
+from experiments.sweep.checks import shared_options
+from experiments.sweep.client import Worker, WorkerDied
+from experiments.sweep.jobs import Job
+from experiments.sweep.patient import PatientCrew
+from experiments.sweep.planning import Plan, plan
+from experiments.sweep.points import Point
+from experiments.sweep.recording import packages_of
+from experiments.sweep.visible import cards_of
+
+LIST = "profiled.jsonl"
+POINT_LIMIT_S = 600.0  # a profiler runs a kernel a dozen times and keeps its memory in between
+
+
+class Profiled(Record):
+    """One point and what became of its two calls."""
+
+    range: str = Field(description="name of the profiler range around its second call")
+    status: Literal["profiled", "unsupported", "failed"]
+    reason: str | None = None
+    gpu: str
+    model_reads: int
+    model_writes: int
+    environment: dict[str, Any]
+
+
+def profile(jobs: Sequence[Job], compose: Callable[[list[str]], Job], cards: Any) -> None:
+    """Calls every supported point of the jobs once inside a profiler range.
+
+    Args:
+        jobs: All jobs, as composed; no roof is added to them.
+        compose: Makes a job of overrides.
+        cards: The launcher's, used one after another.
+
+    Raises:
+        UserError: something asked for cannot be done, or there is no CUDA device.
+        SweepFailed: a point failed.
+    """
+    options = shared_options([job.config for job in jobs])
+    out = Path(options["out"])
+    crew = PatientCrew(log=out / "worker.log", locked=not options["dry_run"])
+    done: list[Profiled] = []
+    try:
+        points = asked(plan(jobs, compose, crew, cards_of(cards)), jobs)
+        if any(point.device != "cuda" for _, point in points):
+            raise UserError("profiling needs a CUDA device, and there is none here")
+        for number, (worker, point) in enumerate(points):
+            name = f"point {number} {point}".replace("×", "x")  # profilers print plain letters
+            if options["dry_run"]:
+                print(name)
+                continue
+            done.append(_visit(worker, point, name))
+            print(_said(done[-1]), flush=True)
+    finally:
+        crew.dismiss()
+        if done:
+            write_records(out / LIST, done)
+    if any(record.status == "failed" for record in done):
+        raise SweepFailed
+
+
+def asked(planned: Plan, jobs: Sequence[Job]) -> list[tuple[Worker, Point]]:
+    """Each point that the jobs themselves ask for, once: no added roof, no further rounds."""
+    names = {job.name for job in jobs}
+    found = {
+        point.identity: (shard.worker, point)
+        for shard in planned.rounds[0]
+        for point in shard.visits[0]
+        if point.job.name in names and shard.worker
+    }
+    return list(found.values())
+
+
+def _visit(worker: Worker, point: Point, name: str) -> Profiled:
+    reason = point.declared["unsupported"]
+    status: Literal["profiled", "unsupported", "failed"] = "unsupported"
+    if reason is None:
+        outcome = _request(worker, point, name)
+        reason = outcome["reason"]
+        status = "profiled" if outcome["status"] == "ok" else "failed"
+    shown = {key: point.declared[key] for key in ("rows", "cols", "dtype")}
+    shown |= {key: point.declared[key] for key in ("model_reads", "model_writes")}
+    return Profiled(
+        range=name,
+        status=status,
+        reason=reason,
+        kernel=point.job.label,
+        operation=point.variant["operation"],
+        params=point.variant["params"],
+        source=point.variant["source"],
+        gpu=point.gpu,
+        environment=worker.hello["environment"] | packages_of(point),
+        **shown,
+    )
+
+
+def _request(worker: Worker, point: Point, name: str) -> dict[str, Any]:
+    request = {
+        "kernel": point.job.config["kernel"],
+        "seed": point.job.config["seed"],
+        "range": name,
+        **{key: point.declared[key] for key in ("rows", "cols", "dtype")},
+    }
+    try:
+        outcome = worker.request(
+            {"do": "profile", "point": request}, {"profiling": POINT_LIMIT_S}, "profiling"
+        )
+    except WorkerDied as error:
+        return {"status": error.status, "reason": str(error)}
+    if outcome.get("sticky"):
+        worker.stop()  # its CUDA context is lost, and every later point would fail with it
+    return outcome
+
+
+def _said(record: Profiled) -> str:
+    why = f": {record.reason}" if record.reason else ""
+    return f"{record.range}: {record.status}{why}"

@@ -1,0 +1,1 @@
+"""The parent's side of a sweep: configuration, jobs, points, schedule, rows, summary."""
