@@ -6,10 +6,10 @@ from collections import Counter
 
 import pandas as pd
 
+from analysis.format import Table, thousands
 from analysis.lines import variant_order
 from analysis.points import name_variants, records_of
 from analysis.records import Evidence, key_of
-from analysis.table import Table, thousands
 from analysis.verdicts import VERDICTS, Point, verdict
 from experiments.data.cards import card_of
 

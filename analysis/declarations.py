@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from analysis.visible import shown
+from analysis.format import shown
 from experiments.data.rows import RowsError
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pandas as pd
 import yaml
 
+from analysis.format import Table
 from analysis.lines import variant_order
 from analysis.points import name_variants
-from analysis.table import Table
 from experiments.data.cards import GPU_FILES, Card
 
 # The sources' own points: A and D's width, A's ends, B's long row, C's worked example.

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from analysis.format import LONGEST_NAME, shown, visible
 from analysis.view import ITEM_BYTES
-from analysis.visible import LONGEST, shown, visible
 from experiments.data.metrics import derive, latest
 from experiments.data.rows import Row, RowsError, read_rows
 
@@ -47,5 +47,5 @@ def _check_times(rows: Iterable[Row], where: str) -> None:
 
 
 def _readable(row: dict[str, Any]) -> dict[str, Any]:
-    names = {name: visible(row[name], LONGEST) or "(no name)" for name in _NAMES}
+    names = {name: visible(row[name], LONGEST_NAME) or "(no name)" for name in _NAMES}
     return row | names | {name: shown(row[name]) for name in _TEXTS}

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from analysis.format import shown
 from analysis.view import ITEM_BYTES
-from analysis.visible import shown
 from experiments.data.records import Count, Counters, Record, Trace, read_records
 from experiments.data.rows import RowsError
 

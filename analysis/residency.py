@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from analysis.numbers import number
+from analysis.format import number
 from experiments.data.cards import Card
 
 # CUDA C++ Programming Guide, technical specifications per compute capability, 8.0 to 9.0.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.cells import KINDS, Cell, counted_beside
+from analysis.format import Table, thousands
 from analysis.lines import variant_order
-from analysis.table import Table, thousands
 
 Place = tuple[str, int, int, str, str]
 COLUMNS = (

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.numbers import number
+from analysis.format import number
 from analysis.residency import occupancy, rows_in_flight
 from analysis.view import ITEM_BYTES
 from experiments.data.cards import Card

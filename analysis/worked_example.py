@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from analysis.format import Table
 from analysis.published import Example, sources
 from analysis.records import Evidence, kernel_name
-from analysis.table import Table
 from experiments.data.records import Access, Trace
 
 HEADS = ("row", "quantity", "published", "the kernel's own", "difference", "agrees")

@@ -18,7 +18,7 @@ from analysis.claims.bench import Bench, Seen
 from analysis.claims.finding import Finding, evidence_of, why
 from analysis.claims.printed import fastest
 from analysis.claims.schema import Check, Claim
-from analysis.numbers import number
+from analysis.format import number
 from analysis.points import records_of
 from analysis.records import Evidence
 

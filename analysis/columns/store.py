@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 # All that decides what rows files come to.
 CODE = (
     *(f"analysis/columns/{name}.py" for name in ("schema", "convert", "store")),
-    *("analysis/readable.py", "analysis/visible.py"),
+    *("analysis/readable.py", "analysis/format.py"),
     *("experiments/data/rows.py", "experiments/data/metrics.py"),
 )
 SETTLED_NS = 2 * 10**9  # no clock of a file system is coarser

@@ -21,9 +21,9 @@ from analysis.claims.band import UNTESTABLE
 from analysis.claims.tables import lacking, shown, tally
 from analysis.commands.tables import formats
 from analysis.commands.telling import finish
+from analysis.format import write
 from analysis.limits import NEEDS
 from analysis.limits.rows import points_of
-from analysis.table import write
 from experiments.data.cards import card_of
 
 OWN_STEM = "own_claims"

@@ -25,9 +25,9 @@ from analysis.comparison.tables import (
     ratio_text,
 )
 from analysis.comparison.verdicts import VERDICTS, Asked, Compared, judge
+from analysis.format import write
 from analysis.material import Material
 from analysis.style import rows_hash
-from analysis.table import write
 from experiments.data.rows import RowsError
 
 TOLD = 10  # changed points that the terminal shows

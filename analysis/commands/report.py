@@ -6,8 +6,8 @@ import argparse
 
 from analysis import material
 from analysis.commands.telling import finish
+from analysis.format import write
 from analysis.report.page import page
-from analysis.table import write
 
 
 def run(options: argparse.Namespace) -> int:

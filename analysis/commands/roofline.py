@@ -7,9 +7,9 @@ import argparse
 from analysis import material
 from analysis.check import check_table, checked, summary_table
 from analysis.commands.telling import finish
+from analysis.format import write
 from analysis.gallery import missing, pictures
 from analysis.roofline.pictures import ROOFLINE_FIGURES
-from analysis.table import write
 from experiments.data.rows import RowsError
 
 

@@ -7,6 +7,7 @@ import argparse
 from analysis import material
 from analysis.commands.tables import formats
 from analysis.commands.telling import finish
+from analysis.format import write
 from analysis.selftest.cold import probes_of
 from analysis.selftest.figure import plates
 from analysis.selftest.floor import floors
@@ -15,7 +16,6 @@ from analysis.selftest.pairs import pairs_of
 from analysis.selftest.tables import cold_table, floor_table, timers_table
 from analysis.selftest.timers import agreements
 from analysis.selftest.words import noise_floor
-from analysis.table import write
 from experiments.data.rows import RowsError
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from analysis import material
 from analysis.commands.telling import check_names, finish
-from analysis.table import Table, write
+from analysis.format import Table, write
 from analysis.tables import MAKERS, tables_of
 from experiments.data.rows import RowsError
 

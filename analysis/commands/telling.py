@@ -6,10 +6,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from analysis.format import visible
 from analysis.manifest import write_manifest
 from analysis.material import Material
 from analysis.tracking import Judged, log
-from analysis.visible import visible
 from experiments.data.rows import RowsError
 
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from analysis.comparison import noise
 from analysis.comparison.verdicts import Compared
+from analysis.format import Table
 from analysis.student import critical
-from analysis.table import Table
 
 EDGES_US = (0.0, 20.0, 50.0, 100.0, 200.0, 500.0, math.inf)
 LEVEL = 0.95

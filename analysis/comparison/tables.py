@@ -12,8 +12,8 @@ import numpy as np
 from analysis.comparison.pairs import Visits
 from analysis.comparison.ranges import beyond_floor
 from analysis.comparison.verdicts import VERDICTS, Asked, Compared
+from analysis.format import Cell, Table
 from analysis.lines import variant_order
-from analysis.table import Cell, Table
 
 CHANGED = ("failed", "slower", "faster", "fixed")
 HEADS = ("GPU", "operation", "kernel", "variant", "M", "N", "dtype", "timer", "cache", "card",

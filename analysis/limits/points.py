@@ -9,8 +9,8 @@ from statistics import median
 from typing import Any
 
 from analysis import rounds
+from analysis.format import number
 from analysis.limits import COPIES, LARGE_BYTES, LEAST, OWN, PEERS, SHORT_US, STEP_US
-from analysis.numbers import number
 from analysis.rounds import Interval
 from analysis.view import ITEM_BYTES
 

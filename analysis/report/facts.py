@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from analysis.numbers import number
-from analysis.table import thousands
+from analysis.format import number, thousands
 from analysis.view import ITEM_BYTES
 
 HEADS = (

@@ -12,11 +12,11 @@ from analysis.audit.finding import Finding
 from analysis.claims import Judgement, judge
 from analysis.claims.band import UNTESTABLE
 from analysis.claims.tables import lacking
+from analysis.format import Table
 from analysis.lines import variant_order
 from analysis.material import Material
 from analysis.report.facts import microseconds
 from analysis.report.parts import ORDER, tally
-from analysis.table import Table
 
 GRAVE = ("physically impossible", "self-contradictory")
 MOST = 400  # rows that a claim shows

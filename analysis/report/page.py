@@ -12,6 +12,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from analysis.format import Table
 from analysis.material import Material
 from analysis.report import sections
 from analysis.report.colors import declarations
@@ -23,7 +24,6 @@ from analysis.report.reading import script_json
 from analysis.report.reproduction import reproduction
 from analysis.report.results import results_of
 from analysis.report.single import PROFILE, irregular_table, worked_table
-from analysis.table import Table
 
 HERE = Path(__file__).parent
 SCRIPTS = ("theme.js", "points.js")

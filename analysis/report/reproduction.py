@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import pandas as pd
 
+from analysis.format import Table, thousands
 from analysis.material import Material
 from analysis.style import CACHES, TIMERS, rows_hash
-from analysis.table import Table, thousands
 
 PRESETS = Path(__file__).resolve().parents[2] / "conf" / "experiment"
 NAMES = {

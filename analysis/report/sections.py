@@ -9,11 +9,11 @@ import pandas as pd
 
 from analysis import stepper
 from analysis.check import check_table, checked, summary_table
+from analysis.format import Table
 from analysis.lines import variant_order
 from analysis.material import Material
 from analysis.report.contents import CONTENTS, anchor_of
 from analysis.report.results import Results
-from analysis.table import Table
 from analysis.tables import tables_of
 
 TRAFFIC = ("traffic", "cards")  # tables that stand in the section of traffic

@@ -7,11 +7,11 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.format import Table
 from analysis.lines import variant_order
 from analysis.material import Material
 from analysis.points import name_variants, records_of
 from analysis.report.facts import microseconds, time_text
-from analysis.table import Table
 
 IRREGULAR = (1823, 781)  # D-test; the shape of Triton's tutorial 02
 WORKED = (8192, 32000, "float16")  # C4, the point that C profiles

@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from analysis.columns.store import FOLDER
+from analysis.format import Table, thousands
 from analysis.scale.generate import SAMPLES, generate
-from analysis.table import Table, thousands
 from experiments.data.rows import RowsError, rows_files
 
 COUNTS = (10_000, 100_000, 1_000_000)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from analysis.format import Table
 from analysis.selftest.cold import Cold, gbps
 from analysis.selftest.floor import LEAST, Floor, rate_interval
 from analysis.selftest.timers import Agreement
 from analysis.style import CACHES, TIMERS
-from analysis.table import Table
 from analysis.tables.named import NamedTable
 from experiments.data.cards import card_of
 

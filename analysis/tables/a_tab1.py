@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from analysis.agreement import counted_verdict
 from analysis.declarations import Declaration
+from analysis.format import Table
 from analysis.material import Material
-from analysis.table import Table
 from analysis.tables.declared import NEEDS, first, formula_cell, printed, same, softmax_variants
 from analysis.tables.named import NamedTable
 from experiments.data.records import Count

@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from analysis.numbers import number
-from analysis.table import Cell
-from analysis.tables.digits import decimals, interval_text, number_text
+from analysis.format import Cell, decimals, interval_text, number, number_text
 from analysis.tables.outcomes import Point, Shape, is_valid
 
 AGAINST = "naive"

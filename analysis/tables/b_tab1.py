@@ -7,11 +7,11 @@ import sympy
 
 from analysis.agreement import LIBRARY
 from analysis.declarations import Declaration
+from analysis.format import Cell, Table
 from analysis.formula import N, expression
 from analysis.material import Material
 from analysis.points import name_variants
 from analysis.published import sources
-from analysis.table import Cell, Table
 from analysis.tables.declared import NEEDS, first, formula_cell, printed, same, softmax_variants
 from analysis.tables.named import NamedTable
 from analysis.tables.widths import widths_told

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from analysis.format import Table, thousands
 from analysis.material import Material
 from analysis.published import Protocol, sources
-from analysis.table import Table, thousands
 from analysis.tables.named import NamedTable
 from analysis.tables.settings import setting, timing_settings
 from analysis.view import ITEM_BYTES

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from analysis.comparison import noise
+from analysis.format import Table
 from analysis.material import Material
 from analysis.spread import NEEDS, SHORT_US
 from analysis.spread.points import Cards, Point, cards_of
-from analysis.table import Table
 from analysis.tables.named import NamedTable
 from experiments.data.cards import card_of
 

@@ -6,11 +6,10 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.format import Table, number
 from analysis.lines import variant_order
 from analysis.material import Material
-from analysis.numbers import number
 from analysis.points import name_variants, records_of
-from analysis.table import Table
 from analysis.tables.named import NamedTable
 from analysis.tables.shapes import IRREGULAR
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from analysis.declarations import Declaration
+from analysis.format import Cell
 from analysis.formula import equal, latex
 from analysis.lines import variant_order
 from analysis.published import sources
 from analysis.statements.moved import TrafficStatement
-from analysis.table import Cell
 
 NEEDS = "variants.json with a softmax variant beside the rows (a sweep writes it)"
 

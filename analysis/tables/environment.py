@@ -6,9 +6,8 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
+from analysis.format import Table, number_text, thousands
 from analysis.material import Material
-from analysis.table import Table, thousands
-from analysis.tables.digits import number_text
 from analysis.tables.named import NamedTable
 from experiments.data.cards import card_of
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.figure import slug
+from analysis.format import Cell, Table, decimals, interval_text, number, number_text
 from analysis.limits import COPIES, NEEDS, OWN, PEERS, SHORT_US
 from analysis.limits.points import Point
 from analysis.limits.rows import points_of
 from analysis.material import Material
-from analysis.numbers import number
 from analysis.rounds import Interval
 from analysis.style import CACHES, TIMERS
-from analysis.table import Cell, Table
-from analysis.tables.digits import decimals, interval_text, number_text
 from analysis.tables.named import NamedTable
 from experiments.data.cards import card_of
 

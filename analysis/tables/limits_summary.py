@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from analysis.format import Table
 from analysis.limits import LARGE_BYTES, LEAST, NEEDS, OWN, SHORT_US, STEP_US
 from analysis.limits.means import best, geomean, named, worst
 from analysis.limits.points import Point
@@ -11,7 +12,6 @@ from analysis.limits.rows import points_of
 from analysis.material import Material
 from analysis.rounds import Interval
 from analysis.style import CACHES, TIMERS
-from analysis.table import Table
 from analysis.tables.named import NamedTable
 from experiments.data.cards import card_of
 

@@ -7,10 +7,10 @@ from typing import Any, cast
 import pandas as pd
 
 from analysis.figure import slug
+from analysis.format import Table
 from analysis.lines import variant_order
 from analysis.material import Material
 from analysis.points import middle_visits, name_variants, records_of
-from analysis.table import Table
 from analysis.tables.aggregates import aggregates
 from analysis.tables.named import NamedTable
 from analysis.tables.outcomes import Legend, Shape, outcome_lines

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from analysis.table import Table
+from analysis.format import Table
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from analysis.numbers import number
-from analysis.table import Cell
-from analysis.tables.digits import decimals, interval_text, number_text
+from analysis.format import Cell, decimals, interval_text, number, number_text
 
 Shape = tuple[int, int]
 Point = Mapping[str, Any]

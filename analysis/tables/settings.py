@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from analysis.visible import shown
+from analysis.format import shown
 
 
 def timing_settings(rows: Path) -> list[Mapping[str, Any]]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from analysis.numbers import number
-from analysis.table import Table
+from analysis.format import Table, number
 from analysis.tables.outcomes import Point, Shape
 
 WORDS = ("gpu", "dtype", "timer", "cache", "status", "reason")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from analysis.table import thousands
+from analysis.format import thousands
 
 
 def widths_told(seen: pd.DataFrame, label: str, dtype: str) -> str:

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from analysis.format import visible
 from analysis.tracking.address import Address, address
 from analysis.tracking.place import drop, folder_of, keep, known, place_of
-from analysis.visible import visible
 from experiments.data.rows import RowsError
 from experiments.mirror.child import READER, talk
 

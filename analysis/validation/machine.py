@@ -7,9 +7,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any
 
+from analysis.format import visible
 from analysis.validation.finding import Finding, some
 from analysis.validation.sweeps import Sweep
-from analysis.visible import visible
 from experiments.data.cards import card_of
 from experiments.data.rows import Row
 

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from analysis.format import visible
 from analysis.validation.contents import PACKED, PICTURES
 from analysis.validation.finding import Finding
 from analysis.validation.private import private
-from analysis.visible import visible
 
 TOLD = 3  # lines of one kind that are named in one file
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from analysis.format import visible
 from analysis.validation.finding import Finding
-from analysis.visible import visible
 from experiments.data.rows import Row, parse_row
 
 

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from analysis.format import visible
 from analysis.validation.contents import Contents, contents_of
 from analysis.validation.finding import ASPECTS, Aspect, Finding, some
 from analysis.validation.folders import folders
@@ -22,7 +23,6 @@ from analysis.validation.privacy import privacy
 from analysis.validation.schema import schema
 from analysis.validation.sweeps import Sweep, sweeps_of
 from analysis.validation.timing import timing
-from analysis.visible import visible
 from experiments.data.rows import RowsError
 
 TOLD = {True: 12, False: 5}  # problems and warnings of one kind that are listed

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from analysis.format import visible
 from analysis.validation.contents import Contents
 from analysis.validation.finding import Finding
 from analysis.validation.reading import Placed, read_object, read_placed
-from analysis.visible import visible
 from experiments.data.shapes import expand
 
 MOST_POINTS = 500_000  # as experiments.sweep.checks has it

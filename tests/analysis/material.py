@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from analysis.declarations import Declaration
+from analysis.format import Table
 from analysis.load import load
 from analysis.material import Material
 from analysis.records import Evidence
-from analysis.table import Table
 from analysis.tables import NamedTable
 from experiments.data.rows import Row
 from tests.analysis.plausible import write

@@ -9,8 +9,8 @@ import pytest
 
 from analysis.agreement import counted_verdict, measured_verdict
 from analysis.cells import cells
+from analysis.format import Table
 from analysis.records import Evidence
-from analysis.table import Table
 from analysis.traffic_table import long_table, wide_table
 from tests.analysis.evidence import count, counters, h200
 

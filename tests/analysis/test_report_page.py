@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis.format import Table
 from analysis.report.contents import CONTENTS, anchor_of, by_source
 from analysis.report.page import columns, ticks
 from analysis.report.parts import ORDER, sign, tally, tone
-from analysis.table import Table
 
 
 def test_what_stands_between_backticks_is_code_and_the_rest_is_text() -> None:

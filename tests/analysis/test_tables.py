@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from analysis.declarations import Declaration
+from analysis.format import Cell
 from analysis.records import Evidence
-from analysis.table import Cell
 from analysis.tables import tables_of
 from analysis.tables.a_tab1 import a_tab1
 from analysis.tables.b_tab1 import b_tab1

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.table import Cell
+from analysis.format import Cell
 from analysis.tables import NamedTable
 from analysis.tables.limits import limits_tables
 from analysis.tables.limits_summary import limits_summary

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from analysis.table import Cell
+from analysis.format import Cell
 from analysis.tables import NamedTable
 from analysis.tables.c_prof import c_prof
 from analysis.tables.d_test import d_test

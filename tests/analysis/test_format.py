@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from analysis.format import Cell, Table, csv_of, visible
 from analysis.formula import M, N, elements, equal, expression, latex
-from analysis.table import Cell, Table
-from analysis.visible import visible
 from tests.analysis.latex import sound_latex
 
 HOSTILE = st.text(
@@ -36,6 +35,23 @@ def test_whatever_cells_hold_every_format_keeps_its_columns(
     for text in (table.latex(), table.markdown(), table.csv(), table.plain()):
         assert all(letter.isprintable() or letter == "\n" for letter in text)
         text.encode()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["=1+1", "@SUM(1)", "-2+3+cmd|' /C calc'!A0", "+A1", " =1", "\t=1", "\r\n=1", "＝1", "-x"],
+)
+def test_text_of_a_row_never_becomes_a_spreadsheets_formula(text: str) -> None:
+    table = Table("T", ["kernel", text], [[text, "1.5"]])
+    heads, (cell, value) = csv.reader(io.StringIO(table.csv()))
+    assert cell[0] == heads[1][0] == "'"
+    assert cell.lstrip("' ") == text.strip()
+    assert value == "1.5"
+
+
+@pytest.mark.parametrize("text", ["-3.5", "+0.73", "-1,234", "-2e-05", "-19.89 to -8.77", "-3 %"])
+def test_a_signed_number_stays_a_number_in_a_spreadsheet(text: str) -> None:
+    assert csv_of(text) == text
 
 
 @settings(deadline=None)

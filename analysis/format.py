@@ -1,0 +1,266 @@
+"""Tables of text as Markdown, CSV, LaTeX and terminal output, and the text that goes into them.
+
+The formatter is our own: whatever a row's text holds, it must stay text in all four formats, and
+neither tabulate, great_tables nor pandas' Styler escapes for more than one of them.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import math
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+WIDE = 6  # columns that fit a line of LaTeX as they are
+SIGNIFICANT = 3  # figures of a number, where no interval says more
+LONGEST_NAME = 80  # letters of a name that are kept: a file's name holds 255 bytes
+LONGEST_TEXT = 400  # letters of a sentence that are kept
+
+_NUMBER = re.compile(r"[-+~<>≤≥]?\d[\d,.]*(?:$|[ %–×(±])")
+_EMPTY = ("", "–", "—")
+# A spreadsheet runs a cell that begins with one of these, the full-width ones included.
+_FORMULA = tuple("=+-@＝＋－＠")
+_SIGNED = r"[-+]?\d[\d,]*(?:\.\d*)?(?:e[-+]?\d+)?"
+_SPREADSHEET_NUMBER = re.compile(rf"{_SIGNED}(?: to {_SIGNED})?(?: ?[%×])?")
+# controls, direction marks, surrogates, private use, unassigned
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
+_ASCII = 128
+_LATEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
+    "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "×": r"$\times$", "µ": r"$\mu$", "μ": r"$\mu$", "≤": r"$\le$", "≥": r"$\ge$", "≠": r"$\ne$",
+    "≈": r"$\approx$", "→": r"$\to$", "·": r"$\cdot$", "−": "$-$", "±": r"$\pm$", "∞": r"$\infty$",
+    "√": r"$\surd$", "‖": r"$\Vert$", "Σ": r"$\Sigma$", "—": "---", "–": "--", "…": r"\ldots{}",
+    "<": r"$<$", ">": r"$>$", "|": r"$|$", "\"": r"\textquotedbl{}", "°": r"$^{\circ}$",
+    "′": r"$'$", "‘": "`", "’": "'", "“": "``", "”": "''", "\u00a0": "~", "\u2009": r"\,",
+    "\N{REPLACEMENT CHARACTER}": "?",
+    **{digit: f"$^{{{n}}}$" for n, digit in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")},
+    **{digit: f"$_{{{n}}}$" for n, digit in enumerate("₀₁₂₃₄₅₆₇₈₉")},
+}  # fmt: skip
+
+
+class Cell(str):
+    """Plain text that LaTeX sets otherwise, or that stands out.
+
+    Attributes:
+        latex: The whole cell in LaTeX, taken as it is; None escapes the text.
+        strong: Whether it is set in bold.
+    """
+
+    latex: str | None
+    strong: bool
+
+    def __new__(cls, text: str, latex: str | None = None, strong: bool = False) -> Cell:
+        """Makes the text, then records how it is set."""
+        cell = super().__new__(cls, text)
+        cell.latex, cell.strong = latex, strong
+        return cell
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells of text under the names of their columns.
+
+    Attributes:
+        title: What the table shows.
+        heads: One per column.
+        lines: Cells, as many per line as there are heads; a `Cell` is set in a way of its own.
+        notes: What a reader must know, below the table.
+    """
+
+    title: str
+    heads: Sequence[str]
+    lines: Sequence[Sequence[str]]
+    notes: Sequence[str] = field(default=())
+
+    @property
+    def numeric(self) -> list[bool]:
+        """Which columns hold numbers and are aligned to the right."""
+        return [self._is_number(column) for column in range(len(self.heads))]
+
+    def markdown(self) -> str:
+        """A heading, the table, its notes."""
+        lines = [self.heads, *self.lines]
+        rows = ["| " + " | ".join(map(markdown_of, line)) + " |" for line in lines]
+        rows.insert(1, "|" + "|".join("---:" if n else "---" for n in self.numeric) + "|")
+        notes = "".join(f"\n{markdown_of(note, cell=False)}\n" for note in self.notes)
+        return f"## {markdown_of(self.title)}\n\n" + "\n".join(rows) + "\n" + notes
+
+    def csv(self) -> str:
+        """The heads and cells alone, safe to open in a spreadsheet (see `csv_of`)."""
+        text = io.StringIO()
+        lines = ([csv_of(cell) for cell in line] for line in (self.heads, *self.lines))
+        csv.writer(text, lineterminator="\n").writerows(lines)
+        return text.getvalue()
+
+    def latex(self) -> str:
+        """A ``table`` environment, no wider than a line; it needs booktabs and graphicx."""
+        body = [" & ".join(map(latex_of, line)) + r" \\" for line in self.lines]
+        wide = len(self.heads) > WIDE
+        columns = "".join("r" if number else "l" for number in self.numeric)
+        return "\n".join(
+            [
+                r"\begin{table}",
+                rf"\caption{{{' '.join(map(latex_of, [self.title + '.', *self.notes]))}}}",
+                r"\resizebox{\linewidth}{!}{%" if wide else r"{%",
+                rf"\begin{{tabular}}{{{columns}}}",
+                r"\toprule",
+                " & ".join(map(latex_of, self.heads)) + r" \\",
+                r"\midrule",
+                *body,
+                r"\bottomrule",
+                r"\end{tabular}}",
+                r"\end{table}",
+                "",
+            ]
+        )
+
+    def plain(self) -> str:
+        """Aligned columns for a terminal: the first to the left, the others to the right."""
+        lines = [[plain(cell) for cell in line] for line in (self.heads, *self.lines)]
+        widths = [max(len(line[i]) for line in lines) for i in range(len(self.heads))]
+        rows = [
+            "  ".join(
+                [line[0].ljust(widths[0])]
+                + [cell.rjust(w) for cell, w in zip(line[1:], widths[1:], strict=True)]
+            ).rstrip()
+            for line in lines
+        ]
+        return "\n".join([plain(self.title), *rows])
+
+    def _is_number(self, column: int) -> bool:
+        filled = [line[column] for line in self.lines if line[column] not in _EMPTY]
+        return sum(_NUMBER.match(cell) is not None for cell in filled) > len(filled) / 2
+
+
+def csv_of(text: str) -> str:
+    """A cell as CSV: text that a spreadsheet would run as a formula gets a leading apostrophe.
+
+    Signed numbers, their ranges and percentages stay as they are. Source: OWASP, CSV Injection.
+    """
+    cell = plain(text)
+    if cell.lstrip().startswith(_FORMULA) and not _SPREADSHEET_NUMBER.fullmatch(cell):
+        return f"'{cell}"
+    return cell
+
+
+def latex_of(text: str) -> str:
+    """A cell as LaTeX."""
+    if not isinstance(text, Cell):
+        # after a line's end LaTeX takes these two for its own
+        return ("{}" if text[:1] in ("[", "*") else "") + escape(text)
+    cell = escape(text) if text.latex is None else text.latex
+    return rf"\textbf{{{cell}}}" if text.strong else cell
+
+
+def markdown_of(text: str, cell: bool = True) -> str:
+    """A cell as Markdown; with ``cell=False`` a paragraph, where a bar is no border."""
+    # a link or a tag that a row holds stays text; in a paragraph, words may be set as code
+    safe = re.sub(r"[\\`*]|\](?=\()" if cell else r"\\|\](?=\()", r"\\\g<0>", plain(text))
+    safe = re.sub(r"&(?=#?\w+;)", "&amp;", safe).replace("<", "&lt;")
+    if cell:
+        safe = safe.replace("|", "\\|")
+    return f"**{safe}**" if isinstance(text, Cell) and text.strong else safe
+
+
+def escape(text: str) -> str:
+    """Text as LaTeX sets it."""
+    return "".join(map(_latex_letter, plain(text)))
+
+
+def plain(text: str) -> str:
+    """The text on one line, without letters that a terminal would obey."""
+    return visible(text, len(text))
+
+
+@lru_cache(maxsize=2**14)  # rows repeat the same texts
+def visible(text: str, longest: int = LONGEST_TEXT) -> str:
+    """Text from a file as one line of printable letters: escape sequences lose their force.
+
+    What is longer than ``longest`` is cut, and a hash of the whole keeps it apart from its like.
+    """
+    if not text.isprintable():
+        text = "".join(map(_visible_letter, " ".join(text.split())))
+    if len(text) <= longest:
+        return text
+    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+    return f"{text[: longest - 10]}… {digest}"
+
+
+def shown(value: Any) -> Any:
+    """A JSON value with all its texts made `visible`, line by line."""
+    if isinstance(value, str):
+        return "\n".join(visible(line) for line in value.split("\n"))
+    if isinstance(value, list):
+        return [shown(one) for one in value]
+    if isinstance(value, dict):
+        return {visible(str(name), LONGEST_NAME): shown(one) for name, one in value.items()}
+    return value
+
+
+def thousands(value: float) -> str:
+    """A whole number with a comma between thousands."""
+    return f"{value:,.0f}"
+
+
+def number_text(value: float | None, digits: int | None = None) -> str:
+    """A number with ``digits`` decimals, or three significant figures: 1,234 or 56.7."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    return f"{value:,.{decimals(value) if digits is None else digits}f}"
+
+
+def interval_text(low: float | None, high: float | None, digits: int) -> str:
+    """Both ends of an interval: 56.68–56.75."""
+    if low is None or high is None:
+        return "–"
+    return f"{low:,.{digits}f}–{high:,.{digits}f}"
+
+
+def decimals(value: float, low: float | None = None, high: float | None = None) -> int:
+    """Decimals that show three figures of the value and one of the interval's width."""
+    count = SIGNIFICANT - 1 - _magnitude(value)
+    if low is not None and high is not None and 0 < high - low < math.inf:
+        count = max(count, min(-_magnitude(high - low), count + 2))
+    return min(max(count, 0), 9)
+
+
+def number(row: Mapping[str, Any], name: str) -> float | None:
+    """A row's number, None where it is null, NaN or absent."""
+    value = row.get(name)
+    if value is None or math.isnan(float(value)):
+        return None
+    return float(value)
+
+
+def write(path: Path, text: str) -> Path:
+    """Writes a text file, with the folders it needs."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def _magnitude(value: float) -> int:
+    return math.floor(math.log10(abs(value))) if value else 0
+
+
+def _visible_letter(letter: str) -> str:
+    if letter.isprintable() or letter == "\u2009":  # the thin space sets numbers apart
+        return letter
+    return "\N{REPLACEMENT CHARACTER}" if unicodedata.category(letter) in _HIDDEN else " "
+
+
+def _latex_letter(letter: str) -> str:
+    if letter in _LATEX or ord(letter) < _ASCII:
+        return _LATEX.get(letter, letter)
+    # what a plain LaTeX has no glyph for must not stop it
+    if unicodedata.category(letter)[0] == "L" and ord(letter) < 0x180:
+        return letter
+    return "?"
