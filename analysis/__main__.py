@@ -16,7 +16,6 @@ from typing import NoReturn
 from analysis.comparison.arguments import add_arguments
 from experiments.data.rows import RowsError
 
-TRACKERS = ("none", "wandb", "online")
 COMMANDS = {
     "figures": "draw the sources' figures from rows and records",
     "roofline": "draw the roofline three ways, and check which times traffic explains",
@@ -61,18 +60,13 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(
         required=True, metavar="COMMAND", dest="command", parser_class=_Parser
     )
-    newest = (
-        "a folder, or wandb:entity/project[/group] to read W&B; "
-        "default: this machine's newest sweep, else outputs/reference"
-    )
-    logged = "log what is made to W&B: wandb (offline files), online (default: none)"
+    newest = "a folder; default: this machine's newest sweep, else outputs/reference"
     verbose = "show an error's traceback"
     for name, told in COMMANDS.items():
         command = commands.add_parser(name, help=told, description=told)
         command.add_argument("--rows", type=Path, metavar="DIR", help=newest)
         beside = f"default: {name}/ in the rows"
         command.add_argument("--out", type=Path, metavar="DIR", help=beside)
-        command.add_argument("--tracker", choices=TRACKERS, default="none", help=logged)
         if name in ("figures", "tables"):
             some = f"make no other {name} than these, such as limits,limits_summary"
             command.add_argument("--only", type=_names, metavar="NAMES", default=(), help=some)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.view import ITEM_BYTES
+from analysis.load import ITEM_BYTES
 from experiments.data.records import Count, Counters, TensorCount
 
 AGREES = 0.01  # asked of counters, and more than they vary by

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from analysis.agreement import counted_verdict, measured_verdict, model_bytes
-from analysis.records import Evidence, kernel_name
-from analysis.view import ITEM_BYTES
+from analysis.load import ITEM_BYTES, Records, kernel_name
 from experiments.data.records import Count, Counters
 
 KINDS = ("reads", "writes")
@@ -54,7 +53,7 @@ class Cell:
         return self.size / (self.rows * self.cols * ITEM_BYTES[self.dtype])
 
 
-def cells(evidence: Evidence, backends: Mapping[str, str]) -> list[Cell]:
+def cells(evidence: Records, backends: Mapping[str, str]) -> list[Cell]:
     """Every cell that counts and counters fill, and the model beside them.
 
     Args:

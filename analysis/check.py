@@ -8,8 +8,8 @@ import pandas as pd
 
 from analysis.format import Table, thousands
 from analysis.lines import variant_order
-from analysis.points import name_variants, records_of
-from analysis.records import Evidence, key_of
+from analysis.load import Records, key_of
+from analysis.selection import name_variants, records_of
 from analysis.verdicts import VERDICTS, Point, verdict
 from experiments.data.cards import card_of
 
@@ -17,7 +17,7 @@ PROTOCOL = ["gpu", "timer", "cache"]
 SHOWN = ["gpu", "variant", "rows", "cols", "dtype", "timer", "cache", "round"]
 
 
-def checked(frame: pd.DataFrame, evidence: Evidence) -> pd.DataFrame:
+def checked(frame: pd.DataFrame, evidence: Records) -> pd.DataFrame:
     """Timed rows that have a roof, with ``predicted_us``, ``ratio``, ``floor_us``, ``verdict``.
 
     Rows of Triton's interpreter are left out: their time means nothing.

@@ -12,10 +12,10 @@ from matplotlib.axes import Axes
 
 from analysis import style
 from analysis.lines import FLAG_NOTE
+from analysis.load import Records
 from analysis.plate import SIZE, Plate
-from analysis.records import Evidence
+from analysis.selection import Query, Selection, select
 from analysis.sheet import Sheet
-from analysis.view import View, Wanted, view_of
 
 AXES = (0.088, 0.212, 0.652, 0.613)  # left, bottom, width, height; names stand right of it
 
@@ -27,7 +27,7 @@ class Figure:
     Attributes:
         id: Its file name, e.g. ``"d_fig1"``.
         title: What it shows, in a few words.
-        wanted: The rows it wants.
+        query: The rows it wants.
         draw: Puts it on axes whose size axis is ready.
         note: A last line for the small print, on what is published, where that is drawn.
         caption: One sentence: what it shows, and which source's figure it draws again.
@@ -38,25 +38,25 @@ class Figure:
 
     id: str
     title: str
-    wanted: Wanted
-    draw: Callable[[Axes, View], None]
+    query: Query
+    draw: Callable[[Axes, Selection], None]
     note: str = ""
     caption: str = ""
     size: tuple[float, float] = SIZE
-    allowed: Callable[[View], bool] = lambda view: True
+    allowed: Callable[[Selection], bool] = lambda view: True
     besides: str = ""
 
     @property
     def needs(self) -> str:
         """Which rows it cannot do without, in one line."""
-        return needs(self.id, self.wanted) + (f", {self.besides}" if self.besides else "")
+        return needs(self.id, self.query) + (f", {self.besides}" if self.besides else "")
 
-    def plates(self, evidence: Evidence, frame: pd.DataFrame) -> list[Plate]:
+    def plates(self, evidence: Records, frame: pd.DataFrame) -> list[Plate]:
         """A picture for each GPU whose rows allow it."""
-        views = [view_of(frame, gpu, self.wanted) for gpu in sorted(frame["gpu"].unique())]
+        views = [select(frame, gpu, self.query) for gpu in sorted(frame["gpu"].unique())]
         return [self.plate(view) for view in views if view is not None and self.allowed(view)]
 
-    def plate(self, view: View) -> Plate:
+    def plate(self, view: Selection) -> Plate:
         """The picture of one GPU's rows."""
 
         def draw(sheet: Sheet) -> None:
@@ -70,17 +70,17 @@ class Figure:
         return Plate(name, self.title, style.subtitle(view), small, draw, self.size, view.gpu)
 
 
-def needs(name: str, wanted: Wanted) -> str:
+def needs(name: str, query: Query) -> str:
     """Which rows a figure cannot do without, in one line."""
-    over = style.SYMBOLS[wanted.over]
+    over = style.SYMBOLS[query.over]
     fixed = "M" if over == "N" else "N"
     return (
         f"{name} needs timed softmax rows of one {fixed} and dtype at two or more {over}, "
-        f"best {fixed} = {wanted.at} {wanted.dtype}"
+        f"best {fixed} = {query.at} {query.dtype}"
     )
 
 
-def flagged(*views: View) -> list[str]:
+def flagged(*views: Selection) -> list[str]:
     """The remark on points that are crossed out, where there are any."""
     own = (view.points[view.points["operation"] != "copy"] for view in views)
     return [FLAG_NOTE] if any(points["above_roof"].eq(True).any() for points in own) else []

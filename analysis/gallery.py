@@ -22,9 +22,8 @@ from typing import Protocol
 import pandas as pd
 
 from analysis.figures import FIGURES
-from analysis.material import Material
+from analysis.load import Inputs, Records
 from analysis.plate import Plate
-from analysis.records import Evidence
 from analysis.roofline.pictures import ROOFLINE_FIGURES
 from analysis.sheet import Sheet
 from analysis.traffic import EVIDENCE_FIGURES
@@ -45,7 +44,7 @@ class Entry(Protocol):
     def needs(self) -> str:
         """Which rows or records it cannot do without, in one line."""
 
-    def plates(self, evidence: Evidence, frame: pd.DataFrame) -> list[Plate]:
+    def plates(self, evidence: Records, frame: pd.DataFrame) -> list[Plate]:
         """Its pictures, none where rows and records do not allow any."""
 
 
@@ -82,10 +81,10 @@ class Picture:
         return self.plate.render()
 
 
-def pictures(material: Material, entries: tuple[Entry, ...] = ENTRIES) -> Iterator[Picture]:
+def pictures(material: Inputs, entries: tuple[Entry, ...] = ENTRIES) -> Iterator[Picture]:
     """All pictures: the sources' figures by source and number, then this project's own."""
     for entry in sorted(entries, key=_place):
-        for plate in entry.plates(material.evidence, material.frame):
+        for plate in entry.plates(material.records, material.frame):
             yield Picture(entry.id, entry.caption, plate)
 
 

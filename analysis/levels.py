@@ -11,14 +11,14 @@ from matplotlib.axes import Axes
 from analysis.margin import Name
 from analysis.palette import Look, look_of
 from analysis.published import Level, sources
-from analysis.view import View
+from analysis.selection import Selection
 
 DASH = (0, (1.5, 1.5))
 NO_NAMES: Mapping[str, str] = MappingProxyType({})
 
 
 def bandwidths(
-    ax: Axes, view: View, *letters: str, names: Mapping[str, str] = NO_NAMES
+    ax: Axes, view: Selection, *letters: str, names: Mapping[str, str] = NO_NAMES
 ) -> list[Name]:
     """Draws the GB/s that sources claim, where the view holds the shape and dtype meant.
 
@@ -41,7 +41,7 @@ def bandwidths(
     return drawn
 
 
-def ratios(ax: Axes, view: View, *letters: str, over: Iterable[str]) -> list[Name]:
+def ratios(ax: Axes, view: Selection, *letters: str, over: Iterable[str]) -> list[Name]:
     """Draws the ratios that sources claim over these kernels, for the dtype that they mean."""
     bases, names = set(over), []
     for source in (sources()[letter] for letter in letters):
@@ -62,7 +62,7 @@ def reachable(ax: Axes, names: Sequence[Name]) -> list[Name]:
     ]
 
 
-def _level(ax: Axes, view: View, kernel: str, low: float, high: float, text: str) -> Name:
+def _level(ax: Axes, view: Selection, kernel: str, low: float, high: float, text: str) -> Name:
     color = look_of(kernel).color
     if low < high:
         ax.axhspan(low, high, color=color, alpha=0.13, lw=0, zorder=0.2, label=text)

@@ -12,17 +12,16 @@ from matplotlib.axes import Axes
 
 from analysis.margin import Name
 from analysis.palette import INK, LOOKS, Look, look_of
-from analysis.points import records_of
+from analysis.selection import Selection, records_of
 from analysis.sheet import mark
 from analysis.style import size_label
-from analysis.view import View
 
 DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
 MARK_ALL = 16  # points a line may have before their markers hide it
 FLAG_NOTE = "crossed out: faster than the copy roof, not a win"
 
 
-def lines(ax: Axes, view: View, y: str) -> list[Name]:
+def lines(ax: Axes, view: Selection, y: str) -> list[Name]:
     """Draws column ``y`` of every softmax variant against the view's size; returns their names.
 
     A line breaks where its variant has no valid time. The 95 % interval stands on every point.
@@ -31,7 +30,7 @@ def lines(ax: Axes, view: View, y: str) -> list[Name]:
     own = view.points[view.points["operation"] != "copy"]
     names, drawn = [], dict[str, int]()
     for variant in sorted(own["variant"].unique(), key=variant_order):
-        line = own[own["variant"] == variant].set_index(view.wanted.over).reindex(view.sizes)
+        line = own[own["variant"] == variant].set_index(view.query.over).reindex(view.sizes)
         value = line[y].where(line["status"] == "ok").to_numpy(dtype=float)
         if not np.isfinite(value).any():
             continue

@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from analysis.records import COUNTED
+from analysis.load import COUNTED
 from experiments.data.rows import rows_files
 
 ROOT = Path(__file__).parents[1]

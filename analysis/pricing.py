@@ -9,7 +9,7 @@ import yaml
 
 from analysis.format import Table
 from analysis.lines import variant_order
-from analysis.points import name_variants
+from analysis.selection import name_variants
 from experiments.data.cards import GPU_FILES, Card
 
 # The sources' own points: A and D's width, A's ends, B's long row, C's worked example.

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from analysis.view import View
+from analysis.selection import Selection
 
 
-def speedups(view: View, base: str) -> View:
+def speedups(view: Selection, base: str) -> Selection:
     """The view's points with ``speedup``, ``speedup_low`` and ``speedup_high`` over ``base``.
 
     A ratio is the base's median over the variant's. Its interval goes from the base's lower end
@@ -20,10 +20,10 @@ def speedups(view: View, base: str) -> View:
     """
     own = view.points[(view.points["operation"] != "copy") & (view.points["kernel"] != base)]
     good = view.points[(view.points["kernel"] == base) & (view.points["status"] == "ok")]
-    sizes = own[view.wanted.over]
+    sizes = own[view.query.over]
 
     def of_base(column: str) -> np.ndarray:
-        return np.asarray(sizes.map(_by_size(good, view.wanted.over, column)), dtype=float)
+        return np.asarray(sizes.map(_by_size(good, view.query.over, column)), dtype=float)
 
     return replace(
         view,
@@ -36,7 +36,7 @@ def speedups(view: View, base: str) -> View:
     )
 
 
-def comparable(base: str) -> Callable[[View], bool]:
+def comparable(base: str) -> Callable[[Selection], bool]:
     """Whether a view holds ``base`` and another variant, both timed at one size."""
     return lambda view: bool(speedups(view, base).points["speedup"].notna().any())
 

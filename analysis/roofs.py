@@ -7,12 +7,12 @@ from matplotlib.axes import Axes
 
 from analysis.margin import Name
 from analysis.palette import BLUSH, FAINT, INK, MUTED, Look
-from analysis.view import View
+from analysis.selection import Selection
 
 
-def copy_roof(ax: Axes, view: View, y: str) -> list[Name]:
+def copy_roof(ax: Axes, view: Selection, y: str) -> list[Name]:
     """Draws the measured roof: the best that any copy of the same shape reached."""
-    copies = view.points[view.points["operation"] == "copy"].groupby(view.wanted.over)[y]
+    copies = view.points[view.points["operation"] == "copy"].groupby(view.query.over)[y]
     best = (copies.min() if y == "time_us" else copies.max()).reindex(view.sizes)
     if best.isna().all():
         return []
@@ -22,7 +22,7 @@ def copy_roof(ax: Axes, view: View, y: str) -> list[Name]:
     return [Name("copy roof", last, best[last], Look(INK, ""), whole=whole)]
 
 
-def datasheet_peak(ax: Axes, view: View) -> list[Name]:
+def datasheet_peak(ax: Axes, view: Selection) -> list[Name]:
     """Draws the datasheet's bandwidth, GB/s, where the card is known."""
     peak = view.card.peak_gbps
     if peak is None:
@@ -31,7 +31,7 @@ def datasheet_peak(ax: Axes, view: View) -> list[Name]:
     return [Name(f"datasheet {peak:,.0f}", view.sizes[-1], peak, Look(MUTED, ""))]
 
 
-def datasheet_floor(ax: Axes, view: View) -> list[Name]:
+def datasheet_floor(ax: Axes, view: Selection) -> list[Name]:
     """Draws the least time, µs, in which the datasheet's memory moves 2MN; shades below it."""
     peak = view.card.peak_gbps
     if peak is None:
@@ -46,7 +46,7 @@ def datasheet_floor(ax: Axes, view: View) -> list[Name]:
     return [Name(f"datasheet {peak:,.0f} GB/s", view.sizes[-1], least, Look(MUTED, ""))]
 
 
-def shade_l2(ax: Axes, view: View, height: float = 0.02, told: str = "") -> None:
+def shade_l2(ax: Axes, view: Selection, height: float = 0.02, told: str = "") -> None:
     """Shades the sizes at which input and output fit in the card's L2 together.
 
     Its caption stands at ``height``, a share of the axes, where a figure leaves it room; ``told``

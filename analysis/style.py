@@ -13,8 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from analysis.palette import FAINT, INK, MUTED
+from analysis.selection import Selection
 from analysis.typeface import typeface
-from analysis.view import View
 
 TIMERS = {"events": "CUDA events", "graph": "CUDA graph", "host": "host clock"}
 CACHES = {"cold": "cold cache", "warm": "warm cache"}
@@ -47,7 +47,7 @@ def theme() -> Any:
     }
 
 
-def power_axis(ax: Axes, view: View, ticks: int = 11) -> None:
+def power_axis(ax: Axes, view: Selection, ticks: int = 11) -> None:
     """A log2 x axis over the view's sizes, with up to ``ticks`` ticks at powers of two."""
     low, high = view.sizes[0], view.sizes[-1]
     ax.set_xscale("log", base=2)
@@ -57,7 +57,7 @@ def power_axis(ax: Axes, view: View, ticks: int = 11) -> None:
     ax.xaxis.set_major_locator(FixedLocator([2.0**e for e in exponents[::step]]))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: size_label(value)))
-    ax.set_xlabel({"cols": "row width N, elements", "rows": "rows M"}[view.wanted.over])
+    ax.set_xlabel({"cols": "row width N, elements", "rows": "rows M"}[view.query.over])
 
 
 def value_axis(ax: Axes, label: str) -> None:
@@ -88,13 +88,13 @@ def ratio_axis(ax: Axes, label: str) -> None:
     )
 
 
-def subtitle(view: View) -> str:
+def subtitle(view: Selection) -> str:
     """On what: GPU, dtype and the fixed size."""
-    fixed = "M" if view.wanted.over == "cols" else "N"
+    fixed = "M" if view.query.over == "cols" else "N"
     return f"{view.card.name}  ·  {view.dtype}  ·  {fixed} = {view.at}"
 
 
-def small_print(view: View, notes: Iterable[str] = ()) -> list[str]:
+def small_print(view: Selection, notes: Iterable[str] = ()) -> list[str]:
     """Where the figure comes from, two lines: protocol and versions, then commit and rows."""
     return provenance(view.recorded, view.card.name, view.timer, view.cache, notes)
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from analysis.format import number
+from analysis.load import ITEM_BYTES
 from analysis.residency import occupancy, rows_in_flight
-from analysis.view import ITEM_BYTES
 from experiments.data.cards import Card
 from experiments.data.records import Counters
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analysis.format import Table
+from analysis.load import Records, kernel_name
 from analysis.published import Example, sources
-from analysis.records import Evidence, kernel_name
 from experiments.data.records import Access, Trace
 
 HEADS = ("row", "quantity", "published", "the kernel's own", "difference", "agrees")
@@ -46,7 +46,7 @@ class ExampleRow:
         )
 
 
-def example_values(evidence: Evidence) -> tuple[ExampleRow, ...] | None:
+def example_values(evidence: Records) -> tuple[ExampleRow, ...] | None:
     """The rows of the worked example; None without a trace of its very input in its blocks."""
     example = sources()["C"].example
     if example is None:
@@ -59,7 +59,7 @@ def example_values(evidence: Evidence) -> tuple[ExampleRow, ...] | None:
     return None
 
 
-def example_table(evidence: Evidence) -> Table | None:
+def example_table(evidence: Records) -> Table | None:
     """The example recomputed, a line a number that C prints; None where it is not recorded."""
     if (example := sources()["C"].example) is None or (rows := example_values(evidence)) is None:
         return None
@@ -82,7 +82,7 @@ def example_table(evidence: Evidence) -> Table | None:
     return Table(title, HEADS, lines, [_note(example), _others(evidence, example, rows)])
 
 
-def _traces_of(evidence: Evidence, example: Example) -> list[Trace]:
+def _traces_of(evidence: Records, example: Example) -> list[Trace]:
     given = [list(row) for row in example.input]
     return [trace for trace in evidence.traces if trace.input == given]
 
@@ -117,7 +117,7 @@ def _note(example: Example) -> str:
     )
 
 
-def _others(evidence: Evidence, example: Example, rows: Sequence[ExampleRow]) -> str:
+def _others(evidence: Records, example: Example, rows: Sequence[ExampleRow]) -> str:
     whole = [len(row.outputs) for row in rows]
     found = [[_outputs(t, i) for i in range(t.rows)] for t in _traces_of(evidence, example)]
     calls = [outputs for outputs in found if [len(row) for row in outputs] == whole]

@@ -26,8 +26,7 @@ from analysis.audit.facts import facts
 from analysis.audit.finding import Finding
 from analysis.audit.known import Known
 from analysis.audit.tables import audit_summary_table, audit_table, audit_tables
-from analysis.declarations import load_declarations
-from analysis.load import REFERENCE
+from analysis.load import REFERENCE, load_declarations
 from analysis.pricing import known_cards
 from analysis.published import sources
 from experiments.data.cards import GPU_FILES

@@ -9,8 +9,8 @@ import numpy as np
 
 from analysis.audit.facts import Facts
 from analysis.audit.formulas import limit
-from analysis.declarations import Declaration
 from analysis.formula import elements
+from analysis.load import Declaration
 from analysis.published import Level, Ratio, Series, Source
 from experiments.data.cards import Card
 from experiments.data.rows import RowsError

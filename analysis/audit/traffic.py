@@ -8,8 +8,8 @@ from analysis.audit.drawn import said
 from analysis.audit.finding import Finding, Verdict
 from analysis.audit.formulas import limit, text, total
 from analysis.audit.known import Known
-from analysis.declarations import Declaration
 from analysis.formula import equal
+from analysis.load import Declaration
 from analysis.statements.moved import TrafficStatement
 
 

@@ -12,8 +12,8 @@ from analysis.claims.band import UNTESTABLE, Band, Measure, Verdict
 from analysis.claims.telling import listed, many, measured
 from analysis.claims.variant import Variant
 from analysis.claims.where import Where
-from analysis.records import Evidence
-from analysis.view import PROTOCOLS
+from analysis.load import Records
+from analysis.selection import PROTOCOLS
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Bench:
 
     gpu: str
     frame: pd.DataFrame
-    evidence: Evidence
+    evidence: Records
     source: str
 
     def rows_of(self, variant: Variant, where: Where) -> pd.DataFrame:

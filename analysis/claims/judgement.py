@@ -19,8 +19,8 @@ from analysis.claims.finding import Finding, evidence_of, why
 from analysis.claims.printed import fastest
 from analysis.claims.schema import Check, Claim
 from analysis.format import number
-from analysis.points import records_of
-from analysis.records import Evidence
+from analysis.load import Records
+from analysis.selection import records_of
 
 KEY = 12  # letters of a row's key that a reference carries
 ALL = Band(low=1.0, high=1.0)  # checks without a number: their share of what was asked
@@ -67,7 +67,7 @@ class Judgement:
     note: str = ""
 
 
-def judged(claims: Iterable[Claim], frame: pd.DataFrame, evidence: Evidence) -> list[Judgement]:
+def judged(claims: Iterable[Claim], frame: pd.DataFrame, evidence: Records) -> list[Judgement]:
     """Every claim on every GPU of the rows, in the claims' order."""
     gpus = sorted(map(str, frame["gpu"].unique()))
     frames = {gpu: frame[frame["gpu"] == gpu] for gpu in gpus}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from analysis.records import kernel_name
+from analysis.load import kernel_name
 from experiments.data.records import Trace
 
 Case = tuple[int, int, str, str, str]

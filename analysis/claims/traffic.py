@@ -15,9 +15,8 @@ from analysis.claims.pool import Place, Point
 from analysis.claims.variant import Name, Variant, parse
 from analysis.claims.where import Where
 from analysis.formula import elements, expression
-from analysis.records import kernel_name
+from analysis.load import ITEM_BYTES, kernel_name
 from analysis.traffic.figure import records_hash
-from analysis.view import ITEM_BYTES
 from experiments.data.records import Count, Counters
 
 R = TypeVar("R", Count, Counters)

@@ -14,7 +14,7 @@ from pydantic import ValidationInfo, field_validator
 
 from analysis.claims.expect import Strict
 from analysis.claims.sizes import Sizes, argument, finite, has, listed_sizes, words
-from analysis.view import ITEM_BYTES
+from analysis.load import ITEM_BYTES
 from experiments.data.shapes import expand
 
 GRIDS = Path(__file__).parents[2] / "conf" / "grid"

@@ -31,7 +31,7 @@ def frame_of(folders: Sequence[Path], files: Sequence[Path], where: str) -> pd.D
         None where a copy does not pay, cannot be made, or would not be the same table.
 
     Raises:
-        RowsError: a row is refused; see `analysis.readable.records`.
+        RowsError: a row is refused; see `analysis.load.points`.
     """
     size = sum(file.stat().st_size for file in files)
     units = units_of(folders, files) if size >= LARGE_BYTES else []

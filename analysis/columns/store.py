@@ -21,14 +21,14 @@ import pyarrow.parquet as pq
 from analysis.columns.convert import Part, to_arrow
 from analysis.columns.samples import SamplesFile
 from analysis.columns.units import State, Unit
-from analysis.readable import records
+from analysis.load import points
 
 FOLDER = ".rows"
 ROOT = Path(__file__).parents[2]
 # All that decides what rows files come to.
 CODE = (
     *(f"analysis/columns/{name}.py" for name in ("schema", "convert", "store")),
-    *("analysis/readable.py", "analysis/format.py"),
+    *("analysis/load.py", "analysis/format.py"),
     *("experiments/data/rows.py", "experiments/data/metrics.py"),
 )
 SETTLED_NS = 2 * 10**9  # no clock of a file system is coarser
@@ -54,10 +54,10 @@ def build(unit: Unit, where: str) -> Part:
     """Reads the unit's rows, and keeps them as columns unless they are still being written.
 
     Raises:
-        RowsError: a row is refused; see `analysis.readable.records`.
+        RowsError: a row is refused; see `analysis.load.points`.
     """
     before, now = unit.state(), time.time_ns()
-    rows, samples = to_arrow(records(unit.files, where))
+    rows, samples = to_arrow(points(unit.files, where))
     part = Part(rows, SamplesFile(unit.folder, samples.column(0).to_numpy()))
     if unit.state() != before or _fresh(before, now):
         return part

@@ -14,7 +14,6 @@ from rich.console import Console
 from rich.table import Table as Printed
 from rich.text import Text
 
-from analysis import material
 from analysis.audit import audit, audit_summary_table, audit_tables
 from analysis.claims import CLAIMS, OWN_CLAIMS, Judgement, claims_tables, judge
 from analysis.claims.band import UNTESTABLE
@@ -24,6 +23,7 @@ from analysis.commands.telling import finish
 from analysis.format import write
 from analysis.limits import NEEDS
 from analysis.limits.rows import points_of
+from analysis.load import Inputs, read_inputs
 from experiments.data.cards import card_of
 
 OWN_STEM = "own_claims"
@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
     A file that was asked for is judged alone. Our own claims are judged on GPUs that have rows of
     what they are about, and apart from the sources'.
     """
-    found = material.read(options, "claims")
+    found = read_inputs(options.rows, options.out, "claims")
     judgements, audited = judge(found, options.claims or CLAIMS), audit()
     own = [] if options.claims else _own(found)
     title = "The claims" if options.claims else "The sources' claims"
@@ -52,11 +52,11 @@ def run(options: argparse.Namespace) -> int:
         made.append(write(found.out / f"{OWN_STEM}.json", as_json(own)))
     _show(judgements, own, audit_summary_table(audited).notes[0])
     missed = [] if own or options.claims else [f"{OWN_STEM} needs {NEEDS}"]
-    finish("claims", found, made, missed, [*judgements, *own])
+    finish("claims", found, made, missed)
     return 0
 
 
-def _own(found: material.Material) -> list[Judgement]:
+def _own(found: Inputs) -> list[Judgement]:
     gpus = {point.gpu for point in points_of(found.frame)}
     if not gpus:
         return []

@@ -10,7 +10,6 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from analysis import material
 from analysis.comparison import noise
 from analysis.comparison.differences import check_gpus, differences, only
 from analysis.comparison.pairs import Pair, pairs_of
@@ -26,7 +25,7 @@ from analysis.comparison.tables import (
 )
 from analysis.comparison.verdicts import VERDICTS, Asked, Compared, judge
 from analysis.format import write
-from analysis.material import Material
+from analysis.load import Inputs, read_inputs
 from analysis.style import rows_hash
 from experiments.data.rows import RowsError
 
@@ -50,8 +49,8 @@ def run(options: argparse.Namespace) -> int:
     return int(any(one.regression for one in found))
 
 
-def _read(rows: Path, options: argparse.Namespace) -> Material:
-    return material.read(argparse.Namespace(rows=rows, out=options.out), "compare")
+def _read(rows: Path, options: argparse.Namespace) -> Inputs:
+    return read_inputs(rows, options.out, "compare")
 
 
 def _examples(pairs: Sequence[Pair]) -> str:
@@ -59,14 +58,14 @@ def _examples(pairs: Sequence[Pair]) -> str:
     return ", ".join(f"{name} has {mine[0].name}" for name, mine in lone if mine)
 
 
-def _sources(base: Material, head: Material) -> list[str]:
+def _sources(base: Inputs, head: Inputs) -> list[str]:
     told = [f"{name} rows {rows_hash(one.frame)} ({len(one.frame):,})"
             for name, one in (("BASE", base), ("HEAD", head))]  # fmt: skip
     return ["  ·  ".join(told)]
 
 
 def _notes(
-    base: Material, head: Material, pairs: Sequence[Pair], found: Sequence[Compared], gpu: str
+    base: Inputs, head: Inputs, pairs: Sequence[Pair], found: Sequence[Compared], gpu: str
 ) -> list[str]:
     """What else a reader must know, a sentence each."""
     notes = differences((base.frame, base.declarations), (head.frame, head.declarations), pairs)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import argparse
 
-from analysis import material
 from analysis.check import check_table, checked, summary_table
 from analysis.commands.telling import finish
 from analysis.format import write
 from analysis.gallery import missing, pictures
+from analysis.load import read_inputs
 from analysis.roofline.pictures import ROOFLINE_FIGURES
 from experiments.data.rows import RowsError
 
 
 def run(options: argparse.Namespace) -> int:
     """Draws the roofline three ways, writes the check and prints how many points it explains."""
-    found = material.read(options, "roofline")
+    found = read_inputs(options.rows, options.out, "roofline")
     out, drawn = found.out, ROOFLINE_FIGURES
-    points = checked(found.frame, found.evidence)
+    points = checked(found.frame, found.records)
     if points.empty:
         raise RowsError(
             f"{found.rows}: no roofline can be drawn: it needs timed rows and a copy variant, "
@@ -34,6 +34,6 @@ def run(options: argparse.Namespace) -> int:
     print(f"\n{summary.plain()}")
     share = (points["verdict"] == "traffic").mean()
     print(f"\n{share:.0%} of {len(points):,} points are explained by traffic within 10 %.")
-    if not found.evidence.counters:
+    if not found.records.counters:
         print("No counters were found: re-reads, spills and occupancy are judged from rows alone.")
     return 0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from analysis import material
 from analysis.commands.tables import formats
 from analysis.commands.telling import finish
 from analysis.format import write
+from analysis.load import read_inputs
 from analysis.selftest.cold import probes_of
 from analysis.selftest.figure import plates
 from analysis.selftest.floor import floors
@@ -25,14 +25,14 @@ def run(options: argparse.Namespace) -> int:
     Raises:
         RowsError: no variant was measured under two names.
     """
-    found = material.read(options, "selftest")
+    found = read_inputs(options.rows, options.out, "selftest")
     pairs = pairs_of(found.frame)
     if not pairs:
         raise RowsError(
             f"{found.rows}: no variant stands against itself under two names; the preset does: "
             "python -m experiments.run experiment=selftest"
         )
-    floor, timers = floors(pairs), agreements(found.frame, found.evidence)
+    floor, timers = floors(pairs), agreements(found.frame, found.records)
     probes = probes_of(found.rows)
     tables = [floor_table(floor)]
     missed = []

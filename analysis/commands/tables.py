@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from analysis import material
 from analysis.commands.telling import check_names, finish
 from analysis.format import Table, write
+from analysis.load import read_inputs
 from analysis.tables import MAKERS, tables_of
 from experiments.data.rows import RowsError
 
@@ -15,7 +15,7 @@ from experiments.data.rows import RowsError
 def run(options: argparse.Namespace) -> int:
     """Writes each table as Markdown, CSV and LaTeX and prints the paths."""
     check_names(options.only, [module for module, _ in MAKERS])
-    found = material.read(options, "tables")
+    found = read_inputs(options.rows, options.out, "tables")
     tables, missed = tables_of(found, options.only)
     if not tables:
         raise RowsError(f"{found.rows}: no table can be written: {'; '.join(missed)}")

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from analysis.format import visible
+from analysis.load import Inputs
 from analysis.manifest import write_manifest
-from analysis.material import Material
-from analysis.tracking import Judged, log
 from experiments.data.rows import RowsError
 
 
@@ -26,19 +25,16 @@ def check_names(asked: Sequence[str], known: Sequence[str]) -> None:
 
 def finish(
     kind: str,
-    found: Material,
+    found: Inputs,
     made: Sequence[Path],
     missed: Sequence[str],
-    judgements: Sequence[Judged] = (),
 ) -> None:
-    """Writes the manifest of what a command made, tells, and logs it where that was asked for.
+    """Writes the manifest of what a command made and prints it.
 
-    Paths go to standard output; what was left out and why, and warnings, to standard error.
+    Paths go to standard output; what was left out and why, to standard error.
     """
     write_manifest(kind, found.rows, found.out, made)
     for path in made:
         print(path)
     for needs in missed:
         print(f"skipped: {needs}", file=sys.stderr)
-    for warning in log(kind, found, made, found.tracker, judgements):
-        print(f"warning: {warning}", file=sys.stderr)

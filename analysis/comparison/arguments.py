@@ -10,7 +10,7 @@ from pathlib import Path
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """The command's own arguments."""
     for name, told in (("base", "what was before"), ("head", "what is now")):
-        where = f"{told}: a folder of rows, or wandb:entity/project[/group]"
+        where = f"{told}: a folder of rows"
         command.add_argument(name, type=Path, metavar=name.upper(), help=where)
     command.add_argument(
         "--out", type=Path, metavar="DIR", help="default: compare/ in the rows of HEAD"

@@ -8,8 +8,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.comparison.pairs import Pair
-from analysis.declarations import Declaration
-from analysis.records import kernel_name
+from analysis.load import Declaration, kernel_name
 from experiments.data.rows import RowsError
 
 SHORT = 12  # letters of a version or hash

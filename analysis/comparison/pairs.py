@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.points import name_variants, records_of
+from analysis.selection import name_variants, records_of
 
 PROTOCOL = ("timer", "cache")
 ARROW = " → "  # from the GPU of BASE to the one of HEAD, where those were allowed to differ

@@ -9,14 +9,14 @@ from analysis.lines import lines, published
 from analysis.margin import write_names
 from analysis.published import series
 from analysis.roofs import copy_roof, datasheet_floor, shade_l2
+from analysis.selection import Query, Selection
 from analysis.style import value_axis
-from analysis.view import View, Wanted
 
 PUBLISHED = series("a_fig2")
 WIDTHS = PUBLISHED.sizes
 
 
-def draw(ax: Axes, view: View) -> None:
+def draw(ax: Axes, view: Selection) -> None:
     """Times in µs. They span three decades, so y is a logarithm: from 0, most would vanish."""
     ax.set_yscale("log")
     names = lines(ax, view, y="time_us") + copy_roof(ax, view, y="time_us")
@@ -34,7 +34,7 @@ BESIDE = ("three_pass", "hybrid", "hybrid_whole", "hybrid_capped")  # B's and C'
 A_FIG2 = Figure(
     "a_fig2",
     "Softmax time by row width",
-    Wanted(4096, "float32", sizes=WIDTHS, without=BESIDE),
+    Query(4096, "float32", sizes=WIDTHS, without=BESIDE),
     draw,
     note="open, dashed: as A printed them, card unknown",
     caption="A's figure 2: time against row width at M = 4096, float32, beside the times that A "

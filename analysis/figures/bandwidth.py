@@ -7,13 +7,13 @@ from matplotlib.axes import Axes
 from analysis.lines import lines
 from analysis.margin import Name
 from analysis.roofs import copy_roof, datasheet_peak, shade_l2
+from analysis.selection import Selection
 from analysis.style import value_axis
-from analysis.view import View
 
 LABEL = "effective bandwidth, GB/s = 2MN bytes / time"
 
 
-def bandwidth(ax: Axes, view: View) -> list[Name]:
+def bandwidth(ax: Axes, view: Selection) -> list[Name]:
     """Draws it from 0 and returns what the margin is to name."""
     names = lines(ax, view, y="effective_gbps") + copy_roof(ax, view, y="effective_gbps")
     names += datasheet_peak(ax, view)

@@ -14,11 +14,11 @@ from analysis.figures.bandwidth import LABEL, bandwidth
 from analysis.figures.d_fig1 import D_FIG1
 from analysis.figures.limits_dots import legend
 from analysis.lines import variant_order
+from analysis.load import Records
 from analysis.palette import INK, MUTED
 from analysis.plate import Plate
-from analysis.records import Evidence
+from analysis.selection import Selection, select
 from analysis.sheet import Sheet
-from analysis.view import View, view_of
 
 LEFT, PANEL, GAP, RIGHT = 0.52, 2.9, 0.14, 0.12  # inches across
 HEIGHT, ABOVE, BELOW = 3.9, 1.14, 0.8  # inches; above and below are what words take
@@ -35,9 +35,9 @@ class Beside:
     )
     needs: str = "d_fig1_gpus needs the rows of d_fig1 of two or more kinds of GPU"
 
-    def plates(self, evidence: Evidence, frame: pd.DataFrame) -> list[Plate]:
+    def plates(self, evidence: Records, frame: pd.DataFrame) -> list[Plate]:
         """One picture, none where there are not two kinds of GPU measured alike."""
-        found = [view_of(frame, gpu, D_FIG1.wanted) for gpu in sorted(frame["gpu"].unique())]
+        found = [select(frame, gpu, D_FIG1.query) for gpu in sorted(frame["gpu"].unique())]
         views = [view for view in found if view is not None]
         # panels on one axis must show the same; most often all do
         alike = max(
@@ -46,11 +46,11 @@ class Beside:
         return [_plate(self.id, alike)] if len(alike) > 1 else []
 
 
-def _place(view: View) -> tuple[int, str, str, str]:
+def _place(view: Selection) -> tuple[int, str, str, str]:
     return view.at, view.dtype, view.timer, view.cache
 
 
-def _plate(name: str, views: Sequence[View]) -> Plate:
+def _plate(name: str, views: Sequence[Selection]) -> Plate:
     first, cards = views[0], " / ".join(view.card.name for view in views)
     size = (LEFT + RIGHT + PANEL * len(views) + GAP * (len(views) - 1), HEIGHT)
     rows = pd.concat([view.recorded for view in views])
@@ -59,7 +59,7 @@ def _plate(name: str, views: Sequence[View]) -> Plate:
     return Plate(name, D_FIG1.title, told, small, lambda sheet: _draw(sheet, views, size), size)
 
 
-def _draw(sheet: Sheet, views: Sequence[View], size: tuple[float, float]) -> None:
+def _draw(sheet: Sheet, views: Sequence[Selection], size: tuple[float, float]) -> None:
     width, height = size
     panels: list[Axes] = []
     for i, view in enumerate(views):

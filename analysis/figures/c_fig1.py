@@ -9,15 +9,15 @@ from analysis.figures.bandwidth import LABEL
 from analysis.lines import lines
 from analysis.margin import write_names
 from analysis.roofs import copy_roof, datasheet_peak, shade_l2
+from analysis.selection import Query, Selection
 from analysis.style import value_axis
-from analysis.view import View, Wanted
 
 BATCHES = (1, 4, 16, 64)
 # C draws its kernel and torch; what stays beside them are the other ways to take a wide row.
 BESIDE = ("naive", "naive_script", "compiled", "three_pass", "fused")
 
 
-def draw(ax: Axes, view: View) -> None:
+def draw(ax: Axes, view: Selection) -> None:
     """GB/s on a logarithm: it grows with the rows, and from 0 one row would vanish."""
     ax.set_yscale("log")
     names = lines(ax, view, y="effective_gbps") + copy_roof(ax, view, y="effective_gbps")
@@ -30,7 +30,7 @@ def draw(ax: Axes, view: View) -> None:
 C_FIG1 = Figure(
     "c_fig1",
     "Softmax bandwidth at small batch",
-    Wanted(32000, "float16", over="rows", sizes=BATCHES, without=BESIDE),
+    Query(32000, "float16", over="rows", sizes=BATCHES, without=BESIDE),
     draw,
     note="C gives no numbers here",
     caption="C's small-batch figure: bandwidth over 1 to 64 rows of a 32000-word vocabulary, "

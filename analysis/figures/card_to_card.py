@@ -13,9 +13,9 @@ from analysis import style
 from analysis.figure import slug
 from analysis.figures.limits_dots import legend, within
 from analysis.lines import variant_order
+from analysis.load import Records
 from analysis.palette import FAINT, INK, MUTED, look_of
 from analysis.plate import Plate
-from analysis.records import Evidence
 from analysis.sheet import Sheet, mark
 from analysis.spread import NEEDS, SHORT_US
 from analysis.spread.points import Cards, Point, cards_of
@@ -42,7 +42,7 @@ class CardToCard:
         """Which rows it cannot do without, in one line."""
         return f"{self.id} needs {NEEDS}"
 
-    def plates(self, evidence: Evidence, frame: pd.DataFrame) -> list[Plate]:
+    def plates(self, evidence: Records, frame: pd.DataFrame) -> list[Plate]:
         """A picture for each kind of GPU and sweep with two cards."""
         found = cards_of(frame)
         several = len({cards.sweep for cards in found}) > 1

@@ -8,12 +8,12 @@ from analysis import levels
 from analysis.figure import Figure
 from analysis.figures.bandwidth import bandwidth
 from analysis.margin import write_names
-from analysis.view import View, Wanted
+from analysis.selection import Query, Selection
 
 WIDTHS = range(256, 12673)
 
 
-def draw(ax: Axes, view: View) -> None:
+def draw(ax: Axes, view: Selection) -> None:
     """GB/s from 0. The tutorial's N is linear; powers of two show the narrow rows as well."""
     names = bandwidth(ax, view) + levels.bandwidths(ax, view, "A", "D")
     write_names(ax, levels.reachable(ax, names))
@@ -22,7 +22,7 @@ def draw(ax: Axes, view: View) -> None:
 D_FIG1 = Figure(
     "d_fig1",
     "Softmax bandwidth by row width",
-    Wanted(4096, "float32", sizes=WIDTHS, without=("hybrid_whole", "hybrid_capped")),
+    Query(4096, "float32", sizes=WIDTHS, without=("hybrid_whole", "hybrid_capped")),
     draw,
     note="dotted: as A and D printed them, cards unknown",
     caption="D's figure, which is Triton's tutorial 02: bandwidth against row width at M = 4096, "

@@ -12,12 +12,12 @@ from analysis import style
 from analysis.figure import flagged, slug
 from analysis.figures.a_fig2 import WIDTHS
 from analysis.lines import lines, variant_order
+from analysis.load import Records
 from analysis.palette import MUTED
 from analysis.plate import Plate
-from analysis.records import Evidence
 from analysis.roofs import copy_roof, shade_l2
+from analysis.selection import Query, Selection, select
 from analysis.sheet import Sheet
-from analysis.view import View, Wanted, view_of
 
 DTYPES = ("float32", "float16", "bfloat16")
 BESIDE = ("naive_script", "three_pass", "hybrid_whole", "hybrid_capped")
@@ -52,12 +52,12 @@ class Dtypes:
             "each at two or more N of one M, best M = 4096"
         )
 
-    def plates(self, evidence: Evidence, frame: pd.DataFrame) -> list[Plate]:
+    def plates(self, evidence: Records, frame: pd.DataFrame) -> list[Plate]:
         """A picture for each GPU that has two dtypes."""
         found = {gpu: views_of(frame, gpu) for gpu in sorted(frame["gpu"].unique())}
         return [self._plate(gpu, views) for gpu, views in found.items() if len(views) > 1]
 
-    def _plate(self, gpu: str, views: Sequence[View]) -> Plate:
+    def _plate(self, gpu: str, views: Sequence[Selection]) -> Plate:
         first = views[0]
         subtitle = f"{first.card.name}  ·  M = {first.at}"
         seen = pd.concat([view.recorded for view in views])
@@ -66,15 +66,15 @@ class Dtypes:
                      lambda sheet: _draw(sheet, views, self), (7.2, 3.8), gpu)  # fmt: skip
 
 
-def views_of(frame: pd.DataFrame, gpu: str) -> list[View]:
+def views_of(frame: pd.DataFrame, gpu: str) -> list[Selection]:
     """A view a dtype, of one M and one protocol: those of the first dtype that has any."""
-    wanted = [Wanted(4096, dtype, sizes=WIDTHS, without=BESIDE) for dtype in DTYPES]
-    views = [view for w in wanted if (view := view_of(frame, gpu, w)) and view.dtype == w.dtype]
+    query = [Query(4096, dtype, sizes=WIDTHS, without=BESIDE) for dtype in DTYPES]
+    views = [view for w in query if (view := select(frame, gpu, w)) and view.dtype == w.dtype]
     alike = [(view.at, view.timer, view.cache) for view in views]
     return [view for view, place in zip(views, alike, strict=True) if place == alike[0]]
 
 
-def _draw(sheet: Sheet, views: Sequence[View], figure: Dtypes) -> None:
+def _draw(sheet: Sheet, views: Sequence[Selection], figure: Dtypes) -> None:
     width = ROOM / len(views)
     panels: list[Axes] = []
     for i, view in enumerate(views):

@@ -13,7 +13,7 @@ from analysis.margin import Name, write_names
 from analysis.palette import INK, LOOKS, MUTED, Look
 from analysis.published import sources
 from analysis.ratios import comparable, speedups
-from analysis.view import View, Wanted
+from analysis.selection import Query, Selection
 from experiments.data.cards import card_of
 
 SHOWN = ("torch", "fused_row", "copy", "copy_triton")
@@ -21,7 +21,7 @@ LEFT, _, WIDE, _ = AXES
 GAP = 0.105  # between names, in heights of a panel
 
 
-def draw(ax: Axes, view: View) -> None:
+def draw(ax: Axes, view: Selection) -> None:
     """GB/s above with the peak of E's own card; below, torch's time over that of E's kernel."""
     sheet = ax.get_figure(root=True)
     assert sheet is not None
@@ -40,7 +40,7 @@ def draw(ax: Axes, view: View) -> None:
     write_names(below, ratio, 1.7 * GAP)
 
 
-def _peak(ax: Axes, view: View) -> list[Name]:
+def _peak(ax: Axes, view: Selection) -> list[Name]:
     """The datasheet's peak of E's card: what E could have seen at most."""
     card = card_of(sources()["E"].card or "")
     if card.peak_gbps is None or not view.exact:
@@ -53,7 +53,7 @@ def _peak(ax: Axes, view: View) -> list[Name]:
 E_FIG1 = Figure(
     "e_fig1",
     "One program a row against torch",
-    Wanted(4096, "float32", sizes=WIDTHS, without=tuple(k for k in LOOKS if k not in SHOWN)),
+    Query(4096, "float32", sizes=WIDTHS, without=tuple(k for k in LOOKS if k not in SHOWN)),
     draw,
     note="dotted: E's claim, and the peak of its RTX 3090 Ti, of which it prints no numbers",
     caption="E's figure: bandwidth of one program a row against torch, and their ratio beside E's "

@@ -15,8 +15,8 @@ from analysis.limits import NEEDS, SHORT_US
 from analysis.limits.means import best, geomean
 from analysis.limits.points import Point
 from analysis.limits.rows import points_of
+from analysis.load import Records
 from analysis.plate import Plate
-from analysis.records import Evidence
 from analysis.sheet import Sheet
 from experiments.data.cards import card_of
 
@@ -51,7 +51,7 @@ class Limits:
         """Which rows it cannot do without, in one line."""
         return f"{self.id} needs {NEEDS}{', and a copy' * self.wide}"
 
-    def plates(self, evidence: Evidence, frame: pd.DataFrame) -> list[Plate]:
+    def plates(self, evidence: Records, frame: pd.DataFrame) -> list[Plate]:
         """A picture for each GPU and protocol that has `auto` beside a peer."""
         points = [p for p in points_of(frame) if p.share is not None or not self.wide]
         alike = groupby(points, key=lambda p: (p.gpu, p.timer, p.cache))

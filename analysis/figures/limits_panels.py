@@ -11,10 +11,10 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from analysis.figures.limits_dots import bar, dot, legend, placed, row_of, within
 from analysis.limits import OWN, PEERS
 from analysis.limits.points import Point
+from analysis.load import ITEM_BYTES
 from analysis.palette import BLUSH, FAINT, INK, MUTED
 from analysis.sheet import Sheet, mark
 from analysis.style import size_label
-from analysis.view import ITEM_BYTES
 
 WIDTH, LINE = 7.2, 0.118  # inches: of a page, and of a shape
 ABOVE, BELOW = 1.06, 0.68  # inches that titles and small print take

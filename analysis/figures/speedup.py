@@ -11,8 +11,8 @@ from analysis.margin import Name
 from analysis.palette import INK, MUTED, Look
 from analysis.published import series
 from analysis.ratios import speedups
+from analysis.selection import Selection
 from analysis.style import ratio_axis
-from analysis.view import View
 
 TIMES = series("a_fig2")
 SAME = 0.02  # a ratio this near 1 is drawn by the line of the variant compared with
@@ -29,7 +29,7 @@ PUBLISHED = {
 }
 
 
-def speedup(ax: Axes, view: View, base: str, claims: tuple[str, ...]) -> list[Name]:
+def speedup(ax: Axes, view: Selection, base: str, claims: tuple[str, ...]) -> list[Name]:
     """Draws ratios over ``base`` on a log2 axis and returns what the margin is to name."""
     compared = speedups(view, base)
     ax.set_yscale("log", base=2)
@@ -45,11 +45,11 @@ def speedup(ax: Axes, view: View, base: str, claims: tuple[str, ...]) -> list[Na
     return names
 
 
-def predicted(ax: Axes, compared: View) -> None:
+def predicted(ax: Axes, compared: Selection) -> None:
     """Draws the ratios of the models' bytes, one quiet line for all variants that share a model."""
     simple = compared.points[~compared.points["model_formula"].str.contains(" if ", na=True)]
     for formula, alike in simple.groupby("model_formula"):
-        by_size = alike.groupby(compared.wanted.over)["traffic_ratio"].first().dropna()
+        by_size = alike.groupby(compared.query.over)["traffic_ratio"].first().dropna()
         if by_size.empty or abs(by_size.iloc[-1] - 1) < SAME:
             continue
         ax.plot(by_size.index, by_size, color=MUTED, lw=0.8, ls=(0, (1, 2)), zorder=1)

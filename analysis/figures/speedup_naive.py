@@ -9,10 +9,10 @@ from analysis.figures.a_fig2 import WIDTHS
 from analysis.figures.speedup import QUIET, speedup
 from analysis.margin import write_names
 from analysis.ratios import comparable
-from analysis.view import View, Wanted
+from analysis.selection import Query, Selection
 
 
-def draw(ax: Axes, view: View) -> None:
+def draw(ax: Axes, view: Selection) -> None:
     """Ratios over naive, with A's own, A's ≈4× over naive under JIT and D's 3–4×."""
     write_names(ax, speedup(ax, view, "naive", ("naive", "naive_script")))
 
@@ -20,7 +20,7 @@ def draw(ax: Axes, view: View) -> None:
 SPEEDUP_NAIVE = Figure(
     "speedup_naive",
     "Speedup over naive softmax",
-    Wanted(4096, "float32", sizes=WIDTHS),
+    Query(4096, "float32", sizes=WIDTHS),
     draw,
     note=f"open, band, blue dots: as A and D printed them, cards unknown; {QUIET}",
     caption="Time of naive softmax over each variant's, with intervals, beside the ratios of their "

@@ -9,10 +9,10 @@ from analysis.figures.a_fig2 import WIDTHS
 from analysis.figures.speedup import QUIET, speedup
 from analysis.margin import write_names
 from analysis.ratios import comparable
-from analysis.view import View, Wanted
+from analysis.selection import Query, Selection
 
 
-def draw(ax: Axes, view: View) -> None:
+def draw(ax: Axes, view: Selection) -> None:
     """Ratios over torch.softmax, with A's own, D's ≈4× and E's "up to 3×"."""
     write_names(ax, speedup(ax, view, "torch", ("torch",)))
 
@@ -20,7 +20,7 @@ def draw(ax: Axes, view: View) -> None:
 SPEEDUP_TORCH = Figure(
     "speedup_torch",
     "Speedup over torch.softmax",
-    Wanted(4096, "float32", sizes=WIDTHS),
+    Query(4096, "float32", sizes=WIDTHS),
     draw,
     note=f"open, blue dots: as A, D and E printed them, on other cards; {QUIET}",
     caption="Time of torch.softmax over each variant's, with intervals, beside the ratios of their "

@@ -11,8 +11,8 @@ from typing import Any
 from analysis import rounds
 from analysis.format import number
 from analysis.limits import COPIES, LARGE_BYTES, LEAST, OWN, PEERS, SHORT_US, STEP_US
+from analysis.load import ITEM_BYTES
 from analysis.rounds import Interval
-from analysis.view import ITEM_BYTES
 
 Visit = tuple[str, int, int]  # sweep, card, round: what a ratio never leaves
 

@@ -10,8 +10,8 @@ import pandas as pd
 
 from analysis.limits import COPIES, OWN, PEERS
 from analysis.limits.points import Point, Visit
-from analysis.points import records_of
-from analysis.view import ITEM_BYTES
+from analysis.load import ITEM_BYTES
+from analysis.selection import records_of
 
 PLACE = ["gpu", "timer", "cache", "dtype", "rows", "cols"]
 VISIT = ["sweep", "card", "round"]

@@ -10,12 +10,12 @@ import matplotlib
 
 from analysis import style
 from analysis.gallery import ENTRIES, Picture, pictures
-from analysis.material import Material
-from analysis.points import name_variants, records_of
+from analysis.load import Inputs
 from analysis.report.contents import CONTENTS, anchor_of
 from analysis.report.facts import shape
 from analysis.report.inline import SETTINGS, Inlined, inlined
 from analysis.report.reading import Readings
+from analysis.selection import name_variants, records_of
 from analysis.sheet import Mark
 
 SIZES = ("rows", "cols")
@@ -78,7 +78,7 @@ class Gallery:
         return self.sourced + self.traffic + self.roofline
 
 
-def gallery(material: Material, anchors: set[str]) -> Gallery:
+def gallery(material: Inputs, anchors: set[str]) -> Gallery:
     """Draws every picture; ``anchors`` are those taken already, and gains theirs."""
     readings, found = Readings(), []
     failed = _failed(material)
@@ -107,7 +107,7 @@ def _shown(
                  drawing, readings.count(anchor), tuple(gaps))  # fmt: skip
 
 
-def _failed(material: Material) -> list[dict[str, Any]]:
+def _failed(material: Inputs) -> list[dict[str, Any]]:
     """Rows without a valid time, each knowing whether its variant has one anywhere on its GPU."""
     frame = name_variants(material.frame)
     ok = frame[frame["status"] == "ok"]

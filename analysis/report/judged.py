@@ -14,7 +14,7 @@ from analysis.claims.band import UNTESTABLE
 from analysis.claims.tables import lacking
 from analysis.format import Table
 from analysis.lines import variant_order
-from analysis.material import Material
+from analysis.load import Inputs
 from analysis.report.facts import microseconds
 from analysis.report.parts import ORDER, tally
 
@@ -65,7 +65,7 @@ class Audit:
         return tuple(f for f in self.findings if f.verdict == "consistent")
 
 
-def claims_of(material: Material) -> Claims:
+def claims_of(material: Inputs) -> Claims:
     """Judges every claim by the material's rows and records."""
     judgements, taken, found = judge(material), set[str](), []
     for one in judgements:

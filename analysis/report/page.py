@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from analysis.format import Table
-from analysis.material import Material
+from analysis.load import Inputs
 from analysis.report import sections
 from analysis.report.colors import declarations
 from analysis.report.contents import by_source
@@ -33,7 +33,7 @@ SHORT = 17  # letters of a cell that is kept on one line
 _NUMBER = re.compile(r"([−+-]?[\d,]*\.?\d+(e[+-]?\d+)? ?(%|×)?)?")
 
 
-def page(material: Material) -> str:
+def page(material: Inputs) -> str:
     """The whole HTML document, the same text for the same rows and code."""
     anchors = {part.id for part in PARTS} | OWN
     drawn = gallery(material, anchors)

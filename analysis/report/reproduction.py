@@ -10,7 +10,7 @@ from typing import Any, cast
 import pandas as pd
 
 from analysis.format import Table, thousands
-from analysis.material import Material
+from analysis.load import Inputs
 from analysis.style import CACHES, TIMERS, rows_hash
 
 PRESETS = Path(__file__).resolve().parents[2] / "conf" / "experiment"
@@ -35,7 +35,7 @@ class Reproduction:
     commands: tuple[tuple[str, str], ...]
 
 
-def reproduction(material: Material) -> Reproduction:
+def reproduction(material: Inputs) -> Reproduction:
     """All of it, from the rows."""
     frame = material.frame
     gpus = sorted(frame["gpu"].unique())

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.lines import variant_order
-from analysis.points import name_variants
+from analysis.selection import name_variants
 from experiments.data.cards import Card, card_of
 
 PLACE = ["sweep", "timer", "cache", "card", "round", "rows", "cols", "dtype"]

@@ -11,7 +11,7 @@ from analysis import stepper
 from analysis.check import check_table, checked, summary_table
 from analysis.format import Table
 from analysis.lines import variant_order
-from analysis.material import Material
+from analysis.load import Inputs
 from analysis.report.contents import CONTENTS, anchor_of
 from analysis.report.results import Results
 from analysis.tables import tables_of
@@ -65,7 +65,7 @@ class Stepper:
     style: str
 
 
-def tables(material: Material, anchors: set[str]) -> Tables:
+def tables(material: Inputs, anchors: set[str]) -> Tables:
     """Every table that the material allows; ``anchors`` gains theirs."""
     named, missing = tables_of(material)
     entries = {n.stem: Entry(anchor_of(n.stem, f"table-{n.stem}", anchors), n.table) for n in named}
@@ -73,9 +73,9 @@ def tables(material: Material, anchors: set[str]) -> Tables:
     return Tables(tuple(entries.values()), traffic, tuple(missing))
 
 
-def check(material: Material) -> Check | None:
+def check(material: Inputs) -> Check | None:
     """Which times traffic explains; None where no point has a roof."""
-    points = checked(material.frame, material.evidence)
+    points = checked(material.frame, material.records)
     if points.empty:
         return None
     share = (points["verdict"] == "traffic").mean()
@@ -83,15 +83,15 @@ def check(material: Material) -> Check | None:
     return Check(summary_table(points), check_table(points), told)
 
 
-def steps(material: Material) -> Stepper | None:
+def steps(material: Inputs) -> Stepper | None:
     """The stepper over the recorded traces; None without any."""
-    if not material.evidence.traces:
+    if not material.records.traces:
         return None
     folder = Path(stepper.__file__).parent
     markup, script, style = (
         (folder / f"stepper.{kind}").read_text(encoding="utf-8") for kind in ("html", "js", "css")
     )
-    return Stepper(markup, stepper.stepper_data(material.evidence), script, style)
+    return Stepper(markup, stepper.stepper_data(material.records), script, style)
 
 
 def standings_table(results: Results) -> Table | None:
@@ -121,9 +121,9 @@ def standings_table(results: Results) -> Table | None:
     return Table(f"Every variant on {results.card.name}", heads, lines, notes)
 
 
-def counters_missing(material: Material) -> str:
+def counters_missing(material: Inputs) -> str:
     """What hardware counters are missing, a sentence, or nothing."""
-    seen = {record.gpu for record in material.evidence.counters}
+    seen = {record.gpu for record in material.records.counters}
     lacking = sorted(set(material.frame["gpu"].unique()) - seen, key=variant_order)
     if not lacking:
         return ""

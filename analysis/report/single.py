@@ -9,9 +9,9 @@ import pandas as pd
 
 from analysis.format import Table
 from analysis.lines import variant_order
-from analysis.material import Material
-from analysis.points import name_variants, records_of
+from analysis.load import Inputs
 from analysis.report.facts import microseconds, time_text
+from analysis.selection import name_variants, records_of
 
 IRREGULAR = (1823, 781)  # D-test; the shape of Triton's tutorial 02
 WORKED = (8192, 32000, "float16")  # C4, the point that C profiles
@@ -43,7 +43,7 @@ PROFILE = (
 )
 
 
-def worked_table(material: Material) -> Table | None:
+def worked_table(material: Inputs) -> Table | None:
     """Times at C's worked point, a line a variant; None where no row has one."""
     rows, cols, dtype = WORKED
     found = _at(material.frame, rows, cols)
@@ -64,7 +64,7 @@ def worked_table(material: Material) -> Table | None:
     return Table(f"Benchmark mode at {rows}×{cols} {dtype}", heads, lines) if lines else None
 
 
-def irregular_table(material: Material) -> Table | None:
+def irregular_table(material: Inputs) -> Table | None:
     """Outcome and error at 1823×781, a line a variant and dtype; None where no row has it."""
     lines = [
         [

@@ -10,12 +10,12 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from analysis import style
 from analysis.lines import variant_order
+from analysis.load import Key, Records, key_of
 from analysis.margin import Name, write_names
 from analysis.palette import FAINT, INK, MUTED, Look, look_of
 from analysis.plate import Plate
-from analysis.points import records_of
-from analysis.records import Evidence, Key, key_of
 from analysis.roofline import arithmetic
+from analysis.selection import records_of
 from analysis.sheet import mark
 from experiments.data.cards import Card, card_of
 from experiments.data.records import Counters
@@ -24,7 +24,7 @@ SPAN = (0.1, 12.0)  # flop a byte: from naive in float32 to where the exponentia
 BELOW = 6  # how far below its slowest marker the figure reaches; smaller shapes fall off it
 
 
-def intensity(points: pd.DataFrame, gpu: str, evidence: Evidence, suffix: str) -> Plate | None:
+def intensity(points: pd.DataFrame, gpu: str, evidence: Records, suffix: str) -> Plate | None:
     """The most measured dtype's softmax points of one card and protocol; None without any.
 
     Points at their launch floor are left out: neither memory nor arithmetic bounds them.

@@ -6,8 +6,8 @@ import pandas as pd
 
 from analysis.check import checked
 from analysis.figure import slug
+from analysis.load import Records
 from analysis.plate import Plate
-from analysis.records import Evidence
 from analysis.roofline.intensity import intensity
 from analysis.roofline.predicted import predicted
 from analysis.roofline.share import SHARE
@@ -26,13 +26,13 @@ def _by_protocol(points: pd.DataFrame) -> list[Group]:
     ]
 
 
-def _intensity(evidence: Evidence, frame: pd.DataFrame) -> list[Plate]:
+def _intensity(evidence: Records, frame: pd.DataFrame) -> list[Plate]:
     groups = _by_protocol(checked(frame, evidence))
     plates = [intensity(mine, gpu, evidence, suffix) for mine, gpu, suffix in groups]
     return [plate for plate in plates if plate is not None]
 
 
-def _predicted(evidence: Evidence, frame: pd.DataFrame) -> list[Plate]:
+def _predicted(evidence: Records, frame: pd.DataFrame) -> list[Plate]:
     plates = [predicted(*group) for group in _by_protocol(checked(frame, evidence))]
     return [plate for plate in plates if plate is not None]
 

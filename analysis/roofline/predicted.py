@@ -12,7 +12,7 @@ from analysis import style
 from analysis.lines import variant_order
 from analysis.palette import FAINT, INK, MUTED, look_of
 from analysis.plate import Plate
-from analysis.points import records_of
+from analysis.selection import records_of
 from analysis.sheet import mark
 from analysis.verdicts import EXPLAINED
 from experiments.data.cards import card_of

@@ -13,14 +13,14 @@ from analysis.lines import lines
 from analysis.margin import Name, write_names
 from analysis.palette import INK, MUTED, Look
 from analysis.roofs import shade_l2
+from analysis.selection import Query, Selection
 from analysis.style import value_axis
-from analysis.view import View, Wanted
 
 CAPTION = "Each variant's share of the fastest measured copy of the same shape against row width."
 TOP = 125.0  # %; the datasheet peak is far above where launches bound the copy as well
 
 
-def draw(ax: Axes, view: View) -> None:
+def draw(ax: Axes, view: Selection) -> None:
     """Percent from 0; 100 % is the fastest copy of the same shape, measured beside it."""
     shares = view.points.assign(share_percent=100 * view.points["fraction_of_roof"])
     names = lines(ax, replace(view, points=shares), y="share_percent")
@@ -35,14 +35,14 @@ def draw(ax: Axes, view: View) -> None:
     write_names(ax, names)
 
 
-def has_roof(view: View) -> bool:
+def has_roof(view: Selection) -> bool:
     """Whether a copy was timed beside any variant."""
     own = view.points[view.points["operation"] != "copy"]
     return bool(own["fraction_of_roof"].notna().any())
 
 
-def _datasheet(ax: Axes, view: View) -> list[Name]:
-    roofs = view.points.groupby(view.wanted.over)["roof_gbps"].max().reindex(view.sizes)
+def _datasheet(ax: Axes, view: Selection) -> list[Name]:
+    roofs = view.points.groupby(view.query.over)["roof_gbps"].max().reindex(view.sizes)
     if view.card.peak_gbps is None:
         return []
     peak = 100 * view.card.peak_gbps / roofs
@@ -55,7 +55,7 @@ def _datasheet(ax: Axes, view: View) -> list[Name]:
 SHARE = Figure(
     "roofline_share",
     "Share of the roof by row width",
-    Wanted(4096, "float32"),
+    Query(4096, "float32"),
     draw,
     caption=CAPTION,
     allowed=has_roof,

@@ -5,7 +5,6 @@ It prints one JSON object: seconds by step, of the clock and of all processors, 
 
 from __future__ import annotations
 
-import argparse
 import json
 import resource
 import sys
@@ -14,10 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from analysis import columns, material
+from analysis import columns
 from analysis.commands.tables import formats
 from analysis.figures.d_fig1 import D_FIG1
 from analysis.gallery import pictures
+from analysis.load import read_inputs
 from analysis.manifest import write_manifest
 from analysis.tables import tables_of
 
@@ -35,7 +35,7 @@ def measure(rows: Path, out: Path) -> dict[str, float]:
         told[f"{step}_cpu_s"] = time.process_time() - used
         return made
 
-    found = timed("load", lambda: material.read(argparse.Namespace(rows=rows, out=out), "scale"))
+    found = timed("load", lambda: read_inputs(rows, out, "scale"))
 
     def table() -> list[Path]:
         made, _ = tables_of(found, ("main",))

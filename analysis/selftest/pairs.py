@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.points import records_of
 from analysis.rounds import Interval, ratio_of
+from analysis.selection import records_of
 
 PLACE = ("gpu", "card", "sweep", "timer", "cache", "rows", "cols", "dtype")
 LEVEL = 0.95

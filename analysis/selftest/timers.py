@@ -9,8 +9,8 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
-from analysis.points import records_of
-from analysis.records import Evidence, Key, key_of
+from analysis.load import Key, Records, key_of
+from analysis.selection import records_of
 from analysis.selftest.floor import EDGES_US
 
 PROFILER = "profiler"  # the kernels' own time by hardware counters, without launch or gaps
@@ -51,7 +51,7 @@ class Agreement:
         return _three([first / second for first, second in self.times_us])
 
 
-def agreements(frame: pd.DataFrame, evidence: Evidence) -> list[Agreement]:
+def agreements(frame: pd.DataFrame, evidence: Records) -> list[Agreement]:
     """Every two timers of one card and cache that share points.
 
     A point's time is the median over its rounds; twins are one point.

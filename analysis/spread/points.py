@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.points import name_variants, records_of
 from analysis.rounds import Interval
+from analysis.selection import name_variants, records_of
 
 Row = Mapping[str, Any]
 POINT = ("operation", "variant", "rows", "cols", "dtype", "timer", "cache")

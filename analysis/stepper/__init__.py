@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from analysis.records import Evidence, kernel_name
+from analysis.load import Records, kernel_name
 from analysis.stepper.case import case_of, is_steppable
 
 __all__ = ["stepper_data"]
 
 
-def stepper_data(evidence: Evidence) -> dict[str, Any]:
+def stepper_data(evidence: Records) -> dict[str, Any]:
     """What ``stepper.js`` shows, ready to be written as JSON.
 
     ``cases`` holds a case for each recorded combination of variant, shape and block; it is empty

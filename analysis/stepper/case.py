@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from analysis.records import kernel_name
+from analysis.load import kernel_name
 from analysis.stepper.steps import steps_of
 from experiments.data.records import Trace
 

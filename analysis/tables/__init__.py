@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib import import_module
 
-from analysis.material import Material
+from analysis.load import Inputs
 from analysis.tables.named import NamedTable
 
 __all__ = ["NamedTable", "tables_of"]
@@ -27,7 +27,7 @@ MAKERS = (
 )
 
 
-def tables_of(material: Material, only: Sequence[str] = ()) -> tuple[list[NamedTable], list[str]]:
+def tables_of(material: Inputs, only: Sequence[str] = ()) -> tuple[list[NamedTable], list[str]]:
     """Every table that the material allows, and what each of the others needs.
 
     Args:

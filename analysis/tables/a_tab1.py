@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.agreement import counted_verdict
-from analysis.declarations import Declaration
 from analysis.format import Table
-from analysis.material import Material
+from analysis.load import Declaration, Inputs
 from analysis.tables.declared import NEEDS, first, formula_cell, printed, same, softmax_variants
 from analysis.tables.named import NamedTable
 from experiments.data.records import Count
@@ -20,7 +19,7 @@ NOTES = (
 )
 
 
-def a_tab1(material: Material) -> NamedTable | str:
+def a_tab1(material: Inputs) -> NamedTable | str:
     """A's two approaches first, then all other variants; or what is missing."""
     declared = softmax_variants(material.declarations)
     if not declared:
@@ -33,7 +32,7 @@ def a_tab1(material: Material) -> NamedTable | str:
         said = (they.reads, they.writes, they.total) if they else (None,) * 3
         equal = same(zip(told, said, strict=True)) if ours else "not declared"
         cells = [formula_cell(text) for text in (*told, *said)]
-        lines.append([label, *cells, equal, _counted(label, ours, material.evidence.counts)])
+        lines.append([label, *cells, equal, _counted(label, ours, material.records.counts)])
     heads = ["approach", "reads", "writes", "total", "A: reads", "A: writes", "A: total",
              "equal", "counted"]  # fmt: skip
     return NamedTable("a_tab1", Table("A-tab1: memory traffic by approach", heads, lines, NOTES))

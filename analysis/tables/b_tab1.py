@@ -6,12 +6,11 @@ import pandas as pd
 import sympy
 
 from analysis.agreement import LIBRARY
-from analysis.declarations import Declaration
 from analysis.format import Cell, Table
 from analysis.formula import N, expression
-from analysis.material import Material
-from analysis.points import name_variants
+from analysis.load import Declaration, Inputs
 from analysis.published import sources
+from analysis.selection import name_variants
 from analysis.tables.declared import NEEDS, first, formula_cell, printed, same, softmax_variants
 from analysis.tables.named import NamedTable
 from analysis.tables.widths import widths_told
@@ -24,7 +23,7 @@ NOTES = (
 )
 
 
-def b_tab1(material: Material) -> NamedTable | str:
+def b_tab1(material: Inputs) -> NamedTable | str:
     """B's three approaches first, then all other variants; or what is missing."""
     declared = softmax_variants(material.declarations)
     if not declared:

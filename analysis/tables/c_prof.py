@@ -7,11 +7,10 @@ from collections.abc import Sequence
 import pandas as pd
 
 from analysis.format import Table, thousands
-from analysis.material import Material
+from analysis.load import ITEM_BYTES, Inputs
 from analysis.published import Protocol, sources
 from analysis.tables.named import NamedTable
 from analysis.tables.settings import setting, timing_settings
-from analysis.view import ITEM_BYTES
 
 PROFILE = "python -m experiments.profile kernel=online grid=point grid.rows=8192 grid.cols=32000"
 NOTES = (
@@ -20,7 +19,7 @@ NOTES = (
 )
 
 
-def c_prof(material: Material) -> NamedTable | str:
+def c_prof(material: Inputs) -> NamedTable | str:
     """One line a choice of the protocol; or what is missing."""
     protocol, timed = sources()["C"].protocol, material.frame[material.frame["time_us"].notna()]
     if protocol is None or timed.empty:
@@ -45,7 +44,7 @@ def _printed(protocol: Protocol) -> dict[str, str]:
     }
 
 
-def _recorded(material: Material, timed: pd.DataFrame) -> dict[str, str]:
+def _recorded(material: Inputs, timed: pd.DataFrame) -> dict[str, str]:
     settings = timing_settings(material.rows)
     warm_up, precision = setting(settings, "warmup"), setting(settings, "precision")
     return {

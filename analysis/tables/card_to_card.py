@@ -8,7 +8,7 @@ import numpy as np
 
 from analysis.comparison import noise
 from analysis.format import Table
-from analysis.material import Material
+from analysis.load import Inputs
 from analysis.spread import NEEDS, SHORT_US
 from analysis.spread.points import Cards, Point, cards_of
 from analysis.tables.named import NamedTable
@@ -24,7 +24,7 @@ EVERY = ("gpu", "sweep", "operation", "variant", "rows", "cols", "dtype", "timer
          "rounds", "mean_us", "ratio", "ratio_low", "ratio_high")  # fmt: skip
 
 
-def card_to_card(material: Material) -> NamedTable | str:
+def card_to_card(material: Inputs) -> NamedTable | str:
     """A line a card and range of times, and one for the slowest over the fastest."""
     found = cards_of(material.frame)
     if not found:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from analysis.material import Material
+from analysis.load import Inputs
 from analysis.pricing import price_table
 from analysis.tables.named import NamedTable
 
 
-def cards(material: Material) -> NamedTable | str:
+def cards(material: Inputs) -> NamedTable | str:
     """Predicted µs, or what is missing."""
     table = price_table(material.frame)
     if not table.lines:

@@ -8,8 +8,8 @@ import pandas as pd
 
 from analysis.format import Table, number
 from analysis.lines import variant_order
-from analysis.material import Material
-from analysis.points import name_variants, records_of
+from analysis.load import Inputs
+from analysis.selection import name_variants, records_of
 from analysis.tables.named import NamedTable
 from analysis.tables.shapes import IRREGULAR
 
@@ -20,7 +20,7 @@ NOTES = (
 )
 
 
-def d_test(material: Material) -> NamedTable | str:
+def d_test(material: Inputs) -> NamedTable | str:
     """A line a GPU, dtype and variant; or what is missing."""
     frame, (m, n) = material.frame, IRREGULAR
     rows = frame[(frame["rows"] == m) & (frame["cols"] == n) & (frame["operation"] == "softmax")]

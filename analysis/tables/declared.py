@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from analysis.declarations import Declaration
 from analysis.format import Cell
 from analysis.formula import equal, latex
 from analysis.lines import variant_order
+from analysis.load import Declaration
 from analysis.published import sources
 from analysis.statements.moved import TrafficStatement
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 from analysis.format import Table, number_text, thousands
-from analysis.material import Material
+from analysis.load import Inputs
 from analysis.tables.named import NamedTable
 from experiments.data.cards import card_of
 
@@ -25,7 +25,7 @@ STATE = (
 NOTE = "A range is the least and the most that any row has."
 
 
-def environment(material: Material) -> NamedTable:
+def environment(material: Inputs) -> NamedTable:
     """One line a fact; a dash where neither rows nor datasheet tell it."""
     gpus = sorted(set(material.frame["gpu"]))
     columns = [_column(material.frame[material.frame["gpu"] == gpu], gpu) for gpu in gpus]

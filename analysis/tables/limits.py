@@ -9,7 +9,7 @@ from analysis.format import Cell, Table, decimals, interval_text, number, number
 from analysis.limits import COPIES, NEEDS, OWN, PEERS, SHORT_US
 from analysis.limits.points import Point
 from analysis.limits.rows import points_of
-from analysis.material import Material
+from analysis.load import Inputs
 from analysis.rounds import Interval
 from analysis.style import CACHES, TIMERS
 from analysis.tables.named import NamedTable
@@ -25,7 +25,7 @@ NOTES = (
 ENDS = ("_ratio", "_low", "_high")
 
 
-def limits_tables(material: Material) -> list[NamedTable] | str:
+def limits_tables(material: Inputs) -> list[NamedTable] | str:
     """A table for each GPU and protocol, or what is missing."""
     points = points_of(material.frame)
     places = dict.fromkeys((p.gpu, p.timer, p.cache) for p in points)

@@ -9,7 +9,7 @@ from analysis.limits import LARGE_BYTES, LEAST, NEEDS, OWN, SHORT_US, STEP_US
 from analysis.limits.means import best, geomean, named, worst
 from analysis.limits.points import Point
 from analysis.limits.rows import points_of
-from analysis.material import Material
+from analysis.load import Inputs
 from analysis.rounds import Interval
 from analysis.style import CACHES, TIMERS
 from analysis.tables.named import NamedTable
@@ -34,7 +34,7 @@ ABOVE = (
 )
 
 
-def limits_summary(material: Material) -> NamedTable | str:
+def limits_summary(material: Inputs) -> NamedTable | str:
     """One table of all GPUs and protocols, or what is missing."""
     points = points_of(material.frame)
     if not points:

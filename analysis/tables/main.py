@@ -9,14 +9,13 @@ import pandas as pd
 from analysis.figure import slug
 from analysis.format import Table
 from analysis.lines import variant_order
-from analysis.material import Material
-from analysis.points import middle_visits, name_variants, records_of
+from analysis.load import Inputs
+from analysis.selection import PROTOCOLS, middle_visits, name_variants, records_of
 from analysis.tables.aggregates import aggregates
 from analysis.tables.named import NamedTable
 from analysis.tables.outcomes import Legend, Shape, outcome_lines
 from analysis.tables.shapes import key_shapes
 from analysis.tables.values import values_table
-from analysis.view import PROTOCOLS
 from experiments.data.cards import card_of
 
 NEEDS = "main needs rows of softmax with a time"
@@ -32,7 +31,7 @@ SHARED = (
 ABOVE = "! above the roof by more than its interval: L2 served it, or the model is wrong; no win."
 
 
-def main_tables(material: Material) -> list[NamedTable] | str:
+def main_tables(material: Inputs) -> list[NamedTable] | str:
     """A table for each GPU and dtype whose rows have a time; or what is missing."""
     frame = material.frame
     rows = frame[(frame["backend"] != "interpreter") & (frame["rows"] > 0) & (frame["cols"] > 0)]

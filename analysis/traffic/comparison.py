@@ -14,9 +14,9 @@ from matplotlib.ticker import MaxNLocator
 from analysis.cells import Cell, cells, counted_beside
 from analysis.figure import slug
 from analysis.lines import variant_order
+from analysis.load import Records
 from analysis.palette import FAINT, INK, MUTED, look_of
 from analysis.plate import Plate
-from analysis.records import Evidence
 from analysis.sheet import mark
 from analysis.traffic.figure import EvidenceFigure, counters_told, records_hash
 from experiments.data.cards import card_of
@@ -33,7 +33,7 @@ MARKS = {
 NOTE = "each pair of lines: reads above, writes (pale) below; writes lag at DRAM, judge on reads"
 
 
-def _plates(evidence: Evidence, frame: pd.DataFrame) -> list[Plate]:
+def _plates(evidence: Records, frame: pd.DataFrame) -> list[Plate]:
     found = cells(evidence, backends(frame))
     plates = []
     for gpu in sorted({c.gpu for c in found} - {""}) or [""] * bool(found):

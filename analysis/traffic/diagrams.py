@@ -11,9 +11,9 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import NullLocator
 
+from analysis.load import Records, kernel_name
 from analysis.palette import FAINT, INK, MUTED, look_of
 from analysis.plate import Plate
-from analysis.records import Evidence, kernel_name
 from analysis.traffic.figure import EvidenceFigure, records_hash
 from experiments.data.records import Access, Trace
 
@@ -36,7 +36,7 @@ def whole_trips(accesses: Sequence[Access], cols: int) -> int:
     return sum(len(columns) == cols for columns in touched.values())
 
 
-def _a_fig1(evidence: Evidence, _: pd.DataFrame) -> list[Plate]:
+def _a_fig1(evidence: Records, _: pd.DataFrame) -> list[Plate]:
     naive, fused = _of(evidence, "naive"), _of(evidence, "fused") or _of(evidence, "fused_row")
     if naive is None or fused is None:
         return []
@@ -66,7 +66,7 @@ def _trips_told(trace: Trace) -> str:
     return told + (f" of a whole row, {single} of one element" if single else "")
 
 
-def _b_fig1(evidence: Evidence, _: pd.DataFrame) -> list[Plate]:
+def _b_fig1(evidence: Records, _: pd.DataFrame) -> list[Plate]:
     online = _of(evidence, "online")
     if online is None:
         return []
@@ -113,7 +113,7 @@ def _diagram(ax: Axes, trace: Trace, title: str, statistics: bool = False) -> No
         ax.spines[side].set_visible(False)
 
 
-def _of(evidence: Evidence, kernel: str) -> Trace | None:
+def _of(evidence: Records, kernel: str) -> Trace | None:
     found = [t for t in evidence.traces if kernel_name(t.kernel) == kernel and t.accesses]
     return max(found, key=lambda trace: trace.rows, default=None)  # the seeded one of four rows
 

@@ -12,14 +12,13 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MultipleLocator, Null
 
 from analysis.figure import slug
 from analysis.lines import variant_order
+from analysis.load import ITEM_BYTES, Records, kernel_name
 from analysis.palette import FAINT, MUTED, look_of
 from analysis.plate import Plate
-from analysis.records import Evidence, kernel_name
 from analysis.sheet import mark
 from analysis.style import size_label
 from analysis.traffic.figure import EvidenceFigure, counters_told
 from analysis.traffic.launches import Launch, launch_of, launches_of
-from analysis.view import ITEM_BYTES
 from experiments.data.cards import Card, card_of
 from experiments.data.records import Counters
 
@@ -28,7 +27,7 @@ OTHER = {"cols": "rows", "rows": "cols"}
 LETTER = {"cols": "N", "rows": "M"}
 
 
-def _plates(evidence: Evidence, frame: pd.DataFrame) -> list[Plate]:
+def _plates(evidence: Records, frame: pd.DataFrame) -> list[Plate]:
     plates = []
     for gpu in sorted({c.gpu for c in evidence.counters}):
         seen = [c for c in evidence.counters if c.gpu == gpu and c.rows and c.cols]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from analysis.load import Records
 from analysis.plate import Plate
-from analysis.records import Evidence
 from experiments.data.records import Counters, Record
 
 
@@ -26,7 +26,7 @@ class EvidenceFigure:
 
     id: str
     needs: str
-    plates: Callable[[Evidence, pd.DataFrame], list[Plate]]
+    plates: Callable[[Records, pd.DataFrame], list[Plate]]
     caption: str
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.points import records_of
-from analysis.records import key_of
+from analysis.load import key_of
 from analysis.residency import rows_in_flight
+from analysis.selection import records_of
 from experiments.data.cards import card_of
 
 Launch = tuple[str, str, str]

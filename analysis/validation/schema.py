@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from analysis.format import visible
+from analysis.load import ITEM_BYTES
 from analysis.validation.contents import Contents
 from analysis.validation.finding import Finding
 from analysis.validation.sweeps import Sweep
-from analysis.view import ITEM_BYTES
 from experiments.data.probe import FILE, Probe
 from experiments.data.records import Count, Counters, Record, Trace, read_records
 from experiments.data.rows import Row, RowsError

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from analysis.readable import LONGEST_US, SHORTEST_US
-from analysis.view import ITEM_BYTES
+from analysis.load import ITEM_BYTES, LONGEST_US, SHORTEST_US
 from experiments.data.rows import Row
 from experiments.data.statistics import median
 

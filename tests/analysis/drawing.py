@@ -11,9 +11,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from analysis.gallery import Entry
-from analysis.load import load
+from analysis.load import Records, load
 from analysis.plate import Plate
-from analysis.records import Evidence
 from analysis.sheet import Sheet
 from analysis.style import theme
 from experiments.data.rows import Row
@@ -28,7 +27,7 @@ def frame_of(tmp_path: Path, rows: Sequence[Row]) -> pd.DataFrame:
 
 
 def plates(tmp_path: Path, entry: Entry, rows: Sequence[Row]) -> list[Plate]:
-    return entry.plates(Evidence(), frame_of(tmp_path, rows))
+    return entry.plates(Records(), frame_of(tmp_path, rows))
 
 
 def rendered(plate: Plate) -> Sheet:

@@ -1,26 +1,23 @@
-"""Material made of rows and declarations, and a table's lines by their first cell."""
+"""Inputs made of rows and declarations, and a table's lines by their first cell."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from analysis.declarations import Declaration
 from analysis.format import Table
-from analysis.load import load
-from analysis.material import Material
-from analysis.records import Evidence
+from analysis.load import Declaration, Inputs, Records, load
 from analysis.tables import NamedTable
 from experiments.data.rows import Row
 from tests.analysis.plausible import write
 
 
 def material_of(
-    folder: Path, rows: list[Row], *declared: Declaration, evidence: Evidence | None = None
-) -> Material:
+    folder: Path, rows: list[Row], *declared: Declaration, evidence: Records | None = None
+) -> Inputs:
     """Rows as a command reads them, with these declarations beside them."""
     frame = load(write(folder, rows))
     told = {one.kernel: one for one in declared}
-    return Material(folder, folder, frame, evidence or Evidence(), told)
+    return Inputs(folder, folder, frame, evidence or Records(), told)
 
 
 def lines_of(told: NamedTable | str) -> dict[str, dict[str, str]]:

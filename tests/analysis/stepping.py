@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from analysis.records import COUNTED, load_evidence
+from analysis.load import COUNTED, load_records
 from analysis.stepper import stepper_data
 from tests.conftest import ROOT
 
-EVIDENCE = load_evidence(ROOT / COUNTED, ROOT / COUNTED)
+EVIDENCE = load_records(ROOT / COUNTED, ROOT / COUNTED)
 CASES: list[dict[str, Any]] = stepper_data(EVIDENCE)["cases"]
 
 

@@ -10,7 +10,7 @@ import pytest
 from analysis.agreement import counted_verdict, measured_verdict
 from analysis.cells import cells
 from analysis.format import Table
-from analysis.records import Evidence
+from analysis.load import Records
 from analysis.traffic_table import long_table, wide_table
 from tests.analysis.evidence import count, counters, h200
 
@@ -53,7 +53,7 @@ def test_spills_and_late_writes_have_their_names() -> None:
 
 
 def test_the_table_holds_units_and_bytes_of_every_level() -> None:
-    found = cells(Evidence(counts=(count("online"),), counters=tuple(h200())), {"torch": "torch"})
+    found = cells(Records(counts=(count("online"),), counters=tuple(h200())), {"torch": "torch"})
     table = wide_table(found)
     line = next(x for x in table.lines if x[:2] == ["online", "4096×131072"])
     cell = dict(zip(table.heads, line, strict=True))

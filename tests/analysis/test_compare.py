@@ -11,7 +11,7 @@ import pytest
 from analysis.__main__ import main
 from tests.analysis.compared import lines, rounds, run, told
 from tests.analysis.latex import sound_latex
-from tests.analysis.plausible import row, write
+from tests.analysis.plausible import row
 
 pytestmark = pytest.mark.usefixtures("inside", "small_pictures")
 ROOT = Path(__file__).parents[2]
@@ -54,19 +54,6 @@ def test_a_faster_kernel_passes(tmp_path: Path) -> None:
     assert run(tmp_path, rounds(1), rounds(2, {"fused": 0.9})) == 0
     faster = [line["kernel"] for line in lines(tmp_path) if line["verdict"] == "faster"]
     assert faster == ["fused", "fused"]
-
-
-def test_a_project_in_wandb_is_fetched_as_either_side(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    slower = rounds(2, {"fused": 1.08})
-    kept = {"wandb:me/main": write(tmp_path / "main", rounds(1)),
-            "wandb:me/mine/group": write(tmp_path / "mine", slower)}  # fmt: skip
-    monkeypatch.setattr("analysis.material.fetch", lambda text, outputs: (kept[text], []))
-    assert main(["compare", *kept]) == 1
-    assert (tmp_path / "mine" / "compare" / "compare.md").exists()
-    assert main(["compare", *reversed(kept), "--out", str(tmp_path / "out")]) == 0
-    assert "faster" in told(capsys)
 
 
 def test_the_same_rows_make_the_same_bytes(tmp_path: Path) -> None:

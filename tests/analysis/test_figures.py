@@ -12,8 +12,8 @@ from analysis.figures.a_fig2 import A_FIG2
 from analysis.figures.d_fig1 import D_FIG1
 from analysis.figures.limits import Limits
 from analysis.gallery import Entry
+from analysis.load import Records
 from analysis.palette import LOOKS
-from analysis.records import Evidence
 from analysis.style import size_label
 from tests.analysis.drawing import NARROW, VOCABULARY, draw, frame_of, lines, plates, words
 from tests.analysis.plausible import PAPER, paper, row, unsupported
@@ -36,7 +36,7 @@ def test_it_is_the_same_bytes_when_drawn_twice(tmp_path: Path, figure: Entry) ->
         rows += [one.model_copy(update=other_kind | {"key": f"{one.key}-"}) for one in rows]
     frame = frame_of(tmp_path, rows)
     other = frame.sample(frac=1, random_state=1)
-    [first], [second] = (figure.plates(Evidence(), f) for f in (frame, other))
+    [first], [second] = (figure.plates(Records(), f) for f in (frame, other))
     for one, two in zip(first.files(tmp_path / "1"), second.files(tmp_path / "2"), strict=True):
         of = "" if figure.id == "d_fig1_gpus" else "-nvidia-h200"
         by_timer = "-events" if isinstance(figure, Limits) else ""

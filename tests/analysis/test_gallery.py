@@ -13,9 +13,7 @@ from analysis.figures import LIMITS, LIMITS_RATIO
 from analysis.figures.beside import D_FIG1_GPUS
 from analysis.figures.card_to_card import CARD_TO_CARD
 from analysis.gallery import DRAWN, ENTRIES, missing, pictures
-from analysis.load import load
-from analysis.material import Material
-from analysis.records import Evidence, load_evidence
+from analysis.load import Inputs, Records, load, load_records
 from experiments.data.rows import Row
 from tests.analysis.drawing import draw, rendered
 from tests.analysis.plausible import PAPER, paper, row, write
@@ -25,17 +23,17 @@ SOURCED = ["a_fig1", "a_fig2", "b_fig1", "c_fig1", "c_fig2", "c_fig3", "d_fig1",
 OURS = ["speedup_naive", "speedup_torch", "dtypes_time", "dtypes_bandwidth"]
 
 
-def material(tmp_path: Path, rows: list[Row]) -> Material:
-    return Material(tmp_path, tmp_path, load(write(tmp_path, rows)), Evidence(), {})
+def material(tmp_path: Path, rows: list[Row]) -> Inputs:
+    return Inputs(tmp_path, tmp_path, load(write(tmp_path, rows)), Records(), {})
 
 
 @pytest.fixture(scope="module")
-def recorded() -> Material:
+def recorded() -> Inputs:
     rows = ROOT / "outputs" / "reference"
-    return Material(rows, rows, load(rows), load_evidence(rows, rows / "counts"), {})
+    return Inputs(rows, rows, load(rows), load_records(rows, rows / "counts"), {})
 
 
-def test_every_figure_of_the_sources_comes_first_in_their_order(recorded: Material) -> None:
+def test_every_figure_of_the_sources_comes_first_in_their_order(recorded: Inputs) -> None:
     found = [picture.id for picture in pictures(recorded)]
     assert list(dict.fromkeys(found))[: len(SOURCED + OURS)] == SOURCED + OURS
     assert missing(pictures(recorded)) == [
@@ -44,7 +42,7 @@ def test_every_figure_of_the_sources_comes_first_in_their_order(recorded: Materi
     assert len({picture.name for picture in pictures(recorded)}) == len(found)
 
 
-def test_every_picture_tells_what_it_shows_and_where_it_comes_from(recorded: Material) -> None:
+def test_every_picture_tells_what_it_shows_and_where_it_comes_from(recorded: Inputs) -> None:
     for picture in pictures(recorded):
         assert picture.caption.endswith(".")
         assert len(picture.plate.small) <= 3
@@ -56,7 +54,7 @@ def test_every_picture_tells_what_it_shows_and_where_it_comes_from(recorded: Mat
             assert "without a GPU" in told
 
 
-def test_small_print_and_names_stay_on_the_canvas(recorded: Material) -> None:
+def test_small_print_and_names_stay_on_the_canvas(recorded: Inputs) -> None:
     for picture in pictures(recorded):
         sheet = rendered(picture.plate)
         box = sheet.bbox

@@ -9,7 +9,7 @@ import pytest
 from analysis.figures.speedup_naive import SPEEDUP_NAIVE
 from analysis.figures.speedup_torch import SPEEDUP_TORCH
 from analysis.ratios import speedups
-from analysis.view import Wanted, view_of
+from analysis.selection import Query, select
 from experiments.data.rows import Row
 from tests.analysis.drawing import draw, frame_of, lines, words
 from tests.analysis.plausible import PAPER, paper, row
@@ -18,7 +18,7 @@ MODELS = {"torch": "2MN", "online": "3MN", "three_pass": "4MN", "naive": "8MN + 
 
 
 def ratios(tmp_path: Path, rows: list[Row], base: str) -> pd.DataFrame:
-    view = view_of(frame_of(tmp_path, rows), "NVIDIA H200", Wanted(4096, "float32"))
+    view = select(frame_of(tmp_path, rows), "NVIDIA H200", Query(4096, "float32"))
     assert view is not None
     return speedups(view, base).points.set_index(["variant", "cols"])
 

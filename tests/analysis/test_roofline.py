@@ -7,8 +7,7 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.check import checked
-from analysis.load import load
-from analysis.records import Evidence, key_of
+from analysis.load import Records, key_of, load
 from analysis.roofline.arithmetic import exponential_gflops, fp32_gflops
 from analysis.roofline.intensity import l2_ceiling
 from experiments.data.cards import Card, card_of
@@ -26,7 +25,7 @@ def recorded() -> pd.DataFrame:
 
 
 def test_the_check_runs_on_the_recorded_rows(recorded: pd.DataFrame) -> None:
-    points = checked(recorded, Evidence())
+    points = checked(recorded, Records())
     assert len(points) == (recorded["status"] == "ok").sum()
     at = points[(points["rows"] == 4096) & (points["dtype"] == "float32")]
     told = at.set_index(["kernel", "cols"])["verdict"]
@@ -39,7 +38,7 @@ def test_the_check_runs_on_the_recorded_rows(recorded: pd.DataFrame) -> None:
 
 def test_the_verdict_does_not_depend_on_the_order_of_rows(recorded: pd.DataFrame) -> None:
     some = recorded[recorded["dtype"] == "float16"]
-    one, other = (checked(f, Evidence()) for f in (some, some.sample(frac=1, random_state=3)))
+    one, other = (checked(f, Records()) for f in (some, some.sample(frac=1, random_state=3)))
     assert one["key"].tolist() == other["key"].tolist()
     assert one["verdict"].tolist() == other["verdict"].tolist()
 

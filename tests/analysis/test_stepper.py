@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from analysis.records import Evidence
+from analysis.load import Records
 from analysis.stepper import stepper_data
 from experiments.data.records import Trace
 from tests.analysis.stepping import CASES, EVIDENCE, case
@@ -24,10 +24,10 @@ def name(case: dict[str, Any]) -> str:
 every = pytest.mark.parametrize("case", CASES, ids=name)
 
 
-def only(**changes: Any) -> Evidence:
+def only(**changes: Any) -> Records:
     """One trace of online, changed."""
     trace = next(t for t in TRACES if t.kernel == "online,block_size=2" and t.rows == 2)
-    return Evidence(traces=(trace.model_copy(update=changes),))
+    return Records(traces=(trace.model_copy(update=changes),))
 
 
 def test_every_recorded_softmax_can_be_chosen_and_each_once() -> None:
@@ -101,7 +101,7 @@ def test_statistics_are_the_kernels_own_where_it_keeps_them() -> None:
 
 
 def test_traces_without_values_give_no_case() -> None:
-    assert stepper_data(Evidence()) == {"cases": []}
+    assert stepper_data(Records()) == {"cases": []}
     assert stepper_data(only(input=None)) == {"cases": []}
     assert stepper_data(only(accesses=[])) == {"cases": []}
 

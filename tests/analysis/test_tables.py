@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from analysis.declarations import Declaration
 from analysis.format import Cell
-from analysis.records import Evidence
+from analysis.load import Declaration, Records
 from analysis.tables import tables_of
 from analysis.tables.a_tab1 import a_tab1
 from analysis.tables.b_tab1 import b_tab1
@@ -32,7 +31,7 @@ HYBRID = _declared("hybrid", "MN if N ≤ 64 else 3MN", "MN", "2MN if N ≤ 64 e
 
 
 def test_a_tab1_holds_declared_polynomials_against_printed_ones_and_counts(tmp_path: Path) -> None:
-    evidence = Evidence(counts=(count("naive"), count("fused"), count("online", source="older")))
+    evidence = Records(counts=(count("naive"), count("fused"), count("online", source="older")))
     wrong = FUSED.model_copy(update={"reads": "2MN"})
     rows = [row("naive", 256)]
     lines = lines_of(a_tab1(material_of(tmp_path, rows, NAIVE, FUSED, ONLINE, evidence=evidence)))

@@ -6,18 +6,18 @@ import pandas as pd
 import pytest
 
 from analysis.load import load
-from analysis.view import View, Wanted, view_of
+from analysis.selection import Query, Selection, select
 from experiments.data.rows import Row
 from tests.analysis.plausible import interpreted, row, unsupported, write
 
-WANTED = Wanted(4096, "float32")
+WANTED = Query(4096, "float32")
 
 
-def see(tmp_path: Path, rows: list[Row], wanted: Wanted = WANTED) -> View | None:
-    return view_of(load(write(tmp_path, rows)), rows[0].gpu, wanted)
+def see(tmp_path: Path, rows: list[Row], query: Query = WANTED) -> Selection | None:
+    return select(load(write(tmp_path, rows)), rows[0].gpu, query)
 
 
-def times(view: View | None, variant: str) -> dict[int, float]:
+def times(view: Selection | None, variant: str) -> dict[int, float]:
     assert view is not None
     points = view.points[view.points["variant"] == variant]
     return dict(zip(points["cols"], points["time_us"], strict=True))
@@ -59,7 +59,7 @@ def test_rows_without_times_make_no_view(tmp_path: Path) -> None:
 
 def test_a_figure_may_run_over_m_at_a_fixed_n(tmp_path: Path) -> None:
     rows = [row("torch", 32000, rows=m, dtype="float16") for m in (512, 1024, 2048)]
-    view = see(tmp_path, rows, Wanted(32000, "float16", over="rows"))
+    view = see(tmp_path, rows, Query(32000, "float16", over="rows"))
     assert view is not None
     assert (view.at, view.sizes) == (32000, [512, 1024, 2048])
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from analysis.load import COUNTED, Records, load_records
 from analysis.published import sources
-from analysis.records import COUNTED, Evidence, load_evidence
 from analysis.worked_example import ExampleRow, example_table, example_values
 from experiments.data.records import Trace, read_records
 from experiments.data.traces import EXAMPLE
@@ -18,12 +18,12 @@ Lines = dict[tuple[str, str], tuple[str, ...]]
 
 
 @pytest.fixture(scope="module")
-def evidence() -> Evidence:
-    return load_evidence(ROOT / COUNTED, ROOT / COUNTED)
+def evidence() -> Records:
+    return load_records(ROOT / COUNTED, ROOT / COUNTED)
 
 
 @pytest.fixture(scope="module")
-def lines(evidence: Evidence) -> Lines:
+def lines(evidence: Records) -> Lines:
     table = example_table(evidence)
     assert table is not None
     return {(line[0], line[1]): tuple(line[2:]) for line in table.lines}
@@ -35,7 +35,7 @@ def test_what_was_traced_is_the_input_that_c_prints() -> None:
     assert example.input == EXAMPLE
 
 
-def test_the_kernels_own_statistics_are_the_rows(evidence: Evidence) -> None:
+def test_the_kernels_own_statistics_are_the_rows(evidence: Records) -> None:
     rows = example_values(evidence)
     assert rows is not None
     assert len(rows) == 3
@@ -66,14 +66,14 @@ def test_what_a_block_adds_is_told_at_the_maximum_that_it_left() -> None:
     assert row.added == pytest.approx((1.0, 1.0))
 
 
-def test_printed_outputs_are_added_up_and_all_variants_compared(evidence: Evidence) -> None:
+def test_printed_outputs_are_added_up_and_all_variants_compared(evidence: Records) -> None:
     table = example_table(evidence)
     assert table is not None
     assert "1.000, 0.909, 1.015" in table.notes[0]
     assert "all 16 recorded calls" in table.notes[1]
 
 
-def test_a_kernels_other_sum_is_what_the_table_shows(evidence: Evidence) -> None:
+def test_a_kernels_other_sum_is_what_the_table_shows(evidence: Records) -> None:
     def spoilt(trace: Trace) -> Trace:
         accesses = [
             a.model_copy(update={"state": a.state and a.state | {"total": 9.0}})
@@ -81,14 +81,14 @@ def test_a_kernels_other_sum_is_what_the_table_shows(evidence: Evidence) -> None
         ]
         return trace.model_copy(update={"accesses": accesses})
 
-    table = example_table(Evidence(traces=tuple(map(spoilt, evidence.traces))))
+    table = example_table(Records(traces=tuple(map(spoilt, evidence.traces))))
     assert table is not None
     assert {line[-1] for line in table.lines if line[1] == "sum"} == {"no"}
 
 
-def test_without_its_trace_there_is_no_table(evidence: Evidence, tmp_path: Path) -> None:
+def test_without_its_trace_there_is_no_table(evidence: Records, tmp_path: Path) -> None:
     others = tuple(t for t in evidence.traces if t.rows != 3)
-    assert example_table(Evidence(traces=others)) is None
+    assert example_table(Records(traces=others)) is None
     # records of an older version tell of no values
     old = tmp_path / "traces.jsonl"
     old.write_text(
@@ -97,4 +97,4 @@ def test_without_its_trace_there_is_no_table(evidence: Evidence, tmp_path: Path)
             for t in evidence.traces
         )
     )
-    assert example_values(Evidence(traces=tuple(read_records(old, Trace)))) is None
+    assert example_values(Records(traces=tuple(read_records(old, Trace)))) is None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from analysis.records import COUNTED, load_evidence
+from analysis.load import COUNTED, load_records
 from analysis.stepper import stepper_data
 from tests.browser.conftest import PHONE, ROOT, Open
 
@@ -29,7 +29,7 @@ WALK = """() => {
 
 @pytest.fixture(scope="module")
 def cases() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = stepper_data(load_evidence(ROOT / COUNTED))["cases"]
+    found: list[dict[str, Any]] = stepper_data(load_records(ROOT / COUNTED))["cases"]
     return found
 
 

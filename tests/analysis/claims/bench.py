@@ -9,10 +9,7 @@ from typing import Any
 import yaml
 
 from analysis.claims import Judgement, judge
-from analysis.declarations import Declaration
-from analysis.load import load
-from analysis.material import Material
-from analysis.records import Evidence
+from analysis.load import Declaration, Inputs, Records, load
 from experiments.data.rows import Row
 from tests.analysis.plausible import row, write
 
@@ -32,14 +29,14 @@ def judgements(
     folder: Path,
     rows: Iterable[Row],
     *checks: dict[str, Any],
-    evidence: Evidence | None = None,
+    evidence: Records | None = None,
     **claim: Any,
 ) -> list[Judgement]:
     """That claim's judgements on these rows, one a GPU."""
     claims = write_claims(folder / "claims", *({"part": "it"} | check for check in checks), **claim)
     frame = load(write(folder / "rows", rows))
     declarations: dict[str, Declaration] = {}
-    found = Material(folder, folder, frame, evidence or Evidence(), declarations)
+    found = Inputs(folder, folder, frame, evidence or Records(), declarations)
     return judge(found, claims)
 
 

@@ -10,7 +10,7 @@ import pytest
 from analysis.__main__ import main
 from analysis.claims import OWN_CLAIMS, read_claims
 from analysis.claims.judgement import judged
-from analysis.records import Evidence
+from analysis.load import Records
 from tests.analysis.drawing import frame_of
 from tests.analysis.evidence import MODEL, counters
 from tests.analysis.limits.rows import FEWER, limits
@@ -31,7 +31,7 @@ def test_each_claim_is_this_projects_and_weighs_both_timers_alike() -> None:
 
 def test_times_of_the_preset_decide_every_claim_about_times(tmp_path: Path) -> None:
     claims = [c for c in read_claims(OWN_CLAIMS) if all(check.limit for check in c.checks)]
-    found = judged(claims, frame_of(tmp_path, limits(SHAPES)), Evidence())
+    found = judged(claims, frame_of(tmp_path, limits(SHAPES)), Records())
     assert len(found) >= 7
     assert all(f.seen.verdict != "not testable here" for j in found for f in j.findings)
 
@@ -45,7 +45,7 @@ def test_counters_decide_whether_auto_reads_once(
                and c.statement.startswith("auto")]  # fmt: skip
     seen = [counters("auto", 8192, 16384, 1.0, 0.9), counters("auto", 512, 262144, reads, 0.9)]
     beyond = counters("auto", 128, 1048576, 2.0, 0.9)  # of wider rows nothing is claimed
-    evidence = Evidence(counters=(*seen, beyond))
+    evidence = Records(counters=(*seen, beyond))
     [found] = judged([claim], frame_of(tmp_path, limits(FEWER[:1])), evidence)
     assert found.verdict == verdict
 

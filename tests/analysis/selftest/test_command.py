@@ -4,8 +4,7 @@ from pathlib import Path
 import pytest
 
 from analysis.__main__ import main
-from analysis.load import load
-from analysis.records import Evidence, load_evidence
+from analysis.load import Records, load, load_records
 from analysis.selftest.cold import probes_of
 from analysis.selftest.timers import PROFILER, agreements
 from experiments.data.probe import FILE
@@ -18,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("inside", "small_pictures")
 
 def test_events_and_graph_agree_but_for_their_offset(tmp_path: Path) -> None:
     rows = twins(rounds=3, timers=("events", "graph"), offset_us=2.5)
-    found = agreements(load(write(tmp_path / "rows", rows)), Evidence())
+    found = agreements(load(write(tmp_path / "rows", rows)), Records())
     assert {(one.first, one.second) for one in found} == {("events", "graph")}
     assert sum(len(one.times_us) for one in found) == len(TIMES_US) * 3  # twins are one point
     for one in found:
@@ -31,7 +30,7 @@ def test_the_profilers_kernel_time_is_held_against_the_timers(tmp_path: Path) ->
     folder = write(tmp_path / "rows", [row("naive-a", 4096, time_us=30.0), row("naive-b", 4096)])
     counted = counters("naive", 4096, 4096, 5, 3).model_copy(update={"kernel_us": 25.0})
     write_evidence(folder, counters=[counted])
-    [one] = agreements(load(folder), load_evidence(folder))
+    [one] = agreements(load(folder), load_records(folder))
     assert (one.first, one.second) == ("events", PROFILER)
     assert one.times_us[0][1] == 25.0
 

@@ -1,0 +1,175 @@
+"""The rows one figure draws: one GPU, one fixed size, one dtype, one protocol, never mixed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pandas as pd
+
+from analysis.load import ITEM_BYTES
+from experiments.data.cards import Card, card_of
+
+# A line never mixes protocols; of those present the first is drawn, cold before warm.
+PROTOCOLS = (
+    ("events", "cold"),
+    ("graph", "cold"),
+    ("host", "cold"),
+    ("events", "warm"),
+    ("graph", "warm"),
+    ("host", "warm"),
+)
+OTHER_SIDE = {"cols": "rows", "rows": "cols"}
+
+
+@dataclass(frozen=True)
+class Query:
+    """What a figure would like to draw; the rows may only allow something near it.
+
+    Attributes:
+        at: The size that stays fixed: M where the figure runs over N.
+        dtype: As rows spell it.
+        over: The size along the x axis, ``"cols"`` (N) or ``"rows"`` (M).
+        sizes: The sizes of its source along the x axis, used when ``at`` is met; None takes all.
+        without: Kernels it leaves out to stay legible; any that nobody foresaw are drawn.
+    """
+
+    at: int
+    dtype: str
+    over: str = "cols"
+    sizes: tuple[int, ...] | range | None = None
+    without: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Rows that may share axes.
+
+    Attributes:
+        points: One row a variant and size, its middle visit by time; failed points have NaN there.
+        recorded: All the rows behind the points.
+        gpu: Whose rows they are, as its driver names it.
+        card: The same with its datasheet.
+        query: What was asked for.
+        at: The fixed size found.
+        dtype: The dtype found.
+        timer: How times were taken.
+        cache: ``cold`` or ``warm``.
+    """
+
+    points: pd.DataFrame
+    recorded: pd.DataFrame
+    gpu: str
+    card: Card
+    query: Query
+    at: int
+    dtype: str
+    timer: str
+    cache: str
+
+    @property
+    def exact(self) -> bool:
+        """Whether it holds the shape and dtype asked for, so that published numbers compare."""
+        return (self.at, self.dtype) == (self.query.at, self.query.dtype)
+
+    @property
+    def sizes(self) -> list[int]:
+        """The x axis: every size some variant was tried at."""
+        return sorted(set(self.points[self.query.over].tolist()))
+
+    @property
+    def item_bytes(self) -> int:
+        """Bytes an element."""
+        return ITEM_BYTES[self.dtype]
+
+
+def select(frame: pd.DataFrame, gpu: str, query: Query) -> Selection | None:
+    """The rows of ``gpu`` nearest to ``query``, or None where no two sizes were timed alike.
+
+    First come the dtype and the fixed size asked for, then the protocol, then the most sizes.
+    """
+    other = OTHER_SIDE[query.over]
+    # Under Triton's interpreter time means nothing: its rows never come near a speed figure.
+    usable = (frame["gpu"] == gpu) & (frame["backend"] != "interpreter")
+    usable &= ~frame["kernel"].isin(query.without)
+    mine = frame[usable & (frame[query.over] > 0)]  # an empty matrix is not on a logarithm
+    # of a million rows each copy counts: a few columns will do
+    timed = mine.loc[
+        (mine["status"] == "ok") & mine["time_us"].notna(),
+        ["operation", "timer", "cache", "dtype", "rows", "cols"],
+    ]
+    softmax = timed[timed["operation"] != "copy"]
+    candidates: list[tuple[Any, ...]] = []
+    for place, group in softmax.groupby(["timer", "cache", "dtype", other]):
+        timer, cache, dtype, at = cast(tuple[str, str, str, int], place)
+        found = group[query.over].nunique()
+        if found > 1 and (timer, cache) in PROTOCOLS:
+            closeness = (dtype == query.dtype, at == query.at, -PROTOCOLS.index((timer, cache)))
+            candidates.append((*closeness, found, at, dtype, timer, cache))
+    if not candidates:
+        return None
+    *_, at, dtype, timer, cache = max(candidates)
+    same = mine[(mine["dtype"] == dtype) & (mine[other] == at)]
+    alike = (same["timer"] == timer) & (same["cache"] == cache)
+    recorded = same[alike | ~same.index.isin(timed.index)]
+    if at == query.at and query.sizes is not None:
+        near = recorded[recorded[query.over].isin(query.sizes)]
+        if near.loc[near.index.isin(softmax.index), query.over].nunique() > 1:
+            recorded = near
+    points = middle_visits(name_variants(recorded), query.over)
+    return Selection(points, recorded, gpu, card_of(gpu), query, at, dtype, timer, cache)
+
+
+def name_variants(frame: pd.DataFrame) -> pd.DataFrame:
+    """Adds ``variant``: the kernel's name, with the tunables that tell its settings apart."""
+    # many rows share few settings: each is looked at once
+    settings = {id(params): params for params in frame["params"]}
+    texts = {own: json.dumps(params) for own, params in settings.items()}
+    params_of = {texts[own]: params for own, params in settings.items()}
+    asked = pd.Series([texts[id(params)] for params in frame["params"]], frame.index, dtype=object)
+    names = pd.Series(index=frame.index, dtype=object)
+    for kernel, group in asked.groupby(frame["kernel"]):
+        known = {text: params_of[text] for text in group.unique()}
+        keys = sorted({key for params in known.values() for key in params})
+        telling = [k for k in keys if len({json.dumps(p.get(k)) for p in known.values()}) > 1]
+        told = {
+            text: " ".join([str(kernel), *(f"{k}={p.get(k)}" for k in telling)])
+            for text, p in known.items()
+        }
+        names[group.index] = group.map(told)
+    return frame.assign(variant=names)
+
+
+def middle_visits(frame: pd.DataFrame, over: str) -> pd.DataFrame:
+    """One row a variant and size: the middle one by time, with the widest interval of all visits.
+
+    A recorded row is taken whole, never an average of GB/s, so all its columns belong together.
+    """
+    visit = ["sweep", "operation", "variant", "rows", "cols", "card", "round"]
+    # A kernel edited or a library updated since leaves stale rows before the newest one.
+    newest = frame.drop_duplicates(visit, keep="last")
+    good = (newest["status"] == "ok") & newest["time_us"].notna()
+    times = newest["time_us"].where(good)
+    visits = newest.assign(
+        _failed=~good,
+        _time=times.fillna(0.0),
+        _low=newest["time_low_us"].fillna(newest["time_us"]).where(good),
+        _high=newest["time_high_us"].fillna(newest["time_us"]).where(good),
+    )
+    point = ["operation", "variant", over]
+    visits = visits.sort_values([*point, "_failed", "_time"], kind="stable", ignore_index=True)
+    groups = visits.groupby(point, sort=False)
+    timed = groups["_failed"].transform("size") - groups["_failed"].transform("sum")
+    middle = ((timed - 1) // 2).clip(lower=0)  # of failed visits alone the first
+    ends = {"time_low_us": groups["_low"].transform("min"),
+            "time_high_us": groups["_high"].transform("max")}  # fmt: skip
+    for name, widest in ends.items():
+        visits[name] = widest.fillna(visits[name])
+    kept = visits[groups.cumcount() == middle]
+    return kept.drop(columns=["_failed", "_time", "_low", "_high"]).reset_index(drop=True)
+
+
+def records_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows of a table as dictionaries by column."""
+    return cast(list[dict[str, Any]], frame.to_dict("records"))
