@@ -13,11 +13,11 @@ from analysis.claims.expect import Strict
 from analysis.claims.pool import Point
 from analysis.claims.telling import many, measured, plain
 from analysis.claims.where import Where
+from analysis.estimate import Estimate
 from analysis.limits import COMMAND, OWN, PEERS
 from analysis.limits.means import geomean, worst
 from analysis.limits.points import Point as Timed
 from analysis.limits.rows import points_of
-from analysis.rounds import Interval
 
 RIVALS = ("peers", "copy", *PEERS)
 
@@ -89,7 +89,7 @@ class Limit(Strict):
         return one(measure, band, many(len(set(labels)), "row"), over)
 
 
-def _told(interval: Interval) -> str:
+def _told(interval: Estimate) -> str:
     if interval.low == interval.high:
         return plain(interval.value)
     return measured(Measure(interval.value, interval.low, interval.high))

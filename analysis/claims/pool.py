@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from analysis.claims.band import Measure
+from analysis.estimate import geometric_mean
 
 VISIT = ["sweep", "card", "round", "timer", "cache"]
 PLACE = ["rows", "cols", "dtype"]
@@ -73,12 +74,8 @@ def middle(visits: Sequence[Measure]) -> Measure:
 
 def geomean(measures: Sequence[Measure]) -> Measure:
     """The geometric mean."""
-
-    def mean(values: Sequence[float]) -> float:
-        return math.exp(math.fsum(map(math.log, values)) / len(values))
-
-    value = mean([m.value for m in measures])
-    low, high = mean([m.low for m in measures]), mean([m.high for m in measures])
+    value = geometric_mean(m.value for m in measures)
+    low, high = (geometric_mean(getattr(m, end) for m in measures) for end in ("low", "high"))
     # equal numbers may differ by a rounding of exp and log
     return Measure(value, min(low, value), max(high, value), _all(measures))
 

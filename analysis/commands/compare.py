@@ -17,8 +17,8 @@ from analysis.comparison.picture import plates
 from analysis.comparison.ranges import ranges_table
 from analysis.comparison.tables import (
     changed_table,
-    geometric_mean,
     kernels_table,
+    mean_ratio,
     notes_of,
     points_table,
     ratio_text,
@@ -131,7 +131,7 @@ def _show(
         say(str(path))
     counts = Counter(one.verdict for one in found)
     each = ", ".join(f"{counts[v]:,} {v}" for v in VERDICTS if counts[v])
-    say(f"\n{_points(len(found))}: {each}; mean ratio {ratio_text(geometric_mean(found))}.")
+    say(f"\n{_points(len(found))}: {each}; mean ratio {ratio_text(mean_ratio(found))}.")
     limit = f"{100 * asked.threshold:g} %"
     lost = counts["failed"]
     slow = sum(one.regression for one in found) - lost

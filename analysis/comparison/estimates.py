@@ -20,7 +20,7 @@ import numpy as np
 
 from analysis.comparison import noise
 from analysis.comparison.pairs import Pair, Row
-from analysis.student import Floats
+from analysis.estimate import Floats
 from experiments.data.statistics import Z95
 
 _MOST_DF = 1000.0  # beyond, t is the normal within 0.3 % of a quantile, and on the wide side

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from analysis.comparison.pairs import Pair, Visits, pairs_of
+from analysis.estimate import Floats
 from analysis.load import load
-from analysis.student import Floats
 from analysis.style import rows_hash
 from experiments.data.rows import RowsError
 

@@ -11,7 +11,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocat
 
 from analysis.comparison.looks import LOOKS, Look, legend
 from analysis.comparison.pairs import ARROW
-from analysis.comparison.tables import by_kernel, geometric_mean, ratio_text
+from analysis.comparison.tables import by_kernel, mean_ratio, ratio_text
 from analysis.comparison.verdicts import Asked, Compared
 from analysis.figure import slug
 from analysis.palette import FAINT, INK, MUTED
@@ -105,7 +105,7 @@ def _panel(
         ax.spines[side].set_visible(False)
     ax.text(0, 1.03, name if len(name) <= 26 else name[:25] + "…", transform=ax.transAxes,
             fontsize=8, fontweight="bold", color=INK)  # fmt: skip
-    ax.text(1, 1.03, f"mean {ratio_text(geometric_mean(mine))}", transform=ax.transAxes,
+    ax.text(1, 1.03, f"mean {ratio_text(mean_ratio(mine))}", transform=ax.transAxes,
             fontsize=6.5, color=MUTED, ha="right")  # fmt: skip
 
 

@@ -14,11 +14,10 @@ import numpy as np
 
 from analysis.comparison import noise
 from analysis.comparison.verdicts import Compared
+from analysis.estimate import geometric_mean, log_reach
 from analysis.format import Table
-from analysis.student import critical
 
 EDGES_US = (0.0, 20.0, 50.0, 100.0, 200.0, 500.0, math.inf)
-LEVEL = 0.95
 EXPECTED = 0.05  # of equal points, by how a floor is recorded
 NOTE = (
     "Beyond the floor: points that differ by more than what 5 % of points differ by when equal "
@@ -31,13 +30,13 @@ def ranges_table(found: Sequence[Compared]) -> Table:
     """A line a range of times of BASE; one of all points of 20 µs and more at the end."""
     timed = [one for one in found if one.ratio > 0 and one.pair.timed]
     times = np.array([_time_us(one) for one in timed])
-    logs = np.array([math.log(one.ratio) for one in timed])
+    ratios = np.array([one.ratio for one in timed])
     beyond = np.array(beyond_floor(timed))
     lines = []
     for low, high in [*pairwise(EDGES_US), (EDGES_US[1], math.inf)]:
         here = (times >= low) & (times < high)
         if here.any():
-            lines.append([_told(low, high), *_cells(logs[here], beyond[here])])
+            lines.append([_told(low, high), *_cells(ratios[here], beyond[here])])
     heads = ["time of BASE", "points", "mean ratio", "interval", "least", "most",
              "beyond the floor", "expected"]  # fmt: skip
     return Table("Time of HEAD / BASE, by time range", heads, lines, [NOTE])
@@ -55,7 +54,7 @@ def beyond_floor(found: Sequence[Compared]) -> list[bool]:
 
 def _time_us(one: Compared) -> float:
     assert one.pair.base is not None
-    return math.exp(noise.log_median(one.pair.base))
+    return geometric_mean(row["time_us"] for row in one.pair.base.timed)
 
 
 def _told(low: float, high: float) -> str:
@@ -64,16 +63,16 @@ def _told(low: float, high: float) -> str:
     return f"{low:g} to {high:g} µs" if low else f"below {high:g} µs"
 
 
-def _cells(logs: np.ndarray, beyond: np.ndarray) -> list[str]:
-    mean, count = float(logs.mean()), logs.size
-    reach = critical(LEVEL, count - 1) * float(logs.std(ddof=1)) / count**0.5 if count > 1 else 0.0
-    ends = f"{math.exp(mean - reach):.4f}–{math.exp(mean + reach):.4f}" if count > 1 else "–"
+def _cells(ratios: np.ndarray, beyond: np.ndarray) -> list[str]:
+    mean, count = geometric_mean(ratios), ratios.size
+    factor = math.exp(log_reach(ratios)) if count > 1 else 1.0
+    ends = f"{mean / factor:.4f}–{mean * factor:.4f}" if count > 1 else "–"
     return [
         f"{count:,}",
-        f"{math.exp(mean):.4f}",
+        f"{mean:.4f}",
         ends,
-        f"{math.exp(logs.min()):.4f}",
-        f"{math.exp(logs.max()):.4f}",
+        f"{ratios.min():.4f}",
+        f"{ratios.max():.4f}",
         f"{int(beyond.sum()):,}",
         f"{EXPECTED * count:.1f}",
     ]

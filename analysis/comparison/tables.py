@@ -7,11 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
 
-import numpy as np
-
 from analysis.comparison.pairs import Visits
 from analysis.comparison.ranges import beyond_floor
 from analysis.comparison.verdicts import VERDICTS, Asked, Compared
+from analysis.estimate import geometric_mean
 from analysis.format import Cell, Table
 from analysis.lines import variant_order
 
@@ -28,10 +27,9 @@ def by_kernel(found: Sequence[Compared]) -> dict[str, list[Compared]]:
     return {name: list(g) for name, g in groupby(order, lambda one: one.pair.place["variant"])}
 
 
-def geometric_mean(found: Sequence[Compared]) -> float:
-    """Of the ratios of points with two times; NaN where there are none."""
-    logs = [math.log(one.ratio) for one in found if one.ratio > 0]
-    return math.exp(float(np.mean(logs))) if logs else math.nan
+def mean_ratio(found: Sequence[Compared]) -> float:
+    """The geometric mean over points with two times; NaN where there are none."""
+    return geometric_mean(one.ratio for one in found if one.ratio > 0)
 
 
 def kernels_table(found: Sequence[Compared], notes: Sequence[str]) -> Table:
@@ -98,7 +96,7 @@ def _kernel_line(name: str, found: Sequence[Compared], seen: Sequence[str]) -> l
     ratios = [one.ratio for one in found if one.ratio > 0]
     ends = [ratio_text(f(ratios)) if ratios else "–" for f in (min, max)]
     told = [f"{counts[v]:,}" if counts[v] else "" for v in seen]
-    return [name, f"{len(found):,}", *told, ratio_text(geometric_mean(found)), *ends]
+    return [name, f"{len(found):,}", *told, ratio_text(mean_ratio(found)), *ends]
 
 
 def _time(visits: Visits | None) -> str:
@@ -106,7 +104,7 @@ def _time(visits: Visits | None) -> str:
 
 
 def _middle(visits: Visits) -> float:
-    return float(np.exp(np.mean(np.log([row["time_us"] for row in visits.timed]))))
+    return geometric_mean(row["time_us"] for row in visits.timed)
 
 
 def _statuses(one: Compared) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 from analysis.comparison import noise
 from analysis.comparison.estimates import estimates
 from analysis.comparison.pairs import Pair
-from analysis.student import Floats, quantile, tail
+from analysis.estimate import holm, quantile, tail
 
 VERDICTS = ("failed", "slower", "faster", "unclear", "same", "fixed", "no time")
 
@@ -68,15 +68,6 @@ def judge(pairs: Sequence[Pair], asked: Asked, ranges: Sequence[noise.Range]) ->
     told = dict(zip(map(id, timed), _judged(timed, asked, ranges), strict=True))
     both = [pair for pair in pairs if pair.base and pair.head]
     return [_with_status(told.get(id(pair), Compared(pair, "no time"))) for pair in both]
-
-
-def holm(p: Floats) -> Floats:
-    """Holm's adjusted p values: those at most alpha are found, at that family-wise error."""
-    order = np.argsort(p, kind="stable")
-    factors = np.arange(p.size, 0, -1)
-    adjusted = np.empty_like(p)
-    adjusted[order] = np.minimum(np.maximum.accumulate(factors * p[order]), 1.0)
-    return adjusted
 
 
 def _judged(pairs: Sequence[Pair], asked: Asked, ranges: Sequence[noise.Range]) -> list[Compared]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 
 from analysis import levels, style
+from analysis.estimate import comparable, speedups
 from analysis.figure import AXES, Figure
 from analysis.figures.bandwidth import bandwidth
 from analysis.figures.d_fig1 import WIDTHS
@@ -12,7 +13,6 @@ from analysis.lines import lines
 from analysis.margin import Name, write_names
 from analysis.palette import INK, LOOKS, MUTED, Look
 from analysis.published import sources
-from analysis.ratios import comparable, speedups
 from analysis.selection import Query, Selection
 from experiments.data.cards import card_of
 

@@ -6,11 +6,11 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from analysis import levels
+from analysis.estimate import speedups
 from analysis.lines import lines, published
 from analysis.margin import Name
 from analysis.palette import INK, MUTED, Look
 from analysis.published import series
-from analysis.ratios import speedups
 from analysis.selection import Selection
 from analysis.style import ratio_axis
 

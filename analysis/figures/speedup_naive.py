@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from matplotlib.axes import Axes
 
+from analysis.estimate import comparable
 from analysis.figure import Figure
 from analysis.figures.a_fig2 import WIDTHS
 from analysis.figures.speedup import QUIET, speedup
 from analysis.margin import write_names
-from analysis.ratios import comparable
 from analysis.selection import Query, Selection
 
 

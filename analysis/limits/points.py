@@ -8,11 +8,11 @@ from functools import cached_property
 from statistics import median
 from typing import Any
 
-from analysis import rounds
+from analysis import estimate
+from analysis.estimate import Estimate
 from analysis.format import number
 from analysis.limits import COPIES, LARGE_BYTES, LEAST, OWN, PEERS, SHORT_US, STEP_US
 from analysis.load import ITEM_BYTES
-from analysis.rounds import Interval
 
 Visit = tuple[str, int, int]  # sweep, card, round: what a ratio never leaves
 
@@ -86,9 +86,9 @@ class Point:
         """A variant's time, µs: the median of its visits."""
         return float(median(float(row["time_us"]) for row in self.seen[name].values()))
 
-    def time_of(self, name: str) -> Interval:
+    def time_of(self, name: str) -> Estimate:
         """The same with its interval."""
-        return rounds.median_of([_samples(row) for row in self.seen[name].values()])
+        return estimate.median_of([_samples(row) for row in self.seen[name].values()])
 
     def by_visit(self, name: str) -> dict[Visit, float]:
         """A variant's time over that of `auto`, by visit."""
@@ -108,20 +108,20 @@ class Point:
         copies = self.by_visit(self.copy)
         return {v: ratio / max(1.0, copies.get(v, 1.0)) for v, ratio in ratios.items()}
 
-    def ratio(self, name: str) -> Interval:
+    def ratio(self, name: str) -> Estimate:
         """A variant's time over that of `auto`: how many times as fast `auto` is."""
         shared = sorted(self.by_visit(name))
         other, own = ([_samples(self.seen[one][v]) for v in shared] for one in (name, OWN))
-        return rounds.ratio_of(other, own)
+        return estimate.ratio_of(other, own)
 
-    def difference(self, name: str) -> Interval:
+    def difference(self, name: str) -> Estimate:
         """A variant's time less that of `auto`: what their ratio exceeds 1 by, in µs."""
         ratio, own_us = self.ratio(name), self.us(OWN)
         value, low, high = ((end - 1) * own_us for end in (ratio.value, ratio.low, ratio.high))
-        return Interval(value, low, high, ratio.rounds)
+        return Estimate(value, low, high, ratio.rounds)
 
     @cached_property
-    def share(self) -> Interval | None:
+    def share(self) -> Estimate | None:
         """The fastest copy's time over that of `auto`; None where no copy was timed."""
         return self.ratio(self.copy) if self.copy else None
 

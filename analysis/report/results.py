@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from analysis.estimate import geometric_mean
 from analysis.lines import variant_order
 from analysis.selection import name_variants
 from experiments.data.cards import Card, card_of
@@ -100,8 +101,3 @@ def _ratio(mine: pd.Series, shares: pd.DataFrame, other: str) -> float | None:
         return None
     ratios = (mine / shares[other]).dropna()
     return geometric_mean(ratios) if len(ratios) else None
-
-
-def geometric_mean(values: pd.Series) -> float:
-    """Of positive numbers, as ratios are averaged."""
-    return float(np.exp(np.log(values.to_numpy(dtype=float)).mean()))

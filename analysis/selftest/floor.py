@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from analysis.rounds import prediction
+from analysis.estimate import prediction
 from analysis.selftest.pairs import LEVEL, Pair
 
 EDGES_US = (0.0, 10.0, 25.0, 50.0, 200.0, math.inf)
@@ -126,14 +126,6 @@ def floors(pairs: Iterable[Pair]) -> list[Floor]:
 def most(values: Sequence[float]) -> float:
     """What 95 % of the values do not exceed: one that was seen, never less."""
     return float(np.quantile(values, SHARE, method="higher"))
-
-
-def rate_interval(found: int, of: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of a rate."""
-    z, rate = 1.959964, found / of
-    middle = (rate + z * z / (2 * of)) / (1 + z * z / of)
-    reach = z * math.sqrt(rate * (1 - rate) / of + z * z / (4 * of * of)) / (1 + z * z / of)
-    return max(min(middle - reach, rate), 0.0), min(max(middle + reach, rate), 1.0)
 
 
 def _away(ratio: float) -> float:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.rounds import Interval, ratio_of
+from analysis.estimate import Estimate, ratio_of
 from analysis.selection import records_of
 
 PLACE = ("gpu", "card", "sweep", "timer", "cache", "rows", "cols", "dtype")
@@ -59,7 +59,7 @@ class Pair:
         return np.asarray(first / second)
 
     @cached_property
-    def ratio(self) -> Interval:
+    def ratio(self) -> Estimate:
         """The ratio over all rounds, with its 95 % interval."""
         return ratio_of(self.first, self.second, LEVEL)
 

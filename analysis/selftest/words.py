@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.comparison.verdicts import Compared
+from analysis.estimate import rate_interval
 from analysis.selftest import judged
 from analysis.selftest.cold import Cold, all_proven
-from analysis.selftest.floor import Floor, rate_interval
+from analysis.selftest.floor import Floor
 from analysis.selftest.tables import percent, span
 from analysis.selftest.timers import Agreement
 from analysis.style import CACHES, TIMERS

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from analysis.rounds import Interval
+from analysis.estimate import Estimate, geometric_mean
 from analysis.selection import name_variants, records_of
 
 Row = Mapping[str, Any]
@@ -30,7 +29,7 @@ class Point:
 
     row: Row
     mean_us: float
-    ratios: Mapping[int, Interval]
+    ratios: Mapping[int, Estimate]
 
     @property
     def spread(self) -> float:
@@ -89,11 +88,10 @@ def _points(rows: Iterable[Row], cards: Sequence[int]) -> list[Point]:
 
 
 def _point(by_card: Mapping[int, Sequence[Row]]) -> Point:
-    times = {c: float(np.exp(np.mean([np.log(r["time_us"]) for r in mine])))
-             for c, mine in by_card.items()}  # fmt: skip
-    mean = float(np.exp(np.mean(np.log(list(times.values())))))
+    times = {card: geometric_mean(r["time_us"] for r in mine) for card, mine in by_card.items()}
+    mean = geometric_mean(times.values())
     ratios = {
-        card: Interval(
+        card: Estimate(
             times[card] / mean,
             min(float(row["time_low_us"]) for row in mine) / mean,
             max(float(row["time_high_us"]) for row in mine) / mean,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
+from analysis.estimate import geometric_mean
 from analysis.format import Cell, decimals, interval_text, number, number_text
 from analysis.tables.outcomes import Point, Shape, is_valid
 
@@ -74,8 +74,7 @@ def _bytes_over_time(rows: Sequence[Point]) -> Value:
 
 def _mean_ratio(pairs: Sequence[tuple[Point, Point]]) -> Value:
     middle, low, high = (
-        math.exp(sum(math.log(_time(a, one) / _time(b, other)) for a, b in pairs) / len(pairs))
-        for one, other in ENDS
+        geometric_mean(_time(a, one) / _time(b, other) for a, b in pairs) for one, other in ENDS
     )
     return middle, low, high
 

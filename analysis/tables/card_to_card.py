@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from analysis.comparison import noise
+from analysis.estimate import geometric_mean
 from analysis.format import Table
 from analysis.load import Inputs
 from analysis.spread import NEEDS, SHORT_US
@@ -51,7 +52,7 @@ def _lines(cards: Cards) -> list[list[str]]:
 
 
 def _cells(ratios: Sequence[float], points: Sequence[Point]) -> list[str]:
-    mean = float(np.exp(np.mean(np.log(ratios))))
+    mean = geometric_mean(ratios)
     low, high = np.quantile(ratios, [0.05, 0.95])
     most = int(np.argmax(ratios))
     told = f"{low:.4f}–{high:.4f}"

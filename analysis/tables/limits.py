@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from analysis.estimate import Estimate
 from analysis.figure import slug
 from analysis.format import Cell, Table, decimals, interval_text, number, number_text
 from analysis.limits import COPIES, NEEDS, OWN, PEERS, SHORT_US
 from analysis.limits.points import Point
 from analysis.limits.rows import points_of
 from analysis.load import Inputs
-from analysis.rounds import Interval
 from analysis.style import CACHES, TIMERS
 from analysis.tables.named import NamedTable
 from experiments.data.cards import card_of
@@ -102,7 +102,7 @@ def _numbers(point: Point, names: Sequence[str]) -> list[str]:
     ]  # fmt: skip
 
 
-def _interval(told: Interval | None) -> list[str]:
+def _interval(told: Estimate | None) -> list[str]:
     return [""] * 3 if told is None else [_told(told.value), _told(told.low), _told(told.high)]
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from analysis.estimate import Estimate
 from analysis.format import Table
 from analysis.limits import LARGE_BYTES, LEAST, NEEDS, OWN, SHORT_US, STEP_US
 from analysis.limits.means import best, geomean, named, worst
 from analysis.limits.points import Point
 from analysis.limits.rows import points_of
 from analysis.load import Inputs
-from analysis.rounds import Interval
 from analysis.style import CACHES, TIMERS
 from analysis.tables.named import NamedTable
 from experiments.data.cards import card_of
@@ -68,7 +68,7 @@ def _cells(points: Sequence[Point]) -> list[str]:
     ]
 
 
-def _mean(told: Interval | None) -> str:
+def _mean(told: Estimate | None) -> str:
     return "–" if told is None else f"{told.value:.3f} ({told.low:.3f}–{told.high:.3f})"
 
 

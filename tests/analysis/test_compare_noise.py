@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from analysis.comparison.noise import at, fit, recorded
-from analysis.comparison.verdicts import holm
+from analysis.estimate import holm
 
 RANGES = recorded()[1]
 

@@ -12,9 +12,9 @@ from analysis.__main__ import main
 from analysis.comparison import noise
 from analysis.comparison.pairs import pairs_of
 from analysis.comparison.verdicts import Asked, judge
+from analysis.estimate import prediction
 from analysis.load import load
 from analysis.manifest import drawn_by, read_manifest
-from analysis.rounds import prediction
 from experiments.data.metrics import latest
 from experiments.data.rows import Row, read_rows, rows_files
 from tests.conftest import ROOT

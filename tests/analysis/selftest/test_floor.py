@@ -3,8 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from analysis.estimate import rate_interval
 from analysis.load import load
-from analysis.selftest.floor import Floor, floors, rate_interval
+from analysis.selftest.floor import Floor, floors
 from analysis.selftest.judged import judged
 from analysis.selftest.pairs import Pair
 from analysis.selftest.pairs import pairs_of as pairs_of_frame

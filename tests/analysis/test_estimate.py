@@ -8,8 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
-from analysis.rounds import RESOLUTION_US, median_of, prediction, ratio_of, resampled, timer_step
-from analysis.student import quantile, tail
+from analysis.estimate import (
+    RESOLUTION_US,
+    median_of,
+    prediction,
+    quantile,
+    ratio_of,
+    resampled,
+    tail,
+    timer_step,
+)
 from experiments.data import statistics
 from tests.analysis.rounded import NOISES, rounds_of, samples
 
