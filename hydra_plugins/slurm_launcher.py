@@ -29,4 +29,4 @@ class SlurmLauncher(SweepLauncher):
             key: OmegaConf.to_container(value) if OmegaConf.is_config(value) else value
             for key, value in self.options.items()
         }
-        run(jobs, compose, Options(**plain))
+        run(jobs, compose, Options(**plain), self.request)

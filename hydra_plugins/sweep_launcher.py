@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 if TYPE_CHECKING:
     from experiments.sweep.jobs import Job
@@ -35,6 +35,7 @@ class SweepLauncher(Launcher):
         self.began = time.perf_counter()
         self.search_path = hydra_context.config_loader.get_search_path()
         self.config = config
+        self.request = OmegaConf.to_yaml(config)
 
     def launch(
         self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
@@ -63,7 +64,7 @@ class SweepLauncher(Launcher):
         """Measures the jobs; another launcher may do something else with them."""
         from experiments.sweep.driver import run
 
-        run(jobs, compose, self.cards, self.began)
+        run(jobs, compose, self.cards, self.began, self.request)
 
 
 class ProfileLauncher(SweepLauncher):

@@ -21,18 +21,21 @@ from experiments.slurm.shards import Shard, divide
 from experiments.slurm.state import State, Watch
 from experiments.slurm.watching import look, tell_failures, wait
 from experiments.sweep.checks import check_size, shared_options
-from experiments.sweep.folder import sweep_name, write_json
-from experiments.sweep.folder_lock import hold
+from experiments.sweep.folder import save_request, sweep_name, write_json
+from experiments.sweep.folder_lock import FolderLock
 from experiments.sweep.jobs import Job
 
 
-def run(jobs: Sequence[Job], compose: Callable[[list[str]], Job], options: Options) -> None:
+def run(
+    jobs: Sequence[Job], compose: Callable[[list[str]], Job], options: Options, request: str
+) -> None:
     """Runs a sweep on Slurm to its end, or until it is left.
 
     Args:
         jobs: All jobs, as composed.
         compose: Makes a job of overrides, for the roof that a shard may lack.
         options: What to ask of Slurm.
+        request: The command's configuration, YAML, kept beside the rows.
 
     Raises:
         UserError: something asked for cannot be done; nothing was submitted.
@@ -51,7 +54,7 @@ def run(jobs: Sequence[Job], compose: Callable[[list[str]], Job], options: Optio
     shards = divide(jobs, compose)
     sweep = sweep_name(out)
     made = executor(out, plain(sweep), options)
-    with contextlib.closing(hold(out)):
+    with contextlib.closing(FolderLock(out)):
         watch = Watch(out)
         before = look(watch, shards)
         asked = requests(shards)
@@ -59,6 +62,7 @@ def run(jobs: Sequence[Job], compose: Callable[[list[str]], Job], options: Optio
         if shared["dry_run"]:
             _list(shards, due, before)
             return
+        save_request(request, out)
         describe_here([job for shard in due for job in shard.jobs], slurm_folder(out) / "check.log")
         needs_card = options.gres is not None
         errands = [

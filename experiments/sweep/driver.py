@@ -15,7 +15,7 @@ from experiments.sweep.checks import check_size, shared_options
 from experiments.sweep.crew import Crew
 from experiments.sweep.dealing import Deal
 from experiments.sweep.estimate import print_estimate
-from experiments.sweep.folder import note_session, save_plan, sweep_name
+from experiments.sweep.folder import note_session, save_plan, save_request, sweep_name
 from experiments.sweep.guards import suspicions
 from experiments.sweep.jobs import Job
 from experiments.sweep.ledger import Ledger
@@ -67,7 +67,13 @@ class Sweep:
         return row
 
 
-def run(jobs: Sequence[Job], compose: Callable[[list[str]], Job], cards: Any, began: float) -> None:
+def run(
+    jobs: Sequence[Job],
+    compose: Callable[[list[str]], Job],
+    cards: Any,
+    began: float,
+    request: str = "",
+) -> None:
     """Runs a sweep to its end.
 
     Args:
@@ -75,6 +81,7 @@ def run(jobs: Sequence[Job], compose: Callable[[list[str]], Job], cards: Any, be
         compose: Makes a job of overrides, for the roof that a shard may lack.
         cards: Indices of the cards to use, or ``all``.
         began: When the command started, by the performance counter.
+        request: The command's configuration, YAML, kept beside the rows.
 
     Raises:
         UserError: something asked for cannot be done; nothing was measured.
@@ -98,6 +105,7 @@ def run(jobs: Sequence[Job], compose: Callable[[list[str]], Job], cards: Any, be
             print_estimate(todo)
             return
         asked = {(point.key, point.round) for point in todo}
+        save_request(request, out)
         save_plan(planned, out)
         planned_s = time.perf_counter() - began
         done_before = sum(ledger.is_done(p.identity) for p in planned.asked)

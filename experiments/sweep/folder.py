@@ -36,6 +36,13 @@ def save_plan(planned: Plan, out: Path) -> None:
     write_json(path, variants)
 
 
+def save_request(request: str, out: Path) -> None:
+    """Writes ``.hydra/multirun.yaml``, what the latest command asked for; it holds the folder."""
+    path = out / ".hydra" / "multirun.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(request, encoding="utf-8")
+
+
 def declared(planned: Plan, job: Job) -> dict[str, Any]:
     """What a job's variant declares beside its points."""
     return {k: v for k, v in planned.variants[job.name].items() if k != "points"}

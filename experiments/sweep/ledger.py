@@ -10,7 +10,7 @@ from pathlib import Path
 
 from experiments.data.rows import Row, RowsError, parse_row, read_rows, rows_files
 from experiments.errors import UserError
-from experiments.sweep.folder_lock import hold
+from experiments.sweep.folder_lock import FolderLock
 
 
 class Ledger:
@@ -32,7 +32,7 @@ class Ledger:
         self._highest_mhz: dict[tuple[str, int], float] = {}
         self.cards: dict[str, Counter[int]] = {}
         self._threads = threading.Lock()
-        self._lock = hold(out) if files is None else None
+        self._lock = FolderLock(out) if files is None else None
         for path in rows_files(out) if files is None else files:
             try:
                 heal(path)
@@ -77,9 +77,11 @@ class Ledger:
         """Adds a row to a job's file; when this returns it is on disk.
 
         Raises:
-            UserError: it could not be written.
+            UserError: it could not be written, or the folder's lock was removed.
         """
         with self._threads:
+            if self._lock is not None:
+                self._lock.check()
             try:
                 append_row(folder / "rows.jsonl", row)
             except OSError as error:
@@ -125,7 +127,7 @@ def heal(path: Path) -> None:
     try:
         parse_row(torn.decode())
         kept = data + b"\n"
-    except ValueError:
+    except (ValueError, RecursionError):
         kept = whole + b"\n" if whole else b""
     with path.open("r+b") as file:
         file.seek(0)

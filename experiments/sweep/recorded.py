@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from experiments.data.cards import GPU_FILES
 from experiments.data.rows import Row, read_rows, rows_files
 from experiments.errors import UserError, on_one_line
 from experiments.sweep.checks import check
-from experiments.sweep.config import Experiment
+from experiments.sweep.config import Experiment, Tracker
 from experiments.sweep.jobs import Job
+
+KERNEL = re.compile(r"kernels(\.[A-Za-z_][A-Za-z0-9_]*)+")
 
 Place = tuple[int, int, str, int]  # rows, cols, dtype, round
 
@@ -88,7 +93,7 @@ def _job(root: Path, path: Path, rows: Mapping[Place, Row]) -> tuple[Job, dict[P
     parts = path.resolve().parent.relative_to(root).parts
     if len(parts) not in (3, 4) or "-" not in parts[1]:
         raise UserError(f"{path}: it lies in no job's folder, such as wide/native-auto/online")
-    config = _config(path.parent / "config.json")
+    config = _config(path.parent / "config.json", gpu=parts[1].partition("-")[2])
     newest = list(rows.values())[-1]
     config["timing"] |= newest.environment.get("protocol") or {}
     config["seed"] = newest.environment.get("seed", config["seed"])
@@ -115,18 +120,39 @@ def _told(row: Row) -> dict[str, Any]:
     return {name: row.environment[name] for name in ("protocol", "seed") if name in row.environment}
 
 
-def _config(path: Path) -> dict[str, Any]:
-    """A job's configuration as it was recorded; what it lacks is as the types have it."""
+def _config(path: Path, gpu: str) -> dict[str, Any]:
+    """A job's configuration as it was recorded; what it lacks is as the types have it.
+
+    A recorded folder may be anybody's, so three things are ours: the kernel's class is one of
+    ``kernels/``, nothing is sent to the tracker it names, and the expression that a card's name
+    must match is that of our own file ``conf/gpu/<gpu>.yaml``.
+    """
     try:
-        told = OmegaConf.create(json.loads(path.read_text(encoding="utf-8")))
-        merged = OmegaConf.merge(OmegaConf.structured(Experiment), told)
+        found = dict(json.loads(path.read_text(encoding="utf-8")))
+        found["tracker"] = dataclasses.asdict(Tracker(backend="none"))
+        found["gpu"] = {**found["gpu"], "match": _match_of(gpu)}
+        merged = OmegaConf.merge(OmegaConf.structured(Experiment), OmegaConf.create(found))
         plain = OmegaConf.to_container(merged, resolve=False, throw_on_missing=True)
     except FileNotFoundError:
         raise UserError(f"{path}: missing; without it rows cannot be repeated") from None
-    except (ValueError, TypeError, RecursionError, OmegaConfBaseException) as error:
+    except (ValueError, TypeError, KeyError, RecursionError, OmegaConfBaseException) as error:
         reason = on_one_line(str(error)) or type(error).__name__
         raise UserError(f"{path}: no job's configuration: {reason[:200]}") from None
+    target = str(plain["kernel"].get("_target_"))  # type: ignore[index, union-attr, call-overload]
+    if not KERNEL.fullmatch(target):
+        raise UserError(
+            f"{path}: kernel._target_ is {target[:100]!r}; only a class below kernels is measured "
+            "again, as in kernels.copy.copy.Copy"
+        )
     return dict(plain)  # type: ignore[arg-type]
+
+
+def _match_of(gpu: str) -> str | None:
+    path = GPU_FILES / f"{gpu}.yaml"
+    if not path.is_file():
+        return None
+    match = yaml.safe_load(path.read_text(encoding="utf-8")).get("match")
+    return None if match is None else str(match)
 
 
 def _checked(path: Path, config: dict[str, Any]) -> None:

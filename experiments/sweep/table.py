@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,11 @@ def result_table(rows: Sequence[dict[str, Any]], labels: Mapping[str, str], path
     )
     lines = [_cells(row, labels) for row in ordered]
     head = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
-    path.write_text("\n".join([*head, *("| " + " | ".join(line) + " |" for line in lines)]) + "\n")
+    text = "\n".join([*head, *("| " + " | ".join(line) + " |" for line in lines)]) + "\n"
+    try:
+        path.write_text(text)
+    except OSError as error:  # the rows are on disk, and they alone decide the exit status
+        print(f"warning: {path} could not be written: {error.strerror}", file=sys.stderr)
     shown = _thinned(ordered)
     table = Table(box=None, pad_edge=False, header_style="bold", row_styles=None)
     for name in COLUMNS:

@@ -1,9 +1,17 @@
+import errno
+import fcntl
+import os
+import stat
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from experiments.data.rows import rows_files
+from experiments.errors import UserError
+from experiments.sweep.folder_lock import FolderLock
 from tests.conftest import QUICK, ROOT, Command, command_line, once_each, shape
 
 
@@ -48,7 +56,9 @@ def test_a_malformed_rows_file_is_named_and_left_as_it_is(sweep: Command) -> Non
     assert path.read_bytes() == before
 
 
-def test_two_sweeps_cannot_write_to_one_folder(sweep: Command, tmp_path: Path) -> None:
+def test_a_second_sweep_is_refused_and_changes_nothing_in_the_folder(
+    sweep: Command, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     arguments = ["kernel=hang", *shape(4, 8), "dtype=float32"]
     first = subprocess.Popen(command_line(out, *arguments), cwd=ROOT, stderr=subprocess.DEVNULL)
@@ -56,12 +66,51 @@ def test_two_sweeps_cannot_write_to_one_folder(sweep: Command, tmp_path: Path) -
         end = time.monotonic() + 60
         while not (out / "variants.json").exists() and time.monotonic() < end:
             time.sleep(0.1)
-        done = sweep(*arguments)
+        request = (out / ".hydra" / "multirun.yaml").read_text()
+        assert "kernel=hang" in request
+        (out / ".lock").unlink(missing_ok=True)
+        done = sweep(*arguments, "seed=1")
         assert done.status == 2
         assert "another sweep" in done.error
+        assert (out / ".hydra" / "multirun.yaml").read_text() == request
     finally:
         first.kill()
         first.wait()
+
+
+def test_a_folder_that_is_replaced_while_a_sweep_has_it_is_noticed(tmp_path: Path) -> None:
+    lock = FolderLock(tmp_path / "out")
+    lock.check()
+    with pytest.raises(UserError, match="being written by another sweep"):
+        FolderLock(tmp_path / "out")
+    (tmp_path / "out").rename(tmp_path / "elsewhere")
+    with pytest.raises(UserError, match="was removed or replaced"):
+        lock.check()
+    other = FolderLock(tmp_path / "out")
+    with pytest.raises(UserError, match="was removed or replaced"):
+        lock.check()
+    lock.close()
+    other.close()
+
+
+def test_where_folders_take_no_lock_a_file_is_locked_and_its_removal_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flock = fcntl.flock
+
+    def as_on_nfs(descriptor: int, operation: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EBADF, "Bad file descriptor")
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", as_on_nfs)
+    lock = FolderLock(tmp_path)
+    with pytest.raises(UserError, match="being written by another sweep"):
+        FolderLock(tmp_path)
+    (tmp_path / ".lock").unlink()
+    with pytest.raises(UserError, match=r"\.lock was removed"):
+        lock.check()
+    lock.close()
 
 
 def test_the_command_line_starts_without_torch_or_trackers(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from experiments.data.rows import read_rows, rows_files
 from experiments.reproduce import main
+from experiments.sweep.recorded import recorded
 from tests.experiments.test_reproduce import points
 
 
@@ -30,6 +31,10 @@ WRONG: dict[str, tuple[Callable[[Path], Any], str]] = {
     "bytes": (lambda f: [p.write_bytes(b"\xff") for p in f.rglob("config.json")], "no job's conf"),
     "unknown": (lambda f: wrong(f, colour="red"), "config.json: no job's configuration"),
     "a text": (lambda f: wrong(f, rounds="many"), "config.json: no job's configuration"),
+    "class": (lambda f: wrong(f, kernel={"_target_": "tests.x.X"}), "only a class below kernels"),
+    "module": (lambda f: wrong(f, kernel={"_target_": "kernels"}), "only a class below kernels"),
+    "up": (lambda f: wrong(f, kernel={"_target_": "kernels..x.X"}), "only a class below kernels"),
+    "no gpu": (lambda f: wrong(f, gpu=None), "no job's configuration"),
     "timer": (lambda f: wrong(f, timing={"timer": "sundial"}), "config.json"),
     "torn row": (lambda f: rows_files(f)[0].write_text("{}\n"), "rows.jsonl:1: schema_version"),
     "moved": (lambda f: shutil.move(rows_files(f)[0], f / "rows.jsonl"), "in no job's folder"),
@@ -46,6 +51,21 @@ def test_what_cannot_be_repeated_is_refused_in_one_line_before_anything_runs(
     error = capsys.readouterr().err
     assert re.fullmatch(rf"error: .*{re.escape(complaint)}.*\n", error), error
     assert not (tmp_path / "again").exists()
+
+
+def test_neither_the_tracker_nor_an_expression_of_a_recorded_folder_is_used(folder: Path) -> None:
+    strange = {"backend": "wandb", "mode": "online", "project": "theirs", "entity": "stranger"}
+    gpu = {"name": "x", "match": "(A+)+$", "device": "cpu"}
+    wrong(folder, tracker=strange, gpu=gpu)
+    [sweep] = recorded(folder)
+    assert {job.config["gpu"]["match"] for job in sweep.jobs} == {None}
+    assert [job.config["tracker"] for job in sweep.jobs] == [
+        {"backend": "none", "mode": "offline", "project": "softmax-roofline", "entity": None}
+    ] * len(sweep.jobs)
+    for path in folder.glob("*/*-cpu"):
+        path.rename(path.with_name(path.name.replace("-cpu", "-h200")))
+    [sweep] = recorded(folder)
+    assert {job.config["gpu"]["match"] for job in sweep.jobs} == {"^NVIDIA H200$"}
 
 
 def test_rows_of_another_gpu_are_not_measured_here_unasked(

@@ -63,6 +63,17 @@ def test_the_same_command_again_measures_nothing(sweep: Command, before: list[Ro
     assert "nothing to measure" in again.stdout
 
 
+def test_rows_decide_the_status_and_not_a_table_that_cannot_be_written(
+    sweep: Command, before: list[Row], tmp_path: Path
+) -> None:
+    (tmp_path / "out" / "table.md").unlink()
+    (tmp_path / "out" / "table.md").mkdir()
+    again = sweep(*SMALL)
+    assert (again.status, again.rows) == (0, before)
+    assert "table.md could not be written: Is a directory" in again.stderr
+    assert "of roof" in again.stdout
+
+
 def test_overwrite_measures_again_under_the_next_attempt(sweep: Command, before: list[Row]) -> None:
     again = sweep(*SMALL, "overwrite=true")
     assert [row for row in again.rows if row.attempt == 1] == before
