@@ -18,6 +18,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
+
 WIDE = 6  # columns that fit a line of LaTeX as they are
 SIGNIFICANT = 3  # figures of a number, where no interval says more
 LONGEST_NAME = 80  # letters of a name that are kept: a file's name holds 255 bytes
@@ -80,6 +83,12 @@ class Table:
     lines: Sequence[Sequence[str]]
     notes: Sequence[str] = field(default=())
 
+    @classmethod
+    def of(cls, title: str, frame: pd.DataFrame) -> Table:
+        """The columns of ``frame`` for machines: six figures, empty where a value is missing."""
+        heads = list(map(str, frame.columns))
+        return cls(title, heads, [list(map(_value, row)) for row in frame.to_numpy(object)])
+
     @property
     def numeric(self) -> list[bool]:
         """Which columns hold numbers and are aligned to the right."""
@@ -138,6 +147,29 @@ class Table:
     def _is_number(self, column: int) -> bool:
         filled = [line[column] for line in self.lines if line[column] not in _EMPTY]
         return sum(_NUMBER.match(cell) is not None for cell in filled) > len(filled) / 2
+
+
+@dataclass(frozen=True)
+class NamedTable:
+    """A table and what its files are called.
+
+    Attributes:
+        stem: The files' name without suffix, such as ``"a_tab1"``.
+        table: For people: Markdown and LaTeX.
+        data: For machines, in its CSV, where that is not the same cells.
+    """
+
+    stem: str
+    table: Table
+    data: Table | None = None
+
+    def files(self, out: Path) -> list[Path]:
+        """Writes ``<stem>.md``, ``.csv`` and ``.tex`` into ``out``; returns their paths."""
+        return [
+            write(out / f"{self.stem}.md", self.table.markdown()),
+            write(out / f"{self.stem}.csv", (self.data or self.table).csv()),
+            write(out / f"{self.stem}.tex", self.table.latex()),
+        ]
 
 
 def csv_of(text: str) -> str:
@@ -245,6 +277,14 @@ def write(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return path
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool | np.bool_):
+        return str(bool(value)).lower()
+    if isinstance(value, float):
+        return "" if math.isnan(value) else f"{value:.6g}"
+    return "" if value is None else str(value)
 
 
 def _magnitude(value: float) -> int:

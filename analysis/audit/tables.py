@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from analysis.audit.finding import Finding, Verdict
 from analysis.audit.words import ABOUT, LEAST_GAP
-from analysis.format import Table
+from analysis.format import NamedTable, Table
 from analysis.published import Source, sources
-from analysis.tables.named import NamedTable
 
 ORDER: tuple[Verdict, ...] = (
     "physically impossible",

@@ -10,8 +10,7 @@ from analysis.claims.band import VERDICTS
 from analysis.claims.finding import Finding
 from analysis.claims.judgement import Judgement
 from analysis.claims.telling import listed, many
-from analysis.format import Table
-from analysis.tables.named import NamedTable
+from analysis.format import NamedTable, Table
 from experiments.data.cards import card_of
 
 NOTES = (

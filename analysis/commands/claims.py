@@ -18,7 +18,6 @@ from analysis.audit import audit, audit_summary_table, audit_tables
 from analysis.claims import CLAIMS, OWN_CLAIMS, Judgement, claims_tables, judge
 from analysis.claims.band import UNTESTABLE
 from analysis.claims.tables import lacking, shown, tally
-from analysis.commands.tables import formats
 from analysis.commands.telling import finish
 from analysis.format import write
 from analysis.limits import NEEDS
@@ -46,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     ]
     made: list[Path] = []
     for named in [*tables, *audit_tables(audited)]:
-        made += formats(found.out / named.stem, named.table, named.data)
+        made += named.files(found.out)
     made.append(write(found.out / "claims.json", as_json(judgements)))
     if own:
         made.append(write(found.out / f"{OWN_STEM}.json", as_json(own)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-from analysis.commands.tables import formats
 from analysis.commands.telling import finish
 from analysis.format import write
 from analysis.load import read_inputs
@@ -44,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
         tables.append(cold_table(probes))
     else:
         missed.append("cold needs probe.jsonl: python -m experiments.probe --out DIR, on the card")
-    made = [path for one in tables for path in formats(found.out / one.stem, one.table, one.data)]
+    made = [path for one in tables for path in one.files(found.out)]
     made += [path for plate in plates(floor) for path in plate.files(found.out)]
     told = noise_floor(floor, judged(found.frame, pairs), timers, probes)
     made.append(write(found.out / "noise_floor.md", told))

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from analysis import columns
-from analysis.commands.tables import formats
 from analysis.figures.d_fig1 import D_FIG1
 from analysis.gallery import pictures
 from analysis.load import read_inputs
@@ -39,7 +38,7 @@ def measure(rows: Path, out: Path) -> dict[str, float]:
 
     def table() -> list[Path]:
         made, _ = tables_of(found, ("main",))
-        return [path for one in made for path in formats(out / one.stem, one.table, one.data)]
+        return [path for one in made for path in one.files(out)]
 
     def figure() -> list[Path]:
         return [path for one in pictures(found, (D_FIG1,)) for path in one.plate.files(out)]

@@ -6,12 +6,11 @@ import math
 from collections.abc import Sequence
 
 from analysis.estimate import rate_interval
-from analysis.format import Table
+from analysis.format import NamedTable, Table
 from analysis.selftest.cold import Cold, gbps
 from analysis.selftest.floor import LEAST, Floor
 from analysis.selftest.timers import Agreement
 from analysis.style import CACHES, TIMERS
-from analysis.tables.named import NamedTable
 from experiments.data.cards import card_of
 
 

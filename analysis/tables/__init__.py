@@ -1,46 +1,91 @@
-"""The sources' tables and the project's own, a module each."""
+"""The sources' tables and the project's own.
+
+A table is one entry of `TABLES`: a function from what was read to tables with the names of their
+files, none where something is missing, and a sentence about what it needs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from importlib import import_module
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+from analysis.format import NamedTable
 from analysis.load import Inputs
-from analysis.tables.named import NamedTable
+from analysis.pricing import price_table
+from analysis.tables.comparisons import (
+    CARD_TO_CARD_NEEDS,
+    LIMITS_NEEDS,
+    card_to_card,
+    limits,
+    limits_summary,
+)
+from analysis.tables.declared import DECLARED_NEEDS, a_tab1, b_tab1
+from analysis.tables.environment import c_prof, environment
+from analysis.tables.results import D_TEST_NEEDS, d_test, main
+from analysis.tables.traffic import traffic
+from analysis.worked_example import example_table
 
-__all__ = ["NamedTable", "tables_of"]
 
-# Module and function: each gives its table, or tables, or says in a sentence what it needs.
-MAKERS = (
-    ("main", "main_tables"),
-    ("a_tab1", "a_tab1"),
-    ("b_tab1", "b_tab1"),
-    ("c_ex", "c_ex"),
-    ("c_prof", "c_prof"),
-    ("d_test", "d_test"),
-    ("limits", "limits_tables"),
-    ("limits_summary", "limits_summary"),
-    ("card_to_card", "card_to_card"),
-    ("traffic", "traffic"),
-    ("cards", "cards"),
-    ("environment", "environment"),
+@dataclass(frozen=True)
+class Maker:
+    """How a table, or one per GPU, is made.
+
+    Attributes:
+        name: What ``--only`` calls it.
+        needs: What it cannot do without.
+        make: The tables, none where that is missing.
+    """
+
+    name: str
+    needs: str
+    make: Callable[[Inputs], list[NamedTable]]
+
+
+def cards(inputs: Inputs) -> list[NamedTable]:
+    """The models priced for every card that ``conf/gpu`` describes."""
+    table = price_table(inputs.frame)
+    return [NamedTable("cards", table)] if table.lines else []
+
+
+def c_ex(inputs: Inputs) -> list[NamedTable]:
+    """C's worked example beside what the kernel itself computed."""
+    table = example_table(inputs.records)
+    return [] if table is None else [NamedTable("c_ex", table)]
+
+
+TABLES = (
+    Maker("main", "rows of softmax with a time", main),
+    Maker("a_tab1", DECLARED_NEEDS, a_tab1),
+    Maker("b_tab1", DECLARED_NEEDS, b_tab1),
+    Maker(
+        "c_ex",
+        "a trace of the kernel at C's worked example in traces.jsonl (make counts)",
+        c_ex,
+    ),
+    Maker("c_prof", "rows with a time", c_prof),
+    Maker("d_test", D_TEST_NEEDS, d_test),
+    Maker("limits", LIMITS_NEEDS, limits),
+    Maker("limits_summary", LIMITS_NEEDS, limits_summary),
+    Maker("card_to_card", CARD_TO_CARD_NEEDS, card_to_card),
+    Maker("traffic", "counts.jsonl or counters.jsonl (make counters)", traffic),
+    Maker("cards", "rows with model_bytes", cards),
+    Maker("environment", "rows", environment),
 )
 
 
-def tables_of(material: Inputs, only: Sequence[str] = ()) -> tuple[list[NamedTable], list[str]]:
-    """Every table that the material allows, and what each of the others needs.
+def tables_of(inputs: Inputs, only: Sequence[str] = ()) -> tuple[list[NamedTable], list[str]]:
+    """Every table that the inputs allows, and a sentence about what each of the others needs.
 
     Args:
-        material: Rows, and all that lies beside them.
-        only: Names of `MAKERS`; none for all of them.
+        inputs: Rows, and all that lies beside them.
+        only: Names of `TABLES`; none for all of them.
     """
     made: list[NamedTable] = []
-    missed: list[str] = []
-    for module, function in (one for one in MAKERS if not only or one[0] in only):
-        # claims and audit name their tables with this package, and the makers read from theirs
-        told = getattr(import_module(f"analysis.tables.{module}"), function)(material)
-        if isinstance(told, str):
-            missed.append(told)
-        else:
-            made += [told] if isinstance(told, NamedTable) else told
-    return made, missed
+    missing: list[str] = []
+    for maker in TABLES:
+        if only and maker.name not in only:
+            continue
+        found = maker.make(inputs)
+        made += found
+        missing += [] if found else [f"{maker.name} needs {maker.needs}"]
+    return made, missing

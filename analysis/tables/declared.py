@@ -1,41 +1,189 @@
-"""Which variants a declaration table lists, and how it writes their formulas."""
+"""A-tab1 and B-tab1: what variants declare, beside what the sources print and what was seen."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 
-from analysis.format import Cell
-from analysis.formula import equal, latex
+import pandas as pd
+import sympy
+
+from analysis.agreement import LIBRARY, counted_verdict
+from analysis.format import Cell, NamedTable, Table, thousands
+from analysis.formula import N, equal, expression, latex
 from analysis.lines import variant_order
-from analysis.load import Declaration
+from analysis.load import Declaration, Inputs
 from analysis.published import sources
+from analysis.selection import name_variants
 from analysis.statements.moved import TrafficStatement
+from experiments.data.records import Count
 
-NEEDS = "variants.json with a softmax variant beside the rows (a sweep writes it)"
-
-
-def softmax_variants(declared: Mapping[str, Declaration]) -> dict[str, Declaration]:
-    """Softmax variants by label, in the order of the palette."""
-    mine = [label for label, told in declared.items() if told.operation == "softmax"]
-    return {
-        label: declared[label]
-        for label in sorted(mine, key=lambda label: variant_order(label.replace(",", " ")))
-    }
-
-
-def printed(place: str) -> dict[str, TrafficStatement]:
-    """What the sources print at a place such as ``"A-tab1"``, by kernel, in their order."""
-    told = [t for source in sources().values() for t in source.statements.traffic if t.at == place]
-    return {statement.kernel: statement for statement in told}
-
-
-def first(kernels: Iterable[str], labels: Iterable[str]) -> list[str]:
-    """The kernels of a source, declared or not, then all other labels."""
-    ours = list(kernels)
-    return [*ours, *(label for label in labels if label not in ours)]
+DECLARED_NEEDS = "variants.json with a softmax variant beside the rows (a sweep writes it)"
+TRAFFIC_NOTES = (
+    "Elements. Declared: what each kernel said of itself when its rows were made. Formulas are "
+    "compared as polynomials.",
+    "Counted: the requests of one call, executed and instrumented, against the declared formula; "
+    "nominal where a library's own kernel is taken to read and write once.",
+)
+ON_CHIP_NOTE = (
+    "On chip: O(N) where the declared elements a row grow with N, O(B) where they are the block "
+    "size, else O(1). A variant takes any N unless what it holds on chip grows with N; "
+    "nominally, where that is the library's own affair."
+)
+Texts = list[str | None]
+Line = Callable[[str, Declaration | None, TrafficStatement | None], list[str]]
 
 
-def formula_cell(text: str | None) -> str:
+def a_tab1(inputs: Inputs) -> list[NamedTable]:
+    """Reads, writes and total: A's two approaches first, then all other variants."""
+
+    def line(label: str, ours: Declaration | None, they: TrafficStatement | None) -> list[str]:
+        declared: Texts = [ours.reads, ours.writes, ours.formula] if ours else [None] * 3
+        printed: Texts = [they.reads, they.writes, they.total] if they else [None] * 3
+        verdict = same(zip(declared, printed, strict=True)) if ours else "not declared"
+        counts = [c for c in inputs.records.counts if c.kernel == label]
+        cells = map(_formula_cell, (*declared, *printed))
+        return [label, *cells, verdict, _counted(ours, counts)]
+
+    heads = ["approach", "reads", "writes", "total", "A: reads", "A: writes", "A: total",
+             "equal", "counted"]  # fmt: skip
+    lines = _lines(inputs, "A-tab1", line)
+    table = Table("A-tab1: memory traffic by approach", heads, lines, TRAFFIC_NOTES)
+    return [NamedTable("a_tab1", table)] if lines else []
+
+
+def b_tab1(inputs: Inputs) -> list[NamedTable]:
+    """Reads, on-chip memory and wide rows: B's three approaches first, then all others."""
+    softmax = name_variants(inputs.frame[inputs.frame["operation"] == "softmax"])
+    seen = softmax.assign(label=softmax["variant"].astype(str).str.replace(" ", ","))
+    dtype = sources()["B"].dtype
+
+    def line(label: str, ours: Declaration | None, they: TrafficStatement | None) -> list[str]:
+        declared: Texts = [ours.reads, _order(ours), _any_width(ours)] if ours else [None] * 3
+        wide = None if they is None or they.any_width is None else _yes(they.any_width)
+        printed: Texts = [they.reads, they.on_chip, wide] if they else [None] * 3
+        cells = [
+            cell
+            for reads, order, width in (declared, printed)
+            for cell in (_formula_cell(reads), _order_cell(order), width or "–")
+        ]
+        verdict = _equal(declared, printed) if ours else "not declared"
+        return [label, *cells, verdict, widths(seen, label, dtype)]
+
+    heads = ["approach", "reads", "on chip a row", "any N", "B: reads", "B: on chip", "B: any N",
+             "equal", f"widths in rows, {dtype}"]  # fmt: skip
+    lines = _lines(inputs, "B-tab1", line)
+    table = Table("B-tab1: on-chip memory and wide rows by approach", heads, lines, [ON_CHIP_NOTE])
+    return [NamedTable("b_tab1", table)] if lines else []
+
+
+def _lines(inputs: Inputs, place: str, line: Line) -> list[list[str]]:
+    """What a source prints at ``place``, declared or not, then all other softmax variants."""
+    declared = {k: d for k, d in inputs.declarations.items() if d.operation == "softmax"}
+    statements = [t for source in sources().values() for t in source.statements.traffic]
+    printed = {statement.kernel: statement for statement in statements if statement.at == place}
+    others = sorted(declared.keys() - printed, key=lambda k: variant_order(k.replace(",", " ")))
+    labels = [*printed, *others] if declared else []
+    return [line(label, declared.get(label), printed.get(label)) for label in labels]
+
+
+def same(pairs: Iterable[tuple[str | None, str | None]]) -> str:
+    """``yes`` where all pairs that are printed equal what is declared, as polynomials."""
+    printed = [(ours, theirs) for ours, theirs in pairs if theirs is not None]
+    if not printed:
+        return "–"
+    try:
+        return _yes(all(bool(ours) and equal(str(ours), theirs) for ours, theirs in printed))
+    except ValueError:
+        return "not comparable"
+
+
+def widths(seen: pd.DataFrame, label: str, dtype: str) -> str:
+    """A sentence per GPU: the widest N that ran, and the narrowest that did not, with its reason.
+
+    Args:
+        seen: Rows with a column ``label``.
+        label: The variant's label.
+        dtype: Whose rows count; where there are none, those of all others do, by name.
+    """
+    mine = seen[seen["label"].eq(label) | seen["kernel"].eq(label)]
+    if mine.empty:
+        return "–"
+    own = mine[mine["dtype"] == dtype]
+    if own.empty:
+        dtypes = sorted(set(mine["dtype"]))
+        return "; ".join(f"{other}: {widths(mine, label, str(other))}" for other in dtypes)
+    by_gpu = {str(gpu): _widest(rows) for gpu, rows in own.groupby("gpu", sort=True)}
+    if len(set(by_gpu.values())) == 1:
+        return next(iter(by_gpu.values()))
+    return "; ".join(f"{gpu}: {sentence}" for gpu, sentence in by_gpu.items())
+
+
+def _widest(rows: pd.DataFrame) -> str:
+    ran = rows[rows["status"] == "ok"]
+    stopped = rows[rows["status"] != "ok"].sort_values("cols", kind="stable")
+    widest = f"ran to N = {thousands(ran['cols'].max())}" if len(ran) else "ran nowhere"
+    if stopped.empty:
+        return f"{widest}, the widest tried"
+    first = stopped.iloc[0]
+    why = f": {first['reason']}" if first["reason"] else ""
+    return f"{widest}; {first['status']} at {thousands(first['cols'])}{why}"
+
+
+def _counted(ours: Declaration | None, counts: Sequence[Count]) -> str:
+    if not counts:
+        return "–"
+    same_code = [c for c in counts if ours is None or c.source == ours.source]
+    if not same_code:
+        return "other code was counted"
+    return f"{'; '.join(dict.fromkeys(map(_verdict, same_code)))} ({len(same_code)} counts)"
+
+
+def _verdict(count: Count) -> str:
+    if count.method == "none":
+        return (count.reason or "not countable").split(":")[0]
+    verdicts = {kind: counted_verdict(kind, count) for kind in ("reads", "writes")}
+    if not count.difference:
+        return ", ".join(dict.fromkeys(verdicts.values()))
+    exact = [f"{kind} exact" for kind, verdict in verdicts.items() if verdict == "exact"]
+    return "; ".join([*exact, *map(_without_model, count.difference.split("; "))])
+
+
+def _without_model(difference: str) -> str:
+    """A difference without the model, which stands in the same line of the table."""
+    counted, _, rest = difference.partition(" where the model says ")
+    return f"{counted}: {rest.partition(': ')[2]}" if rest else difference
+
+
+def _order(declared: Declaration) -> str:
+    try:
+        held = expression(declared.on_chip)
+    except ValueError:
+        return declared.on_chip
+    if isinstance(held, sympy.Piecewise):  # what counts is how it ends, at the widest rows
+        held = held.args[-1].expr
+    if N in held.free_symbols:
+        return "O(N)"
+    return "O(B)" if held == declared.params.get("block_size") else "O(1)"
+
+
+def _any_width(declared: Declaration) -> str:
+    grows = _order(declared) == "O(N)"
+    return f"{'nominally ' if grows and declared.backend in LIBRARY else ''}{_yes(not grows)}"
+
+
+def _yes(answer: bool) -> str:
+    return "yes" if answer else "no"
+
+
+def _equal(declared: Texts, printed: Texts) -> str:
+    reads = same([(declared[0], printed[0])])
+    rest = [ours == they for ours, they in zip(declared[1:], printed[1:], strict=True) if they]
+    if reads == "–" and not rest:
+        return "–"
+    return _yes(reads in ("yes", "–") and all(rest))
+
+
+def _formula_cell(text: str | None) -> str:
     """A formula as text and as LaTeX; a dash where there is none."""
     if text is None:
         return "–"
@@ -45,12 +193,7 @@ def formula_cell(text: str | None) -> str:
         return text
 
 
-def same(pairs: Iterable[tuple[str | None, str | None]]) -> str:
-    """``yes`` where all pairs that are printed equal what is declared, as polynomials."""
-    told = [(ours, theirs) for ours, theirs in pairs if theirs is not None]
-    if not told:
+def _order_cell(order: str | None) -> str:
+    if order is None:
         return "–"
-    try:
-        return "yes" if all(ours and equal(ours, theirs) for ours, theirs in told) else "no"
-    except ValueError:
-        return "not comparable"
+    return Cell(order, f"${order}$") if order in ("O(1)", "O(B)", "O(N)") else order

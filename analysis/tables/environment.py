@@ -1,14 +1,17 @@
-"""Where the rows come from: card, software, protocol and the machine's state, a column a GPU."""
+"""Where rows come from, one column per GPU, and C-prof: how C measured beside how rows were."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-from analysis.format import Table, number_text, thousands
-from analysis.load import Inputs
-from analysis.tables.named import NamedTable
+from analysis.format import NamedTable, Table, number_text, shown, thousands
+from analysis.load import ITEM_BYTES, Inputs
+from analysis.published import sources
 from experiments.data.cards import card_of
 
 # Of what an environment may hold these alone are shown; none of them names a machine or a user.
@@ -23,60 +26,86 @@ STATE = (
     ("power, W", "power_w"), ("temperature, °C", "temperature_c"),
 )  # fmt: skip
 NOTE = "A range is the least and the most that any row has."
+PROFILE = "python -m experiments.profile kernel=online grid=point grid.rows=8192 grid.cols=32000"
+C_NOTE = (
+    "This project's side is what the rows and the configuration beside them tell; a dash where "
+    "they do not."
+)
 
 
-def environment(material: Inputs) -> NamedTable:
-    """One line a fact; a dash where neither rows nor datasheet tell it."""
-    gpus = sorted(set(material.frame["gpu"]))
-    columns = [_column(material.frame[material.frame["gpu"] == gpu], gpu) for gpu in gpus]
+def environment(inputs: Inputs) -> list[NamedTable]:
+    """One line per fact; a dash where neither rows nor datasheet have it."""
+    gpus = sorted(set(inputs.frame["gpu"]))
+    columns = [_column(inputs.frame[inputs.frame["gpu"] == gpu], gpu) for gpu in gpus]
+    lines = [[name, *(column[name] or "–" for column in columns)] for name in columns[0]]
     heads = ["", *(card_of(gpu).name for gpu in gpus)]
-    lines = [[name, *(column[name] for column in columns)] for name in columns[0]]
-    return NamedTable("environment", Table("Environment", heads, lines, [NOTE]))
+    return [NamedTable("environment", Table("Environment", heads, lines, [NOTE]))]
+
+
+def c_prof(inputs: Inputs) -> list[NamedTable]:
+    """One line per choice of the protocol."""
+    protocol, timed = sources()["C"].protocol, inputs.frame[inputs.frame["time_us"].notna()]
+    if protocol is None or timed.empty:
+        return []
+    settings = _timing_settings(inputs.rows)
+    warm_up, precision = _setting(settings, "warmup"), _setting(settings, "precision")
+    default, published = protocol.iterations
+    statistic = "median of all samples, rank-based 95 % interval"
+    statistic += f", to ± {precision} of the median or the cap" if precision else ""
+    lines = [
+        ["warm-up", f"{protocol.warm_up} iterations", f"{warm_up} samples" if warm_up else "–"],
+        ["samples", f"{default} iterations; {published} in the published run", _samples(timed)],
+        ["timer", protocol.timer, _several(timed["timer"])],
+        ["cache", "–", _several(timed["cache"])],
+        ["statistic", f"mean, {protocol.trimmed_percent:g} % trimmed at each end", statistic],
+        ["bytes", protocol.bytes, _sizes(timed)],
+        ["inputs", protocol.inputs, "–"],
+        ["profiling", protocol.profile,
+         f"{PROFILE} (one warm call, then one in a profiler range)"],
+    ]  # fmt: skip
+    heads = ["", "C", "this project, as its rows record it"]
+    lines = [[cell or "–" for cell in line] for line in lines]
+    return [NamedTable("c_prof", Table("C-prof: how times were taken", heads, lines, [C_NOTE]))]
 
 
 def _column(rows: pd.DataFrame, gpu: str) -> dict[str, str]:
     facts, timed = card_of(gpu).facts, rows[rows["time_us"].notna()]
-    told = {"name by its driver": gpu, "card, of its host": _several(rows["card"])}
-    told |= {name: _fact(facts.get(fact)) for name, fact in FACTS}
-    told |= {name: _software(rows, name) for name in SOFTWARE}
-    told["commit"] = _several(map(_commit, rows["environment"]))
-    told["sweeps"] = _several(rows["sweep"])
-    told["dtypes"] = _several(rows["dtype"])
-    told["timer"] = _several(timed["timer"].dropna())
-    told["cache"] = _several(timed["cache"].dropna())
-    told["samples a point"] = _range(timed["samples_us"].map(_length))
-    told["95 % interval, ± % of the median"] = _half_widths(timed)
-    told["sampling ended by"] = _counts(timed["stop_reason"])
-    told |= {name: _range(rows[column]) for name, column in STATE}
-    told["throttled rows"] = _throttled(rows)
-    told["rows"] = thousands(len(rows))
-    told["rows by status"] = _counts(rows["status"])
-    return told
+    return {
+        "name by its driver": gpu,
+        "card, of its host": _several(rows["card"]),
+        **{name: f"{facts[fact]:,.6g}" if fact in facts else "" for name, fact in FACTS},
+        **{name: _several(e.get(name) for e in rows["environment"]) for name in SOFTWARE},
+        "commit": _several(map(_commit, rows["environment"])),
+        "sweeps": _several(rows["sweep"]),
+        "dtypes": _several(rows["dtype"]),
+        "timer": _several(timed["timer"]),
+        "cache": _several(timed["cache"]),
+        "samples a point": _range(timed["samples_us"].map(_length)),
+        "95 % interval, ± % of the median": _half_widths(timed),
+        "sampling ended by": _counts(timed["stop_reason"]),
+        **{name: _range(rows[column]) for name, column in STATE},
+        "throttled rows": _throttled(rows["throttled"]),
+        "rows": thousands(len(rows)),
+        "rows by status": _counts(rows["status"]),
+    }
 
 
-def _fact(value: float | None) -> str:
-    return "–" if value is None else f"{value:,.6g}"
+def _several(values: Iterable[object]) -> str:
+    known = pd.Series(list(values), dtype=object).dropna()
+    return ", ".join(sorted(set(map(str, known))))
 
 
-def _software(rows: pd.DataFrame, name: str) -> str:
-    return _several(e[name] for e in rows["environment"] if e.get(name) is not None)
-
-
-def _commit(environment: dict[str, object]) -> str:
+def _commit(environment: Mapping[str, object]) -> str:
     commit = environment.get("commit")
     if commit is None:
         return "unknown"
     return f"{str(commit)[:12]} ({'dirty' if environment.get('dirty') else 'clean'})"
 
 
-def _several(values: Iterable[object]) -> str:
-    return ", ".join(sorted({str(value) for value in values})) or "–"
-
-
 def _range(values: pd.Series) -> str:
     known = values.dropna()
     if known.empty:
-        return "–"
+        return ""
     low, high = f"{known.min():,.5g}", f"{known.max():,.5g}"
     return low if low == high else f"{low} to {high}"
 
@@ -89,18 +118,54 @@ def _half_widths(timed: pd.DataFrame) -> str:
     width = (timed["time_high_us"] - timed["time_low_us"]) / timed["time_us"] * 50
     known = width.dropna()
     if known.empty:
-        return "–"
+        return ""
     return f"{number_text(known.median())} in the middle, {number_text(known.max())} at most"
 
 
 def _counts(values: pd.Series) -> str:
+    """Values with how often they occur, the most frequent first."""
     known = values.dropna().value_counts(sort=False)
     ordered = sorted(known.items(), key=lambda item: (-int(item[1]), str(item[0])))
-    return ", ".join(f"{name} {thousands(int(count))}" for name, count in ordered) or "–"
+    return ", ".join(f"{name} {thousands(int(count))}" for name, count in ordered)
 
 
-def _throttled(rows: pd.DataFrame) -> str:
-    told = [r for r in rows["throttled"] if isinstance(r, list)]
-    hot = [reasons for reasons in told if reasons]
+def _throttled(values: pd.Series) -> str:
+    known = [reasons for reasons in values if isinstance(reasons, list)]
+    hot = [reasons for reasons in known if reasons]
     why = f": {_several(reason for reasons in hot for reason in reasons)}" if hot else ""
-    return f"{thousands(len(hot))} of {thousands(len(told))}{why}" if told else "–"
+    return f"{thousands(len(hot))} of {thousands(len(known))}{why}" if known else ""
+
+
+def _timing_settings(rows: Path) -> list[Mapping[str, Any]]:
+    """Every ``timing`` of a ``config.json`` below ``rows``; one that cannot be read has none."""
+    folder = rows.parent if rows.is_file() else rows
+    found = []
+    for path in sorted(folder.rglob("config.json")):
+        try:
+            timing = json.loads(path.read_text(encoding="utf-8"))["timing"]
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            continue
+        if isinstance(timing, dict):
+            found.append(shown(timing))
+    return found
+
+
+def _setting(settings: Sequence[Mapping[str, Any]], name: str) -> str:
+    return _several(setting.get(name) for setting in settings)
+
+
+def _samples(timed: pd.DataFrame) -> str:
+    sizes = timed["samples_us"].map(_length).dropna()
+    if sizes.empty:
+        return ""
+    ends = timed["stop_reason"].dropna().value_counts(sort=False).sort_index()
+    counts = ", ".join(f"{name} {thousands(count)}" for name, count in ends.items())
+    return f"{sizes.min():.0f} to {sizes.max():.0f}" + (f" ({counts})" if counts else "")
+
+
+def _sizes(timed: pd.DataFrame) -> str:
+    """Compulsory bytes as multiples of M·N·itemsize, as the rows have them."""
+    item = timed["dtype"].map(ITEM_BYTES)
+    cells = timed["rows"].astype(float) * timed["cols"].astype(float) * item
+    multiples = (timed["compulsory_bytes"] / cells.where(cells > 0)).dropna().round(6)
+    return ", ".join(f"{multiple:g}·M·N·itemsize" for multiple in sorted(set(multiples)))

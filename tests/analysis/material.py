@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from analysis.format import Table
+from analysis.format import NamedTable, Table
 from analysis.load import Declaration, Inputs, Records, load
-from analysis.tables import NamedTable
 from experiments.data.rows import Row
 from tests.analysis.plausible import write
 
@@ -20,10 +19,10 @@ def material_of(
     return Inputs(folder, folder, frame, evidence or Records(), told)
 
 
-def lines_of(told: NamedTable | str) -> dict[str, dict[str, str]]:
-    """A table's cells by their heads, by line."""
-    assert isinstance(told, NamedTable)
-    return by_first(told.table)
+def lines_of(made: list[NamedTable]) -> dict[str, dict[str, str]]:
+    """The only table's cells by their heads, by line."""
+    (one,) = made
+    return by_first(one.table)
 
 
 def by_first(table: Table) -> dict[str, dict[str, str]]:

@@ -12,8 +12,8 @@ from analysis.figures.beside import D_FIG1_GPUS
 from analysis.figures.card_to_card import CARD_TO_CARD
 from analysis.figures.d_fig1 import D_FIG1
 from analysis.spread.points import cards_of
-from analysis.tables.card_to_card import card_to_card
-from analysis.tables.named import NamedTable
+from analysis.tables import tables_of
+from analysis.tables.comparisons import card_to_card
 from experiments.data.rows import Row
 from tests.analysis.drawing import NARROW, draw, frame_of, lines, plates, words
 from tests.analysis.material import material_of
@@ -37,8 +37,7 @@ def on_cards(**changes: object) -> list[Row]:
 
 
 def test_a_card_that_is_slower_shows_as_slower(tmp_path: Path) -> None:
-    told = card_to_card(material_of(tmp_path, on_cards()))
-    assert isinstance(told, NamedTable)
+    [told] = card_to_card(material_of(tmp_path, on_cards()))
     heads = list(told.table.heads)
     means = {(line[2], line[4]): line[5] for line in told.table.lines}
     assert heads[4:6] == ["card", "mean"]
@@ -61,9 +60,8 @@ def test_cards_of_two_sweeps_or_kinds_are_not_mixed(tmp_path: Path) -> None:
     other = [r for r in on_cards(sweep="elsewhere") if r.card == 1]
     kind = [r for r in on_cards(gpu="NVIDIA L4") if r.card == 2]
     assert cards_of(frame_of(tmp_path, [*one, *other, *kind])) == []
-    told = card_to_card(material_of(tmp_path, [*one, *other, *kind]))
-    assert isinstance(told, str)
-    assert told.startswith("card_to_card needs the same timed points on two or more cards")
+    _, [missing] = tables_of(material_of(tmp_path, [*one, *other, *kind]), ["card_to_card"])
+    assert missing.startswith("card_to_card needs the same timed points on two or more cards")
 
 
 def test_a_point_that_a_card_lacks_is_left_out(tmp_path: Path) -> None:

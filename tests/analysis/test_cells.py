@@ -11,7 +11,7 @@ from analysis.agreement import counted_verdict, measured_verdict
 from analysis.cells import cells
 from analysis.format import Table
 from analysis.load import Records
-from analysis.traffic_table import long_table, wide_table
+from analysis.tables.traffic import long_table, wide_table
 from tests.analysis.evidence import count, counters, h200
 
 FAR = (4096, 131072)

@@ -8,8 +8,7 @@ import pytest
 from analysis.format import Cell
 from analysis.load import Declaration, Records
 from analysis.tables import tables_of
-from analysis.tables.a_tab1 import a_tab1
-from analysis.tables.b_tab1 import b_tab1
+from analysis.tables.declared import a_tab1, b_tab1
 from tests.analysis.evidence import count
 from tests.analysis.material import lines_of, material_of
 from tests.analysis.plausible import row, unsupported

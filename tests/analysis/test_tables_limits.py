@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from analysis.format import Cell
-from analysis.tables import NamedTable
-from analysis.tables.limits import limits_tables
-from analysis.tables.limits_summary import limits_summary
+from analysis.format import Cell, NamedTable
+from analysis.tables import tables_of
+from analysis.tables.comparisons import limits as limits_tables
+from analysis.tables.comparisons import limits_summary
 from experiments.data.rows import Row
 from tests.analysis.limits.rows import FEWER, limits
 from tests.analysis.material import material_of
@@ -19,17 +19,14 @@ from tests.analysis.plausible import paper, row
 
 
 def tables(tmp_path: Path, rows: list[Row]) -> list[NamedTable]:
-    told = limits_tables(material_of(tmp_path, rows))
-    assert not isinstance(told, str)
-    return told
+    return limits_tables(material_of(tmp_path, rows))
 
 
 def summary(tmp_path: Path, rows: list[Row]) -> dict[tuple[str, str], dict[str, str]]:
     """The summary's lines by timer and by which points they are over."""
-    told = limits_summary(material_of(tmp_path, rows))
-    assert not isinstance(told, str)
-    heads = told.table.heads
-    return {(line[0], line[1]): dict(zip(heads, line, strict=True)) for line in told.table.lines}
+    [one] = limits_summary(material_of(tmp_path, rows))
+    heads = one.table.heads
+    return {(line[0], line[1]): dict(zip(heads, line, strict=True)) for line in one.table.lines}
 
 
 def point(own: float, peer: float, copy: float, cols: int = 4096) -> list[Row]:
@@ -100,14 +97,13 @@ def test_the_summary_counts_defeats_and_no_win_over_the_roof(tmp_path: Path) -> 
     assert (found["count"], found["behind"]) == ("3", "1")
     # (0.9 · 0.97 · 900/130)^⅓: 100 µs are above the roof, whose copy takes 130
     assert found["× best peer"].startswith("1.822 (")
-    told = limits_summary(material_of(tmp_path / "2", rows))
-    assert not isinstance(told, str)
-    assert "1 points. There the copy's time" in told.table.notes[-1]
+    [one] = limits_summary(material_of(tmp_path / "2", rows))
+    assert "1 points. There the copy's time" in one.table.notes[-1]
 
 
 def test_rows_without_auto_say_what_is_missing_in_one_line(tmp_path: Path) -> None:
-    for make in (limits_tables, limits_summary):
-        told = make(material_of(tmp_path, paper()))
-        assert isinstance(told, str)
-        assert " needs timed rows of auto" in told
-        assert "\n" not in told
+    made, missing = tables_of(material_of(tmp_path, paper()), ("limits", "limits_summary"))
+    assert made == []
+    for text in missing:
+        assert " needs timed rows of auto" in text
+        assert "\n" not in text

@@ -6,21 +6,17 @@ from typing import Any
 
 import pytest
 
-from analysis.format import Cell
-from analysis.tables import NamedTable
-from analysis.tables.c_prof import c_prof
-from analysis.tables.d_test import d_test
-from analysis.tables.environment import environment
-from analysis.tables.main import main_tables
+from analysis.format import Cell, NamedTable
+from analysis.tables import tables_of
+from analysis.tables.environment import c_prof, environment
+from analysis.tables.results import d_test, main
 from experiments.data.rows import Row
 from tests.analysis.material import by_first, lines_of, material_of
 from tests.analysis.plausible import interpreted, row, unsupported
 
 
 def _main(folder: Path, rows: list[Row]) -> list[NamedTable]:
-    told = main_tables(material_of(folder, rows))
-    assert not isinstance(told, str)
-    return told
+    return main(material_of(folder, rows))
 
 
 def test_many_shapes_are_told_as_bytes_over_time_and_as_a_geometric_mean(tmp_path: Path) -> None:
@@ -54,7 +50,7 @@ def test_the_environment_tells_no_host_and_no_user(tmp_path: Path) -> None:
     told = {"torch": "2.13.0", "host": "node-17", "user": "ada", "commit": "ab" * 20, "dirty": True}
     rows = [row("fused", n, environment=told, power_w=p) for n, p in ((256, 300.0), (512, 500.5))]
     rows += [row("fused", 256, gpu="Nonesuch", throttled=["heat"])]
-    made = environment(material_of(tmp_path, rows)).table
+    made = environment(material_of(tmp_path, rows))[0].table
     text = made.markdown() + made.csv() + made.latex()
     assert "node-17" not in text
     assert "ada" not in text.replace("adasheet", "").replace("datasheet", "")
@@ -75,12 +71,12 @@ def test_d_test_tells_the_worst_visit_to_its_shape(tmp_path: Path) -> None:
     ]
     rows += [row("online", 781, time_us=None, status="incorrect", reason="row 3", **place)]
     rows += [row("online", 781, round=1, max_abs_error=1.0, **place)]
-    table = d_test(material_of(tmp_path, rows))
-    assert isinstance(table, NamedTable)
+    [table] = d_test(material_of(tmp_path, rows))
     assert [line[2:5] for line in table.table.lines] == [
         ["online", "incorrect: row 3", "–"], ["fused", "ok", "4.00e-09"]
     ]  # fmt: skip
-    assert "1823×781" in str(d_test(material_of(tmp_path, [row("fused", 256)])))
+    _, [missing] = tables_of(material_of(tmp_path, [row("fused", 256)]), ["d_test"])
+    assert "needs rows at 1823×781" in missing
 
 
 def test_c_prof_takes_our_side_from_rows_and_their_configuration(tmp_path: Path) -> None:

@@ -1,0 +1,238 @@
+"""How near `auto` is to the limit, in full and in short, and how far cards lie apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analysis.comparison import noise
+from analysis.estimate import Estimate, geometric_mean
+from analysis.figure import slug
+from analysis.format import Cell, NamedTable, Table, decimals, interval_text, number, number_text
+from analysis.limits import COPIES, LARGE_BYTES, LEAST, OWN, PEERS, SHORT_US, STEP_US
+from analysis.limits import NEEDS as LIMITS_NEEDS
+from analysis.limits.means import best, geomean, named, worst
+from analysis.limits.points import Point
+from analysis.limits.rows import points_of
+from analysis.load import Inputs
+from analysis.spread import NEEDS as CARD_TO_CARD_NEEDS
+from analysis.spread import SHORT_US as SHORT_CARD_US
+from analysis.spread.points import Cards, cards_of
+from analysis.spread.points import Point as CardPoint
+from analysis.style import CACHES, TIMERS
+from experiments.data.cards import card_of
+
+__all__ = ["CARD_TO_CARD_NEEDS", "LIMITS_NEEDS", "card_to_card", "limits", "limits_summary"]
+
+LIMITS_NOTES = (
+    "Times are medians over rounds, µs; intervals are 95 %, their unit the round. Bold: fastest "
+    "softmax. × best peer, × torch: its time over that of auto in the same round. Of roof: the "
+    "faster copy's time over that of auto. Launch: programs × warps of what auto chose.",
+    f"~ below {SHORT_US:g} µs, where timers step by half a microsecond. "
+    "! above the roof by more than its interval: no win; in means the copy's time stands for it.",
+)
+PARTS: tuple[tuple[str, Callable[[Point], bool]], ...] = (
+    ("all", lambda point: True),
+    (f"{LARGE_BYTES / 1e6:.0f} MB and more", lambda point: point.large),
+    (f"{SHORT_US:g} µs and more", lambda point: not point.short),
+    (f"below {SHORT_US:g} µs", lambda point: point.short),
+)
+SUMMARY_NOTES = (
+    f"× best peer: the fastest public softmax's time over that of {OWN}, in the same round. Means "
+    "are geometric, with a 95 % interval whose unit is the round. MB: of 2MN. Of roof: the faster "
+    f"copy's time over that of {OWN}.",
+    f"Behind: points where the best peer takes less than {LEAST:g} of the time of {OWN}; below "
+    f"{SHORT_US:g} µs, where it is done more than {STEP_US:g} µs sooner.",
+)
+ABOVE = (
+    "Above the copy roof by more than their interval: {} points. There the copy's time stands for "
+    f"that of {OWN} in the means."
+)
+CARD_HEADS = ("GPU", "sweep", "points", "count", "card", "mean", "5 % to 95 % of points", "least",
+              "most", "most at")  # fmt: skip
+CARD_POINT = ("operation", "variant", "rows", "cols", "dtype", "timer", "cache")
+
+
+def limits(inputs: Inputs) -> list[NamedTable]:
+    """At every shape each peer's time, that of `auto` and of the copy: a table per protocol."""
+    return [_limits_table(points) for points in _by_protocol(inputs.frame)]
+
+
+def limits_summary(inputs: Inputs) -> list[NamedTable]:
+    """The same as means over all points, over the large ones and the short ones."""
+    groups = _by_protocol(inputs.frame)
+    several = len({points[0].gpu for points in groups}) > 1
+    lines = []
+    for points in groups:
+        gpu = [card_of(points[0].gpu).name] * several
+        for text, inside in PARTS:
+            if part := [point for point in points if inside(point)]:
+                lines.append([*gpu, _protocol(points[0]), text, *_summary(part)])
+    above = sum(point.above_roof for points in groups for point in points)
+    heads = [*["GPU"] * several, "timer", "points", "count", "× best peer", "× torch",
+             "least × best peer", "behind", "least of roof"]  # fmt: skip
+    notes = [*SUMMARY_NOTES, *[ABOVE.format(above)] * bool(above)]
+    table = Table("At the limit, in short", heads, lines, notes)
+    return [NamedTable("limits_summary", table)] if lines else []
+
+
+def card_to_card(inputs: Inputs) -> list[NamedTable]:
+    """Each card's time over the mean of all, and the slowest over the fastest."""
+    found = cards_of(inputs.frame)
+    lines = [line for cards in found for line in _card_lines(cards)]
+    every = pd.DataFrame(
+        [
+            {"gpu": cards.gpu, "sweep": cards.sweep, **{n: point.row[n] for n in CARD_POINT},
+             "card": card, "rounds": ratio.rounds, "mean_us": point.mean_us,
+             "ratio": ratio.value, "ratio_low": ratio.low, "ratio_high": ratio.high}
+            for cards in found for point in cards.points for card, ratio in point.ratios.items()
+        ]
+    )  # fmt: skip
+    title = "Card to card: a card's time over the mean of all"
+    table = Table(title, CARD_HEADS, lines, _card_notes())
+    return [NamedTable("card_to_card", table, Table.of(title, every))] if found else []
+
+
+def _by_protocol(frame: pd.DataFrame) -> list[list[Point]]:
+    """Points of one GPU, timer and cache each."""
+    groups: dict[tuple[str, str, str], list[Point]] = {}
+    for point in points_of(frame):
+        groups.setdefault((point.gpu, point.timer, point.cache), []).append(point)
+    return list(groups.values())
+
+
+def _protocol(point: Point) -> str:
+    return f"{TIMERS.get(point.timer, point.timer)}, {CACHES.get(point.cache, point.cache)}"
+
+
+def _limits_table(points: Sequence[Point]) -> NamedTable:
+    first = points[0]
+    names = [n for n in (*COPIES, *PEERS) if any(point.has(n) for point in points)]
+    heads = ["M×N", "dtype", "MB", *names, OWN, "95 %", "launch", "best peer", "× best peer",
+             "interval", "× torch", "of roof"]  # fmt: skip
+    title = f"At the limit: {card_of(first.gpu).name}, {_protocol(first)}"
+    stem = f"limits-{slug(first.gpu)}-{first.timer}"
+    stem += "" if first.cache == "cold" else f"-{first.cache}"
+    table = Table(title, heads, [_limits_line(point, names) for point in points], LIMITS_NOTES)
+    every = pd.DataFrame([_limits_numbers(point, names) for point in points])
+    return NamedTable(stem, table, Table.of(title, every))
+
+
+def _limits_line(point: Point, names: Sequence[str]) -> list[str]:
+    own, best_ratio, share = point.time_of(OWN), point.ratio(point.best), point.share
+    times = {name: point.us(name) for name in names if point.has(name)} | {OWN: own.value}
+    fastest = min(time for name, time in times.items() if name not in COPIES)
+    digits = min(decimals(min(times.values()), own.low, own.high), 2)
+    cells = [
+        Cell(number_text(times[n], digits), strong=n not in COPIES and times[n] == fastest)
+        if n in times else "–"
+        for n in (*names, OWN)
+    ]  # fmt: skip
+    return [
+        f"{point.rows}×{point.cols}",
+        point.dtype,
+        number_text(point.moved_bytes / 1e6),
+        *cells,
+        interval_text(own.low, own.high, digits),
+        launch(point) or "–",
+        point.best,
+        f"{best_ratio.value:.3f}{'~' * point.short}",
+        interval_text(best_ratio.low, best_ratio.high, 3),
+        f"{point.ratio('torch').value:.2f}" if point.has("torch") else "–",
+        "–" if share is None else f"{100 * share.value:.1f} %{'!' * point.above_roof}",
+    ]
+
+
+def launch(point: Point) -> str | None:
+    """Programs × warps that `auto` launched, where its rows have them: what it chose there."""
+    row = next(iter(point.seen[OWN].values()))
+    programs, warps = number(row, "programs"), number(row, "warps")
+    return None if programs is None or warps is None else f"{programs:.0f}×{warps:.0f}"
+
+
+def _limits_numbers(point: Point, names: Sequence[str]) -> dict[str, Any]:
+    """The same for machines: numbers as they are, each ratio with its interval."""
+    own = point.time_of(OWN)
+    torch = point.ratio("torch") if point.has("torch") else None
+    ratios = {"best": point.ratio(point.best), "torch": torch, "roof": point.share}
+    place = ("gpu", "timer", "cache", "dtype", "rows", "cols", "moved_bytes")
+    return {
+        **{name: getattr(point, name) for name in place},
+        "rounds": own.rounds,
+        **{f"{name}_us": point.us(name) if point.has(name) else None for name in names},
+        f"{OWN}_us": own.value,
+        f"{OWN}_low_us": own.low,
+        f"{OWN}_high_us": own.high,
+        "launch": launch(point) or "–",
+        "best_peer": point.best,
+        **{
+            f"{name}_{end}": value
+            for name, ratio in ratios.items()
+            for end, value in zip(("ratio", "low", "high"), _ends(ratio), strict=True)
+        },
+        "above_roof": point.above_roof,
+    }
+
+
+def _ends(ratio: Estimate | None) -> tuple[float | None, float | None, float | None]:
+    return (None,) * 3 if ratio is None else (ratio.value, ratio.low, ratio.high)
+
+
+def _summary(points: Sequence[Point]) -> list[str]:
+    lowest = worst(points, best)
+    assert lowest is not None
+    point, ratio = lowest
+    shares = [(point.share.value, point.name) for point in points if point.share is not None]
+    share, name = min(shares, key=lambda pair: pair[0], default=(None, ""))
+    return [
+        str(len(points)),
+        _mean(geomean(points, best)),
+        _mean(geomean(points, named("torch"))),
+        f"{ratio.value:.3f} at {point.name} ({point.best})",
+        str(sum(p.behind for p in points)),
+        "–" if share is None else f"{100 * share:.1f} % at {name}",
+    ]
+
+
+def _mean(mean: Estimate | None) -> str:
+    return "–" if mean is None else f"{mean.value:.3f} ({mean.low:.3f}–{mean.high:.3f})"
+
+
+def _card_lines(cards: Cards) -> list[list[str]]:
+    lines = []
+    short = [point for point in cards.points if point.mean_us < SHORT_CARD_US]
+    long = [point for point in cards.points if point.mean_us >= SHORT_CARD_US]
+    for text, points in (("{:g} µs and more", long), ("below {:g} µs", short)):
+        if not points:
+            continue
+        place = [card_of(cards.gpu).name, cards.sweep, text.format(SHORT_CARD_US),
+                 f"{len(points):,}"]  # fmt: skip
+        for card in cards.cards:
+            ratios = [point.ratios[card].value for point in points]
+            lines.append([*place, str(card), *_range_over(ratios, points)])
+        spreads = [point.spread for point in points]
+        lines.append([*place, "slowest / fastest", *_range_over(spreads, points)])
+    return lines
+
+
+def _range_over(ratios: Sequence[float], points: Sequence[CardPoint]) -> list[str]:
+    low, high = np.quantile(ratios, [0.05, 0.95])
+    most = int(np.argmax(ratios))
+    return [f"{geometric_mean(ratios):.4f}", f"{low:.4f}–{high:.4f}", f"{min(ratios):.4f}",
+            f"{ratios[most]:.4f}", points[most].name]  # fmt: skip
+
+
+def _card_notes() -> list[str]:
+    gpu, ranges = noise.recorded()
+    floors = [f"{'above' if r.below_us is None else 'below'} "
+              f"{ranges[-2].below_us if r.below_us is None else r.below_us:g} µs "
+              f"{100 * r.floor:.2g} %" for r in ranges]  # fmt: skip
+    return [
+        "Points that every card measured, in one sweep. The mean is over cards and geometric, and "
+        "so is that over points. A card is told by its index on its host.",
+        f"For comparison, two sweeps on one card ({gpu}): 5 % of points differ by more than, each "
+        f"range from the one before it, {', '.join(floors)}.",
+    ]
