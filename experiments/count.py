@@ -21,8 +21,7 @@ from experiments.counting import configurations, counts_of, traces_of
 from experiments.data.records import Count, Trace, write_records
 from experiments.errors import UserError, on_one_line
 from experiments.sweep.checks import DTYPES
-from experiments.sweep.client import Worker
-from experiments.sweep.process import WorkerError
+from experiments.sweep.client import Worker, WorkerError
 
 # odd sizes, a row of one tile of most variants, and a row beyond the tile of every variant
 SHAPES = "7x13,3x1000,5x8192"

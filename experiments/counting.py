@@ -9,12 +9,12 @@ from typing import Any
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
+from experiments.child import ROOT
 from experiments.data.records import Count, Trace
 from experiments.data.traces import TRACED
 from experiments.errors import UserError
 from experiments.sweep.client import Worker, WorkerDied
 from experiments.sweep.config import register
-from experiments.sweep.process import ROOT
 
 CONF = ROOT / "conf"
 LIMIT_S = {"counting": 300.0}

@@ -18,8 +18,7 @@ from experiments.data.probe import FILE, Probe
 from experiments.data.records import write_records
 from experiments.errors import UserError, on_one_line
 from experiments.sweep.card_lock import held
-from experiments.sweep.client import Worker, WorkerDied
-from experiments.sweep.process import WorkerError
+from experiments.sweep.client import Worker, WorkerDied, WorkerError
 
 LIMIT_S = {"probing": 900.0}
 

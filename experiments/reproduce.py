@@ -19,14 +19,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from experiments.child import ROOT
 from experiments.counting import configurations
 from experiments.data.rows import RowsError
 from experiments.errors import SweepFailed, UserError, on_one_line
 from experiments.reproduced import account
-from experiments.sweep.client import Worker
+from experiments.sweep.client import Worker, WorkerError
 from experiments.sweep.driver import run
 from experiments.sweep.jobs import Job
-from experiments.sweep.process import ROOT, WorkerError
 from experiments.sweep.recorded import Recorded, recorded
 
 

@@ -11,10 +11,10 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from experiments.child import ROOT
 from experiments.errors import UserError
 from experiments.profile.metrics import METRICS, REQUIRED
 from experiments.profile.ncu_table import remarks, unknown_metrics
-from experiments.sweep.process import ROOT
 
 PLACES = ("/usr/local/cuda*/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")
 LIMIT_S = 3 * 3600.0

@@ -11,9 +11,9 @@ from pydantic import Field
 from experiments.data.records import Record, write_records
 from experiments.errors import SweepFailed, UserError
 from experiments.sweep.checks import shared_options
-from experiments.sweep.client import Worker, WorkerDied
+from experiments.sweep.client import LEAVING_LIMIT_S, Worker, WorkerDied
+from experiments.sweep.crew import Crew
 from experiments.sweep.jobs import Job
-from experiments.sweep.patient import PatientCrew
 from experiments.sweep.planning import Plan, plan
 from experiments.sweep.points import Point
 from experiments.sweep.recording import packages_of
@@ -49,7 +49,8 @@ def profile(jobs: Sequence[Job], compose: Callable[[list[str]], Job], cards: Any
     """
     options = shared_options([job.config for job in jobs])
     out = Path(options["out"])
-    crew = PatientCrew(log=out / "worker.log", locked=not options["dry_run"])
+    log, locked = out / "worker.log", not options["dry_run"]
+    crew = Crew(log, locked, LEAVING_LIMIT_S)
     done: list[Profiled] = []
     try:
         points = asked(plan(jobs, compose, crew, cards_of(cards)), jobs)

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from experiments.child import ROOT
 from experiments.errors import UserError, on_one_line
 from experiments.slurm.node import Errand, measure_shard
 from experiments.slurm.options import Options
-from experiments.sweep.process import ROOT
 
 SHUTDOWN_S = 15  # the warning before the time limit; every row is on disk already
 

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.errors import UserError
-from experiments.sweep.client import Worker, WorkerDied
+from experiments.sweep.client import Worker, WorkerDied, WorkerError
 from experiments.sweep.jobs import Job
 from experiments.sweep.planning import DESCRIBE_LIMIT_S
-from experiments.sweep.process import WorkerError
 
 
 def describe_here(jobs: Sequence[Job], log: Path) -> None:

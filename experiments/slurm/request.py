@@ -7,9 +7,9 @@ import importlib.metadata
 import json
 from collections.abc import Sequence
 
+from experiments.child import ROOT
 from experiments.slurm.shards import Shard
 from experiments.sweep.jobs import Job
-from experiments.sweep.process import ROOT
 
 # These choose where rows go and which points are visited, and not what the points are.
 ELSEWHERE = ("out", "overwrite", "only_failed", "remeasure", "dry_run", "tracker", "name", "fresh")

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
-import queue
-import signal
-import subprocess
 import threading
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from experiments.sweep.process import WorkerError, ending, process_of, pump
+from experiments import child
+from experiments.child import Child, ChildError
 
 START_LIMIT_S = 180.0
+START_ATTEMPTS = 3
+LEAVING_LIMIT_S = 60.0
+
+
+class WorkerError(Exception):
+    """A worker that cannot be used, in one line."""
 
 
 class WorkerDied(Exception):
@@ -41,10 +42,10 @@ class Worker:
         self.lock: int | None = None  # its card's, which it holds as long as it lives
         self.hello: dict[str, Any] = {}
         self._up = False
-        self._process: subprocess.Popen[str] | None = None
+        self._requests = 0
+        self._child: Child | None = None
         self._retired = False
         self._birth = threading.Lock()
-        self._lines: queue.Queue[str | None] = queue.Queue()
 
     def spawn(self) -> None:
         """Starts its process if there is none, and does not wait until it is up.
@@ -52,42 +53,55 @@ class Worker:
         Linux ends a worker together with the thread that it was started from.
 
         Raises:
-            WorkerError: its card is not visible, or it was ended for good.
+            WorkerError: its card is not visible, its log is no file, or it was ended for good.
         """
-        if self._process is not None:
+        if self._child is not None:
             return
+        command = ["-m", "experiments.worker", "--device", self.device]
+        locks = () if self.lock is None else (self.lock,)
         with self._birth:
             if self._retired:
                 raise WorkerError("the sweep is ending")
-            self._process = process_of(self.device, self.card, self.log, self.lock)
-        self._lines, self._up = queue.Queue(), False
-        pipe = self._process.stdout
-        assert pipe is not None
-        threading.Thread(target=pump, args=(pipe, self._lines), daemon=True).start()
+            try:
+                variables = environment(self.device, self.card)
+                self._child = Child(command, variables, self.log, pass_fds=locks)
+            except OSError as error:
+                raise WorkerError(str(error)) from None
+        self._up = False
 
     def start(self) -> dict[str, Any]:
         """Starts it if it is not running, and gives its device and environment.
 
+        One that dies as it starts is started again, `START_ATTEMPTS` times in all.
+
         Raises:
             WorkerError: it did not come up, or has no such device.
         """
-        self.spawn()
-        if self._up:
+        if self._up and self._child is not None:
             return self.hello
-        try:
-            self.hello = self._receive(time.monotonic() + START_LIMIT_S)
-        except (WorkerDied, TimeoutError) as error:
+        for attempt in range(START_ATTEMPTS):
+            self.spawn()
+            assert self._child is not None
+            try:
+                self.hello = self._child.receive(START_LIMIT_S)
+                break
+            except (ChildError, TimeoutError) as error:
+                self.stop()
+                why = str(error) or f"no sign of life after {START_LIMIT_S:g} s"
+                if attempt == START_ATTEMPTS - 1 or isinstance(error, TimeoutError):
+                    raise WorkerError(f"the worker did not start: {why}; see {self.log}") from None
+        if not {"device", "environment"} <= self.hello.keys():
             self.stop()
-            why = str(error) or f"no sign of life after {START_LIMIT_S:g} s"
-            raise WorkerError(f"the worker did not start: {why}; see {self.log}") from None
-        if "error" in self.hello:
-            self.stop()
-            raise WorkerError(self.hello["error"])
+            raise WorkerError(str(self.hello.get("error", "the worker did not say where it is")))
         self._up = True
         return self.hello
 
     def request(
-        self, message: dict[str, Any], limits_s: Mapping[str, float], first: str
+        self,
+        message: Mapping[str, Any],
+        limits_s: Mapping[str, float],
+        first: str,
+        attempts: int = 1,
     ) -> dict[str, Any]:
         """Sends a request and waits for its reply.
 
@@ -95,56 +109,72 @@ class Worker:
             message: The request.
             limits_s: For each stage that the worker announces, how long it may last.
             first: The stage it is in until it announces one.
+            attempts: How often it is sent in all, where a worker dies of it.
 
         Raises:
-            WorkerDied: it crashed, or a stage outlasted its limit and it was killed. The next
-                request starts another.
+            WorkerDied: it crashed, sent no proper answer, or a stage outlasted its limit and it was
+                killed. The next request starts another.
         """
         self.start()
-        process = self._process
-        assert process is not None
-        assert process.stdin is not None
-        stage = first
+        child, stage = self._child, first
+        assert child is not None
+        self._requests += 1
         try:
-            process.stdin.write(json.dumps(message) + "\n")
-            process.stdin.flush()
+            child.send({**message, "number": self._requests})
             while True:
-                answer = self._receive(time.monotonic() + limits_s[stage])
-                if "stage" not in answer:
-                    return dict(answer["reply"])
-                stage = answer["stage"]
+                answer = child.receive(limits_s[stage])
+                reply = answer.get("reply")
+                if isinstance(reply, dict) and answer.get("number") == self._requests:
+                    return reply
+                announced = answer.get("stage")
+                if not isinstance(announced, str) or announced not in limits_s:
+                    raise ChildError(f"it sent {str(answer)[:60]}, which is no answer")
+                stage = announced
         except TimeoutError:
             self.stop()
             raise WorkerDied("timeout", f"{stage} took more than {limits_s[stage]:g} s") from None
-        except (WorkerDied, BrokenPipeError):
-            how = ending(process)
+        except ChildError as error:
             self.stop()
-            raise WorkerDied("crashed", f"the worker died while {stage}: {how}") from None
+            if attempts > 1:
+                return self.request(message, limits_s, first, attempts - 1)
+            raise WorkerDied("crashed", f"the worker died while {stage}: {error}") from None
 
-    def stop(self) -> None:
-        """Kills the process and its children; nothing of value is in them."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(BrokenPipeError):
-                    pipe.close()
+    def stop(self, patience_s: float = 0.0) -> None:
+        """Ends the process and its children; nothing of value is in them.
+
+        Args:
+            patience_s: How long it may take to end by itself; a profiler loses what a killed
+                process had not handed over.
+        """
+        child, self._child = self._child, None
+        if child is not None:
+            child.close(patience_s)
 
     def retire(self) -> None:
         """Ends it for good: a lane about to start it again gets a `WorkerError` instead."""
         with self._birth:
             self._retired = True
-        self.stop()
+        child = self._child
+        if child is not None:
+            child.kill()  # the lane that waits for it closes it
 
-    def _receive(self, deadline: float) -> dict[str, Any]:
-        try:
-            line = self._lines.get(timeout=max(deadline - time.monotonic(), 0.001))
-        except queue.Empty:
-            raise TimeoutError from None
-        if line is None:
-            raise WorkerDied("crashed", "it ended without an answer")
-        return dict(json.loads(line))
+
+def environment(device: str, card: int) -> dict[str, str]:
+    """The environment variables of a worker, which decide the one card that it sees.
+
+    Raises:
+        WorkerError: ``CUDA_VISIBLE_DEVICES`` names fewer cards.
+    """
+    variables = child.environment(os.environ)
+    variables.pop("TRITON_INTERPRET", None)  # the worker decides by its device
+    limited = variables.get("CUDA_VISIBLE_DEVICES")
+    if device != "cpu" and limited is None:
+        variables["CUDA_VISIBLE_DEVICES"] = str(card)
+    elif device != "cpu" and limited:  # empty hides every card, and is left so
+        visible = limited.split(",")
+        if card >= len(visible):
+            raise WorkerError(f"card {card} is not among the {len(visible)} visible ones")
+        variables["CUDA_VISIBLE_DEVICES"] = visible[card]
+    # as NVML numbers them: the card that is locked must be the one that is timed
+    variables["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+    return variables

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from experiments.errors import UserError
 from experiments.sweep.card_lock import held
-from experiments.sweep.client import Worker
+from experiments.sweep.client import Worker, WorkerError
 from experiments.sweep.jobs import Job
-from experiments.sweep.process import WorkerError
 
 
 @dataclass
@@ -22,11 +21,13 @@ class Crew:
         log: Takes what workers print.
         locked: Whether the cards are this sweep's alone until it is dismissed; a dry run times
             nothing and waits for nobody.
+        patience_s: How long a worker may take to end by itself when it is dismissed.
         workers: By device and card.
     """
 
     log: Path
     locked: bool = True
+    patience_s: float = 0.0
     workers: dict[tuple[str, int], Worker] = field(default_factory=dict)
     _locks: ExitStack = field(default_factory=ExitStack)
 
@@ -96,5 +97,5 @@ class Crew:
     def dismiss(self) -> None:
         """Ends all workers and lets go of their cards."""
         for worker in self.workers.values():
-            worker.stop()
+            worker.stop(self.patience_s)
         self._locks.close()

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from experiments.data.rows import Row
-from experiments.sweep.client import Worker
+from experiments.sweep.client import Worker, WorkerError
 from experiments.sweep.dealing import Deal
 from experiments.sweep.points import Point
-from experiments.sweep.process import WorkerError
 from experiments.sweep.progress import Progress
 from experiments.sweep.recording import measure, unsupported
 

@@ -10,13 +10,12 @@ from typing import Any
 
 from experiments.data.cards import description_of
 from experiments.errors import UserError
-from experiments.sweep.client import Worker, WorkerDied
+from experiments.sweep.client import Worker, WorkerDied, WorkerError
 from experiments.sweep.crew import Crew
 from experiments.sweep.homes import Shard, settle
 from experiments.sweep.jobs import Job, roof_overrides
 from experiments.sweep.ledger import Ledger
 from experiments.sweep.points import Point, interleave, points_of
-from experiments.sweep.process import WorkerError
 
 DESCRIBE_LIMIT_S = 300.0
 ROOF = "copy"  # the configuration that every shard holds, whatever else was asked for
@@ -132,7 +131,8 @@ def _describe(job: Job, worker: Worker) -> dict[str, Any]:
     request = {"kernel": job.config["kernel"], "shapes": job.shapes, "dtypes": job.dtypes}
     limits = {"describing": DESCRIBE_LIMIT_S}
     try:
-        reply = worker.request({"do": "describe", "job": request}, limits, "describing")
+        asked = {"do": "describe", "job": request}
+        reply = worker.request(asked, limits, "describing", attempts=2)
     except WorkerDied as error:
         raise UserError(f"kernel={job.kernel}: {error}; see {worker.log}") from None
     if "error" in reply:

@@ -5,35 +5,46 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from pydantic import ValidationError
+
 from experiments.data.rows import Row
 from experiments.sweep.client import Worker, WorkerDied
 from experiments.sweep.points import PROTOCOL, Point
 
-DECLARED = ("rows", "cols", "dtype", "model_reads", "model_writes", "model_bytes")
+DECLARED = ("rows", "cols", "dtype", "model_reads", "model_writes", "model_bytes",
+            "compulsory_bytes")  # fmt: skip
 
 
 def row_of(
     point: Point, outcome: dict[str, Any], *, sweep: str, attempt: int, environment: dict[str, Any]
 ) -> Row:
-    """A row, from what was declared of a point and what was measured."""
-    return Row(
-        key=point.key,
-        card=point.card,
-        round=point.round,
-        attempt=attempt,
-        sweep=sweep,
-        operation=point.variant["operation"],
-        kernel=point.job.kernel,
-        params=point.variant["params"],
-        device=point.device,  # type: ignore[arg-type]
-        gpu=point.gpu,
-        backend=point.variant["backend"],
-        environment=environment | provenance(point),
-        model_formula=point.variant["formula"],
-        compulsory_bytes=point.declared["compulsory_bytes"],
+    """A row, from what was declared of a point and what was measured.
+
+    What no row can hold, such as a time below zero, is no answer: the worker counts as crashed.
+    """
+    fields = {
+        "key": point.key,
+        "card": point.card,
+        "round": point.round,
+        "attempt": attempt,
+        "sweep": sweep,
+        "operation": point.variant["operation"],
+        "kernel": point.job.kernel,
+        "params": point.variant["params"],
+        "device": point.device,
+        "gpu": point.gpu,
+        "backend": point.variant["backend"],
+        "environment": environment | provenance(point),
+        "model_formula": point.variant["formula"],
         **{name: point.declared[name] for name in DECLARED},
-        **outcome,
-    )
+    }
+    try:
+        return Row.model_validate(outcome | fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        what = f"{'.'.join(map(str, first['loc']))!r}: {first['msg']}"
+        crash = {"status": "crashed", "reason": f"the worker's answer makes no row: field {what}"}
+        return Row.model_validate(crash | fields)
 
 
 def provenance(point: Point) -> dict[str, Any]:

@@ -1,22 +1,24 @@
-"""A worker: ``python -m experiments.worker --device auto``, spoken to over its stdin and stdout."""
+"""A worker: ``python -m experiments.worker --device auto``, a `Child` of the sweep."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
 import gc
+import sys
 from typing import Any
 
-from experiments.worker.channel import Channel, die_with_parent
+from experiments.child import Channel, die_with_parent, one_line
 from experiments.worker.place import take_place
 
 
 def main() -> None:
-    """Says where it is, then answers requests until its stdin closes."""
+    """Says where it is, then answers requests until there can be no more."""
     die_with_parent()
+    channel = Channel()
+    sys.stdout = sys.stderr  # in the log at once, in any characters
     parser = argparse.ArgumentParser(prog="experiments.worker")
     parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
-    channel = Channel()
     try:
         place = take_place(parser.parse_args().device)
     except RuntimeError as error:
@@ -26,7 +28,6 @@ def main() -> None:
     from experiments.worker.bench import Bench
     from experiments.worker.counting.count import count
     from experiments.worker.describe import BadJob, describe
-    from experiments.worker.faults import one_line
     from experiments.worker.measure import measure
     from experiments.worker.probe import probe
     from experiments.worker.profile import profile
@@ -41,27 +42,29 @@ def main() -> None:
         }
     )
     for request in channel:
+        if bench is None and request["do"] in ("measure", "probe"):
+            bench = Bench.at(place)
         reply: dict[str, Any]
-        if request["do"] in ("describe", "count"):
-            try:
-                if request["do"] == "describe":
-                    reply = describe(request["job"], place.device)
-                else:
-                    reply = count(request["point"], place.device)
-            except BadJob as error:
-                reply = {"error": str(error)}
-            except Exception as error:  # a kernel's own declarations may raise anything
-                reply = {"error": f"its declarations fail: {one_line(error)}"}
-        elif request["do"] == "profile":
-            reply = profile(request["point"], place.torch_device)
-        else:
-            if bench is None:
-                bench = Bench.at(place)
-            if request["do"] == "probe":
-                channel.send({"reply": probe(bench)})
-                continue
-            reply = measure(request["point"], bench, lambda s: channel.send({"stage": s}))
-        channel.send({"reply": reply})
+        match request:
+            case {"do": "describe" | "count" as what, **more}:
+                try:
+                    if what == "describe":
+                        reply = describe(more["job"], place.device)
+                    else:
+                        reply = count(more["point"], place.device)
+                except BadJob as error:
+                    reply = {"error": str(error)}
+                except Exception as error:  # a kernel's own declarations may raise anything
+                    reply = {"error": f"its declarations fail: {one_line(error)}"}
+            case {"do": "profile", "point": point}:
+                reply = profile(point, place.torch_device)
+            case {"do": "probe"}:
+                assert bench is not None
+                reply = probe(bench)
+            case {"do": "measure", "point": point}:
+                assert bench is not None
+                reply = measure(point, bench, lambda stage: channel.send({"stage": stage}))
+        channel.send({"reply": reply, "number": request["number"]})
 
 
 if __name__ == "__main__":

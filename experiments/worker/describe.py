@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from experiments.sweep.process import ROOT
+from experiments.child import ROOT
 from experiments.worker.place import version_of
 from experiments.worker.source import source_hash
 from kernels.device import Device

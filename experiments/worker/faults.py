@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import platform
-import re
-from pathlib import Path
-
 import torch
 
 from experiments.worker.timers.sampling import CannotTime
@@ -35,13 +31,3 @@ def context_is_lost() -> bool:
     except Exception:
         return True
     return False
-
-
-def one_line(error: BaseException) -> str:
-    """An error as one line without paths, user or name of this host."""
-    text = " ".join(str(error).split()) or type(error).__name__
-    text = re.sub(r"(?:/[\w.@+-]+)+/([\w.@+-]+)", r"\1", text)
-    for private in (Path.home().name, platform.node()):
-        if len(private) > 2:
-            text = text.replace(private, "…")
-    return f"{type(error).__name__}: {text}"[:300]

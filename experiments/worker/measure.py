@@ -10,10 +10,11 @@ from typing import Any
 
 import torch
 
+from experiments.child import one_line
 from experiments.data.statistics import median
 from experiments.worker.bench import Bench
 from experiments.worker.describe import backend, build_kernel, torch_dtype
-from experiments.worker.faults import context_is_lost, one_line, status_of
+from experiments.worker.faults import context_is_lost, status_of
 from experiments.worker.gate import Verdict, check
 from experiments.worker.launches import recorded
 from experiments.worker.memory import require

@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
+from experiments.child import one_line
 from experiments.data.statistics import median
 from experiments.worker.bench import Bench
-from experiments.worker.faults import one_line
 from experiments.worker.timers.events import events
 from experiments.worker.timers.graph import graph
 from experiments.worker.timers.sampling import Protocol, Sampling

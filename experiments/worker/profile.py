@@ -9,8 +9,9 @@ from typing import Any
 
 import torch
 
+from experiments.child import one_line
 from experiments.worker.describe import build_kernel, torch_dtype
-from experiments.worker.faults import context_is_lost, one_line, status_of
+from experiments.worker.faults import context_is_lost, status_of
 
 
 @contextmanager

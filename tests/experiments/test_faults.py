@@ -19,7 +19,7 @@ def test_a_crash_a_hang_a_lie_and_a_glutton_are_rows_and_the_rest_is_measured(
     sweep: Command,
 ) -> None:
     done = sweep(
-        "kernel=segfault,hang,wrong,wrong_later,exhaust,starve,oom_killed,raise,good",
+        "kernel=segfault,hang,wrong,wrong_later,exhaust,starve,oom_killed,raise,meddle,surrogate,good",
         *shape(4, [15, 16]), "dtype=float32", "timing.compile_limit_s=3", *QUICK,
     )  # fmt: skip
     assert done.status == 1
@@ -33,6 +33,8 @@ def test_a_crash_a_hang_a_lie_and_a_glutton_are_rows_and_the_rest_is_measured(
         ("starve", 15): "out_of_memory", ("starve", 16): "out_of_memory",
         ("oom_killed", 15): "crashed", ("oom_killed", 16): "crashed",
         ("raise", 15): "launch_error", ("raise", 16): "launch_error",
+        ("meddle", 15): "crashed", ("meddle", 16): "crashed",
+        ("surrogate", 15): "launch_error", ("surrogate", 16): "launch_error",
         ("good", 15): "ok", ("good", 16): "ok", ("copy", 15): "ok", ("copy", 16): "ok",
     }  # fmt: skip
     reasons = {row.kernel: row.reason or "" for row in done.rows if not row.expected}

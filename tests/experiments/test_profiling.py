@@ -19,12 +19,12 @@ from experiments.profile import profiling
 from experiments.profile.profiling import LIST, Profiled
 from experiments.sweep.client import Worker
 from experiments.sweep.config import register
+from experiments.sweep.crew import Crew
 from experiments.sweep.jobs import Job, job_from
-from experiments.sweep.patient import PatientCrew, PatientWorker
 from tests.conftest import ROOT, shape
 
 
-class Disguised(PatientWorker):
+class Disguised(Worker):
     """Profiles nothing; the naive kernel fails. It remembers what it was asked for."""
 
     def __init__(self, log: Path, ranges: list[str]) -> None:
@@ -37,10 +37,11 @@ class Disguised(PatientWorker):
         return hello
 
     def request(
-        self, message: dict[str, Any], limits_s: Mapping[str, float], first: str
-    ) -> dict[str, Any]:
+        self, message: Mapping[str, Any], limits_s: Mapping[str, float], first: str,
+        attempts: int = 1,
+    ) -> dict[str, Any]:  # fmt: skip
         if message["do"] != "profile":
-            return super().request(message, limits_s, first)
+            return super().request(message, limits_s, first, attempts)
         self.ranges.append(message["point"]["range"])
         if "Naive" in message["point"]["kernel"]["_target_"]:
             return {"status": "out_of_memory", "reason": "too much"}
@@ -52,11 +53,11 @@ def ranges(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the ranges that workers are asked for, while workers are disguised."""
     asked: list[str] = []
 
-    class Crew(PatientCrew):
+    class DisguisedCrew(Crew):
         def worker(self, device: str, card: int) -> Worker:
             return self.workers.setdefault((device, card), Disguised(self.log, asked))
 
-    monkeypatch.setattr(profiling, "PatientCrew", Crew)
+    monkeypatch.setattr(profiling, "Crew", DisguisedCrew)
     return asked
 
 
@@ -129,10 +130,10 @@ def test_a_dry_run_prints_the_points_and_calls_none(
     assert not (tmp_path / LIST).exists()
 
 
-def test_a_patient_worker_ends_by_itself(tmp_path: Path) -> None:
-    worker = PatientWorker("cpu", 0, tmp_path / "worker.log")
+def test_a_profiled_worker_ends_by_itself(tmp_path: Path) -> None:
+    worker = Worker("cpu", 0, tmp_path / "worker.log")
     worker.start()
-    process = worker._process
-    assert process is not None
-    worker.leave()
-    assert process.returncode == 0  # not a signal's
+    child = worker._child
+    assert child is not None
+    worker.stop(patience_s=60)
+    assert child.process.returncode == 0  # not a signal's

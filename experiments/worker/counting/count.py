@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from experiments.child import one_line
 from experiments.worker.counting.difference import difference
 from experiments.worker.counting.dispatch import Operations
 from experiments.worker.counting.interpreter import interpreted
@@ -14,7 +15,6 @@ from experiments.worker.counting.numbers import numbers
 from experiments.worker.counting.requests import Recorder, Request
 from experiments.worker.counting.trace import accesses
 from experiments.worker.describe import build_kernel, torch_dtype
-from experiments.worker.faults import one_line
 from experiments.worker.source import source_hash
 from kernels.device import Device
 from kernels.kernel import Kernel

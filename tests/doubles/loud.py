@@ -1,0 +1,72 @@
+"""Softmax variants that print where they should not, speak on the worker's pipes, or die at once.
+
+The module itself prints as it is imported, in text and in bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from kernels.traffic import Traffic
+from tests.doubles.kernels import Double
+
+print("a banner at import")
+os.write(1, b"bytes \xff at import, without an end")
+
+
+@dataclass(frozen=True)
+class Loud(Double):
+    """Prints from a thread, in bytes, and more than any log should take."""
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        thread = threading.Thread(target=lambda: print("from a thread", flush=True))
+        thread.start()
+        thread.join()
+        sys.stdout.write("half a pair: \ud800\n")
+        for _ in range(60):
+            os.write(1, b"\xfe" * 99_999 + b"\n")
+        return super().__call__(x)
+
+
+@dataclass(frozen=True)
+class Surrogate(Double):
+    """Raises an error whose text has no encoding."""
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        raise RuntimeError("half a pair: \ud800")
+
+
+@dataclass(frozen=True)
+class Meddle(Double):
+    """Writes onto every pipe that its process has open."""
+
+    text: str = "this is no message"
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        for descriptor in range(3, 64):
+            try:
+                if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+                    os.write(descriptor, self.text.encode() + b"\n")
+            except OSError:
+                continue
+        return super().__call__(x)
+
+
+@dataclass(frozen=True)
+class Frail(Double):
+    """Takes its process down the first time that it is described."""
+
+    mark: str = ""
+
+    def traffic(self) -> Traffic:
+        if self.mark and not Path(self.mark).exists():
+            Path(self.mark).touch()
+            os._exit(7)
+        return super().traffic()

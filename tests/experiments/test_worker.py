@@ -1,0 +1,150 @@
+"""The worker's protocol: whatever a child prints, sends or dies of costs its own request alone."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from experiments import child
+from experiments.child import ChildError, one_line, open_log, parse
+from experiments.sweep.client import Worker, WorkerDied, WorkerError
+
+TIMING = {
+    "timer": "auto", "cache": "warm", "warmup": 1, "min_samples": 3, "max_samples": 3,
+    "precision": 0.5, "sampling_limit_s": 30.0,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
+    worker = Worker("cpu", 0, tmp_path_factory.mktemp("worker") / "worker.log")
+    yield worker
+    worker.stop()
+
+
+def measured(worker: Worker, double: str, **tunables: Any) -> dict[str, Any]:
+    config = {"_target_": f"tests.doubles.{double}", **tunables}
+    point = {
+        "kernel": config, "rows": 2, "cols": 4, "dtype": "float32", "seed": 0, "timing": TIMING
+    }  # fmt: skip
+    limits = {"compiling": 60.0, "sampling": 60.0}
+    return worker.request({"do": "measure", "point": point}, limits, "sampling")
+
+
+def test_prints_of_any_kind_go_to_a_log_of_bounded_size(worker: Worker) -> None:
+    assert measured(worker, "loud.Loud")["status"] == "ok"
+    worker.stop()
+    text = worker.log.read_bytes()
+    assert text.startswith(b"a banner at import\nbytes \xff at import, without an end")
+    assert b"from a thread\nhalf a pair: \\ud800\n\xfe" in text
+    assert len(text) == child.LARGEST_LOG
+
+
+def test_an_error_without_encoding_is_an_outcome_like_any_other(worker: Worker) -> None:
+    outcome = measured(worker, "loud.Surrogate")
+    assert outcome["status"] == "launch_error"
+    assert outcome["reason"] == "RuntimeError: half a pair: ?"
+
+
+def test_a_line_on_the_workers_own_pipe_costs_its_own_point(worker: Worker) -> None:
+    with pytest.raises(WorkerDied, match="died while compiling: it sent 'this is no message'"):
+        measured(worker, "loud.Meddle")
+
+
+@pytest.mark.parametrize(
+    "line", ['{"reply": {"status": "ok"}, "number": 7}', '{"reply": 3, "number": 1}',
+             '{"stage": []}', '{"stage": "unknown"}', "{}"]
+)  # fmt: skip
+def test_what_answers_no_request_ends_the_worker(tmp_path: Path, line: str) -> None:
+    scripted = Mock(receive=Mock(side_effect=[{"stage": "compiling"}, parse(line.encode())]))
+    worker = Worker("cpu", 0, tmp_path / "worker.log")
+    worker._child, worker._up = scripted, True
+    with pytest.raises(WorkerDied, match=r"while compiling: .* which is no answer") as died:
+        worker.request({"do": "measure"}, {"compiling": 1.0, "sampling": 1.0}, "sampling")
+    assert died.value.status == "crashed"
+    scripted.close.assert_called_once()
+
+
+def test_the_next_point_after_a_crash_is_measured(worker: Worker) -> None:
+    with pytest.raises(WorkerDied, match="SIGSEGV"):
+        measured(worker, "deaths.Segfault")
+    assert measured(worker, "kernels.Good")["status"] == "ok"
+
+
+def test_a_worker_that_dies_while_describing_is_asked_once_more(
+    worker: Worker, tmp_path: Path
+) -> None:
+    config = {"_target_": "tests.doubles.loud.Frail", "mark": str(tmp_path / "mark")}
+    job = {"kernel": config, "shapes": [[2, 4]], "dtypes": ["float32"]}
+    asked = ({"do": "describe", "job": job}, {"describing": 60.0}, "describing")
+    with pytest.raises(WorkerDied, match="exit status 7"):
+        worker.request(*asked)
+    (tmp_path / "mark").unlink()
+    assert worker.request(*asked, attempts=2)["operation"] == "softmax"
+
+
+@pytest.mark.parametrize(("deaths", "comes_up"), [(2, True), (99, False)])
+def test_a_worker_that_dies_while_it_starts_is_started_thrice_at_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deaths: int, comes_up: bool
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os\n"
+        "from pathlib import Path\n"
+        f"births = Path({str(tmp_path / 'births')!r})\n"
+        "births.open('a').write('+')\n"
+        "print('a banner at start')\n"
+        f"if births.stat().st_size <= {deaths}: os._exit(9)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    worker = Worker("cpu", 0, tmp_path / "worker.log")
+    try:
+        if comes_up:
+            assert worker.start()["device"]["kind"] == "cpu"
+        else:
+            with pytest.raises(WorkerError, match="the worker did not start: exit status 9"):
+                worker.start()
+    finally:
+        worker.stop()
+    assert (tmp_path / "births").read_text() == "+++"
+
+
+@given(st.binary(max_size=40) | st.recursive(st.text(), lambda x: st.lists(x)).map(
+    lambda value: json.dumps({"reply": value}).encode()))  # fmt: skip
+@example(b'{"reason": "\\ud800"}')
+@example(b'{"reason": "\\uD83D\\uDE00"}')
+@example(b"[" * 100_000)
+def test_a_line_is_an_object_that_can_be_written_or_it_is_refused(line: bytes) -> None:
+    with suppress(ChildError):
+        assert json.dumps(parse(line), ensure_ascii=False).encode()
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "folder"])
+def test_a_log_is_a_regular_file_or_no_worker_starts(tmp_path: Path, kind: str) -> None:
+    log, elsewhere = tmp_path / "worker.log", tmp_path / "precious"
+    elsewhere.write_text("untouched")
+    {"pipe": os.mkfifo, "link": lambda p: p.symlink_to(elsewhere), "folder": Path.mkdir}[kind](log)
+    with pytest.raises(WorkerError, match=r"worker\.log is not a regular file; remove it"):
+        Worker("cpu", 0, log).start()
+    assert elsewhere.read_text() == "untouched"
+
+
+def test_a_full_log_is_emptied_when_a_worker_starts(tmp_path: Path) -> None:
+    log = tmp_path / "worker.log"
+    log.write_bytes(b"x" * child.LARGEST_LOG)
+    os.close(open_log(log))
+    assert log.stat().st_size == 0
+
+
+def test_an_error_in_one_line_names_no_path_user_or_host() -> None:
+    text = one_line(RuntimeError("first\nsecond of /home/someone/secret/file.py " + "x" * 400))
+    assert text.startswith("RuntimeError: first second of file.py xxx")
+    assert len(text) == 300
