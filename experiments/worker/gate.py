@@ -38,16 +38,21 @@ class Verdict:
     relative_error: float | None = None
 
 
-def check(y: torch.Tensor, x: torch.Tensor, operation: Operation, backend: str) -> Verdict:
-    """Holds an answer against the float64 reference, in chunks of whole rows.
+def check(
+    y: torch.Tensor, x: torch.Tensor, operation: Operation, backend: str, before: int | None = None
+) -> Verdict:
+    """Compares an answer with the float64 reference, in chunks of whole rows.
 
     Args:
         y: What the kernel returned for ``x``.
         x: The input, shape ``(M, N)``, or several matrices of one shape stacked before it.
         operation: Gives the reference.
         backend: Selects the tolerance, as rows spell it.
+        before: The `fingerprint` of ``x`` before the call, None where nothing was called.
     """
     shape = x.shape[-2:]
+    if before is not None and fingerprint(x) != before:
+        return Verdict("changed its input, so that its answer cannot be compared with any")
     if y.shape != shape or y.dtype != x.dtype:
         return Verdict(f"returned {tuple(y.shape)} {y.dtype} for {tuple(shape)} {x.dtype}")
     if x.numel() and y.data_ptr() == x.data_ptr():
@@ -73,6 +78,22 @@ def check(y: torch.Tensor, x: torch.Tensor, operation: Operation, backend: str) 
     if wrong_sums:
         return Verdict(f"{int(wrong_sums)} of {shape[0]} row sums are off", *errors)
     return Verdict(None, *errors)
+
+
+def fingerprint(x: torch.Tensor) -> int:
+    """A checksum of a tensor's bits and their places, in chunks; any one changed element shows.
+
+    Each element's bits, as a whole number, are multiplied by an odd number of its own, and the
+    products are summed modulo 2^64.
+    """
+    whole = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[x.itemsize]
+    bits = x.flatten().view(whole)
+    total = torch.zeros((), dtype=torch.int64, device=x.device)
+    for first in range(0, bits.numel(), CHUNK_ELEMENTS):
+        part = bits[first : first + CHUNK_ELEMENTS].long()
+        places = torch.arange(first, first + part.numel(), device=x.device)
+        total += (part * (2 * places + 1)).sum()
+    return int(total)
 
 
 def _add(

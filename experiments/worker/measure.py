@@ -15,7 +15,7 @@ from experiments.data.statistics import median
 from experiments.worker.bench import Bench
 from experiments.worker.describe import backend, build_kernel, torch_dtype
 from experiments.worker.faults import context_is_lost, status_of
-from experiments.worker.gate import Verdict, check
+from experiments.worker.gate import Verdict, check, fingerprint
 from experiments.worker.launches import recorded
 from experiments.worker.memory import require
 from experiments.worker.place import Place
@@ -49,9 +49,17 @@ def _measure(point: dict[str, Any], bench: Bench, stage: Callable[[str], None]) 
     place, protocol = bench.place, _protocol(point["timing"], bench.place)
     kernel, dtype = build_kernel(point["kernel"]), torch_dtype(point["dtype"])
     operation, shape = kernel.operation, (point["rows"], point["cols"])
+    name = backend(kernel, place.device)
+
+    before_any_call: dict[int, int] = {}
 
     def make(index: int) -> torch.Tensor:
-        return operation.make_input(shape, dtype, place.torch_device, point["seed"] + index)
+        x = operation.make_input(shape, dtype, place.torch_device, point["seed"] + index)
+        before_any_call[x.data_ptr()] = fingerprint(x)
+        return x
+
+    def judge(y: torch.Tensor, x: torch.Tensor) -> Verdict:
+        return check(y, x, operation, name, before_any_call[x.data_ptr()])
 
     stage("sampling")
     if place.device.kind == "cpu":
@@ -67,8 +75,7 @@ def _measure(point: dict[str, Any], bench: Bench, stage: Callable[[str], None]) 
     stage("sampling")
     del y
     poison(x)
-    name = backend(kernel, place.device)
-    verdict = check(call(x), x, operation, name)
+    verdict = judge(call(x), x)
     if verdict.reason is not None or name == "interpreter":
         return fields | _judged(verdict)
     before, began = bench.monitor.read(), time.perf_counter()
@@ -76,7 +83,7 @@ def _measure(point: dict[str, Any], bench: Bench, stage: Callable[[str], None]) 
     fields["sampling_s"] = time.perf_counter() - began
     after = bench.monitor.read()
     for timed_x, timed_y in sampling.timed:
-        verdict = check(timed_y, timed_x, operation, name)
+        verdict = judge(timed_y, timed_x)
         if verdict.reason is not None:
             return fields | _judged(verdict, "after timing: ")
     middle = median(sampling.samples_us)

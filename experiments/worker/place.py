@@ -10,9 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.child import ROOT
+
 if TYPE_CHECKING:
     from kernels.device import Device
 
+
+CODE = ("kernels", "experiments", "hydra_plugins", "conf")  # what a measurement depends on
 
 # Switches of the libraries that change what a kernel costs. None holds a path or a name.
 VARIABLES = (
@@ -88,8 +92,8 @@ def environment() -> dict[str, Any]:
         "processor": _processor(),
         "threads": torch.get_num_threads(),
         "variables": {name: os.environ[name] for name in VARIABLES if name in os.environ},
-        "commit": _git("rev-parse", "HEAD"),
-        "dirty": _is_dirty(),
+        "commit": _git(ROOT, "rev-parse", "HEAD"),
+        "dirty": is_dirty(),
     }
 
 
@@ -101,9 +105,11 @@ def version_of(package: str) -> str | None:
         return None
 
 
-def _is_dirty() -> bool | None:
-    changes = _git("status", "--porcelain", "--untracked-files=no")
-    return None if changes is None else bool(changes)
+def is_dirty(root: Path = ROOT) -> bool | None:
+    """Whether the commit is not what runs: a tracked file differs, or code is not tracked."""
+    changed = _git(root, "status", "--porcelain", "--untracked-files=no")
+    added = _git(root, "ls-files", "--others", "--exclude-standard", "--", *CODE)
+    return None if changed is None or added is None else bool(changed or added)
 
 
 def _driver() -> str | None:
@@ -112,11 +118,10 @@ def _driver() -> str | None:
     return driver_version()
 
 
-def _git(*arguments: str) -> str | None:
-    here = Path(__file__).parent
+def _git(root: Path, *arguments: str) -> str | None:
     try:
         done = subprocess.run(
-            ["git", "-C", str(here), *arguments], capture_output=True, text=True, timeout=10
+            ["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=10
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

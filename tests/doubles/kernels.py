@@ -62,6 +62,23 @@ class Wrong(Double):
 
 
 @dataclass(frozen=True)
+class Spoil(Double):
+    """Sets its input to zero, for which its answer is right."""
+
+    after: int = 0
+
+    def prepare(self, x: torch.Tensor):  # type: ignore[no-untyped-def]
+        calls = 0
+
+        def call(x: torch.Tensor) -> torch.Tensor:
+            nonlocal calls
+            calls += 1
+            return torch.softmax(x.zero_() if calls > self.after else x, -1)
+
+        return call
+
+
+@dataclass(frozen=True)
 class WrongLater(Double):
     """Right when checked first, wrong once it has been called often."""
 

@@ -6,6 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from experiments.worker import gate
 from experiments.worker.gate import check, spacing
 from kernels.copy.operation import COPY
 from kernels.softmax.operation import SOFTMAX
@@ -86,3 +87,19 @@ def test_spacing_is_the_distance_to_the_next_number(dtype: torch.dtype) -> None:
     values = torch.tensor([1.0, 0.999, 1.5, 2.0, 3e-3, 6e-8, 1e-7, 0.0], dtype=dtype)
     expected = np.spacing(values.numpy()).astype(np.float64)
     assert spacing(values.double(), dtype).numpy() == pytest.approx(expected, rel=1e-12, abs=0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_any_changed_element_changes_a_fingerprint(
+    dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate, "CHUNK_ELEMENTS", 16)
+    x = random_input(3, 17, dtype)
+    before = gate.fingerprint(x)
+    assert gate.fingerprint(x.clone()) == before
+    for place in range(x.numel()):
+        y = x.clone()
+        y.view(-1)[place] = -y.view(-1)[place]
+        assert gate.fingerprint(y) != before
+    assert gate.fingerprint(x.roll(1, 1)) != before
+    assert gate.fingerprint(x * 0) != before
