@@ -1,17 +1,4 @@
-"""Every picture that rows and records allow, in the order of the sources.
-
-How another page shows them, say with points that can be read one by one::
-
-    for picture in pictures(material):
-        with matplotlib.rc_context(style.theme()):
-            sheet = picture.render()            # a matplotlib figure
-            sheet.savefig(file, format="svg", metadata=picture.plate.metadata("svg"))
-        for mark in sheet.marks:                # every point that was drawn from a row
-            left, top = mark.place              # shares of the sheet's width and height
-            mark.row                            # the row: its fields, derived columns, `variant`
-
-A row's `kernel`, `reason` and `params` hold whatever was recorded: escape them.
-"""
+"""Every picture that rows and records allow, in the order of the sources."""
 
 from __future__ import annotations
 
@@ -21,11 +8,13 @@ from typing import Protocol
 
 import pandas as pd
 
-from analysis.figures import FIGURES
+from analysis.figures.card_to_card import CARD_TO_CARD
+from analysis.figures.limits import LIMITS, LIMITS_RATIO
+from analysis.figures.multiples import D_FIG1_GPUS, DTYPES_BANDWIDTH, DTYPES_TIME
+from analysis.figures.page import Canvas, Page
+from analysis.figures.specs import LINE_FIGURES
 from analysis.load import Inputs, Records
-from analysis.plate import Plate
 from analysis.roofline.pictures import ROOFLINE_FIGURES
-from analysis.sheet import Sheet
 from analysis.traffic import EVIDENCE_FIGURES
 
 
@@ -44,17 +33,26 @@ class Entry(Protocol):
     def needs(self) -> str:
         """Which rows or records it cannot do without, in one line."""
 
-    def plates(self, evidence: Records, frame: pd.DataFrame) -> list[Plate]:
+    def plates(self, records: Records, frame: pd.DataFrame) -> list[Page]:
         """Its pictures, none where rows and records do not allow any."""
 
 
+FIGURES: tuple[Entry, ...] = (
+    *LINE_FIGURES,
+    DTYPES_TIME,
+    DTYPES_BANDWIDTH,
+    LIMITS,
+    LIMITS_RATIO,
+    CARD_TO_CARD,
+    D_FIG1_GPUS,
+)
 DRAWN: tuple[Entry, ...] = (*FIGURES, *EVIDENCE_FIGURES)
 ENTRIES: tuple[Entry, ...] = (*DRAWN, *ROOFLINE_FIGURES)
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture and what is said of it.
+    """A picture and its caption.
 
     Attributes:
         id: Which figure it is, e.g. ``"a_fig1"``; those of several GPUs share it.
@@ -64,7 +62,7 @@ class Picture:
 
     id: str
     caption: str
-    plate: Plate
+    plate: Page
 
     @property
     def name(self) -> str:
@@ -76,15 +74,15 @@ class Picture:
         """The driver's name of the GPU whose rows it shows; empty for what no machine changes."""
         return self.plate.gpu
 
-    def render(self) -> Sheet:
+    def render(self) -> Canvas:
         """The picture on a canvas of its own; call it within ``style.theme()``."""
         return self.plate.render()
 
 
-def pictures(material: Inputs, entries: tuple[Entry, ...] = ENTRIES) -> Iterator[Picture]:
+def pictures(inputs: Inputs, entries: tuple[Entry, ...] = ENTRIES) -> Iterator[Picture]:
     """All pictures: the sources' figures by source and number, then this project's own."""
     for entry in sorted(entries, key=_place):
-        for plate in entry.plates(material.records, material.frame):
+        for plate in entry.plates(inputs.records, inputs.frame):
             yield Picture(entry.id, entry.caption, plate)
 
 
@@ -94,6 +92,5 @@ def missing(drawn: Iterable[Picture], entries: tuple[Entry, ...] = ENTRIES) -> l
     return [entry.needs for entry in entries if entry.id not in made]
 
 
-def _place(entry: Entry) -> int:
-    sourced = [e.id for e in ENTRIES if e.id[1:].startswith("_fig")]
-    return sorted(sourced).index(entry.id) if entry.id in sourced else len(sourced)
+def _place(entry: Entry) -> tuple[bool, str]:
+    return (False, entry.id) if entry.id[1:].startswith("_fig") else (True, "")

@@ -14,10 +14,8 @@ from analysis.claims.pool import Point
 from analysis.claims.telling import many, measured, plain
 from analysis.claims.where import Where
 from analysis.estimate import Estimate
-from analysis.limits import COMMAND, OWN, PEERS
-from analysis.limits.means import geomean, worst
-from analysis.limits.points import Point as Timed
-from analysis.limits.rows import points_of
+from analysis.limits import COMMAND, OWN, PEERS, geomean, points_of, worst
+from analysis.limits import LimitPoint as Timed
 
 RIVALS = ("peers", "copy", *PEERS)
 

@@ -20,8 +20,7 @@ from analysis.claims.band import UNTESTABLE
 from analysis.claims.tables import lacking, shown, tally
 from analysis.commands.telling import finish
 from analysis.format import write
-from analysis.limits import NEEDS
-from analysis.limits.rows import points_of
+from analysis.limits import NEEDS, points_of
 from analysis.load import Inputs, read_inputs
 from experiments.data.cards import card_of
 

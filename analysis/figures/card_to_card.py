@@ -9,14 +9,19 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
-from analysis import style
-from analysis.figure import slug
-from analysis.figures.limits_dots import legend, within
-from analysis.lines import variant_order
+from analysis.figures.page import Canvas, Page, mark, provenance
+from analysis.figures.style import (
+    DOT,
+    FAINT,
+    INK,
+    MUTED,
+    marker_legend,
+    slug,
+    style_of,
+    variant_order,
+    within,
+)
 from analysis.load import Records
-from analysis.palette import FAINT, INK, MUTED, look_of
-from analysis.plate import Plate
-from analysis.sheet import Sheet, mark
 from analysis.spread import NEEDS, SHORT_US
 from analysis.spread.points import Cards, Point, cards_of
 from experiments.data.cards import card_of
@@ -24,7 +29,6 @@ from experiments.data.cards import card_of
 WIDTH, STRIP = 5.8, 0.46  # inches: of the picture, and the height of a card
 ABOVE, BELOW = 0.76, 0.8  # inches that title, names and small print take
 READ = 20  # points of a card that can be read one by one: those farthest from the mean
-DOT = "  ·  "
 
 
 @dataclass(frozen=True)
@@ -42,28 +46,29 @@ class CardToCard:
         """Which rows it cannot do without, in one line."""
         return f"{self.id} needs {NEEDS}"
 
-    def plates(self, evidence: Records, frame: pd.DataFrame) -> list[Plate]:
+    def plates(self, records: Records, frame: pd.DataFrame) -> list[Page]:
         """A picture for each kind of GPU and sweep with two cards."""
         found = cards_of(frame)
         several = len({cards.sweep for cards in found}) > 1
-        return [self._plate(cards, several) for cards in found]
+        return [self._page(cards, several) for cards in found]
 
-    def _plate(self, cards: Cards, several: bool) -> Plate:
+    def _page(self, cards: Cards, several: bool) -> Page:
         name = "-".join([self.id, slug(cards.gpu), *[slug(cards.sweep)] * several])
         protocols = {(p.row["timer"], p.row["cache"]) for p in cards.points}
         timer, cache = min(protocols)
-        where, which = style.provenance(cards.rows, card_of(cards.gpu).name, timer, cache)
-        told = f"{card_of(cards.gpu).name}{DOT}{len(cards.cards)} cards{DOT}{len(cards.points):,} "
+        where, which = provenance(cards.rows, card_of(cards.gpu).name, timer, cache)
+        subtitle = [card_of(cards.gpu).name, f"{len(cards.cards)} cards",
+                    f"{len(cards.points):,} points"]  # fmt: skip
         notes = f"small: below {SHORT_US:g} µs{DOT}bars: the median and 5 % to 95 % of the rest"
         size = (WIDTH, ABOVE + BELOW + STRIP * len(cards.cards))
-        return Plate(name, "Card to card: time over the mean of all cards", told + "points",
-                     [where, which, notes], lambda sheet: _draw(sheet, cards, size), size,
-                     cards.gpu)  # fmt: skip
+        return Page(name, "Card to card: time over the mean of all cards", DOT.join(subtitle),
+                    [where, which, notes], lambda canvas: _draw(canvas, cards, size), size,
+                    cards.gpu)  # fmt: skip
 
 
-def _draw(sheet: Sheet, cards: Cards, size: tuple[float, float]) -> None:
+def _draw(canvas: Canvas, cards: Cards, size: tuple[float, float]) -> None:
     height = size[1]
-    ax = sheet.add_axes((0.1, BELOW / height, 0.88, 1 - (ABOVE + BELOW) / height))
+    ax = canvas.add_axes((0.1, BELOW / height, 0.88, 1 - (ABOVE + BELOW) / height))
     far = float(np.quantile([abs(100 * (r.value - 1)) for p in cards.points
                              for r in p.ratios.values()], 0.995))  # fmt: skip
     ends = (-max(1.15 * far, 0.5), max(1.15 * far, 0.5))
@@ -84,22 +89,22 @@ def _draw(sheet: Sheet, cards: Cards, size: tuple[float, float]) -> None:
         ax.spines[side].set_visible(False)
     ax.tick_params(axis="y", length=0)
     names = {str(point.row["variant"]).split(" ")[0] for point in cards.points}
-    legend(sheet, sorted(names, key=variant_order), size)
+    marker_legend(canvas, sorted(names, key=variant_order), size)
 
 
 def _points(
     ax: Axes, cards: Cards, card: int, heights: np.ndarray, ends: tuple[float, float]
 ) -> None:
-    """A card's points in the looks of their variants; those far off remember their rows."""
+    """A card's points in the styles of their variants; those far off remember their rows."""
     places: dict[tuple[str, bool], list[tuple[float, float, Point]]] = {}
     for point, y in zip(cards.points, heights, strict=True):
         x = within(100 * (point.ratios[card].value - 1), ends)
         place = str(point.row["variant"]).split(" ")[0], point.mean_us < SHORT_US
         places.setdefault(place, []).append((x, float(y), point))
     for (variant, short), found in places.items():
-        look, (across, up, _) = look_of(variant), zip(*found, strict=True)
-        ax.plot(across, up, ls="", marker=look.marker, ms=look.size * (0.35 if short else 0.5),
-                mfc=look.color, mec="white", mew=0.25, alpha=0.4 if short else 0.85,
+        style, (across, up, _) = style_of(variant), zip(*found, strict=True)
+        ax.plot(across, up, ls="", marker=style.marker, ms=style.size * (0.35 if short else 0.5),
+                mfc=style.color, mec="white", mew=0.25, alpha=0.4 if short else 0.85,
                 zorder=2.5 if short else 3)  # fmt: skip
     every = [one for found in places.values() for one in found]
     for far, height, point in sorted(every, key=lambda one: -abs(one[0]))[:READ]:

@@ -114,7 +114,7 @@ def _draw(
     for variant in sorted(own["variant"].unique(), key=variant_order):
         names.append(_variant(ax, own[own["variant"] == variant], variant, measured))
     ax.set_xlim(*SPAN)
-    slowest = min(name.y for name in names if name.look.marker)
+    slowest = min(name.y for name in names if name.style.marker)
     ax.set_ylim(slowest / BELOW, (top or ax.get_ylim()[1]) * 1.8)
     ax.xaxis.set_major_locator(FixedLocator([2.0**e for e in range(-3, 4)]))
     ax.xaxis.set_minor_locator(NullLocator())

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from analysis import columns
-from analysis.figures.d_fig1 import D_FIG1
+from analysis.figures.specs import D_FIG1
 from analysis.gallery import pictures
 from analysis.load import read_inputs
 from analysis.manifest import write_manifest

@@ -12,11 +12,22 @@ from analysis.comparison import noise
 from analysis.estimate import Estimate, geometric_mean
 from analysis.figure import slug
 from analysis.format import Cell, NamedTable, Table, decimals, interval_text, number, number_text
-from analysis.limits import COPIES, LARGE_BYTES, LEAST, OWN, PEERS, SHORT_US, STEP_US
+from analysis.limits import (
+    COPIES,
+    LARGE_BYTES,
+    LEAST,
+    OWN,
+    PEERS,
+    SHORT_US,
+    STEP_US,
+    best,
+    geomean,
+    named,
+    points_of,
+    worst,
+)
 from analysis.limits import NEEDS as LIMITS_NEEDS
-from analysis.limits.means import best, geomean, named, worst
-from analysis.limits.points import Point
-from analysis.limits.rows import points_of
+from analysis.limits import LimitPoint as Point
 from analysis.load import Inputs
 from analysis.spread import NEEDS as CARD_TO_CARD_NEEDS
 from analysis.spread import SHORT_US as SHORT_CARD_US

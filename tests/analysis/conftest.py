@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from analysis import plate
+from analysis.figures import page
 
 
 @pytest.fixture
 def small_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pictures of a few dots: what is told of them does not depend on how many."""
-    monkeypatch.setattr(plate, "DPI", 30)
+    monkeypatch.setattr(page, "DPI", 30)

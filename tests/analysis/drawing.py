@@ -10,11 +10,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from analysis.figures.page import Canvas, Page
+from analysis.figures.style import theme
 from analysis.gallery import Entry
 from analysis.load import Records, load
-from analysis.plate import Plate
-from analysis.sheet import Sheet
-from analysis.style import theme
 from experiments.data.rows import Row
 from tests.analysis.plausible import write
 
@@ -26,28 +25,28 @@ def frame_of(tmp_path: Path, rows: Sequence[Row]) -> pd.DataFrame:
     return load(write(tmp_path / "rows", rows))
 
 
-def plates(tmp_path: Path, entry: Entry, rows: Sequence[Row]) -> list[Plate]:
+def plates(tmp_path: Path, entry: Entry, rows: Sequence[Row]) -> list[Page]:
     return entry.plates(Records(), frame_of(tmp_path, rows))
 
 
-def rendered(plate: Plate) -> Sheet:
+def rendered(plate: Page) -> Canvas:
     with matplotlib.rc_context(theme()):
         return plate.render()
 
 
-def draw(tmp_path: Path, entry: Entry, rows: Sequence[Row]) -> Sheet:
+def draw(tmp_path: Path, entry: Entry, rows: Sequence[Row]) -> Canvas:
     """The only picture of these rows."""
     [plate] = plates(tmp_path, entry, rows)
     return rendered(plate)
 
 
-def lines(sheet: Sheet, panel: int = 0) -> dict[str, np.ndarray]:
+def lines(sheet: Canvas, panel: int = 0) -> dict[str, np.ndarray]:
     """Label to an array of (x, y), of all that is drawn with a label."""
     ax: Axes = sheet.axes[panel]
     drawn = [line for line in ax.get_lines() if not str(line.get_label()).startswith("_")]
     return {str(line.get_label()): np.asarray(line.get_xydata(), dtype=float) for line in drawn}
 
 
-def words(sheet: Sheet) -> str:
+def words(sheet: Canvas) -> str:
     texts = [*sheet.texts, *(text for ax in sheet.axes for text in ax.texts)]
     return "\n".join(text.get_text() for text in texts)

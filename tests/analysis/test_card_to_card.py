@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from analysis.figures.beside import D_FIG1_GPUS
 from analysis.figures.card_to_card import CARD_TO_CARD
-from analysis.figures.d_fig1 import D_FIG1
+from analysis.figures.multiples import D_FIG1_GPUS
+from analysis.figures.specs import D_FIG1
 from analysis.spread.points import cards_of
 from analysis.tables import tables_of
 from analysis.tables.comparisons import card_to_card

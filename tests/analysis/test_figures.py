@@ -7,14 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.figures import FIGURES
-from analysis.figures.a_fig2 import A_FIG2
-from analysis.figures.d_fig1 import D_FIG1
 from analysis.figures.limits import Limits
-from analysis.gallery import Entry
+from analysis.figures.specs import A_FIG2, D_FIG1
+from analysis.figures.style import STYLES, size_label
+from analysis.gallery import FIGURES, Entry
 from analysis.load import Records
-from analysis.palette import LOOKS
-from analysis.style import size_label
 from tests.analysis.drawing import NARROW, VOCABULARY, draw, frame_of, lines, plates, words
 from tests.analysis.plausible import PAPER, paper, row, unsupported
 
@@ -64,12 +61,12 @@ def test_a_point_above_the_roof_is_crossed_out_and_not_in_the_line(tmp_path: Pat
 
 def test_a_variant_keeps_its_colour_and_marker_whichever_others_are_there(tmp_path: Path) -> None:
     seen: dict[str, set[tuple[str, str]]] = {}
-    for kernels in (("online", "my_kernel"), ("my_kernel", "torch"), (*LOOKS, "my_kernel")):
+    for kernels in (("online", "my_kernel"), ("my_kernel", "torch"), (*STYLES, "my_kernel")):
         ax = draw(tmp_path, D_FIG1, [row(k, n) for k in kernels for n in NARROW]).axes[0]
         for line in ax.get_lines():
             look = (str(line.get_color()), str(line.get_marker()))
             seen.setdefault(str(line.get_label()), set()).add(look)
-    assert seen["online"] == {(LOOKS["online"].color, LOOKS["online"].marker)}
+    assert seen["online"] == {(STYLES["online"].color, STYLES["online"].marker)}
     assert len(seen["my_kernel"]) == len(seen["torch"]) == 1
 
 

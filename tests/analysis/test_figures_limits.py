@@ -8,11 +8,9 @@ import matplotlib
 import pytest
 from matplotlib.axes import Axes
 
-from analysis.figures.limits import LIMITS, LIMITS_RATIO, Limits
-from analysis.figures.limits_panels import RATIOS, SHARES
-from analysis.figures.limits_scatter import bytes_label
-from analysis.sheet import Sheet
-from analysis.style import theme
+from analysis.figures.limits import LIMITS, LIMITS_RATIO, RATIOS, SHARES, Limits, bytes_label
+from analysis.figures.page import Canvas
+from analysis.figures.style import theme
 from experiments.data.rows import Row
 from tests.analysis.drawing import draw, plates, rendered, words
 from tests.analysis.limits.rows import FEWER, limits
@@ -27,7 +25,7 @@ def one(own: float, peer: float, copy: float = 95.0, **changes: object) -> list[
     return [row(k, 4096, time_us=t, round=i, **changes) for k, t in times.items() for i in range(3)]
 
 
-def dots(sheet: Sheet, panel: int, face: str | None = None) -> list[tuple[float, float]]:
+def dots(sheet: Canvas, panel: int, face: str | None = None) -> list[tuple[float, float]]:
     """Where markers stand on a panel, of one face's colour if asked."""
     ax: Axes = sheet.axes[panel]
     found = [line for line in ax.get_lines() if line.get_marker() not in ("", "None", None)]

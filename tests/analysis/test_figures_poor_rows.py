@@ -7,13 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.figure import Figure
-from analysis.figures import FIGURES
-from analysis.figures.a_fig2 import A_FIG2
-from analysis.figures.c_fig3 import C_FIG3
-from analysis.figures.d_fig1 import D_FIG1
-from analysis.figures.e_fig1 import E_FIG1
-from analysis.figures.speedup_torch import SPEEDUP_TORCH
+from analysis.figures.draw import LineFigure as Figure
+from analysis.figures.specs import A_FIG2, C_FIG3, D_FIG1, E_FIG1, SPEEDUP_TORCH
+from analysis.gallery import FIGURES
 from analysis.roofline.share import SHARE
 from experiments.data.rows import Row
 from tests.analysis.drawing import NARROW, VOCABULARY, draw, lines, plates, rendered, words

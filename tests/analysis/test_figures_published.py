@@ -8,13 +8,10 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 
-from analysis.figure import Figure
-from analysis.figures.a_fig2 import A_FIG2, PUBLISHED, WIDTHS
-from analysis.figures.c_fig2 import C_FIG2
-from analysis.figures.c_fig3 import C_FIG3
-from analysis.figures.d_fig1 import D_FIG1
-from analysis.figures.e_fig1 import E_FIG1
-from analysis.palette import LOOKS
+from analysis.figures.draw import LineFigure as Figure
+from analysis.figures.specs import A_FIG2, C_FIG2, C_FIG3, D_FIG1, E_FIG1, WIDTHS
+from analysis.figures.style import STYLES
+from analysis.published import series
 from experiments.data.rows import Row
 from tests.analysis.drawing import NARROW, VOCABULARY, draw, lines, words
 from tests.analysis.plausible import paper, row
@@ -34,7 +31,7 @@ def slower(known: Row, scale: float) -> Row:
 
 def test_times_of_source_a_are_drawn_as_printed(tmp_path: Path) -> None:
     drawn = lines(draw(tmp_path, A_FIG2, paper()))
-    for kernel, times in PUBLISHED.kernels.items():
+    for kernel, times in series("a_fig2").kernels.items():
         expected = np.array([WIDTHS, times], dtype=float).T
         assert drawn[f"A: {kernel}"] == pytest.approx(expected)
 
@@ -54,7 +51,7 @@ def test_numbers_of_source_c_are_of_hybrid_as_c_ran_it_where_that_was_timed(tmp_
     sheet = draw(tmp_path, C_FIG3, vocabulary("torch", "hybrid", "hybrid_whole"))
     assert lines(sheet)["C: hybrid_whole"].tolist() == [[32000, 863.02]]
     assert "C: hybrid" not in lines(sheet)
-    assert line_of(sheet.axes[0], "C: hybrid_whole") == LOOKS["hybrid_whole"].color
+    assert line_of(sheet.axes[0], "C: hybrid_whole") == STYLES["hybrid_whole"].color
     band = next(p for p in sheet.axes[0].patches if p.get_label() == "C: hybrid_whole 870–900")
     assert (band.get_extents().transformed(sheet.axes[0].transData.inverted()).y0) == (
         pytest.approx(870)

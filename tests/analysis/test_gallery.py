@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.figure import slug
-from analysis.figures import LIMITS, LIMITS_RATIO
-from analysis.figures.beside import D_FIG1_GPUS
 from analysis.figures.card_to_card import CARD_TO_CARD
+from analysis.figures.limits import LIMITS, LIMITS_RATIO
+from analysis.figures.multiples import D_FIG1_GPUS
+from analysis.figures.style import slug
 from analysis.gallery import DRAWN, ENTRIES, missing, pictures
 from analysis.load import Inputs, Records, load, load_records
 from experiments.data.rows import Row

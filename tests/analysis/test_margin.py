@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.margin import spread
+from analysis.figures.draw import spread
 
 GAP = 0.06
 HEIGHTS = st.lists(st.floats(0, 1), max_size=16)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
 
-from analysis.palette import LOOKS, look_of
+from analysis.figures.style import STYLES, style_of
 
 # Machado, Oliveira and Fernandes 2009, severity 1, on linear RGB.
 SIGHT = {
@@ -50,19 +50,19 @@ def lab(color: str, sight: np.ndarray) -> np.ndarray:
 
 def test_variants_stay_apart_under_every_kind_of_colour_blindness() -> None:
     for kind, sight in SIGHT.items():
-        for one, other in itertools.combinations(LOOKS, 2):
-            gap = np.linalg.norm(lab(LOOKS[one].color, sight) - lab(LOOKS[other].color, sight))
+        for one, other in itertools.combinations(STYLES, 2):
+            gap = np.linalg.norm(lab(STYLES[one].color, sight) - lab(STYLES[other].color, sight))
             assert gap > 10, (kind, one, other, gap)
 
 
 def test_no_two_variants_share_a_marker() -> None:
-    assert len({look.marker for look in LOOKS.values()}) == len(LOOKS)
+    assert len({style.marker for style in STYLES.values()}) == len(STYLES)
 
 
 @given(st.text())
 def test_a_new_variant_always_looks_the_same_and_like_none_of_ours(name: str) -> None:
-    look = look_of(name)
-    assert look == look_of(name)
-    if name not in LOOKS:
-        assert all(look.color != ours.color for ours in LOOKS.values())
-        assert all(look.marker != ours.marker for ours in LOOKS.values())
+    style = style_of(name)
+    assert style == style_of(name)
+    if name not in STYLES:
+        assert all(style.color != ours.color for ours in STYLES.values())
+        assert all(style.marker != ours.marker for ours in STYLES.values())

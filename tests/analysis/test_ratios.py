@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 from analysis.estimate import speedups
-from analysis.figures.speedup_naive import SPEEDUP_NAIVE
-from analysis.figures.speedup_torch import SPEEDUP_TORCH
+from analysis.figures.specs import SPEEDUP_NAIVE, SPEEDUP_TORCH
 from analysis.selection import Query, select
 from experiments.data.rows import Row
 from tests.analysis.drawing import draw, frame_of, lines, words

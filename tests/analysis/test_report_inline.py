@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis import style
-from analysis.palette import BLUSH, FAINT, INK, LOOKS, MUTED
+from analysis.figures.page import Canvas
+from analysis.figures.style import BLUSH, FAINT, INK, MUTED, STYLES
 from analysis.report.colors import DARK_PAPER, LEGIBLE, contrast, dark_of, declarations
 from analysis.report.inline import SETTINGS, Inlined, inlined
-from analysis.sheet import Sheet
 
 COLORS = st.from_regex(r"#[0-9a-f]{6}", fullmatch=True)
 
@@ -31,7 +31,7 @@ def test_the_palette_keeps_its_order_of_contrast_on_dark_paper() -> None:
     quiet = [contrast(dark_of(c), DARK_PAPER) for c in ("#ffffff", FAINT, MUTED, INK)]
     assert quiet == sorted(quiet)
     assert contrast(dark_of(BLUSH), DARK_PAPER) < 1.5
-    assert len({dark_of(look.color) for look in LOOKS.values()}) == len(LOOKS)
+    assert len({dark_of(style.color) for style in STYLES.values()}) == len(STYLES)
 
 
 def test_contrast_is_wcags() -> None:
@@ -41,7 +41,7 @@ def test_contrast_is_wcags() -> None:
 
 def drawn(name: str, text: str = "a <b> & $x$") -> Inlined:
     with matplotlib.rc_context(style.theme() | SETTINGS):
-        sheet = Sheet((4, 2))
+        sheet = Canvas((4, 2))
         sheet.text(0.02, 0.95, "title")
         ax = sheet.add_axes((0.2, 0.2, 0.6, 0.6))
         ax.plot([0, 1], [0, 1], marker="o", color="#d55e00", label="line", gid="rows:torch")

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis import style
+from analysis.figures.page import Canvas, Mark
 from analysis.report.facts import HEADS, facts
 from analysis.report.inline import SETTINGS, inlined
 from analysis.report.reading import Readings, script_json
-from analysis.sheet import Mark, Sheet
 from experiments.data.metrics import derive
 from tests.analysis.evidence import counters
 from tests.analysis.plausible import row, unsupported
@@ -58,7 +58,7 @@ def test_failures_records_and_missing_numbers_are_told_too() -> None:
 
 def test_a_point_lies_where_it_is_drawn_in_the_cut_picture() -> None:
     with matplotlib.rc_context(style.theme() | SETTINGS):
-        sheet = Sheet((4, 2))
+        sheet = Canvas((4, 2))
         ax = sheet.add_axes((0.5, 0.5, 0.25, 0.25))
         ax.set_xlim(0, 1)
         ax.set_ylim(0, 1)
@@ -76,7 +76,7 @@ def test_a_point_lies_where_it_is_drawn_in_the_cut_picture() -> None:
 
 def test_a_row_drawn_in_two_pictures_is_kept_once() -> None:
     readings = Readings()
-    sheet = Sheet((4, 2))
+    sheet = Canvas((4, 2))
     mark = Mark(sheet.add_axes((0, 0, 1, 1)), 0.5, 0.5, {"kernel": "online"})
     readings.add("A-fig2", [((0.1, 0.2), mark)])
     readings.add("D-fig1", [((0.3, 0.4), mark)])

@@ -6,7 +6,7 @@ from pathlib import Path
 import matplotlib
 from matplotlib.font_manager import findfont, fontManager
 
-from analysis.typeface import FAMILY, typeface
+from analysis.figures.style import FAMILY, typeface
 
 
 def test_a_systems_font_of_the_same_name_is_never_taken(tmp_path: Path) -> None:
@@ -19,4 +19,4 @@ def test_a_systems_font_of_the_same_name_is_never_taken(tmp_path: Path) -> None:
     assert typeface() == FAMILY
     for weight in ("normal", "bold"):
         found = findfont(matplotlib.font_manager.FontProperties(family=FAMILY, weight=weight))
-        assert Path(found).is_relative_to(own)
+        assert Path(found).resolve().is_relative_to(own.resolve())

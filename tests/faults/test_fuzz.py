@@ -22,8 +22,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from analysis import plate
 from analysis.__main__ import main
+from analysis.figures import page
 from analysis.load import load
 from experiments.data.rows import RowsError
 from tests.analysis.evidence import counters, write_evidence
@@ -84,7 +84,7 @@ def sound(folder: Path) -> None:
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # where no record lies in outputs
-    monkeypatch.setattr(plate, "DPI", 20)
+    monkeypatch.setattr(page, "DPI", 20)
 
 
 @random_examples(max_examples=EXAMPLES)

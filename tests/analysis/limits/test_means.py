@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.limits.means import best, geomean, named, worst
-from analysis.limits.points import Point
-from analysis.limits.rows import points_of
+from analysis.limits import LimitPoint as Point
+from analysis.limits import best, geomean, named, points_of, worst
 from tests.analysis.drawing import frame_of
 from tests.analysis.plausible import row
 

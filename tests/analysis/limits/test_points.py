@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.limits.points import Point
-from analysis.limits.rows import points_of
+from analysis.limits import LimitPoint as Point
+from analysis.limits import points_of
 from experiments.data.rows import Row
 from tests.analysis.drawing import frame_of
 from tests.analysis.limits.rows import FEWER, limits

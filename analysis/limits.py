@@ -1,24 +1,47 @@
-"""Rows as points: at one shape, dtype and timer, every variant's samples by visit."""
+"""This project's kernels against every public one, and against the copy: how near the limit.
+
+The unit is the point: a shape, a dtype, a protocol. There a rival's time stands over that of
+`auto`, the variant that chooses among ours, in the same round of the same sweep. Many points
+become one number by the geometric mean of such ratios, the worst point, or how many fall short.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+import math
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
 from typing import Any
 
-from analysis import estimate
-from analysis.estimate import Estimate
-from analysis.format import number
-from analysis.limits import COPIES, LARGE_BYTES, LEAST, OWN, PEERS, SHORT_US, STEP_US
-from analysis.load import ITEM_BYTES
+import numpy as np
+import pandas as pd
 
+from analysis import estimate
+from analysis.estimate import Estimate, geometric_mean, log_reach
+from analysis.format import number
+from analysis.load import ITEM_BYTES
+from analysis.selection import records_of
+
+OWN = "auto"
+PEERS = ("torch", "compiled", "compiled_max", "liger", "flag_gems", "quack")  # public, any maker's
+COPIES = ("copy", "copy_triton", "copy_hinted")
+LARGE_BYTES = 256_000_000  # moved, 2MN: from here on memory alone decides
+SHORT_US = 25.0  # below, an H200 flips every kernel between two values half a microsecond apart
+STEP_US = 0.5  # that distance: no difference below it counts there
+LEAST = 0.98  # and elsewhere no ratio above this does
+COMMAND = "make sweep EXPERIMENT=limits"
+NEEDS = f"timed rows of {OWN} beside {', '.join(PEERS[:-1])} or {PEERS[-1]} ({COMMAND})"
+PLACE = ["gpu", "timer", "cache", "dtype", "rows", "cols"]
+VISIT = ["sweep", "card", "round"]
+Place = tuple[str, str, str, str, int, int]  # the values of PLACE
 Visit = tuple[str, int, int]  # sweep, card, round: what a ratio never leaves
 
 
 @dataclass(frozen=True)
-class Point:
+class LimitPoint:
     """One shape and dtype under one protocol on one GPU.
 
     Attributes:
@@ -139,3 +162,76 @@ def _samples(row: Mapping[str, Any]) -> Sequence[float]:
         return samples
     ends = (number(row, name) for name in ("time_low_us", "time_us", "time_high_us"))
     return [end for end in ends if end is not None]
+
+
+def points_of(frame: pd.DataFrame) -> list[LimitPoint]:
+    """Every point at which `auto` and a peer were timed in one visit, by protocol and shape."""
+    known = [OWN, *PEERS, *COPIES]
+    timed = frame[(frame["status"] == "ok") & frame["time_us"].gt(0) & frame["kernel"].isin(known)]
+    timed = timed[(timed["backend"] != "interpreter") & timed["timer"].notna()]
+    timed = timed[timed["dtype"].isin(list(ITEM_BYTES))]
+    if OWN not in set(timed["kernel"]):
+        return []
+    timed = timed.rename_axis("label").reset_index()
+    timed = timed.assign(_set=[json.dumps(p, sort_keys=True) for p in timed["params"]])
+    # a kernel edited since leaves stale rows; one with several settings counts with its fastest
+    timed = timed.drop_duplicates([*PLACE, *VISIT, "kernel", "_set"], keep="last")
+    timed = timed.sort_values("time_us", kind="stable")
+    timed = timed.drop_duplicates([*PLACE, *VISIT, "kernel"]).drop(columns="_set")
+    places: dict[Place, dict[str, dict[Visit, Mapping[str, Any]]]] = {}
+    for row in records_of(timed.dropna(subset=PLACE)):
+        gpu, timer, cache, dtype, m, n = (row[name] for name in PLACE)
+        seen = places.setdefault((gpu, timer, cache, dtype, int(m), int(n)), {})
+        visit = str(row["sweep"]), int(row["card"]), int(row["round"])
+        seen.setdefault(row["kernel"], {})[visit] = row
+    found = [LimitPoint(*place, seen) for place, seen in places.items() if OWN in seen]
+    found = [point for point in found if any(point.has(peer) for peer in PEERS)]
+    dtypes = list(ITEM_BYTES)
+    return sorted(found, key=lambda p: (p.gpu, p.timer, p.cache, p.rows, p.cols,
+                                        dtypes.index(p.dtype)))  # fmt: skip
+
+
+Rival = Callable[[LimitPoint], str | None]  # which variant stands over `auto` at a point, if any
+
+
+def best(point: LimitPoint) -> str | None:
+    """The fastest peer."""
+    return point.best
+
+
+def named(name: str) -> Rival:
+    """One variant, wherever it was timed beside `auto`."""
+    return lambda point: name if point.has(name) else None
+
+
+def geomean(points: Sequence[LimitPoint], rival: Rival) -> Estimate | None:
+    """The geometric mean of a rival's times over those of `auto`, its unit the round.
+
+    No time of `auto` counts as less than the copy's (`Point.held_to_roof`).
+    The value is that of the points' medians. Its interval is mean ± t·s/√R of the logarithms of R
+    rounds' own geometric means, taken over the points that have most rounds. Of a single round it
+    runs from the mean of the points' lower ends to that of their upper ends.
+    """
+    known = [(point, name) for point in points if (name := rival(point)) is not None]
+    if not known:
+        return None
+    ratios = [list(point.held_to_roof(name).values()) for point, name in known]
+    value = geometric_mean(float(np.median(one)) for one in ratios)
+    most = max(map(len, ratios))
+    if most == 1:
+        each = [point.ratio(name) for point, name in known]
+        low, high = (geometric_mean(getattr(r, end) for r in each) for end in ("low", "high"))
+        return Estimate(value, low, high)
+    rounds: dict[int, list[float]] = defaultdict(list)
+    for one in ratios:
+        if len(one) == most:
+            for place, ratio in enumerate(one):
+                rounds[place].append(ratio)
+    factor = math.exp(log_reach(map(geometric_mean, rounds.values())))
+    return Estimate(value, value / factor, value * factor, most)
+
+
+def worst(points: Sequence[LimitPoint], rival: Rival) -> tuple[LimitPoint, Estimate] | None:
+    """The point with the least ratio."""
+    known = [(point, point.ratio(name)) for point in points if (name := rival(point)) is not None]
+    return min(known, key=lambda pair: pair[1].value, default=None)

@@ -1,0 +1,237 @@
+"""How every picture looks: a colour and a marker per variant, one typeface, axes, labels of values.
+
+The typeface is matplotlib's own copy of DejaVu Sans, whatever fonts a machine has, so that the
+bytes of a picture do not depend on the machine that draws it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import matplotlib
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex, to_rgb
+from matplotlib.figure import Figure
+from matplotlib.font_manager import fontManager
+from matplotlib.lines import Line2D
+from matplotlib.markers import MarkerStyle
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+INK = "#22262b"
+MUTED = "#6b7280"
+FAINT = "#e8eaee"
+BLUSH = "#fbe9e4"
+FAMILY = "DejaVu Sans"
+MARGIN = 0.116  # inches left of a page's title
+DOT = "  ·  "  # between the parts of a subtitle or of the small print
+TIMERS = MappingProxyType({"events": "CUDA events", "graph": "CUDA graph", "host": "host clock"})
+CACHES = MappingProxyType({"cold": "cold cache", "warm": "warm cache"})
+
+# matplotlib's letter, or corners, 1 for a star, and degrees: a symbol would have to be text
+Marker = str | tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class LineStyle:
+    """How a variant is drawn: a colour and a matplotlib marker, empty for a line without."""
+
+    color: str
+    marker: Marker
+
+    @property
+    def size(self) -> float:
+        """Points across, so that markers of every form weigh the same to the eye."""
+        if isinstance(self.marker, tuple):
+            return 7.4 if self.marker[1] else 6.6
+        return {"*": 8.0, "P": 6.6, "X": 6.4, "d": 6.0, "D": 4.7, "s": 5.0}.get(self.marker, 5.6)
+
+    @property
+    def text_color(self) -> str:
+        """Its colour a step towards ink, for letters that stay legible where it is light."""
+        (r, g, b), (x, y, z) = to_rgb(self.color), to_rgb(INK)
+        return to_hex((0.62 * r + 0.38 * x, 0.62 * g + 0.38 * y, 0.62 * b + 0.38 * z))
+
+
+# Relatives share a hue, dark and light. The hues stay apart under the three kinds of colour
+# blindness, and each marker is used once, so that a figure survives a grey print. Markers that
+# are similar belong to variants that no preset draws together.
+STYLES: Mapping[str, LineStyle] = MappingProxyType(
+    {
+        "naive": LineStyle("#7a5c3e", "s"),
+        "naive_script": LineStyle("#bd9a6c", "D"),
+        "torch": LineStyle("#d55e00", "o"),
+        "compiled": LineStyle("#f0a30a", "^"),
+        "three_pass": LineStyle("#8f2d78", "v"),
+        "hybrid": LineStyle("#d583c0", "p"),
+        "hybrid_whole": LineStyle("#4400a6", "<"),
+        "hybrid_capped": LineStyle("#b065f2", ">"),
+        "online": LineStyle("#00795c", "X"),
+        "fused": LineStyle("#1f4fa3", "P"),
+        "fused_row": LineStyle("#56a8e0", "*"),
+        "online_l2": LineStyle("#5ad25a", (4, 1, 45)),
+        "fused_multirow": LineStyle("#001eff", (5, 1, 180)),
+        "cluster": LineStyle("#870f1e", (4, 1, 0)),
+        "cluster_reduce": LineStyle("#d26978", (6, 1, 0)),
+        "cooperative": LineStyle("#ff3c96", (3, 1, 270)),
+        "auto": LineStyle("#d2001e", (8, 1, 0)),
+        "compiled_max": LineStyle("#874b0f", (5, 0, 180)),
+        "liger": LineStyle("#96962d", (3, 1, 180)),
+        "flag_gems": LineStyle("#0fd2e1", (3, 1, 90)),
+        "quack": LineStyle("#b4d23c", (4, 0, 45)),
+        "copy": LineStyle("#3a3f47", "d"),
+        "copy_triton": LineStyle("#8b929c", "h"),
+    }
+)
+FURTHER_COLORS = ("#a50f3c", "#4d9221", "#5e3fbe", "#1b9aaa", "#e0526e", "#8a8d0f")
+FURTHER_MARKERS: tuple[Marker, ...] = (
+    "H",
+    "8",
+    (3, 1, 0),
+    (7, 1, 0),
+    (10, 1, 0),
+    (6, 1, 30),
+    (5, 1, 90),
+)
+
+
+def style_of(kernel: str) -> LineStyle:
+    """The style of a variant, whichever others are drawn beside it.
+
+    A variant that `STYLES` does not list gets one from its name alone, so it keeps it too.
+    """
+    if kernel in STYLES:
+        return STYLES[kernel]
+    number = zlib.crc32(kernel.encode())
+    color = FURTHER_COLORS[number % len(FURTHER_COLORS)]
+    return LineStyle(color, FURTHER_MARKERS[number // 64 % len(FURTHER_MARKERS)])
+
+
+def variant_order(variant: str) -> tuple[int, str]:
+    """Sorts variants as `STYLES` lists their kernels, any others after them."""
+    known = list(STYLES)
+    kernel = variant.split(" ")[0]
+    return (known.index(kernel) if kernel in STYLES else len(known), variant)
+
+
+@cache
+def typeface() -> str:
+    """The family's name, once only matplotlib's copy of it is left to be found.
+
+    A system's DejaVu is another version with other outlines: which of the two matplotlib takes
+    depends on what it listed first.
+    """
+    fontManager.ttflist = [font for font in fontManager.ttflist if font.name != FAMILY]
+    folder = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
+    for name in ("DejaVuSans.ttf", "DejaVuSans-Bold.ttf"):
+        fontManager.addfont(folder / name)
+    return FAMILY
+
+
+def theme() -> Any:
+    """Settings for ``matplotlib.rc_context``; the salt makes the ids of an SVG repeatable."""
+    return dict(sns.axes_style("ticks")) | {
+        "svg.hashsalt": "softmax-roofline",
+        "font.family": "sans-serif",
+        "font.sans-serif": [typeface()],
+        "font.size": 8.5,
+        "text.parse_math": False,  # a dollar in a recorded name is a dollar
+        "axes.edgecolor": MUTED,
+        "axes.labelcolor": INK,
+        "axes.labelsize": 8.5,
+        "axes.linewidth": 0.7,
+        "text.color": INK,
+        "xtick.color": MUTED,
+        "ytick.color": MUTED,
+        "xtick.labelcolor": INK,
+        "ytick.labelcolor": INK,
+        "xtick.labelsize": 8,
+        "ytick.labelsize": 8,
+        "xtick.major.size": 3,
+        "ytick.major.size": 0,
+        "grid.color": FAINT,
+        "grid.linewidth": 0.7,
+    }
+
+
+def size_axis(ax: Axes, sizes: Sequence[int], over: str, ticks: int = 11) -> None:
+    """A log2 x axis over ``sizes`` (ascending), with up to ``ticks`` ticks at powers of two.
+
+    ``over`` is the column it shows, ``"cols"`` (N) or ``"rows"`` (M).
+    """
+    low, high = sizes[0], sizes[-1]
+    ax.set_xscale("log", base=2)
+    ax.set_xlim(low * (low / high) ** 0.03, high * (high / low) ** 0.015)  # room for a marker
+    exponents = range(math.ceil(math.log2(max(low, 1))), math.floor(math.log2(high)) + 1)
+    step = 1 + (len(exponents) - 1) // ticks
+    ax.xaxis.set_major_locator(FixedLocator([2.0**e for e in exponents[::step]]))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: size_label(value)))
+    ax.set_xlabel({"cols": "row width N, elements", "rows": "rows M"}[over])
+
+
+def value_axis(ax: Axes, label: str) -> None:
+    """The y axis: named above it, a quiet grid, no spine to compete with the lines."""
+    if ax.get_yscale() == "linear":
+        ax.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+    else:
+        low, high = ax.get_ylim()
+        ax.yaxis.set_major_locator(LogLocator(subs=(1,) if high > 300 * low else (1, 2, 5)))
+    ax.yaxis.set_minor_locator(NullLocator())
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    ax.set_ylabel("")
+    ax.text(0, 1.025, label, transform=ax.transAxes, fontsize=8, color=MUTED, ha="left")
+    ax.grid(axis="y", zorder=0)
+    ax.set_axisbelow(True)
+    sns.despine(ax=ax, left=True)
+
+
+def ratio_axis(ax: Axes, label: str) -> None:
+    """A log2 y axis of ratios: twice as fast stands as far above 1 as half as fast below."""
+    low, high = ax.get_ylim()
+    ax.set_ylim(min(low, 0.93), max(high, 1.08))
+    value_axis(ax, label)
+    whole = [n for e in range(8) for n in (2**e, 3 * 2**e)]
+    ax.yaxis.set_major_locator(FixedLocator([*(1 / n for n in whole), *whole]))
+    ax.yaxis.set_major_formatter(
+        FuncFormatter(lambda v, _: f"1/{1 / v:.0f}×" if v < 1 else f"{v:.0f}×")
+    )
+
+
+def marker_legend(canvas: Figure, kernels: Sequence[str], size: tuple[float, float]) -> None:
+    """A row of markers with their variants' names, below the subtitle; inches, as the page's."""
+    width, height = size
+    styles = [style_of(kernel) for kernel in kernels]
+    marks = [Line2D([], [], ls="", marker=MarkerStyle(style.marker), ms=style.size * 0.85,
+                    mfc=style.color, mec="white", mew=0.4) for style in styles]  # fmt: skip
+    columns = max(1, min(len(kernels), int(width / 0.85)))
+    canvas.legend(marks, kernels, loc="upper left", ncols=columns, frameon=False, fontsize=7.2,
+                  handletextpad=0.1, columnspacing=0.9, borderpad=0, handlelength=1.4,
+                  bbox_to_anchor=(MARGIN / width, 1 - 0.47 / height))  # fmt: skip
+
+
+def within(value: float, ends: tuple[float, float]) -> float:
+    """A value, or the end of the axis that it lies beyond."""
+    return min(max(value, ends[0]), ends[1])
+
+
+def size_label(value: float) -> str:
+    """A size as the field writes it: 512, 4K, 1M (binary)."""
+    for unit, letter in ((2**20, "M"), (2**10, "K")):
+        if value >= unit and value % unit == 0:
+            return f"{value / unit:g}{letter}"
+    return f"{value:g}"
+
+
+def slug(gpu: str) -> str:
+    """A device's name as part of a file name; a name without a Latin letter becomes a number."""
+    name = re.sub(r"[^a-z0-9]+", "-", gpu.lower()).strip("-")
+    return name or f"gpu-{zlib.crc32(gpu.encode()):08x}"
