@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import matplotlib
+import numpy as np
 
 from analysis import style
 from analysis.gallery import ENTRIES, Picture, pictures
@@ -16,9 +17,10 @@ from analysis.report.facts import shape
 from analysis.report.inline import SETTINGS, Inlined, inlined
 from analysis.report.reading import Readings
 from analysis.selection import name_variants, records_of
-from analysis.sheet import Mark
+from analysis.sheet import Mark, Sheet
 
 SIZES = ("rows", "cols")
+ALIKE = 6  # pictures of one figure and GPU: where each sweep has its own, the last ones
 ROOFLINE, TRAFFIC = ("roofline",), ("traffic", "dram")  # how the ids of these sections begin
 
 
@@ -35,6 +37,7 @@ class Shown:
         small: The small print: protocol, commit, rows.
         drawing: Its markup.
         readable: How many of its points can be read.
+        left_out: What is said of the points that it leaves out; empty where it shows all.
         gaps: Points of its variants that have no time, and why, one line each.
     """
 
@@ -46,6 +49,7 @@ class Shown:
     small: Sequence[str]
     drawing: Inlined
     readable: int
+    left_out: str
     gaps: tuple[str, ...]
 
     @property
@@ -78,33 +82,74 @@ class Gallery:
         return self.sourced + self.traffic + self.roofline
 
 
-def gallery(material: Inputs, anchors: set[str]) -> Gallery:
-    """Draws every picture; ``anchors`` are those taken already, and gains theirs."""
+def evenly(count: int, most: int) -> list[int]:
+    """``most`` of ``count`` places, from first to last and evenly spaced; all where few."""
+    places: list[int] = np.linspace(0, count - 1, min(count, most)).astype(int).tolist()
+    return places
+
+
+def gallery(material: Inputs, anchors: set[str], most: int) -> Gallery:
+    """Draws every picture with at most ``most`` points, and `ALIKE` of one figure and GPU.
+
+    ``anchors`` are those taken already, and gains theirs.
+    """
     readings, found = Readings(), []
     failed = _failed(material)
+    groups: dict[tuple[str, str], list[Picture]] = {}
     for picture in pictures(material):
-        found.append(_shown(picture, anchors, readings, failed))
+        groups.setdefault((picture.id, picture.gpu), []).append(picture)
+    for alike in groups.values():
+        found += [_shown(one, anchors, readings, failed, most) for one in alike[-ALIKE:]]
+    fewer = tuple(
+        f"{len(alike) - ALIKE} of {len(alike)} pictures of {name} on {gpu}: the last {ALIKE} are "
+        "above; `make figures` draws all"
+        for (name, gpu), alike in groups.items()
+        if len(alike) > ALIKE
+    )
     roofline = tuple(s for s in found if s.id.startswith(ROOFLINE))
     traffic = tuple(s for s in found if s.id.startswith(TRAFFIC))
     sourced = tuple(s for s in found if s not in roofline and s not in traffic)
     drawn = {shown.id for shown in found}
     needs = tuple(entry.needs for entry in ENTRIES if entry.id not in drawn)
-    return Gallery(sourced, traffic, roofline, needs, readings)
+    return Gallery(sourced, traffic, roofline, needs + fewer, readings)
 
 
 def _shown(
-    picture: Picture, anchors: set[str], readings: Readings, failed: list[dict[str, Any]]
+    picture: Picture,
+    anchors: set[str],
+    readings: Readings,
+    failed: list[dict[str, Any]],
+    most: int,
 ) -> Shown:
     plate, anchor = picture.plate, anchor_of(picture.id, f"figure-{picture.name}", anchors)
     label = f"{plate.title}. {plate.subtitle}."
     with matplotlib.rc_context(style.theme() | SETTINGS):
         sheet = picture.render()
+        marks = sheet.marks
+        shown = [marks[place] for place in evenly(len(marks), most)]
+        if len(shown) < len(marks):
+            _leave_out(sheet, shown)
         beside = [plate.title, plate.subtitle, *plate.small]
         drawing = inlined(sheet, anchor, label, beside)
-        readings.add(anchor, [(drawing.place(*mark.place), mark) for mark in sheet.marks])
-    gaps = _gaps(sheet.marks, [row for row in failed if row["gpu"] == picture.gpu])
+        readings.add(anchor, [(drawing.place(*mark.place), mark) for mark in shown])
+    gaps = _gaps(marks, [row for row in failed if row["gpu"] == picture.gpu])
+    fewer = f"{len(shown):,} of {len(marks):,} points are drawn; rows.jsonl has all."
     return Shown(anchor, picture.id, plate.title, plate.subtitle, picture.caption, plate.small,
-                 drawing, readings.count(anchor), tuple(gaps))  # fmt: skip
+                 drawing, readings.count(anchor), fewer if len(shown) < len(marks) else "",
+                 tuple(gaps))  # fmt: skip
+
+
+def _leave_out(sheet: Sheet, shown: Sequence[Mark]) -> None:
+    """Takes all other marked points off the lines that consist of points alone."""
+    kept = {(mark.ax, mark.x, mark.y) for mark in shown}
+    marked = {(mark.ax, mark.x, mark.y) for mark in sheet.kept}
+    for ax in sheet.axes:
+        for line in ax.lines:
+            x, y = (np.asarray(data, float) for data in (line.get_xdata(), line.get_ydata()))
+            points = [(ax, *place) for place in zip(x.tolist(), y.tolist(), strict=True)]
+            if line.get_linestyle() == "None" and len(points) > 1 and not marked.isdisjoint(points):
+                stays = np.array([point in kept or point not in marked for point in points])
+                line.set_data(x[stays], y[stays])
 
 
 def _failed(material: Inputs) -> list[dict[str, Any]]:

@@ -6,6 +6,8 @@ import base64
 import hashlib
 import re
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from analysis.load import Inputs
 from analysis.report import sections
 from analysis.report.colors import declarations
 from analysis.report.contents import by_source
-from analysis.report.figures import gallery
+from analysis.report.figures import evenly, gallery
 from analysis.report.judged import audit_of, claims_of
 from analysis.report.parts import PARTS, sign, tone
 from analysis.report.reading import script_json
@@ -30,13 +32,18 @@ SCRIPTS = ("theme.js", "points.js")
 STYLES = ("page.css", "parts.css", "figures.css", "media.css")
 OWN = {"C-prof", "D-test"}  # ids whose place is always there, with rows or without
 SHORT = 17  # letters of a cell that is kept on one line
+MOST = 5000  # points of a figure and lines of a table; a page of more is slow to open
 _NUMBER = re.compile(r"([−+-]?[\d,]*\.?\d+(e[+-]?\d+)? ?(%|×)?)?")
 
 
-def page(material: Inputs) -> str:
-    """The whole HTML document, the same text for the same rows and code."""
+def page(material: Inputs, most: int = MOST) -> str:
+    """The whole HTML document, the same text for the same rows and code.
+
+    Of many rows it leaves points out, and says so where it does: ``most`` of them stand in a
+    figure or table, evenly spaced in its order.
+    """
     anchors = {part.id for part in PARTS} | OWN
-    drawn = gallery(material, anchors)
+    drawn = gallery(material, anchors, most)
     told = sections.tables(material, anchors)
     steps = sections.steps(material)
     anchors |= {"C-viz"} if steps else set()
@@ -74,7 +81,7 @@ def page(material: Inputs) -> str:
         "worked": worked_table(material),
         "irregular": irregular_table(material),
     }
-    return _templates().get_template("page.html").render(context)
+    return _templates(most).get_template("page.html").render(context)
 
 
 def columns(table: Table) -> list[str]:
@@ -102,7 +109,16 @@ def ticks(text: str) -> Markup:
     )
 
 
-def _templates() -> Environment:
+def shortened(table: Table, most: int) -> Table:
+    """A table of at most so many lines, with a note on the others."""
+    lines = [table.lines[place] for place in evenly(len(table.lines), most)]
+    if len(lines) == len(table.lines):
+        return table
+    note = f"{len(lines):,} of {len(table.lines):,} lines are shown; rows.jsonl has all."
+    return replace(table, lines=lines, notes=[*table.notes, note])
+
+
+def _templates(most: int) -> Environment:
     templates = Environment(
         loader=FileSystemLoader(HERE / "templates"),
         autoescape=True,
@@ -116,6 +132,7 @@ def _templates() -> Environment:
         "tone": tone,
         "sign": sign,
         "columns": columns,
+        "shortened": partial(shortened, most=most),
     }
     return templates
 

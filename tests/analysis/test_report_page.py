@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import re
+from pathlib import Path
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis.figure import slug
 from analysis.format import Table
+from analysis.load import read_inputs
 from analysis.report.contents import CONTENTS, anchor_of, by_source
-from analysis.report.page import columns, ticks
+from analysis.report.page import columns, page, ticks
 from analysis.report.parts import ORDER, sign, tally, tone
+from experiments.data.rows import Row
+from tests.analysis.plausible import row, write
 
 
 def test_what_stands_between_backticks_is_code_and_the_rest_is_text() -> None:
@@ -46,3 +55,32 @@ def test_verdicts_differ_by_sign_within_claims_and_within_the_audit() -> None:
     assert len({sign(v) for v in claims}) == 4
     assert {tone(v) for v in audit} == {"bad", "warn", "good"}
     assert tally(["wrong", "consistent", "wrong"]) == [("wrong", 2), ("consistent", 1)]
+
+
+def test_of_many_points_some_are_left_out_and_the_page_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # no counts beside these rows
+    write(tmp_path / "rows", [one for night in range(7) for one in two_cards(night)])
+    text = page(read_inputs(tmp_path / "rows", None, "report"), most=20)
+    timed = 7 * 2 * 4  # nights, cards, points of a kernel and width that are no copy
+    figure = f"figure-roofline_predicted-{slug('NVIDIA H200')}-events-cold"
+    drawn = text[text.index(f'id="{figure}"') :].partition("</figure>")[0]
+    # each point stands there twice: against its prediction, and by variant
+    assert f"20 of {2 * timed} points are drawn; rows.jsonl has all. 20 points" in drawn
+    assert drawn.count("<use ") < 20 + 60  # and the ticks
+    points = re.search(r'id="points">(.*?)</script>', text)
+    assert points
+    for series in json.loads(points[1])["pictures"].values():
+        assert sum(len(one["points"]) for one in series) <= 20
+    assert f"20 of {timed * 3 // 2} lines are shown; rows.jsonl has all" in text
+    assert "1 of 7 pictures of card_to_card on NVIDIA H200: the last 6 are above" in text
+
+
+def two_cards(sweep: int) -> list[Row]:
+    return [
+        row(kernel, n, card=card, sweep=f"night-{sweep}", key=f"{kernel}-{n}-{sweep}")
+        for kernel in ("fused", "online", "copy")
+        for n in (256, 1024)
+        for card in (0, 1)
+    ]
