@@ -23,8 +23,7 @@ from experiments.data.statistics import median
 from experiments.errors import UserError
 from experiments.sweep.card_lock import held
 from experiments.worker.place import environment
-from kernels.softmax import softmax
-from kernels.softmax.function.operator import softmax_operator
+from kernels.functions import softmax, softmax_operator
 
 SHAPE = (128, 256)
 CALLS, ROUNDS, WARMUP = 50, 300, 20  # calls a batch, batches of each layer, unmeasured ones

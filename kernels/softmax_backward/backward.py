@@ -18,8 +18,7 @@ import torch
 from kernels.device import Device
 from kernels.kernel import Kernel, Shape
 from kernels.language import jit, tl
-from kernels.lines.memory import load_lines, starts, store_lines
-from kernels.lines.tile import launch_tiles
+from kernels.lines import launch_tiles, load_lines, starts, store_lines
 from kernels.softmax.tiles import too_many_rows, triton_statistics
 from kernels.softmax_backward.operation import SOFTMAX_BACKWARD
 from kernels.traffic import M, N, Traffic

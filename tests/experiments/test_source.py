@@ -50,8 +50,8 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         ("softmax/cluster/mailbox.py", {"cluster", "auto"}),
         ("softmax/cooperative/program.py", {"auto"}),
         ("softmax/peers/liger.py", set()),
-        ("softmax/function/forward.py", set()),
-        ("lines/memory.py", {"backward"}),
+        ("functions.py", set()),
+        ("lines.py", {"backward"}),
     ],
 )
 def test_an_edit_changes_the_fingerprints_of_what_runs_it(

@@ -4,17 +4,16 @@ What `softmax(x)` calls where no variant applies: they take rows of a matrix and
 
 Passes: one where a line fits a tile (2MN), else two, as `online` (3MN).
 On chip: a tile of `MOST` elements of the result's statistics.
-Source: `online` and `fused_row`, a tile of several lines at a time (see `lines`).
+Source: `online` and `fused_row`, a tile of several lines at a time (see `kernels.lines`).
 """
 
 from __future__ import annotations
 
 import torch
 
-from kernels.language import jit, tl
-from kernels.lines.memory import load_lines, starts, store_lines
-from kernels.lines.tile import launch_tiles
-from kernels.softmax.tiles import triton_statistics
+from ..language import jit, tl
+from ..lines import launch_tiles, load_lines, starts, store_lines
+from .tiles import triton_statistics
 
 MOST = 16384  # elements of a tile: 32 a thread, of 16 warps
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from kernels.softmax import softmax
-from kernels.softmax.function import backward, forward
+from kernels import functions
+from kernels.functions import softmax
 from tests.kernels.variants import DTYPES, name
 
 pytestmark = [
@@ -65,7 +65,7 @@ def test_every_plan_of_a_variant_launches_again() -> None:
             softmax(x, 0, temperature=2.0)
         key = (x.shape, x.stride(), x.dtype, 0, 0)
         for rest in ((-1, 1.0, None), (0, 2.0, None)):
-            assert forward._forward(*key, *rest)._again is not None, (shape, rest)
+            assert functions._forward(*key, *rest)._again is not None, (shape, rest)
 
 
 def test_profilers_hooks_are_called_for_a_repeated_launch() -> None:
@@ -142,7 +142,7 @@ def test_beyond_two_to_the_31_elements() -> None:
         pytest.skip("needs 40 GiB of free device memory")
     x = torch.randn(300_000, 8192, device="cuda", dtype=torch.float16)
     y, scaled, dy = softmax(x), softmax(x, temperature=2.0), x
-    dx = backward.plain_gradient(y, dy, 1, 1.0, y.dtype)
+    dx = functions.plain_gradient(y, dy, 1, 1.0, y.dtype)
     for rows in (slice(0, 64), slice(262_100, 262_200), slice(299_936, 300_000)):
         near(y[rows], torch.softmax(x[rows].double(), 1), x.dtype)
         near(scaled[rows], torch.softmax(x[rows].double() / 2, 1), x.dtype)

@@ -1,0 +1,507 @@
+"""`softmax(x)`: the fastest of the variants at hand, as a function like PyTorch's own.
+
+A call takes the shortest of three ways, for each layer costs the host time:
+
+- A plain call launches a kernel. Where a gradient is asked for, an autograd function keeps the
+  answer and calls the backward kernel, 3MN.
+- `torch.compile` and `torch.export` see an operator of PyTorch's with the same kernels behind it.
+- PyTorch's own operations compute whatever else watches, traces or differentiates: forward-mode
+  differentiation, functorch's transforms, dispatch modes, `torch.jit.trace` and subclasses of a
+  tensor. An operator whose derivative such a program does not know would count as a constant.
+
+Of a tensor whose softmax runs along a last dimension of neighbouring elements the rows are given to
+`auto`; another dimension, a temperature or another dtype of the result takes `along`. Both read a
+strided tensor where it lies. Only where the dimensions before or after `dim` cannot be merged into
+one (a permuted or sliced tensor of four dimensions, say) it is copied first: 2MN more.
+Without a GPU, or without Triton, PyTorch computes.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Callable
+from functools import lru_cache
+from numbers import Real
+from typing import Any
+
+import torch
+from torch.autograd import Function, forward_ad
+
+from .device import Device, cuda_device
+from .language import tl
+from .launch import ALIGNMENT, launches, replay
+from .lines import lines
+from .softmax.along import along
+from .softmax.auto import Auto
+from .softmax_backward.backward import Backward
+
+DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
+LEAST, MOST = 1e-30, 1e30  # temperatures that leave float32 neither zero nor infinity
+KEPT = 4096  # plans of each direction, the least recently used makes room; some 2 kB each
+# Triton decides so as it decorates, once
+INTERPRETED = os.environ.get("TRITON_INTERPRET", "0") not in ("", "0")
+AUTO, BACKWARD = Auto(), Backward()
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter)  # a subclass may mean something else by its elements
+
+Shape = tuple[int, ...]
+Carry = Callable[..., torch.Tensor]
+
+
+def softmax(
+    x: torch.Tensor,
+    dim: int = -1,
+    *,
+    temperature: float = 1.0,
+    dtype: torch.dtype | None = None,
+) -> torch.Tensor:
+    """softmax(x / temperature) along a dimension, differentiable in ``x`` any number of times.
+
+    NaN, +inf and rows that are −inf throughout come out as from `torch.softmax`. 16-bit input is
+    computed in float32 and rounded once. The result is contiguous, whatever the strides of ``x``,
+    which are read in place where the dimensions before and after ``dim`` can each be merged into
+    one; else a copy is made first, 2MN more. Under autocast the result keeps the dtype of ``x``.
+    A tensor on the CPU is computed by `torch.softmax`, or by Triton's interpreter where
+    ``TRITON_INTERPRET`` is set.
+
+    Args:
+        x: Any shape, empty or without dimensions too; float16, bfloat16, float32 or float64, or
+            any real dtype where ``dtype`` is given.
+        dim: The dimension along which the result sums to one.
+        temperature: Divides ``x``: a number from 1e-30 to 1e30.
+        dtype: What ``x`` is cast to before anything else, and so that of the result.
+
+    Raises:
+        IndexError: there is no such dimension.
+        NotImplementedError: the result would not be one of the four dtypes.
+        TypeError: an argument is of another type, where True is no number.
+        ValueError: the temperature is out of range.
+    """
+    if type(dim) is not int or type(temperature) is not float:
+        # first of all, for as a key of a cache True, 1 and 1.0 are one
+        dim, temperature = _dimension(dim), _temperature(temperature)
+    if (
+        torch.compiler.is_compiling()  # first: Dynamo follows none of what comes after
+        or type(x) not in _PLAIN
+        or not (x.is_cuda or (INTERPRETED and x.is_cpu))
+        or x.is_neg()
+        or forward_ad._current_level >= 0
+        or torch._C._len_torch_dispatch_stack()
+        or torch._C._are_functorch_transforms_active()
+        or torch._C._get_tracing_state() is not None
+    ):
+        return _observed(x, dim, temperature, dtype)
+    if x.requires_grad and torch.is_grad_enabled():
+        return _differentiable(x, (dim, temperature, dtype), False)
+    return plain_softmax(x, dim, temperature, dtype)
+
+
+def _observed(
+    x: torch.Tensor, dim: int, temperature: float, dtype: torch.dtype | None
+) -> torch.Tensor:
+    """Softmax of a tensor that is compiled, traced, transformed, watched or not on a GPU."""
+    if not isinstance(x, torch.Tensor):
+        raise TypeError(f"softmax(): argument 'x' must be Tensor, not {type(x).__name__}")
+    result = result_dtype(x.dtype, dtype, x.dim(), dim, temperature)
+    on_device = x.device.type == "cuda" or (INTERPRETED and x.device.type == "cpu")
+    if on_device and torch.compiler.is_compiling():
+        y: torch.Tensor = softmax_operator(x, dim, temperature, result)
+        return y
+    return by_torch(x, dim, temperature, result)
+
+
+# --- arguments ---
+
+
+def _dimension(dim: Any) -> int:
+    if not isinstance(dim, bool):
+        try:
+            return operator.index(dim)
+        except TypeError:
+            pass
+    raise TypeError(f"softmax(): argument 'dim' must be int, not {type(dim).__name__}")
+
+
+def _temperature(temperature: Any) -> float:
+    message = f"temperature must be a number from {LEAST:g} to {MOST:g}, not {temperature!r}"
+    if type(temperature) is bool or not issubclass(type(temperature), Real):
+        raise TypeError(message)
+    if not LEAST <= temperature <= MOST:
+        raise ValueError(message)
+    return float(temperature)
+
+
+def result_dtype(
+    given: torch.dtype, wanted: torch.dtype | None, dims: int, dim: int, temperature: float
+) -> torch.dtype:
+    """The dtype of softmax's result, where all arguments are right.
+
+    Args:
+        given: The input's dtype.
+        wanted: What it is cast to, if anything.
+        dims: The input's dimensions.
+        dim: That of the softmax.
+        temperature: Divides the input.
+
+    Raises:
+        IndexError, NotImplementedError, TypeError, ValueError: see `softmax`.
+    """
+    most = max(dims, 1)  # a tensor without dimensions may be given 0 or -1, as PyTorch has it
+    if not -most <= dim < most:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-most}, {most - 1}], "
+            f"but got {dim})"
+        )
+    if not LEAST <= temperature <= MOST:
+        _temperature(temperature)
+    result = given if wanted is None else wanted
+    if not isinstance(result, torch.dtype):
+        name = type(wanted).__name__
+        raise TypeError(f"softmax(): argument 'dtype' must be torch.dtype, not {name}")
+    if result not in DTYPES or given.is_complex:
+        names = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES)
+        refused = given if given.is_complex else result
+        raise NotImplementedError(
+            f'"softmax" not implemented for {str(refused).removeprefix("torch.")}: '
+            f"the result is one of {names}; dtype= casts"
+        )
+    return result
+
+
+# --- by PyTorch's operations ---
+
+
+def by_torch(x: torch.Tensor, dim: int, temperature: float, dtype: torch.dtype) -> torch.Tensor:
+    """softmax(x / temperature) by PyTorch's operations, contiguous, of ``dtype``."""
+    if temperature == 1.0:
+        return torch.softmax(x, dim, dtype)  # named, the dtype is not changed by autocast
+    wide = torch.promote_types(dtype, torch.float32)
+    x = x.to(dtype).to(wide)
+    if torch.jit._trace.is_tracing() or x.dim() == 0 or x.shape[dim] > 0:
+        # as in the kernels: subtracted before the division, a small temperature cannot overflow;
+        # softmax's derivative in it is zero
+        x = x - x.detach().amax(dim, keepdim=True)
+    y = torch.softmax(x / temperature, dim, wide)
+    return y if dtype is wide else y.to(dtype)
+
+
+def gradient_by_torch(
+    y: torch.Tensor, dy: torch.Tensor, dim: int, temperature: float, dtype: torch.dtype
+) -> torch.Tensor:
+    """`plain_gradient` by PyTorch's operations, which can be differentiated again."""
+    wide = torch.promote_types(y.dtype, torch.float32)
+    y, dy = y.to(wide), dy.to(wide)
+    dx = y * (dy - (y * dy).sum(dim, keepdim=True)) / temperature
+    return dx.to(dtype)
+
+
+def _transformed() -> bool:
+    """Whether forward-mode differentiation or a transform of functorch is at work."""
+    return forward_ad._current_level >= 0 or torch._C._are_functorch_transforms_active()
+
+
+# --- by a kernel ---
+
+
+class Plan:
+    """One way to carry out a call: the ordinary one, until its launch can be made again.
+
+    Inputs are alike that share shape, strides, dtypes, device and alignment: all that Triton
+    compiles apart for. A plan holds no tensor.
+
+    Args:
+        carry: Takes one input or two, makes a contiguous answer with the shape of the first.
+        dtype: The answer's.
+        index: The CUDA device's; −1 on a CPU, where nothing is launched again.
+        alike: Whether the first input is contiguous and of the answer's dtype.
+    """
+
+    __slots__ = ("_again", "_alike", "_carry", "_dtype", "_index", "_tried")
+
+    def __init__(self, carry: Carry, dtype: torch.dtype, index: int, alike: bool) -> None:
+        self._carry, self._dtype, self._index, self._alike = carry, dtype, index, alike
+        self._again: Callable[..., None] | None = None
+        self._tried = False
+
+    def __call__(self, *inputs: torch.Tensor) -> torch.Tensor:
+        """The answer for inputs that are alike."""
+        index, again = self._index, self._again
+        if index < 0:
+            return self._carry(*inputs)
+        if torch._C._cuda_getDevice() != index:
+            with torch.cuda.device(index):
+                return self(*inputs)
+        if again is None:
+            return self._first(*inputs)
+        first = inputs[0]
+        if self._alike:  # the cheaper of the two
+            made = torch.empty_like(first)
+        else:
+            made = torch.empty(first.shape, dtype=self._dtype, device=first.device)
+        pointer = made.data_ptr()
+        if pointer % ALIGNMENT:  # an allocator of the user's own
+            return self._carry(*inputs)
+        stream = torch._C._cuda_getCurrentRawStream(index)
+        if len(inputs) == 1:
+            again(stream, first.data_ptr(), pointer)
+        else:
+            again(stream, first.data_ptr(), inputs[1].data_ptr(), pointer)
+        return made
+
+    def _first(self, *inputs: torch.Tensor) -> torch.Tensor:
+        if self._tried:  # and it cannot be made again
+            return self._carry(*inputs)
+        with launches() as seen:
+            made = self._carry(*inputs)
+        if len(seen) == 1 and made.data_ptr() % ALIGNMENT == 0:
+            self._again = replay(seen[0], (*inputs, made))
+        self._tried = True
+        return made
+
+
+def _runs_on(index: int) -> bool:
+    """Whether a kernel can run on the CUDA device of that index, or on the CPU where it is −1."""
+    return tl is not None and (index >= 0 or INTERPRETED)
+
+
+def _contiguous(shape: Shape, strides: Shape) -> bool:
+    """Whether a tensor's elements lie side by side, in order."""
+    step = 1
+    for size, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if size != 1 and stride != step:
+            return False
+        step *= size
+    return True
+
+
+def plain_softmax(
+    x: torch.Tensor, dim: int, temperature: float, dtype: torch.dtype | None
+) -> torch.Tensor:
+    """softmax(x / temperature) along ``dim``, contiguous: no autograd, no tracing.
+
+    Raises:
+        IndexError, NotImplementedError, TypeError, ValueError: see `softmax`.
+    """
+    plan = _forward(
+        x.shape,
+        x.stride(),
+        x.dtype,
+        x.get_device(),
+        x.data_ptr() % ALIGNMENT,
+        dim,
+        temperature,
+        dtype,
+    )
+    return plan(x)
+
+
+@lru_cache(maxsize=KEPT)
+def _forward(
+    shape: Shape,
+    strides: Shape,
+    dtype: torch.dtype,
+    index: int,
+    offset: int,
+    dim: int,
+    temperature: float,
+    wanted: torch.dtype | None,
+) -> Plan:
+    result = result_dtype(dtype, wanted, len(shape), dim, temperature)
+
+    def empty(x: torch.Tensor) -> torch.Tensor:
+        return torch.empty(shape, dtype=result, device=x.device)
+
+    def torchs(x: torch.Tensor) -> torch.Tensor:
+        return by_torch(x, dim, temperature, result)
+
+    def first_copied(x: torch.Tensor) -> torch.Tensor:
+        return plain_softmax(x.to(result).contiguous(), dim, temperature, None)
+
+    def by_rows(x: torch.Tensor) -> torch.Tensor:
+        assert found is not None
+        rows = x.as_strided((found.outer, found.cols), (found.strides[0], 1))
+        if not prepared:
+            prepared.append(AUTO.prepare(rows))
+        return prepared[0](rows).view(shape)
+
+    def by_lines(x: torch.Tensor) -> torch.Tensor:
+        y = empty(x)
+        along(
+            x.view(1) if x.dim() == 0 else x, y.view(1) if x.dim() == 0 else y, place, temperature
+        )
+        return y
+
+    prepared: list[Carry] = []
+    place = dim % max(len(shape), 1)
+    found = lines(shape or (1,), strides or (1,), place)
+    carry: Carry
+    if 0 in shape:
+        carry = empty
+    elif not _runs_on(index):
+        carry = torchs
+    elif found is None or dtype not in DTYPES:
+        carry = first_copied
+    else:
+        carry = by_lines
+        if found.inner == 1 and found.strides[1] == 1 and temperature == 1 and result is dtype:
+            device = cuda_device(index) if index >= 0 else Device(kind="cpu", name="cpu")
+            if AUTO.unsupported((found.outer, found.cols), dtype, device) is None:
+                carry = by_rows
+    return Plan(carry, result, index, result is dtype and _contiguous(shape, strides))
+
+
+def plain_gradient(
+    y: torch.Tensor, dy: torch.Tensor, dim: int, temperature: float, dtype: torch.dtype
+) -> torch.Tensor:
+    """The gradient of softmax's input, of ``dtype``, from its answer y and that one's gradient.
+
+    The kernel of the variant `backward` takes any dimension and reads both tensors where they lie,
+    or copied, as softmax itself.
+    """
+    plan = _backward(
+        y.shape,
+        y.stride(),
+        dy.stride(),
+        y.dtype,
+        y.get_device(),
+        y.data_ptr() % ALIGNMENT,
+        dy.data_ptr() % ALIGNMENT,
+        dim,
+        temperature,
+        dtype,
+    )
+    return plan(y, dy)
+
+
+@lru_cache(maxsize=KEPT)
+def _backward(
+    shape: Shape,
+    y_strides: Shape,
+    dy_strides: Shape,
+    y_dtype: torch.dtype,
+    index: int,
+    y_offset: int,
+    dy_offset: int,
+    dim: int,
+    temperature: float,
+    dtype: torch.dtype,
+) -> Plan:
+    place = dim % max(len(shape), 1)
+
+    def empty(y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
+        return torch.empty(shape, dtype=dtype, device=y.device)
+
+    def torchs(y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
+        return gradient_by_torch(y, dy, dim, temperature, dtype).contiguous()
+
+    def first_copied(y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
+        return plain_gradient(y.contiguous(), dy.contiguous(), dim, temperature, dtype)
+
+    def by_lines(y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
+        dx = empty(y, dy)
+        ours = [t.view(1) if t.dim() == 0 else t for t in (y, dy, dx)]
+        BACKWARD.into(ours[0], ours[1], ours[2], place, temperature)
+        return dx
+
+    carry: Carry = by_lines
+    if 0 in shape:
+        carry = empty
+    elif not _runs_on(index):
+        carry = torchs
+    elif any(lines(shape or (1,), s or (1,), place) is None for s in (y_strides, dy_strides)):
+        carry = first_copied
+    return Plan(carry, dtype, index, y_dtype is dtype and _contiguous(shape, y_strides))
+
+
+# --- the operators, for torch.compile and torch.export ---
+
+_LIBRARY = torch.library.Library("softmax_roofline", "DEF")
+for _signature in (
+    "softmax(Tensor x, SymInt dim, float temperature, ScalarType dtype) -> Tensor",
+    "softmax_backward"
+    "(Tensor y, Tensor dy, SymInt dim, float temperature, ScalarType dtype) -> Tensor",
+):
+    _LIBRARY.define(_signature, tags=torch.Tag.pt2_compliant_tag)
+softmax_operator = torch.ops.softmax_roofline.softmax.default
+backward_operator = torch.ops.softmax_roofline.softmax_backward.default
+
+
+def _fake(x: torch.Tensor, *rest: Any) -> torch.Tensor:
+    return torch.empty(x.shape, dtype=rest[-1], device=x.device)
+
+
+def _operator_autograd(
+    x: torch.Tensor, dim: int, temperature: float, dtype: torch.dtype
+) -> torch.Tensor:
+    """The operator's derivatives; a graph that holds it may be transformed long after."""
+    if _transformed():
+        return by_torch(x, dim, temperature, dtype)
+    if x.requires_grad and torch.is_grad_enabled():
+        return _differentiable(x, (dim, temperature, dtype), True)
+    return _below_autograd(softmax_operator, x, dim, temperature, dtype)
+
+
+def _backward_operator_autograd(
+    y: torch.Tensor, dy: torch.Tensor, dim: int, temperature: float, dtype: torch.dtype
+) -> torch.Tensor:
+    if _transformed() or (torch.is_grad_enabled() and (y.requires_grad or dy.requires_grad)):
+        return gradient_by_torch(y, dy, dim, temperature, dtype)
+    return _below_autograd(backward_operator, y, dy, dim, temperature, dtype)
+
+
+def _below_autograd(function: Callable[..., torch.Tensor], *arguments: Any) -> torch.Tensor:
+    with torch._C._AutoDispatchBelowAutograd():
+        return function(*arguments)
+
+
+for _name, _kernel, _autograd, _batched in (
+    ("softmax", plain_softmax, _operator_autograd, by_torch),
+    ("softmax_backward", plain_gradient, _backward_operator_autograd, gradient_by_torch),
+):
+    for _key in ("CPU", "CUDA"):
+        _LIBRARY.impl(_name, _kernel, _key)
+    _LIBRARY.impl(_name, _autograd, "Autograd")
+    _LIBRARY.impl(_name, _batched, "FuncTorchBatched")
+    torch.library.register_fake(f"softmax_roofline::{_name}", _fake, lib=_LIBRARY)
+
+
+# --- reverse-mode differentiation ---
+
+
+class _Differentiable(Function):
+    """Softmax and its gradient by kernels, or by the operators where a compiler traces."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: torch.Tensor, settings: tuple[int, float, torch.dtype | None], traced: bool
+    ) -> torch.Tensor:
+        if traced:
+            y = _below_autograd(softmax_operator, x, *settings)
+        else:
+            y = plain_softmax(x, *settings)
+        dim, temperature, _ = settings
+        ctx.like, ctx.traced = (dim, temperature, x.dtype), traced
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, dy: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        (y,) = ctx.saved_tensors
+        compute: Callable[..., torch.Tensor] = plain_gradient
+        if ctx.traced:
+            compute = backward_operator
+        elif (
+            torch.is_grad_enabled()  # the gradient is to be differentiated in its turn
+            or type(dy) is not torch.Tensor
+            or dy.is_neg()
+            or torch._C._len_torch_dispatch_stack()
+            or _transformed()
+            or torch._C._functorch.is_legacy_batchedtensor(dy)  # autograd's own vmap
+        ):
+            compute = gradient_by_torch
+        return compute(y, dy, *ctx.like), None, None
+
+
+# Function.apply itself first looks for functorch's wrappers, 2 µs; callers have ruled them out
+_differentiable: Callable[..., torch.Tensor] = super(Function, _Differentiable).apply

@@ -1,0 +1,183 @@
+"""Lines: the vectors that softmax along some dimension of some tensor normalises, one by one.
+
+A tensor is taken as outer × cols × inner: `cols` is the dimension of the softmax, the dimensions
+before it are merged into `outer`, those after it into `inner`. A matrix of rows has inner = 1.
+
+A program of a kernel holds a tile: BLOCK elements of each of WIDTH neighbouring lines. So memory is
+read in whole sectors whether a line's own elements are neighbours (inner = 1) or its neighbours'
+are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .language import jit, next_power_of_two, tl
+from .launch import launch
+
+SECTORS = 128  # bytes of neighbouring lines that a tile takes together: a line of the cache
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Sizes and strides, in elements, of a tensor taken as outer × cols × inner."""
+
+    outer: int
+    cols: int
+    inner: int
+    strides: tuple[int, int, int]
+
+    @property
+    def count(self) -> int:
+        """Lines in all."""
+        return self.outer * self.inner
+
+
+def lines(shape: Sequence[int], strides: Sequence[int], dim: int) -> Lines | None:
+    """A tensor's lines along ``dim`` (not negative), None where no three strides describe them."""
+    outer = _merged(shape[:dim], strides[:dim])
+    inner = _merged(shape[dim + 1 :], strides[dim + 1 :])
+    if outer is None or inner is None:
+        return None
+    return Lines(
+        outer[0], shape[dim], inner[0], (outer[1], strides[dim] if shape[dim] > 1 else 1, inner[1])
+    )
+
+
+def _merged(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int] | None:
+    """Several dimensions as one, its size and stride."""
+    size, step = 1, 0
+    for n, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if n == 1:
+            continue
+        if size > 1 and stride != size * step:
+            return None
+        step = step if size > 1 else stride
+        size *= n
+    return size, step
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Elements of a line, neighbouring lines, and warps of a program."""
+
+    block: int
+    width: int
+    warps: int
+
+    @classmethod
+    def for_lines(cls, count: int, cols: int, neighbours: bool, itemsize: int, most: int) -> Tile:
+        """A tile that is as much of a line as ``most`` allows.
+
+        Args:
+            count: Lines in all.
+            cols: Elements of a line.
+            neighbours: Whether the elements of a line lie side by side, and not those of different
+                lines.
+            itemsize: Bytes of an element.
+            most: Elements of a tile.
+        """
+        block = next_power_of_two(cols)
+        least = 1 if neighbours else SECTORS // itemsize
+        width = max(least, min(2048, most) // block)  # narrow lines: several a program
+        width = min(width, next_power_of_two(count))
+        block = max(min(block, most // width), 1)
+        return cls(block, width, min(max(block * width // 512, 4), 32))
+
+
+def launch_tiles(
+    function: Any,
+    tensors: Sequence[torch.Tensor],
+    dim: int,
+    temperature: float,
+    statistics: Any,
+    most: int,
+    num_warps: int | None = None,
+) -> None:
+    """Launches a kernel on all lines of its tensors, a program for each tile's width of them.
+
+    Args:
+        function: A kernel of the tensors, the count of lines, ``cols``, ``inner``, the three
+            strides of each tensor, the inverse of the temperature, and the constants BLOCK, WIDTH,
+            WHOLE (a tile holds whole lines) and STATISTICS.
+        tensors: What it reads, then what it writes. All have the same shape, at least one dimension
+            and one element, and lines along ``dim``.
+        dim: The dimension along which lines run, not negative.
+        temperature: Positive.
+        statistics: Triton's name for the dtype it computes in.
+        most: Elements of a tile.
+        num_warps: Warps a program; None takes the tile's.
+    """
+    found = [lines(tensor.shape, tensor.stride(), dim) for tensor in tensors]
+    each = [one for one in found if one is not None]
+    assert len(each) == len(tensors)
+    first = each[0]
+    itemsize = max(tensors[0].element_size(), tensors[-1].element_size())
+    tile = Tile.for_lines(first.count, first.cols, first.strides[1] == 1, itemsize, most)
+    strides = [stride for one in each for stride in one.strides]
+    launch(
+        function,
+        (-(-first.count // tile.width),),
+        (*tensors, first.count, first.cols, first.inner, *strides, 1 / temperature),
+        {
+            "BLOCK": tile.block,
+            "WIDTH": tile.width,
+            "WHOLE": tile.block >= first.cols,
+            "STATISTICS": statistics,
+        },
+        num_warps=num_warps or tile.warps,
+    )
+
+
+@jit
+def starts(
+    tensor: tl.tensor,
+    line: tl.tensor,
+    inner: tl.tensor,
+    outer_stride: tl.tensor,
+    inner_stride: tl.tensor,
+) -> tl.tensor:
+    """Pointers to the first elements of lines ``line`` (64 bit)."""
+    return tensor + (line // inner) * outer_stride + (line % inner) * inner_stride
+
+
+@jit
+def load_lines(
+    first: tl.tensor,
+    inside: tl.tensor,
+    tile: tl.tensor,
+    cols: tl.tensor,
+    stride: tl.tensor,
+    OTHER: tl.constexpr,
+    BLOCK: tl.constexpr,
+    STATISTICS: tl.constexpr,
+) -> tl.tensor:
+    """Columns ``tile·BLOCK …`` of the lines that begin at ``first``, BLOCK × WIDTH.
+
+    Where there is no column, or no line ``inside``, it is OTHER.
+    """
+    columns = tl.cast(tile, tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    mask = (columns < cols)[:, None] & inside[None, :]
+    values = tl.load(first[None, :] + (columns * stride)[:, None], mask=mask, other=OTHER)
+    return values.to(STATISTICS)
+
+
+@jit
+def store_lines(
+    first: tl.tensor,
+    inside: tl.tensor,
+    tile: tl.tensor,
+    values: tl.tensor,
+    cols: tl.tensor,
+    stride: tl.tensor,
+    BLOCK: tl.constexpr,
+) -> None:
+    """Writes what `load_lines` reads, rounding to the dtype of the memory."""
+    columns = tl.cast(tile, tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    mask = (columns < cols)[:, None] & inside[None, :]
+    pointers = first[None, :] + (columns * stride)[:, None]
+    tl.store(pointers, values.to(first.dtype.element_ty), mask=mask)

@@ -1,1 +1,0 @@
-"""`softmax(x)`: the variants as a function that PyTorch can differentiate and compile."""
