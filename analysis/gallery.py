@@ -14,8 +14,8 @@ from analysis.figures.multiples import D_FIG1_GPUS, DTYPES_BANDWIDTH, DTYPES_TIM
 from analysis.figures.page import Canvas, Page
 from analysis.figures.specs import LINE_FIGURES
 from analysis.load import Inputs, Records
-from analysis.roofline.pictures import ROOFLINE_FIGURES
-from analysis.traffic import EVIDENCE_FIGURES
+from analysis.roofline import ROOFLINE_FIGURES
+from analysis.traffic import TRAFFIC_FIGURES
 
 
 class Entry(Protocol):
@@ -46,7 +46,7 @@ FIGURES: tuple[Entry, ...] = (
     CARD_TO_CARD,
     D_FIG1_GPUS,
 )
-DRAWN: tuple[Entry, ...] = (*FIGURES, *EVIDENCE_FIGURES)
+DRAWN: tuple[Entry, ...] = (*FIGURES, *TRAFFIC_FIGURES)
 ENTRIES: tuple[Entry, ...] = (*DRAWN, *ROOFLINE_FIGURES)
 
 

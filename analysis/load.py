@@ -5,6 +5,7 @@ This is the ground of every room of analysis: what a command reads is one `Input
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -213,6 +214,12 @@ def key_of(record: Mapping[str, Any]) -> Key:
     params = json.dumps(record["params"], sort_keys=True, default=str)
     name = kernel_name(record["kernel"])
     return name, params, int(record["rows"]), int(record["cols"]), record["dtype"]
+
+
+def records_hash(records: Iterable[Record]) -> str:
+    """A short hash of which records these are, whatever order they come in."""
+    lines = sorted(record.model_dump_json() for record in records)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
 
 
 def _folder(rows: Path) -> Path:

@@ -8,9 +8,9 @@ from typing import Literal
 from analysis.claims.band import Band, exactly
 from analysis.claims.bench import Bench, Seen, missing, one
 from analysis.claims.expect import Strict
+from analysis.load import records_hash
 from analysis.published import Example as Printed
 from analysis.published import sources
-from analysis.traffic.figure import records_hash
 from analysis.worked_example import ExampleRow, example_values
 
 Part = Literal["maxima", "sums", "block_sums", "outputs", "row_sums"]

@@ -9,7 +9,7 @@ from analysis.commands.telling import finish
 from analysis.format import write
 from analysis.gallery import missing, pictures
 from analysis.load import read_inputs
-from analysis.roofline.pictures import ROOFLINE_FIGURES
+from analysis.roofline import ROOFLINE_FIGURES
 from experiments.data.rows import RowsError
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from analysis.comparison import noise
 from analysis.estimate import Estimate, geometric_mean
-from analysis.figure import slug
+from analysis.figures.style import CACHES, TIMERS, slug
 from analysis.format import Cell, NamedTable, Table, decimals, interval_text, number, number_text
 from analysis.limits import (
     COPIES,
@@ -20,6 +20,7 @@ from analysis.limits import (
     PEERS,
     SHORT_US,
     STEP_US,
+    LimitPoint,
     best,
     geomean,
     named,
@@ -27,13 +28,11 @@ from analysis.limits import (
     worst,
 )
 from analysis.limits import NEEDS as LIMITS_NEEDS
-from analysis.limits import LimitPoint as Point
 from analysis.load import Inputs
 from analysis.spread import NEEDS as CARD_TO_CARD_NEEDS
 from analysis.spread import SHORT_US as SHORT_CARD_US
 from analysis.spread.points import Cards, cards_of
 from analysis.spread.points import Point as CardPoint
-from analysis.style import CACHES, TIMERS
 from experiments.data.cards import card_of
 
 __all__ = ["CARD_TO_CARD_NEEDS", "LIMITS_NEEDS", "card_to_card", "limits", "limits_summary"]
@@ -45,7 +44,7 @@ LIMITS_NOTES = (
     f"~ below {SHORT_US:g} µs, where timers step by half a microsecond. "
     "! above the roof by more than its interval: no win; in means the copy's time stands for it.",
 )
-PARTS: tuple[tuple[str, Callable[[Point], bool]], ...] = (
+PARTS: tuple[tuple[str, Callable[[LimitPoint], bool]], ...] = (
     ("all", lambda point: True),
     (f"{LARGE_BYTES / 1e6:.0f} MB and more", lambda point: point.large),
     (f"{SHORT_US:g} µs and more", lambda point: not point.short),
@@ -107,19 +106,19 @@ def card_to_card(inputs: Inputs) -> list[NamedTable]:
     return [NamedTable("card_to_card", table, Table.of(title, every))] if found else []
 
 
-def _by_protocol(frame: pd.DataFrame) -> list[list[Point]]:
+def _by_protocol(frame: pd.DataFrame) -> list[list[LimitPoint]]:
     """Points of one GPU, timer and cache each."""
-    groups: dict[tuple[str, str, str], list[Point]] = {}
+    groups: dict[tuple[str, str, str], list[LimitPoint]] = {}
     for point in points_of(frame):
         groups.setdefault((point.gpu, point.timer, point.cache), []).append(point)
     return list(groups.values())
 
 
-def _protocol(point: Point) -> str:
+def _protocol(point: LimitPoint) -> str:
     return f"{TIMERS.get(point.timer, point.timer)}, {CACHES.get(point.cache, point.cache)}"
 
 
-def _limits_table(points: Sequence[Point]) -> NamedTable:
+def _limits_table(points: Sequence[LimitPoint]) -> NamedTable:
     first = points[0]
     names = [n for n in (*COPIES, *PEERS) if any(point.has(n) for point in points)]
     heads = ["M×N", "dtype", "MB", *names, OWN, "95 %", "launch", "best peer", "× best peer",
@@ -132,7 +131,7 @@ def _limits_table(points: Sequence[Point]) -> NamedTable:
     return NamedTable(stem, table, Table.of(title, every))
 
 
-def _limits_line(point: Point, names: Sequence[str]) -> list[str]:
+def _limits_line(point: LimitPoint, names: Sequence[str]) -> list[str]:
     own, best_ratio, share = point.time_of(OWN), point.ratio(point.best), point.share
     times = {name: point.us(name) for name in names if point.has(name)} | {OWN: own.value}
     fastest = min(time for name, time in times.items() if name not in COPIES)
@@ -157,14 +156,14 @@ def _limits_line(point: Point, names: Sequence[str]) -> list[str]:
     ]
 
 
-def launch(point: Point) -> str | None:
+def launch(point: LimitPoint) -> str | None:
     """Programs × warps that `auto` launched, where its rows have them: what it chose there."""
     row = next(iter(point.seen[OWN].values()))
     programs, warps = number(row, "programs"), number(row, "warps")
     return None if programs is None or warps is None else f"{programs:.0f}×{warps:.0f}"
 
 
-def _limits_numbers(point: Point, names: Sequence[str]) -> dict[str, Any]:
+def _limits_numbers(point: LimitPoint, names: Sequence[str]) -> dict[str, Any]:
     """The same for machines: numbers as they are, each ratio with its interval."""
     own = point.time_of(OWN)
     torch = point.ratio("torch") if point.has("torch") else None
@@ -192,7 +191,7 @@ def _ends(ratio: Estimate | None) -> tuple[float | None, float | None, float | N
     return (None,) * 3 if ratio is None else (ratio.value, ratio.low, ratio.high)
 
 
-def _summary(points: Sequence[Point]) -> list[str]:
+def _summary(points: Sequence[LimitPoint]) -> list[str]:
     lowest = worst(points, best)
     assert lowest is not None
     point, ratio = lowest

@@ -8,9 +8,9 @@ import pandas as pd
 import sympy
 
 from analysis.agreement import LIBRARY, counted_verdict
+from analysis.figures.style import variant_order
 from analysis.format import Cell, NamedTable, Table, thousands
 from analysis.formula import N, equal, expression, latex
-from analysis.lines import variant_order
 from analysis.load import Declaration, Inputs
 from analysis.published import sources
 from analysis.selection import name_variants

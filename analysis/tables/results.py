@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.estimate import geometric_mean
-from analysis.figure import slug
+from analysis.figures.style import slug, variant_order
 from analysis.format import (
     Cell,
     NamedTable,
@@ -19,7 +19,6 @@ from analysis.format import (
     number,
     number_text,
 )
-from analysis.lines import variant_order
 from analysis.load import Inputs
 from analysis.published import sources
 from analysis.selection import PROTOCOLS, middle_visits, name_variants, records_of

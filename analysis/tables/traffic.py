@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.cells import KINDS, Cell, cells, counted_beside
+from analysis.figures.style import variant_order
 from analysis.format import NamedTable, Table, thousands
-from analysis.lines import variant_order
 from analysis.load import Inputs
-from analysis.traffic.comparison import backends
+from analysis.traffic import backends
 
 Place = tuple[str, int, int, str, str]  # variant, M, N, dtype, GPU
 TITLE = "Traffic: modelled, counted, measured"

@@ -10,7 +10,7 @@ import pytest
 from analysis.figures.draw import LineFigure as Figure
 from analysis.figures.specs import A_FIG2, C_FIG3, D_FIG1, E_FIG1, SPEEDUP_TORCH
 from analysis.gallery import FIGURES
-from analysis.roofline.share import SHARE
+from analysis.roofline import SHARE
 from experiments.data.rows import Row
 from tests.analysis.drawing import NARROW, VOCABULARY, draw, lines, plates, rendered, words
 from tests.analysis.plausible import PAPER, interpreted, paper, row

@@ -8,8 +8,7 @@ import pytest
 from analysis.__main__ import main
 from analysis.check import checked
 from analysis.load import Records, key_of, load
-from analysis.roofline.arithmetic import exponential_gflops, fp32_gflops
-from analysis.roofline.intensity import l2_ceiling
+from analysis.roofline import exponential_gflops, fp32_gflops, l2_ceiling
 from experiments.data.cards import Card, card_of
 from tests.analysis.evidence import count, h200, trace, write_evidence
 from tests.analysis.plausible import paper, row, write

@@ -1,1 +1,0 @@
-"""The roofline three ways: share of the roof, intensity, and predicted against measured time."""

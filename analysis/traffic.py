@@ -1,0 +1,431 @@
+"""Pictures of what was counted, traced and measured: traffic by level, DRAM reads, traced rows.
+
+A-fig1 and B-fig1 show the order in which the real kernels touch a row, from their traces; the
+sources drew it by hand.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby
+
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import (
+    FixedLocator,
+    FuncFormatter,
+    MaxNLocator,
+    MultipleLocator,
+    NullLocator,
+)
+
+from analysis.cells import Cell, cells, counted_beside
+from analysis.figures.page import Canvas, Page, mark
+from analysis.figures.style import (
+    DOT,
+    FAINT,
+    INK,
+    MUTED,
+    size_label,
+    slug,
+    style_of,
+    variant_order,
+)
+from analysis.load import ITEM_BYTES, Records, kernel_name, key_of, records_hash
+from analysis.residency import rows_in_flight
+from analysis.selection import records_of
+from experiments.data.cards import Card, card_of
+from experiments.data.records import Access, Counters, Trace
+
+Shape = tuple[int, int, str]  # M, N, dtype
+Line = list[Counters]  # of one variant, by rising size
+Launch = tuple[str, str, str]  # kernel, params, dtype
+MOST_PANELS = 3  # far above L2, around it, below it
+COVERED = 0.75  # of the variants that the fullest shape has; no variant runs at every shape
+LEVELS = {
+    "modelled": {"marker": "|", "ms": 11.0, "mec": INK, "mew": 1.6},
+    "counted": {"marker": "o", "ms": 7.5, "mfc": "none", "mec": MUTED, "mew": 0.9},
+    "L2": {"marker": "D", "ms": 4.2, "mfc": "white", "mec": INK, "mew": 0.8},
+    "DRAM": {"marker": "o", "ms": 4.6, "mec": "white", "mew": 0.4},
+}
+PAIRS_NOTE = (
+    "each pair of lines: reads above, writes (pale) below; writes lag at DRAM, judge on reads"
+)
+L2_NOTE = "dotted: rows in flight × row bytes = L2, in the colour of its variant"
+OTHER = {"cols": "rows", "rows": "cols"}
+LETTER = {"cols": "N", "rows": "M"}
+LOAD, STORE = style_of("fused").color, style_of("torch").color
+STATISTICS = (("m", "maximum"), ("d", "total"))  # B's letters for the kernel's own variables
+TRACED_NOTE = "every request of one row, as the unchanged kernel made it, counted without a GPU"
+A_NOTE = "low: one element a row; A drew ten trips, without two such loads and the int64 store"
+
+
+@dataclass(frozen=True)
+class RecordsFigure:
+    """A figure of records and rows.
+
+    Attributes:
+        id: The beginning of its files' names.
+        needs: Which records it cannot do without, in one line.
+        plates: Its pictures, none where the records do not allow any.
+        caption: One sentence: what it shows, and which source's figure it draws again.
+    """
+
+    id: str
+    needs: str
+    plates: Callable[[Records, pd.DataFrame], list[Page]]
+    caption: str
+
+
+def backends(frame: pd.DataFrame) -> Mapping[str, str]:
+    """Backend by kernel, as rows say."""
+    return dict(zip(frame["kernel"], frame["backend"], strict=True))
+
+
+def _source_of(counters: Sequence[Counters]) -> str:
+    """Where counters come from: tool, commit and hash."""
+
+    def stated(name: str) -> str:
+        facts = [c.environment[name] for c in counters if name in c.environment]
+        return "/".join(dict.fromkeys(str(fact)[:12] for fact in facts))
+
+    tool = f"hardware counters (ncu {stated('ncu')})" if stated("ncu") else "hardware counters"
+    commit = stated("commit") or "unknown"
+    return f"{tool}, commit {commit}, {records_hash(counters)} ({len(counters)})"
+
+
+# What every variant moves: modelled, counted, measured.
+
+
+def _levels(records: Records, frame: pd.DataFrame) -> list[Page]:
+    found = cells(records, backends(frame))
+    pages = []
+    for gpu in sorted({c.gpu for c in found} - {""}) or [""] * bool(found):
+        mine = [c for c in found if c.gpu == gpu]
+        shapes = shapes_shown(mine)
+        counters = [c for c in records.counters if c.gpu == gpu]
+        card = card_of(gpu).name if gpu else "any machine"
+        counts = f"{records_hash(records.counts)} ({len(records.counts)})"
+        sources = [f"counted without a GPU: {counts}"]
+        sources += [f"{card}, {_source_of(counters)}"] * bool(counters)
+
+        def draw(canvas: Canvas, mine: list[Cell] = mine, shapes: list[Shape] = shapes) -> None:
+            _draw_levels(canvas, mine, found, shapes)
+
+        name = f"traffic-{slug(gpu)}" if gpu else "traffic"
+        title = f"Traffic: modelled, counted{', measured' if gpu else ''}"
+        subtitle = DOT.join([card, shapes[0][2], "in units of MN elements"])
+        small = [DOT.join(sources), PAIRS_NOTE]
+        pages.append(Page(name, title, subtitle, small, draw, (7.2, 5.0), gpu))
+    return pages
+
+
+def shapes_shown(mine: Sequence[Cell]) -> list[Shape]:
+    """Up to three shapes of one dtype: of those with the most variants, largest to smallest."""
+    variants: dict[Shape, set[str]] = defaultdict(set)
+    for cell in mine:
+        variants[cell.rows, cell.cols, cell.dtype].add(cell.variant)
+    dtype = max(variants, key=lambda s: (len(variants[s]), s[2], s[0] * s[1]))[2]
+    alike = [shape for shape in variants if shape[2] == dtype]
+    enough = COVERED * max(len(variants[s]) for s in alike)
+    largest = sorted((s for s in alike if len(variants[s]) >= enough), key=lambda s: -s[0] * s[1])
+    if len(largest) <= MOST_PANELS:
+        return largest
+    return [largest[0], largest[len(largest) // 2], largest[-1]]
+
+
+def _draw_levels(
+    canvas: Canvas, mine: Sequence[Cell], everything: Sequence[Cell], shapes: Sequence[Shape]
+) -> None:
+    present = {c.variant for c in mine if (c.rows, c.cols, c.dtype) in shapes}
+    variants = sorted(present, key=_order)
+    width = 0.82 / len(shapes)
+    for i, (rows, cols, dtype) in enumerate(shapes):
+        ax = canvas.add_axes((0.145 + i * (width + 0.015), 0.17, width - 0.015, 0.635))
+        ax.set_ylim(len(variants) - 0.5, -0.5)
+        ax.set_yticks(range(len(variants)), [""] * len(variants) if i else variants)
+        for place in range(0, len(variants), 2):
+            ax.axhspan(place - 0.5, place + 0.5, color=FAINT, alpha=0.55, lw=0, zorder=0)
+        for label, variant in zip(ax.get_yticklabels(), variants, strict=True):
+            label.set_color(style_of(kernel_name(variant)).text_color)
+        ax.set_xlim(-0.25, 5.6)
+        ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+        ax.grid(axis="x", color="white", lw=0.9)
+        ax.set_axisbelow(True)
+        ax.set_xlabel("MN", fontsize=8)
+        sns.despine(ax=ax, left=True)
+        here = [c for c in mine if (c.rows, c.cols, c.dtype) == (rows, cols, dtype)]
+        counted = [counted_beside(everything, c) for c in here if c.level == "modelled"]
+        for cell in dict.fromkeys([*here, *(c for c in counted if c is not None)]):
+            _draw_cell(ax, cell, variants.index(cell.variant))
+        ax.text(0, 1.02, f"{rows} × {cols}", transform=ax.transAxes, fontsize=8, color=MUTED)
+    handles = [
+        ax.plot([], [], ls="", label=level, **({"mfc": MUTED} | style))[0]  # type: ignore[arg-type]
+        for level, style in LEVELS.items()
+    ]
+    canvas.legend(handles=handles, loc="upper right", bbox_to_anchor=(0.985, 0.975), ncols=4,
+                  frameon=False, fontsize=7.5, handletextpad=0.1, columnspacing=1.2)  # fmt: skip
+
+
+def _draw_cell(ax: Axes, cell: Cell, place: int) -> None:
+    if cell.units is None:
+        return
+    style = dict(LEVELS[cell.level])
+    if cell.level == "DRAM":
+        style["mfc"] = style_of(kernel_name(cell.variant)).color
+    y, alpha = (place - 0.2, 1.0) if cell.kind == "reads" else (place + 0.22, 0.5)
+    if cell.units > ax.get_xlim()[1]:
+        ax.set_xlim(-0.25, cell.units * 1.08)
+    order = 3 + list(LEVELS).index(cell.level) / 10
+    ax.plot(cell.units, y, ls="", alpha=alpha, zorder=order, **style)  # type: ignore[arg-type]
+    mark(ax, [cell.units], [y], [asdict(cell) | {"units": cell.units}])
+
+
+def _order(variant: str) -> tuple[int, str]:
+    return variant_order(variant.replace(",", " "))
+
+
+# Reads at DRAM against N and against M: where L2 stops serving the second pass.
+
+
+def _dram_reads(records: Records, frame: pd.DataFrame) -> list[Page]:
+    pages = []
+    for gpu in sorted({c.gpu for c in records.counters}):
+        counters = [c for c in records.counters if c.gpu == gpu and c.rows and c.cols]
+        panels = {over: lines for over in LETTER if (lines := series(counters, over))}
+        if not panels:
+            continue
+        card, launches = card_of(gpu), launches_of(frame, gpu)
+        dtypes = sorted({c.dtype for lines in panels.values() for c in _flat(lines)})
+
+        def draw(
+            canvas: Canvas,
+            panels: Mapping[str, dict[str, Line]] = panels,
+            card: Card = card,
+            launches: Mapping[Launch, int] = launches,
+        ) -> None:
+            width = 0.80 / len(panels)
+            for i, (over, lines) in enumerate(panels.items()):
+                ax = canvas.add_axes((0.07 + i * (width + 0.02), 0.205, width - 0.04, 0.60))
+                _draw_reads(ax, over, lines, card, launches)
+            drawn = {line.get_label(): line for ax in canvas.axes for line in ax.get_lines()}
+            names = list(dict.fromkeys(v for lines in panels.values() for v in lines))
+            canvas.legend([drawn[v] for v in names], names, loc="upper left", fontsize=7.5,
+                          frameon=False, bbox_to_anchor=(0.85, 0.83), handlelength=1.6)  # fmt: skip
+
+        title = "Reads at DRAM: where L2 stops serving the second pass"
+        subtitle = DOT.join([card.name, ", ".join(dtypes)])
+        small = [DOT.join([card.name, _source_of(counters)]), L2_NOTE]
+        name = f"dram_reads-{slug(gpu)}"
+        pages.append(Page(name, title, subtitle, small, draw, (7.2, 3.8), gpu))
+    return pages
+
+
+def series(counters: Sequence[Counters], over: str) -> dict[str, Line]:
+    """Lines by variant over one size, at the dtype and other size that most points share.
+
+    None, an empty dictionary, where no variant was measured at two sizes.
+    """
+    places: dict[tuple[str, int], dict[str, Line]] = defaultdict(lambda: defaultdict(list))
+    for record in sorted(counters, key=lambda c: (c.rows, c.cols)):
+        places[record.dtype, getattr(record, OTHER[over])][record.kernel].append(record)
+    candidates = [
+        {variant: line for variant, line in lines.items() if len(line) > 1}
+        for _, lines in sorted(places.items())
+    ]
+    best = max(candidates, key=lambda lines: len(_flat(lines)), default={})
+    return {variant: best[variant] for variant in sorted(best, key=_order)}
+
+
+def launches_of(frame: pd.DataFrame, gpu: str) -> dict[Launch, int]:
+    """Rows in flight by variant and dtype, of its largest recorded matrix: a full card."""
+    card, mine = card_of(gpu), frame[(frame["gpu"] == gpu) & (frame["status"] == "ok")]
+    ordered = sorted(records_of(mine), key=lambda row: row["rows"] * row["cols"])
+    found = {_launch_of(row): rows_in_flight(row, card) for row in ordered}
+    return {key: flying for key, flying in found.items() if flying}
+
+
+def _launch_of(record: Mapping[str, object]) -> Launch:
+    """What a row and a record of the same variant and dtype share."""
+    name, params, _, _, dtype = key_of(record)
+    return name, params, dtype
+
+
+def edge(over: str, line: Line, in_flight: int, card: Card) -> float | None:
+    """The size at which rows in flight × row bytes = L2, None where it is never reached.
+
+    Over N more columns make a row wider; over M more rows fill the card up to ``in_flight``.
+    """
+    if card.l2_bytes is None:
+        return None
+    item = ITEM_BYTES[line[0].dtype]
+    if over == "cols":
+        return card.l2_bytes / (in_flight * item)
+    rows = card.l2_bytes / (line[0].cols * item)
+    return rows if rows <= in_flight else None
+
+
+def _draw_reads(
+    ax: Axes, over: str, lines: Mapping[str, Line], card: Card, launches: Mapping[Launch, int]
+) -> None:
+    sizes = sorted({getattr(c, over) for c in _flat(lines)})
+    ax.set_xscale("log", base=2)
+    ax.set_xlim(sizes[0] / 1.15, sizes[-1] * 1.15)
+    for variant, line in lines.items():
+        style = style_of(kernel_name(variant))
+        x = [getattr(c, over) for c in line]
+        y = [c.dram_read_bytes / (c.rows * c.cols * ITEM_BYTES[c.dtype]) for c in line]
+        ax.plot(x, y, color=style.color, marker=style.marker, ms=style.size, mec="white", mew=0.6,
+                lw=1.3, label=variant, zorder=3)  # fmt: skip
+        mark(ax, x, y, [c.model_dump() | {"variant": variant} for c in line])
+        flying = launches.get(_launch_of(line[0].model_dump()), 0)
+        rereads = any(c.model_reads > 1.5 * c.rows * c.cols for c in line)
+        at = edge(over, line, flying, card) if flying and rereads else None
+        if at is not None and ax.get_xlim()[0] < at < ax.get_xlim()[1]:
+            ax.axvline(at, color=style.color, lw=1.2, ls=(0, (1, 1.5)), zorder=2)
+    fixed = getattr(_flat(lines)[0], OTHER[over])
+    ax.text(0, 1.03, f"DRAM reads, MN{DOT}{LETTER[OTHER[over]]} = {fixed}",
+            transform=ax.transAxes, fontsize=8, color=MUTED)  # fmt: skip
+    ax.set_ylim(0, None)
+    ax.yaxis.set_major_locator(MultipleLocator(1))
+    ax.xaxis.set_major_locator(FixedLocator(sizes[:: 1 + (len(sizes) - 1) // 6]))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: size_label(value)))
+    ax.set_xlabel({"cols": "row width N, elements", "rows": "rows M"}[over])
+    ax.grid(axis="y", color=FAINT)
+    sns.despine(ax=ax, left=True)
+
+
+def _flat(lines: Mapping[str, Line]) -> Line:
+    return [record for line in lines.values() for record in line]
+
+
+# The order in which kernels touch a row.
+
+
+def one_row(trace: Trace) -> list[Access]:
+    """The accesses to the first row, in order; what one row goes through, all do."""
+    first = min((access.row for access in trace.accesses), default=0)
+    return [access for access in trace.accesses if access.row == first]
+
+
+def whole_trips(accesses: Sequence[Access], cols: int) -> int:
+    """Trips of a whole row to or from memory: loads or stores of one tensor in one pass."""
+    touched: dict[tuple[int, str, str], set[int]] = defaultdict(set)
+    for a in accesses:
+        touched[a.sweep, a.kind, a.tensor].update(range(a.first, a.last + 1))
+    return sum(len(columns) == cols for columns in touched.values())
+
+
+def _a_fig1(records: Records, _: pd.DataFrame) -> list[Page]:
+    naive = _trace(records, "naive")
+    fused = _trace(records, "fused") or _trace(records, "fused_row")
+    if naive is None or fused is None:
+        return []
+    pair = [naive, fused]
+
+    def draw(canvas: Canvas) -> None:
+        widths = [len(one_row(trace)) + 0.6 for trace in pair]
+        left, gap, room = 0.085, 0.07, 0.895 - 0.07
+        for trace, width in zip(pair, widths, strict=True):
+            share = min(max(room * width / sum(widths), 0.18), room - 0.18)
+            accesses = one_row(trace)
+            single = sum(a.first == a.last for a in accesses)
+            title = f"{kernel_name(trace.kernel)}: {whole_trips(accesses, trace.cols)} trips"
+            title += f" of a whole row, {single} of one element" if single else ""
+            _draw_row(canvas.add_axes((left, 0.225, share, 0.475)), trace, title)
+            left += share + gap
+
+    subtitle = DOT.join([naive.dtype, f"one row of N = {naive.cols}", "from counted traces"])
+    small = [_traced_from(pair), TRACED_NOTE, A_NOTE]
+    return [Page("a_fig1", "Trips to memory: naive and fused", subtitle, small, draw, (6.6, 3.2))]
+
+
+def _b_fig1(records: Records, _: pd.DataFrame) -> list[Page]:
+    online = _trace(records, "online")
+    if online is None:
+        return []
+
+    def draw(canvas: Canvas) -> None:
+        ax = canvas.add_axes((0.085, 0.225, 0.895, 0.475))
+        _draw_row(ax, online, "the kernel's maximum m and sum d after each chunk", statistics=True)
+
+    parts = [*online.kernel.split(","), online.dtype, f"one row of N = {online.cols}"]
+    title, small = "The two passes of online softmax", [_traced_from([online]), TRACED_NOTE]
+    return [Page("b_fig1", title, DOT.join(parts), small, draw, (5.8, 3.2))]
+
+
+def _draw_row(ax: Axes, trace: Trace, title: str, statistics: bool = False) -> None:
+    """Order of access across, columns up; each access a bar over the columns it touches."""
+    accesses, start = one_row(trace), 0
+    for sweep, group in groupby(accesses, key=lambda access: access.sweep):
+        count = len(list(group))
+        if start:
+            ax.axvline(start, color=FAINT, lw=1.2, zorder=0)
+        ax.text(start + count / 2, trace.cols * 1.03, f"pass {sweep + 1}", fontsize=7, color=MUTED,
+                ha="center", va="bottom")  # fmt: skip
+        start += count
+    for i, a in enumerate(accesses):
+        color = LOAD if a.kind == "load" else STORE
+        ax.add_patch(Rectangle((i + 0.09, a.first), 0.82, a.last - a.first + 1, color=color, lw=0))
+        texts = [a.tensor]
+        if statistics and a.kind == "load" and a.sweep == accesses[0].sweep:
+            kept = [(letter, (a.state or {}).get(name)) for letter, name in STATISTICS]
+            texts += [f"{s} = {float(v):.3g}" for s, v in kept if isinstance(v, float | str)]
+        inside = (a.last - a.first + 1) / trace.cols > 0.2
+        ax.text(i + 0.5, (a.first + a.last + 1) / 2 if inside else a.last + 1.12, "\n".join(texts),
+                ha="center", va="center" if inside else "bottom", fontsize=6.2,
+                rotation=0 if statistics else 90, color="white" if inside else INK)  # fmt: skip
+    ax.set_xlim(0, len(accesses))
+    ax.set_ylim(0, trace.cols)
+    ax.xaxis.set_major_locator(NullLocator())
+    ax.set_yticks([0, trace.cols], ["0", f"N = {trace.cols}"], fontsize=7)
+    ax.set_xlabel("order of access →", fontsize=8)
+    ax.text(0, 1.15, title, transform=ax.transAxes, fontsize=8, color=INK, ha="left")
+    sns.despine(ax=ax, left=True)
+
+
+def _trace(records: Records, kernel: str) -> Trace | None:
+    found = [t for t in records.traces if kernel_name(t.kernel) == kernel and t.accesses]
+    return max(found, key=lambda trace: trace.rows, default=None)  # the seeded one of four rows
+
+
+def _traced_from(traces: Sequence[Trace]) -> str:
+    sources = [f"{t.kernel} (source {t.source[:8]})" for t in traces]
+    return DOT.join([*sources, f"traces {records_hash(traces)}", "blue: load, orange: store"])
+
+
+TRAFFIC_FIGURES = (
+    RecordsFigure(
+        "traffic",
+        "traffic needs counts.jsonl or counters.jsonl",
+        _levels,
+        "What every variant moves, in units of MN elements: as its model says, as counted by "
+        "executing it, and as L2's and DRAM's counters saw it.",
+    ),
+    RecordsFigure(
+        "dram_reads",
+        "dram_reads needs counters.jsonl of a variant at two N or two M",
+        _dram_reads,
+        "Bytes that DRAM's counters saw read, in units of MN, by row width and by rows: L2 serves "
+        "a second pass as long as the rows in flight fit in it.",
+    ),
+    RecordsFigure(
+        "a_fig1",
+        "a_fig1 needs traces of naive and fused: traces.jsonl",
+        _a_fig1,
+        "A's figure 1 from traces of the real kernels: the trips to memory that one row makes in "
+        "naive and in fused softmax.",
+    ),
+    RecordsFigure(
+        "b_fig1",
+        "b_fig1 needs a trace of online: traces.jsonl",
+        _b_fig1,
+        "B's figure 1 from a trace of the real kernel: online softmax loads a row's chunks once "
+        "for the statistics and once more to normalise and store.",
+    ),
+)
