@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict
-
-from analysis.statements import Statements, statements_of
 
 PUBLISHED = Path(__file__).with_name("published.yaml")
 Quantity = Literal["time_us", "effective_gbps"]
@@ -84,6 +83,38 @@ class Protocol(_Printed):
     profile: str
 
 
+class Traffic(_Printed):
+    """What a kernel is said to move at a place of the text: formulas in M and N.
+
+    ``on_chip`` is what it is said to hold of a row, as an order such as ``O(B)``.
+    """
+
+    at: str
+    kernel: str
+    reads: str | None = None
+    writes: str | None = None
+    total: str | None = None
+    unit: Literal["elements", "bytes"] = "elements"
+    on_chip: str | None = None
+    any_width: bool | None = None
+
+
+class Timing(_Printed):
+    """A time and the bandwidth printed beside it, with the digits printed.
+
+    ``moves`` is the source's own count of elements.
+    """
+
+    at: str
+    kernel: str
+    rows: int
+    cols: int
+    dtype: str
+    time_ms: Decimal
+    gbps: Decimal
+    moves: str
+
+
 class Source(_Printed):
     """One of the five texts; ``card`` is None where it names none."""
 
@@ -96,7 +127,8 @@ class Source(_Printed):
     ratios: tuple[Ratio, ...] = ()
     protocol: Protocol | None = None
     example: Example | None = None
-    statements: Statements = Statements()
+    traffic: tuple[Traffic, ...] = ()
+    timings: tuple[Timing, ...] = ()
 
 
 @cache
@@ -107,9 +139,7 @@ def sources(path: Path = PUBLISHED) -> dict[str, Source]:
         pydantic.ValidationError: the file holds something else.
     """
     read = yaml.safe_load(path.read_text(encoding="utf-8"))
-    for letter, told in read.items():
-        told["statements"] = statements_of(letter)
-    return {letter: Source.model_validate(told) for letter, told in read.items()}
+    return {letter: Source.model_validate(fields) for letter, fields in read.items()}
 
 
 def series(name: str) -> Series:

@@ -56,7 +56,7 @@ class Implied(Strict):
     def _times(self, letter: str) -> Iterator[Timed]:
         source = sources()[letter]
         if self.at is not None:
-            for told in source.statements.timings:
+            for told in source.timings:
                 if (told.at, told.kernel) == (self.at, self.kernel):
                     yield told.rows, told.cols, told.dtype, 1e3 * float(told.time_ms)
         elif self.series in source.series:

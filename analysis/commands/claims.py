@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.table import Table as Printed
 from rich.text import Text
 
-from analysis.audit import audit, audit_summary_table, audit_tables
 from analysis.claims import CLAIMS, OWN_CLAIMS, Judgement, claims_tables, judge
+from analysis.claims.audit import audit, audit_tables
 from analysis.claims.band import UNTESTABLE
 from analysis.claims.tables import lacking, shown, tally
 from analysis.commands.telling import finish
@@ -43,12 +43,13 @@ def run(options: argparse.Namespace) -> int:
         *claims_tables(own, OWN_STEM, "This project's claims"),
     ]
     made: list[Path] = []
-    for named in [*tables, *audit_tables(audited)]:
+    audits = audit_tables(audited)
+    for named in [*tables, *audits]:
         made += named.files(found.out)
     made.append(write(found.out / "claims.json", as_json(judgements)))
     if own:
         made.append(write(found.out / f"{OWN_STEM}.json", as_json(own)))
-    _show(judgements, own, audit_summary_table(audited).notes[0])
+    _show(judgements, own, audits[1].table.notes[0])
     missed = [] if own or options.claims else [f"{OWN_STEM} needs {NEEDS}"]
     finish("claims", found, made, missed)
     return 0

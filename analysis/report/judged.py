@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from analysis.audit import audit
-from analysis.audit.finding import Finding
 from analysis.claims import Judgement, judge
+from analysis.claims.audit import AuditFinding, audit
 from analysis.claims.band import UNTESTABLE
 from analysis.claims.tables import lacking
 from analysis.format import Table
@@ -51,16 +50,16 @@ class Claims:
 class Audit:
     """All findings, the gravest first, and the count of each verdict."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[AuditFinding, ...]
     counts: Counts
 
     @property
-    def grave(self) -> tuple[Finding, ...]:
+    def grave(self) -> tuple[AuditFinding, ...]:
         """The impossible and the contradictory."""
         return tuple(f for f in self.findings if f.verdict in GRAVE)
 
     @property
-    def consistent(self) -> tuple[Finding, ...]:
+    def consistent(self) -> tuple[AuditFinding, ...]:
         """What was checked and holds."""
         return tuple(f for f in self.findings if f.verdict == "consistent")
 

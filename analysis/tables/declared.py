@@ -12,9 +12,8 @@ from analysis.figures.style import variant_order
 from analysis.format import Cell, NamedTable, Table, thousands
 from analysis.formula import N, equal, expression, latex
 from analysis.load import Declaration, Inputs
-from analysis.published import sources
+from analysis.published import Traffic, sources
 from analysis.selection import name_variants
-from analysis.statements.moved import TrafficStatement
 from experiments.data.records import Count
 
 DECLARED_NEEDS = "variants.json with a softmax variant beside the rows (a sweep writes it)"
@@ -30,13 +29,13 @@ ON_CHIP_NOTE = (
     "nominally, where that is the library's own affair."
 )
 Texts = list[str | None]
-Line = Callable[[str, Declaration | None, TrafficStatement | None], list[str]]
+Line = Callable[[str, Declaration | None, Traffic | None], list[str]]
 
 
 def a_tab1(inputs: Inputs) -> list[NamedTable]:
     """Reads, writes and total: A's two approaches first, then all other variants."""
 
-    def line(label: str, ours: Declaration | None, they: TrafficStatement | None) -> list[str]:
+    def line(label: str, ours: Declaration | None, they: Traffic | None) -> list[str]:
         declared: Texts = [ours.reads, ours.writes, ours.formula] if ours else [None] * 3
         printed: Texts = [they.reads, they.writes, they.total] if they else [None] * 3
         verdict = same(zip(declared, printed, strict=True)) if ours else "not declared"
@@ -57,7 +56,7 @@ def b_tab1(inputs: Inputs) -> list[NamedTable]:
     seen = softmax.assign(label=softmax["variant"].astype(str).str.replace(" ", ","))
     dtype = sources()["B"].dtype
 
-    def line(label: str, ours: Declaration | None, they: TrafficStatement | None) -> list[str]:
+    def line(label: str, ours: Declaration | None, they: Traffic | None) -> list[str]:
         declared: Texts = [ours.reads, _order(ours), _any_width(ours)] if ours else [None] * 3
         wide = None if they is None or they.any_width is None else _yes(they.any_width)
         printed: Texts = [they.reads, they.on_chip, wide] if they else [None] * 3
@@ -79,7 +78,7 @@ def b_tab1(inputs: Inputs) -> list[NamedTable]:
 def _lines(inputs: Inputs, place: str, line: Line) -> list[list[str]]:
     """What a source prints at ``place``, declared or not, then all other softmax variants."""
     declared = {k: d for k, d in inputs.declarations.items() if d.operation == "softmax"}
-    statements = [t for source in sources().values() for t in source.statements.traffic]
+    statements = [t for source in sources().values() for t in source.traffic]
     printed = {statement.kernel: statement for statement in statements if statement.at == place}
     others = sorted(declared.keys() - printed, key=lambda k: variant_order(k.replace(",", " ")))
     labels = [*printed, *others] if declared else []

@@ -1,0 +1,463 @@
+"""The audit of published numbers: what the sources print, recomputed.
+
+``audit.yaml`` holds what is printed, the expressions that recompute it and the texts of a finding;
+this module evaluates them. Expressions are Jinja's, in its sandbox, over numpy arrays: they know
+what ``published.yaml`` prints, the recorded formulas of the variants, the cards' datasheets, the
+cited facts, and the functions of this module.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import cache
+from itertools import compress
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import numpy as np
+import sympy
+import yaml
+from jinja2.sandbox import SandboxedEnvironment
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+
+from analysis.claims.verdict import AUDIT_VERDICTS, AuditVerdict
+from analysis.format import NamedTable, Table, thousands
+from analysis.formula import M, N, elements, equal, expression
+from analysis.load import REFERENCE, Declaration, load_declarations
+from analysis.pricing import known_cards
+from analysis.published import Level, Ratio, Source, Timing, Traffic, sources
+from experiments.data.cards import GPU_FILES, Card
+from experiments.data.rows import RowsError
+
+ENTRIES = Path(__file__).with_name("audit.yaml")
+DECLARED = Path(__file__).resolve().parents[2] / "outputs" / REFERENCE
+COPY = "copy"  # reads the input and writes the output: what any softmax must move
+NOTE = (
+    "Physically impossible: above the datasheet peak of every card described in conf/gpu, for "
+    "matrices that its L2 does not hold. Self-contradictory: two statements of one source, of a "
+    "source and its sequel, or of two accounts of the same code that cannot both hold. Wrong: "
+    "against arithmetic, a variant's traffic model or a cited fact. A printed number stands for "
+    "all that rounds to it, in the worked example for all within one unit of its last digit."
+)
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class AuditFinding:
+    """One printed statement compared with arithmetic, a model, a fact or another statement.
+
+    Attributes:
+        source: The source's letter.
+        subject: What was checked: ``"A-fig2 fused, N ≥ 4096"``.
+        verdict: ``physically impossible`` above every card's peak; ``self-contradictory`` where
+            two statements cannot both hold, of one source, of a source and its sequel, or of two
+            accounts of the same code; ``wrong`` against arithmetic, this project's models or a
+            cited fact; else ``consistent``.
+        printed: What the source has.
+        computed: What it should be, or what follows from what is printed.
+        why: One sentence with the numbers.
+    """
+
+    source: str
+    subject: str
+    verdict: AuditVerdict
+    printed: str
+    computed: str
+    why: str
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Check(_Strict):
+    """Expressions and texts, and the cases that they are evaluated for; see ``audit.yaml``."""
+
+    of: tuple[dict[str, Any], ...]
+    let: dict[str, str] = {}
+    when: str = "true"
+    subject: str
+    holds: str
+    otherwise: AuditVerdict
+    printed: str
+    computed: str
+    why: str
+
+
+class Entries(_Strict):
+    """What ``audit.yaml`` holds."""
+
+    meaning: dict[str, float]
+    facts: dict[str, dict[str, Any]]
+    not_audited: tuple[dict[str, str], ...]
+    checks: tuple[Check, ...]
+
+
+@cache
+def entries(path: Path = ENTRIES) -> Entries:
+    """The audit's data.
+
+    Raises:
+        pydantic.ValidationError: the file holds something else.
+    """
+    return Entries.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+
+
+def gather(cards: Path = GPU_FILES, declared: Path = DECLARED) -> Known:
+    """What the checks work from.
+
+    Args:
+        cards: The folder of the cards' datasheets.
+        declared: The folder whose ``variants.json`` hold the variants' traffic.
+
+    Raises:
+        RowsError: a declaration is malformed; it names the file.
+    """
+    return Known(sources(), load_declarations(declared), known_cards(cards))
+
+
+def audit(known: Known | None = None, data: Entries | None = None) -> list[AuditFinding]:
+    """Every check of every statement, by source; needs no rows.
+
+    Raises:
+        RowsError: a declaration is malformed or missing; it names the file or the variant.
+    """
+    known, data = known or gather(), data or entries()
+    given = known.names() | {
+        "facts": data.facts, "meaning": data.meaning,
+        "about": lambda ratio: _widened(ratio, data.meaning["about"]),
+    }  # fmt: skip
+    found = [_finding(check, case, given) for check in data.checks for case in check.of]
+    # stable: the checks of a source keep their order
+    return sorted((f for f in found if f is not None), key=lambda finding: finding.source)
+
+
+def _finding(
+    check: Check, case: Mapping[str, Any], given: Mapping[str, Any]
+) -> AuditFinding | None:
+    """The check evaluated for one case, whose own texts come first; None where it is not meant."""
+    own = {key: value for key, value in case.items() if key in Check.model_fields}
+    check, context = check.model_copy(update=own), {**given, **case}
+    for name, text in check.let.items():
+        context[name] = _expression(text)(context)
+    if not _expression(check.when)(context):
+        return None
+    verdict: AuditVerdict = "consistent" if _expression(check.holds)(context) else check.otherwise
+    subject, printed, computed, why = (
+        _template(text).render(context)
+        for text in (check.subject, check.printed, check.computed, check.why)
+    )
+    return AuditFinding(case["source"], subject, verdict, printed, computed, why)
+
+
+@cache
+def _expression(text: str) -> jinja2.environment.TemplateExpression:
+    return _environment().compile_expression(text, undefined_to_none=False)
+
+
+@cache
+def _template(text: str) -> jinja2.Template:
+    return _environment().from_string(text)
+
+
+@cache
+def _environment() -> SandboxedEnvironment:
+    """Jinja with the functions that expressions and texts may call."""
+    environment = SandboxedEnvironment(undefined=jinja2.StrictUndefined)
+    functions: list[Callable[..., Any]] = [
+        rounded, elements, equal, same, limit, total, with_total, passes, divisors, itemsize,
+        block_sums,
+    ]  # fmt: skip
+    environment.globals |= {function.__name__: function for function in functions}
+    environment.globals |= {"interval": Interval, "array": np.array, "exp": np.exp, "sum": sum}
+    texts: list[Callable[..., Any]] = [
+        number, numbers, decimals, gbps, names, widths, thousands, times_as, written,
+    ]  # fmt: skip
+    environment.filters |= {function.__name__: function for function in texts}
+    environment.filters["compress"] = lambda values, mask: list(compress(values, mask))
+    return environment
+
+
+@dataclass(frozen=True)
+class Interval:
+    """All values from ``low`` to ``high``, both positive: numbers, or arrays of them."""
+
+    low: Any
+    high: Any
+
+    def __truediv__(self, other: Interval) -> Interval:
+        return Interval(self.low / other.high, self.high / other.low)
+
+
+def rounded(printed: Any) -> Interval:
+    """What rounds to a number as printed: half a unit of its last digit to both sides."""
+    if isinstance(printed, np.ndarray):
+        each = [rounded(float(value)) for value in printed]
+        return Interval(np.array([i.low for i in each]), np.array([i.high for i in each]))
+    text = f"{printed:.12g}" if isinstance(printed, float) else str(printed)
+    exponent = Decimal(text).as_tuple().exponent
+    assert isinstance(exponent, int)
+    half = 0.5 * 10.0**exponent
+    return Interval(float(text) - half, float(text) + half)
+
+
+def _widened(ratio: Ratio, share: float) -> Interval:
+    """All that a stated ratio may mean."""
+    slack = share if ratio.about else 0.0
+    return Interval(ratio.low * (1 - slack), ratio.high * (1 + slack))
+
+
+@dataclass(frozen=True)
+class Times:
+    """Printed times of one kernel over N at a fixed M; ``sizes`` and ``us`` run together."""
+
+    figure: str
+    dtype: str
+    rows: int
+    sizes: NDArray[np.int64]
+    us: Floats
+
+    def where(self, mask: NDArray[np.bool_]) -> Times:
+        """The widths that a mask selects."""
+        return replace(self, sizes=self.sizes[mask], us=self.us[mask])
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is printed, by source; declarations by variant; cards, the fastest first."""
+
+    sources: Mapping[str, Source]
+    declarations: Mapping[str, Declaration]
+    cards: Sequence[Card]
+
+    def names(self) -> dict[str, Any]:
+        """What expressions call it by."""
+        own = (
+            self.model, self.model_traffic, self.order, self.times, self.level, self.timing,
+            self.traffic, self.ratio, self.moved_bytes, self.able_cards, self.beyond_any_cache,
+        )  # fmt: skip
+        named = {function.__name__: function for function in own}
+        return {**named, "published": self.sources, "cards": self.cards}
+
+    def model(self, kernel: str) -> Declaration:
+        """What a variant declared.
+
+        Raises:
+            RowsError: no declaration of it was recorded.
+        """
+        if kernel not in self.declarations:
+            raise RowsError(f"no recorded declaration of {kernel}: the audit needs variants.json")
+        return self.declarations[kernel]
+
+    def model_traffic(self, kernel: str) -> dict[str, str]:
+        """The formulas of a variant, in elements."""
+        model = self.model(kernel)
+        return {"reads": model.reads, "writes": model.writes, "total": model.formula}
+
+    def order(self, kernel: str) -> str:
+        """How what a variant holds on chip grows: ``O(N)``, ``O(B)`` with its block, ``O(1)``."""
+        model = self.model(kernel)
+        if "N" in model.on_chip:
+            return "O(N)"
+        return "O(B)" if model.on_chip == str(model.params.get("block_size")) else "O(1)"
+
+    def times(self, letter: str, series: str, kernel: str) -> Times:
+        """The times of a kernel in a figure; empty where the figure does not draw it."""
+        source = self.sources[letter]
+        drawn = source.series[series]
+        assert drawn.rows is not None
+        us = np.array(drawn.kernels.get(kernel, ()), dtype=float)
+        return Times(drawn.figure, source.dtype, drawn.rows, np.array(drawn.sizes)[: us.size], us)
+
+    def level(self, claim: str, kernel: str) -> Level:
+        """The bandwidth that a claim states of a kernel."""
+        every = (level for source in self.sources.values() for level in source.levels)
+        return next(one for one in every if (one.claim, one.kernel) == (claim, kernel))
+
+    def timing(self, at: str, kernel: str) -> Timing:
+        """A time and the bandwidth printed beside it."""
+        every = (timing for source in self.sources.values() for timing in source.timings)
+        return next(one for one in every if (one.at, one.kernel) == (at, kernel))
+
+    def traffic(self, at: str, kernel: str) -> Traffic:
+        """What a kernel is said to move."""
+        every = (traffic for source in self.sources.values() for traffic in source.traffic)
+        return next(one for one in every if (one.at, one.kernel) == (at, kernel))
+
+    def ratio(self, claim: str) -> Ratio:
+        """How many times as fast a claim says that one kernel is over another."""
+        every = (ratio for source in self.sources.values() for ratio in source.ratios)
+        return next(one for one in every if one.claim == claim)
+
+    def moved_bytes(self, formula: str, drawn: Times) -> Floats:
+        """A formula's bytes at each width of a figure."""
+        item = itemsize(drawn.dtype)
+        return np.array([elements(formula, drawn.rows, int(n)) * item for n in drawn.sizes], float)
+
+    def able_cards(self, kernel: str, drawn: Times, seconds: Floats) -> NDArray[np.bool_]:
+        """By width and card, whether the memory moves in time what has to pass it.
+
+        That is all that the variant asks for where one matrix alone exceeds L2; input and output
+        where only both together do; nothing where both fit.
+        """
+        asked = self.moved_bytes(self.model(kernel).formula, drawn)
+        both = self.moved_bytes(self.model(COPY).formula, drawn)
+        matrix = drawn.rows * drawn.sizes * itemsize(drawn.dtype)
+        able: list[NDArray[np.bool_]] = []
+        for card in self.cards:
+            cache = card.l2_bytes or 0
+            must_move = np.where(matrix > cache, asked, np.where(both > cache, both, 0))
+            able.append(must_move / seconds <= (card.peak_gbps or 0) * 1e9)
+        return np.array(able, dtype=bool).T
+
+    def beyond_any_cache(self, drawn: Times, seconds: Floats) -> NDArray[np.bool_]:
+        """By width, whether no card could even if all its L2 spared reads once and writes once."""
+        both = self.moved_bytes(self.model(COPY).formula, drawn)
+        certain = np.ones(drawn.sizes.shape, dtype=bool)
+        for card in self.cards:
+            beyond_cache = both - 2 * (card.l2_bytes or 0)
+            certain &= beyond_cache / seconds > (card.peak_gbps or 0) * 1e9
+        return certain
+
+
+def itemsize(dtype: str) -> int:
+    """Bytes an element."""
+    return np.dtype(dtype).itemsize
+
+
+@cache
+def limit(one: str, other: str) -> float:
+    """What one formula over another tends to as N grows."""
+    return float(sympy.limit(expression(one) / expression(other), N, sympy.oo))
+
+
+def total(*parts: str) -> str:
+    """The sum of formulas as printed: no signs between factors, widest term first."""
+    added = sympy.expand(sum((expression(part) for part in parts), sympy.Integer(0)))
+    terms = sympy.Poly(added, M, N).terms(order="grlex")
+    sized = [("M" * m + "N" * n, int(size)) for (m, n), size in terms]
+    return " + ".join(name if size == 1 and name else f"{size}{name}" for name, size in sized)
+
+
+def with_total(stated: Traffic) -> dict[str, str | None]:
+    """The formulas printed; where reads and writes are, their sum is the total."""
+    formulas = {"reads": stated.reads, "writes": stated.writes, "total": stated.total}
+    if stated.reads and stated.writes:
+        formulas["total"] = total(stated.reads, stated.writes)
+    return formulas
+
+
+def same(one: Any, other: Mapping[str, str], kinds: Sequence[str]) -> bool:
+    """Whether formulas of these kinds are the same for every shape."""
+    mine = one if isinstance(one, Mapping) else one.model_dump()
+    return all(equal(mine[kind], other[kind]) for kind in kinds)
+
+
+def passes(stated: Traffic, wide: bool = False) -> dict[str, int]:
+    """The passes that formulas count: 7 of ``5MN + 2M``, or the ``wide`` ones alone, 5."""
+    counts = {}
+    for kind, formula in (("reads", stated.reads), ("writes", stated.writes)):
+        polynomial = sympy.Poly(expression(formula or ""), M, N)
+        every = sum(polynomial.coeffs())
+        counts[kind] = int(polynomial.coeff_monomial(M * N) if wide else every)
+    return {**counts, "total": sum(counts.values())}
+
+
+def divisors(formula: str) -> list[str]:
+    """The symbols that an occupancy formula divides by."""
+    under = re.findall(r"/ \(?([\w·]+)", formula)
+    return sorted({name for part in under for name in part.split("·") if not name.isdigit()})
+
+
+def block_sums(values: Floats, block: int) -> Floats:
+    """Sums of blocks of so many values."""
+    return np.array([values[at : at + block].sum() for at in range(0, len(values), block)])
+
+
+def number(value: float) -> str:
+    """Three digits; from 100 on a whole number with its thousands apart."""
+    return thousands(value) if value >= 100 else f"{value:.3g}"
+
+
+def numbers(values: Sequence[float]) -> str:
+    """Several, in order."""
+    return " · ".join(map(number, values))
+
+
+def decimals(values: Sequence[float], count: int) -> str:
+    """Several with so many digits, without the zero before the point."""
+    return " ".join(f"{value:.{count}f}".removeprefix("0") for value in values)
+
+
+def gbps(value: float) -> str:
+    """A bandwidth with its unit."""
+    whole = value >= 1000 or value == int(value)
+    return f"{thousands(value)} GB/s" if whole else f"{value:.2f} GB/s"
+
+
+def names(several: Sequence[str]) -> str:
+    """Names in a sentence, empty for none."""
+    return " and ".join(part for part in (", ".join(several[:-1]), *several[-1:]) if part)
+
+
+def widths(some: Sequence[int], every: Sequence[int]) -> str:
+    """Widths out of a series: all from one on, or each."""
+    if len(some) > 1 and list(some) == list(every)[-len(some) :]:
+        return f"N ≥ {some[0]:,}" if len(some) < len(every) else "every N"
+    return "N = " + ", ".join(f"{n:,}" for n in some)
+
+
+def times_as(ratio: Ratio) -> str:
+    """A stated ratio in words."""
+    ends = f"{ratio.low:g}" if ratio.low == ratio.high else f"{ratio.low:g} to {ratio.high:g}"
+    return f"{'about ' * ratio.about}{ends} times"
+
+
+def written(values: Mapping[str, Any], kinds: Sequence[str]) -> str:
+    """``reads 2MN, writes MN``: the values of these kinds."""
+    return ", ".join(f"{kind} {values[kind]}" for kind in kinds)
+
+
+def audit_tables(findings: Sequence[AuditFinding], data: Entries | None = None) -> list[NamedTable]:
+    """Every check and what was not audited; and what a reader should know first."""
+    data = data or entries()
+    lines = [[f.source, f.subject, f.verdict, f.printed, f.computed, f.why] for f in findings]
+    meaning = "“About” allows {about:.0%}; “significant” is at least {significant:.0%}."
+    left_out = "; ".join("{at}: {says} ({why})".format(**one) for one in data.not_audited)
+    heads = ["source", "subject", "verdict", "printed", "computed", "why"]
+    notes = [NOTE, meaning.format(**data.meaning), f"Not audited: {left_out}."]
+    every = Table("Audit of published numbers", heads, lines, notes)
+    return [NamedTable("audit", every), NamedTable("audit_summary", _summary(findings))]
+
+
+def _summary(findings: Sequence[AuditFinding]) -> Table:
+    """One line for each subject that does not hold, worst verdict first; the rest counted.
+
+    Findings of one verdict whose subjects are the same up to their comma share a line.
+    """
+    subjects: dict[tuple[str, str], list[AuditFinding]] = {}
+    for finding in sorted(findings, key=lambda f: AUDIT_VERDICTS.index(f.verdict)):
+        if finding.verdict != "consistent":
+            head = finding.subject.split(",")[0]
+            subjects.setdefault((finding.verdict, head), []).append(finding)
+    lines = [
+        [
+            found[0].subject if len(found) == 1 else head,
+            verdict,
+            "; ".join(f.printed for f in found),
+            "; ".join(f.computed for f in found),
+        ]
+        for (verdict, head), found in subjects.items()
+    ]
+    count = Counter(f.verdict for f in findings)
+    counted = ", ".join(f"{count[one]} {one}" for one in AUDIT_VERDICTS if count[one])
+    notes = [f"{len(findings)} checks: {counted}.", NOTE]
+    return Table(
+        "What the audit found", ["subject", "verdict", "printed", "computed"], lines, notes
+    )

@@ -1,0 +1,402 @@
+"""Every numerical error that is known of the sources is found, and the same statement put right."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+from decimal import Decimal
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from analysis.claims import audit as auditing
+from analysis.claims.audit import (
+    AuditFinding,
+    Check,
+    Entries,
+    Known,
+    audit,
+    audit_tables,
+    entries,
+    gather,
+    rounded,
+)
+from analysis.published import Example, Ratio, Series, Source, Traffic, sources
+from experiments.data.cards import GPU_FILES
+from experiments.data.rows import RowsError
+
+quickly = settings(max_examples=25, deadline=None)
+WRONG = {
+    "A-fig2 naive, N ≥ 4,096": ("physically impossible", "343,598"),
+    "A-fig2 torch, N ≥ 16,384": ("physically impossible", "110,127"),
+    "A-fig2 fused, N ≥ 4,096": ("physically impossible", "7,457 · 21,475 · 67,109 · 226,051"),
+    "A-fig2 fused against A6, every N": ("self-contradictory", "1,678"),
+    "A-fig2 torch against A6, N ≥ 4,096": ("self-contradictory", "3,355"),
+    "A-fig2 fused against B5, N ≥ 65,536": ("self-contradictory", "256 · 1,024 KB"),
+    "A6 against A-fig2": ("self-contradictory", "2.4 · 2.2 · 2.22 · 2.2 · 2.19 · 2.05"),
+    "A3 against A-fig2": ("self-contradictory", "4 · 4 · 3.61 · 3.2 · 2.97 · 2.63"),
+    "A4 against A-fig2": ("self-contradictory", "4 · 4 · 3.61 · 3.2 · 2.97 · 2.63"),
+    "A-fig1 naive": ("wrong", "reads 7, writes 5, total 12"),
+    "A-tab1 naive, writes of max(dim=1)": ("wrong", "8M bytes of indices"),
+    "A, occupancy": ("wrong", "where shared is 0"),
+    "B2 against A-tab1 fused": ("self-contradictory", "total 2MN"),
+    "B2 against B1": ("self-contradictory", "3MN against 2MN"),
+    "B2 against B-tab1 fused": ("self-contradictory", "reads MN"),
+    "B4, 32-bit offsets": ("wrong", "2,147,483,648"),
+    "C-ex row 2": ("wrong", ".693 .001 .155 .035 .003 .013 .008 .094"),
+    "C-ex row 3": ("wrong", ".007 .638 .002 .086 .019 .001 .235 .012"),
+    "C-ex row 2, sum of outputs": ("wrong", "0.909"),
+    "C-ex row 3, sum of outputs": ("wrong", "1.015"),
+    "C2 against C3, torch": ("self-contradictory", "rising and constant"),
+    "C3 against C4": ("self-contradictory", "4.2%"),
+    "C7, threads a block": ("wrong", "default 128"),
+    "C-viz, block size": ("self-contradictory", "one value"),
+    "D1 against A5": ("self-contradictory", "faster at most widths"),
+    "D1 against A6": ("self-contradictory", "0.96 times"),
+    "D1 against D2": ("self-contradictory", "0.75 to 1.00 times"),
+    "D fused, against its model": ("wrong", "2MN elements"),
+    "E num_ctas": ("wrong", "per cluster"),
+    "E maxnreg": ("wrong", "per thread"),
+}
+
+TRIPS = {"at": "A-fig1"}
+
+
+def planted(match: dict[str, Any], published: dict[str, Source] | None = None,
+            cards: Path = GPU_FILES, otherwise: str = "", **changes: Any) -> str:  # fmt: skip
+    """The verdict of the one case that matches, with some of its printed values changed."""
+    (found,) = [
+        check.model_copy(update={"of": ({**case, **changes},)})
+        for check in entries().checks
+        for case in check.of
+        if match.items() <= case.items() and check.otherwise.startswith(otherwise)
+    ]
+    (finding,) = audited(published, [found], cards)
+    return finding.verdict
+
+
+def audited(
+    published: dict[str, Source] | None, checks: Iterable[Check] = (), cards: Path = GPU_FILES
+) -> list[AuditFinding]:
+    """Some checks, or all, of other published numbers."""
+    data = entries().model_copy(update={"checks": tuple(checks) or entries().checks})
+    return audit(replace(gathered(cards), sources=published or sources()), data)
+
+
+@cache
+def gathered(cards: Path) -> Known:
+    return gather(cards)
+
+
+def source_with(letter: str, **changes: Any) -> dict[str, Source]:
+    return sources() | {letter: sources()[letter].model_copy(update=changes)}
+
+
+def drawn(*sizes: int, **kernels: tuple[float, ...]) -> dict[str, Source]:
+    """A's figure with other times."""
+    series = Series(figure="A-fig2", quantity="time_us", rows=4096, over="cols", sizes=sizes,
+                    kernels=kernels)  # fmt: skip
+    return source_with("A", series={"a_fig2": series})
+
+
+def test_what_the_sources_are_known_to_have_wrong_is_found_with_its_numbers() -> None:
+    findings = {one.subject: one for one in audit()}
+    wrong = {name: f.verdict for name, f in findings.items() if f.verdict != "consistent"}
+    assert wrong == {name: verdict for name, (verdict, _) in WRONG.items()}
+    for name, (_, number) in WRONG.items():
+        assert number in findings[name].computed
+    assert "NVIDIA H200" in findings["A-fig2 fused, N ≥ 4,096"].why
+    assert len(findings) == len(audit()) == 70  # no two share a subject
+
+
+def test_tables_hold_every_check_every_error_and_what_was_not_audited() -> None:
+    findings = audit()
+    full, summary = (named.table for named in audit_tables(findings))
+    assert len(full.lines) == len(findings)
+    assert "compile-time constants" in full.notes[-1]
+    for one in findings:
+        line = [li for li in summary.lines if one.computed in li[3] and one.verdict == li[1]]
+        assert bool(line) == (one.verdict != "consistent"), one.subject
+    assert summary.notes[0].startswith(f"{len(findings)} checks: ")
+
+
+def test_missing_declarations_and_unknown_fields_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(RowsError, match="no recorded declaration of"):
+        audit(gather(declared=tmp_path))
+    with pytest.raises(ValueError, match="verdict"):
+        Entries.model_validate(entries().model_dump() | {"verdict": "wrong"})
+
+
+@pytest.mark.parametrize(("printed", "low", "high"), [
+    (Decimal("1.2150"), 1.21495, 1.21505), (4, 3.5, 4.5),
+    (40.0, 39.5, 40.5),  # a file's 40 is read as 40.0
+    (901.02, 901.015, 901.025), ("48", 47.5, 48.5),
+])  # fmt: skip
+def test_a_printed_number_stands_for_what_rounds_to_it(
+    printed: Any, low: float, high: float
+) -> None:
+    found = rounded(printed)
+    assert (found.low, found.high) == pytest.approx((low, high), rel=1e-9)
+
+
+ROWS, COLS, PEAK = 4096, 65536, 2000  # 1 GiB of float32: far beyond any L2
+
+
+def card(folder: Path, gbps: float, mib: float) -> Path:
+    folder.mkdir(exist_ok=True)
+    facts = {"memory_gbps": {"value": gbps, "source": "-"}, "l2_mib": {"value": mib, "source": "-"}}
+    text = yaml.safe_dump({"name": "Card", "match": "^Card$", "facts": facts})
+    (folder / "card.yaml").write_text(text, encoding="utf-8")
+    return folder
+
+
+def implied(time_us: float, kernel: str = "fused", cards: Path = GPU_FILES) -> bool:
+    """Whether a time is possible."""
+    published = drawn(COLS, **{kernel: (time_us,)})
+    case = {"series": "a_fig2", "kernel": kernel, "possible": True}
+    try:
+        return planted(case, published, cards) == "consistent"
+    except ValueError:  # that part has no widths: all are impossible
+        case["possible"] = False
+        assert planted(case, published, cards) == "physically impossible"
+        return False
+
+
+@quickly
+@given(st.floats(0.1, 10), st.sampled_from([("fused", 2), ("torch", 2), ("naive", 8)]))
+def test_a_time_is_impossible_where_its_bytes_pass_the_fastest_peak(
+    share: float, passes: tuple[str, int]
+) -> None:
+    assume(abs(share - 1) > 0.01)
+    bound = passes[1] * ROWS * COLS * 4 / 4800e9 * 1e6  # the H200's datasheet
+    assert implied(round(bound * share), passes[0]) == (share > 1)
+
+
+def test_rounding_and_caches_count_for_a_printed_time(tmp_path: Path) -> None:
+    bound = 2 * ROWS * COLS * 4 / 2001 / 1e3
+    assert round(bound) < bound <= round(bound) + 0.5  # it may stand for a time that is long enough
+    cards = card(tmp_path / "odd", 2001, 50)
+    assert implied(round(bound), cards=cards)
+    assert not implied(round(bound) - 1, cards=cards)
+    # a cache that holds both matrices is no limit; one that holds one spares what is read again
+    assert not implied(10, cards=card(tmp_path / "small", PEAK, 1))
+    assert implied(10, cards=card(tmp_path / "large", PEAK, 4096))
+    one_matrix, compulsory = card(tmp_path / "one", PEAK, 1025), 2 * ROWS * COLS * 4 / PEAK / 1e3
+    assert implied(compulsory * 1.1, "naive", one_matrix)
+    assert not implied(compulsory * 0.9, "naive", one_matrix)
+
+
+def test_other_cards_change_what_is_impossible(tmp_path: Path) -> None:
+    def impossible(cards: Path) -> set[str]:
+        return {f.subject for f in audit(gather(cards)) if f.verdict == "physically impossible"}
+
+    slow = impossible(card(tmp_path / "slow", 1000, 6))
+    assert {"A-fig2 fused, every N", "A6 fused, against the cards"} <= slow
+    assert not impossible(card(tmp_path / "fast", 1e6, 6))
+
+
+@pytest.mark.parametrize(("match", "times", "consistent"), [
+    ({"at": "A6", "high": "torch"}, {"fused": (50, 90), "torch": (40, 80)}, True),
+    ({"at": "A6", "high": "torch"}, {"fused": (50, 90), "torch": (60, 80)}, True),
+    ({"at": "A6", "high": "torch"}, {"fused": (50, 90), "torch": (60, 95)}, False),
+    # 1.07 GB over at most 268.5 and 741.5 µs: 1,000 and 1,448 GB/s
+    ({"at": "A6", "series": "a_fig2", "kernel": "fused"}, {"fused": (268.0, 742.0)}, True),
+    ({"at": "A6", "series": "a_fig2", "kernel": "fused"}, {"fused": (268.0, 740.0)}, False),
+    ({"at": "A4"}, {"fused": (10, 40), "naive": (40, 80)}, False),
+    ({"at": "A4"}, {"fused": (10, 40), "naive": (40, 160)}, True),
+    ({"at": "A3", "series": "a_fig2"}, {"fused": (10, 40), "naive": (20, 150)}, True),
+    ({"at": "A3", "series": "a_fig2"}, {"fused": (10, 20), "naive": (20, 40)}, True),
+    ({"at": "A3", "series": "a_fig2"}, {"fused": (10, 40), "naive": (40, 320)}, False),
+    ({"at": "A3", "series": "a_fig2"}, {"fused": (10, 40), "naive": (40, 80)}, False),
+    ({"at": "A5"}, {"fused": (9, 9), "torch": (6, 12)}, False),
+    ({"at": "A5"}, {"fused": (9, 9), "torch": (10, 10)}, True),
+    ({"at": "B5", "series": "a_fig2"}, {"fused": (9, 9)}, True),
+])  # fmt: skip
+def test_drawn_times_contradict_statements_only_where_no_rounding_saves_them(
+    match: dict[str, Any], times: dict[str, tuple[float, ...]], consistent: bool
+) -> None:
+    sizes = (8192, 32768)
+    assert planted(match, drawn(*sizes, **times)) == (
+        "consistent" if consistent else "self-contradictory"
+    )
+
+
+@quickly
+@given(st.floats(1.01, 8), st.floats(1, 4), st.floats(1, 2))
+def test_two_ratios_contradict_where_they_make_the_lighter_kernel_no_faster(
+    over_torch: float, least: float, more: float
+) -> None:
+    def ratio(claim: str, over: str, low: float, high: float) -> Ratio:
+        return Ratio(claim=claim, kernel="fused", over=over, low=low, high=high, said="")
+
+    ratios = (ratio("D1", "torch", over_torch, over_torch),
+              ratio("D2", "naive", least, least * more))  # fmt: skip
+    found = planted({"at": "D1", "against": "D2"}, source_with("D", ratios=ratios))
+    assert (found == "consistent") == (least * more / over_torch > 1)
+    mild = source_with("D", ratios=(ratio("D1", "torch", 0.9, 4),))
+    assert planted({"at": "D1", "against": "A5"}, mild) == "consistent"
+    assert planted({"at": "D1", "against": "A6"}, mild) == "consistent"  # 1448 / 1515 is in it
+
+
+@pytest.mark.parametrize(("match", "changes", "verdict"), [
+    ({"at": "D3", "against": "A6"}, {"against": "D3"}, "consistent"),
+    ({"at": "A3", "value": 4, "larger": "naive"}, {"value": 5}, "wrong"),
+    ({"at": "B5", "series": "a_fig2"}, {"most_kb": 64}, "self-contradictory"),
+    ({"at": "B5", "series": "a_fig2"}, {"most_kb": 1024}, "consistent"),
+    ({"at": "A-fig2", "bits": 32}, {"cols": 524288}, "consistent"),
+    ({"at": "A-fig2", "bits": 32}, {"cols": 524289}, "wrong"),
+    (TRIPS | {"kernel": "naive"}, {"trips": {"reads": 7, "writes": 5, "total": 12}}, "consistent"),
+    (TRIPS | {"kernel": "naive"}, {"trips": {"reads": 5, "writes": 3, "total": 8}}, "consistent"),
+    (TRIPS | {"kernel": "naive"}, {"trips": {"reads": 7, "writes": 3, "total": 10}}, "wrong"),
+    (TRIPS | {"kernel": "naive"}, {"trips": {"reads": 7, "writes": 5, "total": 11}}, "wrong"),
+    (TRIPS | {"kernel": "fused"}, {"trips": {"total": 3}}, "wrong"),
+    ({"call": "max(dim=1)"}, {"index_bytes": 8}, "consistent"),
+    ({"kind": "reads"}, {"calls": ["MN + M", "MN", "MN", "MN + M"]}, "wrong"),
+    ({"cols": "65536"}, {"size": "262 KB"}, "consistent"),  # K of 1000
+    ({"cols": "65536"}, {"size": "128 KB"}, "wrong"),
+    ({"cols": "12K"}, {"size": "49 KB"}, "wrong"),
+    ({"at": "C-viz"}, {"values": [4, 4]}, "consistent"),
+    ({"at": "C7"}, {"threads": 256}, "consistent"),
+    ({"parameter": "maxnreg"}, {"scope": "thread"}, "consistent"),
+    ({"at": "A, occupancy"}, {"formula": "registers_per_sm / (registers·32·warps)"}, "consistent"),
+    ({"kernel": "torch", "source": "C", "one": {"at": "C2", "beyond": 1024, "trend": "rising",
+      "words": "continues to scale"}},
+     {"two": {"at": "C3", "beyond": 1, "trend": "rising", "words": "goes up"}}, "consistent"),
+])  # fmt: skip
+def test_a_statement_changed_has_another_verdict(
+    match: dict[str, Any], changes: dict[str, Any], verdict: str
+) -> None:
+    narrow = {"A3": "wrong"}.get(match.get("at", ""), "")
+    match = {k: v for k, v in match.items() if not (narrow and k == "series")}
+    assert planted(match, otherwise=narrow, **changes) == verdict
+
+
+@quickly
+@given(st.integers(1, 20), st.integers(1, 20), st.integers(1, 20), st.integers(0, 3))
+def test_a_total_is_the_sum_of_its_parts_and_that_of_its_model(
+    a: int, b: int, c: int, extra: int
+) -> None:
+    def judged(match: dict[str, Any], **fields: Any) -> str:
+        traffic = Traffic(at="A-tab1", kernel="naive", **fields)
+        others = tuple(t for t in sources()["A"].traffic if t.kernel != "naive")
+        return planted(match, source_with("A", traffic=(traffic, *others)))
+
+    parts = {"reads": f"{a}MN + {b}M", "writes": f"{c}MN + {b}M"}
+    cases = [case for check in entries().checks for case in check.of]
+    assert {"source": "A", "at": "A-tab1", "kernel": "naive"} in cases
+    total = auditing.total(*parts.values())
+    assert total == f"{a + c}MN + {2 * b}M"
+    stated = parts | {"total": f"{a + c + extra}MN + {2 * b}M"}
+    model = {"at": "A-tab1", "kernel": "naive", "kinds": ["reads", "writes", "total"]}
+    right = (a, b, c, extra) == (5, 2, 3, 0)
+    assert judged(model, **stated) == ("consistent" if right else "wrong")
+    in_bytes = {"reads": "5MN + 2M", "writes": "3MN + 2M", "total": "8MN + 4M", "unit": "bytes"}
+    assert judged(model, **in_bytes) == "wrong"
+
+
+def test_parts_that_do_not_add_up_are_wrong() -> None:
+    traffic = Traffic(at="B1", kernel="online", reads="2MN", writes="MN", total="4MN")
+    others = sources()["B"].traffic[1:]
+    findings = {f.subject: f for f in audited(source_with("B", traffic=(traffic, *others)))}
+    assert findings["B1 online, reads + writes"].verdict == "wrong"
+    assert findings["B2 against B1"].computed == "4MN against 2MN"
+
+
+@pytest.mark.parametrize(("order", "any_width"), [("O(1)", True), ("O(N)", False), ("O(B)", False)])
+def test_a_share_on_chip_is_of_its_variants_order(order: str, any_width: bool) -> None:
+    traffic = Traffic(at="B-tab1", kernel="online", reads="2MN", on_chip=order, any_width=any_width)
+    others = tuple(t for t in sources()["B"].traffic if (t.at, t.kernel) != ("B-tab1", "online"))
+    findings = {f.subject: f for f in audited(source_with("B", traffic=(traffic, *others)))}
+    assert findings["B-tab1 online, on chip"].verdict == "wrong"
+
+
+@quickly
+@given(st.integers(10_000, 30_000), st.integers(-50, 50))
+def test_a_bandwidth_is_its_bytes_over_its_time_to_the_last_digit(time: int, off: int) -> None:
+    exact = Decimal(2 * 8192 * 32000 * 2) / Decimal(time) * 10**4 / 10**6
+    printed = (exact + Decimal(off) / 10).quantize(Decimal("0.01"))
+    first, *others = sources()["C"].timings
+    timing = first.model_copy(update={
+        "time_ms": (Decimal(time) / 10**4).quantize(Decimal("0.0001")), "gbps": printed,
+    })  # fmt: skip
+    published = source_with("C", timings=(timing, *others))
+    match = {"source": "C", "at": "C4", "kernel": "torch"}
+    data = [c for c in entries().checks if match in c.of]
+    (finding,) = [f for f in audited(published, data) if f.subject == "C4 torch"]
+    room = exact * Decimal("0.5") / time + Decimal("0.01")
+    if abs(Decimal(off) / 10) > room * 2:
+        assert finding.verdict == "wrong"
+    if off == 0:
+        assert finding.verdict == "consistent"
+
+
+@pytest.mark.parametrize(("gbps", "gap", "plateau"), [
+    ("801.00", "consistent", "consistent"),  # 11 % below, 8 % outside the band
+    ("700.00", "consistent", "self-contradictory"),
+    ("863.02", "self-contradictory", "consistent"),
+])  # fmt: skip
+def test_a_word_holds_where_its_number_is_large_enough(gbps: str, gap: str, plateau: str) -> None:
+    torch, hybrid = sources()["C"].timings
+    changed = hybrid.model_copy(update={"gbps": Decimal(gbps)})
+    published = source_with("C", timings=(torch, changed))
+    assert planted({"at": "C3", "timed_at": "C4"}, published) == gap
+    assert planted({"at": "C2", "timed_at": "C4"}, published) == plateau
+
+
+VALUES = st.integers(4, 8).flatmap(
+    lambda n: st.lists(
+        st.lists(st.integers(-16, 16).map(lambda n: n / 4), min_size=n, max_size=n),
+        min_size=3, max_size=3,
+    )
+)  # fmt: skip
+
+
+def worked(rows: list[list[float]], **changes: Any) -> Example:
+    """An example that is right, each number rounded to three digits."""
+    tops = [max(row) for row in rows]
+    powers = [[math.exp(x - top) for x in row] for row, top in zip(rows, tops, strict=True)]
+    fields = {
+        "kernel": "online", "block": 2, "decimals": 3, "input": rows, "maxima": tops,
+        "sums": [round(sum(row), 3) for row in powers],
+        "block_sums": [round(sum(powers[0][at : at + 2]), 3) for at in range(0, len(rows[0]), 2)],
+        "outputs": [[round(p / sum(row), 3) for p in row] for row in powers],
+        "row_sums": [1.0] * len(rows),
+    }  # fmt: skip
+    return Example.model_validate(fields | changes)
+
+
+def example_verdicts(example: Example) -> dict[str, str]:
+    """Of the values of row 1, their sum and their block sums, and of the other rows."""
+    checks = [c for c in entries().checks if "-ex row" in c.subject]
+    found = audited(source_with("C", example=example), checks)
+    return {f.subject.removeprefix("C-ex "): f.verdict for f in found}
+
+
+@quickly
+@given(VALUES, st.integers(3, 500), st.sampled_from([-1, 1]))
+def test_an_example_is_right_at_any_rounding_and_wrong_beyond_its_last_digit(
+    rows: list[list[float]], units: int, sign: int
+) -> None:
+    right = worked(rows)
+    assert set(example_verdicts(right).values()) == {"consistent"}
+    first = [right.outputs[0][0] + sign * units / 1000, *right.outputs[0][1:]]
+    assert example_verdicts(worked(rows, outputs=[first, *right.outputs[1:]]))["row 1"] == "wrong"
+
+
+@quickly
+@given(st.integers(3, 100))
+def test_sums_of_an_example_are_checked_each_on_its_own(units: int) -> None:
+    quarters, off = [[0.0] * 4] * 3, units / 1000
+    sums = example_verdicts(worked(quarters, sums=[4.0 + off, 4.0, 4.0]))
+    assert (sums["row 1"], sums["row 1, block sums"]) == ("wrong", "wrong")  # they add up to 4
+    blocks = example_verdicts(worked(quarters, block_sums=[2.0 - off, 2.0 + off]))
+    assert blocks["row 1, block sums"] == "wrong"
+    outputs = [[0.25 + off, 0.25, 0.25, 0.25], *[[0.25] * 4] * 2]
+    added = example_verdicts(worked(quarters, outputs=outputs))["row 1, sum of outputs"]
+    assert added == ("wrong" if units > 4 else "consistent")
