@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from analysis.comparison.arguments import add_arguments
-from experiments.data.rows import RowsError
+from experiments.data.files import RowsError
 
 COMMANDS = {
     "figures": "draw the sources' figures from rows and records",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from analysis.load import ITEM_BYTES
 from experiments.data.records import Count, Counters, TensorCount
+from experiments.data.rows import ITEM_BYTES
 
 AGREES = 0.01  # asked of counters, and more than they vary by
 SLACK_BYTES = 2**20  # at small shapes: launch parameters and code that counters see as well

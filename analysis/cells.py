@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from analysis.agreement import counted_verdict, measured_verdict, model_bytes
-from analysis.load import ITEM_BYTES, Records, kernel_name
+from analysis.load import Records, kernel_name
 from experiments.data.records import Count, Counters
+from experiments.data.rows import ITEM_BYTES
 
 KINDS = ("reads", "writes")
 

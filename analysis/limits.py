@@ -22,8 +22,8 @@ import pandas as pd
 from analysis import estimate
 from analysis.estimate import Estimate, geometric_mean, log_reach
 from analysis.format import number
-from analysis.load import ITEM_BYTES
 from analysis.selection import records_of
+from experiments.data.rows import ITEM_BYTES
 
 OWN = "auto"
 PEERS = ("torch", "compiled", "compiled_max", "liger", "flag_gems", "quack")  # public, any maker's

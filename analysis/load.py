@@ -13,19 +13,27 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, ValidationError
 
-from analysis.columns import frame_of
+from analysis.cache import cached
 from analysis.format import LONGEST_NAME, shown, visible
+from experiments.data.files import RowsError, read_json, validated
+from experiments.data.jobs import Declaration
 from experiments.data.metrics import DERIVED, derive, latest
-from experiments.data.records import Count, Counters, Record, Trace, read_records
-from experiments.data.rows import Row, RowsError, read_rows, rows_files
+from experiments.data.records import (
+    COUNTERS,
+    COUNTS,
+    TRACES,
+    Count,
+    Counters,
+    Record,
+    Trace,
+    read_records,
+)
+from experiments.data.rows import Row, read_rows, rows_files
 
 OUTPUTS = Path("outputs")
 REFERENCE = "reference"
 COUNTED = OUTPUTS / REFERENCE / "counts"  # counts and traces, which are the same on every machine
-ITEM_BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
-SHORTEST_US, LONGEST_US = 1e-9, 1e15
 
 _FLAGS = ("above_roof",)
 _NAMES = ("key", "sweep", "operation", "kernel", "dtype", "gpu", "backend")
@@ -33,25 +41,6 @@ _TEXTS = ("params", "reason", "suspect", "environment", "stop_reason", "model_fo
 _RECORD_TEXTS = ("kernel", "operation", "params", "gpu", "reason", "difference", "environment")
 R = TypeVar("R", bound=Record)
 Key = tuple[str, str, int, int, str]
-
-
-class Declaration(BaseModel):
-    """A variant's own words and formulas, in elements; see `kernels.kernel.Kernel`."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    kernel: str
-    target: str
-    operation: str
-    backend: str
-    params: dict[str, Any]
-    source: str
-    idea: str
-    formula: str
-    reads: str
-    writes: str
-    latex: str
-    on_chip: str
 
 
 @dataclass(frozen=True)
@@ -126,11 +115,9 @@ def load(paths: Path | Iterable[Path]) -> pd.DataFrame:
     """
     folders = [paths] if isinstance(paths, Path) else list(paths)
     files = list(dict.fromkeys(file for folder in folders for file in _files(folder)))
-    where = ", ".join(map(str, folders)) or "the given folders"
-    frame = frame_of(folders, files, where)
-    if frame is None:
-        frame = _frame(points(files, where))
+    frame = cached(folders, files, lambda some: _frame(points(some)))
     if frame.empty:
+        where = ", ".join(map(str, folders)) or "the given folders"
         raise RowsError(f"no rows in {where}: run `make sweep`, or name a folder that has some")
     return frame
 
@@ -152,23 +139,14 @@ def newest_rows(outputs: Path) -> Path:
     raise RowsError(f"no rows below {outputs}/: run `make sweep`, or name a folder with --rows")
 
 
-def points(files: Iterable[Path], where: str) -> list[dict[str, Any]]:
+def points(files: Iterable[Path]) -> list[dict[str, Any]]:
     """Every point of rows files once, at its last attempt, with the derived columns.
 
-    Args:
-        files: Rows files, in order.
-        where: Their name in the message that refuses one of their rows.
-
     Raises:
-        RowsError: a line is malformed (named by file and line), or its values cannot be.
+        RowsError: a line is malformed; it names file and line.
     """
-    rows = [row for file in files for row in read_rows(file)]
-    unknown = sorted({row.dtype for row in rows} - set(ITEM_BYTES))
-    if unknown:
-        known = ", ".join(ITEM_BYTES)
-        raise RowsError(f"{where}: a row's dtype is {unknown[0]!r}; known are {known}")
-    _check_times(rows, where)
-    return [_visible_row(row) for row in derive(latest(rows))]
+    rows = latest(row for file in files for row in read_rows(file))
+    return [_visible_row(row) for row in derive(rows)]
 
 
 def load_records(rows: Path, counted: Path = COUNTED) -> Records:
@@ -178,9 +156,9 @@ def load_records(rows: Path, counted: Path = COUNTED) -> Records:
         RowsError: a line is no record of its file's kind; it names file and line.
     """
     return Records(
-        _records("counts.jsonl", Count, rows, counted),
-        _records("traces.jsonl", Trace, rows, counted),
-        _records("counters.jsonl", Counters, rows),
+        _records(COUNTS, Count, rows, counted),
+        _records(TRACES, Trace, rows, counted),
+        _records(COUNTERS, Counters, rows),
     )
 
 
@@ -195,12 +173,14 @@ def load_declarations(rows: Path) -> dict[str, Declaration]:
     for path in sorted(folder.rglob("variants.json")):
         if "wandb" in path.relative_to(folder).parts:
             continue
+        read = read_json(path)
         try:
-            read = shown(json.loads(path.read_text(encoding="utf-8")))
-            found |= {label: Declaration.model_validate(one) for label, one in read.items()}
-        except (ValidationError, ValueError, AttributeError, RecursionError) as error:
-            reason = str(error).splitlines()[0]
-            raise RowsError(f"{path}: no declarations of variants: {reason}") from None
+            if not isinstance(read, dict):
+                raise ValueError("no JSON object")
+            for label, one in read.items():
+                found[visible(label)] = validated(Declaration, shown(one))
+        except ValueError as error:
+            raise RowsError(f"{path}: no declarations of variants: {error}") from None
     return found
 
 
@@ -232,17 +212,6 @@ def _files(folder: Path) -> list[Path]:
     return rows_files(folder)
 
 
-def _check_times(rows: Iterable[Row], where: str) -> None:
-    """Refuses times that no clock measures: what is computed from them would not be finite."""
-    for row in rows:
-        for time in (row.time_us, row.time_low_us, row.time_high_us, *(row.samples_us or ())):
-            if time and not SHORTEST_US <= time <= LONGEST_US:
-                raise RowsError(
-                    f"{where}: a row of {visible(row.kernel)} tells {time:g} µs; no time is below "
-                    f"{SHORTEST_US:g} or above {LONGEST_US:g}"
-                )
-
-
 def _visible_row(row: dict[str, Any]) -> dict[str, Any]:
     names = {name: visible(row[name], LONGEST_NAME) or "(no name)" for name in _NAMES}
     return row | names | {name: shown(row[name]) for name in _TEXTS}
@@ -250,34 +219,29 @@ def _visible_row(row: dict[str, Any]) -> dict[str, Any]:
 
 def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
     frame = pd.DataFrame(rows, columns=[*Row.model_fields, *DERIVED])
-    numbers = [name for name in frame.columns if _is_number(name)]
+    fields = Row.model_json_schema()["properties"]
+    # a column of nulls alone must be numbers too, where rows keep a number or null
+    kinds = {name: {one.get("type") for one in fields[name].get("anyOf", [fields[name]])}
+             for name in fields}  # fmt: skip
+    numbers = [n for n in fields if kinds[n] <= {"integer", "number", "null"}]
+    numbers += [name for name in DERIVED if name not in _FLAGS]
     frame[numbers] = frame[numbers].apply(pd.to_numeric)
     frame["above_roof"] = frame["above_roof"].eq(True)
     return frame
-
-
-def _is_number(column: str) -> bool:
-    """Whether rows keep a number or null there: a column of nulls alone must be one too."""
-    if column in DERIVED:
-        return column not in _FLAGS
-    return str(Row.model_fields[column].annotation) in ("float | None", "int | None")
 
 
 def _records(name: str, kind: type[R], *folders: Path) -> tuple[R, ...]:
     for folder in folders:
         found = sorted(_folder(folder).rglob(name))
         if found:
-            read = (_visible_record(r, path) for path in found for r in read_records(path, kind))
+            read = (_visible_record(r) for path in found for r in read_records(path, kind))
             # of records of the same thing the last, ordered by what they are of
             known = {(key_of(r.model_dump()), str(getattr(r, "gpu", ""))): r for r in read}
             return tuple(known[key] for key in sorted(known))
     return ()
 
 
-def _visible_record(record: R, path: Path) -> R:
+def _visible_record(record: R) -> R:
     """With visible texts, as rows have them."""
-    if record.dtype not in ITEM_BYTES:
-        known = ", ".join(ITEM_BYTES)
-        raise RowsError(f"{path}: a record's dtype is {record.dtype!r}; known are {known}")
     texts = {name: getattr(record, name, None) for name in _RECORD_TEXTS}
     return record.model_copy(update={n: shown(t) for n, t in texts.items() if t != shown(t)})

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pandas as pd
 
-from analysis.load import ITEM_BYTES
 from experiments.data.cards import Card, card_of
+from experiments.data.rows import ITEM_BYTES
 
 # A line never mixes protocols; of those present the first is drawn, cold before warm.
 PROTOCOLS = (

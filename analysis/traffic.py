@@ -35,11 +35,12 @@ from analysis.figures.style import (
     style_of,
     variant_order,
 )
-from analysis.load import ITEM_BYTES, Records, kernel_name, key_of, records_hash
+from analysis.load import Records, kernel_name, key_of, records_hash
 from analysis.residency import rows_in_flight
 from analysis.selection import records_of
 from experiments.data.cards import Card, card_of
 from experiments.data.records import Access, Counters, Trace
+from experiments.data.rows import ITEM_BYTES
 
 Shape = tuple[int, int, str]  # M, N, dtype
 Line = list[Counters]  # of one variant, by rising size

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from analysis.format import number
-from analysis.load import ITEM_BYTES
 from analysis.residency import occupancy, rows_in_flight
 from experiments.data.cards import Card
 from experiments.data.records import Counters
+from experiments.data.rows import ITEM_BYTES
 
 EXPLAINED = 0.10  # traffic explains a time within a tenth of bytes / roof: the question asked
 # An empty kernel's event time grows by 3.3 µs from one program to 4096 on an H200, so a time this

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median, quantiles
 
+from experiments.data.files import RowsError
 from experiments.data.metrics import latest
-from experiments.data.rows import Row, RowsError, read_rows, rows_files
+from experiments.data.rows import Row, read_rows, rows_files
 
 AGREE_SHARE = 0.02
 AGREE_US = 0.5

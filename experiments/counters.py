@@ -11,8 +11,8 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from experiments.data.files import RowsError
 from experiments.data.records import Counters, Record, read_records, write_records
-from experiments.data.rows import RowsError
 from experiments.errors import UserError
 from experiments.profile.metrics import Launch, summed
 from experiments.profile.ncu import find_ncu, run_ncu, version

@@ -10,8 +10,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from experiments.child import ROOT
-from experiments.data.records import Count, Trace
-from experiments.data.traces import TRACED
+from experiments.data.records import TRACED, Count, Trace
 from experiments.errors import UserError
 from experiments.sweep.client import Worker, WorkerDied
 from experiments.sweep.config import register

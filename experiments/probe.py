@@ -14,8 +14,8 @@ from typing import NoReturn
 
 from pydantic import ValidationError
 
-from experiments.data.probe import FILE, Probe
-from experiments.data.records import write_records
+from experiments.data.records import PROBES as PROBES
+from experiments.data.records import Probe, write_records
 from experiments.errors import UserError, on_one_line
 from experiments.sweep.card_lock import held
 from experiments.sweep.client import Worker, WorkerDied, WorkerError
@@ -58,10 +58,10 @@ def run(out: Path, card: int = 0) -> int:
         probes = [Probe(**told, environment=hello["environment"]) for told in reply["probes"]]
     except ValidationError as error:
         raise UserError(f"the probe's answer is no record: {error.errors()[0]['msg']}") from None
-    write_records(out / FILE, probes)
+    write_records(out / PROBES, probes)
     for one in probes:
         print(f"{one.bytes / 2**20:6g} MiB  {one.timer:<6}  {one.cache:<4}  {one.time_us:8.2f} µs")
-    print(out / FILE)
+    print(out / PROBES)
     return 0
 
 

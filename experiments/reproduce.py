@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 
 from experiments.child import ROOT
 from experiments.counting import configurations
-from experiments.data.rows import RowsError
+from experiments.data.files import RowsError
 from experiments.errors import SweepFailed, UserError, on_one_line
 from experiments.reproduced import account
 from experiments.sweep.client import Worker, WorkerError

@@ -29,11 +29,12 @@ from pydantic import BaseModel, ConfigDict
 from analysis.claims.verdict import AUDIT_VERDICTS, AuditVerdict
 from analysis.format import NamedTable, Table, thousands
 from analysis.formula import M, N, elements, equal, expression
-from analysis.load import REFERENCE, Declaration, load_declarations
+from analysis.load import REFERENCE, load_declarations
 from analysis.pricing import known_cards
 from analysis.published import Level, Ratio, Source, Timing, Traffic, sources
 from experiments.data.cards import GPU_FILES, Card
-from experiments.data.rows import RowsError
+from experiments.data.files import RowsError
+from experiments.data.jobs import Declaration
 
 ENTRIES = Path(__file__).with_name("audit.yaml")
 DECLARED = Path(__file__).resolve().parents[2] / "outputs" / REFERENCE

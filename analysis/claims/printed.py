@@ -15,9 +15,9 @@ from analysis.claims.pool import Point
 from analysis.claims.telling import many
 from analysis.claims.traffic import Formula
 from analysis.formula import elements
-from analysis.load import ITEM_BYTES
 from analysis.pricing import known_cards
 from analysis.published import sources
+from experiments.data.rows import ITEM_BYTES
 
 Timed = tuple[int, int, str, float]
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from analysis.claims.expect import Strict
 from analysis.claims.schema import Claim
-from experiments.data.rows import RowsError
+from experiments.data.files import RowsError
 
 SIZES = {"constrained-int", "list[constrained-int]", "Span"}  # how pydantic calls a size's forms
 CLAIMS = Path(__file__).parents[1] / "claims.yaml"  # the sources'

@@ -15,8 +15,9 @@ from analysis.claims.pool import Place, Point
 from analysis.claims.variant import Name, Variant, parse
 from analysis.claims.where import Where
 from analysis.formula import elements, expression
-from analysis.load import ITEM_BYTES, kernel_name, records_hash
+from analysis.load import kernel_name, records_hash
 from experiments.data.records import Count, Counters
+from experiments.data.rows import ITEM_BYTES
 
 R = TypeVar("R", Count, Counters)
 

@@ -14,8 +14,8 @@ from pydantic import ValidationInfo, field_validator
 
 from analysis.claims.expect import Strict
 from analysis.claims.sizes import Sizes, argument, finite, has, listed_sizes, words
-from analysis.load import ITEM_BYTES
-from experiments.data.shapes import expand
+from experiments.data.jobs import expand
+from experiments.data.rows import ITEM_BYTES
 
 GRIDS = Path(__file__).parents[2] / "conf" / "grid"
 ANY_ROWS = 64  # of a command, where any M will do: quick under the interpreter too

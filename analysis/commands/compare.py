@@ -27,7 +27,7 @@ from analysis.comparison.verdicts import VERDICTS, Asked, Compared, judge
 from analysis.format import write
 from analysis.load import Inputs, read_inputs
 from analysis.style import rows_hash
-from experiments.data.rows import RowsError
+from experiments.data.files import RowsError
 
 TOLD = 10  # changed points that the terminal shows
 COLORS = {"failed": "red", "slower": "red", "faster": "green", "fixed": "green"}

@@ -7,7 +7,7 @@ import argparse
 from analysis.commands.telling import check_names, finish
 from analysis.gallery import DRAWN, missing, pictures
 from analysis.load import read_inputs
-from experiments.data.rows import RowsError
+from experiments.data.files import RowsError
 
 
 def run(options: argparse.Namespace) -> int:

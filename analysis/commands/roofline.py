@@ -10,7 +10,7 @@ from analysis.format import write
 from analysis.gallery import missing, pictures
 from analysis.load import read_inputs
 from analysis.roofline import ROOFLINE_FIGURES
-from experiments.data.rows import RowsError
+from experiments.data.files import RowsError
 
 
 def run(options: argparse.Namespace) -> int:

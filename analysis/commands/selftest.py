@@ -15,7 +15,7 @@ from analysis.selftest.pairs import pairs_of
 from analysis.selftest.tables import cold_table, floor_table, timers_table
 from analysis.selftest.timers import agreements
 from analysis.selftest.words import noise_floor
-from experiments.data.rows import RowsError
+from experiments.data.files import RowsError
 
 
 def run(options: argparse.Namespace) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 from analysis.format import visible
 from analysis.load import Inputs
 from analysis.manifest import write_manifest
-from experiments.data.rows import RowsError
+from experiments.data.files import RowsError
 
 
 def check_names(asked: Sequence[str], known: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from analysis.validation.contents import Contents
 from analysis.validation.report import show, validate, verdict
-from experiments.data.rows import RowsError
+from experiments.data.files import RowsError
 
 
 def run(options: argparse.Namespace) -> int:

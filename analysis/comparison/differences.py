@@ -8,8 +8,9 @@ from typing import Any
 import pandas as pd
 
 from analysis.comparison.pairs import Pair
-from analysis.load import Declaration, kernel_name
-from experiments.data.rows import RowsError
+from analysis.load import kernel_name
+from experiments.data.files import RowsError
+from experiments.data.jobs import Declaration
 
 SHORT = 12  # letters of a version or hash
 UNSET = "unknown"

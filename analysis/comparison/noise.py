@@ -25,7 +25,7 @@ from analysis.comparison.pairs import Pair, Visits, pairs_of
 from analysis.estimate import Floats
 from analysis.load import load
 from analysis.style import rows_hash
-from experiments.data.rows import RowsError
+from experiments.data.files import RowsError
 
 RECORDED = Path(__file__).with_name("noise.json")
 EDGES_US = (10.0, 25.0, 50.0, 100.0, 200.0, 500.0, math.inf)

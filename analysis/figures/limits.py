@@ -41,8 +41,9 @@ from analysis.limits import (
     geomean,
     points_of,
 )
-from analysis.load import ITEM_BYTES, Records
+from analysis.load import Records
 from experiments.data.cards import card_of
+from experiments.data.rows import ITEM_BYTES
 
 WIDTH, LINE = 7.2, 0.118  # inches: of a page, and of a shape
 ABOVE, BELOW = 1.06, 0.68  # inches that titles and small print take

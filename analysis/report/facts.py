@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from analysis.format import number, thousands
-from analysis.load import ITEM_BYTES
+from experiments.data.rows import ITEM_BYTES
 
 HEADS = (
     "variant", "M×N", "dtype", "time", "bandwidth", "of the roof", "over naive",

@@ -15,10 +15,11 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from analysis.columns.store import FOLDER
+from analysis.cache import FOLDER
 from analysis.format import Table, thousands
 from analysis.scale.generate import SAMPLES, generate
-from experiments.data.rows import RowsError, rows_files
+from experiments.data.files import RowsError
+from experiments.data.rows import rows_files
 
 COUNTS = (10_000, 100_000, 1_000_000)
 SOURCE = Path("outputs") / "reference" / "h200"
@@ -73,12 +74,11 @@ def _measured(count: int, source: Path, out: Path) -> Told:
         nights = generate(source, rows, count)
         spent = time.perf_counter() - begun
         print(f"generated {count:,} rows of {nights:,} nights in {spent:.0f} s", file=sys.stderr)
-    for copy in rows.rglob(f"{FOLDER}/*"):
-        copy.unlink()
+    before = set(FOLDER.glob("*"))
     first, second = (_process(rows, out / f"made-{count}") for _ in range(2))
     sizes = {
         "json_bytes": float(sum(path.stat().st_size for path in rows_files(rows))),
-        "copy_bytes": float(sum(path.stat().st_size for path in rows.rglob(f"{FOLDER}/*"))),
+        "copy_bytes": float(sum(path.stat().st_size for path in set(FOLDER.glob("*")) - before)),
     }
     return second | sizes | {"build_s": first["load_s"], "build_cpu_s": first["load_cpu_s"]}
 

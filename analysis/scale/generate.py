@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from experiments.data.rows import RowsError, read_rows, rows_files
+from experiments.data.files import RowsError
+from experiments.data.rows import read_rows, rows_files
 from experiments.data.statistics import median
 
 CARDS, ROUNDS, SAMPLES = 2, 2, 50

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from analysis import columns
 from analysis.figures.specs import D_FIG1
 from analysis.gallery import pictures
 from analysis.load import read_inputs
@@ -51,6 +50,4 @@ def measure(rows: Path, out: Path) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    if "--json" in sys.argv:  # as without columnar copies
-        columns.LARGE_BYTES = sys.maxsize
     print(json.dumps(measure(Path(sys.argv[1]), Path(sys.argv[2]))))

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.data.probe import FILE, Probe
-from experiments.data.records import read_records
+from experiments.data.records import PROBES as PROBES
+from experiments.data.records import Probe, read_records
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def probes_of(rows: Path) -> list[Cold]:
     """
     folder = rows.parent if rows.is_file() else rows
     known: dict[tuple[str, str, int], dict[str, Probe]] = {}
-    for path in sorted(folder.rglob(FILE)):
+    for path in sorted(folder.rglob(PROBES)):
         for probe in read_records(path, Probe):
             known.setdefault((probe.gpu, probe.timer, probe.bytes), {})[probe.cache] = probe
     both = [known[place] for place in sorted(known) if len(known[place]) == 2]

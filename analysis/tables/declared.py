@@ -11,9 +11,10 @@ from analysis.agreement import LIBRARY, counted_verdict
 from analysis.figures.style import variant_order
 from analysis.format import Cell, NamedTable, Table, thousands
 from analysis.formula import N, equal, expression, latex
-from analysis.load import Declaration, Inputs
+from analysis.load import Inputs
 from analysis.published import Traffic, sources
 from analysis.selection import name_variants
+from experiments.data.jobs import Declaration
 from experiments.data.records import Count
 
 DECLARED_NEEDS = "variants.json with a softmax variant beside the rows (a sweep writes it)"

@@ -10,9 +10,10 @@ from typing import Any
 import pandas as pd
 
 from analysis.format import NamedTable, Table, number_text, shown, thousands
-from analysis.load import ITEM_BYTES, Inputs
+from analysis.load import Inputs
 from analysis.published import sources
 from experiments.data.cards import card_of
+from experiments.data.rows import ITEM_BYTES
 
 # Of what an environment may hold these alone are shown; none of them names a machine or a user.
 SOFTWARE = ("torch", "triton", "cuda", "driver", "python")

@@ -23,7 +23,7 @@ from analysis.validation.privacy import privacy
 from analysis.validation.schema import schema
 from analysis.validation.sweeps import Sweep, sweeps_of
 from analysis.validation.timing import timing
-from experiments.data.rows import RowsError
+from experiments.data.files import RowsError
 
 TOLD = {True: 12, False: 5}  # problems and warnings of one kind that are listed
 

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from analysis.format import visible
-from analysis.load import ITEM_BYTES
 from analysis.validation.contents import Contents
 from analysis.validation.finding import Finding
 from analysis.validation.sweeps import Sweep
-from experiments.data.probe import FILE, Probe
-from experiments.data.records import Count, Counters, Record, Trace, read_records
-from experiments.data.rows import Row, RowsError
+from experiments.data.files import RowsError
+from experiments.data.records import PROBES as PROBES
+from experiments.data.records import Count, Counters, Probe, Record, Trace, read_records
+from experiments.data.rows import ITEM_BYTES, Row
 
 RECORDS: dict[str, type[Record]] = {
-    "counts.jsonl": Count, "traces.jsonl": Trace, "counters.jsonl": Counters, FILE: Probe,
+    "counts.jsonl": Count, "traces.jsonl": Trace, "counters.jsonl": Counters, PROBES: Probe,
 }  # fmt: skip
 
 

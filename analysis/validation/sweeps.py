@@ -10,7 +10,7 @@ from analysis.format import visible
 from analysis.validation.contents import Contents
 from analysis.validation.finding import Finding
 from analysis.validation.reading import Placed, read_object, read_placed
-from experiments.data.shapes import expand
+from experiments.data.jobs import expand
 
 MOST_POINTS = 500_000  # as experiments.sweep.checks has it
 

@@ -8,42 +8,56 @@ reads rows.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from experiments.data.rows import RowsError
+from experiments.data.files import (
+    Amount,
+    JsonObject,
+    Name,
+    RowsError,
+    Size,
+    Text,
+    Time,
+    Whole,
+    parse_json,
+    read_lines,
+    validated,
+    write_file,
+)
+from experiments.data.rows import Dtype
 
 
 class Record(BaseModel):
     """What all records share: which variant at which shape. Sizes in elements."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
     schema_version: Literal[1] = 1
-    kernel: str = Field(description="the kernel's label: its name and the tunables that were set")
-    operation: str
-    params: dict[str, Any]
-    source: str = Field(description="hash of the kernel's source, as in a row's key")
-    rows: int = Field(ge=0)
-    cols: int = Field(ge=0)
-    dtype: str
+    kernel: Name = Field(description="the kernel's label: its name and the tunables that were set")
+    operation: Name
+    params: JsonObject
+    source: Name = Field(description="hash of the kernel's source, as in a row's key")
+    rows: Size
+    cols: Size
+    dtype: Dtype
 
 
 class TensorCount(BaseModel):
     """Requests to one tensor of a call: elements and bytes, masked-off lanes left out."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
-    name: str = Field(description="x, y, or what an eager operation made, e.g. max.indices")
-    dtype: str
-    loads: int
-    stores: int
-    load_bytes: int
-    store_bytes: int
+    name: Name = Field(description="x, y, or what an eager operation made, e.g. max.indices")
+    dtype: Name
+    loads: Whole
+    stores: Whole
+    load_bytes: Whole
+    store_bytes: Whole
 
 
 class Count(Record):
@@ -53,11 +67,11 @@ class Count(Record):
     """
 
     method: Literal["interpreter", "dispatch", "none"]
-    reason: str | None = None
+    reason: Text | None = None
     tensors: list[TensorCount] = []
-    model_reads: int
-    model_writes: int
-    difference: str | None = Field(None, description="how the count differs from the model, if so")
+    model_reads: Whole
+    model_writes: Whole
+    difference: Text | None = Field(None, description="how the count differs from the model, if so")
 
 
 # What JSON has no number for goes by its name.
@@ -71,22 +85,22 @@ class Access(BaseModel):
     Numbers are rounded to seven significant figures. Older records lack the fields below them.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
-    program: int
-    sweep: int = Field(description="which pass over its row, from 0")
+    program: Whole
+    sweep: Whole = Field(description="which pass over its row, from 0")
     kind: Literal["load", "store"]
-    tensor: str
-    row: int
-    first: int = Field(description="first column touched")
-    last: int = Field(description="last column touched")
+    tensor: Name
+    row: Whole
+    first: Whole = Field(description="first column touched")
+    last: Whole = Field(description="last column touched")
     maximum: Number | None = Field(None, description="of what the program has loaded of the row")
     total: Number | None = Field(None, description="of exp(x - maximum) over the same")
     values: list[Number] | None = Field(None, description="loaded or stored, by column")
     state: dict[str, Number | list[Number]] | None = Field(
         None, description="the program's floating-point variables after it, blocks as lists"
     )
-    operation: str | None = Field(None, description="of PyTorch; None in a Triton program")
+    operation: Name | None = Field(None, description="of PyTorch; None in a Triton program")
 
 
 class Trace(Record):
@@ -94,32 +108,57 @@ class Trace(Record):
 
     accesses: list[Access]
     input: list[list[Number]] | None = Field(None, description="the rows of x")
-    model_reads: int | None = None
-    model_writes: int | None = None
-    model_formula: str | None = Field(None, description="reads and writes together, such as 3MN")
+    model_reads: Whole | None = None
+    model_writes: Whole | None = None
+    model_formula: Text | None = Field(None, description="reads and writes together, such as 3MN")
 
 
 class Counters(Record):
     """What hardware counters saw of one call, summed over its launches; bytes, µs and percent."""
 
-    gpu: str
-    launches: int
-    kernel_us: float
-    dram_read_bytes: int
-    dram_write_bytes: int
-    l2_to_sm_bytes: int | None = None
-    requested_load_bytes: int | None = None
-    requested_store_bytes: int | None = None
-    local_load_bytes: int | None = None
-    local_store_bytes: int | None = None
-    occupancy_percent: float | None = Field(None, description="achieved, weighted by kernel time")
-    pipes_percent: dict[str, float] = Field({}, description="use of the arithmetic pipes")
-    model_reads: int
-    model_writes: int
-    environment: dict[str, Any] = {}
+    gpu: Name
+    launches: Whole
+    kernel_us: Amount
+    dram_read_bytes: Whole
+    dram_write_bytes: Whole
+    l2_to_sm_bytes: Whole | None = None
+    requested_load_bytes: Whole | None = None
+    requested_store_bytes: Whole | None = None
+    local_load_bytes: Whole | None = None
+    local_store_bytes: Whole | None = None
+    occupancy_percent: Amount | None = Field(None, description="achieved, weighted by kernel time")
+    pipes_percent: dict[Name, Amount] = Field({}, description="use of the arithmetic pipes")
+    model_reads: Whole
+    model_writes: Whole
+    environment: JsonObject = {}
+
+
+class Probe(Record):
+    """A buffer of ``rows`` × ``cols`` elements that is read and hardly anything else; µs.
+
+    ``cold`` by events is the runner's own flush before each read; by a graph it is the rotation
+    over buffers that no L2 holds together. Where the two agree, the flush empties L2.
+    """
+
+    gpu: Name
+    timer: Literal["events", "graph"]
+    cache: Literal["cold", "warm"]
+    bytes: int = Field(gt=0, le=2**53, description="of the buffer that is read")
+    l2_bytes: int = Field(gt=0, le=2**53)
+    flush_bytes: int = Field(gt=0, le=2**53, description="that one flush reads")
+    samples_us: list[Amount] = Field(min_length=1)
+    time_us: Time = Field(description="their median")
+    time_low_us: Time
+    time_high_us: Time
+    stop_reason: Name
+    environment: JsonObject = {}
 
 
 R = TypeVar("R", bound=Record)
+COUNTS, TRACES, COUNTERS, PROBES = "counts.jsonl", "traces.jsonl", "counters.jsonl", "probe.jsonl"
+KINDS: dict[str, type[Record]] = {
+    COUNTS: Count, TRACES: Trace, COUNTERS: Counters, PROBES: Probe,
+}  # fmt: skip
 
 
 def read_records(path: Path, kind: type[R]) -> Iterator[R]:
@@ -128,22 +167,51 @@ def read_records(path: Path, kind: type[R]) -> Iterator[R]:
     Raises:
         RowsError: a line is no record of this kind; it names file and line.
     """
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        for number, line in enumerate(lines, start=1):
-            try:
-                yield kind.model_validate(json.loads(line))
-            except ValidationError as error:
-                first = error.errors()[0]
-                field = ".".join(map(str, first["loc"]))
-                raise RowsError(f"{path}:{number}: field {field!r}: {first['msg']}") from None
-            except (ValueError, RecursionError) as error:
-                raise RowsError(f"{path}:{number}: not JSON: {error}") from None
+    for number, line, _ in read_lines(path):
+        try:
+            yield validated(kind, parse_json(line))
+        except ValueError as error:
+            raise RowsError(f"{path}:{number}: {error}") from None
 
 
 def write_records(path: Path, records: Iterable[Record]) -> None:
     """Writes a whole file of records, in place of what it held."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    text = "".join(record.model_dump_json() + "\n" for record in records)
-    scratch = path.with_suffix(".tmp")
-    scratch.write_text(text, encoding="utf-8")
-    scratch.replace(path)
+    write_file(path, "".join(record.model_dump_json() + "\n" for record in records))
+
+
+# The input of C's worked example, C-ex in the list of sources.
+EXAMPLE = (
+    (2.0, -1.0, 3.0, 0.5, -0.5, 1.5, -2.0, 1.0),
+    (4.0, -3.0, 2.5, 1.0, -1.5, 0.0, -0.5, 2.0),
+    (-1.0, 3.5, -2.5, 1.5, 0.0, -3.0, 2.5, -0.5),
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One input of a traced call.
+
+    Attributes:
+        shape: Rows and columns.
+        blocks: Sizes of a tile, for variants that have one.
+        operations: Those it is recorded for.
+        input: The rows of x; None for seeded ones.
+    """
+
+    shape: tuple[int, int]
+    blocks: tuple[int, ...]
+    operations: tuple[str, ...]
+    input: tuple[tuple[float, ...], ...] | None = None
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The worker's argument for the input."""
+        return {} if self.input is None else {"input": [list(row) for row in self.input]}
+
+
+def _example(rows: int) -> Case:
+    return Case((rows, len(EXAMPLE[0])), (2, 4, 8), ("softmax",), EXAMPLE[:rows])
+
+
+# A-fig1 and B-fig1 are drawn from the first; C works a 3×8 tensor and steps through a 2×8 one.
+TRACED = (Case((4, 8), (4,), ("softmax", "copy")), _example(3), _example(2))

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+from experiments.data.files import (
+    Amount,
+    JsonObject,
+    Name,
+    RowsError,
+    Size,
+    Text,
+    Time,
+    Whole,
+    parse_json,
+    read_lines,
+    validated,
+)
 
 SCHEMA_VERSION = 1
 
@@ -16,75 +29,87 @@ Status = Literal[
     "crashed",
 ]  # fmt: skip
 EXPECTED: frozenset[str] = frozenset({"ok", "unsupported"})
-
-
-class RowsError(Exception):
-    """A rows file that cannot be read, with its file and line."""
+ITEM_BYTES: dict[str, int] = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
+Dtype = Annotated[str, StringConstraints(pattern=f"^({'|'.join(ITEM_BYTES)})$")]
+MOST_PASSES = 64  # over M×N elements and M and N more: what an operation may have to move
 
 
 class Row(BaseModel):
     """One attempt at one point. Sizes in elements, memory in bytes, times in microseconds."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
     # identity
     schema_version: Literal[1] = 1
-    key: str = Field(description="hash of everything that decides the measurement")
-    card: int = Field(ge=0, description="index of the card on its host; on Slurm, in the sweep")
-    round: int = Field(ge=0)
-    attempt: int = Field(ge=1)
-    sweep: str
-    operation: str
-    kernel: str
-    params: dict[str, Any]
-    rows: int = Field(ge=0)
-    cols: int = Field(ge=0)
-    dtype: str
+    key: Name = Field(description="hash of everything that decides the measurement")
+    card: int = Field(
+        ge=0, lt=2**16, description="index of the card on its host; on Slurm, in the sweep"
+    )
+    round: int = Field(ge=0, lt=2**20)
+    attempt: int = Field(ge=1, lt=2**20)
+    sweep: Name
+    operation: Name
+    kernel: Name
+    params: JsonObject
+    rows: Size
+    cols: Size
+    dtype: Dtype
     # outcome
     status: Status
-    reason: str | None = None
-    suspect: list[str] = []
+    reason: Text | None = None
+    suspect: list[Text] = Field([], max_length=100)
     # place
     device: Literal["cuda", "cpu"]
-    gpu: str = Field(description="the device's name as its driver reports it")
-    backend: str
-    environment: dict[str, Any] = {}
+    gpu: Name = Field(description="the device's name as its driver reports it")
+    backend: Name
+    environment: JsonObject = {}
     # time
     timer: Literal["events", "graph", "host"] | None = None
     cache: Literal["cold", "warm"] | None = None
-    samples_us: list[float] | None = None
-    late: int | None = Field(None, description="windows that opened before the call was there")
-    time_us: float | None = Field(None, gt=0)
-    time_low_us: float | None = Field(None, gt=0)
-    time_high_us: float | None = Field(None, gt=0)
-    stop_reason: str | None = None
-    compile_s: float | None = None
-    sampling_s: float | None = None
-    wall_s: float | None = None
+    samples_us: list[Annotated[float, Field(ge=0, le=1e15)]] | None = None
+    late: Whole | None = Field(None, description="windows that opened before the call was there")
+    time_us: Time | None = None
+    time_low_us: Time | None = None
+    time_high_us: Time | None = None
+    stop_reason: Name | None = None
+    compile_s: Amount | None = None
+    sampling_s: Amount | None = None
+    wall_s: Amount | None = None
     # traffic
-    model_reads: int | None = None
-    model_writes: int | None = None
-    model_formula: str | None = None
-    model_bytes: int | None = None
-    compulsory_bytes: int | None = None
+    model_reads: Whole | None = None
+    model_writes: Whole | None = None
+    model_formula: Text | None = None
+    model_bytes: Whole | None = None
+    compulsory_bytes: Whole | None = None
     # launch
-    programs: int | None = None
-    warps: int | None = None
-    registers: int | None = None
-    shared_bytes: int | None = None
-    spills: int | None = None
+    programs: Whole | None = None
+    warps: Whole | None = None
+    registers: Whole | None = None
+    shared_bytes: Whole | None = None
+    spills: Whole | None = None
     # error
-    max_abs_error: float | None = None
-    relative_error: float | None = None
+    max_abs_error: float | None = Field(None, ge=0)
+    relative_error: float | None = Field(None, ge=0)
     # machine state
-    sm_clock_before_mhz: float | None = Field(None, description="before sampling, others after")
-    sm_clock_mhz: float | None = None
-    memory_clock_mhz: float | None = None
-    power_w: float | None = None
-    temperature_before_c: float | None = None
-    temperature_c: float | None = None
-    throttled: list[str] | None = None
-    other_processes: int | None = Field(None, description="foreign compute processes on the card")
+    sm_clock_before_mhz: Amount | None = Field(None, description="before sampling, others after")
+    sm_clock_mhz: Amount | None = None
+    memory_clock_mhz: Amount | None = None
+    power_w: Amount | None = None
+    temperature_before_c: float | None = Field(None, ge=-300, le=1000)
+    temperature_c: float | None = Field(None, ge=-300, le=1000)
+    throttled: list[Text] | None = Field(None, max_length=100)
+    other_processes: Whole | None = Field(None, description="foreign compute processes on the card")
+
+    @model_validator(mode="after")
+    def _possible_bytes(self) -> Row:
+        """No operation has to move more than some passes over its inputs and outputs."""
+        elements = self.rows * self.cols + self.rows + self.cols
+        if (self.compulsory_bytes or 0) > MOST_PASSES * ITEM_BYTES[self.dtype] * elements:
+            raise ValueError(
+                f"compulsory_bytes of {self.compulsory_bytes} is more than {MOST_PASSES} passes "
+                f"over {self.rows}×{self.cols} {self.dtype}"
+            )
+        return self
 
     @property
     def identity(self) -> tuple[str, int, int]:
@@ -98,7 +123,7 @@ class Row(BaseModel):
 
 
 def rows_files(folder: Path) -> list[Path]:
-    """Every rows file below a folder, in order; a tracker's copies below ``wandb/`` are none."""
+    """Every rows file below a folder, in order, but for a tracker's copies below ``wandb/``."""
     if folder.is_file():
         return [folder]
     found = folder.rglob("rows.jsonl")
@@ -111,14 +136,13 @@ def read_rows(path: Path) -> Iterator[Row]:
     Raises:
         RowsError: any other line is not a row of this schema; it names file and line.
     """
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        for number, line in enumerate(lines, start=1):
-            try:
-                yield parse_row(line)
-            except (ValueError, RecursionError) as error:
-                if not line.endswith("\n"):
-                    return
-                raise RowsError(f"{path}:{number}: {error}") from None
+    for number, line, torn in read_lines(path):
+        try:
+            yield parse_row(line)
+        except ValueError as error:
+            if torn:
+                return
+            raise RowsError(f"{path}:{number}: {error}") from None
 
 
 def parse_row(line: str) -> Row:
@@ -127,24 +151,10 @@ def parse_row(line: str) -> Row:
     Raises:
         ValueError: in one line, what is wrong with it.
     """
-    try:
-        data = json.loads(line, parse_int=_whole)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from None
+    data = parse_json(line)
     if not isinstance(data, dict):
         raise ValueError(f"a row is a JSON object, not {type(data).__name__}")
     version = data.get("schema_version")
     if version != SCHEMA_VERSION:
         raise ValueError(f"schema_version {version!r}; this version reads {SCHEMA_VERSION}")
-    try:
-        return Row.model_validate(data)
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(map(str, first["loc"]))
-        raise ValueError(f"field {field!r}: {first['msg']}") from None
-
-
-def _whole(digits: str) -> int:
-    if len(digits) <= 20 and -(2**63) <= int(digits) < 2**63:
-        return int(digits)
-    raise ValueError(f"{digits[:20]}… is beyond 64 bits")
+    return validated(Row, data)

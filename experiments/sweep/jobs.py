@@ -10,7 +10,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from experiments.data.shapes import expand
+from experiments.data.jobs import expand
 from experiments.errors import UserError
 from experiments.sweep.checks import check, check_choices
 

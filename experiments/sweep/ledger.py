@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from experiments.data.rows import Row, RowsError, parse_row, read_rows, rows_files
+from experiments.data.files import RowsError
+from experiments.data.rows import Row, parse_row, read_rows, rows_files
 from experiments.errors import UserError
 from experiments.sweep.folder_lock import FolderLock
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from analysis.format import NamedTable, Table
-from analysis.load import Declaration, Inputs, Records, load
+from analysis.load import Inputs, Records, load
+from experiments.data.jobs import Declaration
 from experiments.data.rows import Row
 from tests.analysis.plausible import write
 

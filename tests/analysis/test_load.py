@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from analysis.load import load, newest_rows
-from experiments.data.rows import RowsError
+from experiments.data.files import RowsError
 from tests.analysis.plausible import paper, row, unsupported, write
 
 

@@ -7,6 +7,8 @@ from xml.etree import ElementTree
 import pytest
 
 from analysis.__main__ import COMMANDS, main
+from analysis.load import read_inputs
+from experiments.data.files import RowsError
 from tests.analysis.latex import sound_latex
 from tests.analysis.odd import EITHER, REFUSED, SOUND
 
@@ -82,16 +84,29 @@ def test_rows_that_tell_little_give_what_they_can_or_one_line(
 
 
 @pytest.mark.parametrize("case", REFUSED)
-@pytest.mark.parametrize("command", COMMANDS)
 def test_what_is_no_row_is_refused_in_one_line_that_names_the_file(
-    command: str, case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    case: str, tmp_path: Path
 ) -> None:
     folder = tmp_path / "rows"
     folder.mkdir()
     REFUSED[case](folder)
-    status = main([command, "--rows", str(folder), "--out", str(tmp_path / "out")])
+    with pytest.raises((RowsError, OSError)) as refused:
+        read_inputs(folder, tmp_path / "out", "tables")
+    text = str(refused.value)
+    assert str(folder) in text
+    assert text.isprintable()
+    assert len(text) < 400
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_refuses_in_one_line_and_makes_nothing(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    REFUSED["another_field"](folder)
+    assert main([command, "--rows", str(folder), "--out", str(tmp_path / "out")]) == 2
     error = capsys.readouterr().err
-    assert status == 2
     assert re.fullmatch(rf"error: .*{re.escape(str(folder))}.*\n", error), error
     assert error.removesuffix("\n").isprintable()
     assert not (tmp_path / "out").exists()

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from analysis.format import Cell
-from analysis.load import Declaration, Records
+from analysis.load import Records
 from analysis.tables import tables_of
 from analysis.tables.declared import a_tab1, b_tab1
+from experiments.data.jobs import Declaration
 from tests.analysis.evidence import count
 from tests.analysis.material import lines_of, material_of
 from tests.analysis.plausible import row, unsupported

@@ -10,8 +10,7 @@ import pytest
 from analysis.load import COUNTED, Records, load_records
 from analysis.published import sources
 from analysis.worked_example import ExampleRow, example_table, example_values
-from experiments.data.records import Trace, read_records
-from experiments.data.traces import EXAMPLE
+from experiments.data.records import EXAMPLE, Trace, read_records
 from tests.conftest import ROOT
 
 Lines = dict[tuple[str, str], tuple[str, ...]]

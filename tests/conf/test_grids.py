@@ -6,7 +6,7 @@ import pytest
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
-from experiments.data.shapes import expand
+from experiments.data.jobs import expand
 from tests.conf.conftest import Compose, options
 
 ALL_THREE = ["float32", "float16", "bfloat16"]

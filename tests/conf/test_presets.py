@@ -10,7 +10,7 @@ from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
-from experiments.data.shapes import expand
+from experiments.data.jobs import expand
 from tests.conf.conftest import CONF, Compose, options
 
 VARIANTS = {

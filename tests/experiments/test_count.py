@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from experiments.count import main
-from experiments.data.records import Count, Trace, read_records
-from experiments.data.traces import EXAMPLE
+from experiments.data.records import EXAMPLE, Count, Trace, read_records
 from tests.conftest import DOUBLES, ROOT, Result
 
 

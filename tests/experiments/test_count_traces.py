@@ -11,8 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments.data.records import Access, Trace, read_records
-from experiments.data.traces import EXAMPLE
+from experiments.data.records import EXAMPLE, Access, Trace, read_records
 from experiments.sweep.client import Worker
 
 SOFTMAX = "kernels.softmax"

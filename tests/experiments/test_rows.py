@@ -1,11 +1,13 @@
 import json
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments.data.rows import Row, RowsError, read_rows, rows_files
+from experiments.data.files import RowsError, write_file
+from experiments.data.rows import Row, parse_row, read_rows, rows_files
 from experiments.sweep.ledger import append_row, heal
 
 
@@ -49,6 +51,83 @@ def test_a_last_line_that_only_lacks_its_end_is_kept(tmp_path: Path) -> None:
     heal(path)
     assert len(list(read_rows(path))) == 1
     assert path.read_bytes().endswith(b"\n")
+
+
+def with_text(field: str, text: str) -> str:
+    """A row's line in which a field's JSON is replaced as a text."""
+    fields = json.loads(row().model_dump_json())
+    return json.dumps(fields | {field: "@"}).replace('"@"', text)
+
+
+BOUNDS = [
+    ("rows", '"4096"'), ("rows", "4096.0"), ("rows", "true"), ("cols", "1" + "0" * 30),
+    ("cols", str(2**40 + 1)), ("card", str(10**18)), ("card", "65536"), ("attempt", "0"),
+    ("round", "-1"), ("compulsory_bytes", "-1"), ("compulsory_bytes", str(2**63 - 1)),
+    ("compulsory_bytes", str(10**9)), ("compulsory_bytes", '"64"'), ("model_bytes", "-7"),
+    ("model_reads", str(2**60)), ("time_us", "0"), ("time_us", "1e300"), ("time_us", '"1"'),
+    ("time_low_us", "5e-324"), ("samples_us", "[-1.0]"), ("samples_us", "[Infinity]"),
+    ("samples_us", "[true]"), ("dtype", '"float8"'), ("kernel", json.dumps("k" * 301)),
+    ("reason", json.dumps("r" * 2001)), ("params", '{"a":' * 900 + "0" + "}" * 900),
+    ("environment", '{"a":[[[[0]]]]}'), ("environment", json.dumps({"a": "x" * 2001})),
+    ("environment", json.dumps({"x" * 2001: 1})), ("environment", '{"a": NaN}'),
+    ("environment", '{"a": 1, "a": 2}'), ("environment", json.dumps(dict.fromkeys(range(600)))),
+    ("params", str([]) ), ("suspect", '"text"'), ("suspect", str([1])), ("gpu", "null"),
+    ("gpu", '"\\ud800"'), ("temperature_c", "1e9"), ("max_abs_error", "-1"), ("late", "1.5"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("field", "text"), BOUNDS, ids=lambda part: part[:24])
+def test_a_value_outside_the_schema_is_refused_in_one_short_line(field: str, text: str) -> None:
+    with pytest.raises(ValueError, match=r"^[^\n]{1,200}$") as caught:
+        parse_row(with_text(field, text))
+    assert (
+        field in str(caught.value)
+        or "not JSON" in str(caught.value)
+        or "twice" in str(caught.value)
+        or "64 bit" in str(caught.value)
+    )
+
+
+def test_a_key_that_stands_twice_is_refused() -> None:
+    with pytest.raises(ValueError, match="'rows' stands there twice"):
+        parse_row(row().model_dump_json()[:-1] + ',"rows":4}')
+
+
+def test_a_torn_tail_of_any_kind_is_passed_over_and_removed(tmp_path: Path) -> None:
+    for i, tail in enumerate([b"[" * 100_000, b"\xff\xfe", b'{"rows": 1' + b"0" * 5000]):
+        path = tmp_path / str(i) / "rows.jsonl"
+        append_row(path, row())
+        path.write_bytes(path.read_bytes() + tail)
+        assert list(read_rows(path)) == [row()]
+        heal(path)
+        assert path.read_text() == row().model_dump_json() + "\n"
+
+
+def test_a_line_beyond_the_limit_is_never_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    with path.open("wb") as file:
+        file.truncate(10**9)  # sparse: to read it whole would take its time and memory
+    with pytest.raises(RowsError, match=r"rows\.jsonl:1: a line of more than 4 MB"):
+        list(read_rows(path))
+
+
+def test_what_is_no_plain_file_is_refused_without_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "rows.jsonl")
+    with pytest.raises(RowsError, match="not a plain file"):
+        list(read_rows(tmp_path / "rows.jsonl"))
+
+
+def test_a_file_is_written_whole_and_never_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "victim").write_text("mine")
+    (tmp_path / "out").symlink_to(tmp_path / "victim")
+    with pytest.raises(OSError, match="symbolic link"):
+        write_file(tmp_path / "out", "theirs")
+    assert (tmp_path / "victim").read_text() == "mine"
+    assert write_file(tmp_path / "new" / "file", "text").read_text() == "text"
+    with pytest.raises(UnicodeEncodeError):
+        write_file(tmp_path / "new" / "file", "\ud800")
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["file"]
+    assert (tmp_path / "new" / "file").read_text() == "text"
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from analysis.__main__ import main
 from analysis.figures import page
 from analysis.load import load
-from experiments.data.rows import RowsError
+from experiments.data.files import RowsError
 from tests.analysis.evidence import counters, write_evidence
 from tests.analysis.odd import declare, few
 from tests.analysis.plausible import write

@@ -9,7 +9,8 @@ from typing import Any
 import yaml
 
 from analysis.claims import Judgement, judge
-from analysis.load import Declaration, Inputs, Records, load
+from analysis.load import Inputs, Records, load
+from experiments.data.jobs import Declaration
 from experiments.data.rows import Row
 from tests.analysis.plausible import row, write
 

@@ -29,7 +29,7 @@ from analysis.claims.audit import (
 )
 from analysis.published import Example, Ratio, Series, Source, Traffic, sources
 from experiments.data.cards import GPU_FILES
-from experiments.data.rows import RowsError
+from experiments.data.files import RowsError
 
 quickly = settings(max_examples=25, deadline=None)
 WRONG = {

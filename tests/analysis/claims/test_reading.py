@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from analysis.claims import read_claims
-from experiments.data.rows import RowsError
+from experiments.data.files import RowsError
 from tests.analysis.claims.bench import write_claims
 
 RATIO = {"top": "torch", "bottom": "fused", "where": {"grid": "tutorial"}}

@@ -10,7 +10,8 @@ import pytest
 from analysis.load import load
 from analysis.scale.__main__ import main
 from analysis.scale.generate import CARDS, ROUNDS, SAMPLES, generate
-from experiments.data.rows import RowsError, read_rows, rows_files
+from experiments.data.files import RowsError
+from experiments.data.rows import read_rows, rows_files
 from tests.conftest import ROOT
 
 RECORDED = ROOT / "outputs" / "reference" / "h200_exploration"

@@ -7,7 +7,7 @@ from analysis.__main__ import main
 from analysis.load import Records, load, load_records
 from analysis.selftest.cold import probes_of
 from analysis.selftest.timers import PROFILER, agreements
-from experiments.data.probe import FILE
+from experiments.data.records import PROBES
 from tests.analysis.evidence import counters, write_evidence
 from tests.analysis.plausible import row, write
 from tests.analysis.selftest.twins import TIMES_US, probes, twins
@@ -76,9 +76,9 @@ def test_a_probe_that_is_none_is_refused_with_its_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
 ) -> None:
     folder = write(tmp_path / "rows", twins(rounds=1, times_us=[50.0]))
-    (folder / FILE).write_text(text + "\n")
+    (folder / PROBES).write_text(text + "\n")
     assert main(["selftest", "--rows", str(folder), "--out", "out"]) == 2
-    assert re.fullmatch(rf"error: .*{FILE}:1: .*\n", capsys.readouterr().err)
+    assert re.fullmatch(rf"error: .*{PROBES}:1: .*\n", capsys.readouterr().err)
 
 
 def test_rows_without_twins_are_refused_in_one_line(

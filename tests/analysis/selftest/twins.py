@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
-from experiments.data.probe import FILE, Probe
-from experiments.data.records import write_records
+from experiments.data.records import PROBES as PROBES
+from experiments.data.records import Probe, write_records
 from experiments.data.rows import Row
 from tests.analysis.plausible import row
 
@@ -74,5 +74,5 @@ def probes(folder: Path, cold: float = 1.6, sizes: Sequence[int] = (1, 4, 16)) -
                     time_us=time, time_low_us=0.99 * time, time_high_us=1.01 * time,
                     stop_reason="converged",
                 ))  # fmt: skip
-    write_records(folder / FILE, made)
+    write_records(folder / PROBES, made)
     return folder

@@ -80,7 +80,6 @@ def test_a_row_with_another_points_key_is_named(folder: Path) -> None:
     [
         ({"kernel": "naive"}, "a row of 'naive' in the folder of 'torch'"),
         ({"sweep": "other-000000"}, "a row of sweep 'other-000000' in the folder of"),
-        ({"dtype": "float8"}, "dtype 'float8'; known are"),
     ],
 )
 def test_a_row_in_the_wrong_place_is_named(

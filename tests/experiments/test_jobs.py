@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.data.shapes import MOST, expand
+from experiments.data.jobs import MOST, expand
 
 sizes = st.integers(1, 10**6)
 axes = st.one_of(sizes, st.lists(sizes, min_size=1, max_size=9))

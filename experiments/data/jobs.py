@@ -1,0 +1,207 @@
+"""What lies beside the rows of a sweep: each job's configuration and what its variants declare.
+
+``sweep.json`` names the sweep, ``<job>/config.json`` is what Hydra composed, ``variants.json``
+what each variant declares, ``sessions.jsonl`` how long each run of the command took. A grid's
+``rows``, ``cols`` and ``shapes`` become shapes in `expand`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from experiments.data.files import Amount, JsonObject, Name, Text, Whole
+from experiments.data.rows import Dtype
+
+MOST = 100_000  # a sweep of more points is a slip of the keyboard
+LARGEST = 1 << 40  # elements; a single row of it is beyond any device
+_RANGE = {"first", "last", "step"}
+MOST_POINTS = 500_000  # half a day of an H200's; planning holds each of them in memory
+
+
+class _Written(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class GridConfig(_Written):
+    """Shapes, named after what they reproduce; see `expand`."""
+
+    source: Name
+    dtypes: list[Dtype]
+    rows: Any = None
+    cols: Any = None
+    shapes: list[Any] = []
+
+
+class DtypeConfig(_Written):
+    """Which dtypes are run; None takes the grid's own."""
+
+    names: list[Dtype] | None
+
+
+class FactConfig(_Written):
+    """A card's datasheet figure and where it stands."""
+
+    value: float
+    source: Text
+
+
+class GpuConfig(_Written):
+    """A card, as ``conf/gpu`` describes it."""
+
+    name: Name
+    match: Text | None
+    device: Literal["auto", "cuda", "cpu"]
+    card: int | None = Field(ge=0, lt=2**16)
+    facts: dict[Name, FactConfig]
+
+
+class TimingConfig(_Written):
+    """The protocol of a measurement; limits in seconds."""
+
+    timer: Literal["auto", "events", "graph", "host"]
+    cache: Literal["cold", "warm"]
+    warmup: Whole
+    min_samples: Whole
+    max_samples: Whole
+    precision: Amount
+    sampling_limit_s: Amount
+    compile_limit_s: Amount
+
+
+class TrackerConfig(_Written):
+    """Where the rows were mirrored."""
+
+    backend: Name
+    mode: Name
+    project: Name
+    entity: Name | None
+
+
+class Config(_Written):
+    """A job's ``config.json``."""
+
+    kernel: JsonObject
+    grid: GridConfig
+    dtype: DtypeConfig
+    gpu: GpuConfig
+    timing: TimingConfig
+    tracker: TrackerConfig
+    name: Name
+    out: Name
+    twin: Name | None = None
+    rounds: int = Field(1, ge=1, le=MOST_POINTS)
+    fresh: bool = False
+    seed: int = 0
+    remeasure: bool = True
+    overwrite: bool = False
+    only_failed: bool = False
+    dry_run: bool = False
+
+    def planned(self) -> tuple[list[tuple[int, int]], list[str]]:
+        """The shapes (M, N) and the dtypes of this job's points.
+
+        Raises:
+            ValueError: in one line, which field is wrong, or that these are too many points.
+        """
+        shapes = expand(self.grid.model_dump())
+        dtypes = list(map(str, self.dtype.names or self.grid.dtypes))
+        if (points := len(shapes) * len(dtypes) * self.rounds) > MOST_POINTS:
+            raise ValueError(f"{points:,} points; a sweep has at most {MOST_POINTS:,}")
+        return shapes, dtypes
+
+
+class SweepNote(_Written):
+    """``sweep.json``."""
+
+    sweep: Name
+
+
+class Session(_Written):
+    """A line of ``sessions.jsonl``: one run of the command, in seconds."""
+
+    points: Whole
+    planning_s: Amount
+    elapsed_s: Amount
+
+
+class Declaration(_Written):
+    """A variant's own words and formulas, in elements; see `kernels.kernel.Kernel`."""
+
+    kernel: Name
+    target: Name
+    operation: Name
+    backend: Name
+    params: JsonObject
+    source: Name
+    packages: JsonObject = {}
+    idea: str = Field(max_length=20_000)
+    formula: Text
+    reads: Text
+    writes: Text
+    latex: Text
+    on_chip: Text
+
+
+def expand(grid: Mapping[str, Any]) -> list[tuple[int, int]]:
+    """Every (rows, columns) of a grid once, in elements: ``rows`` × ``cols``, then ``shapes``.
+
+    Args:
+        grid: A composed grid; ``rows`` and ``cols`` each one size, a list of them, or
+            ``{first, last, step}`` with both ends included; ``shapes`` a list of pairs.
+
+    Raises:
+        ValueError: in one line, which field is wrong and what would be right.
+    """
+    rows, cols = grid.get("rows"), grid.get("cols")
+    if (rows is None) != (cols is None):
+        given, lacking = ("rows", "cols") if cols is None else ("cols", "rows")
+        raise ValueError(f"grid.{given} needs grid.{lacking} beside it")
+    pairs = grid.get("shapes") or []
+    if rows is None and not pairs:
+        raise ValueError("the grid is empty: set grid.rows and grid.cols, or grid.shapes")
+    ms, ns = (_axis("rows", rows), _axis("cols", cols)) if rows is not None else ([], [])
+    if len(ms) * len(ns) + len(pairs) > MOST:
+        raise ValueError(
+            f"the grid has {len(ms) * len(ns) + len(pairs)} shapes; at most {MOST} are taken"
+        )
+    product = [(m, n) for m in ms for n in ns]
+    return list(dict.fromkeys(product + [_pair(i, pair) for i, pair in enumerate(pairs)]))
+
+
+def _axis(name: str, value: Any) -> Sequence[int]:
+    if isinstance(value, Mapping):
+        return _range(f"grid.{name}", value)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        if not value:
+            raise ValueError(f"grid.{name} is empty; give at least one size")
+        return [_size(f"grid.{name}", one) for one in value]
+    return [_size(f"grid.{name}", value)]
+
+
+def _range(name: str, value: Mapping[str, Any]) -> range:
+    if set(value) != _RANGE:
+        raise ValueError(f"{name} takes first, last and step, not {', '.join(map(str, value))}")
+    first, last, step = (_size(f"{name}.{key}", value[key]) for key in ("first", "last", "step"))
+    if last < first:
+        raise ValueError(f"{name} is empty: its last, {last}, comes before its first, {first}")
+    if (last - first) // step >= MOST:
+        raise ValueError(f"{name} has more than {MOST} sizes, the most that are taken")
+    return range(first, last + 1, step)
+
+
+def _pair(index: int, pair: Any) -> tuple[int, int]:
+    name = f"grid.shapes[{index}]"
+    if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+        raise ValueError(f"{name} is {pair!r}; a shape is a pair [rows, columns]")
+    return _size(name, pair[0]), _size(name, pair[1])
+
+
+def _size(name: str, value: Any) -> int:
+    if isinstance(value, int) and value > LARGEST:
+        raise ValueError(f"{name} has {value}; no size above 2^40 is taken")
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"{name} has {value!r}, where a whole number of at least 1 belongs")
+    return value
