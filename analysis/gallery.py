@@ -4,39 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
-
-import pandas as pd
 
 from analysis.figures.card_to_card import CARD_TO_CARD
+from analysis.figures.draw import LineFigure
 from analysis.figures.limits import LIMITS, LIMITS_RATIO
 from analysis.figures.multiples import D_FIG1_GPUS, DTYPES_BANDWIDTH, DTYPES_TIME
-from analysis.figures.page import Canvas, Page
+from analysis.figures.page import Canvas, Figure, Page
 from analysis.figures.specs import LINE_FIGURES
-from analysis.load import Inputs, Records
+from analysis.load import Inputs
 from analysis.roofline import ROOFLINE_FIGURES
 from analysis.traffic import TRAFFIC_FIGURES
 
-
-class Entry(Protocol):
-    """A figure of the catalogue, whatever it is drawn from."""
-
-    @property
-    def id(self) -> str:
-        """The beginning of its files' names."""
-
-    @property
-    def caption(self) -> str:
-        """One sentence: what it shows, and which source's figure it draws again."""
-
-    @property
-    def needs(self) -> str:
-        """Which rows or records it cannot do without, in one line."""
-
-    def plates(self, records: Records, frame: pd.DataFrame) -> list[Page]:
-        """Its pictures, none where rows and records do not allow any."""
-
-
+Entry = Figure | LineFigure
 FIGURES: tuple[Entry, ...] = (
     *LINE_FIGURES,
     DTYPES_TIME,
@@ -82,8 +61,8 @@ class Picture:
 def pictures(inputs: Inputs, entries: tuple[Entry, ...] = ENTRIES) -> Iterator[Picture]:
     """All pictures: the sources' figures by source and number, then this project's own."""
     for entry in sorted(entries, key=_place):
-        for plate in entry.plates(inputs.records, inputs.frame):
-            yield Picture(entry.id, entry.caption, plate)
+        for page in entry.pages(inputs.records, inputs.frame):
+            yield Picture(entry.id, entry.caption, page)
 
 
 def missing(drawn: Iterable[Picture], entries: tuple[Entry, ...] = ENTRIES) -> list[str]:

@@ -13,7 +13,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MultipleLocator, Null
 
 from analysis.check import checked
 from analysis.figures.draw import Label, LineFigure, Panel, lines, shade_l2, write_labels
-from analysis.figures.page import Canvas, Page, mark, provenance
+from analysis.figures.page import Canvas, Figure, Page, mark, provenance
 from analysis.figures.style import (
     DOT,
     FAINT,
@@ -27,7 +27,6 @@ from analysis.figures.style import (
 )
 from analysis.load import Key, Records, key_of
 from analysis.selection import Query, Selection, records_of
-from analysis.traffic import RecordsFigure
 from analysis.verdicts import EXPLAINED
 from experiments.data.cards import Card, card_of
 from experiments.data.records import Counters
@@ -300,14 +299,14 @@ SHARE = LineFigure(
 )
 ROOFLINE_FIGURES = (
     SHARE,
-    RecordsFigure(
+    Figure(
         "roofline_intensity",
         f"roofline_intensity {NEEDS}",
         _pages(_intensity),
         "The classic roofline: arithmetic done a second against arithmetic a byte, by the bytes of "
         "the models and, open, by those that DRAM's counters saw.",
     ),
-    RecordsFigure(
+    Figure(
         "roofline_predicted",
         f"roofline_predicted {NEEDS}",
         _pages(_predicted),

@@ -7,8 +7,8 @@ sources drew it by hand.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from itertools import groupby
 
 import pandas as pd
@@ -24,7 +24,7 @@ from matplotlib.ticker import (
 )
 
 from analysis.cells import Cell, cells, counted_beside
-from analysis.figures.page import Canvas, Page, mark
+from analysis.figures.page import Canvas, Figure, Page, mark
 from analysis.figures.style import (
     DOT,
     FAINT,
@@ -63,23 +63,6 @@ LOAD, STORE = style_of("fused").color, style_of("torch").color
 STATISTICS = (("m", "maximum"), ("d", "total"))  # B's letters for the kernel's own variables
 TRACED_NOTE = "every request of one row, as the unchanged kernel made it, counted without a GPU"
 A_NOTE = "low: one element a row; A drew ten trips, without two such loads and the int64 store"
-
-
-@dataclass(frozen=True)
-class RecordsFigure:
-    """A figure of records and rows.
-
-    Attributes:
-        id: The beginning of its files' names.
-        needs: Which records it cannot do without, in one line.
-        plates: Its pictures, none where the records do not allow any.
-        caption: One sentence: what it shows, and which source's figure it draws again.
-    """
-
-    id: str
-    needs: str
-    plates: Callable[[Records, pd.DataFrame], list[Page]]
-    caption: str
 
 
 def backends(frame: pd.DataFrame) -> Mapping[str, str]:
@@ -401,28 +384,28 @@ def _traced_from(traces: Sequence[Trace]) -> str:
 
 
 TRAFFIC_FIGURES = (
-    RecordsFigure(
+    Figure(
         "traffic",
         "traffic needs counts.jsonl or counters.jsonl",
         _levels,
         "What every variant moves, in units of MN elements: as its model says, as counted by "
         "executing it, and as L2's and DRAM's counters saw it.",
     ),
-    RecordsFigure(
+    Figure(
         "dram_reads",
         "dram_reads needs counters.jsonl of a variant at two N or two M",
         _dram_reads,
         "Bytes that DRAM's counters saw read, in units of MN, by row width and by rows: L2 serves "
         "a second pass as long as the rows in flight fit in it.",
     ),
-    RecordsFigure(
+    Figure(
         "a_fig1",
         "a_fig1 needs traces of naive and fused: traces.jsonl",
         _a_fig1,
         "A's figure 1 from traces of the real kernels: the trips to memory that one row makes in "
         "naive and in fused softmax.",
     ),
-    RecordsFigure(
+    Figure(
         "b_fig1",
         "b_fig1 needs a trace of online: traces.jsonl",
         _b_fig1,

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
-from analysis.figures.page import Canvas, Page, mark, provenance
+from analysis.figures.page import Canvas, Figure, Page, mark, provenance
 from analysis.figures.style import (
     DOT,
     FAINT,
@@ -31,39 +29,23 @@ ABOVE, BELOW = 0.76, 0.8  # inches that title, names and small print take
 READ = 20  # points of a card that can be read one by one: those farthest from the mean
 
 
-@dataclass(frozen=True)
-class CardToCard:
-    """One picture for each kind of card and sweep."""
+def _pages(records: Records, frame: pd.DataFrame) -> list[Page]:
+    """A picture for each kind of GPU and sweep with two cards."""
+    found = cards_of(frame)
+    several = len({cards.sweep for cards in found}) > 1
+    return [_page(cards, several) for cards in found]
 
-    id: str = "card_to_card"
-    caption: str = (
-        "Cards of one kind that measured the same points: each card's time over the mean of all "
-        "cards, point by point."
-    )
 
-    @property
-    def needs(self) -> str:
-        """Which rows it cannot do without, in one line."""
-        return f"{self.id} needs {NEEDS}"
-
-    def plates(self, records: Records, frame: pd.DataFrame) -> list[Page]:
-        """A picture for each kind of GPU and sweep with two cards."""
-        found = cards_of(frame)
-        several = len({cards.sweep for cards in found}) > 1
-        return [self._page(cards, several) for cards in found]
-
-    def _page(self, cards: Cards, several: bool) -> Page:
-        name = "-".join([self.id, slug(cards.gpu), *[slug(cards.sweep)] * several])
-        protocols = {(p.row["timer"], p.row["cache"]) for p in cards.points}
-        timer, cache = min(protocols)
-        where, which = provenance(cards.rows, card_of(cards.gpu).name, timer, cache)
-        subtitle = [card_of(cards.gpu).name, f"{len(cards.cards)} cards",
-                    f"{len(cards.points):,} points"]  # fmt: skip
-        notes = f"small: below {SHORT_US:g} µs{DOT}bars: the median and 5 % to 95 % of the rest"
-        size = (WIDTH, ABOVE + BELOW + STRIP * len(cards.cards))
-        return Page(name, "Card to card: time over the mean of all cards", DOT.join(subtitle),
-                    [where, which, notes], lambda canvas: _draw(canvas, cards, size), size,
-                    cards.gpu)  # fmt: skip
+def _page(cards: Cards, several: bool) -> Page:
+    name = "-".join(["card_to_card", slug(cards.gpu), *[slug(cards.sweep)] * several])
+    timer, cache = min((p.row["timer"], p.row["cache"]) for p in cards.points)
+    card = card_of(cards.gpu).name
+    small = provenance(cards.rows, card, timer, cache)
+    small.append(f"small: below {SHORT_US:g} µs{DOT}bars: the median and 5 % to 95 % of the rest")
+    counts = [f"{len(cards.cards)} cards", f"{len(cards.points):,} points"]
+    size = (WIDTH, ABOVE + BELOW + STRIP * len(cards.cards))
+    return Page(name, "Card to card: time over the mean of all cards", DOT.join([card, *counts]),
+                small, lambda canvas: _draw(canvas, cards, size), size, cards.gpu)  # fmt: skip
 
 
 def _draw(canvas: Canvas, cards: Cards, size: tuple[float, float]) -> None:
@@ -118,15 +100,14 @@ def _bar(ax: Axes, cards: Cards, card: int, strip: int) -> None:
         y = strip + 0.32
         ax.hlines(y, low, high, color=INK, lw=1.6, zorder=5)
         ax.plot([middle], [y], "|", color=INK, ms=7, mew=1.6, zorder=5)
-        ax.text(
-            high,
-            y,
-            f"  {middle:+.2f} %".replace("-", "−"),
-            fontsize=6.2,
-            color=MUTED,
-            va="center",
-            zorder=5,
-        )
+        percent = f"  {middle:+.2f} %".replace("-", "−")
+        ax.text(high, y, percent, fontsize=6.2, color=MUTED, va="center", zorder=5)
 
 
-CARD_TO_CARD = CardToCard()
+CARD_TO_CARD = Figure(
+    "card_to_card",
+    f"card_to_card needs {NEEDS}",
+    _pages,
+    "Cards of one kind that measured the same points: each card's time over the mean of all "
+    "cards, point by point.",
+)

@@ -112,13 +112,14 @@ def draw_panel(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
     compared = speedups(shown, panel.over[0]) if panel.over else shown
     labels = lines(ax, compared, panel.y)
     if panel.over:
-        labels += _unity(ax, shown, panel)
+        base = panel.over[0]
+        labels.append(_across(ax, shown, 1, f"{base} = 1", INK, lw=1.2, zorder=2.4, label=base))
     else:
         labels += copy_roof(ax, shown, panel.y)
     if panel.y == "effective_gbps":
         labels += datasheet_peak(ax, shown)
-        if panel.scale == "linear":
-            ax.set_ylim(0, None)
+    if panel.scale == "linear" and not panel.over:
+        ax.set_ylim(0, None)
     labels += _printed(ax, shown, panel) + _levels(ax, shown, panel) + _own_card(ax, shown, panel)
     if panel.y == "time_us":
         labels += datasheet_floor(ax, shown)
@@ -173,7 +174,7 @@ class LineFigure:
             *bases, *filter(None, [self.besides]),
         ])  # fmt: skip
 
-    def plates(self, records: Records, frame: pd.DataFrame) -> list[Page]:
+    def pages(self, records: Records, frame: pd.DataFrame) -> list[Page]:
         """A picture for each GPU whose rows allow it."""
         several = [select(frame, gpu, self.query) for gpu in sorted(frame["gpu"].unique())]
         return [self._page(shown) for shown in several if shown is not None and self._allows(shown)]
@@ -193,7 +194,7 @@ class LineFigure:
             for panel in self.panels:
                 ax = canvas.add_axes((LEFT, panel.place[0], WIDE, panel.place[1]))
                 size_axis(ax, shown.sizes, shown.query.over)
-                write_labels(ax, reachable(ax, self.draw(ax, shown, panel)), panel.gap)
+                write_labels(ax, self.draw(ax, shown, panel), panel.gap)
                 if panel is not self.panels[-1]:
                     ax.set_xlabel("")
 
@@ -297,8 +298,9 @@ def datasheet_peak(ax: Axes, shown: Selection) -> list[Label]:
     peak = shown.card.peak_gbps
     if peak is None:
         return []
-    ax.axhline(peak, color=MUTED, lw=1.0, ls=(0, (5, 2)), label="datasheet peak", zorder=2)
-    return [Label(f"datasheet {peak:,.0f}", shown.sizes[-1], peak, LineStyle(MUTED, ""))]
+    text = f"datasheet {peak:,.0f}"
+    return [_across(ax, shown, peak, text, MUTED, lw=1.0, ls=(0, (5, 2)), label="datasheet peak",
+                    zorder=2)]  # fmt: skip
 
 
 def datasheet_floor(ax: Axes, shown: Selection) -> list[Label]:
@@ -334,10 +336,10 @@ def shade_l2(ax: Axes, shown: Selection, height: float = 0.02, caption: str = ""
             transform=ax.transAxes)  # fmt: skip
 
 
-def _unity(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
-    base = panel.over[0]
-    ax.axhline(1, color=INK, lw=1.2, zorder=2.4, label=base)
-    return [Label(f"{base} = 1", shown.sizes[-1], 1, LineStyle(INK, ""))]
+def _across(ax: Axes, shown: Selection, y: float, text: str, color: str, **line: Any) -> Label:
+    """Draws a line at ``y`` over all sizes; returns its label."""
+    ax.axhline(y, color=color, **line)
+    return Label(text, shown.sizes[-1], y, LineStyle(color, ""))
 
 
 def _as_run(shown: Selection, kernel: str) -> str:
@@ -354,7 +356,15 @@ def _printed(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
     if not panel.series or not shown.exact:
         return []
     printed, letter, labels = series(panel.series), panel.series[0].upper(), []
-    for kernel, values in _quantity(printed.kernels, panel).items():
+    kernels: Mapping[str, Sequence[float]] = printed.kernels
+    if panel.over:  # its times as ratios; naive's own are what the figures of speedups are about
+        base = kernels[panel.over[0]]
+        kernels = {
+            kernel: [b / t for b, t in zip(base, times, strict=True)]
+            for kernel, times in kernels.items()
+            if kernel not in (panel.over[0], "naive")
+        }
+    for kernel, values in kernels.items():
         kernel = _as_run(shown, kernel)
         style, name = style_of(kernel), f"{letter}: {kernel}"
         ax.plot(printed.sizes, values, ls=(0, (3, 2)), lw=0.9, color=style.color, alpha=0.75,
@@ -362,20 +372,6 @@ def _printed(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
                 label=name, zorder=2.6)  # fmt: skip
         labels.append(Label(name, printed.sizes[-1], values[-1], style, hollow=True))
     return labels
-
-
-def _quantity(
-    kernels: Mapping[str, Sequence[float]], panel: Panel
-) -> Mapping[str, Sequence[float]]:
-    """Printed values as a panel shows them: as they are, or times as ratios over its variant."""
-    if not panel.over:
-        return kernels
-    base = kernels[panel.over[0]]
-    return {
-        kernel: [b / t for b, t in zip(base, times, strict=True)]
-        for kernel, times in kernels.items()
-        if kernel != panel.over[0] and not kernel.startswith("naive")
-    }
 
 
 def _levels(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
@@ -399,12 +395,12 @@ def _levels(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
 def _level(ax: Axes, shown: Selection, kernel: str, low: float, high: float, text: str) -> Label:
     """Draws a level as a dashed line, or from ``low`` to ``high`` as a band."""
     color = style_of(kernel).color
-    if low < high:
-        ax.axhspan(low, high, color=color, alpha=0.13, lw=0, zorder=0.2, label=text)
-        for end in (low, high):
-            ax.axhline(end, color=color, lw=0.7, ls=LEVEL_DASH, alpha=0.8, zorder=2.2)
-    else:
-        ax.axhline(low, color=color, lw=1.1, ls=LEVEL_DASH, alpha=0.9, zorder=2.2, label=text)
+    if low == high:
+        return _across(ax, shown, low, text, color, lw=1.1, ls=LEVEL_DASH, alpha=0.9, zorder=2.2,
+                       label=text)  # fmt: skip
+    ax.axhspan(low, high, color=color, alpha=0.13, lw=0, zorder=0.2, label=text)
+    for end in (low, high):
+        ax.axhline(end, color=color, lw=0.7, ls=LEVEL_DASH, alpha=0.8, zorder=2.2)
     return Label(text, shown.sizes[-1], (low + high) / 2, LineStyle(color, ""))
 
 
@@ -422,8 +418,8 @@ def _own_card(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
     if peak is None:
         return []
     name = f"{panel.card}'s card"
-    ax.axhline(peak, color=MUTED, lw=1.0, ls=LEVEL_DASH, label=name, zorder=2)
-    return [Label(f"{name} {peak:,.0f}", shown.sizes[-1], peak, LineStyle(MUTED, ""))]
+    return [_across(ax, shown, peak, f"{name} {peak:,.0f}", MUTED, lw=1.0, ls=LEVEL_DASH,
+                    label=name, zorder=2)]  # fmt: skip
 
 
 def _predicted(ax: Axes, compared: Selection) -> None:
@@ -452,18 +448,17 @@ def _clear(ax: Axes, level: float) -> float:
     return float(across[HALF + int(np.argmax(worst))])
 
 
-def reachable(ax: Axes, labels: Sequence[Label]) -> list[Label]:
-    """Labels of what stands above the axes' top say so: published numbers of a faster card."""
+def write_labels(ax: Axes, labels: Sequence[Label], gap: float = 0.062) -> None:
+    """Writes every label near its line's end, as near as ``gap`` (share of the height) allows.
+
+    Those of lines above the axes' top, such as printed numbers of a faster card, end in an arrow.
+    """
+    to_axes = ax.transData + ax.transAxes.inverted()
     top = ax.get_ylim()[1]
-    return [
+    labels = [
         replace(label, text=f"{label.text} ↑", y=top, whole=False) if label.y > top else label
         for label in labels
     ]
-
-
-def write_labels(ax: Axes, labels: Sequence[Label], gap: float = 0.062) -> None:
-    """Writes every label near its line's end, as near as ``gap`` (share of the height) allows."""
-    to_axes = ax.transData + ax.transAxes.inverted()
     ends = [to_axes.transform((label.x, label.y)) for label in labels]
     heights = spread([float(end[1]) for end in ends], gap)
     for label, end, height in zip(labels, ends, heights, strict=True):

@@ -7,15 +7,14 @@ page with its number: near the roof a hundredth has to be seen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from analysis.figures.page import Canvas, Page, mark, provenance
+from analysis.figures.page import Canvas, Figure, Page, mark, provenance
 from analysis.figures.style import (
     BLUSH,
     DOT,
@@ -57,16 +56,16 @@ Shape = tuple[int, int]
 Heights = Mapping[Shape, float]
 
 
-def shapes_size(points: Points) -> tuple[float, float]:
+def _shapes_size(points: Points) -> tuple[float, float]:
     """A page's width, and what its shapes take of height."""
     shapes = {(p.rows, p.cols) for p in points}
     return WIDTH, ABOVE + BELOW + LINE * (len(shapes) + 0.6 * len({m for m, _ in shapes}))
 
 
-def draw_shapes(canvas: Canvas, points: Points) -> None:
+def _draw_shapes(canvas: Canvas, points: Points) -> None:
     """A pair of panels per dtype: shares of the copy roof, and ratios to the best peer."""
     shapes = sorted({(p.rows, p.cols) for p in points})
-    heights, height = _heights(shapes), shapes_size(points)[1]
+    heights, height = _heights(shapes), _shapes_size(points)[1]
     dtypes = [d for d in ITEM_BYTES if any(p.dtype == d for p in points)]
     each = (RIGHT - LEFT - SPACE * (len(dtypes) - 1)) / len(dtypes)
     bottom, tall = BELOW / height, 1 - (ABOVE + BELOW) / height
@@ -77,8 +76,8 @@ def draw_shapes(canvas: Canvas, points: Points) -> None:
         ratios = canvas.add_axes((left + half + GAP, bottom, half, tall))
         for ax in (shares, ratios):
             _ground(ax, heights, mine)
-        _draw_shares(shares, mine, heights)
-        _draw_ratios(ratios, mine, heights)
+        _draw_share_panel(shares, mine, heights)
+        _draw_ratio_panel(ratios, mine, heights)
         shares.text(0, 1 + 0.22 / (tall * height), dtype, transform=shares.transAxes,
                     fontsize=8.5, fontweight="bold")  # fmt: skip
         if i == 0:
@@ -110,7 +109,7 @@ def _ground(ax: Axes, heights: Heights, points: Points) -> None:
     ax.tick_params(axis="x", labelsize=6.5, length=2, pad=1.5)
 
 
-def _draw_shares(ax: Axes, points: Points, heights: Heights) -> None:
+def _draw_share_panel(ax: Axes, points: Points, heights: Heights) -> None:
     """Percent; the copy's line at 100."""
     ax.set_xlim(*SHARES)
     ax.axvline(100, color=INK, lw=0.9, zorder=1)
@@ -130,7 +129,7 @@ def _draw_shares(ax: Axes, points: Points, heights: Heights) -> None:
     _head(ax, "% of the copy roof")
 
 
-def _draw_ratios(ax: Axes, points: Points, heights: Heights) -> None:
+def _draw_ratio_panel(ax: Axes, points: Points, heights: Heights) -> None:
     """Twice as fast stands as far from 1 as half as fast; slower than a peer is shaded."""
     ax.set_xscale("log", base=2)
     ax.set_xlim(*RATIOS)
@@ -164,7 +163,7 @@ def _names(ax: Axes, shapes: Sequence[Shape], heights: Heights) -> None:
                         fontweight="bold")  # fmt: skip
 
 
-def draw_ratios(canvas: Canvas, points: Points) -> None:
+def _draw_ratios(canvas: Canvas, points: Points) -> None:
     """Both axes are logarithms: a ratio stands as far from 1 as its inverse."""
     ax = canvas.add_axes((0.145, 0.24, 0.83, 0.455))
     ax.set_xscale("log", base=10)
@@ -236,78 +235,72 @@ def _row_of(point: LimitPoint, name: str) -> dict[str, object]:
     return dict(rows[(len(rows) - 1) // 2]) | {"variant": name}
 
 
-@dataclass(frozen=True)
-class Limits:
-    """One picture for each GPU and protocol.
-
-    Attributes:
-        id: The beginning of its files' names.
-        title: What it shows, in a few words.
-        caption: One sentence: what it shows.
-        size: Width and height of a picture of these points, inches.
-        draw: Puts them on the canvas.
-        notes: What the small print says of how they are drawn.
-        wide: Whether it is a page wide, and shows shares of the roof as well.
-    """
-
-    id: str
-    title: str
-    caption: str
-    size: Callable[[Points], tuple[float, float]]
-    draw: Callable[[Canvas, Points], None]
-    notes: tuple[str, ...]
-    wide: bool
-
-    @property
-    def needs(self) -> str:
-        """Which rows it cannot do without, in one line."""
-        return f"{self.id} needs {NEEDS}{', and a copy' * self.wide}"
-
-    def plates(self, records: Records, frame: pd.DataFrame) -> list[Page]:
-        """A picture for each GPU and protocol that has `auto` beside a peer."""
-        points = [p for p in points_of(frame) if p.share is not None or not self.wide]
-        alike = groupby(points, key=lambda p: (p.gpu, p.timer, p.cache))
-        return [self._page(frame, place, list(mine)) for place, mine in alike]
-
-    def _page(self, frame: pd.DataFrame, place: tuple[str, str, str], points: Points) -> Page:
-        gpu, timer, cache = place
-        card = card_of(gpu).name
-        alike = (frame["gpu"] == gpu) & (frame["timer"] == timer) & (frame["cache"] == cache)
-        what = "best peer / auto, geometric mean: " if self.wide else "mean "
-        mean = geomean(points, best)
-        subtitle = [card, TIMERS.get(timer, timer)] + ([f"{what}{mean.value:.3f}×"] if mean else [])
-        notes = [*self.notes, *["open: above roof, no win"] * any(p.above_roof for p in points)]
-        where, which = provenance(frame[alike], card, timer, cache)
-        small = [where, which, DOT.join(notes)] if self.wide else _narrow(where, which)
-        name = "-".join([self.id, slug(gpu), timer, *[cache] * (cache != "cold")])
-        return Page(name, self.title, DOT.join(subtitle), small,
-                    lambda canvas: self.draw(canvas, points), self.size(points), gpu)  # fmt: skip
+def _pages(records: Records, frame: pd.DataFrame) -> list[Page]:
+    notes = (f"marker: that variant's{DOT}shaded: below {SHORT_US:g} µs",
+             "a number: beyond the axis", "bars: 95 %, of rounds")  # fmt: skip
+    title = "At the limit: the copy roof and the best public softmax, shape by shape"
+    made = []
+    for points in _by_protocol(p for p in points_of(frame) if p.share is not None):
+        where, which = _provenance(frame, points)
+        flags = ["open: above roof, no win"] if any(p.above_roof for p in points) else []
+        small = [where, which, DOT.join([*notes, *flags])]
+        mean = "best peer / auto, geometric mean: "
+        made.append(_page("limits", title, points, mean, small, _shapes_size(points), _draw_shapes))
+    return made
 
 
-def _narrow(where: str, which: str) -> list[str]:
-    """The small print in lines that a column holds."""
-    card, protocol, *versions = where.split(DOT)
-    return [DOT.join([card, protocol]), DOT.join(versions) or "versions unknown", which]
+def _ratio_pages(records: Records, frame: pd.DataFrame) -> list[Page]:
+    made = []
+    for points in _by_protocol(points_of(frame)):
+        where, which = _provenance(frame, points)
+        card, protocol, *versions = where.split(DOT)  # in lines that a column holds
+        small = [DOT.join([card, protocol]), DOT.join(versions) or "versions unknown", which]
+        title = "Best public softmax over auto"
+        made.append(_page("limits_ratio", title, points, "mean ", small, COLUMN, _draw_ratios))
+    return made
 
 
-LIMITS = Limits(
+def _by_protocol(points: Iterable[LimitPoint]) -> list[Points]:
+    """The points of each GPU, timer and cache."""
+    alike = groupby(points, key=lambda point: (point.gpu, point.timer, point.cache))
+    return [list(mine) for _, mine in alike]
+
+
+def _provenance(frame: pd.DataFrame, points: Points) -> list[str]:
+    gpu, timer, cache = points[0].gpu, points[0].timer, points[0].cache
+    alike = (frame["gpu"] == gpu) & (frame["timer"] == timer) & (frame["cache"] == cache)
+    return provenance(frame[alike], card_of(gpu).name, timer, cache)
+
+
+def _page(
+    name: str,
+    title: str,
+    points: Points,
+    mean: str,
+    small: Sequence[str],
+    size: tuple[float, float],
+    draw: Callable[[Canvas, Points], None],
+) -> Page:
+    gpu, timer, cache = points[0].gpu, points[0].timer, points[0].cache
+    subtitle = [card_of(gpu).name, TIMERS.get(timer, timer)]
+    if (ratio := geomean(points, best)) is not None:
+        subtitle.append(f"{mean}{ratio.value:.3f}×")
+    file = "-".join([name, slug(gpu), timer, *[cache] * (cache != "cold")])
+    return Page(file, title, DOT.join(subtitle), small, lambda canvas: draw(canvas, points), size,
+                gpu)  # fmt: skip
+
+
+LIMITS = Figure(
     "limits",
-    "At the limit: the copy roof and the best public softmax, shape by shape",
+    f"limits needs {NEEDS}, and a copy",
+    _pages,
     "At every shape and dtype the share of the copy roof that auto and the fastest public softmax "
     "reach, and that peer's time over that of auto.",
-    shapes_size,
-    draw_shapes,
-    (f"marker: that variant's  ·  shaded: below {SHORT_US:g} µs", "a number: beyond the axis",
-     "bars: 95 %, of rounds"),
-    wide=True,
-)  # fmt: skip
-LIMITS_RATIO = Limits(
+)
+LIMITS_RATIO = Figure(
     "limits_ratio",
-    "Best public softmax over auto",
+    f"limits_ratio needs {NEEDS}",
+    _ratio_pages,
     "The fastest public softmax's time over that of auto against the bytes that any softmax moves, "
     "at every shape and dtype.",
-    lambda points: COLUMN,
-    draw_ratios,
-    (),
-    wide=False,
 )

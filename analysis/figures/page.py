@@ -23,10 +23,11 @@ from typing import Any, Literal
 
 import matplotlib
 import pandas as pd
+from matplotlib import figure
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure as MatplotlibFigure
 
 from analysis.figures.style import CACHES, DOT, MARGIN, MUTED, TIMERS, theme
+from analysis.load import Records
 
 DPI = 240  # dots an inch
 SIZE = (5.8, 3.8)  # inches, a column and a half
@@ -64,7 +65,7 @@ class Mark:
         return float(across / canvas.bbox.width), float(1 - up / canvas.bbox.height)
 
 
-class Canvas(MatplotlibFigure):
+class Canvas(figure.Figure):
     """A canvas with its marks."""
 
     def __init__(self, size: tuple[float, float]) -> None:
@@ -145,6 +146,23 @@ class Page:
                 canvas.savefig(path, dpi=DPI, metadata=self.metadata(kind))
                 made.append(path)
         return made
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of the catalogue, whatever it is drawn from.
+
+    Attributes:
+        id: The beginning of its files' names.
+        needs: Which rows or records it cannot do without, in one line.
+        pages: Its pictures, none where records and rows do not allow any.
+        caption: One sentence: what it shows, and which source's figure it draws again.
+    """
+
+    id: str
+    needs: str
+    pages: Callable[[Records, pd.DataFrame], list[Page]]
+    caption: str
 
 
 def provenance(

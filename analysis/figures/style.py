@@ -93,14 +93,8 @@ STYLES: Mapping[str, LineStyle] = MappingProxyType(
 )
 FURTHER_COLORS = ("#a50f3c", "#4d9221", "#5e3fbe", "#1b9aaa", "#e0526e", "#8a8d0f")
 FURTHER_MARKERS: tuple[Marker, ...] = (
-    "H",
-    "8",
-    (3, 1, 0),
-    (7, 1, 0),
-    (10, 1, 0),
-    (6, 1, 30),
-    (5, 1, 90),
-)
+    *("H", "8"), (3, 1, 0), (7, 1, 0), (10, 1, 0), (6, 1, 30), (5, 1, 90)
+)  # fmt: skip
 
 
 def style_of(kernel: str) -> LineStyle:

@@ -26,7 +26,7 @@ def frame_of(tmp_path: Path, rows: Sequence[Row]) -> pd.DataFrame:
 
 
 def plates(tmp_path: Path, entry: Entry, rows: Sequence[Row]) -> list[Page]:
-    return entry.plates(Records(), frame_of(tmp_path, rows))
+    return entry.pages(Records(), frame_of(tmp_path, rows))
 
 
 def rendered(plate: Page) -> Canvas:

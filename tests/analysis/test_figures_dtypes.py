@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.figures.multiples import DTYPES_BANDWIDTH, DTYPES_TIME, ByDtype
+from analysis.figures.multiples import DTYPES_BANDWIDTH, DTYPES_TIME
+from analysis.figures.page import Figure
 from tests.analysis.drawing import draw, lines, plates, words
 from tests.analysis.plausible import PAPER, row
 
@@ -14,7 +15,7 @@ DTYPES = ("float32", "float16", "bfloat16")
 
 
 @pytest.mark.parametrize("figure", [DTYPES_TIME, DTYPES_BANDWIDTH], ids=lambda f: str(f.id))
-def test_each_dtype_has_a_panel_and_all_share_their_axes(tmp_path: Path, figure: ByDtype) -> None:
+def test_each_dtype_has_a_panel_and_all_share_their_axes(tmp_path: Path, figure: Figure) -> None:
     rows = [row(k, n, dtype=d) for k in KERNELS for n in PAPER for d in DTYPES]
     sheet = draw(tmp_path, figure, rows)
     assert len(sheet.axes) == 3

@@ -8,8 +8,8 @@ import matplotlib
 import pytest
 from matplotlib.axes import Axes
 
-from analysis.figures.limits import LIMITS, LIMITS_RATIO, RATIOS, SHARES, Limits, bytes_label
-from analysis.figures.page import Canvas
+from analysis.figures.limits import LIMITS, LIMITS_RATIO, RATIOS, SHARES, bytes_label
+from analysis.figures.page import Canvas, Figure
 from analysis.figures.style import theme
 from experiments.data.rows import Row
 from tests.analysis.drawing import draw, plates, rendered, words
@@ -37,7 +37,7 @@ def dots(sheet: Canvas, panel: int, face: str | None = None) -> list[tuple[float
 
 
 @BOTH
-def test_each_timer_has_a_picture_of_its_own(figure: Limits, tmp_path: Path) -> None:
+def test_each_timer_has_a_picture_of_its_own(figure: Figure, tmp_path: Path) -> None:
     made = plates(tmp_path, figure, limits(FEWER))
     assert [p.name for p in made] == [f"{figure.id}-nvidia-h200-{t}" for t in ("events", "graph")]
     for plate in made:
@@ -47,7 +47,7 @@ def test_each_timer_has_a_picture_of_its_own(figure: Limits, tmp_path: Path) -> 
 
 
 @BOTH
-def test_every_text_stays_on_the_canvas(figure: Limits, tmp_path: Path) -> None:
+def test_every_text_stays_on_the_canvas(figure: Figure, tmp_path: Path) -> None:
     for plate in plates(tmp_path, figure, limits(FEWER)):
         sheet = rendered(plate)
         with matplotlib.rc_context(theme()):
@@ -59,7 +59,7 @@ def test_every_text_stays_on_the_canvas(figure: Limits, tmp_path: Path) -> None:
 
 @BOTH
 def test_rows_without_auto_or_peers_are_told_what_is_missing(
-    figure: Limits, tmp_path: Path
+    figure: Figure, tmp_path: Path
 ) -> None:
     assert plates(tmp_path, figure, paper()) == []
     assert figure.needs.startswith(f"{figure.id} needs timed rows of auto beside torch,")
