@@ -1,7 +1,7 @@
 """The sources' tables and the project's own.
 
 A table is one entry of `TABLES`: a function from what was read to tables with the names of their
-files, none where something is missing, and a sentence about what it needs.
+files, without lines where something is missing, and what it needs.
 """
 
 from __future__ import annotations
@@ -9,16 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from analysis import limits, spread
 from analysis.format import NamedTable
 from analysis.load import Inputs
 from analysis.pricing import price_table
-from analysis.tables.comparisons import (
-    CARD_TO_CARD_NEEDS,
-    LIMITS_NEEDS,
-    card_to_card,
-    limits,
-    limits_summary,
-)
+from analysis.tables.comparisons import card_to_card, limits_summary, limits_tables
 from analysis.tables.declared import DECLARED_NEEDS, a_tab1, b_tab1
 from analysis.tables.environment import c_prof, environment
 from analysis.tables.results import D_TEST_NEEDS, d_test, main
@@ -33,7 +28,7 @@ class Maker:
     Attributes:
         name: What ``--only`` calls it.
         needs: What it cannot do without.
-        make: The tables, none where that is missing.
+        make: The tables; without a line, or none, where that is missing.
     """
 
     name: str
@@ -43,8 +38,7 @@ class Maker:
 
 def cards(inputs: Inputs) -> list[NamedTable]:
     """The models priced for every card that ``conf/gpu`` describes."""
-    table = price_table(inputs.frame)
-    return [NamedTable("cards", table)] if table.lines else []
+    return [NamedTable("cards", price_table(inputs.frame))]
 
 
 def c_ex(inputs: Inputs) -> list[NamedTable]:
@@ -64,9 +58,9 @@ TABLES = (
     ),
     Maker("c_prof", "rows with a time", c_prof),
     Maker("d_test", D_TEST_NEEDS, d_test),
-    Maker("limits", LIMITS_NEEDS, limits),
-    Maker("limits_summary", LIMITS_NEEDS, limits_summary),
-    Maker("card_to_card", CARD_TO_CARD_NEEDS, card_to_card),
+    Maker("limits", limits.NEEDS, limits_tables),
+    Maker("limits_summary", limits.NEEDS, limits_summary),
+    Maker("card_to_card", spread.NEEDS, card_to_card),
     Maker("traffic", "counts.jsonl or counters.jsonl (make counters)", traffic),
     Maker("cards", "rows with model_bytes", cards),
     Maker("environment", "rows", environment),
@@ -85,7 +79,7 @@ def tables_of(inputs: Inputs, only: Sequence[str] = ()) -> tuple[list[NamedTable
     for maker in TABLES:
         if only and maker.name not in only:
             continue
-        found = maker.make(inputs)
+        found = [named for named in maker.make(inputs) if named.table.lines]
         made += found
         missing += [] if found else [f"{maker.name} needs {maker.needs}"]
     return made, missing

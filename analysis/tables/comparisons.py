@@ -8,34 +8,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from analysis import limits, spread
 from analysis.comparison import noise
 from analysis.estimate import Estimate, geometric_mean
 from analysis.figures.style import CACHES, TIMERS, slug
 from analysis.format import Cell, NamedTable, Table, decimals, interval_text, number, number_text
-from analysis.limits import (
-    COPIES,
-    LARGE_BYTES,
-    LEAST,
-    OWN,
-    PEERS,
-    SHORT_US,
-    STEP_US,
-    LimitPoint,
-    best,
-    geomean,
-    named,
-    points_of,
-    worst,
-)
-from analysis.limits import NEEDS as LIMITS_NEEDS
+from analysis.limits import OWN, SHORT_US, LimitPoint
 from analysis.load import Inputs
-from analysis.spread import NEEDS as CARD_TO_CARD_NEEDS
-from analysis.spread import SHORT_US as SHORT_CARD_US
-from analysis.spread.points import Cards, cards_of
-from analysis.spread.points import Point as CardPoint
+from analysis.spread.points import Cards, Point, cards_of
 from experiments.data.cards import card_of
-
-__all__ = ["CARD_TO_CARD_NEEDS", "LIMITS_NEEDS", "card_to_card", "limits", "limits_summary"]
 
 LIMITS_NOTES = (
     "Times are medians over rounds, µs; intervals are 95 %, their unit the round. Bold: fastest "
@@ -46,7 +27,7 @@ LIMITS_NOTES = (
 )
 PARTS: tuple[tuple[str, Callable[[LimitPoint], bool]], ...] = (
     ("all", lambda point: True),
-    (f"{LARGE_BYTES / 1e6:.0f} MB and more", lambda point: point.large),
+    (f"{limits.LARGE_BYTES / 1e6:.0f} MB and more", lambda point: point.large),
     (f"{SHORT_US:g} µs and more", lambda point: not point.short),
     (f"below {SHORT_US:g} µs", lambda point: point.short),
 )
@@ -54,8 +35,8 @@ SUMMARY_NOTES = (
     f"× best peer: the fastest public softmax's time over that of {OWN}, in the same round. Means "
     "are geometric, with a 95 % interval whose unit is the round. MB: of 2MN. Of roof: the faster "
     f"copy's time over that of {OWN}.",
-    f"Behind: points where the best peer takes less than {LEAST:g} of the time of {OWN}; below "
-    f"{SHORT_US:g} µs, where it is done more than {STEP_US:g} µs sooner.",
+    f"Behind: points where the best peer takes less than {limits.LEAST:g} of the time of {OWN}; "
+    f"below {SHORT_US:g} µs, where it is done more than {limits.STEP_US:g} µs sooner.",
 )
 ABOVE = (
     "Above the copy roof by more than their interval: {} points. There the copy's time stands for "
@@ -66,7 +47,7 @@ CARD_HEADS = ("GPU", "sweep", "points", "count", "card", "mean", "5 % to 95 % of
 CARD_POINT = ("operation", "variant", "rows", "cols", "dtype", "timer", "cache")
 
 
-def limits(inputs: Inputs) -> list[NamedTable]:
+def limits_tables(inputs: Inputs) -> list[NamedTable]:
     """At every shape each peer's time, that of `auto` and of the copy: a table per protocol."""
     return [_limits_table(points) for points in _by_protocol(inputs.frame)]
 
@@ -86,7 +67,7 @@ def limits_summary(inputs: Inputs) -> list[NamedTable]:
              "least × best peer", "behind", "least of roof"]  # fmt: skip
     notes = [*SUMMARY_NOTES, *[ABOVE.format(above)] * bool(above)]
     table = Table("At the limit, in short", heads, lines, notes)
-    return [NamedTable("limits_summary", table)] if lines else []
+    return [NamedTable("limits_summary", table)]
 
 
 def card_to_card(inputs: Inputs) -> list[NamedTable]:
@@ -103,13 +84,13 @@ def card_to_card(inputs: Inputs) -> list[NamedTable]:
     )  # fmt: skip
     title = "Card to card: a card's time over the mean of all"
     table = Table(title, CARD_HEADS, lines, _card_notes())
-    return [NamedTable("card_to_card", table, Table.of(title, every))] if found else []
+    return [NamedTable("card_to_card", table, Table.of(title, every))]
 
 
 def _by_protocol(frame: pd.DataFrame) -> list[list[LimitPoint]]:
     """Points of one GPU, timer and cache each."""
     groups: dict[tuple[str, str, str], list[LimitPoint]] = {}
-    for point in points_of(frame):
+    for point in limits.points_of(frame):
         groups.setdefault((point.gpu, point.timer, point.cache), []).append(point)
     return list(groups.values())
 
@@ -120,7 +101,7 @@ def _protocol(point: LimitPoint) -> str:
 
 def _limits_table(points: Sequence[LimitPoint]) -> NamedTable:
     first = points[0]
-    names = [n for n in (*COPIES, *PEERS) if any(point.has(n) for point in points)]
+    names = [n for n in (*limits.COPIES, *limits.PEERS) if any(point.has(n) for point in points)]
     heads = ["M×N", "dtype", "MB", *names, OWN, "95 %", "launch", "best peer", "× best peer",
              "interval", "× torch", "of roof"]  # fmt: skip
     title = f"At the limit: {card_of(first.gpu).name}, {_protocol(first)}"
@@ -134,10 +115,10 @@ def _limits_table(points: Sequence[LimitPoint]) -> NamedTable:
 def _limits_line(point: LimitPoint, names: Sequence[str]) -> list[str]:
     own, best_ratio, share = point.time_of(OWN), point.ratio(point.best), point.share
     times = {name: point.us(name) for name in names if point.has(name)} | {OWN: own.value}
-    fastest = min(time for name, time in times.items() if name not in COPIES)
+    fastest = min(time for name, time in times.items() if name not in limits.COPIES)
     digits = min(decimals(min(times.values()), own.low, own.high), 2)
     cells = [
-        Cell(number_text(times[n], digits), strong=n not in COPIES and times[n] == fastest)
+        Cell(number_text(times[n], digits), strong=n not in limits.COPIES and times[n] == fastest)
         if n in times else "–"
         for n in (*names, OWN)
     ]  # fmt: skip
@@ -147,7 +128,7 @@ def _limits_line(point: LimitPoint, names: Sequence[str]) -> list[str]:
         number_text(point.moved_bytes / 1e6),
         *cells,
         interval_text(own.low, own.high, digits),
-        launch(point) or "–",
+        launch(point),
         point.best,
         f"{best_ratio.value:.3f}{'~' * point.short}",
         interval_text(best_ratio.low, best_ratio.high, 3),
@@ -156,11 +137,11 @@ def _limits_line(point: LimitPoint, names: Sequence[str]) -> list[str]:
     ]
 
 
-def launch(point: LimitPoint) -> str | None:
-    """Programs × warps that `auto` launched, where its rows have them: what it chose there."""
+def launch(point: LimitPoint) -> str:
+    """Programs × warps that `auto` chose to launch, where its rows have them."""
     row = next(iter(point.seen[OWN].values()))
     programs, warps = number(row, "programs"), number(row, "warps")
-    return None if programs is None or warps is None else f"{programs:.0f}×{warps:.0f}"
+    return "–" if programs is None or warps is None else f"{programs:.0f}×{warps:.0f}"
 
 
 def _limits_numbers(point: LimitPoint, names: Sequence[str]) -> dict[str, Any]:
@@ -176,31 +157,30 @@ def _limits_numbers(point: LimitPoint, names: Sequence[str]) -> dict[str, Any]:
         f"{OWN}_us": own.value,
         f"{OWN}_low_us": own.low,
         f"{OWN}_high_us": own.high,
-        "launch": launch(point) or "–",
+        "launch": launch(point),
         "best_peer": point.best,
-        **{
-            f"{name}_{end}": value
-            for name, ratio in ratios.items()
-            for end, value in zip(("ratio", "low", "high"), _ends(ratio), strict=True)
-        },
+        **{key: value for name, ratio in ratios.items() for key, value in _ends(name, ratio)},
         "above_roof": point.above_roof,
     }
 
 
-def _ends(ratio: Estimate | None) -> tuple[float | None, float | None, float | None]:
-    return (None,) * 3 if ratio is None else (ratio.value, ratio.low, ratio.high)
+def _ends(name: str, ratio: Estimate | None) -> list[tuple[str, float | None]]:
+    keys = (f"{name}_ratio", f"{name}_low", f"{name}_high")
+    return list(
+        zip(keys, (ratio.value, ratio.low, ratio.high) if ratio else [None] * 3, strict=True)
+    )
 
 
 def _summary(points: Sequence[LimitPoint]) -> list[str]:
-    lowest = worst(points, best)
+    lowest = limits.worst(points, limits.best)
     assert lowest is not None
     point, ratio = lowest
     shares = [(point.share.value, point.name) for point in points if point.share is not None]
     share, name = min(shares, key=lambda pair: pair[0], default=(None, ""))
     return [
         str(len(points)),
-        _mean(geomean(points, best)),
-        _mean(geomean(points, named("torch"))),
+        _mean(limits.geomean(points, limits.best)),
+        _mean(limits.geomean(points, limits.named("torch"))),
         f"{ratio.value:.3f} at {point.name} ({point.best})",
         str(sum(p.behind for p in points)),
         "–" if share is None else f"{100 * share:.1f} % at {name}",
@@ -213,12 +193,12 @@ def _mean(mean: Estimate | None) -> str:
 
 def _card_lines(cards: Cards) -> list[list[str]]:
     lines = []
-    short = [point for point in cards.points if point.mean_us < SHORT_CARD_US]
-    long = [point for point in cards.points if point.mean_us >= SHORT_CARD_US]
+    short = [point for point in cards.points if point.mean_us < spread.SHORT_US]
+    long = [point for point in cards.points if point.mean_us >= spread.SHORT_US]
     for text, points in (("{:g} µs and more", long), ("below {:g} µs", short)):
         if not points:
             continue
-        place = [card_of(cards.gpu).name, cards.sweep, text.format(SHORT_CARD_US),
+        place = [card_of(cards.gpu).name, cards.sweep, text.format(spread.SHORT_US),
                  f"{len(points):,}"]  # fmt: skip
         for card in cards.cards:
             ratios = [point.ratios[card].value for point in points]
@@ -228,7 +208,7 @@ def _card_lines(cards: Cards) -> list[list[str]]:
     return lines
 
 
-def _range_over(ratios: Sequence[float], points: Sequence[CardPoint]) -> list[str]:
+def _range_over(ratios: Sequence[float], points: Sequence[Point]) -> list[str]:
     low, high = np.quantile(ratios, [0.05, 0.95])
     most = int(np.argmax(ratios))
     return [f"{geometric_mean(ratios):.4f}", f"{low:.4f}–{high:.4f}", f"{min(ratios):.4f}",

@@ -48,7 +48,7 @@ def a_tab1(inputs: Inputs) -> list[NamedTable]:
              "equal", "counted"]  # fmt: skip
     lines = _lines(inputs, "A-tab1", line)
     table = Table("A-tab1: memory traffic by approach", heads, lines, TRAFFIC_NOTES)
-    return [NamedTable("a_tab1", table)] if lines else []
+    return [NamedTable("a_tab1", table)]
 
 
 def b_tab1(inputs: Inputs) -> list[NamedTable]:
@@ -73,7 +73,7 @@ def b_tab1(inputs: Inputs) -> list[NamedTable]:
              "equal", f"widths in rows, {dtype}"]  # fmt: skip
     lines = _lines(inputs, "B-tab1", line)
     table = Table("B-tab1: on-chip memory and wide rows by approach", heads, lines, [ON_CHIP_NOTE])
-    return [NamedTable("b_tab1", table)] if lines else []
+    return [NamedTable("b_tab1", table)]
 
 
 def _lines(inputs: Inputs, place: str, line: Line) -> list[list[str]]:

@@ -28,7 +28,7 @@ NOTES = (
 def traffic(inputs: Inputs) -> list[NamedTable]:
     """One line per variant and shape for people, one per cell for machines."""
     seen = cells(inputs.records, backends(inputs.frame))
-    return [NamedTable("traffic", wide_table(seen), long_table(seen))] if seen else []
+    return [NamedTable("traffic", wide_table(seen), long_table(seen))]
 
 
 def wide_table(seen: Sequence[Cell]) -> Table:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from analysis.format import NamedTable, Table
 from analysis.load import Inputs, Records, load
 from experiments.data.jobs import Declaration
 from experiments.data.rows import Row
@@ -18,14 +17,3 @@ def material_of(
     frame = load(write(folder, rows))
     told = {one.kernel: one for one in declared}
     return Inputs(folder, folder, frame, evidence or Records(), told)
-
-
-def lines_of(made: list[NamedTable]) -> dict[str, dict[str, str]]:
-    """The only table's cells by their heads, by line."""
-    (one,) = made
-    return by_first(one.table)
-
-
-def by_first(table: Table) -> dict[str, dict[str, str]]:
-    """The same."""
-    return {line[0]: dict(zip(table.heads, line, strict=True)) for line in table.lines}

@@ -8,122 +8,163 @@ from typing import Any
 
 import pytest
 
-from analysis.load import Records
+from analysis.load import COUNTED, Records, load_records
 from analysis.stepper import stepper_data
 from experiments.data.records import Trace
-from tests.analysis.stepping import CASES, EVIDENCE, case
 from tests.conftest import ROOT
 
-TRACES = [trace for trace in EVIDENCE.traces if trace.operation == "softmax"]
+RECORDS = load_records(ROOT / COUNTED, ROOT / COUNTED)
+CASES: list[dict[str, Any]] = stepper_data(RECORDS)["cases"]
+TRACES = [trace for trace in RECORDS.traces if trace.operation == "softmax"]
 
 
-def name(case: dict[str, Any]) -> str:
-    return f"{case['variant']}-{case['shape']}-{case['block']}"
+def case(variant: str, block: str = "2") -> dict[str, Any]:
+    """The recorded case of two rows of eight columns."""
+    wanted = (variant, "2×8", block)
+    return next(c for c in CASES if (c["variant"], c["shape"], c["block"]) == wanted)
 
 
-every = pytest.mark.parametrize("case", CASES, ids=name)
-
-
-def only(**changes: Any) -> Records:
-    """One trace of online, changed."""
+def only(**changes: Any) -> dict[str, Any]:
+    """The page's data of one trace of online, changed."""
     trace = next(t for t in TRACES if t.kernel == "online,block_size=2" and t.rows == 2)
-    return Records(traces=(trace.model_copy(update=changes),))
+    return stepper_data(Records(traces=(trace.model_copy(update=changes),)))
 
 
-def test_every_recorded_softmax_can_be_chosen_and_each_once() -> None:
-    assert len(CASES) == len(TRACES) == len({name(case) for case in CASES})
-    assert {c["variant"] for c in CASES} == {
+def name_of(trace: Trace) -> tuple[str, str, str]:
+    eager = trace.kernel in ("naive", "torch")
+    block = trace.params.get("block_size") or ("no block" if eager else "whole row")
+    return trace.kernel.split(",")[0], f"{trace.rows}×{trace.cols}", str(block)
+
+
+def test_every_recorded_softmax_is_a_case_once() -> None:
+    names = {(c["variant"], c["shape"], c["block"]) for c in CASES}
+    assert len(CASES) == len(TRACES) == len(names)
+    assert {variant for variant, _, _ in names} == {
         "naive", "torch", "three_pass", "fused", "fused_row", "fused_multirow", "cluster_reduce",
         "hybrid", "online", "auto",
     }  # fmt: skip
-    wanted = {(shape, block) for shape in ("2×8", "3×8") for block in ("2", "4", "8")}
-    assert wanted < {(c["shape"], c["block"]) for c in CASES if c["variant"] == "online"}
+    assert names > {("online", shape, b) for shape in ("2×8", "3×8") for b in ("2", "4", "8")}
 
 
-@every
-def test_what_was_moved_adds_up_to_the_model(case: dict[str, Any]) -> None:
-    trace = next(t for t in TRACES if named(t) == name(case))
-    last = case["steps"][-1]
-    # naive's int64 indices are no part of its formula
-    indices = trace.rows if case["variant"] == "naive" else 0
-    assert (last["loads"], last["stores"] - indices) == (trace.model_reads, trace.model_writes)
-    assert ("where its model says" in case["note"]) == bool(indices)
-    touched = [touch for step in case["steps"] for touch in step["touches"]]
-    for kind, total in (("load", last["loads"]), ("store", last["stores"])):
-        assert sum(len(t["values"]) for t in touched if t["kind"] == kind) == total
-    assert len(touched) == len(trace.accesses)
+def test_what_was_moved_adds_up_to_the_model_and_to_the_counts() -> None:
+    traces = {name_of(trace): trace for trace in TRACES}
+    for case in CASES:
+        name = case["variant"], case["shape"], case["block"]
+        trace, last = traces[name], case["steps"][-1]
+        # naive's int64 indices are no part of its formula
+        indices = trace.rows if case["variant"] == "naive" else 0
+        moved = (last["loads"], last["stores"] - indices)
+        assert moved == (trace.model_reads, trace.model_writes), name
+        assert ("where its model says" in case["note"]) == bool(indices), name
+        touched = [touch for step in case["steps"] for touch in step["touches"]]
+        assert len(touched) == len(trace.accesses), name
+        for kind, total in (("load", last["loads"]), ("store", last["stores"])):
+            assert sum(len(t["values"]) for t in touched if t["kind"] == kind) == total, name
+        counts = {
+            sum(t.loads for t in count.tensors) // (count.rows * count.cols)
+            for count in RECORDS.counts
+            if count.kernel == case["variant"]
+        }
+        assert last["loads"] // (case["rows"] * case["cols"]) in counts, name
 
 
-def named(trace: Trace) -> str:
-    eager = trace.kernel in ("naive", "torch")
-    block = trace.params.get("block_size") or ("no block" if eager else "whole row")
-    return f"{trace.kernel.split(',')[0]}-{trace.rows}×{trace.cols}-{block}"
-
-
-@every
-def test_loads_a_matrix_are_those_that_were_counted_at_other_shapes(case: dict[str, Any]) -> None:
-    size = case["rows"] * case["cols"]
-    counts = {
-        sum(t.loads for t in count.tensors) // (count.rows * count.cols)
-        for count in EVIDENCE.counts
-        if count.kernel == case["variant"]
-    }
-    assert case["steps"][-1]["loads"] // size in counts
-
-
-@every
-def test_the_end_holds_each_rows_probabilities(case: dict[str, Any]) -> None:
-    rows = {key: row for step in case["steps"] for key, row in step["rows"].items()}
-    assert set(rows) == {str(row) for row in range(case["rows"])}
-    for key, told in rows.items():
-        x = case["input"][int(key)]
-        total = sum(math.exp(value - max(x)) for value in x)
-        p = [math.exp(value - max(x)) / total for value in x]
-        assert told["sum"] == pytest.approx(1, abs=1e-6)
-        assert told["cells"][2:] == [
-            f"{told[k]:.4f}" for k in ("least", "greatest", "sum", "entropy")
-        ]
-        assert (told["least"], told["greatest"]) == pytest.approx((min(p), max(p)), rel=1e-5)
-        assert told["entropy"] == pytest.approx(-sum(q * math.log(q) for q in p), rel=1e-5)
-        if case["variant"] == "torch":
-            assert told["maximum"] is None
-        else:
-            assert (told["maximum"], told["total"]) == pytest.approx((max(x), total), rel=1e-5)
+def test_the_end_holds_each_rows_probabilities() -> None:
+    for case in CASES:
+        rows = {key: row for step in case["steps"] for key, row in step["rows"].items()}
+        assert set(rows) == {str(row) for row in range(case["rows"])}
+        for key, row in rows.items():
+            x = case["input"][int(key)]
+            total = sum(math.exp(value - max(x)) for value in x)
+            p = [math.exp(value - max(x)) / total for value in x]
+            assert row["sum"] == pytest.approx(1, abs=1e-6)
+            numbers = [row[name] for name in ("least", "greatest", "sum", "entropy")]
+            assert row["cells"][2:] == [f"{number:.4f}" for number in numbers]
+            assert (row["least"], row["greatest"]) == pytest.approx((min(p), max(p)), rel=1e-5)
+            assert row["entropy"] == pytest.approx(-sum(q * math.log(q) for q in p), rel=1e-5)
+            if case["variant"] == "torch":
+                assert row["maximum"] is None
+            else:
+                found = (row["maximum"], row["total"])
+                assert found == pytest.approx((max(x), total), rel=1e-5)
 
 
 def test_statistics_are_the_kernels_own_where_it_keeps_them() -> None:
+    both = ["maximum", "total"]
     for variant, block, own in (
-        ("online", "2", ["maximum", "total"]), ("three_pass", "2", ["maximum", "total"]),
-        ("naive", "no block", ["maximum", "total"]), ("hybrid", "8", []),
-        ("fused", "whole row", []), ("torch", "no block", []),
+        ("online", "2", both), ("three_pass", "2", both), ("naive", "no block", both),
+        ("hybrid", "8", []), ("fused", "whole row", []), ("torch", "no block", []),
     ):  # fmt: skip
-        assert case(variant, block=block)["steps"][-1]["rows"]["1"]["own"] == own, variant
+        row = case(variant, block)["steps"][-1]["rows"]["1"]
+        assert row["own"] == own, variant
+        recomputed = [cell for cell in row["cells"][:2] if cell.endswith("†")]
+        assert len(recomputed) == (0 if own or variant == "torch" else 2), variant
 
 
-def test_traces_without_values_give_no_case() -> None:
-    assert stepper_data(Records()) == {"cases": []}
-    assert stepper_data(only(input=None)) == {"cases": []}
-    assert stepper_data(only(accesses=[])) == {"cases": []}
-
-
-def test_what_a_trace_cannot_write_as_a_number_is_still_shown() -> None:
-    (trace,) = only().traces
-    hurt = [
-        a.model_copy(update={"state": {"total": "nan", "v": ["-inf", 1.0]}}) for a in trace.accesses
+def test_onlines_steps_read_as_its_algorithm_does() -> None:
+    steps = case("online")["steps"]
+    assert steps[0]["touches"] == []
+    assert [step["phase"] for step in steps[:6]] == [
+        "2 passes over each row", *["pass 1 of 2: statistics (maximum, total)"] * 4,
+        "pass 2 of 2: normalise",
+    ]  # fmt: skip
+    assert [step["text"] for step in steps[2:4]] == [
+        "Program 0 loads columns 3–4 of x, row 1; then maximum = 3 and total = 1.468.",
+        "Program 0 loads columns 5–6 of x, row 1; then total = 1.722.",
     ]
-    data = stepper_data(only(accesses=hurt))
+    assert steps[6]["text"] == "Program 0 stores columns 1–2 of y, row 1."
+    assert (steps[2]["part"], steps[2]["keeps"]) == ("0 0", "Program 0 keeps on chip")
+    assert dict(steps[2]["state"])["total"] == 1.46828
+    assert steps[4]["traffic"][0] == {
+        "kind": "load", "units": "loaded 0.5 of 2 MN", "elements": "8 of 32", "share": 0.25
+    }  # fmt: skip
+    rows = [step["rows"].get("0") for step in steps[1:13]]
+    assert [row["entropy"] is not None for row in rows] == [False] * 11 + [True]
+    assert rows[5]["sum"] == pytest.approx(0.197394 + 0.00982767)
+
+
+@pytest.mark.parametrize(
+    ("variant", "block", "purposes"),
+    [
+        ("three_pass", "4", ["statistics (maximum)", "statistics (total)", "normalise"]),
+        ("hybrid", "8", ["statistics and normalise, the row on chip"]),
+    ],
+)
+def test_a_pass_is_named_after_the_statistics_that_it_finds(
+    variant: str, block: str, purposes: list[str]
+) -> None:
+    phases = [step["phase"] for step in case(variant, block)["steps"][1:]]
+    assert list(dict.fromkeys(phases)) == [
+        f"pass {n} of {len(purposes)}: {purpose}" for n, purpose in enumerate(purposes, start=1)
+    ]
+
+
+def test_eager_variants_step_by_operation() -> None:
+    naive = case("naive", "no block")
+    assert [step["phase"] for step in naive["steps"]] == ["5 operations"] + [
+        f"operation {n} of 5: {op}" for n, op in enumerate(("max", "sub", "exp", "sum", "div"), 1)
+    ]
+    assert naive["steps"][2]["text"] == (
+        "sub reads x (16 elements) and max.values (2 elements); it writes sub (16 elements)."
+    )
+    assert naive["steps"][2]["keeps"].startswith("Inside an operation of PyTorch")
+    widths = {tensor["name"]: tensor["width"] for tensor in naive["tensors"]}
+    assert widths["max.values"] == widths["sum"] == 1
+    assert list(widths)[-1] == "y"
+
+
+def test_a_trace_without_values_gives_no_case_and_odd_values_are_shown() -> None:
+    assert stepper_data(Records()) == {"cases": []}
+    assert only(input=None) == {"cases": []}
+    assert only(accesses=[]) == {"cases": []}
+    (trace,) = (t for t in TRACES if t.kernel == "online,block_size=2" and t.rows == 2)
+    state = {"total": "nan", "v": ["-inf", 1.0]}
+    data = only(accesses=[a.model_copy(update={"state": state}) for a in trace.accesses])
     json.dumps(data, allow_nan=False)
     assert "total = nan" in data["cases"][0]["steps"][1]["text"]
-
-
-def test_a_planted_value_is_what_the_steps_show() -> None:
-    (trace,) = only().traces
-    spoilt = [
-        a.model_copy(update={"values": [0.5] * len(a.values or ())}) if a.kind == "store" else a
-        for a in trace.accesses
-    ]
-    told = stepper_data(only(accesses=spoilt))["cases"][0]["steps"][-1]["rows"]["1"]
-    assert (told["sum"], told["greatest"]) == (4.0, 0.5)
+    stored = {"values": [0.5, 0.5]}
+    planted = [a.model_copy(update=stored if a.kind == "store" else {}) for a in trace.accesses]
+    row = only(accesses=planted)["cases"][0]["steps"][-1]["rows"]["1"]
+    assert (row["sum"], row["greatest"]) == (4.0, 0.5)
 
 
 def test_the_page_takes_nothing_from_the_net_and_sets_no_markup() -> None:
