@@ -200,7 +200,7 @@ test-browser: $(READY)  ## the report's page in headless Chromium (CHROMIUM=path
 test-faults: $(READY)  ## kills and damage at random, through the command line (FAULT_KILLS=100 FAULT_EXAMPLES=40)
 	@FAULT_KILLS=$(or $(FAULT_KILLS),100) FAULT_EXAMPLES=$(or $(FAULT_EXAMPLES),40) \
 	    $(PY) -m pytest tests/faults tests/experiments/test_kills.py tests/experiments/test_faults.py \
-	    tests/experiments/test_disk.py tests/experiments/test_mirror_failures.py $(ARGS)
+	    tests/experiments/test_disk.py tests/experiments/test_wandb.py $(ARGS)
 
 test-slurm: $(READY) slurm  ## a sweep through a real Slurm of one node, started here (needs slurmctld, slurmd, munged)
 	@$(PY) -m pytest -m slurm tests/slurm $(ARGS)
@@ -211,7 +211,7 @@ lint: $(READY)  ## ruff and mypy
 	@$(PY) -m mypy
 
 sync: $(READY)  ## upload the offline W&B runs of every sweep in outputs/ (OUT=dir: of that one)
-	@$(PY) -m experiments.sync $(if $(OUT),--out "$(OUT)") $(ARGS)
+	@$(PY) -m experiments.wandb $(if $(OUT),--out "$(OUT)") $(ARGS)
 
 wheelhouse: .python  ## wheels for a node without internet (FOR=3.12, its Python; WHEELS=all EXTRA=peers EXTRA=slurm)
 	@mkdir -p $(WHEELHOUSE) && rm -f $(WHEELHOUSE)/*.whl

@@ -42,7 +42,7 @@ def mirror_jobs(
     """
     if tracker["backend"] == "none":
         return []
-    from experiments.mirror import MirroredJob, mirror
+    from experiments.wandb import MirroredJob, mirror
 
     derived = {(r["key"], r["card"], r["round"]): r for r in derive(_rows(planned, ledger))}
     jobs, rows = [], {}

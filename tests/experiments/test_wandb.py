@@ -1,0 +1,294 @@
+"""The mirror: real W&B files offline, a stand-in for the server online, and what goes wrong."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from experiments import wandb
+from experiments.data.metrics import derive
+from experiments.data.rows import rows_files
+from experiments.sweep.config import Tracker
+from experiments.wandb import mirror
+from tests.wandb_jobs import (
+    METRIC,
+    OfflineRun,
+    failure,
+    job,
+    mirror_all,
+    mirrored,
+    no_process_left,
+    read_offline,
+    secrets_of_this_machine,
+    timed,
+)
+from tests.wandb_server import KEY, REFUSED_KEY, WandbServer
+
+ROWS = [timed(1024), timed(2048), timed(4096)]
+MIXED = [
+    timed(1024),
+    timed(2048),
+    timed(1024, key="h", dtype="float16"),
+    timed(1024, key="m", rows=8),
+    timed(4096, key="u", status="unsupported", time_us=None),
+]
+VARIANTS = {"online": {"kernel": "online"}, "naive": {"kernel": "naive"}, "torn": 1}
+
+
+def sync(out: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """``make sync``: its status, and its one line."""
+    capsys.readouterr()
+    status = wandb.upload(out)
+    done = capsys.readouterr()
+    [line] = (done.out + done.err).splitlines()
+    return status, line
+
+
+@pytest.fixture(scope="module")
+def offline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, OfflineRun]]:
+    """A job mirrored offline by someone without key or home, whose variable would rename it."""
+    out = tmp_path_factory.mktemp("offline")
+    (out / "variants.json").write_text(json.dumps(VARIANTS))
+    with pytest.MonkeyPatch.context() as patch, no_process_left():
+        patch.setenv("HOME", "/nonexistent")
+        patch.setenv("WANDB_RUN_ID", "not-this-one")
+        for name in ("WANDB_API_KEY", "WANDB_BASE_URL"):
+            patch.delenv(name, raising=False)
+        assert mirrored(out, MIXED) == []
+        [run] = read_offline(out)
+        yield out, run
+
+
+def test_importing_the_mirror_does_not_import_wandb() -> None:
+    check = "import sys, experiments.wandb; assert 'wandb' not in sys.modules"
+    subprocess.run([sys.executable, "-c", check], check=True)
+
+
+def test_a_job_becomes_a_run_with_its_group_axis_headline_and_rows(
+    offline: tuple[Path, OfflineRun],
+) -> None:
+    _, run = offline
+    assert (run.id, run.group, run.job_type) == ("s-online", "a sweep", "online")
+    assert run.name == "online/tutorial/float32"
+    assert run.config["kernel"] == {"_target_": "kernels.softmax.Online"}
+    assert run.config["a_b"] == 1
+    assert [(line["cols"], line[METRIC]) for line in run.lines if METRIC in line] == [
+        (1024, 1024.0),
+        (2048, 2048.0),
+    ]
+    assert run.lines[0]["float32_M4096/effective_gbps"] == pytest.approx(4096 * 8 / 1e3)
+    assert {"float32_M4096/*", "float16_M4096/*", "float32_M8/*"} <= set(run.axes)
+    assert run.axes["float32_M4096/*"] == "cols"
+    assert (run.summary["points"], run.summary["ok"], run.summary["unsupported"]) == (5, 4, 1)
+    assert run.summary["best_effective_gbps"] == pytest.approx(4096 * 8 / 1e3)
+    assert METRIC not in run.summary
+    assert run.artifacts == [("rows-s-online", "rows")]
+    assert run.exit_code == 0
+
+
+def test_offline_files_tell_nothing_about_host_user_path_or_arguments(
+    offline: tuple[Path, OfflineRun],
+) -> None:
+    out, run = offline
+    told = b"".join(file.read_bytes() for file in out.glob("wandb/**/*") if file.is_file())
+    assert [secret for secret in secrets_of_this_machine(out) if secret.encode() in told] == []
+    assert run.host == ""
+
+
+def test_an_artifact_carries_its_kernels_declarations_and_its_configuration(
+    offline: tuple[Path, OfflineRun],
+) -> None:
+    out, _ = offline
+    [folder] = out.glob("wandb/offline-run-*")
+    assert json.loads((folder / "variants.artifact").read_text()) == {"online": VARIANTS["online"]}
+    assert json.loads((folder / "config.artifact").read_text()).keys() == {"kernel", "a.b"}
+    assert rows_files(out) == [out / "s-online" / "rows.jsonl"]  # the copy is no rows file
+
+
+def test_nothing_new_starts_no_wandb(
+    offline: tuple[Path, OfflineRun], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wandb, "WRITER", ("-c", "raise SystemExit(3)"))
+    assert mirrored(offline[0], MIXED) == []
+    [warning] = mirrored(offline[0], [*MIXED, timed(8192)])
+    assert "exit status 3" in warning
+
+
+@pytest.mark.usefixtures("account")
+def test_a_resumed_sweep_logs_only_what_is_new_at_the_steps_that_follow(tmp_path: Path) -> None:
+    assert mirrored(tmp_path, [timed(1024), failure(2048), timed(4096)]) == []
+    again = [timed(512), timed(1024), timed(2048, attempt=2), timed(4096)]
+    assert mirrored(tmp_path, again) == []
+    first, second = read_offline(tmp_path)
+    assert first.id == second.id
+    assert (first.exit_code, second.exit_code) == (1, 0)
+    assert (first.summary["failed"], second.summary["points"]) == (1, 4)
+    assert [(line["_step"], line["cols"]) for line in first.lines] == [(0, 1024), (1, 4096)]
+    assert [(line["_step"], line["cols"]) for line in second.lines] == [(2, 512), (3, 2048)]
+    (tmp_path / "wandb" / "mirrored.json").unlink()  # as if both were left by killed writers
+    assert mirrored(tmp_path, again) == []
+    [whole] = read_offline(tmp_path)
+    assert [line["cols"] for line in whole.lines] == [512, 1024, 2048, 4096]
+
+
+def test_no_tracker_leaves_no_trace_and_an_unknown_mode_a_warning(tmp_path: Path) -> None:
+    rows = [timed(1024)]
+    assert mirror([job(tmp_path, rows)], {}, Tracker(backend="none"), tmp_path) == []
+    [warning] = mirrored(tmp_path, rows, "disabled")
+    assert warning == "tracker.mode=disabled: W&B is written in mode offline or online"
+    assert not (tmp_path / "wandb").exists()
+
+
+def test_a_folder_that_cannot_be_written_costs_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "wandb").write_text("in the way")
+    [warning] = mirrored(tmp_path, [timed(1024)])
+    assert "W&B was not written" in warning
+    assert "the rows are complete on disk" in warning
+
+
+@pytest.mark.usefixtures("account")
+def test_a_disk_that_is_full_for_wandb_costs_a_warning(tmp_path: Path) -> None:
+    jobs, rows = [job(tmp_path, ROWS)], {"s-online": derive(ROWS)}
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))  # W&B's process inherits it
+    try:
+        [warning] = mirror(jobs, rows, Tracker(mode="offline"), tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert "the rows are complete on disk" in warning
+    assert "\n" not in warning
+    assert mirrored(tmp_path, ROWS) == []  # with room again, all of it is written
+    [run] = {run.id: run for run in read_offline(tmp_path)}.values()
+    assert len(run.lines) == 3
+
+
+@pytest.mark.parametrize(
+    ("writer", "complaint"),
+    [
+        ("import time; time.sleep(60)", "gave no answer for 0.5 s"),
+        ("import os; os.kill(os.getpid(), 11)", "its process failed: SIGSEGV"),
+        ("raise SystemExit(3)", "its process failed: exit status 3"),
+        ("import os, sys; os.write(int(sys.argv[-1].split(',')[1]), b'x\\n')", "'x', which is no"),
+    ],
+)
+def test_a_wandb_that_hangs_or_dies_costs_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer: str, complaint: str
+) -> None:
+    monkeypatch.setattr(wandb, "WRITER", ("-c", writer))
+    monkeypatch.setattr(wandb, "SILENCE_S", 0.5 if "sleep" in writer else 20.0)
+    [warning] = mirrored(tmp_path, [timed(1024)])
+    assert complaint in warning
+    assert json.loads((tmp_path / "wandb" / "mirrored.json").read_text()) == {}
+
+
+@pytest.mark.usefixtures("account")
+def test_a_server_out_of_reach_costs_one_warning_and_the_runs_go_offline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")
+    [warning] = mirror_all(tmp_path, {"s-one": ROWS, "s-two": ROWS}, "online")
+    assert "W&B online: " in warning
+    assert "written offline instead, upload later with make sync" in warning
+    assert sorted(run.id for run in read_offline(tmp_path)) == ["s-one", "s-two"]
+    assert [len(run.lines) for run in read_offline(tmp_path)] == [3, 3]
+    assert set(json.loads((tmp_path / "wandb/mirrored.json").read_text())) == {"s-one", "s-two"}
+
+
+@pytest.mark.usefixtures("account")
+def test_a_server_lost_on_the_way_gets_every_line_once_when_it_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with WandbServer() as server:
+        monkeypatch.setenv("WANDB_BASE_URL", server.url)
+        server.deaf_after("CommitArtifact")
+        [warning] = mirror_all(tmp_path, {"s-one": ROWS, "s-two": ROWS}, "online")
+        assert "W&B online: " in warning
+        assert [run.id for run in read_offline(tmp_path)] == ["s-two"]
+        server.released.set()
+        more = [*ROWS, timed(8192)]
+        assert mirror_all(tmp_path, {"s-one": more, "s-two": more}, "online") == []
+    assert set(server.store.runs) == {"s-one", "s-two"}
+    for run in server.store.runs.values():
+        assert [cols for cols, _ in run.history(METRIC)] == [1024, 2048, 4096, 8192]
+        assert (run.exit_code, run.summary["points"]) == (0, 4)
+
+
+@pytest.mark.usefixtures("account")
+def test_online_the_server_gets_a_whole_run_with_what_waited_offline_and_what_is_resumed(
+    tmp_path: Path, server: WandbServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert mirrored(tmp_path, ROWS[:1]) == []
+    assert mirrored(tmp_path, ROWS[:2], "online") == []
+    assert sync(tmp_path, capsys) == (0, f"nothing to upload below {tmp_path}")
+    (tmp_path / "wandb" / "mirrored.json").unlink()  # the server knows where it stands
+    assert mirrored(tmp_path, [*ROWS, failure(8192)], "online") == []
+    run = server.store.runs["s-online"]
+    assert (run.fields["groupName"], run.fields["jobType"]) == ("a sweep", "online")
+    assert run.fields["project"] == "softmax-roofline"
+    assert run.config["kernel"] == {"_target_": "kernels.softmax.Online"}
+    assert run.history(METRIC) == [(1024, 1024), (2048, 2048), (4096, 4096)]
+    assert (run.summary["points"], run.summary["failed"]) == (4, 1)
+    assert run.exit_code == 1
+    assert set(run.artifacts) == {"rows-s-online"}
+    rows = (tmp_path / "s-online" / "rows.jsonl").read_bytes()
+    assert rows in server.store.uploads.values()
+
+
+@pytest.mark.usefixtures("account")
+def test_offline_parts_are_uploaded_once_as_one_run_also_from_where_the_sweep_was_moved(
+    tmp_path: Path, server: WandbServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sweep = tmp_path / "a" / "sweep"
+    assert mirrored(sweep, ROWS[:1]) == []
+    assert mirrored(sweep, ROWS[:2]) == []
+    sweep = sweep.rename(tmp_path / "moved")
+    assert sync(tmp_path, capsys) == (0, f"uploaded 2 runs from {tmp_path}")
+    assert mirrored(sweep, ROWS) == []
+    assert sync(tmp_path, capsys) == (0, f"uploaded 1 run from {tmp_path}")
+    run = server.store.runs["s-online"]
+    assert run.history(METRIC) == [(1024, 1024), (2048, 2048), (4096, 4096)]
+    assert (run.summary["points"], run.exit_code) == (3, 0)
+    rows = (sweep / "s-online" / "rows.jsonl").read_bytes()
+    assert rows in server.store.uploads.values()
+    before = len(server.requests)
+    assert sync(tmp_path, capsys) == (0, f"nothing to upload below {tmp_path}")
+    assert len(server.requests) == before
+    told = server.everything()
+    secrets = [*secrets_of_this_machine(tmp_path), "wandb.__main__"]
+    assert [secret for secret in secrets if secret in told] == []
+    assert "host" not in run.fields
+
+
+@pytest.mark.usefixtures("account")
+def test_a_missing_or_refused_key_is_said_in_one_line_and_keeps_the_runs(
+    tmp_path: Path,
+    server: WandbServer,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert mirrored(tmp_path, ROWS) == []
+    monkeypatch.setenv("WANDB_API_KEY", REFUSED_KEY)
+    status, line = sync(tmp_path, capsys)
+    assert (status, "invalid API key" in line) == (1, True)
+    monkeypatch.delenv("WANDB_API_KEY")
+    status, line = sync(tmp_path, capsys)
+    assert (status, "set WANDB_API_KEY" in line) == (1, True)
+    assert server.store.runs == {}
+    monkeypatch.setenv("WANDB_API_KEY", KEY)
+    assert sync(tmp_path, capsys)[0] == 0
+    assert len(server.store.runs) == 1
+
+
+def test_make_sync_without_a_folder_is_one_line(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "experiments.wandb", "--out", str(tmp_path / "none")],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr == f"error: --out {tmp_path / 'none'}: no such folder\n"
