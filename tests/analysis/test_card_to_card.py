@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from pathlib import Path
 
 import pytest
@@ -12,11 +10,8 @@ from analysis.figures.card_to_card import CARD_TO_CARD
 from analysis.figures.multiples import D_FIG1_GPUS
 from analysis.figures.specs import D_FIG1
 from analysis.spread.points import cards_of
-from analysis.tables import tables_of
-from analysis.tables.comparisons import card_to_card
 from experiments.data.rows import Row
 from tests.analysis.drawing import NARROW, draw, frame_of, lines, plates, words
-from tests.analysis.material import material_of
 from tests.analysis.plausible import PASSES, row
 
 SLOWER = {0: 1.0, 1: 1.0, 2: 1.0, 3: 1.04}  # card 3 takes 4 % more
@@ -36,32 +31,11 @@ def on_cards(**changes: object) -> list[Row]:
     return rows
 
 
-def test_a_card_that_is_slower_shows_as_slower(tmp_path: Path) -> None:
-    [told] = card_to_card(material_of(tmp_path, on_cards()))
-    heads = list(told.table.heads)
-    means = {(line[2], line[4]): line[5] for line in told.table.lines}
-    assert heads[4:6] == ["card", "mean"]
-    mean = 1.04**0.25  # of four cards one takes 4 % more
-    for card, factor in SLOWER.items():
-        assert means["20 µs and more", str(card)] == f"{factor / mean:.4f}"
-        assert means["below 20 µs", str(card)] == "1.0000"
-    assert means["20 µs and more", "slowest / fastest"] == "1.0400"
-    assert told.data is not None
-    every = list(csv.DictReader(io.StringIO(told.data.csv())))
-    assert len(every) == 4 * (3 * len(NARROW[3:]) + 1)
-    for line in every:
-        low, ratio, high = (float(line[f"ratio{end}"]) for end in ("_low", "", "_high"))
-        assert low == pytest.approx(0.99 * ratio, rel=1e-4)
-        assert high == pytest.approx(1.01 * ratio, rel=1e-4)
-
-
 def test_cards_of_two_sweeps_or_kinds_are_not_mixed(tmp_path: Path) -> None:
     one = [r for r in on_cards() if r.card == 0]
     other = [r for r in on_cards(sweep="elsewhere") if r.card == 1]
     kind = [r for r in on_cards(gpu="NVIDIA L4") if r.card == 2]
     assert cards_of(frame_of(tmp_path, [*one, *other, *kind])) == []
-    _, [missing] = tables_of(material_of(tmp_path, [*one, *other, *kind]), ["card_to_card"])
-    assert missing.startswith("card_to_card needs the same timed points on two or more cards")
 
 
 def test_a_point_that_a_card_lacks_is_left_out(tmp_path: Path) -> None:

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
-
 import pytest
 
 from analysis.agreement import counted_verdict, measured_verdict
-from analysis.cells import cells
-from analysis.format import Table
-from analysis.load import Records
-from analysis.tables.traffic import long_table, wide_table
-from tests.analysis.evidence import count, counters, h200
+from tests.analysis.evidence import count, counters
 
 FAR = (4096, 131072)
 
@@ -50,25 +43,3 @@ def test_spills_and_late_writes_have_their_names() -> None:
     told = [measured_verdict("DRAM", *kind, seen, "triton") for kind in (
         ("reads", seen.dram_read_bytes), ("writes", seen.dram_write_bytes))]  # fmt: skip
     assert told == ["spills", "dirty lines unwritten"]
-
-
-def test_the_table_holds_units_and_bytes_of_every_level() -> None:
-    found = cells(Records(counts=(count("online"),), counters=tuple(h200())), {"torch": "torch"})
-    table = wide_table(found)
-    line = next(x for x in table.lines if x[:2] == ["online", "4096×131072"])
-    cell = dict(zip(table.heads, line, strict=True))
-    assert cell["modelled reads"] == "2.000 (4.29 GB)"
-    assert cell["counted reads"].startswith("2.000 (328 kB), exact")
-    assert cell["DRAM reads"] == "2.000 (4.29 GB), agrees"
-    rows = list(csv.DictReader(io.StringIO(long_table(found).csv())))
-    assert {r["level"] for r in rows} == {"modelled", "counted", "L2", "DRAM"}
-    torch = [r for r in rows if r["variant"] == "torch" and r["verdict"] == "another algorithm"]
-    assert [(r["rows"], r["cols"]) for r in torch] == [("4096", "131072")]
-
-
-def test_text_is_escaped_for_markdown_and_latex() -> None:
-    table = Table("50 % of fused_row", ["a_b", "c|d"], [["1 & 2", "µs × {x} → $"]])
-    assert "c\\|d" in table.markdown()
-    latex = table.latex()
-    assert r"50 \% of fused\_row" in latex
-    assert r"1 \& 2 & $\mu$s $\times$ \{x\} $\to$ \$ \\" in latex
