@@ -19,6 +19,7 @@ from analysis.format import LONGEST_NAME, shown, visible
 from experiments.data.files import RowsError, read_json, validated
 from experiments.data.jobs import Declaration
 from experiments.data.metrics import DERIVED, derive, latest
+from experiments.data.packed import is_archive, unpacked
 from experiments.data.records import (
     COUNTERS,
     COUNTS,
@@ -85,7 +86,8 @@ def read_inputs(rows: Path | None, out: Path | None, kind: str) -> Inputs:
     """The inputs of a command that writes into ``kind/`` beside the rows unless ``out`` is given.
 
     Args:
-        rows: A folder or rows file; None for this machine's newest sweep, else the reference.
+        rows: A folder, rows file or packed recording; None for this machine's newest sweep, else
+            the reference.
         out: The folder to write into.
         kind: The command's name.
 
@@ -94,6 +96,8 @@ def read_inputs(rows: Path | None, out: Path | None, kind: str) -> Inputs:
     """
     rows = rows or newest_rows(OUTPUTS)
     folder = _folder(rows)
+    if is_archive(rows):
+        rows = unpacked(rows)
     # what is drawn from the reference as a whole goes to the outputs, not into it
     beside = OUTPUTS if folder == OUTPUTS / REFERENCE else folder
     return Inputs(

@@ -21,6 +21,7 @@ from experiments.data.files import (
     read_lines,
     validated,
 )
+from experiments.data.packed import ROWS_ARCHIVE, unpacked
 
 SCHEMA_VERSION = 1
 
@@ -123,9 +124,21 @@ class Row(BaseModel):
 
 
 def rows_files(folder: Path) -> list[Path]:
-    """Every rows file below a folder, in order, but for a tracker's copies below ``wandb/``."""
+    """Every rows file below a folder, in order.
+
+    A ``rows.tar.gz`` counts as the folder it was packed from. A tracker's copies below ``wandb/``
+    do not count.
+
+    Raises:
+        RowsError: an archive cannot be unpacked.
+    """
     if folder.is_file():
         return [folder]
+    try:
+        for archive in sorted(folder.rglob(ROWS_ARCHIVE)):
+            unpacked(archive)
+    except ValueError as error:
+        raise RowsError(str(error)) from None
     found = folder.rglob("rows.jsonl")
     return sorted(p for p in found if "wandb" not in p.relative_to(folder).parts)
 

@@ -1,0 +1,165 @@
+"""Draws all of outputs/reference again and compares it with ``checksums.json`` there.
+
+``python -m analysis.reference`` names every file that came out otherwise, and exits with status 1
+if there is one. ``--write`` takes what was drawn for right: it writes the checksums, and the few
+pictures and tables that are committed because the documentation shows them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from analysis.__main__ import main as analysis
+from analysis.manifest import digest, drawn_by
+from experiments.data.packed import unpacked
+
+REFERENCE = Path("outputs") / "reference"
+CHECKSUMS = "checksums.json"
+KINDS = ("figures", "tables", "roofline", "claims", "report")
+PICTURES = (".png", ".svg", ".html")  # their bytes depend on the versions that draw them
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """What one command makes of recorded rows.
+
+    Attributes:
+        command: Words for ``python -m analysis``.
+        rows: The recordings it reads, as paths below outputs/reference: an archive, or a part of
+            what one holds.
+        out: Where its files belong, below outputs/reference.
+    """
+
+    command: tuple[str, ...]
+    rows: tuple[str, ...]
+    out: str
+
+
+LIMITS = "h200_limits/limits.tar.gz"
+CARDS = "h200_cards/cards.tar.gz"
+DRAWINGS = (
+    *(Drawing((kind,), ("h200", "h200_exploration"), f"h200/{kind}") for kind in KINDS),
+    Drawing(("selftest",), ("h200/selftest/twins.tar.gz",), "h200/selftest"),
+    Drawing(("figures", "--only", "limits,limits_ratio"), (LIMITS,), "h200_limits/figures"),
+    Drawing(
+        ("tables", "--only", "limits,limits_summary,environment"), (LIMITS,), "h200_limits/tables"
+    ),
+    Drawing(("claims", "--claims", "analysis/own_claims.yaml"), (LIMITS,), "h200_limits/claims"),
+    Drawing(("figures", "--only", "card_to_card"), (f"{CARDS}/together",), "h200_cards/figures"),
+    Drawing(("tables", "--only", "card_to_card"), (f"{CARDS}/together",), "h200_cards/tables"),
+    Drawing(("compare",), (f"{CARDS}/alone", f"{CARDS}/together"), "h200_cards/compare"),
+)
+
+
+def draw(out: Path, reference: Path = REFERENCE) -> dict[str, str]:
+    """Draws everything below ``out``; returns the checksum of each file by its path there.
+
+    Raises:
+        RuntimeError: a command failed; it has the command and what was printed.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        for drawing in DRAWINGS:
+            _run(drawing, _rows(drawing, reference, Path(scratch)), out / drawing.out)
+    made = sorted(path for path in out.rglob("*") if path.is_file())
+    return {
+        path.relative_to(out).as_posix(): digest([path])
+        for path in made
+        if not path.name.endswith(".manifest.json")
+    }
+
+
+def differences(found: dict[str, str], reference: Path = REFERENCE) -> list[str]:
+    """What came out otherwise than the checksums say, a line a file.
+
+    Pictures count only under the versions that drew the recorded ones; numbers and texts always.
+    """
+    recorded = json.loads((reference / CHECKSUMS).read_text(encoding="utf-8"))
+    same_versions = recorded["drawn_by"] == drawn_by()
+    known: dict[str, str] = recorded["files"]
+    lines = []
+    for name in sorted(known.keys() | found.keys()):
+        if name not in found:
+            lines.append(f"{name}: not drawn any more")
+        elif name not in known:
+            lines.append(f"{name}: new")
+        elif found[name] != known[name] and (same_versions or not name.endswith(PICTURES)):
+            lines.append(f"{name}: differs")
+    for name, known_digest in known.items():  # what is committed must be what was drawn then
+        path = reference / name
+        if path.exists() and digest([path]) != known_digest:
+            lines.append(f"{name}: the committed file is another")
+    return lines
+
+
+def write(found: dict[str, str], drawn: Path, reference: Path = REFERENCE) -> None:
+    """Keeps the checksums, and of what was drawn the files that are committed."""
+    for name in found:
+        if (reference / name).exists():
+            shutil.copyfile(drawn / name, reference / name)
+    recorded = {"drawn_by": drawn_by(), "files": found}
+    text = json.dumps(recorded, indent=1, sort_keys=True) + "\n"
+    (reference / CHECKSUMS).write_text(text, encoding="utf-8")
+
+
+def _rows(drawing: Drawing, reference: Path, scratch: Path) -> list[Path]:
+    """The folders a drawing reads: one by one for compare, else all of them below one folder."""
+    places = [_place(name, reference) for name in drawing.rows]
+    if len(places) == 1 or drawing.command[0] == "compare":
+        return places
+    together = scratch / "+".join(drawing.rows)
+    if not together.exists():
+        for name, place in zip(drawing.rows, places, strict=True):
+            ignored = shutil.ignore_patterns(*KINDS, "selftest", "[!r]*.tar.gz", ".unpacked")
+            shutil.copytree(place, together / name, ignore=ignored)
+    return [together]
+
+
+def _place(name: str, reference: Path) -> Path:
+    archive, packed, part = name.partition(".tar.gz")
+    if not packed:
+        return reference / name
+    return unpacked(reference / (archive + packed)) / part.strip("/")
+
+
+def _run(drawing: Drawing, rows: Sequence[Path], out: Path) -> None:
+    if drawing.command[0] == "compare":
+        words = [*drawing.command, *map(str, rows)]
+    else:
+        words = [*drawing.command, "--rows", str(rows[0])]
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        status = analysis([*words, "--out", str(out)])
+    if status > (drawing.command[0] == "compare"):  # its status 1 is a verdict
+        raise RuntimeError(f"python -m analysis {' '.join(words)}: {said.getvalue()}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Draws, and compares or writes; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m analysis.reference", description=__doc__)
+    parser.add_argument("--write", action="store_true", help="take what is drawn for right")
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as scratch:
+        drawn = Path(scratch) / "reference"
+        found = draw(drawn)
+        if options.write:
+            write(found, drawn)
+            print(f"{REFERENCE / CHECKSUMS}: {len(found)} files")
+            return 0
+        lines = differences(found)
+    for line in lines:
+        print(line, file=sys.stderr)
+    print(f"{len(found)} files drawn, {len(lines)} differ from {REFERENCE / CHECKSUMS}")
+    return 1 if lines else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

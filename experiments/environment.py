@@ -1,0 +1,154 @@
+"""Builds the environment for the Makefile; needs Python alone.
+
+``python -m experiments.environment build VENV [EXTRA ...]`` makes a virtual environment, or adds
+extras to one. ``wheelhouse`` gathers wheels for a node without internet, ``unpack`` installs them
+there. ``check`` and ``lacks`` say in one line what is wrong with an interpreter; every module-level
+line runs on any Python 3, so that an old interpreter gets that line and not a traceback.
+"""
+
+import subprocess
+import sys
+import venv
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+PIP = ("-m", "pip", "--quiet", "--quiet", "--disable-pip-version-check")
+CONSTRAINED = ("-c", str(ROOT / "constraints.txt"))
+PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
+# The torch build that is installed brings these, and setuptools is no wheel that a node lacks.
+LEFT_OUT = ("torch", "triton", "setuptools")
+# antlr4 4.9.3, which hydra needs, is published as source alone.
+FROM_SOURCE = "antlr4-python3-runtime"
+# flag-gems asks for numpy 1.26.4 and one version of packaging, and runs with ours.
+WITHOUT_DEPENDENCIES = {"peers": ["flag-gems"]}
+NEEDED = "torch hydra omegaconf wandb pydantic pandas scipy seaborn rich sympy jinja2"
+
+
+def check() -> None:
+    """Exits with a line where this Python is out of the supported range."""
+    found = sys.version_info[:2]
+    if not (3, 11) <= found < (3, 14):
+        sys.exit(
+            "error: {} is Python {}.{}; 3.11, 3.12 or 3.13 is needed: "
+            "make PYTHON=python3.12".format(sys.executable or "this", *found)
+        )
+
+
+def lacks(executable: str) -> None:
+    """Exits with a line where this interpreter lacks a package that the harness imports."""
+    from importlib.util import find_spec
+
+    missing = [name for name in NEEDED.split() if not find_spec(name)]
+    if missing:
+        sys.exit(
+            f"error: {executable} lacks {', '.join(missing)}: install them or bring a wheelhouse "
+            "(make wheelhouse on a machine with internet)"
+        )
+
+
+def requirements(*extras: str) -> "list[str]":
+    """What pip is to install: the dependencies alone, or those of the extras named."""
+    project = _pyproject()["project"]
+    lines = [] if extras else project["dependencies"] + project["optional-dependencies"]["dev"]
+    for extra in extras:
+        lines += project["optional-dependencies"][extra]
+    return list(lines)
+
+
+def wheels(*wanted: str) -> "list[str]":
+    """Distributions of a wheelhouse, as constraints.txt pins them.
+
+    Args:
+        wanted: ``all`` for everything but torch, else what a PyTorch image lacks; and extras,
+            ``peers`` or ``slurm``, each under a heading of its own in constraints.txt.
+    """
+    sections: dict[str, list[str]] = {"": []}
+    section = ""
+    for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines():
+        if line.startswith("#") and "extra " in line:
+            section = line.split("extra ")[1].split()[0].rstrip(".,")
+            sections[section] = []
+        elif line and not line.startswith("#"):
+            name = line.split(";")[0].split("=")[0]
+            sections[section] += [] if name in LEFT_OUT else [name]
+    named = sections[""] if "all" in wanted else _pyproject()["dependency-groups"]["node"]
+    return [*named, *(name for extra in sections if extra in wanted for name in sections[extra])]
+
+
+def build(folder: str, *extras: str) -> None:
+    """Makes a virtual environment of the pinned dependencies, or adds extras to the one there."""
+    python = Path(folder) / "bin" / "python"
+    if not extras:
+        print(f"building {folder} (once, a minute or two)", flush=True)
+        venv.create(folder, with_pip=True)
+    elif not python.exists():
+        names = " ".join(extras)
+        sys.exit(f"error: no {python}; VENV=system takes wheels: make wheelhouse EXTRA={names}")
+    install = [str(python), *PIP, "install", *CONSTRAINED]
+    try:
+        subprocess.run([*install, *requirements(*extras)], check=True)
+        for extra in extras:
+            if names := WITHOUT_DEPENDENCIES.get(extra):
+                subprocess.run([*install, "--no-deps", *names], check=True)
+    except subprocess.CalledProcessError:
+        sys.exit('error: could not install; without internet see "Nodes without internet" in docs')
+
+
+def wheelhouse(folder: str, version: str, *wanted: str) -> None:
+    """Gathers wheels for Linux and a Python ``version`` such as 3.12 into ``folder``."""
+    names = wheels(*wanted)
+    place = Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    for old in place.glob("*.whl"):
+        old.unlink()
+    print(f"filling {folder}/ with {len(names)} wheels for Python {version}", flush=True)
+    pip = [sys.executable, *PIP]
+    if FROM_SOURCE in names:
+        names.remove(FROM_SOURCE)
+        made = [*pip, "wheel", "--no-deps", *CONSTRAINED, "-w", folder, FROM_SOURCE]
+        subprocess.run(made, check=True)
+    platforms = [word for name in PLATFORMS for word in ("--platform", name)]
+    options = ["--no-deps", *CONSTRAINED, "-d", folder, "--only-binary=:all:"]
+    options += ["--python-version", version, *platforms]
+    subprocess.run([*pip, "download", *options, *names], check=True)
+    size = sum(path.stat().st_size for path in place.glob("*.whl"))
+    print(f"{size / 1e6:.0f} MB in {folder}/")
+
+
+def unpack(folder: str, target: str) -> None:
+    """Installs the wheels of ``folder`` into ``target``, in place of what it held."""
+    import shutil
+
+    print(f"unpacking {folder}/ into {target} (once)", flush=True)
+    shutil.rmtree(target, ignore_errors=True)
+    found = sorted(str(path) for path in Path(folder).glob("*.whl"))
+    install = [sys.executable, *PIP, "install", "--no-index", "--no-deps", "--target", target]
+    if subprocess.run([*install, *found]).returncode:
+        sys.exit(
+            f"error: these wheels are not for {sys.executable}: make wheelhouse FOR=its version"
+        )
+
+
+def _pyproject() -> "dict[str, Any]":
+    import tomllib
+
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        return tomllib.load(file)
+
+
+def main(command: str, *words: str) -> None:
+    """Runs one command; the Makefile calls it, and its words are the Makefile's."""
+    check()
+    if command == "build":
+        build(*words)
+    elif command == "wheelhouse":
+        wheelhouse(*words)
+    elif command == "unpack":
+        unpack(*words)
+    elif command == "lacks":
+        lacks(*words)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
