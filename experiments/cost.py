@@ -15,6 +15,7 @@ from statistics import median, quantiles
 
 from experiments.data.files import RowsError
 from experiments.data.metrics import latest
+from experiments.data.packed import recording
 from experiments.data.rows import Row, read_rows, rows_files
 
 AGREE_SHARE = 0.02
@@ -92,7 +93,7 @@ def main() -> None:
         rows = load(chosen.folder)
         if not rows:
             sys.exit(f"error: {chosen.folder} holds no rows")
-        notes = chosen.folder / "sessions.jsonl"
+        notes = recording(chosen.folder) / "sessions.jsonl"
         text = notes.read_text() if notes.exists() else ""
         # a line without its end was cut short by a crash
         whole = [line for line in text.splitlines(keepends=True) if line.endswith("\n")]

@@ -89,8 +89,8 @@ def build(folder: str, *extras: str) -> None:
     try:
         subprocess.run([*install, *requirements(*extras)], check=True)
         for extra in extras:
-            if names := WITHOUT_DEPENDENCIES.get(extra):
-                subprocess.run([*install, "--no-deps", *names], check=True)
+            if alone := WITHOUT_DEPENDENCIES.get(extra):
+                subprocess.run([*install, "--no-deps", *alone], check=True)
     except subprocess.CalledProcessError:
         sys.exit('error: could not install; without internet see "Nodes without internet" in docs')
 

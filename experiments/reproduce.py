@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 from experiments.child import ROOT
 from experiments.counting import configurations
 from experiments.data.files import RowsError
+from experiments.data.packed import recording
 from experiments.errors import SweepFailed, UserError, on_one_line
 from experiments.reproduced import account
 from experiments.sweep.client import Worker, WorkerError
@@ -51,7 +52,7 @@ def reproduce(options: argparse.Namespace) -> int:
     Raises:
         UserError: the rows cannot be repeated here; nothing was measured.
     """
-    sweeps = recorded(options.rows)
+    sweeps = recorded(recording(options.rows))
     outs = [options.out / _below(sweep, sweeps) for sweep in sweeps]
     for sweep, out in zip(sweeps, outs, strict=True):
         if any(one.root == out.resolve() for one in sweeps):

@@ -58,6 +58,16 @@ def unpacked(archive: Path) -> Path:
     return done
 
 
+def recording(folder: Path) -> Path:
+    """The folder of a recorded sweep: what its ``rows.tar.gz`` holds, else the folder itself.
+
+    Raises:
+        ValueError: see `unpacked`.
+    """
+    archive = folder / ROWS_ARCHIVE
+    return unpacked(archive) if archive.is_file() else folder
+
+
 def _beside(home: Path) -> Path | None:
     with contextlib.suppress(OSError):
         home.mkdir(exist_ok=True)

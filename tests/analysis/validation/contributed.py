@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.__main__ import main
+from experiments.data.packed import recording
 from tests.conftest import ROOT
 
 RECORDED = ROOT / "outputs" / "reference" / "h200_exploration"
@@ -20,7 +21,7 @@ COPY = "vocab/native-auto/copy/rows.jsonl"
 
 def contributed(into: Path) -> Path:
     """A copy of the recorded folder."""
-    return Path(shutil.copytree(RECORDED, into / "contributed"))
+    return Path(shutil.copytree(recording(RECORDED), into / "contributed"))
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:
