@@ -3,7 +3,7 @@
 ``python -m experiments.environment build VENV [EXTRA ...]`` makes a virtual environment, or adds
 extras to one. ``wheelhouse`` gathers wheels for a node without internet, ``unpack`` installs them
 there. ``check`` and ``lacks`` say in one line what is wrong with an interpreter; every module-level
-line runs on any Python 3, so that an old interpreter gets that line and not a traceback.
+line runs on Python 3.8 and newer, so that an old interpreter gets that line and not a traceback.
 """
 
 import subprocess

@@ -8,7 +8,8 @@ from importlib.metadata import requires
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.house.shell import ROOT, variable
+from experiments.environment import wheels
+from tests.conftest import ROOT
 
 CONSTRAINTS = [
     Requirement(line)
@@ -57,24 +58,16 @@ def test_constraints_pin_the_whole_set_exactly() -> None:
 
 
 def test_wheelhouse_holds_all_that_its_packages_need() -> None:
-    wheels = set(variable("wheels"))
-    assert closure("hydra-core", "wandb", "pydantic", "nvidia-ml-py") <= wheels
-    assert wheels <= PINNED
+    assert closure("hydra-core", "wandb", "pydantic", "nvidia-ml-py") <= set(wheels())
+    assert set(wheels()) <= PINNED
 
 
 def test_wheelhouse_of_everything_is_everything_but_torch() -> None:
-    left_out = PINNED - set(variable("wheels", "WHEELS=all"))
-    assert left_out == {"torch", "triton", "setuptools"} | PEERS | SLURM
+    without = {"torch", "triton", "setuptools"}
+    assert PINNED - set(wheels("all")) == without | PEERS | SLURM
+    assert PINNED - set(wheels("all", "peers", "slurm")) == without
 
 
-def test_wheelhouse_takes_the_public_kernels_when_asked() -> None:
-    assert set(variable("wheels", "EXTRA=peers")) - set(variable("wheels")) == PEERS
-    assert set(variable("wheels", "EXTRA=peers", "WHEELS=all")) == PINNED - SLURM - {
-        "torch", "triton", "setuptools"
-    }  # fmt: skip
-
-
-def test_wheelhouse_takes_what_submits_to_slurm_when_asked() -> None:
-    assert set(variable("wheels", "EXTRA=slurm")) - set(variable("wheels")) == SLURM
-    both = set(variable("wheels", "EXTRA=peers slurm", "WHEELS=all"))
-    assert both == PINNED - {"torch", "triton", "setuptools"}
+def test_wheelhouse_takes_the_extras_that_are_asked_for() -> None:
+    assert set(wheels("peers")) - set(wheels()) == PEERS
+    assert set(wheels("slurm")) - set(wheels()) == SLURM

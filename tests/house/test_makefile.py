@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
@@ -10,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.shell import ROOT, make, variable
+from experiments import environment
+from tests.conftest import ROOT
+from tests.house.shell import make, noted
 
 
 @pytest.fixture
@@ -24,76 +27,113 @@ def card(tmp_path: Path) -> str:
 
 def test_make_alone_lists_every_target_for_users() -> None:
     listed = set(re.findall(r"^  ([a-z-]+) ", make().stdout, re.M))
-    phony = re.findall(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.M)
-    assert listed == {name for name in " ".join(phony).split() if not name.startswith(".")}
+    makefile = (ROOT / "Makefile").read_text().replace("\\\n", " ")
+    (phony,) = re.findall(r"^\.PHONY: (.*)$", makefile, re.M)
+    assert listed == {name for name in phony.split() if not name.startswith(".")}
 
 
-def test_sweep_takes_paper_where_a_device_is_visible_and_cpu_elsewhere(card: str) -> None:
+def test_sweep_takes_paper_where_a_device_is_visible_and_cpu_elsewhere(
+    card: str, tmp_path: Path
+) -> None:
     for visible, preset in (("0", "paper"), ("", "cpu"), ("-1", "cpu")):
-        shown = make("-n", "sweep", PATH=card, CUDA_VISIBLE_DEVICES=visible).stdout
-        assert f"preset={preset};" in shown
+        sweep = noted(tmp_path, "sweep", PATH=card, CUDA_VISIBLE_DEVICES=visible).calls[0]
+        assert f"experiment={preset}" in sweep
 
 
 @pytest.mark.parametrize(
     ("arguments", "passed"),
     [
-        (["EXPERIMENT=smoke"], ["preset=smoke;", 'out="outputs/$preset"']),
-        (["ARGS=kernel=fused,online dtype=float16"], ["kernel=fused,online dtype=float16"]),
-        (["OUT=/tmp/there"], ['out="/tmp/there"']),
-        (["ARGS=out=/tmp/there"], ['out="/tmp/there"']),
+        (["EXPERIMENT=smoke"], ["experiment=smoke", "out='outputs/smoke'"]),
+        (["ARGS=kernel=a,b dtype=float16"], ["kernel=a,b", "dtype=float16"]),
+        (["OUT=/tmp/there"], ["out='/tmp/there'"]),
+        (["ARGS=out=/tmp/there"], ["out='/tmp/there'"]),
+        (["ARGS=name=mine"], ["out='outputs/mine'"]),
         (["DRY_RUN=1"], ["dry_run=true"]),
-        (["LAUNCHER=slurm"], ["preset=paper;", "hydra/launcher=slurm", ".venv/slurm.txt"]),
     ],
 )
-def test_sweep_passes_what_is_asked(arguments: list[str], passed: list[str]) -> None:
-    shown = make("-n", "sweep", *arguments).stdout
-    assert [text for text in passed if text not in shown] == []
+def test_sweep_passes_what_is_asked(
+    arguments: list[str], passed: list[str], tmp_path: Path
+) -> None:
+    sweep = noted(tmp_path, "sweep", *arguments).calls[0]
+    assert [word for word in passed if word not in sweep] == []
 
 
-def test_an_exported_variable_of_the_same_name_is_not_meant() -> None:
-    shown = make("-n", "sweep", "EXPERIMENT=cpu", OUT="/tmp/elsewhere", ARGS="kernel=none").stdout
-    assert "elsewhere" not in shown
-    assert "kernel=none" not in shown
+def test_slurm_is_a_launcher_and_takes_paper(tmp_path: Path) -> None:
+    *installing, sweep, _ = noted(tmp_path, "sweep", "LAUNCHER=slurm").calls
+    assert installing == [["-c", "import submitit"]]
+    assert {"experiment=paper", "hydra/launcher=slurm"} <= set(sweep)
+
+
+def test_an_exported_variable_of_the_same_name_is_not_meant(tmp_path: Path) -> None:
+    exported = {"OUT": "/tmp/elsewhere", "ARGS": "kernel=none", "ROWS": "/tmp/elsewhere"}
+    for target in ("sweep", "figures"):
+        called = noted(tmp_path, target, "EXPERIMENT=cpu", **exported).calls
+        assert "elsewhere" not in str(called)
+        assert "kernel=none" not in str(called)
 
 
 @pytest.mark.parametrize(
-    ("status", "drawn", "dry", "ends"),
-    [
-        (0, True, "", 0),
-        (1, True, "", 1),
-        (2, False, "", 2),
-        (130, False, "", 130),
-        (0, False, "1", 0),
-    ],
+    ("status", "drawn", "dry"),
+    [(0, True, ""), (1, True, ""), (2, False, ""), (130, False, ""), (0, False, "1")],
 )
 def test_sweep_draws_what_was_measured_and_keeps_the_status(
-    status: int, drawn: bool, dry: str, ends: int, tmp_path: Path
+    status: int, drawn: bool, dry: str, tmp_path: Path
 ) -> None:
-    python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\necho "$*"\ncase "$2" in *run) exit {status};; esac\nexit 9\n')
-    python.chmod(0o755)
-    done = make("sweep", "EXPERIMENT=cpu", "READY=", f"PY={python}", f"DRY_RUN={dry}")
-    assert ("-m analysis figures --rows outputs/cpu" in done.stdout) == drawn
-    assert (done.returncode == 0) == (ends == 0)
-    assert ends == 0 or f"Error {ends}" in done.stderr
+    done = noted(tmp_path, "sweep", "EXPERIMENT=cpu", f"DRY_RUN={dry}", status=status)
+    figures = ["-m", "analysis", "figures", "--rows", "outputs/cpu"]
+    assert (figures in done.calls) == drawn
+    assert (done.status == 0) == (status == 0)
+    assert status == 0 or f"Error {status}" in done.stderr
 
 
-def test_python_out_of_range_is_one_line(tmp_path: Path) -> None:
-    old = tmp_path / "python"
-    old.write_text(
-        f'#!/bin/sh\n[ "$1" = -c ] && exec {sys.executable} -c "import sys; '
-        'sys.version_info = (3, 14, 0); $2"\n'
-    )
-    old.chmod(0o755)
-    done = make(".python", f"PYTHON={old}")
-    assert done.returncode != 0
-    assert "is Python 3.14; 3.11, 3.12 or 3.13 is needed" in done.stderr
-    assert "Traceback" not in done.stderr
+HOSTILE = ["$(shell touch {})", "$(touch {})", "`touch {}`", 'a"; touch {}; "', "a b#c:d;e%f"]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_folders_name_is_never_run(text: str, tmp_path: Path) -> None:
+    name = text.format(tmp_path / "ran")
+    found = tmp_path / name.replace("/", "_")  # as a contributed folder may be called
+    found.mkdir()
+    (found / "rows.jsonl").write_text("")
+    for kind in ("figures", "tables", "roofline", "claims", "report", "validate"):
+        (call,) = noted(tmp_path, kind, f"ROWS={name}", f"OUT={name}").calls
+        assert call == ["-m", "analysis", kind, "--rows", name, "--out", name]
+    (call,) = noted(tmp_path, "compare", f"BASE={found}", f"HEAD={name}").calls
+    assert call == ["-m", "analysis", "compare", str(found), name]
+    swept = noted(tmp_path, "sweep", "EXPERIMENT=cpu", f"OUT={name}")
+    if "$" in name:
+        assert "without a quote, a backslash and a dollar" in swept.stderr
+        assert (swept.status, swept.calls) == (2, [])
+    else:
+        assert f"out='{name}'" in swept.calls[0]
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(("target", "variable"), [
+    ("status", "OUT"), ("compare", "BASE"), ("validate", "ROWS"), ("reproduce", "ROWS"),
+])  # fmt: skip
+def test_a_target_names_the_variable_that_it_lacks(
+    target: str, variable: str, tmp_path: Path
+) -> None:
+    done = noted(tmp_path, target)
+    assert f"error: {target} needs {variable}=dir" in done.stderr
+    assert done.calls == []
+
+
+def test_python_out_of_range_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "version_info", (3, 14, 0))
+    with pytest.raises(SystemExit, match=r"is Python 3\.14; 3\.11, 3\.12 or 3\.13 is needed"):
+        environment.check()
+
+
+def test_the_environments_module_is_read_by_old_pythons() -> None:
+    source = (ROOT / "experiments" / "environment.py").read_text()
+    ast.parse(source, feature_version=(3, 8))
 
 
 def test_system_python_says_what_it_lacks(tmp_path: Path) -> None:
     bare = tmp_path / "python"
-    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
     bare.chmod(0o755)
     done = make(".system", "VENV=system", f"PYTHON={bare}", f"WHEELHOUSE={tmp_path}")
     assert done.returncode != 0
@@ -101,24 +141,23 @@ def test_system_python_says_what_it_lacks(tmp_path: Path) -> None:
     assert "make wheelhouse" in done.stderr
 
 
-def test_peers_are_installed_as_pinned_and_flag_gems_without_what_it_asks_for() -> None:
-    shown = make("-n", "peers", "READY=", "VENV=.venv").stdout
-    assert "install -qq --disable-pip-version-check -c constraints.txt -r .venv/peers.txt" in shown
-    assert "-c constraints.txt --no-deps flag-gems" in shown
-    done = make("peers", "READY=", "VENV=system")
-    assert "make wheelhouse EXTRA=peers" in done.stderr
-    assert done.returncode != 0
+def test_extras_are_installed_as_pinned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    ran: list[list[str]] = []
+    monkeypatch.setattr(environment.subprocess, "run", lambda words, check: ran.append(words))
+    with pytest.raises(SystemExit, match="make wheelhouse EXTRA=peers"):
+        environment.build(str(tmp_path), "peers")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").touch()
+    environment.build(str(tmp_path), "peers")
+    peers, alone = (" ".join(words) for words in ran)
+    assert "-c" in peers.split()
+    assert "quack-kernels" in peers
+    assert alone.endswith("--no-deps flag-gems")
 
 
-def test_submitit_is_installed_as_pinned_where_it_is_missing() -> None:
-    shown = make("-n", "slurm", "READY=", "VENV=.venv").stdout
-    assert "install -qq --disable-pip-version-check -c constraints.txt -r .venv/slurm.txt" in shown
-    assert "status needs OUT=dir" in make("status", "READY=").stderr
-
-
-def test_system_python_finds_cutlass_in_the_unpacked_wheels() -> None:
-    path = variable("PYTHONPATH", "VENV=system")[0]
-    assert f":{ROOT}/.site/nvidia_cutlass_dsl/dsl_packages" in path
+def test_system_python_finds_cutlass_in_the_unpacked_wheels(tmp_path: Path) -> None:
+    shown = make("VENV=system", "--eval", "shown: ; @echo $$PYTHONPATH", "shown").stdout
+    assert f":{ROOT}/.site/nvidia_cutlass_dsl/dsl_packages" in shown
 
 
 @pytest.mark.parametrize(

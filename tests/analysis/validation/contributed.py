@@ -14,14 +14,15 @@ from analysis.__main__ import main
 from experiments.data.packed import recording
 from tests.conftest import ROOT
 
-RECORDED = ROOT / "outputs" / "reference" / "h200_exploration"
+REFERENCE = ROOT / "outputs" / "reference"
+RECORDED = recording(REFERENCE / "h200_exploration")
 TORCH = "vocab/native-auto/torch/rows.jsonl"
 COPY = "vocab/native-auto/copy/rows.jsonl"
 
 
 def contributed(into: Path) -> Path:
     """A copy of the recorded folder."""
-    return Path(shutil.copytree(recording(RECORDED), into / "contributed"))
+    return Path(shutil.copytree(RECORDED, into / "contributed"))
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from experiments.data.packed import recording
 from experiments.data.rows import rows_files
-from tests.analysis.validation.contributed import RECORDED, TORCH, contributed, validated
+from tests.analysis.validation.contributed import RECORDED, REFERENCE, TORCH, contributed, validated
 from tests.conftest import ROOT
-from tests.house.shell import make
 
 
 @pytest.mark.parametrize(
     ("name", "rows"), [("h200", "1,518 rows"), ("h200_exploration", "96 rows")]
 )
 def test_recorded_folders_are_valid(name: str, rows: str) -> None:
-    told = validated(RECORDED.parent / name)
+    told = validated(recording(REFERENCE / name))
     assert (told.status, told.problems()) == (0, [])
     assert told.verdict.startswith(f"valid: {rows} of NVIDIA H200")
 
@@ -49,7 +48,8 @@ def test_an_invalid_folder_is_not_copied(tmp_path: Path) -> None:
 
 def test_what_analysis_made_of_the_rows_may_lie_there(tmp_path: Path) -> None:
     folder = contributed(tmp_path)
-    shutil.copytree(RECORDED.parent / "h200" / "tables", folder / "tables")
+    (folder / "tables").mkdir()
+    (folder / "tables" / "traffic.md").write_text("| naive |\n")
     assert validated(folder).status == 0
 
 
@@ -70,14 +70,6 @@ def test_a_folder_that_is_there_is_not_written_into(
 ) -> None:
     assert validated(RECORDED, "--out", str(tmp_path)).status == 2
     assert "there is something already" in capsys.readouterr().err
-
-
-def test_make_passes_rows_and_asks_for_them() -> None:
-    shown = make("-n", "validate", "READY=", "ROWS=there", "OUT=here").stdout
-    assert '-m analysis validate --rows "there" --out "here"' in shown
-    refused = make("validate", "READY=", "ROWS=")
-    assert refused.returncode != 0
-    assert "error: validate needs ROWS=dir" in refused.stderr
 
 
 @pytest.mark.parametrize(

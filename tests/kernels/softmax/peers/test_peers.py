@@ -17,7 +17,7 @@ from kernels.kernel import Kernel
 from kernels.softmax.peers.flag_gems import FlagGems
 from kernels.softmax.peers.liger import WIDEST, Liger
 from kernels.softmax.peers.quack import Quack
-from tests.house.shell import ROOT
+from tests.conftest import ROOT
 from tests.kernels.inputs import LAYOUTS, lay_out, matrices
 from tests.kernels.variants import PEERS, assert_softmax, name
 
