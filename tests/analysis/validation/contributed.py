@@ -22,7 +22,9 @@ COPY = "vocab/native-auto/copy/rows.jsonl"
 
 def contributed(into: Path) -> Path:
     """A copy of the recorded folder."""
-    return Path(shutil.copytree(RECORDED, into / "contributed"))
+    folder = Path(shutil.copytree(RECORDED, into / "contributed"))
+    shutil.copy(REFERENCE / "h200_exploration" / "table.md", folder)
+    return folder
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:
