@@ -9,6 +9,7 @@ import matplotlib
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.text import Text
 
 from analysis.figures.page import Canvas, Page
 from analysis.figures.style import theme
@@ -21,32 +22,42 @@ NARROW = (256, 512, 1024, 2048, 4096, 8192)
 VOCABULARY = (512, 1024, 2048, 4096, 8192, 16384, 32000, 65536, 131072)
 
 
-def frame_of(tmp_path: Path, rows: Sequence[Row]) -> pd.DataFrame:
-    return load(write(tmp_path / "rows", rows))
+def frame_of(folder: Path, rows: Sequence[Row]) -> pd.DataFrame:
+    return load(write(folder / "rows", rows))
 
 
-def plates(tmp_path: Path, entry: Entry, rows: Sequence[Row]) -> list[Page]:
-    return entry.pages(Records(), frame_of(tmp_path, rows))
+def pages(folder: Path, entry: Entry, rows: Sequence[Row]) -> list[Page]:
+    return entry.pages(Records(), frame_of(folder, rows))
 
 
-def rendered(plate: Page) -> Canvas:
+def rendered(page: Page) -> Canvas:
     with matplotlib.rc_context(theme()):
-        return plate.render()
+        return page.render()
 
 
-def draw(tmp_path: Path, entry: Entry, rows: Sequence[Row]) -> Canvas:
+def draw(folder: Path, entry: Entry, rows: Sequence[Row]) -> Canvas:
     """The only picture of these rows."""
-    [plate] = plates(tmp_path, entry, rows)
-    return rendered(plate)
+    [page] = pages(folder, entry, rows)
+    return rendered(page)
 
 
-def lines(sheet: Canvas, panel: int = 0) -> dict[str, np.ndarray]:
+def lines(canvas: Canvas, panel: int = 0) -> dict[str, np.ndarray]:
     """Label to an array of (x, y), of all that is drawn with a label."""
-    ax: Axes = sheet.axes[panel]
+    ax: Axes = canvas.axes[panel]
     drawn = [line for line in ax.get_lines() if not str(line.get_label()).startswith("_")]
     return {str(line.get_label()): np.asarray(line.get_xydata(), dtype=float) for line in drawn}
 
 
-def words(sheet: Canvas) -> str:
-    texts = [*sheet.texts, *(text for ax in sheet.axes for text in ax.texts)]
-    return "\n".join(text.get_text() for text in texts)
+def texts(canvas: Canvas) -> list[Text]:
+    return [*canvas.texts, *(text for ax in canvas.axes for text in ax.texts)]
+
+
+def words(canvas: Canvas) -> str:
+    return "\n".join(text.get_text() for text in texts(canvas))
+
+
+def overhang(canvas: Canvas) -> list[str]:
+    """Texts that do not fit on the canvas."""
+    with matplotlib.rc_context(theme()):
+        boxes = [(text.get_text(), text.get_window_extent()) for text in texts(canvas)]
+    return [t for t, box in boxes if box.x0 < -1 or box.x1 > canvas.bbox.width + 1]

@@ -16,7 +16,7 @@ from analysis.tables import TABLES, tables_of
 from experiments.data.jobs import Declaration
 from experiments.data.rows import Row
 from tests.analysis.evidence import count
-from tests.analysis.limits.rows import FEWER, limits
+from tests.analysis.limit_rows import FEWER, limits
 from tests.analysis.material import material_of
 from tests.analysis.plausible import PASSES, interpreted, paper, row, unsupported
 

@@ -13,7 +13,7 @@ from analysis.claims.judgement import judged
 from analysis.load import Records
 from tests.analysis.drawing import frame_of
 from tests.analysis.evidence import MODEL, counters
-from tests.analysis.limits.rows import FEWER, limits
+from tests.analysis.limit_rows import FEWER, limits
 from tests.analysis.plausible import paper, write
 
 pytestmark = pytest.mark.usefixtures("small_pictures")

@@ -1,0 +1,51 @@
+"""Cards of one kind against each other: every point of one sweep, a strip for each card."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from analysis.figures.card_to_card import CARD_TO_CARD
+from analysis.spread.points import cards_of
+from experiments.data.rows import Row
+from tests.analysis.drawing import NARROW, draw, frame_of, words
+from tests.analysis.plausible import row
+
+SLOWER = {0: 1.0, 1: 1.0, 2: 1.0, 3: 1.04}  # card 3 takes 4 % more
+SHORT = 12.0  # µs, a point that launches dominate
+
+
+def on_cards(**changes: object) -> list[Row]:
+    """Three variants at three widths on four cards, and a short point that no card slows."""
+    rows = []
+    for card, factor in SLOWER.items():
+        for kernel in ("torch", "online", "copy"):
+            for n in NARROW[3:]:
+                time = row(kernel, n).time_us
+                assert time is not None
+                rows.append(row(kernel, n, time_us=time * factor, card=card, **changes))
+        rows.append(row("torch", 256, rows=64, time_us=SHORT, card=card, **changes))
+    return rows
+
+
+def test_cards_of_two_sweeps_or_kinds_are_not_mixed(tmp_path: Path) -> None:
+    one = [r for r in on_cards() if r.card == 0]
+    other = [r for r in on_cards(sweep="elsewhere") if r.card == 1]
+    kind = [r for r in on_cards(gpu="NVIDIA L4") if r.card == 2]
+    assert cards_of(frame_of(tmp_path, [*one, *other, *kind])) == []
+
+
+def test_a_point_that_a_card_lacks_is_left_out(tmp_path: Path) -> None:
+    rows = [r for r in on_cards() if not (r.card == 2 and r.kernel == "online")]
+    [cards] = cards_of(frame_of(tmp_path, rows))
+    assert cards.cards == (0, 1, 2, 3)
+    assert {point.row["kernel"] for point in cards.points} == {"torch", "copy"}
+
+
+def test_the_strips_show_every_card_and_its_median(tmp_path: Path) -> None:
+    canvas = draw(tmp_path, CARD_TO_CARD, on_cards())
+    [ax] = canvas.axes
+    assert [label.get_text() for label in ax.get_yticklabels()] == [f"card {c}" for c in range(4)]
+    mean = 1.04**0.25
+    assert f"+{100 * (1.04 / mean - 1):.2f} %" in words(canvas)
+    assert f"−{100 * (1 - 1 / mean):.2f} %" in words(canvas)
+    assert {mark.row["card"] for mark in canvas.marks} == set(SLOWER)

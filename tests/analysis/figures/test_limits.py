@@ -1,0 +1,108 @@
+"""`limits` and `limits_ratio`: every point where it belongs, losses and flags in plain sight."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from analysis.figures.limits import LIMITS, LIMITS_RATIO, RATIOS, SHARES, bytes_label
+from analysis.figures.page import Canvas, Figure
+from analysis.load import Records
+from experiments.data.rows import Row
+from tests.analysis.drawing import draw, frame_of, overhang, pages, rendered, words
+from tests.analysis.limit_rows import FEWER, limits
+from tests.analysis.plausible import paper, row
+
+
+@pytest.fixture(scope="module")
+def frame(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
+    return frame_of(tmp_path_factory.mktemp("limits"), limits(FEWER))
+
+
+def one(own: float, peer: float, copy: float = 95.0, **changes: object) -> list[Row]:
+    """A point: auto, torch and a copy, three rounds each."""
+    times = {"auto": own, "torch": peer, "copy": copy}
+    return [row(k, 4096, time_us=t, round=i, **changes) for k, t in times.items() for i in range(3)]
+
+
+def dots(canvas: Canvas, panel: int, face: str | None = None) -> list[float]:
+    """How far right markers stand on a panel, of one face's colour if asked."""
+    found = [line for line in canvas.axes[panel].get_lines()
+             if line.get_marker() not in ("", "None", None)]  # fmt: skip
+    return [float(line.get_xdata()[0]) for line in found  # type: ignore[index]
+            if face is None or line.get_markerfacecolor() == face]  # fmt: skip
+
+
+@pytest.mark.parametrize("figure", [LIMITS, LIMITS_RATIO], ids=lambda f: str(f.id))
+def test_each_timer_has_a_picture_that_fits_its_page(
+    figure: Figure, frame: pd.DataFrame, tmp_path: Path
+) -> None:
+    made = figure.pages(Records(), frame)
+    assert [p.name for p in made] == [f"{figure.id}-nvidia-h200-{t}" for t in ("events", "graph")]
+    for page in made:
+        assert len(page.small) <= 3
+        assert "commit 0123456789ab" in " ".join(page.small)
+        assert " mean" in page.subtitle
+        assert overhang(rendered(page)) == []
+    assert pages(tmp_path, figure, paper()) == []
+    assert figure.needs.startswith(f"{figure.id} needs timed rows of auto beside torch,")
+    assert "make sweep EXPERIMENT=limits" in figure.needs
+
+
+def test_each_dtype_has_a_pair_of_panels_with_every_shape(frame: pd.DataFrame) -> None:
+    canvas = rendered(LIMITS.pages(Records(), frame)[0])
+    assert len(canvas.axes) == 6
+    heights = {(m.row["rows"], m.row["cols"]): m.y for m in canvas.kept}
+    assert set(heights) == set(FEWER)
+    assert sorted(heights, key=lambda shape: -heights[shape]) == sorted(FEWER)
+    shown = words(canvas)
+    assert all(text in shown for text in ("1 ×", "64 ×", "4096 ×", "128K", "float16", "bfloat16"))
+
+
+def test_share_and_ratio_stand_at_their_values(tmp_path: Path) -> None:
+    canvas = draw(tmp_path, LIMITS, one(100.0, 120.0))
+    assert sorted(dots(canvas, 0)) == pytest.approx([100 * 95 / 120, 95.0])
+    assert dots(canvas, 1) == pytest.approx([1.2])
+    assert dots(canvas, 1, face="white") == []
+    assert "above roof" not in words(canvas)
+    assert len(canvas.axes[0].patches) == 0
+    slower = draw(tmp_path / "2", LIMITS, one(100.0, 96.0))
+    assert dots(slower, 1) == pytest.approx([0.96])
+    assert slower.axes[1].get_xlim()[0] < 0.96 < 1  # left of one, in the shade
+
+
+def test_what_lies_beyond_the_axis_is_at_its_edge_with_a_number(tmp_path: Path) -> None:
+    canvas = draw(tmp_path, LIMITS, one(100.0, 700.0, copy=30.0))
+    assert dots(canvas, 1) == [RATIOS[1]]
+    assert dots(canvas, 0) == [SHARES[0]]
+    assert {"7", "30"} <= {t.get_text() for ax in canvas.axes for t in ax.texts}
+
+
+def test_a_time_above_the_roof_is_drawn_open_and_said(tmp_path: Path) -> None:
+    canvas = draw(tmp_path, LIMITS, one(100.0, 120.0, copy=130.0))
+    assert len(dots(canvas, 1, face="white")) == 1
+    assert "open: above roof, no win" in words(canvas)
+
+
+def test_points_below_25_us_are_shaded(tmp_path: Path) -> None:
+    assert len(draw(tmp_path, LIMITS, one(10.0, 12.0, 9.5)).axes[0].patches) == 1
+
+
+def test_without_a_copy_there_is_a_ratio_and_no_share(tmp_path: Path) -> None:
+    rows = [r for r in one(100.0, 120.0) if r.operation == "softmax"]
+    assert pages(tmp_path, LIMITS, rows) == []
+    assert len(pages(tmp_path, LIMITS_RATIO, rows)) == 1
+
+
+def test_a_ratio_stands_over_the_bytes_that_softmax_moves(tmp_path: Path) -> None:
+    rows = one(100.0, 110.0) + one(100.0, 900.0, rows=8, cache="cold")
+    found = {m.x: m.y for m in draw(tmp_path, LIMITS_RATIO, rows).marks}
+    assert found == {2 * 4096 * 4096 * 4: pytest.approx(1.1), 2 * 8 * 4096 * 4: 1.5}
+
+
+def test_bytes_are_written_in_the_units_of_a_datasheet() -> None:
+    assert [bytes_label(v) for v in (10, 1e5, 1e7, 2.56e8, 1e10)] == [
+        "10 B", "100 KB", "10 MB", "256 MB", "10 GB"
+    ]  # fmt: skip

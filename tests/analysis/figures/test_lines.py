@@ -1,0 +1,239 @@
+"""Lines over a size: what is drawn of rows that are good, failed, above the roof, or of no card."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.figures.draw import LineFigure, spread
+from analysis.figures.page import Canvas
+from analysis.figures.specs import A_FIG2, C_FIG3, D_FIG1, E_FIG1, SPEEDUP_TORCH
+from analysis.figures.style import STYLES
+from analysis.gallery import FIGURES
+from analysis.load import Records
+from analysis.roofline import SHARE
+from experiments.data.rows import Row
+from tests.analysis.drawing import NARROW, VOCABULARY, draw, frame_of, lines, pages, rendered, words
+from tests.analysis.plausible import PAPER, interpreted, paper, row, unsupported
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.usefixtures("small_pictures")
+HEIGHTS = st.lists(st.floats(0, 1), max_size=16)
+
+
+@pytest.fixture(scope="module")
+def tutorial(tmp_path_factory: pytest.TempPathFactory) -> Canvas:
+    """D-fig1 of every variant."""
+    return draw(tmp_path_factory.mktemp("tutorial"), D_FIG1, paper(NARROW))
+
+
+def test_the_line_breaks_where_no_valid_time_was_recorded(tmp_path: Path) -> None:
+    rows = [row("torch", n) for n in NARROW] + [unsupported("naive", n) for n in NARROW]
+    rows += [row("fused", n) for n in NARROW if n not in (256, 1024, 4096)]
+    rows += [unsupported("fused", 256), row("fused", 4096, status="incorrect", time_us=1.0)]
+    canvas = draw(tmp_path, D_FIG1, rows)
+    fused = lines(canvas)["fused"]
+    assert fused[np.isnan(fused[:, 1]), 0].tolist() == [256, 1024, 4096]
+    assert "naive" not in lines(canvas)
+    assert canvas.axes[0].get_ylim()[1] < 2 * 4800  # the wrong one, at 134 TB/s, left no trace
+    assert not [mark for mark in canvas.kept if mark.row["status"] != "ok"]
+
+
+def test_the_interval_of_a_wrong_answer_is_not_drawn_either(tmp_path: Path) -> None:
+    rows = [row("torch", n, rows=64, time_us=50.0) for n in NARROW[1:]]
+    rows += [row("torch", 256, rows=64, status="incorrect", time_us=1.0)]
+    low, _ = draw(tmp_path, A_FIG2, rows).axes[0].get_ylim()
+    assert low > 1
+
+
+def test_a_point_above_the_roof_is_crossed_out_and_not_in_the_line(
+    tutorial: Canvas, tmp_path: Path
+) -> None:
+    rows = [row(k, n) for k in ("copy", "torch") for n in NARROW]
+    rows += [row("fused", 256, time_us=1.0), *(row("fused", n) for n in NARROW[1:])]
+    canvas = draw(tmp_path, D_FIG1, rows)
+    drawn = lines(canvas)
+    assert np.isnan(drawn["fused"][0, 1])
+    assert np.isfinite(drawn["fused"][1:, 1]).all()
+    assert drawn["above roof"][:, 0].tolist() == [256]
+    assert "crossed out" in words(canvas)
+    assert "crossed out" not in words(tutorial)
+
+
+def test_a_variant_keeps_its_colour_and_marker_whichever_others_are_there(tmp_path: Path) -> None:
+    seen: dict[str, set[tuple[str, str]]] = {}
+    for i, kernels in enumerate([("online", "my_kernel"), (*STYLES, "my_kernel")]):
+        rows = [row(k, n) for k in kernels for n in NARROW[:2]]
+        for line in draw(tmp_path / str(i), D_FIG1, rows).axes[0].get_lines():
+            style = (str(line.get_color()), str(line.get_marker()))
+            seen.setdefault(str(line.get_label()), set()).add(style)
+    assert seen["online"] == {(STYLES["online"].color, STYLES["online"].marker)}
+    assert len(seen["my_kernel"]) == 1
+
+
+def test_axes_title_and_small_print_tell_what_was_measured_how(tutorial: Canvas) -> None:
+    ax = tutorial.axes[0]
+    assert ax.get_ylim()[0] == 0
+    assert ax.get_xscale() == "log"
+    ticks = [label.get_text() for label in ax.get_xticklabels()]
+    assert ticks == ["256", "512", "1K", "2K", "4K", "8K"]
+    for fact in ("NVIDIA H200", "float32", "M = 4096", "events, cold", "torch 2.13.0",
+                 "commit 0123456789ab", "rows "):  # fmt: skip
+        assert fact in words(tutorial)
+
+
+def test_roof_datasheet_and_l2_are_drawn_for_a_known_card_only(
+    tutorial: Canvas, tmp_path: Path
+) -> None:
+    assert set(lines(tutorial)["datasheet peak"][:, 1]) == {4800.0}
+    [fits, *_] = [p for p in tutorial.axes[0].patches if p.get_label() == "fits in L2"]
+    edge = fits.get_extents().transformed(tutorial.axes[0].transData.inverted()).x1
+    assert edge == pytest.approx(60 * 2**20 / (2 * 4096 * 4))
+    rows = [row(k, n, gpu="Some Card") for k in ("copy", "torch") for n in NARROW]
+    other = draw(tmp_path, D_FIG1, rows)
+    assert "datasheet peak" not in lines(other)
+    assert not other.axes[0].patches
+    assert np.isfinite(lines(other)["copy roof"]).all()
+    wide = draw(tmp_path / "wide", D_FIG1, [row("torch", n) for n in NARROW[3:]])
+    assert not wide.axes[0].patches
+    assert "fits in L2" not in words(wide)
+
+
+def test_a_card_without_datasheet_gives_every_figure_that_another_gives(tmp_path: Path) -> None:
+    known = [row(k, n) for k in ("naive", "torch", "fused_row", "copy", "auto") for n in PAPER]
+    unknown = [r.model_copy(update={"gpu": "Some Card"}) for r in known]
+    frames = [frame_of(tmp_path / str(i), rows) for i, rows in enumerate((known, unknown))]
+    for figure in FIGURES:
+        one, other = (figure.pages(Records(), frame) for frame in frames)
+        assert len(one) == len(other)
+    for figure in (A_FIG2, E_FIG1, SPEEDUP_TORCH):
+        [page] = figure.pages(Records(), frames[1])
+        assert "datasheet" not in words(rendered(page))
+
+
+def test_the_roof_is_the_faster_copy_at_each_width(tmp_path: Path) -> None:
+    rows = [row("torch", n) for n in (256, 512)]
+    rows += [row("copy", 256, time_us=10.0), row("copy_triton", 256, time_us=8.0)]
+    rows += [row("copy", 512, time_us=10.0), row("copy_triton", 512, time_us=16.0)]
+    roof = lines(draw(tmp_path, A_FIG2, rows))["copy roof"]
+    assert roof[:, 1].tolist() == [8.0, 10.0]
+
+
+def test_the_interval_stands_on_every_point(tmp_path: Path) -> None:
+    rows = [row("torch", n, time_us=10.0) for n in (256, 512)]
+    value = 2 * 4096 * 256 * 4 / 10.0 / 1e3
+    for figure, ends in ((D_FIG1, (value / 1.01, value / 0.99)), (A_FIG2, (9.9, 10.1))):
+        bars, *_ = draw(tmp_path / figure.id, figure, rows).axes[0].collections
+        low, high = bars.get_paths()[0].vertices[:, 1]  # type: ignore[attr-defined]
+        assert (low, high) == pytest.approx(ends)
+
+
+def test_every_row_that_is_drawn_can_be_found_where_it_is(tmp_path: Path) -> None:
+    canvas = draw(tmp_path, A_FIG2, paper())
+    own = [r for r in paper() if r.status == "ok" and r.operation == "softmax"]
+    shown = {(r.kernel, r.cols) for r in own if r.kernel not in ("three_pass", "hybrid")}
+    assert {(m.row["kernel"], m.row["cols"]) for m in canvas.marks} == shown
+    for mark in canvas.marks:
+        assert (mark.x, mark.y) == pytest.approx((mark.row["cols"], mark.row["time_us"]))
+        left, top = mark.place
+        assert 0.08 < left < 0.75
+        assert 0.15 < top < 0.8
+    by_time = sorted(canvas.marks, key=lambda m: m.y)
+    assert np.all(np.diff([m.place[1] for m in by_time]) <= 1e-9)  # slower stands higher
+
+
+def test_interpreter_rows_never_enter_a_speed_figure(tmp_path: Path) -> None:
+    rows = [row("mine", n, gpu="A CPU", device="cpu", timer="host") for n in NARROW]
+    rows += [interpreted("online", n) for n in NARROW]
+    rows += [row("fused", n, gpu="A CPU", device="cpu", backend="interpreter") for n in NARROW]
+    assert {mark.row["kernel"] for mark in draw(tmp_path, D_FIG1, rows).kept} == {"mine"}
+
+
+def test_each_card_has_a_picture_of_its_own_rows_alone(tmp_path: Path) -> None:
+    cards = ("NVIDIA H200", "NVIDIA L4")
+    rows = [r.model_copy(update={"gpu": gpu, "key": r.key + gpu})
+            for gpu in cards for r in paper(NARROW)]  # fmt: skip
+    two = pages(tmp_path, D_FIG1, rows)
+    assert [page.gpu for page in two] == list(cards)
+    assert [page.name for page in two] == ["d_fig1-nvidia-h200", "d_fig1-nvidia-l4"]
+    for page in two:
+        assert {mark.row["gpu"] for mark in rendered(page).marks} == {page.gpu}
+
+
+def test_a_single_size_or_no_time_at_all_is_no_figure(tmp_path: Path) -> None:
+    single = [row(k, 4096) for k in ("torch", "naive", "copy")]
+    failed = [row("torch", n, status="crashed", time_us=None) for n in NARROW]
+    for i, rows in enumerate((single, failed)):
+        frame = frame_of(tmp_path / str(i), rows)
+        assert [f.id for f in (*FIGURES, SHARE) if f.pages(Records(), frame)] == []
+
+
+def test_nothing_to_compare_with_is_no_speedup(tmp_path: Path) -> None:
+    naive, torch = ([row(k, n) for n in NARROW] for k in ("naive", "torch"))
+    assert pages(tmp_path / "1", SPEEDUP_TORCH, naive) == []
+    frame = frame_of(tmp_path / "2", torch)
+    assert [f.id for f in (SPEEDUP_TORCH, E_FIG1, SHARE) if f.pages(Records(), frame)] == []
+    assert "torch among them" in SPEEDUP_TORCH.needs
+
+
+def test_names_that_look_like_markup_are_drawn_as_they_stand(tmp_path: Path) -> None:
+    names = ("<script>alert(1)</script>", "$\\nothing{$", "a$x^2$")
+    long = "a_kernel_with_a_name_that_ends_nowhere"
+    rows = [row(kernel, n) for kernel in (*names, long, "torch") for n in NARROW]
+    [page] = pages(tmp_path, D_FIG1, rows)
+    svg = page.files(tmp_path)[0].read_text(encoding="utf-8")
+    assert "<script" not in svg
+    assert 'id="rows:torch"' in svg  # the line of a variant is found by its name
+    assert 'id="rows:_script_alert_1___script_"' in svg
+    shown = words(rendered(page)).splitlines()
+    assert {*names, "a_kernel_with_a_name_that_e…"} <= set(shown)
+
+
+def test_settings_of_one_kernel_are_lines_of_their_own(tmp_path: Path) -> None:
+    rows = [row(k, n, rows=8192, dtype="float16") for k in ("torch", "copy") for n in VOCABULARY]
+    blocks = (512, 1024, 4096, 131072)
+    rows += [hybrid(n, block, 20.0 * n / 512 + i)
+             for n in VOCABULARY for i, block in enumerate(blocks)]  # fmt: skip
+    drawn = draw(tmp_path, C_FIG3, rows)
+    named = {f"hybrid block_size={block}" for block in blocks}
+    assert named <= set(lines(drawn))
+    assert named <= set(words(drawn).splitlines())
+
+
+def hybrid(cols: int, block: int, time: float) -> Row:
+    return row("hybrid", cols, rows=8192, dtype="float16", params={"block_size": block},
+               key=f"{cols}-{block}", time_us=time)  # fmt: skip
+
+
+@given(HEIGHTS)
+def test_labels_keep_their_order_and_a_distance_and_stay_in_the_margin(nearby: list[float]) -> None:
+    heights = spread(nearby, 0.06)
+    apart = sorted(heights)
+    assert all(high - low >= 0.06 - 1e-9 for low, high in itertools.pairwise(apart))
+    assert all(-1e-9 <= height <= 1 + 1e-9 for height in heights)
+    for i, j in itertools.permutations(range(len(nearby)), 2):
+        assert heights[i] < heights[j] or nearby[i] >= nearby[j]
+
+
+def test_labels_with_room_stay_at_their_lines() -> None:
+    assert spread([0.9, 0.1, 0.5], 0.06) == pytest.approx([0.9, 0.1, 0.5])
+    assert spread([0.5, 0.5], 0.1) == pytest.approx([0.45, 0.55])
+
+
+def test_the_recipe_for_a_figure_is_one_entry_that_draws(tmp_path: Path) -> None:
+    recipe = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+    section = recipe.split("## A figure\n")[1].split("\n## ")[0]
+    source = (ROOT / "analysis" / "figures" / "specs.py").read_text(encoding="utf-8")
+    module: dict[str, object] = {"__name__": "specs"}
+    entry = section.split("```python\n")[1].split("```")[0]
+    exec(compile(source + entry, "specs.py", "exec"), module)
+    figure = module["WIDE_ROWS"]
+    assert isinstance(figure, LineFigure)
+    rows = [row(k, n, rows=64, dtype="float16") for k in ("torch", "online", "copy")
+            for n in (8192, 32768, 131072)]  # fmt: skip
+    assert {"torch", "online", "copy roof"} <= lines(draw(tmp_path, figure, rows)).keys()

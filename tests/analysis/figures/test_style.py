@@ -1,0 +1,83 @@
+"""Colours, markers and typeface: the same for a variant everywhere, apart from all others."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.colors import to_rgb
+from matplotlib.font_manager import FontProperties, findfont, fontManager
+
+from analysis.figures.style import FAMILY, STYLES, size_label, slug, style_of, typeface
+
+# Machado, Oliveira and Fernandes 2009, severity 1, on linear RGB.
+SIGHT = {
+    "full": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
+    "protanopia": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216),
+                   (-0.003882, -0.048116, 1.051998)),
+    "deuteranopia": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413),
+                     (-0.011820, 0.042940, 0.968881)),
+    "tritanopia": ((1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602),
+                   (0.004733, 0.691367, 0.303900)),
+}  # fmt: skip
+SRGB_TO_XYZ = ((0.4124, 0.3576, 0.1805), (0.2126, 0.7152, 0.0722), (0.0193, 0.1192, 0.9505))
+
+
+def lab(color: str, sight: np.ndarray) -> np.ndarray:
+    srgb = np.array(to_rgb(color))
+    linear = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
+    seen = np.clip(sight @ linear, 0, 1)
+    xyz = np.array(SRGB_TO_XYZ) @ seen / np.array([0.9505, 1.0, 1.089])
+    f = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+@pytest.mark.parametrize("kind", SIGHT)
+def test_variants_stay_apart_under_every_kind_of_colour_blindness(kind: str) -> None:
+    places = {name: lab(style.color, np.array(SIGHT[kind])) for name, style in STYLES.items()}
+    for one, other in itertools.combinations(STYLES, 2):
+        gap = np.linalg.norm(places[one] - places[other])
+        assert gap > 10, (kind, one, other, gap)
+
+
+def test_no_two_variants_share_a_marker() -> None:
+    assert len({style.marker for style in STYLES.values()}) == len(STYLES)
+
+
+@given(st.text())
+def test_a_new_variant_always_has_the_same_style_and_none_of_ours(name: str) -> None:
+    style = style_of(name)
+    assert style == style_of(name)
+    if name not in STYLES:
+        assert all(style.color != ours.color for ours in STYLES.values())
+        assert all(style.marker != ours.marker for ours in STYLES.values())
+
+
+def test_a_systems_font_of_the_same_name_is_never_taken(tmp_path: Path) -> None:
+    own = Path(matplotlib.get_data_path())
+    typeface.cache_clear()
+    stranger = tmp_path / "DejaVuSans.ttf"
+    stranger.write_bytes((own / "fonts" / "ttf" / "DejaVuSansMono.ttf").read_bytes())
+    known = next(font for font in fontManager.ttflist if font.name == FAMILY)
+    fontManager.ttflist.insert(0, replace(known, fname=str(stranger)))
+    assert typeface() == FAMILY
+    for weight in ("normal", "bold"):
+        found = findfont(FontProperties(family=FAMILY, weight=weight))
+        assert Path(found).resolve().is_relative_to(own.resolve())
+
+
+def test_every_device_has_file_names_of_its_own() -> None:
+    names = ["NVIDIA H200", "NVIDIA H100", "加速器", "加速卡", "Ω"]
+    assert len({slug(name) for name in names}) == len(names)
+    assert all(re.fullmatch(r"[a-z0-9-]+", slug(name)) for name in names)
+
+
+def test_sizes_are_written_as_the_field_writes_them() -> None:
+    assert [size_label(size) for size in (256, 1024, 2**18, 781)] == ["256", "1K", "256K", "781"]
