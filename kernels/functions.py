@@ -50,11 +50,7 @@ Carry = Callable[..., torch.Tensor]
 
 
 def softmax(
-    x: torch.Tensor,
-    dim: int = -1,
-    *,
-    temperature: float = 1.0,
-    dtype: torch.dtype | None = None,
+    x: torch.Tensor, dim: int = -1, *, temperature: float = 1.0, dtype: torch.dtype | None = None
 ) -> torch.Tensor:
     """softmax(x / temperature) along a dimension, differentiable in ``x`` any number of times.
 

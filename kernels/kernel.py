@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
-from typing import ClassVar
+from types import NoneType, UnionType
+from typing import Any, ClassVar, get_type_hints
 
 import sympy
 import torch
 
-from kernels.device import Device
-from kernels.traffic import Traffic
+from .device import Device
+from .traffic import Traffic
 
 Shape = tuple[int, ...]
 
@@ -48,12 +51,64 @@ class Operation(ABC):
         return dict(zip(self.symbols, shape, strict=True))
 
 
+@dataclass(frozen=True)
+class Allowed:
+    """The values that a tunable may have, as the metadata of its annotation.
+
+    ``block_size: Annotated[int, power_of_two(1, 1024)] = 512``. Values come from YAML or a command
+    line, so any type can turn up. None is allowed where the annotation says ``| None``.
+
+    Attributes:
+        words: What a value must be.
+        test: Whether a value is that.
+    """
+
+    words: str
+    test: Callable[[Any], bool]
+
+    def check(self, name: str, value: Any) -> None:
+        """Refuses a value that is not allowed.
+
+        Raises:
+            ValueError: in one line, what it is and what it must be.
+        """
+        if not self.test(value):
+            raise ValueError(f"{name} must be {self.words}, not {value!r}")
+
+
+def whole_number(least: int, most: int, *others: str) -> Allowed:
+    """A whole number from ``least`` to ``most``, or one of the other words."""
+    return Allowed(
+        f"a whole number from {least} to {most}",
+        lambda value: value in others if isinstance(value, str) else _whole(value, least, most),
+    )
+
+
+def power_of_two(least: int, most: int) -> Allowed:
+    """A power of two from ``least`` to ``most``."""
+    return Allowed(
+        f"a power of two from {least} to {most}",
+        lambda value: _whole(value, least, most) and value & (value - 1) == 0,
+    )
+
+
+def one_of(*choices: str) -> Allowed:
+    """One of some words."""
+    return Allowed(" or ".join(choices), lambda value: value in choices)
+
+
+def _whole(value: Any, least: int, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
 class NotCompiled(RuntimeError):
     """A variant that promises compiled code would run something else."""
 
 
 class Kernel(ABC):
     """One variant of an operation. Subclasses are frozen dataclasses; fields are the tunables.
+
+    What a tunable may be is part of its annotation, see `Allowed`; making a kernel checks it.
 
     Attributes:
         operation: What it computes.
@@ -69,6 +124,12 @@ class Kernel(ABC):
     backend: ClassVar[str]
     dtypes: ClassVar[tuple[torch.dtype, ...]] = (torch.float32, torch.float16, torch.bfloat16)
     packages: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        for name, optional, allowed in _tunables(type(self)):
+            value = getattr(self, name)
+            if not (optional and value is None):
+                allowed.check(name, value)
 
     @abstractmethod
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
@@ -107,6 +168,25 @@ class Kernel(ABC):
         returned function only launches. Most variants need nothing and return themselves.
         """
         return self
+
+
+@lru_cache
+def _tunables(kind: type[Any]) -> list[tuple[str, bool, Allowed]]:
+    """The tunables of a kernel that are checked: name, whether None is allowed, and what else is.
+
+    A bool needs no metadata.
+    """
+    hints = get_type_hints(kind, include_extras=True)
+    found = []
+    for name in (field.name for field in fields(kind)):
+        hint, metadata = hints[name], getattr(hints[name], "__metadata__", ())
+        plain = hint.__origin__ if metadata else hint
+        kinds = plain.__args__ if isinstance(plain, UnionType) else (plain,)
+        if bool in kinds:
+            words = "true, false or null" if NoneType in kinds else "true or false"
+            metadata = (Allowed(words, lambda value: isinstance(value, bool)),)
+        found += [(name, NoneType in kinds, one) for one in metadata if isinstance(one, Allowed)]
+    return found
 
 
 def _without_triton(device: Device) -> str | None:

@@ -1,4 +1,4 @@
-"""Triton where it is installed; where it is not, stand-ins.
+"""Triton, and Gluon, its language of explicit layouts, where they are installed; else stand-ins.
 
 A variant's module can then still be imported: it is described like any other and says through
 `unsupported` why it cannot run.
@@ -14,6 +14,15 @@ try:
     import triton.language as tl
 except ModuleNotFoundError:
     triton = tl = None
+try:
+    from triton.experimental import gluon
+    from triton.experimental.gluon import language as gl
+    from triton.experimental.gluon.language.nvidia.ampere import async_copy
+except ImportError:
+    gluon = gl = async_copy = None
+
+# Triton 3.7 gave the barrier of a program's threads a shorter name
+barrier: Any = getattr(gl, "barrier", None) or getattr(gl, "thread_barrier", None)
 
 LARGEST_BLOCK = 1 << 20  # elements of a tensor, Triton's own limit
 MOST_PROGRAMS = (1 << 31) - 1  # along a CUDA grid's first axis
@@ -24,9 +33,24 @@ def jit(function: Callable[..., Any]) -> Any:
     return function if triton is None else triton.jit(function)
 
 
+def gluon_jit(function: Callable[..., Any]) -> Any:
+    """`gluon.jit`; it has no interpreter."""
+    return function if gluon is None else gluon.jit(function)
+
+
+def constexpr_function(function: Callable[..., Any]) -> Any:
+    """`gluon.constexpr_function`: run while a kernel is compiled."""
+    return function if gluon is None else gluon.constexpr_function(function)
+
+
 def constant(value: Any) -> Any:
     """A constant that kernels may read, in Triton or in Gluon."""
     return value if tl is None else tl.constexpr(value)
+
+
+def triton_version() -> str:
+    """The version of Triton that is installed, empty where there is none."""
+    return "" if triton is None else str(triton.__version__)
 
 
 def next_power_of_two(n: int) -> int:
@@ -34,4 +58,17 @@ def next_power_of_two(n: int) -> int:
     return 1 << max(n - 1, 0).bit_length()
 
 
-__all__ = ["LARGEST_BLOCK", "MOST_PROGRAMS", "constant", "jit", "next_power_of_two", "tl"]
+__all__ = [
+    "LARGEST_BLOCK",
+    "MOST_PROGRAMS",
+    "async_copy",
+    "barrier",
+    "constant",
+    "constexpr_function",
+    "gl",
+    "gluon_jit",
+    "jit",
+    "next_power_of_two",
+    "tl",
+    "triton_version",
+]

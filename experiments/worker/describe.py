@@ -18,6 +18,13 @@ from kernels.traffic import Traffic, formula
 
 BACKENDS = ("eager", "torchscript", "torch", "inductor", "triton", "cute")  # those the gate knows
 
+# Where kernels lie that recordings of earlier commits name by another module
+MOVED = {
+    "kernels.softmax.cluster.cluster": "kernels.softmax.cluster",
+    "kernels.softmax.cooperative.cooperative": "kernels.softmax.cooperative",
+    "kernels.softmax.multirow.fused_multirow": "kernels.softmax.fused_multirow",
+}
+
 
 class BadJob(Exception):
     """A job that cannot be run as configured; one line for its user."""
@@ -36,7 +43,7 @@ def build_kernel(config: dict[str, Any]) -> Kernel:
     if not is_ours(module):
         raise BadJob(f"_target_ {target} is not in this project; a kernel is a class in kernels/")
     try:
-        kind = getattr(importlib.import_module(module), name)
+        kind = getattr(importlib.import_module(MOVED.get(module, module)), name)
     except (ImportError, AttributeError) as error:
         raise BadJob(f"_target_ {target} cannot be imported: {error}") from error
     if not (isinstance(kind, type) and issubclass(kind, Kernel) and dataclasses.is_dataclass(kind)):

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 import sympy
 import torch
+from typing_extensions import override
 
-from kernels.copy.operation import COPY
-from kernels.kernel import Kernel
-from kernels.traffic import M, N, Traffic
+from ..kernel import Kernel
+from ..traffic import M, N, Traffic
+from .operation import COPY
 
 
 @dataclass(frozen=True)
@@ -27,14 +28,14 @@ class Copy(Kernel):
     backend = "torch"
     dtypes = (*Kernel.dtypes, torch.float64)
 
+    @override
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        """See `Kernel`."""
         return torch.empty_like(x, memory_format=torch.contiguous_format).copy_(x)
 
+    @override
     def traffic(self) -> Traffic:
-        """See `Kernel`."""
         return Traffic(reads=M * N, writes=M * N)
 
+    @override
     def on_chip_elements(self) -> sympy.Expr:
-        """See `Kernel`."""
         return sympy.Integer(1)

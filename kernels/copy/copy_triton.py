@@ -9,18 +9,18 @@ Source: Triton's tutorial 01 (vector addition), less the addition.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import sympy
 import torch
+from typing_extensions import override
 
-from kernels.copy.operation import COPY
-from kernels.dependent import await_previous, dependent, launch_option
-from kernels.device import Device, device_of
-from kernels.kernel import Kernel, Shape
-from kernels.language import LARGEST_BLOCK, MOST_PROGRAMS, jit, tl
-from kernels.residency import load_hint, store_hint
-from kernels.traffic import M, N, Traffic
-from kernels.tunables import check_flag, check_power_of_two
+from ..device import Device, device_of
+from ..kernel import Kernel, Shape, power_of_two
+from ..language import LARGEST_BLOCK, MOST_PROGRAMS, jit, tl
+from ..launch import await_previous, dependent, launch_option, load_hint, store_hint
+from ..traffic import M, N, Traffic
+from .operation import COPY
 
 
 @dataclass(frozen=True)
@@ -40,21 +40,14 @@ class CopyTriton(Kernel):
     backend = "triton"
     dtypes = (*Kernel.dtypes, torch.float64)
 
-    block_size: int = 4096
-    num_warps: int = 8
+    block_size: Annotated[int, power_of_two(1, LARGEST_BLOCK)] = 4096
+    num_warps: Annotated[int, power_of_two(1, 32)] = 8
     keep: bool | None = False
     keep_output: bool | None = False
     dependent: bool | None = None
 
-    def __post_init__(self) -> None:
-        check_power_of_two("block_size", self.block_size, 1, LARGEST_BLOCK)
-        check_power_of_two("num_warps", self.num_warps, 1, 32)
-        check_flag("keep", self.keep)
-        check_flag("keep_output", self.keep_output)
-        check_flag("dependent", self.dependent)
-
+    @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        """See `Kernel`."""
         reason = super().unsupported(shape, dtype, device)
         if reason is not None:
             return reason
@@ -63,8 +56,8 @@ class CopyTriton(Kernel):
             return f"starts a program a tile, and a launch takes {MOST_PROGRAMS}, not {programs}"
         return None
 
+    @override
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        """See `Kernel`."""
         y = torch.empty_like(x, memory_format=torch.contiguous_format)
         if x.numel() > 0:
             flat = x.view(1, -1) if x.is_contiguous() else x
@@ -87,12 +80,12 @@ class CopyTriton(Kernel):
             )
         return y
 
+    @override
     def traffic(self) -> Traffic:
-        """See `Kernel`."""
         return Traffic(reads=M * N, writes=M * N)
 
+    @override
     def on_chip_elements(self) -> sympy.Expr:
-        """See `Kernel`."""
         return sympy.Integer(self.block_size)
 
 

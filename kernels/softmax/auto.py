@@ -22,18 +22,18 @@ from functools import lru_cache
 
 import sympy
 import torch
+from typing_extensions import override
 
-from kernels.device import Device, device_of
-from kernels.kernel import Kernel, Shape
-from kernels.softmax.cluster.cluster import Cluster
-from kernels.softmax.cooperative.cooperative import Cooperative
-from kernels.softmax.fused_row import FusedRow
-from kernels.softmax.multirow.fused_multirow import FusedMultirow
-from kernels.softmax.online import Online
-from kernels.softmax.operation import SOFTMAX
-from kernels.softmax.tiles import empty_result
-from kernels.traffic import M, N, Traffic
-from kernels.vectors import vector, whole_vectors
+from ..device import Device, device_of
+from ..kernel import Kernel, Shape
+from ..traffic import M, N, Traffic
+from .cluster import Cluster
+from .cooperative import Cooperative
+from .fused_multirow import FusedMultirow
+from .fused_row import FusedRow
+from .online import Online
+from .operation import SOFTMAX
+from .tiles import empty_result, vector, whole_vectors
 
 NARROW = 4 << 10  # bytes of a row, up to which a warp takes it whole
 WIDEST_IN_A_PROGRAM = 64 << 10  # bytes of a row in the registers of one program
@@ -51,17 +51,18 @@ class Auto(Kernel):
     backend = "triton"
     dtypes = (*Kernel.dtypes, torch.float64)
 
+    @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        """See `Kernel`."""
         reason = super().unsupported(shape, dtype, device)
         return reason or self.choose(shape, dtype, device).unsupported(shape, dtype, device)
 
+    @override
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        """See `Kernel`."""
         if x.numel() == 0:
             return empty_result(x)
         return choice((x.shape[0], x.shape[1]), x.dtype, device_of(x), vector(x))(x)
 
+    @override
     def prepare(self, x: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
         """See `Kernel`: the chosen variant's own."""
         if x.numel() == 0:
@@ -79,13 +80,14 @@ class Auto(Kernel):
         """
         return choice((shape[0], shape[1]), dtype, device, whole_vectors(shape[1], dtype))
 
+    @override
     def traffic(self) -> Traffic:
         """See `Kernel`; the widest row on chip is an H200's."""
         fits = N <= WIDEST_ROW
         return Traffic(reads=sympy.Piecewise((M * N, fits), (2 * M * N, True)), writes=M * N)
 
+    @override
     def on_chip_elements(self) -> sympy.Expr:
-        """See `Kernel`."""
         return sympy.Piecewise((N, N <= WIDEST_ROW), (LAST_RESORT.on_chip_elements(), True))
 
 

@@ -14,20 +14,19 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from importlib import import_module
+from typing import Annotated
 
 import sympy
 import torch
+from typing_extensions import override
 
-from kernels.device import Device
-from kernels.kernel import Kernel, Shape
-from kernels.language import next_power_of_two
-from kernels.softmax.fused_row import whole_rows
-from kernels.softmax.operation import SOFTMAX
-from kernels.softmax.statistics import check_accumulate, statistics_dtype
-from kernels.softmax.tiles import too_many_rows, too_wide
-from kernels.traffic import M, N, Traffic
-from kernels.tunables import check_power_of_two
+from ..device import Device
+from ..kernel import Kernel, Shape, power_of_two
+from ..language import next_power_of_two, triton_version
+from ..traffic import M, N, Traffic
+from .fused_row import whole_rows
+from .operation import SOFTMAX
+from .tiles import Accumulate, statistics_dtype, too_many_rows, too_wide
 
 CLUSTERS_FROM = (9, 0)  # compute capability
 REDUCES_FROM = (3, 8)  # Triton; in older ones a reduction across CTAs does not compile
@@ -48,17 +47,11 @@ class ClusterReduce(Kernel):
     backend = "triton"
     dtypes = (*Kernel.dtypes, torch.float64)
 
-    num_ctas: int | None = None
-    num_warps: int | None = None
-    accumulate: str = "float32"
+    num_ctas: Annotated[int | None, power_of_two(1, MOST_CTAS)] = None
+    num_warps: Annotated[int | None, power_of_two(1, 32)] = None
+    accumulate: Accumulate = "float32"
 
-    def __post_init__(self) -> None:
-        if self.num_ctas is not None:
-            check_power_of_two("num_ctas", self.num_ctas, 1, MOST_CTAS)
-        if self.num_warps is not None:
-            check_power_of_two("num_warps", self.num_warps, 1, 32)
-        check_accumulate(self.accumulate)
-
+    @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         """See `Kernel`; also a card or a Triton without clusters, and a row that none holds."""
         reason = super().unsupported(shape, dtype, device) or too_many_rows(shape)
@@ -75,17 +68,17 @@ class ClusterReduce(Kernel):
             )
         return None
 
+    @override
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        """See `Kernel`."""
         ctas, warps = self._cluster(next_power_of_two(x.shape[1]))
         return whole_rows(x, self.accumulate, num_warps=warps, num_ctas=ctas)
 
+    @override
     def traffic(self) -> Traffic:
-        """See `Kernel`."""
         return Traffic(reads=M * N, writes=M * N)
 
+    @override
     def on_chip_elements(self) -> sympy.Expr:
-        """See `Kernel`."""
         return N
 
     def _cluster(self, block: int) -> tuple[int, int]:
@@ -104,7 +97,7 @@ def without_clusters(device: Device) -> str | None:
     if device.capability is not None and device.capability < CLUSTERS_FROM:
         major, minor = device.capability
         return f"needs thread-block clusters, compute capability 9.0 or newer, not {major}.{minor}"
-    version: str = import_module("triton").__version__
+    version = triton_version()
     found = re.match(r"(\d+)\.(\d+)", version)
     if found is None or (int(found[1]), int(found[2])) < REDUCES_FROM:
         return f"needs Triton 3.8 or newer, whose reductions cross a cluster, not {version}"

@@ -15,17 +15,17 @@ import types
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import sympy
 import torch
+from typing_extensions import override
 
-from kernels.kernel import Kernel, NotCompiled
-from kernels.softmax.naive import five_operations
-from kernels.softmax.operation import SOFTMAX
-from kernels.softmax.statistics import check_accumulate, statistics_dtype
-from kernels.traffic import M, N, Traffic
-from kernels.tunables import check_choice
+from ..kernel import Kernel, NotCompiled, one_of
+from ..traffic import M, N, Traffic
+from .naive import five_operations
+from .operation import SOFTMAX
+from .tiles import Accumulate, statistics_dtype
 
 MODES = ("default", "max-autotune-no-cudagraphs")
 
@@ -43,13 +43,10 @@ class Compiled(Kernel):
     backend = "inductor"
     dtypes = (*Kernel.dtypes, torch.float64)
 
-    mode: str = "default"
-    accumulate: str = "float32"
+    mode: Annotated[str, one_of(*MODES)] = "default"
+    accumulate: Accumulate = "float32"
 
-    def __post_init__(self) -> None:
-        check_choice("mode", self.mode, MODES)
-        check_accumulate(self.accumulate)
-
+    @override
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         """See `Kernel`. It compiles at every call; `prepare` does so once.
 
@@ -85,12 +82,12 @@ class Compiled(Kernel):
             raise NotCompiled("torch.compile ran the five operations eagerly; is it switched off?")
         return call
 
+    @override
     def traffic(self) -> Traffic:
-        """See `Kernel`."""
         return Traffic(reads=M * N, writes=M * N)
 
+    @override
     def on_chip_elements(self) -> sympy.Expr:
-        """See `Kernel`."""
         return N
 
 

@@ -13,20 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import sympy
 import torch
+from typing_extensions import override
 
-from kernels.device import Device, device_of
-from kernels.kernel import Kernel, Shape
-from kernels.language import jit, next_power_of_two, tl
-from kernels.occupancy import known
-from kernels.softmax.operation import SOFTMAX
-from kernels.softmax.statistics import check_accumulate
-from kernels.softmax.tiles import empty_result, load_tile, store_tile, too_wide, triton_statistics
-from kernels.traffic import M, N, Traffic
-from kernels.tunables import check_count, check_power_of_two
+from ..device import Device, device_of, resident_programs
+from ..kernel import Kernel, Shape, power_of_two, whole_number
+from ..language import jit, next_power_of_two, tl
+from ..traffic import M, N, Traffic
+from .operation import SOFTMAX
+from .tiles import Accumulate, empty_result, load_tile, store_tile, too_wide, triton_statistics
 
 INTERPRETED_PROGRAMS = 8  # few, so that the interpreter too takes a program over several rows
 ROOMY_SHARED_BYTES = 200_000  # tutorial 02: four stages above this, two below
@@ -48,16 +46,11 @@ class Fused(Kernel):
     backend = "triton"
     dtypes = (*Kernel.dtypes, torch.float64)
 
-    num_warps: int = 8
-    num_stages: int | None = None
-    accumulate: str = "float32"
+    num_warps: Annotated[int, power_of_two(1, 32)] = 8
+    num_stages: Annotated[int | None, whole_number(1, 16)] = None
+    accumulate: Accumulate = "float32"
 
-    def __post_init__(self) -> None:
-        check_power_of_two("num_warps", self.num_warps, 1, 32)
-        if self.num_stages is not None:
-            check_count("num_stages", self.num_stages, 1, 16)
-        check_accumulate(self.accumulate)
-
+    @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         """See `Kernel`; also rows that do not fit a block's shared memory."""
         reason = super().unsupported(shape, dtype, device) or too_wide(shape)
@@ -76,6 +69,7 @@ class Fused(Kernel):
             return f"{row}; num_stages={self.num_stages} needs more than a block's {room} for them"
         return None
 
+    @override
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         """See `Kernel`. It derives the launch at every call; `prepare` does so once."""
         return self.prepare(x)(x)
@@ -97,7 +91,13 @@ class Fused(Kernel):
             return x, y, rows, cols, x.stride(0), x.stride(1)
 
         compiled = _fused.warmup(*arguments(x, empty_result(x)), **options, grid=(1,))
-        programs = min(rows, _resident_programs(compiled, self.num_warps, device))
+        programs = INTERPRETED_PROGRAMS
+        if compiled is not None and device.sms is not None:
+            compiled._init_handles()  # loads it, after which its registers are known
+            shared = compiled.metadata.shared
+            held = resident_programs(compiled.n_regs, self.num_warps, shared, device)
+            programs = max(held, device.sms)
+        programs = min(rows, programs)
 
         def launch(x: torch.Tensor) -> torch.Tensor:
             y = empty_result(x)
@@ -115,41 +115,18 @@ class Fused(Kernel):
             stages -= 1
         return stages
 
+    @override
     def traffic(self) -> Traffic:
-        """See `Kernel`."""
         return Traffic(reads=M * N, writes=M * N)
 
+    @override
     def on_chip_elements(self) -> sympy.Expr:
-        """See `Kernel`."""
         return N
 
 
 def _shared(block: int, dtype: torch.dtype, stages: int) -> int:
     # all rows of the pipeline but the one that is worked on, which has moved to registers
     return (stages - 1) * block * dtype.itemsize + SCRATCH_BYTES
-
-
-def _resident_programs(compiled: Any, num_warps: int, device: Device) -> int:
-    """Programs that the whole device holds at once.
-
-    Args:
-        compiled: What Triton's warm-up returned, None under its interpreter.
-        num_warps: Warps a program.
-        device: Its limits.
-    """
-    if compiled is None or device.sms is None:
-        return INTERPRETED_PROGRAMS
-    compiled._init_handles()  # loads it, after which its registers are known
-    registers: int = compiled.n_regs
-    shared: int = compiled.metadata.shared
-    threads = num_warps * known(device.warp_size)
-    per_sm = min(
-        known(device.registers_per_sm) // (registers * threads),
-        known(device.warps_per_sm) // num_warps,
-    )
-    if shared > 0:
-        per_sm = min(per_sm, known(device.shared_bytes_per_sm) // shared)
-    return device.sms * max(per_sm, 1)
 
 
 @jit

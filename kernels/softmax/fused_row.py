@@ -8,26 +8,28 @@ Source: "Softmax in OpenAI Triton", after the softmax of Triton's first tutorial
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import sympy
 import torch
+from typing_extensions import override
 
-from kernels.device import Device
-from kernels.kernel import Kernel, Shape
-from kernels.language import jit, next_power_of_two, tl
-from kernels.launch import launch
-from kernels.softmax.operation import SOFTMAX
-from kernels.softmax.statistics import check_accumulate, statistics_dtype
-from kernels.softmax.tiles import (
+from ..device import Device
+from ..kernel import Kernel, Shape, power_of_two
+from ..language import jit, next_power_of_two, tl
+from ..launch import launch
+from ..traffic import M, N, Traffic
+from .operation import SOFTMAX
+from .tiles import (
+    Accumulate,
     empty_result,
     load_tile,
+    statistics_dtype,
     store_tile,
     too_many_rows,
     too_wide,
     triton_statistics,
 )
-from kernels.traffic import M, N, Traffic
-from kernels.tunables import check_power_of_two
 
 
 @dataclass(frozen=True)
@@ -43,14 +45,10 @@ class FusedRow(Kernel):
     backend = "triton"
     dtypes = (*Kernel.dtypes, torch.float64)
 
-    num_warps: int | None = None
-    accumulate: str = "float32"
+    num_warps: Annotated[int | None, power_of_two(1, 32)] = None
+    accumulate: Accumulate = "float32"
 
-    def __post_init__(self) -> None:
-        if self.num_warps is not None:
-            check_power_of_two("num_warps", self.num_warps, 1, 32)
-        check_accumulate(self.accumulate)
-
+    @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         """See `Kernel`; also a row that no register file holds."""
         reason = super().unsupported(shape, dtype, device) or too_many_rows(shape)
@@ -67,17 +65,17 @@ class FusedRow(Kernel):
             )
         return too_wide(shape)
 
+    @override
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        """See `Kernel`."""
         warps = self.num_warps or warps_by_width(next_power_of_two(x.shape[1]))
         return whole_rows(x, self.accumulate, num_warps=warps)
 
+    @override
     def traffic(self) -> Traffic:
-        """See `Kernel`."""
         return Traffic(reads=M * N, writes=M * N)
 
+    @override
     def on_chip_elements(self) -> sympy.Expr:
-        """See `Kernel`."""
         return N
 
 

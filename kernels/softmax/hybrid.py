@@ -9,19 +9,20 @@ tiled path never ran.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import sympy
 import torch
+from typing_extensions import override
 
-from kernels.device import Device
-from kernels.kernel import Kernel, Shape
-from kernels.language import LARGEST_BLOCK
-from kernels.softmax.fused_row import FusedRow, warps_by_width
-from kernels.softmax.operation import SOFTMAX
-from kernels.softmax.statistics import check_accumulate
-from kernels.softmax.three_pass import ThreePass
-from kernels.traffic import N, Traffic
-from kernels.tunables import check_power_of_two
+from ..device import Device
+from ..kernel import Kernel, Shape, power_of_two
+from ..language import LARGEST_BLOCK
+from ..traffic import N, Traffic
+from .fused_row import FusedRow, warps_by_width
+from .operation import SOFTMAX
+from .three_pass import ThreePass
+from .tiles import Accumulate
 
 
 @dataclass(frozen=True)
@@ -38,35 +39,29 @@ class Hybrid(Kernel):
     backend = "triton"
     dtypes = (*Kernel.dtypes, torch.float64)
 
-    block_size: int = 4096
-    num_warps: int | None = None
-    accumulate: str = "float32"
+    block_size: Annotated[int, power_of_two(1, LARGEST_BLOCK)] = 4096
+    num_warps: Annotated[int | None, power_of_two(1, 32)] = None
+    accumulate: Accumulate = "float32"
 
-    def __post_init__(self) -> None:
-        check_power_of_two("block_size", self.block_size, 1, LARGEST_BLOCK)
-        if self.num_warps is not None:
-            check_power_of_two("num_warps", self.num_warps, 1, 32)
-        check_accumulate(self.accumulate)
-
+    @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        """See `Kernel`."""
         reason = super().unsupported(shape, dtype, device)
         return reason or self._path(shape[1]).unsupported(shape, dtype, device)
 
+    @override
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        """See `Kernel`."""
         return self._path(x.shape[1])(x)
 
+    @override
     def traffic(self) -> Traffic:
-        """See `Kernel`."""
         fast, tiled = FusedRow().traffic(), ThreePass().traffic()
         return Traffic(
             reads=self._either(fast.reads, tiled.reads),
             writes=self._either(fast.writes, tiled.writes),
         )
 
+    @override
     def on_chip_elements(self) -> sympy.Expr:
-        """See `Kernel`."""
         return self._either(N, sympy.Integer(self.block_size))
 
     def _path(self, cols: int) -> Kernel:

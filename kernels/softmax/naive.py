@@ -14,11 +14,12 @@ from dataclasses import dataclass
 
 import sympy
 import torch
+from typing_extensions import override
 
-from kernels.kernel import Kernel
-from kernels.softmax.operation import SOFTMAX
-from kernels.softmax.statistics import check_accumulate, statistics_dtype
-from kernels.traffic import M, N, Traffic
+from ..kernel import Kernel
+from ..traffic import M, N, Traffic
+from .operation import SOFTMAX
+from .tiles import Accumulate, statistics_dtype
 
 
 def five_operations(x: torch.Tensor, statistics: torch.dtype) -> torch.Tensor:
@@ -44,21 +45,18 @@ class Naive(Kernel):
     backend = "eager"
     dtypes = (*Kernel.dtypes, torch.float64)
 
-    accumulate: str = "float32"
+    accumulate: Accumulate = "float32"
 
-    def __post_init__(self) -> None:
-        check_accumulate(self.accumulate)
-
+    @override
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        """See `Kernel`."""
         if x.numel() == 0:
             return torch.empty_like(x)
         return five_operations(x, statistics_dtype(x.dtype, self.accumulate))
 
+    @override
     def traffic(self) -> Traffic:
-        """See `Kernel`."""
         return Traffic(reads=5 * M * N + 2 * M, writes=3 * M * N + 2 * M)
 
+    @override
     def on_chip_elements(self) -> sympy.Expr:
-        """See `Kernel`."""
         return sympy.Integer(1)

@@ -15,12 +15,13 @@ from dataclasses import dataclass
 
 import sympy
 import torch
+from typing_extensions import override
 
-from kernels.kernel import Kernel
-from kernels.softmax.naive import five_operations
-from kernels.softmax.operation import SOFTMAX
-from kernels.softmax.statistics import check_accumulate, statistics_dtype
-from kernels.traffic import M, N, Traffic
+from ..kernel import Kernel
+from ..traffic import M, N, Traffic
+from .naive import five_operations
+from .operation import SOFTMAX
+from .tiles import Accumulate, statistics_dtype
 
 PROFILING_RUNS = 3  # two are watched, the third compiles what they showed
 
@@ -37,13 +38,10 @@ class NaiveScript(Kernel):
     backend = "torchscript"
     dtypes = (*Kernel.dtypes, torch.float64)
 
-    accumulate: str = "float32"
+    accumulate: Accumulate = "float32"
 
-    def __post_init__(self) -> None:
-        check_accumulate(self.accumulate)
-
+    @override
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        """See `Kernel`."""
         return self._script()(x)
 
     def prepare(self, x: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
@@ -69,10 +67,10 @@ class NaiveScript(Kernel):
 
         return call
 
+    @override
     def traffic(self) -> Traffic:
-        """See `Kernel`."""
         return Traffic(reads=5 * M * N + 2 * M, writes=3 * M * N + 2 * M)
 
+    @override
     def on_chip_elements(self) -> sympy.Expr:
-        """See `Kernel`."""
         return sympy.Integer(1)

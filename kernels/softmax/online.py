@@ -16,25 +16,19 @@ attention (Dao et al. 2022, arXiv 2205.14135).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import sympy
 import torch
+from typing_extensions import override
 
-from kernels.device import Device, device_of
-from kernels.kernel import Kernel, Shape
-from kernels.language import LARGEST_BLOCK, MOST_PROGRAMS, jit, tl
-from kernels.launch import launch
-from kernels.softmax.operation import SOFTMAX
-from kernels.softmax.statistics import check_accumulate
-from kernels.softmax.tiles import (
-    empty_result,
-    load_tile,
-    store_tile,
-    too_many_rows,
-    triton_statistics,
-)
-from kernels.traffic import M, N, Traffic
-from kernels.tunables import check_choice, check_count, check_power_of_two
+from ..device import Device, device_of
+from ..kernel import Kernel, Shape, one_of, power_of_two, whole_number
+from ..language import LARGEST_BLOCK, MOST_PROGRAMS, jit, tl
+from ..launch import launch
+from ..traffic import M, N, Traffic
+from .operation import SOFTMAX
+from .tiles import Accumulate, empty_result, load_tile, store_tile, too_many_rows, triton_statistics
 
 SCRATCH_BYTES = 256  # of a block's shared memory, for the reductions of at most 32 warps
 
@@ -67,25 +61,15 @@ class Online(Kernel):
     backend = "triton"
     dtypes = (*Kernel.dtypes, torch.float64)
 
-    block_size: int = 1024
-    num_warps: int = 4
-    num_stages: int = 1
+    block_size: Annotated[int, power_of_two(1, LARGEST_BLOCK)] = 1024
+    num_warps: Annotated[int, power_of_two(1, 32)] = 4
+    num_stages: Annotated[int, whole_number(1, 16)] = 1
     reverse: bool = False
-    evict: str = "none"
-    rows_in_flight: int | str | None = None
-    accumulate: str = "float32"
+    evict: Annotated[str, one_of(*EVICT)] = "none"
+    rows_in_flight: Annotated[int | str | None, whole_number(1, MOST_PROGRAMS, "l2")] = None
+    accumulate: Accumulate = "float32"
 
-    def __post_init__(self) -> None:
-        check_power_of_two("block_size", self.block_size, 1, LARGEST_BLOCK)
-        check_power_of_two("num_warps", self.num_warps, 1, 32)
-        check_count("num_stages", self.num_stages, 1, 16)
-        if not isinstance(self.reverse, bool):
-            raise ValueError(f"reverse must be true or false, not {self.reverse!r}")
-        check_choice("evict", self.evict, tuple(EVICT))
-        if self.rows_in_flight not in (None, "l2"):
-            check_count("rows_in_flight", self.rows_in_flight, 1, MOST_PROGRAMS)
-        check_accumulate(self.accumulate)
-
+    @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         """See `Kernel`; also tiles under way that no block's shared memory holds."""
         reason = super().unsupported(shape, dtype, device) or too_many_rows(shape)
@@ -99,8 +83,8 @@ class Online(Kernel):
             )
         return reason
 
+    @override
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        """See `Kernel`."""
         y = empty_result(x)
         if x.numel() > 0:
             rows, cols = x.shape
@@ -124,12 +108,12 @@ class Online(Kernel):
             )
         return y
 
+    @override
     def traffic(self) -> Traffic:
-        """See `Kernel`."""
         return Traffic(reads=2 * M * N, writes=M * N)
 
+    @override
     def on_chip_elements(self) -> sympy.Expr:
-        """See `Kernel`."""
         return sympy.Integer(self.block_size)
 
     def _programs(self, x: torch.Tensor) -> int:

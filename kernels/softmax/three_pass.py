@@ -9,24 +9,18 @@ Source: the textbook "safe softmax", Algorithm 2 of Milakov & Gimelshein 2018, a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import sympy
 import torch
+from typing_extensions import override
 
-from kernels.device import Device
-from kernels.kernel import Kernel, Shape
-from kernels.language import LARGEST_BLOCK, jit, tl
-from kernels.softmax.operation import SOFTMAX
-from kernels.softmax.statistics import check_accumulate
-from kernels.softmax.tiles import (
-    empty_result,
-    load_tile,
-    store_tile,
-    too_many_rows,
-    triton_statistics,
-)
-from kernels.traffic import M, N, Traffic
-from kernels.tunables import check_power_of_two
+from ..device import Device
+from ..kernel import Kernel, Shape, power_of_two
+from ..language import LARGEST_BLOCK, jit, tl
+from ..traffic import M, N, Traffic
+from .operation import SOFTMAX
+from .tiles import Accumulate, empty_result, load_tile, store_tile, too_many_rows, triton_statistics
 
 
 @dataclass(frozen=True)
@@ -43,21 +37,16 @@ class ThreePass(Kernel):
     backend = "triton"
     dtypes = (*Kernel.dtypes, torch.float64)
 
-    block_size: int = 1024
-    num_warps: int = 4
-    accumulate: str = "float32"
+    block_size: Annotated[int, power_of_two(1, LARGEST_BLOCK)] = 1024
+    num_warps: Annotated[int, power_of_two(1, 32)] = 4
+    accumulate: Accumulate = "float32"
 
-    def __post_init__(self) -> None:
-        check_power_of_two("block_size", self.block_size, 1, LARGEST_BLOCK)
-        check_power_of_two("num_warps", self.num_warps, 1, 32)
-        check_accumulate(self.accumulate)
-
+    @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        """See `Kernel`."""
         return super().unsupported(shape, dtype, device) or too_many_rows(shape)
 
+    @override
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        """See `Kernel`."""
         y = empty_result(x)
         if x.numel() > 0:
             rows, cols = x.shape
@@ -73,12 +62,12 @@ class ThreePass(Kernel):
             )
         return y
 
+    @override
     def traffic(self) -> Traffic:
-        """See `Kernel`."""
         return Traffic(reads=3 * M * N, writes=M * N)
 
+    @override
     def on_chip_elements(self) -> sympy.Expr:
-        """See `Kernel`."""
         return sympy.Integer(self.block_size)
 
 

@@ -1,4 +1,4 @@
-"""What the Triton variants share: reading and writing a tile of a row, whatever its strides.
+"""What the variants share: the dtype of statistics, and reading and writing rows in tiles.
 
 Offsets are 64-bit throughout: a matrix of more than 2³¹ elements overflows 32-bit ones. A HINT is
 Triton's eviction policy: ``"evict_first"``, ``"evict_last"``, or empty for none.
@@ -6,13 +6,22 @@ Triton's eviction policy: ``"evict_first"``, ``"evict_last"``, or empty for none
 
 from __future__ import annotations
 
-from typing import Any
+from math import gcd
+from typing import Annotated, Any
 
 import torch
 
-from kernels.kernel import Shape
-from kernels.language import LARGEST_BLOCK, MOST_PROGRAMS, jit, next_power_of_two, tl
-from kernels.softmax.statistics import statistics_dtype
+from ..kernel import Shape, one_of
+from ..language import LARGEST_BLOCK, MOST_PROGRAMS, jit, next_power_of_two, tl
+
+LONGEST = 16  # bytes that one thread loads or stores at once
+
+Accumulate = Annotated[str, one_of("float32", "float64")]  # the dtype of a row's statistics
+
+
+def statistics_dtype(dtype: torch.dtype, accumulate: str) -> torch.dtype:
+    """What a row's maximum, exponentials and sum are kept in: ``accumulate``, or wider."""
+    return torch.promote_types(dtype, getattr(torch, accumulate))
 
 
 def triton_statistics(dtype: torch.dtype, accumulate: str) -> Any:
@@ -37,6 +46,28 @@ def too_wide(shape: Shape) -> str | None:
     if next_power_of_two(shape[1]) > LARGEST_BLOCK:
         return f"a row of {shape[1]} is more than Triton's largest block, {LARGEST_BLOCK}"
     return None
+
+
+def vector(x: torch.Tensor) -> int:
+    """Elements of the longest vector, up to 16 bytes, that every row of ``x`` is made of.
+
+    Args:
+        x: Shape ``(M, N)``, M and N at least 1. Rows are whole numbers of such vectors and begin
+            at a multiple of one; where columns are strided it is 1.
+    """
+    rows, cols = x.shape
+    row_stride, col_stride = x.stride()
+    if col_stride != 1 and cols > 1:
+        return 1
+    size = x.element_size()
+    # the lowest bit set in any of them is the longest power of two that divides all
+    lengths = (cols * size) | (row_stride * size if rows > 1 else 0) | x.data_ptr() | LONGEST
+    return (lengths & -lengths) // size
+
+
+def whole_vectors(cols: int, dtype: torch.dtype) -> int:
+    """What `vector` gives for contiguous rows of ``cols`` elements that begin at a vector."""
+    return gcd(max(cols, 1), LONGEST // dtype.itemsize)
 
 
 @jit

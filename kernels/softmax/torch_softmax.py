@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 import sympy
 import torch
+from typing_extensions import override
 
-from kernels.kernel import Kernel
-from kernels.softmax.operation import SOFTMAX
-from kernels.traffic import M, N, Traffic
+from ..kernel import Kernel
+from ..traffic import M, N, Traffic
+from .operation import SOFTMAX
 
 
 @dataclass(frozen=True)
@@ -26,14 +27,14 @@ class TorchSoftmax(Kernel):
     backend = "torch"
     dtypes = (*Kernel.dtypes, torch.float64)
 
+    @override
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        """See `Kernel`."""
         return torch.softmax(x, dim=1).contiguous()
 
+    @override
     def traffic(self) -> Traffic:
-        """See `Kernel`."""
         return Traffic(reads=M * N, writes=M * N)
 
+    @override
     def on_chip_elements(self) -> sympy.Expr:
-        """See `Kernel`."""
         return N

@@ -11,18 +11,19 @@ Source: the backward pass of `torch.softmax`; by tiles as `online`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import sympy
 import torch
+from typing_extensions import override
 
-from kernels.device import Device
-from kernels.kernel import Kernel, Shape
-from kernels.language import jit, tl
-from kernels.lines import launch_tiles, load_lines, starts, store_lines
-from kernels.softmax.tiles import too_many_rows, triton_statistics
-from kernels.softmax_backward.operation import SOFTMAX_BACKWARD
-from kernels.traffic import M, N, Traffic
-from kernels.tunables import check_power_of_two
+from ..device import Device
+from ..kernel import Kernel, Shape, power_of_two
+from ..language import jit, tl
+from ..lines import launch_tiles, load_lines, starts, store_lines
+from ..softmax.tiles import too_many_rows, triton_statistics
+from ..traffic import M, N, Traffic
+from .operation import SOFTMAX_BACKWARD
 
 LARGEST = 1 << 15  # elements of a tile: two of them in registers are all that a block has
 
@@ -40,18 +41,14 @@ class Backward(Kernel):
     backend = "triton"
     dtypes = (*Kernel.dtypes, torch.float64)
 
-    block_size: int = 16384
-    num_warps: int | None = None
+    block_size: Annotated[int, power_of_two(1, LARGEST)] = 16384
+    num_warps: Annotated[int | None, power_of_two(1, 32)] = None
 
-    def __post_init__(self) -> None:
-        check_power_of_two("block_size", self.block_size, 1, LARGEST)
-        if self.num_warps is not None:
-            check_power_of_two("num_warps", self.num_warps, 1, 32)
-
+    @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        """See `Kernel`."""
         return super().unsupported(shape, dtype, device) or too_many_rows(shape)
 
+    @override
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         """See `Kernel`; ``x`` is y and dy stacked, shape (2, M, N), the answer has shape (M, N)."""
         dx = torch.empty(x.shape[1:], dtype=x.dtype, device=x.device)
@@ -83,12 +80,12 @@ class Backward(Kernel):
             _backward, tensors, dim, temperature, statistics, self.block_size, self.num_warps
         )
 
+    @override
     def traffic(self) -> Traffic:
-        """See `Kernel`."""
         return Traffic(reads=self._either(2 * M * N, 4 * M * N), writes=M * N)
 
+    @override
     def on_chip_elements(self) -> sympy.Expr:
-        """See `Kernel`."""
         return self._either(2 * N, sympy.Integer(2 * self.block_size))
 
     def _either(self, whole: sympy.Expr, tiled: sympy.Expr) -> sympy.Expr:

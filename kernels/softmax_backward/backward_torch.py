@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 import sympy
 import torch
+from typing_extensions import override
 
-from kernels.kernel import Kernel
-from kernels.softmax_backward.operation import SOFTMAX_BACKWARD
-from kernels.traffic import M, N, Traffic
+from ..kernel import Kernel
+from ..traffic import M, N, Traffic
+from .operation import SOFTMAX_BACKWARD
 
 
 @dataclass(frozen=True)
@@ -26,15 +27,16 @@ class BackwardTorch(Kernel):
     backend = "torch"
     dtypes = (*Kernel.dtypes, torch.float64)
 
+    @override
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         """See `Kernel`; ``x`` is y and dy stacked, shape (2, M, N), the answer has shape (M, N)."""
         y, dy = x[0], x[1]
         return torch.ops.aten._softmax_backward_data(dy, y, 1, y.dtype).contiguous()  # type: ignore[no-any-return]
 
+    @override
     def traffic(self) -> Traffic:
-        """See `Kernel`."""
         return Traffic(reads=2 * M * N, writes=M * N)
 
+    @override
     def on_chip_elements(self) -> sympy.Expr:
-        """See `Kernel`."""
         return 2 * N

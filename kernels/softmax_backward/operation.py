@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from kernels.kernel import Operation, Shape
-from kernels.traffic import M, N, Traffic
+from ..kernel import Operation, Shape
+from ..traffic import M, N, Traffic
 
 
 class SoftmaxBackward(Operation):

@@ -14,7 +14,7 @@ from tests.conftest import ROOT
 
 VARIANTS = {
     "fused": "kernels.softmax.fused",
-    "cluster": "kernels.softmax.cluster.cluster",
+    "cluster": "kernels.softmax.cluster",
     "auto": "kernels.softmax.auto",
     "backward": "kernels.softmax_backward.backward",
 }
@@ -47,8 +47,8 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     [
         ("softmax/fused.py", {"fused"}),
         ("softmax/tiles.py", set(VARIANTS)),
-        ("softmax/cluster/mailbox.py", {"cluster", "auto"}),
-        ("softmax/cooperative/program.py", {"auto"}),
+        ("softmax/cluster.py", {"cluster", "auto"}),
+        ("softmax/cooperative.py", {"auto"}),
         ("softmax/peers/liger.py", set()),
         ("functions.py", set()),
         ("lines.py", {"backward"}),

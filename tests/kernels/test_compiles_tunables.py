@@ -29,8 +29,8 @@ def build(kernel, pointer, constants, whole=(), ones=(), **options):
 """
 
 MULTIROW = """
-from kernels.softmax.multirow.program import _fused_multirow as kernel
-from kernels.softmax.multirow.tile import lanes_by_tile
+from kernels.softmax.fused_multirow import _fused_multirow as kernel
+from kernels.softmax.fused_multirow import lanes_by_tile
 
 for pointer, vector, statistics in (("fp32", 4, "fp32"), ("bf16", 8, "fp32"), ("fp64", 2, "fp64")):
     for cols, rows, warps, ones in (

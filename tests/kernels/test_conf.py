@@ -7,6 +7,7 @@ import pytest
 import yaml
 from hydra.utils import instantiate
 
+from experiments.worker.describe import MOVED, build_kernel
 from kernels.kernel import Kernel
 
 CONF = Path(__file__).parents[2] / "conf" / "kernel"
@@ -60,3 +61,10 @@ def test_each_name_builds_its_kernel_and_spells_out_every_tunable(name: str) -> 
     assert tunables == dataclasses.asdict(kernel)  # type: ignore[call-overload]
     assert kernel == type(kernel)(), "YAML and Python disagree about a default"
     assert "Source:" in (__import__(type(kernel).__module__, fromlist=["_"]).__doc__ or "")
+
+
+@pytest.mark.parametrize("module", MOVED)
+def test_a_recording_of_an_earlier_commit_names_a_kernel_that_still_builds(module: str) -> None:
+    name = "".join(part.capitalize() for part in module.rpartition(".")[2].split("_"))
+    kernel = build_kernel({"_target_": f"{module}.{name}"})
+    assert type(kernel).__module__ == MOVED[module]

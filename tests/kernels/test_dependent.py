@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from kernels.copy.copy_triton import CopyTriton
-from kernels.dependent import dependent, launch_option
 from kernels.device import Device
 from kernels.kernel import Kernel
-from kernels.softmax.cluster.cluster import Cluster
-from kernels.softmax.multirow.fused_multirow import FusedMultirow
+from kernels.launch import dependent, launch_option
+from kernels.softmax.cluster import Cluster
+from kernels.softmax.fused_multirow import FusedMultirow
 
 
 def test_a_card_of_sm_90_or_newer_launches_dependents(h200: Device) -> None:

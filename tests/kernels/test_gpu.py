@@ -10,12 +10,12 @@ from kernels.copy.copy_triton import CopyTriton
 from kernels.device import cuda_device
 from kernels.kernel import Kernel
 from kernels.softmax.auto import Auto
-from kernels.softmax.cluster.cluster import Cluster
+from kernels.softmax.cluster import Cluster
 from kernels.softmax.compiled import Compiled
 from kernels.softmax.fused import Fused
+from kernels.softmax.fused_multirow import FusedMultirow
 from kernels.softmax.fused_row import FusedRow
 from kernels.softmax.hybrid import Hybrid
-from kernels.softmax.multirow.fused_multirow import FusedMultirow
 from kernels.softmax.naive_script import NaiveScript
 from kernels.softmax.online import Online
 from kernels.softmax.three_pass import ThreePass

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kernels.device import Device
-from kernels.occupancy import resident_programs
+from kernels.device import Device, resident_programs
 
 
 @pytest.mark.parametrize(

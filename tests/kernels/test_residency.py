@@ -7,12 +7,12 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from kernels import residency
+from kernels import launch
 from kernels.copy.copy_triton import CopyTriton
 from kernels.device import Device
 from kernels.kernel import Kernel
-from kernels.residency import load_hint, store_hint
-from kernels.softmax.multirow.fused_multirow import FusedMultirow
+from kernels.launch import load_hint, store_hint
+from kernels.softmax.fused_multirow import FusedMultirow
 
 L2 = 4096
 KERNELS = [CopyTriton, FusedMultirow]
@@ -31,7 +31,7 @@ def test_the_rule_goes_by_bytes(
     size: int, loads: str, stores: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     card = Device("cuda", "a card", l2_bytes=L2)
-    monkeypatch.setattr(residency, "device_of", lambda _: card)
+    monkeypatch.setattr(launch, "device_of", lambda _: card)
     x = torch.empty(size, dtype=torch.int8)
     assert (load_hint(x, None), store_hint(x, None)) == (loads, stores)
 

@@ -9,9 +9,9 @@ from kernels.kernel import Kernel
 from kernels.softmax.cluster_reduce import ClusterReduce
 from kernels.softmax.compiled import Compiled
 from kernels.softmax.fused import Fused
+from kernels.softmax.fused_multirow import FusedMultirow
 from kernels.softmax.fused_row import FusedRow
 from kernels.softmax.hybrid import Hybrid
-from kernels.softmax.multirow.fused_multirow import FusedMultirow
 from kernels.softmax.naive import Naive
 from kernels.softmax.naive_script import NaiveScript
 from kernels.softmax.online import Online

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from kernels.vectors import vector, whole_vectors
+from kernels.softmax.tiles import vector, whole_vectors
 
 
 @pytest.mark.parametrize(

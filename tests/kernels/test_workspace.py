@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from kernels.workspace import Workspaces
+from kernels.softmax.cooperative import Workspaces
 
 
 class Now:

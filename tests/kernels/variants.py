@@ -11,14 +11,14 @@ from kernels.copy.copy_triton import CopyTriton
 from kernels.device import Device, cuda_device
 from kernels.kernel import Kernel
 from kernels.softmax.auto import Auto
-from kernels.softmax.cluster.cluster import Cluster
+from kernels.softmax.cluster import Cluster
 from kernels.softmax.cluster_reduce import ClusterReduce
 from kernels.softmax.compiled import Compiled
-from kernels.softmax.cooperative.cooperative import Cooperative
+from kernels.softmax.cooperative import Cooperative
 from kernels.softmax.fused import Fused
+from kernels.softmax.fused_multirow import FusedMultirow
 from kernels.softmax.fused_row import FusedRow
 from kernels.softmax.hybrid import Hybrid
-from kernels.softmax.multirow.fused_multirow import FusedMultirow
 from kernels.softmax.naive import Naive
 from kernels.softmax.naive_script import NaiveScript
 from kernels.softmax.online import Online

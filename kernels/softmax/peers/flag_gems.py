@@ -18,12 +18,13 @@ from functools import partial
 
 import sympy
 import torch
+from typing_extensions import override
 
-from kernels.device import Device
-from kernels.kernel import Shape
-from kernels.softmax.peers.peer import Peer
-from kernels.softmax.tiles import too_many_rows
-from kernels.traffic import M, N, Traffic
+from ...device import Device
+from ...kernel import Shape
+from ...traffic import M, N, Traffic
+from ..tiles import too_many_rows
+from . import Peer
 
 WIDEST_WHOLE = 32 * 1024  # softmax_heur_tile_n_inner: a row as wide as this is one tile
 TILE = 4096  # the tile of a wider one
@@ -36,6 +37,7 @@ class FlagGems(Peer):
     backend = "triton"
     packages = ("flag-gems",)
 
+    @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         """See `Kernel`; the library also looks for a card when it is imported."""
         reason = super().unsupported(shape, dtype, device) or too_many_rows(shape)
@@ -43,17 +45,17 @@ class FlagGems(Peer):
             return "needs a CUDA device: FlagGems cannot be imported without one"
         return reason
 
+    @override
     def function(self, x: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
-        """See `Peer`."""
         from flag_gems.ops import softmax
 
         return partial(softmax, dim=1)
 
+    @override
     def traffic(self) -> Traffic:
-        """See `Kernel`."""
         reads = sympy.Piecewise((M * N, N <= WIDEST_WHOLE), (2 * M * N, True))
         return Traffic(reads=reads, writes=M * N)
 
+    @override
     def on_chip_elements(self) -> sympy.Expr:
-        """See `Kernel`."""
         return sympy.Piecewise((N, N <= WIDEST_WHOLE), (sympy.Integer(TILE), True))

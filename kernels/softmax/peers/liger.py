@@ -17,12 +17,13 @@ from dataclasses import dataclass
 
 import sympy
 import torch
+from typing_extensions import override
 
-from kernels.device import Device
-from kernels.kernel import Kernel, Shape
-from kernels.softmax.peers.peer import Peer
-from kernels.softmax.tiles import too_many_rows
-from kernels.traffic import M, N, Traffic
+from ...device import Device
+from ...kernel import Kernel, Shape
+from ...traffic import M, N, Traffic
+from ..tiles import too_many_rows
+from . import Peer
 
 WIDEST = 65536  # MAX_FUSED_SIZE of liger_kernel.ops.utils.calculate_settings
 
@@ -35,6 +36,7 @@ class Liger(Peer):
     dtypes = (*Kernel.dtypes, torch.float64)
     packages = ("liger-kernel",)
 
+    @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         """See `Kernel`; also rows wider than the library takes."""
         reason = super().unsupported(shape, dtype, device) or too_many_rows(shape)
@@ -42,8 +44,8 @@ class Liger(Peer):
             return f"Liger takes rows of at most {WIDEST}, not {shape[1]}"
         return reason
 
+    @override
     def function(self, x: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
-        """See `Peer`."""
         from liger_kernel.ops.softmax import _softmax_forward
 
         def forward(x: torch.Tensor) -> torch.Tensor:
@@ -52,10 +54,10 @@ class Liger(Peer):
 
         return forward
 
+    @override
     def traffic(self) -> Traffic:
-        """See `Kernel`."""
         return Traffic(reads=M * N, writes=M * N)
 
+    @override
     def on_chip_elements(self) -> sympy.Expr:
-        """See `Kernel`."""
         return N

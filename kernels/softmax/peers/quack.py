@@ -17,11 +17,12 @@ from importlib.util import find_spec
 
 import sympy
 import torch
+from typing_extensions import override
 
-from kernels.device import Device
-from kernels.kernel import Shape
-from kernels.softmax.peers.peer import Peer
-from kernels.traffic import M, N, Traffic
+from ...device import Device
+from ...kernel import Shape
+from ...traffic import M, N, Traffic
+from . import Peer
 
 VECTOR_BYTES = 16  # one load or store of a thread
 THREADS = 256  # of a block, all on one row, where the row is wider than 16384
@@ -35,6 +36,7 @@ class Quack(Peer):
     backend = "cute"
     packages = ("quack-kernels", "nvidia-cutlass-dsl")
 
+    @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         """See `Kernel`; also cards without clusters, and widths that the library refuses."""
         reason = super().unsupported(shape, dtype, device)
@@ -60,8 +62,8 @@ class Quack(Peer):
             )
         return None
 
+    @override
     def function(self, x: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
-        """See `Peer`."""
         from quack.softmax import softmax_fwd
 
         forward: Callable[[torch.Tensor], torch.Tensor] = softmax_fwd
@@ -71,12 +73,12 @@ class Quack(Peer):
         # clone, for a contiguous tensor may also start in between
         return lambda x: forward(x.clone(memory_format=torch.contiguous_format))
 
+    @override
     def traffic(self) -> Traffic:
-        """See `Kernel`."""
         return Traffic(reads=M * N, writes=M * N)
 
+    @override
     def on_chip_elements(self) -> sympy.Expr:
-        """See `Kernel`."""
         return N
 
 

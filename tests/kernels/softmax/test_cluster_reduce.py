@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,8 +13,7 @@ F32 = torch.float32
 
 
 def with_triton(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
-    module = SimpleNamespace(__version__=version)
-    monkeypatch.setattr(cluster_reduce, "import_module", lambda name: module)
+    monkeypatch.setattr(cluster_reduce, "triton_version", lambda: version)
 
 
 @pytest.mark.parametrize("version", ["3.6.0", "3.7.1", "2.9.0", "unknown"])

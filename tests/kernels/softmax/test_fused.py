@@ -9,34 +9,46 @@ import torch
 
 from kernels.device import Device
 from kernels.softmax import fused
-from kernels.softmax.fused import Fused, _resident_programs
+from kernels.softmax.fused import Fused
 
 
-def compiled(registers: int, shared: int) -> Any:
-    """What a warm-up returns, as far as occupancy asks."""
-    return SimpleNamespace(
-        n_regs=registers, metadata=SimpleNamespace(shared=shared), _init_handles=lambda: None
-    )
+class Function:
+    """What ``@triton.jit`` makes, as far as a launch of `fused` asks."""
+
+    def __init__(self, registers: int, shared: int) -> None:
+        self.compiled = SimpleNamespace(
+            n_regs=registers, metadata=SimpleNamespace(shared=shared), _init_handles=lambda: None
+        )
+        self.grids: list[Any] = []
+
+    def warmup(self, *_: Any, **__: Any) -> Any:
+        return self.compiled
+
+    def __getitem__(self, grid: Any) -> Any:
+        return lambda *_, **__: self.grids.append(grid)
 
 
 @pytest.mark.parametrize(
-    ("registers", "shared", "per_sm"),
+    ("rows", "registers", "shared", "programs"),
     [
-        (32, 16416, 8),  # 65536 / (32 · 32 · 8) registers bind, as do the 64 warps
-        (64, 16416, 4),  # registers bind
-        (16, 196640, 1),  # shared memory binds
-        (16, 0, 8),  # none used: warps bind, and nothing is divided by zero
-        (255, 233473, 1),  # nothing fits by the numbers, yet one program always runs
+        (4096, 64, 16416, 132 * 4),  # as many as the registers of all SMs hold
+        (300, 64, 16416, 300),  # no more than there are rows
+        (4096, 255, 233473, 132),  # nothing fits by the numbers, yet an SM always runs one
     ],
 )
-def test_programs_follow_the_scarcest_resource(
-    h200: Device, registers: int, shared: int, per_sm: int
+def test_as_many_programs_as_the_device_holds_share_out_the_rows(
+    h200: Device,
+    monkeypatch: pytest.MonkeyPatch,
+    rows: int,
+    registers: int,
+    shared: int,
+    programs: int,
 ) -> None:
-    assert _resident_programs(compiled(registers, shared), 8, h200) == 132 * per_sm
-
-
-def test_interpreter_has_no_compiled_kernel_and_takes_few_programs(h200: Device) -> None:
-    assert _resident_programs(None, 8, h200) == fused.INTERPRETED_PROGRAMS
+    function = Function(registers, shared)
+    monkeypatch.setattr(fused, "_fused", function)
+    monkeypatch.setattr(fused, "device_of", lambda _: h200)
+    Fused()(torch.empty(rows, 9))
+    assert function.grids == [(programs,)]
 
 
 def test_warm_up_works_under_the_interpreter(device: str) -> None:

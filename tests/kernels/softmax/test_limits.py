@@ -10,9 +10,9 @@ from kernels.copy.copy_triton import CopyTriton
 from kernels.device import Device
 from kernels.kernel import Kernel
 from kernels.softmax.fused import Fused
+from kernels.softmax.fused_multirow import FusedMultirow
 from kernels.softmax.fused_row import FusedRow
 from kernels.softmax.hybrid import Hybrid
-from kernels.softmax.multirow.fused_multirow import FusedMultirow
 from kernels.softmax.online import Online
 from kernels.softmax.three_pass import ThreePass
 from tests.kernels.variants import CLUSTERED, COPIES, SOFTMAXES, name

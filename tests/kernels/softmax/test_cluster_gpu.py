@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kernels.device import cuda_device
 from kernels.softmax.auto import Auto
-from kernels.softmax.cluster.cluster import Cluster
+from kernels.softmax.cluster import Cluster
 from tests.kernels.inputs import LAYOUTS, lay_out
 from tests.kernels.softmax.test_extremes import extremes
 from tests.kernels.variants import assert_softmax, name

@@ -14,8 +14,8 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from kernels.device import Device
-from kernels.softmax.cooperative.program import _cooperative
-from kernels.softmax.cooperative.slices import slices_of
+from kernels.softmax.cooperative import _cooperative
+from kernels.softmax.cooperative import slices_of
 
 h200 = Device("cuda", "NVIDIA H200", (9, 0), 132, 32, 65536, 233472, 232448, 64)
 for pointer in ("fp32", "bf16"):
@@ -70,7 +70,7 @@ def test_the_rules_choices_compile_for_an_h200_with_whole_vectors_and_no_spills(
     script.write_text(COMPILE, encoding="utf-8")
     run = subprocess.run(
         [sys.executable, str(script)],
-        env=environment | {"PYTHONPATH": str(Path(__file__).parents[4])},
+        env=environment | {"PYTHONPATH": str(Path(__file__).parents[3])},
         capture_output=True,
         text=True,
         timeout=200,

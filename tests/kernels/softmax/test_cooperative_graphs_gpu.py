@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from kernels.softmax.cooperative.cooperative import Cooperative
+from kernels.softmax.cooperative import Cooperative
 
 pytestmark = [
     pytest.mark.gpu,

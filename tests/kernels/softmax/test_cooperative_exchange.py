@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernels.language import jit, next_power_of_two, tl
-from kernels.softmax.cooperative.exchange import pack, scale, summarise, tag_of
+from kernels.softmax.cooperative import pack, scale, summarise, tag_of
 from tests.kernels.inputs import matrices
-from tests.kernels.softmax.cooperative.protocol import Broken, Protocol, explore, walk
+from tests.kernels.softmax.protocol import Broken, Protocol, explore, walk
 from tests.kernels.softmax.test_extremes import extremes
 from tests.kernels.variants import assert_softmax
 

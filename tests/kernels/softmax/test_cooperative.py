@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from kernels.device import Device
-from kernels.softmax.cooperative.cooperative import NOT_HERE, Cooperative
-from kernels.softmax.cooperative.slices import slices_of
+from kernels.softmax.cooperative import NOT_HERE, Cooperative, slices_of
 
 F16, F32, F64 = torch.float16, torch.float32, torch.float64
 

@@ -5,8 +5,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels.softmax.multirow.fused_multirow import FusedMultirow
-from kernels.softmax.multirow.tile import lanes_by_tile, rows_by_shape, warps_by_tile
+from kernels.softmax.fused_multirow import (
+    FusedMultirow,
+    lanes_by_tile,
+    rows_by_shape,
+    warps_by_tile,
+)
 from tests.kernels.inputs import LAYOUTS, lay_out, matrices
 from tests.kernels.variants import assert_softmax, name
 

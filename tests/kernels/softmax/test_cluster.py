@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernels.device import Device
-from kernels.softmax.cluster.cluster import Cluster
-from kernels.softmax.cluster.cut import LANES, SHARED_BYTES, cut
+from kernels.softmax.cluster import LANES, SHARED_BYTES, Cluster, cut
 
 SM_SHARED_BYTES = 227 << 10
 
@@ -22,8 +21,8 @@ from triton import compile
 from triton.backends.compiler import GPUTarget
 from triton.experimental.gluon._runtime import GluonASTSource
 
-from kernels.softmax.cluster.program import _cluster
-from kernels.softmax.cluster.cut import cut
+from kernels.softmax.cluster import _cluster
+from kernels.softmax.cluster import cut
 
 KEEP = "evict_last"
 for pointer, itemsize, width, cols, hint in (
@@ -138,7 +137,7 @@ def test_a_cluster_is_a_power_of_two(tunables: dict[str, int]) -> None:
 def test_it_compiles_for_an_h200_with_whole_vectors_and_no_fence(tmp_path: Path) -> None:
     pytest.importorskip("triton")
     environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
-    root = str(Path(__file__).parents[4])
+    root = str(Path(__file__).parents[3])
     environment |= {"TRITON_CACHE_DIR": str(tmp_path), "PYTHONPATH": root}
     script = tmp_path / "compile_cluster.py"
     script.write_text(COMPILE, encoding="utf-8")

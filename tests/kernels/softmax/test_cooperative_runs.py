@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from experiments.worker.counting.interpreter import interpreted
 from experiments.worker.counting.requests import Recorder
 from kernels.language import next_power_of_two
-from kernels.softmax.cooperative import program
+from kernels.softmax import cooperative
 from tests.kernels.inputs import LAYOUTS, lay_out
-from tests.kernels.softmax.cooperative.in_turns import in_turns
+from tests.kernels.softmax.in_turns import in_turns
 from tests.kernels.softmax.test_extremes import extremes
 from tests.kernels.variants import INTERPRETED
 
@@ -31,8 +31,8 @@ def softmax(
     """One launch of the kernel with slices of 16, on the words of launches before it."""
     y = torch.full_like(x, 7.0, memory_format=torch.contiguous_format)
     slices = -(-x.shape[1] // BLOCK)
-    with in_turns(program._cooperative, program, seed):
-        program._cooperative[(groups * slices,)](
+    with in_turns(cooperative._cooperative, cooperative, seed):
+        cooperative._cooperative[(groups * slices,)](
             *(x, y, words, *x.shape, *x.stride(), slices),
             SLOTS=next_power_of_two(slices),
             BLOCK=BLOCK,

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from kernels.device import cuda_device
-from kernels.softmax.cooperative.cooperative import Cooperative
-from kernels.softmax.cooperative.program import _cooperative
+from kernels.softmax.cooperative import Cooperative, _cooperative
 from tests.kernels.inputs import LAYOUTS, lay_out
 from tests.kernels.softmax.test_extremes import extremes
 from tests.kernels.variants import assert_softmax, name

@@ -1,0 +1,587 @@
+"""One row for a cluster of programs that keep it on chip and meet once: Gluon, sm_90 and up.
+
+Passes: one; reads MN, writes MN: 2MN.
+Idea: a row is cut into as many slices as its cluster has warps. A warp loads its slice straight
+into registers, takes its maximum m and the sum d of exp(x − m) among its own lanes, and sends the
+pair to all programs of the cluster (`exchange`), the only message among them. With all pairs it
+scales and stores. No reduction passes through a program's barrier; where the row is in registers
+the wait for the messages is the only one, and other clusters' loads fill the memory meanwhile.
+On chip: the row. A thread holds up to 64 float32 elements, or 128 of 16 bit, which stay packed (its
+exponentials are computed twice: half the registers, so twice the warps in flight). What goes
+beyond waits in shared memory, filled by asynchronous copies.
+At the start: programs take their places while the kernel before ends (`kernels/launch.py`).
+At L2: what is read and written may ask to stay, by size (`kernels/launch.py`).
+A row is covered by chunks, tiles [warps of the cluster, 32 lanes × one vector], as many as it
+needs: any N, and only the last chunk is masked.
+Source: this project; clusters for softmax after QuACK (Guo, Zadouri, Dao 2025), the warp-local
+statistics after Milakov & Gimelshein 2018, arXiv 1805.02867.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Annotated
+
+import sympy
+import torch
+from typing_extensions import override
+
+from ..device import Device, device_of
+from ..kernel import Kernel, Shape, power_of_two
+from ..language import (
+    MOST_PROGRAMS,
+    async_copy,
+    barrier,
+    constant,
+    constexpr_function,
+    gl,
+    gluon_jit,
+)
+from ..launch import WAIT, dependent, launch, launch_option, load_hint, store_hint
+from ..traffic import M, N, Traffic
+from .operation import SOFTMAX
+from .tiles import empty_result, vector, whole_vectors
+
+LANES = 32
+MOST_IN_CLUSTER = 16  # programs
+MOST_WARPS = 16  # of a program
+SHARED_BYTES = 192 << 10  # a program's part of the row in shared memory, out of the SM's 227 KB
+
+# Widest row in bytes, of 16-bit elements and of 32-bit ones, programs of its cluster, warps of a
+# program. Measured on an H200 (docs/lab_book.md): small programs, four to eight warps for most
+# widths, and as many of them as give each thread 48 to 160 bytes of the row while the cluster can
+# grow, so that several programs share an SM and one's stores run beside another's loads.
+RULE = (
+    (4 << 10, 4 << 10, 1, 1),
+    (8 << 10, 8 << 10, 1, 4),
+    (12 << 10, 12 << 10, 1, 8),
+    (32 << 10, 28 << 10, 2, 8),
+    (64 << 10, 64 << 10, 4, 8),
+    (160 << 10, 160 << 10, 8, 4),
+    (512 << 10, 512 << 10, 16, 4),
+    (2 << 20, 2 << 20, 16, 8),
+    (4 << 20, 4 << 20, 16, 16),
+)
+BUSY_WARPS = 16  # warps an SM that keep it busy; fewer rows than give them are spread wider
+LEAST_BYTES = 64  # of the row a thread, below which spreading wider gains nothing
+
+LOG2E = constant(1.4426950408889634)
+PTX_LOG2E = "0f3FB8AA3B"
+MINUS_INFINITY = "0fFF800000"
+SEND = "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b64"
+SLOT = 8  # bytes of a packed (m, d)
+
+
+@dataclass(frozen=True)
+class Cluster(Kernel):
+    """A cluster a row.
+
+    Attributes:
+        programs: Programs of a cluster, up to 16; None takes them by the row's bytes.
+        num_warps: Warps a program; None likewise.
+        keep: Whether loads ask L2 to keep them longest; None asks by size (`kernels.launch`).
+        keep_output: Whether stores ask for it; None likewise.
+        dependent: Whether programs are placed while the kernel before ends; None where the device
+            can.
+    """
+
+    operation = SOFTMAX
+    backend = "triton"
+
+    programs: Annotated[int | None, power_of_two(1, 16)] = None
+    num_warps: Annotated[int | None, power_of_two(1, 16)] = None
+    keep: bool | None = None
+    keep_output: bool | None = None
+    dependent: bool | None = None
+
+    @override
+    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        if (reason := super().unsupported(shape, dtype, device)) is not None:
+            return reason
+        if gl is None or device.capability is None or device.capability < (9, 0):
+            return "needs thread-block clusters: a CUDA device of sm_90 or newer, and Gluon"
+        rows, cols = shape
+        if rows * cols == 0:
+            return None
+        plan = self.plan(shape, dtype, whole_vectors(cols, dtype), device)
+        if plan is None:
+            return f"keeps a row in registers and shared memory of a cluster; {cols} do not fit"
+        if plan.programs > most_programs(device):
+            return f"a row of {cols} takes a cluster of {plan.programs}; {device.name} has fewer"
+        if rows * plan.programs > MOST_PROGRAMS:
+            return f"a launch takes {MOST_PROGRAMS} programs; here it is {plan.programs} a row"
+        return None
+
+    def plan(self, shape: Shape, dtype: torch.dtype, width: int, device: Device) -> Cut | None:
+        """How a row is cut, or None where it does not fit on chip.
+
+        Args:
+            shape: Rows and columns, at least one of each.
+            dtype: The elements'.
+            width: Elements of the vectors that rows can be read by.
+            device: Where it would run.
+        """
+        rows, cols = shape
+        sms = device.sms or 1
+        return cut((rows, cols), dtype.itemsize, width, sms, self.programs, self.num_warps)
+
+    @override
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        """See `Kernel`.
+
+        Raises:
+            ValueError: the row does not fit on chip; strided columns fit less.
+        """
+        y = empty_result(x)
+        if x.numel() > 0:
+            rows, cols = x.shape
+            width = vector(x)
+            plan = self.plan((rows, cols), x.dtype, width, device_of(x))
+            if plan is None:
+                raise ValueError(f"cluster: {cols} elements read by {width} do not fit on chip")
+            depends = dependent(device_of(x), self.dependent)
+            launch(
+                _cluster,
+                (rows,),
+                (x, y, cols // width, x.stride(0) // width, x.stride(1)),
+                {
+                    "CHUNKS": plan.chunks,
+                    "SHARED": plan.shared,
+                    "VECTOR": width,
+                    "EVEN": cols == plan.chunks * plan.chunk,
+                    "PACKED": plan.packed,
+                    "LOADS": load_hint(x, self.keep),
+                    "STORES": store_hint(x, self.keep_output),
+                    "DEPENDENT": depends,
+                },
+                num_warps=plan.warps,
+                num_ctas=plan.programs,
+                **launch_option(depends),
+            )
+        return y
+
+    @override
+    def traffic(self) -> Traffic:
+        return Traffic(reads=M * N, writes=M * N)
+
+    @override
+    def on_chip_elements(self) -> sympy.Expr:
+        return N
+
+
+def most_programs(device: Device) -> int:
+    """Programs of the largest cluster: 16 on data-centre cards, 8 on all others of sm_90 and up."""
+    assert device.capability is not None
+    return 16 if device.capability[0] in (9, 10) else 8
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A row in chunks: tiles of programs × warps slices, each 32 lanes × one vector.
+
+    Attributes:
+        programs: Programs of the cluster.
+        warps: Warps a program.
+        chunk: Elements of a chunk.
+        chunks: Chunks of the row; the last may hang over its end.
+        shared: Those that wait in shared memory, the first ones; the others lie in registers.
+        packed: Whether 16-bit elements stay packed in registers.
+    """
+
+    programs: int
+    warps: int
+    chunk: int
+    chunks: int
+    shared: int
+    packed: bool
+
+
+@lru_cache
+def cut(
+    shape: tuple[int, int],
+    itemsize: int,
+    width: int,
+    sms: int,
+    programs: int | None = None,
+    warps: int | None = None,
+) -> Cut | None:
+    """The cut of each row of a matrix, or None where a row does not fit on chip.
+
+    Args:
+        shape: Rows and columns, each at least 1.
+        itemsize: Bytes of an element, 2 or 4.
+        width: Elements of a vector.
+        sms: Multiprocessors of the card.
+        programs: Of the cluster; None takes the rule's.
+        warps: Of a program; None takes the rule's.
+    """
+    rows, cols = shape
+    ruled = _ruled(rows, cols, itemsize, sms)
+    programs, warps = programs or ruled[0], warps or ruled[1]
+    chunk = programs * warps * LANES * width
+    chunks = -(-cols // chunk)
+    held = chunks * width  # elements a thread
+    packed = itemsize == 2 and width > 1 and held > 32
+    if held <= (128 if packed else 64):
+        return Cut(programs, warps, chunk, chunks, 0, packed)
+    if width * itemsize < 16:
+        return None  # only copies of 16 bytes go past L1 into shared memory
+    # Of 64 elements in registers some give way, so that they leave room for a third program an SM
+    in_registers = 64 // width - (0 if packed else 2 if warps < MOST_WARPS else 8)
+    shared = chunks - in_registers
+    if shared * warps * LANES * 16 > SHARED_BYTES:
+        return None
+    return Cut(programs, warps, chunk, chunks, shared, packed)
+
+
+def _ruled(rows: int, cols: int, itemsize: int, sms: int) -> tuple[int, int]:
+    """Programs and warps for rows of ``cols`` elements."""
+    size, wide = cols * itemsize, itemsize == 4
+    *_, programs, warps = next((line for line in RULE if size <= line[wide]), RULE[-1])
+    while (
+        rows * programs * warps < BUSY_WARPS * sms
+        and size > LEAST_BYTES * LANES * programs * warps
+        and (programs < MOST_IN_CLUSTER or warps < MOST_WARPS)
+    ):
+        if programs < MOST_IN_CLUSTER and rows * programs < 2 * sms:
+            programs *= 2
+        elif warps < MOST_WARPS:
+            warps *= 2
+        else:
+            break
+    return programs, warps
+
+
+# Where the elements of a chunk lie: in which program, and there in which thread or address.
+
+
+@constexpr_function
+def _of_cluster(programs: int) -> list[list[int]]:
+    """Programs follow each other along a tile's rows; counted in tiles of one program."""
+    return [[1 << bit, 0] for bit in range(programs.bit_length() - 1)]
+
+
+@constexpr_function
+def in_registers(width: int, warps: int, programs: int) -> object:
+    """A row of the tile a warp, so that a reduction along it stays among the warp's lanes."""
+    return gl.BlockedLayout([1, width], [1, 32], [warps, 1], [1, 0], _of_cluster(programs))
+
+
+@constexpr_function
+def in_shared_memory(width: int, programs: int) -> object:
+    """A chunk as the asynchronous copies lay it down, a whole vector at a time."""
+    return gl.SwizzledSharedLayout(width, 1, 1, [1, 0], _of_cluster(programs))
+
+
+# How the warps of a row exchange their statistics, in PTX.
+#
+# Each warp owns one slice of the row and knows its maximum m and its sum d of exp(x − m). A program
+# of the row keeps slots in its shared memory, one of 64 bits for each warp of the row. A warp sends
+# its packed (m, d) to the slots of all programs, lane i to program i, by asynchronous stores
+# through the cluster's distributed shared memory. Each store counts its bytes off an mbarrier of
+# the receiver, which opens when the messages of all warps are there. So there is one exchange, no
+# barrier among the warps of a program, and none of the cluster after the first message: a program
+# whose slots are complete is written to no more and may end.
+#
+# The slots must exist before a message is sent. `open_slots` initialises the mbarrier and arrives
+# at the cluster's barrier before the row is loaded; `exchange` waits there, long after. That
+# arrival is relaxed: nothing but the mbarrier has to be seen, for which there is a fence of its
+# own. (A releasing one makes every program wait for a fence of the whole GPU before it loads: with
+# it 8192×131072 bfloat16 took 13 % longer.)
+#
+# Source: PTX ISA, `st.async`, `mbarrier`, `barrier.cluster`, `mapa` (sm_90 and up), `redux`.
+
+
+@constexpr_function
+def open_slots(programs: int, warps: int) -> str:
+    """PTX that makes the slots; ``$0`` is its address in shared memory.
+
+    Args:
+        programs: Programs of the cluster.
+        warps: Warps of a program.
+    """
+    slots = programs * warps
+    if programs == 1:
+        return f"{{ .shared .align 8 .b64 slots[{slots}]; mov.u32 $0, slots; }}"
+    arrived = f"[slots+{SLOT * slots}]"
+    return f"""{{
+        .shared .align 8 .b64 slots[{slots + 1}];
+        .reg .pred first;
+        .reg .b32 thread;
+        mov.u32 thread, %tid.x;
+        setp.eq.u32 first, thread, 0;
+        @first mbarrier.init.shared::cta.b64 {arrived}, 1;
+        @first mbarrier.arrive.expect_tx.shared::cta.b64 _, {arrived}, {SLOT * slots};
+        @first fence.mbarrier_init.release.cluster;
+        barrier.cluster.arrive.relaxed.aligned;
+        mov.u32 $0, slots;
+    }}"""
+
+
+@constexpr_function
+def row_of(programs: int) -> str:
+    """PTX that gives ``$0``, the row of this program: the number of its cluster.
+
+    It is shifted out of the program's own: for ``%clusterid`` the compiler divides, by floats.
+    """
+    return f"mov.u32 $0, %ctaid.x; shr.u32 $0, $0, {programs.bit_length() - 1};"
+
+
+@constexpr_function
+def exchange(programs: int, warps: int) -> str:
+    """PTX that turns a warp's (m, d), ``$2`` and ``$3``, into the row's.
+
+    ``$0`` becomes 1 / Σ dᵢ·exp(mᵢ − max m), ``$1`` the maximum, or 0 where all is −inf, and ``$4``
+    is the slots' address. Every warp adds in the same order, so that all agree to the last bit.
+    """
+    slots = programs * warps
+    each = max(1, slots // 32)  # messages a lane reads
+    width = min(32, slots)
+    guard = "@p " if slots < 32 else ""
+    lines = [
+        ".reg .pred p;",
+        ".reg .b32 lane, thread, warp, program, slot, arrived, there, signal, ordered, sign;",
+        ".reg .b64 message;",
+        f".reg .f32 most, sum, other, {', '.join(f'm{i}, d{i}' for i in range(each))};",
+        "mov.u32 lane, %laneid;",
+        "mov.u32 thread, %tid.x;",
+        "shr.u32 warp, thread, 5;",
+        "mov.b64 message, {$2, $3};",
+        *(_store(warps) if programs == 1 else _send(programs, warps)),
+    ]
+    if slots < 32:
+        lines.append(f"setp.lt.u32 p, lane, {slots};")
+    lines.append(f"mad.lo.u32 slot, lane, {SLOT}, $4;")
+    for i in range(each):
+        lines += [
+            f"mov.f32 m{i}, {MINUS_INFINITY};",
+            f"mov.f32 d{i}, 0f00000000;",
+            f"{guard}ld.shared.v2.f32 {{m{i}, d{i}}}, [slot+{32 * SLOT * i}];",
+        ]
+    lines.append(f"mov.f32 most, {MINUS_INFINITY};")
+    lines += [f"max.f32 most, most, m{i};" for i in range(each)]
+    lines += _greatest("most")
+    # a row of −inf alone: any finite shift gives the sum 0, and 0 · 1/0 the NaN that torch gives
+    lines += [
+        f"setp.eq.f32 p, most, {MINUS_INFINITY};",
+        "selp.f32 most, 0f00000000, most, p;",
+        "mov.f32 sum, 0f00000000;",
+    ]
+    for i in range(each):
+        lines += [
+            f"sub.f32 m{i}, m{i}, most;",
+            f"mul.f32 m{i}, m{i}, {PTX_LOG2E};",
+            f"ex2.approx.ftz.f32 m{i}, m{i};",
+            f"fma.rn.f32 sum, d{i}, m{i}, sum;",
+        ]
+    lines += [*_sum("sum", width), "div.full.f32 $0, 0f3F800000, sum;", "mov.f32 $1, most;"]
+    return "{\n" + "\n".join(lines) + "\n}"
+
+
+@constexpr_function
+def _store(warps: int) -> list[str]:
+    """Within one program: lane 0 writes, and the program's barrier makes it visible."""
+    return [
+        f"mad.lo.u32 slot, warp, {SLOT}, $4;",
+        "setp.eq.u32 p, lane, 0;",
+        "@p st.shared.b64 [slot], message;",
+        "bar.sync 0;",
+    ]
+
+
+@constexpr_function
+def _send(programs: int, warps: int) -> list[str]:
+    """To every program of the cluster, this one too, then wait for the messages of all."""
+    return [
+        "mov.u32 program, %cluster_ctarank;",
+        f"mad.lo.u32 warp, program, {warps}, warp;",
+        f"mad.lo.u32 slot, warp, {SLOT}, $4;",
+        f"add.u32 arrived, $4, {SLOT * programs * warps};",
+        f"setp.lt.u32 p, lane, {programs};",
+        "barrier.cluster.wait.acquire.aligned;",
+        "@p mapa.shared::cluster.u32 there, slot, lane;",
+        "@p mapa.shared::cluster.u32 signal, arrived, lane;",
+        f"@p {SEND} [there], message, [signal];",
+        "WAIT:",
+        "mbarrier.try_wait.parity.shared::cta.b64 p, [arrived], 0;",
+        "@!p bra WAIT;",
+    ]
+
+
+@constexpr_function
+def _greatest(value: str) -> list[str]:
+    """The greatest ``value`` of all 32 lanes, for each of them, in one step instead of five.
+
+    The instruction takes integers: a float's bits order like one once all but the sign of a
+    negative are flipped. A NaN may win or lose; its slice's sum is NaN either way.
+    """
+    flip = [
+        "shr.s32 sign, ordered, 31;",
+        "and.b32 sign, sign, 0x7fffffff;",
+        "xor.b32 ordered, ordered, sign;",
+    ]
+    return [
+        f"mov.b32 ordered, {value};",
+        *flip,
+        "redux.sync.max.s32 ordered, ordered, -1;",
+        *flip,
+        f"mov.b32 {value}, ordered;",
+    ]
+
+
+@constexpr_function
+def _sum(value: str, width: int) -> list[str]:
+    """Adds ``value`` over the first ``width`` lanes and hands the sum to all 32."""
+    lines = []
+    for step in (n for n in (16, 8, 4, 2, 1) if n < width):
+        lines.append(f"shfl.sync.bfly.b32 other, {value}, {step}, 31, -1;")
+        lines.append(f"add.f32 {value}, {value}, other;")
+    if width < 32:
+        lines.append(f"shfl.sync.idx.b32 {value}, {value}, 0, 31, -1;")
+    return lines
+
+
+# What each program runs: device code in Gluon.
+
+
+@gluon_jit
+def _distinct(value, PACKED: gl.constexpr):  # type: ignore[no-untyped-def]
+    # Makes the compiler unpack 16-bit values anew: kept from one pass to the next, they would
+    # take two registers for each one that they came in
+    if PACKED:
+        value = gl.inline_asm_elementwise(
+            "mov.b32 $0, $1;", "=r,r", [value], value.dtype, is_pure=False, pack=2
+        )
+    return value
+
+
+@gluon_jit
+def _exponential(value, shift):  # type: ignore[no-untyped-def]
+    # The difference first: x·log2(e) − m·log2(e) as one fused step loses the digits of a large x
+    return gl.exp2((value.to(gl.float32) - shift[:, None]) * LOG2E)
+
+
+@gluon_jit
+def _cluster(  # type: ignore[no-untyped-def]
+    x,
+    y,
+    vectors,
+    row_vectors,
+    col_stride,
+    CHUNKS: gl.constexpr,
+    SHARED: gl.constexpr,
+    VECTOR: gl.constexpr,
+    EVEN: gl.constexpr,
+    PACKED: gl.constexpr,
+    LOADS: gl.constexpr,
+    STORES: gl.constexpr,
+    DEPENDENT: gl.constexpr,
+):
+    WARPS: gl.constexpr = gl.num_warps()
+    PROGRAMS: gl.constexpr = gl.num_ctas()
+    SLICES: gl.constexpr = PROGRAMS * WARPS
+    WIDTH: gl.constexpr = 32 * VECTOR
+    CHUNK: gl.constexpr = SLICES * WIDTH
+    layout: gl.constexpr = in_registers(VECTOR, WARPS, PROGRAMS)
+    HELD: gl.constexpr = CHUNKS - SHARED  # chunks in registers
+    TOGETHER: gl.constexpr = 2 if SHARED % 2 == 0 else 1  # chunks read from shared memory at once
+    CACHE: gl.constexpr = ".cg" if LOADS == "" else ""  # PTX takes one or the other
+
+    if DEPENDENT:
+        gl.inline_asm_elementwise(WAIT, "=r", [], gl.int32, is_pure=False, pack=1)
+    if SLICES > 1:
+        slots = gl.inline_asm_elementwise(
+            open_slots(PROGRAMS, WARPS), "=r", [], gl.int32, is_pure=False, pack=1
+        )
+    row = gl.inline_asm_elementwise(row_of(PROGRAMS), "=r", [], gl.int32, is_pure=True, pack=1).to(
+        gl.int64
+    )
+    slice_ = gl.arange(0, SLICES, gl.SliceLayout(1, layout))
+    within = gl.arange(0, WIDTH, gl.SliceLayout(0, layout))
+    columns = (slice_[:, None] * WIDTH + within[None, :]).to(gl.int64)
+    # Lengths come in vectors, so that the compiler knows that each is a whole number of them; a
+    # length of 1 it makes a constant, which has no dtype to change
+    source = x + row * (gl.cast(row_vectors, gl.int64) * VECTOR)
+    target = y + row * (gl.cast(vectors, gl.int64) * VECTOR) + columns
+
+    if SHARED > 0:
+        waiting = gl.allocate_shared_memory(
+            x.dtype.element_ty, [SHARED, SLICES, WIDTH], in_shared_memory(VECTOR, PROGRAMS)
+        )
+        for i in gl.static_range(SHARED):
+            place = source + (columns + i * CHUNK) * col_stride
+            async_copy.async_copy_global_to_shared(waiting.index(i), place, cache_modifier=".cg")
+        async_copy.commit_group()
+    values = ()  # type: tuple[gl.tensor, ...]
+    for i in gl.static_range(SHARED, CHUNKS):
+        place = source + (columns + i * CHUNK) * col_stride
+        if EVEN or i + 1 < CHUNKS:
+            value = gl.load(place, cache_modifier=CACHE, eviction_policy=LOADS)
+        else:
+            inside = (columns + i * CHUNK) // VECTOR < vectors
+            value = gl.load(
+                place, mask=inside, other=float("-inf"), cache_modifier=CACHE, eviction_policy=LOADS
+            )
+        values += (value,)
+
+    highest = values[0].to(gl.float32)
+    for i in gl.static_range(1, HELD):
+        highest = gl.maximum(highest, values[i].to(gl.float32))
+    if SHARED > 0:
+        async_copy.wait_group(0)
+        barrier()
+        for i in range(0, SHARED, TOGETHER):
+            for j in gl.static_range(TOGETHER):
+                value = waiting.index(i + j).load(layout)
+                highest = gl.maximum(highest, value.to(gl.float32))
+    maximum = gl.max(highest, axis=1)
+    # −inf − −inf would be NaN where only this slice is all −inf
+    shift = gl.where(maximum == float("-inf"), 0.0, maximum)
+
+    exponentials = ()  # type: tuple[gl.tensor, ...]
+    total = gl.full([SLICES, WIDTH], 0.0, gl.float32, layout)
+    for i in gl.static_range(HELD):
+        exponential = _exponential(_distinct(values[i], PACKED), shift)
+        total = total + exponential
+        if not PACKED:
+            exponentials += (exponential,)
+    if SHARED > 0:
+        barrier()  # between two passes over shared memory, or the compiler keeps it in registers
+        for i in range(0, SHARED, TOGETHER):
+            for j in gl.static_range(TOGETHER):
+                total = total + _exponential(waiting.index(i + j).load(layout), shift)
+    summed = gl.sum(total, axis=1)  # NaN comes through here: Triton's maximum passes over it
+
+    if SLICES > 1:
+        inverse, row_maximum = gl.inline_asm_elementwise(
+            exchange(PROGRAMS, WARPS),
+            "=f,=f,f,f,r",
+            [maximum, summed, slots],
+            (gl.float32, gl.float32),
+            is_pure=False,
+            pack=1,
+        )
+    else:
+        inverse = 1.0 / summed
+        row_maximum = shift
+    scale = inverse * gl.exp2((maximum - row_maximum) * LOG2E)
+
+    if SHARED > 0:
+        barrier()
+        for i in range(0, SHARED, TOGETHER):
+            for j in gl.static_range(TOGETHER):
+                exponential = _exponential(waiting.index(i + j).load(layout), row_maximum)
+                value = (exponential * inverse[:, None]).to(y.dtype.element_ty)
+                gl.store(target + (i + j) * CHUNK, value, eviction_policy=STORES)
+    for i in gl.static_range(HELD):
+        if PACKED:
+            exponential = _exponential(_distinct(values[i], PACKED), row_maximum)
+            value = (exponential * inverse[:, None]).to(y.dtype.element_ty)
+        else:
+            value = (exponentials[i] * scale[:, None]).to(y.dtype.element_ty)
+        if EVEN or i + 1 < HELD:
+            gl.store(target + (i + SHARED) * CHUNK, value, eviction_policy=STORES)
+        else:
+            inside = (columns + (i + SHARED) * CHUNK) // VECTOR < vectors
+            gl.store(target + (i + SHARED) * CHUNK, value, mask=inside, eviction_policy=STORES)

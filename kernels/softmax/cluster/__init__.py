@@ -1,1 +1,0 @@
-"""One row for a cluster of programs."""

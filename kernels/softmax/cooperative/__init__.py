@@ -1,1 +1,0 @@
-"""One row for several programs of a cooperative launch."""

@@ -1,0 +1,247 @@
+"""Fused softmax, several narrow rows a program: each row is loaded once and stays in registers.
+
+Passes: one; reads MN, writes MN: 2MN.
+On chip: the rows of a program, N elements each, padded to whole vectors of a warp.
+
+A narrow matrix costs what a launch costs: an empty kernel takes the longer the more programs it
+starts, and a row of a few hundred elements keeps a program busy for less than that. So a program
+takes several rows, as tiles of (rows, what a warp's 32 lanes load at once), in vectors of 16
+bytes where rows and strides are whole vectors. Triton lays warps along the rows of such a tile: a
+row is reduced in registers and by shuffles, without shared memory or a barrier, and all loads are
+under way before the first maximum is asked for. Two short rows share a warp; where there are more
+warps than rows, each row is shared by several. Behind another kernel a program takes its place
+while that one ends (`kernels/launch.py`).
+Source: PyTorch's PersistentSoftmax.cuh, whose warps take one or two rows of up to 1024 elements.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import sympy
+import torch
+from typing_extensions import override
+
+from ..device import Device, device_of
+from ..kernel import Kernel, Shape, power_of_two
+from ..language import MOST_PROGRAMS, jit, next_power_of_two, tl
+from ..launch import await_previous, dependent, launch, launch_option, load_hint, store_hint
+from ..traffic import M, N, Traffic
+from .operation import SOFTMAX
+from .tiles import Accumulate, empty_result, triton_statistics, vector
+
+WIDEST = 4096  # elements of a row: a wider one fills a program of its own
+MOST_ROWS = 1024  # a program
+MOST_A_LANE = 128  # elements: with temporaries what 255 registers hold
+WARP = 32  # lanes
+SHORT = 1024  # bytes of a row that takes half a warp
+FEW_ROWS = 128  # about the SMs of a large card
+
+
+@dataclass(frozen=True)
+class FusedMultirow(Kernel):
+    """Several rows a program, which it holds whole.
+
+    Attributes:
+        rows_per_program: Rows a program; None takes them by width and number of rows.
+        num_warps: Warps a program; None takes them by the rows and their width.
+        keep: Whether loads ask L2 to keep them longest; None asks by size (`kernels.launch`).
+        keep_output: Whether stores ask for it; None likewise.
+        dependent: Whether programs are placed while the kernel before ends; None where the device
+            can.
+        accumulate: dtype of the statistics, ``"float32"`` or ``"float64"``.
+    """
+
+    operation = SOFTMAX
+    backend = "triton"
+    dtypes = (*Kernel.dtypes, torch.float64)
+
+    rows_per_program: Annotated[int | None, power_of_two(1, MOST_ROWS)] = None
+    num_warps: Annotated[int | None, power_of_two(1, 32)] = None
+    keep: bool | None = None
+    keep_output: bool | None = None
+    dependent: bool | None = None
+    accumulate: Accumulate = "float32"
+
+    @override
+    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        """See `Kernel`; also rows too wide to share a program, and more of them than it holds."""
+        reason = super().unsupported(shape, dtype, device)
+        if reason is not None:
+            return reason
+        if shape[1] > WIDEST:
+            return f"takes rows of at most {WIDEST} elements, not {shape[1]}"
+        rows, warps = self._tile(shape, dtype)
+        held = rows * next_power_of_two(shape[1]) // (WARP * warps)
+        if held > MOST_A_LANE:
+            return (
+                f"rows_per_program={rows} and num_warps={warps} leave a lane {held} elements of "
+                f"rows of {shape[1]}, and it takes at most {MOST_A_LANE}"
+            )
+        programs = -(-shape[0] // rows)
+        if programs > MOST_PROGRAMS:
+            return f"a launch takes {MOST_PROGRAMS} programs, not {programs}"
+        return None
+
+    @override
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        y = empty_result(x)
+        if x.numel() > 0:
+            rows, cols = x.shape
+            tile_rows, warps = self._tile(x.shape, x.dtype)
+            elements = vector(x)
+            lanes = lanes_by_tile(tile_rows, warps, cols * x.element_size())
+            width = min(lanes * elements, next_power_of_two(cols))
+            depends = dependent(device_of(x), self.dependent)
+            launch(
+                _fused_multirow,
+                (-(-rows // tile_rows),),
+                (x, y, rows, cols // elements, x.stride(0) // elements, x.stride(1)),
+                {
+                    "VECTOR": elements,
+                    "ROWS": tile_rows,
+                    "WIDTH": width,
+                    "PIECES": -(-cols // width),
+                    "LOADS": load_hint(x, self.keep),
+                    "STORES": store_hint(x, self.keep_output),
+                    "DEPENDENT": depends,
+                    "STATISTICS": triton_statistics(x.dtype, self.accumulate),
+                },
+                num_warps=warps,
+                **launch_option(depends),
+            )
+        return y
+
+    @override
+    def traffic(self) -> Traffic:
+        return Traffic(reads=M * N, writes=M * N)
+
+    @override
+    def on_chip_elements(self) -> sympy.Expr:
+        return N
+
+    def _tile(self, shape: Shape, dtype: torch.dtype) -> tuple[int, int]:
+        return tile(shape, dtype.itemsize, self.rows_per_program, self.num_warps)
+
+
+def tile(shape: Shape, itemsize: int, rows: int | None, warps: int | None) -> tuple[int, int]:
+    """Rows and warps of a program.
+
+    Args:
+        shape: Of the matrix.
+        itemsize: Bytes of an element.
+        rows: Asked for; None takes the rule's.
+        warps: Asked for; None takes the rule's.
+    """
+    block = next_power_of_two(shape[1])
+    rows = rows or rows_by_shape(shape[0], block, itemsize)
+    short = shape[1] * itemsize <= SHORT
+    return rows, warps or warps_by_tile(rows, block, shape[0] <= FEW_ROWS, short)
+
+
+def rows_by_shape(rows: int, block: int, itemsize: int) -> int:
+    """Rows a program, a power of two.
+
+    Args:
+        rows: Of the matrix.
+        block: Elements of a row, padded to a power of two.
+        itemsize: Bytes of an element.
+    """
+    # Measured on an H200 (docs/lab_book.md): 1024 elements a program, whatever the width, 2048 of
+    # 16 bit from 256 columns on. More of them leave too few programs in flight, fewer too many to
+    # start. Few rows get one each.
+    elements = 2048 if itemsize == 2 and block >= 256 else 1024
+    return 1 if rows <= FEW_ROWS else max(1, elements // block)
+
+
+def warps_by_tile(rows: int, block: int, few: bool = False, short: bool = False) -> int:
+    """Warps a program, a power of two: 16 elements a lane, 8 of rows of up to 128 or of few rows.
+
+    Args:
+        rows: Of the program.
+        block: Elements of a row, padded to a power of two.
+        few: Whether the matrix leaves SMs idle; a row is then spread over more warps.
+        short: Whether two rows are to share a warp, if the program has as many.
+    """
+    a_warp = 256 if few or (rows > 1 and block <= 128) else 512
+    most = rows // 2 if short and rows > 1 else 8
+    return max(1, min(rows * block // a_warp, most, 8))
+
+
+def lanes_by_tile(rows: int, warps: int, size: int) -> int:
+    """Lanes that load a row: whole warps, as many as it has for itself, or half a warp.
+
+    Half a warp reduces a short row in four steps instead of five, two rows at a time.
+
+    Args:
+        rows: Of the program.
+        warps: Of the program.
+        size: Bytes of a row.
+    """
+    if size <= SHORT and rows >= 2 * warps:
+        return WARP // 2
+    return WARP * max(1, warps // rows)
+
+
+@jit
+def _exponential(value: tl.tensor) -> tl.tensor:
+    # exp itself takes three more instructions an element, to keep the smallest subnormal results
+    if value.dtype == tl.float32:
+        return tl.exp2(value * 1.4426950408889634)
+    return tl.exp(value)
+
+
+@jit
+def _fused_multirow(
+    x: tl.tensor,
+    y: tl.tensor,
+    rows: tl.tensor,
+    vectors: tl.tensor,
+    row_stride: tl.tensor,
+    col_stride: tl.tensor,
+    VECTOR: tl.constexpr,
+    ROWS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    PIECES: tl.constexpr,
+    LOADS: tl.constexpr,
+    STORES: tl.constexpr,
+    DEPENDENT: tl.constexpr,
+    STATISTICS: tl.constexpr,
+) -> None:
+    # Of an argument Triton knows no more than whether 16 divides it. Lengths in vectors, times
+    # the constant VECTOR, tell it that neither a mask nor the end of a row cuts a vector.
+    cols = vectors * VECTOR
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
+    lane = tl.arange(0, WIDTH)[None, :].to(tl.int64)
+    x += row * row_stride * VECTOR
+    y += row * cols
+    await_previous(DEPENDENT)
+
+    pieces: tl.tuple = ()
+    for piece in tl.static_range(PIECES):
+        columns = piece * WIDTH + lane
+        inside = (row < rows) & (columns < cols)
+        places = x + columns * col_stride
+        values = tl.load(places, mask=inside, other=float("-inf"), eviction_policy=LOADS)
+        pieces = pieces + (values.to(STATISTICS),)  # noqa: RUF005, Triton unpacks no tuple
+
+    maxima = pieces[0]
+    for piece in tl.static_range(1, PIECES):
+        maxima = tl.maximum(maxima, pieces[piece])
+    # Triton's maximum passes over NaN; it comes back through the sum
+    maximum = tl.max(maxima, 1)[:, None]
+
+    exponentials: tl.tuple = ()
+    sums = tl.zeros((ROWS, WIDTH), STATISTICS)
+    for piece in tl.static_range(PIECES):
+        exponentials = exponentials + (_exponential(pieces[piece] - maximum),)  # noqa: RUF005
+        sums += exponentials[piece]
+    total = tl.sum(sums, 1)[:, None]
+
+    scale = 1.0 / total  # one division a row
+    for piece in tl.static_range(PIECES):
+        columns = piece * WIDTH + lane
+        inside = (row < rows) & (columns < cols)
+        quotients = (exponentials[piece] * scale).to(y.dtype.element_ty)
+        tl.store(y + columns, quotients, mask=inside, eviction_policy=STORES)

@@ -1,1 +1,0 @@
-"""Several narrow rows a program."""
