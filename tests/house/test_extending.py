@@ -1,0 +1,94 @@
+"""The recipes of README.md and docs/extending.md do what they say."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from analysis.__main__ import main
+from analysis.load import load
+from experiments.data.packed import recording
+from tests.conftest import QUICK, ROOT
+
+PAGES = "\n".join((ROOT / name).read_text() for name in ("README.md", "docs/extending.md"))
+BLOCK = re.compile(r"```(?:python|yaml)\n# ((?:kernels|conf|claims)/\S+)\n(.*?)```", re.DOTALL)
+COMMANDS = re.compile(
+    r"^python -m experiments\.run (kernel=\S*(?:two_line|log_softmax)\S*) (grid=smoke gpu=cpu)$",
+    re.MULTILINE,
+)
+RECIPES = dict(BLOCK.findall(PAGES))
+
+
+@dataclass(frozen=True)
+class Swept:
+    """A sweep of all that the recipes add, in a copy of the project."""
+
+    folder: Path
+    stdout: str
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Swept:
+    folder = tmp_path_factory.mktemp("extended")
+    for room in ("conf", "experiments", "kernels", "hydra_plugins"):
+        shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
+    for name, text in RECIPES.items():
+        assert not (folder / name).exists()
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    kernels = ",".join(kernel.partition("=")[2] for kernel, _ in COMMANDS.findall(PAGES))
+    words = ["experiments.run", f"kernel={kernels}", "grid=smoke", "gpu=cpu", "tracker=none"]
+    done = subprocess.run(
+        [sys.executable, "-m", *words, *QUICK],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stderr
+    return Swept(folder, done.stdout)
+
+
+def test_each_recipe_is_a_class_and_a_file_of_configuration() -> None:
+    assert {Path(name).suffix for name in RECIPES} == {".py", ".yaml"}
+    assert len(COMMANDS.findall(PAGES)) == 2
+
+
+@pytest.mark.parametrize(
+    ("kernel", "operation"),
+    [
+        ("two_line", "softmax"),
+        ("log_softmax_torch", "log_softmax"),
+        ("clone", "copy"),
+        ("scipy_softmax", "softmax"),
+    ],
+)
+def test_what_a_recipe_adds_is_measured_and_stands_under_a_roof(
+    kernel: str, operation: str, swept: Swept
+) -> None:
+    frame = load(swept.folder / "outputs")
+    own = frame[frame["kernel"] == kernel]
+    assert set(own["operation"]) == {operation}
+    assert set(own["status"]) <= {"ok", "unsupported"}
+    timed = own[own["status"] == "ok"]
+    assert len(timed) >= 3
+    assert timed["time_us"].gt(0).all()
+    assert timed["fraction_of_roof"].notna().all()
+    assert kernel in swept.stdout
+
+
+def test_a_claim_of_a_file_of_ones_own_is_judged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    claims = tmp_path / "mine.yaml"
+    claims.write_text(RECIPES["claims/mine.yaml"])
+    rows = recording(ROOT / "outputs" / "reference" / "h200")
+    words = ["claims", "--rows", str(rows), "--claims", str(claims), "--out", str(tmp_path)]
+    assert main(words) == 0
+    assert re.search(r"mine-1 +supported", capsys.readouterr().out)
