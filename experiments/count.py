@@ -10,19 +10,24 @@ import argparse
 import re
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from hydra import compose, initialize_config_dir
 from hydra.errors import HydraException
+from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from experiments.counting import configurations, counts_of, traces_of
-from experiments.data.records import Count, Trace, write_records
+from experiments.child import ROOT
+from experiments.data.records import TRACED, Count, Trace, write_records
 from experiments.errors import UserError, on_one_line
 from experiments.sweep.checks import DTYPES
-from experiments.sweep.client import Worker, WorkerError
+from experiments.sweep.client import Worker, WorkerDied, WorkerError
+from experiments.sweep.config import register
 
+CONF = ROOT / "conf"
+LIMIT_S = {"counting": 300.0}
 # odd sizes, a row of one tile of most variants, and a row beyond the tile of every variant
 SHAPES = "7x13,3x1000,5x8192"
 COUNTED_DTYPES = "float32,float16,bfloat16"
@@ -42,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Writes the records of all kernels asked for, and says of each how it compares.
+    """Writes the records of all kernels asked for, and prints of each how it compares.
 
     Raises:
         UserError: naming the option at fault; no record has been written.
@@ -69,6 +74,92 @@ def run(options: argparse.Namespace) -> None:
         print(options.out / file)
 
 
+def configurations(
+    names: Sequence[str] | None, config_dir: Path | None = None
+) -> dict[str, dict[str, Any]]:
+    """Kernel configurations by name: those named, or all that there are.
+
+    Args:
+        names: Of files in ``conf/kernel`` or ``config_dir/kernel``.
+        config_dir: A folder of further configurations.
+
+    Raises:
+        UserError: there is no kernel of a name.
+    """
+    folders = [CONF, *([config_dir.resolve()] if config_dir else [])]
+    known = sorted({path.stem for folder in folders for path in folder.glob("kernel/*.yaml")})
+    for name in names or []:
+        if name not in known:
+            raise UserError(f"kernel {name!r} is unknown; there are {', '.join(known)}")
+    register()
+    search = f"hydra.searchpath=[{','.join(f'file://{folder}' for folder in folders[1:])}]"
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        composed = {n: compose("config", [f"kernel={n}", search]) for n in names or known}
+    return {
+        name: OmegaConf.to_container(config.kernel, resolve=True)  # type: ignore[misc]
+        for name, config in composed.items()
+    }
+
+
+def counts_of(
+    worker: Worker,
+    name: str,
+    config: dict[str, Any],
+    shapes: Iterable[tuple[int, int]],
+    dtypes: Iterable[str],
+) -> list[Count]:
+    """A kernel's counts, shape by shape in each dtype.
+
+    Raises:
+        UserError: the configuration makes no kernel.
+    """
+    pairs = [(shape, dtype) for dtype in dtypes for shape in shapes]
+    found = (_ask(worker, name, config, shape, dtype) for shape, dtype in pairs)
+    return [Count(kernel=name, **_fields(Count, reply)) for reply in found]
+
+
+def traces_of(
+    worker: Worker, name: str, config: dict[str, Any], operation: str = "softmax"
+) -> Iterator[Trace]:
+    """A kernel's traces of its operation's `TRACED` cases; none if it is not countable."""
+    # copies have no statistics: one case shows all that there is to see
+    for case in (case for case in TRACED if operation in case.operations):
+        blocks = case.blocks if "block_size" in config else (None,)
+        for block in blocks:
+            label, tiled = name, config
+            if block is not None:
+                label, tiled = f"{name},block_size={block}", config | {"block_size": block}
+            reply = _ask(worker, name, tiled, case.shape, "float32", trace=True, **case.given)
+            if reply["accesses"] is None:
+                return
+            yield Trace(kernel=label, **_fields(Trace, reply))
+
+
+def _ask(
+    worker: Worker,
+    name: str,
+    config: dict[str, Any],
+    shape: tuple[int, int],
+    dtype: str,
+    **more: Any,
+) -> dict[str, Any]:
+    rows, cols = shape
+    point = {"kernel": config, "rows": rows, "cols": cols, "dtype": dtype, "seed": 0, **more}
+    try:
+        reply = worker.request({"do": "count", "point": point}, LIMIT_S, "counting")
+    except WorkerDied as error:
+        # a kernel that hangs or takes the worker down is recorded as such, by the next worker
+        point["reason"] = f"not countable: {error}"
+        reply = worker.request({"do": "count", "point": point}, LIMIT_S, "counting")
+    if "error" in reply:
+        raise UserError(f"kernel={name}: {reply['error']}")
+    return reply
+
+
+def _fields(kind: type[Count] | type[Trace], reply: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in reply.items() if name in kind.model_fields}
+
+
 def _traced(kernels: Mapping[str, Mapping[str, Any]]) -> set[str]:
     """A preset of each variant, that of its own name if there is one.
 
@@ -83,14 +174,14 @@ def _traced(kernels: Mapping[str, Mapping[str, Any]]) -> set[str]:
 
 
 def _verdict(counts: Sequence[Count]) -> str:
-    """What a kernel's counts amount to, each thing said once."""
-    said = [
+    """What a kernel's counts amount to, each once."""
+    found = [
         count.reason
         if count.method == "none"
         else count.difference or f"as modelled{f' ({count.reason})' if count.reason else ''}"
         for count in counts
     ]
-    return "; ".join(dict.fromkeys(filter(None, said)))
+    return "; ".join(dict.fromkeys(filter(None, found)))
 
 
 def _shapes(text: str) -> list[tuple[int, int]]:

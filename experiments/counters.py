@@ -14,9 +14,15 @@ from pathlib import Path
 from experiments.data.files import RowsError
 from experiments.data.records import Counters, Record, read_records, write_records
 from experiments.errors import UserError
-from experiments.profile.metrics import Launch, summed
-from experiments.profile.ncu import find_ncu, run_ncu, version
-from experiments.profile.ncu_table import read_launches, remarks
+from experiments.profile.ncu import (
+    Launch,
+    find_ncu,
+    read_launches,
+    remarks,
+    run_ncu,
+    summed,
+    version,
+)
 from experiments.profile.profiling import LIST, Profiled
 
 FILE = "counters.jsonl"
@@ -54,15 +60,14 @@ def collect(arguments: Sequence[str]) -> int:
     points, log = out / LIST, out / "ncu.csv"
     points.unlink(missing_ok=True)  # of an earlier run
     command = [sys.executable, "-m", "experiments.profile", *arguments, f"out={out}"]
-    status = run_ncu(ncu, command, log)
-    said = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
-    wrong = remarks(said)
+    status, text = run_ncu(ncu, command, log)
+    wrong = remarks(text)
     if not points.exists():
         if not wrong:
             return status  # a dry run, or the command itself has said what is wrong
         raise UserError(f"ncu: {wrong[0]} (see {log})")
     profiled = list(read_records(points, Profiled))
-    launches = list(read_launches(said))
+    launches = list(read_launches(text))
     if wrong and not launches:
         raise UserError(f"ncu: {wrong[0]} (see {log})")
     records = list(counters_of(profiled, launches, version(ncu)))

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from experiments.child import ROOT
-from experiments.counting import configurations
+from experiments.count import configurations
 from experiments.data.files import RowsError
 from experiments.data.packed import recording
 from experiments.errors import SweepFailed, UserError, on_one_line

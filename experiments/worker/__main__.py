@@ -25,12 +25,10 @@ def main() -> None:
         channel.send({"error": str(error)})
         return
     # torch and the kernels are imported only now that the interpreter is chosen
-    from experiments.worker.bench import Bench
-    from experiments.worker.counting.count import count
+    from experiments.worker.counting import count
     from experiments.worker.describe import BadJob, describe
-    from experiments.worker.measure import measure
+    from experiments.worker.measure import Bench, measure, profile
     from experiments.worker.probe import probe
-    from experiments.worker.profile import profile
 
     bench: Bench | None = None
     gc.freeze()  # what the imports left is there to stay, and need not be walked again

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import hashlib
 import importlib
-from functools import lru_cache
+import importlib.util
+from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from experiments.child import ROOT
 from experiments.worker.place import version_of
-from experiments.worker.source import source_hash
 from kernels.device import Device
 from kernels.kernel import Kernel
 from kernels.traffic import Traffic, formula
 
+PACKAGE = "kernels"  # whose code decides what a variant does
 BACKENDS = ("eager", "torchscript", "torch", "inductor", "triton", "cute")  # those the gate knows
 
 # Where kernels lie that recordings of earlier commits name by another module
@@ -150,3 +154,40 @@ def torch_dtype(name: str) -> torch.dtype:
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise BadJob(f"dtype {name!r}; use float32, float16, bfloat16 or float64")
     return dtype
+
+
+def source_hash(module: str, root: Path = ROOT) -> str:
+    """Hash of a module's source and of all it imports, directly or not, inside ``kernels/``.
+
+    It is part of a row's key, so that edited code never reuses a stale row.
+    """
+    found: dict[str, Path] = {}
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        path = root / name.replace(".", "/")
+        path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        if name not in found and path.is_file():
+            found[name] = path
+            waiting += _imports(name, path.name == "__init__.py", path.read_bytes())
+    digest = hashlib.sha256()
+    for name, path in sorted(found.items()):
+        digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+@cache
+def _imports(module: str, is_package: bool, source: bytes) -> list[str]:
+    """What may be modules of `PACKAGE` among what a module imports."""
+    package = module if is_package else module.rpartition(".")[0]
+    names: list[str] = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                base = importlib.util.resolve_name("." * node.level + base, package)
+            # `from kernels.softmax import online` may name a module or something inside one
+            names += [base, *(f"{base}.{alias.name}" for alias in node.names)]
+    return [name for name in names if name.split(".")[0] == PACKAGE]

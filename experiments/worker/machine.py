@@ -1,12 +1,15 @@
-"""The state of the card around a measurement, read through NVML where there is one."""
+"""The state of the card around a measurement, through NVML where there is one, and free memory."""
 
 from __future__ import annotations
 
 import contextlib
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from experiments.worker.neighbours import strangers
+CGROUP = Path("/sys/fs/cgroup")
 
 # NVML's clock event reasons that slow a kernel down, by the bit that reports them. Idle and
 # application-set clocks are how the card was left, not a fault of the moment.
@@ -115,4 +118,97 @@ def driver_version() -> str | None:
         pynvml.nvmlInit()
         return str(pynvml.nvmlSystemGetDriverVersion())
     except Exception:  # no library, no driver or no permission: all mean there is none to name
+        return None
+
+
+def strangers(
+    pids: Sequence[int],
+    *,
+    own: int | None = None,
+    family: int | None = None,
+    parent_of: Callable[[int], int | None] | None = None,
+) -> int | None:
+    """How many of the compute processes on a card do not belong to this sweep.
+
+    The sweep's are its parent's descendants: this worker, its children, and workers beside it.
+
+    In a container the driver tells the host's numbers of processes, and none of them is this
+    worker's own. One of them is then taken for this worker and any other for a stranger, a second
+    worker of the same sweep on the card included. Some containers are told of no process at all.
+
+    Args:
+        pids: As the driver lists them.
+        own: This worker's number, its parent's, and how to find a process's parent; given by
+            tests only.
+        family: See ``own``.
+        parent_of: See ``own``.
+
+    Returns:
+        The count, None where the driver lists not even this worker.
+    """
+    own, family = own or os.getpid(), family or os.getppid()
+    parent_of = parent_of or parent
+    if not pids:
+        return None
+    if own not in pids:
+        return len(set(pids)) - 1
+    return sum(not _descends(pid, family, parent_of) for pid in set(pids) - {own})
+
+
+def _descends(pid: int, family: int, parent_of: Callable[[int], int | None]) -> bool:
+    known: int | None = pid
+    while known is not None and known > 0:
+        if known == family:
+            return True
+        known = parent_of(known)
+    return False
+
+
+def parent(pid: int) -> int | None:
+    """A process's parent, None where the system does not tell."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    # the name before it stands in parentheses and may hold anything
+    return int(status.rpartition(")")[2].split()[1])
+
+
+def require(size_bytes: int) -> None:
+    """Sees to it that the host has so many bytes left, before they are taken.
+
+    Linux promises memory that it does not have. It then ends a process of its own choice, which may
+    be the sweep and not the worker.
+
+    Raises:
+        MemoryError: it has fewer.
+    """
+    free = available()
+    if free is not None and size_bytes > free:
+        raise MemoryError(
+            f"input and answer take {size_bytes / 1e9:.3g} GB, and {free / 1e9:.3g} GB are free"
+        )
+
+
+def available() -> int | None:
+    """Bytes that can be had without swapping, within a container's limit; None if not told."""
+    found = [_of_machine(), _of_container()]
+    return min((size for size in found if size is not None), default=None)
+
+
+def _of_machine() -> int | None:
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError):
+        pass
+    return None
+
+
+def _of_container() -> int | None:
+    try:
+        limit, used = ((CGROUP / f"memory.{name}").read_text() for name in ("max", "current"))
+        return int(limit) - int(used)
+    except (OSError, ValueError):  # none, or "max"
         return None

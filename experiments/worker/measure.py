@@ -4,25 +4,49 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 
 from experiments.child import one_line
 from experiments.data.statistics import median
-from experiments.worker.bench import Bench
 from experiments.worker.describe import backend, build_kernel, torch_dtype
-from experiments.worker.faults import context_is_lost, status_of
 from experiments.worker.gate import Verdict, check, fingerprint
 from experiments.worker.launches import recorded
-from experiments.worker.memory import require
+from experiments.worker.machine import Monitor, require
 from experiments.worker.place import Place
+from experiments.worker.timers import Call, CannotTime, Flush, Protocol, Sampling
 from experiments.worker.timers.events import events
 from experiments.worker.timers.graph import graph
 from experiments.worker.timers.host import host
-from experiments.worker.timers.sampling import Call, Protocol, Sampling
+from kernels.kernel import NotCompiled
+
+COMPILERS = (
+    *("triton.compiler", "triton.runtime.errors"),
+    *("torch._dynamo", "torch._inductor", "cutlass"),
+)
+
+
+@dataclass
+class Bench:
+    """What a worker keeps between points: its place, the flush buffer and the card's monitor."""
+
+    place: Place
+    monitor: Monitor
+    flush: Flush
+
+    @classmethod
+    def at(cls, place: Place) -> Bench:
+        """Sets up at a place."""
+        uuid = None
+        if place.device.kind == "cuda":
+            uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
+        return cls(
+            place, Monitor(uuid), Flush(place.torch_device, place.device.l2_bytes or 32 << 20)
+        )
 
 
 def measure(point: dict[str, Any], bench: Bench, stage: Callable[[str], None]) -> dict[str, Any]:
@@ -151,3 +175,79 @@ def _judged(verdict: Verdict, when: str = "") -> dict[str, Any]:
 def _wait(x: torch.Tensor) -> None:
     if x.is_cuda:
         torch.cuda.synchronize()
+
+
+def status_of(error: Exception) -> str:
+    """The row status that an error amounts to."""
+    if isinstance(error, CannotTime):
+        return "unsupported"
+    text = str(error)
+    if isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in text:
+        return "out_of_memory"
+    from_compiler = type(error).__module__.startswith(COMPILERS)
+    return "compile_error" if from_compiler or isinstance(error, NotCompiled) else "launch_error"
+
+
+def context_is_lost() -> bool:
+    """Whether the CUDA context is lost, as after an illegal access: every later call would fail."""
+    try:
+        torch.cuda.synchronize()
+    except Exception:
+        return True
+    return False
+
+
+@contextmanager
+def profiler_range(name: str) -> Iterator[None]:
+    """An NVTX range of this name, with a profiler that waits for ``cudaProfilerStart`` on inside.
+
+    Nothing launched before it is still running when it begins, nor anything of it when it ends.
+    """
+    torch.cuda.synchronize()
+    torch.cuda.nvtx.range_push(name)
+    torch.cuda.profiler.start()
+    try:
+        yield
+        torch.cuda.synchronize()
+    finally:
+        torch.cuda.profiler.stop()
+        torch.cuda.nvtx.range_pop()
+
+
+def profile(
+    point: dict[str, Any],
+    device: str,
+    within: Callable[[str], AbstractContextManager[None]] = profiler_range,
+) -> dict[str, Any]:
+    """Calls a point's kernel twice, the second time inside a range; errors become a status.
+
+    Args:
+        point: ``kernel`` (configuration), ``rows``, ``cols``, ``dtype``, ``seed``, ``range``.
+        device: As torch names it.
+        within: What to make of the range's name.
+
+    Returns:
+        ``status`` and ``reason`` as a row's, and ``sticky`` where the CUDA context is lost.
+    """
+    outcome: dict[str, Any] = {"status": "ok", "reason": None}
+    try:
+        _two_calls(point, device, within)
+    except Exception as error:
+        outcome = {"status": status_of(error), "reason": one_line(error)}
+        outcome["sticky"] = device != "cpu" and context_is_lost()
+    if device != "cpu" and not outcome.get("sticky"):
+        gc.collect(0)
+        torch.cuda.empty_cache()  # the less is allocated, the less a replaying profiler saves
+    return outcome
+
+
+def _two_calls(
+    point: dict[str, Any], device: str, within: Callable[[str], AbstractContextManager[None]]
+) -> None:
+    kernel, dtype = build_kernel(point["kernel"]), torch_dtype(point["dtype"])
+    shape = (point["rows"], point["cols"])
+    x = kernel.operation.make_input(shape, dtype, device, point["seed"])
+    call = kernel.prepare(x)
+    call(x)
+    with within(point["range"]):
+        call(x)

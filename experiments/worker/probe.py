@@ -11,10 +11,10 @@ import torch
 
 from experiments.child import one_line
 from experiments.data.statistics import median
-from experiments.worker.bench import Bench
+from experiments.worker.measure import Bench
+from experiments.worker.timers import Protocol, Sampling
 from experiments.worker.timers.events import events
 from experiments.worker.timers.graph import graph
-from experiments.worker.timers.sampling import Protocol, Sampling
 
 COLS = 1024  # float32: 4 KiB a row, summed to one number
 SMALLEST, PART_OF_L2 = 1 << 20, 2  # bytes; larger than half of L2 a buffer may not stay warm

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from experiments.profile.metrics import METRICS, TIME
+from experiments.profile.ncu import METRICS, TIME
 
 ROOT = Path(__file__).parents[2]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from experiments.counting import traces_of
+from experiments.count import traces_of
 from experiments.data.records import Access
 from experiments.sweep.client import Worker
 from kernels.softmax.operation import SOFTMAX

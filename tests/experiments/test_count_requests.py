@@ -8,10 +8,9 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from experiments.worker.counting.count import requests_of, totals
-from experiments.worker.counting.dispatch import Operations
+from experiments.worker.counting import requests_of, totals
 from experiments.worker.counting.interpreter import interpreted
-from experiments.worker.counting.requests import Recorder
+from experiments.worker.counting.requests import Operations, Recorder
 from kernels.kernel import Kernel
 from kernels.language import jit, tl
 from tests.kernels.inputs import LAYOUTS, lay_out

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from experiments.data.records import Counters, read_records, write_records
-from experiments.profile.metrics import METRICS, TIME
+from experiments.profile.ncu import METRICS, TIME
 from experiments.profile.profiling import LIST, Profiled
 from tests.doubles.ncu import counters, executable, table
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from experiments.counting import counts_of
+from experiments.count import counts_of
 from experiments.data.records import Count
 from experiments.sweep.client import Worker
 

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from experiments.worker.bench import Bench
-from experiments.worker.measure import measure
+from experiments.worker.measure import Bench, measure
 from experiments.worker.place import take_place
 from tests.conftest import Command, once_each, shape
 

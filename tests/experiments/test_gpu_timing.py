@@ -6,10 +6,9 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from experiments.worker.flush import Flush
+from experiments.worker.timers import CannotTime, Flush, Protocol
 from experiments.worker.timers.events import events
 from experiments.worker.timers.graph import PLACES, graph
-from experiments.worker.timers.sampling import CannotTime, Protocol
 
 pytestmark = [
     pytest.mark.gpu,

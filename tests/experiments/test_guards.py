@@ -6,7 +6,7 @@ import pytest
 
 from experiments.data.rows import read_rows, rows_files
 from experiments.sweep.guards import suspicions
-from experiments.worker.neighbours import strangers
+from experiments.worker.machine import strangers
 from tests.conftest import ROOT
 
 

@@ -10,8 +10,7 @@ import pytest
 
 from experiments.errors import UserError
 from experiments.profile import ncu
-from experiments.profile.metrics import METRICS, REQUIRED
-from experiments.profile.ncu import find_ncu, run_ncu, version
+from experiments.profile.ncu import METRICS, REQUIRED, find_ncu, run_ncu, version
 from tests.doubles.ncu import executable
 
 
@@ -36,7 +35,7 @@ def test_a_version_is_read_from_what_ncu_says_of_itself(tmp_path: Path) -> None:
 def test_the_command_comes_after_every_option(tmp_path: Path) -> None:
     seen = tmp_path / "seen"
     path = executable(tmp_path, f"Path({str(seen)!r}).write_text(' '.join(sys.argv[1:]))\n")
-    assert run_ncu(str(path), ["python", "-m", "experiments.profile"], tmp_path / "log") == 0
+    assert run_ncu(str(path), ["python", "-m", "experiments.profile"], tmp_path / "log") == (0, "")
     options, _, command = seen.read_text().partition(f"--log-file {tmp_path / 'log'} ")
     assert command == "python -m experiments.profile"
     for option in ("--nvtx", "--profile-from-start off", "--clock-control none", "--page raw",

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.errors import UserError
-from experiments.profile.metrics import (
+from experiments.profile.ncu import (
     BYTES,
     METRICS,
     OCCUPANCY,
@@ -15,9 +15,11 @@ from experiments.profile.metrics import (
     REQUIRED,
     TIME,
     Launch,
+    read_launches,
+    remarks,
     summed,
+    unknown_metrics,
 )
-from experiments.profile.ncu_table import read_launches, remarks, unknown_metrics
 from tests.doubles.ncu import table
 
 ONLINE = "point 7 online,block_size=1024 4096x131072 float32"

@@ -14,7 +14,7 @@ import torch
 
 from experiments.data.records import read_records
 from experiments.profile.profiling import LIST, Profiled
-from experiments.worker import profile as worker_profile
+from experiments.worker import measure
 from tests.conftest import DOUBLES, ROOT, shape
 from tests.doubles.kernels import Good
 
@@ -44,13 +44,13 @@ def test_one_call_warms_up_and_one_is_inside_the_range(monkeypatch: pytest.Monke
         seen.append("end")
 
     monkeypatch.setattr(Good, "__call__", lambda self, x: seen.append("call") or x)
-    outcome = worker_profile.profile(request("tests.doubles.kernels.Good"), "cpu", noted)
+    outcome = measure.profile(request("tests.doubles.kernels.Good"), "cpu", noted)
     assert outcome == {"status": "ok", "reason": None}
     assert seen == ["call", "begin point 0 good 2x4 float32", "call", "end"]
 
 
 def test_a_call_that_fails_is_an_outcome() -> None:
-    outcome = worker_profile.profile(request("tests.doubles.kernels.Raise"), "cpu")
+    outcome = measure.profile(request("tests.doubles.kernels.Raise"), "cpu")
     assert outcome["status"] == "launch_error"
     assert "first line second line" in outcome["reason"]
 

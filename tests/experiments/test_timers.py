@@ -3,10 +3,9 @@ import time
 import pytest
 import torch
 
-from experiments.worker.flush import Flush
+from experiments.worker.timers import Flush, Protocol
 from experiments.worker.timers.graph import rotation
 from experiments.worker.timers.host import host
-from experiments.worker.timers.sampling import Protocol
 
 
 def protocol(**changes: float) -> Protocol:

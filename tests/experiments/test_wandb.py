@@ -36,7 +36,7 @@ MIXED = [
     timed(2048),
     timed(1024, key="h", dtype="float16"),
     timed(1024, key="m", rows=8),
-    timed(4096, key="u", status="unsupported", time_us=None),
+    failure(4096, key="u", status="unsupported"),
 ]
 VARIANTS = {"online": {"kernel": "online"}, "naive": {"kernel": "naive"}, "torn": 1}
 

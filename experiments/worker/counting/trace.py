@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
@@ -10,8 +11,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from experiments.worker.counting.numbers import number, numbers, state_of
 from experiments.worker.counting.requests import Addresses, Request, Values
+
+# The last bits of an exponential differ from machine to machine.
+FIGURES = 7
 
 
 @dataclass
@@ -38,7 +41,7 @@ def accesses(requests: list[Request], x: torch.Tensor) -> list[dict[str, Any]]:
     ``values`` are those that were moved, and ``state`` the program's own floating-point variables
     after it; both are None where the requests were not watched.
 
-    ``maximum`` and ``total`` are what the kernel's own statistics are held against: recomputed
+    ``maximum`` and ``total`` are what the kernel's own statistics are compared with: recomputed
     here in float64 from the columns of ``x`` that a Triton program has loaded so far, the maximum
     and the sum of exp(x − maximum), whether or not the kernel keeps them. They are None for
     operations of PyTorch's, whose statistics are tensors of their own.
@@ -105,3 +108,21 @@ def _statistics(
     values = x[row, sorted(columns)].double()
     maximum = values.max()
     return number(maximum.item()), number(torch.exp(values - maximum).sum().item())
+
+
+def number(value: float) -> float | str:
+    """A number to seven significant figures; what JSON has none for goes by its name: ``-inf``."""
+    return float(f"{value:.{FIGURES}g}") if math.isfinite(value) else str(float(value))
+
+
+def numbers(values: Iterable[float]) -> list[float | str]:
+    """Each number of a row or block."""
+    return [number(float(value)) for value in values]
+
+
+def state_of(variables: Mapping[str, Any]) -> dict[str, Any]:
+    """Scalars as numbers, blocks as lists of them, name by name."""
+    return {
+        name: numbers(value.ravel()) if isinstance(value, np.ndarray) else number(value)
+        for name, value in variables.items()
+    }

@@ -1,5 +1,90 @@
-"""Three ways to time a call: CUDA events, replays of a CUDA graph, the host's clock.
+"""Ways to time a call, a module each: CUDA events, replays of a CUDA graph, the host's clock.
 
-Each takes one sample after another, in microseconds; when to stop is decided in one place,
-`sampling.collect`.
+Here is what they share: cold caches, how to sample, when to stop, and what comes of it. Each takes
+one sample after another, in microseconds; when to stop is decided in `collect` alone.
 """
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from experiments.data.statistics import stop_reason
+
+Call = Callable[[torch.Tensor], torch.Tensor]
+
+
+class CannotTime(Exception):
+    """The asked protocol has no meaning for this point; the message says why."""
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How to sample one point; the fields are those of the configuration's timing group."""
+
+    timer: str
+    cache: str
+    warmup: int
+    min_samples: int
+    max_samples: int
+    precision: float
+    sampling_limit_s: float
+
+
+@dataclass
+class Sampling:
+    """All samples of a point, why they ended, and the buffers that were timed.
+
+    ``late`` counts windows that were no sample, because the host had not handed the call over.
+    """
+
+    samples_us: list[float]
+    stop_reason: str
+    timed: list[tuple[torch.Tensor, torch.Tensor]]
+    late: int = 0
+
+
+class Flush:
+    """A clean buffer of twice the device's last-level cache, and the reading of it.
+
+    L2 is emptied of the timed buffers by reading others, never by writing: a flush that writes
+    leaves its own dirty lines, which the timed kernel then has to write back.
+    """
+
+    def __init__(self, device: str, cache_bytes: int) -> None:
+        elements = 2 * cache_bytes // 4
+        # pages that were never written all map to one on a CPU, and would flush nothing
+        self._buffer = torch.ones(elements, dtype=torch.float32, device=device)
+        self._sink = torch.empty((), dtype=torch.float32, device=device)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes read by one flush."""
+        return self._buffer.numel() * self._buffer.element_size()
+
+    def __call__(self) -> None:
+        """Reads the whole buffer; on CUDA it is only enqueued."""
+        torch.amax(self._buffer, dim=0, out=self._sink)
+
+
+def collect(batch: Callable[[int], list[float]], protocol: Protocol) -> tuple[list[float], str]:
+    """Takes batches until the stopping rule is met; half the limit is left for checking.
+
+    ``batch`` is told how many samples the cap still allows, and gives that many or fewer.
+    """
+    end = time.perf_counter() + protocol.sampling_limit_s / 2
+    samples: list[float] = []
+    while True:
+        samples += batch(protocol.max_samples - len(samples))
+        reason = stop_reason(
+            samples,
+            min_samples=protocol.min_samples,
+            max_samples=protocol.max_samples,
+            precision=protocol.precision,
+            out_of_time=time.perf_counter() > end,
+        )
+        if reason is not None:
+            return samples, reason

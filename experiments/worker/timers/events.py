@@ -7,8 +7,7 @@ from typing import Any
 
 import torch
 
-from experiments.worker.flush import Flush
-from experiments.worker.timers.sampling import Call, CannotTime, Protocol, Sampling, collect
+from experiments.worker.timers import Call, CannotTime, Flush, Protocol, Sampling, collect
 
 EVENTS_A_BATCH = 10
 LONGEST_HOLD = 200_000_000  # cycles, a tenth of a second

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import torch
 
-from experiments.worker.timers.sampling import Call, CannotTime, Protocol, Sampling, collect
+from experiments.worker.timers import Call, CannotTime, Protocol, Sampling, collect
 
 MAX_BUFFERS = 2048
 PLACES = 12  # buffers, of which a rotation has at least so many if they fit

@@ -6,8 +6,7 @@ import time
 
 import torch
 
-from experiments.worker.flush import Flush
-from experiments.worker.timers.sampling import Call, Protocol, Sampling, collect
+from experiments.worker.timers import Call, Flush, Protocol, Sampling, collect
 
 
 def host(call: Call, x: torch.Tensor, flush: Flush | None, protocol: Protocol) -> Sampling:
