@@ -28,7 +28,7 @@ CHUNK_HEADER = 7  # checksum (4 bytes), length (2), kind (1: whole, 2: first, 3:
 
 def timed(cols: int, **changes: Any) -> Row:
     """A row of 4096 × ``cols`` float32 that took ``cols`` microseconds."""
-    size = 4096 * cols * 4 * 2
+    size = changes.get("rows", 4096) * cols * 4 * 2
     values: dict[str, Any] = {
         "key": f"n{cols}", "card": 0, "round": 0, "attempt": 1, "sweep": "s",
         "operation": "softmax", "kernel": "online", "params": {}, "rows": 4096, "cols": cols,
