@@ -41,8 +41,8 @@ def timed(cols: int, **changes: Any) -> Row:
 
 def failure(cols: int, **changes: Any) -> Row:
     """A row of a point that crashed."""
-    untimed = {"time_us": None, "time_low_us": None, "time_high_us": None}
-    return timed(cols, status="crashed", reason="signal 11", **(untimed | changes))
+    untimed = dict.fromkeys(("time_us", "time_low_us", "time_high_us"))
+    return timed(cols, **(untimed | {"status": "crashed", "reason": "signal 11"} | changes))
 
 
 def job(out: Path, rows: Sequence[Row], id: str = "s-online", **changes: Any) -> MirroredJob:
