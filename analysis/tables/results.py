@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from analysis.estimate import geometric_mean
@@ -25,12 +24,11 @@ from analysis.selection import PROTOCOLS, middle_visits, name_variants, records_
 from experiments.data.cards import card_of
 
 Shape = tuple[int, int]  # M, N
-Row = Mapping[str, Any]
-Value = tuple[float, ...]  # the value, and the least and the most that intervals allow
 
 IRREGULAR: Shape = (1823, 781)  # D-test
 MOST_SHAPES = 8  # shown where rows hold none of the sources' own
 BASELINE = "naive"
+TIMES = ("time_us", "time_low_us", "time_high_us")
 D_TEST_NEEDS = "rows at {}×{} (grid=irregular)".format(*IRREGULAR)
 MACHINE_COLUMNS = (
     "variant", "rows", "cols", "gpu", "dtype", "timer", "cache", "status", "reason", "time_us",
@@ -76,25 +74,32 @@ def _main_table(rows: pd.DataFrame, protocols: pd.DataFrame) -> NamedTable:
     rows = name_variants(rows[alike | ~_timed(rows)])
     gpu, dtype = rows[["gpu", "dtype"]].iloc[0]
     softmax = rows[rows["operation"] == "softmax"]
-    points = {shape: _points(rows, shape) for shape in key_shapes(softmax)}
-    present = sorted({v for point in points.values() for v in point}, key=variant_order)
+    points = _points(rows, key_shapes(softmax))
+    present = sorted(set(points["variant"]), key=variant_order)
     own = set(softmax["variant"])
-    variants, copies = [v for v in present if v in own], [v for v in present if v not in own]
+    variants = [v for v in present if v in own] + [v for v in present if v not in own]
     letters: dict[str, str] = {}
     lines = [
         line
-        for shape, point in points.items()
-        for line in _shape_lines(shape, point, variants, copies, letters)
+        for _, point in points.groupby(["rows", "cols"])
+        for line in _shape_lines(point, variants, own, letters)
     ]
-    summary = aggregates(points.values(), [*variants, *copies])
-    above = any(row["above_roof"] for point in points.values() for row in point.values())
+    summary = aggregates(points, variants)
     reasons = [f"({letter}) {reason}" for reason, letter in letters.items()]
-    notes = [NOTE, *[SHARED] * bool(summary), *[ABOVE] * above, *reasons]
+    notes = [NOTE, *[SHARED] * bool(summary), *[ABOVE] * int(points["above_roof"].any()), *reasons]
     title = f"Main results: {card_of(gpu).name}, {dtype}, {cache} cache, {timer} timer"
-    table = Table(title, ["M×N", "", *variants, *copies], [*lines, *summary], notes)
-    every = pd.DataFrame([row for point in points.values() for row in point.values()])
-    data = Table.of(title, every[list(MACHINE_COLUMNS)].astype({"above_roof": bool}))
+    table = Table(title, ["M×N", "", *variants], [*lines, *summary], notes)
+    data = Table.of(title, points[list(MACHINE_COLUMNS)])
     return NamedTable(f"main-{slug(gpu)}-{dtype}", table, data)
+
+
+def _points(rows: pd.DataFrame, shapes: Sequence[Shape]) -> pd.DataFrame:
+    """The middle visit of each variant at these shapes; ``timed``: it has one; ``may_win``."""
+    at = [rows[(rows["rows"] == m) & (rows["cols"] == n)] for m, n in shapes]
+    points = pd.concat([middle_visits(here, "cols") for here in at], ignore_index=True)
+    points = points.drop_duplicates(["rows", "cols", "variant"], keep="last")
+    above, timed = points["above_roof"].astype(bool), _timed(points)
+    return points.assign(above_roof=above, timed=timed, may_win=timed & ~above)
 
 
 def key_shapes(rows: pd.DataFrame) -> list[Shape]:
@@ -118,33 +123,57 @@ def key_shapes(rows: pd.DataFrame) -> list[Shape]:
     return [present[round(i * last / (MOST_SHAPES - 1))] for i in range(MOST_SHAPES)]
 
 
-def aggregates(points: Iterable[Mapping[str, Row]], columns: Sequence[str]) -> list[list[str]]:
+def aggregates(points: pd.DataFrame, variants: Sequence[str]) -> list[list[str]]:
     """Lines over the shapes at which every variant has a valid time; none if there are not two.
 
     Never a mean of GB/s: that would weigh a short call as much as a long one. A variant that was
     tried at half of the shapes or fewer stands aside.
 
     Args:
-        points: At each shape the row of each variant.
-        columns: The variants, copies among them.
+        points: The row of each variant at each shape.
+        variants: The columns, copies among them.
     """
-    every = list(points)
-    tried = [v for v in columns if sum(v in point for point in every) * 2 > len(every)]
-    shared = [p for p in every if all(_counts(p.get(v)) for v in tried)]
-    if len(shared) < 2:
-        return []
-    sizes = {v: sum(number(p[v], "compulsory_bytes") or 0 for p in shared) for v in tried}
-    middle, low, high = (
-        {v: np.array([_times(p[v])[end] or p[v]["time_us"] for p in shared]) for v in tried}
-        for end in range(3)
+    tries, shapes = points["variant"].value_counts(), points.groupby(["rows", "cols"]).ngroups
+    tried = [v for v in variants if tries[v] * 2 > shapes]
+    valid = points[points["may_win"]].fillna({"compulsory_bytes": 0})
+    size, middle, low, high = (
+        valid.pivot(index=["rows", "cols"], columns="variant", values=name)
+        .reindex(columns=tried)
+        .dropna()
+        for name in ("compulsory_bytes", "time_us", "time_low_us", "time_high_us")
     )
-    speeds = {v: tuple(sizes[v] / sum(t[v]) / 1e3 for t in (middle, high, low)) for v in tried}
-    best = max((speeds[v] for v in tried if shared[0][v]["operation"] != "copy"), default=None)
-    lines = _aggregate(f"{len(shared)} shapes", "Σ bytes / Σ time, GB/s", columns, speeds, "", best)
+    if len(middle) < 2:
+        return []
+    speeds = [size.sum() / times.sum() / 1e3 for times in (middle, high, low)]
+    softmax = [v for v in tried if v in set(valid.loc[valid["operation"] != "copy", "variant"])]
+    best = speeds[0][softmax].max()
+    lines = _aggregate(f"{len(middle)} shapes", "Σ bytes / Σ time, GB/s", variants, speeds, best)
     if BASELINE in tried:
         pairs = ((middle, middle), (low, high), (high, low))
-        ratios = {v: tuple(geometric_mean(a[BASELINE] / b[v]) for a, b in pairs) for v in tried}
-        lines += _aggregate("", f"times as fast as {BASELINE}", columns, ratios, "×", None)
+        ratios = [b.rdiv(a[BASELINE], axis=0).agg(geometric_mean) for a, b in pairs]
+        lines += _aggregate("", f"times as fast as {BASELINE}", variants, ratios, unit="×")
+    return lines
+
+
+def _aggregate(
+    name: str,
+    what: str,
+    variants: Sequence[str],
+    ends: Sequence[pd.Series],
+    best: float | None = None,
+    unit: str = "",
+) -> list[list[str]]:
+    """Two lines: the values, and the least and the most that all intervals allow."""
+    lines = [[name, what], ["", "interval"]]
+    for variant in variants:
+        cells = ["–", ""]
+        if variant in ends[0]:
+            value, low, high = (float(end[variant]) for end in ends)
+            digits = decimals(value, low, high)
+            cells = [Cell(number_text(value, digits) + unit, strong=value == best),
+                     interval_text(low, high, digits)]  # fmt: skip
+        for line, cell in zip(lines, cells, strict=True):
+            line.append(cell)
     return lines
 
 
@@ -175,88 +204,45 @@ def _timed(rows: pd.DataFrame) -> pd.Series:
     return (rows["status"] == "ok") & rows["time_us"].notna()
 
 
-def _points(rows: pd.DataFrame, shape: Shape) -> dict[str, Row]:
-    here = rows[(rows["rows"] == shape[0]) & (rows["cols"] == shape[1])]
-    return {row["variant"]: row for row in records_of(middle_visits(here, "cols"))}
-
-
 def _shape_lines(
-    shape: Shape,
-    point: Mapping[str, Row],
-    variants: Sequence[str],
-    copies: Sequence[str],
-    letters: dict[str, str],
+    point: pd.DataFrame, variants: Sequence[str], racing: set[str], letters: dict[str, str]
 ) -> list[list[str]]:
-    """Four lines per shape: time, its interval, GB/s and the share of the roof.
+    """Four lines of one shape: time, its interval, GB/s and the share of the roof.
 
     ``letters`` gains one for each new reason of those without a time.
     """
-    valid = [row for row in point.values() if _is_valid(row)]
-    racing = [point[v]["time_us"] for v in variants if v in point and _counts(point[v])]
-    best = min(racing, default=None)
-    shortest = min(valid, key=lambda row: float(row["time_us"]), default=None)
-    digits = 0 if shortest is None else decimals(*_times(shortest))
-    cells = []
-    for variant in [*variants, *copies]:
-        row = point.get(variant)
-        if row is None:
-            cells.append(["–", "", "", ""])
-        elif not _is_valid(row):
-            cells.append([_failure(row, letters), "", "", ""])
-        else:
-            time, low, high = _times(row)
-            strong = variant in variants and _counts(row) and time == best
-            share = number(row, "fraction_of_roof")
-            percent = "–" if share is None else f"{100 * share:.1f} %{'!' * row['above_roof']}"
-            time_cell = Cell(number_text(time, digits), strong=strong)
-            speed = number_text(number(row, "effective_gbps"))
-            cells.append([time_cell, interval_text(low, high, digits), speed, percent])
-    heads = ([f"{shape[0]}×{shape[1]}", "time µs"], ["", "95 %"], ["", "GB/s"], ["", "of roof"])
-    return [head + list(line) for head, line in zip(heads, zip(*cells, strict=True), strict=True)]
+    rows = {row["variant"]: row for row in records_of(point)}
+    timed = [row for row in rows.values() if row["timed"]]
+    best = min((r["time_us"] for r in timed if r["may_win"] and r["variant"] in racing), default=0)
+    shortest = min(timed, key=lambda row: float(row["time_us"]), default=None)
+    digits = 0 if shortest is None else decimals(*(shortest[name] for name in TIMES))
+    m, n = point[["rows", "cols"]].iloc[0]
+    lines = [[f"{m}×{n}", "time µs"], ["", "95 %"], ["", "GB/s"], ["", "of roof"]]
+    for variant in variants:
+        cells = _cells(rows.get(variant), digits, letters)
+        if (row := rows.get(variant)) and row["may_win"] and row["time_us"] == best:
+            cells[0] = Cell(cells[0], strong=variant in racing)
+        for line, cell in zip(lines, cells, strict=True):
+            line.append(cell)
+    return lines
 
 
-def _failure(row: Row, letters: dict[str, str]) -> str:
-    """The status and the letter of its reason: a, b, …, z, aa."""
-    status = "not timed" if row["status"] == "ok" else str(row["status"])
-    if not isinstance(row["reason"], str) or not row["reason"]:
-        return status
-    return f"{status} ({letters.setdefault(row['reason'], _letter(len(letters)))})"
+def _cells(row: Mapping[str, Any] | None, digits: int, letters: dict[str, str]) -> list[str]:
+    if row is None:
+        return ["–", "", "", ""]
+    if not row["timed"]:
+        status = "not timed" if row["status"] == "ok" else str(row["status"])
+        if isinstance(row["reason"], str) and row["reason"]:
+            status += f" ({letters.setdefault(row['reason'], _letter(len(letters)))})"
+        return [status, "", "", ""]
+    time, low, high = (number(row, name) for name in TIMES)
+    share = number(row, "fraction_of_roof")
+    percent = "–" if share is None else f"{100 * share:.1f} %{'!' * row['above_roof']}"
+    speed = number_text(number(row, "effective_gbps"))
+    return [number_text(time, digits), interval_text(low, high, digits), speed, percent]
 
 
 def _letter(index: int) -> str:
+    """A, b, …, z, aa: the letter of a reason."""
     before, last = divmod(index, 26)
     return (_letter(before - 1) if before else "") + chr(ord("a") + last)
-
-
-def _is_valid(row: Row) -> bool:
-    return bool(row["status"] == "ok") and number(row, "time_us") is not None
-
-
-def _counts(row: Row | None) -> bool:
-    """Whether a row has a time that may win."""
-    return row is not None and _is_valid(row) and not row["above_roof"]
-
-
-def _times(row: Row) -> tuple[float, float | None, float | None]:
-    return float(row["time_us"]), number(row, "time_low_us"), number(row, "time_high_us")
-
-
-def _aggregate(
-    name: str,
-    what: str,
-    columns: Sequence[str],
-    values: Mapping[str, Value],
-    unit: str,
-    best: Value | None,
-) -> list[list[str]]:
-    lines = [[name, what], ["", "interval"]]
-    for variant in columns:
-        if (value := values.get(variant)) is None:
-            lines[0].append("–")
-            lines[1].append("")
-        else:
-            middle, low, high = value
-            digits = decimals(middle, low, high)
-            lines[0].append(Cell(number_text(middle, digits) + unit, strong=value == best))
-            lines[1].append(interval_text(low, high, digits))
-    return lines
