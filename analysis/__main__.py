@@ -24,6 +24,7 @@ COMMANDS = {
     "report": "write figures, tables and claims as one HTML file",
     "selftest": "tell the noise floor: variants against themselves, timers, cold caches",
 }
+ROOMS = {"validate": "analysis.validate"}
 VALIDATE = "check a contributed folder of rows; exit status 1 where it cannot be taken"
 COMPARE = "compare two sets of rows point by point; exit status 1 where HEAD is worse"
 
@@ -51,7 +52,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _command(name: str) -> Callable[[argparse.Namespace], int]:
     # pandas and matplotlib take a second; a wrong option need not
-    command: Callable[[argparse.Namespace], int] = import_module(f"analysis.commands.{name}").run
+    command: Callable[[argparse.Namespace], int] = import_module(
+        ROOMS.get(name, f"analysis.commands.{name}")
+    ).run
     return command
 
 

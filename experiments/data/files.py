@@ -58,16 +58,19 @@ def _bounded(value: dict[str, Any]) -> dict[str, Any]:
 JsonObject = Annotated[dict[str, Any], AfterValidator(_bounded)]
 
 
-def parse_json(text: str) -> Any:
+def parse_json(data: str | bytes) -> Any:
     """A JSON value without duplicate keys, lone surrogates or numbers beyond 64 bits.
 
     Raises:
         ValueError: in one line, what is wrong with it.
     """
     try:
+        text = data if isinstance(data, str) else data.decode()
         value = json.loads(text, parse_int=_whole, object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not UTF-8 text: {error.reason}") from None
     except RecursionError:
         raise ValueError("not JSON: nested too deeply") from None
     if "\\u" in text:
@@ -90,18 +93,16 @@ def read_json(path: Path, limit: int = LINE_BYTES) -> Any:
     try:
         if len(data) > limit:
             raise ValueError(f"more than {limit / 2**20:g} MB")
-        return parse_json(data.decode())
-    except UnicodeDecodeError:
-        raise RowsError(f"{path}: not UTF-8 text") from None
+        return parse_json(data)
     except ValueError as error:
         raise RowsError(f"{path}: {error}") from None
 
 
-def read_lines(path: Path) -> Iterator[tuple[int, str, bool]]:
-    """The lines of a file: number from 1, text, and whether it lacks its end.
+def read_lines(path: Path) -> Iterator[tuple[int, bytes, bool]]:
+    """The lines of a file: number from 1, bytes, and whether the line lacks its end.
 
     Raises:
-        RowsError: a line is longer than `LINE_BYTES` or no UTF-8, or this is no plain file.
+        RowsError: a line is longer than `LINE_BYTES`, or this is no plain file.
     """
     check_plain(path)
     with path.open("rb") as file:
@@ -110,13 +111,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, str, bool]]:
             number += 1
             if len(line) > LINE_BYTES:
                 raise RowsError(f"{path}:{number}: a line of more than {LINE_BYTES / 2**20:g} MB")
-            torn = not line.endswith(b"\n")
-            try:
-                yield number, line.decode(), torn
-            except UnicodeDecodeError as error:
-                if torn:
-                    return
-                raise RowsError(f"{path}:{number}: not UTF-8 text: {error.reason}") from None
+            yield number, line, not line.endswith(b"\n")
 
 
 def validated(kind: type[Model], value: Any) -> Model:

@@ -158,7 +158,7 @@ def read_rows(path: Path) -> Iterator[Row]:
             raise RowsError(f"{path}:{number}: {error}") from None
 
 
-def parse_row(line: str) -> Row:
+def parse_row(line: str | bytes) -> Row:
     """One line as a row.
 
     Raises:
