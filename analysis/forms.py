@@ -17,9 +17,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from experiments.data.cards import GPU_FILES
+from experiments.data.cards import descriptions
 
 ROOT = Path(__file__).parents[1]
 JOB = ("rows.jsonl", "config.json")
@@ -195,7 +193,7 @@ CONFIG: Form = {
     "kernel": {"_target_": _target, "*": sentence}, "grid": _GRID, "dtype": _ANY,
     "gpu": {"name": device, "match": lambda _: True, "device": sentence,
             "facts": {"*": {"value": never, "source": sentence}}, "**": never},
-    "timing": _PROTOCOL, "tracker": {"*": sentence, "project": label}, "**": label,
+    "timing": _PROTOCOL, "tracker": {"**": lambda _: True}, "**": label,
 }  # fmt: skip
 DECLARED: Form = {"*": {"target": _target, "source": _hash, "packages": {"*": version},
                         "params": _ANY, "idea": prose, "latex": lambda _: True,
@@ -240,11 +238,10 @@ def odd_texts(value: Any, form: Form, place: str = "") -> Iterator[tuple[str, st
 
 def odd_card(described: Mapping[str, Any]) -> str | None:
     """Why a job's ``gpu`` is not what this project says of a card of that name."""
-    for path in sorted(GPU_FILES.glob("*.yaml")):
-        ours = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-        if described["match"] is not None and described["match"] == ours.get("match"):
-            return None
-    return None if described["match"] is None else "gpu.match is in no file of conf/gpu"
+    match = described["match"]
+    if match is None or any(match == ours.get("match") for ours in descriptions()):
+        return None
+    return "gpu.match is in no file of conf/gpu"
 
 
 @cache

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pandas as pd
-import yaml
 
 from analysis.format import Table
 from analysis.lines import variant_order
 from analysis.selection import name_variants
-from experiments.data.cards import GPU_FILES, Card
+from experiments.data.cards import GPU_FILES, Card, known_cards
 
 # The sources' own points: A and D's width, A's ends, B's long row, C's worked example.
 SHAPES = (
@@ -47,17 +46,6 @@ def time_us(size_bytes: float, card: Card) -> float:
     """Bytes at the card's datasheet bandwidth, µs."""
     assert card.peak_gbps is not None
     return float(size_bytes) / card.peak_gbps / 1e3
-
-
-def known_cards(folder: Path = GPU_FILES) -> list[Card]:
-    """The cards with a memory bandwidth, fastest first."""
-    cards = []
-    for path in sorted(folder.glob("*.yaml")):
-        told = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-        facts = {name: fact["value"] for name, fact in (told.get("facts") or {}).items()}
-        if "memory_gbps" in facts:
-            cards.append(Card(told["name"], facts))
-    return sorted(cards, key=lambda card: (-(card.peak_gbps or 0), card.name))
 
 
 def _at(frame: pd.DataFrame, shape: tuple[int, int, str]) -> pd.DataFrame:

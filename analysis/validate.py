@@ -48,6 +48,7 @@ TIMERS = {"cuda": "events", "cpu": "host"}  # what `auto` is
 VERSIONS = ("torch", "triton", "cuda", "driver", "python", "commit")
 ROUNDED_US = 1e-4  # rows keep samples to four places
 CLOCK_STEP = 1.01
+PROJECT = "softmax-roofline"  # W&B's, as conf/tracker has it
 # Elements that any implementation must move, in units of MN.
 COMPULSORY = {"softmax": 2, "copy": 2, "softmax_backward": 3}
 # A copy by the library may be slower than what L2 serves; on an H200 kernels reach 1.06 of it by a
@@ -206,8 +207,7 @@ def validate(folder: Path, data_alone: bool = False) -> Report:
             found.append(Finding("schema", "no plain file", str(path), f"{unfit}; take it out"))
     if not found and not any(path.name == "rows.jsonl" for path in files["data"]):
         raise RowsError(f"{folder}: no rows.jsonl in it; a sweep's whole folder can be validated")
-    reader = _Reader(folder, found)
-    sweeps = reader.sweeps(files["data"])
+    sweeps = _Reader(folder, found, data_alone).sweeps(files["data"])
     for sweep in sweeps:
         found += [*_identities(sweep), *_folders(sweep), *_preset(sweep), *_points(sweep)]
         found += [*_limits(sweep), *_machine(sweep)]
@@ -280,7 +280,7 @@ def _copy(report: Report, out: Path) -> None:
         data = (report.folder / path).read_bytes()
         if path.name == "config.json":
             config = json.loads(data)
-            config["tracker"] |= {"entity": None, "project": "softmax-roofline"}
+            config["tracker"] |= {"entity": None, "project": PROJECT}
             data = (json.dumps(config, indent=1, ensure_ascii=False) + "\n").encode()
         write_file(out / path, data)
 
@@ -311,8 +311,8 @@ def _others(files: Mapping[str, Sequence[Path]]) -> Iterator[Finding]:
 class _Reader:
     """Reads the files of a folder by the schema; what cannot be read is a finding."""
 
-    def __init__(self, folder: Path, found: list[Finding]) -> None:
-        self._folder, self._found = folder, found
+    def __init__(self, folder: Path, found: list[Finding], data_alone: bool) -> None:
+        self._folder, self._found, self._data_alone = folder, found, data_alone
 
     def sweeps(self, data: Sequence[Path]) -> list[Sweep]:
         """Every sweep, with its jobs and rows."""
@@ -432,8 +432,10 @@ class _Reader:
         job.config = config
         if reason := forms.odd_card(config.gpu.model_dump()):
             self._say("schema", "no configuration", path, reason)
-        if config.tracker.entity is not None:
-            self._say("privacy", "a W&B account", path, "tracker.entity names one; null belongs")
+        tracker = config.tracker  # which is not copied
+        if not self._data_alone and (tracker.entity is not None or tracker.project != PROJECT):
+            what = f"tracker.entity and tracker.project name one; null and {PROJECT} belong there"
+            self._say("privacy", "a W&B account", path, what)
 
     def _variants(self, path: Path) -> dict[str, Declaration]:
         try:

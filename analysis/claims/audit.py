@@ -30,9 +30,8 @@ from analysis.claims.verdict import AUDIT_VERDICTS, AuditVerdict
 from analysis.format import NamedTable, Table, thousands
 from analysis.formula import M, N, elements, equal, expression
 from analysis.load import REFERENCE, load_declarations
-from analysis.pricing import known_cards
 from analysis.published import Level, Ratio, Source, Timing, Traffic, sources
-from experiments.data.cards import GPU_FILES, Card
+from experiments.data.cards import GPU_FILES, Card, known_cards
 from experiments.data.files import RowsError
 from experiments.data.jobs import Declaration
 

@@ -15,8 +15,8 @@ from analysis.claims.pool import Point
 from analysis.claims.telling import many
 from analysis.claims.traffic import Formula
 from analysis.formula import elements
-from analysis.pricing import known_cards
 from analysis.published import sources
+from experiments.data.cards import known_cards
 from experiments.data.rows import ITEM_BYTES
 
 Timed = tuple[int, int, str, float]

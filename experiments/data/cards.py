@@ -44,18 +44,29 @@ def card_of(gpu: str, folder: Path = GPU_FILES) -> Card:
     A device that no file describes keeps its driver's name and has no facts.
     """
     described = description_of(gpu, folder)
-    if described is None:
-        return Card(gpu)
-    facts = described.get("facts") or {}
-    return Card(described["name"], {name: fact["value"] for name, fact in facts.items()})
+    return Card(gpu) if described is None else _card(described)
 
 
-@cache  # for each job of a sweep, and all files are read to find one
 def description_of(gpu: str, folder: Path = GPU_FILES) -> dict[str, Any] | None:
     """The file of the card that the driver calls ``gpu``, None where no file matches."""
-    for path in sorted(folder.glob("*.yaml")):
-        described: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-        match = described.get("match")
-        if match and re.search(match, gpu):
-            return described
-    return None
+    matching = (d for d in descriptions(folder) if d.get("match") and re.search(d["match"], gpu))
+    return next(matching, None)
+
+
+@cache  # asked for each job of a sweep
+def descriptions(folder: Path = GPU_FILES) -> tuple[dict[str, Any], ...]:
+    """Every file of ``conf/gpu``, by name."""
+    paths = sorted(folder.glob("*.yaml"))
+    return tuple(yaml.safe_load(path.read_text(encoding="utf-8")) or {} for path in paths)
+
+
+def known_cards(folder: Path = GPU_FILES) -> list[Card]:
+    """The cards with a memory bandwidth, fastest first."""
+    cards = [_card(one) for one in descriptions(folder)]
+    known = [card for card in cards if card.peak_gbps is not None]
+    return sorted(known, key=lambda card: (-(card.peak_gbps or 0), card.name))
+
+
+def _card(described: Mapping[str, Any]) -> Card:
+    facts = described.get("facts") or {}
+    return Card(described.get("name", ""), {name: fact["value"] for name, fact in facts.items()})

@@ -1,4 +1,4 @@
-"""A real folder of rows, the recorded exploration of an H200, to put one fault into."""
+"""A small folder of rows as someone might contribute it, cut from the recording of an H200."""
 
 from __future__ import annotations
 
@@ -15,16 +15,29 @@ from experiments.data.packed import recording
 from tests.conftest import ROOT
 
 REFERENCE = ROOT / "outputs" / "reference"
-RECORDED = recording(REFERENCE / "h200_exploration")
+KERNELS = ("torch", "fused_row", "copy", "copy_triton")
 TORCH = "vocab/native-auto/torch/rows.jsonl"
 COPY = "vocab/native-auto/copy/rows.jsonl"
+CONFIG = "vocab/native-auto/torch/config.json"
 
 
 def contributed(into: Path) -> Path:
-    """A copy of the recorded folder."""
-    folder = Path(shutil.copytree(RECORDED, into / "contributed"))
+    """Four kernels on two grids: the files of their sweep, as the sweep left them."""
+    recorded, folder = recording(REFERENCE / "h200_exploration"), into / "contributed"
+    for grid in ("vocab", "batch"):
+        for kernel in KERNELS:
+            job = f"{grid}/native-auto/{kernel}"
+            shutil.copytree(recorded / job, folder / job)
+    for name in ("sweep.json", "sessions.jsonl"):
+        shutil.copy(recorded / name, folder)
+    variants = json.loads((REFERENCE / "h200_exploration" / "variants.json").read_text())
+    write_json(folder / "variants.json", {name: variants[name] for name in KERNELS})
     shutil.copy(REFERENCE / "h200_exploration" / "table.md", folder)
     return folder
+
+
+def write_json(path: Path, value: Any) -> None:
+    path.write_text(json.dumps(value, indent=1) + "\n")
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:
@@ -39,6 +52,13 @@ def edit(path: Path, line: int, **changes: Any) -> dict[str, Any]:
     return rows[line - 1]
 
 
+def edit_config(folder: Path, group: str, **changes: Any) -> None:
+    """Changes one group of a job's configuration, the whole of it where ``group`` is empty."""
+    config = json.loads((folder / CONFIG).read_text())
+    (config[group] if group else config).update(changes)
+    write_json(folder / CONFIG, config)
+
+
 def rescaled(row: dict[str, Any], factor: float) -> dict[str, Any]:
     """All times of a row by a factor, so that they still agree with each other."""
     names = ("time_us", "time_low_us", "time_high_us")
@@ -47,7 +67,7 @@ def rescaled(row: dict[str, Any], factor: float) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Told:
+class Answer:
     """How the command ended and what it printed."""
 
     status: int
@@ -57,18 +77,17 @@ class Told:
     def verdict(self) -> str:
         return self.text.rstrip().splitlines()[-1]
 
+    @property
     def problems(self) -> list[str]:
         """The headings of what is wrong, warnings left out."""
-        heads = [line for line in self.text.splitlines() if line.startswith(_ASPECTS)]
+        aspects = ("schema: ", "completeness: ", "privacy: ", "plausibility: ")
+        heads = [line for line in self.text.splitlines() if line.startswith(aspects)]
         return [head for head in heads if not head.endswith("(warning)")]
 
 
-def validated(folder: Path, *arguments: str) -> Told:
+def validated(folder: Path, *arguments: str) -> Answer:
     """What ``python -m analysis validate`` says of a folder."""
     printed = io.StringIO()
     with redirect_stdout(printed):
         status = main(["validate", "--rows", str(folder), *arguments])
-    return Told(status, printed.getvalue())
-
-
-_ASPECTS = ("schema: ", "completeness: ", "privacy: ", "plausibility: ")
+    return Answer(status, printed.getvalue())
