@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
-from analysis.comparison.arguments import add_arguments
+from analysis.compare import add_arguments
 from experiments.data.files import RowsError
 
 COMMANDS = {

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analysis import limits, spread
-from analysis.comparison import noise
+from analysis.compare.points import recorded_noise
 from analysis.estimate import Estimate, geometric_mean
 from analysis.figures.style import CACHES, TIMERS, slug
 from analysis.format import Cell, NamedTable, Table, decimals, interval_text, number, number_text
@@ -216,7 +216,7 @@ def _range_over(ratios: Sequence[float], points: Sequence[Point]) -> list[str]:
 
 
 def _card_notes() -> list[str]:
-    gpu, ranges = noise.recorded()
+    gpu, ranges = recorded_noise()
     floors = [f"{'above' if r.below_us is None else 'below'} "
               f"{ranges[-2].below_us if r.below_us is None else r.below_us:g} µs "
               f"{100 * r.floor:.2g} %" for r in ranges]  # fmt: skip

@@ -19,7 +19,7 @@ from analysis.estimate import (
     timer_step,
 )
 from experiments.data import statistics
-from tests.analysis.rounded import NOISES, rounds_of, samples
+from tests.analysis.compare.noisy import NOISES, rounds_of, samples
 
 times = st.floats(min_value=0.01, max_value=1e6, allow_nan=False)
 some_rounds = st.lists(st.lists(times, min_size=1, max_size=12), min_size=1, max_size=6)

@@ -26,10 +26,10 @@ from analysis.__main__ import main
 from analysis.figures import page
 from analysis.load import load
 from experiments.data.files import RowsError
+from tests.analysis.compare.twins import probes, twins
 from tests.analysis.evidence import counters, write_evidence
 from tests.analysis.odd import declare, few
 from tests.analysis.plausible import write
-from tests.analysis.selftest.twins import probes, twins
 from tests.conftest import ROOT
 from tests.faults.corruption import DAMAGE, Damage
 from tests.faults.overrides import COMMAND_LINES

@@ -6,12 +6,11 @@ import csv
 from collections import defaultdict
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from analysis.__main__ import main
-from analysis.comparison import noise
-from analysis.comparison.pairs import pairs_of
-from analysis.comparison.verdicts import Asked, judge
+from analysis.compare.points import Criteria, judged, matched, recorded_noise
 from analysis.estimate import prediction
 from analysis.load import load
 from experiments.data.metrics import latest
@@ -63,31 +62,25 @@ def test_eight_rounds_foretell_a_ninth(tmp_path: Path) -> None:
     assert held >= 0.9 * len(points)
 
 
-def test_two_percent_more_work_is_found_and_none_is_not(tmp_path: Path) -> None:
-    rounds: dict[tuple[str, float], dict[int, Row]] = defaultdict(dict)
-    for row in rows_of(unpacked(FLOOR / "slowed.tar.gz")):
-        if row.operation == "softmax":
-            rounds[row.kernel, row.params["share"]][row.round] = row
-    _, ranges = noise.recorded()
+def test_two_percent_more_work_is_found_and_none_is_not() -> None:
+    frame = load(unpacked(FLOOR / "slowed.tar.gz"))
+    frame = frame[frame["operation"] == "softmax"].assign(key="k")
+    share = frame.pop("params").map(lambda params: params["share"])
+    frame["params"] = [{}] * len(frame)
+
+    def visits(kernel: str, more: float, repetition: int) -> pd.DataFrame:
+        """Eight of the rounds as a set of rows of their own, under one name."""
+        mine = frame[frame["kernel"].eq(kernel) & share.eq(more)]
+        mine = mine[mine["round"].floordiv(ROUNDS).eq(repetition)]
+        return mine.assign(kernel="slowed", round=mine["round"] % ROUNDS)
+
+    ranges = recorded_noise()[1]
     found = {"slowed-b": 0, "slowed-a": 0}
     for repetition in range(REPETITIONS):
-        base = _side(tmp_path, rounds["slowed-a", 0.0], repetition)
-        for kernel, share in (("slowed-b", 0.0), ("slowed-a", 0.02)):
-            head = _side(tmp_path, rounds[kernel, share], repetition)
-            (one,) = judge(pairs_of(load(base), load(head), False), Asked(0.01, 0.05), ranges)
-            found[kernel] += one.verdict == "slower"
+        base = visits("slowed-a", 0.0, repetition)
+        for kernel, more in (("slowed-b", 0.0), ("slowed-a", 0.02)):
+            head = visits(kernel, more, repetition)
+            assert len(base) == len(head) == ROUNDS
+            [verdict] = judged(matched(base, head), Criteria(0.01), ranges)["verdict"]
+            found[kernel] += verdict == "slower"
     assert found == {"slowed-b": 0, "slowed-a": REPETITIONS}
-
-
-def _side(folder: Path, rounds: dict[int, Row], repetition: int) -> Path:
-    """Eight of the rounds as a set of rows of their own, under one name."""
-    path = folder / f"{id(rounds)}-{repetition}" / "rows.jsonl"
-    path.parent.mkdir()
-    mine = [rounds[ROUNDS * repetition + i] for i in range(ROUNDS)]
-    changes = {"kernel": "slowed", "params": {}, "key": "k"}
-    lines = [
-        row.model_copy(update=changes | {"round": i}).model_dump_json()
-        for i, row in enumerate(mine)
-    ]
-    path.write_text("\n".join(lines) + "\n")
-    return path.parent

@@ -1,4 +1,4 @@
-"""Points measured in rounds, with the noise that a GPU has, and pairs of them to compare."""
+"""Points measured in rounds, with the noise that a GPU has, as samples, as rows and as a table."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from analysis.comparison.pairs import Pair, Visits
 from experiments.data.rows import Row
 from tests.analysis.plausible import row
 
@@ -47,34 +47,39 @@ def rounds_of(dice: Dice, noise: str, rounds: int, time_us: float = 50.0) -> lis
     return [samples(dice, time_us * float(np.exp(e))) for e in NOISES[noise](dice, rounds)]
 
 
-def visits(times: Sequence[float], **changes: Any) -> Visits:
-    """A point's visits with these medians, µs, each known within half a percent."""
-    return Visits(
-        tuple(
-            {"status": "ok", "backend": "triton", "time_us": t, "time_low_us": t * 0.9975,
-             "time_high_us": t * 1.0025, "suspect": [], "reason": None, "round": i} | changes
-            for i, t in enumerate(times)
-        )
-    )  # fmt: skip
+def rows_of(kernel: str, cols: int, times: Sequence[float], **changes: Any) -> list[Row]:
+    """The rows of one point, a round each."""
+    return [row(kernel, cols, time_us=t, round=i, **changes) for i, t in enumerate(times)]
 
 
-def pair(base: Sequence[float], head: Sequence[float], name: str = "fused") -> Pair:
-    """A point of two sets by its rounds' medians."""
-    place = {"operation": "softmax", "kernel": name, "variant": name, "rows": 4096, "cols": 4096,
-             "dtype": "float32", "gpu": "NVIDIA H200", "card": 0, "timer": "events",
-             "cache": "cold"}  # fmt: skip
-    return Pair(place, visits(base), visits(head))
+def points(*pairs: tuple[Sequence[float], Sequence[float]]) -> pd.DataFrame:
+    """Points as `analysis.compare.points.matched` gives them, from both sides' medians, µs.
+
+    Each median is known within half a percent.
+    """
+    table: dict[str, Any] = {"variant": [f"fused {i}" for i in range(len(pairs))]}
+    within = (np.log(1.0025 / 0.9975) / 2 / 1.959964) ** 2
+    for side, name in enumerate(("base", "head")):
+        logs = [np.log(pair[side]) for pair in pairs]
+        table |= {
+            f"{name}_visits": [len(one) for one in logs],
+            f"{name}_rounds": [len(one) for one in logs],
+            f"{name}_log": [one.mean() for one in logs],
+            f"{name}_squares": [((one - one.mean()) ** 2).sum() for one in logs],
+            f"{name}_within": [within * (len(one) == 1) for one in logs],
+            f"{name}_status": "ok",
+        }
+    return pd.DataFrame(table)
 
 
 def sweep(dice: Dice, times_us: np.ndarray, rounds: int, slowdown: float = 0.0) -> list[np.ndarray]:
     """One process: medians by point and round, the first point slowed down.
 
-    Every point has an offset of its own in this process, and every round's noise is one of three.
+    Every point has an offset of its own in this process, and every round's noise is one of two.
     """
-    names = list(NOISES)
     found = []
     for i, time in enumerate(times_us):
-        noise = NOISES[names[i % 2]](dice, rounds)
+        noise = NOISES[("normal", "heavy")[i % 2]](dice, rounds)
         offset = 0.001 * dice.standard_normal()
         factor = 1 + (slowdown if i == 0 else 0.0)
         medians = time * factor * np.exp(noise + offset)
@@ -82,8 +87,3 @@ def sweep(dice: Dice, times_us: np.ndarray, rounds: int, slowdown: float = 0.0) 
             medians = medians + FLIP_US * (dice.random(rounds) < 0.5)
         found.append(np.round(medians / STEP_US) * STEP_US)
     return found
-
-
-def rounded_rows(kernel: str, cols: int, times: Sequence[float], **changes: Any) -> list[Row]:
-    """The rows of one point, a round each."""
-    return [row(kernel, cols, time_us=t, round=i, **changes) for i, t in enumerate(times)]

@@ -1,4 +1,7 @@
-"""The arguments of ``compare``, apart from what takes a second to import."""
+"""Two sets of rows point by point, and the noise floor that such a comparison stands on.
+
+Here are the arguments of ``compare`` alone, apart from what takes a second to import.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,11 @@ from pathlib import Path
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    """The command's own arguments."""
-    for name, told in (("base", "what was before"), ("head", "what is now")):
-        where = f"{told}: a folder of rows"
-        command.add_argument(name, type=Path, metavar=name.upper(), help=where)
+    """The arguments of ``compare``."""
+    for name, text in (("base", "what was before"), ("head", "what is now")):
+        command.add_argument(
+            name, type=Path, metavar=name.upper(), help=f"{text}: a folder of rows"
+        )
     command.add_argument(
         "--out", type=Path, metavar="DIR", help="default: compare/ in the rows of HEAD"
     )
@@ -29,21 +33,22 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def _share(text: str) -> float:
-    number = text.strip().removesuffix("%")
-    try:
-        value = float(number) / (100 if text.strip().endswith("%") else 1)
-    except ValueError:
-        value = math.nan
+    number, percent = text.strip().removesuffix("%"), text.strip().endswith("%")
+    value = _float(number) / (100 if percent else 1)
     if not 0 < value < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no share such as 2% or 0.02")
     return value
 
 
 def _chance(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
+    value = _float(text)
     if not 1e-6 <= value <= 0.5:
         raise argparse.ArgumentTypeError(f"{text!r} is no chance from 1e-6 to 0.5, such as 0.05")
     return value
+
+
+def _float(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan

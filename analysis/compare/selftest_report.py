@@ -1,0 +1,319 @@
+"""``selftest``: the noise floor as tables, a picture, and a paragraph for pages that quote it.
+
+The frames are those of `analysis.compare.selftest`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.markers import MarkerStyle
+
+from analysis.commands.telling import finish
+from analysis.compare.points import Criteria
+from analysis.compare.selftest import (
+    EDGES_US,
+    agreements,
+    compared,
+    floors,
+    probes_of,
+    twins_of,
+)
+from analysis.estimate import rate_interval
+from analysis.figures.page import Canvas, Page
+from analysis.figures.style import (
+    BLUSH,
+    CACHES,
+    FAINT,
+    INK,
+    MUTED,
+    TIMERS,
+    slug,
+    style_of,
+    value_axis,
+    variant_order,
+)
+from analysis.format import NamedTable, Table, write
+from analysis.load import read_inputs
+from experiments.data.cards import card_of
+from experiments.data.files import RowsError
+
+LEAST = 20  # pairs below which a 95th percentile is the largest one seen
+RING = "#b91c1c"
+SIZE = (5.8, 4.3)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Writes tables, picture and paragraph, and prints the paragraph.
+
+    Raises:
+        RowsError: no variant was measured under two names.
+    """
+    inputs = read_inputs(options.rows, options.out, "selftest")
+    pairs = twins_of(inputs.frame)
+    if pairs.empty:
+        raise RowsError(
+            f"{inputs.rows}: no variant stands against itself under two names; the preset does: "
+            "python -m experiments.run experiment=selftest"
+        )
+    ranges, timers = floors(pairs), agreements(inputs.frame, inputs.records)
+    probes = probes_of(inputs.rows)
+    tables, missed = [floor_table(ranges)], []
+    if timers.empty:
+        missed.append("timers needs the same points by two timers, timing=events,graph")
+    else:
+        tables.append(timers_table(timers))
+    if probes.empty:
+        missed.append("cold needs probe.jsonl: python -m experiments.probe --out DIR, on the card")
+    else:
+        tables.append(cold_table(probes))
+    made = [path for one in tables for path in one.files(inputs.out)]
+    for gpu, mine in ranges.groupby("gpu"):
+        made += _page(str(gpu), mine, pairs[pairs["gpu"] == gpu]).files(inputs.out)
+    text = noise_floor(ranges, compared(inputs.frame, pairs["kernel"]), timers, probes)
+    made.append(write(inputs.out / "noise_floor.md", text))
+    finish("selftest", inputs, made, missed)
+    print(f"\n{text}", end="")
+    return 0
+
+
+def floor_table(floors: pd.DataFrame) -> NamedTable:
+    """Each card, protocol and time range: false positives, what can be told apart, spreads."""
+    heads = ["card", "timer", "time, µs", "pairs", "rounds", "called different",
+             "rate, 95 % interval", "one round within", "all rounds within", "resolves",
+             "spread within a round", "spread between rounds", "last round foretold"]  # fmt: skip
+    notes = [
+        "A pair is one variant under two names at one point of one sweep, so every difference is "
+        "noise. Called different: the 95 % interval of the ratio over all rounds leaves out 1.",
+        "One round within, all rounds within: what 95 % of the pairs' ratios stay within. "
+        "Resolves: the least slowdown that the intervals of 95 % of the pairs would have told.",
+        "Spread within a round: the samples' quartiles' distance over 1.349; between rounds: the "
+        "standard deviation of the rounds' medians; both the median over the range. Foretold: last "
+        "rounds that lay within the 95 % prediction interval of the rounds before them.",
+    ]
+    if floors["pairs"].lt(LEAST).any():
+        notes.append(f"Of fewer than {LEAST} pairs the largest one stands for 95 %.")
+    lines = []
+    for one in _lines(floors):
+        low, high = rate_interval(one.false_positives, one.pairs)
+        rate = f"{100 * one.false_positives / one.pairs:.1f} % ({100 * low:.1f}–{100 * high:.1f})"
+        shares = [one.one_round, one.all_rounds, one.resolvable, one.within, one.between]
+        lines.append([
+            card_of(one.gpu).name,
+            f"{TIMERS[one.timer]}, {CACHES[one.cache]}",
+            _span(one),
+            str(one.pairs),
+            str(one.most) if one.fewest == one.most else f"{one.fewest}–{one.most}",
+            str(one.false_positives),
+            rate,
+            *map(_percent, shares),
+            f"{one.predicted} of {one.sides}" if one.sides else "–",
+        ])  # fmt: skip
+    return NamedTable("floor", Table("The noise floor", heads, lines, notes))
+
+
+def timers_table(agreements: pd.DataFrame) -> NamedTable:
+    """Each two timers by time range: the offset and the ratio."""
+    heads = ["card", "timers", "time, µs", "points", "offset, µs", "5–95 %", "ratio", "5–95 %"]
+    notes = [
+        "Offset and ratio are medians over the points that both timers have; the second timer's "
+        "time places a point in its range. The profiler's time is that of the kernels alone."
+    ]
+    lines = [
+        [
+            card_of(one.gpu).name,
+            f"{one.first} against {one.second}, {one.cache}",
+            _span(one),
+            str(one.points),
+            "{:+.2f}".format(*one.offset),
+            "{1:+.2f} to {2:+.2f}".format(*one.offset),
+            "{:.4f}".format(*one.ratio),
+            "{1:.4f} to {2:.4f}".format(*one.ratio),
+        ]
+        for one in _lines(agreements)
+    ]
+    title = "What two timers tell of the same point"
+    return NamedTable("timers", Table(title, heads, lines, notes))
+
+
+def cold_table(probes: pd.DataFrame) -> NamedTable:
+    """Each size and timer: the buffer read cold and warm."""
+    heads = ["card", "timer", "buffer, MiB", "cold, µs", "warm, µs", "cold / warm", "cold, GB/s",
+             "warm, GB/s", "told apart"]  # fmt: skip
+    notes = [
+        "One buffer that L2 holds, read as rows are summed. Events: after the flush that every "
+        "cold sample has. Graph: in a rotation of buffers that L2 does not hold together. "
+        "Told apart: the 95 % intervals of the two medians do not touch."
+    ]
+    lines = [
+        [
+            card_of(one.gpu).name,
+            TIMERS[one.timer],
+            f"{one.bytes / 2**20:g}",
+            f"{one.cold_us:.2f}",
+            f"{one.warm_us:.2f}",
+            f"{one.ratio:.2f}",
+            f"{one.bytes / one.cold_us / 1e3:,.0f}",
+            f"{one.bytes / one.warm_us / 1e3:,.0f}",
+            "yes" if one.proven else "no",
+        ]
+        for one in _lines(probes)
+    ]
+    return NamedTable("cold", Table("A buffer read cold, and read warm", heads, lines, notes))
+
+
+def noise_floor(
+    floors: pd.DataFrame, points: pd.DataFrame, agreements: pd.DataFrame, probes: pd.DataFrame
+) -> str:
+    """Markdown: a paragraph for each card, every number of it from the rows."""
+    paragraphs = []
+    for gpu, mine in floors.groupby("gpu"):
+        texts = [f"**Noise floor, {card_of(str(gpu)).name}.**", _rate_text(mine[mine["whole"]])]
+        texts.append(_gate_text(points[points["gpu"] == gpu]))
+        for (timer, cache), ranges in mine[~mine["whole"]].groupby(["timer", "cache"]):
+            each = "; ".join(
+                f"{_percent(one.resolvable)} at {_span(one)} µs "
+                f"({_percent(one.one_round)} of noise in one round)"
+                for one in _lines(ranges)
+            )
+            texts.append(
+                f"By {TIMERS[str(timer)]} with a {CACHES[str(cache)]} the least slowdown that 95 % "
+                f"of the comparisons resolve is {each}."
+            )
+        # the shortest range shows the offset; the others are in the table
+        texts += [
+            f"Below {one.high_us:g} µs {one.first} tell {one.offset[0]:+.2f} µs against "
+            f"{one.second} (median of {one.points} points)."
+            for one in _lines(agreements)
+            if (one.gpu, one.cache, one.low_us) == (gpu, "cold", 0)
+        ]
+        if len(probes) and len(cold := probes[probes["gpu"] == gpu]):
+            texts.append(_cold_text(cold))
+        paragraphs.append(" ".join(texts) + "\n")
+    return "\n".join(paragraphs)
+
+
+def _rate_text(wholes: pd.DataFrame) -> str:
+    found, pairs = int(wholes["false_positives"].sum()), int(wholes["pairs"].sum())
+    low, high = rate_interval(found, pairs)
+    fewest, most = int(wholes["fewest"].min()), int(wholes["most"].max())
+    visits = f"{most} round{'s' * (most > 1)}" if fewest == most else f"{fewest} to {most} rounds"
+    return (
+        f"Of {pairs} comparisons of a variant with itself over {visits}, {found} were called "
+        f"different at the 5 % level: {100 * found / pairs:.1f} % "
+        f"(95 % interval {100 * low:.1f} to {100 * high:.1f} %)."
+    )
+
+
+def _gate_text(points: pd.DataFrame) -> str:
+    called = int(points["verdict"].isin(["slower", "faster"]).sum())
+    return (
+        f"Compared as two sets of rows, at a chance of {100 * Criteria().alpha:.0f} % for any "
+        f"false alarm in the whole set, {called} of {len(points)} points are called faster or "
+        f"slower and {int(points['regression'].sum())} would fail a gate."
+    )
+
+
+def _cold_text(probes: pd.DataFrame) -> str:
+    ratios, sizes = probes["ratio"], probes["bytes"] / 2**20
+    proven, count = int(probes["proven"].sum()), len(probes)
+    share = "every one" if proven == count else f"{proven} of {count}"
+    return (
+        f"A buffer of {sizes.min():g} to {sizes.max():g} MiB takes {ratios.min():.2f} to "
+        f"{ratios.max():.2f} times as long to read cold as warm, {share} beyond both intervals."
+    )
+
+
+def _page(gpu: str, floors: pd.DataFrame, pairs: pd.DataFrame) -> Page:
+    """Every pair's ratio against its time, with what a card's protocols can resolve."""
+    wholes = _lines(floors[floors["whole"]])
+    small = [
+        "point: ratio over all rounds and its 95 % interval, ringed where it leaves out 1; "
+        "grey: single rounds",
+        "band: the least slowdown that 95 % of the intervals of a time range resolve; dotted: what "
+        "95 % of single rounds stay within",
+    ]
+
+    def draw(canvas: Canvas) -> None:
+        height = 0.64 / len(wholes)
+        ends = pairs["time_us"].min() / 1.2, pairs["time_us"].max() * 1.2
+        reach = 125 * float(floors[["resolvable", "one_round"]].to_numpy().max())
+        for i, whole in enumerate(wholes):
+            low = 0.185 + (len(wholes) - 1 - i) * (height + 0.045)
+            ax = canvas.add_axes((0.088, low, 0.885, height - 0.02))
+            ax.set_xscale("log")
+            ax.set_xlim(*ends)
+            ax.set_ylim(-reach, reach)
+            mine, ranges = (
+                table[(table["timer"] == whole.timer) & (table["cache"] == whole.cache)]
+                for table in (pairs, floors[~floors["whole"]])
+            )
+            _panel(ax, mine, ranges, ends)
+            value_axis(ax, f"ratio − 1, %  ·  {TIMERS[whole.timer]}, {CACHES[whole.cache]}")
+            ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+            if i == len(wholes) - 1:
+                ax.set_xlabel("time, µs")
+            else:
+                ax.tick_params(labelbottom=False)
+        _legend(canvas, sorted(set(pairs["kernel"]), key=variant_order))
+
+    rounds = max(whole.most for whole in wholes)
+    subtitle = f"{card_of(gpu).name}  ·  {len(pairs)} pairs  ·  {rounds} rounds"
+    name, title = f"selftest_floor-{slug(gpu)}", "A variant against itself"
+    return Page(name, title, subtitle, small, draw, SIZE, gpu)
+
+
+def _panel(ax: Axes, pairs: pd.DataFrame, ranges: pd.DataFrame, ends: tuple[float, float]) -> None:
+    for floor in _lines(ranges):
+        left, right = max(floor.low_us, ends[0]), min(floor.high_us, ends[1])
+        high, single = 100 * floor.resolvable, 100 * floor.one_round
+        ax.fill_between([left, right], -high, high, color=BLUSH, lw=0, zorder=0.5)
+        for y in (-single, single):
+            ax.plot([left, right], [y, y], color=MUTED, lw=0.8, ls=(0, (1, 1.5)), zorder=1.5)
+        ax.text(float(np.sqrt(left * right)), max(high, single), _percent(floor.resolvable),
+                fontsize=6.2, color=MUTED, ha="center", va="bottom", zorder=4)  # fmt: skip
+    for edge in EDGES_US[1:-1]:
+        if ends[0] < edge < ends[1]:
+            ax.axvline(edge, color=FAINT, lw=0.7, zorder=1)
+    ax.axhline(0, color=INK, lw=0.8, zorder=2)
+    for pair in _lines(pairs):
+        style, x = style_of(pair.kernel), [pair.time_us]
+        y, low, high = (100 * (end - 1) for end in (pair.ratio, pair.low, pair.high))
+        ax.plot(x * pair.rounds, 100 * (pair.single - 1), ls="", marker=".", ms=1.8, color=MUTED,
+                alpha=0.35, mew=0, zorder=2)  # fmt: skip
+        ax.vlines(x, low, high, color=style.color, lw=0.7, alpha=0.8, zorder=2.5)
+        ax.plot(x, [y], ls="", marker=style.marker, color=style.color, ms=0.5 * style.size, mew=0,
+                zorder=3)  # fmt: skip
+        if pair.differs:
+            ax.plot(x, [y], ls="", marker="o", mfc="none", mec=RING, ms=8, mew=0.9, zorder=4)
+
+
+def _legend(canvas: Canvas, kernels: list[str]) -> None:
+    """The variants' markers in a line at the top right."""
+    styles = [(kernel, style_of(kernel)) for kernel in kernels]
+    handles = [Line2D([], [], ls="", marker=MarkerStyle(style.marker), color=style.color,
+                      ms=0.6 * style.size, label=kernel) for kernel, style in styles]  # fmt: skip
+    canvas.legend(handles=handles, loc="upper right", bbox_to_anchor=(0.985, 0.99), ncols=3,
+                  frameon=False, fontsize=6.5, handletextpad=0.1, columnspacing=0.9)  # fmt: skip
+
+
+def _lines(table: pd.DataFrame) -> list[Any]:
+    return list(table.itertuples(index=False))
+
+
+def _span(one: Any) -> str:
+    """A range of times as text."""
+    if math.isinf(one.high_us):
+        return f"> {one.low_us:g}" if one.low_us else "all"
+    return f"{one.low_us:g}–{one.high_us:g}" if one.low_us else f"< {one.high_us:g}"
+
+
+def _percent(share: float) -> str:
+    """A share of a median, to a hundredth of a per cent; nothing where it is unknown."""
+    return "–" if math.isnan(share) else f"{100 * share:.2f} %"

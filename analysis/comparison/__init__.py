@@ -1,1 +1,0 @@
-"""Two sets of rows compared point by point; see `analysis.commands.compare`."""

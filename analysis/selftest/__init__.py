@@ -1,1 +1,0 @@
-"""The noise floor: what differs where nothing differs; see `analysis.commands.selftest`."""
