@@ -182,7 +182,7 @@ def provenance(
 
     known = {name: values_of(name) for name in ("torch", "triton", "driver")}
     versions = [f"{name} {value}" for name, value in known.items() if value]
-    protocol = f"median, 95 % interval; {TIMERS[timer]}, {CACHES[cache]}"
+    protocol = f"median, 95 % interval; {TIMERS.get(timer, timer)}, {CACHES[cache]}"
     commit = values_of("commit") or "unknown"
     edited = " (edited)" if "True" in values_of("dirty") else ""
     which = f"rows {rows_hash(rows)} ({len(rows)})"

@@ -73,7 +73,7 @@ def _protocol(frame: pd.DataFrame, gpus: list[str]) -> Table:
         lines.append(
             [
                 gpu,
-                f"{TIMERS[timer]}, {CACHES[cache]}",
+                f"{TIMERS.get(timer, timer)}, {CACHES[cache]}",
                 f"{samples.min()} to {samples.max()}, median {samples.median():.0f}",
                 ", ".join(f"{reason} {count}" for reason, count in stops.items()),
                 str(mine["round"].nunique()),

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from experiments.data.files import Amount, JsonObject, Name, Text, Whole
-from experiments.data.rows import Dtype
+from experiments.data.rows import Dtype, Timer
 
 MOST = 100_000  # a sweep of more points is a slip of the keyboard
 LARGEST = 1 << 40  # elements; a single row of it is beyond any device
@@ -61,7 +61,7 @@ class GpuConfig(_Written):
 class TimingConfig(_Written):
     """The protocol of a measurement; limits in seconds."""
 
-    timer: Literal["auto", "events", "graph", "host"]
+    timer: Literal["auto"] | Timer
     cache: Literal["cold", "warm"]
     warmup: Whole
     min_samples: Whole

@@ -31,6 +31,10 @@ Status = Literal[
 ]  # fmt: skip
 EXPECTED: frozenset[str] = frozenset({"ok", "unsupported"})
 ITEM_BYTES: dict[str, int] = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
+TIMERS = tuple(  # a timer is a module of the worker's
+    sorted(p.stem for p in Path(__file__).parents[1].glob("worker/timers/[a-z]*.py"))
+)
+Timer = Annotated[str, StringConstraints(pattern=f"^({'|'.join(TIMERS)})$")]
 Dtype = Annotated[str, StringConstraints(pattern=f"^({'|'.join(ITEM_BYTES)})$")]
 MOST_PASSES = 64  # over M×N elements and M and N more: what an operation may have to move
 
@@ -65,7 +69,7 @@ class Row(BaseModel):
     backend: Name
     environment: JsonObject = {}
     # time
-    timer: Literal["events", "graph", "host"] | None = None
+    timer: Timer | None = None
     cache: Literal["cold", "warm"] | None = None
     samples_us: list[Annotated[float, Field(ge=0, le=1e15)]] | None = None
     late: Whole | None = Field(None, description="windows that opened before the call was there")

@@ -8,11 +8,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from experiments.data.rows import TIMERS
 from experiments.errors import UserError
 from experiments.sweep.config import GPU, DType, Experiment, Grid, Timing, Tracker
 
 DTYPES = ("float32", "float16", "bfloat16", "float64")
-TIMERS = ("auto", "events", "graph", "host")
 GROUPS = {kind.__name__: kind for kind in (Grid, DType, GPU, Timing, Tracker)}
 
 # Options of the whole sweep; jobs of one sweep may not differ in them.
@@ -43,8 +43,8 @@ def check(config: dict[str, Any]) -> None:
         raise UserError(f"tracker.backend={tracker['backend']}; use wandb or none")
     if tracker["mode"] not in ("offline", "online"):
         raise UserError(f"tracker.mode={tracker['mode']}; use offline or online")
-    if timing["timer"] not in TIMERS:
-        raise UserError(f"timing.timer={timing['timer']}; use one of {', '.join(TIMERS)}")
+    if timing["timer"] not in ("auto", *TIMERS):
+        raise UserError(f"timing.timer={timing['timer']}; use one of auto, {', '.join(TIMERS)}")
     if timing["cache"] not in ("cold", "warm"):
         raise UserError(f"timing.cache={timing['cache']}; use cold or warm")
     positive = ("min_samples", "max_samples", "precision", "sampling_limit_s", "compile_limit_s")

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -18,10 +19,7 @@ from experiments.worker.gate import Verdict, check, fingerprint
 from experiments.worker.launches import recorded
 from experiments.worker.machine import Monitor, require
 from experiments.worker.place import Place
-from experiments.worker.timers import Call, CannotTime, Flush, Protocol, Sampling
-from experiments.worker.timers.events import events
-from experiments.worker.timers.graph import graph
-from experiments.worker.timers.host import host
+from experiments.worker.timers import CannotTime, Flush, Protocol, Sampling, Subject
 from kernels.kernel import NotCompiled
 
 COMPILERS = (
@@ -103,7 +101,10 @@ def _measure(point: dict[str, Any], bench: Bench, stage: Callable[[str], None]) 
     if verdict.reason is not None or name == "interpreter":
         return fields | _judged(verdict)
     before, began = bench.monitor.read(), time.perf_counter()
-    sampling = _sample(call, x, make, bench, protocol)
+    flush = bench.flush if protocol.cache == "cold" else None
+    timer = import_module(f"experiments.worker.timers.{protocol.timer}")
+    subject = Subject(call, x, make, flush, place.device.l2_bytes or 0)
+    sampling: Sampling = timer.sample(subject, protocol)
     fields["sampling_s"] = time.perf_counter() - began
     after = bench.monitor.read()
     for timed_x, timed_y in sampling.timed:
@@ -129,21 +130,6 @@ def _measure(point: dict[str, Any], bench: Bench, stage: Callable[[str], None]) 
         "temperature_before_c": before.temperature_c,
         "other_processes": max(others) if others else None,
     }  # fmt: skip
-
-
-def _sample(
-    call: Call,
-    x: torch.Tensor,
-    make: Callable[[int], torch.Tensor],
-    bench: Bench,
-    protocol: Protocol,
-) -> Sampling:
-    flush = bench.flush if protocol.cache == "cold" else None
-    if protocol.timer == "events":
-        return events(call, x, flush, protocol)
-    if protocol.timer == "graph":
-        return graph(call, make, bench.place.device.l2_bytes or 0, protocol)
-    return host(call, x, flush, protocol)
 
 
 def _protocol(timing: dict[str, Any], place: Place) -> Protocol:

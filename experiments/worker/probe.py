@@ -12,9 +12,7 @@ import torch
 from experiments.child import one_line
 from experiments.data.statistics import median
 from experiments.worker.measure import Bench
-from experiments.worker.timers import Protocol, Sampling
-from experiments.worker.timers.events import events
-from experiments.worker.timers.graph import graph
+from experiments.worker.timers import Protocol, Sampling, Subject, events, graph
 
 COLS = 1024  # float32: 4 KiB a row, summed to one number
 SMALLEST, PART_OF_L2 = 1 << 20, 2  # bytes; larger than half of L2 a buffer may not stay warm
@@ -51,10 +49,10 @@ def _samplings(bench: Bench) -> Iterator[tuple[str, str, int, Sampling]]:
 
         for cache in ("cold", "warm"):
             flush = bench.flush if cache == "cold" else None
-            yield "events", cache, size, events(read, make(0), flush, _protocol("events", cache))
             # a rotation is reckoned in bytes read and written, and this reads alone
-            sampled = graph(read, make, 2 * cache_bytes, _protocol("graph", cache))
-            yield "graph", cache, size, sampled
+            subject = Subject(read, make(0), make, flush, 2 * cache_bytes)
+            for name, timer in (("events", events), ("graph", graph)):
+                yield name, cache, size, timer.sample(subject, _protocol(name, cache))
         size *= 2
 
 
@@ -67,7 +65,7 @@ def _protocol(timer: str, cache: str) -> Protocol:
 
 def _record(bench: Bench, timer: str, cache: str, size: int, taken: Sampling) -> dict[str, Any]:
     middle = median(taken.samples_us)
-    source = Path(__file__).read_bytes() + Path(events.__code__.co_filename).read_bytes()
+    source = Path(__file__).read_bytes() + Path(str(events.__file__)).read_bytes()
     return {
         "kernel": "probe",
         "operation": "read",

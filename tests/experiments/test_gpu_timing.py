@@ -6,9 +6,8 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from experiments.worker.timers import CannotTime, Flush, Protocol
-from experiments.worker.timers.events import events
-from experiments.worker.timers.graph import PLACES, graph
+from experiments.worker.timers import CannotTime, Flush, Protocol, Subject, events, graph
+from experiments.worker.timers.graph import PLACES
 
 pytestmark = [
     pytest.mark.gpu,
@@ -19,7 +18,7 @@ pytestmark = [
 def elapsed(call: Callable[[torch.Tensor], torch.Tensor], flush: Flush | None, n: int) -> float:
     protocol = Protocol("events", "cold", 3, 50, 100, 0.01, 30)
     x = torch.randn(n, n, device="cuda")
-    samples = sorted(events(call, x, flush, protocol).samples_us)
+    samples = sorted(events.sample(Subject(call, x, lambda _: x, flush), protocol).samples_us)
     return samples[len(samples) // 2]
 
 
@@ -55,7 +54,7 @@ def test_a_host_that_stumbles_leaves_no_mark_on_the_samples() -> None:
     protocol = Protocol("events", "cold", 3, 100, 100, 1e-9, 30)
     x = torch.randn(512, 512, device="cuda")
     flush = Flush("cuda", 60 << 20)
-    samples = events(stumbling, x, flush, protocol).samples_us
+    samples = events.sample(Subject(stumbling, x, lambda _: x, flush), protocol).samples_us
     assert len(samples) == 100
     assert max(samples) < 100
 
@@ -82,7 +81,8 @@ def test_a_graph_is_timed_at_many_places() -> None:
         return y
 
     protocol = Protocol("graph", "cold", 1, 5, 5, 1e-9, 30)
-    sampling = graph(call, make, torch.cuda.get_device_properties(0).L2_cache_size, protocol)
+    cache_bytes = torch.cuda.get_device_properties(0).L2_cache_size
+    sampling = graph.sample(Subject(call, make(0), make, None, cache_bytes), protocol)
     assert len(places) >= PLACES
     assert len(sampling.samples_us) == 5
     assert all(torch.equal(x, y) for x, y in sampling.timed)

@@ -1,16 +1,28 @@
 import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from experiments.worker.timers import Flush, Protocol
+from experiments.child import ROOT
+from experiments.data.rows import TIMERS
+from experiments.worker import timers
+from experiments.worker.measure import Bench, measure
+from experiments.worker.place import take_place
+from experiments.worker.timers import Call, Flush, Protocol, Sampling, Subject, host
 from experiments.worker.timers.graph import rotation
-from experiments.worker.timers.host import host
+from tests.wandb_jobs import timed
 
 
 def protocol(**changes: float) -> Protocol:
     values = {"warmup": 2, "min_samples": 5, "max_samples": 20, "precision": 1e-9}
     return Protocol("host", "cold", **values | {"sampling_limit_s": 30} | changes)  # type: ignore[arg-type]
+
+
+def sampled(call: Call, x: torch.Tensor, flush: Flush | None, chosen: Protocol) -> Sampling:
+    return host.sample(Subject(call, x, lambda _: x, flush), chosen)
 
 
 class SlowFlush(Flush):
@@ -28,7 +40,7 @@ class SlowFlush(Flush):
 def test_the_flush_precedes_every_sample_and_is_in_none() -> None:
     flush = SlowFlush()
     x = torch.randn(8, 8)
-    sampling = host(torch.clone, x, flush, protocol())
+    sampling = sampled(torch.clone, x, flush, protocol())
     assert len(sampling.samples_us) == 20
     assert flush.times == 2 + 20
     assert sorted(sampling.samples_us)[10] < 2500
@@ -44,7 +56,7 @@ def test_the_first_calls_are_thrown_away() -> None:
         return x.clone()
 
     # one call before sampling gives the buffer its first answer, then the warm-up
-    sampling = host(slow_at_first, torch.randn(8, 8), None, protocol(warmup=2))
+    sampling = sampled(slow_at_first, torch.randn(8, 8), None, protocol(warmup=2))
     assert sorted(sampling.samples_us)[10] < 20_000
     assert max(sampling.samples_us[:1]) < 50_000
 
@@ -54,7 +66,7 @@ def test_a_time_limit_ends_a_slow_point_with_the_samples_it_has() -> None:
         time.sleep(0.05)
         return x.clone()
 
-    sampling = host(slow, torch.randn(8, 8), None, protocol(sampling_limit_s=0.3, warmup=0))
+    sampling = sampled(slow, torch.randn(8, 8), None, protocol(sampling_limit_s=0.3, warmup=0))
     assert sampling.stop_reason == "time_limit"
     assert 1 <= len(sampling.samples_us) < 20
     assert min(sampling.samples_us) >= 50_000
@@ -62,7 +74,7 @@ def test_a_time_limit_ends_a_slow_point_with_the_samples_it_has() -> None:
 
 def test_the_timed_answer_is_handed_to_the_gate() -> None:
     x = torch.randn(8, 8)
-    ((seen, y),) = host(torch.exp, x, None, protocol()).timed
+    ((seen, y),) = sampled(torch.exp, x, None, protocol()).timed
     assert seen is x
     assert torch.equal(y, x.exp())
 
@@ -91,3 +103,47 @@ def test_a_rotation_exceeds_three_times_l2_and_has_many_places(
     moved: int, memory: int, buffers: int
 ) -> None:
     assert rotation(moved, 60 << 20, memory) == buffers
+
+
+def recipe(place: str) -> str:
+    """The block of docs/extending.md that belongs at a place."""
+    text = (ROOT / "docs" / "extending.md").read_text()
+    return text.partition(f"# {place}\n")[2].partition("```")[0]
+
+
+def measured(timer: str, measure: Callable[..., dict[str, Any]] = measure) -> dict[str, Any]:
+    timing = vars(protocol(sampling_limit_s=30.0)) | {"timer": timer, "cache": "warm"}
+    config = {"_target_": "tests.doubles.kernels.Good"}
+    point = {"kernel": config, "rows": 4, "cols": 8, "dtype": "float32", "seed": 0}
+    bench = Bench.at(take_place("cpu"))
+    return measure(point | {"timing": timing}, bench, lambda stage: None)
+
+
+def test_the_recipe_of_a_timer_is_one_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "process.py").write_text(recipe("experiments/worker/timers/process.py"))
+    monkeypatch.setattr(timers, "__path__", [*timers.__path__, str(tmp_path)])
+    outcome = measured("process")
+    assert (outcome["status"], outcome["timer"]) == ("ok", "process"), outcome["reason"]
+    assert len(outcome["samples_us"]) == 20
+    assert sorted(path.stem for path in Path(host.__file__).parent.glob("[a-z]*.py")) == [*TIMERS]
+
+
+def test_the_recipe_of_a_rows_field_is_a_line_in_the_schema_and_one_where_it_is_measured() -> None:
+    edited = []
+    for module, place, before in (
+        ("measure", "worker/measure.py, in what _measure returns", '"late": sampling.late,\n'),
+        ("rows", "data/rows.py, in class Row", "    # machine state\n"),
+    ):
+        file = ROOT / "experiments" / place.partition(",")[0]
+        source = file.read_text()
+        assert source.count(before) == 1
+        names = {"__name__": f"experiments.{file.parent.name}.{module}", "__file__": str(file)}
+        exec(source.replace(before, before + recipe(f"experiments/{place}")), names)
+        edited.append(names)
+    outcome = measured("host", edited[0]["measure"])
+    assert outcome["peak_bytes"] is None  # there is no card here
+    old = timed(1024).model_dump()
+    assert edited[1]["Row"].model_validate(old).peak_bytes is None
+    assert edited[1]["Row"].model_validate(old | {"peak_bytes": 7}).peak_bytes == 7

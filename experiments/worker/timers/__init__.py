@@ -1,7 +1,8 @@
 """Ways to time a call, a module each: CUDA events, replays of a CUDA graph, the host's clock.
 
-Here is what they share: cold caches, how to sample, when to stop, and what comes of it. Each takes
-one sample after another, in microseconds; when to stop is decided in `collect` alone.
+A timer is a module here with a function ``sample(subject, protocol) -> Sampling``; its name is the
+configuration's ``timing.timer``. It takes one sample after another, in microseconds; when to stop
+is decided in `collect` alone.
 """
 
 from __future__ import annotations
@@ -19,6 +20,48 @@ Call = Callable[[torch.Tensor], torch.Tensor]
 
 class CannotTime(Exception):
     """The asked protocol has no meaning for this point; the message says why."""
+
+
+class Flush:
+    """A clean buffer of twice the device's last-level cache, and the reading of it.
+
+    L2 is emptied of the timed buffers by reading others, never by writing: a flush that writes
+    leaves its own dirty lines, which the timed kernel then has to write back.
+    """
+
+    def __init__(self, device: str, cache_bytes: int) -> None:
+        elements = 2 * cache_bytes // 4
+        # pages that were never written all map to one on a CPU, and would flush nothing
+        self._buffer = torch.ones(elements, dtype=torch.float32, device=device)
+        self._sink = torch.empty((), dtype=torch.float32, device=device)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes read by one flush."""
+        return self._buffer.numel() * self._buffer.element_size()
+
+    def __call__(self) -> None:
+        """Reads the whole buffer; on CUDA it is only enqueued."""
+        torch.amax(self._buffer, dim=0, out=self._sink)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is timed.
+
+    Attributes:
+        call: The prepared kernel.
+        x: Its input.
+        make: Makes the i-th further input, for a timer that takes buffers in turn.
+        flush: To be called before each sample where caches are to be cold, else None.
+        cache_bytes: The device's L2.
+    """
+
+    call: Call
+    x: torch.Tensor
+    make: Callable[[int], torch.Tensor]
+    flush: Flush | None = None
+    cache_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -47,33 +90,10 @@ class Sampling:
     late: int = 0
 
 
-class Flush:
-    """A clean buffer of twice the device's last-level cache, and the reading of it.
-
-    L2 is emptied of the timed buffers by reading others, never by writing: a flush that writes
-    leaves its own dirty lines, which the timed kernel then has to write back.
-    """
-
-    def __init__(self, device: str, cache_bytes: int) -> None:
-        elements = 2 * cache_bytes // 4
-        # pages that were never written all map to one on a CPU, and would flush nothing
-        self._buffer = torch.ones(elements, dtype=torch.float32, device=device)
-        self._sink = torch.empty((), dtype=torch.float32, device=device)
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes read by one flush."""
-        return self._buffer.numel() * self._buffer.element_size()
-
-    def __call__(self) -> None:
-        """Reads the whole buffer; on CUDA it is only enqueued."""
-        torch.amax(self._buffer, dim=0, out=self._sink)
-
-
 def collect(batch: Callable[[int], list[float]], protocol: Protocol) -> tuple[list[float], str]:
     """Takes batches until the stopping rule is met; half the limit is left for checking.
 
-    ``batch`` is told how many samples the cap still allows, and gives that many or fewer.
+    ``batch`` is given how many samples the cap still allows, and takes that many or fewer.
     """
     end = time.perf_counter() + protocol.sampling_limit_s / 2
     samples: list[float] = []

@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 
-from experiments.worker.timers import Call, CannotTime, Flush, Protocol, Sampling, collect
+from experiments.worker.timers import Call, CannotTime, Protocol, Sampling, Subject, collect
 
 EVENTS_A_BATCH = 10
 LONGEST_HOLD = 200_000_000  # cycles, a tenth of a second
 
 
-def events(call: Call, x: torch.Tensor, flush: Flush | None, protocol: Protocol) -> Sampling:
+def sample(subject: Subject, protocol: Protocol) -> Sampling:
     """CUDA events around each call. They carry about 3 µs of launch cost on an H200.
 
     The queue is held back by a spinning kernel for longer than enqueueing one call takes, so that
@@ -24,6 +24,7 @@ def events(call: Call, x: torch.Tensor, flush: Flush | None, protocol: Protocol)
     Raises:
         CannotTime: the host is late however long the queue is held.
     """
+    call, x, flush = subject.call, subject.x, subject.flush
     hold = _cycles(_enqueue_seconds(call, x))
     dropped = 0
     y = [call(x)]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import torch
 
-from experiments.worker.timers import Call, CannotTime, Protocol, Sampling, collect
+from experiments.worker.timers import CannotTime, Protocol, Sampling, Subject, collect
 
 MAX_BUFFERS = 2048
 PLACES = 12  # buffers, of which a rotation has at least so many if they fit
@@ -16,9 +16,7 @@ REPLAY_US = 500.0  # a replay this long makes the cost of starting it small
 MAX_VISITS = 20
 
 
-def graph(
-    call: Call, make: Callable[[int], torch.Tensor], cache_bytes: int, protocol: Protocol
-) -> Sampling:
+def sample(subject: Subject, protocol: Protocol) -> Sampling:
     """Replays of a CUDA graph that calls the kernel on buffers in rotation.
 
     Cold means that the buffers together exceed three times L2, so that each call finds its own
@@ -26,28 +24,21 @@ def graph(
     depends on where in memory they lie (docs/method.md), so there are at least twelve, or as many
     as 4 GiB hold, on a small card an eighth of its memory.
 
-    Args:
-        call: The prepared kernel.
-        make: Makes the i-th input.
-        cache_bytes: The device's L2.
-        protocol: ``cache`` warm takes a single buffer.
-
     Raises:
         CannotTime: a cold rotation would need more than 2048 buffers.
     """
-    first = make(0)
-    buffers = 1
+    call, first, buffers = subject.call, subject.x, 1
     if protocol.cache == "cold":
         elements = first.numel() + first.shape[-2:].numel()  # read, and written
         moved = elements * first.element_size()
         memory_bytes = torch.cuda.get_device_properties(first.device).total_memory
-        buffers = rotation(moved, cache_bytes, memory_bytes)
+        buffers = rotation(moved, subject.cache_bytes, memory_bytes)
         if buffers > MAX_BUFFERS:
             raise CannotTime(
                 f"a cold rotation of {moved} bytes a call takes {buffers} buffers to exceed three "
                 f"times L2, more than {MAX_BUFFERS}; use timing=events or timing.cache=warm"
             )
-    inputs = [first, *(make(i) for i in range(1, buffers))]
+    inputs = [first, *(subject.make(i) for i in range(1, buffers))]
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):

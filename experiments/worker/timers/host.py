@@ -6,29 +6,27 @@ import time
 
 import torch
 
-from experiments.worker.timers import Call, Flush, Protocol, Sampling, collect
+from experiments.worker.timers import Protocol, Sampling, Subject, collect
 
 
-def host(call: Call, x: torch.Tensor, flush: Flush | None, protocol: Protocol) -> Sampling:
+def sample(subject: Subject, protocol: Protocol) -> Sampling:
     """The host's monotonic clock around each call; on CUDA it includes launch and waiting."""
-    wait = torch.cuda.synchronize if x.is_cuda else _nothing
-    y = [call(x)]
+    x, is_cuda = subject.x, subject.x.is_cuda
+    y = [subject.call(x)]
 
     def batch(_: int = 1) -> list[float]:
-        if flush is not None:
-            flush()
+        if subject.flush is not None:
+            subject.flush()
         y.clear()
-        wait()
+        if is_cuda:
+            torch.cuda.synchronize()
         start = time.perf_counter_ns()
-        y.append(call(x))
-        wait()
+        y.append(subject.call(x))
+        if is_cuda:
+            torch.cuda.synchronize()
         return [(time.perf_counter_ns() - start) / 1e3]
 
     for _ in range(protocol.warmup):
         batch()
     samples, reason = collect(batch, protocol)
     return Sampling(samples, reason, [(x, y[0])])
-
-
-def _nothing() -> None:
-    pass
