@@ -35,7 +35,6 @@ PY    := $(VENV)/bin/python
 READY := $(VENV)/.ready
 endif
 environment = $(PYTHON) -m experiments.environment
-
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
@@ -45,7 +44,6 @@ environment = $(PYTHON) -m experiments.environment
 help:  ## this list
 	@awk -F ':.*## ' 'BEGIN { print "usage: make TARGET [VARIABLE=value ...]" } /^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 } \
 	    END { print "VENV=system takes the torch and Triton of PYTHON=$(PYTHON) instead of building .venv." }' Makefile
-
 # Status 0 and 1 mean that the sweep ran, 1 that points failed; else there is nothing to draw.
 # The status is the sweep's: a sweep too small for any figure has not failed.
 sweep: $(READY) $(if $(filter slurm,$(LAUNCHER)),slurm)  ## measure, then draw (EXPERIMENT=paper ARGS="kernel=fused,online" OUT=dir DRY_RUN=1 LAUNCHER=slurm)
@@ -69,7 +67,6 @@ claims:    ## every claim judged by rows, and the audit of published numbers (RO
 report:    ## all of that as one HTML file (ROWS=dir OUT=dir)
 figures tables roofline claims report: $(READY)
 	@$(PY) -m analysis $@ $(if $(ROWS),--rows "$$ROWS") $(if $(OUT),--out "$$OUT") $(ARGS)
-# The exit status is a gate's: not 0 where HEAD has a point significantly slower, or no longer ok.
 compare: $(READY)  ## two sweeps point by point, a gate (BASE=dir HEAD=dir OUT=dir ARGS="--threshold 1%")
 	$(call needs,BASE,and HEAD=dir: folders of rows)
 	$(call needs,HEAD,and BASE=dir: folders of rows)
@@ -93,7 +90,7 @@ counters: $(READY)  ## what the card's counters saw: bytes, occupancy, pipes (ne
 	$(plain)
 	@$(PY) -m experiments.counters experiment=counters "out='$${OUT:-outputs/counters}'" $(words)
 test: $(READY)  ## every test that needs no GPU
-	@$(PY) -c 'import xdist' 2>/dev/null && jobs='-n auto --maxprocesses 8'; \
+	@$(PY) -c 'import xdist' 2>/dev/null && jobs='-n auto --maxprocesses 8 --dist loadfile'; \
 	$(PY) -m pytest $$jobs -m 'not gpu and not browser and not faults and not slurm' $(ARGS)
 test-gpu: $(READY)  ## the tests that need a CUDA device
 	@$(PY) -m pytest -m gpu $(ARGS)
@@ -101,8 +98,8 @@ test-browser: $(READY)  ## the report's page in headless Chromium (CHROMIUM=path
 	@$(PY) -c 'import playwright' 2>/dev/null || $(environment) build $(VENV) browser
 	@$(PY) -m pytest -m browser tests/browser $(ARGS)
 test-faults: $(READY)  ## kills and damage at random, through the command line (FAULT_KILLS=100 FAULT_EXAMPLES=40)
-	@FAULT_KILLS=$(or $(FAULT_KILLS),100) FAULT_EXAMPLES=$(or $(FAULT_EXAMPLES),40) $(PY) -m pytest tests/faults tests/experiments/test_kills.py \
-	    tests/experiments/test_faults.py tests/experiments/test_disk.py tests/experiments/test_wandb.py $(ARGS)
+	@FAULT_KILLS=$(or $(FAULT_KILLS),100) FAULT_EXAMPLES=$(or $(FAULT_EXAMPLES),40) $(PY) -m pytest tests/faults \
+	    tests/experiments/test_kills.py tests/experiments/test_faults.py tests/experiments/test_disk.py tests/experiments/test_wandb.py $(ARGS)
 test-slurm: $(READY) slurm  ## a sweep through a real Slurm of one node, started here (needs slurmctld, slurmd, munged)
 	@$(PY) -m pytest -m slurm tests/slurm $(ARGS)
 lint: $(READY)  ## ruff and mypy
@@ -120,8 +117,5 @@ clean:  ## remove environments and caches; outputs/ and the wheelhouse stay
 $(VENV)/.ready: pyproject.toml constraints.txt | .python
 	@$(environment) build $(VENV)
 	@touch $@
-.system: .python $(if $(wildcard $(WHEELHOUSE)/*.whl),.site/.ready)
-	@$(environment) lacks $(PYTHON)
-.site/.ready: $(wildcard $(WHEELHOUSE)/*.whl)
-	@$(environment) unpack $(WHEELHOUSE) .site
-	@touch $@
+.system: .python
+	@$(environment) system $(PYTHON) $(WHEELHOUSE) .site

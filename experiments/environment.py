@@ -1,9 +1,9 @@
 """Builds the environment for the Makefile; needs Python alone.
 
 ``python -m experiments.environment build VENV [EXTRA ...]`` makes a virtual environment, or adds
-extras to one. ``wheelhouse`` gathers wheels for a node without internet, ``unpack`` installs them
-there. ``check`` and ``lacks`` say in one line what is wrong with an interpreter; every module-level
-line runs on Python 3.8 and newer, so that an old interpreter gets that line and not a traceback.
+extras to one. ``wheelhouse`` gathers wheels for a node without internet, ``system`` installs them
+there and says what an interpreter lacks, ``check`` whether it is too old. Module-level lines run on
+Python 3.8 and newer, so that an old interpreter gets that line and not a traceback.
 """
 
 import subprocess
@@ -35,10 +35,20 @@ def check() -> None:
         )
 
 
-def lacks(executable: str) -> None:
-    """Exits with a line where this interpreter lacks a package that the harness imports."""
+def system(executable: str, folder: str, target: str) -> None:
+    """Unpacks the wheels of ``folder`` into ``target`` where they are newer than what is there.
+
+    Exits with a line where this interpreter then lacks a package that the harness imports.
+    """
+    from importlib import invalidate_caches
     from importlib.util import find_spec
 
+    ready = Path(target) / ".ready"
+    newest = max((path.stat().st_mtime for path in Path(folder).glob("*.whl")), default=0.0)
+    if newest and not (ready.exists() and ready.stat().st_mtime >= newest):
+        unpack(folder, target)
+        ready.touch()
+        invalidate_caches()
     missing = [name for name in NEEDED.split() if not find_spec(name)]
     if missing:
         sys.exit(
@@ -146,8 +156,8 @@ def main(command: str, *words: str) -> None:
         wheelhouse(*words)
     elif command == "unpack":
         unpack(*words)
-    elif command == "lacks":
-        lacks(*words)
+    elif command == "system":
+        system(*words)
 
 
 if __name__ == "__main__":
