@@ -11,7 +11,6 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, MultipleLocator, NullLocator
 
-from analysis.check import checked
 from analysis.figures.draw import Label, LineFigure, Panel, lines, shade_l2, write_labels
 from analysis.figures.page import Canvas, Figure, Page, mark, provenance
 from analysis.figures.style import (
@@ -27,7 +26,7 @@ from analysis.figures.style import (
 )
 from analysis.load import Key, Records, key_of
 from analysis.selection import Query, Selection, records_of
-from analysis.verdicts import EXPLAINED
+from analysis.verdicts import EXPLAINED, checked
 from experiments.data.cards import Card, card_of
 from experiments.data.records import Counters
 

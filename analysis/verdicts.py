@@ -1,4 +1,8 @@
-"""Why a point takes the time it takes: one small rule for each reason, its threshold named."""
+"""Is the time explained by traffic? Every timed point's prediction, and the reason where it is not.
+
+A reason is one small rule, its threshold named. The prediction is the model's bytes at the
+bandwidth of the roof at the same shape.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.format import number
+import pandas as pd
+
+from analysis.figures.style import variant_order
+from analysis.format import Table, number, thousands
+from analysis.load import Records, key_of
 from analysis.residency import occupancy, rows_in_flight
-from experiments.data.cards import Card
+from analysis.selection import name_variants, records_of
+from experiments.data.cards import Card, card_of
 from experiments.data.records import Counters
 from experiments.data.rows import ITEM_BYTES
 
@@ -34,7 +43,7 @@ VERDICTS = (
 
 
 @dataclass(frozen=True)
-class Point:
+class TimedPoint:
     """One timed point and what is known of it.
 
     Attributes:
@@ -73,7 +82,7 @@ class Point:
         return float(self.counters.dram_read_bytes) / (self.counters.model_reads * item)
 
 
-def verdict(point: Point) -> str:
+def verdict(point: TimedPoint) -> str:
     """The first reason that holds, of those that can make a time differ in its direction."""
     if explained(point):
         return "traffic"
@@ -81,17 +90,17 @@ def verdict(point: Point) -> str:
     return next((name for name, holds in reasons if holds(point)), "unexplained")
 
 
-def explained(point: Point) -> bool:
+def explained(point: TimedPoint) -> bool:
     """The time is within a tenth of what the model's bytes take at the roof."""
     return abs(point.ratio - 1) <= EXPLAINED
 
 
-def launch(point: Point) -> bool:
+def launch(point: TimedPoint) -> bool:
     """Near the variant's launch floor, traffic has no say yet."""
     return point.time_us <= point.floor_us + LAUNCH_SLACK_US
 
 
-def spills(point: Point) -> bool:
+def spills(point: TimedPoint) -> bool:
     """Registers went to local memory: traffic that no model counts."""
     if (number(point.row, "spills") or 0) > 0:
         return True
@@ -99,7 +108,7 @@ def spills(point: Point) -> bool:
     return seen is not None and (seen.local_load_bytes or 0) + (seen.local_store_bytes or 0) > 0
 
 
-def served_by_l2(point: Point) -> bool:
+def served_by_l2(point: TimedPoint) -> bool:
     """Re-reads that DRAM never saw: by counters, else because what is re-read fits L2.
 
     What is re-read is the matrix, or the rows in flight where each program re-reads its own row.
@@ -117,12 +126,12 @@ def served_by_l2(point: Point) -> bool:
     return moved <= l2 or (flying is not None and flying * moved / 2 / row["rows"] <= l2)
 
 
-def moves_more(point: Point) -> bool:
+def moves_more(point: TimedPoint) -> bool:
     """Counters saw more reads at DRAM than the model has."""
     return point.reads_ratio is not None and point.reads_ratio > 1 + MOVED
 
 
-def few_warps(point: Point) -> bool:
+def few_warps(point: TimedPoint) -> bool:
     """Too few warps on the SMs to keep memory busy: achieved, else from the launch."""
     if point.counters is not None and point.counters.occupancy_percent is not None:
         return point.counters.occupancy_percent < 100 * LOW_OCCUPANCY
@@ -130,13 +139,13 @@ def few_warps(point: Point) -> bool:
     return share is not None and share < LOW_OCCUPANCY
 
 
-def compute(point: Point) -> bool:
+def compute(point: TimedPoint) -> bool:
     """An arithmetic pipe is busy most of the time."""
     pipes = point.counters.pipes_percent if point.counters else {}
     return max(pipes.values(), default=0.0) > BUSY_PIPE_PERCENT
 
 
-Rule = tuple[str, Callable[[Point], bool]]
+Rule = tuple[str, Callable[[TimedPoint], bool]]
 FASTER: tuple[Rule, ...] = (("launch", launch), ("re-reads served by L2", served_by_l2))
 SLOWER: tuple[Rule, ...] = (
     ("launch", launch),
@@ -145,3 +154,52 @@ SLOWER: tuple[Rule, ...] = (
     ("occupancy", few_warps),
     ("compute", compute),
 )
+PROTOCOL = ["gpu", "timer", "cache"]
+
+
+def checked(frame: pd.DataFrame, records: Records) -> pd.DataFrame:
+    """Timed rows that have a roof, with ``predicted_us``, ``ratio``, ``floor_us``, ``verdict``.
+
+    ``reads_ratio`` is DRAM's reads over the model's, NaN where no counters were taken. Rows of
+    Triton's interpreter are left out: their time means nothing.
+    """
+    own = (frame["status"] == "ok") & (frame["backend"] != "interpreter")
+    timed = name_variants(frame[own & frame["time_us"].gt(0)])
+    timed = timed[timed["roof_gbps"].notna() & timed["model_bytes"].gt(0)]
+    derived = ["predicted_us", "ratio", "floor_us", "reads_ratio", "verdict"]
+    floors = timed.groupby([*PROTOCOL, "variant"])["time_us"].transform("min")
+    measured = {gpu: records.counters_of(str(gpu)) for gpu in timed["gpu"].unique()}
+    cards = {gpu: card_of(str(gpu)) for gpu in timed["gpu"].unique()}
+    judged = []
+    for row, floor in zip(records_of(timed), floors, strict=True):
+        point = TimedPoint(row, cards[row["gpu"]], floor, measured[row["gpu"]].get(key_of(row)))
+        judged.append((point.predicted_us, point.ratio, floor, point.reads_ratio, verdict(point)))
+    timed[derived] = pd.DataFrame(judged, index=timed.index, columns=derived)
+    order = timed["variant"].map(variant_order)
+    keys = ["gpu", "timer", "cache", "dtype", "rows", "cols", "_order", "round"]
+    return timed.assign(_order=order).sort_values(keys, kind="stable").drop(columns="_order")
+
+
+def check_table(points: pd.DataFrame) -> Table:
+    """One line per point: times, their ratio, and why."""
+    lines = [
+        [row["gpu"], row["variant"], f"{row['rows']}×{row['cols']}", row["dtype"],
+         f"{row['time_us']:.1f}", f"{row['predicted_us']:.1f}", f"{row['ratio']:.3f}",
+         "" if pd.isna(row["reads_ratio"]) else f"{row['reads_ratio']:.3f}", row["verdict"]]
+        for row in records_of(points)
+    ]  # fmt: skip
+    heads = ["GPU", "variant", "M×N", "dtype", "time µs", "model bytes / roof µs", "ratio",
+             "DRAM reads / model", "verdict"]  # fmt: skip
+    return Table("Is the time explained by traffic?", heads, lines)
+
+
+def summary_table(points: pd.DataFrame) -> Table:
+    """Points per variant, by verdict; only verdicts that occur have a column."""
+    counts = pd.crosstab(points["variant"], points["verdict"])
+    seen = [verdict for verdict in VERDICTS if verdict in counts]
+    lines = [
+        [variant, *(thousands(n) if n else "" for n in each), thousands(sum(each))]
+        for variant in sorted(counts.index, key=variant_order)
+        for each in [counts.loc[variant, seen].tolist()]
+    ]
+    return Table("Verdicts: points a variant", ["variant", *seen, "points"], lines)

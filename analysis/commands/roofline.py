@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 
-from analysis.check import check_table, checked, summary_table
 from analysis.commands.telling import finish
 from analysis.format import write
 from analysis.gallery import missing, pictures
 from analysis.load import read_inputs
 from analysis.roofline import ROOFLINE_FIGURES
+from analysis.verdicts import check_table, checked, summary_table
 from experiments.data.files import RowsError
 
 

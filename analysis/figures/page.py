@@ -18,6 +18,7 @@ import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,6 +29,7 @@ from matplotlib.axes import Axes
 
 from analysis.figures.style import CACHES, DOT, MARGIN, MUTED, TIMERS, theme
 from analysis.load import Records
+from experiments.data.files import write_file
 
 DPI = 240  # dots an inch
 SIZE = (5.8, 3.8)  # inches, a column and a half
@@ -140,11 +142,10 @@ class Page:
         kinds: tuple[Literal["svg", "png"], ...] = ("svg", "png")
         with matplotlib.rc_context(theme()):
             canvas = self.render()
-            out.mkdir(parents=True, exist_ok=True)
             for kind in kinds:
-                path = out / f"{self.name}.{kind}"
-                canvas.savefig(path, dpi=DPI, metadata=self.metadata(kind))
-                made.append(path)
+                drawn = BytesIO()
+                canvas.savefig(drawn, format=kind, dpi=DPI, metadata=self.metadata(kind))
+                made.append(write_file(out / f"{self.name}.{kind}", drawn.getvalue()))
         return made
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pandas as pd
 
 from analysis import stepper
-from analysis.check import check_table, checked, summary_table
 from analysis.format import Table
 from analysis.lines import variant_order
 from analysis.load import Inputs
 from analysis.report.contents import CONTENTS, anchor_of
 from analysis.report.results import Results
 from analysis.tables import tables_of
+from analysis.verdicts import check_table, checked, summary_table
 
 TRAFFIC = ("traffic", "cards")  # tables that stand in the section of traffic
 

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from analysis.__main__ import main
-from analysis.check import checked
 from analysis.load import Records, key_of, load
 from analysis.roofline import exponential_gflops, fp32_gflops, l2_ceiling
+from analysis.verdicts import checked
 from experiments.data.cards import Card, card_of
 from tests.analysis.evidence import h200, write_evidence
 from tests.analysis.plausible import paper, row, write

@@ -10,7 +10,7 @@ from analysis.verdicts import (
     BUSY_PIPE_PERCENT,
     LAUNCH_SLACK_US,
     LOW_OCCUPANCY,
-    Point,
+    TimedPoint,
     compute,
     few_warps,
     launch,
@@ -26,12 +26,14 @@ from tests.analysis.plausible import row
 ROOF = 4000.0
 
 
-def point(kernel: str = "fused", cols: int = 16384, ratio: float = 1.5, **changes: Any) -> Point:
+def point(
+    kernel: str = "fused", cols: int = 16384, ratio: float = 1.5, **changes: Any
+) -> TimedPoint:
     """A point far above its launch floor whose time is ``ratio`` times what traffic predicts."""
     seen, floor = changes.pop("counters", None), changes.pop("floor_us", 1.0)
     data = row(kernel, cols).model_dump() | {"roof_gbps": ROOF} | changes
     data["time_us"] = changes.get("time_us", ratio * data["model_bytes"] / ROOF / 1e3)
-    return Point(data, card_of("NVIDIA H200"), floor, seen)
+    return TimedPoint(data, card_of("NVIDIA H200"), floor, seen)
 
 
 @pytest.mark.parametrize(("ratio", "expected"), [

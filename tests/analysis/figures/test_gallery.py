@@ -51,6 +51,17 @@ def test_it_is_the_same_bytes_when_drawn_twice(
             assert fact in described
 
 
+@pytest.mark.usefixtures("small_pictures")
+def test_a_picture_is_never_written_through_a_link(mixed: pd.DataFrame, tmp_path: Path) -> None:
+    [page, *_] = D_FIG1.pages(Records(), mixed)
+    victim = tmp_path / "notes.txt"
+    victim.write_text("mine")
+    (tmp_path / f"{page.name}.svg").symlink_to(victim)
+    with pytest.raises(OSError, match="is a symbolic link"):
+        page.files(tmp_path)
+    assert victim.read_text() == "mine"
+
+
 @pytest.fixture(scope="module")
 def recorded() -> list[Picture]:
     rows = ROOT / "outputs" / "reference"
