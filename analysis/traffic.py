@@ -9,32 +9,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from itertools import groupby
 
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import (
-    FixedLocator,
-    FuncFormatter,
-    MaxNLocator,
-    MultipleLocator,
-    NullLocator,
-)
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, MultipleLocator, NullLocator
 
 from analysis.cells import Cell, cells, counted_beside
 from analysis.figures.page import Canvas, Figure, Page, mark
-from analysis.figures.style import (
-    DOT,
-    FAINT,
-    INK,
-    MUTED,
-    size_label,
-    slug,
-    style_of,
-    variant_order,
-)
+from analysis.figures.style import DOT, FAINT, INK, MUTED, size_label, slug, style_of, variant_order
 from analysis.load import Records, kernel_name, key_of, records_hash
 from analysis.residency import rows_in_flight
 from analysis.selection import records_of
@@ -45,6 +31,7 @@ from experiments.data.rows import ITEM_BYTES
 Shape = tuple[int, int, str]  # M, N, dtype
 Line = list[Counters]  # of one variant, by rising size
 Launch = tuple[str, str, str]  # kernel, params, dtype
+Launches = Mapping[Launch, int]  # rows in flight on a full card
 MOST_PANELS = 3  # far above L2, around it, below it
 COVERED = 0.75  # of the variants that the fullest shape has; no variant runs at every shape
 LEVELS = {
@@ -96,10 +83,7 @@ def _levels(records: Records, frame: pd.DataFrame) -> list[Page]:
         counts = f"{records_hash(records.counts)} ({len(records.counts)})"
         sources = [f"counted without a GPU: {counts}"]
         sources += [f"{card}, {_source_of(counters)}"] * bool(counters)
-
-        def draw(canvas: Canvas, mine: list[Cell] = mine, shapes: list[Shape] = shapes) -> None:
-            _draw_levels(canvas, mine, found, shapes)
-
+        draw = partial(_draw_levels, mine=mine, everything=found, shapes=shapes)
         name = f"traffic-{slug(gpu)}" if gpu else "traffic"
         title = f"Traffic: modelled, counted{', measured' if gpu else ''}"
         subtitle = DOT.join([card, shapes[0][2], "in units of MN elements"])
@@ -185,22 +169,7 @@ def _dram_reads(records: Records, frame: pd.DataFrame) -> list[Page]:
             continue
         card, launches = card_of(gpu), launches_of(frame, gpu)
         dtypes = sorted({c.dtype for lines in panels.values() for c in _flat(lines)})
-
-        def draw(
-            canvas: Canvas,
-            panels: Mapping[str, dict[str, Line]] = panels,
-            card: Card = card,
-            launches: Mapping[Launch, int] = launches,
-        ) -> None:
-            width = 0.80 / len(panels)
-            for i, (over, lines) in enumerate(panels.items()):
-                ax = canvas.add_axes((0.07 + i * (width + 0.02), 0.205, width - 0.04, 0.60))
-                _draw_reads(ax, over, lines, card, launches)
-            drawn = {line.get_label(): line for ax in canvas.axes for line in ax.get_lines()}
-            names = list(dict.fromkeys(v for lines in panels.values() for v in lines))
-            canvas.legend([drawn[v] for v in names], names, loc="upper left", fontsize=7.5,
-                          frameon=False, bbox_to_anchor=(0.85, 0.83), handlelength=1.6)  # fmt: skip
-
+        draw = partial(_draw_panels, panels=panels, card=card, launches=launches)
         title = "Reads at DRAM: where L2 stops serving the second pass"
         subtitle = DOT.join([card.name, ", ".join(dtypes)])
         small = [DOT.join([card.name, _source_of(counters)]), L2_NOTE]
@@ -225,7 +194,7 @@ def series(counters: Sequence[Counters], over: str) -> dict[str, Line]:
     return {variant: best[variant] for variant in sorted(best, key=_order)}
 
 
-def launches_of(frame: pd.DataFrame, gpu: str) -> dict[Launch, int]:
+def launches_of(frame: pd.DataFrame, gpu: str) -> Launches:
     """Rows in flight by variant and dtype, of its largest recorded matrix: a full card."""
     card, mine = card_of(gpu), frame[(frame["gpu"] == gpu) & (frame["status"] == "ok")]
     ordered = sorted(records_of(mine), key=lambda row: row["rows"] * row["cols"])
@@ -253,8 +222,21 @@ def edge(over: str, line: Line, in_flight: int, card: Card) -> float | None:
     return rows if rows <= in_flight else None
 
 
+def _draw_panels(
+    canvas: Canvas, panels: Mapping[str, dict[str, Line]], card: Card, launches: Launches
+) -> None:
+    width = 0.80 / len(panels)
+    for i, (over, lines) in enumerate(panels.items()):
+        ax = canvas.add_axes((0.07 + i * (width + 0.02), 0.205, width - 0.04, 0.60))
+        _draw_reads(ax, over, lines, card, launches)
+    drawn = {line.get_label(): line for ax in canvas.axes for line in ax.get_lines()}
+    names = list(dict.fromkeys(v for lines in panels.values() for v in lines))
+    canvas.legend([drawn[v] for v in names], names, loc="upper left", fontsize=7.5,
+                  frameon=False, bbox_to_anchor=(0.85, 0.83), handlelength=1.6)  # fmt: skip
+
+
 def _draw_reads(
-    ax: Axes, over: str, lines: Mapping[str, Line], card: Card, launches: Mapping[Launch, int]
+    ax: Axes, over: str, lines: Mapping[str, Line], card: Card, launches: Launches
 ) -> None:
     sizes = sorted({getattr(c, over) for c in _flat(lines)})
     ax.set_xscale("log", base=2)

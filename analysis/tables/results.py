@@ -9,15 +9,7 @@ import pandas as pd
 
 from analysis.estimate import geometric_mean
 from analysis.figures.style import slug, variant_order
-from analysis.format import (
-    Cell,
-    NamedTable,
-    Table,
-    decimals,
-    interval_text,
-    number,
-    number_text,
-)
+from analysis.format import Cell, NamedTable, Table, decimals, interval_text, number, number_text
 from analysis.load import Inputs
 from analysis.published import sources
 from analysis.selection import PROTOCOLS, middle_visits, name_variants, records_of

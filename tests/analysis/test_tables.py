@@ -148,6 +148,33 @@ def test_a_tab1_compares_declared_polynomials_with_printed_ones_and_counts(tmp_p
     assert lines_of(refuted.table, 0)["naive",]["equal"] == "not declared"
 
 
+@pytest.mark.parametrize(("changes", "text"), [
+    ({"difference": "reads 2MN where the model says MN: L2 misses"},
+     "writes exact; reads 2MN: L2 misses (1 counts)"),
+    ({"method": "none", "reason": "a library: no source"}, "a library (1 counts)"),
+    ({"reason": "taken to read once"}, "nominal (1 counts)"),
+])  # fmt: skip
+def test_a_tab1_says_why_a_count_differs(
+    tmp_path: Path, changes: dict[str, Any], text: str
+) -> None:
+    reads = 5 * 8192 * (2 if "difference" in changes else 1)
+    one = count("fused").model_copy(update=changes | {"model_reads": reads})
+    odd = FUSED.model_copy(update={"reads": "ceil(N/B)·M"})
+    [table] = make("a_tab1", tmp_path, [row("fused", 256)], odd, counts=(one,))
+    line = lines_of(table.table, 0)["fused",]
+    assert (line["counted"], line["equal"]) == (text, "not comparable")
+
+
+def test_b_tab1_names_dtypes_and_gpus_where_widths_differ(tmp_path: Path) -> None:
+    rows = [row("fused", n, dtype="float16") for n in (256, 1024)]
+    rows += [unsupported("fused", 512, dtype="float16", gpu="NVIDIA L4")]
+    [one] = make("b_tab1", tmp_path, rows, FUSED)
+    assert lines_of(one.table, 0)["fused",]["widths in rows, float32"] == (
+        "float16: NVIDIA H200: ran to N = 1,024, the widest tried; "
+        "NVIDIA L4: ran nowhere; unsupported at 512: the row does not fit on chip"
+    )
+
+
 def test_b_tab1_derives_orders_from_declarations_and_widths_from_rows(tmp_path: Path) -> None:
     rows = [row(kernel, 1024) for kernel in ("naive", "fused", "online")]
     rows += [row("online", 65536), unsupported("fused", 65536), unsupported("fused", 99999)]
