@@ -18,9 +18,9 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, MultipleLocator, NullLocator
 
-from analysis.cells import Cell, cells, counted_beside
 from analysis.figures.page import Canvas, Figure, Page, mark
 from analysis.figures.style import DOT, FAINT, INK, MUTED, size_label, slug, style_of, variant_order
+from analysis.levels import Level, counted_beside, levels_of
 from analysis.load import Records, kernel_name, key_of, records_hash
 from analysis.residency import rows_in_flight
 from analysis.selection import records_of
@@ -73,7 +73,7 @@ def _source_of(counters: Sequence[Counters]) -> str:
 
 
 def _levels(records: Records, frame: pd.DataFrame) -> list[Page]:
-    found = cells(records, backends(frame))
+    found = levels_of(records, backends(frame))
     pages = []
     for gpu in sorted({c.gpu for c in found} - {""}) or [""] * bool(found):
         mine = [c for c in found if c.gpu == gpu]
@@ -92,7 +92,7 @@ def _levels(records: Records, frame: pd.DataFrame) -> list[Page]:
     return pages
 
 
-def shapes_shown(mine: Sequence[Cell]) -> list[Shape]:
+def shapes_shown(mine: Sequence[Level]) -> list[Shape]:
     """Up to three shapes of one dtype: of those with the most variants, largest to smallest."""
     variants: dict[Shape, set[str]] = defaultdict(set)
     for cell in mine:
@@ -107,7 +107,7 @@ def shapes_shown(mine: Sequence[Cell]) -> list[Shape]:
 
 
 def _draw_levels(
-    canvas: Canvas, mine: Sequence[Cell], everything: Sequence[Cell], shapes: Sequence[Shape]
+    canvas: Canvas, mine: Sequence[Level], everything: Sequence[Level], shapes: Sequence[Shape]
 ) -> None:
     present = {c.variant for c in mine if (c.rows, c.cols, c.dtype) in shapes}
     variants = sorted(present, key=_order)
@@ -139,7 +139,7 @@ def _draw_levels(
                   frameon=False, fontsize=7.5, handletextpad=0.1, columnspacing=1.2)  # fmt: skip
 
 
-def _draw_cell(ax: Axes, cell: Cell, place: int) -> None:
+def _draw_cell(ax: Axes, cell: Level, place: int) -> None:
     if cell.units is None:
         return
     style = dict(LEVELS[cell.level])

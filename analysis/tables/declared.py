@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 import pandas as pd
 import sympy
 
-from analysis.agreement import LIBRARY, counted_verdict
 from analysis.figures.style import variant_order
 from analysis.format import Cell, NamedTable, Table, thousands
 from analysis.formula import N, equal, expression, latex
+from analysis.levels import LIBRARY, counted_verdict
 from analysis.load import Inputs
 from analysis.published import Traffic, sources
 from analysis.selection import name_variants

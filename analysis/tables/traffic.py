@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis.cells import KINDS, Cell, cells, counted_beside
 from analysis.figures.style import variant_order
 from analysis.format import NamedTable, Table, thousands
+from analysis.levels import KINDS, Level, counted_beside, levels_of
 from analysis.load import Inputs
 from analysis.traffic import backends
 
@@ -27,13 +27,13 @@ NOTES = (
 
 def traffic(inputs: Inputs) -> list[NamedTable]:
     """One line per variant and shape for people, one per cell for machines."""
-    seen = cells(inputs.records, backends(inputs.frame))
+    seen = levels_of(inputs.records, backends(inputs.frame))
     return [NamedTable("traffic", wide_table(seen), long_table(seen))]
 
 
-def wide_table(seen: Sequence[Cell]) -> Table:
+def wide_table(seen: Sequence[Level]) -> Table:
     """One line per variant and shape: where counters saw a variant, else where it was counted."""
-    by_place: dict[Place, dict[tuple[str, str], Cell]] = {}
+    by_place: dict[Place, dict[tuple[str, str], Level]] = {}
     for cell in seen:
         by_place.setdefault(_place(cell), {})[cell.level, cell.kind] = cell
     measured = {place for place in by_place if place[4]}
@@ -54,7 +54,7 @@ def wide_table(seen: Sequence[Cell]) -> Table:
     return Table(TITLE, heads, lines, NOTES)
 
 
-def long_table(seen: Sequence[Cell]) -> Table:
+def long_table(seen: Sequence[Level]) -> Table:
     """One line per cell."""
     heads = ["variant", "rows", "cols", "dtype", "gpu", "level", "kind", "units_of_mn", "bytes",
              "model_bytes", "verdict"]  # fmt: skip
@@ -75,7 +75,7 @@ def size_text(size: int) -> str:
     return f"{thousands(size)} B"
 
 
-def _text(cell: Cell | None) -> str:
+def _text(cell: Level | None) -> str:
     if cell is None:
         return "–"
     if cell.units is None or cell.size is None:
@@ -84,7 +84,7 @@ def _text(cell: Cell | None) -> str:
     return f"{text}, {cell.verdict}" if cell.verdict else text
 
 
-def _place(cell: Cell) -> Place:
+def _place(cell: Level) -> Place:
     return cell.variant, cell.rows, cell.cols, cell.dtype, cell.gpu
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from analysis.__main__ import main
-from analysis.cells import cells
+from analysis.levels import levels_of
 from analysis.load import Records
 from analysis.tables.traffic import long_table, size_text, wide_table
 from analysis.traffic import edge, one_row, series, shapes_shown, whole_trips
@@ -21,7 +21,9 @@ FIGURES = ("traffic", "dram_reads", "a_fig1", "b_fig1")
 
 
 def test_the_table_has_units_and_bytes_of_every_level() -> None:
-    found = cells(Records(counts=(count("online"),), counters=tuple(h200())), {"torch": "torch"})
+    found = levels_of(
+        Records(counts=(count("online"),), counters=tuple(h200())), {"torch": "torch"}
+    )
     table = wide_table(found)
     line = next(x for x in table.lines if x[:2] == ["online", "4096×131072"])
     cell = dict(zip(table.heads, line, strict=True))
@@ -36,7 +38,7 @@ def test_the_table_has_units_and_bytes_of_every_level() -> None:
 
 def test_a_variant_that_no_counter_saw_stands_at_its_largest_counted_shape() -> None:
     counts = (count("fused", 5, 8192), count("fused", 5, 1024), count("online"))
-    table = wide_table(cells(Records(counts=counts, counters=tuple(h200())), {}))
+    table = wide_table(levels_of(Records(counts=counts, counters=tuple(h200())), {}))
     lines = [line[:4] for line in table.lines if line[3] == "any"]
     assert lines == [["fused", "5×8192", "float32", "any"]]
 
@@ -52,7 +54,7 @@ def test_three_shapes_are_shown_of_those_that_most_variants_share() -> None:
     shapes = [(4096, 2**k) for k in range(10, 15)]
     seen = [counters(k, *s, 1.0, 1.0) for s in shapes for k in ("online", "torch", "naive")]
     seen += [counters("online", 4096, 2**20, 1.0, 1.0)]  # alone there
-    found = cells(Records(counters=tuple(seen)), {})
+    found = levels_of(Records(counters=tuple(seen)), {})
     assert shapes_shown(found) == [(4096, 2**k, "float32") for k in (14, 12, 10)]
 
 

@@ -1,16 +1,16 @@
-"""Verdicts of the traffic table, and its three formats."""
+"""Verdicts: is what was counted or measured what the model says, and if not, why."""
 
 from __future__ import annotations
 
 import pytest
 
-from analysis.agreement import counted_verdict, measured_verdict
+from analysis.levels import counted_verdict, measured_verdict
 from tests.analysis.evidence import count, counters
 
 FAR = (4096, 131072)
 
 
-def test_a_count_is_exact_or_told_in_the_models_words() -> None:
+def test_a_count_is_exact_or_differs_in_the_models_words() -> None:
     assert counted_verdict("reads", count("online")) == "exact"
     fault = count("online", model_reads=5 * 8192, difference="reads 2MN where the model says MN")
     assert counted_verdict("reads", fault) == "reads 2MN where the model says MN"

@@ -1,0 +1,165 @@
+"""What each level saw a variant move at a shape: modelled, counted, L2, DRAM, and a verdict.
+
+The verdict says whether what was counted or measured is what the model says, and if not, why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from analysis.load import Records, kernel_name
+from experiments.data.records import Count, Counters, TensorCount
+from experiments.data.rows import ITEM_BYTES
+
+KINDS = ("reads", "writes")
+AGREES = 0.01  # asked of counters, and more than they vary by
+SLACK_BYTES = 2**20  # at small shapes: launch parameters and code that counters see as well
+LIBRARY = ("torch", "inductor", "torchscript")  # they choose algorithms, or fuse operations
+
+
+@dataclass(frozen=True)
+class Level:
+    """Reads or writes of one variant and shape at one level.
+
+    Attributes:
+        variant: The kernel's label.
+        rows: M.
+        cols: N.
+        dtype: As rows spell it.
+        level: ``"modelled"``, ``"counted"``, ``"L2"`` (between L2 and the SMs) or ``"DRAM"``.
+        kind: ``"reads"`` or ``"writes"``.
+        size: Bytes, None where it cannot be counted.
+        model: The model's bytes.
+        verdict: ``"exact"``, ``"agrees"``, or why not in a few words; empty for the model itself.
+        gpu: Whose counters saw it; empty for what no machine changes.
+    """
+
+    variant: str
+    rows: int
+    cols: int
+    dtype: str
+    level: str
+    kind: str
+    size: int | None
+    model: int
+    verdict: str
+    gpu: str = ""
+
+    @property
+    def model_units(self) -> float:
+        """The model in units of MN elements."""
+        return self.model / (self.rows * self.cols * ITEM_BYTES[self.dtype])
+
+    @property
+    def units(self) -> float | None:
+        """In units of MN elements."""
+        if self.size is None:
+            return None
+        return self.size / (self.rows * self.cols * ITEM_BYTES[self.dtype])
+
+
+def levels_of(records: Records, backends: Mapping[str, str]) -> list[Level]:
+    """Every level that counts and counters saw, and the model beside them.
+
+    Args:
+        records: Counts and counters.
+        backends: Backend by kernel name, from the rows.
+    """
+    found = []
+    for count in records.counts:
+        if count.rows and count.cols:
+            found += _modelled(count, "") + _counted(count)
+    for seen in records.counters:
+        if seen.rows and seen.cols:
+            found += _modelled(seen, seen.gpu)
+            found += _measured(seen, backends.get(kernel_name(seen.kernel), ""))
+    return list(dict.fromkeys(found))
+
+
+def counted_beside(levels: Iterable[Level], model: Level) -> Level | None:
+    """The count of the variant of ``model`` whose case and size are nearest to it.
+
+    A kernel with cases (one pass or three, by N) is counted in each; counting takes small shapes.
+    """
+    place = ("counted", model.variant, model.dtype, model.kind)
+    alike = [one for one in levels if (one.level, one.variant, one.dtype, one.kind) == place]
+    return min(
+        alike,
+        key=lambda c: (round(abs(c.model_units - model.model_units), 1), -c.rows * c.cols),
+        default=None,
+    )
+
+
+def counted_verdict(kind: str, count: Count) -> str:
+    """Whether requested elements are the model's; int64 indices in excess have that name.
+
+    Elements, not bytes: eager operations keep statistics of 16-bit rows in 32 bit.
+    """
+    model = count.model_reads if kind == "reads" else count.model_writes
+    size = sum(_elements(t, kind) for t in count.tensors)
+    indices = sum(_elements(t, kind) for t in count.tensors if t.dtype == "int64")
+    if size == model:
+        return "nominal" if count.reason else "exact"
+    if indices and size - indices == model:
+        return "int64 indices"
+    differences = (count.difference or "").split("; ")
+    return next((text for text in differences if text.startswith(kind)), "unexplained")
+
+
+def measured_verdict(level: str, kind: str, size: int, seen: Counters, backend: str) -> str:
+    """Whether counters saw the model's bytes, else why not in a few words."""
+    model = _model_bytes(seen, kind)
+    if abs(size - model) <= AGREES * model:
+        return "agrees"
+    if size < model and kind == "writes":
+        return "dirty lines unwritten"
+    if size < model and backend not in LIBRARY:
+        return "L2 served re-reads" if level == "DRAM" else "L1 served re-reads"
+    if (seen.local_load_bytes or 0) + (seen.local_store_bytes or 0) > 0:
+        return "spills"
+    if 0 < size - model <= SLACK_BYTES:
+        return "launch and code"
+    return "another algorithm" if backend in LIBRARY else "unexplained"
+
+
+def _modelled(record: Count | Counters, gpu: str) -> list[Level]:
+    return [_level(record, "modelled", k, _model_bytes(record, k), "", gpu) for k in KINDS]
+
+
+def _counted(count: Count) -> list[Level]:
+    if count.method == "none":
+        reason = (count.reason or "not countable").split(":")[0]
+        return [_level(count, "counted", kind, None, reason) for kind in KINDS]
+    sizes = {
+        "reads": sum(tensor.load_bytes for tensor in count.tensors),
+        "writes": sum(tensor.store_bytes for tensor in count.tensors),
+    }
+    return [_level(count, "counted", k, sizes[k], counted_verdict(k, count)) for k in KINDS]
+
+
+def _measured(seen: Counters, backend: str) -> list[Level]:
+    sizes = [("L2", "reads", seen.l2_to_sm_bytes), ("DRAM", "reads", seen.dram_read_bytes),
+             ("DRAM", "writes", seen.dram_write_bytes)]  # fmt: skip
+    return [
+        _level(seen, name, kind, size, measured_verdict(name, kind, size, seen, backend), seen.gpu)
+        for name, kind, size in sizes
+        if size is not None
+    ]
+
+
+def _level(
+    record: Count | Counters, name: str, kind: str, size: int | None, verdict: str, gpu: str = ""
+) -> Level:
+    model = _model_bytes(record, kind)
+    return Level(record.kernel, record.rows, record.cols, record.dtype, name, kind, size, model,
+                 verdict, gpu)  # fmt: skip
+
+
+def _model_bytes(record: Count | Counters, kind: str) -> int:
+    elements = record.model_reads if kind == "reads" else record.model_writes
+    return elements * ITEM_BYTES[record.dtype]
+
+
+def _elements(tensor: TensorCount, kind: str) -> int:
+    return tensor.loads if kind == "reads" else tensor.stores
