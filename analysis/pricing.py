@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from analysis.figures.style import variant_order
 from analysis.format import Table
-from analysis.lines import variant_order
 from analysis.selection import name_variants
 from experiments.data.cards import GPU_FILES, Card, known_cards
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from analysis.claims.band import INCONCLUSIVE, REFUTED, SUPPORTED, UNTESTABLE, Verdict
 from analysis.claims.bench import Seen
-from analysis.style import rows_hash
+from analysis.figures.page import rows_hash
 
 WORDS: dict[Verdict, str] = {
     REFUTED: "not as claimed",

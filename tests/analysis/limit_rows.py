@@ -57,11 +57,11 @@ def _row(
     kernel: str, m: int, n: int, dtype: str, timer: str, visit: int, changes: dict[str, Any]
 ) -> Row:
     key = f"{kernel}-{m}-{n}-{dtype}-{timer}"
-    told: dict[str, Any] = {"rows": m, "dtype": dtype, "timer": timer, "round": visit,
+    fields: dict[str, Any] = {"rows": m, "dtype": dtype, "timer": timer, "round": visit,
                             "sweep": "limits", "key": key}  # fmt: skip
     if kernel == "liger" and n > 65536:
         reason = "Liger refuses rows of more than 65536 columns"
-        return row(kernel, n, time_us=None, status="unsupported", reason=reason, **told)
+        return row(kernel, n, time_us=None, status="unsupported", reason=reason, **fields)
     dice = random.Random(f"{kernel} {m} {n} {dtype} {timer} {visit}")
     samples = [
         round(time_us(kernel, m, n, dtype, timer) * dice.gauss(1, 0.003), 3) for _ in range(50)
@@ -69,7 +69,7 @@ def _row(
     middle = sorted(samples)[25]
     ends = {"time_low_us": middle * 0.999, "time_high_us": middle * 1.001, "samples_us": samples}
     launch = {"programs": m, "warps": 4} if kernel == "auto" else {}
-    return row(kernel, n, **told | launch | {"time_us": middle} | ends | changes)
+    return row(kernel, n, **fields | launch | {"time_us": middle} | ends | changes)
 
 
 def time_us(kernel: str, m: int, n: int, dtype: str, timer: str = "events") -> float:

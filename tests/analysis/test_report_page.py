@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.figure import slug
+from analysis.figures.style import slug
 from analysis.format import Table
 from analysis.load import read_inputs
 from analysis.report.contents import CONTENTS, anchor_of, by_source
