@@ -227,8 +227,8 @@ def geomean(points: Sequence[LimitPoint], rival: Rival) -> Estimate | None:
         if len(one) == most:
             for place, ratio in enumerate(one):
                 rounds[place].append(ratio)
-    factor = math.exp(log_reach(map(geometric_mean, rounds.values())))
-    return Estimate(value, value / factor, value * factor, most)
+    reach = log_reach(map(geometric_mean, rounds.values()))
+    return Estimate(value, value * math.exp(-reach), value * math.exp(reach), most)
 
 
 def worst(points: Sequence[LimitPoint], rival: Rival) -> tuple[LimitPoint, Estimate] | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from analysis.format import Table
 from analysis.load import Records, kernel_name
 from analysis.published import Example, sources
-from experiments.data.records import Access, Trace
+from experiments.data.records import Trace
 
 HEADS = ("row", "quantity", "published", "the kernel's own", "difference", "agrees")
 
@@ -46,61 +47,60 @@ class ExampleRow:
         )
 
 
-def example_values(evidence: Records) -> tuple[ExampleRow, ...] | None:
+def example_rows(records: Records) -> tuple[ExampleRow, ...] | None:
     """The rows of the worked example; None without a trace of its very input in its blocks."""
     example = sources()["C"].example
-    if example is None:
-        return None
-    for trace in _traces_of(evidence, example):
+    for trace in example_traces(records, example) if example else ():
         named = kernel_name(trace.kernel), trace.params.get("block_size")
-        if named == (example.kernel, example.block):
-            rows = [_row(trace, index) for index in range(trace.rows)]
-            return tuple(row for row in rows if row) if all(rows) else None
+        if example and named == (example.kernel, example.block):
+            rows = tuple(_row(trace, index) for index in range(trace.rows))
+            return rows if all(row.blocks and row.outputs for row in rows) else None
     return None
 
 
-def example_table(evidence: Records) -> Table | None:
-    """The example recomputed, a line a number that C prints; None where it is not recorded."""
-    if (example := sources()["C"].example) is None or (rows := example_values(evidence)) is None:
+def example_traces(records: Records, example: Example) -> list[Trace]:
+    """The recorded calls on the example's input, whatever the kernel."""
+    given = [list(row) for row in example.input]
+    return [trace for trace in records.traces if trace.input == given]
+
+
+def example_table(records: Records) -> Table | None:
+    """The example recomputed, a line per number that C prints; None where it is not recorded."""
+    if (example := sources()["C"].example) is None or (rows := example_rows(records)) is None:
         return None
+    digits = example.decimals
     lines: list[tuple[str, ...]] = []
     for index, row in enumerate(rows):
-        printed = _Printed(str(index + 1), example.decimals)
+        name = str(index + 1)
         for number, (maximum, total) in enumerate(row.blocks, start=1):
-            kept = f"{maximum:.1f}, {total:.6f}"
-            lines.append((printed.row, f"m, d after block {number}", "", kept, "", ""))
+            own = f"{maximum:.1f}, {total:.6f}"
+            lines.append((name, f"m, d after block {number}", "", own, "", ""))
             if index == 0:
-                said, found = example.block_sums[number - 1], row.added[number - 1]
-                lines.append(printed.line(f"sum of block {number}", [said], [found]))
-        lines += [
-            printed.line("maximum", [example.maxima[index]], [row.maximum], decimals=1),
-            printed.line("sum", [example.sums[index]], [row.total]),
-            printed.line("outputs", example.outputs[index], row.outputs),
-            printed.line("sum of outputs", [example.row_sums[index]], [sum(row.outputs)]),
-        ]
+                pair = [example.block_sums[number - 1]], [row.added[number - 1]]
+                lines.append((name, f"sum of block {number}", *_compared(*pair, digits)))
+        for quantity, printed, found, decimals in (
+            ("maximum", [example.maxima[index]], [row.maximum], 1),
+            ("sum", [example.sums[index]], [row.total], digits),
+            ("outputs", example.outputs[index], row.outputs, digits),
+            ("sum of outputs", [example.row_sums[index]], [sum(row.outputs)], digits),
+        ):
+            lines.append((name, quantity, *_compared(printed, found, decimals)))
+    sums = ", ".join(f"{sum(row):.{digits}f}" for row in example.outputs)
+    notes = (
+        f"m and d are variables of the unchanged `{example.kernel}` kernel, read after each block "
+        "as Triton's interpreter ran it. A number agrees within one unit of its last printed "
+        f"digit. C's printed outputs add up to {sums}, row by row.",
+        _others(records, example, rows),
+    )
     title = f"C-ex: {len(rows)}×{len(example.input[0])} in blocks of {example.block}, worked again"
-    return Table(title, HEADS, lines, [_note(example), _others(evidence, example, rows)])
+    return Table(title, HEADS, lines, notes)
 
 
-def _traces_of(evidence: Records, example: Example) -> list[Trace]:
-    given = [list(row) for row in example.input]
-    return [trace for trace in evidence.traces if trace.input == given]
-
-
-def _row(trace: Trace, index: int) -> ExampleRow | None:
-    accesses = [access for access in trace.accesses if access.row == index]
-    kept = [_own(access) for access in accesses if access.sweep == 0]
-    blocks = tuple(pair for pair in kept if pair is not None)
-    outputs = _outputs(trace, index)
-    return ExampleRow(blocks, outputs) if blocks and outputs else None
-
-
-def _own(access: Access) -> tuple[float, float] | None:
-    state = access.state or {}
-    maximum, total = state.get("maximum"), state.get("total")
-    if isinstance(maximum, float) and isinstance(total, float):
-        return maximum, total
-    return None
+def _row(trace: Trace, index: int) -> ExampleRow:
+    states = [a.state or {} for a in trace.accesses if a.row == index and a.sweep == 0]
+    pairs = [(state.get("maximum"), state.get("total")) for state in states]
+    blocks = tuple((m, d) for m, d in pairs if isinstance(m, float) and isinstance(d, float))
+    return ExampleRow(blocks, _outputs(trace, index))
 
 
 def _outputs(trace: Trace, index: int) -> tuple[float, ...]:
@@ -108,42 +108,26 @@ def _outputs(trace: Trace, index: int) -> tuple[float, ...]:
     return tuple(float(v) for a in sorted(stores, key=lambda a: a.first) for v in a.values or ())
 
 
-def _note(example: Example) -> str:
-    sums = ", ".join(f"{sum(row):.{example.decimals}f}" for row in example.outputs)
-    return (
-        f"m and d are variables of the unchanged `{example.kernel}` kernel, read after each block "
-        "as Triton's interpreter ran it. A number agrees within one unit of its last printed "
-        f"digit. C's printed outputs add up to {sums}, row by row."
-    )
-
-
-def _others(evidence: Records, example: Example, rows: Sequence[ExampleRow]) -> str:
-    whole = [len(row.outputs) for row in rows]
-    found = [[_outputs(t, i) for i in range(t.rows)] for t in _traces_of(evidence, example)]
-    calls = [outputs for outputs in found if [len(row) for row in outputs] == whole]
-    apart = [
-        abs(mine - theirs)
-        for outputs in calls
-        for row, other in zip(rows, outputs, strict=True)
-        for mine, theirs in zip(row.outputs, other, strict=True)
-    ]
+def _others(records: Records, example: Example, rows: Sequence[ExampleRow]) -> str:
+    """How far the stored outputs of every recorded call are from these."""
+    mine = [row.outputs for row in rows]
+    found = [[_outputs(t, i) for i in range(t.rows)] for t in example_traces(records, example)]
+    calls = [outputs for outputs in found if [*map(len, outputs)] == [*map(len, mine)]]
+    pairs = [pair for call in calls for pair in zip(chain(*mine), chain(*call), strict=True)]
+    apart = max(abs(one - other) for one, other in pairs)
     return (
         f"The outputs of all {len(calls)} recorded calls on this input (every countable variant, "
-        f"each size of block) differ from these by at most {max(apart):.1e}."
+        f"each size of block) differ from these by at most {apart:.1e}."
     )
 
 
-@dataclass(frozen=True)
-class _Printed:
-    row: str
-    decimals: int
-
-    def line(
-        self, name: str, said: Sequence[float], found: Sequence[float], decimals: int | None = None
-    ) -> tuple[str, ...]:
-        shown = self.decimals if decimals is None else decimals
-        worst = max((b - a for a, b in zip(said, found, strict=True)), key=abs)
-        agrees = "yes" if abs(worst) <= 10.0**-shown * (1 + 1e-9) else "no"
-        told = [" ".join(f"{v:.{d}f}" for v in vs) for vs, d in ((said, shown), (found, shown + 1))]
-        difference = round(worst, shown + 1) + 0.0  # no -0
-        return self.row, name, *told, f"{difference:+.{shown + 1}f}", agrees
+def _compared(
+    printed: Sequence[float], found: Sequence[float], digits: int
+) -> tuple[str, str, str, str]:
+    """What is printed, what was found with a digit more, the worst difference, and a verdict."""
+    worst = max((b - a for a, b in zip(printed, found, strict=True)), key=abs)
+    agrees = "yes" if abs(worst) <= 10.0**-digits * (1 + 1e-9) else "no"
+    difference = round(worst, digits + 1) + 0.0  # no -0
+    own = " ".join(f"{value:.{digits + 1}f}" for value in found)
+    stated = " ".join(f"{value:.{digits}f}" for value in printed)
+    return stated, own, f"{difference:+.{digits + 1}f}", agrees

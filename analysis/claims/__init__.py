@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from analysis.claims.finding import Finding
 from analysis.claims.judgement import Judgement, judged
-from analysis.claims.reading import CLAIMS, OWN_CLAIMS, read_claims
+from analysis.claims.points import Finding
+from analysis.claims.schema import CLAIMS, OWN_CLAIMS, read_claims
 from analysis.claims.tables import claims_tables
 from analysis.load import Inputs
 
@@ -21,10 +21,10 @@ __all__ = [
 ]
 
 
-def judge(material: Inputs, claims: Path = CLAIMS) -> list[Judgement]:
+def judge(inputs: Inputs, claims: Path = CLAIMS) -> list[Judgement]:
     """Every claim of a file on every GPU of the rows.
 
     Raises:
         RowsError: the claims file has a mistake; one line names the claim and the field.
     """
-    return judged(read_claims(claims), material.frame, material.records)
+    return judged(read_claims(claims), inputs.frame, inputs.records)

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
 
-from analysis.claims.band import (
-    UNTESTABLE,
-    Band,
-    Verdict,
-    together,
-)
-from analysis.claims.bench import Bench, Seen
-from analysis.claims.finding import Finding, evidence_of, why
-from analysis.claims.printed import fastest
-from analysis.claims.schema import Check, Claim
+from analysis.claims.points import Context, Finding
+from analysis.claims.schema import Check, Claim, fastest
+from analysis.claims.verdict import MEANING, UNTESTABLE, Band, Verdict, together
+from analysis.estimate import Estimate
+from analysis.figures.page import rows_hash
 from analysis.format import number
 from analysis.load import Records
 from analysis.selection import records_of
@@ -36,16 +31,11 @@ class Judgement:
         statement: The source's words.
         gpu: As its driver names it.
         verdict: Refuted if any check is, else inconclusive, not testable, supported.
-        part: Which part of the claim decided.
-        measured: What was found there, in words.
-        value: The same as a number.
-        low: Lower end of its interval.
-        high: Upper end.
-        expected: In words.
+        deciding: The finding that decided.
         why: One sentence.
         evidence: Which rows and records, how many, their hash.
         rows: References to the rows used.
-        findings: Every check.
+        findings: Of every check.
         note: How the words were read.
     """
 
@@ -54,71 +44,101 @@ class Judgement:
     statement: str
     gpu: str
     verdict: Verdict
-    part: str
-    measured: str
-    value: float | None
-    low: float | None
-    high: float | None
-    expected: str
+    deciding: Finding
     why: str
     evidence: str
     rows: tuple[dict[str, Any], ...]
     findings: tuple[Finding, ...]
-    note: str = ""
+    note: str
+
+    @property
+    def measured(self) -> str:
+        """What was found, in words."""
+        return self.deciding.measured
+
+    @property
+    def estimate(self) -> Estimate | None:
+        """The same as a number, if it is one."""
+        return self.deciding.estimate
+
+    @property
+    def expected(self) -> str:
+        """What the claim makes one expect, in words."""
+        return self.deciding.expected
 
 
-def judged(claims: Iterable[Claim], frame: pd.DataFrame, evidence: Records) -> list[Judgement]:
+def judged(claims: Iterable[Claim], frame: pd.DataFrame, records: Records) -> list[Judgement]:
     """Every claim on every GPU of the rows, in the claims' order."""
     gpus = sorted(map(str, frame["gpu"].unique()))
     frames = {gpu: frame[frame["gpu"] == gpu] for gpu in gpus}
     return [
-        _judgement(claim, Bench(gpu, frames[gpu], evidence, claim.source))
+        _judgement(claim, Context(gpu, frames[gpu], records, claim.source))
         for claim in claims
         for gpu in gpus
     ]
 
 
-def _judgement(claim: Claim, bench: Bench) -> Judgement:
-    findings = [_finding(check, bench) for check in claim.checks]
-    found = list(zip(claim.checks, findings, strict=True))
-    counted = [f for c, f in found if not (c.optional and f.seen.verdict == UNTESTABLE)]
-    verdict = together(f.seen.verdict for f in counted)
-    deciding = next((f for f in counted if f.seen.verdict == verdict), findings[0])
-    measure = deciding.seen.measure
-    labels = sorted({label for f in findings for label in f.seen.rows})
-    used = bench.frame.loc[labels]
+def _judgement(claim: Claim, context: Context) -> Judgement:
+    findings = [_finding(check, context) for check in claim.checks]
+    counted = [
+        finding
+        for check, finding in zip(claim.checks, findings, strict=True)
+        if not (check.optional and finding.verdict == UNTESTABLE)
+    ]
+    verdict = together(finding.verdict for finding in counted)
+    deciding = next((f for f in counted if f.verdict == verdict), findings[0])
+    used = context.frame.loc[sorted({label for f in findings for label in f.rows})]
+    interpreted = bool((context.frame["device"] == "cpu").all())
     return Judgement(
         id=claim.id,
         source=claim.source,
         statement=claim.statement,
-        gpu=bench.gpu,
+        gpu=context.gpu,
         verdict=verdict,
-        part=deciding.part,
-        measured=deciding.seen.measured,
-        value=measure.value if measure else None,
-        low=measure.low if measure else None,
-        high=measure.high if measure else None,
-        expected=deciding.expected,
-        why=why(counted, verdict, interpreted=bool((bench.frame["device"] == "cpu").all())),
-        evidence=evidence_of(findings, used),
-        rows=tuple(_reference(row) for row in records_of(used)),
+        deciding=deciding,
+        why=_why(counted, verdict, interpreted),
+        evidence=_evidence(findings, used),
+        rows=tuple(map(_reference, records_of(used))),
         findings=tuple(findings),
         note=" ".join((claim.note or "").split()),
     )
 
 
-def _finding(check: Check, bench: Bench) -> Finding:
-    if check.expect is None:
-        return Finding(check.part, check.expected, check.kind.judge(bench, ALL))
-    seen: Seen = check.kind.judge(bench, check.expect.band(fastest()))
-    return Finding(check.part, check.expected, seen)
+def _finding(check: Check, context: Context) -> Finding:
+    band = check.expect.band(fastest()) if check.expect else ALL
+    found: Finding = check.kind.judge(context, band)
+    return replace(found, part=check.part, expected=check.expected)
+
+
+def _why(findings: Sequence[Finding], verdict: Verdict, interpreted: bool) -> str:
+    """Which parts decided, then how the others stand."""
+    texts = []
+    for name in dict.fromkeys([verdict, *MEANING]):
+        parts = [f for f in findings if f.verdict == name]
+        noted = [(f.part, f.why or f.brief) for f in parts]
+        if noted:
+            each = [f"{part} ({note})" if note else part for part, note in noted]
+            texts.append(f"{MEANING[name]}: {', '.join(each)}")
+    if interpreted and any(f.verdict == UNTESTABLE for f in findings):
+        texts.append("on a CPU Triton runs under its interpreter, whose time means nothing")
+    return "; ".join(texts)
+
+
+def _evidence(findings: Sequence[Finding], used: pd.DataFrame) -> str:
+    """Rows with their hash and protocol, then records."""
+    texts = []
+    if len(used):
+        timed = used[used["timer"].notna()]
+        protocols = sorted(set(timed["timer"] + " " + timed["cache"]))
+        texts.append(", ".join([f"rows {rows_hash(used)} ({len(used)})", *protocols]))
+    texts += [f.used for f in findings if f.used and not f.rows]
+    return "; ".join(dict.fromkeys(texts)) or "none"
 
 
 def _reference(row: dict[str, Any]) -> dict[str, Any]:
-    params = {key: value for key, value in row["params"].items() if value is not None}
     return {
         "kernel": row["kernel"],
-        "params": params,
+        "params": {key: value for key, value in row["params"].items() if value is not None},
         "M": int(row["rows"]),
         "N": int(row["cols"]),
         "dtype": row["dtype"],

@@ -1,85 +1,330 @@
-"""One verdict from many points: of each, of most of them, or of one number made of all."""
+"""Points of one GPU, paired and reduced: from rows to the finding of a check.
+
+Points are a DataFrame with a line per place (M, N, dtype): ``value`` with its ends ``low`` and
+``high``, NaN where a variant cannot run, and the ``labels`` of the rows that it was made from. The
+interval of a time is its row's: rank-based, 95 %, of the median. A ratio's goes from the
+numerator's lower end over the denominator's upper one to the opposite, which holds whatever the two
+have in common; that of a reduced number from the reduced lower ends to the reduced upper ones.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from math import isnan
+from typing import Literal
 
-from analysis.claims.band import (
+import numpy as np
+import pandas as pd
+
+from analysis.claims.scope import PLACE, Variant, Where, command
+from analysis.claims.verdict import (
     INCONCLUSIVE,
     REFUTED,
     SUPPORTED,
+    UNTESTABLE,
     Band,
-    Measure,
     Verdict,
     together,
 )
-from analysis.claims.bench import Seen
-from analysis.claims.pool import Point
-from analysis.claims.telling import many, measured, plain
+from analysis.estimate import Estimate, geometric_mean
+from analysis.load import Records
+from analysis.selection import PROTOCOLS
 
+Column = Literal["time_us", "effective_gbps", "modelled_gbps"]
+VISIT = ["sweep", "card", "round", "timer", "cache"]
+ENDS = ["value", "low", "high"]
+ENOUGH = 0.5  # of the points that a check names; fewer say little of all of them
 MOST = Band(low=0.5, open=True)  # more than half
 
 
-def each(points: Sequence[Point], band: Band, used: str) -> Seen:
+@dataclass(frozen=True)
+class Finding:
+    """What one check found.
+
+    Attributes:
+        verdict: Of this check alone.
+        measured: In words.
+        brief: The same in fewer.
+        estimate: The number that decided, if there is one.
+        used: What was used, in words: ``196 rows``, ``9 counts``.
+        rows: Labels of the rows used.
+        why: What is missing, or what else a reader has to know.
+        needs: The command that gives what is missing.
+        part: Which part of the claim it decides.
+        expected: What the claim makes one expect there.
+    """
+
+    verdict: Verdict
+    measured: str = ""
+    brief: str = ""
+    estimate: Estimate | None = None
+    used: str = ""
+    rows: tuple[int, ...] = ()
+    why: str = ""
+    needs: str = ""
+    part: str = ""
+    expected: str = ""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a check is judged by.
+
+    Attributes:
+        gpu: As its driver names it.
+        frame: Its rows, with the derived columns.
+        records: Counts, traces, counters.
+        source: Letter of the source whose claim is judged.
+    """
+
+    gpu: str
+    frame: pd.DataFrame
+    records: Records
+    source: str
+
+    def rows_of(self, variant: Variant, where: Where) -> pd.DataFrame:
+        """A variant's rows there, each visit to a point once: at the newest of its code."""
+        mine = self.frame[self.frame["kernel"] == variant.name]
+        own = [variant.is_of(variant.name, dict(params)) for params in mine["params"]]
+        found = where.of(mine[np.array(own, dtype=bool)])
+        return found.drop_duplicates([*VISIT, *PLACE], keep="last")
+
+    def timed(self, variants: Iterable[Variant], where: Where) -> list[pd.DataFrame]:
+        """The times of each variant there, under the first protocol that all of them have.
+
+        Rows above the roof are no times of the kernel, those of the interpreter none at all, nor
+        those whose time lies outside its own interval.
+        """
+        found = []
+        for variant in variants:
+            rows = self.rows_of(variant, where)
+            time = rows["time_us"]
+            low, high = (rows[end].fillna(time) for end in ("time_low_us", "time_high_us"))
+            ran = (rows["status"] == "ok") & (rows["backend"] != "interpreter")
+            sound = low.gt(0) & (low <= time) & (time <= high) & ~rows["above_roof"]
+            found.append(rows[ran & sound])
+        for timer, cache in PROTOCOLS:
+            alike = [rows[(rows["timer"] == timer) & (rows["cache"] == cache)] for rows in found]
+            if all(len(rows) for rows in alike):
+                return alike
+        return [rows[:0] for rows in found]
+
+    def lacks(self, variants: Sequence[Variant], where: Where, found: int = 0) -> Finding:
+        """That there are too few times, and the command that would give them."""
+        what = f"needs timed rows of {listed([str(v) for v in variants])} at {where}"
+        if found:
+            what += f" (only {many(found, 'point')} of {where.points} there)"
+        return missing(what, command(variants, where))
+
+
+def by_visit(rows: pd.DataFrame, column: str) -> pd.DataFrame:
+    """A point per visit and place; a rate's ends are the time's, the other way round."""
+    rows = rows[rows[column].notna()]
+    value, time = rows[column].astype(float), rows["time_us"].astype(float)
+    low, high = (rows[end].astype(float).fillna(time) for end in ("time_low_us", "time_high_us"))
+    if column != "time_us":
+        low, high = value * time / high, value * time / low
+    points = rows[[*VISIT, *PLACE]].assign(value=value, low=low, high=high, labels=own_labels(rows))
+    return points.sort_values(VISIT, kind="stable")
+
+
+def own_labels(rows: pd.DataFrame) -> pd.Series:
+    """Each row's label, as the only one of its point."""
+    return pd.Series([(int(label),) for label in rows.index], rows.index, dtype=object)
+
+
+def aligned(
+    top: pd.DataFrame, bottom: pd.DataFrame, on: Sequence[str] = (*VISIT, *PLACE)
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The points of both that share a visit and a place, line by line; the one pairing of rows."""
+    names = [*ENDS, "labels"]
+    both = top.merge(bottom, on=list(on), suffixes=("", " of bottom"))
+    below = both[[f"{name} of bottom" for name in names]].set_axis(names, axis=1)
+    return both[[*dict.fromkeys([*on, *top.columns])]], below
+
+
+def over(top: pd.DataFrame, bottom: pd.DataFrame) -> pd.DataFrame:
+    """One number over another, line by line."""
+    return top.assign(
+        value=top["value"] / bottom["value"],
+        low=top["low"] / bottom["high"],
+        high=top["high"] / bottom["low"],
+        labels=top["labels"] + bottom["labels"],
+    )
+
+
+def fullest(points: pd.DataFrame) -> tuple[pd.DataFrame, int]:
+    """The visits that cover most places, and how many; others would describe another range."""
+    sizes = points.groupby(VISIT)["value"].transform("size")
+    most_places = 0 if points.empty else int(sizes.max())
+    return points[sizes == most_places], most_places
+
+
+def middle(points: pd.DataFrame, by: Sequence[str] = PLACE) -> pd.DataFrame:
+    """Of repeated points the middle one, with the interval that encloses all of them."""
+    ordered = points.sort_values([*by, "value"], kind="stable")
+    groups = ordered.groupby(list(by), sort=True)
+    ends = groups.agg(low=("low", "min"), high=("high", "max"), labels=("labels", _joined))
+    place = groups.cumcount() == (groups["value"].transform("size") - 1) // 2
+    return ends.assign(value=ordered[place].set_index(list(by))["value"]).reset_index()
+
+
+def extremes(points: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """By visit, the lowest and the highest: their ends are the extremes of all ends."""
+    groups = points.groupby(VISIT, sort=True)
+    labels = groups["labels"].agg(_joined)
+    return groups[ENDS].min().assign(labels=labels), groups[ENDS].max().assign(labels=labels)
+
+
+def middle_ratio(top: pd.DataFrame, bottom: pd.DataFrame) -> tuple[Estimate, tuple[int, ...]]:
+    """One number over another, the middle of all visits, and the labels of its rows."""
+    ratios = over(top, bottom).reset_index(drop=True)
+    (found,) = middle(ratios.assign(all=0), ["all"]).to_dict("records")
+    return Estimate(found["value"], found["low"], found["high"]), found["labels"]
+
+
+def _joined(labels: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
+    return tuple(chain.from_iterable(labels))
+
+
+def taken(
+    points: pd.DataFrame, take: str, band: Band, used: str = "", with_span: bool = False
+) -> Finding:
+    """The finding of points taken as a claim says: each, most, or one number made of all.
+
+    ``geomean``, ``min`` and ``max`` make one number; ``with_span`` tells the range beside it.
+    """
+    used = used or rows_used(points)
+    if take == "each":
+        return _each(points, band, used)
+    if take == "most":
+        return _most(points, band, used)
+    found = points.dropna(subset="value")
+    if take == "geomean":
+        value, low, high = (geometric_mean(found[end]) for end in ENDS)
+        number = Estimate(value, min(low, value), max(high, value))  # exp and log round
+    else:
+        number = _estimate(found[ENDS].agg(take))
+    note = spanned(found) if with_span else ""
+    return one(number, band, used, note, rows=labels_of(found))
+
+
+def spanned(points: pd.DataFrame) -> str:
+    """``1.2 to 3.4 over 5 points``."""
+    low, high = points["value"].min(), points["value"].max()
+    return f"{plain(low)} to {plain(high)} over {many(len(points), 'point')}"
+
+
+def labels_of(points: pd.DataFrame) -> tuple[int, ...]:
+    """The labels of all rows that points were made from."""
+    return _joined(points["labels"])
+
+
+def rows_used(points: pd.DataFrame) -> str:
+    """How many rows points were made from."""
+    return many(len(set(labels_of(points))), "row")
+
+
+def exact_points(values: Iterable[tuple[tuple[int, int, str], float]]) -> pd.DataFrame:
+    """Points that are known exactly: counted, or printed."""
+    lines = [(*place, value, value, value, ()) for place, value in values]
+    return pd.DataFrame(lines, columns=[*PLACE, *ENDS, "labels"])
+
+
+def one(
+    found: Estimate,
+    band: Band,
+    used: str,
+    note: str = "",
+    text: str = "",
+    rows: tuple[int, ...] = (),
+) -> Finding:
+    """A check that one number decides; ``text`` takes its place in words."""
+    measured = text or measured_text(found)
+    long = measured + (f", {note}" if note else "")
+    return Finding(band.verdict(found), long, measured, found, used, rows)
+
+
+def missing(what: str, needs: str = "") -> Finding:
+    """A check without evidence."""
+    return Finding(UNTESTABLE, why=what, needs=needs)
+
+
+def _each(points: pd.DataFrame, band: Band, used: str) -> Finding:
     """Supported where every point is, refuted where one is; the number is the worst point's."""
-    verdicts = [_verdict(point, band) for point in points]
-    known = [(point, point.measure) for point in points if point.measure is not None]
-    worst, measure = max(known, key=lambda pair: band.excess(pair[1].value), default=(None, None))
-    told = _range(points)
+    verdicts, found = _verdicts(points, band), points.dropna(subset="value")
+    brief = text = _range(found)
     if len(points) > 1:
-        told += f" over {_tally(verdicts)}"
-    if worst and measure and " to " in told and together(verdicts) != SUPPORTED:
-        told += f"; furthest off {measured(measure)} at {_at(worst)}"
-    return Seen(together(verdicts), told, _range(points), measure, used, _rows(points))
+        text += f" over {_tally(verdicts)}"
+    worst = found.iloc[int(found["value"].map(band.excess).argmax())]
+    estimate = _estimate(worst)
+    if " to " in text and together(verdicts) != SUPPORTED:
+        text += f"; furthest off {measured_text(estimate)} at {_at(worst)}"
+    return Finding(together(verdicts), text, brief, estimate, used, labels_of(found))
 
 
-def most(points: Sequence[Point], band: Band, used: str) -> Seen:
+def _most(points: pd.DataFrame, band: Band, used: str) -> Finding:
     """Supported where more than half of the points are.
 
     Points that may be either make the share an interval.
     """
-    verdicts = [_verdict(point, band) for point in points]
-    tally = Counter(verdicts)
-    sure, open_ = tally[SUPPORTED], tally[INCONCLUSIVE]
-    share = Measure(
-        sum(_inside(point, band) for point in points) / len(points),
-        sure / len(points),
-        (sure + open_) / len(points),
+    verdicts, found = _verdicts(points, band), points.dropna(subset="value")
+    tally, count = Counter(verdicts), len(points)
+    share = Estimate(
+        sum(map(band.holds, found["value"])) / count,
+        tally[SUPPORTED] / count,
+        (tally[SUPPORTED] + tally[INCONCLUSIVE]) / count,
     )
     brief = f"{100 * share.value:.0f} % of points"
-    told = f"{brief} ({_range(points)} over {_tally(verdicts)})"
-    return Seen(MOST.verdict(share.low, share.high), told, brief, share, used, _rows(points))
+    text = f"{brief} ({_range(found)} over {_tally(verdicts)})"
+    return Finding(MOST.verdict(share), text, brief, share, used, labels_of(found))
 
 
-def _verdict(point: Point, band: Band) -> Verdict:
-    if point.measure is None:
-        return REFUTED
-    return band.verdict(point.measure.low, point.measure.high)
+def _verdicts(points: pd.DataFrame, band: Band) -> list[Verdict]:
+    ends = points[ENDS].itertuples(index=False, name=None)
+    return [REFUTED if isnan(end[0]) else band.verdict(Estimate(*end)) for end in ends]
 
 
-def _inside(point: Point, band: Band) -> bool:
-    return point.measure is not None and band.holds(point.measure.value)
+def _range(points: pd.DataFrame) -> str:
+    if len(points) == 1:
+        return f"{measured_text(_estimate(points.iloc[0]))} at {_at(points.iloc[0])}"
+    return " to ".join(dict.fromkeys([plain(points["value"].min()), plain(points["value"].max())]))
 
 
-def _range(points: Sequence[Point]) -> str:
-    known = [(point, point.measure) for point in points if point.measure is not None]
-    if len(known) == 1:
-        return f"{measured(known[0][1])} at {_at(known[0][0])}"
-    values = [measure.value for _, measure in known]
-    return " to ".join(dict.fromkeys([plain(min(values)), plain(max(values))]))
+def _estimate(point: pd.Series) -> Estimate:
+    return Estimate(float(point["value"]), float(point["low"]), float(point["high"]))
 
 
-def _at(point: Point) -> str:
-    rows, cols, dtype = point.place
-    return f"{rows}×{cols} {dtype}"
+def _at(point: pd.Series) -> str:
+    return f"{point['rows']}×{point['cols']} {point['dtype']}"
 
 
 def _tally(verdicts: Sequence[Verdict]) -> str:
     tally = Counter(verdicts)
-    told = f"{many(len(verdicts), 'point')}, {tally[SUPPORTED]} as expected"
-    return told + (f", {tally[INCONCLUSIVE]} undecided" if tally[INCONCLUSIVE] else "")
+    text = f"{many(len(verdicts), 'point')}, {tally[SUPPORTED]} as expected"
+    return text + (f", {tally[INCONCLUSIVE]} undecided" if tally[INCONCLUSIVE] else "")
 
 
-def _rows(points: Sequence[Point]) -> tuple[int, ...]:
-    return tuple(label for p in points if p.measure is not None for label in p.measure.rows)
+def plain(value: float) -> str:
+    """Four significant figures, thousands apart: 1.427, 0.02134, 226,051."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def measured_text(found: Estimate) -> str:
+    """A number with its interval, where it has one."""
+    if found.low == found.high:
+        return plain(found.value)
+    return f"{plain(found.value)} [{plain(found.low)}, {plain(found.high)}]"
+
+
+def many(number: int, noun: str) -> str:
+    """``1 point``, ``98 points``."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def listed(words: Sequence[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))

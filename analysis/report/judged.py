@@ -9,8 +9,8 @@ from typing import Any
 
 from analysis.claims import Judgement, judge
 from analysis.claims.audit import AuditFinding, audit
-from analysis.claims.band import UNTESTABLE
 from analysis.claims.tables import lacking
+from analysis.claims.verdict import UNTESTABLE
 from analysis.format import Table
 from analysis.lines import variant_order
 from analysis.load import Inputs
@@ -84,19 +84,17 @@ def audit_of() -> Audit:
 
 
 def _interval(one: Judgement) -> str:
-    if one.low is None or one.high is None or one.low == one.high or "[" in one.measured:
-        return ""  # there is none, or it is told already
-    return f"(interval {one.low:.4g} to {one.high:.4g})"
+    found = one.estimate
+    if found is None or found.low == found.high or "[" in one.measured:
+        return ""  # there is none, or the text has it already
+    return f"(interval {found.low:.4g} to {found.high:.4g})"
 
 
 def _checks(one: Judgement) -> Table | None:
     """Every check of a claim that has several."""
     if len(one.findings) < 2:
         return None
-    lines = [
-        [f.part, f.expected, f.seen.measured or "nothing", f.seen.verdict, f.seen.why]
-        for f in one.findings
-    ]
+    lines = [[f.part, f.expected, f.measured or "nothing", f.verdict, f.why] for f in one.findings]
     return Table("Its parts", ["part", "expected", "measured", "verdict", "why"], lines)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from analysis.load import COUNTED, Records, load_records
 from analysis.published import sources
-from analysis.worked_example import ExampleRow, example_table, example_values
+from analysis.worked_example import ExampleRow, example_rows, example_table
 from experiments.data.records import EXAMPLE, Trace, read_records
 from tests.conftest import ROOT
 
@@ -35,7 +35,7 @@ def test_what_was_traced_is_the_input_that_c_prints() -> None:
 
 
 def test_the_kernels_own_statistics_are_the_rows(evidence: Records) -> None:
-    rows = example_values(evidence)
+    rows = example_rows(evidence)
     assert rows is not None
     assert len(rows) == 3
     for row, x in zip(rows, EXAMPLE, strict=True):
@@ -96,4 +96,4 @@ def test_without_its_trace_there_is_no_table(evidence: Records, tmp_path: Path) 
             for t in evidence.traces
         )
     )
-    assert example_values(Records(traces=tuple(read_records(old, Trace)))) is None
+    assert example_rows(Records(traces=tuple(read_records(old, Trace)))) is None

@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
-from analysis.claims import Judgement, judge
+from analysis.claims import Finding, Judgement, judge
+from analysis.estimate import Estimate
 from analysis.load import Inputs, Records, load
-from experiments.data.jobs import Declaration
 from experiments.data.rows import Row
 from tests.analysis.plausible import row, write
 
@@ -19,10 +19,10 @@ WIDTHS = (1024, 2048, 4096)
 
 def write_claims(folder: Path, *checks: dict[str, Any], **claim: Any) -> Path:
     """A claims file with one claim of these checks."""
-    told = {"id": "T1", "source": "A", "statement": "a test", "checks": list(checks)} | claim
+    fields = {"id": "T1", "source": "A", "statement": "a test", "checks": list(checks)} | claim
     path = folder / "claims.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(yaml.safe_dump([told], sort_keys=False), encoding="utf-8")
+    path.write_text(yaml.safe_dump([fields], sort_keys=False), encoding="utf-8")
     return path
 
 
@@ -30,21 +30,34 @@ def judgements(
     folder: Path,
     rows: Iterable[Row],
     *checks: dict[str, Any],
-    evidence: Records | None = None,
+    records: Records | None = None,
     **claim: Any,
 ) -> list[Judgement]:
-    """That claim's judgements on these rows, one a GPU."""
+    """That claim's judgements on these rows, one per GPU."""
     claims = write_claims(folder / "claims", *({"part": "it"} | check for check in checks), **claim)
     frame = load(write(folder / "rows", rows))
-    declarations: dict[str, Declaration] = {}
-    found = Inputs(folder, folder, frame, evidence or Records(), declarations)
-    return judge(found, claims)
+    return judge(Inputs(folder, folder, frame, records or Records(), {}), claims)
 
 
 def judgement(folder: Path, rows: Iterable[Row], *checks: dict[str, Any], **more: Any) -> Judgement:
     """The same where there is one GPU."""
     (one,) = judgements(folder, rows, *checks, **more)
     return one
+
+
+def found(
+    folder: Path, rows: Iterable[Row], *checks: dict[str, Any], **more: Any
+) -> tuple[str, Estimate]:
+    """Its verdict and its number."""
+    one = judgement(folder, rows, *checks, **more)
+    return one.verdict, one.estimate or Estimate(float("nan"), float("nan"), float("nan"))
+
+
+def untestable(folder: Path, rows: Iterable[Row], check: dict[str, Any], **more: Any) -> Finding:
+    """The finding of a check that nothing can decide."""
+    one = judgement(folder, rows, check, **more)
+    assert one.verdict == "not testable here"
+    return one.deciding
 
 
 def timed(kernel: str, cols: int, time: float, slack: float = 0.01, **changes: Any) -> Row:
@@ -56,8 +69,7 @@ def timed(kernel: str, cols: int, time: float, slack: float = 0.01, **changes: A
 def ratio(expect: dict[str, Any], **fields: Any) -> dict[str, Any]:
     """A check of torch's time over fused's at `WIDTHS`."""
     where = {"rows": 4096, "cols": list(WIDTHS), "dtype": "float32"}
-    told = {"top": "torch", "bottom": "fused", "where": where} | fields
-    return {"ratio": told, "expect": expect}
+    return {"ratio": {"top": "torch", "bottom": "fused", "where": where} | fields, "expect": expect}
 
 
 def pairs(*speeds: float) -> list[Row]:

@@ -12,21 +12,27 @@ from typing import Any
 import pytest
 
 from analysis.__main__ import main
-from analysis.claims import CLAIMS, claims_tables, read_claims
-from analysis.commands.claims import run
+from analysis.claims import CLAIMS, OWN_CLAIMS, claims_tables, read_claims
+from analysis.claims.command import run
+from analysis.claims.judgement import judged
+from analysis.load import Records
 from tests.analysis.claims.bench import judgement
+from tests.analysis.drawing import frame_of
+from tests.analysis.evidence import MODEL, counters
+from tests.analysis.limit_rows import FEWER, limits
 from tests.analysis.plausible import paper, row, write
+from tests.conftest import ROOT
 
-ROOT = Path(__file__).parents[3]
-REFERENCE = ROOT / "outputs" / "reference"
+REFERENCE = ROOT / "outputs" / "reference" / "h200"
 IDS = [
     *(f"A{i}" for i in range(1, 9)), *(f"B{i}" for i in range(1, 6)),
     *(f"C{i}" for i in range(1, 8)), *(f"D{i}" for i in range(1, 5)), "E1",
 ]  # fmt: skip
+SHAPES = [*FEWER, (4096, 256), (4096, 262144)]
 
 
-def claims_of(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "claims.json").read_text(encoding="utf-8"))
+def claims_of(folder: Path, name: str = "claims") -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
     return found
 
 
@@ -40,18 +46,12 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_every_claim_of_the_sources_is_stated() -> None:
-    claims = read_claims()
-    assert [claim.id for claim in claims] == IDS
-    assert all(claim.id[0] == claim.source for claim in claims)
-
-
 def test_every_claim_is_judged_with_number_interval_rows_and_evidence(reference: Path) -> None:
     found = claims_of(reference)
-    judged = [claim for claim in found["claims"] if claim["gpu"] == "NVIDIA H200"]
-    assert [claim["id"] for claim in judged] == IDS
+    assert [claim.id for claim in read_claims()] == [c["id"] for c in found["claims"]] == IDS
     assert sum(found["counts"]["NVIDIA H200"].values()) == len(IDS)
-    for claim in judged:
+    for claim in found["claims"]:
+        assert claim["id"][0] == claim["source"]
         if claim["verdict"] == "not testable here":
             assert "needs" in claim["why"]
             continue
@@ -67,33 +67,67 @@ def test_every_claim_is_judged_with_number_interval_rows_and_evidence(reference:
 
 def test_what_the_sources_are_known_to_have_wrong_is_refuted(reference: Path) -> None:
     verdicts = {c["id"]: c["verdict"] for c in claims_of(reference)["claims"]}
-    for wrong in ("A6", "A7", "B2", "C5", "C7", "D1"):
-        assert verdicts[wrong] == "refuted", wrong
-    for right in ("A1", "A2", "A3", "B1", "B3"):
-        assert verdicts[right] == "supported", right
+    assert {verdicts[wrong] for wrong in ("A6", "A7", "B2", "C5", "C7", "D1")} == {"refuted"}
+    assert {verdicts[right] for right in ("A1", "A2", "A3", "B1", "B3")} == {"supported"}
 
 
-def test_verdicts_are_told_in_files_that_are_the_same_twice(
-    reference: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_committed_audit_is_what_is_found_and_no_file_names_its_folder(reference: Path) -> None:
+    assert (reference / "audit.md").read_bytes() == (REFERENCE / "claims/audit.md").read_bytes()
+    for made in reference.iterdir():
+        assert str(ROOT) not in made.read_text(encoding="utf-8")
+
+
+def test_our_own_claims_weigh_both_timers_alike_and_every_one_is_decided(tmp_path: Path) -> None:
+    claims = read_claims(OWN_CLAIMS)
+    assert [claim.id for claim in claims] == [f"L{i}" for i in range(1, len(claims) + 1)]
+    for claim in claims:
+        timers = [check.limit.timer for check in claim.checks if check.limit]
+        assert timers.count("events") == timers.count("graph")
+    timed = [c for c in claims if all(check.limit for check in c.checks)]
+    found = judged(timed, frame_of(tmp_path, limits(SHAPES)), Records())
+    assert len(found) >= 7
+    assert all(f.verdict != "not testable here" for j in found for f in j.findings)
+
+
+@pytest.mark.parametrize(("reads", "verdict"), [(1.01, "supported"), (1.03, "refuted")])
+def test_counters_decide_whether_auto_reads_once(
+    reads: float, verdict: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(ROOT)
-    assert main(["claims", "--rows", str(REFERENCE), "--out", str(tmp_path)]) == 0
-    names = sorted(p.name for p in tmp_path.iterdir())
-    assert {"claims.csv", "claims.json", "claims.md", "claims.tex"} <= set(names)
-    assert names == sorted(p.name for p in reference.iterdir())
-    for name in (n for n in names if not n.endswith(".manifest.json")):
-        assert (tmp_path / name).read_bytes() == (reference / name).read_bytes()
-        assert str(ROOT) not in (tmp_path / name).read_text(encoding="utf-8")
+    monkeypatch.setitem(MODEL, "auto", (1, 1))
+    [claim] = [c for c in read_claims(OWN_CLAIMS) if c.statement.startswith("auto reads its input")]
+    seen = [counters("auto", 8192, 16384, 1.0, 0.9), counters("auto", 512, 262144, reads, 0.9)]
+    beyond = counters("auto", 128, 1048576, 2.0, 0.9)  # of wider rows nothing is claimed
+    frame = frame_of(tmp_path, limits(FEWER[:1]))
+    [found] = judged([claim], frame, Records(counters=(*seen, beyond)))
+    assert found.verdict == verdict
 
 
-def test_the_table_is_readable_without_colour_where_no_terminal_is(
+def test_our_own_claims_have_files_of_their_own_where_rows_hold_auto(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = write(tmp_path / "rows", limits(SHAPES, timers=["events"], dtypes=["float32"]))
+    assert main(["claims", "--rows", str(rows)]) == 0
+    own, theirs = (claims_of(rows / "claims", n)["claims"] for n in ("own_claims", "claims"))
+    assert {c["id"][0] for c in own} == {"L"}
+    assert {c["id"][0] for c in theirs} == set("ABCDE")
+    table = (rows / "claims" / "own_claims.md").read_text(encoding="utf-8")
+    assert table.startswith("## This project's claims")
+    printed = capsys.readouterr().out
+    assert f"of {len(own)} claims" in printed
+    assert "python -m experiments.counters kernel=auto" in printed
+
+
+def test_rows_without_auto_give_a_readable_table_and_skip_our_claims_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "150")
-    write(tmp_path / "rows", paper())
-    assert main(["claims", "--rows", str(tmp_path / "rows")]) == 0
-    printed = capsys.readouterr().out
+    rows = write(tmp_path / "rows", paper())
+    assert main(["claims", "--rows", str(rows)]) == 0
+    assert not list((rows / "claims").glob("own_claims*"))
+    printed, skipped = capsys.readouterr()
+    assert "skipped: own_claims needs timed rows of auto" in skipped
     assert "\x1b" not in printed
     assert [line.split()[0] for line in printed.splitlines() if re.match(r" [A-E]\d ", line)] == IDS
     assert re.search(r"NVIDIA H200: \d+ supported, .* of 25 claims", printed)
@@ -112,30 +146,17 @@ def test_the_example_in_the_file_s_own_comment_is_a_claim(
         tmp_path / "rows", [row("torch", 65536, time_us=20.0), row("online", 65536, time_us=10.0)]
     )
     monkeypatch.chdir(tmp_path)
-    options = argparse.Namespace(rows=rows, out=tmp_path / "out", claims=claims)
-    assert run(options) == 0
-    (judged,) = claims_of(tmp_path / "out")["claims"]
-    assert (judged["id"], judged["verdict"], judged["value"]) == ("my-1", "supported", 2.0)
-
-
-def test_a_mistake_in_a_claims_file_is_named_in_one_line(tmp_path: Path) -> None:
-    claims = tmp_path / "mine.yaml"
-    claims.write_text("- {id: X, source: A, statement: s, checks: [{part: p}]}", encoding="utf-8")
-    rows = write(tmp_path / "rows", [row("torch", 256)])
-    with pytest.raises(Exception, match="claim X: check 1: give one of ratio") as caught:
-        run(argparse.Namespace(rows=rows, out=tmp_path / "out", claims=claims))
-    assert "\n" not in str(caught.value)
+    assert run(argparse.Namespace(rows=rows, out=tmp_path / "out", claims=claims)) == 0
+    (one,) = claims_of(tmp_path / "out")["claims"]
+    assert (one["id"], one["verdict"], one["value"]) == ("my-1", "supported", 2.0)
 
 
 def test_markup_in_a_reason_stays_text(tmp_path: Path) -> None:
     reason = "<script>alert(1)</script> | [bold]x[/] $&%"
     bad = row("fused", 65536, time_us=None, status="unsupported", reason=reason)
-    told = {"variant": "fused", "among": ["ok"]}
-    _, checks = claims_tables([judgement(tmp_path, [bad], {"outcome": told})])
+    check = {"outcome": {"variant": "fused", "among": ["ok"]}}
+    _, checks = claims_tables([judgement(tmp_path, [bad], check)])
     assert "alert(1)" in checks.table.csv()
     assert "<script>" not in checks.table.markdown()
     assert r"\$\&\%" in checks.table.latex()
-
-
-def test_no_claim_is_no_table() -> None:
     assert claims_tables([]) == []

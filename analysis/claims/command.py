@@ -1,0 +1,115 @@
+"""``claims``: the sources' claims and our own judged, and the sources' numbers audited."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from analysis.claims import CLAIMS, OWN_CLAIMS, Finding, Judgement, claims_tables, judge
+from analysis.claims.audit import audit, audit_tables
+from analysis.claims.tables import lacking, shown, tally
+from analysis.claims.verdict import COLORS, UNTESTABLE
+from analysis.commands.telling import finish
+from analysis.format import write
+from analysis.limits import NEEDS, points_of
+from analysis.load import Inputs, read_inputs
+from experiments.data.cards import card_of
+
+OWN_STEM = "own_claims"
+
+
+def run(options: argparse.Namespace) -> int:
+    """Judges and audits, writes both as tables and the claims as JSON, and prints the verdicts.
+
+    A file that was asked for is judged alone. Our own claims are judged on GPUs that have rows of
+    what they are about, and apart from the sources'.
+    """
+    inputs = read_inputs(options.rows, options.out, "claims")
+    judgements, audits = judge(inputs, options.claims or CLAIMS), audit_tables(audit())
+    own = [] if options.claims else _own(inputs)
+    title = "The claims" if options.claims else "The sources' claims"
+    tables = [
+        *claims_tables(judgements, title=title),
+        *claims_tables(own, OWN_STEM, "This project's claims"),
+        *audits,
+    ]
+    made: list[Path] = [path for named in tables for path in named.files(inputs.out)]
+    for stem, mine in (("claims", judgements), (OWN_STEM, own)):
+        if mine or stem == "claims":
+            made.append(write(inputs.out / f"{stem}.json", as_json(mine)))
+    _show(judgements, own, audits[1].table.notes[0])
+    missed = [] if own or options.claims else [f"{OWN_STEM} needs {NEEDS}"]
+    finish("claims", inputs, made, missed)
+    return 0
+
+
+def _own(inputs: Inputs) -> list[Judgement]:
+    gpus = {point.gpu for point in points_of(inputs.frame)}
+    if not gpus:
+        return []
+    frame = inputs.frame[inputs.frame["gpu"].isin(gpus)]
+    return judge(replace(inputs, frame=frame), OWN_CLAIMS)
+
+
+def as_json(judgements: Sequence[Judgement]) -> str:
+    """Everything: verdicts counted by GPU, each judgement with its checks, and the rows used.
+
+    A row stands there once; a judgement's ``rows`` are places in that list.
+    """
+    places: dict[str, int] = {}
+    gpus = dict.fromkeys(j.gpu for j in judgements)
+    fields = {
+        "counts": {g: dict(Counter(j.verdict for j in judgements if j.gpu == g)) for g in gpus},
+        "claims": [_judgement(j, places) for j in judgements],
+    }
+    text = json.dumps(fields, indent=1, ensure_ascii=False, allow_nan=False)
+    return text.removesuffix("\n}") + ',\n "rows": [\n  ' + ",\n  ".join(places) + "\n ]\n}\n"
+
+
+def _judgement(j: Judgement, places: dict[str, int]) -> dict[str, Any]:
+    rows = [{"gpu": j.gpu} | row for row in j.rows]
+    lines = [json.dumps(row, ensure_ascii=False, allow_nan=False) for row in rows]
+    return {
+        "id": j.id, "source": j.source, "statement": j.statement, "gpu": j.gpu,
+        "verdict": j.verdict, "part": j.deciding.part, "measured": j.measured,
+        **_numbers(j.deciding), "expected": j.expected, "why": j.why, "evidence": j.evidence,
+        "rows": [places.setdefault(line, len(places)) for line in lines],
+        "findings": [
+            {"part": f.part, "expected": f.expected, "verdict": f.verdict,
+             "measured": f.measured, "brief": f.brief, "used": f.used, "why": f.why,
+             "needs": f.needs, **_numbers(f), "rows_used": len(f.rows)}
+            for f in j.findings
+        ],
+        "note": j.note,
+    }  # fmt: skip
+
+
+def _numbers(finding: Finding) -> dict[str, float | None]:
+    return {end: getattr(finding.estimate, end, None) for end in ("value", "low", "high")}
+
+
+def _show(judgements: Sequence[Judgement], own: Sequence[Judgement], audited: str) -> None:
+    several, every = len({j.gpu for j in judgements}) > 1, [*judgements, *own]
+    table = Table("claim", *["GPU"] * several, "verdict", "measured", "expected", box=None)
+    for j in every:
+        verdict = Text(j.verdict, style=COLORS.get(j.verdict, "dim"))
+        gpu = [Text(card_of(j.gpu).name)] * several
+        table.add_row(Text(j.id), *gpu, verdict, Text(shown(j)), Text(j.expected or "–"))
+    console = Console()
+    console.print(table)
+    for j in (j for j in every if j.verdict == UNTESTABLE):
+        commands = [f"  {command}" for command in lacking(j.findings)]
+        console.print(Text("\n".join([f"\n{j.id} {j.why}", *commands])), soft_wrap=True)
+    console.print(Text(f"\n{tally(judgements)}"), soft_wrap=True)
+    if own:
+        console.print(Text(f"This project's own: {tally(own)}"), soft_wrap=True)
+    console.print(Text(f"Published numbers: {audited}\n"), soft_wrap=True)

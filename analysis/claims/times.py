@@ -1,0 +1,245 @@
+"""Checks of times and rates: of two variants, of one, and of `auto` beside its rivals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+import pandas as pd
+from pydantic import Field, field_validator, model_validator
+
+from analysis.claims.points import (
+    ENDS,
+    ENOUGH,
+    VISIT,
+    Column,
+    Context,
+    Finding,
+    aligned,
+    by_visit,
+    extremes,
+    fullest,
+    labels_of,
+    many,
+    measured_text,
+    middle,
+    middle_ratio,
+    missing,
+    one,
+    over,
+    plain,
+    rows_used,
+    spanned,
+    taken,
+)
+from analysis.claims.scope import PLACE, Name, Sizes, Strict, Where
+from analysis.claims.verdict import Band
+from analysis.limits import COMMAND, OWN, PEERS, LimitPoint, geomean, points_of, worst
+from analysis.published import sources
+from experiments.data.cards import card_of
+
+RIVALS = ("peers", "copy", *PEERS)
+
+
+class Ratio(Strict):
+    """``top``'s column over ``bottom``'s at shared points: how many times as fast, for a time.
+
+    ``take`` makes one number of many points (geomean, min, max, or ``peaks``, the best of each),
+    or asks ``each`` or ``most`` of them. Where ``top`` ran and ``bottom`` cannot, the point counts
+    as not as expected under ``unsupported: fails``.
+    """
+
+    top: Name
+    bottom: Name
+    column: Column = "time_us"
+    take: Literal["geomean", "each", "most", "min", "max", "peaks"] = "geomean"
+    where: Where = Where()
+    unsupported: Literal["left out", "fails"] = "left out"
+
+    @model_validator(mode="after")
+    def _sound(self) -> Ratio:
+        if self.take in ("geomean", "peaks") and not self.where.one_dtype:
+            raise ValueError(f"{self.take} never mixes dtypes: where has to name one")
+        if self.take == "geomean" and self.column != "time_us":
+            raise ValueError("a geometric mean is of time ratios: column takes time_us there")
+        return self
+
+    def judge(self, context: Context, band: Band) -> Finding:
+        """The verdict on one GPU."""
+        both = self.top, self.bottom
+        timed = context.timed(both, self.where)
+        top, bottom = (by_visit(rows, self.column) for rows in timed)
+        top, bottom = aligned(top, bottom)
+        found, cannot = middle(over(top, bottom)), self._unsupported(context, timed[0])
+        known = len(found) + len(cannot)
+        if found.empty or known < ENOUGH * self.where.points:
+            return context.lacks(both, self.where, known)
+        if self.take == "peaks":
+            return self._peaks(top, bottom, band, rows_used(found))
+        if self.unsupported == "fails" and len(cannot):
+            found = pd.concat([found, cannot]).sort_values(PLACE, ignore_index=True)
+        return taken(found, self.take, band, with_span=True)
+
+    def _peaks(self, top: pd.DataFrame, bottom: pd.DataFrame, band: Band, used: str) -> Finding:
+        """The best of one over the best of the other, within a visit, at the places both ran."""
+        shared, places = fullest(top)
+        beside = bottom.assign(**top[VISIT]).loc[shared.index]
+        best, other = extremes(shared)[1], extremes(beside)[1]
+        found, labels = middle_ratio(best, other)
+        text = f"{plain(best['value'].iloc[0])} over {plain(other['value'].iloc[0])}"
+        return one(found, band, used, f"{text}, the best of {places} points each", rows=labels)
+
+    def _unsupported(self, context: Context, top: pd.DataFrame) -> pd.DataFrame:
+        """Where ``top`` has a time and ``bottom`` said that it cannot run."""
+        rows = context.rows_of(self.bottom, self.where)
+        refused = rows[rows["status"] == "unsupported"]
+        places = refused.merge(top[["sweep", *PLACE]].drop_duplicates())[PLACE].drop_duplicates()
+        labels = pd.Series([()] * len(places), places.index, dtype=object)
+        return places.assign(value=float("nan"), low=float("nan"), high=float("nan"), labels=labels)
+
+
+class Value(Strict):
+    """One variant's column.
+
+    ``take`` asks ``each`` or ``most`` of its points, makes one number of them (min, max), or
+    follows it along a size: ``trend`` is the value at size ``to`` over that at ``from``, ``spread``
+    the highest over the lowest, 1 if perfectly steady. ``card: source`` judges it on the source's
+    own card alone.
+    """
+
+    variant: Name
+    column: Column = "time_us"
+    take: Literal["each", "most", "min", "max", "trend", "spread"] = "each"
+    over: Literal["rows", "cols"] = "cols"
+    start: int | None = Field(None, alias="from")
+    end: int | None = Field(None, alias="to")
+    where: Where = Where()
+    card: Literal["any", "source"] = "any"
+
+    @model_validator(mode="after")
+    def _sound(self) -> Value:
+        if self.take in ("trend", "spread"):
+            if not self.where.one_dtype:
+                raise ValueError(f"{self.take} never mixes dtypes: where has to name one")
+            other = "rows" if self.over == "cols" else "cols"
+            if not self.where.fixes(other):
+                raise ValueError(f"{self.take} runs along {self.over}: where has to fix {other}")
+        if (self.take == "trend") != (self.start is not None and self.end is not None):
+            raise ValueError("a trend, and nothing else, takes both from and to")
+        return self
+
+    def judge(self, context: Context, band: Band) -> Finding:
+        """The verdict on one GPU."""
+        if self.card == "source" and (lacking := _another_card(context)):
+            return lacking
+        (rows,) = context.timed([self.variant], self.where)
+        visits, known = fullest(by_visit(rows, self.column))
+        if self.take == "trend":
+            return self._trend(context, visits, band)
+        if known < max(1 + (self.take == "spread"), ENOUGH * self.where.points):
+            return context.lacks([self.variant], self.where, known)
+        if self.take == "spread":
+            return self._spread(visits, band)
+        return taken(middle(visits), self.take, band)
+
+    def _trend(self, context: Context, visits: pd.DataFrame, band: Band) -> Finding:
+        start, end = (visits[visits[self.over] == size] for size in (self.start, self.end))
+        end, start = aligned(end, start, VISIT)
+        if start.empty:
+            ends = Sizes((self.start or 1, self.end or 1))
+            narrow = self.where.model_copy(update={self.over: ends})
+            return context.lacks([self.variant], narrow)
+        text = f"from {plain(start['value'].iloc[0])} to {plain(end['value'].iloc[0])}"
+        found, labels = middle_ratio(end, start)
+        return one(found, band, many(len(labels), "row"), text, rows=labels)
+
+    def _spread(self, visits: pd.DataFrame, band: Band) -> Finding:
+        lowest, highest = extremes(visits)
+        found, _ = middle_ratio(highest, lowest)
+        steady = replace(found, low=max(found.low, 1.0))
+        text = spanned(visits[visits.groupby(VISIT).ngroup() == 0])
+        return one(steady, band, rows_used(visits), text, rows=labels_of(visits))
+
+
+class Limit(Strict):
+    """A rival's time over that of `auto`, or less it, at points of one timer with a cold cache.
+
+    ``over`` is ``peers``, the fastest of them at each point, ``copy``, the faster one, or a peer's
+    name. ``gap`` takes the difference in µs in place of the ratio. ``take: geomean`` makes one
+    number of all points, which mixes dtypes as ratios may; ``each`` asks every point. Points are
+    narrowed by ``where``, by the bytes that 2MN are (``moved``) and by the time of `auto`, µs.
+    """
+
+    over: str
+    timer: Literal["events", "graph"]
+    take: Literal["geomean", "each"] = "each"
+    gap: bool = False
+    moved: int = Field(0, ge=0)
+    slower_than: float = Field(0.0, ge=0)
+    faster_than: float | None = Field(None, gt=0)
+    where: Where = Where()
+
+    @field_validator("over")
+    @classmethod
+    def _known_rival(cls, over: str) -> str:
+        if over not in RIVALS:
+            raise ValueError(f"no rival {over!r}; known are {', '.join(RIVALS)}")
+        return over
+
+    def judge(self, context: Context, band: Band) -> Finding:
+        """The verdict on one GPU."""
+        frame = context.frame
+        mine = frame[(frame["timer"] == self.timer) & (frame["cache"] == "cold")]
+        points = [
+            (point, rival) for point in points_of(mine)
+            if self._asks(point) and (rival := self._rival(point)) is not None
+        ]  # fmt: skip
+        if not points:
+            what = f"{OWN} beside {self.over} by {self.timer} at {self.where}"
+            return missing(f"needs timed rows of {what}", COMMAND)
+        if self.take == "geomean":
+            return self._mean([point for point, _ in points], band)
+        lines = []
+        for point, rival in points:
+            found = point.difference(rival) if self.gap else point.ratio(rival)
+            place = point.rows, point.cols, point.dtype
+            lines.append((*place, found.value, found.low, found.high, _labels(point, rival)))
+        return taken(pd.DataFrame(lines, columns=[*PLACE, *ENDS, "labels"]), "each", band)
+
+    def _asks(self, point: LimitPoint) -> bool:
+        us = point.us(OWN)
+        inside = self.slower_than <= us and (self.faster_than is None or us < self.faster_than)
+        large = point.moved_bytes >= self.moved
+        return inside and large and self.where.has(point.rows, point.cols, point.dtype)
+
+    def _rival(self, point: LimitPoint) -> str | None:
+        if self.over == "peers":
+            return point.best
+        if self.over == "copy":
+            return point.copy
+        return self.over if point.has(self.over) else None
+
+    def _mean(self, points: list[LimitPoint], band: Band) -> Finding:
+        mean, least = geomean(points, self._rival), worst(points, self._rival)
+        assert mean is not None
+        assert least is not None
+        labels = tuple(label for p in points for label in _labels(p, str(self._rival(p))))
+        least_text = f"least {measured_text(least[1])} at {least[0].name}"
+        text = f"over {many(len(points), 'point')}, {least_text}"
+        return one(mean, band, many(len(set(labels)), "row"), text, rows=labels)
+
+
+def _labels(point: LimitPoint, rival: str) -> tuple[int, ...]:
+    """The rows behind a ratio, as the frame labels them."""
+    shared = point.by_visit(rival)
+    return tuple(int(point.seen[name][v]["label"]) for name in (OWN, rival) for v in shared)
+
+
+def _another_card(context: Context) -> Finding | None:
+    """That these rows are not of the card that the source measured on, if they are not."""
+    source = sources().get(context.source)
+    if source is None or source.card is None:
+        return missing(f"{context.source} names no card")
+    if card_of(context.gpu).name != source.card:
+        return missing(f"{context.source} measured on a {source.card}: needs its rows")
+    return None

@@ -1,0 +1,130 @@
+"""Checks of traffic, outcomes, answers, and what is printed or not recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.load import Records
+from experiments.data.records import TensorCount, Trace
+from tests.analysis.claims.bench import found, judgement, untestable
+from tests.analysis.evidence import count, counters, trace
+from tests.analysis.plausible import interpreted, row, unsupported
+
+ROWS = [row("online", 1024)]
+EXACT = {
+    "traffic": {"by": "counts", "variant": "online", "formula": "3MN"},
+    "expect": {"equals": 1},
+}
+READS = {
+    "traffic": {"by": "counters", "variant": "online", "kind": "reads", "formula": "2MN"},
+    "expect": {"about": 1, "within": "1%"},
+}
+
+
+def test_counts_are_exact_and_what_is_nominal_is_no_count(tmp_path: Path) -> None:
+    right = count("online")
+    one = judgement(tmp_path / "a", ROWS, EXACT, records=Records(counts=(right,)))
+    assert one.verdict == "supported"
+    assert one.evidence.startswith("counts ")
+    nominal = right.model_copy(update={"reason": "nominal: taken from the model"})
+    for i, counts in enumerate(((), (nominal,))):
+        lacking = untestable(tmp_path / f"b{i}", ROWS, EXACT, records=Records(counts=counts))
+        assert lacking.needs == "make counts"
+    more = TensorCount(**right.tensors[0].model_dump() | {"loads": right.tensors[0].loads + 1})
+    wrong = Records(counts=(right.model_copy(update={"tensors": [more]}),))
+    assert found(tmp_path / "c", ROWS, EXACT, records=wrong)[0] == "refuted"
+
+
+def test_traffic_relative_to_a_variant_pairs_like_shapes(tmp_path: Path) -> None:
+    counts = (count("online"), count("fused"), count("fused", cols=64))
+    traffic = {"by": "counts", "variant": "online", "relative_to": "fused"}
+    check = {"traffic": traffic, "expect": {"equals": 1.5}}
+    verdict, estimate = found(tmp_path, ROWS, check, records=Records(counts=counts))
+    assert (verdict, estimate.value) == ("supported", 1.5)
+
+
+def test_counters_are_those_of_the_card(tmp_path: Path) -> None:
+    records = Records(counters=(counters("online", 4096, 16384, reads=2.0, writes=0.9),))
+    assert found(tmp_path / "a", ROWS, READS, records=records)[0] == "supported"
+    other = [row("online", 1024, gpu="NVIDIA A100")]
+    lacking = untestable(tmp_path / "b", other, READS, records=records)
+    assert "experiments.counters kernel=online" in lacking.needs
+
+
+def test_an_optional_check_is_no_lack_and_yet_can_refute(tmp_path: Path) -> None:
+    optional = READS | {"optional": True}
+    printed = {"printed": {"top": 2}, "expect": {"equals": 2}}
+    assert found(tmp_path / "a", ROWS, printed, optional)[0] == "supported"
+    records = Records(counters=(counters("online", 4096, 16384, reads=3.0, writes=0.9),))
+    assert found(tmp_path / "b", ROWS, printed, optional, records=records)[0] == "refuted"
+
+
+@pytest.mark.parametrize(("fields", "verdict"), [
+    ({"among": ["unsupported"]}, "supported"),
+    ({"among": ["unsupported"], "reason": "fit on chip"}, "supported"),
+    ({"among": ["unsupported"], "reason": "shared memory"}, "refuted"),
+    ({"among": ["ok"]}, "refuted"), ({"among": ["out_of_memory", "unsupported"]}, "supported"),
+])  # fmt: skip
+def test_an_outcome_is_a_status_and_its_reason(
+    tmp_path: Path, fields: dict[str, Any], verdict: str
+) -> None:
+    check = {"outcome": {"variant": "fused", "where": {"cols": 65536}} | fields}
+    rows = [unsupported("fused", 65536), row("fused", 256)]
+    assert found(tmp_path, rows, check)[0] == verdict
+
+
+def test_the_interpreter_proves_answers_and_no_limit_of_a_card(tmp_path: Path) -> None:
+    ok, rows = {"variant": "fused", "among": ["ok"]}, [interpreted("fused", 256)]
+    assert found(tmp_path / "a", rows, {"outcome": ok})[0] == "supported"
+    untestable(tmp_path / "b", rows, {"outcome": ok | {"interpreted": False}})
+
+
+@pytest.mark.parametrize(("most", "verdict"), [
+    (3.1, "supported"), (2.0, "inconclusive"), (0.9, "refuted"),
+])  # fmt: skip
+def test_two_answers_are_as_far_apart_as_their_errors_allow(
+    tmp_path: Path, most: float, verdict: str
+) -> None:
+    epsilon = 2.0**-23
+    rows = [row("online", 256, relative_error=2 * epsilon),
+            row("three_pass", 256, relative_error=epsilon)]  # fmt: skip
+    check = {"agreement": {"variants": ["online", "three_pass"]}, "expect": {"at_most": most}}
+    judged, estimate = found(tmp_path, rows, check)
+    assert judged == verdict
+    assert (estimate.low, estimate.high) == pytest.approx((1, 3))
+
+
+def test_traced_values_are_compared_where_both_stored_them(tmp_path: Path) -> None:
+    def storing(kernel: str, value: float) -> Trace:
+        accesses = [
+            a.model_copy(update={"values": [value] * (a.last - a.first + 1)})
+            for a in trace(kernel).accesses
+        ]
+        return trace(kernel).model_copy(update={"accesses": accesses})
+
+    variants = {"variants": ["online", "fused"], "by": "traces"}
+    check = {"agreement": variants, "expect": {"at_most": 0.05}}
+    for second, verdict in ((0.5, "supported"), (0.45, "refuted")):
+        records = Records(traces=(storing("online", 0.5), storing("fused", second)))
+        one = judgement(tmp_path / str(second), ROWS, check, records=records)
+        assert (one.verdict, one.evidence) == (verdict, "8 traced values")
+    assert untestable(tmp_path, ROWS, check).needs == "make counts"
+
+
+def test_a_part_that_nothing_records_says_what_it_needs(tmp_path: Path) -> None:
+    check = {"unrecorded": {"what": "no row tells", "needs": "ncu"}}
+    assert "no row tells" in untestable(tmp_path, ROWS, check).why
+
+
+def test_published_times_are_compared_with_physics(tmp_path: Path) -> None:
+    implied = {"kernel": "fused", "traffic": "2MN", "series": "a_fig2"}
+    check = {"implied": implied, "expect": {"at_most": "fastest card"}}
+    one = judgement(tmp_path / "a", ROWS, check)
+    assert one.verdict == "refuted"
+    assert one.estimate is not None
+    assert one.estimate.value == pytest.approx(226_051, rel=1e-5)
+    assert "1,678 to 226,051" in one.measured
+    untestable(tmp_path / "b", ROWS, check | {"implied": implied | {"kernel": "hybrid"}})
