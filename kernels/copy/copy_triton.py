@@ -30,7 +30,7 @@ class CopyTriton(Kernel):
     Attributes:
         block_size: Elements of a tile.
         num_warps: Warps a program.
-        keep: Whether loads ask L2 to keep them longest; None asks by size (`kernels.residency`).
+        keep: Whether loads ask L2 to keep them longest; None asks by size (`kernels.launch`).
         keep_output: Whether stores ask for it; None likewise.
         dependent: Whether programs are placed while the kernel before ends; None where the device
             can.

@@ -9,6 +9,18 @@ import torch
 
 from kernels.device import Device
 
+H200 = Device(
+    kind="cuda",
+    name="NVIDIA H200",
+    capability=(9, 0),
+    sms=132,
+    warp_size=32,
+    registers_per_sm=65536,
+    shared_bytes_per_sm=233472,
+    shared_bytes_per_block=232448,
+    warps_per_sm=64,
+)
+
 
 @pytest.fixture(scope="session")
 def device() -> str:
@@ -20,14 +32,4 @@ def device() -> str:
 @pytest.fixture(scope="session")
 def h200() -> Device:
     """An H200 by its limits, wherever the tests run."""
-    return Device(
-        kind="cuda",
-        name="NVIDIA H200",
-        capability=(9, 0),
-        sms=132,
-        warp_size=32,
-        registers_per_sm=65536,
-        shared_bytes_per_sm=233472,
-        shared_bytes_per_block=232448,
-        warps_per_sm=64,
-    )
+    return H200

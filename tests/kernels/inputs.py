@@ -28,6 +28,25 @@ def lay_out(x: torch.Tensor, layout: str) -> torch.Tensor:
     return x
 
 
+def extremes() -> torch.Tensor:
+    """Rows of 40, which tiles of 16 cut at 16 and 32."""
+    x = torch.randn(10, 40, generator=torch.Generator().manual_seed(0))
+    x[0, :35] = -torch.inf  # two tiles of nothing before the first value
+    x[1, 3:] = -torch.inf
+    x[2] = -torch.inf
+    x[3, 20] = torch.nan
+    x[4] = torch.nan
+    x[5] = -torch.inf
+    x[5, 39] = torch.nan
+    x[6, 30] = torch.inf
+    x[7, 0] = torch.inf
+    x[7, 39] = torch.inf
+    x[8, :16] = -torch.inf
+    x[8, 20] = torch.nan
+    x[9] = 0.0
+    return x
+
+
 @st.composite
 def matrices(draw: st.DrawFn, widest: int = 70) -> torch.Tensor:
     """A matrix on the CPU; a test moves it to its device, which may make it contiguous."""

@@ -1,14 +1,35 @@
-"""What may be launched again and what may not; that it comes out right, a GPU shows."""
+"""What may be launched again, when hints are asked for; that it comes out right, a GPU shows."""
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 
-from kernels.launch import _KNOWN, Launched, launch, launches, replay
+from kernels import launch as launching
+from kernels.copy.copy_triton import CopyTriton
+from kernels.device import Device
+from kernels.kernel import Kernel
+from kernels.launch import (
+    _KNOWN,
+    Launched,
+    dependent,
+    launch,
+    launch_option,
+    launches,
+    load_hint,
+    replay,
+    store_hint,
+)
+from kernels.softmax.cluster import Cluster
+from kernels.softmax.fused_multirow import FusedMultirow
+
+L2 = 4096  # bytes
+Call = Callable[[torch.Tensor], torch.Tensor]
 
 
 class Function:
@@ -71,3 +92,97 @@ def test_what_might_come_out_wrong_is_not_launched_again(case: str) -> None:
 def test_the_launcher_of_the_installed_triton_is_one_that_is_known() -> None:
     driver = pytest.importorskip("triton.backends.nvidia.driver")
     assert list(inspect.signature(driver.CudaLauncher.__call__).parameters) in _KNOWN
+
+
+def test_a_card_of_sm_90_or_newer_launches_dependents(h200: Device) -> None:
+    ampere = dataclasses.replace(h200, capability=(8, 0))
+    amd = dataclasses.replace(h200, capability=None)
+    for wanted in (None, True, False):
+        assert dependent(h200, wanted) is (wanted is not False)
+        assert not dependent(ampere, wanted)
+        assert not dependent(amd, wanted)
+
+
+def test_triton_is_asked_only_where_it_is_wanted() -> None:
+    assert launch_option(True) == {"launch_pdl": True}
+    assert launch_option(False) == {}
+
+
+@pytest.mark.parametrize(
+    ("size", "loads", "stores"),
+    [
+        (L2 - 1, "", ""),
+        (L2, "evict_last", "evict_last"),
+        (8 * L2 - 1, "evict_last", "evict_last"),
+        (8 * L2, "evict_last", ""),
+    ],
+)
+def test_the_rule_goes_by_bytes(
+    size: int, loads: str, stores: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    card = Device("cuda", "a card", l2_bytes=L2)
+    monkeypatch.setattr(launching, "device_of", lambda _: card)
+    x = torch.empty(size, dtype=torch.int8)
+    assert (load_hint(x, None), store_hint(x, None)) == (loads, stores)
+
+
+@pytest.mark.parametrize("hint", [load_hint, store_hint])
+def test_what_is_asked_for_goes_before_the_rule(hint: Callable[..., str]) -> None:
+    x = torch.empty(2, 3)
+    assert hint(x, None) == "", "a CPU tells no L2"
+    assert hint(x, True) == "evict_last"
+    assert hint(x, False) == ""
+
+
+@pytest.mark.parametrize("kernel", [CopyTriton, FusedMultirow])
+@pytest.mark.parametrize("tunable", ["keep", "keep_output"])
+def test_a_hint_changes_no_bit(kernel: type[Kernel], tunable: str, device: str) -> None:
+    x = torch.randn(9, 300, device=device)
+    asks, asks_not = (kernel(**{tunable: wanted}) for wanted in (True, False))
+    assert torch.equal(asks(x), asks_not(x))
+
+
+def overwritten_behind(call: Call, some: torch.Tensor, turn: int) -> list[torch.Tensor]:
+    """Answers of a kernel that runs on its own answers, where each input is overwritten at once."""
+    x = some * (1 + turn % 3)
+    first = call(x)
+    x.fill_(torch.nan)
+    second = call(first)
+    third = call(second)
+    first.fill_(7)
+    kept = second.clone()
+    second.fill_(9)
+    return [kept, third]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(
+    not torch.cuda.is_available() or torch.cuda.get_device_capability() < (9, 0),
+    reason="needs a CUDA device of sm_90 or newer",
+)
+@pytest.mark.parametrize(
+    ("kernel", "shape"),
+    [
+        (FusedMultirow, (32_768, 256)),
+        (FusedMultirow, (300, 1000)),
+        (Cluster, (300, 8192)),
+        (Cluster, (64, 262_144)),
+        (CopyTriton, (4096, 1024)),
+    ],
+)
+def test_no_kernel_of_a_chain_reads_what_the_one_before_has_yet_to_write(
+    kernel: type[Kernel], shape: tuple[int, int]
+) -> None:
+    some = torch.randn(*shape, device="cuda")
+    alone, call = kernel(dependent=False).prepare(some), kernel(dependent=True).prepare(some)
+    wanted = [overwritten_behind(alone, some, turn) for turn in range(3)]
+    for turn in range(200):
+        made = overwritten_behind(call, some, turn)
+        assert all(map(torch.equal, made, wanted[turn % 3]))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = [overwritten_behind(call, some, turn) for turn in range(12)]
+    for _ in range(50):
+        graph.replay()
+        for turn, made in enumerate(captured):
+            assert all(map(torch.equal, made, wanted[turn % 3]))

@@ -1,13 +1,37 @@
+"""`cooperative`: how rows are cut, and the whole kernel with its programs under way at once."""
+
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from experiments.worker.counting.interpreter import interpreted
+from experiments.worker.counting.requests import Recorder
 from kernels.device import Device
-from kernels.softmax.cooperative import NOT_HERE, Cooperative, slices_of
+from kernels.language import jit, next_power_of_two, tl
+from kernels.softmax import cooperative
+from kernels.softmax.cooperative import (
+    NOT_HERE,
+    Cooperative,
+    Workspaces,
+    pack,
+    slices_of,
+    tag_of,
+)
+from tests.kernels.inputs import LAYOUTS, extremes, lay_out
+from tests.kernels.softmax.in_turns import in_turns
+from tests.kernels.variants import INTERPRETED
 
+at_once = pytest.mark.skipif(not INTERPRETED, reason="a card runs programs at once by itself")
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+BLOCK = 16
+STORED = [("store", "words"), ("store", "y")]
 F16, F32, F64 = torch.float16, torch.float32, torch.float64
 
 
@@ -98,19 +122,140 @@ def test_whatever_is_not_refused_is_resident_with_the_registers_it_may_have(
     assert cut.number <= 132 * (65536 // a_program)
 
 
-@pytest.mark.parametrize("value", [0, 3, 65536, "1024", True])
-def test_block_size_must_be_a_power_of_two(value: object) -> None:
-    with pytest.raises(ValueError, match=r"^block_size must be a power of two from 1 to 32768"):
-        Cooperative(block_size=value)  # type: ignore[arg-type]
+def softmax(
+    x: torch.Tensor, words: torch.Tensor, groups: int, ahead: bool, seed: int
+) -> torch.Tensor:
+    """One launch of the kernel with slices of 16, on the words of launches before it."""
+    y = torch.full_like(x, 7.0, memory_format=torch.contiguous_format)
+    slices = -(-x.shape[1] // BLOCK)
+    with in_turns(cooperative._cooperative, cooperative, seed):
+        cooperative._cooperative[(groups * slices,)](
+            *(x, y, words, *x.shape, *x.stride(), slices),
+            SLOTS=next_power_of_two(slices),
+            BLOCK=BLOCK,
+            AHEAD=ahead,
+            LOADS="",
+            STORES="",
+        )
+    return y
 
 
-@pytest.mark.parametrize("value", [1, 2, 3, 64, "4", True])
-def test_num_warps_must_be_a_power_of_two_from_4(value: object) -> None:
-    with pytest.raises(ValueError, match=r"^num_warps must be a power of two from 4 to 32"):
-        Cooperative(num_warps=value)  # type: ignore[arg-type]
+@at_once
+@settings(max_examples=20, deadline=None)
+@given(
+    launches=st.lists(st.integers(1, 7), min_size=1, max_size=4),
+    cols=st.integers(1, 75),
+    groups=st.integers(1, 3),
+    ahead=st.booleans(),
+    layout=st.sampled_from(LAYOUTS),
+    seed=st.integers(0, 2**16),
+)
+def test_launch_after_launch_on_the_same_words_is_right_in_any_order(
+    launches: list[int], cols: int, groups: int, ahead: bool, layout: str, seed: int
+) -> None:
+    words = torch.zeros(2 * groups * -(-cols // BLOCK), dtype=torch.int64)
+    generator = torch.Generator().manual_seed(seed)
+    for rows in launches:
+        x = lay_out(torch.randn(rows, cols, generator=generator), layout)
+        y = softmax(x, words, groups, ahead, seed)
+        torch.testing.assert_close(y, torch.softmax(x, dim=1))
 
 
-@pytest.mark.parametrize("value", ["", "first", True, None])
-def test_loads_come_after_or_before(value: object) -> None:
-    with pytest.raises(ValueError, match=r"^loads must be after or before, not"):
-        Cooperative(loads=value)  # type: ignore[arg-type]
+@at_once
+@pytest.mark.parametrize("ahead", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+def test_infinities_and_nan_give_what_torch_gives(dtype: torch.dtype, ahead: bool) -> None:
+    x = extremes().to(dtype)
+    y = softmax(x, torch.zeros(12, dtype=torch.int64), groups=2, ahead=ahead, seed=1)
+    wanted = torch.softmax(x.double(), dim=1)
+    torch.testing.assert_close(y.double(), wanted, rtol=2e-2, atol=1e-7, equal_nan=True)
+
+
+@at_once
+@pytest.mark.parametrize("ahead", [False, True])
+def test_each_element_is_read_once_and_written_once(ahead: bool) -> None:
+    x, words = torch.randn(7, 70), torch.zeros(2 * 2 * 5, dtype=torch.int64)
+    recorder = Recorder(x)
+    recorder.meet("words", words)
+    with interpreted(recorder):
+        softmax(x, words, groups=2, ahead=ahead, seed=3)
+    touched: dict[tuple[str, str], list[int]] = {}
+    for request in recorder.requests:
+        name = request.buffer.name if request.buffer else "y"  # all memory that is neither
+        touched.setdefault((request.kind, name), []).extend(request.addresses.tolist())
+    assert sorted(touched) == [("load", "words"), ("load", "x"), *STORED]
+    for both in (touched["load", "x"], touched["store", "y"]):
+        assert len(both) == len(set(both)) == x.numel()
+
+
+@at_once
+def test_a_group_of_which_one_never_comes_is_seen_to_wait() -> None:
+    words = torch.zeros(4, dtype=torch.int64)
+    x = torch.randn(2, 32)
+    words[1] = -1  # as if the second program had published its next row's word already
+    with pytest.raises(Exception, match="none goes on"):
+        softmax(x, words, groups=1, ahead=False, seed=0)
+
+
+@jit
+def _pack_each(bits: tl.tensor, words: tl.tensor, tags: tl.tensor, TAG: tl.constexpr) -> None:
+    number = tl.load(bits + tl.program_id(0)).to(tl.float32, bitcast=True)
+    word = pack(number, number, tl.full((), TAG, tl.int32))
+    tl.store(words + tl.program_id(0), word)
+    tl.store(tags + tl.program_id(0), tag_of(word))
+
+
+@pytest.mark.parametrize("tag", [0, 1])
+def test_no_sum_speaks_for_the_tag_whatever_its_sign(tag: int, device: str) -> None:
+    # 0, −0, 1, +inf and NaN of both signs, by their bits
+    numbers = [0, 1 << 31, 0x3F800000, 0x7F800000, 0x7FC00000, 0xFFC00000]
+    bits = torch.tensor(numbers, dtype=torch.int64, device=device).to(torch.int32)
+    words = torch.zeros(len(numbers), dtype=torch.int64, device=device)
+    tags = torch.zeros(len(numbers), dtype=torch.int32, device=device)
+    _pack_each[(len(numbers),)](bits, words, tags, TAG=tag)
+    assert tags.tolist() == [tag] * len(numbers)
+    assert [word & 0xFFFFFFFF for word in words.tolist()] == numbers
+    assert [word >> 32 & 0x7FFFFFFF for word in words.tolist()] == [n & 0x7FFFFFFF for n in numbers]
+
+
+class Now:
+    """The stream that is current, and whether it is being captured."""
+
+    stream = 0
+    capturing = False
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> Now:
+    state = Now()
+    monkeypatch.setattr(
+        torch.cuda, "current_stream", lambda _: SimpleNamespace(cuda_stream=state.stream)
+    )
+    monkeypatch.setattr(torch.cuda, "stream", nullcontext)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: state.capturing)
+    return state
+
+
+def at(now: Now, spaces: Workspaces, stream: int, capturing: bool = False) -> torch.Tensor:
+    now.stream, now.capturing = stream, capturing
+    return spaces.current()
+
+
+def test_launches_share_words_on_one_stream_and_nowhere_else(now: Now) -> None:
+    spaces = Workspaces(6, torch.device("cpu"))
+    found = [at(now, spaces, 0), at(now, spaces, 7), *(at(now, spaces, 7, True) for _ in range(2))]
+    assert len({buffer.data_ptr() for buffer in found}) == len(found)
+    assert all(torch.equal(buffer, torch.zeros(6, dtype=torch.int64)) for buffer in found)
+
+
+def test_words_stay_from_launch_to_launch_on_a_stream(now: Now) -> None:
+    spaces = Workspaces(4, torch.device("cpu"))
+    at(now, spaces, 3).fill_(5)
+    assert at(now, spaces, 8).tolist() == [0] * 4
+    assert at(now, spaces, 3, capturing=True).tolist() == [0] * 4
+    assert at(now, spaces, 3).tolist() == [5] * 4
+
+
+def test_two_prepared_calls_never_share(now: Now) -> None:
+    first, second = (Workspaces(4, torch.device("cpu")) for _ in range(2))
+    assert at(now, first, 0).data_ptr() != at(now, second, 0).data_ptr()

@@ -9,7 +9,7 @@ import torch
 from kernels.device import Device
 from kernels.softmax import online
 from kernels.softmax.online import EVICT, Online, rows_in_l2
-from tests.kernels.softmax.test_extremes import extremes
+from tests.kernels.inputs import extremes
 from tests.kernels.variants import DTYPES, assert_softmax
 
 # NumPy, under the interpreter, remarks on every -inf - -inf
