@@ -12,7 +12,7 @@ import sys
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from hydra import compose, initialize_config_dir
 from hydra.errors import HydraException
@@ -21,7 +21,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from experiments.child import ROOT
 from experiments.data.records import TRACED, Count, Trace, write_records
-from experiments.errors import UserError, on_one_line
+from experiments.errors import Parser, UserError, on_one_line
 from experiments.sweep.checks import DTYPES
 from experiments.sweep.client import Worker, WorkerDied, WorkerError
 from experiments.sweep.config import register
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> None:
         for name, config in kernels.items():
             mine = counts_of(worker, name, config, shapes, dtypes)
             counts += mine
-            if name in traced:
+            if name in traced and mine[0].method != "none":
                 traces += traces_of(worker, name, config, mine[0].operation)
             print(f"{name:<12} {_verdict(mine)}", flush=True)
     finally:
@@ -199,13 +199,8 @@ def _dtypes(text: str) -> list[str]:
     return text.split(",")
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"error: {message}\n")
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="python -m experiments.count", description="Counts memory traffic.")
+    parser = Parser(prog="python -m experiments.count", description="Counts memory traffic.")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="for the records")
     parser.add_argument("--kernel", metavar="NAMES", help="such as online,fused; default: all")
     parser.add_argument("--shapes", metavar="MxN,...", default=SHAPES, help="default: %(default)s")

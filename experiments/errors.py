@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
+from typing import NoReturn
+
 
 class UserError(Exception):
     """One line that names what is wrong and what would be right; shown without a traceback."""
@@ -20,3 +23,11 @@ def on_one_line(text: str) -> str:
             joined += " " if joined[-1] in ":,.;" else ", "
         joined += line
     return joined
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line, with exit status 2."""
+
+    def error(self, message: str) -> NoReturn:
+        """Prints the line and ends the program."""
+        self.exit(2, f"error: {message}\n")

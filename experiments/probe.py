@@ -10,13 +10,12 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
 from pydantic import ValidationError
 
 from experiments.data.records import PROBES as PROBES
 from experiments.data.records import Probe, write_records
-from experiments.errors import UserError, on_one_line
+from experiments.errors import Parser, UserError, on_one_line
 from experiments.sweep.card_lock import held
 from experiments.sweep.client import Worker, WorkerDied, WorkerError
 
@@ -65,11 +64,6 @@ def run(out: Path, card: int = 0) -> int:
     return 0
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"error: {message}\n")
-
-
 def _card(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is no card's index; use 0, 1, …")
@@ -77,7 +71,7 @@ def _card(text: str) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="python -m experiments.probe", description="Proves that cold is cold.")
+    parser = Parser(prog="python -m experiments.probe", description="Proves that cold is cold.")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="for probe.jsonl")
     parser.add_argument("--card", type=_card, default=0, metavar="N", help="index of the card")
     return parser

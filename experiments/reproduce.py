@@ -17,7 +17,7 @@ import traceback
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from experiments.child import ROOT
 from experiments.count import configurations
@@ -131,13 +131,8 @@ def _compare(options: argparse.Namespace) -> list[str]:
     return [*command, "--out", str(out / "compare"), *across]
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"error: {message}\n")
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="python -m experiments.reproduce", description="Measures rows again.")
+    parser = Parser(prog="python -m experiments.reproduce", description="Measures rows again.")
     parser.add_argument("--rows", type=Path, required=True, metavar="DIR", help="what was recorded")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="for the new rows")
     parser.add_argument("--dry-run", action="store_true", help="list the points, measure nothing")

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments import child
 from experiments.child import Channel, Child, ChildError
+from experiments.data.files import RowsError, read_json, write_file
 from experiments.data.metrics import DERIVED
 from experiments.data.rows import EXPECTED
 
@@ -47,18 +48,12 @@ SILENCE_S = 20.0
 UPLOAD_S, UPLOAD_RUN_S = 60, 15  # an upload that hangs is given up, and taken up the next time
 # Of the user's W&B variables, those that say where and as whom. The others (WANDB_RUN_ID,
 # WANDB_MODE, WANDB_SERVICE, …) would turn the sweep's runs into other runs.
-KEPT = (
-    "WANDB_API_KEY",
-    "WANDB_BASE_URL",
-    "WANDB_ENTITY",
-    "WANDB_CONFIG_DIR",
-    "WANDB_IDENTITY_TOKEN_FILE",
-    "WANDB_CREDENTIALS_FILE",
-    "WANDB_INSECURE_DISABLE_SSL",
-    "WANDB_HTTP_PROXY",
-    "WANDB_HTTPS_PROXY",
-    "WANDB_HTTP_TIMEOUT",
-)
+KEPT = tuple(
+    f"WANDB_{name}"
+    for name in ("API_KEY", "BASE_URL", "ENTITY", "CONFIG_DIR", "IDENTITY_TOKEN_FILE",
+                 "CREDENTIALS_FILE", "INSECURE_DISABLE_SSL", "HTTP_PROXY", "HTTPS_PROXY",
+                 "HTTP_TIMEOUT")
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -205,10 +200,7 @@ class _Notes:
         return _waiting(self.folder.glob(f"offline-run-*/run-{id}.wandb"))
 
     def save(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        fresh = self.folder / "mirrored.tmp"
-        fresh.write_text(json.dumps(self._runs), encoding="utf-8")
-        fresh.replace(self.folder / "mirrored.json")  # a kill cannot tear it
+        write_file(self.folder / "mirrored.json", json.dumps(self._runs))
 
 
 def _run(
@@ -228,7 +220,11 @@ def _run(
         for label, variant in declared.items()
         if isinstance(variant, dict) and variant.get("kernel") == job.kernel
     }
-    timed = {_attempt(row): _line(row) for row in rows if _is_timed(row)}
+    timed = {
+        f"{row['key']}:{row['card']}:{row['round']}:{row['attempt']}": _line(row)
+        for row in rows
+        if row["status"] == "ok" and row["time_us"] is not None
+    }
     order = list(dict.fromkeys([*known["order"], *timed]))
     run = {
         "id": job.id,
@@ -250,14 +246,6 @@ def _run(
     rows_file = job.folder / "rows.jsonl"
     kept = str(rows_file.resolve()) if rows_file.is_file() else None
     return run | {"digest": digest, "rows_file": kept, "logged": len(known["order"])}
-
-
-def _attempt(row: Mapping[str, Any]) -> str:
-    return f"{row['key']}:{row['card']}:{row['round']}:{row['attempt']}"
-
-
-def _is_timed(row: Mapping[str, Any]) -> bool:
-    return row["status"] == "ok" and row["time_us"] is not None
 
 
 def _line(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -311,8 +299,8 @@ def _waiting(files: Iterable[Path]) -> list[Path]:
 def _read_json(path: Path) -> dict[str, Any]:
     """A file's object; empty where there is none."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        found = read_json(path)
+    except (OSError, RowsError):
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -397,29 +385,20 @@ def _settings() -> Any:
     """Silent, bounded in time, and without anything about host, user, path, code or arguments."""
     import wandb
 
+    on = ("silent", "finish_timeout_raises", "x_disable_meta", "x_disable_stats",
+          "x_disable_machine_info", "disable_git", "disable_code", "disable_job_creation",
+          "label_disable")  # fmt: skip
+    off = ("symlink", "x_save_requirements", "save_code")
     return wandb.Settings(
         root_dir=".",
-        silent=True,
         console="off",
-        symlink=False,
         init_timeout=10,
         finish_timeout=10,
-        finish_timeout_raises=True,
         x_service_wait=15,
         reinit="finish_previous",
-        x_disable_meta=True,
-        x_disable_stats=True,
-        x_disable_machine_info=True,
-        x_save_requirements=False,
-        disable_git=True,
-        disable_code=True,
-        disable_job_creation=True,
-        save_code=False,
-        label_disable=True,
-        host="",
-        username="",
-        email="",
-        x_executable="",
+        **dict.fromkeys(on, True),
+        **dict.fromkeys(off, False),
+        **dict.fromkeys(("host", "username", "email", "x_executable"), ""),
     )
 
 

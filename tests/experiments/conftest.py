@@ -3,10 +3,12 @@
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from experiments.sweep.client import Worker
 from tests.conftest import QUICK, ROOT, shape
 
 
@@ -26,3 +28,11 @@ def sweep_of_four(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def folder(sweep_of_four: Path, tmp_path: Path) -> Path:
     """A copy of it for a test to spoil."""
     return Path(shutil.copytree(sweep_of_four, tmp_path / "recorded"))
+
+
+@pytest.fixture(scope="session")
+def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
+    """A worker on the CPU, where kernels are interpreted even if the machine has a GPU."""
+    worker = Worker("cpu", 0, tmp_path_factory.mktemp("worker") / "worker.log")
+    yield worker
+    worker.stop()

@@ -2,33 +2,47 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import io
+from contextlib import redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from experiments.count import main
 from experiments.data.records import EXAMPLE, Count, Trace, read_records
-from tests.conftest import DOUBLES, ROOT, Result
+from tests.conftest import DOUBLES, ROOT
 
 
-def run(out: Path, *arguments: str) -> Result:
-    done = subprocess.run(
-        [sys.executable, "-m", "experiments.count", "--out", str(out), *arguments],
-        cwd=ROOT, capture_output=True, text=True, timeout=240,
-    )  # fmt: skip
-    return Result(done.returncode, done.stdout, done.stderr, out)
+@dataclass(frozen=True)
+class Counted:
+    """What a run of the command left."""
+
+    out: Path
+    printed: str
+
+    @property
+    def counts(self) -> list[Count]:
+        return list(read_records(self.out / "counts.jsonl", Count))
+
+    @property
+    def traces(self) -> list[Trace]:
+        return list(read_records(self.out / "traces.jsonl", Trace))
+
+
+def count(out: Path, *arguments: str) -> Counted:
+    with redirect_stdout(io.StringIO()) as printed:
+        assert main(["--out", str(out), *arguments]) == 0
+    return Counted(out, printed.getvalue())
 
 
 @pytest.fixture(scope="module")
-def everything(tmp_path_factory: pytest.TempPathFactory) -> Result:
-    return run(tmp_path_factory.mktemp("count") / "out")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> Counted:
+    return count(tmp_path_factory.mktemp("count") / "out", "--dtypes", "float32,float16")
 
 
-def test_every_variant_moves_what_it_declares(everything: Result) -> None:
-    assert everything.status == 0, everything.stderr
-    counts = list(read_records(everything.out / "counts.jsonl", Count))
+def test_every_variant_moves_what_it_declares(everything: Counted) -> None:
+    counts = everything.counts
     assert {c.kernel for c in counts} == {p.stem for p in (ROOT / "conf" / "kernel").glob("*.yaml")}
     for record in counts:
         place = f"{record.kernel} at {record.rows}×{record.cols} {record.dtype}"
@@ -40,25 +54,25 @@ def test_every_variant_moves_what_it_declares(everything: Result) -> None:
             assert record.difference is None, f"{place}: {record.difference}"
 
 
-def test_both_sides_of_hybrids_block_are_among_the_counts(everything: Result) -> None:
-    counts = read_records(everything.out / "counts.jsonl", Count)
+def test_both_sides_of_hybrids_block_are_among_the_counts(everything: Counted) -> None:
+    counts = everything.counts
     ratios = {c.model_reads // (c.rows * c.cols) for c in counts if c.kernel == "hybrid"}
     assert ratios == {1, 3}
 
 
-def test_what_is_countable_has_a_trace(everything: Result) -> None:
-    counts = read_records(everything.out / "counts.jsonl", Count)
+def test_what_is_countable_has_a_trace(everything: Counted) -> None:
+    counts = everything.counts
     countable = {count.kernel for count in counts if count.method != "none"}
     presets = {"hybrid_whole", "hybrid_capped", "online_l2", "copy_hinted"}  # another, tuned
     presets |= {"backward", "backward_torch"}  # no trace shows two inputs
-    traces = list(read_records(everything.out / "traces.jsonl", Trace))
+    traces = everything.traces
     assert {trace.kernel.partition(",")[0] for trace in traces} == countable - presets
     assert all(trace.accesses for trace in traces)
     assert (everything.out / "traces.jsonl").stat().st_size < 1_000_000
 
 
-def test_softmax_is_traced_on_the_worked_example_in_tiles_of_2_4_and_8(everything: Result) -> None:
-    traces = list(read_records(everything.out / "traces.jsonl", Trace))
+def test_softmax_is_traced_on_the_worked_example_in_tiles_of_2_4_and_8(everything: Counted) -> None:
+    traces = everything.traces
     cases = {
         (t.kernel.partition(",")[0], t.rows, t.params.get("block_size"))
         for t in traces
@@ -79,8 +93,8 @@ def test_softmax_is_traced_on_the_worked_example_in_tiles_of_2_4_and_8(everythin
         assert all(access.values for access in trace.accesses)
 
 
-def test_another_run_writes_the_same_bytes(everything: Result, tmp_path: Path) -> None:
-    assert run(tmp_path, "--kernel", "naive,online", "--dtypes", "float16").status == 0
+def test_another_run_writes_the_same_bytes(everything: Counted, tmp_path: Path) -> None:
+    count(tmp_path, "--kernel", "naive,online", "--dtypes", "float16")
     for file, lines in (("counts.jsonl", 6), ("traces.jsonl", 10)):
         again = (tmp_path / file).read_text().splitlines()
         assert len(again) == lines
@@ -89,16 +103,15 @@ def test_another_run_writes_the_same_bytes(everything: Result, tmp_path: Path) -
 
 
 def test_a_fault_shows_in_the_summary_and_a_crash_stops_no_other(tmp_path: Path) -> None:
-    done = run(
+    done = count(
         tmp_path, "--config-dir", str(DOUBLES), "--kernel", "segfault,raise,reread",
         "--shapes", "4x8", "--dtypes", "float32",
     )  # fmt: skip
-    assert done.status == 0, done.stderr
-    segfault, failing, reread = read_records(tmp_path / "counts.jsonl", Count)
+    segfault, failing, reread = done.counts
     assert segfault.reason == "not countable: the worker died while counting: SIGSEGV"
     assert str(failing.reason).startswith("not countable: it fails here with RuntimeError: first")
     assert reread.difference == "reads 3MN where the model says 2MN"
-    assert "reads 3MN where the model says 2MN" in done.stdout
+    assert "reads 3MN where the model says 2MN" in done.printed
 
 
 @pytest.mark.parametrize(
