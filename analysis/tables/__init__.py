@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from analysis import limits, spread
 from analysis.format import NamedTable
 from analysis.load import Inputs
-from analysis.pricing import price_table
 from analysis.tables.comparisons import card_to_card, limits_summary, limits_tables
 from analysis.tables.declared import DECLARED_NEEDS, a_tab1, b_tab1
 from analysis.tables.environment import c_prof, environment
-from analysis.tables.results import D_TEST_NEEDS, d_test, main
+from analysis.tables.results import D_TEST_NEEDS, cards, d_test, main
 from analysis.tables.traffic import traffic
 from analysis.worked_example import example_table
 
@@ -34,11 +33,6 @@ class Maker:
     name: str
     needs: str
     make: Callable[[Inputs], list[NamedTable]]
-
-
-def cards(inputs: Inputs) -> list[NamedTable]:
-    """The models priced for every card that ``conf/gpu`` describes."""
-    return [NamedTable("cards", price_table(inputs.frame))]
 
 
 def c_ex(inputs: Inputs) -> list[NamedTable]:

@@ -1,4 +1,4 @@
-"""The main results, one table per GPU and dtype, and D-test: time, bandwidth, roof and error."""
+"""Time, bandwidth and share of the roof by GPU and dtype; D-test; models priced for all cards."""
 
 from __future__ import annotations
 
@@ -13,11 +13,15 @@ from analysis.format import Cell, NamedTable, Table, decimals, interval_text, nu
 from analysis.load import Inputs
 from analysis.published import sources
 from analysis.selection import PROTOCOLS, middle_visits, name_variants, records_of
-from experiments.data.cards import card_of
+from experiments.data.cards import card_of, known_cards
 
 Shape = tuple[int, int]  # M, N
 
 IRREGULAR: Shape = (1823, 781)  # D-test
+# The sources' own points: A and D's width, A's ends, B's long row, C's worked example.
+PRICED = ((4096, 1024, "float32"), (4096, 16384, "float32"), (4096, 262144, "float32"),
+          (8192, 32000, "float16"))  # fmt: skip
+FEWEST_PRICED = 2  # shapes shown where rows hold none of these: their largest
 MOST_SHAPES = 8  # shown where rows hold none of the sources' own
 BASELINE = "naive"
 TIMES = ("time_us", "time_low_us", "time_high_us")
@@ -37,6 +41,12 @@ SHARED = (
     "ratio is their geometric mean, an interval what the ends of all intervals allow."
 )
 ABOVE = "! above the roof by more than its interval: L2 served it, or the model is wrong; no win."
+PRICES = (
+    "Times in µs: the model's bytes over the datasheet's memory bandwidth. That is a lower bound "
+    "at DRAM: no card reaches its datasheet, and launches, spills and on-chip limits come on top.",
+    "A time says nothing of whether the variant fits the card. Where the matrix fits a card's L2, "
+    "re-reads may beat it.",
+)
 ERRORS = (
     "Errors against float64: the largest absolute one, and ‖y − ref‖ / ‖ref‖; of several visits "
     "the worst. A row is ok where every element and every row sum is within the tolerance of its "
@@ -190,6 +200,23 @@ def d_test(inputs: Inputs) -> list[NamedTable]:
     heads = ["GPU", "dtype", "variant", "status", "max abs error", "relative error"]
     table = Table(f"D-test: correctness at {m}×{n}", heads, lines, [ERRORS])
     return [NamedTable("d_test", table)]
+
+
+def cards(inputs: Inputs) -> list[NamedTable]:
+    """Every model's bytes at the datasheet bandwidth of each card that ``conf/gpu`` describes."""
+    priced = name_variants(inputs.frame[inputs.frame["model_bytes"].gt(0)])
+    sizes = priced.groupby(["rows", "cols", "dtype", "variant"])["model_bytes"].max()
+    present = {(int(m), int(n), str(dtype)) for m, n, dtype, _ in sizes.index}
+    largest = sorted(present, key=lambda place: (place[0] * place[1], place))[-FEWEST_PRICED:]
+    cards = [(card.name, card.peak_gbps) for card in known_cards() if card.peak_gbps]
+    lines = []
+    for m, n, dtype in [place for place in PRICED if place in present] or largest:
+        here = sizes.loc[m, n, dtype]
+        for variant in sorted(here.index, key=variant_order):
+            times = [f"{here[variant] / gbps / 1e3:,.1f}" for _, gbps in cards]
+            lines.append([variant, f"{m}×{n}", dtype, *times])
+    heads = ["variant", "M×N", "dtype", *(f"{name}, {gbps:,.0f} GB/s" for name, gbps in cards)]
+    return [NamedTable("cards", Table("The models priced for other cards", heads, lines, PRICES))]
 
 
 def _timed(rows: pd.DataFrame) -> pd.Series:
