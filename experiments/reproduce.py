@@ -23,7 +23,7 @@ from experiments.child import ROOT
 from experiments.count import configurations
 from experiments.data.files import RowsError
 from experiments.data.packed import recording
-from experiments.errors import SweepFailed, UserError, on_one_line
+from experiments.errors import Parser, SweepFailed, UserError, on_one_line
 from experiments.reproduced import account
 from experiments.sweep.client import Worker, WorkerError
 from experiments.sweep.driver import run
