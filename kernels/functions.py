@@ -279,16 +279,8 @@ def plain_softmax(
     Raises:
         IndexError, NotImplementedError, TypeError, ValueError: see `softmax`.
     """
-    plan = _forward(
-        x.shape,
-        x.stride(),
-        x.dtype,
-        x.get_device(),
-        x.data_ptr() % ALIGNMENT,
-        dim,
-        temperature,
-        dtype,
-    )
+    offset = x.data_ptr() % ALIGNMENT
+    plan = _forward(x.shape, x.stride(), x.dtype, x.get_device(), offset, dim, temperature, dtype)
     return plan(x)
 
 

@@ -118,12 +118,16 @@ class Kernel(ABC):
         dtypes: The dtypes it accepts.
         packages: Distributions that it runs beside torch and Triton, of the extra ``peers``.
             Their versions are part of what is measured.
+        moves: Its traffic; a variant whose tunables change it overrides `traffic` instead.
+        on_chip: Likewise for `on_chip_elements`.
     """
 
     operation: ClassVar[Operation]
     backend: ClassVar[str]
     dtypes: ClassVar[tuple[torch.dtype, ...]] = (torch.float32, torch.float16, torch.bfloat16)
     packages: ClassVar[tuple[str, ...]] = ()
+    moves: ClassVar[Traffic]
+    on_chip: ClassVar[sympy.Expr]
 
     def __post_init__(self) -> None:
         for name, optional, allowed in _tunables(type(self)):
@@ -139,13 +143,13 @@ class Kernel(ABC):
             x: Shape ``(M, N)``; rows may be strided, any M or N may be zero or one.
         """
 
-    @abstractmethod
     def traffic(self) -> Traffic:
         """What the algorithm asks of global memory in one call, in elements."""
+        return self.moves
 
-    @abstractmethod
     def on_chip_elements(self) -> sympy.Expr:
         """Elements of a row kept in registers or shared memory at once, ``N`` or a constant."""
+        return self.on_chip
 
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         """Why this variant cannot run there, in one sentence, or None when it can.
@@ -175,7 +179,13 @@ def _tunables(kind: type[Any]) -> list[tuple[str, bool, Allowed]]:
     """The tunables of a kernel that are checked: name, whether None is allowed, and what else is.
 
     A bool needs no metadata.
+
+    Raises:
+        TypeError: the kernel does not declare what it moves, or what it keeps on chip.
     """
+    for method, attribute in (("traffic", "moves"), ("on_chip_elements", "on_chip")):
+        if getattr(kind, method) is getattr(Kernel, method) and not hasattr(kind, attribute):
+            raise TypeError(f"{kind.__name__} declares neither {attribute} nor {method}()")
     hints = get_type_hints(kind, include_extras=True)
     found = []
     for name in (field.name for field in fields(kind)):

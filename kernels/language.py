@@ -58,17 +58,4 @@ def next_power_of_two(n: int) -> int:
     return 1 << max(n - 1, 0).bit_length()
 
 
-__all__ = [
-    "LARGEST_BLOCK",
-    "MOST_PROGRAMS",
-    "async_copy",
-    "barrier",
-    "constant",
-    "constexpr_function",
-    "gl",
-    "gluon_jit",
-    "jit",
-    "next_power_of_two",
-    "tl",
-    "triton_version",
-]
+__all__ = ["async_copy", "barrier", "constexpr_function", "gl", "tl"]

@@ -27,15 +27,9 @@ class Copy(Kernel):
     operation = COPY
     backend = "torch"
     dtypes = (*Kernel.dtypes, torch.float64)
+    moves = Traffic(reads=M * N, writes=M * N)
+    on_chip = sympy.Integer(1)
 
     @override
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         return torch.empty_like(x, memory_format=torch.contiguous_format).copy_(x)
-
-    @override
-    def traffic(self) -> Traffic:
-        return Traffic(reads=M * N, writes=M * N)
-
-    @override
-    def on_chip_elements(self) -> sympy.Expr:
-        return sympy.Integer(1)

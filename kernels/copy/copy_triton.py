@@ -39,6 +39,7 @@ class CopyTriton(Kernel):
     operation = COPY
     backend = "triton"
     dtypes = (*Kernel.dtypes, torch.float64)
+    moves = Traffic(reads=M * N, writes=M * N)
 
     block_size: Annotated[int, power_of_two(1, LARGEST_BLOCK)] = 4096
     num_warps: Annotated[int, power_of_two(1, 32)] = 8
@@ -79,10 +80,6 @@ class CopyTriton(Kernel):
                 **launch_option(depends),
             )
         return y
-
-    @override
-    def traffic(self) -> Traffic:
-        return Traffic(reads=M * N, writes=M * N)
 
     @override
     def on_chip_elements(self) -> sympy.Expr:

@@ -50,6 +50,7 @@ class Auto(Kernel):
     operation = SOFTMAX
     backend = "triton"
     dtypes = (*Kernel.dtypes, torch.float64)
+    on_chip = sympy.Piecewise((N, N <= WIDEST_ROW), (LAST_RESORT.on_chip_elements(), True))
 
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
@@ -85,10 +86,6 @@ class Auto(Kernel):
         """See `Kernel`; the widest row on chip is an H200's."""
         fits = N <= WIDEST_ROW
         return Traffic(reads=sympy.Piecewise((M * N, fits), (2 * M * N, True)), writes=M * N)
-
-    @override
-    def on_chip_elements(self) -> sympy.Expr:
-        return sympy.Piecewise((N, N <= WIDEST_ROW), (LAST_RESORT.on_chip_elements(), True))
 
 
 @lru_cache(maxsize=4096)

@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated
 
-import sympy
 import torch
 from typing_extensions import override
 
@@ -88,6 +87,8 @@ class Cluster(Kernel):
 
     operation = SOFTMAX
     backend = "triton"
+    moves = Traffic(reads=M * N, writes=M * N)
+    on_chip = N
 
     programs: Annotated[int | None, power_of_two(1, 16)] = None
     num_warps: Annotated[int | None, power_of_two(1, 16)] = None
@@ -160,14 +161,6 @@ class Cluster(Kernel):
                 **launch_option(depends),
             )
         return y
-
-    @override
-    def traffic(self) -> Traffic:
-        return Traffic(reads=M * N, writes=M * N)
-
-    @override
-    def on_chip_elements(self) -> sympy.Expr:
-        return N
 
 
 def most_programs(device: Device) -> int:

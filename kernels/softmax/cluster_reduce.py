@@ -16,7 +16,6 @@ import re
 from dataclasses import dataclass
 from typing import Annotated
 
-import sympy
 import torch
 from typing_extensions import override
 
@@ -46,6 +45,8 @@ class ClusterReduce(Kernel):
     operation = SOFTMAX
     backend = "triton"
     dtypes = (*Kernel.dtypes, torch.float64)
+    moves = Traffic(reads=M * N, writes=M * N)
+    on_chip = N
 
     num_ctas: Annotated[int | None, power_of_two(1, MOST_CTAS)] = None
     num_warps: Annotated[int | None, power_of_two(1, 32)] = None
@@ -72,14 +73,6 @@ class ClusterReduce(Kernel):
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         ctas, warps = self._cluster(next_power_of_two(x.shape[1]))
         return whole_rows(x, self.accumulate, num_warps=warps, num_ctas=ctas)
-
-    @override
-    def traffic(self) -> Traffic:
-        return Traffic(reads=M * N, writes=M * N)
-
-    @override
-    def on_chip_elements(self) -> sympy.Expr:
-        return N
 
     def _cluster(self, block: int) -> tuple[int, int]:
         ctas = self.num_ctas or max(1, min(block // 8192, MOST_CTAS))

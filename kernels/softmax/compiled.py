@@ -17,7 +17,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-import sympy
 import torch
 from typing_extensions import override
 
@@ -42,6 +41,8 @@ class Compiled(Kernel):
     operation = SOFTMAX
     backend = "inductor"
     dtypes = (*Kernel.dtypes, torch.float64)
+    moves = Traffic(reads=M * N, writes=M * N)
+    on_chip = N
 
     mode: Annotated[str, one_of(*MODES)] = "default"
     accumulate: Accumulate = "float32"
@@ -81,14 +82,6 @@ class Compiled(Kernel):
         if not backend.compiled:
             raise NotCompiled("torch.compile ran the five operations eagerly; is it switched off?")
         return call
-
-    @override
-    def traffic(self) -> Traffic:
-        return Traffic(reads=M * N, writes=M * N)
-
-    @override
-    def on_chip_elements(self) -> sympy.Expr:
-        return N
 
 
 class _OneGraph:

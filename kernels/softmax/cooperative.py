@@ -26,7 +26,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-import sympy
 import torch
 from typing_extensions import override
 
@@ -69,6 +68,8 @@ class Cooperative(Kernel):
 
     operation = SOFTMAX
     backend = "triton"
+    moves = Traffic(reads=M * N, writes=M * N)
+    on_chip = N
 
     block_size: Annotated[int | None, power_of_two(1, LARGEST_SLICE)] = None
     num_warps: Annotated[int | None, power_of_two(LEAST_WARPS, 32)] = None
@@ -147,14 +148,6 @@ class Cooperative(Kernel):
     def _slices(self, shape: Shape, whole: bool, device: Device) -> Slices:
         rows, cols = shape
         return slices_of(rows, cols, device, whole, self._ahead, self.block_size, self.num_warps)
-
-    @override
-    def traffic(self) -> Traffic:
-        return Traffic(reads=M * N, writes=M * N)
-
-    @override
-    def on_chip_elements(self) -> sympy.Expr:
-        return N
 
 
 @dataclass(frozen=True)

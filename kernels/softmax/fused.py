@@ -15,7 +15,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-import sympy
 import torch
 from typing_extensions import override
 
@@ -45,6 +44,8 @@ class Fused(Kernel):
     operation = SOFTMAX
     backend = "triton"
     dtypes = (*Kernel.dtypes, torch.float64)
+    moves = Traffic(reads=M * N, writes=M * N)
+    on_chip = N
 
     num_warps: Annotated[int, power_of_two(1, 32)] = 8
     num_stages: Annotated[int | None, whole_number(1, 16)] = None
@@ -114,14 +115,6 @@ class Fused(Kernel):
         while stages > 1 and _shared(block, dtype, stages) > room:
             stages -= 1
         return stages
-
-    @override
-    def traffic(self) -> Traffic:
-        return Traffic(reads=M * N, writes=M * N)
-
-    @override
-    def on_chip_elements(self) -> sympy.Expr:
-        return N
 
 
 def _shared(block: int, dtype: torch.dtype, stages: int) -> int:

@@ -19,7 +19,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-import sympy
 import torch
 from typing_extensions import override
 
@@ -56,6 +55,8 @@ class FusedMultirow(Kernel):
     operation = SOFTMAX
     backend = "triton"
     dtypes = (*Kernel.dtypes, torch.float64)
+    moves = Traffic(reads=M * N, writes=M * N)
+    on_chip = N
 
     rows_per_program: Annotated[int | None, power_of_two(1, MOST_ROWS)] = None
     num_warps: Annotated[int | None, power_of_two(1, 32)] = None
@@ -112,14 +113,6 @@ class FusedMultirow(Kernel):
                 **launch_option(depends),
             )
         return y
-
-    @override
-    def traffic(self) -> Traffic:
-        return Traffic(reads=M * N, writes=M * N)
-
-    @override
-    def on_chip_elements(self) -> sympy.Expr:
-        return N
 
     def _tile(self, shape: Shape, dtype: torch.dtype) -> tuple[int, int]:
         return tile(shape, dtype.itemsize, self.rows_per_program, self.num_warps)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-import sympy
 import torch
 from typing_extensions import override
 
@@ -44,6 +43,8 @@ class FusedRow(Kernel):
     operation = SOFTMAX
     backend = "triton"
     dtypes = (*Kernel.dtypes, torch.float64)
+    moves = Traffic(reads=M * N, writes=M * N)
+    on_chip = N
 
     num_warps: Annotated[int | None, power_of_two(1, 32)] = None
     accumulate: Accumulate = "float32"
@@ -69,14 +70,6 @@ class FusedRow(Kernel):
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         warps = self.num_warps or warps_by_width(next_power_of_two(x.shape[1]))
         return whole_rows(x, self.accumulate, num_warps=warps)
-
-    @override
-    def traffic(self) -> Traffic:
-        return Traffic(reads=M * N, writes=M * N)
-
-    @override
-    def on_chip_elements(self) -> sympy.Expr:
-        return N
 
 
 def whole_rows(x: torch.Tensor, accumulate: str, **options: int) -> torch.Tensor:

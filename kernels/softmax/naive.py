@@ -44,6 +44,8 @@ class Naive(Kernel):
     operation = SOFTMAX
     backend = "eager"
     dtypes = (*Kernel.dtypes, torch.float64)
+    moves = Traffic(reads=5 * M * N + 2 * M, writes=3 * M * N + 2 * M)
+    on_chip = sympy.Integer(1)
 
     accumulate: Accumulate = "float32"
 
@@ -52,11 +54,3 @@ class Naive(Kernel):
         if x.numel() == 0:
             return torch.empty_like(x)
         return five_operations(x, statistics_dtype(x.dtype, self.accumulate))
-
-    @override
-    def traffic(self) -> Traffic:
-        return Traffic(reads=5 * M * N + 2 * M, writes=3 * M * N + 2 * M)
-
-    @override
-    def on_chip_elements(self) -> sympy.Expr:
-        return sympy.Integer(1)

@@ -37,6 +37,8 @@ class NaiveScript(Kernel):
     operation = SOFTMAX
     backend = "torchscript"
     dtypes = (*Kernel.dtypes, torch.float64)
+    moves = Traffic(reads=5 * M * N + 2 * M, writes=3 * M * N + 2 * M)
+    on_chip = sympy.Integer(1)
 
     accumulate: Accumulate = "float32"
 
@@ -66,11 +68,3 @@ class NaiveScript(Kernel):
             return y
 
         return call
-
-    @override
-    def traffic(self) -> Traffic:
-        return Traffic(reads=5 * M * N + 2 * M, writes=3 * M * N + 2 * M)
-
-    @override
-    def on_chip_elements(self) -> sympy.Expr:
-        return sympy.Integer(1)

@@ -60,6 +60,7 @@ class Online(Kernel):
     operation = SOFTMAX
     backend = "triton"
     dtypes = (*Kernel.dtypes, torch.float64)
+    moves = Traffic(reads=2 * M * N, writes=M * N)
 
     block_size: Annotated[int, power_of_two(1, LARGEST_BLOCK)] = 1024
     num_warps: Annotated[int, power_of_two(1, 32)] = 4
@@ -107,10 +108,6 @@ class Online(Kernel):
                 num_warps=self.num_warps,
             )
         return y
-
-    @override
-    def traffic(self) -> Traffic:
-        return Traffic(reads=2 * M * N, writes=M * N)
 
     @override
     def on_chip_elements(self) -> sympy.Expr:

@@ -36,6 +36,7 @@ class ThreePass(Kernel):
     operation = SOFTMAX
     backend = "triton"
     dtypes = (*Kernel.dtypes, torch.float64)
+    moves = Traffic(reads=3 * M * N, writes=M * N)
 
     block_size: Annotated[int, power_of_two(1, LARGEST_BLOCK)] = 1024
     num_warps: Annotated[int, power_of_two(1, 32)] = 4
@@ -61,10 +62,6 @@ class ThreePass(Kernel):
                 num_warps=self.num_warps,
             )
         return y
-
-    @override
-    def traffic(self) -> Traffic:
-        return Traffic(reads=3 * M * N, writes=M * N)
 
     @override
     def on_chip_elements(self) -> sympy.Expr:

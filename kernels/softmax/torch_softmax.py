@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import sympy
 import torch
 from typing_extensions import override
 
@@ -26,15 +25,9 @@ class TorchSoftmax(Kernel):
     operation = SOFTMAX
     backend = "torch"
     dtypes = (*Kernel.dtypes, torch.float64)
+    moves = Traffic(reads=M * N, writes=M * N)
+    on_chip = N
 
     @override
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         return torch.softmax(x, dim=1).contiguous()
-
-    @override
-    def traffic(self) -> Traffic:
-        return Traffic(reads=M * N, writes=M * N)
-
-    @override
-    def on_chip_elements(self) -> sympy.Expr:
-        return N

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import sympy
 import torch
 from typing_extensions import override
 
@@ -26,17 +25,11 @@ class BackwardTorch(Kernel):
     operation = SOFTMAX_BACKWARD
     backend = "torch"
     dtypes = (*Kernel.dtypes, torch.float64)
+    moves = Traffic(reads=2 * M * N, writes=M * N)
+    on_chip = 2 * N
 
     @override
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         """See `Kernel`; ``x`` is y and dy stacked, shape (2, M, N), the answer has shape (M, N)."""
         y, dy = x[0], x[1]
         return torch.ops.aten._softmax_backward_data(dy, y, 1, y.dtype).contiguous()  # type: ignore[no-any-return]
-
-    @override
-    def traffic(self) -> Traffic:
-        return Traffic(reads=2 * M * N, writes=M * N)
-
-    @override
-    def on_chip_elements(self) -> sympy.Expr:
-        return 2 * N

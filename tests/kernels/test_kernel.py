@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import pytest
+import torch
 
 from kernels.copy.copy import Copy
 from kernels.copy.copy_triton import CopyTriton
+from kernels.copy.operation import COPY
 from kernels.kernel import Kernel, one_of, power_of_two, whole_number
 from kernels.softmax.cluster import Cluster
 from kernels.softmax.cluster_reduce import ClusterReduce
@@ -90,6 +92,18 @@ def test_a_variants_own_limit_is_kept(
 ) -> None:
     with pytest.raises(ValueError, match=f"^{tunable} must be {words}, not {value!r}$"):
         kind(**{tunable: value})
+
+
+def test_a_kernel_that_does_not_declare_what_it_moves_cannot_be_made() -> None:
+    @dataclass(frozen=True)
+    class Silent(Kernel):
+        operation, backend = COPY, "torch"
+
+        def __call__(self, x: torch.Tensor) -> torch.Tensor:
+            return x
+
+    with pytest.raises(TypeError, match=r"^Silent declares neither moves nor traffic\(\)$"):
+        Silent()
 
 
 EVERY = (*SOFTMAXES, *COPIES, *WAITING, *PEERS, Backward())

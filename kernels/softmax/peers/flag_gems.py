@@ -36,6 +36,7 @@ class FlagGems(Peer):
 
     backend = "triton"
     packages = ("flag-gems",)
+    on_chip = sympy.Piecewise((N, N <= WIDEST_WHOLE), (sympy.Integer(TILE), True))
 
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
@@ -55,7 +56,3 @@ class FlagGems(Peer):
     def traffic(self) -> Traffic:
         reads = sympy.Piecewise((M * N, N <= WIDEST_WHOLE), (2 * M * N, True))
         return Traffic(reads=reads, writes=M * N)
-
-    @override
-    def on_chip_elements(self) -> sympy.Expr:
-        return sympy.Piecewise((N, N <= WIDEST_WHOLE), (sympy.Integer(TILE), True))

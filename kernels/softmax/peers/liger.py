@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import sympy
 import torch
 from typing_extensions import override
 
@@ -35,6 +34,8 @@ class Liger(Peer):
     backend = "triton"
     dtypes = (*Kernel.dtypes, torch.float64)
     packages = ("liger-kernel",)
+    moves = Traffic(reads=M * N, writes=M * N)
+    on_chip = N
 
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
@@ -53,11 +54,3 @@ class Liger(Peer):
             return y
 
         return forward
-
-    @override
-    def traffic(self) -> Traffic:
-        return Traffic(reads=M * N, writes=M * N)
-
-    @override
-    def on_chip_elements(self) -> sympy.Expr:
-        return N

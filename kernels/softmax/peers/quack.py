@@ -15,7 +15,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-import sympy
 import torch
 from typing_extensions import override
 
@@ -35,6 +34,8 @@ class Quack(Peer):
 
     backend = "cute"
     packages = ("quack-kernels", "nvidia-cutlass-dsl")
+    moves = Traffic(reads=M * N, writes=M * N)
+    on_chip = N
 
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
@@ -72,14 +73,6 @@ class Quack(Peer):
             return forward
         # clone, for a contiguous tensor may also start in between
         return lambda x: forward(x.clone(memory_format=torch.contiguous_format))
-
-    @override
-    def traffic(self) -> Traffic:
-        return Traffic(reads=M * N, writes=M * N)
-
-    @override
-    def on_chip_elements(self) -> sympy.Expr:
-        return N
 
 
 def _shared_bytes(cols: int, dtype: torch.dtype, major: int) -> int:
