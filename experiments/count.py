@@ -21,8 +21,8 @@ from omegaconf.errors import OmegaConfBaseException
 
 from experiments.child import ROOT
 from experiments.data.records import TRACED, Count, Trace, write_records
+from experiments.data.rows import ITEM_BYTES
 from experiments.errors import Parser, UserError, on_one_line
-from experiments.sweep.checks import DTYPES
 from experiments.sweep.client import Worker, WorkerDied, WorkerError
 from experiments.sweep.config import register
 
@@ -194,8 +194,8 @@ def _shapes(text: str) -> list[tuple[int, int]]:
 
 def _dtypes(text: str) -> list[str]:
     for name in text.split(","):
-        if name not in DTYPES:
-            raise UserError(f"--dtypes {name!r} is unknown; use one of {', '.join(DTYPES)}")
+        if name not in ITEM_BYTES:
+            raise UserError(f"--dtypes {name!r} is unknown; use one of {', '.join(ITEM_BYTES)}")
     return text.split(",")
 
 

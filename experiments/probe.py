@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from experiments.data.records import PROBES as PROBES
 from experiments.data.records import Probe, write_records
 from experiments.errors import Parser, UserError, on_one_line
-from experiments.sweep.card_lock import held
+from experiments.sweep.cards import held
 from experiments.sweep.client import Worker, WorkerDied, WorkerError
 
 LIMIT_S = {"probing": 900.0}

@@ -1,7 +1,7 @@
 """``python -m experiments.reproduce --rows DIR --out DIR2``: measures recorded points again.
 
 Exactly the points that rows hold, at the configuration recorded beside them, in as many rounds,
-into a folder of their own; then ``python -m analysis compare`` holds the two against each other.
+into a folder of their own; then ``python -m analysis compare`` compares the two.
 Exit status 0: every point was measured again as it was recorded (same code, GPU, libraries and
 protocol), and none is slower. 1: not so, and each reason is named. 2: wrong input.
 """
@@ -10,25 +10,38 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import re
 import subprocess
 import sys
-import time
 import traceback
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from experiments.child import ROOT
 from experiments.count import configurations
-from experiments.data.files import RowsError
+from experiments.data.cards import GPU_FILES
+from experiments.data.files import RowsError, read_json, validated
+from experiments.data.jobs import Config, TrackerConfig
 from experiments.data.packed import recording
+from experiments.data.rows import Row, read_rows, rows_files
 from experiments.errors import Parser, SweepFailed, UserError, on_one_line
-from experiments.reproduced import account
 from experiments.sweep.client import Worker, WorkerError
+from experiments.sweep.config import check
 from experiments.sweep.driver import run
-from experiments.sweep.jobs import Job
-from experiments.sweep.recorded import Recorded, recorded
+from experiments.sweep.jobs import ROOF, Job
+from experiments.sweep.plan import LIBRARIES
+from experiments.sweep.record import read_object
+
+KERNEL = re.compile(r"kernels(\.[A-Za-z_][A-Za-z0-9_]*)+")
+OTHER_PROTOCOL = "its row was measured by another protocol or seed than the newest beside it"
+UNKNOWN = "something that rows of that age do not record"
+
+Place = tuple[int, int, str, int]  # rows, cols, dtype, round
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -53,11 +66,11 @@ def reproduce(options: argparse.Namespace) -> int:
         UserError: the rows cannot be repeated here; nothing was measured.
     """
     sweeps = recorded(recording(options.rows))
-    outs = [options.out / _below(sweep, sweeps) for sweep in sweeps]
+    outs = [options.out / ("" if len(sweeps) == 1 else sweep.root.name) for sweep in sweeps]
     for sweep, out in zip(sweeps, outs, strict=True):
         if any(one.root == out.resolve() for one in sweeps):
             raise UserError(f"--out {out} is a recorded sweep itself; name another folder")
-        _check_place(sweep, options)
+        _check_gpu(sweep, options)
     failed = [_measured(sweep, out, options) for sweep, out in zip(sweeps, outs, strict=True)]
     if options.dry_run:
         return 0
@@ -68,16 +81,150 @@ def reproduce(options: argparse.Namespace) -> int:
     print(f"\n{same:,} of {same + reasons.total():,} points were measured again as recorded.")
     for reason, count in reasons.most_common():
         print(f"{count:,} could not be reproduced: {reason}")
-    compared = subprocess.run(_compare(options), cwd=ROOT, check=False).returncode
+    rows, out = options.rows.resolve(), options.out.resolve()
+    command = [sys.executable, "-m", "analysis", "compare", str(rows), str(out)]
+    command += ["--out", str(out / "compare"), *(["--across-gpus"] if options.anyway else [])]
+    compared = subprocess.run(command, cwd=ROOT, check=False).returncode
     return max(compared, int(any(failed) or reasons.total() > 0))
 
 
-def _below(sweep: Recorded, sweeps: Sequence[Recorded]) -> str:
-    """Where a sweep goes below ``--out``: several sweeps stay apart."""
-    return "" if len(sweeps) == 1 else sweep.root.name
+@dataclass(frozen=True)
+class Recorded:
+    """One recorded sweep.
+
+    Attributes:
+        root: Its folder, which holds ``sweep.json``.
+        jobs: What measures its points again, and no others.
+        rows: By job name, each point's last row.
+        left: By reason, the points that no job can measure as they were.
+    """
+
+    root: Path
+    jobs: tuple[Job, ...]
+    rows: Mapping[str, Mapping[Place, Row]]
+    left: Mapping[str, int]
 
 
-def _check_place(sweep: Recorded, options: argparse.Namespace) -> None:
+def recorded(folder: Path) -> list[Recorded]:
+    """The sweeps whose rows lie below ``folder``, in a fixed order.
+
+    Raises:
+        UserError: there are none, or what lies beside rows does not say how they were measured.
+        RowsError: a line is no row; it names file and line.
+    """
+    if not folder.exists():
+        raise UserError(f"{folder}: no such folder; --rows names recorded rows")
+    files: dict[Path, list[Path]] = {}
+    for path in rows_files(folder):
+        root = next((a for a in path.resolve().parents if (a / "sweep.json").is_file()), None)
+        if root is None:
+            raise UserError(f"{path}: no sweep.json above it; a sweep's whole folder is repeated")
+        files.setdefault(root, []).append(path)
+    if not files:
+        raise UserError(f"{folder}: no rows.jsonl in it; --rows names recorded rows")
+    return [_sweep(root, files[root]) for root in sorted(files)]
+
+
+def _sweep(root: Path, files: Iterable[Path]) -> Recorded:
+    found: list[tuple[Job, dict[Place, Row]]] = []
+    left = Counter[str]()
+    for path in files:
+        rows = {(r.rows, r.cols, r.dtype, r.round): r for r in read_rows(path)}
+        if rows:
+            job, kept = _job(root, path, rows)
+            found.append((job, kept))
+            left[OTHER_PROTOCOL] += len(rows) - len(kept)
+    if not found:
+        raise UserError(f"{root}: its rows files are empty")
+    if not all(_is_product(rows) for _, rows in found):  # a job is all its shapes in all its dtypes
+        found = [part for job, rows in found for part in _by_dtype(job, rows)]
+    rounds = 1 + max(place[3] for _, rows in found for place in rows)
+    jobs = tuple(dataclasses.replace(j, config=j.config | {"rounds": rounds}) for j, _ in found)
+    return Recorded(root, jobs, {job.name: rows for job, rows in found}, +left)
+
+
+def _job(root: Path, path: Path, rows: Mapping[Place, Row]) -> tuple[Job, dict[Place, Row]]:
+    """A file's job, and those of its rows that the job would measure as they were."""
+    parts = path.resolve().parent.relative_to(root).parts
+    if len(parts) not in (3, 4) or "-" not in parts[1]:
+        raise UserError(f"{path}: it lies in no job's folder, such as wide/native-auto/online")
+    dtype, _, gpu = parts[1].partition("-")
+    place = path.parent / "config.json"
+    config = _config(place, gpu)
+    newest = list(rows.values())[-1]
+    config["timing"] |= newest.environment.get("protocol") or {}
+    config["seed"] = newest.environment.get("seed", config["seed"])
+    try:
+        check(config)
+    except (UserError, TypeError, ValueError) as error:
+        raise UserError(f"{place}: {error}") from None
+
+    def protocol(row: Row) -> dict[str, Any]:  # older rows have none
+        return {n: row.environment[n] for n in ("protocol", "seed") if n in row.environment}
+
+    kept = {place: row for place, row in rows.items() if protocol(row) in ({}, protocol(newest))}
+    job = Job(
+        kernel=newest.kernel,
+        label=parts[-1],
+        grid=parts[0],
+        dtypes=tuple(dict.fromkeys(place[2] for place in kept)),
+        dtype=dtype,
+        gpu=gpu,
+        variation=parts[2] if len(parts) == 4 else "",
+        shapes=tuple(dict.fromkeys((place[0], place[1]) for place in kept)),
+        config=config,
+        overrides=("/".join(parts),),
+    )
+    return job, kept
+
+
+def _config(path: Path, gpu: str) -> dict[str, Any]:
+    """A job's configuration as it was recorded; what it lacks is as the types have it.
+
+    A recorded folder may be anybody's, so three things are ours: the kernel's class is one of
+    ``kernels/``, nothing is sent to the tracker it names, and the expression that a card's name
+    must match is that of our own file ``conf/gpu/<gpu>.yaml``.
+    """
+    try:
+        found = dict(read_json(path))
+        found["tracker"] = TrackerConfig(backend="none").model_dump()
+        found["gpu"] = {**found["gpu"], "match": _match_of(gpu)}
+        config = validated(Config, found).model_dump()
+    except FileNotFoundError:
+        raise UserError(f"{path}: missing; without it rows cannot be repeated") from None
+    except (RowsError, ValueError, TypeError, KeyError) as error:
+        reason = on_one_line(str(error)) or type(error).__name__
+        raise UserError(f"{path}: no job's configuration: {reason[:200]}") from None
+    target = str(config["kernel"].get("_target_"))
+    if not KERNEL.fullmatch(target):
+        raise UserError(
+            f"{path}: kernel._target_ is {target[:100]!r}; only a class below kernels is measured "
+            "again, as in kernels.copy.copy.Copy"
+        )
+    return config
+
+
+def _match_of(gpu: str) -> str | None:
+    path = GPU_FILES / f"{gpu}.yaml"
+    if not path.is_file():
+        return None
+    match = yaml.safe_load(path.read_text(encoding="utf-8")).get("match")
+    return None if match is None else str(match)
+
+
+def _is_product(rows: Mapping[Place, Row]) -> bool:
+    shapes, dtypes = {place[:2] for place in rows}, {place[2] for place in rows}
+    return len({place[:3] for place in rows}) == len(shapes) * len(dtypes)
+
+
+def _by_dtype(job: Job, rows: Mapping[Place, Row]) -> Iterator[tuple[Job, dict[Place, Row]]]:
+    for dtype in job.dtypes:
+        mine = {place: row for place, row in rows.items() if place[2] == dtype}
+        shapes = tuple(dict.fromkeys((place[0], place[1]) for place in mine))
+        yield dataclasses.replace(job, dtype=dtype, dtypes=(dtype,), shapes=shapes), mine
+
+
+def _check_gpu(sweep: Recorded, options: argparse.Namespace) -> None:
     rows = [row for mine in sweep.rows.values() for row in mine.values()]
     device = sweep.jobs[0].config["gpu"]["device"]
     worker = Worker(device, rows[0].card, options.out / "worker.log")
@@ -106,29 +253,74 @@ def _measured(sweep: Recorded, out: Path, options: argparse.Namespace) -> bool:
         if len(cards) > 1:  # each shard on the card that it was recorded on
             newest = list(sweep.rows[job.name].values())[-1]
             config["gpu"] = config["gpu"] | {"card": newest.card}
-        config["tracker"] = config["tracker"] | {"backend": "none"}
         if options.anyway:
             config["gpu"] = config["gpu"] | {"match": None, "device": "auto"}
         jobs.append(dataclasses.replace(job, config=config))
 
     def roof(overrides: list[str]) -> Job:
         [of] = [job for job in jobs if job.overrides[0] == overrides[0]]
-        copy = configurations(["copy"])["copy"]
-        config = of.config | {"kernel": copy, "twin": None}
-        return dataclasses.replace(of, kernel="copy", label="copy", config=config)
+        config = of.config | {"kernel": configurations([ROOF])[ROOF], "twin": None}
+        return dataclasses.replace(of, kernel=ROOF, label=ROOF, config=config)
 
     try:
-        run(jobs, roof, cards, time.perf_counter())
+        run(jobs, roof, cards)
     except SweepFailed:
         return True
     return False
 
 
-def _compare(options: argparse.Namespace) -> list[str]:
-    rows, out = options.rows.resolve(), options.out.resolve()
-    command = [sys.executable, "-m", "analysis", "compare", str(rows), str(out)]
-    across = ["--across-gpus"] if options.anyway else []
-    return [*command, "--out", str(out / "compare"), *across]
+def account(sweep: Recorded, out: Path) -> tuple[int, Counter[str]]:
+    """How many points were measured again as they were, and by reason how many were not."""
+    reasons = Counter(sweep.left)
+    same = 0
+    for old, new in _both(sweep, out):
+        if new is None:
+            reasons["it was not measured"] += 1
+        elif new.key == old.key:
+            same += 1
+        else:
+            reasons["; ".join(differences(old, new)) or UNKNOWN] += 1
+    return same, reasons
+
+
+def differences(old: Row, new: Row) -> list[str]:
+    """What decides a row's key and differs, a few words each."""
+    was, now = old.environment, new.environment
+    found = [f"GPU {old.gpu} → {new.gpu}"] if old.gpu != new.gpu else []
+    before, after = (
+        {name: e.get(name) for name in LIBRARIES} | (e.get("packages") or {}) for e in (was, now)
+    )
+    found += [
+        f"{name} {before.get(name)} → {after.get(name)}"
+        for name in dict.fromkeys([*before, *after])
+        if before.get(name) != after.get(name)
+    ]
+    changed = {n for n in was if n in now and was[n] != now[n]}
+    if changed & {"source", "target"}:
+        found.append(f"source of {old.kernel} changed")
+    found += [f"{name} differs" for name in ("protocol", "seed") if name in changed]
+    return found + (["tunables differ"] if old.params != new.params else [])
+
+
+def _both(sweep: Recorded, out: Path) -> Iterator[tuple[Row, Row | None]]:
+    """Each recorded row and its row below ``out``, both with the hash of their source."""
+    variants = [read_object(folder / "variants.json") for folder in (sweep.root, out)]
+    for job in sweep.jobs:
+        path = out / job.name / "rows.jsonl"
+        found = read_rows(path) if path.exists() else iter(())
+        again = {(r.rows, r.cols, r.dtype, r.round): r for r in found}
+        was, now = (declared.get(job.label) for declared in variants)
+        for place, old in sweep.rows[job.name].items():
+            new = again.get(place)
+            yield _sourced(old, was), None if new is None else _sourced(new, now)
+
+
+def _sourced(row: Row, variant: object) -> Row:
+    """A row with its source's hash, from its variant's declaration where an older row lacks it."""
+    if not isinstance(variant, dict) or "source" not in variant or "source" in row.environment:
+        return row
+    environment = {**row.environment, "source": str(variant["source"])}
+    return row.model_copy(update={"environment": environment})
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -9,14 +9,13 @@ import traceback
 from typing import NoReturn
 
 import hydra
-from hydra._internal.utils import get_args_parser
+from hydra._internal.utils import get_args_parser  # Hydra's parser of flags has no public name
 from hydra.errors import HydraException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from experiments.errors import SweepFailed, UserError, on_one_line
-from experiments.sweep.checks import PLAIN
 from experiments.sweep.config import register
 
 # What Hydra and OmegaConf append for their own developers; --verbose shows all of it.
@@ -62,11 +61,6 @@ def main() -> None:
 def _refuse(arguments: list[str]) -> None:
     for argument in arguments:
         key, _, value = argument.partition("=")
-        # Hydra makes the folder that a name leads to before anything here sees the configuration
-        if key.lstrip("+") == "name" and not PLAIN.fullmatch(value.strip("'\"")):
-            raise UserError(
-                f"{argument}; use letters, digits and .,=+-_ (out= may name any folder)"
-            )
         if key == "experiment" and "," in value:
             raise UserError(f"{argument}: presets are sweeps already; run one after the other")
         if key.lstrip("+~") in ("hydra.launcher._target_", "hydra.sweeper._target_"):

@@ -33,9 +33,8 @@ from experiments.data.metrics import DERIVED
 from experiments.data.rows import EXPECTED
 
 if TYPE_CHECKING:
-    from experiments.sweep.config import Tracker
+    from experiments.data.jobs import TrackerConfig
 
-MODES = ("offline", "online")
 AXES = ("cols", "rows", "round")
 METRICS = ("time_us", "time_low_us", "time_high_us", *DERIVED)
 ROWS_STAY = "the rows are complete on disk"
@@ -83,7 +82,7 @@ class MirroredJob:
 def mirror(
     jobs: Sequence[MirroredJob],
     rows: Mapping[str, Sequence[Mapping[str, Any]]],
-    tracker: Tracker,
+    tracker: TrackerConfig,
     out: Path,
 ) -> list[str]:
     """Brings each job's W&B run up to date with its rows, at ``out/wandb``.
@@ -101,8 +100,6 @@ def mirror(
     """
     if tracker.backend == "none" or not jobs:
         return []
-    if tracker.mode not in MODES:
-        return [f"tracker.mode={tracker.mode}: W&B is written in mode {' or '.join(MODES)}"]
     try:
         return [f"{warning}; {ROWS_STAY}" for warning in _mirror(jobs, rows, tracker, out)]
     except Exception as error:
@@ -112,7 +109,7 @@ def mirror(
 def _mirror(
     jobs: Sequence[MirroredJob],
     rows: Mapping[str, Sequence[Mapping[str, Any]]],
-    tracker: Tracker,
+    tracker: TrackerConfig,
     out: Path,
 ) -> list[str]:
     notes = _Notes(out / "wandb")
@@ -132,7 +129,7 @@ def _mirror(
 
 
 def _write(
-    runs: Mapping[str, dict[str, Any]], tracker: Tracker, mode: str, notes: _Notes
+    runs: Mapping[str, dict[str, Any]], tracker: TrackerConfig, mode: str, notes: _Notes
 ) -> tuple[dict[str, dict[str, Any]], str | None]:
     """Has W&B's process write runs, and notes each.
 

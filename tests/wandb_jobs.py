@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from experiments.data.jobs import TrackerConfig
 from experiments.data.metrics import derive
 from experiments.data.rows import Row
-from experiments.sweep.config import Tracker
-from experiments.sweep.ledger import append_row
+from experiments.sweep.record import append_row
 from experiments.wandb import MirroredJob, mirror
 
 METRIC = "float32_M4096/time_us"
@@ -70,7 +70,7 @@ def mirror_all(
     """Mirrors jobs by their id."""
     jobs = [job(out, found, id, **changes) for id, found in rows.items()]
     derived = {id: derive(list(found)) for id, found in rows.items()}
-    return mirror(jobs, derived, Tracker(mode=mode), out)
+    return mirror(jobs, derived, TrackerConfig(mode=mode), out)
 
 
 @contextmanager

@@ -3,12 +3,16 @@
 ``sweep.json`` names the sweep, ``<job>/config.json`` is what Hydra composed, ``variants.json``
 what each variant declares, ``sessions.jsonl`` how long each run of the command took. A grid's
 ``rows``, ``cols`` and ``shapes`` become shapes in `expand`.
+
+The classes named ``…Config`` are the options of a sweep: Hydra takes their names, types and
+defaults from here, and a recorded configuration is checked against them. A new option needs a
+default, so that older recordings stay readable.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -18,7 +22,12 @@ from experiments.data.rows import Dtype, Timer
 MOST = 100_000  # a sweep of more points is a slip of the keyboard
 LARGEST = 1 << 40  # elements; a single row of it is beyond any device
 _RANGE = {"first", "last", "step"}
+DAY_S = 86400.0
+PLAIN = r"^\w[\w.,=+-]*$"  # a name that is one folder's, and climbs out of none
 MOST_POINTS = 500_000  # half a day of an H200's; planning holds each of them in memory
+
+Count = Annotated[int, Field(ge=1, le=2**53)]
+Limit = Annotated[float, Field(gt=0, le=DAY_S)]
 
 
 class _Written(BaseModel):
@@ -32,7 +41,7 @@ class GridConfig(_Written):
     dtypes: list[Dtype]
     rows: Any = None
     cols: Any = None
-    shapes: list[Any] = []
+    shapes: list[list[int]] = []
 
 
 class DtypeConfig(_Written):
@@ -49,7 +58,15 @@ class FactConfig(_Written):
 
 
 class GpuConfig(_Written):
-    """A card, as ``conf/gpu`` describes it."""
+    """A card, as ``conf/gpu`` describes it.
+
+    Attributes:
+        name: As people write it.
+        match: A regular expression for the driver's name of it; None for ``auto`` and ``cpu``.
+        device: ``auto`` is CUDA where there is one.
+        card: Index of the card on the host to pin, None for the launcher's own choice.
+        facts: Datasheet figures by name, the unit in the name.
+    """
 
     name: Name
     match: Text | None
@@ -59,29 +76,50 @@ class GpuConfig(_Written):
 
 
 class TimingConfig(_Written):
-    """The protocol of a measurement; limits in seconds."""
+    """The protocol of a measurement.
+
+    Attributes:
+        timer: ``auto`` is events on CUDA and the host's clock on a CPU.
+        cache: ``cold`` (L2 flushed before each sample) or ``warm``.
+        warmup: Samples taken and thrown away first.
+        min_samples: Fewest samples before stopping is considered.
+        max_samples: The cap.
+        precision: Half-width of the 95 % interval, as a share of the median, to stop at.
+        sampling_limit_s: Longest that inputs, gate and sampling of one point may take, seconds.
+        compile_limit_s: Longest that compiling one point may take, seconds.
+    """
 
     timer: Literal["auto"] | Timer
     cache: Literal["cold", "warm"]
     warmup: Whole
-    min_samples: Whole
-    max_samples: Whole
-    precision: Amount
-    sampling_limit_s: Amount
-    compile_limit_s: Amount
+    min_samples: Count
+    max_samples: Count
+    precision: float = Field(gt=0)
+    sampling_limit_s: Limit
+    compile_limit_s: Limit
 
 
 class TrackerConfig(_Written):
-    """Where the rows were mirrored."""
+    """Where rows are mirrored; ``mode`` is W&B's own word."""
 
-    backend: Name
-    mode: Name
-    project: Name
-    entity: Name | None
+    backend: Literal["wandb", "none"] = "wandb"
+    mode: Literal["offline", "online"] = "offline"
+    project: Name = "softmax-roofline"
+    entity: Name | None = None
 
 
 class Config(_Written):
-    """A job's ``config.json``."""
+    """A job's ``config.json``: a kernel over a grid in some dtypes on a card, and how it is run.
+
+    Attributes:
+        name: The sweep's, one folder's name.
+        out: The sweep's folder; as recorded, its name alone.
+        twin: Marks the kernel's name, so that one variant can be measured under two (A/A).
+        rounds: Visits to all points of the sweep.
+        fresh: Whether each round begins in new worker processes.
+        seed: Of the inputs and of the order.
+        remeasure: Whether a suspect point is measured once more.
+    """
 
     kernel: JsonObject
     grid: GridConfig
@@ -89,12 +127,12 @@ class Config(_Written):
     gpu: GpuConfig
     timing: TimingConfig
     tracker: TrackerConfig
-    name: Name
+    name: str = Field(max_length=300, pattern=PLAIN)
     out: Name
-    twin: Name | None = None
+    twin: str | None = Field(None, max_length=300, pattern=r"^[A-Za-z0-9]+$")
     rounds: int = Field(1, ge=1, le=MOST_POINTS)
     fresh: bool = False
-    seed: int = 0
+    seed: int = Field(0, gt=-(2**62), lt=2**62)
     remeasure: bool = True
     overwrite: bool = False
     only_failed: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,14 +10,12 @@ from pydantic import Field
 
 from experiments.data.records import Record, write_records
 from experiments.errors import SweepFailed, UserError
-from experiments.sweep.checks import shared_options
+from experiments.sweep.cards import WorkerPool, cards_of
 from experiments.sweep.client import LEAVING_LIMIT_S, Worker, WorkerDied
-from experiments.sweep.crew import Crew
-from experiments.sweep.jobs import Job
-from experiments.sweep.planning import Plan, plan
-from experiments.sweep.points import Point
-from experiments.sweep.recording import packages_of
-from experiments.sweep.visible import cards_of
+from experiments.sweep.config import shared_options
+from experiments.sweep.jobs import Compose, Job
+from experiments.sweep.plan import Plan, Point, make_plan
+from experiments.sweep.record import packages_of
 
 LIST = "profiled.jsonl"
 POINT_LIMIT_S = 600.0  # a profiler runs a kernel a dozen times and keeps its memory in between
@@ -35,13 +33,13 @@ class Profiled(Record):
     environment: dict[str, Any]
 
 
-def profile(jobs: Sequence[Job], compose: Callable[[list[str]], Job], cards: Any) -> None:
+def profile(jobs: Sequence[Job], compose: Compose, cards: Any = (0,)) -> None:
     """Calls every supported point of the jobs once inside a profiler range.
 
     Args:
         jobs: All jobs, as composed; no roof is added to them.
         compose: Makes a job of overrides.
-        cards: The launcher's, used one after another.
+        cards: The launcher's; jobs that pin no card run on the first.
 
     Raises:
         UserError: something asked for cannot be done, or there is no CUDA device.
@@ -50,10 +48,10 @@ def profile(jobs: Sequence[Job], compose: Callable[[list[str]], Job], cards: Any
     options = shared_options([job.config for job in jobs])
     out = Path(options["out"])
     log, locked = out / "worker.log", not options["dry_run"]
-    crew = Crew(log, locked, LEAVING_LIMIT_S)
+    pool = WorkerPool(log, cards_of(cards), locked, LEAVING_LIMIT_S)
     done: list[Profiled] = []
     try:
-        points = asked(plan(jobs, compose, crew, cards_of(cards)), jobs)
+        points = asked(make_plan(jobs, compose, pool), jobs)
         if any(point.device != "cuda" for _, point in points):
             raise UserError("profiling needs a CUDA device, and there is none here")
         for number, (worker, point) in enumerate(points):
@@ -64,7 +62,7 @@ def profile(jobs: Sequence[Job], compose: Callable[[list[str]], Job], cards: Any
             done.append(_visit(worker, point, name))
             print(_said(done[-1]), flush=True)
     finally:
-        crew.dismiss()
+        pool.close()
         if done:
             write_records(out / LIST, done)
     if any(record.status == "failed" for record in done):

@@ -1,6 +1,7 @@
-"""Sweeps on a Slurm cluster: a Slurm job is a shard, and all of them share one folder.
+"""Sweeps on a Slurm cluster: a Slurm job measures one shard, as an ordinary sweep of its own.
 
-Every file has one writer. A shard's job writes the rows of its own Hydra jobs and, below
-``slurm/shards/<id>/``, ``plan.json`` and ``end.json``; the submitting side writes all else. Neither
-locks nor appends from two nodes are relied on, for a shared file system may know neither.
+A shard's sweep lies in ``out/shards/<id>/``, and its job alone writes there. The submitting side
+writes all else: ``out/slurm/submitted.json``, which names the job that each shard belongs to now,
+and submitit's files in ``out/slurm/log/``. Neither locks nor appends from two nodes are relied on,
+for a shared file system may know neither.
 """

@@ -1,140 +1,156 @@
-"""The types of everything that is not a kernel's own tunable; conf/ holds values and comments."""
+"""The options of a sweep: Hydra learns them from `experiments.data.jobs.Config`, which checks them.
+
+An option is a field of one of its classes, and a value with a comment in conf/.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING
+from pydantic import BaseModel, ValidationError
 
+from experiments.data.jobs import (
+    MOST_POINTS,
+    PLAIN,
+    Config,
+    DtypeConfig,
+    GpuConfig,
+    GridConfig,
+    TimingConfig,
+    TrackerConfig,
+)
+from experiments.errors import UserError
 
-@dataclass
-class Grid:
-    """Shapes, named after what they reproduce: ``rows`` × ``cols``, then the pairs of ``shapes``.
-
-    Attributes:
-        source: What the grid reproduces.
-        dtypes: The dtypes its source used, for ``dtype=native``.
-        rows: One M, a list of them, or ``{first, last, step}``.
-        cols: One N, a list, or ``{first, last, step}``.
-        shapes: Further pairs ``[M, N]``.
-    """
-
-    source: str = MISSING
-    dtypes: list[str] = MISSING
-    rows: Any = None
-    cols: Any = None
-    shapes: list[list[int]] = field(default_factory=list)
-
-
-@dataclass
-class DType:
-    """Which dtypes to run; null takes the grid's own."""
-
-    names: list[str] | None = None
-
-
-@dataclass
-class Fact:
-    """A card's datasheet figure and where it stands; the unit is in the fact's name."""
-
-    value: float = MISSING
-    source: str = MISSING
-
-
-@dataclass
-class GPU:
-    """A card.
-
-    Attributes:
-        name: As people write it.
-        match: A regular expression for the driver's name of it; null for ``auto`` and ``cpu``.
-        device: ``cuda``, ``cpu``, or ``auto`` (CUDA where there is one).
-        card: Index of the card on the host to pin, null for the launcher's own choice.
-        facts: Datasheet figures by name.
-    """
-
-    name: str = MISSING
-    match: str | None = None
-    device: str = "cuda"
-    card: int | None = None
-    facts: dict[str, Fact] = field(default_factory=dict)
-
-
-@dataclass
-class Timing:
-    """The protocol of a measurement.
-
-    Attributes:
-        timer: ``events``, ``graph``, ``host``, or ``auto`` (events on CUDA, host on a CPU).
-        cache: ``cold`` (L2 flushed before each sample) or ``warm``.
-        warmup: Samples taken and thrown away first.
-        min_samples: Fewest samples before stopping is considered.
-        max_samples: The cap.
-        precision: Half-width of the 95 % interval, as a share of the median, to stop at.
-        sampling_limit_s: Longest that inputs, gate and sampling of one point may take, seconds.
-        compile_limit_s: Longest that compiling one point may take, seconds.
-    """
-
-    timer: str = MISSING
-    cache: str = MISSING
-    warmup: int = MISSING
-    min_samples: int = MISSING
-    max_samples: int = MISSING
-    precision: float = MISSING
-    sampling_limit_s: float = MISSING
-    compile_limit_s: float = MISSING
-
-
-@dataclass
-class Tracker:
-    """Where rows are mirrored. ``backend`` is ``wandb`` or ``none``, ``mode`` W&B's own word."""
-
-    backend: str = "wandb"
-    mode: str = "offline"
-    project: str = "softmax-roofline"
-    entity: str | None = None
-
-
-@dataclass
-class Experiment:
-    """One job: a kernel over a grid in some dtypes on a card, and how its sweep is run.
-
-    Attributes:
-        twin: Marks the kernel's name, so that one variant can be measured under two (A/A).
-        rounds: Visits to all points of the sweep.
-        fresh: Whether each round begins in new worker processes.
-        remeasure: Whether a suspect point is measured once more.
-    """
-
-    kernel: dict[str, Any] = MISSING
-    grid: Grid = MISSING
-    dtype: DType = MISSING
-    gpu: GPU = MISSING
-    timing: Timing = MISSING
-    tracker: Tracker = MISSING
-    name: str = MISSING
-    out: str = MISSING
-    twin: str | None = None
-    rounds: int = 1
-    fresh: bool = False
-    seed: int = 0
-    remeasure: bool = True
-    overwrite: bool = False
-    only_failed: bool = False
-    dry_run: bool = False
+GROUPS: dict[str, type[BaseModel]] = {
+    "grid": GridConfig,
+    "dtype": DtypeConfig,
+    "gpu": GpuConfig,
+    "timing": TimingConfig,
+    "tracker": TrackerConfig,
+}
+# Options of the whole sweep; jobs of one sweep may not differ in them.
+SHARED = ("out", "rounds", "fresh", "seed", "remeasure", "overwrite", "only_failed", "dry_run",
+          "tracker")  # fmt: skip
 
 
 def register() -> None:
     """Makes the types known to Hydra, before any composition."""
     store = ConfigStore.instance()
-    store.store(name="schema", node=Experiment)
-    for group, node in (
-        ("grid", Grid),
-        ("dtype", DType),
-        ("gpu", GPU),
-        ("timing", Timing),
-        ("tracker", Tracker),
-    ):
-        store.store(group=group, name="schema", node=node)
+    store.store(name="schema", node=structured(Config))
+    for group, model in GROUPS.items():
+        store.store(group=group, name="schema", node=structured(model))
+
+
+@cache
+def structured(model: type[BaseModel]) -> type:
+    """A model as a dataclass of plain types, which is what Hydra's schemas are made of."""
+    made = []
+    for name, field in model.model_fields.items():
+        default = MISSING if field.is_required() else field.get_default(call_default_factory=True)
+        fresh = dataclasses.field(default_factory=lambda value=default: value)  # type: ignore[misc]
+        made.append((name, _plain(field.annotation), fresh))
+    return dataclasses.make_dataclass(model.__name__, made)
+
+
+def _plain(hint: Any) -> Any:
+    """A type without the bounds that OmegaConf does not know."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if isinstance(hint, type) and issubclass(hint, BaseModel):
+        return structured(hint)
+    if origin is Annotated:
+        return _plain(inner[0])
+    if origin is Literal:
+        return type(inner[0])
+    if origin in (list, dict):
+        return origin[tuple(map(_plain, inner))]
+    if NoneType in inner:
+        return _plain(Union[tuple(one for one in inner if one is not NoneType)]) | None  # noqa: UP007
+    if origin in (Union, UnionType):
+        kinds = {_plain(one) for one in inner}
+        return kinds.pop() if len(kinds) == 1 else Any
+    return hint
+
+
+def check(config: dict[str, Any]) -> None:
+    """Checks what types alone do not say of one job's resolved configuration.
+
+    Raises:
+        UserError: naming the option at fault and what would be right.
+    """
+    out = config["out"]
+    if not out.strip() or "\0" in out:
+        raise UserError("out= is empty or no path; name the folder that takes the rows")
+    try:
+        Config.model_validate(config | {"out": Path(out).name})
+    except ValidationError as error:
+        raise UserError(_complaint(error)) from None
+    if not (config["grid"]["dtypes"] if config["dtype"]["names"] is None
+            else config["dtype"]["names"]):  # fmt: skip
+        raise UserError("no dtype is named; dtype=float32 names one")
+    timing = config["timing"]
+    if timing["max_samples"] < timing["min_samples"]:
+        raise UserError(
+            f"timing.max_samples={timing['max_samples']} is below "
+            f"timing.min_samples={timing['min_samples']}"
+        )
+
+
+def _complaint(error: ValidationError) -> str:
+    first, *others = error.errors()
+    # what may be one of several types has an error for each, with the type at the place's end
+    parts = [part for part in first["loc"] if not re.match(r"literal\[|constrained-", str(part))]
+    same = [first, *(one for one in others if one["loc"][: len(parts)] == tuple(parts))]
+    option = ".".join(map(str, parts))
+    if first["type"] == "extra_forbidden":
+        model = GROUPS.get(str(parts[0]), Config) if len(parts) > 1 else Config
+        return f"{option} is no option; there are {', '.join(model.model_fields)}"
+    reasons = [re.sub("^(Input should|String should)", "it must", one["msg"]) for one in same]
+    return f"{option}={first['input']}; {' or '.join(reasons)}"
+
+
+def check_choices(choices: Mapping[str, str | None]) -> None:
+    """Checks that what was chosen of each group is a file of that group's own folder.
+
+    A choice is part of its rows' folder, and Hydra itself would follow it out of ``conf/``.
+
+    Raises:
+        UserError: naming the choice at fault.
+    """
+    for group, choice in choices.items():
+        if not all(re.fullmatch(PLAIN, part) for part in str(choice).split("/")):
+            raise UserError(f"{group}={choice} names no file of conf/{group}/; --help lists them")
+
+
+def shared_options(configs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The options of the whole sweep, which no two of its jobs' configurations may differ in.
+
+    Raises:
+        UserError: naming the option that differs.
+    """
+    options = {name: configs[0][name] for name in SHARED}
+    for config in configs:
+        for name in SHARED:
+            if config[name] != options[name]:
+                raise UserError(f"{name} belongs to the whole sweep and cannot differ between jobs")
+    return options
+
+
+def check_size(points: int, rounds: int) -> None:
+    """Checks that somebody could want a sweep of this size; a dry run estimates its hours.
+
+    Raises:
+        UserError: saying how many points it has.
+    """
+    if points * rounds > MOST_POINTS:
+        raise UserError(
+            f"the sweep has {points * rounds} points, more than the {MOST_POINTS} that are taken; "
+            "choose fewer kernels, shapes or rounds"
+        )

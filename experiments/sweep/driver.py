@@ -1,4 +1,4 @@
-"""A sweep: check everything, measure point by point, record each at once, mirror, tell."""
+"""A sweep: check everything, measure point by point, record each at once, mirror, summarize."""
 
 from __future__ import annotations
 
@@ -11,21 +11,48 @@ from typing import Any
 
 from experiments.data.rows import Row
 from experiments.errors import SweepFailed, UserError
-from experiments.sweep.checks import check_size, shared_options
-from experiments.sweep.crew import Crew
-from experiments.sweep.dealing import Deal
-from experiments.sweep.estimate import print_estimate
-from experiments.sweep.folder import note_session, save_plan, save_request, sweep_name
+from experiments.sweep.cards import WorkerPool, cards_of
+from experiments.sweep.client import Worker
+from experiments.sweep.config import check_size, shared_options
 from experiments.sweep.guards import suspicions
-from experiments.sweep.jobs import Job
-from experiments.sweep.ledger import Ledger
-from experiments.sweep.measuring import Visits, measure_all
-from experiments.sweep.planning import plan
-from experiments.sweep.points import Point
-from experiments.sweep.recording import row_of
-from experiments.sweep.reporting import mirror_jobs, print_summary
-from experiments.sweep.table import account
-from experiments.sweep.visible import cards_of
+from experiments.sweep.jobs import ROOF, Compose, Job
+from experiments.sweep.plan import Plan, Point, make_plan
+from experiments.sweep.record import (
+    FolderLock,
+    Ledger,
+    Lock,
+    note_session,
+    row_of,
+    save_plan,
+    save_request,
+    sweep_name,
+)
+from experiments.sweep.schedule import Schedule, assign, measure_all
+from experiments.sweep.summary import (
+    account,
+    mirror_jobs,
+    print_estimate,
+    print_summary,
+    rows_of,
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a sweep runs: on the cards of this host, or as a scheduler's job on the card it got.
+
+    Attributes:
+        hold: Takes the sweep's folder.
+        number: Numbers the card of a scheduler's job as rows name it. A point then is done whatever
+            card measured it, since the next job may get another card.
+        on_card: Whether the sweep must run on a card, so that a CPU is no substitute.
+        report: Called with all points once they are known, and after each row.
+    """
+
+    hold: Callable[[Path], Lock] = FolderLock
+    number: Callable[[Worker], int] | None = None
+    on_card: bool = False
+    report: Callable[[Sequence[Point], Ledger], None] = lambda points, ledger: None
 
 
 @dataclass(frozen=True)
@@ -37,21 +64,35 @@ class Sweep:
     options: dict[str, Any]
     ledger: Ledger
 
-    def wanted(self, points: Iterable[Point]) -> list[Point]:
+    def due(self, points: Iterable[Point]) -> list[Point]:
         """Those of the points that are to be measured now."""
+        points = list(points)
+        due = {p.identity: p for p in points if self._is_due(p)}
+        neighbours = {(p.job.neighbours, p.place, p.round) for p in due.values()}
+
+        def lacks_roof(point: Point) -> bool:
+            """Whether points beside it are due, and it was measured on another card than theirs."""
+            row = self.ledger.latest(point.identity)
+            return (
+                point.variant["operation"] == ROOF
+                and row is not None
+                and row.card != point.card
+                and (point.job.neighbours, point.place, point.round) in neighbours
+            )
+
+        return [p for p in points if p.identity in due or lacks_roof(p)]
+
+    def _is_due(self, point: Point) -> bool:
         if self.options["overwrite"]:
-            return list(points)
+            return True
         if self.options["only_failed"]:
-            return [p for p in points if self._failed(p)]
-        return [p for p in points if not self.ledger.is_done(p.identity) or self.again(p)]
+            row = self.ledger.latest(point.identity)
+            return row is not None and not row.expected
+        return not self.ledger.is_done(point.identity) or self.again(point)
 
     def again(self, point: Point) -> bool:
         """Whether a point that has a row is to be measured once more, because it is suspect."""
         return bool(self.options["remeasure"]) and self.ledger.is_due_again(point.identity)
-
-    def _failed(self, point: Point) -> bool:
-        row = self.ledger.latest(point.identity)
-        return row is not None and not row.expected
 
     def record(self, point: Point, outcome: dict[str, Any], environment: dict[str, Any]) -> Row:
         """Makes a point's outcome a row and puts it on disk."""
@@ -63,69 +104,103 @@ class Sweep:
             attempt=self.ledger.next_attempt(point.identity),
             environment=environment,
         )
-        self.ledger.record(self.out / point.job.name, row)
+        self.ledger.record(point.job.name, row)
         return row
 
 
 def run(
     jobs: Sequence[Job],
-    compose: Callable[[list[str]], Job],
-    cards: Any,
-    began: float,
+    compose: Compose | None,
+    cards: Any = (0,),
+    began: float | None = None,
     request: str = "",
+    place: Place | None = None,
 ) -> None:
     """Runs a sweep to its end.
 
     Args:
         jobs: All jobs, as composed.
-        compose: Makes a job of overrides, for the roof that a shard may lack.
+        compose: Makes a job of overrides, for the roof that a shard may lack; None adds none.
         cards: Indices of the cards to use, or ``all``.
         began: When the command started, by the performance counter.
         request: The command's configuration, YAML, kept beside the rows.
+        place: Where it runs; None for this host.
 
     Raises:
         UserError: something asked for cannot be done; nothing was measured.
         SweepFailed: a point has no row of expected status at the end.
     """
+    place = place or Place()
+    began = time.perf_counter() if began is None else began
     options = shared_options([job.config for job in jobs])
     cards = cards_of(cards)
     check_size(sum(len(job.shapes) * len(job.dtypes) for job in jobs), options["rounds"])
     out = Path(options["out"])
-    if (out / "slurm").exists():  # it numbers cards in its own way, and its jobs may be running
+    if (out / "slurm").exists():  # its jobs may be running
         raise UserError(f"out={out} is a sweep's on Slurm (LAUNCHER=slurm); choose another")
-    ledger = Ledger(out)
-    crew = Crew(log=out / "worker.log", locked=not options["dry_run"])
+    lock = place.hold(out)
+    try:
+        ledger = Ledger(out, lock, any_card=place.number is not None)
+    except UserError:
+        lock.close()
+        raise
+    pool = WorkerPool(out / "worker.log", cards, not options["dry_run"], required=place.on_card)
     measured: list[Row] = []
     planned_s = 0.0
     try:
-        planned = plan(jobs, compose, crew, cards, ledger)
+        plan = make_plan(jobs, compose, pool)
+        workers = _assign(plan, pool, ledger, options["overwrite"], place)
         sweep = Sweep(out, sweep_name(out), options, ledger)
-        todo = sweep.wanted(planned.asked)
+        due = sweep.due(plan.asked)
         if options["dry_run"]:
-            print_estimate(todo)
+            print_estimate(due)
             return
-        asked = {(point.key, point.round) for point in todo}
+        asked = {(point.key, point.round) for point in due}
         save_request(request, out)
-        save_plan(planned, out)
+        save_plan(plan, out)
         planned_s = time.perf_counter() - began
-        done_before = sum(ledger.is_done(p.identity) for p in planned.asked)
+        done_before = sum(ledger.is_done(p.identity) for p in plan.asked)
+        place.report(plan.asked, ledger)
+
+        def record(point: Point, outcome: dict[str, Any], environment: dict[str, Any]) -> Row:
+            row = sweep.record(point, outcome, environment)
+            place.report(plan.asked, ledger)
+            return row
+
+        schedule = Schedule(plan, workers, sweep.due)
         try:
-            visits = Visits(sweep.record, sweep.again, options["fresh"])
-            deal = Deal(planned.rounds, planned.posts, sweep.wanted)
-            measure_all(deal, visits, measured, done_before)
+            measure_all(schedule, record, sweep.again, options["fresh"], measured, done_before)
         except UserError as error:  # status 2 is for a sweep that has measured nothing
             print(f"error: {error}", file=sys.stderr)
-            raise SweepFailed from None
-        crew.dismiss()
-        tracker = options["tracker"]
-        warnings = mirror_jobs(planned, sweep.name, ledger, out, tracker, bool(measured))
+            raise SweepFailed(str(error)) from None
+        pool.close()
+        warnings = mirror_jobs(plan, sweep.name, ledger, out, options["tracker"])
     finally:
-        crew.dismiss()
+        pool.close()
         ledger.close()
         elapsed_s = time.perf_counter() - began
         note_session(out, len(measured), planned_s, elapsed_s)
-    print_summary(planned, ledger, out, account(measured, elapsed_s), warnings)
+    labels = {key: job.label for job in plan.jobs for key, *_ in plan.points[job.name]}
+    spent = account(measured, elapsed_s)
+    print_summary(rows_of(plan, ledger), labels, out, spent, warnings)
     some = options["only_failed"]
-    requested = [p for p in planned.asked if not some or (p.key, p.round) in asked]
+    requested = [p for p in plan.asked if not some or (p.key, p.round) in asked]
     if not all(ledger.is_done(p.identity) for p in requested):
         raise SweepFailed
+
+
+def _assign(
+    plan: Plan, pool: WorkerPool, ledger: Ledger, overwrite: bool, place: Place
+) -> dict[int, Worker]:
+    """Assigns shards to cards, and gives the workers that the free ones may go to, by card."""
+    if place.number is not None:
+        for shard in plan.shards:
+            assert shard.worker is not None
+            shard.move(place.number(shard.worker), shard.worker)
+            shard.free = False
+        return {}
+    if not any(shard.free for shard in plan.shards):
+        return {}
+    workers = pool.interchangeable()
+    assign(plan.shards, workers, ledger, overwrite)
+    return workers

@@ -1,18 +1,34 @@
-"""A job: one kernel over one grid in some dtypes on one card, as Hydra composed it."""
+"""Jobs: one kernel over one grid in some dtypes on one card, as Hydra composes them."""
 
 from __future__ import annotations
 
+import copy
 import hashlib
+import multiprocessing
+import os
 import re
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from typing import Any
 
+# Hydra has no public way to compose many jobs from files that are read once: `hydra.compose` reads
+# and merges all of them for each job, about 0.1 s, where a sweep has a hundred jobs.
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra._internal.config_repository import ConfigRepository, IConfigRepository
+from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.default_element import ResultDefault
+from hydra.plugins.config_source import ConfigResult
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from experiments.data.jobs import expand
 from experiments.errors import UserError
-from experiments.sweep.checks import check, check_choices
+from experiments.sweep.config import check, check_choices
+
+ROOF = "copy"  # the configuration that every shard holds, whatever else was asked for
+FEWEST = 8  # jobs that are worth another process
 
 
 @dataclass(frozen=True)
@@ -24,6 +40,7 @@ class Job:
         label: The kernel with the tunables set for this job, e.g. ``online,block_size=4096``.
         grid: Name of the grid.
         dtypes: Names of the dtypes to run.
+        dtype: Name of the dtypes' configuration.
         gpu: Name of the card's configuration.
         variation: What else the overrides say of it, so that jobs that differ have two folders.
         shapes: Pairs (M, N).
@@ -61,6 +78,9 @@ class Job:
     def id(self, sweep: str) -> str:
         """A stable name for trackers: letters, digits and '-'."""
         return hashlib.sha256(f"{sweep}\0{self.name}".encode()).hexdigest()[:16]
+
+
+Compose = Callable[[list[str]], Job]
 
 
 def job_from(config: DictConfig, overrides: list[str]) -> Job:
@@ -101,10 +121,10 @@ def job_from(config: DictConfig, overrides: list[str]) -> Job:
     )
 
 
-def roof_overrides(job: Job, roof: str) -> list[str]:
+def roof_overrides(job: Job) -> list[str]:
     """The overrides that compose the roof's job beside a job."""
     kept = [o for o in job.overrides if not re.match(r"[+~]*(kernel[.=]|twin=)", o)]
-    return [*kept, f"kernel={roof}"]
+    return [*kept, f"kernel={ROOF}"]
 
 
 # These choose a job's place, or how the sweep is run; they are no variation of what is measured.
@@ -126,3 +146,77 @@ def _safe(text: str) -> str:
     if plain == text and len(text) <= 80:
         return text
     return f"{plain[:60]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def compose_all(overrides: Sequence[Sequence[str]], compose: Compose) -> list[Job]:
+    """Each job, in order; many jobs are composed on several cores.
+
+    Raises:
+        Exception: whatever ``compose`` raised, of the first job that it raised for.
+    """
+    jobs = [list(one) for one in overrides]
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1  # a fork is safe there
+    count = max(min(cores, len(jobs) // FEWEST), 1)
+    size = -(-len(jobs) // count)
+    context = multiprocessing.get_context("fork" if count > 1 else None)  # pickles no compose
+    parts: list[tuple[list[list[str]], Connection]] = []
+    for first in range(size, len(jobs), size):
+        here, there = context.Pipe(duplex=False)
+        part = jobs[first : first + size]
+        context.Process(target=_compose, args=(part, compose, there), daemon=True).start()
+        there.close()
+        parts.append((part, here))
+    composed = [compose(job) for job in jobs[:size]]
+    for part, pipe in parts:
+        try:
+            composed += pipe.recv()
+        except EOFError:  # it met an error: here the same error is raised to the user
+            composed += [compose(job) for job in part]
+    return composed
+
+
+def _compose(jobs: list[list[str]], compose: Compose, pipe: Connection) -> None:
+    try:
+        pipe.send([compose(job) for job in jobs])
+    except Exception:  # the parent meets it again
+        os._exit(1)
+
+
+class SweepLoader(ConfigLoaderImpl):
+    """Composes as Hydra does, but merges the same defaults once, however many jobs have them.
+
+    Overrides of values come after the defaults, and are applied to a copy for each job.
+    """
+
+    def __init__(self, config_search_path: ConfigSearchPath) -> None:
+        super().__init__(config_search_path)
+        self.repository = _CachedRepository(config_search_path)
+        self._merged: dict[str, DictConfig] = {}
+
+    def _compose_config_from_defaults_list(
+        self, defaults: list[ResultDefault], repo: IConfigRepository
+    ) -> DictConfig:
+        sources = [(source.provider, source.path) for source in repo.get_sources()]
+        key = repr((sources, defaults))
+        if key not in self._merged:
+            self._merged[key] = super()._compose_config_from_defaults_list(defaults, repo)
+        return copy.deepcopy(self._merged[key])
+
+
+class _CachedRepository(ConfigRepository):
+    """Config files and schemas, each read when first asked for; the caller gets a copy."""
+
+    def initialize_sources(self, config_search_path: ConfigSearchPath) -> None:
+        """Looks in these places from now on, and forgets what was read elsewhere."""
+        super().initialize_sources(config_search_path)
+        self._read: dict[str, ConfigResult | None] = {}
+
+    def load_config(self, config_path: str) -> ConfigResult | None:
+        """A file or schema with its header, None where there is none."""
+        if config_path not in self._read:
+            self._read[config_path] = super().load_config(config_path)
+        return copy.deepcopy(self._read[config_path])
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _CachedRepository:
+        """Hydra copies its repository for each job, since a job may add places to look in."""
+        return copy.copy(self)

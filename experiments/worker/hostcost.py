@@ -21,7 +21,7 @@ import torch
 
 from experiments.data.statistics import median
 from experiments.errors import UserError
-from experiments.sweep.card_lock import held
+from experiments.sweep.cards import held
 from experiments.worker.place import environment
 from kernels.functions import softmax, softmax_operator
 

@@ -11,7 +11,7 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig
 
 from experiments.sweep.config import register
-from experiments.sweep.loader import SweepLoader
+from experiments.sweep.jobs import SweepLoader
 
 CONF = Path(__file__).parents[2] / "conf"
 

@@ -140,7 +140,7 @@ def test_a_run_without_m_is_a_sweep_into_its_own_folder(composed: Compose) -> No
 
 def test_our_launcher_is_the_default(composed: Compose) -> None:
     launcher = composed().hydra.launcher
-    assert launcher["_target_"] == "hydra_plugins.sweep_launcher.SweepLauncher"
+    assert launcher["_target_"] == "hydra_plugins.sweep.SweepLauncher"
     assert list(composed("hydra.launcher.cards=[0,1]").hydra.launcher.cards) == [0, 1]
     assert composed("hydra.launcher.cards=all").hydra.launcher.cards == "all"
 

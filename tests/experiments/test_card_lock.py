@@ -14,15 +14,14 @@ from pathlib import Path
 import pytest
 
 from experiments.errors import UserError
-from experiments.sweep import card_lock
-from experiments.sweep.card_lock import held, lock_of
-from experiments.sweep.visible import cards_of, visible_cards
+from experiments.sweep import cards as sweep_cards
+from experiments.sweep.cards import cards_of, held, lock_of, visible_cards
 from tests.conftest import ROOT
 
 NVML = ROOT / "tests" / "doubles" / "nvml"
 HOLD = """
 import sys
-from experiments.sweep.card_lock import held
+from experiments.sweep.cards import held
 with held([int(card) for card in sys.argv[1:]]):
     print("held", flush=True)
     sys.stdin.read()
@@ -132,7 +131,7 @@ def test_every_user_can_open_the_lock_and_nobody_is_led_elsewhere(
         os.umask(before)
     target = tmp_path / "precious"
     target.write_text("precious")
-    monkeypatch.setattr(card_lock, "FOLDERS", (tmp_path,))
+    monkeypatch.setattr(sweep_cards, "LOCK_FOLDERS", (tmp_path,))
     lock_of(cards[0]).symlink_to(target)
     with pytest.raises(UserError, match="lock of card 0, cannot be opened"), held([0]):
         pass

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from experiments.cost import agreement, spending
 from experiments.data.rows import Row
-from experiments.sweep.ledger import append_row
+from experiments.sweep.record import append_row
 from tests.conftest import ROOT
 from tests.experiments.test_rows import row
 

@@ -5,7 +5,6 @@ The cards are workers on this CPU that say they are cards.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,9 @@ from hydra.core.global_hydra import GlobalHydra
 from experiments.data.rows import Row, read_rows, rows_files
 from experiments.errors import UserError
 from experiments.sweep import driver
+from experiments.sweep.cards import WorkerPool
 from experiments.sweep.client import Worker
 from experiments.sweep.config import register
-from experiments.sweep.crew import Crew
 from experiments.sweep.jobs import Job, job_from
 from tests.conftest import QUICK, ROOT, once_each
 
@@ -38,7 +37,7 @@ class Disguised(Worker):
         return hello
 
 
-class Disguises(Crew):
+class Disguises(WorkerPool):
     """A crew of them."""
 
     def worker(self, device: str, card: int) -> Worker:
@@ -51,7 +50,7 @@ Sweep = Callable[..., list[Row]]
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sweep:
     """Sweeps four shards, a width each, over cards; gives all rows of the folder."""
-    monkeypatch.setattr(driver, "Crew", Disguises)
+    monkeypatch.setattr(driver, "WorkerPool", Disguises)
 
     def swept(
         cards: list[int], *others: str, widths: tuple[int, ...] = (8, 16, 32, 64)
@@ -68,7 +67,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sweep:
         with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
             jobs = [composed([f"grid.cols={n}", f"kernel={kernel}"])
                     for n in widths for kernel in ("torch", "copy")]  # fmt: skip
-            driver.run(jobs, composed, cards, time.perf_counter())
+            driver.run(jobs, composed, cards)
         return [row for path in rows_files(tmp_path) for row in read_rows(path)]
 
     return swept

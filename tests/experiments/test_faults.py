@@ -11,7 +11,7 @@ import pytest
 
 from experiments.data.rows import rows_files
 from experiments.errors import UserError
-from experiments.sweep.folder_lock import FolderLock
+from experiments.sweep.record import FolderLock
 from tests.conftest import QUICK, ROOT, Command, command_line, once_each, shape
 
 

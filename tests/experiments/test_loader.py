@@ -19,8 +19,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from experiments.sweep import driver
 from experiments.sweep.config import register
-from experiments.sweep.jobs import Job
-from experiments.sweep.loader import SweepLoader
+from experiments.sweep.jobs import Job, SweepLoader
 from tests.conftest import DOUBLES, ROOT
 
 CARDS = ["experiment=cards", "grid=cards", "gpu=h200"]
@@ -123,7 +122,7 @@ def test_a_sweep_composes_each_job_once(
         return load(loader, config, overrides)
 
     monkeypatch.setattr(ConfigLoaderImpl, "load_sweep_config", counted)
-    monkeypatch.setattr(driver, "run", lambda jobs, *others: swept.extend(jobs))
+    monkeypatch.setattr(driver, "run", lambda jobs, *others, **options: swept.extend(jobs))
     config = master(plain, "gpu=cpu", f"out={tmp_path}")
     context = HydraContext(config_loader=plain, callbacks=Callbacks())
     sweeper = Plugins.instance().instantiate_sweeper(

@@ -17,9 +17,9 @@ from experiments.data.records import read_records
 from experiments.errors import SweepFailed
 from experiments.profile import profiling
 from experiments.profile.profiling import LIST, Profiled
+from experiments.sweep.cards import WorkerPool
 from experiments.sweep.client import Worker
 from experiments.sweep.config import register
-from experiments.sweep.crew import Crew
 from experiments.sweep.jobs import Job, job_from
 from tests.conftest import ROOT, shape
 
@@ -53,11 +53,11 @@ def ranges(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the ranges that workers are asked for, while workers are disguised."""
     asked: list[str] = []
 
-    class DisguisedCrew(Crew):
+    class DisguisedPool(WorkerPool):
         def worker(self, device: str, card: int) -> Worker:
             return self.workers.setdefault((device, card), Disguised(self.log, asked))
 
-    monkeypatch.setattr(profiling, "Crew", DisguisedCrew)
+    monkeypatch.setattr(profiling, "WorkerPool", DisguisedPool)
     return asked
 
 

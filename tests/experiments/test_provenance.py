@@ -5,8 +5,8 @@ from importlib.metadata import version
 from types import SimpleNamespace
 from typing import Any
 
-from experiments.reproduced import differences
-from experiments.sweep.points import LIBRARIES, PROTOCOL, key_of
+from experiments.reproduce import differences
+from experiments.sweep.plan import LIBRARIES, PROTOCOL, key_of
 from tests.conftest import QUICK, Command, shape
 
 

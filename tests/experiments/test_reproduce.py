@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.data.rows import Row, read_rows, rows_files
-from experiments.reproduced import UNTOLD, account, differences
-from experiments.sweep.recorded import recorded
+from experiments.reproduce import UNKNOWN, account, differences, recorded
 from tests.conftest import ROOT, Result
 
 
@@ -92,7 +91,7 @@ def test_points_that_come_back_otherwise_are_counted_by_what_differs(folder: Pat
     for path in rows_files(folder):
         other = [r.model_copy(update={"key": f"other {r.key}"}) for r in read_rows(path)]
         path.write_text("".join(r.model_dump_json() + "\n" for r in other))
-    assert account(sweep, folder) == (0, {UNTOLD: 16})
+    assert account(sweep, folder) == (0, {UNKNOWN: 16})
     lost = rows_files(folder)[0]
     lost.unlink()
-    assert account(sweep, folder) == (0, {UNTOLD: 8, "it was not measured": 8})
+    assert account(sweep, folder) == (0, {UNKNOWN: 8, "it was not measured": 8})

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from experiments.data.rows import read_rows, rows_files
-from experiments.reproduce import main
-from experiments.sweep.recorded import recorded
+from experiments.reproduce import main, recorded
 from tests.experiments.test_reproduce import points
 
 
@@ -55,7 +54,7 @@ def test_what_cannot_be_repeated_is_refused_in_one_line_before_anything_runs(
 
 def test_neither_the_tracker_nor_an_expression_of_a_recorded_folder_is_used(folder: Path) -> None:
     strange = {"backend": "wandb", "mode": "online", "project": "theirs", "entity": "stranger"}
-    gpu = {"name": "x", "match": "(A+)+$", "device": "cpu"}
+    gpu = {"name": "x", "match": "(A+)+$", "device": "cpu", "card": None, "facts": {}}
     wrong(folder, tracker=strange, gpu=gpu)
     [sweep] = recorded(folder)
     assert {job.config["gpu"]["match"] for job in sweep.jobs} == {None}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from experiments.data.files import RowsError, write_file
 from experiments.data.rows import Row, parse_row, read_rows, rows_files
-from experiments.sweep.ledger import append_row, heal
+from experiments.sweep.record import append_row, truncate_torn_line
 
 
 def row(**changes: object) -> Row:
@@ -39,7 +39,7 @@ def test_a_file_torn_anywhere_in_its_last_line_is_healed(
     data = path.read_bytes()
     path.write_bytes(data[: max(len(data) - cut, len(data) // 2)])
     assert [r.round for r in read_rows(path)] in ([0], [0, 1])
-    heal(path)
+    truncate_torn_line(path)
     append_row(path, row(round=2))
     assert [r.round for r in read_rows(path)] in ([0, 2], [0, 1, 2])
 
@@ -48,7 +48,7 @@ def test_a_last_line_that_only_lacks_its_end_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     append_row(path, row())
     path.write_bytes(path.read_bytes().rstrip(b"\n"))
-    heal(path)
+    truncate_torn_line(path)
     assert len(list(read_rows(path))) == 1
     assert path.read_bytes().endswith(b"\n")
 
@@ -99,7 +99,7 @@ def test_a_torn_tail_of_any_kind_is_passed_over_and_removed(tmp_path: Path) -> N
         append_row(path, row())
         path.write_bytes(path.read_bytes() + tail)
         assert list(read_rows(path)) == [row()]
-        heal(path)
+        truncate_torn_line(path)
         assert path.read_text() == row().model_dump_json() + "\n"
 
 

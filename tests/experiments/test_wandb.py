@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from experiments import wandb
+from experiments.data.jobs import TrackerConfig
 from experiments.data.metrics import derive
 from experiments.data.rows import rows_files
-from experiments.sweep.config import Tracker
 from experiments.wandb import mirror
 from tests.wandb_jobs import (
     METRIC,
@@ -137,11 +137,9 @@ def test_a_resumed_sweep_logs_only_what_is_new_at_the_steps_that_follow(tmp_path
     assert [line["cols"] for line in whole.lines] == [512, 1024, 2048, 4096]
 
 
-def test_no_tracker_leaves_no_trace_and_an_unknown_mode_a_warning(tmp_path: Path) -> None:
+def test_no_tracker_leaves_no_trace(tmp_path: Path) -> None:
     rows = [timed(1024)]
-    assert mirror([job(tmp_path, rows)], {}, Tracker(backend="none"), tmp_path) == []
-    [warning] = mirrored(tmp_path, rows, "disabled")
-    assert warning == "tracker.mode=disabled: W&B is written in mode offline or online"
+    assert mirror([job(tmp_path, rows)], {}, TrackerConfig(backend="none"), tmp_path) == []
     assert not (tmp_path / "wandb").exists()
 
 
@@ -158,7 +156,7 @@ def test_a_disk_that_is_full_for_wandb_costs_a_warning(tmp_path: Path) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))  # W&B's process inherits it
     try:
-        [warning] = mirror(jobs, rows, Tracker(mode="offline"), tmp_path)
+        [warning] = mirror(jobs, rows, TrackerConfig(mode="offline"), tmp_path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert "the rows are complete on disk" in warning

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+from experiments.slurm.node import submitted
+from experiments.sweep.record import read_object
 from tests.conftest import DOUBLES, ROOT, Result
 from tests.slurm.cluster import Cluster
 
@@ -34,14 +35,14 @@ def status(cluster: Cluster, out: Path) -> Result:
 
 def shards(out: Path) -> dict[str, str]:
     """The Slurm job of each shard, by the shard's name."""
-    found = [json.loads(p.read_text()) for p in out.glob("slurm/shards/*/asked.json")]
+    found = read_object(submitted(out)).get("shards", {}).values()
     return {asked["name"]: asked["job"] for asked in found if "job" in asked}
 
 
 def rows_of(out: Path, name: str) -> int:
     """How many rows a shard has on disk."""
     grid, gpu, variation = name.split()
-    files = out.glob(f"{grid}/*-{gpu}/{variation}/*/rows.jsonl")
+    files = out.glob(f"shards/*/{grid}/*-{gpu}/{variation}/*/rows.jsonl")
     return sum(path.read_bytes().count(b"\n") for path in files)
 
 

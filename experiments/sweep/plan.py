@@ -1,0 +1,286 @@
+"""From jobs to points: workers say what each job would run, and nothing is measured yet.
+
+A point is one shape of one job in one dtype and round. Points that run on one card with their
+kernels interleaved make a shard, so that a ratio compares neighbours in time on the same card.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from experiments.data.cards import description_of
+from experiments.errors import UserError
+from experiments.sweep.cards import WorkerPool
+from experiments.sweep.client import Worker, WorkerDied, WorkerError
+from experiments.sweep.jobs import ROOF, Compose, Job, roof_overrides
+
+DESCRIBE_LIMIT_S = 300.0
+# The parts of the protocol that decide what a time means. Limits only decide whether there is one.
+PROTOCOL = ("timer", "cache", "warmup", "min_samples", "max_samples", "precision")
+LIBRARIES = ("torch", "triton", "cuda")
+
+# Rough seconds, good for planning a coffee: compiling once a shape, by who compiles; samples
+# taken before the interval is narrow; a device's bandwidth; what a point costs besides.
+COMPILE_S = {"inductor": 1.5, "cute": 0.6, "torchscript": 0.4, "triton": 0.1}
+SAMPLES = 150
+BYTES_PER_S = {"cuda": 1.5e12, "cpu": 4e9}
+FLUSH_S = {"cuda": 1e-4, "cpu": 1e-2}
+INTERPRETER_S_PER_ROW = 2e-3
+OVERHEAD_S = 0.05
+
+Identity = tuple[str, int, int]  # key, card and round, as a row's
+
+
+@dataclass(frozen=True)
+class Point:
+    """One row to be.
+
+    Attributes:
+        job: The first job of the sweep that asks for it; its folder takes the row.
+        key: Hash of what is measured.
+        card: Index of the card it is measured on.
+        round: Which visit it is.
+        gpu: The device's name.
+        device: ``cuda`` or ``cpu``.
+        variant: The worker's description of the job: operation, backend, params, formula.
+        declared: Rows, cols, dtype, traffic and whether it is unsupported, as described.
+    """
+
+    job: Job
+    key: str
+    card: int
+    round: int
+    gpu: str
+    device: str
+    variant: Mapping[str, Any]
+    declared: Mapping[str, Any]
+
+    @property
+    def identity(self) -> Identity:
+        """As a row's: key, card and round."""
+        return self.key, self.card, self.round
+
+    @property
+    def place(self) -> tuple[str, int, int]:
+        """What its neighbours in time share: dtype, rows, cols."""
+        return self.declared["dtype"], self.declared["rows"], self.declared["cols"]
+
+    @property
+    def estimate_s(self) -> float:
+        """About how long it takes, in seconds."""
+        if self.declared["unsupported"]:
+            return 0.0
+        backend = self.variant["backend"]
+        if backend == "interpreter":
+            return OVERHEAD_S + INTERPRETER_S_PER_ROW * float(self.declared["rows"])
+        moved_s = float(self.declared["model_bytes"]) / BYTES_PER_S[self.device]
+        samples: int = min(SAMPLES, self.job.config["timing"]["max_samples"])
+        sampling_s = samples * (moved_s + FLUSH_S[self.device])
+        return OVERHEAD_S + COMPILE_S.get(backend, 0.0) + sampling_s
+
+    def __str__(self) -> str:
+        dtype, rows, cols = self.place
+        return f"{self.job.label} {rows}×{cols} {dtype}"
+
+
+def key_of(
+    job: Job, variant: Mapping[str, Any], declared: Mapping[str, Any], hello: Mapping[str, Any]
+) -> str:
+    """The hash that says what is measured; equal keys may share a row."""
+    timing, versions = job.config["timing"], hello["environment"]
+    measured = {
+        "kernel": job.kernel,
+        "target": variant["target"],
+        "params": variant["params"],
+        "source": variant["source"],
+        "point": [declared["rows"], declared["cols"], declared["dtype"]],
+        "gpu": hello["device"]["name"],
+        "seed": job.config["seed"],
+        "protocol": {name: timing[name] for name in PROTOCOL},
+        "libraries": {name: versions[name] for name in LIBRARIES} | variant["packages"],
+    }
+    text = json.dumps(measured, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+def interleave(points: Iterable[Point], seed: int, round_: int) -> list[Point]:
+    """A shard's points of one round: shapes in random order, and all kernels at a shape together.
+
+    A ratio or a share of the roof then compares neighbours in time; the kernels' order among
+    themselves is random too, so that no kernel always follows the same one.
+    """
+    dice = random.Random(f"{seed}/{round_}")
+    places: dict[tuple[str, int, int], list[Point]] = {}
+    for point in points:
+        places.setdefault(point.place, []).append(point)
+    order = list(places)
+    dice.shuffle(order)
+    for group in places.values():
+        dice.shuffle(group)
+    return [point for place in order for point in places[place]]
+
+
+@dataclass(eq=False)
+class Shard:
+    """Jobs whose points are measured on one card, in all rounds.
+
+    Attributes:
+        name: Its grid, GPU and variation.
+        card: Where its points are measured, or were.
+        worker: Who measures them; None where they are done and their card is not at hand.
+        free: Whether another card may still take it.
+        visits: By round, its points in order.
+        jobs: By job name, the keys and rounds that the job asks for; jobs may share points.
+    """
+
+    name: str
+    card: int
+    worker: Worker | None
+    free: bool = False
+    visits: list[list[Point]] = field(default_factory=list)
+    jobs: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
+
+    @property
+    def points(self) -> list[Point]:
+        """The points of all rounds."""
+        return [point for visit in self.visits for point in visit]
+
+    def move(self, card: int, worker: Worker | None) -> None:
+        """Assigns it to another card of the same kind."""
+        if card != self.card:
+            self.visits = [[replace(p, card=card) for p in points] for points in self.visits]
+        self.card, self.worker = card, worker
+
+
+@dataclass
+class Plan:
+    """What a sweep would measure.
+
+    Attributes:
+        jobs: All jobs, the roof's among them.
+        variants: By job name, what the worker said of it.
+        shards: The jobs' points, by the card that they share.
+    """
+
+    jobs: list[Job]
+    variants: dict[str, dict[str, Any]] = field(default_factory=dict)
+    shards: list[Shard] = field(default_factory=list)
+
+    @property
+    def rounds(self) -> list[list[Shard]]:
+        """The shards in each round's own order."""
+        first = self.jobs[0].config
+        dice = [random.Random(f"{first['seed']}/{i}/shards") for i in range(first["rounds"])]
+        return [one.sample(self.shards, len(self.shards)) for one in dice]
+
+    @property
+    def points(self) -> dict[str, list[Identity]]:
+        """By job name, the identities it asked for; jobs may share points."""
+        return {
+            name: [(key, shard.card, round_) for key, round_ in asked]
+            for shard in self.shards
+            for name, asked in shard.jobs.items()
+        }
+
+    @property
+    def asked(self) -> list[Point]:
+        """Every point once, round after round, each shard's together."""
+        visits = (shard.visits[i] for i, order in enumerate(self.rounds) for shard in order)
+        return list({point.identity: point for visit in visits for point in visit}.values())
+
+
+def make_plan(jobs: Sequence[Job], compose: Compose | None, pool: WorkerPool) -> Plan:
+    """Describes every job, adds the roof where a shard lacks one, and orders the points.
+
+    Args:
+        jobs: As Hydra composed them.
+        compose: Makes a job of overrides, for the roof; None adds no roof.
+        pool: Where workers come from.
+
+    Raises:
+        UserError: naming the job at fault and why; nothing has been measured.
+    """
+    plan = Plan(jobs=list({job.name: job for job in jobs}.values()))
+    place = pool.start(plan.jobs)
+    for job in plan.jobs:
+        plan.variants[job.name] = _describe(job, place(job))
+    with_roof = {j.neighbours for j in plan.jobs if plan.variants[j.name]["operation"] == ROOF}
+    for job in list(plan.jobs):
+        if compose is not None and job.neighbours not in with_roof:
+            with_roof.add(job.neighbours)
+            roof = compose(roof_overrides(job))
+            plan.variants[roof.name] = _describe(roof, place(roof))
+            plan.jobs.append(roof)
+    members: dict[tuple[str, str, str], list[Job]] = {}
+    for job in plan.jobs:
+        members.setdefault(job.shard, []).append(job)
+    plan.shards = [_shard(mine, plan.variants, place(mine[0])) for mine in members.values()]
+    return plan
+
+
+def _shard(jobs: Sequence[Job], variants: dict[str, dict[str, Any]], worker: Worker) -> Shard:
+    """The jobs' points in each round; each worker of a kind describes the same, on any card."""
+    config = jobs[0].config
+    pinned = config["gpu"]["device"] == "cpu" or config["gpu"]["card"] is not None
+    shard = Shard(" ".join(filter(None, jobs[0].shard)), worker.card, worker, free=not pinned)
+    for round_ in range(config["rounds"]):
+        visit: dict[str, Point] = {}
+        for job in jobs:
+            variant, device = variants[job.name], worker.hello["device"]
+            asked = shard.jobs.setdefault(job.name, [])
+            for declared in variant["points"]:
+                key = key_of(job, variant, declared, worker.hello)
+                asked.append((key, round_))
+                if key not in visit:
+                    visit[key] = Point(job, key, worker.card, round_, device["name"],
+                                       device["kind"], variant, declared)  # fmt: skip
+        shard.visits.append(interleave(visit.values(), config["seed"], round_))
+    return shard
+
+
+def _describe(job: Job, worker: Worker) -> dict[str, Any]:
+    gpu, timer = job.config["gpu"], job.config["timing"]["timer"]
+    try:
+        device = worker.start()["device"]
+    except WorkerError as error:
+        where = f" card {worker.card}" if worker.card else ""
+        raise UserError(f"gpu={job.gpu}{where}: {error}") from None
+    name = device["name"]
+    if gpu["match"] and not re.search(gpu["match"], name):
+        raise UserError(f"gpu={job.gpu} wants {gpu['name']}, but this is {name}; use gpu=auto")
+    if device["kind"] == "cpu" and timer in ("events", "graph"):
+        raise UserError(f"timing.timer={timer} needs a CUDA device; on a CPU use auto or host")
+    if gpu["device"] == "auto":  # becomes the card that was found, with its datasheet
+        gpu["name"] = name
+        gpu["facts"] = (description_of(name) or {}).get("facts", {})
+    return described(job.config["kernel"], job.shapes, job.dtypes, job.kernel, worker)
+
+
+def described(
+    kernel: Mapping[str, Any],
+    shapes: Sequence[tuple[int, int]],
+    dtypes: Sequence[str],
+    name: str,
+    worker: Worker,
+) -> dict[str, Any]:
+    """What a worker says of a configured kernel at some shapes and dtypes.
+
+    Raises:
+        UserError: the kernel cannot be built as configured, or the worker died of it.
+        WorkerError: no worker could be started.
+    """
+    job = {"kernel": kernel, "shapes": shapes, "dtypes": dtypes}
+    limits = {"describing": DESCRIBE_LIMIT_S}
+    try:
+        reply = worker.request({"do": "describe", "job": job}, limits, "describing", attempts=2)
+    except WorkerDied as error:
+        raise UserError(f"kernel={name}: {error}; see {worker.log}") from None
+    if "error" in reply:
+        raise UserError(f"kernel={name}: {reply['error']}")
+    return reply

@@ -1,0 +1,360 @@
+"""A sweep's folder: its lock, its rows, and what lies beside them."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import secrets
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from pydantic import ValidationError
+
+from experiments.data.files import RowsError, write_file
+from experiments.data.rows import Row, parse_row, read_rows, rows_files
+from experiments.errors import UserError
+from experiments.sweep.client import Worker, WorkerDied
+from experiments.sweep.plan import PROTOCOL, Identity, Plan, Point
+
+DECLARED = ("rows", "cols", "dtype", "model_reads", "model_writes", "model_bytes",
+            "compulsory_bytes")  # fmt: skip
+# NFS locks files and no folders (EBADF); some shared file systems lock nothing.
+NO_LOCK = (errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
+
+
+class Lock(Protocol):
+    """What keeps others from writing into a folder."""
+
+    def check(self) -> None:
+        """Makes sure that it still does, else raises `UserError`."""
+
+    def close(self) -> None:
+        """Lets another have the folder."""
+
+
+class FolderLock:
+    """Holds a sweep's folder until it is closed or its process ends, however it ends.
+
+    The folder itself is locked, so that no file that can be removed from it decides. Where folders
+    take no lock, ``.lock`` in the folder is locked instead; `check` notices its removal.
+
+    Raises:
+        UserError: the folder cannot be written, or another sweep holds it.
+    """
+
+    def __init__(self, out: Path) -> None:
+        self._descriptor = -1
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            if self._take(out, os.O_RDONLY | os.O_DIRECTORY):
+                return
+            if self._take(out / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW):
+                return
+        except BlockingIOError:
+            raise UserError(
+                f"out={out} is being written by another sweep; wait or choose another"
+            ) from None
+        except OSError as error:
+            raise UserError(f"out={out} cannot be written: {error.strerror}") from None
+        print(f"warning: no locks below {out}: let no other sweep write there", file=sys.stderr)
+
+    def _take(self, path: Path, flags: int) -> bool:
+        descriptor = os.open(path, flags | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(descriptor)
+            if error.errno in NO_LOCK:
+                return False
+            raise
+        self._path, self._descriptor = path, descriptor
+        return True
+
+    def check(self) -> None:
+        """Makes sure that the lock still keeps others out.
+
+        Raises:
+            UserError: what was locked has been removed or replaced since.
+        """
+        if self._descriptor < 0:
+            return
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(self._path.stat(), os.fstat(self._descriptor)):
+                return
+        raise UserError(
+            f"{self._path} was removed or replaced while this sweep was running, and another sweep "
+            "may write there now; run the same command again"
+        )
+
+    def close(self) -> None:
+        """Lets another sweep have the folder."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+class Ledger:
+    """All rows below ``out``, and the one writer of them.
+
+    Args:
+        out: The sweep's folder.
+        lock: Kept and checked before each row; closed with the ledger.
+        any_card: Whether a point is done whatever card measured it.
+
+    Raises:
+        UserError: a row is malformed, or a file cannot be read or mended.
+    """
+
+    def __init__(self, out: Path, lock: Lock, any_card: bool = False) -> None:
+        self._out, self._lock, self._any_card = out, lock, any_card
+        self._latest: dict[Identity, Row] = {}
+        self._suspect: dict[Identity, int] = {}  # attempts in succession, to the last
+        self._highest_mhz: dict[tuple[str, int], float] = {}
+        self._cards: dict[str, Counter[int]] = {}  # by job, of the rows when the sweep began
+        self._threads = threading.Lock()
+        for path in rows_files(out):
+            try:
+                truncate_torn_line(path)
+                cards = self._cards.setdefault(path.parent.relative_to(out).as_posix(), Counter())
+                for row in read_rows(path):
+                    self._take(row)
+                    cards[row.card] += 1
+            except RowsError as error:
+                raise UserError(
+                    f"{error}; mend or remove that line, or choose another out="
+                ) from None
+            except OSError as error:
+                raise UserError(f"{path} cannot be read or written: {error.strerror}") from None
+
+    def latest(self, identity: Identity) -> Row | None:
+        """The last attempt at a point, None if there was none."""
+        return self._latest.get(self._slot(identity))
+
+    def is_done(self, identity: Identity) -> bool:
+        """Whether a point has a row of expected status."""
+        row = self.latest(identity)
+        return row is not None and row.expected
+
+    def is_due_again(self, identity: Identity) -> bool:
+        """Whether a point's last row is suspect and was not the second visit for that reason."""
+        return self._suspect.get(self._slot(identity), 0) % 2 == 1
+
+    def highest_mhz(self, gpu: str, card: int) -> float | None:
+        """The highest SM clock that any row saw on a card."""
+        return self._highest_mhz.get((gpu, card))
+
+    def cards_of(self, jobs: Iterable[str]) -> list[int]:
+        """The cards that rows of these jobs were measured on before, that with most of them first.
+
+        Args:
+            jobs: Their names.
+        """
+        rows = Counter[int]()
+        for name in jobs:
+            rows.update(self._cards.get(name, {}))
+        return [card for card, _ in rows.most_common()]
+
+    def next_attempt(self, identity: Identity) -> int:
+        """The number of the next attempt at a point, from 1."""
+        row = self.latest(identity)
+        return 1 if row is None else row.attempt + 1
+
+    def record(self, job: str, row: Row) -> None:
+        """Adds a row to a job's file; when this returns it is on disk.
+
+        Raises:
+            UserError: it could not be written, or the folder is not this sweep's any more.
+        """
+        path = self._out / job / "rows.jsonl"
+        with self._threads:
+            self._lock.check()
+            try:
+                append_row(path, row)
+            except OSError as error:
+                raise UserError(f"{path}: {error.strerror}") from None
+            self._take(row)
+
+    def _take(self, row: Row) -> None:
+        slot = self._slot(row.identity)
+        known = self._latest.get(slot)
+        if known is None or row.attempt > known.attempt:
+            self._suspect[slot] = self._suspect.get(slot, 0) + 1 if row.suspect else 0
+        if known is None or row.attempt >= known.attempt:
+            self._latest[slot] = row
+        if row.sm_clock_mhz is not None:
+            card = row.gpu, row.card
+            self._highest_mhz[card] = max(row.sm_clock_mhz, self._highest_mhz.get(card, 0.0))
+
+    def _slot(self, identity: Identity) -> Identity:
+        """What counts as the same point."""
+        return (identity[0], 0, identity[2]) if self._any_card else identity
+
+    def close(self) -> None:
+        """Lets another sweep have the folder."""
+        self._lock.close()
+
+
+def append_row(path: Path, row: Row) -> None:
+    """Adds one row and waits until it is on disk."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as file:
+        file.write(row.model_dump_json() + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def truncate_torn_line(path: Path) -> None:
+    """Removes a last line that a crash cut short, so that the next row starts a line."""
+    data = path.read_bytes()
+    if not data or data.endswith(b"\n"):
+        return
+    whole, _, torn = data.rpartition(b"\n")
+    try:
+        parse_row(torn.decode())
+        kept = data + b"\n"
+    except (ValueError, RecursionError):
+        kept = whole + b"\n" if whole else b""
+    with path.open("r+b") as file:
+        file.seek(0)
+        file.write(kept)
+        file.truncate()
+        os.fsync(file.fileno())
+
+
+def measure(point: Point, worker: Worker) -> dict[str, Any]:
+    """A point's outcome; whatever happens to the worker that measures it becomes one.
+
+    ``wall_s`` is the whole of it as the parent saw it, a new worker's start left out.
+
+    Raises:
+        WorkerError: no worker could be started.
+    """
+    reason = point.declared["unsupported"]
+    if reason is not None:
+        return {"status": "unsupported", "reason": reason}
+    worker.start()
+    timing = point.job.config["timing"]
+    limits = {"compiling": timing["compile_limit_s"], "sampling": timing["sampling_limit_s"]}
+    request = {
+        "kernel": point.job.config["kernel"],
+        "timing": timing,
+        "seed": point.job.config["seed"],
+        **{name: point.declared[name] for name in ("rows", "cols", "dtype")},
+    }
+    began = time.perf_counter()
+    try:
+        outcome = worker.request({"do": "measure", "point": request}, limits, "sampling")
+    except WorkerDied as error:
+        outcome = {"status": error.status, "reason": str(error)}
+    outcome["wall_s"] = time.perf_counter() - began
+    if outcome.pop("sticky", False):
+        worker.stop()  # its CUDA context is lost, and every later point would fail with it
+    return outcome
+
+
+def row_of(
+    point: Point, outcome: dict[str, Any], *, sweep: str, attempt: int, environment: dict[str, Any]
+) -> Row:
+    """A row, from what was declared of a point and what was measured.
+
+    What no row can hold, such as a time below zero, is no answer: the worker counts as crashed.
+    """
+    timing = point.job.config["timing"]
+    # The files beside a row follow the latest command; what repeats the row stays with it.
+    provenance = {
+        "target": point.variant["target"],
+        "source": point.variant["source"],
+        "protocol": {name: timing[name] for name in PROTOCOL},
+        "seed": point.job.config["seed"],
+    } | packages_of(point)
+    fields = {
+        "key": point.key,
+        "card": point.card,
+        "round": point.round,
+        "attempt": attempt,
+        "sweep": sweep,
+        "operation": point.variant["operation"],
+        "kernel": point.job.kernel,
+        "params": point.variant["params"],
+        "device": point.device,
+        "gpu": point.gpu,
+        "backend": point.variant["backend"],
+        "environment": environment | provenance,
+        "model_formula": point.variant["formula"],
+        **{name: point.declared[name] for name in DECLARED},
+    }
+    try:
+        return Row.model_validate(outcome | fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        what = f"{'.'.join(map(str, first['loc']))!r}: {first['msg']}"
+        crash = {"status": "crashed", "reason": f"the worker's answer makes no row: field {what}"}
+        return Row.model_validate(crash | fields)
+
+
+def packages_of(point: Point) -> dict[str, Any]:
+    """The versions of what a variant runs beside torch and Triton, nothing where there is none."""
+    packages = point.variant["packages"]
+    return {"packages": packages} if packages else {}
+
+
+def sweep_name(out: Path) -> str:
+    """The sweep's name, given once to a folder and kept when it moves.
+
+    It ends in a random token: two folders of one name are two sweeps, in rows and for a tracker.
+    """
+    path = out / "sweep.json"
+    known = read_object(path)
+    if "sweep" not in known:
+        known = {"sweep": f"{out.resolve().name}-{secrets.token_hex(3)}"}
+        write_json(path, known)
+    return str(known["sweep"])
+
+
+def save_request(request: str, out: Path) -> None:
+    """Writes ``.hydra/multirun.yaml``, what the latest command asked for; it holds the folder."""
+    write_file(out / ".hydra" / "multirun.yaml", request)
+
+
+def save_plan(plan: Plan, out: Path) -> None:
+    """Writes what each variant declares, and each job's configuration, beside the rows."""
+    path = out / "variants.json"
+    variants = read_object(path)
+    for job in plan.jobs:
+        declared = {k: v for k, v in plan.variants[job.name].items() if k != "points"}
+        variants[job.label] = {"kernel": job.kernel, **declared}
+        # where the folder lies is this machine's own affair
+        write_json(out / job.name / "config.json", job.config | {"out": out.name})
+    write_json(path, variants)
+
+
+def note_session(out: Path, points: int, planned_s: float, elapsed_s: float) -> None:
+    """Keeps how long this run of the command took, for the account of the wall time."""
+    if not points:
+        return
+    session = {"points": points, "planning_s": planned_s, "elapsed_s": elapsed_s}
+    # on a full disk this account is no loss, and its failure would hide what was one
+    with contextlib.suppress(OSError), (out / "sessions.jsonl").open("a") as file:
+        file.write(json.dumps(session) + "\n")
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """A file's object; empty where there is no file or a crash cut it short."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Writes a file as a whole or not at all."""
+    write_file(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")

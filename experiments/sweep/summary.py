@@ -1,0 +1,305 @@
+"""What a sweep shows its user: the points of a dry run, the progress, the table, W&B's runs."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+from rich.table import Table
+
+from experiments.data.files import write_file
+from experiments.data.jobs import TrackerConfig
+from experiments.data.metrics import derive
+from experiments.data.rows import Row
+from experiments.sweep.plan import Plan, Point
+from experiments.sweep.record import Ledger
+
+PLAIN_EVERY_S = 5.0
+PRINTED = 66  # rows that still fit a screen; a longer table is thinned there, and whole on disk
+COLUMNS = ("dtype", "M×N", "kernel", "time µs", "95 %", "GB/s", "of roof", "traffic", "status")
+WORKER_START_S = 4.0
+
+
+def print_estimate(points: Sequence[Point]) -> None:
+    """Lists the points in the order they would run, then the minutes."""
+    for point in points:
+        why = point.declared["unsupported"]
+        how = f"  {point.job.variation}" if point.job.variation else ""
+        print(f"{point}{how}  card {point.card}  round {point.round}{f'  ({why})' if why else ''}")
+    by_card: dict[int, float] = {}
+    for point in points:
+        by_card[point.card] = by_card.get(point.card, 0.0) + point.estimate_s
+    seconds = max(by_card.values(), default=0.0)  # cards work side by side
+    rounds = len({point.round for point in points})
+    visits = ""
+    if rounds > 1:
+        visits = f" in {rounds} rounds, one whole round after another"
+        if points[0].job.config["fresh"]:
+            visits += ", each in new worker processes"
+            seconds += WORKER_START_S * rounds
+    on = f" on {len(by_card)} cards" if len(by_card) > 1 else ""
+    print(f"{len(points)} points to measure{visits}{on}, about {seconds / 60:.1f} minutes")
+
+
+class Progress:
+    """Points done, rate, time left, the current point and the last result; thread-safe.
+
+    A live line on a terminal, plain lines elsewhere.
+    """
+
+    def __init__(self, total: int, done_before: int) -> None:
+        self._total = total
+        self._done = 0
+        self._began = self._printed = time.monotonic()
+        self._last = ""
+        self._lock = threading.Lock()
+        self._console = Console(stderr=True)
+        self._bar: Bar | None = None
+        if done_before:
+            print(f"{done_before} points already done, {total} to measure", file=sys.stderr)
+        if self._console.is_terminal and total:
+            self._bar = Bar(
+                BarColumn(24),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[rate]}"),
+                TimeRemainingColumn(compact=True, elapsed_when_finished=True),
+                TextColumn("{task.fields[current]}", style="bold"),
+                TextColumn("{task.fields[last]}", style="dim"),
+                console=self._console,
+            )
+            self._task = self._bar.add_task("", total=total, rate="", current="", last="")
+
+    def __enter__(self) -> Progress:
+        if self._bar:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar:
+            self._bar.stop()
+
+    def expects(self, total: int) -> None:
+        """How many points there are now: cards that share none measure some of them twice."""
+        with self._lock:
+            self._total = total
+            if self._bar:
+                self._bar.update(self._task, total=total)
+
+    def begins(self, point: Point) -> None:
+        """A point is being measured now."""
+        if self._bar:
+            self._bar.update(self._task, current=str(point))
+
+    def repeats(self, point: Point, row: Row) -> None:
+        """A point's row is suspect, and it is measured once more."""
+        with self._lock:
+            self._print(f"{point}: {_result(row)}, {'; '.join(row.suspect)}; measured once more")
+
+    def ends(self, point: Point, row: Row) -> None:
+        """A point has its row."""
+        with self._lock:
+            self._done += 1
+            self._last = f"{point}: {_result(row)}"
+            if not row.expected:
+                self._print(f"{self._last}: {row.reason}")
+            now = time.monotonic()
+            seconds = now - self._began
+            rate = f"{self._done / seconds:.1f} points/s" if seconds > 0 else ""
+            if self._bar:
+                last = f"last: {self._last}"
+                self._bar.update(self._task, advance=1, rate=rate, last=last)
+            elif self._done == self._total or now - self._printed >= PLAIN_EVERY_S:
+                self._printed = now
+                left_s = seconds / self._done * (self._total - self._done)
+                left = f"{left_s / 60:.0f} min" if left_s >= 90 else f"{left_s:.0f} s"
+                self._print(f"{self._done}/{self._total} {rate}, {left} left, {self._last}")
+
+    def _print(self, line: str) -> None:
+        # rich would wrap and colour a plain log's lines; on a terminal it must know of them
+        if self._bar:
+            self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+        else:
+            print(line, file=sys.stderr, flush=True)
+
+
+def _result(row: Row) -> str:
+    """What came of a point, in a word or a time."""
+    if row.time_us is not None:
+        return f"{row.time_us:.4g} µs"
+    return "checked, not timed" if row.status == "ok" else row.status.replace("_", " ")
+
+
+def mirror_jobs(
+    plan: Plan, sweep: str, ledger: Ledger, out: Path, tracker: dict[str, Any]
+) -> list[str]:
+    """Mirrors every job's rows to the tracker and gives its warnings.
+
+    Nothing of it runs while anything is measured.
+    """
+    if tracker["backend"] == "none":
+        return []
+    from experiments.wandb import MirroredJob, mirror
+
+    derived = {(r["key"], r["card"], r["round"]): r for r in derive(rows_of(plan, ledger))}
+    jobs, rows = [], {}
+    for job in plan.jobs:
+        job_id = job.id(sweep)
+        found = [ledger.latest(identity) for identity in plan.points[job.name]]
+        rows[job_id] = [derived[row.identity] for row in found if row is not None]
+        jobs.append(
+            MirroredJob(
+                id=job_id,
+                name=job.name,
+                sweep=sweep,
+                kernel=job.kernel,
+                config=job.config,
+                folder=out / job.name,
+                failed=not all(row is not None and row.expected for row in found),
+            )
+        )
+    return mirror(jobs, rows, TrackerConfig(**tracker), out)
+
+
+def rows_of(plan: Plan, ledger: Ledger) -> list[Row]:
+    """The last attempt at each point that was asked for."""
+    found = (ledger.latest(point.identity) for point in plan.asked)
+    return [row for row in found if row is not None]
+
+
+def print_summary(
+    rows: Sequence[Row], labels: Mapping[str, str], out: Path, spent: str, warnings: Sequence[str]
+) -> None:
+    """Prints the table, where everything is, and the account of how the wall time was spent.
+
+    Args:
+        rows: The last attempt at each point.
+        labels: By key, the kernel with the tunables that were set.
+        out: The sweep's folder.
+        spent: The account, one line.
+        warnings: What went wrong beside measuring, one line each.
+    """
+    derived = derive(list(rows))
+    result_table(derived, labels, out / "table.md")
+    for warning in warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    print(spent)
+    failed = sum(not row.expected for row in rows)
+    if failed:
+        print(f"{failed} points failed; only_failed=true tries them again")
+    suspect = [row for row in rows if row.suspect]
+    if suspect:
+        # the first word of a reason is its kind, as in "throttled: ..."
+        kinds = Counter(
+            kind for row in suspect for kind in {s.partition(":")[0] for s in row.suspect}
+        )
+        why = ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items()))
+        print(f"{len(suspect)} of {len(rows)} points are suspect ({why}); their rows say how")
+    print(f"rows      {out}/**/rows.jsonl")
+    print(f"table     {out / 'table.md'}")
+    print(f"variants  {out}/**/variants.json" if (out / "shards").exists()
+          else f"variants  {out / 'variants.json'}")  # fmt: skip
+
+
+def result_table(rows: Sequence[dict[str, Any]], labels: Mapping[str, str], path: Path) -> None:
+    """Writes the whole table as Markdown and prints it, or a part that fits a screen.
+
+    Kernel × shape with time, bandwidth, share of the roof and status. A file that cannot be written
+    is a warning: the rows are on disk, and they alone decide the exit status.
+
+    Args:
+        rows: Derived rows.
+        labels: By key, the kernel with the tunables that were set.
+        path: The Markdown file.
+    """
+    ordered = sorted(
+        rows,
+        key=lambda r: (r["dtype"], r["rows"], r["cols"], r["round"], r["time_us"] or 9e99),
+    )
+    head, *lines = (
+        f"| {' | '.join(c)} |\n" for c in [COLUMNS, *(_cells(r, labels) for r in ordered)]
+    )
+    try:
+        write_file(path, "".join([head, "|" + "---|" * len(COLUMNS) + "\n", *lines]))
+    except OSError as error:
+        print(f"warning: {path} could not be written: {error.strerror or error}", file=sys.stderr)
+    table = Table(box=None, pad_edge=False, header_style="bold", row_styles=None)
+    for name in COLUMNS:
+        right = name in ("time µs", "GB/s", "of roof")
+        table.add_column(name, justify="right" if right else "left", no_wrap=name != "status")
+    shown = _thinned(ordered)
+    place = None
+    for row in shown:
+        cells = _cells(row, labels)
+        here = cells[:2]
+        if here == place:
+            cells[:2] = ["", ""]
+        elif place is not None:
+            table.add_section()
+        place = here
+        table.add_row(*cells)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=140)
+    console.print(table)
+    if len(shown) < len(ordered):
+        print(f"shown: {len(shown)} of {len(ordered)} points; all of them in {path}")
+
+
+def _cells(row: dict[str, Any], labels: Mapping[str, str]) -> list[str]:
+    share, times = row["fraction_of_roof"], ["", "", ""]
+    if row["time_us"] is not None:
+        gbps = row["effective_gbps"]
+        low, high = _number(row["time_low_us"]), _number(row["time_high_us"])
+        speed = f"{gbps:.0f}" if gbps >= 10 else f"{gbps:.2g}"
+        times = [_number(row["time_us"]), f"{low}–{high}", speed]
+    status = ["ok", *row["suspect"]]
+    if row["status"] != "ok":
+        status = [": ".join(filter(None, [row["status"], row["reason"]]))]
+    elif row["time_us"] is None:
+        status.append("interpreted, not timed")
+    elif row["above_roof"]:
+        status.append("above the roof")
+    return [
+        row["dtype"],
+        f"{row['rows']}×{row['cols']}",
+        labels.get(row["key"], row["kernel"]),
+        *times,
+        "" if share is None else f"{share:.0%}{'!' if row['above_roof'] else ''}",
+        row["model_formula"] or "",
+        "; ".join(status),
+    ]
+
+
+def _number(value: float) -> str:
+    return f"{value:.1f}" if value < 1000 else f"{value:.0f}"
+
+
+def _thinned(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows at as many shapes as fit, spread evenly over the sweep's."""
+    if len(rows) <= PRINTED:
+        return list(rows)
+    places = list(dict.fromkeys((r["dtype"], r["rows"], r["cols"]) for r in rows))
+    count = max(PRINTED * len(places) // len(rows), 1)
+    kept = {places[round(i * (len(places) - 1) / max(count - 1, 1))] for i in range(count)}
+    return [r for r in rows if (r["dtype"], r["rows"], r["cols"]) in kept]
+
+
+def account(measured: Sequence[Row], elapsed_s: float) -> str:
+    """How the wall time of this run was spent, in one line."""
+    if not measured:
+        return f"nothing to measure; {elapsed_s:.1f} s"
+    sampling = sum(row.sampling_s or 0 for row in measured)
+    compiling = sum(row.compile_s or 0 for row in measured)
+    rest = elapsed_s - sampling - compiling
+    return (
+        f"{len(measured)} points in {elapsed_s:.1f} s: sampling {sampling:.1f} s, "
+        f"compiling {compiling:.1f} s, the rest {rest:.1f} s"
+    )
