@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from analysis.compare import add_arguments
-from experiments.data.files import RowsError
+from experiments.data.files import RowsError, write_file
 
 COMMANDS = {
     "figures": "draw the sources' figures from rows and records",
@@ -24,7 +24,12 @@ COMMANDS = {
     "report": "write figures, tables and claims as one HTML file",
     "selftest": "tell the noise floor: variants against themselves, timers, cold caches",
 }
-ROOMS = {"validate": "analysis.validate"}
+ROOMS = {
+    "claims": "analysis.claims.command",
+    "compare": "analysis.compare.command",
+    "selftest": "analysis.compare.selftest_report",
+    "validate": "analysis.validate",
+}
 VALIDATE = "check a contributed folder of rows; exit status 1 where it cannot be taken"
 COMPARE = "compare two sets of rows point by point; exit status 1 where HEAD is worse"
 
@@ -51,11 +56,87 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _command(name: str) -> Callable[[argparse.Namespace], int]:
-    # pandas and matplotlib take a second; a wrong option need not
-    command: Callable[[argparse.Namespace], int] = import_module(
-        ROOMS.get(name, f"analysis.commands.{name}")
-    ).run
+    """A command's function; what a wrong option does not need is imported no earlier."""
+    mine = {"figures": _figures, "tables": _tables, "roofline": _roofline, "report": _report}
+    if name in mine:
+        return mine[name]
+    command: Callable[[argparse.Namespace], int] = import_module(ROOMS[name]).run
     return command
+
+
+def _figures(options: argparse.Namespace) -> int:
+    """Draws every figure that the rows and records allow, and prints the paths."""
+    from analysis.gallery import DRAWN, missing, pictures
+    from analysis.load import read_inputs
+    from analysis.output import check_names, finish
+
+    check_names(options.only, [entry.id for entry in DRAWN])
+    entries = tuple(e for e in DRAWN if not options.only or e.id in options.only)
+    inputs = read_inputs(options.rows, options.out, "figures")
+    drawn = list(pictures(inputs, entries))
+    made = [path for picture in drawn for path in picture.plate.files(inputs.out)]
+    lacking = missing(drawn, entries)
+    if not made:
+        raise RowsError(f"{inputs.rows}: no figure can be drawn: {'; '.join(lacking)}")
+    finish("figures", inputs, made, lacking)
+    return 0
+
+
+def _tables(options: argparse.Namespace) -> int:
+    """Writes each table as Markdown, CSV and LaTeX, and prints the paths."""
+    from analysis.load import read_inputs
+    from analysis.output import check_names, finish
+    from analysis.tables import TABLES, tables_of
+
+    check_names(options.only, [one.name for one in TABLES])
+    inputs = read_inputs(options.rows, options.out, "tables")
+    tables, lacking = tables_of(inputs, options.only)
+    if not tables:
+        raise RowsError(f"{inputs.rows}: no table can be written: {'; '.join(lacking)}")
+    made = [path for one in tables for path in one.files(inputs.out)]
+    finish("tables", inputs, made, lacking)
+    return 0
+
+
+def _roofline(options: argparse.Namespace) -> int:
+    """Draws the roofline three ways, writes the check and prints how many points it explains."""
+    from analysis.gallery import missing, pictures
+    from analysis.load import read_inputs
+    from analysis.output import finish
+    from analysis.roofline import ROOFLINE_FIGURES
+    from analysis.verdicts import check_table, checked, summary_table
+
+    inputs = read_inputs(options.rows, options.out, "roofline")
+    points = checked(inputs.frame, inputs.records)
+    if points.empty:
+        raise RowsError(
+            f"{inputs.rows}: no roofline can be drawn: it needs timed rows and a copy variant, "
+            "the roof, at the same shapes"
+        )
+    drawn = list(pictures(inputs, ROOFLINE_FIGURES))
+    made = [path for picture in drawn for path in picture.plate.files(inputs.out)]
+    check, summary = check_table(points), summary_table(points)
+    text = f"{summary.markdown()}\n{check.markdown()}"
+    made.append(write_file(inputs.out / "roofline.md", text))
+    made.append(write_file(inputs.out / "roofline.csv", check.csv()))
+    finish("roofline", inputs, made, missing(drawn, ROOFLINE_FIGURES))
+    print(f"\n{summary.plain()}")
+    share = (points["verdict"] == "traffic").mean()
+    print(f"\n{share:.0%} of {len(points):,} points are explained by traffic within 10 %.")
+    if not inputs.records.counters:
+        print("No counters were found: re-reads, spills and occupancy are judged from rows alone.")
+    return 0
+
+
+def _report(options: argparse.Namespace) -> int:
+    """Writes figures, tables, claims and all else as one HTML file, and prints its path."""
+    from analysis.load import read_inputs
+    from analysis.output import finish
+    from analysis.report.page import page
+
+    inputs = read_inputs(options.rows, options.out, "report")
+    finish("report", inputs, [write_file(inputs.out / "report.html", page(inputs))], [])
+    return 0
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -21,6 +21,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from experiments.data.files import write_file
+
 WIDE = 6  # columns that fit a line of LaTeX as they are
 SIGNIFICANT = 3  # figures of a number, where no interval says more
 LONGEST_NAME = 80  # letters of a name that are kept: a file's name holds 255 bytes
@@ -166,9 +168,9 @@ class NamedTable:
     def files(self, out: Path) -> list[Path]:
         """Writes ``<stem>.md``, ``.csv`` and ``.tex`` into ``out``; returns their paths."""
         return [
-            write(out / f"{self.stem}.md", self.table.markdown()),
-            write(out / f"{self.stem}.csv", (self.data or self.table).csv()),
-            write(out / f"{self.stem}.tex", self.table.latex()),
+            write_file(out / f"{self.stem}.md", self.table.markdown()),
+            write_file(out / f"{self.stem}.csv", (self.data or self.table).csv()),
+            write_file(out / f"{self.stem}.tex", self.table.latex()),
         ]
 
 
@@ -270,13 +272,6 @@ def number(row: Mapping[str, Any], name: str) -> float | None:
     if value is None or math.isnan(float(value)):
         return None
     return float(value)
-
-
-def write(path: Path, text: str) -> Path:
-    """Writes a text file, with the folders it needs."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
-    return path
 
 
 def _value(value: Any) -> str:

@@ -100,6 +100,8 @@ def read_inputs(rows: Path | None, out: Path | None, kind: str) -> Inputs:
         rows = unpacked(rows)
     # what is drawn from the reference as a whole goes to the outputs, not into it
     beside = OUTPUTS if folder == OUTPUTS / REFERENCE else folder
+    if out is None and (beside / kind).is_symlink():
+        raise RowsError(f"{beside / kind} is a symbolic link; remove it, or name a folder: --out")
     return Inputs(
         rows, out or beside / kind, load(rows), load_records(rows), load_declarations(rows)
     )

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from analysis.__main__ import main as analysis
-from analysis.manifest import digest, drawn_by
+from analysis.output import digest, drawn_by
 from experiments.data.packed import unpacked
 
 REFERENCE = Path("outputs") / "reference"

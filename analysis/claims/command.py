@@ -18,11 +18,11 @@ from analysis.claims import CLAIMS, OWN_CLAIMS, Finding, Judgement, claims_table
 from analysis.claims.audit import audit, audit_tables
 from analysis.claims.tables import lacking, shown, tally
 from analysis.claims.verdict import COLORS, UNTESTABLE
-from analysis.commands.telling import finish
-from analysis.format import write
 from analysis.limits import NEEDS, points_of
 from analysis.load import Inputs, read_inputs
+from analysis.output import finish
 from experiments.data.cards import card_of
+from experiments.data.files import write_file
 
 OWN_STEM = "own_claims"
 
@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     made: list[Path] = [path for named in tables for path in named.files(inputs.out)]
     for stem, mine in (("claims", judgements), (OWN_STEM, own)):
         if mine or stem == "claims":
-            made.append(write(inputs.out / f"{stem}.json", as_json(mine)))
+            made.append(write_file(inputs.out / f"{stem}.json", as_json(mine)))
     _show(judgements, own, audits[1].table.notes[0])
     missed = [] if own or options.claims else [f"{OWN_STEM} needs {NEEDS}"]
     finish("claims", inputs, made, missed)

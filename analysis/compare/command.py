@@ -25,9 +25,8 @@ from analysis.compare.tables import (
     ratio_text,
 )
 from analysis.figures.page import rows_hash
-from analysis.format import write
 from analysis.load import Inputs, kernel_name, read_inputs
-from experiments.data.files import RowsError
+from experiments.data.files import RowsError, write_file
 
 SHOWN = 10  # changed points in the terminal
 SHORT = 12  # letters of a version or hash
@@ -139,9 +138,9 @@ def _write(
     tables = [kernels_table(found, [*notes, *notes_of(criteria)])]
     tables += [table for table in (ranges_table(found), changed_table(found)) if table.lines]
     made = [
-        write(out / "compare.csv", points_table(found).csv()),
-        write(out / "compare.md", "\n".join(table.markdown() for table in tables)),
-        write(out / "compare.tex", "\n".join(table.latex() for table in tables)),
+        write_file(out / "compare.csv", points_table(found).csv()),
+        write_file(out / "compare.md", "\n".join(table.markdown() for table in tables)),
+        write_file(out / "compare.tex", "\n".join(table.latex() for table in tables)),
     ]
     level, band = 100 * (1 - criteria.alpha), 100 * criteria.threshold
     sources = [f"{name} rows {rows_hash(side.frame)} ({len(side.frame):,})"

@@ -15,7 +15,6 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.markers import MarkerStyle
 
-from analysis.commands.telling import finish
 from analysis.compare.points import Criteria
 from analysis.compare.selftest import (
     EDGES_US,
@@ -39,10 +38,11 @@ from analysis.figures.style import (
     value_axis,
     variant_order,
 )
-from analysis.format import NamedTable, Table, write
+from analysis.format import NamedTable, Table
 from analysis.load import read_inputs
+from analysis.output import finish
 from experiments.data.cards import card_of
-from experiments.data.files import RowsError
+from experiments.data.files import RowsError, write_file
 
 LEAST = 20  # pairs below which a 95th percentile is the largest one seen
 RING = "#b91c1c"
@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
     for gpu, mine in ranges.groupby("gpu"):
         made += _page(str(gpu), mine, pairs[pairs["gpu"] == gpu]).files(inputs.out)
     text = noise_floor(ranges, compared(inputs.frame, pairs["kernel"]), timers, probes)
-    made.append(write(inputs.out / "noise_floor.md", text))
+    made.append(write_file(inputs.out / "noise_floor.md", text))
     finish("selftest", inputs, made, missed)
     print(f"\n{text}", end="")
     return 0

@@ -16,7 +16,7 @@ from typing import TypeVar
 from analysis.figures.specs import D_FIG1
 from analysis.gallery import pictures
 from analysis.load import read_inputs
-from analysis.manifest import write_manifest
+from analysis.output import write_manifest
 from analysis.tables import tables_of
 
 T = TypeVar("T")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from analysis.__main__ import main
-from tests.analysis.plausible import interpreted, paper, row, write
+from tests.analysis.plausible import PAPER, interpreted, paper, row, write
 
 pytestmark = pytest.mark.usefixtures("small_pictures")
 ROOT = Path(__file__).parents[2]
@@ -37,8 +38,8 @@ def test_by_default_the_newest_sweep_is_drawn(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "outputs" / "paper" / "job", paper())
-    assert main(["figures"]) == 0
-    assert (tmp_path / "outputs" / "paper" / "figures" / "d_fig1-nvidia-h200.svg").exists()
+    assert main(["tables", "--only", "main"]) == 0
+    assert (tmp_path / "outputs" / "paper" / "tables" / "main-nvidia-h200-float32.md").exists()
 
 
 def test_rows_nothing_can_be_drawn_from_say_what_is_needed(
@@ -87,12 +88,56 @@ def test_verbose_shows_the_traceback(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 def test_analysis_imports_no_torch_hydra_or_wandb(tmp_path: Path) -> None:
     write(tmp_path, paper())
-    commands = ["figures", "roofline", "tables"]
+    commands = [["figures", "--only", "d_fig1"], ["tables", "--only", "environment"]]
     code = (
         "import sys; from analysis.__main__ import main; "
-        f"status = sum(main([c, '--rows', {str(tmp_path)!r}]) for c in {commands}); "
+        f"status = sum(main([*c, '--rows', {str(tmp_path)!r}]) for c in {commands}); "
         "heavy = {'torch', 'triton', 'hydra', 'omegaconf', 'wandb'} & set(sys.modules); "
         "sys.exit(f'imported {heavy}' if heavy else status)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
+
+
+def test_no_output_follows_a_link_that_lies_among_the_rows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "environment.md").write_text("mine")
+    rows = write(tmp_path / "rows", paper([256, 1024]))
+    (rows / "tables").symlink_to(victim)
+    assert main(["tables", "--rows", str(rows), "--only", "environment"]) == 2
+    assert re.fullmatch(r"error: .*tables is a symbolic link.*\n", capsys.readouterr().err)
+    (rows / "tables").unlink()
+    (rows / "tables").mkdir()
+    (rows / "tables" / "environment.md").symlink_to(victim / "environment.md")
+    assert main(["tables", "--rows", str(rows), "--only", "environment"]) == 2
+    assert "environment.md is a symbolic link" in capsys.readouterr().err
+    assert [path.name for path in victim.iterdir()] == ["environment.md"]
+    assert (victim / "environment.md").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("kind", "only", "made"),
+    [("figures", "speedup_torch", {f"speedup_torch-nvidia-h200.{k}" for k in ("png", "svg")}),
+     ("tables", "environment", {f"environment.{k}" for k in ("csv", "md", "tex")})],
+)  # fmt: skip
+def test_only_what_is_named_is_made(
+    kind: str, only: str, made: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = write(tmp_path / "rows", [row(k, n) for k in ("torch", "fused") for n in PAPER[:3]])
+    assert main([kind, "--rows", str(rows), "--out", str(tmp_path / "out"), "--only", only]) == 0
+    found = {path.name for path in (tmp_path / "out").iterdir()}
+    assert found == made | {f"{kind}.manifest.json"}
+
+
+@pytest.mark.parametrize("kind", ["figures", "tables"])
+def test_a_name_that_nothing_has_is_refused_in_one_line(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([kind, "--rows", str(tmp_path), "--only", "limits,nonesuch"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("error: --only: no 'nonesuch'; known are ")
+    assert told.count("\n") == 1

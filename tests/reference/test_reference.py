@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from analysis import reference
-from analysis.manifest import drawn_by
+from analysis.output import drawn_by
 from experiments.worker import hostcost
 from tests.conftest import ROOT
 

@@ -1,3 +1,0 @@
-"""``selftest``; see `analysis.compare.selftest_report`."""
-
-from analysis.compare.selftest_report import run as run

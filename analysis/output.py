@@ -1,0 +1,95 @@
+"""What a command made and from what: files, their paths on the terminal, ``<kind>.manifest.json``.
+
+The manifest says whether a picture still belongs to its rows and code: by its bytes where the same
+versions draw it, by the digests of what went in everywhere else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import sys
+from collections.abc import Iterable, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from analysis.format import visible
+from analysis.load import COUNTED, Inputs
+from experiments.data.files import RowsError, write_file
+from experiments.data.records import KINDS
+from experiments.data.rows import rows_files
+
+ROOT = Path(__file__).parents[1]
+# All that decides what is drawn: analysis itself, what it takes from the other side, the cards.
+CODE = (
+    "analysis/**/*",
+    "conf/gpu/*.yaml",
+    "conf/grid/*.yaml",
+    "conf/kernel/*.yaml",
+    "experiments/data/*.py",
+)
+DRAWN_BY = ("matplotlib", "numpy", "pandas", "seaborn", "pillow", "fonttools", "contourpy",
+            "sympy", "jinja2", "markupsafe", "pydantic", "pyyaml")  # fmt: skip
+
+
+def check_names(asked: Sequence[str], known: Sequence[str]) -> None:
+    """Refuses a name that nothing here has.
+
+    Raises:
+        RowsError: it names the first of them and those that would be right.
+    """
+    for name in asked:
+        if name not in known:
+            raise RowsError(f"--only: no {visible(name)!r}; known are {', '.join(known)}")
+
+
+def finish(kind: str, inputs: Inputs, made: Sequence[Path], missing: Sequence[str]) -> None:
+    """Writes the manifest of what a command made and prints it.
+
+    Paths go to standard output; what was left out and why, to standard error.
+    """
+    write_manifest(kind, inputs.rows, inputs.out, made)
+    for path in made:
+        print(path)
+    for needs in missing:
+        print(f"skipped: {needs}", file=sys.stderr)
+
+
+def write_manifest(kind: str, rows: Path, out: Path, made: Iterable[Path]) -> Path:
+    """Writes ``out/<kind>.manifest.json`` for the files ``made`` from ``rows``; returns it."""
+    folders = (rows.parent if rows.is_file() else rows, COUNTED)
+    names = (*KINDS, "variants.json")
+    beside = {path for folder in folders for name in names for path in folder.rglob(name)}
+    code = {path for pattern in CODE for path in ROOT.glob(pattern) if _is_code(path)}
+    manifest = {
+        "inputs": {"rows": digest(rows_files(rows)), "records": digest(beside),
+                   "code": digest(code)},
+        "drawn_by": drawn_by(),
+        "files": {path.relative_to(out).as_posix(): digest([path]) for path in sorted(set(made))},
+    }  # fmt: skip
+    return write_file(out / f"{kind}.manifest.json", json.dumps(manifest, indent=1) + "\n")
+
+
+def drawn_by() -> dict[str, str]:
+    """The versions and the platform that decide about bytes."""
+    found = {"python": ".".join(map(str, sys.version_info[:2])),
+             "platform": f"{platform.system()} {platform.machine()}"}  # fmt: skip
+    for name in DRAWN_BY:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "absent"
+    return found
+
+
+def digest(files: Iterable[Path]) -> str:
+    """A short hash of the files' contents, each once, whatever their names and order."""
+    hashes = sorted({hashlib.sha256(path.read_bytes()).hexdigest() for path in files})
+    return hashlib.sha256("\n".join(hashes).encode()).hexdigest()[:16]
+
+
+def _is_code(path: Path) -> bool:
+    """Whether a file below the code's folders is code: no cache, no hidden file."""
+    parts = path.relative_to(ROOT).parts
+    return path.is_file() and not any(p == "__pycache__" or p.startswith(".") for p in parts)
