@@ -271,6 +271,10 @@ def _contiguous(shape: Shape, strides: Shape) -> bool:
     return True
 
 
+def _at_least_1d(x: torch.Tensor) -> torch.Tensor:
+    return x.view(1) if x.dim() == 0 else x
+
+
 def plain_softmax(
     x: torch.Tensor, dim: int, temperature: float, dtype: torch.dtype | None
 ) -> torch.Tensor:
@@ -296,46 +300,30 @@ def _forward(
     wanted: torch.dtype | None,
 ) -> Plan:
     result = result_dtype(dtype, wanted, len(shape), dim, temperature)
-
-    def empty(x: torch.Tensor) -> torch.Tensor:
-        return torch.empty(shape, dtype=result, device=x.device)
-
-    def torchs(x: torch.Tensor) -> torch.Tensor:
-        return by_torch(x, dim, temperature, result)
-
-    def first_copied(x: torch.Tensor) -> torch.Tensor:
-        return plain_softmax(x.to(result).contiguous(), dim, temperature, None)
-
-    def by_rows(x: torch.Tensor) -> torch.Tensor:
-        assert found is not None
-        rows = x.as_strided((found.outer, found.cols), (found.strides[0], 1))
-        if not prepared:
-            prepared.append(AUTO.prepare(rows))
-        return prepared[0](rows).view(shape)
-
-    def by_lines(x: torch.Tensor) -> torch.Tensor:
-        y = empty(x)
-        along(
-            x.view(1) if x.dim() == 0 else x, y.view(1) if x.dim() == 0 else y, place, temperature
-        )
-        return y
-
-    prepared: list[Carry] = []
     place = dim % max(len(shape), 1)
     found = lines(shape or (1,), strides or (1,), place)
-    carry: Carry
-    if 0 in shape:
-        carry = empty
-    elif not _runs_on(index):
-        carry = torchs
-    elif found is None or dtype not in DTYPES:
-        carry = first_copied
-    else:
-        carry = by_lines
-        if found.inner == 1 and found.strides[1] == 1 and temperature == 1 and result is dtype:
-            device = cuda_device(index) if index >= 0 else Device(kind="cpu", name="cpu")
-            if AUTO.unsupported((found.outer, found.cols), dtype, device) is None:
-                carry = by_rows
+    rowwise = found is not None and found.inner == 1 and found.strides[1] == 1
+    if found is not None and rowwise:
+        device = cuda_device(index) if index >= 0 else Device(kind="cpu", name="cpu")
+        refused = AUTO.unsupported((found.outer, found.cols), dtype, device)
+        rowwise = refused is None and 0 not in shape and temperature == 1 and result is dtype
+    prepared: list[Carry] = []
+
+    def carry(x: torch.Tensor) -> torch.Tensor:
+        if not _runs_on(index):
+            return by_torch(x, dim, temperature, result)
+        if found is None or dtype not in DTYPES:
+            return plain_softmax(x.to(result).contiguous(), dim, temperature, None)
+        if rowwise:
+            rows = x.as_strided((found.outer, found.cols), (found.strides[0], 1))
+            if not prepared:
+                prepared.append(AUTO.prepare(rows))
+            return prepared[0](rows).view(shape)
+        y = torch.empty(shape, dtype=result, device=x.device)
+        if y.numel() > 0:
+            along(_at_least_1d(x), _at_least_1d(y), place, temperature)
+        return y
+
     return Plan(carry, result, index, result is dtype and _contiguous(shape, strides))
 
 
@@ -347,59 +335,37 @@ def plain_gradient(
     The kernel of the variant `backward` takes any dimension and reads both tensors where they lie,
     or copied, as softmax itself.
     """
-    plan = _backward(
-        y.shape,
-        y.stride(),
-        dy.stride(),
-        y.dtype,
-        y.get_device(),
-        y.data_ptr() % ALIGNMENT,
-        dy.data_ptr() % ALIGNMENT,
-        dim,
-        temperature,
-        dtype,
-    )
+    offsets = y.data_ptr() % ALIGNMENT, dy.data_ptr() % ALIGNMENT
+    layout = y.shape, y.stride(), dy.stride(), offsets
+    plan = _backward(layout, y.dtype, y.get_device(), dim, temperature, dtype)
     return plan(y, dy)
 
 
 @lru_cache(maxsize=KEPT)
 def _backward(
-    shape: Shape,
-    y_strides: Shape,
-    dy_strides: Shape,
+    layout: tuple[Shape, Shape, Shape, tuple[int, int]],
     y_dtype: torch.dtype,
     index: int,
-    y_offset: int,
-    dy_offset: int,
     dim: int,
     temperature: float,
     dtype: torch.dtype,
 ) -> Plan:
+    shape, *strides, _ = layout
     place = dim % max(len(shape), 1)
+    strided = any(lines(shape or (1,), each or (1,), place) is None for each in strides)
 
-    def empty(y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
-        return torch.empty(shape, dtype=dtype, device=y.device)
-
-    def torchs(y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
-        return gradient_by_torch(y, dy, dim, temperature, dtype).contiguous()
-
-    def first_copied(y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
-        return plain_gradient(y.contiguous(), dy.contiguous(), dim, temperature, dtype)
-
-    def by_lines(y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
-        dx = empty(y, dy)
-        ours = [t.view(1) if t.dim() == 0 else t for t in (y, dy, dx)]
-        BACKWARD.into(ours[0], ours[1], ours[2], place, temperature)
+    def carry(y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
+        if not _runs_on(index):
+            return gradient_by_torch(y, dy, dim, temperature, dtype).contiguous()
+        if strided:
+            return plain_gradient(y.contiguous(), dy.contiguous(), dim, temperature, dtype)
+        dx = torch.empty(shape, dtype=dtype, device=y.device)
+        if dx.numel() > 0:
+            y, dy = _at_least_1d(y), _at_least_1d(dy)
+            BACKWARD.into(y, dy, _at_least_1d(dx), place, temperature)
         return dx
 
-    carry: Carry = by_lines
-    if 0 in shape:
-        carry = empty
-    elif not _runs_on(index):
-        carry = torchs
-    elif any(lines(shape or (1,), s or (1,), place) is None for s in (y_strides, dy_strides)):
-        carry = first_copied
-    return Plan(carry, dtype, index, y_dtype is dtype and _contiguous(shape, y_strides))
+    return Plan(carry, dtype, index, y_dtype is dtype and _contiguous(shape, layout[1]))
 
 
 # --- the operators, for torch.compile and torch.export ---

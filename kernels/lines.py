@@ -31,11 +31,6 @@ class Lines:
     inner: int
     strides: tuple[int, int, int]
 
-    @property
-    def count(self) -> int:
-        """Lines in all."""
-        return self.outer * self.inner
-
 
 def lines(shape: Sequence[int], strides: Sequence[int], dim: int) -> Lines | None:
     """A tensor's lines along ``dim`` (not negative), None where no three strides describe them."""
@@ -61,32 +56,25 @@ def _merged(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int] | N
     return size, step
 
 
-@dataclass(frozen=True)
-class Tile:
-    """Elements of a line, neighbouring lines, and warps of a program."""
+def tile_of_lines(
+    count: int, cols: int, neighbours: bool, itemsize: int, most: int
+) -> tuple[int, int, int]:
+    """Elements of a line, neighbouring lines, and warps of a program: as much as ``most`` allows.
 
-    block: int
-    width: int
-    warps: int
-
-    @classmethod
-    def for_lines(cls, count: int, cols: int, neighbours: bool, itemsize: int, most: int) -> Tile:
-        """A tile that is as much of a line as ``most`` allows.
-
-        Args:
-            count: Lines in all.
-            cols: Elements of a line.
-            neighbours: Whether the elements of a line lie side by side, and not those of different
-                lines.
-            itemsize: Bytes of an element.
-            most: Elements of a tile.
-        """
-        block = next_power_of_two(cols)
-        least = 1 if neighbours else SECTORS // itemsize
-        width = max(least, min(2048, most) // block)  # narrow lines: several a program
-        width = min(width, next_power_of_two(count))
-        block = max(min(block, most // width), 1)
-        return cls(block, width, min(max(block * width // 512, 4), 32))
+    Args:
+        count: Lines in all.
+        cols: Elements of a line.
+        neighbours: Whether the elements of a line lie side by side, and not those of different
+            lines.
+        itemsize: Bytes of an element.
+        most: Elements of a tile.
+    """
+    block = next_power_of_two(cols)
+    least = 1 if neighbours else SECTORS // itemsize
+    width = max(least, min(2048, most) // block)  # narrow lines: several a program
+    width = min(width, next_power_of_two(count))
+    block = max(min(block, most // width), 1)
+    return block, width, min(max(block * width // 512, 4), 32)
 
 
 def launch_tiles(
@@ -112,24 +100,19 @@ def launch_tiles(
         most: Elements of a tile.
         num_warps: Warps a program; None takes the tile's.
     """
-    found = [lines(tensor.shape, tensor.stride(), dim) for tensor in tensors]
-    each = [one for one in found if one is not None]
+    each = [found for t in tensors if (found := lines(t.shape, t.stride(), dim)) is not None]
     assert len(each) == len(tensors)
-    first = each[0]
+    first, strides = each[0], [stride for one in each for stride in one.strides]
+    count = first.outer * first.inner
     itemsize = max(tensors[0].element_size(), tensors[-1].element_size())
-    tile = Tile.for_lines(first.count, first.cols, first.strides[1] == 1, itemsize, most)
-    strides = [stride for one in each for stride in one.strides]
+    block, width, warps = tile_of_lines(count, first.cols, first.strides[1] == 1, itemsize, most)
+    constants = {"BLOCK": block, "WIDTH": width, "WHOLE": block >= first.cols}
     launch(
         function,
-        (-(-first.count // tile.width),),
-        (*tensors, first.count, first.cols, first.inner, *strides, 1 / temperature),
-        {
-            "BLOCK": tile.block,
-            "WIDTH": tile.width,
-            "WHOLE": tile.block >= first.cols,
-            "STATISTICS": statistics,
-        },
-        num_warps=num_warps or tile.warps,
+        (-(-count // width),),
+        (*tensors, count, first.cols, first.inner, *strides, 1 / temperature),
+        constants | {"STATISTICS": statistics},
+        num_warps=num_warps or warps,
     )
 
 

@@ -115,22 +115,11 @@ class FusedMultirow(Kernel):
         return y
 
     def _tile(self, shape: Shape, dtype: torch.dtype) -> tuple[int, int]:
-        return tile(shape, dtype.itemsize, self.rows_per_program, self.num_warps)
-
-
-def tile(shape: Shape, itemsize: int, rows: int | None, warps: int | None) -> tuple[int, int]:
-    """Rows and warps of a program.
-
-    Args:
-        shape: Of the matrix.
-        itemsize: Bytes of an element.
-        rows: Asked for; None takes the rule's.
-        warps: Asked for; None takes the rule's.
-    """
-    block = next_power_of_two(shape[1])
-    rows = rows or rows_by_shape(shape[0], block, itemsize)
-    short = shape[1] * itemsize <= SHORT
-    return rows, warps or warps_by_tile(rows, block, shape[0] <= FEW_ROWS, short)
+        """Rows and warps of a program."""
+        block, short = next_power_of_two(shape[1]), shape[1] * dtype.itemsize <= SHORT
+        rows = self.rows_per_program or rows_by_shape(shape[0], block, dtype.itemsize)
+        few = shape[0] <= FEW_ROWS
+        return rows, self.num_warps or warps_by_tile(rows, block, few, short)
 
 
 def rows_by_shape(rows: int, block: int, itemsize: int) -> int:
