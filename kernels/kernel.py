@@ -36,11 +36,15 @@ class Operation(ABC):
     compulsory: ClassVar[Traffic]
     exact: ClassVar[bool] = False
 
-    @abstractmethod
     def make_input(
         self, shape: Shape, dtype: torch.dtype, device: torch.device | str, seed: int
     ) -> torch.Tensor:
-        """A contiguous input of ``shape``, the same for the same arguments on the same device."""
+        """A contiguous input of ``shape``, the same for the same arguments on the same device.
+
+        Standard normal values, unless an operation overrides it.
+        """
+        generator = torch.Generator(device).manual_seed(seed)
+        return torch.randn(shape, dtype=dtype, device=device, generator=generator)
 
     @abstractmethod
     def reference(self, x: torch.Tensor) -> torch.Tensor:

@@ -79,21 +79,10 @@ def formula(expression: sympy.Expr) -> str:
 
 
 def _polynomial(expression: Any) -> str:
-    expression = sympy.sympify(expression)
-    if not expression.is_polynomial():
-        return str(expression)
-    if not expression.free_symbols:
-        return str(expression)
-    symbols = sorted(expression.free_symbols, key=str)
-    text = ""
-    for powers, coefficient in sympy.Poly(expression, *symbols).terms(order="grlex"):
-        factors = [
-            str(s) + (f"^{p}" if p > 1 else "") for s, p in zip(symbols, powers, strict=True) if p
-        ]
-        size = "" if abs(coefficient) == 1 and factors else str(abs(coefficient))
-        sign = "-" if coefficient < 0 else "+"
-        text += f" {sign} {size}{''.join(factors)}"
-    return text.removeprefix(" + ").strip()
+    text = str(sympy.sstr(expression, order="grlex"))
+    if not sympy.sympify(expression).is_polynomial():
+        return text
+    return text.replace("**", "^").replace("*", "")
 
 
 def _condition(condition: Any) -> str:

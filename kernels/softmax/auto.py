@@ -59,17 +59,15 @@ class Auto(Kernel):
 
     @override
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        if x.numel() == 0:
-            return empty_result(x)
-        return choice((x.shape[0], x.shape[1]), x.dtype, device_of(x), vector(x))(x)
+        return self._chosen(x)(x) if x.numel() > 0 else empty_result(x)
 
     @override
     def prepare(self, x: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
         """See `Kernel`: the chosen variant's own."""
-        if x.numel() == 0:
-            return self
-        chosen = choice((x.shape[0], x.shape[1]), x.dtype, device_of(x), vector(x))
-        return chosen.prepare(x)
+        return self._chosen(x).prepare(x) if x.numel() > 0 else self
+
+    def _chosen(self, x: torch.Tensor) -> Kernel:
+        return choice((x.shape[0], x.shape[1]), x.dtype, device_of(x), vector(x))
 
     def choose(self, shape: Shape, dtype: torch.dtype, device: Device) -> Kernel:
         """The variant, with its tunables, for contiguous rows.
