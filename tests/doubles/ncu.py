@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-import os
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from experiments.profile.ncu import METRICS, TIME
-
-ROOT = Path(__file__).parents[2]
 
 RANGES = "thread Domain:Push/Pop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg"
 PLACE = ["ID", "Process ID", "Process Name", "Host Name", RANGES,
@@ -71,12 +67,3 @@ def executable(folder: Path, body: str) -> Path:
     )
     path.chmod(0o755)
     return path
-
-
-def counters(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Runs the command line into ``out`` below a folder, with the folder's ncu on PATH."""
-    path = f"{tmp_path}:{os.environ['PATH']}"
-    return subprocess.run(
-        [sys.executable, "-m", "experiments.counters", f"out={tmp_path / 'out'}", *arguments],
-        cwd=ROOT, env=os.environ | {"PATH": path}, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip

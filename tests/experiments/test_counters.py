@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import torch
 
+from experiments.counters import main
 from experiments.data.records import Counters, read_records, write_records
 from experiments.profile.ncu import METRICS, TIME
 from experiments.profile.profiling import LIST, Profiled
-from tests.doubles.ncu import counters, executable, table
+from tests.doubles.ncu import executable, table
 
 READ, WRITE = "dram__bytes_read.sum", "dram__bytes_write.sum"
 
@@ -42,7 +48,37 @@ def recorded(tmp_path: Path) -> list[Counters]:
     return list(read_records(tmp_path / "out" / "counters.jsonl", Counters))
 
 
-def test_every_call_becomes_a_record_summed_over_its_launches(tmp_path: Path) -> None:
+@dataclass(frozen=True)
+class Done:
+    """What the command did."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+Collect = Callable[..., Done]
+
+
+@pytest.fixture
+def collect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Collect:
+    """The command into ``out`` below the test's folder, with the folder's ncu on PATH."""
+
+    def run(*arguments: str) -> Done:
+        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+        monkeypatch.setattr(sys, "argv", ["counters", f"out={tmp_path / 'out'}", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return Done(int(ended.value.code or 0), *capfd.readouterr())
+
+    return run
+
+
+def test_every_call_becomes_a_record_summed_over_its_launches(
+    tmp_path: Path, collect: Collect
+) -> None:
     naive, fused, copy = point(0, "naive"), point(1, "fused_row"), point(2, "copy")
     wide = point(3, "online", "unsupported", reason="too wide")
     values = dict.fromkeys(METRICS, 1.0)
@@ -53,8 +89,8 @@ def test_every_call_becomes_a_record_summed_over_its_launches(tmp_path: Path) ->
         ("", values),
     ]
     prepared(tmp_path, [naive, fused, copy, wide], table(launches))
-    done = counters(tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = collect()
+    assert done.status == 0, done.stderr
     first, second = recorded(tmp_path)
     assert (first.kernel, first.launches, first.dram_read_bytes) == ("naive", 2, 256)
     assert first.kernel_us == pytest.approx(3.0)
@@ -67,15 +103,17 @@ def test_every_call_becomes_a_record_summed_over_its_launches(tmp_path: Path) ->
     assert "4 points: 2 recorded, 1 without kernels, 1 unsupported, 0 failed" in done.stdout
 
 
-def test_counters_of_other_points_are_kept_and_of_the_same_replaced(tmp_path: Path) -> None:
+def test_counters_of_other_points_are_kept_and_of_the_same_replaced(
+    tmp_path: Path, collect: Collect
+) -> None:
     values = dict.fromkeys(METRICS, 1.0)
     for size, points in ((1.0, [point(0, "a"), point(1, "b")]), (2.0, [point(0, "b")])):
         prepared(tmp_path, points, table([(p.range, values | {READ: size}) for p in points]))
-        assert counters(tmp_path).returncode == 0
+        assert collect().status == 0
     assert [(r.kernel, r.dram_read_bytes) for r in recorded(tmp_path)] == [("a", 1), ("b", 2)]
 
 
-def test_a_metric_the_card_lacks_does_not_cost_the_others(tmp_path: Path) -> None:
+def test_a_metric_the_card_lacks_does_not_cost_the_others(tmp_path: Path, collect: Collect) -> None:
     lacking = "l1tex__m_xbar2l1tex_read_bytes.sum"
     complaint = f"==ERROR== Failed to find metric regex:^{lacking}$\n"
     fused = point(0, "fused")
@@ -86,29 +124,77 @@ def test_a_metric_the_card_lacks_does_not_cost_the_others(tmp_path: Path) -> Non
         table([(fused.range, dict.fromkeys(known, 3.0))], known),
         f"if {lacking!r} in metrics:\n    log.write_text({complaint!r})\n    sys.exit(1)",
     )
-    done = counters(tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = collect()
+    assert done.status == 0, done.stderr
     assert f"this card has no {lacking}" in done.stdout
     [record] = recorded(tmp_path)
     assert (record.dram_read_bytes, record.l2_to_sm_bytes) == (3, None)
 
 
-def test_a_failed_point_and_a_complaint_of_ncu_are_told_by_the_status(tmp_path: Path) -> None:
+def test_a_failed_point_and_a_complaint_of_ncu_are_told_by_the_status(
+    tmp_path: Path, collect: Collect
+) -> None:
     good, bad = point(0, "fused"), point(1, "naive", "failed", reason="OutOfMemoryError")
     text = table([(good.range, dict.fromkeys(METRICS, 1.0))])
     prepared(tmp_path, [good, bad], text + '==ERROR== Failed to profile "k" in process 1\n')
-    done = counters(tmp_path)
-    assert done.returncode == 1
+    done = collect()
+    assert done.status == 1
     assert 'ncu: Failed to profile "k" in process 1' in done.stderr
     assert len(recorded(tmp_path)) == 1
 
 
+FORBIDDEN = (
+    "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU "
+    "Performance Counters on the target device 0. For instructions on enabling permissions and to "
+    "get more information see https://developer.nvidia.com/ERR_NVGPUCTRPERM\\n"
+)
+
+
+def test_forbidden_counters_are_one_line_saying_what_to_do(
+    tmp_path: Path, collect: Collect
+) -> None:
+    executable(tmp_path, f'log.write_text("{FORBIDDEN}")\nsys.exit(1)\n')
+    done = collect()
+    assert done.status == 2
+    assert done.stderr.count("\n") == 1
+    assert "ERR_NVGPUCTRPERM" in done.stderr
+    assert "run as root" in done.stderr
+    assert "NVreg_RestrictProfilingToAdminUsers=0" in done.stderr
+
+
+def test_an_ncu_that_fails_otherwise_is_quoted(tmp_path: Path, collect: Collect) -> None:
+    executable(
+        tmp_path,
+        'log.write_text("==ERROR== Cuda driver is not compatible with Nsight Compute.\\n")\n',
+    )
+    done = collect()
+    assert done.status == 2
+    assert "error: ncu: Cuda driver is not compatible with Nsight Compute." in done.stderr
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_without_a_device_the_profiled_command_says_so_in_one_line(
+    tmp_path: Path, collect: Collect
+) -> None:
+    executable(
+        tmp_path,
+        "import subprocess\n"
+        'log.write_text("==WARNING== No kernels were profiled.\\n")\n'
+        "sys.exit(subprocess.call(command))\n",
+    )
+    done = collect("kernel=torch", "grid=point", "grid.rows=2", "grid.cols=2")
+    assert done.status == 2
+    assert done.stderr == "error: profiling needs a CUDA device, and there is none here\n"
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(shutil.which("ncu") is None, reason="needs ncu")
-def test_on_a_card_fused_row_moves_at_dram_what_its_model_says(tmp_path: Path) -> None:
+def test_on_a_card_fused_row_moves_at_dram_what_its_model_says(
+    tmp_path: Path, collect: Collect
+) -> None:
     shape = ["grid=point", "grid.rows=4096", "grid.cols=16384", "dtype=float32"]
-    done = counters(tmp_path, "kernel=fused_row,naive", *shape)
-    assert done.returncode == 0, done.stderr
+    done = collect("kernel=fused_row,naive", *shape)
+    assert done.status == 0, done.stderr
     records = {record.kernel: record for record in recorded(tmp_path)}
     assert records["fused_row"].launches == 1
     assert records["naive"].launches >= 5

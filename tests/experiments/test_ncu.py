@@ -1,17 +1,33 @@
-"""ncu is found where it is installed, and is called so that it sees the ranges and nothing else."""
+"""ncu is found and called so that it sees the ranges alone; its table is read, summed, weighted."""
 
 from __future__ import annotations
 
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from experiments.errors import UserError
 from experiments.profile import ncu
-from experiments.profile.ncu import METRICS, REQUIRED, find_ncu, run_ncu, version
-from tests.doubles.ncu import executable
+from experiments.profile.ncu import (
+    BYTES,
+    METRICS,
+    OCCUPANCY,
+    PIPES,
+    REQUIRED,
+    TIME,
+    Launch,
+    find_ncu,
+    read_launches,
+    remarks,
+    run_ncu,
+    summed,
+    unknown_metrics,
+    version,
+)
+from tests.doubles.ncu import executable, table
 
 
 def test_without_ncu_the_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,9 +71,126 @@ def test_an_ncu_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     pid = tmp_path / "pid"
     body = f"import os, time\nPath({str(pid)!r}).write_text(str(os.getpid()))\ntime.sleep(99)\n"
     path = executable(tmp_path, body)
-    began = time.monotonic()
     with pytest.raises(UserError, match="ncu took more than"):
         run_ncu(str(path), ["true"], tmp_path / "log")
-    assert time.monotonic() - began < 20
     if pid.exists():
         assert subprocess.run(["kill", "-0", pid.read_text()], capture_output=True).returncode
+
+
+ONLINE = "point 7 online,block_size=1024 4096x131072 float32"
+
+# As ncu 2025 prints it, with two metrics; instances follow a value in brackets where it has some.
+RECORDED = """\
+==PROF== Connected to process 2291 (/usr/bin/python3.12)
+==PROF== Profiling "online_kernel" - 0: 0%....50%....100% - 9 passes
+==PROF== Disconnected from process 2291
+"ID","Process ID","Process Name","Host Name","thread Domain:Push/Pop_Range:PL_Type:PL_Value:\
+CLR_Type:Color:Msg_Type:Msg","Id:Domain:Start/Stop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:\
+Msg","Kernel Name","Context","Stream","Block Size","Grid Size","Device","CC",\
+"dram__bytes_read.sum","gpu__time_duration.sum"
+"","","","","","","","","","","","","","byte","ns"
+"0","2291","python3.12","127.0.0.1","2291  ""<default domain>:point 7 online,block_size=1024 \
+4096x131072 float32:none:none:none:none:none:none"" ","","_online(float *, float *, int)","1","7",\
+"(128, 1, 1)","(4096, 1, 1)","0","9.0","4,294,967,296","1,234,500 (0: 1)"
+"""
+
+
+def launch(**values: float) -> Launch:
+    return Launch(ONLINE, dict.fromkeys(METRICS, 0.0) | {TIME: 1.0} | values)
+
+
+def test_a_recorded_table_is_read() -> None:
+    assert list(read_launches(RECORDED)) == [
+        Launch(ONLINE, {"dram__bytes_read.sum": 4294967296.0, TIME: 1234.5})
+    ]
+
+
+def test_each_launch_keeps_its_range_and_a_metric_without_a_value_is_absent() -> None:
+    text = table([("point 0 a 1x2 float32", {TIME: 2000.0}), ("", {TIME: 3.0, OCCUPANCY: "nan"})])
+    assert list(read_launches(text)) == [
+        Launch("point 0 a 1x2 float32", {TIME: 2.0}), Launch("", {TIME: 0.003})
+    ]  # fmt: skip
+
+
+def test_units_that_were_scaled_are_scaled_back() -> None:
+    text = table([(ONLINE, {TIME: 2.0, "dram__bytes_read.sum": 1.5})])
+    text = text.replace('"ns"', '"msecond"').replace('"byte"', '"Mbyte"')
+    assert list(read_launches(text)) == [Launch(ONLINE, {TIME: 2e3, "dram__bytes_read.sum": 1.5e6})]
+    with pytest.raises(UserError, match="in 'furlong'"):
+        list(read_launches(text.replace("Mbyte", "furlong")))
+
+
+def test_a_table_without_ranges_is_refused() -> None:
+    with pytest.raises(UserError, match="no Push/Pop_Range column"):
+        list(read_launches(table([]).replace("Push/Pop_Range", "something")))
+
+
+def test_text_without_a_table_has_no_launches() -> None:
+    assert list(read_launches("")) == []
+    assert list(read_launches("==WARNING== No kernels were profiled.\n")) == []
+
+
+sizes = st.integers(min_value=0, max_value=2**45)
+times = st.floats(min_value=0.5, max_value=1e6)
+shares = st.floats(min_value=0.0, max_value=100.0)
+
+
+@given(st.lists(st.tuples(sizes, times, shares), min_size=1, max_size=8))
+def test_bytes_and_times_add_up_and_shares_are_weighted_by_time(
+    seen: list[tuple[int, float, float]],
+) -> None:
+    calls = [
+        launch(**{"dram__bytes_read.sum": float(size), TIME: time, OCCUPANCY: share})
+        for size, time, share in seen
+    ]
+    fields = summed(calls)
+    assert fields["launches"] == len(seen)
+    assert fields["dram_read_bytes"] == sum(size for size, _, _ in seen)
+    assert fields["kernel_us"] == pytest.approx(sum(time for _, time, _ in seen))
+    lowest, highest = min(s for *_, s in seen), max(s for *_, s in seen)
+    assert lowest - 1e-3 <= fields["occupancy_percent"] <= highest + 1e-3
+
+
+def test_a_long_launch_weighs_more_than_a_short_one() -> None:
+    xu = PIPES["xu"]
+    fields = summed([launch(**{TIME: 1.0, xu: 90.0}), launch(**{TIME: 9.0, xu: 10.0})])
+    assert fields["pipes_percent"]["xu"] == pytest.approx(18.0)
+
+
+def test_loads_past_registers_count_as_requested() -> None:
+    plain, tma = BYTES["requested_load_bytes"]
+    fields = summed([launch(**{plain: 1.0, tma: 4000.0})])
+    assert fields["requested_load_bytes"] == 4001
+
+
+def test_a_path_the_card_lacks_moves_nothing_and_a_metric_it_lacks_is_null() -> None:
+    plain, tma = BYTES["requested_load_bytes"]
+    without = {name: 5.0 for name in METRICS if name not in (tma, *BYTES["l2_to_sm_bytes"])}
+    fields = summed([Launch(ONLINE, without | {plain: 7.0})])
+    assert fields["requested_load_bytes"] == 7
+    assert fields["l2_to_sm_bytes"] is None
+
+
+@pytest.mark.parametrize("name", REQUIRED)
+def test_a_launch_without_a_required_metric_is_no_record(name: str) -> None:
+    values = {metric: 1.0 for metric in METRICS if metric != name}
+    with pytest.raises(UserError, match=f"ncu gave no {name}"):
+        summed([launch(), Launch(ONLINE, values)])
+
+
+@pytest.mark.parametrize(
+    "complaint",
+    [
+        "Failed to find metric regex:^l1tex__t_bytes_pipe_lsu_mem_local_op_ld\\.(sum|avg|max)$",
+        "Failed to find metric l1tex__t_bytes_pipe_lsu_mem_local_op_ld.sum",
+        "Failed to find metric regex:^l1tex__t_bytes_pipe_lsu_mem_local_op_ld\\.sum$",
+    ],
+)
+def test_a_metric_unknown_to_the_card_is_recognised(complaint: str) -> None:
+    text = f"==PROF== Connected to process 1\n==ERROR== {complaint}\n"
+    assert unknown_metrics(text, METRICS) == ["l1tex__t_bytes_pipe_lsu_mem_local_op_ld.sum"]
+    assert remarks(text) == [complaint]
+
+
+def test_the_programs_own_exit_status_is_no_remark_of_ncus() -> None:
+    assert remarks("==ERROR== The application returned an error code (1).\n") == []

@@ -5,23 +5,32 @@ The worker is real and on a CPU, but says that it is an H200, and only pretends 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import io
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 
+from experiments.child import Child
 from experiments.data.records import read_records
 from experiments.errors import SweepFailed
 from experiments.profile import profiling
 from experiments.profile.profiling import LIST, Profiled
-from experiments.sweep.cards import WorkerPool
 from experiments.sweep.client import Worker
 from experiments.sweep.config import register
+from experiments.sweep.cards import WorkerPool
 from experiments.sweep.jobs import Job, job_from
-from tests.conftest import ROOT, shape
+from experiments.worker import measure
+from tests.conftest import DOUBLES, ROOT, shape
+from tests.doubles.kernels import Good
 
 
 class Disguised(Worker):
@@ -48,92 +57,158 @@ class Disguised(Worker):
         return {"status": "ok", "reason": None}
 
 
-@pytest.fixture
-def ranges(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the ranges that workers are asked for, while workers are disguised."""
-    asked: list[str] = []
+@dataclass(frozen=True)
+class Profiling:
+    """What came of profiling some jobs: the ranges asked for, the records, what was printed."""
+
+    ranges: list[str]
+    listed: dict[str, Profiled]
+    printed: list[str]
+    failed: bool
+    statuses: list[int]
+
+
+def job(kernel: str, *others: str) -> list[str]:
+    """The overrides of a job of a kernel at 4×8."""
+    return [f"kernel={kernel}", *shape(4, 8), "dtype=float32", *others]
+
+
+def profile(out: Path, *jobs: list[str]) -> Profiling:
+    """Profiles jobs by a disguised worker."""
+    register()
+    GlobalHydra.instance().clear()
+    ranges: list[str] = []
+    children: list[Child] = []
 
     class DisguisedPool(WorkerPool):
         def worker(self, device: str, card: int) -> Worker:
-            return self.workers.setdefault((device, card), Disguised(self.log, asked))
+            return self.workers.setdefault((device, card), Disguised(self.log, ranges))
 
-    monkeypatch.setattr(profiling, "WorkerPool", DisguisedPool)
-    return asked
-
-
-def profile(*jobs: list[str]) -> None:
-    register()
-    GlobalHydra.instance().clear()
+        def close(self) -> None:
+            children.extend(w._child for w in self.workers.values() if w._child is not None)
+            super().close()
 
     def composed(overrides: list[str]) -> Job:
         return job_from(compose("config", overrides, return_hydra_config=True), overrides)
 
-    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
-        profiling.profile([composed(job) for job in jobs], composed, [0])
+    failed = False
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        redirect_stdout(io.StringIO()) as printed,
+        initialize_config_dir(str(ROOT / "conf"), version_base="1.3"),
+    ):
+        patch.setattr(profiling, "WorkerPool", DisguisedPool)
+        try:
+            asked = [composed([*overrides, f"out={out}"]) for overrides in jobs]
+            profiling.profile(asked, composed, [0])
+        except SweepFailed:
+            failed = True
+    records = read_records(out / LIST, Profiled) if (out / LIST).exists() else []
+    statuses = [int(child.process.returncode) for child in children]
+    lines = printed.getvalue().splitlines()
+    return Profiling(ranges, {r.range: r for r in records}, lines, failed, statuses)
 
 
-Options = Callable[..., list[str]]
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> Profiling:
+    """Two points that can be profiled, one that fails, one that is not supported."""
+    rounds = "rounds=3"
+    return profile(
+        tmp_path_factory.mktemp("profiled"),
+        job("torch", rounds), job("fused", rounds), job("naive", rounds),
+        job("fused_row", rounds, f"grid.cols={2**21}"),
+    )  # fmt: skip
 
 
-@pytest.fixture
-def job(tmp_path: Path) -> Options:
-    """The overrides of a job of a kernel at 4×8."""
-
-    def overrides(kernel: str, *others: str) -> list[str]:
-        return [f"kernel={kernel}", *shape(4, 8), f"out={tmp_path}", *others]
-
-    return overrides
-
-
-def test_each_point_is_called_in_a_range_of_its_name_and_listed(
-    tmp_path: Path, ranges: list[str], job: Options, capsys: pytest.CaptureFixture[str]
-) -> None:
-    profile(job("torch", "rounds=3", "dtype=float32"), job("fused", "rounds=3", "dtype=float32"))
-    listed = list(read_records(tmp_path / LIST, Profiled))
-    assert [point.range for point in listed] == ranges
-    assert sorted(name.partition(" ")[2].partition(" ")[2] for name in ranges) == [
-        "fused 4x8 float32", "torch 4x8 float32",
-    ]  # fmt: skip
-    for point in listed:
+def test_each_point_is_called_once_in_a_range_of_its_name_and_listed(mixed: Profiling) -> None:
+    names = {name.partition(" ")[2].partition(" ")[2]: name for name in mixed.listed}
+    assert names.keys() == {
+        "torch 4x8 float32", "fused 4x8 float32", "naive 4x8 float32",
+        f"fused_row 4x{2**21} float32",
+    }  # fmt: skip
+    assert set(mixed.ranges) == set(mixed.listed) - {names[f"fused_row 4x{2**21} float32"]}
+    assert len(mixed.ranges) == 3
+    for kernel in ("torch", "fused"):
+        point = mixed.listed[names[f"{kernel} 4x8 float32"]]
         assert (point.status, point.gpu) == ("profiled", "NVIDIA H200")
         assert (point.model_reads, point.model_writes) == (32, 32)
         assert point.source
-    assert capsys.readouterr().out.splitlines() == [f"{name}: profiled" for name in ranges]
+        assert f"{point.range}: profiled" in mixed.printed
 
 
-def test_an_unsupported_point_is_listed_and_not_called(
-    tmp_path: Path, ranges: list[str], job: Options
+def test_an_unsupported_point_is_listed_and_a_failed_one_fails_the_command(
+    mixed: Profiling,
 ) -> None:
-    profile(job("fused_row", f"grid.cols={2**21}", "dtype=float32"))
-    [point] = read_records(tmp_path / LIST, Profiled)
-    assert point.status == "unsupported"
-    assert "Triton's largest block" in (point.reason or "")
-    assert ranges == []
+    status = {point.kernel: (point.status, point.reason or "") for point in mixed.listed.values()}
+    assert status["naive"] == ("failed", "too much")
+    assert status["fused_row"][0] == "unsupported"
+    assert "Triton's largest block" in status["fused_row"][1]
+    assert mixed.failed
 
 
-def test_a_failed_point_fails_the_command_after_the_others_were_called(
-    tmp_path: Path, ranges: list[str], job: Options
-) -> None:
-    with pytest.raises(SweepFailed):
-        profile(job("naive", "dtype=float32"), job("torch", "dtype=float32"))
-    listed = {point.kernel: point for point in read_records(tmp_path / LIST, Profiled)}
-    assert (listed["naive"].status, listed["naive"].reason) == ("failed", "too much")
-    assert listed["torch"].status == "profiled"
+def test_a_profiled_worker_ends_by_itself(mixed: Profiling) -> None:
+    assert mixed.statuses == [0]  # no signal's
 
 
-def test_a_dry_run_prints_the_points_and_calls_none(
-    tmp_path: Path, ranges: list[str], job: Options, capsys: pytest.CaptureFixture[str]
-) -> None:
-    profile(job("torch", "dtype=float32", "dry_run=true"))
-    assert capsys.readouterr().out == "point 0 torch 4x8 float32\n"
-    assert ranges == []
-    assert not (tmp_path / LIST).exists()
+def test_a_dry_run_prints_the_points_and_calls_none(tmp_path: Path) -> None:
+    done = profile(tmp_path, job("torch", "dry_run=true"))
+    assert done.printed == ["point 0 torch 4x8 float32"]
+    assert (done.ranges, done.listed) == ([], {})
 
 
-def test_a_profiled_worker_ends_by_itself(tmp_path: Path) -> None:
-    worker = Worker("cpu", 0, tmp_path / "worker.log")
-    worker.start()
-    child = worker._child
-    assert child is not None
-    worker.stop(patience_s=60)
-    assert child.process.returncode == 0  # not a signal's
+def command(out: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "experiments.profile", "--config-dir", str(DOUBLES), f"out={out}",
+         *arguments],
+        cwd=ROOT, capture_output=True, text=True, timeout=240,
+    )  # fmt: skip
+
+
+def request(target: str) -> dict[str, Any]:
+    return {
+        "kernel": {"_target_": target}, "rows": 2, "cols": 4, "dtype": "float32", "seed": 0,
+        "range": "point 0 good 2x4 float32",
+    }  # fmt: skip
+
+
+def test_one_call_warms_up_and_one_is_inside_the_range(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    @contextmanager
+    def noted(name: str) -> Iterator[None]:
+        seen.append(f"begin {name}")
+        yield
+        seen.append("end")
+
+    monkeypatch.setattr(Good, "__call__", lambda self, x: seen.append("call") or x)
+    outcome = measure.profile(request("tests.doubles.kernels.Good"), "cpu", noted)
+    assert outcome == {"status": "ok", "reason": None}
+    assert seen == ["call", "begin point 0 good 2x4 float32", "call", "end"]
+
+
+def test_a_call_that_fails_is_an_outcome() -> None:
+    outcome = measure.profile(request("tests.doubles.kernels.Raise"), "cpu")
+    assert outcome["status"] == "launch_error"
+    assert "first line second line" in outcome["reason"]
+
+
+def test_wrong_options_are_refused_as_experiments_run_does(tmp_path: Path) -> None:
+    done = command(tmp_path, "kernel=nonsense")
+    assert done.returncode == 2
+    assert "Could not find 'kernel/nonsense'" in done.stderr
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_on_a_card_every_point_asked_for_is_listed_with_its_range(tmp_path: Path) -> None:
+    done = command(
+        tmp_path, "kernel=good,raise,fused_row", "dtype=float32", "rounds=2", *shape(8, [64, 128])
+    )
+    assert done.returncode == 1, done.stderr
+    points = list(read_records(tmp_path / LIST, Profiled))
+    assert sorted((p.kernel, p.cols, p.status) for p in points) == [
+        ("fused_row", 64, "profiled"), ("fused_row", 128, "profiled"),
+        ("good", 64, "profiled"), ("good", 128, "profiled"),
+        ("raise", 64, "failed"), ("raise", 128, "failed"),
+    ]  # fmt: skip
+    assert len({point.range for point in points}) == len(points)
