@@ -24,9 +24,9 @@ from experiments.data.records import read_records
 from experiments.errors import SweepFailed
 from experiments.profile import profiling
 from experiments.profile.profiling import LIST, Profiled
+from experiments.sweep.cards import WorkerPool
 from experiments.sweep.client import Worker
 from experiments.sweep.config import register
-from experiments.sweep.cards import WorkerPool
 from experiments.sweep.jobs import Job, job_from
 from experiments.worker import measure
 from tests.conftest import DOUBLES, ROOT, shape
