@@ -1,47 +1,66 @@
-"""What the sources show, id by id, and where on the page it is shown again."""
+"""The sections of the page, what the sources show id by id, and how verdicts look."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from types import MappingProxyType
 
 from analysis.published import sources
 
-
-@dataclass(frozen=True)
-class Shown:
-    """One figure, table or tool of a source.
-
-    Attributes:
-        id: As the project cites it, the letter of the source first; also its anchor on the page.
-        what: What it shows, in a few words.
-    """
-
-    id: str
-    what: str
-
-    @property
-    def stem(self) -> str:
-        """The name of its files: ``a_fig1`` of A-fig1."""
-        return self.id.lower().replace("-", "_")
-
-
-CONTENTS = (
-    Shown("A-fig1", "trips to memory, naive and fused"),
-    Shown("A-tab1", "reads and writes, naive and fused"),
-    Shown("A-fig2", "time against N"),
-    Shown("B-fig1", "the two passes of online softmax"),
-    Shown("B-tab1", "approaches by reads and on-chip bytes"),
-    Shown("C-fig1", "bandwidth at small batch"),
-    Shown("C-fig2", "bandwidth against M"),
-    Shown("C-fig3", "bandwidth against the vocabulary, N"),
-    Shown("C-ex", "the worked example, 3×8"),
-    Shown("C-viz", "the stepper"),
-    Shown("C-prof", "a single launch for a profiler"),
-    Shown("D-fig1", "bandwidth against N"),
-    Shown("D-test", "correctness at 1823×781"),
-    Shown("E-fig1", "Triton against torch"),
+# Anchor and title of each section; the anchor is also its template's name. The stepper's own
+# element is #stepper; its section may not take that name.
+SECTIONS = (
+    ("summary", "Verdicts"),
+    ("figures", "Figures"),
+    ("tables", "Tables"),
+    ("claims", "Claims and their evidence"),
+    ("audit", "Audit of printed numbers"),
+    ("traffic", "Traffic, three ways"),
+    ("roofline", "Roofline"),
+    ("steps", "Stepper"),
+    ("environment", "Environment and reproduction"),
 )
+
+# A sign beside the words: colour alone tells some readers nothing.
+_SIGNS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "supported": ("good", "✓"),
+        "refuted": ("bad", "✗"),
+        "inconclusive": ("warn", "?"),
+        "not testable here": ("quiet", "–"),
+        "physically impossible": ("bad", "✗"),
+        "self-contradictory": ("warn", "≠"),
+        "wrong": ("bad", "✗"),
+        "consistent": ("good", "✓"),
+    }
+)
+ORDER = tuple(_SIGNS)
+
+
+# What the sources show, by the id that the project cites, which is also its anchor on the page.
+CONTENTS: Mapping[str, str] = MappingProxyType(
+    {
+        "A-fig1": "trips to memory, naive and fused",
+        "A-tab1": "reads and writes, naive and fused",
+        "A-fig2": "time against N",
+        "B-fig1": "the two passes of online softmax",
+        "B-tab1": "approaches by reads and on-chip bytes",
+        "C-fig1": "bandwidth at small batch",
+        "C-fig2": "bandwidth against M",
+        "C-fig3": "bandwidth against the vocabulary, N",
+        "C-ex": "the worked example, 3×8",
+        "C-viz": "the stepper",
+        "C-prof": "a single launch for a profiler",
+        "D-fig1": "bandwidth against N",
+        "D-test": "correctness at 1823×781",
+        "E-fig1": "Triton against torch",
+    }
+)
+
+
+def label_of(stem: str) -> str:
+    """The source's id of a figure or table by the name of its files: A-fig1 of ``a_fig1``."""
+    return next((one for one in CONTENTS if one.lower().replace("-", "_") == stem), "")
 
 
 def anchor_of(stem: str, name: str, taken: set[str]) -> str:
@@ -50,16 +69,33 @@ def anchor_of(stem: str, name: str, taken: set[str]) -> str:
     ``taken`` holds the anchors of the page so far, and the new one after the call: the second
     picture of an id, another GPU's, goes by its own name.
     """
-    known = next((shown.id for shown in CONTENTS if shown.stem == stem), name)
+    known = label_of(stem) or name
     anchor = name if known in taken else known
     taken.add(anchor)
     return anchor
 
 
-def by_source(anchors: set[str]) -> list[tuple[str, str, list[tuple[Shown, bool]]]]:
-    """Letter and title of each source, with what it shows and whether the page has it."""
-    told: Mapping[str, str] = {letter: source.title for letter, source in sources().items()}
+def by_source(anchors: set[str]) -> list[tuple[str, str, list[tuple[str, str, bool]]]]:
+    """Letter and title of each source, with ids, what they show and whether the page has them."""
     return [
-        (letter, title, [(s, s.id in anchors) for s in CONTENTS if s.id.startswith(letter)])
-        for letter, title in told.items()
-    ]
+        (letter, source.title,
+         [(one, what, one in anchors) for one, what in CONTENTS.items() if one[0] == letter])
+        for letter, source in sources().items()
+    ]  # fmt: skip
+
+
+def tone(verdict: str) -> str:
+    """The class of a verdict's chip."""
+    return _SIGNS.get(verdict, ("quiet", ""))[0]
+
+
+def sign(verdict: str) -> str:
+    """The sign before a verdict's words."""
+    return _SIGNS.get(verdict, ("", "·"))[1]
+
+
+def tally(verdicts: list[str]) -> list[tuple[str, int]]:
+    """How many of each verdict, in the order of the legend; any others after them."""
+    seen = [v for v in ORDER if v in verdicts]
+    seen += sorted(set(verdicts) - set(ORDER))
+    return [(verdict, verdicts.count(verdict)) for verdict in seen]

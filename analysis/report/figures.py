@@ -2,26 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import matplotlib
 import numpy as np
 
-from analysis import style
+from analysis.figures.page import Canvas, Mark
+from analysis.figures.style import theme
 from analysis.gallery import ENTRIES, Picture, pictures
 from analysis.load import Inputs
-from analysis.report.contents import CONTENTS, anchor_of
-from analysis.report.facts import shape
+from analysis.report.contents import anchor_of, label_of
+from analysis.report.facts import HEADS, facts, shape
 from analysis.report.inline import SETTINGS, Inlined, inlined
-from analysis.report.reading import Readings
 from analysis.selection import name_variants, records_of
-from analysis.sheet import Mark, Sheet
 
 SIZES = ("rows", "cols")
 ALIKE = 6  # pictures of one figure and GPU: where each sweep has its own, the last ones
 ROOFLINE, TRAFFIC = ("roofline",), ("traffic", "dram")  # how the ids of these sections begin
+PLACES = 5  # decimals of a share: a hundredth of a pixel of the widest page
+
+
+@dataclass(frozen=True)
+class Readings:
+    """Every row that any picture of the page draws, once, and each picture's points.
+
+    Attributes:
+        rows: Texts under `HEADS`; points hold indices into it.
+        pictures: By anchor, the series: a name and its points (left, top, row).
+    """
+
+    rows: list[list[str]] = field(default_factory=list)
+    pictures: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    _known: dict[tuple[str, ...], int] = field(default_factory=dict)
+
+    def add(self, anchor: str, marks: Iterable[tuple[tuple[float, float], Mark]]) -> None:
+        """Takes up the marks of a picture, each with its place as shares of the picture."""
+        series: dict[tuple[int, str], list[list[float]]] = {}
+        axes: list[Any] = []
+        for place, mark in marks:
+            if mark.ax not in axes:
+                axes.append(mark.ax)
+            texts = tuple(facts(mark.row))
+            index = self._known.setdefault(texts, len(self.rows))
+            if index == len(self.rows):
+                self.rows.append(list(texts))
+            points = series.setdefault((axes.index(mark.ax), texts[0]), [])
+            points.append([*(round(share, PLACES) for share in place), index])
+        self.pictures[anchor] = [
+            {"name": name, "points": sorted(points)} for (_, name), points in series.items()
+        ]
+
+    def data(self) -> dict[str, Any]:
+        """All of it, for the page's script."""
+        return {"heads": list(HEADS), "rows": self.rows, "pictures": self.pictures}
 
 
 @dataclass(frozen=True)
@@ -30,11 +66,8 @@ class Shown:
 
     Attributes:
         anchor: Its id there.
-        id: Which figure it is.
-        title: What it shows, in a few words.
-        subtitle: On what.
-        caption: One sentence.
-        small: The small print: protocol, commit, rows.
+        label: The id that the sources' index knows it by, if any; of a second GPU's picture too.
+        picture: The picture: which figure it is, its caption, title and small print.
         drawing: Its markup.
         readable: How many of its points can be read.
         left_out: What is said of the points that it leaves out; empty where it shows all.
@@ -42,31 +75,23 @@ class Shown:
     """
 
     anchor: str
-    id: str
-    title: str
-    subtitle: str
-    caption: str
-    small: Sequence[str]
+    label: str
+    picture: Picture
     drawing: Inlined
     readable: int
     left_out: str
     gaps: tuple[str, ...]
 
-    @property
-    def label(self) -> str:
-        """The id that the sources' index knows it by, if any; of a second GPU's picture too."""
-        return next((one.id for one in CONTENTS if one.stem == self.id), "")
-
 
 @dataclass(frozen=True)
 class Gallery:
-    """Every picture of the page, by section, and what is missing.
+    """Every picture of the page, by section.
 
     Attributes:
         sourced: The sources' figures and those across variants.
         traffic: What was counted and measured.
         roofline: The roofline three ways.
-        missing: What each figure that cannot be drawn would need.
+        missing: What each figure that cannot be drawn would need, and which are left out.
         readings: Their points.
     """
 
@@ -82,36 +107,44 @@ class Gallery:
         return self.sourced + self.traffic + self.roofline
 
 
+def gallery(inputs: Inputs, anchors: set[str], most: int) -> Gallery:
+    """Draws every picture with at most ``most`` points, and `ALIKE` of one figure and GPU.
+
+    ``anchors`` are those taken already, and gains theirs.
+    """
+    readings, found = Readings(), []
+    failed = _failed(inputs)
+    groups: dict[tuple[str, str], list[Picture]] = {}
+    for picture in pictures(inputs):
+        groups.setdefault((picture.id, picture.gpu), []).append(picture)
+    for alike in groups.values():
+        found += [_shown(one, anchors, readings, failed, most) for one in alike[-ALIKE:]]
+    drawn = {name for name, _ in groups}
+    missing = [entry.needs for entry in ENTRIES if entry.id not in drawn]
+    missing += [
+        f"{len(alike) - ALIKE} of {len(alike)} pictures of {name} on {gpu}: the last {ALIKE} are "
+        "above; `make figures` draws all"
+        for (name, gpu), alike in groups.items()
+        if len(alike) > ALIKE
+    ]
+    roofline = tuple(s for s in found if s.picture.id.startswith(ROOFLINE))
+    traffic = tuple(s for s in found if s.picture.id.startswith(TRAFFIC))
+    sourced = tuple(s for s in found if s not in roofline and s not in traffic)
+    return Gallery(sourced, traffic, roofline, tuple(missing), readings)
+
+
 def evenly(count: int, most: int) -> list[int]:
     """``most`` of ``count`` places, from first to last and evenly spaced; all where few."""
     places: list[int] = np.linspace(0, count - 1, min(count, most)).astype(int).tolist()
     return places
 
 
-def gallery(material: Inputs, anchors: set[str], most: int) -> Gallery:
-    """Draws every picture with at most ``most`` points, and `ALIKE` of one figure and GPU.
-
-    ``anchors`` are those taken already, and gains theirs.
-    """
-    readings, found = Readings(), []
-    failed = _failed(material)
-    groups: dict[tuple[str, str], list[Picture]] = {}
-    for picture in pictures(material):
-        groups.setdefault((picture.id, picture.gpu), []).append(picture)
-    for alike in groups.values():
-        found += [_shown(one, anchors, readings, failed, most) for one in alike[-ALIKE:]]
-    fewer = tuple(
-        f"{len(alike) - ALIKE} of {len(alike)} pictures of {name} on {gpu}: the last {ALIKE} are "
-        "above; `make figures` draws all"
-        for (name, gpu), alike in groups.items()
-        if len(alike) > ALIKE
-    )
-    roofline = tuple(s for s in found if s.id.startswith(ROOFLINE))
-    traffic = tuple(s for s in found if s.id.startswith(TRAFFIC))
-    sourced = tuple(s for s in found if s not in roofline and s not in traffic)
-    drawn = {shown.id for shown in found}
-    needs = tuple(entry.needs for entry in ENTRIES if entry.id not in drawn)
-    return Gallery(sourced, traffic, roofline, needs + fewer, readings)
+def script_json(data: Any) -> str:
+    """JSON that may stand inside a script element: no text in it can end the element."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for letter in "<>&\u2028\u2029":
+        text = text.replace(letter, f"\\u{ord(letter):04x}")
+    return text
 
 
 def _shown(
@@ -121,29 +154,28 @@ def _shown(
     failed: list[dict[str, Any]],
     most: int,
 ) -> Shown:
-    plate, anchor = picture.plate, anchor_of(picture.id, f"figure-{picture.name}", anchors)
-    label = f"{plate.title}. {plate.subtitle}."
-    with matplotlib.rc_context(style.theme() | SETTINGS):
-        sheet = picture.render()
-        marks = sheet.marks
+    page, anchor = picture.plate, anchor_of(picture.id, f"figure-{picture.name}", anchors)
+    with matplotlib.rc_context(theme() | SETTINGS):
+        canvas = picture.render()
+        marks = canvas.marks
         shown = [marks[place] for place in evenly(len(marks), most)]
-        if len(shown) < len(marks):
-            _leave_out(sheet, shown)
-        beside = [plate.title, plate.subtitle, *plate.small]
-        drawing = inlined(sheet, anchor, label, beside)
+        fewer = len(shown) < len(marks)
+        if fewer:
+            _leave_out(canvas, shown)
+        beside = [page.title, page.subtitle, *page.small]
+        drawing = inlined(canvas, anchor, f"{page.title}. {page.subtitle}.", beside)
         readings.add(anchor, [(drawing.place(*mark.place), mark) for mark in shown])
+    left_out = f"{len(shown):,} of {len(marks):,} points are drawn; rows.jsonl has all."
     gaps = _gaps(marks, [row for row in failed if row["gpu"] == picture.gpu])
-    fewer = f"{len(shown):,} of {len(marks):,} points are drawn; rows.jsonl has all."
-    return Shown(anchor, picture.id, plate.title, plate.subtitle, picture.caption, plate.small,
-                 drawing, readings.count(anchor), fewer if len(shown) < len(marks) else "",
-                 tuple(gaps))  # fmt: skip
+    return Shown(anchor, label_of(picture.id), picture, drawing, len(shown),
+                 left_out if fewer else "", tuple(gaps))  # fmt: skip
 
 
-def _leave_out(sheet: Sheet, shown: Sequence[Mark]) -> None:
+def _leave_out(canvas: Canvas, shown: Sequence[Mark]) -> None:
     """Takes all other marked points off the lines that consist of points alone."""
     kept = {(mark.ax, mark.x, mark.y) for mark in shown}
-    marked = {(mark.ax, mark.x, mark.y) for mark in sheet.kept}
-    for ax in sheet.axes:
+    marked = {(mark.ax, mark.x, mark.y) for mark in canvas.kept}
+    for ax in canvas.axes:
         for line in ax.lines:
             x, y = (np.asarray(data, float) for data in (line.get_xdata(), line.get_ydata()))
             points = [(ax, *place) for place in zip(x.tolist(), y.tolist(), strict=True)]
@@ -152,9 +184,9 @@ def _leave_out(sheet: Sheet, shown: Sequence[Mark]) -> None:
                 line.set_data(x[stays], y[stays])
 
 
-def _failed(material: Inputs) -> list[dict[str, Any]]:
+def _failed(inputs: Inputs) -> list[dict[str, Any]]:
     """Rows without a valid time, each knowing whether its variant has one anywhere on its GPU."""
-    frame = name_variants(material.frame)
+    frame = name_variants(inputs.frame)
     ok = frame[frame["status"] == "ok"]
     timed = set(zip(ok["gpu"], ok["variant"], strict=True))
     failed = records_of(frame[frame["status"] != "ok"])
@@ -164,18 +196,18 @@ def _failed(material: Inputs) -> list[dict[str, Any]]:
 def _gaps(marks: Sequence[Mark], failed: Sequence[dict[str, Any]]) -> list[str]:
     """Failures within the sizes and dtypes of a figure over one size, of the variants it draws.
 
-    A variant that failed everywhere is on no figure, and is told on all of them.
+    A variant that failed everywhere is on no figure, and is named under all of them.
     """
     drawn = {
         name: {mark.row.get(name, "") for mark in marks} for name in (*SIZES, "dtype", "variant")
     }
     if all(len(drawn[size]) != 1 for size in SIZES):
         return []
-    told = [
+    texts = [
         f"{row['variant']} at {shape(row)} {row['dtype']}: {row['status']}, {row['reason']}"
         for row in failed
         if all(min(drawn[size]) <= row[size] <= max(drawn[size]) for size in SIZES)
         and row["dtype"] in drawn["dtype"]
         and (row["silent"] or row["variant"] in drawn["variant"])
     ]
-    return list(dict.fromkeys(told))
+    return list(dict.fromkeys(texts))

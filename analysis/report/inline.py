@@ -1,16 +1,19 @@
-"""A canvas as SVG that can stand in a page: ids of its own, colours as variables, no margins."""
+"""A canvas as SVG that can stand in a page: ids of its own, colours as variables, no margins.
+
+Each colour is a CSS variable with a counterpart on dark paper.
+"""
 
 from __future__ import annotations
 
+import colorsys
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from xml.etree import ElementTree
 
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure as Canvas
-
-from analysis.report.colors import variable
 
 SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 HREF = f"{{{XLINK}}}href"
@@ -20,6 +23,10 @@ SETTINGS = {
 }
 FONTS = "'DejaVu Sans', Verdana, 'Bitstream Vera Sans', sans-serif"  # alike in their widths
 MARGIN = 0.08  # inches
+PAPER, DARK_PAPER = "#ffffff", "#171a1f"
+PALE = 0.85  # lightness (HLS) from which a colour is paper, grid or shade, not ink
+GREY = 0.13  # spread of its channels up to which a colour is a grey
+LEGIBLE = 4.5  # contrast that WCAG 2 asks of text; lines may as well keep it
 _COLOR = re.compile(r"#[0-9a-f]{6}\b")
 _LONG = re.compile(r"-?\d+\.\d{3,}")
 _URL = re.compile(r"url\(#([^)]+)\)")
@@ -31,7 +38,7 @@ class Inlined:
 
     Attributes:
         svg: The element, with ids that start with the picture's own name.
-        colors: Hexadecimal, each a CSS variable of the page (`colors.variable`).
+        colors: Hexadecimal, each a CSS variable of the page (see `variable`).
         width: In points.
         frame: What is shown of the canvas: left, top, width and height, shares of its own.
     """
@@ -114,3 +121,44 @@ def _rounded(found: re.Match[str]) -> str:
 
 def _unindented(text: str | None) -> str | None:
     return text if text and text.strip() else None
+
+
+def dark_of(color: str) -> str:
+    """The colour's counterpart on dark paper: pale turns dark, ink turns light, hues stay."""
+    if color == PAPER:
+        return DARK_PAPER
+    hue, light, saturation = colorsys.rgb_to_hls(*to_rgb(color))
+    spread = max(to_rgb(color)) - min(to_rgb(color))
+    if light >= PALE:
+        return _hls(hue, 0.11 + 1.2 * (1 - light), 0.3 * saturation)
+    if spread <= GREY:
+        light = 0.92 - 0.55 * light
+    while contrast(_hls(hue, light, saturation), DARK_PAPER) < LEGIBLE:
+        light += 0.01
+    return _hls(hue, light, saturation)
+
+
+def contrast(one: str, other: str) -> float:
+    """The contrast of two colours, 1 to 21, as WCAG 2 defines it."""
+    dark, light = sorted((_luminance(one), _luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def variable(color: str) -> str:
+    """The name of a colour's CSS variable."""
+    return f"--c-{color.removeprefix('#')}"
+
+
+def declarations(colors: Iterable[str]) -> str:
+    """CSS that declares every colour's variable, with its counterpart on dark paper."""
+    each = sorted(set(colors))
+    return "".join(f"{variable(c)}:light-dark({c},{dark_of(c)});" for c in each)
+
+
+def _hls(hue: float, light: float, saturation: float) -> str:
+    return to_hex(colorsys.hls_to_rgb(hue, min(light, 1.0), saturation))
+
+
+def _luminance(color: str) -> float:
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(color)]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

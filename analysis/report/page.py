@@ -14,72 +14,73 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from analysis import stepper
+from analysis.figures.style import variant_order
 from analysis.format import Table
 from analysis.load import Inputs
-from analysis.report import sections
-from analysis.report.colors import declarations
-from analysis.report.contents import by_source
-from analysis.report.figures import evenly, gallery
-from analysis.report.judged import audit_of, claims_of
-from analysis.report.parts import PARTS, sign, tone
-from analysis.report.reading import script_json
-from analysis.report.reproduction import reproduction
-from analysis.report.results import results_of
-from analysis.report.single import PROFILE, irregular_table, worked_table
+from analysis.report.claims import audit_of, claims_of
+from analysis.report.contents import CONTENTS, SECTIONS, anchor_of, by_source, sign, tone
+from analysis.report.figures import evenly, gallery, script_json
+from analysis.report.inline import declarations
+from analysis.report.reproduction import PROFILE, irregular_table, reproduction, worked_table
+from analysis.report.results import results_of, standings_table
+from analysis.tables import tables_of
+from analysis.verdicts import check_table, checked, summary_table
 
-HERE = Path(__file__).parent
+HERE, STEPPER = Path(__file__).parent, Path(stepper.__file__).parent
 SCRIPTS = ("theme.js", "points.js")
 STYLES = ("page.css", "parts.css", "figures.css", "media.css")
 OWN = {"C-prof", "D-test"}  # ids whose place is always there, with rows or without
-SHORT = 17  # letters of a cell that is kept on one line
+TRAFFIC_TABLES = ("traffic", "cards")  # they stand in the section of traffic
 MOST = 5000  # points of a figure and lines of a table; a page of more is slow to open
+SHORT = 17  # letters of a cell that is kept on one line
 _NUMBER = re.compile(r"([−+-]?[\d,]*\.?\d+(e[+-]?\d+)? ?(%|×)?)?")
 
 
-def page(material: Inputs, most: int = MOST) -> str:
+def page(inputs: Inputs, most: int = MOST) -> str:
     """The whole HTML document, the same text for the same rows and code.
 
     Of many rows it leaves points out, and says so where it does: ``most`` of them stand in a
     figure or table, evenly spaced in its order.
     """
-    anchors = {part.id for part in PARTS} | OWN
-    drawn = gallery(material, anchors, most)
-    told = sections.tables(material, anchors)
-    steps = sections.steps(material)
-    anchors |= {"C-viz"} if steps else set()
-    results = [results_of(material.frame, gpu) for gpu in sorted(material.frame["gpu"].unique())]
-    found = sections.check(material)
-    standings = [sections.standings_table(one) for one in results]
-    scripts = [_asset(name) for name in SCRIPTS] + ([steps.script] if steps else [])
+    frame = inputs.frame
+    gpus = sorted(map(str, frame["gpu"].unique()))
+    anchors = {name for name, _ in SECTIONS} | OWN
+    drawn = gallery(inputs, anchors, most)
+    tables = _tables(inputs, anchors)
+    traced = bool(inputs.records.traces)
+    anchors |= {"C-viz"} if traced else set()
+    results = [results_of(frame, gpu) for gpu in gpus]
+    check = _check(inputs)
+    scripts = [_text(HERE / "assets" / name) for name in SCRIPTS]
+    scripts += [_text(STEPPER / "stepper.js")] if traced else []
     colors = {color for shown in drawn.shown for color in shown.drawing.colors}
-    styles = [
-        *map(_asset, STYLES),
-        steps.style if steps else "",
-        f":root{{{declarations(colors)}}}",
-    ]
+    styles = [_text(HERE / "assets" / name) for name in STYLES]
+    styles += [_text(STEPPER / "stepper.css")] if traced else []
+    data = stepper.stepper_data(inputs.records) if traced else None
     context: dict[str, Any] = {
-        "parts": PARTS,
+        "sections": SECTIONS,
         "policy": _policy(scripts),
-        "styles": Markup("".join(styles)),
+        "styles": Markup("".join([*styles, f":root{{{declarations(colors)}}}"])),
         "scripts": [Markup(text) for text in scripts],
         "points": Markup(script_json(drawn.readings.data())),
-        "steps": steps,
-        "steps_data": Markup(script_json(steps.data)) if steps else "",
-        "devices": sections.devices(material.frame),
+        "steps": Markup(_text(STEPPER / "stepper.html")) if traced else "",
+        "steps_data": Markup(script_json(data)) if traced else "",
+        "devices": gpus[0] if len(gpus) == 1 else f"{', '.join(gpus[:-1])} and {gpus[-1]}",
         "gallery": drawn,
-        "tables": told,
-        "claims": claims_of(material),
+        "tables": tables,
+        "claims": claims_of(inputs),
         "audit": audit_of(),
         "results": results,
-        "standings": [table for table in standings if table],
-        "check": found,
-        "explained": found.explained if found else "",
-        "counters_missing": sections.counters_missing(material),
+        "standings": [table for one in results if (table := standings_table(one))],
+        "check": check,
+        "explained": check["explained"] if check else "",
+        "counters_missing": _counters_missing(inputs),
         "sources": by_source(anchors),
-        "reproduction": reproduction(material),
+        "reproduction": reproduction(inputs),
         "profile": PROFILE,
-        "worked": worked_table(material),
-        "irregular": irregular_table(material),
+        "worked": worked_table(inputs),
+        "irregular": irregular_table(inputs),
     }
     return _templates(most).get_template("page.html").render(context)
 
@@ -90,12 +91,6 @@ def columns(table: Table) -> list[str]:
     Neither is broken into lines; the empty class may be.
     """
     return [_kind(column) for column in zip(*table.lines, strict=True)] or [""] * len(table.heads)
-
-
-def _kind(column: Sequence[str]) -> str:
-    if any(column) and all(_NUMBER.fullmatch(cell) for cell in column):
-        return "n"
-    return "s" if max(map(len, column)) <= SHORT else ""
 
 
 def ticks(text: str) -> Markup:
@@ -116,6 +111,47 @@ def shortened(table: Table, most: int) -> Table:
         return table
     note = f"{len(lines):,} of {len(table.lines):,} lines are shown; rows.jsonl has all."
     return replace(table, lines=lines, notes=[*table.notes, note])
+
+
+def _tables(inputs: Inputs, anchors: set[str]) -> dict[str, Any]:
+    """The tables by section, and what each missing one needs; ``anchors`` gains theirs."""
+    named, missing = tables_of(inputs)
+    sourced: list[dict[str, Any]] = []
+    traffic: list[dict[str, Any]] = []
+    for one in named:
+        anchor = anchor_of(one.stem, f"table-{one.stem}", anchors)
+        label = anchor if anchor in CONTENTS else ""
+        title = one.table.title.removeprefix(f"{label}: ")
+        entry = {"anchor": anchor, "label": label, "title": title, "table": one.table}
+        (traffic if one.stem in TRAFFIC_TABLES else sourced).append(entry)
+    return {"sourced": sourced, "traffic": traffic, "missing": missing}
+
+
+def _check(inputs: Inputs) -> dict[str, Any] | None:
+    """The roofline's check: points by verdict, and each point; None where none has a roof."""
+    points = checked(inputs.frame, inputs.records)
+    if points.empty:
+        return None
+    share = (points["verdict"] == "traffic").mean()
+    text = f"Of {len(points):,} timed points, traffic explains {100 * share:.0f} % within 10 %."
+    tables = {"summary": summary_table(points), "points": check_table(points)}
+    return tables | {"explained": text}
+
+
+def _counters_missing(inputs: Inputs) -> str:
+    """What hardware counters are missing, a sentence, or nothing."""
+    seen = {record.gpu for record in inputs.records.counters}
+    lacking = sorted(set(map(str, inputs.frame["gpu"].unique())) - seen, key=variant_order)
+    if not lacking:
+        return ""
+    names = ", ".join(lacking)
+    return f"No hardware counters of {names}: make counters records some, on the GPU, with ncu."
+
+
+def _kind(column: Sequence[str]) -> str:
+    if any(column) and all(_NUMBER.fullmatch(cell) for cell in column):
+        return "n"
+    return "s" if max(map(len, column)) <= SHORT else ""
 
 
 def _templates(most: int) -> Environment:
@@ -139,16 +175,13 @@ def _templates(most: int) -> Environment:
 
 def _policy(scripts: list[str]) -> str:
     """What the browser may do: run these very scripts, use the page's own styles, and no more."""
-    hashes = " ".join(f"'sha256-{_digest(text)}'" for text in scripts)
+    digests = (hashlib.sha256(text.encode()).digest() for text in scripts)
+    hashes = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
     return (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
 
 
-def _digest(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def _asset(name: str) -> str:
-    return (HERE / "assets" / name).read_text(encoding="utf-8")
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from analysis.estimate import geometric_mean
-from analysis.lines import variant_order
+from analysis.figures.style import variant_order
+from analysis.format import Table
 from analysis.selection import name_variants
 from experiments.data.cards import Card, card_of
 
@@ -79,6 +80,33 @@ def results_of(frame: pd.DataFrame, gpu: str) -> Results:
     standings.sort(key=lambda s: (-s.share, variant_order(s.variant)))
     left = sorted(set(shares.columns) - set(kept), key=variant_order)
     return Results(card, statuses, tuple(standings), len(common), beyond_l2, tuple(left))
+
+
+def standings_table(results: Results) -> Table | None:
+    """The variants of one GPU, best first; None where no roof was measured."""
+    if not results.standings:
+        return None
+    lines = [
+        [
+            one.variant,
+            f"{100 * one.share:.1f} %",
+            "" if one.over_naive is None else f"{one.over_naive:.2f}×",
+            "" if one.over_torch is None else f"{one.over_torch:.2f}×",
+            "" if one.highest is None else f"{100 * one.highest:.1f} %",
+            one.where,
+        ]
+        for one in results.standings
+    ]
+    where = " larger than L2" if results.beyond_l2 else ""
+    notes = [
+        f"Geometric means of time ratios over the {results.compared:,} points{where} at which all "
+        "of these variants have a valid time. The highest share is over all its points there, "
+        "without those above the roof by more than their interval."
+    ]
+    if results.left_out:
+        notes.append(f"At too few points to be compared: {', '.join(results.left_out)}.")
+    heads = ["variant", "share of the roof", "over naive", "over torch", "highest share", "at"]
+    return Table(f"Every variant on {results.card.name}", heads, lines, notes)
 
 
 def _standing(variant: str, shares: pd.DataFrame, timed: pd.DataFrame) -> Standing:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import os
+import json
 import re
-import subprocess
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
 from analysis.__main__ import main
+from analysis.figures.style import slug
+from analysis.load import read_inputs
 from analysis.report.contents import CONTENTS
+from analysis.report.page import page
 from experiments.data.rows import Row
 from tests.analysis.evidence import count, h200, trace, write_evidence
 from tests.analysis.plausible import interpreted, paper, row, unsupported, write
-
-ROOT = Path(__file__).parents[2]
+from tests.conftest import ROOT
 
 
 class Read(HTMLParser):
@@ -66,9 +66,9 @@ def test_every_id_of_the_sources_is_there_and_all_is_in_one_file(
     page = report(tmp_path, paper(), ROOT, monkeypatch)
     read = Read(page)
     assert len(read.ids) == len(set(read.ids))
-    absent = [one for one in CONTENTS if one.id not in read.ids]
-    assert {one.id for one in absent} == {"A-tab1", "B-tab1", "C-fig1", "C-fig2"}
-    assert all(f"{one.stem} needs" in read.text for one in absent)
+    absent = {one for one in CONTENTS if one not in read.ids}
+    assert absent == {"A-tab1", "B-tab1", "C-fig1", "C-fig2"}
+    assert all(f"{one.lower().replace('-', '_')} needs" in read.text for one in absent)
     assert all(address.startswith("#") for address in read.addresses)
     assert {address[1:] for address in read.addresses} <= set(read.ids)
     assert not re.findall(r"@import|url\((?!#)", page)
@@ -97,47 +97,41 @@ def test_what_is_missing_is_told_in_a_sentence(
         assert told in text, told
 
 
-def test_two_gpus_stand_beside_each_other_one_without_datasheet(
+def test_two_gpus_stand_beside_each_other_and_failed_points_with_their_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = [r.model_copy(update={"gpu": "Card of Tomorrow", "key": f"t{r.key}"}) for r in paper()]
-    read = Read(report(tmp_path, [*paper(), *other], ROOT, monkeypatch))
-    assert len(read.ids) == len(set(read.ids))
-    assert {"A-fig2", "figure-a_fig2-nvidia-h200"} <= set(read.ids)
-    for gpu in ("NVIDIA H200", "Card of Tomorrow"):
-        assert re.search(f"On {gpu}, \\S+ reaches [0-9.]+ % of the copy roof", read.text)
-
-
-def test_failed_points_are_told_with_their_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    other = [r.model_copy(update={"gpu": "Card of Tomorrow", "key": f"t{r.key}"})
+             for r in paper([256, 4096])]  # fmt: skip
     failed = row("torch", 16384, status="timeout", reason="took longer than 600 s", time_us=None)
     never = [row("online", n, status="crashed", reason="worker died") for n in (256, 16384)]
     rows = [r for r in paper() if (r.kernel, r.cols) != ("torch", 16384) and r.kernel != "online"]
-    page = report(tmp_path, [*rows, failed, *never], ROOT, monkeypatch)
-    figure = Read(page[page.index('id="A-fig2"') : page.index('id="B-fig1"')]).text
-    assert "torch at 4096×16384 float32: timeout, took longer than 600 s" in figure
-    assert "online at 4096×256 float32: crashed, worker died" in figure
-    assert "2 crashed" in Read(page).text
-    narrow = Read(page[page.index('id="D-fig1"') : page.index('id="E-fig1"')]).text
+    page = report(tmp_path, [*rows, failed, *never, *other], ROOT, monkeypatch)
+    read = Read(page)
+    assert len(read.ids) == len(set(read.ids))
+    assert {"A-fig2", "figure-a_fig2-nvidia-h200"} <= set(read.ids)
+    for gpu in ("NVIDIA H200", "Card of Tomorrow"):  # one has no datasheet
+        assert re.search(f"On {gpu}, \\S+ reaches [0-9.]+ % of the copy roof", read.text)
+    assert "2 crashed" in read.text
+    wide, narrow = (
+        Read(page[page.index(f'id="figure-{name}-nvidia-h200"') :].partition("</figure>")[0]).text
+        for name in ("a_fig2", "d_fig1")
+    )
+    assert "torch at 4096×16384 float32: timeout, took longer than 600 s" in wide
+    assert "online at 4096×256 float32: crashed, worker died" in wide
     assert "online at 4096×256 float32: crashed" in narrow
     assert "16384" not in narrow  # beyond the widths it draws
 
 
-def test_the_same_rows_give_the_same_bytes(tmp_path: Path) -> None:
-    """In another process, with other hashes and the rows in another folder and order."""
-    evidence = {"traces": [trace("naive"), trace("fused")], "counts": [count("online")]}
-    rows, pages = paper([256, 4096, 16384]), []
-    for seed, folder in (("1", tmp_path / "one"), ("2", tmp_path / "another")):
-        write_evidence(folder, counters=h200(), **evidence)  # type: ignore[arg-type]
-        for i, each in enumerate(rows if seed == "1" else reversed(rows)):
-            write(folder / str(i if seed == "1" else 999 - i), [each])
-        done = subprocess.run(
-            [sys.executable, "-m", "analysis", "report", "--rows", str(folder)],
-            cwd=ROOT, env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True, text=True,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        pages.append((folder / "report" / "report.html").read_bytes())
+def test_the_same_rows_give_the_same_bytes(tmp_path: Path, inside: None) -> None:
+    """Whatever folder and order they lie in."""
+    rows, pages = paper([256, 4096]), []
+    for name, order in (("one", 1), ("another", -1)):
+        folder = tmp_path / name
+        write_evidence(folder, counts=[count("online")], counters=h200())
+        write_evidence(folder, traces=[trace("naive"), trace("fused")])
+        for i, each in enumerate(rows[::order]):
+            write(folder / str(i), [each])
+        pages.append(page(read_inputs(folder, None, "report")))
     assert pages[0] == pages[1]
 
 
@@ -147,3 +141,25 @@ def test_rows_of_one_failed_point_still_make_a_page(
     text = Read(report(tmp_path, [unsupported("fused", 65536)], ROOT, monkeypatch)).text
     assert "1 unsupported" in text
     assert "No speed on NVIDIA H200" in text
+
+
+def test_of_many_points_some_are_left_out_and_the_page_says_so(
+    tmp_path: Path, inside: None
+) -> None:
+    rows = [row(kernel, n, card=card, sweep=f"night-{night}", key=f"{kernel}-{n}-{night}")
+            for night in range(7) for card in (0, 1)
+            for kernel in ("fused", "online", "copy") for n in (256, 1024)]  # fmt: skip
+    write(tmp_path / "rows", rows)
+    text = page(read_inputs(tmp_path / "rows", None, "report"), most=20)
+    timed = 7 * 2 * 4  # nights, cards, points of a kernel and width that are no copy
+    figure = f"figure-roofline_predicted-{slug('NVIDIA H200')}-events-cold"
+    drawn = text[text.index(f'id="{figure}"') :].partition("</figure>")[0]
+    # each point stands there twice: against its prediction, and by variant
+    assert f"20 of {2 * timed} points are drawn; rows.jsonl has all. 20 points" in drawn
+    assert drawn.count("<use ") < 20 + 60  # and the ticks
+    points = re.search(r'id="points">(.*?)</script>', text)
+    assert points
+    for series in json.loads(points[1])["pictures"].values():
+        assert sum(len(one["points"]) for one in series) <= 20
+    assert f"20 of {timed * 3 // 2} lines are shown; rows.jsonl has all" in text
+    assert "1 of 7 pictures of card_to_card on NVIDIA H200: the last 6 are above" in text

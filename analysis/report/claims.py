@@ -3,84 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 from analysis.claims import Judgement, judge
-from analysis.claims.audit import AuditFinding, audit
+from analysis.claims.audit import audit
 from analysis.claims.tables import lacking
 from analysis.claims.verdict import UNTESTABLE
+from analysis.figures.style import variant_order
 from analysis.format import Table
-from analysis.lines import variant_order
 from analysis.load import Inputs
+from analysis.report.contents import ORDER, tally
 from analysis.report.facts import microseconds
-from analysis.report.parts import ORDER, tally
 
 GRAVE = ("physically impossible", "self-contradictory")
 MOST = 400  # rows that a claim shows
 ENDS = ("time_us", "low", "high")
-Counts = list[tuple[str, int]]
 
 
-@dataclass(frozen=True)
-class Claim:
-    """One judgement with its anchor, its interval as text, its checks and rows as tables.
+def claims_of(inputs: Inputs) -> dict[str, Any]:
+    """Every claim judged, and the count of each verdict by GPU.
 
-    ``needs`` are the commands that would give what is missing.
+    Returns:
+        ``judged``: each judgement (``one``) with its anchor, its interval as text, the commands
+        that would give what is missing, its checks and rows as tables; ``counts``.
     """
-
-    one: Judgement
-    anchor: str
-    interval: str
-    needs: tuple[str, ...]
-    checks: Table | None
-    rows: Table | None
-
-
-@dataclass(frozen=True)
-class Claims:
-    """All judgements, and the count of each verdict by GPU."""
-
-    judged: tuple[Claim, ...]
-    counts: tuple[tuple[str, Counts], ...]
-
-
-@dataclass(frozen=True)
-class Audit:
-    """All findings, the gravest first, and the count of each verdict."""
-
-    findings: tuple[AuditFinding, ...]
-    counts: Counts
-
-    @property
-    def grave(self) -> tuple[AuditFinding, ...]:
-        """The impossible and the contradictory."""
-        return tuple(f for f in self.findings if f.verdict in GRAVE)
-
-    @property
-    def consistent(self) -> tuple[AuditFinding, ...]:
-        """What was checked and holds."""
-        return tuple(f for f in self.findings if f.verdict == "consistent")
-
-
-def claims_of(material: Inputs) -> Claims:
-    """Judges every claim by the material's rows and records."""
-    judgements, taken, found = judge(material), set[str](), []
+    judgements, taken, found = judge(inputs), set[str](), []
     for one in judgements:
         anchor = one.id if one.id not in taken else f"{one.id}-{len(taken)}"
         taken.add(anchor)
         needs = lacking(one.findings) if one.verdict == UNTESTABLE else []
-        found.append(Claim(one, anchor, _interval(one), tuple(needs), _checks(one), _rows(one)))
+        found.append({"one": one, "anchor": anchor, "interval": _interval(one), "needs": needs,
+                      "checks": _checks(one), "rows": _rows(one)})  # fmt: skip
     by_gpu = groupby(sorted(judgements, key=lambda j: j.gpu), key=lambda j: j.gpu)
-    counts = tuple((gpu, tally([j.verdict for j in mine])) for gpu, mine in by_gpu)
-    return Claims(tuple(found), counts)
+    counts = [(gpu, tally([j.verdict for j in mine])) for gpu, mine in by_gpu]
+    return {"judged": found, "counts": counts}
 
 
-def audit_of() -> Audit:
-    """The audit, which needs no rows."""
-    findings = sorted(audit(), key=lambda f: ORDER.index(f.verdict))
-    return Audit(tuple(findings), tally([f.verdict for f in findings]))
+def audit_of() -> dict[str, Any]:
+    """All findings of the audit, which needs no rows, the gravest first, and counts of verdicts."""
+    findings = sorted(audit(), key=lambda finding: ORDER.index(finding.verdict))
+    return {
+        "findings": findings,
+        "grave": [finding for finding in findings if finding.verdict in GRAVE],
+        "consistent": [finding for finding in findings if finding.verdict == "consistent"],
+        "counts": tally([finding.verdict for finding in findings]),
+    }
 
 
 def _interval(one: Judgement) -> str:

@@ -1,0 +1,227 @@
+"""Parts of the page: pictures, readings, texts, standings."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+from xml.etree import ElementTree
+
+import matplotlib
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.figures.page import Canvas, Mark
+from analysis.figures.style import BLUSH, FAINT, INK, MUTED, STYLES, theme
+from analysis.format import Table
+from analysis.report.contents import CONTENTS, ORDER, anchor_of, by_source, sign, tally, tone
+from analysis.report.facts import HEADS, facts
+from analysis.report.figures import Readings, script_json
+from analysis.report.inline import (
+    DARK_PAPER,
+    LEGIBLE,
+    SETTINGS,
+    Inlined,
+    contrast,
+    dark_of,
+    declarations,
+    inlined,
+)
+from analysis.report.page import columns, ticks
+from analysis.report.results import Results, results_of
+from experiments.data.metrics import derive
+from experiments.data.rows import Row
+from tests.analysis.evidence import counters
+from tests.analysis.plausible import interpreted, row, unsupported
+
+H200 = "NVIDIA H200"
+
+
+@given(st.from_regex(r"#[0-9a-f]{6}", fullmatch=True))
+def test_ink_is_legible_on_dark_paper_and_paper_stays_dark(color: str) -> None:
+    dark = dark_of(color)
+    assert re.fullmatch("#[0-9a-f]{6}", dark)
+    seen = contrast(dark, DARK_PAPER)
+    assert seen >= LEGIBLE or (contrast(color, "#ffffff") < 2 and seen < 2.5)
+
+
+def test_the_palette_keeps_its_order_of_contrast_on_dark_paper() -> None:
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)  # WCAG's
+    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.005)
+    quiet = [contrast(dark_of(c), DARK_PAPER) for c in ("#ffffff", FAINT, MUTED, INK)]
+    assert quiet == sorted(quiet)
+    assert contrast(dark_of(BLUSH), DARK_PAPER) < 1.5
+    assert len({dark_of(style.color) for style in STYLES.values()}) == len(STYLES)
+
+
+def drawn(text: str = "a <b> & $x$") -> Inlined:
+    with matplotlib.rc_context(theme() | SETTINGS):
+        canvas = Canvas((4, 2))
+        canvas.text(0.02, 0.95, "title")
+        ax = canvas.add_axes((0.2, 0.2, 0.6, 0.6))
+        ax.plot([0, 1], [0, 1], marker="o", color="#d55e00", label="line", gid="rows:torch")
+        ax.set_title(text)
+        return inlined(canvas, "D-fig1", "what it shows", ["title"])
+
+
+def test_a_pictures_ids_colors_and_texts_are_its_own() -> None:
+    picture = drawn()
+    root = ElementTree.fromstring(picture.svg)
+    ids = {e.attrib["id"] for e in root.iter() if "id" in e.attrib}
+    assert all(name.startswith("D-fig1-") for name in ids)
+    used = set(re.findall(r"(?:url\(|href=\")#([^)\"]+)", picture.svg))
+    assert used
+    assert used <= ids
+    assert "<style" not in picture.svg
+    assert "metadata" not in picture.svg
+    assert not re.findall(r"(?<!url\()#[0-9a-f]{6}\b", picture.svg)
+    assert "var(--c-d55e00)" in picture.svg
+    assert "--c-d55e00:light-dark(#d55e00," in declarations(picture.colors)
+    words = ["".join(e.itertext()) for e in root.iter() if e.tag.endswith("}text")]
+    assert "a <b> & $x$" in words
+    assert "title" not in words  # it stands beside
+    assert root.attrib["aria-label"] == "what it shows"
+
+
+def test_margins_are_cut_to_the_ink() -> None:
+    _, top, width, height = drawn(text="").frame
+    assert top > 0.1  # the title's place
+    assert width < 0.75
+    assert height < 0.85
+
+
+def test_a_point_lies_where_it_is_drawn_and_its_row_is_kept_once() -> None:
+    with matplotlib.rc_context(theme() | SETTINGS):
+        canvas = Canvas((4, 2))
+        ax = canvas.add_axes((0.5, 0.5, 0.25, 0.25))
+        ax.set(xlim=(0, 1), ylim=(0, 1))
+        ax.axis("off")
+        drawing = inlined(canvas, "A-fig1", "an empty pair of axes")
+        marks = [Mark(ax, 0.0, 0.0, {"kernel": "a"}), Mark(ax, 1.0, 1.0, {"kernel": "a"})]
+        readings = Readings()
+        for anchor in ("A-fig1", "D-fig1"):
+            readings.add(anchor, [(drawing.place(*mark.place), mark) for mark in marks])
+    x, y, width, height = drawing.frame
+    (series,) = readings.pictures["A-fig1"]
+    low, high = series["points"]
+    assert low[:2] == pytest.approx([(0.5 - x) / width, (0.5 - y) / height], abs=1e-4)
+    assert high[:2] == pytest.approx([(0.75 - x) / width, (0.25 - y) / height], abs=1e-4)
+    assert len(readings.rows) == 1
+
+
+def read(of: Mapping[Any, Any]) -> dict[str, str]:
+    return {head: text for head, text in zip(HEADS, facts(of), strict=True) if text}
+
+
+def test_a_row_is_shown_with_its_unit_and_interval() -> None:
+    rows = [row("copy", 1024, time_us=10.0), row("online", 1024, time_us=12.5)]
+    seen = read(derive(rows)[1] | {"variant": "online"})
+    assert seen["M×N"] == "4096×1024"
+    assert seen["time"] == "12.50 µs (12.38 to 12.62)"
+    assert seen["bandwidth"] == f"{2 * 4096 * 1024 * 4 / 12.5 / 1e3:,.0f} GB/s"
+    assert seen["of the roof"] == "80.0 %"
+    assert "reason" not in seen
+    above = [row("copy", 1024, time_us=10.0), row("online", 1024, time_us=5.0)]
+    assert read(derive(above)[1])["of the roof"] == "200.0 % (above it: not a win)"
+
+
+def test_failures_and_records_are_shown_too() -> None:
+    seen = read(pd.DataFrame(derive([unsupported("fused", 65536)])).to_dict("records")[0])
+    assert (seen["status"], seen["reason"]) == ("unsupported", "the row does not fit on chip")
+    assert "time" not in seen
+    counted = read(counters("online", 2048, 4096, 1.25, 0.9).model_dump())
+    assert counted["DRAM reads"] == "1.250 MN (model 2.000 MN)"
+    assert counted["time"] == "100.0 µs under the profiler"
+
+
+@given(st.text())
+def test_no_text_becomes_markup_or_ends_the_element_that_holds_it(text: str) -> None:
+    bare = ticks(text).replace("<code>", "").replace("</code>", "")
+    assert not set(bare) & set("<>\"'")
+    written = script_json({"text": text + "</script><!--"})
+    assert "<" not in written
+    assert json.loads(written) == {"text": text + "</script><!--"}
+
+
+def test_what_stands_between_backticks_is_code_and_the_rest_is_text() -> None:
+    assert ticks("run `a <b>` & go") == "run <code>a &lt;b&gt;</code> &amp; go"
+    assert ticks("one ` alone <i>") == "one ` alone &lt;i&gt;"
+
+
+def test_columns_of_numbers_alone_stand_to_the_right_and_short_ones_stay_whole() -> None:
+    lines = [["a", "1,234.5", "4.1×", "", "3 rows"], ["b", "-2e-07", "91 %", "", "4 " * 20]]
+    heads = ["name", "number", "share", "nothing", "words"]
+    assert columns(Table("t", heads, lines)) == ["s", "n", "n", "s", ""]
+    assert columns(Table("t", heads, [])) == [""] * 5
+
+
+def test_anchors_are_the_sources_ids_and_never_clash() -> None:
+    taken: set[str] = set()
+    anchors = [anchor_of("a_fig2", f"figure-a_fig2-{gpu}", taken) for gpu in ("one", "two")]
+    assert anchors == ["A-fig2", "figure-a_fig2-two"]
+    assert anchor_of("speedup", "figure-speedup", taken) == "figure-speedup"
+    listed = {one: there for *_, shown in by_source(taken) for one, _, there in shown}
+    assert sorted(listed) == sorted(CONTENTS)
+    assert [one for one in listed if listed[one]] == ["A-fig2"]
+
+
+def test_verdicts_differ_by_sign_within_claims_and_within_the_audit() -> None:
+    claims, audit = ORDER[:4], ORDER[4:]
+    assert len({sign(v) for v in claims}) == 4
+    assert {tone(v) for v in audit} == {"bad", "warn", "good"}
+    assert tally(["wrong", "consistent", "wrong"]) == [("wrong", 2), ("consistent", 1)]
+
+
+def results(rows: list[Row], gpu: str = H200) -> Results:
+    frame = pd.DataFrame(derive(rows))
+    return results_of(frame.assign(above_roof=frame["above_roof"].eq(True)), gpu)
+
+
+def timed(**times: tuple[float | None, ...]) -> Results:
+    """Of rows of 4096 × 8192, 16384, …, all beyond the H200's L2."""
+    return results(
+        [
+            unsupported(kernel, 8192 * 2**i) if t is None else row(kernel, 8192 * 2**i, time_us=t)
+            for kernel, each in times.items()
+            for i, t in enumerate(each)
+        ]
+    )
+
+
+def test_a_share_is_the_geometric_mean_of_time_ratios() -> None:
+    best = timed(copy=(10, 10), online=(20, 40), naive=(80, 80)).standings[0]
+    assert best.variant == "online"
+    assert best.share == pytest.approx(math.sqrt(0.5 * 0.25))
+    assert best.over_naive == pytest.approx(math.sqrt(4 * 2))
+    assert best.over_torch is None
+    assert (best.highest, best.where) == (pytest.approx(0.5), "4096×8192 float32")
+    above = timed(copy=(10, 10), online=(5, 20)).standings[0]
+    assert above.highest == pytest.approx(0.5)  # a point above the roof is nobody's
+
+
+def test_variants_are_compared_where_all_have_a_time() -> None:
+    found = timed(copy=(10,) * 4, online=(20,) * 4, fused=(11, 11, 11, None))
+    assert found.compared == 3
+    assert [s.variant for s in found.standings] == ["fused", "online"]
+    assert found.points == {"ok": 11, "unsupported": 1}
+    fewer = timed(copy=(10,) * 4, online=(20,) * 4, fused=(11, None, None, None))
+    assert (fewer.compared, fewer.left_out) == (4, ("fused",))
+
+
+def test_only_what_exceeds_l2_counts_where_its_size_is_known() -> None:
+    times = {("copy", 256): 10, ("online", 256): 40, ("copy", 16384): 10, ("online", 16384): 20}
+    rows = [row(*place, time_us=time) for place, time in times.items()]
+    known = results(rows)
+    assert (known.beyond_l2, known.compared) == (True, 1)
+    assert known.standings[0].share == pytest.approx(0.5)
+    unknown = results([r.model_copy(update={"gpu": "A card"}) for r in rows], "A card")
+    assert (unknown.beyond_l2, unknown.compared) == (False, 2)
+
+
+def test_interpreted_rows_are_counted_and_never_timed() -> None:
+    found = results([interpreted("online", 256)], "A CPU")
+    assert (found.points, found.standings) == ({"ok": 1}, ())
