@@ -12,7 +12,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-FOLDER = ".unpacked"  # beside the archive; git ignores it
+FOLDER = ".unpacked"  # beside a folder's own rows; git ignores it
+COPIES = Path("outputs") / ".rows"  # where other archives are unpacked
 ROWS_ARCHIVE = "rows.tar.gz"  # read where it lies in a folder; other archives when they are named
 LARGEST_BYTES = 16 * 2**30  # of all files in an archive
 
@@ -25,23 +26,23 @@ def is_archive(path: Path) -> bool:
 def unpacked(archive: Path) -> Path:
     """The folder with an archive's files.
 
-    A ``rows.tar.gz`` is unpacked once for each of its states, into ``.unpacked/`` beside it, and
-    earlier states are removed. Another archive, or one where nothing can be written beside it, is
-    unpacked into a temporary folder of this process.
+    It is unpacked once for each of its states, and earlier states are removed: a ``rows.tar.gz``
+    into ``.unpacked/`` beside it, where it counts as that folder's rows, another archive into
+    ``outputs/.rows/``. Where that cannot be written, a temporary folder of this process is taken.
 
     Raises:
         ValueError: the archive is damaged, larger than `LARGEST_BYTES`, or holds anything but
             files and folders below its own root; nothing of it was unpacked.
     """
     digest = hashlib.sha256(archive.read_bytes()).hexdigest()[:16]
-    home = archive.parent / FOLDER
+    home = archive.parent / FOLDER if archive.name == ROWS_ARCHIVE else COPIES
     name = archive.name.removesuffix(".tar.gz")
     done = home / f"{name}-{digest}"
     if home.is_symlink() or done.is_symlink():
         raise ValueError(f"{home} is a link; remove it")
     if done.is_dir():
         return done
-    scratch = _beside(home) if archive.name == ROWS_ARCHIVE else None
+    scratch = _beside(home)
     if scratch is None:
         done = scratch = Path(tempfile.mkdtemp(prefix="rows-"))
         atexit.register(shutil.rmtree, done, ignore_errors=True)
@@ -51,7 +52,7 @@ def unpacked(archive: Path) -> Path:
         shutil.rmtree(scratch, ignore_errors=True)
         raise
     if scratch != done:
-        for old in home.iterdir():
+        for old in home.glob(f"{name}-*/"):
             if old != scratch:
                 shutil.rmtree(old, ignore_errors=True)
         os.replace(scratch, done)

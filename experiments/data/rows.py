@@ -131,7 +131,7 @@ def rows_files(folder: Path) -> list[Path]:
     """Every rows file below a folder, in order.
 
     A ``rows.tar.gz`` counts as the folder it was packed from. A tracker's copies below ``wandb/``
-    do not count.
+    and what was unpacked into ``.rows/`` do not count.
 
     Raises:
         RowsError: an archive cannot be unpacked.
@@ -144,7 +144,7 @@ def rows_files(folder: Path) -> list[Path]:
     except ValueError as error:
         raise RowsError(str(error)) from None
     found = folder.rglob("rows.jsonl")
-    return sorted(p for p in found if "wandb" not in p.relative_to(folder).parts)
+    return sorted(p for p in found if not {"wandb", ".rows"} & {*p.relative_to(folder).parts})
 
 
 def read_rows(path: Path) -> Iterator[Row]:
