@@ -32,8 +32,9 @@ def test_every_shape_dtype_and_timer_is_a_point_of_its_own(tmp_path: Path) -> No
 
 
 def test_a_ratio_divides_times_of_one_visit_and_never_of_two(tmp_path: Path) -> None:
-    # the card slows down threefold from round to round; auto is always twice as fast
-    rows = [*timed("auto", 50.0, 150.0, 450.0), *timed("quack", 100.0, 300.0, 900.0)]
+    # the card slows down threefold from round to round; auto is always twice as fast, and has no
+    # round of its own beside quack's last
+    rows = [*timed("auto", 50.0, 150.0, 450.0), *timed("quack", 100.0, 300.0, 900.0, 1.0)]
     rows += timed("torch", 10.0, sweep="another")  # no neighbour of these
     [point] = points(tmp_path, rows)
     assert point.by_visit("quack") == {("paper", 0, i): 2.0 for i in range(3)}

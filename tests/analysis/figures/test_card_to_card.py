@@ -11,11 +11,11 @@ from tests.analysis.drawing import NARROW, draw, frame_of, words
 from tests.analysis.plausible import row
 
 SLOWER = {0: 1.0, 1: 1.0, 2: 1.0, 3: 1.04}  # card 3 takes 4 % more
-SHORT = 12.0  # µs, a point that launches dominate
+SHORT = 12.0  # µs, points that launches dominate
 
 
 def on_cards(**changes: object) -> list[Row]:
-    """Three variants at three widths on four cards, and a short point that no card slows."""
+    """Three variants at three widths on four cards, and many short points that no card slows."""
     rows = []
     for card, factor in SLOWER.items():
         for kernel in ("torch", "online", "copy"):
@@ -23,7 +23,9 @@ def on_cards(**changes: object) -> list[Row]:
                 time = row(kernel, n).time_us
                 assert time is not None
                 rows.append(row(kernel, n, time_us=time * factor, card=card, **changes))
-        rows.append(row("torch", 256, rows=64, time_us=SHORT, card=card, **changes))
+        rows += [
+            row("torch", 2**i, rows=64, time_us=SHORT, card=card, **changes) for i in range(12)
+        ]
     return rows
 
 
