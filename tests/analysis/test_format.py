@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.format import Cell, Table, csv_of, visible
+from analysis.format import Cell, Table, csv_of, decimals, visible
 from analysis.formula import M, N, elements, equal, expression, latex
 from tests.analysis.latex import sound_latex
 
@@ -74,9 +74,24 @@ def test_a_cell_has_its_own_latex_and_stands_out() -> None:
     assert "8MN,1_0" in table.csv()
 
 
+@pytest.mark.parametrize(("value", "low", "high", "digits"), [
+    (1234.5, None, None, 0), (56.7, None, None, 1), (0.01234, None, None, 4), (0.0, None, None, 2),
+    (56.7, 56.68, 56.75, 2),  # one figure of the interval's width
+    (56.7, 56.7, 56.7, 1),
+    (56.7, 56.69999, 56.70001, 3),  # two decimals more at most
+    (5e-20, None, None, 9),
+])  # fmt: skip
+def test_decimals_show_three_figures_and_one_of_the_intervals_width(
+    value: float, low: float | None, high: float | None, digits: int
+) -> None:
+    assert decimals(value, low, high) == digits
+
+
 def test_columns_of_numbers_stand_to_the_right() -> None:
     table = Table("T", ["x", "y", "z"], [["a", "1,234.5", "–"], ["1b", "–", "–"], ["c", "9 %", ""]])
     assert "|---|---:|---|" in table.markdown()
+    words = Table("T", ["x"], [["1 of 3"], ["two"], ["three"], ["4"], ["five"]])
+    assert words.numeric == [False]
     assert r"\begin{tabular}{lrl}" in table.latex()
 
 
