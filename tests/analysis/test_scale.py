@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from analysis.load import load
-from analysis.scale.__main__ import main
-from analysis.scale.generate import CARDS, ROUNDS, SAMPLES, generate
+from analysis.scale import CARDS, ROUNDS, SAMPLES, generate, main
 from experiments.data.files import RowsError
 from experiments.data.rows import read_rows, rows_files
 from tests.conftest import ROOT

@@ -1,1 +1,0 @@
-"""What many rows cost: rows generated from recorded ones, and the time and memory they take."""
