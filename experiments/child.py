@@ -1,7 +1,7 @@
 """A child process that takes and gives JSON objects, one per line, on two pipes of its own.
 
 Its standard output and error are no part of that: what a kernel, a library or the interpreter
-prints there, at any time and in any bytes, goes to a log of bounded size. A message that is none
+prints there, at any time and in any bytes, goes to a log of bounded size. What is no message
 ends the child and is an error with a reason; the parent can start another.
 """
 

@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> None:
             print(f"{name:<12} {_verdict(mine)}", flush=True)
     finally:
         worker.stop()
-    worker.log.unlink(missing_ok=True)  # it tells of failures, and there was none
+    worker.log.unlink(missing_ok=True)  # it describes failures, and there was none
     for file, records in (("counts.jsonl", counts), ("traces.jsonl", traces)):
         write_records(options.out / file, records)
         print(options.out / file)

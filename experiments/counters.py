@@ -2,7 +2,7 @@
 
 It takes the arguments of ``experiments.run``, calls every point once under Nsight Compute, and
 writes what the counters of its launches come to into ``counters.jsonl`` below ``out``, in place of
-what that file held of the same kernels, shapes and cards. Beside it, ``ncu.csv`` is what ncu said.
+what that file held of the same kernels, shapes and cards. ``ncu.csv`` beside it is ncu's own table.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def collect(arguments: Sequence[str]) -> int:
     wrong = remarks(text)
     if not points.exists():
         if not wrong:
-            return status  # a dry run, or the command itself has said what is wrong
+            return status  # a dry run, or the command itself has printed what is wrong
         raise UserError(f"ncu: {wrong[0]} (see {log})")
     profiled = list(read_records(points, Profiled))
     launches = list(read_launches(text))

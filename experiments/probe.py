@@ -42,9 +42,9 @@ def run(out: Path, card: int = 0) -> int:
     with held([card]) as locks:
         worker.lock = locks.get(card)
         try:
-            hello = worker.start()
-            if hello["device"]["kind"] != "cuda":
-                print(f"{hello['device']['name']}: no CUDA device, so no L2 flush to probe")
+            handshake = worker.start()
+            if handshake["device"]["kind"] != "cuda":
+                print(f"{handshake['device']['name']}: no CUDA device, so no L2 flush to probe")
                 return 0
             reply = worker.request({"do": "probe"}, LIMIT_S, "probing")
         finally:
@@ -54,7 +54,7 @@ def run(out: Path, card: int = 0) -> int:
     if "error" in reply:
         raise UserError(f"the probe failed: {reply['error']}")
     try:
-        probes = [Probe(**told, environment=hello["environment"]) for told in reply["probes"]]
+        probes = [Probe(**probe, environment=handshake["environment"]) for probe in reply["probes"]]
     except ValidationError as error:
         raise UserError(f"the probe's answer is no record: {error.errors()[0]['msg']}") from None
     write_records(out / PROBES, probes)

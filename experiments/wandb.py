@@ -320,7 +320,7 @@ def environment(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def write(channel: Channel) -> None:
-    """Writes the runs of one plan, and tells of each; ``mode=check`` asks for the server alone."""
+    """Writes the runs of one plan, and reports each; ``mode=check`` only asks the server."""
     plan = next(iter(channel))
     try:
         import wandb

@@ -99,7 +99,7 @@ def _visit(worker: Worker, point: Point, name: str) -> Profiled:
         params=point.variant["params"],
         source=point.variant["source"],
         gpu=point.gpu,
-        environment=worker.hello["environment"] | packages_of(point),
+        environment=worker.handshake["environment"] | packages_of(point),
         **shown,
     )
 

@@ -159,7 +159,7 @@ def card_number(task: Task, worker: Worker) -> int:
     The number is given once, by a file that only one node can create; it does not reveal the
     card's serial number.
     """
-    serial = worker.hello.get("serial")
+    serial = worker.handshake.get("serial")
     if serial is None:
         return 0
     mark = hashlib.sha256(f"{task.sweep}\0{serial}".encode()).hexdigest()[:16]

@@ -253,7 +253,7 @@ class WorkerPool:
             except WorkerError as error:
                 raise UserError(f"card {card}: {error}") from None
         first = self.cards[0]
-        kinds = {card: worker.hello["device"]["name"] for card, worker in workers.items()}
+        kinds = {card: worker.handshake["device"]["name"] for card, worker in workers.items()}
         other = next((card for card in self.cards if kinds[card] != kinds[first]), None)
         if other is not None:
             raise UserError(

@@ -40,7 +40,7 @@ class Worker:
         self.card = card
         self.log = log
         self.lock: int | None = None  # its card's, which it holds as long as it lives
-        self.hello: dict[str, Any] = {}
+        self.handshake: dict[str, Any] = {}
         self._up = False
         self._requests = 0
         self._child: Child | None = None
@@ -78,23 +78,25 @@ class Worker:
             WorkerError: it did not come up, or has no such device.
         """
         if self._up and self._child is not None:
-            return self.hello
+            return self.handshake
         for attempt in range(START_ATTEMPTS):
             self.spawn()
             assert self._child is not None
             try:
-                self.hello = self._child.receive(START_LIMIT_S)
+                self.handshake = self._child.receive(START_LIMIT_S)
                 break
             except (ChildError, TimeoutError) as error:
                 self.stop()
                 why = str(error) or f"no sign of life after {START_LIMIT_S:g} s"
                 if attempt == START_ATTEMPTS - 1 or isinstance(error, TimeoutError):
                     raise WorkerError(f"the worker did not start: {why}; see {self.log}") from None
-        if not {"device", "environment"} <= self.hello.keys():
+        if not {"device", "environment"} <= self.handshake.keys():
             self.stop()
-            raise WorkerError(str(self.hello.get("error", "the worker did not say where it is")))
+            raise WorkerError(
+                str(self.handshake.get("error", "the worker did not say where it is"))
+            )
         self._up = True
-        return self.hello
+        return self.handshake
 
     def request(
         self,

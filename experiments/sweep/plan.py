@@ -90,17 +90,17 @@ class Point:
 
 
 def key_of(
-    job: Job, variant: Mapping[str, Any], declared: Mapping[str, Any], hello: Mapping[str, Any]
+    job: Job, variant: Mapping[str, Any], declared: Mapping[str, Any], handshake: Mapping[str, Any]
 ) -> str:
     """The hash that says what is measured; equal keys may share a row."""
-    timing, versions = job.config["timing"], hello["environment"]
+    timing, versions = job.config["timing"], handshake["environment"]
     measured = {
         "kernel": job.kernel,
         "target": variant["target"],
         "params": variant["params"],
         "source": variant["source"],
         "point": [declared["rows"], declared["cols"], declared["dtype"]],
-        "gpu": hello["device"]["name"],
+        "gpu": handshake["device"]["name"],
         "seed": job.config["seed"],
         "protocol": {name: timing[name] for name in PROTOCOL},
         "libraries": {name: versions[name] for name in LIBRARIES} | variant["packages"],
@@ -232,10 +232,10 @@ def _shard(jobs: Sequence[Job], variants: dict[str, dict[str, Any]], worker: Wor
     for round_ in range(config["rounds"]):
         visit: dict[str, Point] = {}
         for job in jobs:
-            variant, device = variants[job.name], worker.hello["device"]
+            variant, device = variants[job.name], worker.handshake["device"]
             asked = shard.jobs.setdefault(job.name, [])
             for declared in variant["points"]:
-                key = key_of(job, variant, declared, worker.hello)
+                key = key_of(job, variant, declared, worker.handshake)
                 asked.append((key, round_))
                 if key not in visit:
                     visit[key] = Point(job, key, worker.card, round_, device["name"],

@@ -167,7 +167,7 @@ def measure_all(
         def visit(worker: Worker, point: Point) -> bool:
             """Measures a point, and says whether the card's thread can go on."""
             progress.begins(point)
-            environment = worker.hello["environment"]
+            environment = worker.handshake["environment"]
             lost = None
             try:
                 outcome = measure(point, worker)

@@ -85,7 +85,7 @@ def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
     """
     kernel = build_kernel(job["kernel"])
     if kernel.backend not in BACKENDS:
-        raise BadJob(f"backend {kernel.backend!r} is none of {', '.join(BACKENDS)}")
+        raise BadJob(f"backend {kernel.backend!r} is unknown; use one of {', '.join(BACKENDS)}")
     traffic, operation = kernel.traffic(), kernel.operation
     points = []
     for name in job["dtypes"]:

@@ -34,7 +34,7 @@ class Launches:
 def recorded() -> Iterator[Launches]:
     """Watches every Triton launch inside the block, whoever wrote the kernel.
 
-    Triton's launch hooks do not tell the grid, so its ``run`` is wrapped for the time being, and
+    Triton's launch hooks do not give the grid, so its ``run`` is wrapped for the time being, and
     so is the way to a compiled kernel that libraries keep for themselves; nothing of it remains
     when a call is timed.
     """

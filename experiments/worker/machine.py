@@ -38,7 +38,7 @@ class State:
 
 
 class Monitor:
-    """Reads the state of one CUDA device; every field is None where NVML does not tell."""
+    """Reads the state of one CUDA device; every field is None where NVML does not give it."""
 
     def __init__(self, uuid: str | None) -> None:
         self._nvml: Any = None
@@ -94,7 +94,7 @@ class Monitor:
     def _ask(self, question: Any, *arguments: Any) -> Any:
         try:
             return question(self._handle, *arguments)
-        except Exception:  # NVML raises its own class for each fact that a card does not tell
+        except Exception:  # NVML raises its own class for each fact that a card does not give
             return None
 
 
@@ -107,7 +107,8 @@ def _reasons(bits: int | None) -> list[str] | None:
 
 
 def _others(found: list[Any] | None) -> int | None:
-    return None if found is None else strangers([int(process.pid) for process in found])
+    pids = [int(process.pid) for process in found or []]
+    return foreign(pids, os.getpid(), os.getppid(), parent)
 
 
 def driver_version() -> str | None:
@@ -117,37 +118,30 @@ def driver_version() -> str | None:
 
         pynvml.nvmlInit()
         return str(pynvml.nvmlSystemGetDriverVersion())
-    except Exception:  # no library, no driver or no permission: all mean there is none to name
+    except Exception:  # no library, no driver or no permission: there is no driver to name
         return None
 
 
-def strangers(
-    pids: Sequence[int],
-    *,
-    own: int | None = None,
-    family: int | None = None,
-    parent_of: Callable[[int], int | None] | None = None,
+def foreign(
+    pids: Sequence[int], own: int, family: int, parent_of: Callable[[int], int | None]
 ) -> int | None:
     """How many of the compute processes on a card do not belong to this sweep.
 
     The sweep's are its parent's descendants: this worker, its children, and workers beside it.
 
-    In a container the driver tells the host's numbers of processes, and none of them is this
-    worker's own. One of them is then taken for this worker and any other for a stranger, a second
-    worker of the same sweep on the card included. Some containers are told of no process at all.
+    In a container the driver lists the host's numbers of processes, and none of them is this
+    worker's own. One of them is then taken for this worker and any other for a foreign one, a
+    second worker of the same sweep on the card included. In some containers it lists none at all.
 
     Args:
         pids: As the driver lists them.
-        own: This worker's number, its parent's, and how to find a process's parent; given by
-            tests only.
-        family: See ``own``.
-        parent_of: See ``own``.
+        own: This worker's number.
+        family: Its parent's.
+        parent_of: How to find a process's parent.
 
     Returns:
         The count, None where the driver lists not even this worker.
     """
-    own, family = own or os.getpid(), family or os.getppid()
-    parent_of = parent_of or parent
     if not pids:
         return None
     if own not in pids:
@@ -165,7 +159,7 @@ def _descends(pid: int, family: int, parent_of: Callable[[int], int | None]) -> 
 
 
 def parent(pid: int) -> int | None:
-    """A process's parent, None where the system does not tell."""
+    """A process's parent, None where the system does not show it."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -191,7 +185,7 @@ def require(size_bytes: int) -> None:
 
 
 def available() -> int | None:
-    """Bytes that can be had without swapping, within a container's limit; None if not told."""
+    """Bytes that can be had without swapping, within a container's limit; None where neither is known."""
     found = [_of_machine(), _of_container()]
     return min((size for size in found if size is not None), default=None)
 

@@ -53,17 +53,21 @@ def measure(point: dict[str, Any], bench: Bench, stage: Callable[[str], None]) -
     Args:
         point: ``kernel`` (configuration), ``rows``, ``cols``, ``dtype``, ``timing``, ``seed``.
         bench: The worker's own equipment.
-        stage: Told ``"compiling"`` and ``"sampling"`` as they begin, for the parent's limits.
+        stage: Called with ``"compiling"`` and ``"sampling"`` as they begin, for the parent's limits.
     """
+    return _guarded(lambda: _measure(point, bench, stage), bench.place.device.kind)
+
+
+def _guarded(work: Callable[[], dict[str, Any]], device: str) -> dict[str, Any]:
+    """An outcome, errors as a status; ``sticky`` says that the CUDA context is lost."""
     try:
-        outcome = _measure(point, bench, stage)
+        outcome = work()
     except Exception as error:
         outcome = {"status": status_of(error), "reason": one_line(error)}
-        outcome["sticky"] = bench.place.device.kind == "cuda" and context_is_lost()
-    gc_needed = bench.place.device.kind == "cuda" and not outcome.get("sticky")
-    if gc_needed:
+        outcome["sticky"] = device != "cpu" and context_is_lost()
+    if device != "cpu" and not outcome.get("sticky"):
         gc.collect(0)
-        torch.cuda.empty_cache()
+        torch.cuda.empty_cache()  # the less is allocated, the less a replaying profiler saves
     return outcome
 
 
@@ -215,21 +219,12 @@ def profile(
     Returns:
         ``status`` and ``reason`` as a row's, and ``sticky`` where the CUDA context is lost.
     """
-    outcome: dict[str, Any] = {"status": "ok", "reason": None}
-    try:
-        _two_calls(point, device, within)
-    except Exception as error:
-        outcome = {"status": status_of(error), "reason": one_line(error)}
-        outcome["sticky"] = device != "cpu" and context_is_lost()
-    if device != "cpu" and not outcome.get("sticky"):
-        gc.collect(0)
-        torch.cuda.empty_cache()  # the less is allocated, the less a replaying profiler saves
-    return outcome
+    return _guarded(lambda: _two_calls(point, device, within), device)
 
 
 def _two_calls(
     point: dict[str, Any], device: str, within: Callable[[str], AbstractContextManager[None]]
-) -> None:
+) -> dict[str, Any]:
     kernel, dtype = build_kernel(point["kernel"]), torch_dtype(point["dtype"])
     shape = (point["rows"], point["cols"])
     x = kernel.operation.make_input(shape, dtype, device, point["seed"])
@@ -237,3 +232,4 @@ def _two_calls(
     call(x)
     with within(point["range"]):
         call(x)
+    return {"status": "ok", "reason": None}

@@ -36,7 +36,7 @@ VARIABLES = (
 class Place:
     """The device as torch names it (``cuda:0`` or ``cpu``), its limits, and the environment.
 
-    ``serial`` is the card's own, which tells two apart on a cluster and enters no row.
+    ``serial`` is the card's own, by which a cluster's cards differ; it enters no row.
     """
 
     torch_device: str
@@ -45,7 +45,7 @@ class Place:
     serial: str | None = None
 
 
-def take_place(wanted: str) -> Place:
+def take_place(asked: str) -> Place:
     """Settles on a device: ``cuda``, ``cpu``, or ``auto`` (CUDA where there is one).
 
     Without CUDA the kernels are to run under Triton's interpreter, which Triton decides when it
@@ -54,12 +54,12 @@ def take_place(wanted: str) -> Place:
     Raises:
         RuntimeError: CUDA was asked for and there is none.
     """
-    if wanted == "cpu":
+    if asked == "cpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     import torch
 
-    cuda = wanted != "cpu" and torch.cuda.is_available()
-    if wanted == "cuda" and not cuda:
+    cuda = asked != "cpu" and torch.cuda.is_available()
+    if asked == "cuda" and not cuda:
         raise RuntimeError("there is no such CUDA device on this machine; use gpu=auto or gpu=cpu")
     if not cuda:
         os.environ["TRITON_INTERPRET"] = "1"
@@ -81,11 +81,13 @@ def environment() -> dict[str, Any]:
     """Versions and commit, nothing about the host or its user."""
     import torch
 
+    from experiments.worker.machine import driver_version
+
     return {
         "torch": torch.__version__,
         "triton": version_of("triton"),
         "cuda": torch.version.cuda,
-        "driver": _driver(),
+        "driver": driver_version(),
         "python": platform.python_version(),
         "numpy": version_of("numpy"),
         "system": f"{platform.system()} {platform.machine()}",
@@ -112,12 +114,6 @@ def is_dirty(root: Path = ROOT) -> bool | None:
     return None if changed is None or added is None else bool(changed or added)
 
 
-def _driver() -> str | None:
-    from experiments.worker.machine import driver_version
-
-    return driver_version()
-
-
 def _git(root: Path, *arguments: str) -> str | None:
     try:
         done = subprocess.run(
@@ -139,7 +135,7 @@ def _processor() -> str:
 
 
 def _last_level_cache() -> int:
-    """Bytes of the largest cache the first core sees, 32 MiB where the system does not tell."""
+    """Bytes of the largest cache the first core sees, 32 MiB where the system does not show it."""
     sizes = [32 << 20]
     for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
         text = path.read_text().strip()

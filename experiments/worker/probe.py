@@ -49,7 +49,7 @@ def _samplings(bench: Bench) -> Iterator[tuple[str, str, int, Sampling]]:
 
         for cache in ("cold", "warm"):
             flush = bench.flush if cache == "cold" else None
-            # a rotation is reckoned in bytes read and written, and this reads alone
+            # a rotation is counted in bytes read and written, and this reads alone
             subject = Subject(read, make(0), make, flush, 2 * cache_bytes)
             for name, timer in (("events", events), ("graph", graph)):
                 yield name, cache, size, timer.sample(subject, _protocol(name, cache))

@@ -32,9 +32,9 @@ class Disguised(Worker):
         super().__init__("cpu", card, log)
 
     def start(self) -> dict[str, Any]:
-        hello = super().start()
-        hello["device"]["name"] = self.kinds[self.card]
-        return hello
+        handshake = super().start()
+        handshake["device"]["name"] = self.kinds[self.card]
+        return handshake
 
 
 class Disguises(WorkerPool):

@@ -6,7 +6,7 @@ import pytest
 
 from experiments.data.rows import read_rows, rows_files
 from experiments.sweep.guards import suspicions
-from experiments.worker.machine import strangers
+from experiments.worker.machine import foreign
 from tests.conftest import ROOT
 
 
@@ -111,4 +111,4 @@ FAMILY = {10: 1, 11: 10, 12: 10, 13: 11, 14: 13, 90: 1, 91: 90}
 def test_strangers_on_the_card_are_counted_and_the_sweeps_own_are_not(
     pids: list[int], count: int | None
 ) -> None:
-    assert strangers(pids, own=11, family=10, parent_of=FAMILY.get) == count
+    assert foreign(pids, own=11, family=10, parent_of=FAMILY.get) == count

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from experiments.worker import hostcost
+from experiments import hostcost
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")
 def test_without_a_card_it_says_so_in_one_line() -> None:
     root = Path(__file__).parents[2]
     done = subprocess.run(
-        [sys.executable, "-m", "experiments.worker.hostcost"],
+        [sys.executable, "-m", "experiments.hostcost"],
         cwd=root, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 2

@@ -41,9 +41,9 @@ class Disguised(Worker):
         self.ranges = ranges
 
     def start(self) -> dict[str, Any]:
-        hello = super().start()
-        hello["device"] |= {"kind": "cuda", "name": "NVIDIA H200"}
-        return hello
+        handshake = super().start()
+        handshake["device"] |= {"kind": "cuda", "name": "NVIDIA H200"}
+        return handshake
 
     def request(
         self, message: Mapping[str, Any], limits_s: Mapping[str, float], first: str,

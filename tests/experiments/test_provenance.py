@@ -55,12 +55,12 @@ def test_a_row_names_the_versions_of_its_variants_own_packages(sweep: Command) -
 def test_another_version_of_a_package_is_another_key() -> None:
     timing = dict.fromkeys(PROTOCOL, 1)
     job: Any = SimpleNamespace(kernel="quack", config={"timing": timing, "seed": 0})
-    hello = {"environment": dict.fromkeys(LIBRARIES, "1"), "device": {"name": "X"}}
+    handshake = {"environment": dict.fromkeys(LIBRARIES, "1"), "device": {"name": "X"}}
     declared = {"rows": 1, "cols": 2, "dtype": "float32"}
 
     def key(**packages: str | None) -> str:
         said = {"target": "t", "params": {}, "source": "s", "packages": packages}
-        return key_of(job, said, declared, hello)
+        return key_of(job, said, declared, handshake)
 
     assert len({key(), key(quack=None), key(quack="1"), key(quack="2")}) == 4
     assert key(quack="1") == key(quack="1")

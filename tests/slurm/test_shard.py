@@ -103,7 +103,7 @@ def test_cards_are_numbered_in_the_order_they_are_met(tmp_path: Path) -> None:
     [task] = tasks_of(tmp_path, shape(4, [8]))
 
     def number(serial: str | None) -> int:
-        worker: Any = SimpleNamespace(hello={"serial": serial})
+        worker: Any = SimpleNamespace(handshake={"serial": serial})
         return card_number(task, worker)
 
     assert [number(f"GPU-{name}") for name in "abacb"] == [0, 1, 0, 2, 1]

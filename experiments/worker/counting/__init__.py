@@ -38,7 +38,7 @@ def count(point: dict[str, Any], device: Device) -> dict[str, Any]:
         device: The worker's own, a CPU.
 
     Raises:
-        BadJob: the kernel or dtype is none.
+        BadJob: there is no such kernel or dtype.
     """
     kernel, dtype = build_kernel(point["kernel"]), torch_dtype(point["dtype"])
     shape = (point["rows"], point["cols"])
@@ -182,7 +182,7 @@ def _in_units(elements: int, symbols: Sequence[str], sizes: Mapping[str, int]) -
     if not matrix:
         return None
     sign = 1 if elements > 0 else -1
-    # a matrix of one column is told as columns, which is what indices and statistics are
+    # a matrix of one column counts as columns, which is what indices and statistics are
     whole, rest = divmod(abs(elements), matrix) if matrix > column else (0, abs(elements))
     columns, left = divmod(rest, column)
     if left:

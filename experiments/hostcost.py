@@ -1,6 +1,6 @@
 """What a call of `softmax(x)` costs the host, layer by layer, beside `torch.softmax`.
 
-``python -m experiments.worker.hostcost --out DIR`` prints the table and writes hostcost.json.
+``python -m experiments.hostcost --out DIR`` prints the table and writes hostcost.json.
 
 The matrix is so small that its kernel is over before the next call is made; batches are short and
 end with a synchronisation outside of the clock, so that no call waits for room in the queue. All
@@ -9,7 +9,6 @@ layers take a batch in turn, in an order shuffled anew each round: what slows th
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import time
@@ -19,8 +18,9 @@ from typing import Any
 
 import torch
 
+from experiments.data.files import write_file
 from experiments.data.statistics import median
-from experiments.errors import UserError
+from experiments.errors import Parser, UserError
 from experiments.sweep.cards import held
 from experiments.worker.place import environment
 from kernels.functions import softmax, softmax_operator
@@ -94,7 +94,7 @@ def table(records: list[dict[str, Any]]) -> str:
 
 def main() -> None:
     """Measures and prints; the exit status is 2 where there is no CUDA device."""
-    parser = argparse.ArgumentParser(prog="experiments.worker.hostcost", description=__doc__)
+    parser = Parser(prog="python -m experiments.hostcost", description=__doc__)
     parser.add_argument("--out", type=Path, help="folder for hostcost.json and hostcost.md")
     out: Path | None = parser.parse_args().out
     if not torch.cuda.is_available():
@@ -106,11 +106,10 @@ def main() -> None:
         parser.exit(2, f"error: {error}\n")
     print(table(records))
     if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
         gpu = torch.cuda.get_device_name()
-        told = {"gpu": gpu, "shape": SHAPE, "environment": environment(), "layers": records}
-        (out / "hostcost.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-        (out / "hostcost.md").write_text(table(records) + "\n", encoding="utf-8")
+        cost = {"gpu": gpu, "shape": SHAPE, "environment": environment(), "layers": records}
+        write_file(out / "hostcost.json", json.dumps(cost, indent=1) + "\n")
+        write_file(out / "hostcost.md", table(records) + "\n")
 
 
 if __name__ == "__main__":
