@@ -185,7 +185,7 @@ def require(size_bytes: int) -> None:
 
 
 def available() -> int | None:
-    """Bytes that can be had without swapping, within a container's limit; None where neither is known."""
+    """Bytes free without swapping, within a container's limit; None where neither is known."""
     found = [_of_machine(), _of_container()]
     return min((size for size in found if size is not None), default=None)
 

@@ -53,7 +53,7 @@ def measure(point: dict[str, Any], bench: Bench, stage: Callable[[str], None]) -
     Args:
         point: ``kernel`` (configuration), ``rows``, ``cols``, ``dtype``, ``timing``, ``seed``.
         bench: The worker's own equipment.
-        stage: Called with ``"compiling"`` and ``"sampling"`` as they begin, for the parent's limits.
+        stage: Called with ``"compiling"`` and ``"sampling"`` as each begins, for its limit.
     """
     return _guarded(lambda: _measure(point, bench, stage), bench.place.device.kind)
 
