@@ -3,8 +3,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kernels.device import Device, resident_programs
+from kernels.language import next_power_of_two
 
 
 @pytest.mark.parametrize(
@@ -34,3 +37,11 @@ def test_programs_follow_the_scarcest_resource(
 def test_a_device_described_without_its_limits_is_refused(h200: Device) -> None:
     with pytest.raises(ValueError, match="without one of its limits"):
         resident_programs(32, 4, 0, replace(h200, registers_per_sm=None))
+
+
+@given(st.integers(1, 1 << 40))
+def test_next_power_of_two_is_the_least_one(n: int) -> None:
+    power = next_power_of_two(n)
+    assert power & (power - 1) == 0
+    assert power // 2 < n <= power
+    assert next_power_of_two(0) == 1

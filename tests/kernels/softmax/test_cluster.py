@@ -1,14 +1,11 @@
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.device import Device
-from kernels.softmax.cluster import LANES, SHARED_BYTES, Cluster, cut
+from kernels.softmax.cluster import LANES, SHARED_BYTES, cut
+from kernels.softmax.cluster_reduce import ClusterReduce
 
 SM_SHARED_BYTES = 227 << 10
 
@@ -35,8 +32,8 @@ def test_a_cut_covers_the_row_and_fits_on_the_chip(
     assert plan.shared < plan.chunks
     assert held * (itemsize if plan.packed else 4) <= 256  # bytes in registers of a thread
     assert plan.shared * threads * width * itemsize <= SHARED_BYTES
-    letters = 8 * (plan.programs * plan.warps + 1)
-    assert plan.shared * threads * 16 + letters + 1024 <= SM_SHARED_BYTES
+    slots = 8 * (plan.programs * plan.warps + 1)
+    assert plan.shared * threads * 16 + slots + 1024 <= SM_SHARED_BYTES
 
 
 @given(cols=st.integers(1, 1 << 20), itemsize=st.sampled_from([2, 4]))
@@ -54,27 +51,10 @@ def test_few_rows_are_spread_wider() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "dtype", "cols", "reason"),
-    [
-        ({"capability": (8, 0)}, torch.float32, 1024, "sm_90 or newer"),
-        ({"kind": "cpu", "capability": None}, torch.float32, 1024, "CUDA device"),
-        ({}, torch.float64, 1024, "not float64"),
-        ({}, torch.float32, (1 << 20) + 4, "do not fit"),
-        ({}, torch.float32, (1 << 19) + 1, "do not fit"),
-        ({"capability": (12, 0), "name": "a card"}, torch.float32, 65536, "a card has fewer"),
-    ],
+    ("block", "cluster"),
+    [(256, (1, 4)), (8192, (1, 8)), (16384, (2, 8)), (131072, (16, 8)), (262144, (16, 16))],
 )
-def test_what_it_cannot_do_is_said(
-    h200: Device, change: dict[str, object], dtype: torch.dtype, cols: int, reason: str
+def test_clusters_that_the_compiler_reduces_grow_with_the_row(
+    block: int, cluster: tuple[int, int]
 ) -> None:
-    device = dataclasses.replace(h200, **change)  # type: ignore[arg-type]
-    said = Cluster().unsupported((4096, cols), dtype, device)
-    assert said is not None
-    assert reason in said
-
-
-def test_it_takes_every_width_up_to_a_million_on_an_h200(h200: Device) -> None:
-    pytest.importorskip("triton")
-    for dtype in Cluster.dtypes:
-        for cols in (1, 7, 1024, 50257, 128256, 262144, 524288, 1 << 20):
-            assert Cluster().unsupported((4096, cols), dtype, h200) is None
+    assert ClusterReduce()._cluster(block) == cluster

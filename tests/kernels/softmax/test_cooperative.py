@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -17,7 +16,6 @@ from kernels.device import Device
 from kernels.language import jit, next_power_of_two, tl
 from kernels.softmax import cooperative
 from kernels.softmax.cooperative import (
-    NOT_HERE,
     Cooperative,
     Workspaces,
     pack,
@@ -33,57 +31,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 BLOCK = 16
 STORED = [("store", "words"), ("store", "y")]
 F16, F32, F64 = torch.float16, torch.float32, torch.float64
-
-
-@pytest.mark.parametrize("interpreter", ["0", "1"])
-def test_without_a_card_it_says_in_one_line_why_not_even_the_interpreter_does(
-    monkeypatch: pytest.MonkeyPatch, interpreter: str
-) -> None:
-    monkeypatch.setenv("TRITON_INTERPRET", interpreter)
-    pytest.importorskip("triton")
-    said = Cooperative().unsupported((2, 3), F32, Device(kind="cpu", name="cpu"))
-    assert said == NOT_HERE
-    assert "\n" not in said
-    assert "interpreter" in said
-
-
-@pytest.mark.parametrize(
-    ("kernel", "shape", "dtype", "reason"),
-    [
-        (Cooperative(), (1, 1), F32, None),
-        (Cooperative(), (0, 5), F32, None),
-        (Cooperative(), (5, 0), F32, None),
-        (Cooperative(), (4096, 1 << 20), F16, None),
-        (Cooperative(), (1, 264 * 16384), F32, None),
-        (
-            Cooperative(),
-            (1, 264 * 16384 + 1),
-            F32,
-            "a row of 4325377 takes 529 programs of 8192 elements at once, "
-            "and this device holds 528",
-        ),
-        (Cooperative(loads="before"), (1, 264 * 8192), F16, None),
-        (Cooperative(loads="before"), (1, 264 * 8192 + 1), F16, "holds 264"),
-        (Cooperative(block_size=1024), (9, 1320 * 1024), F32, None),
-        (Cooperative(block_size=1024), (9, 1320 * 1024 + 1), F32, "holds 1320"),
-        (Cooperative(block_size=1024, num_warps=32), (9, 132 * 1024 + 1), F32, "holds 132"),
-        (Cooperative(block_size=32768, num_warps=4), (9, 8), F32, "holds 0"),
-        (Cooperative(), (2, 3), F64, "takes float32, float16, bfloat16, not float64"),
-        (Cooperative(), (2, 3, 4), F32, "3 dimensions"),
-    ],
-    ids=str,
-)
-def test_a_row_is_refused_where_the_whole_chip_ends(
-    h200: Device, kernel: Cooperative, shape: tuple[int, ...], dtype: torch.dtype, reason: str
-) -> None:
-    said = kernel.unsupported(shape, dtype, h200)
-    assert said is None if reason is None else said is not None and reason in said
-
-
-def test_a_smaller_card_holds_less(h200: Device) -> None:
-    half = replace(h200, sms=66)
-    assert Cooperative().unsupported((1, 132 * 16384), F32, half) is None
-    assert "holds 264" in (Cooperative().unsupported((1, 133 * 16384), F32, half) or "")
 
 
 @pytest.mark.parametrize(
