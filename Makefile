@@ -66,7 +66,7 @@ roofline:  ## share of the roof, intensity, predicted time, and the check (ROWS=
 claims:    ## every claim judged by rows, and the audit of published numbers (ROWS=dir OUT=dir)
 report:    ## all of that as one HTML file (ROWS=dir OUT=dir)
 figures tables roofline claims report: $(READY)
-	@$(PY) -m analysis $@ $(if $(ROWS),--rows "$$ROWS") $(if $(OUT),--out "$$OUT") $(ARGS)
+	@$(PY) -m analysis $@ --if-changed $(if $(ROWS),--rows "$$ROWS") $(if $(OUT),--out "$$OUT") $(ARGS)
 compare: $(READY)  ## two sweeps point by point, a gate (BASE=dir HEAD=dir OUT=dir ARGS="--threshold 1%")
 	$(call needs,BASE,and HEAD=dir: folders of rows)
 	$(call needs,HEAD,and BASE=dir: folders of rows)

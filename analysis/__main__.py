@@ -9,7 +9,6 @@ import argparse
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
@@ -23,12 +22,6 @@ COMMANDS = {
     "claims": "judge every claim of the sources by rows and records, and audit their numbers",
     "report": "write figures, tables and claims as one HTML file",
     "selftest": "tell the noise floor: variants against themselves, timers, cold caches",
-}
-ROOMS = {
-    "claims": "analysis.claims.command",
-    "compare": "analysis.compare.command",
-    "selftest": "analysis.compare.selftest_report",
-    "validate": "analysis.validate",
 }
 VALIDATE = "check a contributed folder of rows; exit status 1 where it cannot be taken"
 COMPARE = "compare two sets of rows point by point; exit status 1 where HEAD is worse"
@@ -47,6 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a subcommand; returns the exit status."""
     options = _parser().parse_args(arguments)
     try:
+        if getattr(options, "if_changed", False) and _is_current(options):
+            return 0
         return _command(options.command)(options)
     except (RowsError, OSError) as error:
         if options.verbose:
@@ -55,13 +50,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
 
 
+def _is_current(options: argparse.Namespace) -> bool:
+    """Whether nothing changed since the command last made all of its files; then it says so."""
+    from analysis.load import places
+    from analysis.output import is_current
+
+    limited = getattr(options, "only", ()) or getattr(options, "claims", None)
+    rows, out = places(options.rows, options.out, options.command)
+    if limited or not is_current(options.command, rows, out):
+        return False
+    print(f"{out}: made of {rows}, and nothing changed since")
+    return True
+
+
 def _command(name: str) -> Callable[[argparse.Namespace], int]:
     """A command's function; what a wrong option does not need is imported no earlier."""
     mine = {"figures": _figures, "tables": _tables, "roofline": _roofline, "report": _report}
     if name in mine:
         return mine[name]
-    command: Callable[[argparse.Namespace], int] = import_module(ROOMS[name]).run
-    return command
+    if name == "claims":
+        from analysis.claims.command import run
+    elif name == "compare":
+        from analysis.compare.command import run
+    elif name == "selftest":
+        from analysis.compare.selftest_report import run
+    else:
+        from analysis.validate import run
+    return run
 
 
 def _figures(options: argparse.Namespace) -> int:
@@ -78,7 +93,7 @@ def _figures(options: argparse.Namespace) -> int:
     lacking = missing(drawn, entries)
     if not made:
         raise RowsError(f"{inputs.rows}: no figure can be drawn: {'; '.join(lacking)}")
-    finish("figures", inputs, made, lacking)
+    finish("figures", inputs, made, lacking, options.only)
     return 0
 
 
@@ -94,7 +109,7 @@ def _tables(options: argparse.Namespace) -> int:
     if not tables:
         raise RowsError(f"{inputs.rows}: no table can be written: {'; '.join(lacking)}")
     made = [path for one in tables for path in one.files(inputs.out)]
-    finish("tables", inputs, made, lacking)
+    finish("tables", inputs, made, lacking, options.only)
     return 0
 
 
@@ -157,6 +172,8 @@ def _parser() -> argparse.ArgumentParser:
         if name == "claims":
             another = "judge another file's claims (default: analysis/claims.yaml)"
             command.add_argument("--claims", type=Path, metavar="FILE", help=another)
+        unchanged = "make nothing where rows, records and code are those of the last time"
+        command.add_argument("--if-changed", action="store_true", help=unchanged)
         command.add_argument("--verbose", action="store_true", help=verbose)
     validating = commands.add_parser("validate", help=VALIDATE, description=VALIDATE)
     validating.add_argument("--rows", type=Path, metavar="DIR", required=True, help="the folder")

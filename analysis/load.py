@@ -94,17 +94,28 @@ def read_inputs(rows: Path | None, out: Path | None, kind: str) -> Inputs:
     Raises:
         RowsError: there are no rows, or something read is malformed; it names file and line.
     """
+    rows, out = places(rows, out, kind)
+    return Inputs(rows, out, load(rows), load_records(rows), load_declarations(rows))
+
+
+def places(rows: Path | None, out: Path | None, kind: str) -> tuple[Path, Path]:
+    """Where a command reads and writes: what it was given, else the defaults of `read_inputs`.
+
+    Raises:
+        RowsError: there are no rows, an archive cannot be unpacked, or a link lies where files go.
+    """
     rows = rows or newest_rows(OUTPUTS)
     folder = _folder(rows)
     if is_archive(rows):
-        rows = unpacked(rows)
+        try:
+            rows = unpacked(rows)
+        except ValueError as error:
+            raise RowsError(str(error)) from None
     # what is drawn from the reference as a whole goes to the outputs, not into it
     beside = OUTPUTS if folder == OUTPUTS / REFERENCE else folder
     if out is None and (beside / kind).is_symlink():
         raise RowsError(f"{beside / kind} is a symbolic link; remove it, or name a folder: --out")
-    return Inputs(
-        rows, out or beside / kind, load(rows), load_records(rows), load_declarations(rows)
-    )
+    return rows, out or beside / kind
 
 
 def load(paths: Path | Iterable[Path]) -> pd.DataFrame:

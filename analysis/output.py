@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 from analysis.format import visible
 from analysis.load import COUNTED, Inputs
@@ -44,31 +45,54 @@ def check_names(asked: Sequence[str], known: Sequence[str]) -> None:
             raise RowsError(f"--only: no {visible(name)!r}; known are {', '.join(known)}")
 
 
-def finish(kind: str, inputs: Inputs, made: Sequence[Path], missing: Sequence[str]) -> None:
+def finish(
+    kind: str,
+    inputs: Inputs,
+    made: Sequence[Path],
+    missing: Sequence[str],
+    asked: Sequence[str] = (),
+) -> None:
     """Writes the manifest of what a command made and prints it.
 
-    Paths go to standard output; what was left out and why, to standard error.
+    Paths go to standard output; what was left out and why, to standard error. ``asked`` are the
+    names or files that the command was limited to.
     """
-    write_manifest(kind, inputs.rows, inputs.out, made)
+    write_manifest(kind, inputs.rows, inputs.out, made, asked)
     for path in made:
         print(path)
     for needs in missing:
         print(f"skipped: {needs}", file=sys.stderr)
 
 
-def write_manifest(kind: str, rows: Path, out: Path, made: Iterable[Path]) -> Path:
+def write_manifest(
+    kind: str, rows: Path, out: Path, made: Iterable[Path], asked: Sequence[str] = ()
+) -> Path:
     """Writes ``out/<kind>.manifest.json`` for the files ``made`` from ``rows``; returns it."""
+    manifest = _inputs(rows) | {
+        "asked": list(asked),
+        "files": {path.relative_to(out).as_posix(): digest([path]) for path in sorted(set(made))},
+    }
+    return write_file(out / f"{kind}.manifest.json", json.dumps(manifest, indent=1) + "\n")
+
+
+def is_current(kind: str, rows: Path, out: Path) -> bool:
+    """Whether ``out`` still has all that a whole command made of these rows by today's code."""
+    try:
+        manifest = json.loads((out / f"{kind}.manifest.json").read_text(encoding="utf-8"))
+        kept = all(digest([out / name]) == one for name, one in manifest["files"].items())
+        inputs = {name: manifest[name] for name in ("inputs", "drawn_by", "asked")}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return False
+    return kept and inputs == _inputs(rows) | {"asked": []}
+
+
+def _inputs(rows: Path) -> dict[str, Any]:
     folders = (rows.parent if rows.is_file() else rows, COUNTED)
     names = (*KINDS, "variants.json")
     beside = {path for folder in folders for name in names for path in folder.rglob(name)}
     code = {path for pattern in CODE for path in ROOT.glob(pattern) if _is_code(path)}
-    manifest = {
-        "inputs": {"rows": digest(rows_files(rows)), "records": digest(beside),
-                   "code": digest(code)},
-        "drawn_by": drawn_by(),
-        "files": {path.relative_to(out).as_posix(): digest([path]) for path in sorted(set(made))},
-    }  # fmt: skip
-    return write_file(out / f"{kind}.manifest.json", json.dumps(manifest, indent=1) + "\n")
+    digests = {"rows": digest(rows_files(rows)), "records": digest(beside), "code": digest(code)}
+    return {"inputs": digests, "drawn_by": drawn_by()}
 
 
 def drawn_by() -> dict[str, str]:

@@ -48,7 +48,8 @@ def run(options: argparse.Namespace) -> int:
             made.append(write_file(inputs.out / f"{stem}.json", as_json(mine)))
     _show(judgements, own, audits[1].table.notes[0])
     missed = [] if own or options.claims else [f"{OWN_STEM} needs {NEEDS}"]
-    finish("claims", inputs, made, missed)
+    asked = [str(options.claims)] if options.claims else []
+    finish("claims", inputs, made, missed, asked)
     return 0
 
 

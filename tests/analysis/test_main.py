@@ -42,6 +42,28 @@ def test_by_default_the_newest_sweep_is_drawn(
     assert (tmp_path / "outputs" / "paper" / "tables" / "main-nvidia-h200-float32.md").exists()
 
 
+def test_nothing_is_made_again_until_rows_files_or_the_request_change(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def draws(*words: str) -> bool:
+        assert main(["tables", "--rows", str(tmp_path), *words]) == 0
+        return "nothing changed since" not in capsys.readouterr().out
+
+    write(tmp_path / "job", paper())
+    assert draws("--if-changed", "--only", "main")
+    assert draws("--if-changed")  # the last one made some tables alone
+    assert not draws("--if-changed")
+    assert draws()
+    (tmp_path / "tables" / "main-nvidia-h200-float32.md").write_text("edited")
+    assert draws("--if-changed")
+    rows = tmp_path / "job" / "rows.jsonl"
+    rows.write_text("".join(rows.read_text().splitlines(keepends=True)[:-1]))
+    assert draws("--if-changed")
+    (tmp_path / "tables" / "tables.manifest.json").write_text("[]")
+    assert draws("--if-changed")
+    assert not draws("--if-changed")
+
+
 def test_rows_nothing_can_be_drawn_from_say_what_is_needed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
