@@ -15,7 +15,6 @@ import platform
 import re
 import select
 import signal
-import stat
 import subprocess
 import sys
 import threading
@@ -223,17 +222,11 @@ def open_log(path: Path) -> int:
         OSError: it is no regular file (a link, a pipe), or cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise OSError(f"{path} is not a regular file; remove it")
+    # should it become one after all, it is neither followed nor waited for
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
-    refused = OSError(f"{path} is not a regular file; remove it")
-    try:
-        file = os.open(path, flags, 0o644)
-    except OSError:
-        if path.is_symlink() or (path.exists() and not path.is_file()):
-            raise refused from None
-        raise
-    if not stat.S_ISREG(os.fstat(file).st_mode):
-        os.close(file)
-        raise refused
+    file = os.open(path, flags, 0o644)
     if os.fstat(file).st_size >= LARGEST_LOG:
         os.ftruncate(file, 0)
     return file

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -49,7 +49,12 @@ def recorded() -> Iterator[Launches]:
 
     def run(self: Any, *arguments: Any, grid: Any, warmup: bool, **options: Any) -> Any:
         sizes: list[int] = []
-        kernel = original(self, *arguments, grid=_noted(grid, sizes), warmup=warmup, **options)
+
+        def noted(meta: Any) -> tuple[int, ...]:
+            sizes[:] = grid(meta) if callable(grid) else grid
+            return tuple(sizes)
+
+        kernel = original(self, *arguments, grid=noted, warmup=warmup, **options)
         if not warmup and kernel is not None:
             launches.seen.append((math.prod(sizes), kernel))
         return kernel
@@ -63,16 +68,3 @@ def recorded() -> Iterator[Launches]:
         yield launches
     finally:
         JITFunction.run, CompiledKernel.__getitem__ = original, kept
-
-
-def _noted(grid: Any, sizes: list[int]) -> tuple[int, ...] | Callable[[Any], tuple[int, ...]]:
-    if not callable(grid):
-        sizes[:] = grid
-        return tuple(grid)
-
-    def evaluated(meta: Any) -> tuple[int, ...]:
-        value = tuple(grid(meta))
-        sizes[:] = value
-        return value
-
-    return evaluated

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -34,8 +35,9 @@ def measured(worker: Worker, double: str, **tunables: Any) -> dict[str, Any]:
 
 def test_prints_of_any_kind_go_to_a_log_of_bounded_size(worker: Worker) -> None:
     assert measured(worker, "loud.Loud")["status"] == "ok"
-    worker.stop()
-    text = worker.log.read_bytes()
+    end = time.monotonic() + 30  # what was printed is on its way
+    while len(text := worker.log.read_bytes()) < child.LARGEST_LOG and time.monotonic() < end:
+        time.sleep(0.02)
     assert b"a banner at import\nbytes \xff at import, without an end" in text
     assert b"from a thread\nhalf a pair: \\ud800\n\xfe" in text
     assert len(text) == child.LARGEST_LOG
@@ -47,9 +49,10 @@ def test_an_error_without_encoding_is_an_outcome_like_any_other(worker: Worker) 
     assert outcome["reason"] == "RuntimeError: half a pair: ?"
 
 
-def test_a_line_on_the_workers_own_pipe_costs_its_own_point(worker: Worker) -> None:
+def test_a_line_on_the_workers_own_pipe_costs_its_own_point_and_no_other(worker: Worker) -> None:
     with pytest.raises(WorkerDied, match="died while compiling: it sent 'this is no message'"):
         measured(worker, "loud.Meddle")
+    assert measured(worker, "kernels.Good")["status"] == "ok"
 
 
 @pytest.mark.parametrize(
@@ -76,22 +79,14 @@ def test_a_kernel_that_changes_its_input_is_incorrect(
     assert "time_us" not in outcome
 
 
-def test_the_next_point_after_a_crash_is_measured(worker: Worker) -> None:
-    with pytest.raises(WorkerDied, match="SIGSEGV"):
-        measured(worker, "deaths.Segfault")
-    assert measured(worker, "kernels.Good")["status"] == "ok"
-
-
 def test_a_worker_that_dies_while_describing_is_asked_once_more(
     worker: Worker, tmp_path: Path
 ) -> None:
     config = {"_target_": "tests.doubles.loud.Frail", "mark": str(tmp_path / "mark")}
     job = {"kernel": config, "shapes": [[2, 4]], "dtypes": ["float32"]}
     asked = ({"do": "describe", "job": job}, {"describing": 60.0}, "describing")
-    with pytest.raises(WorkerDied, match="exit status 7"):
-        worker.request(*asked)
-    (tmp_path / "mark").unlink()
     assert worker.request(*asked, attempts=2)["operation"] == "softmax"
+    assert (tmp_path / "mark").exists()
 
 
 @pytest.mark.parametrize(("deaths", "comes_up"), [(2, True), (99, False)])
