@@ -89,7 +89,7 @@ def _figures(options: argparse.Namespace) -> int:
     entries = tuple(e for e in DRAWN if not options.only or e.id in options.only)
     inputs = read_inputs(options.rows, options.out, "figures")
     drawn = list(pictures(inputs, entries))
-    made = [path for picture in drawn for path in picture.plate.files(inputs.out)]
+    made = [path for picture in drawn for path in picture.page.files(inputs.out)]
     lacking = missing(drawn, entries)
     if not made:
         raise RowsError(f"{inputs.rows}: no figure can be drawn: {'; '.join(lacking)}")
@@ -129,7 +129,7 @@ def _roofline(options: argparse.Namespace) -> int:
             "the roof, at the same shapes"
         )
     drawn = list(pictures(inputs, ROOFLINE_FIGURES))
-    made = [path for picture in drawn for path in picture.plate.files(inputs.out)]
+    made = [path for picture in drawn for path in picture.page.files(inputs.out)]
     check, summary = check_table(points), summary_table(points)
     text = f"{summary.markdown()}\n{check.markdown()}"
     made.append(write_file(inputs.out / "roofline.md", text))

@@ -9,7 +9,7 @@ from analysis.figures.card_to_card import CARD_TO_CARD
 from analysis.figures.draw import LineFigure
 from analysis.figures.limits import LIMITS, LIMITS_RATIO
 from analysis.figures.multiples import D_FIG1_GPUS, DTYPES_BANDWIDTH, DTYPES_TIME
-from analysis.figures.page import Canvas, Figure, Page
+from analysis.figures.page import Figure, Page
 from analysis.figures.specs import LINE_FIGURES
 from analysis.load import Inputs
 from analysis.roofline import ROOFLINE_FIGURES
@@ -31,31 +31,17 @@ ENTRIES: tuple[Entry, ...] = (*DRAWN, *ROOFLINE_FIGURES)
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture and its caption.
+    """A page and the figure that it is of.
 
     Attributes:
         id: Which figure it is, e.g. ``"a_fig1"``; those of several GPUs share it.
         caption: One sentence: what it shows, and which source's figure it draws again.
-        plate: The picture itself, with its title, subtitle and small print.
+        page: The picture itself, with its title, subtitle and small print.
     """
 
     id: str
     caption: str
-    plate: Page
-
-    @property
-    def name(self) -> str:
-        """Its file name without suffix, one of its own."""
-        return self.plate.name
-
-    @property
-    def gpu(self) -> str:
-        """The driver's name of the GPU whose rows it shows; empty for what no machine changes."""
-        return self.plate.gpu
-
-    def render(self) -> Canvas:
-        """The picture on a canvas of its own; call it within ``style.theme()``."""
-        return self.plate.render()
+    page: Page
 
 
 def pictures(inputs: Inputs, entries: tuple[Entry, ...] = ENTRIES) -> Iterator[Picture]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
@@ -105,6 +105,14 @@ class LimitPoint:
         """Whether a variant was timed in a visit that has `auto` as well."""
         return bool(self.seen.get(name, {}).keys() & self.seen[OWN].keys())
 
+    def rival(self, over: str) -> str | None:
+        """What is compared with `auto`: the fastest of the ``peers``, the ``copy``, or a name's."""
+        if over == "peers":
+            return self.best
+        if over == "copy":
+            return self.copy
+        return over if self.has(over) else None
+
     def us(self, name: str) -> float:
         """A variant's time, µs: the median of its visits."""
         return float(median(float(row["time_us"]) for row in self.seen[name].values()))
@@ -191,28 +199,16 @@ def points_of(frame: pd.DataFrame) -> list[LimitPoint]:
                                         dtypes.index(p.dtype)))  # fmt: skip
 
 
-Rival = Callable[[LimitPoint], str | None]  # which variant stands over `auto` at a point, if any
-
-
-def best(point: LimitPoint) -> str | None:
-    """The fastest peer."""
-    return point.best
-
-
-def named(name: str) -> Rival:
-    """One variant, wherever it was timed beside `auto`."""
-    return lambda point: name if point.has(name) else None
-
-
-def geomean(points: Sequence[LimitPoint], rival: Rival) -> Estimate | None:
+def geomean(points: Sequence[LimitPoint], over: str = "peers") -> Estimate | None:
     """The geometric mean of a rival's times over those of `auto`, its unit the round.
 
-    No time of `auto` counts as less than the copy's (`Point.held_to_roof`).
-    The value is that of the points' medians. Its interval is mean ± t·s/√R of the logarithms of R
-    rounds' own geometric means, taken over the points that have most rounds. Of a single round it
-    runs from the mean of the points' lower ends to that of their upper ends.
+    ``over`` says which rival (`LimitPoint.rival`); points without it do not count. No time of
+    `auto` counts as less than the copy's (`LimitPoint.held_to_roof`). The value is that of the
+    points' medians. Its interval is mean ± t·s/√R of the logarithms of R rounds' own geometric
+    means, taken over the points that have most rounds. Of a single round it runs from the mean of
+    the points' lower ends to that of their upper ends.
     """
-    known = [(point, name) for point in points if (name := rival(point)) is not None]
+    known = [(point, name) for point in points if (name := point.rival(over)) is not None]
     if not known:
         return None
     ratios = [list(point.held_to_roof(name).values()) for point, name in known]
@@ -231,7 +227,8 @@ def geomean(points: Sequence[LimitPoint], rival: Rival) -> Estimate | None:
     return Estimate(value, value * math.exp(-reach), value * math.exp(reach), most)
 
 
-def worst(points: Sequence[LimitPoint], rival: Rival) -> tuple[LimitPoint, Estimate] | None:
+def worst(points: Sequence[LimitPoint], over: str = "peers") -> tuple[LimitPoint, Estimate] | None:
     """The point with the least ratio."""
-    known = [(point, point.ratio(name)) for point in points if (name := rival(point)) is not None]
+    rivals = [(point, point.rival(over)) for point in points]
+    known = [(point, point.ratio(name)) for point, name in rivals if name is not None]
     return min(known, key=lambda pair: pair[1].value, default=None)

@@ -106,7 +106,7 @@ def measure(rows: Path, out: Path) -> Costs:
     made = timed("table", lambda: [p for one in tables_of(inputs, ("main",))[0]
                                    for p in one.files(out)])  # fmt: skip
     made += timed("figure", lambda: [p for one in pictures(inputs, (D_FIG1,))
-                                     for p in one.plate.files(out)])  # fmt: skip
+                                     for p in one.page.files(out)])  # fmt: skip
     timed("manifest", lambda: write_manifest("scale", rows, out, made))
     costs["rows"], costs["files"] = len(inputs.frame), len(made)
     costs["peak_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -192,7 +192,7 @@ class Limit(Strict):
         mine = frame[(frame["timer"] == self.timer) & (frame["cache"] == "cold")]
         points = [
             (point, rival) for point in points_of(mine)
-            if self._asks(point) and (rival := self._rival(point)) is not None
+            if self._asks(point) and (rival := point.rival(self.over)) is not None
         ]  # fmt: skip
         if not points:
             what = f"{OWN} beside {self.over} by {self.timer} at {self.where}"
@@ -212,18 +212,11 @@ class Limit(Strict):
         large = point.moved_bytes >= self.moved
         return inside and large and self.where.has(point.rows, point.cols, point.dtype)
 
-    def _rival(self, point: LimitPoint) -> str | None:
-        if self.over == "peers":
-            return point.best
-        if self.over == "copy":
-            return point.copy
-        return self.over if point.has(self.over) else None
-
     def _mean(self, points: list[LimitPoint], band: Band) -> Finding:
-        mean, least = geomean(points, self._rival), worst(points, self._rival)
+        mean, least = geomean(points, self.over), worst(points, self.over)
         assert mean is not None
         assert least is not None
-        labels = tuple(label for p in points for label in _labels(p, str(self._rival(p))))
+        labels = tuple(label for p in points for label in _labels(p, str(p.rival(self.over))))
         least_text = f"least {measured_text(least[1])} at {least[0].name}"
         text = f"over {many(len(points), 'point')}, {least_text}"
         return one(mean, band, many(len(set(labels)), "row"), text, rows=labels)

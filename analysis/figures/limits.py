@@ -36,7 +36,6 @@ from analysis.limits import (
     PEERS,
     SHORT_US,
     LimitPoint,
-    best,
     geomean,
     points_of,
 )
@@ -283,7 +282,7 @@ def _page(
 ) -> Page:
     gpu, timer, cache = points[0].gpu, points[0].timer, points[0].cache
     subtitle = [card_of(gpu).name, TIMERS.get(timer, timer)]
-    if (ratio := geomean(points, best)) is not None:
+    if (ratio := geomean(points)) is not None:
         subtitle.append(f"{mean}{ratio.value:.3f}×")
     file = "-".join([name, slug(gpu), timer, *[cache] * (cache != "cold")])
     return Page(file, title, DOT.join(subtitle), small, lambda canvas: draw(canvas, points), size,

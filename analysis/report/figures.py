@@ -116,7 +116,7 @@ def gallery(inputs: Inputs, anchors: set[str], most: int) -> Gallery:
     failed = _failed(inputs)
     groups: dict[tuple[str, str], list[Picture]] = {}
     for picture in pictures(inputs):
-        groups.setdefault((picture.id, picture.gpu), []).append(picture)
+        groups.setdefault((picture.id, picture.page.gpu), []).append(picture)
     for alike in groups.values():
         found += [_shown(one, anchors, readings, failed, most) for one in alike[-ALIKE:]]
     drawn = {name for name, _ in groups}
@@ -154,9 +154,9 @@ def _shown(
     failed: list[dict[str, Any]],
     most: int,
 ) -> Shown:
-    page, anchor = picture.plate, anchor_of(picture.id, f"figure-{picture.name}", anchors)
+    page, anchor = picture.page, anchor_of(picture.id, f"figure-{picture.page.name}", anchors)
     with matplotlib.rc_context(theme() | SETTINGS):
-        canvas = picture.render()
+        canvas = page.render()
         marks = canvas.marks
         shown = [marks[place] for place in evenly(len(marks), most)]
         fewer = len(shown) < len(marks)
@@ -166,7 +166,7 @@ def _shown(
         drawing = inlined(canvas, anchor, f"{page.title}. {page.subtitle}.", beside)
         readings.add(anchor, [(drawing.place(*mark.place), mark) for mark in shown])
     left_out = f"{len(shown):,} of {len(marks):,} points are drawn; rows.jsonl has all."
-    gaps = _gaps(marks, [row for row in failed if row["gpu"] == picture.gpu])
+    gaps = _gaps(marks, [row for row in failed if row["gpu"] == picture.page.gpu])
     return Shown(anchor, label_of(picture.id), picture, drawing, len(shown),
                  left_out if fewer else "", tuple(gaps))  # fmt: skip
 

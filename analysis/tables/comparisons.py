@@ -172,15 +172,15 @@ def _ends(name: str, ratio: Estimate | None) -> list[tuple[str, float | None]]:
 
 
 def _summary(points: Sequence[LimitPoint]) -> list[str]:
-    lowest = limits.worst(points, limits.best)
+    lowest = limits.worst(points)
     assert lowest is not None
     point, ratio = lowest
     shares = [(point.share.value, point.name) for point in points if point.share is not None]
     share, name = min(shares, key=lambda pair: pair[0], default=(None, ""))
     return [
         str(len(points)),
-        _mean(limits.geomean(points, limits.best)),
-        _mean(limits.geomean(points, limits.named("torch"))),
+        _mean(limits.geomean(points)),
+        _mean(limits.geomean(points, "torch")),
         f"{ratio.value:.3f} at {point.name} ({point.best})",
         str(sum(p.behind for p in points)),
         "–" if share is None else f"{100 * share:.1f} % at {name}",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.limits import LimitPoint, best, geomean, named, points_of, worst
+from analysis.limits import LimitPoint, geomean, points_of, worst
 from experiments.data.rows import Row
 from tests.analysis.drawing import frame_of
 from tests.analysis.limit_rows import FEWER, limits
@@ -109,7 +109,7 @@ def made(tmp_path: Path, ratios: dict[int, list[float]], roof: float = 50.0) -> 
 def test_the_mean_is_geometric_and_its_interval_is_of_rounds(tmp_path: Path) -> None:
     # the points are far apart, which says nothing of the mean; the rounds agree to a thousandth
     found = made(tmp_path, {256: [2.0, 2.002, 1.998], 4096: [8.0, 8.008, 7.992]})
-    mean = geomean(found, best)
+    mean = geomean(found)
     assert mean is not None
     assert mean.value == pytest.approx(4.0)
     assert mean.rounds == 3
@@ -119,27 +119,27 @@ def test_the_mean_is_geometric_and_its_interval_is_of_rounds(tmp_path: Path) -> 
 
 
 def test_a_single_round_has_the_interval_of_its_own_samples(tmp_path: Path) -> None:
-    mean = geomean(made(tmp_path, {256: [2.0], 4096: [2.0]}), best)
+    mean = geomean(made(tmp_path, {256: [2.0], 4096: [2.0]}))
     assert mean is not None
     assert (mean.low, mean.high) == pytest.approx((2 * 0.99 / 1.01, 2 * 1.01 / 0.99))
 
 
 def test_points_with_fewer_rounds_count_in_the_mean(tmp_path: Path) -> None:
-    mean = geomean(made(tmp_path, {256: [2.0, 2.0, 2.0], 4096: [8.0]}), best)
+    mean = geomean(made(tmp_path, {256: [2.0, 2.0, 2.0], 4096: [8.0]}))
     assert mean is not None
     assert mean.value == pytest.approx(4.0)
 
 
 def test_a_time_above_the_roof_counts_as_the_roof(tmp_path: Path) -> None:
-    below = geomean(made(tmp_path, {256: [2.4], 4096: [2.4]}), best)
-    above = geomean(made(tmp_path / "2", {256: [2.4, 2.4], 4096: [2.4, 2.4]}, roof=200.0), best)
+    below = geomean(made(tmp_path, {256: [2.4], 4096: [2.4]}))
+    above = geomean(made(tmp_path / "2", {256: [2.4, 2.4], 4096: [2.4, 2.4]}, roof=200.0))
     assert below is not None
     assert above is not None
     assert (below.value, above.value) == pytest.approx((2.4, 1.2))  # 240 µs over 100, over 200
 
 
 def test_the_worst_point_is_the_one_with_the_least_ratio(tmp_path: Path) -> None:
-    lowest = worst(made(tmp_path, {256: [2.0], 1024: [0.9], 4096: [1.5]}), named("torch"))
+    lowest = worst(made(tmp_path, {256: [2.0], 1024: [0.9], 4096: [1.5]}), "torch")
     assert lowest is not None
     point, ratio = lowest
     assert (point.cols, ratio.value) == (1024, pytest.approx(0.9))
@@ -147,5 +147,5 @@ def test_the_worst_point_is_the_one_with_the_least_ratio(tmp_path: Path) -> None
 
 def test_a_rival_that_was_nowhere_timed_has_no_mean(tmp_path: Path) -> None:
     found = made(tmp_path, {256: [2.0]})
-    assert geomean(found, named("quack")) is None
-    assert worst(found, named("quack")) is None
+    assert geomean(found, "quack") is None
+    assert worst(found, "quack") is None

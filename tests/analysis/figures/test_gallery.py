@@ -72,7 +72,7 @@ def test_every_figure_of_the_sources_comes_first_in_their_order(recorded: list[P
     found = [picture.id for picture in recorded]
     assert list(dict.fromkeys(found))[: len(SOURCED + OURS)] == SOURCED + OURS
     assert missing(recorded) == [entry.needs for entry in OF_OTHER_ROWS]
-    assert len({picture.name for picture in recorded}) == len(found)
+    assert len({picture.page.name for picture in recorded}) == len(found)
 
 
 def test_every_recorded_picture_fits_its_canvas_and_says_where_it_comes_from(
@@ -80,11 +80,11 @@ def test_every_recorded_picture_fits_its_canvas_and_says_where_it_comes_from(
 ) -> None:
     for picture in recorded:
         assert picture.caption.endswith(".")
-        assert len(picture.plate.small) <= 3
-        canvas = rendered(picture.plate)
-        for fact in ("NVIDIA H200", "commit ") if picture.gpu else ("without a GPU",):
+        assert len(picture.page.small) <= 3
+        canvas = rendered(picture.page)
+        for fact in ("NVIDIA H200", "commit ") if picture.page.gpu else ("without a GPU",):
             assert fact in words(canvas)
-        assert overhang(canvas) == [], picture.name
+        assert overhang(canvas) == [], picture.page.name
 
 
 def test_what_cannot_be_drawn_says_what_it_needs_in_one_line(tmp_path: Path) -> None:
