@@ -215,6 +215,7 @@ def test_the_environment_shows_no_host_and_no_user(tmp_path: Path) -> None:
              "dirty": True}  # fmt: skip
     rows = [row("fused", n, environment=facts, power_w=p) for n, p in ((256, 300.0), (512, 500.5))]
     rows += [row("fused", 256, gpu="Nonesuch", throttled=["heat"])]
+    rows += [row("fused", 512, gpu="Nonesuch", throttled=[])]
     [one] = make("environment", tmp_path, rows)
     text = one.table.markdown() + one.table.csv() + one.table.latex()
     assert "node-17" not in text
@@ -224,7 +225,8 @@ def test_the_environment_shows_no_host_and_no_user(tmp_path: Path) -> None:
     assert lines["commit",]["NVIDIA H200"] == "abababababab (dirty)"
     bandwidth = lines["datasheet bandwidth, GB/s",]
     assert (bandwidth["NVIDIA H200"], bandwidth["Nonesuch"]) == ("4,800", "–")
-    assert lines["throttled rows",]["Nonesuch"] == "1 of 1: heat"
+    throttled = lines["throttled rows",]
+    assert (throttled["NVIDIA H200"], throttled["Nonesuch"]) == ("–", "1 of 2: heat")
 
 
 def test_cards_prices_every_model_at_each_datasheet(tmp_path: Path) -> None:
