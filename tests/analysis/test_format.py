@@ -12,40 +12,13 @@ from hypothesis import strategies as st
 
 from analysis.format import Cell, Table, csv_of, decimals, visible
 from analysis.formula import M, N, elements, equal, expression, latex
+from tests.analysis.latex import sound_latex
 
 HOSTILE = st.text(
     st.sampled_from("ab1 |\\$&%#_~^{}[]*`<>()\n\x1b\u202e\ud800é图µ×≤\"'-"), max_size=12
 )
 LINES = st.lists(st.lists(HOSTILE, min_size=3, max_size=3), min_size=1, max_size=4)
 POLYNOMIALS = st.tuples(*(st.integers(0, 99),) * 4).filter(any)
-
-
-def sound_latex(text: str) -> None:
-    """Asserts that braces, dollars and environments close, and lines fill their columns."""
-    bare = re.sub(r"\\[\\{}$&%#_,]", lambda found: "⏎" if found[0] == r"\\" else "", text)
-    depth = 0
-    for letter in bare:
-        depth += {"{": 1, "}": -1}.get(letter, 0)
-        assert depth >= 0, "a brace closes what none has opened"
-    assert depth == 0, "a brace stays open"
-    assert bare.count("$") % 2 == 0, "mathematics stays open"
-    open_environments: list[str] = []
-    for kind, name in re.findall(r"\\(begin|end)\{(\w+)\}", text):
-        if kind == "begin":
-            open_environments.append(name)
-        else:
-            assert open_environments.pop() == name
-    assert not open_environments
-    columns = re.search(r"\\begin\{tabular\}\{([lr]*)\}", text)
-    assert columns is not None
-    body = bare[bare.index(r"\toprule") : bare.index(r"\bottomrule")]
-    lines = [line for line in body.splitlines() if line.endswith("⏎")]
-    assert {line.count("&") + 1 for line in lines} == {len(columns[1])}
-    mathless = re.sub(r"\$[^$]*\$", "", bare)
-    for letter in ("^", "_", "#", "~"):
-        assert letter not in mathless.replace("\\", ""), f"a bare {letter}"
-    assert "%" not in bare.replace("{%\n", ""), "a comment swallows the rest of its line"
-    assert all(ord(letter) < 0x180 or letter == "⏎" for letter in bare), "a letter without glyph"
 
 
 @settings(deadline=None)
