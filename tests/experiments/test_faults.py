@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from experiments.data.rows import rows_files
 from experiments.errors import UserError
 from experiments.sweep.record import FolderLock
 from tests.conftest import QUICK, ROOT, Command, command_line, once_each, shape
@@ -45,17 +44,6 @@ def test_a_crash_a_hang_a_lie_and_a_glutton_are_rows_and_the_rest_is_measured(
     assert all(row.time_us is None for row in done.rows if not row.expected)
     assert "Traceback" not in done.stderr
     assert once_each(done.rows)
-
-
-def test_a_malformed_rows_file_is_named_and_left_as_it_is(sweep: Command) -> None:
-    arguments = ["kernel=good", *shape(4, 8), "dtype=float32", *QUICK]
-    path = rows_files(sweep(*arguments).out)[0]
-    path.write_text("{nonsense}\n" + path.read_text())
-    before = path.read_bytes()
-    done = sweep(*arguments)
-    assert done.status == 2
-    assert f"{path}:1: not JSON" in done.error
-    assert path.read_bytes() == before
 
 
 def test_a_second_sweep_is_refused_and_changes_nothing_in_the_folder(

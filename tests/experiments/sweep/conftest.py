@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import runpy
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,8 +14,6 @@ from experiments.sweep import driver
 from experiments.sweep.cards import WorkerPool
 from experiments.sweep.client import Worker
 from tests.conftest import Command, Result, command_line
-
-Measured = Callable[..., Result]
 
 
 @pytest.fixture(scope="session")
@@ -47,18 +44,16 @@ def pool(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def inline(
+def sweep(
     pool: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Command:
     """The `sweep` of tests/conftest.py without a process of its own."""
-    monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
 
     def run(*arguments: str, out: Path | None = None, **variables: str) -> Result:
         folder = out or tmp_path / "out"
         monkeypatch.setattr(sys, "argv", ["run", *command_line(folder, *arguments)[3:]])
-        for name, value in variables.items():
+        for name, value in {"HYDRA_FULL_ERROR": "0", **variables}.items():
             monkeypatch.setenv(name, value)
-        os.environ["HYDRA_FULL_ERROR"] = "0"
         GlobalHydra.instance().clear()
         capfd.readouterr()
         status = 0

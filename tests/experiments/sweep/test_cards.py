@@ -16,7 +16,7 @@ import pytest
 from experiments.errors import UserError
 from experiments.sweep import cards as sweep_cards
 from experiments.sweep.cards import cards_of, held, lock_of, visible_cards
-from tests.conftest import ROOT
+from tests.conftest import QUICK, ROOT, Command, command_line, shape
 
 NVML = ROOT / "tests" / "doubles" / "nvml"
 HOLD = """
@@ -144,3 +144,27 @@ def test_every_user_can_open_the_lock_and_nobody_is_led_elsewhere(
 def test_a_card_that_nvml_does_not_know_has_no_lock(cards: list[str]) -> None:
     with held([0, 5]) as locks:
         assert list(locks) == [0]
+
+
+def test_a_sweep_waits_for_its_card_and_a_dry_run_does_not(
+    cards: list[str], tmp_path: Path, sweep: Command
+) -> None:
+    other = holder(0)
+    assert says(other) == "held"
+    asked = ["kernel=good", *shape(4, 8), "dtype=float32", *QUICK, "gpu=auto"]
+    assert "in use" not in sweep(*asked, "dry_run=true").stderr
+    on_cpu = sweep(*asked[:-1], "gpu=cpu", out=tmp_path / "cpu")  # it asks for no card
+    assert on_cpu.status == 0
+    waiting = subprocess.Popen(
+        command_line(tmp_path / "out", *asked), cwd=ROOT, text=True,
+        stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
+        env=os.environ | {"PYTHONPATH": str(NVML)},
+    )  # fmt: skip
+    assert waiting.stderr is not None
+    line = waiting.stderr.readline().strip()
+    assert line == f"card 0 is in use by process {other.pid} of another sweep; waiting"
+    assert not list((tmp_path / "out").rglob("rows.jsonl"))
+    other.kill()
+    other.communicate()
+    assert "card 0 is free" in waiting.communicate(timeout=240)[1]
+    assert waiting.returncode == 0

@@ -5,7 +5,7 @@ The cards are workers on this CPU that say they are cards.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,20 +37,31 @@ class Disguised(Worker):
         return handshake
 
 
-class Disguises(WorkerPool):
-    """A crew of them."""
-
-    def worker(self, device: str, card: int) -> Worker:
-        return self.workers.setdefault((device, card), Disguised(card, self.log))
+@pytest.fixture(scope="module")
+def hosts_cards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Worker]]:
+    """Three of them, for all sweeps of this module."""
+    folder = tmp_path_factory.mktemp("cards")
+    workers: list[Worker] = [Disguised(card, folder / f"{card}.log") for card in range(3)]
+    yield workers
+    for worker in workers:
+        worker.stop()
 
 
 Sweep = Callable[..., list[Row]]
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sweep:
+def run(tmp_path: Path, hosts_cards: list[Worker], monkeypatch: pytest.MonkeyPatch) -> Sweep:
     """Sweeps four shards, a width each, over cards; gives all rows of the folder."""
-    monkeypatch.setattr(driver, "WorkerPool", Disguises)
+
+    class Pool(WorkerPool):
+        def worker(self, device: str, card: int) -> Worker:
+            return self.workers.setdefault((device, card), hosts_cards[card])
+
+        def close(self) -> None:
+            """The workers stay for the next sweep."""
+
+    monkeypatch.setattr(driver, "WorkerPool", Pool)
 
     def swept(
         cards: list[int], *others: str, widths: tuple[int, ...] = (8, 16, 32, 64)
@@ -60,7 +71,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sweep:
 
         def composed(overrides: list[str]) -> Job:
             common = ["grid=point", "grid.rows=[4]", "dtype=float32", "tracker=none", *QUICK]
-            options = [*common, "timing.cache=warm", "remeasure=false", f"out={tmp_path}", *others]
+            options = [*common, "remeasure=false", f"out={tmp_path}", *others]
             config = compose("config", [*options, *overrides], return_hydra_config=True)
             return job_from(config, overrides)
 
@@ -82,16 +93,16 @@ def test_a_shard_is_measured_on_one_card_in_all_rounds_and_resumed_there(run: Sw
     rows = run([0, 1], "rounds=2")
     assert once_each(rows)
     assert len(rows) == 4 * 2 * 2
-    homes = cards_of(rows)
-    assert all(len(cards) == 1 for cards in homes.values())
-    assert set.union(*homes.values()) == {0, 1}
+    places = cards_of(rows)
+    assert all(len(cards) == 1 for cards in places.values())
+    assert set.union(*places.values()) == {0, 1}
     # nothing again, in whatever order the cards are named, nor with one of them away
     assert len(run([1, 0], "rounds=2")) == len(rows)
     assert len(run([2], "rounds=2")) == len(rows)
     # a third round finds each shard on its card
     longer = run([2, 1, 0], "rounds=3")
     assert len(longer) == 4 * 2 * 3
-    assert cards_of(longer) == homes
+    assert cards_of(longer) == places
 
 
 def test_a_shard_that_was_begun_goes_on_there_or_is_measured_whole(
@@ -106,8 +117,8 @@ def test_a_shard_that_was_begun_goes_on_there_or_is_measured_whole(
     rows = run([0], widths=(8, 16))
     assert cards_of(rows) == {8: {0, 1}, 16: {1}}
     assert len([row for row in rows if row.card == 0]) == 2  # the roof as well
-    told = "grid.cols=8 was begun on card 1, which is not among this sweep's cards"
-    assert told in capsys.readouterr().err
+    warning = "grid.cols=8 was begun on card 1, which is not among this sweep's cards"
+    assert warning in capsys.readouterr().err
 
 
 def test_pinned_to_each_card_a_shard_is_measured_on_every_one(run: Sweep) -> None:
@@ -124,5 +135,5 @@ def test_cards_of_two_kinds_are_refused(run: Sweep, monkeypatch: pytest.MonkeyPa
 
 
 def test_overwriting_measures_each_shard_where_it_was(run: Sweep) -> None:
-    homes = cards_of(run([0, 1]))
-    assert cards_of(run([1, 0], "overwrite=true")) == homes
+    places = cards_of(run([0, 1]))
+    assert cards_of(run([1, 0], "overwrite=true")) == places

@@ -1,0 +1,285 @@
+"""A sweep through the command line: what it measures, in which order, and what it leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from importlib.metadata import version
+from itertools import groupby
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from experiments.data.rows import Row, rows_files
+from experiments.reproduce import differences
+from experiments.sweep.client import Worker
+from experiments.sweep.plan import LIBRARIES, PROTOCOL, key_of
+from tests.conftest import QUICK, ROOT, Command, Result, once_each, shape
+
+SMALL = ["kernel=good", *shape(16, [8, 64]), "dtype=float32", *QUICK]
+MANY = ["kernel=good,naive", "grid=smoke,laptop", "dtype=float32", "rounds=3", "dry_run=true"]
+SUSPECT = [*shape(4, 8), "dtype=float32", "timing.min_samples=100", "timing.max_samples=100",
+           "timing.cache=warm"]  # fmt: skip
+
+
+@pytest.fixture
+def measured(sweep: Command, tmp_path: Path) -> Result:
+    """The small sweep."""
+    return sweep(*SMALL)
+
+
+def test_a_run_without_m_is_a_sweep_of_one_job_with_its_roof(measured: Result) -> None:
+    done = measured
+    assert done.status == 0, done.stderr
+    assert sorted((r.kernel, r.cols, r.status) for r in done.rows) == [
+        ("copy", 8, "ok"), ("copy", 64, "ok"), ("good", 8, "ok"), ("good", 64, "ok"),
+    ]  # fmt: skip
+    for row in done.rows:
+        assert (row.timer, row.cache) == ("host", "warm")
+        assert row.samples_us
+        assert row.time_low_us <= row.time_us <= row.time_high_us  # type: ignore[operator]
+        assert row.wall_s >= row.sampling_s  # type: ignore[operator]
+        assert row.model_bytes == row.compulsory_bytes == 2 * 16 * row.cols * 4
+        assert row.model_formula == "2MN"
+    assert "of roof" in done.stdout
+    assert str(done.out / "table.md") in done.stdout
+    variants = json.loads((done.out / "variants.json").read_text())
+    assert variants["good"]["formula"] == "2MN"
+    assert variants["good"]["target"] == "tests.doubles.kernels.Good"
+    assert variants["copy"]["operation"] == "copy"
+    for path in rows_files(done.out):
+        assert json.loads((path.parent / "config.json").read_text())["name"] == "adhoc"
+
+
+def test_what_has_a_row_is_measured_again_only_when_asked(sweep: Command, measured: Result) -> None:
+    before = measured.rows
+    again = sweep(*SMALL)
+    assert (again.status, again.rows) == (0, before)
+    assert "nothing to measure" in again.stdout
+    longer = sweep(*SMALL, "rounds=3")
+    assert sorted(row.round for row in longer.rows) == [0] * 4 + [1] * 4 + [2] * 4
+    assert once_each(longer.rows)
+    assert [row for row in longer.rows if row.round == 0] == before
+    over = sweep(*SMALL, "overwrite=true")
+    assert sorted(row.attempt for row in over.rows if row.round == 0) == [1] * 4 + [2] * 4
+
+
+def test_rows_decide_the_status_and_not_a_table_that_cannot_be_written(
+    sweep: Command, measured: Result
+) -> None:
+    before = measured.rows
+    (measured.out / "table.md").unlink()
+    (measured.out / "table.md").mkdir()
+    again = sweep(*SMALL)
+    assert (again.status, again.rows) == (0, before)
+    assert "table.md could not be written: Is a directory" in again.stderr
+    assert "of roof" in again.stdout
+
+
+def test_a_variants_file_that_a_kill_tore_does_not_stop_the_next_run(
+    sweep: Command, measured: Result
+) -> None:
+    path = measured.out / "variants.json"
+    whole = path.read_text()
+    path.write_text(whole[:300])
+    assert sweep(*SMALL).status == 0
+    assert path.read_text() == whole
+
+
+def test_a_malformed_rows_file_is_named_and_left_as_it_is(sweep: Command, measured: Result) -> None:
+    path = rows_files(measured.out)[0]
+    path.write_text("{nonsense}\n" + path.read_text())
+    before = path.read_bytes()
+    done = sweep(*SMALL)
+    assert done.status == 2
+    assert f"{path}:1: not JSON" in done.error
+    assert path.read_bytes() == before
+
+
+def test_caches_are_cold_unless_asked_otherwise(sweep: Command) -> None:
+    done = sweep("kernel=copy", *shape(4, 8), "dtype=float32", *QUICK[:2])
+    assert [row.cache for row in done.rows] == ["cold"]
+
+
+def test_a_tunable_is_swept_as_hydra_users_expect(sweep: Command) -> None:
+    done = sweep(
+        "-m", "kernel=online", "kernel.block_size=1024,4096", *shape(4, [8, 16]),
+        "dtype=float32,bfloat16", "gpu=cpu", *QUICK,
+    )  # fmt: skip
+    assert done.status == 0, done.stderr
+    online = [row for row in done.rows if row.kernel == "online"]
+    assert {row.params["block_size"] for row in online} == {1024, 4096}
+    assert {row.dtype for row in online} == {"float32", "bfloat16"}
+    assert {row.backend for row in online} == {"interpreter"}
+    assert all(row.status == "ok" and row.time_us is None for row in online)
+    assert once_each(done.rows)
+
+
+def test_overlapping_jobs_share_a_point(sweep: Command) -> None:
+    done = sweep("kernel=good", "grid=point", "grid.rows=8,[8,16]", "grid.cols=32", *QUICK)
+    assert done.status == 0, done.stderr
+    assert once_each(done.rows)
+    assert sum(row.kernel == "good" for row in done.rows) == 2
+
+
+def test_rows_name_no_host_user_or_path(sweep: Command) -> None:
+    done = sweep("kernel=raise", *shape(4, 4), *QUICK)
+    text = "".join(path.read_text() for path in rows_files(done.out))
+    assert "second line of file.py" in text
+    secrets = [os.uname().nodename, str(ROOT), str(done.out.parent), "someone", os.environ["HOME"]]
+    assert [secret for secret in secrets if secret in text] == []
+
+
+def test_only_failed_tries_failures_again_and_edited_code_is_measured_anew(
+    sweep: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ["kernel=wrong,good", *shape(4, 16), "dtype=float32", *QUICK]
+    assert sweep(*arguments).status == 1
+    again = sweep(*arguments, "only_failed=true")
+    assert again.status == 1
+    assert sorted((row.kernel, row.attempt, row.status) for row in again.rows) == [
+        ("copy", 1, "ok"), ("good", 1, "ok"), ("wrong", 1, "incorrect"), ("wrong", 2, "incorrect"),
+    ]  # fmt: skip
+    request = Worker.request
+
+    def edited(self: Worker, message: Mapping[str, Any], *others: Any, **more: Any) -> Any:
+        reply = request(self, message, *others, **more)
+        if message["do"] == "describe" and "Good" in message["job"]["kernel"]["_target_"]:
+            reply["source"] = "another"
+        return reply
+
+    monkeypatch.setattr(Worker, "request", edited)
+    rows = sweep(*arguments[:1], *arguments[1:]).rows
+    assert len({row.key for row in rows if row.kernel == "good"}) == 2
+    assert sum(row.kernel == "copy" for row in rows) == 1
+
+
+def listed(stdout: str) -> list[tuple[int, str, str]]:
+    """Round, shape and kernel of a dry run's points in order."""
+    found = re.findall(r"^(\S+) (\d+×\d+) float32  card 0  round (\d+)", stdout, re.MULTILINE)
+    return [(int(round_), place, kernel) for kernel, place, round_ in found]
+
+
+def test_a_dry_run_lists_whole_rounds_each_in_an_order_of_its_own(sweep: Command) -> None:
+    done = sweep(*MANY)
+    assert (done.status, done.rows) == (0, [])
+    points = listed(done.stdout)
+    assert [round_ for round_, _, _ in points] == sorted(round_ for round_, _, _ in points)
+    visits = [[p[1:] for p in points if p[0] == round_] for round_ in range(3)]
+    assert len(visits[0]) == 27  # three kernels at nine shapes
+    assert sorted(visits[0]) == sorted(visits[1]) == sorted(visits[2])
+    assert len({tuple(visit) for visit in visits}) == 3
+    # all kernels at a shape together, and the kernels' order not always the same
+    for visit in visits:
+        places = [place for place, _ in groupby(visit, key=lambda p: p[0])]
+        assert len(places) == 9
+        assert len({tuple(k for _, k in group) for _, group in groupby(visit, lambda p: p[0])}) > 1
+    assert "81 points to measure in 3 rounds, one whole round after another, about" in done.stdout
+    assert sweep(*MANY).stdout == done.stdout
+    assert listed(sweep(*MANY, "seed=1").stdout) != points
+    points = listed(sweep(*MANY, "rounds=12").stdout)
+    firsts = {next(p[1] for p in points if p[0] == round_)[:3] for round_ in range(12)}
+    assert firsts == {"32×", "128"}  # the first shard is not always the same
+
+
+def of(rows: list[Row], kernel: str) -> list[tuple[int, int, bool]]:
+    """Round and attempt of a kernel's rows, and whether the row trends."""
+    return sorted(
+        (r.round, r.attempt, any(reason.startswith("trend") for reason in r.suspect))
+        for r in rows
+        if r.kernel == kernel
+    )
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_rounds_begin_in_new_workers_when_asked(
+    sweep: Command, worker: Worker, fresh: bool
+) -> None:
+    worker.stop()  # the double trends once in each process
+    done = sweep("kernel=slowing_once", *SUSPECT, "rounds=3", f"fresh={fresh}")
+    assert done.status == 0, done.stderr
+    suspect = [(0, 1, True), (1, 1, fresh), (2, 1, fresh)]
+    assert of(done.rows, "slowing_once") == suspect
+
+
+def test_a_suspect_point_is_measured_once_more_also_after_a_kill(
+    sweep: Command, worker: Worker
+) -> None:
+    worker.stop()
+    arguments = ["kernel=slowing,slowing_once", *SUSPECT, "remeasure=true"]
+    done = sweep(*arguments)
+    assert done.status == 0, done.stderr
+    assert of(done.rows, "slowing") == [(0, 1, True), (0, 2, True)]
+    assert of(done.rows, "slowing_once") == [(0, 1, True), (0, 2, False)]
+    assert all(len(row.samples_us or []) == 100 for row in done.rows)
+    [first, _] = [row for row in done.rows if row.kernel == "slowing"]
+    assert first.suspect[0].startswith("trend: the samples move by +")
+    assert "measured once more" in done.stderr
+    assert "1 of 3 points are suspect (trend 1)" in done.stdout
+    [path] = done.out.rglob("slowing/rows.jsonl")
+    path.write_text(path.read_text().splitlines(keepends=True)[0])  # killed before the second
+    again = sweep(*arguments)
+    assert of(again.rows, "slowing") == of(done.rows, "slowing")
+    assert "1 points in" in again.stdout
+    assert "nothing to measure" in sweep(*arguments).stdout
+
+
+def test_twins_are_one_variant_under_two_names_and_share_a_roof(sweep: Command) -> None:
+    done = sweep("kernel=good", "twin=a,b", *shape(4, [8, 16]), "dtype=float32", *QUICK)
+    assert done.status == 0, done.stderr
+    names = [row.kernel for row in done.rows]
+    assert {name: names.count(name) for name in names} == {"good-a": 2, "good-b": 2, "copy": 2}
+    assert once_each(done.rows)
+    twins = [row for row in done.rows if row.kernel != "copy"]
+    assert len({(row.environment["target"], json.dumps(row.params)) for row in twins}) == 1
+    assert {path.parent.name for path in rows_files(done.out)} == {"good-a", "good-b", "copy"}
+
+
+def test_a_row_keeps_what_repeats_it_when_the_configuration_beside_it_changes(
+    sweep: Command,
+) -> None:
+    arguments = ["kernel=good", *shape(4, 8), "dtype=float32", "timing.max_samples=20", "seed=3"]
+    sweep(*arguments, "timing.min_samples=5")
+    done = sweep(*arguments, "timing.min_samples=6")
+    protocols = [row.environment["protocol"] for row in done.rows if row.kernel == "good"]
+    assert sorted(protocol["min_samples"] for protocol in protocols) == [5, 6]
+    for row in done.rows:
+        found = row.environment
+        assert set(found["protocol"]) == set(PROTOCOL)
+        assert found["seed"] == 3
+        assert found["source"]
+        assert {"torch", "numpy", "python", "system", "processor", "commit", "dirty"} <= set(found)
+        assert found["variables"]["OMP_NUM_THREADS"] == os.environ["OMP_NUM_THREADS"]
+    assert {row.environment["target"] for row in done.rows} == {
+        "kernels.copy.copy.Copy", "tests.doubles.kernels.Good",
+    }  # fmt: skip
+
+
+def test_a_row_names_the_versions_of_its_variants_own_packages(sweep: Command) -> None:
+    done = sweep("kernel=packaged,quack", *shape(4, 8), "dtype=float32", *QUICK)
+    found = {row.kernel: row.environment.get("packages") for row in done.rows}
+    assert found["packaged"] == {"sympy": version("sympy")}
+    assert set(found["quack"] or ()) == {"quack-kernels", "nvidia-cutlass-dsl"}
+    assert found["copy"] is None
+    [row] = [row for row in done.rows if row.kernel == "packaged"]
+    newer = row.environment | {"packages": {"sympy": "9.0"}}
+    changed = differences(row, row.model_copy(update={"environment": newer}))
+    assert changed == [f"sympy {version('sympy')} → 9.0"]
+
+
+def test_another_version_of_a_package_is_another_key() -> None:
+    timing = dict.fromkeys(PROTOCOL, 1)
+    job: Any = SimpleNamespace(kernel="quack", config={"timing": timing, "seed": 0})
+    hello = {"environment": dict.fromkeys(LIBRARIES, "1"), "device": {"name": "X"}}
+    declared = {"rows": 1, "cols": 2, "dtype": "float32"}
+
+    def key(**packages: str | None) -> str:
+        variant = {"target": "t", "params": {}, "source": "s", "packages": packages}
+        return key_of(job, variant, declared, hello)
+
+    assert len({key(), key(quack=None), key(quack="1"), key(quack="2")}) == 4
+    assert key(quack="1") == key(quack="1")
