@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import pandas as pd
+
 from analysis.load import Records, kernel_name
 from experiments.data.records import Count, Counters, TensorCount
 from experiments.data.rows import ITEM_BYTES
@@ -59,12 +61,12 @@ class Level:
         return self.size / (self.rows * self.cols * ITEM_BYTES[self.dtype])
 
 
-def levels_of(records: Records, backends: Mapping[str, str]) -> list[Level]:
+def levels_of(records: Records, by_kernel: Mapping[str, str]) -> list[Level]:
     """Every level that counts and counters saw, and the model beside them.
 
     Args:
         records: Counts and counters.
-        backends: Backend by kernel name, from the rows.
+        by_kernel: Backends by kernel, see `backends`.
     """
     found = []
     for count in records.counts:
@@ -73,8 +75,13 @@ def levels_of(records: Records, backends: Mapping[str, str]) -> list[Level]:
     for seen in records.counters:
         if seen.rows and seen.cols:
             found += _modelled(seen, seen.gpu)
-            found += _measured(seen, backends.get(kernel_name(seen.kernel), ""))
+            found += _measured(seen, by_kernel.get(kernel_name(seen.kernel), ""))
     return list(dict.fromkeys(found))
+
+
+def backends(frame: pd.DataFrame) -> Mapping[str, str]:
+    """Backend by kernel, as rows say."""
+    return dict(zip(frame["kernel"], frame["backend"], strict=True))
 
 
 def counted_beside(levels: Iterable[Level], model: Level) -> Level | None:

@@ -20,7 +20,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, Multiple
 
 from analysis.figures.page import Canvas, Figure, Page, mark
 from analysis.figures.style import DOT, FAINT, INK, MUTED, size_label, slug, style_of, variant_order
-from analysis.levels import Level, counted_beside, levels_of
+from analysis.levels import Level, backends, counted_beside, levels_of
 from analysis.load import Records, kernel_name, key_of, records_hash
 from analysis.residency import rows_in_flight
 from analysis.selection import records_of
@@ -50,11 +50,6 @@ LOAD, STORE = style_of("fused").color, style_of("torch").color
 STATISTICS = (("m", "maximum"), ("d", "total"))  # B's letters for the kernel's own variables
 TRACED_NOTE = "every request of one row, as the unchanged kernel made it, counted without a GPU"
 A_NOTE = "low: one element a row; A drew ten trips, without two such loads and the int64 store"
-
-
-def backends(frame: pd.DataFrame) -> Mapping[str, str]:
-    """Backend by kernel, as rows say."""
-    return dict(zip(frame["kernel"], frame["backend"], strict=True))
 
 
 def _source_of(counters: Sequence[Counters]) -> str:

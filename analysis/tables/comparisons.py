@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,7 @@ ABOVE = (
     "Above the copy roof by more than their interval: {} points. There the copy's time stands for "
     f"that of {OWN} in the means."
 )
+LIMIT_PLACE = ("gpu", "timer", "cache", "dtype", "rows", "cols", "moved_bytes")
 CARD_HEADS = ("GPU", "sweep", "points", "count", "card", "mean", "5 % to 95 % of points", "least",
               "most", "most at")  # fmt: skip
 CARD_POINT = ("operation", "variant", "rows", "cols", "dtype", "timer", "cache")
@@ -89,10 +91,8 @@ def card_to_card(inputs: Inputs) -> list[NamedTable]:
 
 def _by_protocol(frame: pd.DataFrame) -> list[list[LimitPoint]]:
     """Points of one GPU, timer and cache each."""
-    groups: dict[tuple[str, str, str], list[LimitPoint]] = {}
-    for point in limits.points_of(frame):
-        groups.setdefault((point.gpu, point.timer, point.cache), []).append(point)
-    return list(groups.values())
+    points = groupby(limits.points_of(frame), key=lambda p: (p.gpu, p.timer, p.cache))
+    return [list(group) for _, group in points]
 
 
 def _protocol(point: LimitPoint) -> str:
@@ -149,9 +149,8 @@ def _limits_numbers(point: LimitPoint, names: Sequence[str]) -> dict[str, Any]:
     own = point.time_of(OWN)
     torch = point.ratio("torch") if point.has("torch") else None
     ratios = {"best": point.ratio(point.best), "torch": torch, "roof": point.share}
-    place = ("gpu", "timer", "cache", "dtype", "rows", "cols", "moved_bytes")
     return {
-        **{name: getattr(point, name) for name in place},
+        **{name: getattr(point, name) for name in LIMIT_PLACE},
         "rounds": own.rounds,
         **{f"{name}_us": point.us(name) if point.has(name) else None for name in names},
         f"{OWN}_us": own.value,
