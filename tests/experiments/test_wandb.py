@@ -239,13 +239,24 @@ def test_online_the_server_gets_a_whole_run_with_what_waited_offline_and_what_is
 
 
 @pytest.mark.usefixtures("account")
-def test_offline_parts_are_uploaded_once_as_one_run_also_from_where_the_sweep_was_moved(
-    tmp_path: Path, server: WandbServer, capsys: pytest.CaptureFixture[str]
+def test_offline_parts_wait_for_a_key_and_are_uploaded_once_as_one_run_also_after_a_move(
+    tmp_path: Path,
+    server: WandbServer,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     sweep = tmp_path / "a" / "sweep"
     assert mirrored(sweep, ROWS[:1]) == []
     assert mirrored(sweep, ROWS[:2]) == []
     sweep = sweep.rename(tmp_path / "moved")
+    monkeypatch.setenv("WANDB_API_KEY", REFUSED_KEY)
+    status, line = sync(tmp_path, capsys)
+    assert (status, "invalid API key" in line) == (1, True)
+    monkeypatch.delenv("WANDB_API_KEY")
+    status, line = sync(tmp_path, capsys)
+    assert (status, "set WANDB_API_KEY" in line) == (1, True)
+    assert server.store.runs == {}
+    monkeypatch.setenv("WANDB_API_KEY", KEY)
     assert sync(tmp_path, capsys) == (0, f"uploaded 2 runs from {tmp_path}")
     assert mirrored(sweep, ROWS) == []
     assert sync(tmp_path, capsys) == (0, f"uploaded 1 run from {tmp_path}")
@@ -261,26 +272,6 @@ def test_offline_parts_are_uploaded_once_as_one_run_also_from_where_the_sweep_wa
     secrets = [*secrets_of_this_machine(tmp_path), "wandb.__main__"]
     assert [secret for secret in secrets if secret in told] == []
     assert "host" not in run.fields
-
-
-@pytest.mark.usefixtures("account")
-def test_a_missing_or_refused_key_is_said_in_one_line_and_keeps_the_runs(
-    tmp_path: Path,
-    server: WandbServer,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert mirrored(tmp_path, ROWS) == []
-    monkeypatch.setenv("WANDB_API_KEY", REFUSED_KEY)
-    status, line = sync(tmp_path, capsys)
-    assert (status, "invalid API key" in line) == (1, True)
-    monkeypatch.delenv("WANDB_API_KEY")
-    status, line = sync(tmp_path, capsys)
-    assert (status, "set WANDB_API_KEY" in line) == (1, True)
-    assert server.store.runs == {}
-    monkeypatch.setenv("WANDB_API_KEY", KEY)
-    assert sync(tmp_path, capsys)[0] == 0
-    assert len(server.store.runs) == 1
 
 
 def test_make_sync_without_a_folder_is_one_line(tmp_path: Path) -> None:
