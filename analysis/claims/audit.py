@@ -26,11 +26,12 @@ from jinja2.sandbox import SandboxedEnvironment
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
+from analysis.claims.points import listed
 from analysis.claims.verdict import AUDIT_VERDICTS, AuditVerdict
 from analysis.format import NamedTable, Table, thousands
 from analysis.formula import M, N, elements, equal, expression
 from analysis.load import REFERENCE, load_declarations
-from analysis.published import Level, Ratio, Source, Timing, Traffic, sources
+from analysis.published import Ratio, Source, Traffic, sources
 from experiments.data.cards import GPU_FILES, Card, known_cards
 from experiments.data.files import RowsError
 from experiments.data.jobs import Declaration
@@ -109,7 +110,7 @@ def entries(path: Path = ENTRIES) -> Entries:
     return Entries.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
 
 
-def gather(cards: Path = GPU_FILES, declared: Path = DECLARED) -> Known:
+def gather(cards: Path = GPU_FILES, declared: Path = DECLARED) -> AuditContext:
     """What the checks work from.
 
     Args:
@@ -119,17 +120,17 @@ def gather(cards: Path = GPU_FILES, declared: Path = DECLARED) -> Known:
     Raises:
         RowsError: a declaration is malformed; it names the file.
     """
-    return Known(sources(), load_declarations(declared), known_cards(cards))
+    return AuditContext(sources(), load_declarations(declared), known_cards(cards))
 
 
-def audit(known: Known | None = None, data: Entries | None = None) -> list[AuditFinding]:
+def audit(context: AuditContext | None = None, data: Entries | None = None) -> list[AuditFinding]:
     """Every check of every statement, by source; needs no rows.
 
     Raises:
         RowsError: a declaration is malformed or missing; it names the file or the variant.
     """
-    known, data = known or gather(), data or entries()
-    given = known.names() | {
+    context, data = context or gather(), data or entries()
+    given = context.names() | {
         "facts": data.facts, "meaning": data.meaning,
         "about": lambda ratio: _widened(ratio, data.meaning["about"]),
     }  # fmt: skip
@@ -171,13 +172,13 @@ def _environment() -> SandboxedEnvironment:
     """Jinja with the functions that expressions and texts may call."""
     environment = SandboxedEnvironment(undefined=jinja2.StrictUndefined)
     functions: list[Callable[..., Any]] = [
-        rounded, elements, equal, same, limit, total, with_total, passes, divisors, itemsize,
-        block_sums,
+        rounded, elements, equal, same, limit, total, passes, divisors, itemsize,
     ]  # fmt: skip
     environment.globals |= {function.__name__: function for function in functions}
-    environment.globals |= {"interval": Interval, "array": np.array, "exp": np.exp, "sum": sum}
+    environment.globals |= {"interval": Interval, "sum": sum}
+    environment.globals |= {"array": np.array, "exp": np.exp, "add": np.add}
     texts: list[Callable[..., Any]] = [
-        number, numbers, decimals, gbps, names, widths, thousands, times_as, written,
+        number, numbers, decimals, gbps, listed, widths, thousands, times_as, written,
     ]  # fmt: skip
     environment.filters |= {function.__name__: function for function in texts}
     environment.filters["compress"] = lambda values, mask: list(compress(values, mask))
@@ -229,7 +230,7 @@ class Times:
 
 
 @dataclass(frozen=True)
-class Known:
+class AuditContext:
     """What is printed, by source; declarations by variant; cards, the fastest first."""
 
     sources: Mapping[str, Source]
@@ -239,8 +240,8 @@ class Known:
     def names(self) -> dict[str, Any]:
         """What expressions call it by."""
         own = (
-            self.model, self.model_traffic, self.order, self.times, self.level, self.timing,
-            self.traffic, self.ratio, self.moved_bytes, self.able_cards, self.beyond_any_cache,
+            self.model, self.times, self.stated_at, self.moved_bytes, self.able_cards,
+            self.beyond_any_cache,
         )  # fmt: skip
         named = {function.__name__: function for function in own}
         return {**named, "published": self.sources, "cards": self.cards}
@@ -255,18 +256,6 @@ class Known:
             raise RowsError(f"no recorded declaration of {kernel}: the audit needs variants.json")
         return self.declarations[kernel]
 
-    def model_traffic(self, kernel: str) -> dict[str, str]:
-        """The formulas of a variant, in elements."""
-        model = self.model(kernel)
-        return {"reads": model.reads, "writes": model.writes, "total": model.formula}
-
-    def order(self, kernel: str) -> str:
-        """How what a variant holds on chip grows: ``O(N)``, ``O(B)`` with its block, ``O(1)``."""
-        model = self.model(kernel)
-        if "N" in model.on_chip:
-            return "O(N)"
-        return "O(B)" if model.on_chip == str(model.params.get("block_size")) else "O(1)"
-
     def times(self, letter: str, series: str, kernel: str) -> Times:
         """The times of a kernel in a figure; empty where the figure does not draw it."""
         source = self.sources[letter]
@@ -275,25 +264,13 @@ class Known:
         us = np.array(drawn.kernels.get(kernel, ()), dtype=float)
         return Times(drawn.figure, source.dtype, drawn.rows, np.array(drawn.sizes)[: us.size], us)
 
-    def level(self, claim: str, kernel: str) -> Level:
-        """The bandwidth that a claim states of a kernel."""
-        every = (level for source in self.sources.values() for level in source.levels)
-        return next(one for one in every if (one.claim, one.kernel) == (claim, kernel))
-
-    def timing(self, at: str, kernel: str) -> Timing:
-        """A time and the bandwidth printed beside it."""
-        every = (timing for source in self.sources.values() for timing in source.timings)
-        return next(one for one in every if (one.at, one.kernel) == (at, kernel))
-
-    def traffic(self, at: str, kernel: str) -> Traffic:
-        """What a kernel is said to move."""
-        every = (traffic for source in self.sources.values() for traffic in source.traffic)
-        return next(one for one in every if (one.at, one.kernel) == (at, kernel))
-
-    def ratio(self, claim: str) -> Ratio:
-        """How many times as fast a claim says that one kernel is over another."""
-        every = (ratio for source in self.sources.values() for ratio in source.ratios)
-        return next(one for one in every if one.claim == claim)
+    def stated_at(self, kind: str, at: str, kernel: str | None = None) -> Any:
+        """One of the ``levels``, ``timings``, ``traffic`` or ``ratios`` that a place states."""
+        for one in (one for source in self.sources.values() for one in getattr(source, kind)):
+            place = one.at if hasattr(one, "at") else one.claim
+            if place == at and kernel in (None, one.kernel):
+                return one
+        raise KeyError(f"{at} states no {kind} of {kernel}")
 
     def moved_bytes(self, formula: str, drawn: Times) -> Floats:
         """A formula's bytes at each width of a figure."""
@@ -345,14 +322,6 @@ def total(*parts: str) -> str:
     return " + ".join(name if size == 1 and name else f"{size}{name}" for name, size in sized)
 
 
-def with_total(stated: Traffic) -> dict[str, str | None]:
-    """The formulas printed; where reads and writes are, their sum is the total."""
-    formulas = {"reads": stated.reads, "writes": stated.writes, "total": stated.total}
-    if stated.reads and stated.writes:
-        formulas["total"] = total(stated.reads, stated.writes)
-    return formulas
-
-
 def same(one: Any, other: Mapping[str, str], kinds: Sequence[str]) -> bool:
     """Whether formulas of these kinds are the same for every shape."""
     mine = one if isinstance(one, Mapping) else one.model_dump()
@@ -375,11 +344,6 @@ def divisors(formula: str) -> list[str]:
     return sorted({name for part in under for name in part.split("·") if not name.isdigit()})
 
 
-def block_sums(values: Floats, block: int) -> Floats:
-    """Sums of blocks of so many values."""
-    return np.array([values[at : at + block].sum() for at in range(0, len(values), block)])
-
-
 def number(value: float) -> str:
     """Three digits; from 100 on a whole number with its thousands apart."""
     return thousands(value) if value >= 100 else f"{value:.3g}"
@@ -399,11 +363,6 @@ def gbps(value: float) -> str:
     """A bandwidth with its unit."""
     whole = value >= 1000 or value == int(value)
     return f"{thousands(value)} GB/s" if whole else f"{value:.2f} GB/s"
-
-
-def names(several: Sequence[str]) -> str:
-    """Names in a sentence, empty for none."""
-    return " and ".join(part for part in (", ".join(several[:-1]), *several[-1:]) if part)
 
 
 def widths(some: Sequence[int], every: Sequence[int]) -> str:

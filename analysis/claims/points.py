@@ -35,6 +35,10 @@ from analysis.selection import PROTOCOLS
 
 Column = Literal["time_us", "effective_gbps", "modelled_gbps"]
 VISIT = ["sweep", "card", "round", "timer", "cache"]
+JUDGED_BY = [
+    *VISIT, *PLACE, "params", "status", "reason", "backend", "time_us", "time_low_us",
+    "time_high_us", "effective_gbps", "modelled_gbps", "above_roof", "relative_error",
+]  # fmt: skip
 ENDS = ["value", "low", "high"]
 ENOUGH = 0.5  # of the points that a check names; fewer say little of all of them
 MOST = Band(low=0.5, open=True)  # more than half
@@ -87,7 +91,7 @@ class Context:
 
     def rows_of(self, variant: Variant, where: Where) -> pd.DataFrame:
         """A variant's rows there, each visit to a point once: at the newest of its code."""
-        mine = self.frame[self.frame["kernel"] == variant.name]
+        mine = self.frame[JUDGED_BY][self.frame["kernel"] == variant.name]
         own = [variant.is_of(variant.name, dict(params)) for params in mine["params"]]
         found = where.of(mine[np.array(own, dtype=bool)])
         return found.drop_duplicates([*VISIT, *PLACE], keep="last")

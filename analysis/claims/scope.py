@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
@@ -116,7 +116,7 @@ class Where(Strict):
     cols: Annotated[Sizes | None, BeforeValidator(_sizes)] = None
     dtype: Annotated[tuple[str, ...], BeforeValidator(_each), AfterValidator(_known_dtypes)] = ()
 
-    @property
+    @cached_property
     def places(self) -> frozenset[Place] | None:
         """The points it names; None where it leaves M, N or dtype open."""
         if self.grid:

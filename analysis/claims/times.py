@@ -147,7 +147,7 @@ class Value(Strict):
         end, start = aligned(end, start, VISIT)
         if start.empty:
             ends = Sizes((self.start or 1, self.end or 1))
-            narrow = self.where.model_copy(update={self.over: ends})
+            narrow = Where(**dict(self.where) | {self.over: ends})
             return context.lacks([self.variant], narrow)
         text = f"from {plain(start['value'].iloc[0])} to {plain(end['value'].iloc[0])}"
         found, labels = middle_ratio(end, start)

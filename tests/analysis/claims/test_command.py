@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
-import textwrap
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from analysis.__main__ import main
-from analysis.claims import CLAIMS, OWN_CLAIMS, claims_tables, read_claims
-from analysis.claims.command import run
+from analysis.claims import OWN_CLAIMS, claims_tables, read_claims
 from analysis.claims.judgement import judged
 from analysis.load import Records
 from tests.analysis.claims.bench import judgement
@@ -132,23 +129,6 @@ def test_rows_without_auto_give_a_readable_table_and_skip_our_claims_in_one_line
     assert [line.split()[0] for line in printed.splitlines() if re.match(r" [A-E]\d ", line)] == IDS
     assert re.search(r"NVIDIA H200: \d+ supported, .* of 25 claims", printed)
     assert "python -m experiments.run kernel=" in printed
-
-
-def test_the_example_in_the_file_s_own_comment_is_a_claim(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lines = [line.removeprefix("#") for line in CLAIMS.read_text(encoding="utf-8").splitlines()]
-    start = next(i for i, line in enumerate(lines) if line.strip().startswith("- id: my-1"))
-    length = lines[start:].index("")
-    claims = tmp_path / "mine.yaml"
-    claims.write_text(textwrap.dedent("\n".join(lines[start : start + length])), encoding="utf-8")
-    rows = write(
-        tmp_path / "rows", [row("torch", 65536, time_us=20.0), row("online", 65536, time_us=10.0)]
-    )
-    monkeypatch.chdir(tmp_path)
-    assert run(argparse.Namespace(rows=rows, out=tmp_path / "out", claims=claims)) == 0
-    (one,) = claims_of(tmp_path / "out")["claims"]
-    assert (one["id"], one["verdict"], one["value"]) == ("my-1", "supported", 2.0)
 
 
 def test_markup_in_a_reason_stays_text(tmp_path: Path) -> None:
