@@ -126,6 +126,11 @@ class Where(Strict):
             return None
         return frozenset(product(self.rows.listed, self.cols.listed, self.dtype))
 
+    def narrowed(self, side: str, sizes: Sizes) -> Where:
+        """The same with other ``rows`` or ``cols``."""
+        given = {name: getattr(self, name) for name in type(self).model_fields}
+        return Where(**given | {side: sizes})
+
     @property
     def points(self) -> int:
         """How many points it names; 0 where it leaves them open."""

@@ -147,8 +147,7 @@ class Value(Strict):
         end, start = aligned(end, start, VISIT)
         if start.empty:
             ends = Sizes((self.start or 1, self.end or 1))
-            narrow = Where(**dict(self.where) | {self.over: ends})
-            return context.lacks([self.variant], narrow)
+            return context.lacks([self.variant], self.where.narrowed(self.over, ends))
         text = f"from {plain(start['value'].iloc[0])} to {plain(end['value'].iloc[0])}"
         found, labels = middle_ratio(end, start)
         return one(found, band, many(len(labels), "row"), text, rows=labels)
