@@ -99,7 +99,7 @@ def _notes(
 
 
 def _differences(base: Inputs, head: Inputs, found: pd.DataFrame) -> list[str]:
-    """What differs besides times: versions, sources, keys; most telling first."""
+    """What differs besides times: versions, sources, keys; the most important first."""
     was, now = (_versions(side.frame) for side in (base, head))
     pairs = {name: (was.get(name, "unknown"), now.get(name, "unknown")) for name in {**was, **now}}
     texts = [f"{name} {old} → {new}" for name, (old, new) in pairs.items() if old != new]

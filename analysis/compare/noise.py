@@ -19,6 +19,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from scipy import stats
+from scipy.optimize import minimize_scalar
 
 from analysis.compare.points import NoiseRange, matched
 from analysis.estimate import Floats
@@ -59,22 +61,14 @@ def measure(points: pd.DataFrame) -> list[NoiseRange]:
 
 def fit(values: Floats) -> tuple[float, float]:
     """Scale and degrees of freedom of the likeliest t around 0."""
-    return max(((_scale(values, df), df) for df in SHAPES), key=lambda f: _likelihood(values, *f))
-
-
-def _scale(values: Floats, df: float) -> float:
-    """By expectation maximisation: a t is a normal whose variance is itself drawn."""
-    square = float(np.median(values**2)) + 1e-12
-    for _ in range(200):
-        weights = (df + 1) / (df + values**2 / square)
-        square = float(np.mean(weights * values**2))
-    return math.sqrt(square)
-
-
-def _likelihood(values: Floats, scale: float, df: float) -> float:
-    constant = math.lgamma((df + 1) / 2) - math.lgamma(df / 2) - math.log(df * math.pi) / 2
-    density = constant - math.log(scale) - (df + 1) / 2 * np.log1p((values / scale) ** 2 / df)
-    return float(density.sum())
+    found = []
+    for df in SHAPES:
+        unlikely = minimize_scalar(
+            lambda log, df=df: -stats.t.logpdf(values, df, scale=np.exp(log)).sum(),
+            bracket=np.log(np.quantile(np.abs(values), [0.5, 0.7])),
+        )
+        found.append((-unlikely.fun, float(np.exp(unlikely.x)), df))
+    return max(found)[1:]
 
 
 def main(base: Path, head: Path) -> str:

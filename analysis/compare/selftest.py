@@ -38,7 +38,7 @@ def twins_of(frame: pd.DataFrame) -> pd.DataFrame:
         ``kernel`` (without a mark), the columns `PROTOCOL`, ``rounds``, ``time_us`` (the median
         over both twins and all rounds), ``ratio`` with ``low`` and ``high`` (over all rounds, with
         its 95 % interval), ``differs`` (whether that leaves out 1: a false positive),
-        ``resolvable`` (the least slowdown that this interval would have told from 1, a share),
+        ``resolvable`` (the least slowdown that this interval would have found, a share),
         ``single`` (the ratio in each round alone), ``within`` (each round's spread of samples),
         ``between`` (each twin's spread of medians), ``predicted`` (whether each twin's last round
         lay within the prediction of the rounds before).

@@ -24,6 +24,7 @@ from analysis.compare.selftest import (
     probes_of,
     twins_of,
 )
+from analysis.compare.tables import lines_of
 from analysis.estimate import rate_interval
 from analysis.figures.page import Canvas, Page
 from analysis.figures.style import (
@@ -84,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def floor_table(floors: pd.DataFrame) -> NamedTable:
-    """Each card, protocol and time range: false positives, what can be told apart, spreads."""
+    """Each card, protocol and time range: false positives, what can be distinguished, spreads."""
     heads = ["card", "timer", "time, µs", "pairs", "rounds", "called different",
              "rate, 95 % interval", "one round within", "all rounds within", "resolves",
              "spread within a round", "spread between rounds", "last round foretold"]  # fmt: skip
@@ -100,7 +101,7 @@ def floor_table(floors: pd.DataFrame) -> NamedTable:
     if floors["pairs"].lt(LEAST).any():
         notes.append(f"Of fewer than {LEAST} pairs the largest one stands for 95 %.")
     lines = []
-    for one in _lines(floors):
+    for one in lines_of(floors):
         low, high = rate_interval(one.false_positives, one.pairs)
         rate = f"{100 * one.false_positives / one.pairs:.1f} % ({100 * low:.1f}–{100 * high:.1f})"
         shares = [one.one_round, one.all_rounds, one.resolvable, one.within, one.between]
@@ -136,7 +137,7 @@ def timers_table(agreements: pd.DataFrame) -> NamedTable:
             "{:.4f}".format(*one.ratio),
             "{1:.4f} to {2:.4f}".format(*one.ratio),
         ]
-        for one in _lines(agreements)
+        for one in lines_of(agreements)
     ]
     title = "What two timers tell of the same point"
     return NamedTable("timers", Table(title, heads, lines, notes))
@@ -163,7 +164,7 @@ def cold_table(probes: pd.DataFrame) -> NamedTable:
             f"{one.bytes / one.warm_us / 1e3:,.0f}",
             "yes" if one.proven else "no",
         ]
-        for one in _lines(probes)
+        for one in lines_of(probes)
     ]
     return NamedTable("cold", Table("A buffer read cold, and read warm", heads, lines, notes))
 
@@ -180,7 +181,7 @@ def noise_floor(
             each = "; ".join(
                 f"{_percent(one.resolvable)} at {_span(one)} µs "
                 f"({_percent(one.one_round)} of noise in one round)"
-                for one in _lines(ranges)
+                for one in lines_of(ranges)
             )
             texts.append(
                 f"By {TIMERS[str(timer)]} with a {CACHES[str(cache)]} the least slowdown that 95 % "
@@ -190,7 +191,7 @@ def noise_floor(
         texts += [
             f"Below {one.high_us:g} µs {one.first} tell {one.offset[0]:+.2f} µs against "
             f"{one.second} (median of {one.points} points)."
-            for one in _lines(agreements)
+            for one in lines_of(agreements)
             if (one.gpu, one.cache, one.low_us) == (gpu, "cold", 0)
         ]
         if len(probes) and len(cold := probes[probes["gpu"] == gpu]):
@@ -232,7 +233,7 @@ def _cold_text(probes: pd.DataFrame) -> str:
 
 def _page(gpu: str, floors: pd.DataFrame, pairs: pd.DataFrame) -> Page:
     """Every pair's ratio against its time, with what a card's protocols can resolve."""
-    wholes = _lines(floors[floors["whole"]])
+    wholes = lines_of(floors[floors["whole"]])
     small = [
         "point: ratio over all rounds and its 95 % interval, ringed where it leaves out 1; "
         "grey: single rounds",
@@ -270,7 +271,7 @@ def _page(gpu: str, floors: pd.DataFrame, pairs: pd.DataFrame) -> Page:
 
 
 def _panel(ax: Axes, pairs: pd.DataFrame, ranges: pd.DataFrame, ends: tuple[float, float]) -> None:
-    for floor in _lines(ranges):
+    for floor in lines_of(ranges):
         left, right = max(floor.low_us, ends[0]), min(floor.high_us, ends[1])
         high, single = 100 * floor.resolvable, 100 * floor.one_round
         ax.fill_between([left, right], -high, high, color=BLUSH, lw=0, zorder=0.5)
@@ -282,7 +283,7 @@ def _panel(ax: Axes, pairs: pd.DataFrame, ranges: pd.DataFrame, ends: tuple[floa
         if ends[0] < edge < ends[1]:
             ax.axvline(edge, color=FAINT, lw=0.7, zorder=1)
     ax.axhline(0, color=INK, lw=0.8, zorder=2)
-    for pair in _lines(pairs):
+    for pair in lines_of(pairs):
         style, x = style_of(pair.kernel), [pair.time_us]
         y, low, high = (100 * (end - 1) for end in (pair.ratio, pair.low, pair.high))
         ax.plot(x * pair.rounds, 100 * (pair.single - 1), ls="", marker=".", ms=1.8, color=MUTED,
@@ -301,10 +302,6 @@ def _legend(canvas: Canvas, kernels: list[str]) -> None:
                       ms=0.6 * style.size, label=kernel) for kernel, style in styles]  # fmt: skip
     canvas.legend(handles=handles, loc="upper right", bbox_to_anchor=(0.985, 0.99), ncols=3,
                   frameon=False, fontsize=6.5, handletextpad=0.1, columnspacing=0.9)  # fmt: skip
-
-
-def _lines(table: pd.DataFrame) -> list[Any]:
-    return list(table.itertuples(index=False))
 
 
 def _span(one: Any) -> str:

@@ -20,8 +20,7 @@ from analysis.figures.style import (
     within,
 )
 from analysis.load import Records
-from analysis.spread import NEEDS, SHORT_US
-from analysis.spread.points import Cards, Point, cards_of
+from analysis.spread import NEEDS, SHORT_US, Cards, Point, cards_of
 from experiments.data.cards import card_of
 
 WIDTH, STRIP = 5.8, 0.46  # inches: of the picture, and the height of a card

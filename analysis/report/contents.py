@@ -21,7 +21,7 @@ SECTIONS = (
     ("environment", "Environment and reproduction"),
 )
 
-# A sign beside the words: colour alone tells some readers nothing.
+# A sign beside the words: some readers do not see colours.
 _SIGNS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "supported": ("good", "✓"),

@@ -68,8 +68,8 @@ def share_text(row: Mapping[str, Any]) -> str:
 
 def suspicion(row: Mapping[str, Any]) -> str:
     """Why a row is suspect, if it is."""
-    told = row.get("suspect")
-    return "; ".join(map(str, told)) if isinstance(told, list | tuple) else ""
+    reasons = row.get("suspect")
+    return "; ".join(map(str, reasons)) if isinstance(reasons, list | tuple) else ""
 
 
 def _in_mn(row: Mapping[str, Any]) -> str:

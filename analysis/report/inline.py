@@ -100,19 +100,19 @@ def _frame(canvas: Canvas) -> tuple[float, float, float, float]:
 
 
 def _localize(element: ElementTree.Element, name: str, colors: set[str]) -> None:
-    told = element.attrib
-    for key, value in list(told.items()):
+    attributes = element.attrib
+    for key, value in list(attributes.items()):
         if key == "id":
-            told[key] = f"{name}-{value}"
+            attributes[key] = f"{name}-{value}"
         elif key == HREF and value.startswith("#"):
-            told[key] = f"#{name}-{value[1:]}"
+            attributes[key] = f"#{name}-{value[1:]}"
         elif key in ("d", "points", "x", "y", "transform", "width", "height"):
-            told[key] = _LONG.sub(_rounded, value).replace("\n", " ").strip()
+            attributes[key] = _LONG.sub(_rounded, value).replace("\n", " ").strip()
         elif key in ("style", "clip-path", "fill", "stroke"):
             colors |= set(_COLOR.findall(value))
             value = _URL.sub(rf"url(#{name}-\1)", value)
             value = _COLOR.sub(lambda found: f"var({variable(found[0])})", value)
-            told[key] = value.replace("'DejaVu Sans'", FONTS)
+            attributes[key] = value.replace("'DejaVu Sans'", FONTS)
 
 
 def _rounded(found: re.Match[str]) -> str:

@@ -55,12 +55,12 @@ def reproduction(inputs: Inputs) -> dict[str, Any]:
 
 
 def _environment(frame: pd.DataFrame, gpus: list[str]) -> Table:
-    told = {gpu: frame[frame["gpu"] == gpu] for gpu in gpus}
+    rows = {gpu: frame[frame["gpu"] == gpu] for gpu in gpus}
     facts = sorted({name for seen in frame["environment"] for name in seen})
     order = [n for n in NAMES if n in facts] + [n for n in facts if n not in NAMES]
-    lines = [[NAMES.get(n) or n, *(_stated(told[gpu], n) for gpu in gpus)] for n in order]
-    lines.append(["rows", *(thousands(len(told[gpu])) for gpu in gpus)])
-    lines.append(["hash of the rows", *(rows_hash(told[gpu]) for gpu in gpus)])
+    lines = [[NAMES.get(n) or n, *(_stated(rows[gpu], n) for gpu in gpus)] for n in order]
+    lines.append(["rows", *(thousands(len(rows[gpu])) for gpu in gpus)])
+    lines.append(["hash of the rows", *(rows_hash(rows[gpu]) for gpu in gpus)])
     return Table("Environment", ["", *gpus], lines)
 
 

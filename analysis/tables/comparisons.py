@@ -16,7 +16,7 @@ from analysis.figures.style import CACHES, TIMERS, slug
 from analysis.format import Cell, NamedTable, Table, decimals, interval_text, number, number_text
 from analysis.limits import OWN, SHORT_US, LimitPoint
 from analysis.load import Inputs
-from analysis.spread.points import Cards, Point, cards_of
+from analysis.spread import Cards, Point, cards_of
 from experiments.data.cards import card_of
 
 LIMITS_NOTES = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from analysis.figures.card_to_card import CARD_TO_CARD
-from analysis.spread.points import cards_of
+from analysis.spread import cards_of
 from experiments.data.rows import Row
 from tests.analysis.drawing import NARROW, draw, frame_of, words
 from tests.analysis.plausible import row

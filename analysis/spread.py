@@ -1,4 +1,4 @@
-"""Points that every card of a sweep measured, and each card's time over their mean."""
+"""Card to card: points that every card of one sweep measured, each card's time over their mean."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ from analysis.estimate import Estimate, geometric_mean
 from analysis.selection import name_variants, records_of
 
 Row = Mapping[str, Any]
+SHORT_US = 20.0  # below it launches and the timer's steps have the larger say
+NEEDS = (
+    "the same timed points on two or more cards of one kind, in one sweep "
+    "(make sweep EXPERIMENT=cards ARGS=gpu.card=0,1)"
+)
 POINT = ("operation", "variant", "rows", "cols", "dtype", "timer", "cache")
 
 
