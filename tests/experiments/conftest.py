@@ -1,4 +1,6 @@
-"""A recorded sweep, measured once, for the tests of measuring it again."""
+"""One real worker for all sweeps of this process, and a recorded sweep to measure again."""
+
+from __future__ import annotations
 
 import shutil
 import subprocess
@@ -8,8 +10,45 @@ from pathlib import Path
 
 import pytest
 
+from experiments import reproduce
+from experiments.sweep import driver
+from experiments.sweep.cards import WorkerPool
 from experiments.sweep.client import Worker
 from tests.conftest import QUICK, ROOT, shape
+
+
+@pytest.fixture(scope="session")
+def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
+    """A worker on the CPU; it starts again when a kernel ends it."""
+    worker = Worker("cpu", 0, tmp_path_factory.mktemp("worker") / "worker.log")
+    yield worker
+    worker.stop()
+
+
+@pytest.fixture
+def pool(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sweeps of this process use the session's worker for the CPU, and leave it running."""
+
+    class Pool(WorkerPool):
+        def worker(self, device: str, card: int) -> Worker:
+            return worker if device == "cpu" else super().worker(device, card)
+
+        def start(self, jobs):  # type: ignore[no-untyped-def]
+            self.workers["cpu", 0] = worker
+            return super().start(jobs)
+
+        def close(self) -> None:
+            self.workers.pop(("cpu", 0), None)
+            super().close()
+
+    monkeypatch.setattr(driver, "WorkerPool", Pool)
+
+
+@pytest.fixture
+def here(pool: None, worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is measured again here uses that worker as well."""
+    monkeypatch.setattr(reproduce, "Worker", lambda *_: worker)
+    monkeypatch.setattr(worker, "stop", lambda *_: None)
 
 
 @pytest.fixture(scope="session")
@@ -28,11 +67,3 @@ def sweep_of_four(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def folder(sweep_of_four: Path, tmp_path: Path) -> Path:
     """A copy of it for a test to spoil."""
     return Path(shutil.copytree(sweep_of_four, tmp_path / "recorded"))
-
-
-@pytest.fixture(scope="session")
-def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
-    """A worker on the CPU, where kernels are interpreted even if the machine has a GPU."""
-    worker = Worker("cpu", 0, tmp_path_factory.mktemp("worker") / "worker.log")
-    yield worker
-    worker.stop()

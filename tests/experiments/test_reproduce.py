@@ -1,16 +1,18 @@
-"""The recorded points, measured again under their own keys."""
+"""The recorded points, measured again under their own keys; what cannot be is one line."""
+
+from __future__ import annotations
 
 import json
+import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from experiments.data.rows import Row, read_rows, rows_files
-from experiments.reproduce import UNKNOWN, account, differences, recorded
-from tests.conftest import ROOT, Result
+from experiments.reproduce import UNKNOWN, account, differences, main, recorded
 
 
 def rows_below(folder: Path) -> list[Row]:
@@ -21,48 +23,35 @@ def points(folder: Path) -> list[tuple[Any, ...]]:
     return sorted((r.kernel, r.rows, r.cols, r.dtype, r.round, r.key) for r in rows_below(folder))
 
 
-def drop(folder: Path, lost: Callable[[Row], bool]) -> None:
+def rewrite(folder: Path, change: Callable[[Row], Row | None]) -> None:
+    """Puts changed rows in the place of those below a folder; None removes one."""
     for path in rows_files(folder):
-        kept = [row for row in read_rows(path) if not lost(row)]
+        kept = [new for row in read_rows(path) if (new := change(row)) is not None]
         path.write_text("".join(row.model_dump_json() + "\n" for row in kept))
 
 
-def reproduce(folder: Path, out: Path, *more: str) -> Result:
-    command = [sys.executable, "-m", "experiments.reproduce", "--rows", str(folder)]
-    done = subprocess.run(
-        [*command, "--out", str(out), *more], cwd=ROOT, capture_output=True, text=True, timeout=240
-    )
-    return Result(done.returncode, done.stdout, done.stderr, out)
-
-
 def test_exactly_the_recorded_points_are_measured_again_under_their_keys(
-    folder: Path, tmp_path: Path
+    folder: Path, here: None, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    drop(folder, lambda row: row.cols == 16 and row.dtype == "float16")
-    done = reproduce(folder, tmp_path / "again")
-    assert points(tmp_path / "again") == points(folder)
-    assert "12 of 12 points were measured again as recorded" in done.stdout
-    assert {row.cache for row in done.rows} == {"warm"}
-    assert (tmp_path / "again" / "compare" / "compare.md").exists()
-    assert done.status in (0, 1), done.stderr  # a busy machine may be slower by any threshold
-
-
-def test_a_dry_run_lists_the_points_and_measures_none(folder: Path, tmp_path: Path) -> None:
-    done = reproduce(folder, tmp_path / "again", "--dry-run")
-    assert done.status == 0, done.stderr
-    assert done.rows == []
-    assert "16 points" in done.stdout
-
-
-def test_a_sweep_that_is_interrupted_goes_on_where_it_stopped(folder: Path, tmp_path: Path) -> None:
-    again = Path(shutil.copytree(folder, tmp_path / "again"))
-    drop(again, lambda row: row.round == 1)
-    reproduce(folder, again)
+    rewrite(folder, lambda r: None if (r.cols, r.dtype) == (16, "float16") else r)
+    again = tmp_path / "again"
+    command = ["--rows", str(folder), "--out", str(again)]
+    assert main([*command, "--dry-run"]) == 0
+    assert "12 points to measure in 2 rounds" in capfd.readouterr().out
+    assert rows_files(again) == []
+    status = main(command)
+    assert points(again) == points(folder)
+    assert "12 of 12 points were measured again as recorded" in capfd.readouterr().out
+    assert {row.cache for row in rows_below(again)} == {"warm"}
+    assert (again / "compare" / "compare.md").exists()
+    assert status in (0, 1)  # a busy machine may be slower by any threshold
+    rewrite(again, lambda r: None if r.round == 1 else r)  # interrupted, it goes on
+    main(command)
     assert points(again) == points(folder)
     assert {row.attempt for row in rows_below(again)} == {1}
 
 
-def test_a_row_of_another_protocol_than_the_newest_is_named(folder: Path, tmp_path: Path) -> None:
+def test_a_row_of_another_protocol_than_the_newest_is_named(folder: Path) -> None:
     path = rows_files(folder)[0]
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     protocol = {"timer": "auto", "cache": "warm", "warmup": 5, "min_samples": 5,
@@ -88,10 +77,77 @@ def test_points_that_come_back_otherwise_are_counted_by_what_differs(folder: Pat
     assert differences(row, row.model_copy(update={"gpu": "X"})) == [f"GPU {row.gpu} → X"]
     edited = [row.model_copy(update={"environment": {"source": s}}) for s in ("a", "b")]
     assert differences(*edited) == [f"source of {row.kernel} changed"]
-    for path in rows_files(folder):
-        other = [r.model_copy(update={"key": f"other {r.key}"}) for r in read_rows(path)]
-        path.write_text("".join(r.model_dump_json() + "\n" for r in other))
+    rewrite(folder, lambda r: r.model_copy(update={"key": f"other {r.key}"}))
     assert account(sweep, folder) == (0, {UNKNOWN: 16})
-    lost = rows_files(folder)[0]
-    lost.unlink()
+    rows_files(folder)[0].unlink()
     assert account(sweep, folder) == (0, {UNKNOWN: 8, "it was not measured": 8})
+
+
+def wrong(folder: Path, **changes: Any) -> None:
+    path = rows_files(folder)[0].parent / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def configs(folder: Path, text: bytes | None) -> None:
+    for path in folder.rglob("config.json"):
+        path.unlink() if text is None else path.write_bytes(text)
+
+
+WRONG: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "no rows": (lambda f: [p.unlink() for p in rows_files(f)], "no rows.jsonl in it"),
+    "empty": (lambda f: [p.write_text("") for p in rows_files(f)], "its rows files are empty"),
+    "torn row": (lambda f: rows_files(f)[0].write_text("{}\n"), "rows.jsonl:1: schema_version"),
+    "moved": (lambda f: shutil.move(rows_files(f)[0], f / "rows.jsonl"), "in no job's folder"),
+    "no sweep": (lambda f: (f / "sweep.json").unlink(), "no sweep.json above it"),
+    "no config": (lambda f: configs(f, None), "config.json: missing"),
+    "torn": (lambda f: configs(f, b"{"), "no job's configuration"),
+    "a list": (lambda f: configs(f, b"[]"), "no job's configuration"),
+    "deep": (lambda f: configs(f, b"[" * 10**5), "no job's configuration"),
+    "bytes": (lambda f: configs(f, b"\xff"), "no job's configuration"),
+    "unknown": (lambda f: wrong(f, colour="red"), "config.json: no job's configuration"),
+    "a text": (lambda f: wrong(f, rounds="many"), "config.json: no job's configuration"),
+    "no gpu": (lambda f: wrong(f, gpu=None), "config.json: no job's configuration"),
+    "class": (lambda f: wrong(f, kernel={"_target_": "tests.x.X"}), "only a class below kernels"),
+    "module": (lambda f: wrong(f, kernel={"_target_": "kernels"}), "only a class below kernels"),
+    "up": (lambda f: wrong(f, kernel={"_target_": "kernels..x.X"}), "only a class below kernels"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_cannot_be_repeated_is_refused_in_one_line_before_anything_runs(
+    case: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    change, complaint = WRONG[case]
+    change(folder)
+    assert main(["--rows", str(folder), "--out", str(tmp_path / "again")]) == 2
+    error = capsys.readouterr().err
+    assert re.fullmatch(rf"error: .*{re.escape(complaint)}.*\n", error), error
+    assert not (tmp_path / "again").exists()
+
+
+def test_neither_the_tracker_nor_an_expression_of_a_recorded_folder_is_used(folder: Path) -> None:
+    strange = {"backend": "wandb", "mode": "online", "project": "theirs", "entity": "stranger"}
+    gpu = {"name": "x", "match": "(A+)+$", "device": "cpu", "card": None, "facts": {}}
+    wrong(folder, tracker=strange, gpu=gpu)
+    [sweep] = recorded(folder)
+    assert {job.config["gpu"]["match"] for job in sweep.jobs} == {None}
+    assert [job.config["tracker"] for job in sweep.jobs] == [
+        {"backend": "none", "mode": "offline", "project": "softmax-roofline", "entity": None}
+    ] * len(sweep.jobs)
+    for path in folder.glob("*/*-cpu"):
+        path.rename(path.with_name(path.name.replace("-cpu", "-h200")))
+    [sweep] = recorded(folder)
+    assert {job.config["gpu"]["match"] for job in sweep.jobs} == {"^NVIDIA H200$"}
+
+
+def test_rows_of_another_gpu_or_in_the_folder_itself_are_not_measured(
+    folder: Path, here: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = points(folder)
+    assert main(["--rows", str(folder), "--out", str(folder)]) == 2
+    assert "is a recorded sweep itself" in capsys.readouterr().err
+    assert points(folder) == before
+    rewrite(folder, lambda r: r.model_copy(update={"gpu": "NVIDIA H200"}))
+    assert main(["--rows", str(folder), "--out", str(tmp_path / "again")]) == 2
+    assert "the rows are of NVIDIA H200, and this is" in capsys.readouterr().err
+    assert rows_files(tmp_path / "again") == []

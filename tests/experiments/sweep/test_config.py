@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from experiments.worker.describe import BadJob, build_kernel
-from tests.conftest import Command, shape
+from tests.conftest import ROOT, Command, shape
 
 WRONG = [
     (["kernel=nonsense"], "Could not find 'kernel/nonsense'"),
@@ -94,3 +98,34 @@ def test_no_name_leads_out_of_the_folder(
     for argument in ("name=../climbs", "+name=../climbs", "kernel=../kernel/copy"):
         assert sweep(argument, "out=${name}").status == 2
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_recipe_of_a_tunable_and_an_option_of_a_group(tmp_path: Path) -> None:
+    for room in ("conf", "experiments", "kernels", "hydra_plugins"):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / room, tmp_path / room, ignore=ignored)
+    recipe = (ROOT / "docs" / "extending.md").read_text().partition("## A tunable")[2]
+    lines = re.findall(r"^# in (\S+?)(?:, class (\w+))?\n(.+\n)", recipe, re.MULTILINE)
+    assert len(lines) == 4
+    for name, kind, line in lines:
+        path = tmp_path / name
+        text = path.read_text()
+        if kind:  # before the first field of the class
+            start = text.index(f"class {kind}(")
+            field = re.search(r"^    \w+: ", text[start:], re.MULTILINE)
+            assert field is not None
+            at = start + field.start()
+            path.write_text(text[:at] + line + text[at:])
+        else:
+            path.write_text(text + line)
+    [command] = re.findall(r"`python -m (experiments\.run .*)`", recipe.partition("\n## ")[0])
+    words = [*command.split(), "gpu=cpu", "tracker=none"]
+    done = [
+        subprocess.run(
+            [sys.executable, "-m", *words, *more], cwd=tmp_path, capture_output=True, text=True
+        )
+        for more in ([], ["timing.rest_s=99"])
+    ]
+    assert done[0].returncode == 0, done[0].stderr
+    assert {"fused_row,stages=1", "fused_row,stages=2"} <= set(done[0].stdout.split())
+    assert done[1].stderr == "error: timing.rest_s=99.0; it must be less than or equal to 60\n"
