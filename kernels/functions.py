@@ -312,9 +312,9 @@ def _forward(
     def carry(x: torch.Tensor) -> torch.Tensor:
         if not _runs_on(index):
             return by_torch(x, dim, temperature, result)
-        if found is None or dtype not in DTYPES:
+        if 0 not in shape and (found is None or dtype not in DTYPES):
             return plain_softmax(x.to(result).contiguous(), dim, temperature, None)
-        if rowwise:
+        if found is not None and rowwise:
             rows = x.as_strided((found.outer, found.cols), (found.strides[0], 1))
             if not prepared:
                 prepared.append(AUTO.prepare(rows))
@@ -352,12 +352,12 @@ def _backward(
 ) -> Plan:
     shape, *strides, _ = layout
     place = dim % max(len(shape), 1)
-    strided = any(lines(shape or (1,), each or (1,), place) is None for each in strides)
+    apart = any(lines(shape or (1,), each or (1,), place) is None for each in strides)
 
     def carry(y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
         if not _runs_on(index):
             return gradient_by_torch(y, dy, dim, temperature, dtype).contiguous()
-        if strided:
+        if apart and 0 not in shape:
             return plain_gradient(y.contiguous(), dy.contiguous(), dim, temperature, dtype)
         dx = torch.empty(shape, dtype=dtype, device=y.device)
         if dx.numel() > 0:

@@ -51,16 +51,10 @@ class Cases:
         facts: dict[str, Any] | None = None,
         **options: Any,
     ) -> None:
-        """One case.
+        """Compiles for ``pointer`` elements; ``whole`` parameters are divisible by 16.
 
-        Args:
-            name: Of its files.
-            kernel: What ``@jit`` or ``@gluon_jit`` made.
-            pointer: Triton's name of the elements' dtype.
-            constants: By parameter, those that the kernel has not are left out.
-            whole: Parameters that 16 divides, beside all pointers.
-            facts: What its test wants to know besides.
-            options: Triton's own, as ``num_warps``.
+        Of ``constants`` the kernel takes those that it has; ``facts`` are for its test, ``options``
+        Triton's own.
         """
         pointers = dict.fromkeys(("x", "y", "dy", "dx"), f"*{pointer}") | {"words": "*i64"}
         fixed = {"col_stride": 1} | constants
@@ -73,11 +67,8 @@ class Cases:
                 attributes[(place,)] = [["tt.divisibility", 16]]
         fixed = {key: value for key, value in fixed.items() if key in types}
         make = GluonASTSource if kernel is _cluster else ASTSource
-        compiled = compile(
-            make(kernel, types, fixed, attributes),
-            target=GPUTarget("cuda", 90, 32),
-            options=options,
-        )
+        source = make(kernel, types, fixed, attributes)
+        compiled = compile(source, target=GPUTarget("cuda", 90, 32), options=options)
         (self.out / f"{name}.ptx").write_text(compiled.asm["ptx"], encoding="utf-8")
         cooperative = compiled.metadata.launch_cooperative_grid
         known = {"shared": compiled.metadata.shared, "cooperative": cooperative}

@@ -27,21 +27,13 @@ def test_vectors_are_the_longest_that_rows_and_strides_are_made_of(
     assert vector(storage.as_strided((2, cols), (stride, 1))) == elements
 
 
-def test_strided_columns_are_taken_one_by_one() -> None:
-    assert vector(torch.empty(64, 64).t()) == 1
-
-
-def test_rows_that_begin_beside_a_vector_are_read_by_shorter_ones() -> None:
+def test_vectors_begin_where_rows_do_and_have_neighbouring_columns() -> None:
     storage = torch.empty(4096)
-    assert [vector(storage[start:].as_strided((2, 64), (64, 1))) for start in (0, 1, 2)] == [
-        4,
-        1,
-        2,
-    ]
-
-
-def test_the_stride_of_a_single_row_does_not_matter() -> None:
-    assert vector(torch.empty(4096).as_strided((1, 64), (63, 1))) == 4
+    starts = (storage[start:].as_strided((2, 64), (64, 1)) for start in (0, 1, 2))
+    assert [vector(x) for x in starts] == [4, 1, 2]
+    assert vector(torch.empty(64, 64).t()) == 1
+    # the stride of a single row does not matter
+    assert vector(storage.as_strided((1, 64), (63, 1))) == 4
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
