@@ -99,7 +99,7 @@ test-browser: $(READY)  ## the report's page in headless Chromium (CHROMIUM=path
 	@$(PY) -m pytest -m browser tests/browser $(ARGS)
 test-faults: $(READY)  ## kills and damage at random, through the command line (FAULT_KILLS=100 FAULT_EXAMPLES=40)
 	@FAULT_KILLS=$(or $(FAULT_KILLS),100) FAULT_EXAMPLES=$(or $(FAULT_EXAMPLES),40) $(PY) -m pytest tests/faults \
-	    tests/experiments/test_kills.py tests/experiments/test_faults.py tests/experiments/test_disk.py tests/experiments/test_wandb.py $(ARGS)
+	    tests/experiments/test_faults.py tests/experiments/test_wandb.py $(ARGS)
 test-slurm: $(READY) slurm  ## a sweep through a real Slurm of one node, started here (needs slurmctld, slurmd, munged)
 	@$(PY) -m pytest -m slurm tests/slurm $(ARGS)
 lint: $(READY)  ## ruff and mypy

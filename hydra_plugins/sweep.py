@@ -43,14 +43,11 @@ class SweepLauncher(Launcher):
     """Hands a sweep's jobs to `experiments.sweep.driver.run`.
 
     Attributes:
-        options: The launcher's own, here ``cards``: indices of the cards to use, or ``all``.
+        cards: Indices of the cards to use, or ``all``.
     """
 
-    def __init__(self, **options: Any) -> None:
-        self.options: dict[str, Any] = {
-            key: OmegaConf.to_container(value) if OmegaConf.is_config(value) else value
-            for key, value in options.items()
-        }
+    def __init__(self, cards: Any = (0,)) -> None:
+        self.cards = cards
 
     def setup(
         self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
@@ -86,7 +83,7 @@ class SweepLauncher(Launcher):
         """Measures the jobs; another launcher does something else with them."""
         from experiments.sweep.driver import run
 
-        run(jobs, compose, began=self.began, request=self.request, **self.options)
+        run(jobs, compose, self.cards, self.began, self.request)
 
 
 class ProfileLauncher(SweepLauncher):
@@ -96,11 +93,18 @@ class ProfileLauncher(SweepLauncher):
         """Profiles the jobs."""
         from experiments.profile.profiling import profile
 
-        profile(jobs, compose, **self.options)
+        profile(jobs, compose, self.cards)
 
 
 class SlurmLauncher(SweepLauncher):
     """Hands a sweep's shards to Slurm: `experiments.slurm.submit.run`."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        self.options = {
+            key: OmegaConf.to_container(value) if OmegaConf.is_config(value) else value
+            for key, value in options.items()
+        }
 
     def act(self, jobs: Sequence[Job], compose: Compose) -> None:
         """Submits the jobs by shards and waits for them."""

@@ -27,7 +27,7 @@ from experiments.errors import SweepFailed, UserError, on_one_line
 from experiments.slurm.node import Task, measure_shard, shard_folder, submitted
 from experiments.slurm.status import State, Watch, failures
 from experiments.sweep.client import Worker, WorkerError
-from experiments.sweep.config import check_size, shared_options
+from experiments.sweep.config import check_size, complaint, shared_options
 from experiments.sweep.jobs import Compose, Job, roof_overrides
 from experiments.sweep.plan import PROTOCOL, described
 from experiments.sweep.record import FolderLock, read_object, save_request, write_json
@@ -57,15 +57,6 @@ class Options(BaseModel):
     more: dict[str, Any] | None = None
 
 
-RIGHT = {
-    "time": "a whole number of minutes, 1 or more",
-    "cpus_per_task": "a whole number, 1 or more",
-    "array_parallelism": "a whole number, 1 or more",
-    "setup": "a list of shell commands, as in ['module load cuda']",
-    "more": "sbatch options and their values, as in {mem: 16G}",
-}
-
-
 def options_of(given: Mapping[str, Any]) -> Options:
     """The launcher's options, checked.
 
@@ -75,12 +66,7 @@ def options_of(given: Mapping[str, Any]) -> Options:
     try:
         return Options.model_validate(given)
     except ValidationError as error:
-        name = str(error.errors()[0]["loc"][0])
-        if name not in Options.model_fields:
-            known = ", ".join(Options.model_fields)
-            raise UserError(f"hydra.launcher.{name} is no option; there are {known}") from None
-        right = RIGHT.get(name, "a word of sbatch's, or null")
-        raise UserError(f"hydra.launcher.{name}={given[name]}; it must be {right}") from None
+        raise UserError(f"hydra.launcher.{complaint(error, Options, {})}") from None
 
 
 def run(jobs: Sequence[Job], compose: Compose, given: Mapping[str, Any], request: str = "") -> None:

@@ -61,7 +61,3 @@ def test_auto_and_cpu_claim_no_datasheet(composed: Compose) -> None:
     for name, device in (("auto", "auto"), ("cpu", "cpu")):
         gpu = composed(f"gpu={name}").gpu
         assert (gpu.device, gpu.match, dict(gpu.facts)) == (device, None, {})
-
-
-def test_card_is_pinned_from_the_command_line(composed: Compose) -> None:
-    assert composed("gpu=h200", "gpu.card=1").gpu.card == 1

@@ -138,18 +138,6 @@ def test_a_run_without_m_is_a_sweep_into_its_own_folder(composed: Compose) -> No
     assert composed("out=/tmp/x").hydra.sweep.dir == "/tmp/x/.hydra"
 
 
-def test_our_launcher_is_the_default(composed: Compose) -> None:
-    launcher = composed().hydra.launcher
-    assert launcher["_target_"] == "hydra_plugins.sweep.SweepLauncher"
-    assert list(composed("hydra.launcher.cards=[0,1]").hydra.launcher.cards) == [0, 1]
-    assert composed("hydra.launcher.cards=all").hydra.launcher.cards == "all"
-
-
-@pytest.mark.parametrize("name", ["events", "graph", "host"])
-def test_a_timer_changes_nothing_but_the_timer(name: str, composed: Compose) -> None:
-    assert composed(f"timing={name}").timing == {**composed("timing=auto").timing, "timer": name}
-
-
 def choice(job: list[str], group: str) -> str:
     """What a job's overrides choose for a group."""
     return next(o.split("=", 1)[1] for o in job if o.startswith(f"{group}="))

@@ -1,17 +1,160 @@
+"""Kills, crashes, full disks, odd clocks and a second sweep: no row is lost, none made twice."""
+
+from __future__ import annotations
+
 import errno
 import fcntl
 import os
+import random
+import resource
+import signal
 import stat
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from experiments.data.rows import read_rows, rows_files
 from experiments.errors import UserError
 from experiments.sweep.record import FolderLock
 from tests.conftest import QUICK, ROOT, Command, command_line, once_each, shape
+
+KILLS = int(os.environ.get("FAULT_KILLS", "6"))
+SIGNALS = [signal.SIGKILL, signal.SIGTERM, signal.SIGINT]
+COLS = [3, 5, 16, 31, 64, 100, *range(101, 119)]
+ARGUMENTS = ["kernel=good", *shape(4, [*range(8, 28)]), "dtype=float32", *QUICK]
+
+
+def lines(out: Path) -> int:
+    """How many whole rows are on disk."""
+    return sum(path.read_bytes().count(b"\n") for path in rows_files(out))
+
+
+def wait_until(ready: Callable[[], bool], process: subprocess.Popen[str], limit_s: float) -> None:
+    end = time.monotonic() + limit_s
+    while not ready():
+        assert process.poll() is None, "the command ended before the test could end it"
+        assert time.monotonic() < end, f"nothing happened in {limit_s:g} s"
+        time.sleep(0.005)
+
+
+@pytest.mark.timeout(300 + 30 * KILLS)
+def test_a_sweep_killed_many_times_ends_with_every_point_done_once(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    cols = [*COLS, *range(200, 200 + KILLS // 5)]  # a kill comes after two rows or so
+    command = command_line(
+        out, "kernel=good,naive,torch", *shape(8, cols), "dtype=float32,float16", "rounds=2",
+        *QUICK,
+    )  # fmt: skip
+    dice = random.Random(11)
+    after_new_rows = 0
+    for _ in range(KILLS):
+        before = lines(out)
+        process = subprocess.Popen(
+            command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True
+        )
+        try:
+            wanted = dice.randint(0, 4)
+            if wanted:
+                enough = before + wanted
+                wait_until(lambda enough=enough: lines(out) >= enough, process, limit_s=60)
+                time.sleep(0.02 * dice.random())  # anywhere in the next point
+            else:
+                time.sleep(dice.uniform(0.3, 2))  # most likely still planning
+            process.send_signal(dice.choice(SIGNALS))
+            process.wait(timeout=60)
+        finally:
+            process.kill()
+            process.wait()
+        after_new_rows += lines(out) > before
+    assert after_new_rows >= KILLS // 2
+    last = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=200)
+    assert last.returncode == 0, last.stderr
+    rows = [row for path in rows_files(out) for row in read_rows(path)]
+    assert len(rows) == 4 * len(cols) * 2 * 2
+    assert once_each(rows)
+    assert all(row.expected and row.attempt == 1 for row in rows)
+
+
+def test_ctrl_c_ends_in_one_line_and_keeps_the_rows(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    command = command_line(out, "kernel=good,hang", *shape(4, [4, 8]), "dtype=float32", *QUICK)
+    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    try:
+        wait_until(lambda: lines(out) > 0, process, limit_s=60)
+        time.sleep(1)  # by now it hangs in a kernel
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 130
+    assert "goes on where it stopped" in errors
+    assert "Traceback" not in errors
+    rows = [row for path in rows_files(out) for row in read_rows(path)]
+    assert rows
+    assert {row.status for row in rows} == {"ok"}  # a point that was interrupted is none
+
+
+def files_of_at_most(size_bytes: int) -> Callable[[], None]:
+    """As a full disk: a file takes so many bytes, and a write beyond fails in its middle."""
+    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, size_bytes))
+
+
+def limited(out: Path, size_bytes: int) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command_line(out, *ARGUMENTS), cwd=ROOT, capture_output=True, text=True, timeout=200,
+        preexec_fn=files_of_at_most(size_bytes),
+    )  # fmt: skip
+
+
+def test_a_disk_that_fills_costs_one_line_and_no_row_that_was_written(
+    sweep: Command, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    full = limited(out, 12_000)
+    assert full.returncode == 1, full.stderr
+    [line] = [line for line in full.stderr.splitlines() if line.startswith("error: ")]
+    assert "rows.jsonl: File too large" in line
+    assert "Traceback" not in full.stderr
+    before = [row for path in rows_files(out) for row in read_rows(path)]
+    assert 0 < len(before) < 40
+    done = sweep(*ARGUMENTS)
+    assert done.status == 0, done.stderr
+    assert len(done.rows) == 40
+    assert once_each(done.rows)
+    assert all(row in done.rows for row in before)
+
+
+def test_a_disk_without_room_for_the_plan_is_named_before_anything_is_measured(
+    tmp_path: Path,
+) -> None:
+    done = limited(tmp_path / "out", 200)
+    assert done.returncode == 2
+    [line] = done.stderr.splitlines()
+    assert line.startswith("error: cannot write")
+    assert "File too large" in line
+    assert rows_files(tmp_path / "out") == []
+
+
+def test_a_clock_that_runs_backwards_changes_no_duration(sweep: Command, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import itertools, os, time\n"
+        "back = itertools.count(time.time(), -3600)\n"
+        "time.time = lambda: next(back)\n"
+        "time.time_ns = lambda: int(next(back)) * 10**9\n"
+        f"open({str(tmp_path / 'loaded')!r}, 'a').write('x')\n"
+    )
+    done = sweep(*ARGUMENTS, PYTHONPATH=str(tmp_path))
+    assert done.status == 0, done.stderr
+    assert len((tmp_path / "loaded").read_text()) >= 2  # the command and its worker
+    for row in done.rows:
+        assert row.wall_s > row.sampling_s > 0  # type: ignore[operator]
+        assert 0 < row.wall_s < 60  # type: ignore[operator]
+    assert " in -" not in done.stdout
 
 
 def test_a_crash_a_hang_a_lie_and_a_glutton_are_rows_and_the_rest_is_measured(

@@ -21,7 +21,7 @@ ONE = ["kernel=good", *shape(4, 8), "dtype=float32", "gpu=cpu", *QUICK]
         (["hydra.launcher.partition=nope"], "invalid partition specified: nope"),
         (["hydra.launcher.gres=gpu:9"], "Invalid generic resource (gres) specification"),
         (["hydra.launcher.more={no-such: 1}"], "unrecognized option '--no-such=1'"),
-        (["hydra.launcher.time=soon"], "hydra.launcher.time=soon; it must be a whole number"),
+        (["hydra.launcher.time=soon"], "hydra.launcher.time=soon; it must be a valid integer"),
         (["gpu.card=1"], "gpu.card= pins a card of this host; Slurm deals the cards"),
         (["kernel=no_kernel"], "kernel=no_kernel: _target_ tests.doubles.kernels.NoKernel is not"),
     ],

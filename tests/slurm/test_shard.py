@@ -179,11 +179,11 @@ def test_a_state_is_what_slurm_says_until_the_job_itself_has_ended(
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"time": "1:00"}, "time=1:00; it must be a whole number of minutes"),
-        ({"array_parallelism": 0}, "array_parallelism=0; it must be a whole number, 1 or more"),
-        ({"setup": "module load cuda"}, "it must be a list of shell commands"),
-        ({"more": "mem=3G"}, "more=mem=3G; it must be sbatch options and their values"),
-        ({"partition": " "}, "it must be a word of sbatch's, or null"),
+        ({"time": "1:00"}, "time=1:00; it must be a valid integer"),
+        ({"array_parallelism": 0}, "array_parallelism=0; it must be greater than or equal to 1"),
+        ({"setup": "module load cuda"}, "setup=module load cuda; it must be a valid list"),
+        ({"more": "mem=3G"}, "more=mem=3G; it must be a valid dictionary"),
+        ({"partition": " "}, "partition= ; it must match pattern"),
         ({"queue": "short"}, "queue is no option; there are partition, account"),
     ],
 )

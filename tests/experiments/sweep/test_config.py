@@ -80,6 +80,14 @@ def test_a_fault_in_the_last_of_forty_jobs_shows_before_the_first(sweep: Command
         assert done.rows == []
 
 
+def test_a_folder_that_takes_no_file_is_named(sweep: Command, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for out in (tmp_path / "file" / "below", Path("/proc/self/fdinfo/out")):
+        done = sweep("kernel=good", out=out)
+        assert done.status == 2
+        assert f"out={out} cannot be written" in done.error
+
+
 def test_a_target_outside_the_project_is_not_even_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
