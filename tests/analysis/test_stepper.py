@@ -122,6 +122,16 @@ def test_onlines_steps_read_as_its_algorithm_does() -> None:
     assert rows[5]["sum"] == pytest.approx(0.197394 + 0.00982767)
 
 
+def test_a_step_names_the_variables_that_its_own_program_changed() -> None:
+    before: dict[str, dict[str, Any]] = {}
+    for step in case("online")["steps"][1:]:
+        program, state = step["part"].split()[0], dict(step["state"])
+        known = before.get(program, {})
+        assert step["changed"] == [name for name in state if known.get(name) != state[name]]
+        before[program] = state
+    assert set(before) == {"0", "1"}
+
+
 @pytest.mark.parametrize(
     ("variant", "block", "purposes"),
     [
