@@ -67,11 +67,13 @@ def cached(
     units = _units(folders, files)
     if sum(file.stat().st_size for file in files) < LARGE_BYTES or FOLDER.is_symlink():
         return read(list(files))
+    paths = {root: FOLDER / _name(root, unit) for root, unit in units.items()}
+    if lacking := sum(not path.exists() for path in paths.values()):
+        print(f"reading the rows of {lacking:,} of {len(units):,} sweeps, once", file=sys.stderr)
     frames = []
     for root, unit in units.items():
-        frame = _kept(path := FOLDER / _name(root, unit))
+        frame = _kept(path := paths[root])
         if frame is None:
-            print(f"reading {len(unit):,} rows files, once", file=sys.stderr)
             frame = read(unit)
             if path == FOLDER / _name(root, unit) and _settled(unit):  # nobody wrote them meanwhile
                 with contextlib.suppress(OSError):  # a full disk, or a folder of somebody else's

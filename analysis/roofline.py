@@ -256,6 +256,7 @@ def _draw_residuals(ax: Axes, points: pd.DataFrame, by_variant: Mapping[str, pd.
 
 
 # Each variant's share of the measured copy roof against N.
+MOST_TICKS = 100
 
 
 def _draw_share(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
@@ -275,7 +276,8 @@ def _draw_share(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
     ax.set_ylim(0, max(HIGHEST_SHARE, 1.04 * float(np.nanmax(shares["share_percent"]))))
     shade_l2(ax, shown)
     value_axis(ax, panel.label)
-    ax.yaxis.set_major_locator(MultipleLocator(20))
+    if ax.get_ylim()[1] <= MOST_TICKS * 20:  # a row may claim any time, and ticks take memory
+        ax.yaxis.set_major_locator(MultipleLocator(20))
     return labels
 
 
