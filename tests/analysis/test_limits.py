@@ -85,7 +85,8 @@ def test_the_roof_is_the_faster_copy_and_beating_it_is_flagged(tmp_path: Path) -
     rows = timed("auto", 100.0, 100.0, 100.0) + timed("torch", 150.0, 150.0, 150.0)
     copies = timed("copy", 98.0, 98.0, 98.0) + timed("copy_triton", 97.0, 97.0, 97.0)
     [point] = points(tmp_path, rows + copies)
-    assert point.copy == "copy_triton"
+    rivals = [point.rival(over) for over in ("copy", "peers", "torch", "quack")]
+    assert rivals == ["copy_triton", "torch", "torch", None]
     assert point.share is not None
     assert point.share.value == pytest.approx(0.97)
     assert not point.above_roof

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from analysis.figures.draw import LineFigure, spread
 from analysis.figures.page import Canvas
 from analysis.figures.specs import A_FIG2, C_FIG3, D_FIG1, E_FIG1, SPEEDUP_TORCH
-from analysis.figures.style import STYLES
 from analysis.gallery import FIGURES
 from analysis.load import Records
 from analysis.roofline import SHARE
@@ -63,17 +62,6 @@ def test_a_point_above_the_roof_is_crossed_out_and_not_in_the_line(
     assert drawn["above roof"][:, 0].tolist() == [256]
     assert "crossed out" in words(canvas)
     assert "crossed out" not in words(tutorial)
-
-
-def test_a_variant_keeps_its_colour_and_marker_whichever_others_are_there(tmp_path: Path) -> None:
-    seen: dict[str, set[tuple[str, str]]] = {}
-    for i, kernels in enumerate([("online", "my_kernel"), (*STYLES, "my_kernel")]):
-        rows = [row(k, n) for k in kernels for n in NARROW[:2]]
-        for line in draw(tmp_path / str(i), D_FIG1, rows).axes[0].get_lines():
-            style = (str(line.get_color()), str(line.get_marker()))
-            seen.setdefault(str(line.get_label()), set()).add(style)
-    assert seen["online"] == {(STYLES["online"].color, STYLES["online"].marker)}
-    assert len(seen["my_kernel"]) == 1
 
 
 def test_axes_title_and_small_print_tell_what_was_measured_how(tutorial: Canvas) -> None:
@@ -152,17 +140,6 @@ def test_interpreter_rows_never_enter_a_speed_figure(tmp_path: Path) -> None:
     rows += [interpreted("online", n) for n in NARROW]
     rows += [row("fused", n, gpu="A CPU", device="cpu", backend="interpreter") for n in NARROW]
     assert {mark.row["kernel"] for mark in draw(tmp_path, D_FIG1, rows).kept} == {"mine"}
-
-
-def test_each_card_has_a_picture_of_its_own_rows_alone(tmp_path: Path) -> None:
-    cards = ("NVIDIA H200", "NVIDIA L4")
-    rows = [r.model_copy(update={"gpu": gpu, "key": r.key + gpu})
-            for gpu in cards for r in paper(NARROW)]  # fmt: skip
-    two = pages(tmp_path, D_FIG1, rows)
-    assert [page.gpu for page in two] == list(cards)
-    assert [page.name for page in two] == ["d_fig1-nvidia-h200", "d_fig1-nvidia-l4"]
-    for page in two:
-        assert {mark.row["gpu"] for mark in rendered(page).marks} == {page.gpu}
 
 
 def test_a_single_size_or_no_time_at_all_is_no_figure(tmp_path: Path) -> None:

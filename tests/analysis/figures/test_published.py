@@ -17,11 +17,9 @@ from tests.analysis.plausible import PAPER, row
 
 
 def vocabulary(*kernels: str, scale: float = 1.0, **changes: object) -> list[Row]:
-    rows = [row(k, n, rows=8192, dtype="float16", **changes) for k in kernels for n in VOCABULARY]
-    return [
-        row(r.kernel, r.cols, rows=8192, dtype="float16", time_us=scale * (r.time_us or 0),
-            **changes) for r in rows
-    ]  # fmt: skip
+    place = {"rows": 8192, "dtype": "float16"}
+    times = [(k, n, row(k, n, **place).time_us or 0) for k in kernels for n in VOCABULARY]
+    return [row(k, n, time_us=scale * time, **place, **changes) for k, n, time in times]
 
 
 def test_times_of_source_a_are_drawn_as_printed(tmp_path: Path) -> None:
