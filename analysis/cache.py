@@ -14,6 +14,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, overload
 
@@ -65,7 +66,8 @@ def cached(
         read: Makes the table of some of them.
     """
     units = _units(folders, files)
-    if sum(file.stat().st_size for file in files) < LARGE_BYTES or FOLDER.is_symlink():
+    small = sum(file.stat().st_size for file in files) < LARGE_BYTES
+    if small or FOLDER.is_symlink() or find_spec("pyarrow") is None:  # a node does without
         return read(list(files))
     paths = {root: FOLDER / _name(root, unit) for root, unit in units.items()}
     if lacking := sum(not path.exists() for path in paths.values()):

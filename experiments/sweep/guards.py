@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from experiments.data.streams import modes, trend
+from experiments.data.statistics import modes, trend
 
 # A step of an H200's SM clock is 15 MHz, 0.8 % of 1980; one step comes and goes by itself. Beyond
 # two steps a kernel that the SMs limit slows by more than the 1 % that ratios are to resolve.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import random
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -155,6 +156,15 @@ def test_a_sweep_that_lies_in_two_folders_is_read_as_one(tmp_path: Path) -> None
     sweep(tmp_path / "rows" / "b", [row("online", 256, time_us=9.0), *paper([1024])])
     for _ in range(2):
         assert same_as_files(tmp_path / "rows")["time_us"].tolist()[0] == 7.0
+
+
+def test_without_pyarrow_rows_are_read_all_the_same(
+    nights: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = copies()
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert len(load(nights)) == 2 * len(paper([256, 1024]))
+    assert copies() == before
 
 
 def test_nothing_beside_the_rows_is_written_and_a_linked_folder_is_left_alone(

@@ -1,11 +1,14 @@
+"""The median of a point's samples, when sampling ends, and the shape of their stream."""
+
 import random
 import statistics
+from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments.data.statistics import median, stop_reason
+from experiments.data.statistics import median, modes, stop_reason, trend
 
 times = st.lists(st.floats(0.1, 1e6), min_size=1, max_size=300)
 
@@ -51,3 +54,77 @@ def test_sampling_of_a_noisy_point_goes_on_to_the_cap() -> None:
 def test_a_time_limit_ends_sampling_and_is_named() -> None:
     assert stop_reason([50.0, 150.0], **RULE | {"out_of_time": True}) == "time_limit"
     assert stop_reason([], **RULE | {"out_of_time": True}) is None
+
+
+Noise = Callable[[random.Random], float]
+
+# realistic noise: a batch of ten whose first is slower, spikes, the clock's ticks of 32 ns
+NOISE: dict[str, Noise] = {
+    "normal": lambda dice: dice.gauss(100, 1),
+    "uniform": lambda dice: dice.uniform(99, 101),
+    "lognormal": lambda dice: 100 + dice.lognormvariate(0, 0.7),
+    "exponential": lambda dice: 100 + dice.expovariate(1),
+    "ticks": lambda dice: round(dice.gauss(5, 0.05) / 0.032) * 0.032,
+    "spikes": lambda dice: dice.gauss(100, 0.5) + 900 * (dice.random() < 0.02),
+}
+
+
+@pytest.mark.parametrize("n", [100, 500])
+@pytest.mark.parametrize("noise", NOISE)
+def test_steady_noise_has_no_trend_but_once_in_hundreds(noise: str, n: int) -> None:
+    dice = random.Random(f"{noise}{n}")
+    streams = [[NOISE[noise](dice) for _ in range(n)] for _ in range(300)]
+    assert sum(abs(trend(stream).z) > 3.29 for stream in streams) <= 3
+
+
+@pytest.mark.parametrize("n", [100, 500])
+@pytest.mark.parametrize("noise", NOISE)
+def test_one_mode_is_not_taken_for_two(noise: str, n: int) -> None:
+    dice = random.Random(f"{noise}{n}")
+    streams = [[NOISE[noise](dice) for _ in range(n)] for _ in range(300)]
+    assert sum(modes(stream) is not None for stream in streams) <= 3
+
+
+def test_a_slow_batch_position_is_no_trend() -> None:
+    dice = random.Random(1)
+    stream = [100 + 2 * (i % 10 == 9) + dice.gauss(0, 0.2) for i in range(500)]
+    assert abs(trend(stream).z) < 3.29
+
+
+@pytest.mark.parametrize("n", [100, 250, 500])
+@pytest.mark.parametrize("change", [-3.0, 3.0])
+def test_a_drift_is_found_with_its_size(n: int, change: float) -> None:
+    dice = random.Random(n)
+    stream = [100 + change * i / (n - 1) + dice.gauss(0, 0.5) for i in range(n)]
+    found = trend(stream)
+    assert abs(found.z) > 3.29
+    assert found.change_us == pytest.approx(change, rel=0.3)
+
+
+def test_a_stream_that_never_changes_has_no_trend_and_one_mode() -> None:
+    assert trend([7.0] * 500).z == 0
+    assert modes([7.0] * 500) is None
+
+
+@pytest.mark.parametrize("share", [0.15, 0.5, 0.85])
+def test_two_modes_are_found_with_their_places_and_shares(share: float) -> None:
+    dice = random.Random(3)
+    stream = [dice.gauss(10.5 if dice.random() < share else 10, 0.05) for _ in range(500)]
+    found = modes(stream)
+    assert found is not None
+    assert found.low_us == pytest.approx(10, abs=0.02)
+    assert found.high_us == pytest.approx(10.5, abs=0.02)
+    assert found.upper_share == pytest.approx(share, abs=0.05)
+
+
+def test_a_twentieth_of_the_samples_is_no_mode() -> None:
+    dice = random.Random(4)
+    assert modes([dice.gauss(12 if i % 20 == 0 else 10, 0.05) for i in range(500)]) is None
+
+
+@settings(max_examples=50)
+@given(st.lists(st.floats(0.001, 1e7), max_size=300))
+def test_any_stream_has_an_answer(samples: list[float]) -> None:
+    trend(samples)
+    found = modes(samples)
+    assert found is None or found.low_us < found.high_us

@@ -19,7 +19,7 @@ RESERVED_SHARED = 1024  # bytes the driver takes of each program's shared memory
 def programs_per_sm(row: Mapping[str, Any], card: Card) -> int | None:
     """Programs an SM holds at once: by warps, registers and shared memory, whichever ends first.
 
-    None where the row tells no warps, as the library's kernels do not.
+    None where the row has no warps, as those of the library's kernels have none.
     """
     warps = number(row, "warps")
     if not warps:
