@@ -92,58 +92,48 @@ def _steps(trace: Trace, eager: bool) -> list[dict[str, Any]]:
     ``loads`` and ``stores`` are elements moved up to and with a step, ``traffic`` the same in
     words; ``touches`` are what it moved, ``state`` the program's variables after it, ``changed``
     those that it set, and ``rows`` what is known of the rows that it touched (see `_RowTally`).
+    A new ``part`` begins with each program and each pass.
     """
-    tally, titles = _RowTally(trace), _titles(trace)
+    tally, titles, steps = _RowTally(trace), _titles(trace), []
     moved = {"load": 0, "store": 0}
-    held: dict[int, dict[str, Any]] = {}
-    parts = f"operation{'s' * (len(titles) > 1)}"
+    held: dict[int, dict[str, Any]] = {}  # by program its variables
+    fields = ("kind", "tensor", "row", "first", "last", "values")
+    ending = f"operation{'s' * (len(titles) > 1)}"
     if not eager:
-        parts = f"pass{'es' * (len(titles) > 1)} over each row"
-    first_step = _step(trace, [], moved, [], {})
-    steps = [first_step | {"phase": f"{len(titles)} {parts}", "text": BEFORE}]
-    for accesses in _grouped(trace):
-        first = accesses[0]
+        ending = f"pass{'es' * (len(titles) > 1)} over each row"
+    for accesses in ([], *_grouped(trace)):
+        part, keeps, phase = None, "On chip: nothing yet", f"{len(titles)} {ending}"
+        state: dict[str, Any] = {}
+        changed: list[str] = []
         for access in accesses:
             moved[access.kind] += len(access.values or ())
             tally.add(access)
-        known, state = held.get(first.program, {}), first.state or {}
-        changed = [name for name, value in state.items() if known.get(name) != value]
-        held[first.program] = dict(state)
-        rows = {str(access.row): tally.row(access.row) for access in accesses}
-        step = _step(trace, accesses, moved, changed, rows)
-        steps.append(step | {"phase": titles[first.sweep], "text": _sentence(accesses, changed)})
+        if accesses:
+            first = accesses[0]
+            part, phase = f"{first.program} {first.sweep}", titles[first.sweep]
+            keeps = INSIDE_OPERATION if eager else f"Program {first.program} keeps on chip"
+            state, known = dict(first.state or {}), held.get(first.program, {})
+            changed = [name for name, value in state.items() if known.get(name) != value]
+            held[first.program] = state
+        steps.append(
+            {
+                "part": part,
+                "touches": [{name: getattr(a, name) for name in fields} for a in accesses],
+                "keeps": keeps,
+                "state": [[name, value] for name, value in state.items()],
+                "changed": changed,
+                "loads": moved["load"],
+                "stores": moved["store"],
+                "traffic": [
+                    _moved_so_far("loaded", "load", moved["load"], trace.model_reads, trace),
+                    _moved_so_far("stored", "store", moved["store"], trace.model_writes, trace),
+                ],
+                "rows": {str(access.row): tally.row(access.row) for access in accesses},
+                "phase": phase,
+                "text": _sentence(accesses, changed) if accesses else BEFORE,
+            }
+        )
     return steps
-
-
-def _step(
-    trace: Trace,
-    accesses: list[Access],
-    moved: dict[str, int],
-    changed: list[str],
-    rows: dict[str, Any],
-) -> dict[str, Any]:
-    first = accesses[0] if accesses else None
-    fields = ("kind", "tensor", "row", "first", "last", "values")
-    keeps = "On chip: nothing yet"
-    if first is not None:
-        keeps = f"Program {first.program} keeps on chip"
-        if first.operation:
-            keeps = INSIDE_OPERATION
-    return {
-        # a new part of the course begins with each program and each pass
-        "part": first and f"{first.program} {first.sweep}",
-        "touches": [{name: getattr(a, name) for name in fields} for a in accesses],
-        "keeps": keeps,
-        "state": [[name, value] for name, value in ((first and first.state) or {}).items()],
-        "changed": changed,
-        "loads": moved["load"],
-        "stores": moved["store"],
-        "traffic": [
-            _moved_so_far("loaded", "load", moved["load"], trace.model_reads, trace),
-            _moved_so_far("stored", "store", moved["store"], trace.model_writes, trace),
-        ],
-        "rows": rows,
-    }
 
 
 def _moved_so_far(
