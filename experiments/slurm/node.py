@@ -33,6 +33,11 @@ def shard_folder(out: Path, shard: str) -> Path:
     return out / "shards" / shard
 
 
+def state_file(out: Path, shard: str) -> Path:
+    """How a shard's latest job stands, as it says itself."""
+    return out / "slurm" / "shards" / shard / "state.json"
+
+
 @dataclass(frozen=True)
 class Task:
     """What a Slurm job is submitted with.
@@ -63,15 +68,15 @@ class Task:
 class Submission:
     """One submission of a shard: it has the shard's folder until a later one takes it.
 
-    Its state is in ``state.json`` of that folder: how many points there are, how many of them have
+    Its state is in `state_file`: how many points there are, how many of them have
     a row of expected status (``done``) or another last row (``failed``), how many ``rows`` this
     submission added, and at its end a status.
     """
 
     def __init__(self, task: Task) -> None:
         self.task = task
-        self._folder = shard_folder(Path(task.out), task.id)
-        before = read_object(self._folder / "state.json")
+        self._file = state_file(Path(task.out), task.id)
+        before = read_object(self._file)
         self._state = {key: before.get(key, 0) for key in ("points", "done", "failed")}
         self._state |= {"token": task.token, "rows": 0}
         self._began = self._written = time.monotonic()
@@ -99,12 +104,12 @@ class Submission:
         self._latest = points, ledger
         if first:
             asked = [[point.key, point.round] for point in points]
-            write_json(self._folder / "asked.json", {"points": asked})
+            write_json(self._file.with_name("asked.json"), {"points": asked})
         else:
             self._state["rows"] += 1
         if first or time.monotonic() - self._written > REPORT_EVERY_S:
             self._written = time.monotonic()
-            write_json(self._folder / "state.json", self._counted())
+            write_json(self._file, self._counted())
 
     def _counted(self) -> dict[str, Any]:
         if self._latest is None:
@@ -122,7 +127,7 @@ class Submission:
         except UserError:
             return
         ended = {"status": status, "error": error, "elapsed_s": time.monotonic() - self._began}
-        write_json(self._folder / "state.json", self._counted() | ended)
+        write_json(self._file, self._counted() | ended)
 
 
 def measure_shard(task: Task) -> None:

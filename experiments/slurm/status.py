@@ -14,7 +14,7 @@ from typing import Any
 
 from rich.console import Console
 
-from experiments.slurm.node import shard_folder, submitted
+from experiments.slurm.node import state_file, submitted
 from experiments.sweep.record import read_object
 
 WORDS = ("queued", "running", "done", "failed")
@@ -92,7 +92,7 @@ class Watch:
         """The shards' states, by id."""
         known = read_object(submitted(self.out)).get("shards", {})
         asked = {shard: known.get(shard, {"name": shard}) for shard in shards}
-        now = {shard: read_object(shard_folder(self.out, shard) / "state.json") for shard in shards}
+        now = {shard: read_object(state_file(self.out, shard)) for shard in shards}
         for shard in shards:
             if now[shard].get("token") != asked[shard].get("token"):  # an earlier job's
                 now[shard].pop("status", None)

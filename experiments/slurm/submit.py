@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from experiments.child import ROOT
 from experiments.data.rows import Row, read_rows, rows_files
 from experiments.errors import SweepFailed, UserError, on_one_line
-from experiments.slurm.node import Task, measure_shard, shard_folder, submitted
+from experiments.slurm.node import Task, measure_shard, shard_folder, state_file, submitted
 from experiments.slurm.status import State, Watch, failures
 from experiments.sweep.client import Worker, WorkerError
 from experiments.sweep.config import check_size, complaint, shared_options
@@ -87,7 +87,7 @@ def run(jobs: Sequence[Job], compose: Compose, given: Mapping[str, Any], request
     check_size(sum(len(job.shapes) * len(job.dtypes) for job in jobs), shared["rounds"])
     if any(job.config["gpu"]["card"] is not None for job in jobs):
         raise UserError(
-            "gpu.card= pins a card of this host; Slurm deals the cards (hydra.launcher.gres)"
+            "gpu.card= pins a card of this host; Slurm assigns the cards (hydra.launcher.gres)"
         )
     out = Path(shared["out"])
     if not (out / "slurm").exists() and rows_files(out):
@@ -344,15 +344,17 @@ def _collect(tasks: Sequence[Task], waited: Sequence[Task], out: Path) -> None:
     points, spent_s = 0, 0.0
     for task in tasks:
         folder = shard_folder(out, task.id)
-        asked = {tuple(point) for point in read_object(folder / "asked.json").get("points", ())}
+        state = state_file(out, task.id)
+        known = read_object(state.with_name("asked.json")).get("points", ())
+        asked = {tuple(point) for point in known}
         for path in rows_files(folder):
             for row in read_rows(path):
                 if (row.key, row.round) in asked:
                     labels[row.key] = path.parent.name
                     latest.setdefault((row.key, row.round), []).append(row)
         if task in waited:
-            state = read_object(folder / "state.json")
-            points, spent_s = points + state.get("rows", 0), spent_s + state.get("elapsed_s", 0.0)
+            ended = read_object(state)
+            points, spent_s = points + ended.get("rows", 0), spent_s + ended.get("elapsed_s", 0.0)
     rows = []
     for attempts in latest.values():  # on each card that has a good one, else the last
         by_card = {row.card: row for row in sorted(attempts, key=lambda row: row.attempt)}

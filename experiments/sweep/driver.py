@@ -156,7 +156,8 @@ def run(
             print_estimate(due)
             return
         asked = {(point.key, point.round) for point in due}
-        save_request(request, out)
+        if request:
+            save_request(request, out)
         save_plan(plan, out)
         planned_s = time.perf_counter() - began
         done_before = sum(ledger.is_done(p.identity) for p in plan.asked)

@@ -164,7 +164,7 @@ class Plan:
 
     Attributes:
         jobs: All jobs, the roof's among them.
-        variants: By job name, what the worker said of it.
+        variants: By job name, the worker's description of it.
         shards: The jobs' points, by the card that they share.
     """
 

@@ -16,20 +16,20 @@ def timed(time_us: float, **changes: object) -> Row:
 
 def test_the_account_is_the_rows_own() -> None:
     rows = [timed(10, key=str(i)) for i in range(10)] + [row(key="x", status="unsupported")]
-    said = spending(rows, [{"points": 6, "elapsed_s": 1.0}, {"points": 5, "elapsed_s": 0.25}])
-    assert "11, 10 of them timed, in 2 run(s)" in said
-    assert "1.2 s: sampling 0.6 s, compiling 0.3 s" in said
-    assert "72% is sampling or compiling" in said
-    assert "10.0 ms a point (median)" in said
+    text = spending(rows, [{"points": 6, "elapsed_s": 1.0}, {"points": 5, "elapsed_s": 0.25}])
+    assert "11, 10 of them timed, in 2 run(s)" in text
+    assert "1.2 s: sampling 0.6 s, compiling 0.3 s" in text
+    assert "72% is sampling or compiling" in text
+    assert "10.0 ms a point (median)" in text
     assert "unknown: a run was killed" in spending(rows, [{"points": 5, "elapsed_s": 1.0}])
 
 
 def test_agreement_is_within_two_percent_or_half_a_microsecond() -> None:
     base = [timed(5, key="short"), timed(1000, key="long"), timed(1000, key="other")]
     head = [timed(5.4, key="short"), timed(1019, key="long"), timed(1021, key="other")]
-    said = agreement(base, head)
-    assert "2 of 3 points (66.7%)" in said
-    assert "1000.0 µs and 1021.0 µs (2.1%)" in said
+    text = agreement(base, head)
+    assert "2 of 3 points (66.7%)" in text
+    assert "1000.0 µs and 1021.0 µs (2.1%)" in text
     assert "share no timed point" in agreement(base, [])
 
 

@@ -1,4 +1,4 @@
-"""What cannot run on Slurm is said in a line, and what cannot be measured makes no row."""
+"""What cannot run on Slurm is one line, and what cannot be measured makes no row."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ ONE = ["kernel=good", *shape(4, 8), "dtype=float32", "gpu=cpu", *QUICK]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["hydra.launcher.partition=nope"], "invalid partition specified: nope"),
         (["hydra.launcher.gres=gpu:9"], "Invalid generic resource (gres) specification"),
         (["hydra.launcher.more={no-such: 1}"], "unrecognized option '--no-such=1'"),
         (["hydra.launcher.time=soon"], "hydra.launcher.time=soon; it must be a valid integer"),
-        (["gpu.card=1"], "gpu.card= pins a card of this host; Slurm deals the cards"),
+        (["gpu.card=1"], "gpu.card= pins a card of this host; Slurm assigns the cards"),
         (["kernel=no_kernel"], "kernel=no_kernel: _target_ tests.doubles.kernels.NoKernel is not"),
     ],
 )
 def test_wrong_options_are_one_line_and_nothing_is_submitted(
-    arguments: list[str], said: str, cluster: Cluster, tmp_path: Path
+    arguments: list[str], message: str, cluster: Cluster, tmp_path: Path
 ) -> None:
     given = {argument.partition("=")[0] for argument in arguments}
     others = [argument for argument in ONE if argument.partition("=")[0] not in given]
     done = submit(cluster, tmp_path, *others, *arguments)
     assert done.status == 2
-    assert said in done.error
+    assert message in done.error
     assert cluster.jobs("pending,running") == []
 
 

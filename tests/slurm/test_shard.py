@@ -19,7 +19,7 @@ from experiments.data.metrics import derive
 from experiments.data.rows import Row, read_rows, rows_files
 from experiments.errors import UserError
 from experiments.slurm import node, status
-from experiments.slurm.node import Task, card_number, measure_shard, shard_folder, submitted
+from experiments.slurm.node import Task, card_number, measure_shard, state_file, submitted
 from experiments.slurm.submit import divide, options_of
 from experiments.sweep.config import register
 from experiments.sweep.jobs import Job, job_from
@@ -74,7 +74,7 @@ def test_points_that_two_shards_share_are_measured_by_the_first(tmp_path: Path) 
     assert sorted((r.kernel, r.cols) for r in rows(tmp_path)) == [
         (kernel, cols) for kernel in ("copy", "good", "torch") for cols in (8, 16, 32)
     ]
-    states = [read_object(shard_folder(tmp_path, t.id) / "state.json") for t in (first, second)]
+    states = [read_object(state_file(tmp_path, t.id)) for t in (first, second)]
     assert [(s["points"], s["done"], s["rows"], s["status"]) for s in states] == [
         (6, 6, 6, 0), (3, 3, 3, 0),
     ]  # fmt: skip
@@ -96,7 +96,7 @@ def test_a_shard_submitted_again_is_taken_from_its_earlier_job(
     with pytest.raises(SystemExit):
         measure_shard(task)
     assert rows(tmp_path) == []
-    assert "status" not in read_object(shard_folder(tmp_path, task.id) / "state.json")
+    assert "status" not in read_object(state_file(tmp_path, task.id))
 
 
 def test_cards_are_numbered_in_the_order_they_are_met(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_a_state_is_what_slurm_says_until_the_job_itself_has_ended(
         ({"status": 1, "error": "no card"}, ("failed", "no card")),
         ({"status": 0, "token": "an earlier one's"}, ("failed", "Slurm says COMPLETED")),
     ]:
-        write_json(shard_folder(tmp_path, "a") / "state.json", ended | end)
+        write_json(state_file(tmp_path, "a"), ended | end)
         state = watch.look(["a"])["a"]
         assert (state.word, state.why, state.done, state.points) == (*expected, 4, 6)
     line = status.summary([state, dataclasses.replace(state, word="done")])

@@ -45,11 +45,11 @@ def test_left_hurt_and_submitted_again_it_has_every_row_once(
     try:
         cancelled, job = half_done(cluster, out)
         first.send_signal(signal.SIGINT)
-        told = first.communicate(timeout=60)[1]
+        shown = first.communicate(timeout=60)[1]
     finally:
         first.kill()
     assert first.returncode == 130
-    assert f"detached; the jobs go on. make status OUT={out} shows them" in told
+    assert f"detached; the jobs go on. make status OUT={out} shows them" in shown
 
     cluster.say("scancel", job)
     wait_until(lambda: job not in cluster.jobs("running,completing"), 60)

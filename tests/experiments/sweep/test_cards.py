@@ -90,8 +90,8 @@ def test_a_killed_holder_frees_its_card_and_one_that_waits_goes_on(cards: list[s
     # the same card by another number
     second = holder(0, CUDA_VISIBLE_DEVICES="GPU-0aaa")
     assert second.stderr is not None
-    told = second.stderr.readline().strip()
-    assert told == f"card 0 is in use by process {first.pid} of another sweep; waiting"
+    line = second.stderr.readline().strip()
+    assert line == f"card 0 is in use by process {first.pid} of another sweep; waiting"
     first.send_signal(signal.SIGKILL)
     assert says(second) == "held"
     first.communicate()

@@ -116,6 +116,7 @@ def test_a_tunable_is_swept_as_hydra_users_expect(sweep: Command) -> None:
     assert {row.dtype for row in online} == {"float32", "bfloat16"}
     assert {row.backend for row in online} == {"interpreter"}
     assert all(row.status == "ok" and row.time_us is None for row in online)
+    assert "online,block_size=1024" in done.stdout
     assert once_each(done.rows)
 
 
@@ -174,10 +175,13 @@ def test_a_dry_run_lists_whole_rounds_each_in_an_order_of_its_own(sweep: Command
     assert sorted(visits[0]) == sorted(visits[1]) == sorted(visits[2])
     assert len({tuple(visit) for visit in visits}) == 3
     # all kernels at a shape together, and the kernels' order not always the same
+    orders = set()
     for visit in visits:
         places = [place for place, _ in groupby(visit, key=lambda p: p[0])]
         assert len(places) == 9
+        orders.add(tuple(place for place in places if place.startswith("128×")))
         assert len({tuple(k for _, k in group) for _, group in groupby(visit, lambda p: p[0])}) > 1
+    assert len(orders) > 1  # the shapes of a shard have an order of each round's own
     assert "81 points to measure in 3 rounds, one whole round after another, about" in done.stdout
     assert sweep(*MANY).stdout == done.stdout
     assert listed(sweep(*MANY, "seed=1").stdout) != points
@@ -274,12 +278,12 @@ def test_a_row_names_the_versions_of_its_variants_own_packages(sweep: Command) -
 def test_another_version_of_a_package_is_another_key() -> None:
     timing = dict.fromkeys(PROTOCOL, 1)
     job: Any = SimpleNamespace(kernel="quack", config={"timing": timing, "seed": 0})
-    hello = {"environment": dict.fromkeys(LIBRARIES, "1"), "device": {"name": "X"}}
+    handshake = {"environment": dict.fromkeys(LIBRARIES, "1"), "device": {"name": "X"}}
     declared = {"rows": 1, "cols": 2, "dtype": "float32"}
 
     def key(**packages: str | None) -> str:
         variant = {"target": "t", "params": {}, "source": "s", "packages": packages}
-        return key_of(job, variant, declared, hello)
+        return key_of(job, variant, declared, handshake)
 
     assert len({key(), key(quack=None), key(quack="1"), key(quack="2")}) == 4
     assert key(quack="1") == key(quack="1")

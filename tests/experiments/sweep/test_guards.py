@@ -103,7 +103,7 @@ FAMILY = {10: 1, 11: 10, 12: 10, 13: 11, 14: 13, 90: 1, 91: 90}
         ([11, 12, 14], 0),
         ([11, 90, 91], 2),
         ([11, 4711], 1),  # its parent is hidden
-        ([], None),  # a container that is told nothing
+        ([], None),  # a container that sees none
         ([4711], 0),  # the host's numbers: one must be this worker
         ([4711, 4712], 1),
     ],
