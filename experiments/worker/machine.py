@@ -146,7 +146,7 @@ def foreign(
         return None
     if own not in pids:
         return len(set(pids)) - 1
-    return sum(not _descends(pid, family, parent_of) for pid in set(pids) - {own})
+    return sum(not _descends(pid, family, parent_of) for pid in set(pids))
 
 
 def _descends(pid: int, family: int, parent_of: Callable[[int], int | None]) -> bool:
