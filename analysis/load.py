@@ -213,6 +213,13 @@ def key_of(record: Mapping[str, Any]) -> Key:
     return name, params, int(record["rows"]), int(record["cols"]), record["dtype"]
 
 
+def rows_hash(frame: pd.DataFrame) -> str:
+    """A short hash of which rows these are and what they measured, in whatever order they come."""
+    columns = ["sweep", "key", "card", "round", "attempt", "status", "time_us"]
+    lines = sorted(map(" ".join, zip(*(map(str, frame[c].tolist()) for c in columns), strict=True)))
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
+
+
 def records_hash(records: Iterable[Record]) -> str:
     """A short hash of which records these are, whatever order they come in."""
     lines = sorted(record.model_dump_json() for record in records)

@@ -12,9 +12,8 @@ from analysis.claims.points import Context, Finding
 from analysis.claims.schema import Check, Claim, fastest
 from analysis.claims.verdict import MEANING, UNTESTABLE, Band, Verdict, together
 from analysis.estimate import Estimate
-from analysis.figures.page import rows_hash
 from analysis.format import number
-from analysis.load import Records
+from analysis.load import Records, rows_hash
 from analysis.selection import records_of
 
 KEY = 12  # letters of a row's key that a reference carries

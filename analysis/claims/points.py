@@ -199,7 +199,7 @@ def taken(
 ) -> Finding:
     """The finding of points taken as a claim says: each, most, or one number made of all.
 
-    ``geomean``, ``min`` and ``max`` make one number; ``with_span`` tells the range beside it.
+    ``geomean``, ``min`` and ``max`` make one number; ``with_span`` puts their range beside it.
     """
     used = used or rows_used(points)
     if take == "each":
@@ -253,7 +253,7 @@ def one(
 
 
 def missing(what: str, needs: str = "") -> Finding:
-    """A check without evidence."""
+    """A check that no row or record can decide."""
     return Finding(UNTESTABLE, why=what, needs=needs)
 
 

@@ -24,8 +24,7 @@ from analysis.compare.tables import (
     ranges_table,
     ratio_text,
 )
-from analysis.figures.page import rows_hash
-from analysis.load import Inputs, kernel_name, read_inputs
+from analysis.load import Inputs, kernel_name, read_inputs, rows_hash
 from experiments.data.files import RowsError, write_file
 
 SHOWN = 10  # changed points in the terminal

@@ -24,8 +24,7 @@ from scipy.optimize import minimize_scalar
 
 from analysis.compare.points import NoiseRange, matched
 from analysis.estimate import Floats
-from analysis.figures.page import rows_hash
-from analysis.load import load
+from analysis.load import load, rows_hash
 from experiments.data.files import RowsError
 
 EDGES_US = (10.0, 25.0, 50.0, 100.0, 200.0, 500.0, math.inf)

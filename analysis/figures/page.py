@@ -14,7 +14,6 @@ A row's `kernel`, `reason` and `params` hold whatever was recorded: escape them.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ from matplotlib import figure
 from matplotlib.axes import Axes
 
 from analysis.figures.style import CACHES, DOT, MARGIN, MUTED, TIMERS, theme
-from analysis.load import Records
+from analysis.load import Records, rows_hash
 from experiments.data.files import write_file
 
 DPI = 240  # dots an inch
@@ -191,10 +190,3 @@ def provenance(
         DOT.join([card, protocol, *versions]),
         DOT.join([f"commit {commit}{edited}", which, *notes]),
     ]
-
-
-def rows_hash(frame: pd.DataFrame) -> str:
-    """A short hash of which rows these are and what they measured, in whatever order they come."""
-    columns = ["sweep", "key", "card", "round", "attempt", "status", "time_us"]
-    lines = sorted(map(" ".join, zip(*(map(str, frame[c].tolist()) for c in columns), strict=True)))
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]

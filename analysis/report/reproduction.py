@@ -11,10 +11,9 @@ from typing import Any, cast
 
 import pandas as pd
 
-from analysis.figures.page import rows_hash
 from analysis.figures.style import CACHES, TIMERS, variant_order
 from analysis.format import Table, thousands
-from analysis.load import Inputs
+from analysis.load import Inputs, rows_hash
 from analysis.report.facts import microseconds, time_text
 from analysis.selection import name_variants, records_of
 
