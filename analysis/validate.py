@@ -11,7 +11,7 @@ import argparse
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -24,7 +24,7 @@ from rich.text import Text
 
 from analysis import forms
 from analysis.format import visible
-from experiments.data.cards import Card, card_of
+from analysis.plausible import Placed, doubts, some
 from experiments.data.files import (
     RowsError,
     parse_json,
@@ -34,10 +34,8 @@ from experiments.data.files import (
     write_file,
 )
 from experiments.data.jobs import Config, Declaration, Session, SweepNote
-from experiments.data.metrics import derive, gbps, latest
 from experiments.data.records import KINDS
-from experiments.data.rows import ITEM_BYTES, Row, parse_row
-from experiments.data.statistics import median
+from experiments.data.rows import Row, parse_row
 
 Aspect = Literal["schema", "completeness", "privacy", "plausibility"]
 ASPECTS: tuple[Aspect, ...] = ("schema", "completeness", "privacy", "plausibility")
@@ -45,18 +43,7 @@ SHOWN = {True: 12, False: 5}  # problems and warnings of one kind that are liste
 MOST = 100  # findings of one file: a file of another kind is not told line by line
 PRESETS = forms.ROOT / "conf" / "experiment"
 TIMERS = {"cuda": "events", "cpu": "host"}  # what `auto` is
-VERSIONS = ("torch", "triton", "cuda", "driver", "python", "commit")
-ROUNDED_US = 1e-4  # rows keep samples to four places
-CLOCK_STEP = 1.01
 PROJECT = "softmax-roofline"  # W&B's, as conf/tracker has it
-# Elements that any implementation must move, in units of MN.
-COMPULSORY = {"softmax": 2, "copy": 2, "softmax_backward": 3}
-# A copy by the library may be slower than what L2 serves; on an H200 kernels reach 1.06 of it by a
-# card's own timers. The host's clock counts launches of small shapes too, and proves nothing.
-FAR_ABOVE = 1.25
-BEYOND_L2 = 4  # times L2: of a matrix that large next to nothing is left there
-# Twice the columns take up to a tenth less on an H200, where a library changes its algorithm.
-MUCH_LESS = 0.5
 Model = TypeVar("Model", bound=BaseModel)
 Visit = tuple[int, int, int]  # rows, cols, round
 
@@ -78,14 +65,6 @@ class Finding:
     where: str
     what: str
     grave: bool = True
-
-
-@dataclass(frozen=True)
-class Placed:
-    """A row and where it stands, ``file:line``."""
-
-    row: Row
-    where: str
 
 
 @dataclass
@@ -210,10 +189,10 @@ def validate(folder: Path, data_alone: bool = False) -> Report:
     sweeps = _Reader(folder, found, data_alone).sweeps(files["data"])
     for sweep in sweeps:
         found += [*_identities(sweep), *_folders(sweep), *_preset(sweep), *_points(sweep)]
-        found += [*_limits(sweep), *_machine(sweep)]
-        for placed in sweep.rows:
-            for kind, what in _timing(placed.row):
-                found.append(Finding("plausibility", kind, placed.where, what))
+        found += _twice(sweep)
+        for one in doubts(sweep.rows, sweep.at()):
+            aspect: Aspect = "completeness" if one.kind == "missing roof" else "plausibility"
+            found.append(Finding(aspect, one.kind, one.where, one.what, one.grave))
     if not data_alone:
         found += _others(files)
     found.sort(key=lambda one: (ASPECTS.index(one.aspect), not one.grave))
@@ -265,13 +244,7 @@ def verdict(report: Report) -> str:
 
 def _rows(report: Report) -> str:
     rows = [placed.row for sweep in report.sweeps for placed in sweep.rows]
-    return f"{len(rows):,} rows of {_some(sorted({visible(row.gpu, 80) for row in rows}))}"
-
-
-def _some(things: Sequence[str], most: int = 4) -> str:
-    """The first few of a list, and how many more there are."""
-    rest = len(things) - most
-    return ", ".join(things[:most]) + (f" and {rest:,} more" if rest > 0 else "")
+    return f"{len(rows):,} rows of {some(sorted({visible(row.gpu, 80) for row in rows}))}"
 
 
 def _copy(report: Report, out: Path) -> None:
@@ -487,13 +460,13 @@ def _folders(sweep: Sweep) -> Iterator[Finding]:
         what = "missing or broken: what each variant declares is not known"
         lacking.append(("missing file", "variants.json", what))
     elif lost := sorted(labels - sweep.variants.keys()):
-        lacking.append(("missing file", "variants.json", f"does not declare {_some(lost)}"))
+        lacking.append(("missing file", "variants.json", f"does not declare {some(lost)}"))
     if places := [job.place.as_posix() for job in sweep.jobs if job.config is None]:
-        which = f"of {len(places)} of {len(sweep.jobs)} jobs: {_some(places)}"
+        which = f"of {len(places)} of {len(sweep.jobs)} jobs: {some(places)}"
         what = f"missing or broken, so what was planned is not known, {which}"
         lacking.append(("missing file", "config.json", what))
     if lost := sorted(sweep.variants.keys() - labels):
-        what = f"declares what no folder holds rows of: {_some(lost)}"
+        what = f"declares what no folder holds rows of: {some(lost)}"
         lacking.append(("missing folder", "variants.json", what))
     # a sweep is a product of kernels and grids
     grids: dict[tuple[str, ...], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
@@ -505,7 +478,7 @@ def _folders(sweep: Sweep) -> Iterator[Finding]:
         every = set().union(*mine.values())
         for grid, has in mine.items():
             if lost := sorted(every - has):
-                what = f"no folder of {_some(lost)}, which other grids have"
+                what = f"no folder of {some(lost)}, which other grids have"
                 lacking.append(("missing folder", "/".join([grid, *rest]), what))
     for shard, has_roof in shards.items():
         if not has_roof:
@@ -535,7 +508,7 @@ def _preset(sweep: Sweep) -> Iterator[Finding]:
         for group, known in has.items():
             asked = str(params.get(group, "")).split(",")
             if lost := [one for one in asked if one and one not in known]:
-                what = f"the preset {name} has {group}={_some(lost, 20).replace(', ', ',')} too"
+                what = f"the preset {name} has {group}={some(lost, 20).replace(', ', ',')} too"
                 yield Finding("completeness", "part of a preset", sweep.at(), what, grave=False)
 
 
@@ -568,17 +541,17 @@ def _points(sweep: Sweep) -> Iterator[Finding]:
             if gone:
                 missing[tuple(gone)].append(dtype)
         for (dtype, status), names in failed.items():
-            what = f"{dtype}: {status} at {_some(names)}"
+            what = f"{dtype}: {status} at {some(names)}"
             where = sweep.at(job.place.as_posix())
             yield Finding("completeness", "failed points", where, what)
         for lost, dtypes in missing.items():
             lacking[job.shard, tuple(dtypes), lost].append(job)
     for (shard, of, lost), jobs in lacking.items():
         shapes = list(dict.fromkeys(f"{m}×{n}" for m, n, _ in lost))
-        what = (f"{_some([job.label for job in jobs], 8)}; {', '.join(of)}; "
-                f"{len(lost)} of {len(jobs[0].planned)} missing: {_some(shapes)}")  # fmt: skip
+        what = (f"{some([job.label for job in jobs], 8)}; {', '.join(of)}; "
+                f"{len(lost)} of {len(jobs[0].planned)} missing: {some(shapes)}")  # fmt: skip
         if jobs[0].config and jobs[0].config.rounds > 1:
-            what += f", in round {_some(sorted({str(visit[2]) for visit in lost}), 8)}"
+            what += f", in round {some(sorted({str(visit[2]) for visit in lost}), 8)}"
         yield Finding("completeness", "missing points", sweep.at(shard), what)
 
 
@@ -596,98 +569,8 @@ def _fits(row: Row, job: Job, sweep: Sweep) -> bool:
     )
 
 
-def _limits(sweep: Sweep) -> Iterator[Finding]:
-    """Points above their roof, above the datasheet, or faster than much narrower ones."""
-    places = {id(placed.row): placed.where for placed in sweep.rows}
-    rows = latest(placed.row for placed in sweep.rows)
-    timed = [
-        (places[id(row)], derived)
-        for row, derived in zip(rows, derive(rows), strict=True)
-        if derived["effective_gbps"] is not None
-    ]
-    cards = {gpu: card_of(gpu) for gpu in {row["gpu"] for _, row in timed}}
-    timed.sort(key=lambda one: -(one[1]["fraction_of_roof"] or 0))
-    for where, row in timed:
-        if row["roof_gbps"] is None:
-            what = f"{_name(row)}: timed with no copy beside it"
-            yield Finding("completeness", "missing roof", where, what)
-        elif row["above_roof"]:
-            share = row["fraction_of_roof"]
-            grave = share > FAR_ABOVE and row["timer"] != "host"
-            kind = "far above the roof" if grave else "above the roof"
-            suspect = f"; flagged: {row['suspect'][0]}" if row["suspect"] else ""
-            what = f"{_name(row)}: {share:.0%} of the copy's bandwidth{suspect}"
-            yield Finding("plausibility", kind, where, what, grave)
-        if beyond := _beyond(row, cards[row["gpu"]]):
-            yield Finding("plausibility", "above the datasheet", where, beyond)
-    yield from _shrinking(timed)
-
-
-def _beyond(row: dict[str, Any], card: Card) -> str | None:
-    """Faster than the card's memory: by all bytes where L2 cannot help, else by what is read.
-
-    Cold, at least half of the compulsory bytes are read, and none of them lies in L2.
-    """
-    peak, cache = card.peak_gbps, card.l2_bytes
-    if peak is None:
-        return None
-    large = cache is not None and row["compulsory_bytes"] > BEYOND_L2 * cache
-    if not large and row["cache"] != "cold":
-        return None
-    reached = gbps(row["compulsory_bytes"] / (1 if large else 2), row["time_us"])
-    if reached <= peak:
-        return None
-    which = "" if large else " of reads"
-    return f"{_name(row)}: {reached:,.0f} GB/s{which}; {card.name} has {peak:,.0f}"
-
-
-def _shrinking(timed: Iterable[tuple[str, dict[str, Any]]]) -> Iterator[Finding]:
-    """At least twice the columns in less than half of the time."""
-    lines: dict[tuple[Any, ...], dict[int, tuple[str, dict[str, Any]]]] = defaultdict(dict)
-    for where, row in timed:
-        alike = ("kernel", "dtype", "rows", "timer", "cache", "round", "card")
-        lines[(str(row["params"]), *(row[name] for name in alike))][row["cols"]] = where, row
-    for line in lines.values():
-        slowest: tuple[int, float] | None = None
-        for cols in sorted(line):
-            where, row = line[cols]
-            if slowest and cols >= 2 * slowest[0] and row["time_us"] < MUCH_LESS * slowest[1]:
-                before = f"{slowest[1]:.4g} at N = {slowest[0]}"
-                what = f"{_name(row)}: {row['time_us']:.4g} µs, and {before}"
-                yield Finding("plausibility", "wider and faster", where, what, grave=False)
-            if slowest is None or row["time_us"] > slowest[1]:
-                slowest = cols, row["time_us"]
-
-
-def _name(row: Mapping[str, Any]) -> str:
-    return f"{row['kernel']} {row['rows']}×{row['cols']} {row['dtype']}"
-
-
-def _machine(sweep: Sweep) -> Iterator[Finding]:
-    """Mixed cards or environments, impossible clocks, and what a reader of the rows must know."""
-    rows, where = [placed.row for placed in sweep.rows], sweep.at()
-    gpus = sorted({visible(row.gpu, 80) for row in rows})
-    if len(gpus) > 1:
-        what = f"rows of {', '.join(gpus)}: a folder for each"
-        yield Finding("plausibility", "mixed cards", where, what)
-    cards = {gpu: card_of(gpu) for gpu in {row.gpu for row in rows}}
-    for placed in sweep.rows:
-        for kind, what, grave in _state(placed.row, cards[placed.row.gpu]):
-            yield Finding("plausibility", kind, placed.where, what, grave)
-    for name in VERSIONS:
-        seen = {str(row.environment.get(name) or "unknown") for row in rows}
-        if len(seen) > 1:
-            some = _some(sorted(visible(one[:10] if name == "commit" else one, 60) for one in seen))
-            what = f"rows of {len(seen)} versions of {name}: {some}"
-            yield Finding("plausibility", "mixed environments", where, what, grave=False)
-    if dirty := sum(row.environment.get("dirty") is not False for row in rows):
-        what = f"{dirty:,} of {len(rows):,} rows name no commit whose code they measured"
-        yield Finding("plausibility", "no clean commit", where, what, grave=False)
-    reasons = Counter(reason.split(":")[0] for row in rows for reason in row.suspect)
-    if reasons:
-        each = ", ".join(f"{visible(name, 40)} {count:,}" for name, count in reasons.most_common(9))
-        what = f"{sum(bool(r.suspect) for r in rows):,} rows were flagged as measured: {each}"
-        yield Finding("plausibility", "suspect rows", where, what, grave=False)
+def _twice(sweep: Sweep) -> Iterator[Finding]:
+    """Points that stand there twice, as code, versions or protocol changed in between."""
     for job in sweep.jobs:
         keys: dict[tuple[Any, ...], set[str]] = defaultdict(set)
         for row in (placed.row for placed in job.rows):
@@ -696,63 +579,3 @@ def _machine(sweep: Sweep) -> Iterator[Finding]:
             what = f"{count:,} measured by two versions of code, library or protocol"
             place = sweep.at(job.place.as_posix())
             yield Finding("plausibility", "measured twice", place, what, grave=False)
-
-
-def _state(row: Row, card: Card) -> Iterator[tuple[str, str, bool]]:
-    own = row.environment.get("card")
-    setup = own if isinstance(own, dict) else {}  # what the card itself said of its limits
-    for clock, highest in (
-        (row.sm_clock_mhz, setup.get("max_sm_clock_mhz") or card.facts.get("clock_mhz")),
-        (row.memory_clock_mhz, setup.get("max_memory_clock_mhz")),
-    ):
-        if clock and isinstance(highest, int | float) and clock > CLOCK_STEP * highest > 0:
-            what = f"a clock of {clock:,.0f} MHz, where this card reaches {highest:,.0f}"
-            yield "impossible clock", what, True
-    if row.throttled and not row.suspect:
-        yield "throttled", f"throttled ({_some(row.throttled)}) and not flagged", False
-
-
-def _timing(row: Row) -> Iterator[tuple[str, str]]:
-    """What in a row contradicts itself: the kind, and a sentence."""
-    item = ITEM_BYTES[row.dtype]
-    if row.model_bytes is not None and row.model_reads is not None and row.model_writes is not None:
-        made = (row.model_reads + row.model_writes) * item
-        if row.model_bytes != made:
-            yield "wrong bytes", f"model_bytes is {row.model_bytes}, its elements make {made}"
-    passes = COMPULSORY.get(row.operation)
-    if passes is not None and row.compulsory_bytes is not None:
-        made = passes * row.rows * row.cols * item
-        if row.compulsory_bytes != made:
-            what = f"compulsory_bytes is {row.compulsory_bytes}, {passes}MN makes {made}"
-            yield "wrong bytes", what
-    if row.status != "ok":
-        if row.time_us is not None:
-            yield "no time", f"status {row.status}, and yet a time"
-    elif row.backend != "interpreter":
-        if not row.samples_us or row.time_us is None:
-            yield "no time", "status ok, and no samples or no time"
-        else:
-            yield from _samples(row, row.samples_us, row.time_us)
-
-
-def _samples(row: Row, samples_us: list[float], time_us: float) -> Iterator[tuple[str, str]]:
-    middle = median(samples_us)
-    recomputed = {"time_us": (time_us, middle.value), "time_low_us": (row.time_low_us, middle.low),
-                  "time_high_us": (row.time_high_us, middle.high)}  # fmt: skip
-    for name, (kept, made) in recomputed.items():
-        if kept is None or abs(kept - made) > ROUNDED_US + 1e-6 * made:
-            yield "not its samples'", f"{name} is {kept or 0:.6g}, its samples make {made:.6g}"
-            break
-    # A sample of a graph is the mean of its replays, so it takes at least as long as it says.
-    total_s = sum(samples_us) / 1e6
-    if row.sampling_s is not None and total_s > row.sampling_s:
-        yield (
-            "longer than it took",
-            f"its samples add up to {total_s:.3g} s, sampling took {row.sampling_s:.3g} s",
-        )
-    spent_s = (row.sampling_s or 0) + (row.compile_s or 0)
-    if row.wall_s is not None and spent_s > row.wall_s:
-        yield (
-            "longer than it took",
-            f"sampling and compiling took {spent_s:.3g} s, the whole point {row.wall_s:.3g} s",
-        )
