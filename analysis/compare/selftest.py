@@ -44,6 +44,8 @@ def twins_of(frame: pd.DataFrame) -> pd.DataFrame:
         lay within the prediction of the rounds before).
     """
     timed = _timed(frame)
+    if timed.empty:  # str.rpartition then gives no columns
+        return pd.DataFrame()
     parts = timed["kernel"].str.rpartition("-")
     usable = timed["samples_us"].map(lambda samples: min(samples or [0.0]) > 0).astype(bool)
     # two kernels may have names alike and be no twins; older rows do not say

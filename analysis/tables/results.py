@@ -61,7 +61,7 @@ def main(inputs: Inputs) -> list[NamedTable]:
     # of a million rows each copy counts: a few columns will do
     timed = rows.loc[
         _timed(rows) & (rows["operation"] == "softmax"), ["gpu", "dtype", "timer", "cache"]
-    ]
+    ].dropna()  # a time of no known protocol compares with nothing
     return [
         _main_table(rows[(rows["gpu"] == gpu) & (rows["dtype"] == dtype)], protocols)
         for (gpu, dtype), protocols in timed.groupby(["gpu", "dtype"], sort=True)

@@ -14,7 +14,7 @@ import pytest
 
 from analysis import reference
 from analysis.output import drawn_by
-from experiments.worker import hostcost
+from experiments import hostcost
 from tests.conftest import ROOT
 
 README = (ROOT / "README.md").read_text()
