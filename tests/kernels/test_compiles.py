@@ -101,6 +101,9 @@ def test_a_cluster_meets_once_and_fences_nothing(compiled: list[Case]) -> None:
         slices = facts["programs"] * facts["warps"]
         assert ptx.count("redux.sync.max") == (slices > 1), name
         assert "%clusterid" not in ptx, f"{name}: its row's number would be divided for"
+        # a releasing arrival would make all wait for a fence of the whole GPU before they load
+        relaxed = "barrier.cluster.arrive.relaxed.aligned" in ptx
+        assert relaxed == (facts["programs"] > 1), name
         assert "fence.acq_rel" not in ptx, f"{name}: a fence that all loads wait for"
         assert "membar" not in ptx, name
         assert facts["shared"] <= 192 << 10, name

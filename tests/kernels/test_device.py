@@ -17,6 +17,7 @@ from kernels.language import next_power_of_two
         (129, 8, 32, 1),  # a register more takes eight more: 136 of them for each thread
         (104, 4, 16, 4),  # 19 warps of 3328 registers would do, of which an SM places 16
         (100, 4, 16, 4),  # as 104
+        (104, 2, 16, 8),  # and not 9: each of the four schedulers holds 4 of the 19
         (32, 8, 16, 8),  # the 64 warps bind, as the registers do
         (16, 4, 16, 16),  # warps alone
         (80, 8, 32, 3),
