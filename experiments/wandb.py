@@ -119,17 +119,19 @@ def _mirror(
     if not due:
         return []
     notes.save()  # W&B would write to the system's temporary folder instead, without a word
-    left, error = _write(due, tracker, tracker.mode, notes)
+    to = {"mode": tracker.mode, "project": tracker.project, "entity": tracker.entity}
+    left, error = _write(due, to, notes)
+    warnings = [] if error is None else [f"W&B {tracker.mode}: {error}"]
     if error is None or tracker.mode == "offline" or not left:
-        return [] if error is None else [error]
-    _, instead = _write(left, tracker, "offline", notes)
+        return warnings
+    _, instead = _write(left, to | {"mode": "offline"}, notes)
     if instead is None:
-        return [f"{error}; written offline instead, upload later with make sync"]
-    return [error, instead]
+        return [f"{warnings[0]}; written offline instead, upload later with make sync"]
+    return [*warnings, f"W&B offline: {instead}"]
 
 
 def _write(
-    runs: Mapping[str, dict[str, Any]], tracker: TrackerConfig, mode: str, notes: _Notes
+    runs: Mapping[str, dict[str, Any]], to: Mapping[str, str | None], notes: _Notes
 ) -> tuple[dict[str, dict[str, Any]], str | None]:
     """Has W&B's process write runs, and notes each.
 
@@ -137,29 +139,28 @@ def _write(
         Those that were not begun, and what went wrong. Of a run that was begun online, only the
         server can say what arrived, when it is back.
     """
-    if mode == "offline":
+    if to["mode"] == "offline":
         for id in runs:
             for file in notes.waiting(id):
                 if file.parent.name not in notes.of(id)["folders"]:  # a killed writer's
                     shutil.rmtree(file.parent)
-    plan = {"mode": mode, "project": tracker.project, "entity": tracker.entity}
     left = dict(runs)
     writer = Child(WRITER, environment(os.environ), cwd=notes.folder.parent)
     try:
-        writer.send(plan | {"runs": list(runs.values())})
+        writer.send({**to, "runs": list(runs.values())})
         while "end" not in (message := writer.receive(SILENCE_S)):
             match message:
                 case {"started": id}:
                     left.pop(id)
                 case {"written": id, "folder": folder}:
-                    notes.add(runs[id], folder if mode == "offline" else None)
+                    notes.add(runs[id], folder if to["mode"] == "offline" else None)
                     shutil.rmtree(notes.folder / folder / "logs", ignore_errors=True)
                 case _:
-                    return left, f"W&B {mode}: {message.get('error', message)}"
+                    return left, str(message.get("error", message))
     except TimeoutError:
-        return left, f"W&B {mode}: gave no answer for {SILENCE_S:g} s"
+        return left, f"gave no answer for {SILENCE_S:g} s"
     except ChildError as error:
-        return left, f"W&B {mode}: its process failed: {error}"
+        return left, f"its process failed: {error}"
     finally:
         writer.close(patience_s=2.0)
     return left, None
@@ -428,14 +429,7 @@ def upload(out: Path) -> int:
 
 def _refusal(out: Path) -> str | None:
     """Why the server does not take the upload, in one line, or None."""
-    asking = Child(WRITER, environment(os.environ), cwd=out)
-    try:
-        asking.send({"mode": "check", "runs": []})
-        reason = asking.receive(SILENCE_S).get("error")
-    except (ChildError, TimeoutError) as error:
-        reason = str(error) or f"it gave no answer for {SILENCE_S:g} s"
-    finally:
-        asking.close(patience_s=2.0)
+    _, reason = _write({}, {"mode": "check"}, _Notes(out / "wandb"))
     if reason is not None and "No API key" in reason:
         return "no W&B key: set WANDB_API_KEY, or run `wandb login`"
     server = os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")
