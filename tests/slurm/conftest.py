@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.experiments.conftest import pool, worker
 from tests.slurm.cluster import Cluster, lacking
+
+__all__ = ["pool", "worker"]  # fixtures
 
 
 @pytest.fixture(scope="session")

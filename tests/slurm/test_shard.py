@@ -30,7 +30,7 @@ FEW = ["dtype=float32", "gpu=cpu", "remeasure=false", "tracker=none", *QUICK]
 
 
 @pytest.fixture(autouse=True)
-def handlers() -> Iterator[None]:
+def handlers(pool: None) -> Iterator[None]:
     """A job ends upon signals; the tests' own process does not."""
     kept = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR2)}
     yield

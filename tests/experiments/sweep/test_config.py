@@ -71,8 +71,8 @@ def test_wrong_input_is_one_line_and_nothing_is_measured(
     assert done.rows == []
 
 
-def test_a_fault_in_the_last_of_forty_jobs_shows_before_the_first(sweep: Command) -> None:
-    cols = ",".join(f"[{i}]" for i in range(1, 21))
+def test_a_fault_in_the_last_of_many_jobs_shows_before_the_first(sweep: Command) -> None:
+    cols = ",".join(f"[{i}]" for i in range(1, 9))
     for last in ("nonsense", "no_kernel"):
         done = sweep(f"kernel=good,{last}", "grid=point", "grid.rows=4", f"grid.cols={cols}")
         assert done.status == 2
