@@ -168,7 +168,8 @@ def test_a_crash_a_hang_a_lie_and_a_glutton_are_rows_and_the_rest_is_measured(
     assert {row.kernel: row.status for row in done.rows} == {
         "segfault": "crashed", "hang": "timeout", "wrong": "incorrect", "wrong_later": "incorrect",
         "exhaust": "out_of_memory", "starve": "out_of_memory", "oom_killed": "crashed",
-        "raise": "launch_error", "good": "ok", "copy": "ok",
+        "raise": "launch_error", "surrogate": "launch_error", "meddle": "crashed",
+        "good": "ok", "copy": "ok",
     }  # fmt: skip
     reasons = {row.kernel: row.reason or "" for row in done.rows if not row.expected}
     assert "SIGSEGV" in reasons["segfault"]

@@ -43,7 +43,7 @@ def test_left_hurt_and_submitted_again_it_has_every_row_once(
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
-        cancelled, job = half_done(cluster, out)
+        half_done(cluster, out)
         first.send_signal(signal.SIGINT)
         shown = first.communicate(timeout=60)[1]
     finally:
@@ -51,6 +51,7 @@ def test_left_hurt_and_submitted_again_it_has_every_row_once(
     assert first.returncode == 130
     assert f"detached; the jobs go on. make status OUT={out} shows them" in shown
 
+    cancelled, job = half_done(cluster, out)
     cluster.say("scancel", job)
     wait_until(lambda: job not in cluster.jobs("running,completing"), 60)
     kept = rows_of(out, cancelled)
