@@ -85,8 +85,8 @@ def no_process_left() -> Iterator[None]:
 
 def secrets_of_this_machine(out: Path) -> list[str]:
     """What no file and no request may hold; names too short to tell from chance are left out."""
-    told = [platform.node(), getpass.getuser(), str(out), str(Path.cwd()), sys.executable]
-    return [secret for secret in {*told, *sys.argv[1:]} if len(secret) > 4]
+    names = [platform.node(), getpass.getuser(), str(out), str(Path.cwd()), sys.executable]
+    return [secret for secret in {*names, *sys.argv[1:]} if len(secret) > 4]
 
 
 def _services() -> list[str]:

@@ -115,7 +115,7 @@ def test_a_fault_shows_in_the_summary_and_a_crash_stops_no_other(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (["--kernel", "fast"], "kernel 'fast' is unknown; there are auto, "),
         (["--shapes", "4x"], "--shapes 4x; write rows x columns, as in 7x13"),
@@ -124,7 +124,7 @@ def test_a_fault_shows_in_the_summary_and_a_crash_stops_no_other(tmp_path: Path)
     ],
 )
 def test_wrong_input_is_one_line(
-    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     try:
         status = main(["--out", str(tmp_path / "out"), *arguments])
@@ -132,6 +132,6 @@ def test_wrong_input_is_one_line(
         status = int(ended.code or 0)
     error = capsys.readouterr().err
     assert status == 2
-    assert error.startswith(f"error: {said}")
+    assert error.startswith(f"error: {expected}")
     assert error.count("\n") == 1
     assert not (tmp_path / "out").exists()

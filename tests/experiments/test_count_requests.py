@@ -61,10 +61,10 @@ def test_values_are_taken_down_before_an_operation_overwrites_them() -> None:
     recorder = Recorder(x, watching=True)
     with Operations(recorder):
         x.t().neg_()
-    told = [
+    values = [
         (r.kind, r.operation, r.values.tolist()) for r in recorder.requests if r.values is not None
     ]
-    assert told == [("load", "neg_", [0, 1, 2, 3]), ("store", "neg_", [0, -1, -2, -3])]
+    assert values == [("load", "neg_", [0, 1, 2, 3]), ("store", "neg_", [0, -1, -2, -3])]
 
 
 @interpreter

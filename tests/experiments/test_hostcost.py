@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -23,15 +23,18 @@ def test_without_a_card_it_says_so_in_one_line() -> None:
 
 
 def test_a_slower_layer_shows_and_waiting_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hostcost, "CALLS", 2)
-    monkeypatch.setattr(hostcost, "ROUNDS", 6)
-    monkeypatch.setattr(hostcost, "WARMUP", 1)
-    records = hostcost.measure(
-        [("base", "base", lambda: time.sleep(1e-3)), ("slow", "base", lambda: time.sleep(8e-3))],
-        wait=lambda: time.sleep(0.02),
+    now_us = 0
+
+    def spend(us: int) -> None:
+        nonlocal now_us
+        now_us += us
+
+    clock = SimpleNamespace(perf_counter_ns=lambda: 1000 * now_us)
+    monkeypatch.setattr(hostcost, "time", clock)
+    base, slow = hostcost.measure(
+        [("base", "base", lambda: spend(1)), ("slow", "base", lambda: spend(8))],
+        wait=lambda: spend(20),
     )
-    base, slow = records
-    assert base["ratio"] == 1
-    assert slow["ratio"] > 2
-    assert slow["host_us"] < 20e3
-    assert hostcost.table(records).count("\n") == 3
+    assert (base["host_us"], base["ratio"]) == (1, 1)
+    assert (slow["host_us"], slow["ratio"]) == (8, 8)
+    assert hostcost.table([base, slow]).count("\n") == 3

@@ -1,6 +1,7 @@
-import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,55 +22,65 @@ def protocol(**changes: float) -> Protocol:
     return Protocol("host", "cold", **values | {"sampling_limit_s": 30} | changes)  # type: ignore[arg-type]
 
 
-def sampled(call: Call, x: torch.Tensor, flush: Flush | None, chosen: Protocol) -> Sampling:
+def sampled(call: Call, x: torch.Tensor, flush: Any, chosen: Protocol) -> Sampling:
     return host.sample(Subject(call, x, lambda _: x, flush), chosen)
 
 
-class SlowFlush(Flush):
-    """A flush that takes five milliseconds and counts."""
+@dataclass
+class Clock:
+    """A clock that stands still while nothing is done, in µs; the timers' for one test."""
 
-    def __init__(self) -> None:
-        super().__init__("cpu", 1 << 10)
-        self.times = 0
+    now_us: float = 0.0
+    flushes: int = 0
 
-    def __call__(self) -> None:
-        self.times += 1
-        time.sleep(5e-3)
+    def spend(self, us: float) -> None:
+        self.now_us += us
 
-
-def test_the_flush_precedes_every_sample_and_is_in_none() -> None:
-    flush = SlowFlush()
-    x = torch.randn(8, 8)
-    sampling = sampled(torch.clone, x, flush, protocol())
-    assert len(sampling.samples_us) == 20
-    assert flush.times == 2 + 20
-    assert sorted(sampling.samples_us)[10] < 2500
+    def flush(self) -> None:
+        self.flushes += 1
+        self.spend(5000)
 
 
-def test_the_first_calls_are_thrown_away() -> None:
-    calls = 0
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(
+        host, "time", SimpleNamespace(perf_counter_ns=lambda: round(1e3 * clock.now_us))
+    )
+    monkeypatch.setattr(timers, "time", SimpleNamespace(perf_counter=lambda: clock.now_us / 1e6))
+    return clock
+
+
+def test_the_flush_precedes_every_sample_and_is_in_none(clock: Clock) -> None:
+    def call(x: torch.Tensor) -> torch.Tensor:
+        clock.spend(3)
+        return x.clone()
+
+    sampling = sampled(call, torch.randn(8, 8), clock.flush, protocol(min_samples=20))
+    assert sampling.samples_us == [3] * 20
+    assert clock.flushes == 2 + 20
+
+
+def test_the_first_calls_are_thrown_away(clock: Clock) -> None:
+    calls = iter([900, 800, 700])
 
     def slow_at_first(x: torch.Tensor) -> torch.Tensor:
-        nonlocal calls
-        calls += 1
-        time.sleep(0.05 if calls <= 3 else 0)
+        clock.spend(next(calls, 5))
         return x.clone()
 
     # one call before sampling gives the buffer its first answer, then the warm-up
     sampling = sampled(slow_at_first, torch.randn(8, 8), None, protocol(warmup=2))
-    assert sorted(sampling.samples_us)[10] < 20_000
-    assert max(sampling.samples_us[:1]) < 50_000
+    assert set(sampling.samples_us) == {5}
 
 
-def test_a_time_limit_ends_a_slow_point_with_the_samples_it_has() -> None:
+def test_a_time_limit_ends_a_slow_point_with_the_samples_it_has(clock: Clock) -> None:
     def slow(x: torch.Tensor) -> torch.Tensor:
-        time.sleep(0.05)
+        clock.spend(60_000)
         return x.clone()
 
     sampling = sampled(slow, torch.randn(8, 8), None, protocol(sampling_limit_s=0.3, warmup=0))
     assert sampling.stop_reason == "time_limit"
-    assert 1 <= len(sampling.samples_us) < 20
-    assert min(sampling.samples_us) >= 50_000
+    assert sampling.samples_us == [60_000] * 3  # the second half of the limit is for checking
 
 
 def test_the_timed_answer_is_handed_to_the_gate() -> None:

@@ -96,8 +96,8 @@ def test_offline_files_tell_nothing_about_host_user_path_or_arguments(
     offline: tuple[Path, OfflineRun],
 ) -> None:
     out, run = offline
-    told = b"".join(file.read_bytes() for file in out.glob("wandb/**/*") if file.is_file())
-    assert [secret for secret in secrets_of_this_machine(out) if secret.encode() in told] == []
+    stored = b"".join(file.read_bytes() for file in out.glob("wandb/**/*") if file.is_file())
+    assert [secret for secret in secrets_of_this_machine(out) if secret.encode() in stored] == []
     assert run.host == ""
 
 
@@ -268,9 +268,9 @@ def test_offline_parts_wait_for_a_key_and_are_uploaded_once_as_one_run_also_afte
     before = len(server.requests)
     assert sync(tmp_path, capsys) == (0, f"nothing to upload below {tmp_path}")
     assert len(server.requests) == before
-    told = server.everything()
+    sent = server.everything()
     secrets = [*secrets_of_this_machine(tmp_path), "wandb.__main__"]
-    assert [secret for secret in secrets if secret in told] == []
+    assert [secret for secret in secrets if secret in sent] == []
     assert "host" not in run.fields
 
 
