@@ -55,7 +55,7 @@ ERRORS = (
 
 
 def main(inputs: Inputs) -> list[NamedTable]:
-    """A table for each GPU and dtype whose softmax rows have a time."""
+    """A table for each GPU and dtype whose softmax rows have a time and a protocol."""
     frame = inputs.frame
     rows = frame[(frame["backend"] != "interpreter") & (frame["rows"] > 0) & (frame["cols"] > 0)]
     # of a million rows each copy counts: a few columns will do

@@ -118,6 +118,13 @@ def test_main_marks_what_is_above_the_roof_and_never_calls_it_best(tmp_path: Pat
     )  # fmt: skip
 
 
+def test_main_leaves_out_times_without_a_protocol(tmp_path: Path) -> None:
+    rows = [row("fused", 1024, timer=None, cache=None), row("torch", 1024)]
+    [one] = make("main", tmp_path, rows)
+    assert one.table.heads == ["M×N", "", "torch"]
+    assert make("main", tmp_path / "none", rows[:1]) == []
+
+
 def test_d_test_shows_the_worst_visit_to_its_shape(tmp_path: Path) -> None:
     place: dict[str, Any] = {"rows": 1823, "relative_error": 1e-7}
     rows = [
