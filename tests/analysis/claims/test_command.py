@@ -63,9 +63,13 @@ def test_every_claim_is_judged_with_number_interval_rows_and_evidence(reference:
 
 
 def test_what_the_sources_are_known_to_have_wrong_is_refuted(reference: Path) -> None:
-    verdicts = {c["id"]: c["verdict"] for c in claims_of(reference)["claims"]}
+    claims = {c["id"]: c for c in claims_of(reference)["claims"]}
+    verdicts = {name: claim["verdict"] for name, claim in claims.items()}
     assert {verdicts[wrong] for wrong in ("A6", "A7", "B2", "C5", "C7", "D1")} == {"refuted"}
     assert {verdicts[right] for right in ("A1", "A2", "A3", "B1", "B3")} == {"supported"}
+    measured = [finding["measured"].split(";")[0] for finding in claims["C5"]["findings"]]
+    confirmed = ("3 of 3", "2 of 2", "1 of 3", "11 of 24", "1 of 3")
+    assert measured == [f"{share} printed numbers" for share in confirmed]
 
 
 def test_the_committed_audit_is_what_is_found_and_no_file_names_its_folder(reference: Path) -> None:
