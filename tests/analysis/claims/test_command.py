@@ -56,6 +56,7 @@ def test_every_claim_is_judged_with_number_interval_rows_and_evidence(reference:
         assert claim["evidence"] != "none"
         assert claim["measured"]
         assert claim["expected"]
+        assert len(set(claim["rows"])) == len(claim["rows"])
         for place in claim["rows"]:
             used = found["rows"][place]
             assert used["gpu"] == claim["gpu"]
