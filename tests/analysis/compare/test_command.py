@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 from typing import Any
 
@@ -98,9 +99,16 @@ def test_points_are_matched_by_identity_whatever_code_versions_and_sweep(
     newer = ENVIRONMENT | {"torch": "2.14.0", "commit": "f" * 40}
     head = [one.model_copy(update={"key": f"{one.kernel}-{one.cols}-of-other-code"})
             for one in rounds(2, sweep="another", environment=newer)]  # fmt: skip
+    facts = dict.fromkeys(("target", "operation", "backend", "idea", "formula", "reads", "writes",
+                           "latex", "on_chip"), "1")  # fmt: skip
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        declared = {"fused": facts | {"kernel": "fused", "params": {}, "source": name}}
+        (tmp_path / name / "variants.json").write_text(json.dumps(declared))
     assert run(tmp_path, rounds(1), head) == 0
     assert len(lines(tmp_path)) == 6
     out = capsys.readouterr().out
+    assert "source differs: fused" in out
     assert "torch 2.13.0 → 2.14.0" in out
     assert "commit 0123456789ab → ffffffffffff" in out
     assert "triton" not in out

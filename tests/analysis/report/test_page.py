@@ -16,7 +16,7 @@ from analysis.report.contents import CONTENTS
 from analysis.report.page import page
 from experiments.data.rows import Row
 from tests.analysis.evidence import count, h200, trace, write_evidence
-from tests.analysis.plausible import interpreted, paper, row, unsupported, write
+from tests.analysis.plausible import interpreted, paper, row, write
 from tests.conftest import ROOT
 
 
@@ -81,9 +81,11 @@ def test_what_is_missing_is_told_in_a_sentence(
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     rows = [interpreted(k, n) for k in ("online", "naive", "copy") for n in (256, 1024)]
+    rows.append(interpreted("fused", 65536, status="unsupported", reason="too wide"))
     text = Read(report(tmp_path / "rows", rows, elsewhere, monkeypatch)).text
     for told in (
         "No speed on A CPU",
+        "1 unsupported",
         "The stepper needs recorded traces",
         "a_fig2 needs timed softmax rows",
         "a_fig1 needs traces of naive and fused",
@@ -133,14 +135,6 @@ def test_the_same_rows_give_the_same_bytes(tmp_path: Path, inside: None) -> None
             write(folder / str(i), [each])
         pages.append(page(read_inputs(folder, None, "report")))
     assert pages[0] == pages[1]
-
-
-def test_rows_of_one_failed_point_still_make_a_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    text = Read(report(tmp_path, [unsupported("fused", 65536)], ROOT, monkeypatch)).text
-    assert "1 unsupported" in text
-    assert "No speed on NVIDIA H200" in text
 
 
 def test_of_many_points_some_are_left_out_and_the_page_says_so(
