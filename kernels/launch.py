@@ -83,7 +83,7 @@ def launch(
     constants: Mapping[str, Any],
     **options: Any,
 ) -> None:
-    """Launches a kernel the ordinary way, and tells whoever listens.
+    """Launches a kernel the ordinary way, and records it where `launches` asks for it.
 
     Args:
         function: What ``@triton.jit`` or ``@gluon.jit`` made.

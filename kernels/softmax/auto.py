@@ -55,7 +55,11 @@ class Auto(Kernel):
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         reason = super().unsupported(shape, dtype, device)
-        return reason or self.choose(shape, dtype, device).unsupported(shape, dtype, device)
+        if reason is not None:
+            return reason
+        width = whole_vectors(shape[1], dtype)
+        chosen = choice((shape[0], shape[1]), dtype, device, width)
+        return chosen.unsupported(shape, dtype, device)
 
     @override
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
@@ -68,16 +72,6 @@ class Auto(Kernel):
 
     def _chosen(self, x: torch.Tensor) -> Kernel:
         return choice((x.shape[0], x.shape[1]), x.dtype, device_of(x), vector(x))
-
-    def choose(self, shape: Shape, dtype: torch.dtype, device: Device) -> Kernel:
-        """The variant, with its tunables, for contiguous rows.
-
-        Args:
-            shape: Rows and columns.
-            dtype: The elements'.
-            device: Where it would run.
-        """
-        return choice((shape[0], shape[1]), dtype, device, whole_vectors(shape[1], dtype))
 
     @override
     def traffic(self) -> Traffic:

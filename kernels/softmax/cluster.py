@@ -108,21 +108,15 @@ class Cluster(Kernel):
         plan = self.plan(shape, dtype, whole_vectors(cols, dtype), device)
         if plan is None:
             return f"keeps a row in registers and shared memory of a cluster; {cols} do not fit"
-        if plan.programs > most_programs(device):
+        # 16 on data-centre cards, 8 on all others of sm_90 and up
+        if plan.programs > (16 if device.capability[0] in (9, 10) else 8):
             return f"a row of {cols} takes a cluster of {plan.programs}; {device.name} has fewer"
         if rows * plan.programs > MOST_PROGRAMS:
             return f"a launch takes {MOST_PROGRAMS} programs; here it is {plan.programs} a row"
         return None
 
     def plan(self, shape: Shape, dtype: torch.dtype, width: int, device: Device) -> Cut | None:
-        """How a row is cut, or None where it does not fit on chip.
-
-        Args:
-            shape: Rows and columns, at least one of each.
-            dtype: The elements'.
-            width: Elements of the vectors that rows can be read by.
-            device: Where it would run.
-        """
+        """How a row that is read by vectors of ``width`` is cut, or None where it does not fit."""
         rows, cols = shape
         sms = device.sms or 1
         return cut((rows, cols), dtype.itemsize, width, sms, self.programs, self.num_warps)
@@ -161,12 +155,6 @@ class Cluster(Kernel):
                 **launch_option(depends),
             )
         return y
-
-
-def most_programs(device: Device) -> int:
-    """Programs of the largest cluster: 16 on data-centre cards, 8 on all others of sm_90 and up."""
-    assert device.capability is not None
-    return 16 if device.capability[0] in (9, 10) else 8
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 Passes: one; reads MN, writes MN: 2MN. A program reduces its slice to (m, d), its maximum and the
 sum of its exponentials against it, and publishes the two; it collects those of the whole row,
-combines them and scales what it holds. How they pass through L2 is told below; they are
+combines them and scales what it holds. How they pass through L2 is written below; they are
 two words a program, which one launch hands to the next, and no part of the 2MN.
 On chip: the row, N elements, spread over the registers of as many SMs as it takes, so that what
 ends is the whole chip. Programs are persistent: groups of them, each of a row's width, share out

@@ -121,7 +121,7 @@ class Online(Kernel):
 
 
 def rows_in_l2(row_bytes: int, device: Device) -> int | None:
-    """Rows that half of L2 holds, at least one; None where the device tells no L2.
+    """Rows that half of L2 holds, at least one; None where the device's L2 is not known.
 
     The other half is for what is stored, and for lines that lie in both partitions of a large L2.
     """

@@ -35,9 +35,9 @@ def empty_result(x: torch.Tensor) -> torch.Tensor:
 
 
 def too_many_rows(shape: Shape) -> str | None:
-    """Why one program a row cannot be launched, or None when it can."""
+    """Why one program per row cannot be launched, or None when it can."""
     if shape[0] > MOST_PROGRAMS:
-        return f"starts a program a row, and a launch takes {MOST_PROGRAMS}, not {shape[0]}"
+        return f"starts one program per row, and a launch takes {MOST_PROGRAMS}, not {shape[0]}"
     return None
 
 
