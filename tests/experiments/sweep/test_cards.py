@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import select
 import signal
 import stat
 import subprocess
@@ -92,6 +93,7 @@ def test_a_killed_holder_frees_its_card_and_one_that_waits_goes_on(cards: list[s
     assert second.stderr is not None
     line = second.stderr.readline().strip()
     assert line == f"card 0 is in use by process {first.pid} of another sweep; waiting"
+    assert select.select([second.stdout], [], [], 0.5)[0] == []  # it has not gone on
     first.send_signal(signal.SIGKILL)
     assert says(second) == "held"
     first.communicate()
