@@ -94,8 +94,8 @@ def test_softmax_is_traced_on_the_worked_example_in_tiles_of_2_4_and_8(everythin
 
 
 def test_another_run_writes_the_same_bytes(everything: Counted, tmp_path: Path) -> None:
-    count(tmp_path, "--kernel", "naive,online", "--dtypes", "float16")
-    for file, lines in (("counts.jsonl", 6), ("traces.jsonl", 10)):
+    count(tmp_path, "--kernel", "naive", "--dtypes", "float16")
+    for file, lines in (("counts.jsonl", 3), ("traces.jsonl", 3)):
         again = (tmp_path / file).read_text().splitlines()
         assert len(again) == lines
         assert set(again) <= set((everything.out / file).read_text().splitlines())

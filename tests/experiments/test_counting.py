@@ -25,7 +25,7 @@ FORGETFUL = {"_target_": "tests.doubles.forgetful.Forgetful"}
 NAIVE = {"_target_": "kernels.softmax.naive.Naive"}
 
 quickly = settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 shapes = st.tuples(st.integers(0, 12), st.integers(1, 70))
 dtypes = st.sampled_from(sorted(ITEMSIZE))
