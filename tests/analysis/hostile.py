@@ -1,25 +1,17 @@
-"""Folders as somebody might contribute them who means harm: each is refused, and soon.
-
-``python -m tests.analysis.hostile`` prints what ``validate`` says of each of them, and how long it
-took.
-"""
+"""Folders as somebody might contribute them who means harm: each is refused, and soon."""
 
 from __future__ import annotations
 
 import io
 import json
 import os
-import subprocess
-import sys
 import tarfile
-import tempfile
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from tests.analysis.contributed import CONFIG, TORCH, contributed, edit, edit_config, lines_of
+from tests.analysis.contributed import CONFIG, TORCH, edit, edit_config, lines_of
 
 Harm = Callable[[Path], object]
 MANY = "4,000 rows in a job"
@@ -103,17 +95,12 @@ def many(folder: Path, count: int = 4000) -> None:
 HOSTILE: Mapping[str, Harm] = MappingProxyType(
     {
         "folder $(touch PWNED)": _named("$(touch PWNED)"),
-        "folder with a blank": _named("a b"),
-        "folder with #": _named("a#b"),
-        "folder a:b;c": _named("a:b;c"),
         "folder with a quote": _named("a'b\"`c"),
         "folder -rf": _named("-rf"),
         "folder with a newline": _named("a\nb"),
         "folder with a right-to-left mark": _named("a\u202eb"),
         ".rows is a link": _link(".rows", "/tmp"),
         "tables/environment.md is a link": _link("tables/environment.md", "/etc/passwd"),
-        "claims is a link": _link("claims", "/tmp"),
-        "table.md is a link": _link("table.md", "/etc/passwd"),
         "rows.jsonl is a link": _link(TORCH, "/etc/passwd"),
         "worker.log is a pipe": _pipe("worker.log"),
         "rows.jsonl is a pipe": _pipe(TORCH),
@@ -133,45 +120,18 @@ HOSTILE: Mapping[str, Harm] = MappingProxyType(
         "a line of 100 MB": _appended(b'{"reason":"' + b"a." * 50_000_000 + b'"}\n'),
         MANY: many,
         "nested 900 deep": _text("params", '{"a":' * 900 + "1" + "}" * 900),
-        "nested 100,000 deep": _appended(b"[" * 100_000 + b"\n"),
-        "rows as a text": _field(rows="8192"),
         "rows as true": _field(rows=True),
         "cols as a float": _field(cols=512.0),
         "a number of 30 digits": _field(cols=10**30),
-        "a text of 30 digits": _field(model_bytes=str(10**30)),
         "card 10¹⁸": _field(card=10**18),
         "a key twice": _text("params", '{}, "rows": 1'),
-        "compulsory_bytes −1": _field(compulsory_bytes=-1),
         "compulsory_bytes 2⁶³−1": _field(compulsory_bytes=2**63 - 1),
         "a lone surrogate": _text("gpu", '"\\ud800"'),
         "not a number": _text("time_us", "NaN"),
         "10⁵ lines that are no rows": _appended(b"{}\n" * 100_000),
         "gpu_serial": _environment(gpu_serial="1654422001234"),
         "a token among the packages": _environment(packages={"torch": "hf_abcdefghijklmnop"}),
-        "an address as a version": _environment(driver="10.12.0.7"),
         "a path as a processor": _environment(processor="Intel /home/ada"),
         "config.json of 10 MB": lambda folder: (folder / CONFIG).write_text(" " * 10**7 + "{}"),
     }
 )
-
-
-def main() -> None:
-    """Prints a table: what the folder holds, the verdict, seconds."""
-    print("| folder | verdict | s |\n|---|---|---|")
-    for name, harm in HOSTILE.items():
-        with tempfile.TemporaryDirectory() as scratch:
-            folder = contributed(Path(scratch))
-            harm(folder)
-            command = [sys.executable, "-m", "analysis", "validate", "--rows", str(folder)]
-            begun = time.perf_counter()
-            try:
-                done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-                said = (done.stdout + done.stderr).strip().splitlines()[-1]
-                verdict = f"{done.returncode}: {said[:60]}"
-            except subprocess.TimeoutExpired:
-                verdict = "no answer"
-            print(f"| {name} | {verdict} | {time.perf_counter() - begun:.1f} |", flush=True)
-
-
-if __name__ == "__main__":
-    main()

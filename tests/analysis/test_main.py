@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from analysis.__main__ import main
-from tests.analysis.plausible import PAPER, interpreted, paper, row, write
+from tests.analysis.plausible import interpreted, paper, row, write
 
 pytestmark = pytest.mark.usefixtures("small_pictures")
 ROOT = Path(__file__).parents[2]
@@ -138,21 +138,6 @@ def test_no_output_follows_a_link_that_lies_among_the_rows(
     assert "environment.md is a symbolic link" in capsys.readouterr().err
     assert [path.name for path in victim.iterdir()] == ["environment.md"]
     assert (victim / "environment.md").read_text() == "mine"
-
-
-@pytest.mark.parametrize(
-    ("kind", "only", "made"),
-    [("figures", "speedup_torch", {f"speedup_torch-nvidia-h200.{k}" for k in ("png", "svg")}),
-     ("tables", "environment", {f"environment.{k}" for k in ("csv", "md", "tex")})],
-)  # fmt: skip
-def test_only_what_is_named_is_made(
-    kind: str, only: str, made: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    rows = write(tmp_path / "rows", [row(k, n) for k in ("torch", "fused") for n in PAPER[:3]])
-    assert main([kind, "--rows", str(rows), "--out", str(tmp_path / "out"), "--only", only]) == 0
-    found = {path.name for path in (tmp_path / "out").iterdir()}
-    assert found == made | {f"{kind}.manifest.json"}
 
 
 @pytest.mark.parametrize("kind", ["figures", "tables"])

@@ -88,18 +88,6 @@ def test_the_end_holds_each_rows_probabilities() -> None:
                 assert found == pytest.approx((max(x), total), rel=1e-5)
 
 
-def test_statistics_are_the_kernels_own_where_it_keeps_them() -> None:
-    both = ["maximum", "total"]
-    for variant, block, own in (
-        ("online", "2", both), ("three_pass", "2", both), ("naive", "no block", both),
-        ("hybrid", "8", []), ("fused", "whole row", []), ("torch", "no block", []),
-    ):  # fmt: skip
-        row = case(variant, block)["steps"][-1]["rows"]["1"]
-        assert row["own"] == own, variant
-        recomputed = [cell for cell in row["cells"][:2] if cell.endswith("†")]
-        assert len(recomputed) == (0 if own or variant == "torch" else 2), variant
-
-
 def test_onlines_steps_read_as_its_algorithm_does() -> None:
     steps = case("online")["steps"]
     assert steps[0]["touches"] == []
@@ -130,36 +118,6 @@ def test_a_step_names_the_variables_that_its_own_program_changed() -> None:
         assert step["changed"] == [name for name in state if known.get(name) != state[name]]
         before[program] = state
     assert set(before) == {"0", "1"}
-
-
-@pytest.mark.parametrize(
-    ("variant", "block", "purposes"),
-    [
-        ("three_pass", "4", ["statistics (maximum)", "statistics (total)", "normalise"]),
-        ("hybrid", "8", ["statistics and normalise, the row on chip"]),
-    ],
-)
-def test_a_pass_is_named_after_the_statistics_that_it_finds(
-    variant: str, block: str, purposes: list[str]
-) -> None:
-    phases = [step["phase"] for step in case(variant, block)["steps"][1:]]
-    assert list(dict.fromkeys(phases)) == [
-        f"pass {n} of {len(purposes)}: {purpose}" for n, purpose in enumerate(purposes, start=1)
-    ]
-
-
-def test_eager_variants_step_by_operation() -> None:
-    naive = case("naive", "no block")
-    assert [step["phase"] for step in naive["steps"]] == ["5 operations"] + [
-        f"operation {n} of 5: {op}" for n, op in enumerate(("max", "sub", "exp", "sum", "div"), 1)
-    ]
-    assert naive["steps"][2]["text"] == (
-        "sub reads x (16 elements) and max.values (2 elements); it writes sub (16 elements)."
-    )
-    assert naive["steps"][2]["keeps"].startswith("Inside an operation of PyTorch")
-    widths = {tensor["name"]: tensor["width"] for tensor in naive["tensors"]}
-    assert widths["max.values"] == widths["sum"] == 1
-    assert list(widths)[-1] == "y"
 
 
 def test_a_trace_without_values_gives_no_case_and_odd_values_are_shown() -> None:

@@ -32,39 +32,6 @@ from experiments.data.cards import GPU_FILES
 from experiments.data.files import RowsError
 
 quickly = settings(max_examples=25, deadline=None)
-WRONG = {
-    "A-fig2 naive, N ≥ 4,096": ("physically impossible", "343,598"),
-    "A-fig2 torch, N ≥ 16,384": ("physically impossible", "110,127"),
-    "A-fig2 fused, N ≥ 4,096": ("physically impossible", "7,457 · 21,475 · 67,109 · 226,051"),
-    "A-fig2 fused against A6, every N": ("self-contradictory", "1,678"),
-    "A-fig2 torch against A6, N ≥ 4,096": ("self-contradictory", "3,355"),
-    "A-fig2 fused against B5, N ≥ 65,536": ("self-contradictory", "256 · 1,024 KB"),
-    "A6 against A-fig2": ("self-contradictory", "2.4 · 2.2 · 2.22 · 2.2 · 2.19 · 2.05"),
-    "A3 against A-fig2": ("self-contradictory", "4 · 4 · 3.61 · 3.2 · 2.97 · 2.63"),
-    "A4 against A-fig2": ("self-contradictory", "4 · 4 · 3.61 · 3.2 · 2.97 · 2.63"),
-    "A-fig1 naive": ("wrong", "reads 7, writes 5, total 12"),
-    "A-tab1 naive, writes of max(dim=1)": ("wrong", "8M bytes of indices"),
-    "A, occupancy": ("wrong", "where shared is 0"),
-    "B2 against A-tab1 fused": ("self-contradictory", "total 2MN"),
-    "B2 against B1": ("self-contradictory", "3MN against 2MN"),
-    "B2 against B-tab1 fused": ("self-contradictory", "reads MN"),
-    "B4, 32-bit offsets": ("wrong", "2,147,483,648"),
-    "C-ex row 2": ("wrong", ".693 .001 .155 .035 .003 .013 .008 .094"),
-    "C-ex row 3": ("wrong", ".007 .638 .002 .086 .019 .001 .235 .012"),
-    "C-ex row 2, sum of outputs": ("wrong", "0.909"),
-    "C-ex row 3, sum of outputs": ("wrong", "1.015"),
-    "C2 against C3, torch": ("self-contradictory", "rising and constant"),
-    "C3 against C4": ("self-contradictory", "4.2%"),
-    "C7, threads a block": ("wrong", "default 128"),
-    "C-viz, block size": ("self-contradictory", "one value"),
-    "D1 against A5": ("self-contradictory", "faster at most widths"),
-    "D1 against A6": ("self-contradictory", "0.96 times"),
-    "D1 against D2": ("self-contradictory", "0.75 to 1.00 times"),
-    "D fused, against its model": ("wrong", "2MN elements"),
-    "E num_ctas": ("wrong", "per cluster"),
-    "E maxnreg": ("wrong", "per thread"),
-}
-
 TRIPS = {"at": "A-fig1"}
 
 
@@ -103,16 +70,6 @@ def drawn(*sizes: int, **kernels: tuple[float, ...]) -> dict[str, Source]:
     series = Series(figure="A-fig2", quantity="time_us", rows=4096, over="cols", sizes=sizes,
                     kernels=kernels)  # fmt: skip
     return source_with("A", series={"a_fig2": series})
-
-
-def test_what_the_sources_are_known_to_have_wrong_is_found_with_its_numbers() -> None:
-    findings = {one.subject: one for one in audit()}
-    wrong = {name: f.verdict for name, f in findings.items() if f.verdict != "consistent"}
-    assert wrong == {name: verdict for name, (verdict, _) in WRONG.items()}
-    for name, (_, number) in WRONG.items():
-        assert number in findings[name].computed
-    assert "NVIDIA H200" in findings["A-fig2 fused, N ≥ 4,096"].why
-    assert len(findings) == len(audit()) == 70  # no two share a subject
 
 
 def test_tables_hold_every_check_every_error_and_what_was_not_audited() -> None:

@@ -193,7 +193,7 @@ def test_what_cannot_be_compared_is_one_line(tmp_path: Path, capsys: Captured) -
             assert bad in refused(main(["compare", *sides, "--out", str(tmp_path)]), capsys)
 
 
-@pytest.mark.parametrize("kind", [*SOUND, *EITHER])
+@pytest.mark.parametrize("kind", ["hostile", "nothing_worked", "sizes_at_the_edge"])
 def test_odd_rows_compared_with_themselves_hold_no_change(
     kind: str, tmp_path: Path, capsys: Captured
 ) -> None:

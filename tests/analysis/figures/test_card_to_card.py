@@ -29,13 +29,6 @@ def on_cards(**changes: object) -> list[Row]:
     return rows
 
 
-def test_cards_of_two_sweeps_or_kinds_are_not_mixed(tmp_path: Path) -> None:
-    one = [r for r in on_cards() if r.card == 0]
-    other = [r for r in on_cards(sweep="elsewhere") if r.card == 1]
-    kind = [r for r in on_cards(gpu="NVIDIA L4") if r.card == 2]
-    assert cards_of(frame_of(tmp_path, [*one, *other, *kind])) == []
-
-
 def test_a_point_that_a_card_lacks_is_left_out(tmp_path: Path) -> None:
     rows = [r for r in on_cards() if not (r.card == 2 and r.kernel == "online")]
     [cards] = cards_of(frame_of(tmp_path, rows))

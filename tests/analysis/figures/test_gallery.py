@@ -10,7 +10,7 @@ import pytest
 from analysis.figures.card_to_card import CARD_TO_CARD
 from analysis.figures.limits import LIMITS, LIMITS_RATIO
 from analysis.figures.multiples import D_FIG1_GPUS, DTYPES_TIME
-from analysis.figures.specs import D_FIG1, E_FIG1, SPEEDUP_NAIVE
+from analysis.figures.specs import D_FIG1, E_FIG1
 from analysis.gallery import DRAWN, ENTRIES, FIGURES, Entry, Picture, missing, pictures
 from analysis.load import Inputs, Records, load, load_records
 from tests.analysis.drawing import frame_of, overhang, rendered, words
@@ -20,7 +20,7 @@ from tests.conftest import ROOT
 SOURCED = ["a_fig1", "a_fig2", "b_fig1", "c_fig1", "c_fig2", "c_fig3", "d_fig1", "e_fig1"]
 OURS = ["speedup_naive", "speedup_torch", "dtypes_time", "dtypes_bandwidth"]
 OF_OTHER_ROWS = (LIMITS, LIMITS_RATIO, CARD_TO_CARD, D_FIG1_GPUS)
-MIXED = (E_FIG1, SPEEDUP_NAIVE, DTYPES_TIME, LIMITS, CARD_TO_CARD, D_FIG1_GPUS)
+MIXED = (E_FIG1, DTYPES_TIME, LIMITS, CARD_TO_CARD)
 
 
 @pytest.fixture(scope="module")
