@@ -45,30 +45,27 @@ def failure(cols: int, **changes: Any) -> Row:
     return timed(cols, **(untimed | {"status": "crashed", "reason": "signal 11"} | changes))
 
 
-def job(out: Path, rows: Sequence[Row], id: str = "s-online", **changes: Any) -> MirroredJob:
+def job(out: Path, rows: Sequence[Row], id: str = "s-online") -> MirroredJob:
     """A job whose rows lie on disk below ``out``."""
     folder = out / id
     (folder / "rows.jsonl").unlink(missing_ok=True)
     for row in rows:
         append_row(folder / "rows.jsonl", row)
     config = {"kernel": {"_target_": "kernels.softmax.Online"}, "out": str(out), "a.b": 1}
-    values: dict[str, Any] = {
-        "id": id, "name": "online/tutorial/float32", "sweep": "a sweep", "kernel": "online",
-        "config": config, "folder": folder, "failed": any(not row.expected for row in rows),
-    }  # fmt: skip
-    return MirroredJob(**(values | changes))
+    return MirroredJob(
+        id=id, name="online/tutorial/float32", sweep="a sweep", kernel="online", config=config,
+        folder=folder, failed=any(not row.expected for row in rows),
+    )  # fmt: skip
 
 
-def mirrored(out: Path, rows: Sequence[Row], mode: str = "offline", **changes: Any) -> list[str]:
+def mirrored(out: Path, rows: Sequence[Row], mode: str = "offline") -> list[str]:
     """Mirrors one job of these rows."""
-    return mirror_all(out, {"s-online": rows}, mode, **changes)
+    return mirror_all(out, {"s-online": rows}, mode)
 
 
-def mirror_all(
-    out: Path, rows: Mapping[str, Sequence[Row]], mode: str = "offline", **changes: Any
-) -> list[str]:
+def mirror_all(out: Path, rows: Mapping[str, Sequence[Row]], mode: str = "offline") -> list[str]:
     """Mirrors jobs by their id."""
-    jobs = [job(out, found, id, **changes) for id, found in rows.items()]
+    jobs = [job(out, found, id) for id, found in rows.items()]
     derived = {id: derive(list(found)) for id, found in rows.items()}
     return mirror(jobs, derived, TrackerConfig(mode=mode), out)
 

@@ -25,7 +25,7 @@ FORGETFUL = {"_target_": "tests.doubles.forgetful.Forgetful"}
 NAIVE = {"_target_": "kernels.softmax.naive.Naive"}
 
 quickly = settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 shapes = st.tuples(st.integers(0, 12), st.integers(1, 70))
 dtypes = st.sampled_from(sorted(ITEMSIZE))
@@ -95,37 +95,21 @@ def test_counted_equals_modelled_exactly(
     assert {t.name for t in record.tensors} == ({"x", "y"} if shape[0] else set())
 
 
-@quickly
-@given(st.integers(1, 12), st.integers(2, 70), dtypes)
-def test_what_differs_from_the_model_is_told_in_the_models_words(
-    worker: Worker, m: int, n: int, dtype: str
-) -> None:
-    naive = count(worker, NAIVE, (m, n), dtype)
+def test_what_differs_from_the_model_is_said_in_the_models_words(worker: Worker) -> None:
+    m, n = 5, 37
+    naive = count(worker, NAIVE, (m, n), "float16")
     assert total(naive, "loads") == naive.model_reads == 5 * m * n + 2 * m
     assert total(naive, "stores") - m == naive.model_writes == 3 * m * n + 2 * m
     (indices,) = [tensor for tensor in naive.tensors if tensor.dtype == "int64"]
     assert (indices.name, indices.stores, indices.store_bytes) == ("max.indices", m, 8 * m)
     words = "writes 3MN + 3M where the model says 3MN + 2M: max.indices (int64)"
     assert naive.difference == words
-    reread = {"_target_": "tests.doubles.traffic.Reread", "block_size": 16}
-    record = count(worker, reread, (m, n), dtype)
-    assert record.difference == "reads 3MN where the model says 2MN"
-
-
-def test_a_copy_hidden_around_a_triton_kernel_is_traffic(worker: Worker) -> None:
     record = count(worker, {"_target_": "tests.doubles.traffic.HiddenCopy"}, (3, 8))
     words = "reads 2MN where the model says MN; writes 2MN where the model says MN"
     assert record.difference == words
     assert [(t.name, t.loads, t.stores) for t in record.tensors] == [
         ("x", 24, 0), ("clone", 24, 24), ("y", 0, 24),
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize("name", ["naive_script.NaiveScript", "compiled.Compiled"])
-def test_what_a_compiler_decides_says_that_it_is_not_countable(worker: Worker, name: str) -> None:
-    record = count(worker, {"_target_": f"kernels.softmax.{name}"}, (4, 8))
-    assert (record.method, record.tensors, record.difference) == ("none", [], None)
-    assert str(record.reason).startswith("not countable: ")
 
 
 def trace(
@@ -170,15 +154,10 @@ def test_passes_are_in_the_order_that_the_variant_makes_them(worker: Worker) -> 
         (program, kind, 2 * program + row)
         for program in (0, 1) for kind in ("load", "store") for row in (0, 1)
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("name", "passes"),
-    [("fused", 1), ("fused_row", 1), ("fused_multirow", 1), ("online", 2), ("three_pass", 3)],
-)
-def test_a_trace_has_as_many_passes_as_the_variant(worker: Worker, name: str, passes: int) -> None:
-    config = softmax(name, block_size=1) if name in TILED else softmax(name)
-    assert {a.sweep for a in order(worker, config)} == set(range(passes))
+    passes = {"fused": 1, "fused_row": 1, "fused_multirow": 1, "online": 2, "three_pass": 3}
+    for name, number in passes.items():
+        config = softmax(name, block_size=1) if name in TILED else softmax(name)
+        assert {a.sweep for a in order(worker, config)} == set(range(number)), name
 
 
 def own(access: Access) -> tuple[Any, Any]:

@@ -16,6 +16,7 @@ from experiments.data.jobs import TrackerConfig
 from experiments.data.metrics import derive
 from experiments.data.rows import rows_files
 from experiments.wandb import mirror
+from tests.house.shell import make
 from tests.wandb_jobs import (
     METRIC,
     OfflineRun,
@@ -120,23 +121,6 @@ def test_nothing_new_starts_no_wandb(
     assert "exit status 3" in warning
 
 
-@pytest.mark.usefixtures("account")
-def test_a_resumed_sweep_logs_only_what_is_new_at_the_steps_that_follow(tmp_path: Path) -> None:
-    assert mirrored(tmp_path, [timed(1024), failure(2048), timed(4096)]) == []
-    again = [timed(512), timed(1024), timed(2048, attempt=2), timed(4096)]
-    assert mirrored(tmp_path, again) == []
-    first, second = read_offline(tmp_path)
-    assert first.id == second.id
-    assert (first.exit_code, second.exit_code) == (1, 0)
-    assert (first.summary["failed"], second.summary["points"]) == (1, 4)
-    assert [(line["_step"], line["cols"]) for line in first.lines] == [(0, 1024), (1, 4096)]
-    assert [(line["_step"], line["cols"]) for line in second.lines] == [(2, 512), (3, 2048)]
-    (tmp_path / "wandb" / "mirrored.json").unlink()  # as if both were left by killed writers
-    assert mirrored(tmp_path, again) == []
-    [whole] = read_offline(tmp_path)
-    assert [line["cols"] for line in whole.lines] == [512, 1024, 2048, 4096]
-
-
 def test_no_tracker_leaves_no_trace(tmp_path: Path) -> None:
     rows = [timed(1024)]
     assert mirror([job(tmp_path, rows)], {}, TrackerConfig(backend="none"), tmp_path) == []
@@ -161,8 +145,8 @@ def test_a_disk_that_is_full_for_wandb_costs_a_warning(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert "the rows are complete on disk" in warning
     assert "\n" not in warning
-    assert mirrored(tmp_path, ROWS) == []  # with room again, all of it is written
-    [run] = {run.id: run for run in read_offline(tmp_path)}.values()
+    assert mirrored(tmp_path, ROWS) == []  # with room again, all is written, and once
+    [run] = read_offline(tmp_path)
     assert len(run.lines) == 3
 
 
@@ -186,56 +170,31 @@ def test_a_wandb_that_hangs_or_dies_costs_a_warning(
 
 
 @pytest.mark.usefixtures("account")
-def test_a_server_out_of_reach_costs_one_warning_and_the_runs_go_offline(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_server_lost_on_the_way_gets_every_line_once_when_it_is_back(
+    tmp_path: Path, server: WandbServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")
+    assert mirror_all(tmp_path, {"s-one": ROWS[:1]}) == []
+    server.deaf_after("CommitArtifact")
     [warning] = mirror_all(tmp_path, {"s-one": ROWS, "s-two": ROWS}, "online")
     assert "W&B online: " in warning
     assert "written offline instead, upload later with make sync" in warning
-    assert sorted(run.id for run in read_offline(tmp_path)) == ["s-one", "s-two"]
-    assert [len(run.lines) for run in read_offline(tmp_path)] == [3, 3]
-    assert set(json.loads((tmp_path / "wandb/mirrored.json").read_text())) == {"s-one", "s-two"}
-
-
-@pytest.mark.usefixtures("account")
-def test_a_server_lost_on_the_way_gets_every_line_once_when_it_is_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with WandbServer() as server:
-        monkeypatch.setenv("WANDB_BASE_URL", server.url)
-        server.deaf_after("CommitArtifact")
-        [warning] = mirror_all(tmp_path, {"s-one": ROWS, "s-two": ROWS}, "online")
-        assert "W&B online: " in warning
-        assert [run.id for run in read_offline(tmp_path)] == ["s-two"]
-        server.released.set()
-        more = [*ROWS, timed(8192)]
-        assert mirror_all(tmp_path, {"s-one": more, "s-two": more}, "online") == []
-    assert set(server.store.runs) == {"s-one", "s-two"}
-    for run in server.store.runs.values():
-        assert [cols for cols, _ in run.history(METRIC)] == [1024, 2048, 4096, 8192]
-        assert (run.exit_code, run.summary["points"]) == (0, 4)
-
-
-@pytest.mark.usefixtures("account")
-def test_online_the_server_gets_a_whole_run_with_what_waited_offline_and_what_is_resumed(
-    tmp_path: Path, server: WandbServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert mirrored(tmp_path, ROWS[:1]) == []
-    assert mirrored(tmp_path, ROWS[:2], "online") == []
-    assert sync(tmp_path, capsys) == (0, f"nothing to upload below {tmp_path}")
+    assert [(run.id, len(run.lines)) for run in read_offline(tmp_path)] == [
+        ("s-one", 1), ("s-two", 3)
+    ]  # fmt: skip
+    server.released.set()
     (tmp_path / "wandb" / "mirrored.json").unlink()  # the server knows where it stands
-    assert mirrored(tmp_path, [*ROWS, failure(8192)], "online") == []
-    run = server.store.runs["s-online"]
-    assert (run.fields["groupName"], run.fields["jobType"]) == ("a sweep", "online")
-    assert run.fields["project"] == "softmax-roofline"
-    assert run.config["kernel"] == {"_target_": "kernels.softmax.Online"}
-    assert run.history(METRIC) == [(1024, 1024), (2048, 2048), (4096, 4096)]
-    assert (run.summary["points"], run.summary["failed"]) == (4, 1)
-    assert run.exit_code == 1
-    assert set(run.artifacts) == {"rows-s-online"}
-    rows = (tmp_path / "s-online" / "rows.jsonl").read_bytes()
-    assert rows in server.store.uploads.values()
+    more = [*ROWS, timed(8192), failure(16384)]
+    assert mirror_all(tmp_path, {"s-one": more, "s-two": more}, "online") == []
+    assert sync(tmp_path, capsys) == (0, f"nothing to upload below {tmp_path}")
+    assert set(server.store.runs) == {"s-one", "s-two"}
+    for id, run in server.store.runs.items():
+        assert run.history(METRIC) == [(n, n) for n in (1024, 2048, 4096, 8192)]
+        assert (run.exit_code, run.summary["points"], run.summary["failed"]) == (1, 5, 1)
+        assert (run.fields["groupName"], run.fields["jobType"]) == ("a sweep", "online")
+        assert run.fields["project"] == "softmax-roofline"
+        assert run.config["kernel"] == {"_target_": "kernels.softmax.Online"}
+        assert set(run.artifacts) == {f"rows-{id}"}
+        assert (tmp_path / id / "rows.jsonl").read_bytes() in server.store.uploads.values()
 
 
 @pytest.mark.usefixtures("account")
@@ -246,25 +205,27 @@ def test_offline_parts_wait_for_a_key_and_are_uploaded_once_as_one_run_also_afte
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     sweep = tmp_path / "a" / "sweep"
-    assert mirrored(sweep, ROWS[:1]) == []
-    assert mirrored(sweep, ROWS[:2]) == []
+    assert mirrored(sweep, [timed(1024), failure(2048), timed(4096)]) == []
+    again = [timed(512), timed(1024), timed(2048, attempt=2), timed(4096)]
+    assert mirrored(sweep, again) == []  # logs what is new, at the steps that follow
+    first, second = read_offline(sweep)
+    assert first.id == second.id
+    assert (first.exit_code, second.exit_code) == (1, 0)
+    assert (first.summary["failed"], second.summary["points"]) == (1, 4)
+    assert [(line["_step"], line["cols"]) for line in first.lines] == [(0, 1024), (1, 4096)]
+    assert [(line["_step"], line["cols"]) for line in second.lines] == [(2, 512), (3, 2048)]
     sweep = sweep.rename(tmp_path / "moved")
-    monkeypatch.setenv("WANDB_API_KEY", REFUSED_KEY)
-    status, line = sync(tmp_path, capsys)
-    assert (status, "invalid API key" in line) == (1, True)
-    monkeypatch.delenv("WANDB_API_KEY")
-    status, line = sync(tmp_path, capsys)
-    assert (status, "set WANDB_API_KEY" in line) == (1, True)
+    for key, reason in ((REFUSED_KEY, "invalid API key"), ("", "set WANDB_API_KEY")):
+        monkeypatch.setenv("WANDB_API_KEY", key)
+        status, line = sync(tmp_path, capsys)
+        assert (status, reason in line) == (1, True), line
     assert server.store.runs == {}
     monkeypatch.setenv("WANDB_API_KEY", KEY)
     assert sync(tmp_path, capsys) == (0, f"uploaded 2 runs from {tmp_path}")
-    assert mirrored(sweep, ROWS) == []
-    assert sync(tmp_path, capsys) == (0, f"uploaded 1 run from {tmp_path}")
     run = server.store.runs["s-online"]
-    assert run.history(METRIC) == [(1024, 1024), (2048, 2048), (4096, 4096)]
-    assert (run.summary["points"], run.exit_code) == (3, 0)
-    rows = (sweep / "s-online" / "rows.jsonl").read_bytes()
-    assert rows in server.store.uploads.values()
+    assert [cols for cols, _ in run.history(METRIC)] == [1024, 4096, 512, 2048]
+    assert (run.summary["points"], run.exit_code) == (4, 0)
+    assert (sweep / "s-online" / "rows.jsonl").read_bytes() in server.store.uploads.values()
     before = len(server.requests)
     assert sync(tmp_path, capsys) == (0, f"nothing to upload below {tmp_path}")
     assert len(server.requests) == before
@@ -275,9 +236,6 @@ def test_offline_parts_wait_for_a_key_and_are_uploaded_once_as_one_run_also_afte
 
 
 def test_make_sync_without_a_folder_is_one_line(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "experiments.wandb", "--out", str(tmp_path / "none")],
-        capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == 1
-    assert done.stderr == f"error: --out {tmp_path / 'none'}: no such folder\n"
+    done = make("sync", f"OUT={tmp_path / 'none'}", f"PY={sys.executable}", "READY=")
+    assert done.returncode != 0
+    assert done.stderr.startswith(f"error: --out {tmp_path / 'none'}: no such folder\n")
