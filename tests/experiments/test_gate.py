@@ -22,7 +22,7 @@ def random_input(m: int, n: int, dtype: torch.dtype, seed: int = 0) -> torch.Ten
     return SOFTMAX.make_input((m, n), dtype, "cpu", seed)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(m=st.integers(1, 5), n=st.integers(1, 3000), dtype=st.sampled_from(DTYPES))
 def test_the_right_answer_passes(m: int, n: int, dtype: torch.dtype) -> None:
     x = random_input(m, n, dtype)
@@ -31,15 +31,17 @@ def test_the_right_answer_passes(m: int, n: int, dtype: torch.dtype) -> None:
     assert verdict.relative_error is not None
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n", [1, 7, 1024, 131072, 1 << 22])
-@pytest.mark.parametrize("backend", ["eager", "torch", "interpreter"])
+# at 2²² columns an answer is a few subnormal steps of float16: only the row's sum shows it
+@pytest.mark.parametrize(
+    ("dtype", "n"), [*((t, n) for t in DTYPES for n in (1, 1024)), (torch.float16, 1 << 22)]
+)
+@pytest.mark.parametrize("backend", ["eager", "interpreter"])
 def test_all_zeros_fail_at_any_width(dtype: torch.dtype, n: int, backend: str) -> None:
     x = random_input(1, n, dtype)
     assert check(torch.zeros_like(x), x, SOFTMAX, backend).reason is not None
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(n=st.integers(2, 2000), column=st.integers(0, 10**6), dtype=st.sampled_from(DTYPES))
 def test_one_element_five_percent_off_fails(n: int, column: int, dtype: torch.dtype) -> None:
     x = random_input(3, n, dtype)
@@ -52,12 +54,12 @@ def test_one_element_five_percent_off_fails(n: int, column: int, dtype: torch.dt
         assert check(y, x, SOFTMAX, "torch").reason is not None
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_one_nan_or_infinity_fails(bad: float) -> None:
+def test_one_nan_or_infinity_fails() -> None:
     x = random_input(4, 100, torch.float32)
-    y = answer(x)
-    y[2, 50] = bad
-    assert "1 of 400 elements" in str(check(y, x, SOFTMAX, "torch").reason)
+    for bad in (math.nan, math.inf):
+        y = answer(x)
+        y[2, 50] = bad
+        assert "1 of 400 elements" in str(check(y, x, SOFTMAX, "torch").reason)
 
 
 def test_a_biased_row_fails_though_each_element_is_within_a_spacing() -> None:

@@ -44,13 +44,10 @@ def test_the_newest_installed_ncu_is_taken(tmp_path: Path, monkeypatch: pytest.M
     assert find_ncu([f"{tmp_path}/*/ncu"]) == f"{tmp_path}/2025.10.0/ncu"
 
 
-def test_a_version_is_read_from_what_ncu_says_of_itself(tmp_path: Path) -> None:
-    assert version(str(executable(tmp_path, ""))) == "2025.3.1.0"
-
-
-def test_the_command_comes_after_every_option(tmp_path: Path) -> None:
+def test_the_command_comes_after_every_option_and_the_version_is_read(tmp_path: Path) -> None:
     seen = tmp_path / "seen"
     path = executable(tmp_path, f"Path({str(seen)!r}).write_text(' '.join(sys.argv[1:]))\n")
+    assert version(str(path)) == "2025.3.1.0"
     assert run_ncu(str(path), ["python", "-m", "experiments.profile"], tmp_path / "log") == (0, "")
     options, _, command = seen.read_text().partition(f"--log-file {tmp_path / 'log'} ")
     assert command == "python -m experiments.profile"
@@ -120,14 +117,11 @@ def test_units_that_were_scaled_are_scaled_back() -> None:
         list(read_launches(text.replace("Mbyte", "furlong")))
 
 
-def test_a_table_without_ranges_is_refused() -> None:
+def test_a_table_without_ranges_is_refused_and_text_without_a_table_has_no_launches() -> None:
     with pytest.raises(UserError, match="no Push/Pop_Range column"):
         list(read_launches(table([]).replace("Push/Pop_Range", "something")))
-
-
-def test_text_without_a_table_has_no_launches() -> None:
-    assert list(read_launches("")) == []
-    assert list(read_launches("==WARNING== No kernels were profiled.\n")) == []
+    for text in ("", "==WARNING== No kernels were profiled.\n"):
+        assert list(read_launches(text)) == []
 
 
 sizes = st.integers(min_value=0, max_value=2**45)
@@ -157,14 +151,9 @@ def test_a_long_launch_weighs_more_than_a_short_one() -> None:
     assert fields["pipes_percent"]["xu"] == pytest.approx(18.0)
 
 
-def test_loads_past_registers_count_as_requested() -> None:
+def test_loads_past_registers_count_and_what_the_card_lacks_is_zero_or_null() -> None:
     plain, tma = BYTES["requested_load_bytes"]
-    fields = summed([launch(**{plain: 1.0, tma: 4000.0})])
-    assert fields["requested_load_bytes"] == 4001
-
-
-def test_a_path_the_card_lacks_moves_nothing_and_a_metric_it_lacks_is_null() -> None:
-    plain, tma = BYTES["requested_load_bytes"]
+    assert summed([launch(**{plain: 1.0, tma: 4000.0})])["requested_load_bytes"] == 4001
     without = {name: 5.0 for name in METRICS if name not in (tma, *BYTES["l2_to_sm_bytes"])}
     fields = summed([Launch(ONLINE, without | {plain: 7.0})])
     assert fields["requested_load_bytes"] == 7
@@ -190,7 +179,4 @@ def test_a_metric_unknown_to_the_card_is_recognised(complaint: str) -> None:
     text = f"==PROF== Connected to process 1\n==ERROR== {complaint}\n"
     assert unknown_metrics(text, METRICS) == ["l1tex__t_bytes_pipe_lsu_mem_local_op_ld.sum"]
     assert remarks(text) == [complaint]
-
-
-def test_the_programs_own_exit_status_is_no_remark_of_ncus() -> None:
-    assert remarks("==ERROR== The application returned an error code (1).\n") == []
+    assert remarks("==ERROR== The application returned an error code (1).\n") == []  # its own

@@ -36,9 +36,9 @@ from tests.doubles.kernels import Good
 class Disguised(Worker):
     """Profiles nothing; the naive kernel fails. It remembers what it was asked for."""
 
-    def __init__(self, log: Path, ranges: list[str]) -> None:
+    def __init__(self, log: Path) -> None:
         super().__init__("cpu", 0, log)
-        self.ranges = ranges
+        self.ranges: list[str] = []
 
     def start(self) -> dict[str, Any]:
         handshake = super().start()
@@ -73,18 +73,20 @@ def job(kernel: str, *others: str) -> list[str]:
     return [f"kernel={kernel}", *shape(4, 8), "dtype=float32", *others]
 
 
-def profile(out: Path, *jobs: list[str]) -> Profiling:
-    """Profiles jobs by a disguised worker."""
+def profile(worker: Disguised, out: Path, *jobs: list[str], keep: bool = False) -> Profiling:
+    """Profiles jobs by a disguised worker, which it may ``keep`` for the next."""
     register()
     GlobalHydra.instance().clear()
-    ranges: list[str] = []
+    worker.ranges.clear()
     children: list[Child] = []
 
     class DisguisedPool(WorkerPool):
         def worker(self, device: str, card: int) -> Worker:
-            return self.workers.setdefault((device, card), Disguised(self.log, ranges))
+            return self.workers.setdefault((device, card), worker)
 
         def close(self) -> None:
+            if keep:
+                self.workers.clear()
             children.extend(w._child for w in self.workers.values() if w._child is not None)
             super().close()
 
@@ -106,18 +108,24 @@ def profile(out: Path, *jobs: list[str]) -> Profiling:
     records = read_records(out / LIST, Profiled) if (out / LIST).exists() else []
     statuses = [int(child.process.returncode) for child in children]
     lines = printed.getvalue().splitlines()
-    return Profiling(ranges, {r.range: r for r in records}, lines, failed, statuses)
+    return Profiling([*worker.ranges], {r.range: r for r in records}, lines, failed, statuses)
 
 
 @pytest.fixture(scope="module")
-def mixed(tmp_path_factory: pytest.TempPathFactory) -> Profiling:
-    """Two points that can be profiled, one that fails, one that is not supported."""
-    rounds = "rounds=3"
-    return profile(
-        tmp_path_factory.mktemp("profiled"),
-        job("torch", rounds), job("fused", rounds), job("naive", rounds),
+def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Profiling, Profiling]:
+    """A dry run, and a run of two points that can be profiled, one that fails, one unsupported."""
+    out, rounds = tmp_path_factory.mktemp("profiled"), "rounds=3"
+    worker = Disguised(out / "worker.log")
+    return profile(worker, out, job("torch", "dry_run=true"), keep=True), profile(
+        worker, out, job("torch", rounds), job("fused", rounds), job("naive", rounds),
         job("fused_row", rounds, f"grid.cols={2**21}"),
     )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def mixed(both: tuple[Profiling, Profiling]) -> Profiling:
+    """What came of the run that was no dry one."""
+    return both[1]
 
 
 def test_each_point_is_called_once_in_a_range_of_its_name_and_listed(mixed: Profiling) -> None:
@@ -150,10 +158,10 @@ def test_a_profiled_worker_ends_by_itself(mixed: Profiling) -> None:
     assert mixed.statuses == [0]  # no signal's
 
 
-def test_a_dry_run_prints_the_points_and_calls_none(tmp_path: Path) -> None:
-    done = profile(tmp_path, job("torch", "dry_run=true"))
-    assert done.printed == ["point 0 torch 4x8 float32"]
-    assert (done.ranges, done.listed) == ([], {})
+def test_a_dry_run_prints_the_points_and_calls_none(both: tuple[Profiling, Profiling]) -> None:
+    dry, _ = both
+    assert dry.printed == ["point 0 torch 4x8 float32"]
+    assert (dry.ranges, dry.listed) == ([], {})
 
 
 def command(out: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

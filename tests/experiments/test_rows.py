@@ -30,7 +30,7 @@ def test_a_row_comes_back_as_it_was_written(tmp_path: Path) -> None:
 
 @settings(max_examples=30)
 @given(cut=st.integers(1, 400))
-def test_a_file_torn_anywhere_in_its_last_line_is_healed(
+def test_a_file_torn_anywhere_in_its_last_line_is_mended(
     tmp_path_factory: pytest.TempPathFactory, cut: int
 ) -> None:
     path = tmp_path_factory.mktemp("torn") / "rows.jsonl"
@@ -42,15 +42,6 @@ def test_a_file_torn_anywhere_in_its_last_line_is_healed(
     truncate_torn_line(path)
     append_row(path, row(round=2))
     assert [r.round for r in read_rows(path)] in ([0, 2], [0, 1, 2])
-
-
-def test_a_last_line_that_only_lacks_its_end_is_kept(tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl"
-    append_row(path, row())
-    path.write_bytes(path.read_bytes().rstrip(b"\n"))
-    truncate_torn_line(path)
-    assert len(list(read_rows(path))) == 1
-    assert path.read_bytes().endswith(b"\n")
 
 
 def with_text(field: str, text: str) -> str:
@@ -80,17 +71,8 @@ BOUNDS = [
 def test_a_value_outside_the_schema_is_refused_in_one_short_line(field: str, text: str) -> None:
     with pytest.raises(ValueError, match=r"^[^\n]{1,200}$") as caught:
         parse_row(with_text(field, text))
-    assert (
-        field in str(caught.value)
-        or "not JSON" in str(caught.value)
-        or "twice" in str(caught.value)
-        or "64 bit" in str(caught.value)
-    )
-
-
-def test_a_key_that_stands_twice_is_refused() -> None:
-    with pytest.raises(ValueError, match="'rows' stands there twice"):
-        parse_row(row().model_dump_json()[:-1] + ',"rows":4}')
+    said = (field, "not JSON", "twice", "64 bit")
+    assert any(word in str(caught.value) for word in said)
 
 
 def test_a_torn_tail_of_any_kind_is_passed_over_and_removed(tmp_path: Path) -> None:
@@ -101,6 +83,9 @@ def test_a_torn_tail_of_any_kind_is_passed_over_and_removed(tmp_path: Path) -> N
         assert list(read_rows(path)) == [row()]
         truncate_torn_line(path)
         assert path.read_text() == row().model_dump_json() + "\n"
+    path.write_bytes(path.read_bytes().rstrip(b"\n"))  # only its end is lacking: it is kept
+    truncate_torn_line(path)
+    assert path.read_text() == row().model_dump_json() + "\n"
 
 
 def test_a_line_beyond_the_limit_is_never_read_whole(tmp_path: Path) -> None:
@@ -135,22 +120,19 @@ def test_a_file_is_written_whole_and_never_through_a_link(tmp_path: Path) -> Non
     [
         ("{nonsense", "not JSON"),
         ("[1]", "a row is a JSON object"),
-        (json.dumps({"schema_version": 99}), "schema_version 99; this version reads 1"),
-        (json.dumps({}), "schema_version None"),
-        (row().model_dump_json().replace('"rows":4', '"rows":-4'), "field 'rows'"),
-        (row().model_dump_json().replace('"status":"ok"', '"status":"fine"'), "field 'status'"),
-        (row().model_dump_json().replace('"time_us":null', '"time_us":NaN'), "field 'time_us'"),
-        (row().model_dump_json()[:-1] + ',"host":"me"}', "field 'host'"),
+        ('{"schema_version": 99}', "schema_version 99; this version reads 1"),
+        ("{}", "schema_version None"),
+        (with_text("status", '"fine"'), "field 'status'"),
+        (with_text("time_us", "NaN"), "field 'time_us'"),
+        (with_text("host", '"me"'), "field 'host'"),
+        (row().model_dump_json()[:-1] + ',"rows":4}', "'rows' stands there twice"),
     ],
 )
 def test_a_malformed_line_is_refused_by_file_and_line(
     tmp_path: Path, line: str, complaint: str
 ) -> None:
     path = tmp_path / "rows.jsonl"
-    append_row(path, row())
-    with path.open("a") as file:
-        file.write(line + "\n")
-    append_row(path, row())
+    path.write_text("\n".join([row().model_dump_json(), line, row().model_dump_json(), ""]))
     with pytest.raises(RowsError) as caught:
         list(read_rows(path))
     assert str(caught.value).startswith(f"{path}:2: ")

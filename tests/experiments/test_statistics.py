@@ -21,14 +21,14 @@ def test_median_is_the_samples_own_and_lies_in_its_interval(samples: list[float]
     assert {found.low, found.high} <= set(samples)
 
 
-@pytest.mark.parametrize("n", [10, 30, 101])
+@pytest.mark.parametrize("n", [10, 101])
 def test_interval_covers_the_true_median_in_95_percent_of_experiments(n: int) -> None:
     dice = random.Random(n)
     covered = 0
-    for _ in range(2000):
+    for _ in range(1000):
         found = median([dice.expovariate(1.0) for _ in range(n)])
         covered += found.low <= 0.6931 <= found.high
-    assert 0.94 <= covered / 2000 <= 0.9995
+    assert 0.94 <= covered / 1000 <= 0.9995
 
 
 def test_no_samples_have_no_median() -> None:
@@ -39,20 +39,13 @@ def test_no_samples_have_no_median() -> None:
 RULE = {"min_samples": 10, "max_samples": 50, "precision": 0.01, "out_of_time": False}
 
 
-def test_sampling_stops_when_the_interval_is_narrow_enough() -> None:
-    steady = [100.0, 100.1] * 10
+def test_sampling_ends_when_it_converged_at_the_cap_or_at_the_time_limit() -> None:
+    steady, noisy = [100.0, 100.1] * 10, [50.0, 150.0] * 25
     assert stop_reason(steady, **RULE) == "converged"
     assert stop_reason(steady[:9], **RULE) is None
-
-
-def test_sampling_of_a_noisy_point_goes_on_to_the_cap() -> None:
-    noisy = [50.0, 150.0] * 25
     assert stop_reason(noisy[:49], **RULE) is None
     assert stop_reason(noisy, **RULE) == "max_samples"
-
-
-def test_a_time_limit_ends_sampling_and_is_named() -> None:
-    assert stop_reason([50.0, 150.0], **RULE | {"out_of_time": True}) == "time_limit"
+    assert stop_reason(noisy[:2], **RULE | {"out_of_time": True}) == "time_limit"
     assert stop_reason([], **RULE | {"out_of_time": True}) is None
 
 
@@ -71,27 +64,23 @@ NOISE: dict[str, Noise] = {
 
 @pytest.mark.parametrize("n", [100, 500])
 @pytest.mark.parametrize("noise", NOISE)
-def test_steady_noise_has_no_trend_but_once_in_hundreds(noise: str, n: int) -> None:
+def test_steady_noise_has_no_trend_and_one_mode_but_once_in_hundreds(noise: str, n: int) -> None:
     dice = random.Random(f"{noise}{n}")
-    streams = [[NOISE[noise](dice) for _ in range(n)] for _ in range(300)]
-    assert sum(abs(trend(stream).z) > 3.29 for stream in streams) <= 3
+    streams = [[NOISE[noise](dice) for _ in range(n)] for _ in range(200)]
+    assert sum(abs(trend(stream).z) > 3.29 for stream in streams) <= 2
+    assert sum(modes(stream) is not None for stream in streams) <= 2
+
+
+def test_what_repeats_or_never_changes_has_no_trend_and_one_mode() -> None:
+    dice = random.Random(1)
+    slow_position = [100 + 2 * (i % 10 == 9) + dice.gauss(0, 0.2) for i in range(500)]
+    assert abs(trend(slow_position).z) < 3.29
+    assert trend([7.0] * 500).z == 0
+    assert modes([7.0] * 500) is None
+    assert modes([dice.gauss(12 if i % 20 == 0 else 10, 0.05) for i in range(500)]) is None
 
 
 @pytest.mark.parametrize("n", [100, 500])
-@pytest.mark.parametrize("noise", NOISE)
-def test_one_mode_is_not_taken_for_two(noise: str, n: int) -> None:
-    dice = random.Random(f"{noise}{n}")
-    streams = [[NOISE[noise](dice) for _ in range(n)] for _ in range(300)]
-    assert sum(modes(stream) is not None for stream in streams) <= 3
-
-
-def test_a_slow_batch_position_is_no_trend() -> None:
-    dice = random.Random(1)
-    stream = [100 + 2 * (i % 10 == 9) + dice.gauss(0, 0.2) for i in range(500)]
-    assert abs(trend(stream).z) < 3.29
-
-
-@pytest.mark.parametrize("n", [100, 250, 500])
 @pytest.mark.parametrize("change", [-3.0, 3.0])
 def test_a_drift_is_found_with_its_size(n: int, change: float) -> None:
     dice = random.Random(n)
@@ -101,25 +90,14 @@ def test_a_drift_is_found_with_its_size(n: int, change: float) -> None:
     assert found.change_us == pytest.approx(change, rel=0.3)
 
 
-def test_a_stream_that_never_changes_has_no_trend_and_one_mode() -> None:
-    assert trend([7.0] * 500).z == 0
-    assert modes([7.0] * 500) is None
-
-
 @pytest.mark.parametrize("share", [0.15, 0.5, 0.85])
 def test_two_modes_are_found_with_their_places_and_shares(share: float) -> None:
     dice = random.Random(3)
     stream = [dice.gauss(10.5 if dice.random() < share else 10, 0.05) for _ in range(500)]
     found = modes(stream)
     assert found is not None
-    assert found.low_us == pytest.approx(10, abs=0.02)
-    assert found.high_us == pytest.approx(10.5, abs=0.02)
+    assert (found.low_us, found.high_us) == pytest.approx((10, 10.5), abs=0.02)
     assert found.upper_share == pytest.approx(share, abs=0.05)
-
-
-def test_a_twentieth_of_the_samples_is_no_mode() -> None:
-    dice = random.Random(4)
-    assert modes([dice.gauss(12 if i % 20 == 0 else 10, 0.05) for i in range(500)]) is None
 
 
 @settings(max_examples=50)
