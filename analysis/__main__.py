@@ -21,14 +21,14 @@ COMMANDS = {
     "tables": "write the sources' tables, traffic three ways, and the models priced for cards",
     "claims": "judge every claim of the sources by rows and records, and audit their numbers",
     "report": "write figures, tables and claims as one HTML file",
-    "selftest": "tell the noise floor: variants against themselves, timers, cold caches",
+    "selftest": "report the noise floor: variants against themselves, timers, cold caches",
 }
 VALIDATE = "check a contributed folder of rows; exit status 1 where it cannot be taken"
 COMPARE = "compare two sets of rows point by point; exit status 1 where HEAD is worse"
 
 
-def _names(told: str) -> tuple[str, ...]:
-    return tuple(filter(None, map(str.strip, told.split(","))))
+def _names(listed: str) -> tuple[str, ...]:
+    return tuple(filter(None, map(str.strip, listed.split(","))))
 
 
 class _Parser(argparse.ArgumentParser):
@@ -161,23 +161,23 @@ def _parser() -> argparse.ArgumentParser:
     )
     newest = "a folder; default: this machine's newest sweep, else outputs/reference"
     verbose = "show an error's traceback"
-    for name, told in COMMANDS.items():
-        command = commands.add_parser(name, help=told, description=told)
+    for name, summary in COMMANDS.items():
+        command = commands.add_parser(name, help=summary, description=summary)
         command.add_argument("--rows", type=Path, metavar="DIR", help=newest)
         beside = f"default: {name}/ in the rows"
         command.add_argument("--out", type=Path, metavar="DIR", help=beside)
         if name in ("figures", "tables"):
-            some = f"make no other {name} than these, such as limits,limits_summary"
+            some = f"make only these {name}, such as limits,limits_summary"
             command.add_argument("--only", type=_names, metavar="NAMES", default=(), help=some)
         if name == "claims":
             another = "judge another file's claims (default: analysis/claims.yaml)"
             command.add_argument("--claims", type=Path, metavar="FILE", help=another)
-        unchanged = "make nothing where rows, records and code are those of the last time"
+        unchanged = "make nothing where rows, records and code are the same as last time"
         command.add_argument("--if-changed", action="store_true", help=unchanged)
         command.add_argument("--verbose", action="store_true", help=verbose)
     validating = commands.add_parser("validate", help=VALIDATE, description=VALIDATE)
     validating.add_argument("--rows", type=Path, metavar="DIR", required=True, help="the folder")
-    copied = "copy what belongs of a valid folder there, such as outputs/reference/rtx_4090"
+    copied = "copy the files of a valid folder there, such as outputs/reference/rtx_4090"
     validating.add_argument("--out", type=Path, metavar="DIR", help=copied)
     validating.add_argument("--verbose", action="store_true", help=verbose)
     comparing = commands.add_parser("compare", help=COMPARE, description=COMPARE)

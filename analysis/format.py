@@ -25,8 +25,8 @@ from experiments.data.files import write_file
 
 WIDE = 6  # columns that fit a line of LaTeX as they are
 SIGNIFICANT = 3  # figures of a number, where no interval says more
-LONGEST_NAME = 80  # letters of a name that are kept: a file's name holds 255 bytes
-LONGEST_TEXT = 400  # letters of a sentence that are kept
+LONGEST_NAME = 80  # characters of a name that are kept: a file's name holds 255 bytes
+LONGEST_TEXT = 400  # characters of a sentence that are kept
 
 _NUMBER = re.compile(r"[-+~<>≤≥]?\d[\d,.]*(?:$|[ %–×(±])")
 _EMPTY = ("", "–", "—")
@@ -210,13 +210,13 @@ def escape(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """The text on one line, without letters that a terminal would obey."""
+    """The text on one line, without control characters that a terminal would interpret."""
     return visible(text, len(text))
 
 
 @lru_cache(maxsize=2**14)  # rows repeat the same texts
 def visible(text: str, longest: int = LONGEST_TEXT) -> str:
-    """Text from a file as one line of printable letters: escape sequences lose their force.
+    """Text from a file as one line of printable characters: escape sequences are disarmed.
 
     What is longer than ``longest`` is cut, and a hash of the whole keeps it apart from its like.
     """

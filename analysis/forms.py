@@ -67,7 +67,9 @@ def _unfit(path: Path, below: Path, right: Callable[[int], bool]) -> str | None:
     if not right(mode):
         return "no plain file"
     if not PLAIN_PART.fullmatch(path.name) or path.name in (".", ".."):
-        return "a name of other letters than A-Z a-z 0-9 . , = + - _, or one that begins with -"
+        return (
+            "a name with characters other than A-Z a-z 0-9 . , = + - _, or one that begins with -"
+        )
     return "too deep" if len(below.parts) > DEEPEST else None
 
 

@@ -54,13 +54,13 @@ def latex(text: str) -> str:
     formula = expression(text)
     if not isinstance(formula, sympy.Piecewise):
         return _dollars(formula)
-    told = [
+    parts = [
         _dollars(value) + (f" if {_dollars(condition)} else " if condition != sympy.true else "")
         for value, condition in formula.args
     ]
-    return "".join(told)
+    return "".join(parts)
 
 
 def _dollars(formula: sympy.Basic) -> str:
-    told = str(sympy.latex(formula, order="grlex", mul_symbol=None))
-    return "$" + re.sub(r"(?<=[\dM]) (?=[MN])", "", told) + "$"
+    text = str(sympy.latex(formula, order="grlex", mul_symbol=None))
+    return "$" + re.sub(r"(?<=[\dM]) (?=[MN])", "", text) + "$"

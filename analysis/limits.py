@@ -128,9 +128,9 @@ class LimitPoint:
         return {v: float(other[v]["time_us"]) / float(own[v]["time_us"]) for v in shared}
 
     def held_to_roof(self, name: str) -> dict[Visit, float]:
-        """The same for a mean: where `auto` is above the roof, the copy's time stands for its own.
+        """The same for a mean: where `auto` is above the roof, the copy's time replaces its own.
 
-        Such a time is no win over the roof. To leave the point out would be none either: it is
+        Such a time is not a win over the roof. To leave the point out would be wrong too: it is
         where all kernels are nearest to each other, and a mean of the others flatters.
         """
         ratios = self.by_visit(name)
@@ -164,7 +164,7 @@ class LimitPoint:
 
 
 def _samples(row: Mapping[str, Any]) -> Sequence[float]:
-    """A row's samples; of a row without them what its interval tells."""
+    """A row's samples; of a row without them, its interval."""
     samples = row.get("samples_us")
     if isinstance(samples, Sequence) and samples:
         return samples

@@ -72,7 +72,7 @@ def _limits(placed: Sequence[Placed]) -> Iterator[Doubt]:
     timed.sort(key=lambda one: -(one[1]["fraction_of_roof"] or 0))
     for where, row in timed:
         if row["roof_gbps"] is None:
-            yield Doubt("missing roof", where, f"{_name(row)}: timed with no copy beside it")
+            yield Doubt("missing roof", where, f"{_name(row)}: timed without a copy beside it")
         elif row["above_roof"]:
             share = row["fraction_of_roof"]
             grave = share > FAR_ABOVE and row["timer"] != "host"
@@ -154,7 +154,7 @@ def _machine(placed: Sequence[Placed], where: str) -> Iterator[Doubt]:
 
 def _state(row: Row, card: Card) -> Iterator[tuple[str, str, bool]]:
     own = row.environment.get("card")
-    setup = own if isinstance(own, dict) else {}  # what the card itself said of its limits
+    setup = own if isinstance(own, dict) else {}  # the limits that the card itself reported
     for clock, highest in (
         (row.sm_clock_mhz, setup.get("max_sm_clock_mhz") or card.facts.get("clock_mhz")),
         (row.memory_clock_mhz, setup.get("max_memory_clock_mhz")),
@@ -181,10 +181,10 @@ def _timing(row: Row) -> Iterator[tuple[str, str]]:
             yield "wrong bytes", what
     if row.status != "ok":
         if row.time_us is not None:
-            yield "no time", f"status {row.status}, and yet a time"
+            yield "no time", f"status {row.status}, but it has a time"
     elif row.backend != "interpreter":
         if not row.samples_us or row.time_us is None:
-            yield "no time", "status ok, and no samples or no time"
+            yield "no time", "status ok, but no samples or no time"
         else:
             yield from _samples(row, row.samples_us, row.time_us)
 

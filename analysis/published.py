@@ -66,7 +66,7 @@ class Ratio(_Printed):
     over: str
     low: float
     high: float
-    said: str
+    label: str
     about: bool = False
     widths: tuple[int, int] | None = None  # the columns it is said of, None for no limit
 

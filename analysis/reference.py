@@ -1,7 +1,7 @@
 """Draws all of outputs/reference again and compares it with ``checksums.json`` there.
 
-``python -m analysis.reference`` names every file that came out otherwise, and exits with status 1
-if there is one. ``--write`` takes what was drawn for right: it writes the checksums, and the few
+``python -m analysis.reference`` names every file that differs, and exits with status 1
+if there is one. ``--write`` accepts what was drawn: it writes the checksums, and the few
 pictures and tables that are committed because the documentation shows them.
 """
 
@@ -78,7 +78,7 @@ def draw(out: Path, reference: Path = REFERENCE) -> dict[str, str]:
 
 
 def differences(found: dict[str, str], reference: Path = REFERENCE) -> list[str]:
-    """What came out otherwise than the checksums say, a line a file.
+    """What differs from the checksums, one line per file.
 
     Pictures count only under the versions that drew the recorded ones; numbers and texts always.
     """
@@ -88,7 +88,7 @@ def differences(found: dict[str, str], reference: Path = REFERENCE) -> list[str]
     lines = []
     for name in sorted(known.keys() | found.keys()):
         if name not in found:
-            lines.append(f"{name}: not drawn any more")
+            lines.append(f"{name}: no longer drawn")
         elif name not in known:
             lines.append(f"{name}: new")
         elif found[name] != known[name] and (same_versions or not name.endswith(PICTURES)):
@@ -96,7 +96,7 @@ def differences(found: dict[str, str], reference: Path = REFERENCE) -> list[str]
     for name, known_digest in known.items():  # what is committed must be what was drawn then
         path = reference / name
         if path.exists() and digest([path]) != known_digest:
-            lines.append(f"{name}: the committed file is another")
+            lines.append(f"{name}: the committed file differs from the checksum")
     return lines
 
 
@@ -135,17 +135,17 @@ def _run(drawing: Drawing, rows: Sequence[Path], out: Path) -> None:
         words = [*drawing.command, *map(str, rows)]
     else:
         words = [*drawing.command, "--rows", str(rows[0])]
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
         status = analysis([*words, "--out", str(out)])
     if status > (drawing.command[0] == "compare"):  # its status 1 is a verdict
-        raise RuntimeError(f"python -m analysis {' '.join(words)}: {said.getvalue()}")
+        raise RuntimeError(f"python -m analysis {' '.join(words)}: {printed.getvalue()}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Draws, and compares or writes; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m analysis.reference", description=__doc__)
-    parser.add_argument("--write", action="store_true", help="take what is drawn for right")
+    parser.add_argument("--write", action="store_true", help="accept what is drawn")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as scratch:
         drawn = Path(scratch) / "reference"

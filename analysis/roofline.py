@@ -33,8 +33,8 @@ from experiments.data.records import Counters
 # Per element: compare with the maximum, subtract it, one exponential, add to the sum, scale.
 # Each counts one, whichever unit does it; what a variant computes twice is not counted twice.
 FLOPS_PER_ELEMENT = 5
-FLOPS_NOTE = "5 flop an element: max, subtract, exp, add, scale"
-SPAN = (0.1, 12.0)  # flop a byte: from naive in float32 to where the exponential unit takes over
+FLOPS_NOTE = "5 flop per element: max, subtract, exp, add, scale"
+SPAN = (0.1, 12.0)  # flop per byte: from naive in float32 to where the exponential unit takes over
 BELOW = 6  # how far below its slowest marker the figure reaches; smaller shapes fall off it
 HIGHEST_SHARE = 125.0  # %; the datasheet peak is far above where launches bound the copy as well
 RATIOS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
@@ -95,7 +95,7 @@ def _pages(draw: Draw) -> Callable[[Records, pd.DataFrame], list[Page]]:
     return pages
 
 
-# The classic roofline: Tflop/s against flop a byte, by the model's bytes and by DRAM's.
+# The classic roofline: Tflop/s against flop per byte, by the model's bytes and by DRAM's.
 
 
 def _intensity(points: pd.DataFrame, gpu: str, suffix: str, records: Records) -> Page | None:
@@ -139,7 +139,7 @@ def _intensity(points: pd.DataFrame, gpu: str, suffix: str, records: Records) ->
         ax.xaxis.set_major_formatter(
             FuncFormatter(lambda v, _: f"1/{1 / v:g}" if v < 1 else f"{v:g}")
         )
-        ax.set_xlabel("intensity, flop a byte")
+        ax.set_xlabel("intensity, flop per byte")
         value_axis(ax, "Tflop/s")
         ax.grid(axis="x", color=FAINT)
         write_labels(ax, labels)
@@ -304,7 +304,7 @@ ROOFLINE_FIGURES = (
         "roofline_intensity",
         f"roofline_intensity {NEEDS}",
         _pages(_intensity),
-        "The classic roofline: arithmetic done a second against arithmetic a byte, by the bytes of "
+        "The classic roofline: arithmetic per second against arithmetic per byte, by the bytes of "
         "the models and, open, by those that DRAM's counters saw.",
     ),
     Figure(

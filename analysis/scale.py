@@ -38,11 +38,10 @@ CARD_SPREAD, NIGHT_SPREAD = 0.01, 0.005  # standard deviations of the factors
 DAY_S = 86400
 STEPS = ("load", "table", "figure", "manifest")
 NOTES = (
-    "Seconds of the clock, and in brackets of all processors. Build: the first load, from JSON "
+    "Wall-clock seconds, and in brackets processor seconds. Build: the first load, from JSON "
     "lines. The others are of a second process, from the copies: load, the main table, D-fig1, "
     "and the digests of all rows that stand beside what is made.",
-    "Growth: seconds of the processors for each row, over those of the line above; linear is 1 or "
-    "less.",
+    "Growth: processor seconds per row, over those of the line above; linear is 1 or less.",
 )
 Job = tuple[Path, list[dict[str, Any]]]
 Costs = dict[str, float]
@@ -70,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def table(costs: Sequence[Costs]) -> Table:
-    """A line a number of rows, and how the cost of a row grows from line to line."""
+    """One line per number of rows, and how the cost of a row grows from line to line."""
     heads = ["rows", "JSON MB", "copy MB", "build s", *(f"{step} s" for step in STEPS),
              "all s", "peak MB", "growth"]  # fmt: skip
     lines = []

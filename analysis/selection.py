@@ -47,7 +47,7 @@ class Selection:
     """Rows that may share axes.
 
     Attributes:
-        points: One row a variant and size, its middle visit by time; failed points have NaN there.
+        points: One row per variant and size, its middle visit by time; NaN where a point failed.
         recorded: All the rows behind the points.
         gpu: Whose rows they are, as its driver names it.
         card: The same with its datasheet.
@@ -122,7 +122,7 @@ def select(frame: pd.DataFrame, gpu: str, query: Query) -> Selection | None:
 
 
 def name_variants(frame: pd.DataFrame) -> pd.DataFrame:
-    """Adds ``variant``: the kernel's name, with the tunables that tell its settings apart."""
+    """Adds ``variant``: the kernel's name, with the tunables that distinguish its settings."""
     # many rows share few settings: each is looked at once
     settings = {id(params): params for params in frame["params"]}
     texts = {own: json.dumps(params) for own, params in settings.items()}
@@ -132,17 +132,17 @@ def name_variants(frame: pd.DataFrame) -> pd.DataFrame:
     for kernel, group in asked.groupby(frame["kernel"]):
         known = {text: params_of[text] for text in group.unique()}
         keys = sorted({key for params in known.values() for key in params})
-        telling = [k for k in keys if len({json.dumps(p.get(k)) for p in known.values()}) > 1]
-        told = {
-            text: " ".join([str(kernel), *(f"{k}={p.get(k)}" for k in telling)])
+        varying = [k for k in keys if len({json.dumps(p.get(k)) for p in known.values()}) > 1]
+        labels = {
+            text: " ".join([str(kernel), *(f"{k}={p.get(k)}" for k in varying)])
             for text, p in known.items()
         }
-        names[group.index] = group.map(told)
+        names[group.index] = group.map(labels)
     return frame.assign(variant=names)
 
 
 def middle_visits(frame: pd.DataFrame, over: str) -> pd.DataFrame:
-    """One row a variant and size: the middle one by time, with the widest interval of all visits.
+    """One row per variant and size: the middle one by time, with the widest interval of all visits.
 
     A recorded row is taken whole, never an average of GB/s, so all its columns belong together.
     """

@@ -47,9 +47,9 @@ L2_NOTE = "dotted: rows in flight × row bytes = L2, in the colour of its varian
 OTHER = {"cols": "rows", "rows": "cols"}
 LETTER = {"cols": "N", "rows": "M"}
 LOAD, STORE = style_of("fused").color, style_of("torch").color
-STATISTICS = (("m", "maximum"), ("d", "total"))  # B's letters for the kernel's own variables
+STATISTICS = (("m", "maximum"), ("d", "total"))  # B's symbols for the kernel's own variables
 TRACED_NOTE = "every request of one row, as the unchanged kernel made it, counted without a GPU"
-A_NOTE = "low: one element a row; A drew ten trips, without two such loads and the int64 store"
+A_NOTE = "low: one element per row; A drew ten trips, without two such loads and the int64 store"
 
 
 def _source_of(counters: Sequence[Counters]) -> str:

@@ -40,7 +40,7 @@ from experiments.data.rows import Row, parse_row
 Aspect = Literal["schema", "completeness", "privacy", "plausibility"]
 ASPECTS: tuple[Aspect, ...] = ("schema", "completeness", "privacy", "plausibility")
 SHOWN = {True: 12, False: 5}  # problems and warnings of one kind that are listed
-MOST = 100  # findings of one file: a file of another kind is not told line by line
+MOST = 100  # findings of one file: a file of another kind is not reported line by line
 PRESETS = forms.ROOT / "conf" / "experiment"
 TIMERS = {"cuda": "events", "cpu": "host"}  # what `auto` is
 PROJECT = "softmax-roofline"  # W&B's, as conf/tracker has it
@@ -200,7 +200,7 @@ def validate(folder: Path, data_alone: bool = False) -> Report:
 
 
 def show(report: Report, console: Console) -> None:
-    """Prints the four answers, then every finding, a kind's first few."""
+    """Prints the four answers, then every finding, the first few of each kind."""
     table = Table("", "problems", "warnings", "checked", box=None, pad_edge=False)
     jobs = [job for sweep in report.sweeps for job in sweep.jobs]
     planned = sum(len(job.planned) * len(job.dtypes) for job in jobs)
@@ -355,7 +355,7 @@ class _Reader:
             try:
                 row = parse_row(line)
             except ValueError as error:
-                mended = "cut short: the same sweep again mends it"
+                mended = "cut short: running the same sweep again repairs it"
                 self._say("schema", "no row", where, mended if torn else str(error))
                 continue
             self._texts(row.model_dump(exclude={"samples_us"}), forms.ROW, where)

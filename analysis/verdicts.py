@@ -23,7 +23,7 @@ from experiments.data.rows import ITEM_BYTES
 
 EXPLAINED = 0.10  # traffic explains a time within a tenth of bytes / roof: the question asked
 # An empty kernel's event time grows by 3.3 µs from one program to 4096 on an H200, so a time this
-# near the variant's smallest tells of launching, whatever it moves.
+# near the variant's smallest measures launching, whatever it moves.
 LAUNCH_SLACK_US = 4.0
 # From half of an SM's warps on, more of them hardly hide more latency (CUDA Best Practices Guide).
 LOW_OCCUPANCY = 0.50
@@ -75,7 +75,7 @@ class TimedPoint:
 
     @property
     def reads_ratio(self) -> float | None:
-        """Bytes read at DRAM over the model's, where counters tell."""
+        """Bytes read at DRAM over the model's, where counters show them."""
         if self.counters is None or not self.counters.model_reads:
             return None
         item = ITEM_BYTES[self.counters.dtype]
@@ -202,4 +202,4 @@ def summary_table(points: pd.DataFrame) -> Table:
         for variant in sorted(counts.index, key=variant_order)
         for each in [counts.loc[variant, seen].tolist()]
     ]
-    return Table("Verdicts: points a variant", ["variant", *seen, "points"], lines)
+    return Table("Verdicts: points per variant", ["variant", *seen, "points"], lines)

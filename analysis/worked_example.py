@@ -92,7 +92,7 @@ def example_table(records: Records) -> Table | None:
         f"digit. C's printed outputs add up to {sums}, row by row.",
         _others(records, example, rows),
     )
-    title = f"C-ex: {len(rows)}×{len(example.input[0])} in blocks of {example.block}, worked again"
+    title = f"C-ex: {len(rows)}×{len(example.input[0])} in blocks of {example.block}, recomputed"
     return Table(title, HEADS, lines, notes)
 
 

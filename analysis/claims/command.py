@@ -112,5 +112,5 @@ def _show(judgements: Sequence[Judgement], own: Sequence[Judgement], audited: st
         console.print(Text("\n".join([f"\n{j.id} {j.why}", *commands])), soft_wrap=True)
     console.print(Text(f"\n{tally(judgements)}"), soft_wrap=True)
     if own:
-        console.print(Text(f"This project's own: {tally(own)}"), soft_wrap=True)
+        console.print(Text(f"This project's claims: {tally(own)}"), soft_wrap=True)
     console.print(Text(f"Published numbers: {audited}\n"), soft_wrap=True)

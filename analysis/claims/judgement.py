@@ -16,7 +16,7 @@ from analysis.format import number
 from analysis.load import Records, rows_hash
 from analysis.selection import records_of
 
-KEY = 12  # letters of a row's key that a reference carries
+KEY = 12  # characters of a row's key that a reference carries
 ALL = Band(low=1.0, high=1.0)  # checks without a number: their share of what was asked
 
 

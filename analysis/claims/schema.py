@@ -146,7 +146,7 @@ NOT_KINDS = ("expect", "part", "optional")
 class Claim(Strict):
     """A claim of a source or of this project, and the checks that all have to hold.
 
-    ``note`` tells a reader how the words were read, or what else bears on it.
+    ``note`` explains how the words were read, or what else bears on it.
     """
 
     id: str

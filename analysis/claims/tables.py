@@ -14,9 +14,9 @@ from experiments.data.cards import card_of
 
 NOTES = (
     "Refuted where any part of a claim is, else inconclusive (an interval straddles its "
-    "threshold), else not testable here (evidence is missing), else supported.",
+    "threshold), else not testable here (rows or records are missing), else supported.",
     "Intervals: 95 %, rank-based, of each median; a ratio's from lower over upper bound to the "
-    "opposite. They tell of one session; a second one on the same card may differ by more.",
+    "opposite. They describe one session; a second one on the same card may differ by more.",
 )
 
 _SWEEP = re.compile(r"(?P<run>python -m \S+) kernel=(?P<kernels>\S+) (?P<rest>.*)")

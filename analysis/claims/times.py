@@ -90,7 +90,7 @@ class Ratio(Strict):
         return one(found, band, used, f"{text}, the best of {places} points each", rows=labels)
 
     def _unsupported(self, context: Context, top: pd.DataFrame) -> pd.DataFrame:
-        """Where ``top`` has a time and ``bottom`` said that it cannot run."""
+        """Where ``top`` has a time and ``bottom`` is unsupported."""
         rows = context.rows_of(self.bottom, self.where)
         refused = rows[rows["status"] == "unsupported"]
         places = refused.merge(top[["sweep", *PLACE]].drop_duplicates())[PLACE].drop_duplicates()
@@ -194,7 +194,7 @@ class Limit(Strict):
             if self._asks(point) and (rival := point.rival(self.over)) is not None
         ]  # fmt: skip
         if not points:
-            what = f"{OWN} beside {self.over} by {self.timer} at {self.where}"
+            what = f"{OWN} and {self.over} by {self.timer} at {self.where}"
             return missing(f"needs timed rows of {what}", COMMAND)
         if self.take == "geomean":
             return self._mean([point for point, _ in points], band)

@@ -28,7 +28,7 @@ from analysis.load import Inputs, kernel_name, read_inputs, rows_hash
 from experiments.data.files import RowsError, write_file
 
 SHOWN = 10  # changed points in the terminal
-SHORT = 12  # letters of a version or hash
+SHORT = 12  # characters of a version or hash
 
 
 def run(options: argparse.Namespace) -> int:
@@ -65,7 +65,7 @@ def _check_gpus(base: pd.DataFrame, head: pd.DataFrame, across: bool) -> None:
     if not across and not set(was) & set(now):
         raise RowsError(
             f"BASE was measured on {', '.join(was)}, HEAD on {', '.join(now)}: times of different "
-            "GPU models tell nothing of the code; --across-gpus compares them all the same"
+            "GPU models say nothing about the code; --across-gpus compares them all the same"
         )
 
 
@@ -80,7 +80,7 @@ def _notes(
 ) -> list[str]:
     """What else a reader must know, a sentence each."""
     differences = _differences(base, head, found)
-    notes = [f"Differs besides: {'; '.join(differences)}."] if differences else []
+    notes = [f"Other differences: {'; '.join(differences)}."] if differences else []
     for side in SIDES:
         if lone := lines_of(_only(points, side)):
             notes.append(f"Only in {side.upper()}: {_many(len(lone))}, such as {name_of(lone[0])}.")
@@ -93,7 +93,7 @@ def _notes(
     if others := sorted(set(timed["gpu"]) - {gpu}):
         notes.append(f"The noise between sweeps was recorded on {gpu}, not on {', '.join(others)}.")
     if flagged := int((timed["base_suspect"].eq(True) | timed["head_suspect"].eq(True)).sum()):
-        notes.append(f"{_many(flagged)} with a row that was flagged suspect as it was measured.")
+        notes.append(f"{_many(flagged)} with a row that was flagged suspect when it was measured.")
     return notes
 
 
@@ -176,8 +176,8 @@ def _show(
     say(f"\n{_many(len(found))}: {each}; mean ratio {ratio_text(mean_ratio(found))}.")
     limit = f"{100 * criteria.threshold:g} %"
     slow = int(found["regression"].sum()) - counts["failed"]
-    worse = [f"{_many(slow)} surely slower by more than {limit}"] * bool(slow)
-    worse += [f"{_many(counts['failed'])} ok no more"] * bool(counts["failed"])
+    worse = [f"{_many(slow)} significantly slower by more than {limit}"] * bool(slow)
+    worse += [f"{_many(counts['failed'])} no longer ok"] * bool(counts["failed"])
     if worse:
         say(f"Regression: {', '.join(worse)}.", "bold red")
     else:

@@ -1,4 +1,4 @@
-"""The ratio of every point against its time, a panel per kernel, the verdict by colour and form."""
+"""Every point's ratio against its time, one panel per kernel, the verdict by colour and marker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the protocol can tell apart: variants against themselves, two timers, cold caches.
+"""What the protocol can resolve: variants against themselves, two timers, cold caches.
 
 Twins are one variant measured under two names, ``torch-a`` and ``torch-b``, in the same sweep: all
 difference between them is noise.

@@ -88,15 +88,15 @@ def floor_table(floors: pd.DataFrame) -> NamedTable:
     """Each card, protocol and time range: false positives, what can be distinguished, spreads."""
     heads = ["card", "timer", "time, µs", "pairs", "rounds", "called different",
              "rate, 95 % interval", "one round within", "all rounds within", "resolves",
-             "spread within a round", "spread between rounds", "last round foretold"]  # fmt: skip
+             "spread within a round", "spread between rounds", "last round predicted"]  # fmt: skip
     notes = [
         "A pair is one variant under two names at one point of one sweep, so every difference is "
         "noise. Called different: the 95 % interval of the ratio over all rounds leaves out 1.",
         "One round within, all rounds within: what 95 % of the pairs' ratios stay within. "
-        "Resolves: the least slowdown that the intervals of 95 % of the pairs would have told.",
+        "Resolves: the least slowdown that the intervals of 95 % of the pairs would have resolved.",
         "Spread within a round: the samples' quartiles' distance over 1.349; between rounds: the "
-        "standard deviation of the rounds' medians; both the median over the range. Foretold: last "
-        "rounds that lay within the 95 % prediction interval of the rounds before them.",
+        "standard deviation of the rounds' medians; both the median over the range. Predicted: "
+        "last rounds that lay within the 95 % prediction interval of the rounds before them.",
     ]
     if floors["pairs"].lt(LEAST).any():
         notes.append(f"Of fewer than {LEAST} pairs the largest one stands for 95 %.")
@@ -124,7 +124,7 @@ def timers_table(agreements: pd.DataFrame) -> NamedTable:
     heads = ["card", "timers", "time, µs", "points", "offset, µs", "5–95 %", "ratio", "5–95 %"]
     notes = [
         "Offset and ratio are medians over the points that both timers have; the second timer's "
-        "time places a point in its range. The profiler's time is that of the kernels alone."
+        "time places a point in its range. The profiler's time covers the kernels alone."
     ]
     lines = [
         [
@@ -139,18 +139,18 @@ def timers_table(agreements: pd.DataFrame) -> NamedTable:
         ]
         for one in lines_of(agreements)
     ]
-    title = "What two timers tell of the same point"
+    title = "Two timers at the same points"
     return NamedTable("timers", Table(title, heads, lines, notes))
 
 
 def cold_table(probes: pd.DataFrame) -> NamedTable:
     """Each size and timer: the buffer read cold and warm."""
     heads = ["card", "timer", "buffer, MiB", "cold, µs", "warm, µs", "cold / warm", "cold, GB/s",
-             "warm, GB/s", "told apart"]  # fmt: skip
+             "warm, GB/s", "distinct"]  # fmt: skip
     notes = [
         "One buffer that L2 holds, read as rows are summed. Events: after the flush that every "
         "cold sample has. Graph: in a rotation of buffers that L2 does not hold together. "
-        "Told apart: the 95 % intervals of the two medians do not touch."
+        "Distinct: the 95 % intervals of the two medians do not overlap."
     ]
     lines = [
         [
@@ -189,7 +189,7 @@ def noise_floor(
             )
         # the shortest range shows the offset; the others are in the table
         texts += [
-            f"Below {one.high_us:g} µs {one.first} tell {one.offset[0]:+.2f} µs against "
+            f"Below {one.high_us:g} µs {one.first} report {one.offset[0]:+.2f} µs against "
             f"{one.second} (median of {one.points} points)."
             for one in lines_of(agreements)
             if (one.gpu, one.cache, one.low_us) == (gpu, "cold", 0)

@@ -128,7 +128,8 @@ def notes_of(criteria: Criteria) -> list[str]:
         f"same: the {level:g} % interval lies within {share:g} % "
         f"of 1. slower, faster: different at a family-wise error of {criteria.alpha:g} over all "
         "points (Holm), and by more than what 5 % of points differ by when equal code is measured "
-        "twice. unclear: neither. Bold: a regression, surely slower by more, or ok no more.",
+        "twice. unclear: neither. Bold: a regression, significantly slower by more, or no "
+        "longer ok.",
         "Intervals hold for all points at once (Bonferroni). Mean ratio: the geometric mean.",
     ]
 

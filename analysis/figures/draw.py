@@ -41,7 +41,7 @@ from experiments.data.cards import card_of
 
 LEFT, BOTTOM, WIDE, HIGH = 0.088, 0.212, 0.652, 0.613  # of the axes; labels stand right of them
 LEADER, MARK, TEXT = 1.035, 1.055, 1.08  # where labels begin, in widths of the axes
-LONGEST = 28  # letters of a label; more of them could not be read in the room there is
+LONGEST = 28  # characters of a label; longer ones do not fit legibly
 DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
 LEVEL_DASH = (0, (1.5, 1.5))
 MARK_ALL = 16  # points a line may have before their markers hide it
@@ -323,7 +323,7 @@ def datasheet_floor(ax: Axes, shown: Selection) -> list[Label]:
 def shade_l2(ax: Axes, shown: Selection, height: float = 0.02, caption: str = "") -> None:
     """Shades the sizes at which input and output fit in the card's L2 together.
 
-    The ``caption``, by default one that tells the cache's size, stands at ``height``, a share of
+    The ``caption``, by default the cache's size, stands at ``height``, a share of
     the axes.
     """
     size = shown.card.l2_bytes
@@ -383,7 +383,7 @@ def _levels(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
             continue
         for ratio in source.ratios if panel.over else ():
             if ratio.over in panel.over:
-                labels.append(_level(ax, shown, ratio.kernel, ratio.low, ratio.high, ratio.said))
+                labels.append(_level(ax, shown, ratio.kernel, ratio.low, ratio.high, ratio.label))
         for level in () if panel.over else source.levels:
             if level.quantity == panel.y:
                 kernel = _as_run(shown, level.kernel)

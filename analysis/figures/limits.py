@@ -221,7 +221,7 @@ def _placed(
 def _dot(
     ax: Axes, x: float, y: float, kernel: str, small: bool = False, hollow: bool = False
 ) -> None:
-    """A variant's marker; hollow where it is no win."""
+    """A variant's marker; hollow where it does not count as a win."""
     style = style_of(kernel)
     face, edge = ("white", style.color) if hollow else (style.color, "white")
     ax.plot([x], [y], ls="", marker=style.marker, ms=style.size * (0.62 if small else 0.8),
@@ -241,7 +241,7 @@ def _pages(records: Records, frame: pd.DataFrame) -> list[Page]:
     made = []
     for points in _by_protocol(p for p in points_of(frame) if p.share is not None):
         where, which = _provenance(frame, points)
-        flags = ["open: above roof, no win"] if any(p.above_roof for p in points) else []
+        flags = ["open: above roof, not a win"] if any(p.above_roof for p in points) else []
         small = [where, which, DOT.join([*notes, *flags])]
         mean = "best peer / auto, geometric mean: "
         made.append(_page("limits", title, points, mean, small, _shapes_size(points), _draw_shapes))

@@ -1,4 +1,4 @@
-"""Small multiples: the same lines over N in a panel per dtype, or in a panel per kind of GPU."""
+"""Small multiples: the same lines over N in one panel per dtype, or one panel per kind of GPU."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ DTYPES_TIME = _by_dtype(
     "time_us",
     TIME,
     "log",
-    "Time against row width at M = 4096 in each dtype; half the bytes an element should halve it.",
+    "Time against row width at M = 4096 in each dtype; half the bytes per element should halve it.",
 )
 DTYPES_BANDWIDTH = _by_dtype(
     "dtypes_bandwidth",
@@ -155,5 +155,5 @@ D_FIG1_GPUS = Figure(
     "d_fig1_gpus",
     "d_fig1_gpus needs the rows of d_fig1 of two or more kinds of GPU",
     _gpu_pages,
-    "D-fig1 on every kind of GPU that the rows are of, a panel a kind, on one axis of GB/s.",
+    "D-fig1 on every kind of GPU that the rows are of, one panel per kind, on one axis of GB/s.",
 )

@@ -67,7 +67,7 @@ D_FIG1 = LineFigure(
 )
 E_FIG1 = LineFigure(
     "e_fig1",
-    "One program a row against torch",
+    "One program per row against torch",
     Query(4096, "float32", sizes=TUTORIAL, without=tuple(k for k in STYLES if k not in OF_E)),
     (
         Panel("effective_gbps", BANDWIDTH, card="E", place=(0.49, 0.365), gap=0.105),
@@ -75,8 +75,8 @@ E_FIG1 = LineFigure(
               place=(0.17, 0.22), gap=0.1785),
     ),
     note="dotted: E's claim, and the peak of its RTX 3090 Ti, of which it prints no numbers",
-    caption="E's figure: bandwidth of one program a row against torch, and their ratio beside E's "
-    "“up to 3×”; E's own curve, of an RTX 3090 Ti, is not given in numbers.",
+    caption="E's figure: bandwidth of one program per row against torch, and their ratio beside "
+    "E's “up to 3×”; E's own curve, of an RTX 3090 Ti, is not given in numbers.",
     size=(5.8, 4.8),
 )  # fmt: skip
 SPEEDUP_NAIVE = LineFigure(

@@ -56,7 +56,7 @@ class LineStyle:
 
     @property
     def text_color(self) -> str:
-        """Its colour a step towards ink, for letters that stay legible where it is light."""
+        """Its colour a step towards ink, for text that stays legible where it is light."""
         (r, g, b), (x, y, z) = to_rgb(self.color), to_rgb(INK)
         return to_hex((0.62 * r + 0.38 * x, 0.62 * g + 0.38 * y, 0.62 * b + 0.38 * z))
 

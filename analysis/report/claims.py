@@ -73,7 +73,7 @@ def _rows(one: Judgement) -> Table | None:
         return None
     heads = ["variant", "M×N", "dtype", "status", "time µs", "low", "high", "key begins"]
     more = len(lines) - MOST
-    notes = [f"And {more:,} more; the hash in the evidence is of all of them."] if more > 0 else []
+    notes = [f"And {more:,} more; the hash under Evidence covers all of them."] if more > 0 else []
     shown = [line for _, line in lines[:MOST]]
     return Table(f"Rows used ({len(lines):,})", heads, shown, notes)
 

@@ -21,7 +21,7 @@ SECTIONS = (
     ("environment", "Environment and reproduction"),
 )
 
-# A sign beside the words: some readers do not see colours.
+# A sign beside the words, for readers who do not see colours.
 _SIGNS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "supported": ("good", "✓"),

@@ -70,7 +70,7 @@ class Shown:
         picture: The picture: which figure it is, its caption, title and small print.
         drawing: Its markup.
         readable: How many of its points can be read.
-        left_out: What is said of the points that it leaves out; empty where it shows all.
+        left_out: A sentence about the points that it leaves out; empty where it shows all.
         gaps: Points of its variants that have no time, and why, one line each.
     """
 

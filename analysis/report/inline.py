@@ -18,7 +18,7 @@ from matplotlib.figure import Figure as Canvas
 SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 HREF = f"{{{XLINK}}}href"
 SETTINGS = {
-    "svg.fonttype": "none",  # letters stay letters: they can be searched, and take less room
+    "svg.fonttype": "none",  # text stays text: it can be searched, and takes less space
     "text.parse_math": False,  # a dollar in a name is a dollar
 }
 FONTS = "'DejaVu Sans', Verdana, 'Bitstream Vera Sans', sans-serif"  # alike in their widths

@@ -33,7 +33,7 @@ STYLES = ("page.css", "parts.css", "figures.css", "media.css")
 OWN = {"C-prof", "D-test"}  # ids whose place is always there, with rows or without
 TRAFFIC_TABLES = ("traffic", "cards")  # they stand in the section of traffic
 MOST = 5000  # points of a figure and lines of a table; a page of more is slow to open
-SHORT = 17  # letters of a cell that is kept on one line
+SHORT = 17  # characters of a cell that is kept on one line
 _NUMBER = re.compile(r"([−+-]?[\d,]*\.?\d+(e[+-]?\d+)? ?(%|×)?)?")
 
 
@@ -174,7 +174,7 @@ def _templates(most: int) -> Environment:
 
 
 def _policy(scripts: list[str]) -> str:
-    """What the browser may do: run these very scripts, use the page's own styles, and no more."""
+    """What the browser may do: run these very scripts and use the page's own styles."""
     digests = (hashlib.sha256(text.encode()).digest() for text in scripts)
     hashes = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
     return (

@@ -91,13 +91,13 @@ def _protocol(frame: pd.DataFrame, gpus: list[str]) -> Table:
                 thousands(len(mine)),
             ]
         )
-    heads = ["GPU", "timer and cache", "samples a point", "stopped by", "rounds", "timed points"]
+    heads = ["GPU", "timer and cache", "samples per point", "stopped by", "rounds", "timed points"]
     note = (
         "The published time is the median of all samples with a rank-based 95 % interval. Answers "
         "are checked against float64 before and after timing; the roof is the fastest copy of the "
         "same shape and dtype, measured in the same sweep on the same card."
     )
-    lacking = [] if lines else ["No row has a time: nothing here tells of speed."]
+    lacking = [] if lines else ["No row has a time, so nothing here describes speed."]
     return Table("Protocol", heads, lines, [note, *lacking])
 
 

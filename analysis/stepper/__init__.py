@@ -17,11 +17,13 @@ from experiments.data.records import Access, Number, Trace
 MINUS = "\u2212"
 # The kernels' names for a row's maximum and sum, and those of eager operations' tensors.
 STATISTICS = {"maximum": "max.values", "total": "sum"}
-BEFORE = "Nothing has happened yet: the input lies in memory."
-RECOMPUTED = "† in no variable of the kernel’s: worked out from what it had loaded. "
+BEFORE = "Nothing has happened yet: the input is in memory."
+RECOMPUTED = "† not in a variable of the kernel: computed from what it had loaded. "
 EMPTY = "An empty cell is not recorded, or not yet."
-INSIDE_OPERATION = "Inside an operation of PyTorch’s nothing is recorded; after it all is in memory"
-NOMINAL = "An operation is taken to read what it is given, and to write what it makes, once."
+INSIDE_OPERATION = (
+    "Nothing is recorded inside a PyTorch operation; after it, everything is in memory"
+)
+NOMINAL = "An operation is assumed to read its inputs and to write its outputs once."
 ONE_BY_ONE = "Triton’s interpreter runs one program after the other; a GPU runs them side by side."
 
 

@@ -24,7 +24,7 @@ LIMITS_NOTES = (
     "softmax. × best peer, × torch: its time over that of auto in the same round. Of roof: the "
     "faster copy's time over that of auto. Launch: programs × warps of what auto chose.",
     f"~ below {SHORT_US:g} µs, where timers step by half a microsecond. "
-    "! above the roof by more than its interval: no win; in means the copy's time stands for it.",
+    "! above the roof by more than its interval: not a win; in means the copy's time replaces it.",
 )
 PARTS: tuple[tuple[str, Callable[[LimitPoint], bool]], ...] = (
     ("all", lambda point: True),
@@ -40,7 +40,7 @@ SUMMARY_NOTES = (
     f"below {SHORT_US:g} µs, where it is done more than {limits.STEP_US:g} µs sooner.",
 )
 ABOVE = (
-    "Above the copy roof by more than their interval: {} points. There the copy's time stands for "
+    "Above the copy roof by more than their interval: {} points. There the copy's time replaces "
     f"that of {OWN} in the means."
 )
 LIMIT_PLACE = ("gpu", "timer", "cache", "dtype", "rows", "cols", "moved_bytes")
@@ -221,7 +221,7 @@ def _card_notes() -> list[str]:
               f"{100 * r.floor:.2g} %" for r in ranges]  # fmt: skip
     return [
         "Points that every card measured, in one sweep. The mean is over cards and geometric, and "
-        "so is that over points. A card is told by its index on its host.",
+        "so is that over points. A card is named by its index on its host.",
         f"For comparison, two sweeps on one card ({gpu}): 5 % of points differ by more than, each "
         f"range from the one before it, {', '.join(floors)}.",
     ]

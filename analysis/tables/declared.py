@@ -19,15 +19,15 @@ from experiments.data.records import Count
 
 DECLARED_NEEDS = "variants.json with a softmax variant beside the rows (a sweep writes it)"
 TRAFFIC_NOTES = (
-    "Elements. Declared: what each kernel said of itself when its rows were made. Formulas are "
+    "Elements. Declared: what each kernel declared when its rows were made. Formulas are "
     "compared as polynomials.",
     "Counted: the requests of one call, executed and instrumented, against the declared formula; "
-    "nominal where a library's own kernel is taken to read and write once.",
+    "nominal where a library's own kernel is assumed to read and write once.",
 )
 ON_CHIP_NOTE = (
-    "On chip: O(N) where the declared elements a row grow with N, O(B) where they are the block "
+    "On chip: O(N) where the declared elements per row grow with N, O(B) where they are the block "
     "size, else O(1). A variant takes any N unless what it holds on chip grows with N; "
-    "nominally, where that is the library's own affair."
+    "nominally, where the library decides that itself."
 )
 Texts = list[str | None]
 Line = Callable[[str, Declaration | None, Traffic | None], list[str]]
@@ -69,7 +69,7 @@ def b_tab1(inputs: Inputs) -> list[NamedTable]:
         verdict = _equal(declared, printed) if ours else "not declared"
         return [label, *cells, verdict, widths(seen, label, dtype)]
 
-    heads = ["approach", "reads", "on chip a row", "any N", "B: reads", "B: on chip", "B: any N",
+    heads = ["approach", "reads", "on chip per row", "any N", "B: reads", "B: on chip", "B: any N",
              "equal", f"widths in rows, {dtype}"]  # fmt: skip
     lines = _lines(inputs, "B-tab1", line)
     table = Table("B-tab1: on-chip memory and wide rows by approach", heads, lines, [ON_CHIP_NOTE])

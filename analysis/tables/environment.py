@@ -29,7 +29,7 @@ STATE = (
 NOTE = "A range is the least and the most that any row has."
 PROFILE = "python -m experiments.profile kernel=online grid=point grid.rows=8192 grid.cols=32000"
 C_NOTE = (
-    "This project's side is what the rows and the configuration beside them tell; a dash where "
+    "This project's side is what the rows and the configuration beside them record; a dash where "
     "they do not."
 )
 
@@ -81,7 +81,7 @@ def _column(rows: pd.DataFrame, gpu: str) -> dict[str, str]:
         "dtypes": _several(rows["dtype"]),
         "timer": _several(timed["timer"]),
         "cache": _several(timed["cache"]),
-        "samples a point": _range(timed["samples_us"].map(_length)),
+        "samples per point": _range(timed["samples_us"].map(_length)),
         "95 % interval, ± % of the median": _half_widths(timed),
         "sampling ended by": _counts(timed["stop_reason"]),
         **{name: _range(rows[column]) for name, column in STATE},

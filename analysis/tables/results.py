@@ -40,7 +40,9 @@ SHARED = (
     "Over several shapes: those at which every variant has a time and none is above the roof; the "
     "ratio is their geometric mean, an interval what the ends of all intervals allow."
 )
-ABOVE = "! above the roof by more than its interval: L2 served it, or the model is wrong; no win."
+ABOVE = (
+    "! above the roof by more than its interval: L2 served it, or the model is wrong; not a win."
+)
 PRICES = (
     "Times in µs: the model's bytes over the datasheet's memory bandwidth. That is a lower bound "
     "at DRAM: no card reaches its datasheet, and launches, spills and on-chip limits come on top.",

@@ -47,7 +47,7 @@ def _bounded(value: dict[str, Any]) -> dict[str, Any]:
             inside = [*one, *one.values()] if isinstance(one, dict) else one
             waiting += [(each, depth + 1) for each in inside]
         elif isinstance(one, str) and len(one) > 2000:
-            raise ValueError("a text of more than 2000 letters")
+            raise ValueError("a text of more than 2000 characters")
         elif isinstance(one, int) and not -MOST <= one <= MOST:
             raise ValueError("a number beyond 64 bits")
         elif isinstance(one, float) and not abs(one) < float("inf"):

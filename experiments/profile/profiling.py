@@ -55,7 +55,7 @@ def profile(jobs: Sequence[Job], compose: Compose, cards: Any = (0,)) -> None:
         if any(point.device != "cuda" for _, point in points):
             raise UserError("profiling needs a CUDA device, and there is none here")
         for number, (worker, point) in enumerate(points):
-            name = f"point {number} {point}".replace("×", "x")  # profilers print plain letters
+            name = f"point {number} {point}".replace("×", "x")  # profilers print ASCII only
             if options["dry_run"]:
                 print(name)
                 continue

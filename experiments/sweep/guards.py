@@ -15,8 +15,8 @@ from experiments.data.statistics import modes, trend
 # A step of an H200's SM clock is 15 MHz, 0.8 % of 1980; one step comes and goes by itself. Beyond
 # two steps a kernel that the SMs limit slows by more than the 1 % that ratios are to resolve.
 CLOCK_DRIFT = 0.02
-# A point lasts a tenth of a second to a few. NVML tells whole degrees; five within one point are a
-# card that comes out of idle or loses its cooling, not the few of a card at work.
+# A point lasts a tenth of a second to a few. NVML reports whole degrees; five within one point are
+# a card that comes out of idle or loses its cooling, not the few of a card at work.
 RAMP_C = 5.0
 # Below this many samples the shape of a stream is a guess.
 FEWEST_SAMPLES = 100

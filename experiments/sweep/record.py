@@ -331,7 +331,7 @@ def save_plan(plan: Plan, out: Path) -> None:
     for job in plan.jobs:
         declared = {k: v for k, v in plan.variants[job.name].items() if k != "points"}
         variants[job.label] = {"kernel": job.kernel, **declared}
-        # where the folder lies is this machine's own affair
+        # where the folder lies concerns this machine alone
         write_json(out / job.name / "config.json", job.config | {"out": out.name})
     write_json(path, variants)
 

@@ -10,7 +10,7 @@ The rule:
   (`cooperative`);
 - on older cards, and in float64, up to 64 KB a row for a program (`fused_row`);
 - what fits nowhere is read twice (`online`, by its widest tile).
-Source: this project; docs/lab_book.md tells the measurements that led to the rule, and the rows of
+Source: this project; docs/lab_book.md has the measurements that led to the rule, and the rows of
 outputs/reference/h200_limits what it came to.
 """
 

@@ -63,7 +63,7 @@ RULE = (
     (4 << 20, 4 << 20, 16, 16),
 )
 BUSY_WARPS = 16  # warps an SM that keep it busy; fewer rows than give them are spread wider
-LEAST_BYTES = 64  # of the row a thread, below which spreading wider gains nothing
+LEAST_BYTES = 64  # of the row per thread, below which spreading wider gains nothing
 
 LOG2E = constant(1.4426950408889634)
 PTX_LOG2E = "0f3FB8AA3B"

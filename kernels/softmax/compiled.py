@@ -1,6 +1,6 @@
 """Naive softmax through `torch.compile`: Inductor fuses the five operations.
 
-Passes: nominally one, 2MN. What Inductor does with a row is its own affair: it keeps a narrow
+Passes: nominally one, 2MN. Inductor decides what to do with a row: it keeps a narrow
 one on chip and reads a wide one again.
 On chip: nominally the row, N elements.
 Under max-autotune Inductor times several sizes of block for each kernel and keeps the fastest. It

@@ -4,8 +4,8 @@ Passes: one; reads MN, writes MN: 2MN. Each program strides over the rows and, w
 one, has the next on their way through shared memory.
 On chip: the row, N elements padded to a power of two, once in registers and once in shared memory
 for every row under way.
-The number of programs is derived, not tuned: a warm-up compilation tells the registers and shared
-memory of a program, the device's limits then tell how many fit an SM.
+The number of programs is derived, not tuned: a warm-up compilation reports the registers and shared
+memory of a program, the device's limits then give how many fit an SM.
 Source: Triton's tutorial 02, "Fused Softmax".
 """
 

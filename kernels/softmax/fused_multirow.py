@@ -192,7 +192,7 @@ def _fused_multirow(
     STATISTICS: tl.constexpr,
 ) -> None:
     # Of an argument Triton knows no more than whether 16 divides it. Lengths in vectors, times
-    # the constant VECTOR, tell it that neither a mask nor the end of a row cuts a vector.
+    # the constant VECTOR, show it that neither a mask nor the end of a row cuts a vector.
     cols = vectors * VECTOR
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     lane = tl.arange(0, WIDTH)[None, :].to(tl.int64)

@@ -1,4 +1,4 @@
-"""Fused softmax, one program a row: the row is loaded once and stays in registers.
+"""Fused softmax, one program per row: the row is loaded once and stays in registers.
 
 Passes: one; reads MN, writes MN: 2MN.
 On chip: the row, N elements padded to a power of two. A program gets more warps as rows widen.
@@ -33,7 +33,7 @@ from .tiles import (
 
 @dataclass(frozen=True)
 class FusedRow(Kernel):
-    """One program a row, which it holds whole.
+    """One program per row, which it holds whole.
 
     Attributes:
         num_warps: Warps a program; None takes 4, 8 for rows of 2048 and 16 for rows of 4096 on.

@@ -1,7 +1,7 @@
 """Naive softmax under TorchScript: the same five operations, left to its fuser.
 
 Passes: 8MN + 4M as written. The fuser may join neighbouring element-wise operations, subtract
-and exp here; hardware counters tell what that saves.
+and exp here; hardware counters show what that saves.
 On chip: one element.
 Source: the `@torch.jit.script` baseline of Triton's tutorial 02.
 """

@@ -42,7 +42,7 @@ EVICT = {
 
 @dataclass(frozen=True)
 class Online(Kernel):
-    """One program a row at a time, two loops over its tiles.
+    """One row per program at a time, two loops over its tiles.
 
     Attributes:
         block_size: Elements of a tile.

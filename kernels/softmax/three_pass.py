@@ -25,7 +25,7 @@ from .tiles import Accumulate, empty_result, load_tile, store_tile, too_many_row
 
 @dataclass(frozen=True)
 class ThreePass(Kernel):
-    """One program a row, three loops over its tiles.
+    """One program per row, three loops over its tiles.
 
     Attributes:
         block_size: Elements of a tile.

@@ -1,6 +1,6 @@
 """PyTorch's own softmax, the baseline that every tutorial compares itself with.
 
-Passes: nominally one, 2MN. How it treats a row is PyTorch's affair and changes with N: narrow
+Passes: nominally one, 2MN. PyTorch decides how it treats a row, and that changes with N: narrow
 rows stay in registers, wider ones in shared memory, the widest are read three times.
 On chip: nominally the row, N elements.
 Source: `torch.softmax`.

@@ -1,6 +1,6 @@
 """PyTorch's own gradient of softmax, the baseline.
 
-Passes: nominally one, 3MN. As in its softmax, how often a row is read is PyTorch's affair: narrow
+Passes: nominally one, 3MN. As in its softmax, PyTorch decides how often a row is read: narrow
 rows stay in registers, wider ones are read twice.
 On chip: nominally the row of y and that of dy, 2N elements.
 Source: `torch.ops.aten._softmax_backward_data`, what autograd calls for `torch.softmax`.

@@ -37,7 +37,7 @@ def test_roofline_writes_the_same_files_whatever_the_order_of_rows_and_sums_the_
         same = path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
         assert same == (path.suffix != ".json"), path.name  # the manifest has the rows' digest
     printed = capsys.readouterr().out
-    assert "Verdicts: points a variant" in printed
+    assert "Verdicts: points per variant" in printed
     assert "| naive | 4096×256 | float32 |" in (tmp_path / "one" / "roofline.md").read_text()
     # matplotlib writes the text of an SVG as a comment beside its outlines
     drawn = (tmp_path / "one" / "roofline_intensity-nvidia-h200-events-cold.svg").read_text()

@@ -190,7 +190,7 @@ def test_b_tab1_derives_orders_from_declarations_and_widths_from_rows(tmp_path: 
     rows += [row("online", 65536), unsupported("fused", 65536), unsupported("fused", 99999)]
     [one] = make("b_tab1", tmp_path, rows, NAIVE, FUSED, ONLINE, HYBRID)
     lines = lines_of(one.table, 0)
-    assert {k: (line["on chip a row"], line["any N"]) for (k,), line in lines.items()} == {
+    assert {k: (line["on chip per row"], line["any N"]) for (k,), line in lines.items()} == {
         "naive": ("O(1)", "yes"), "fused": ("O(N)", "no"), "online": ("O(B)", "yes"),
         "hybrid": ("O(B)", "yes"),
     }  # fmt: skip

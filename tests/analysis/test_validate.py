@@ -90,8 +90,8 @@ SCHEMA = [
 PLAUSIBLE = [
     ({"time_us": 1.0}, "time_us is 1, its samples make "),
     ({"time_low_us": 0.5}, "time_low_us is 0.5, its samples make "),
-    ({"samples_us": None}, "status ok, and no samples or no time"),
-    ({"status": "unsupported"}, "status unsupported, and yet a time"),
+    ({"samples_us": None}, "status ok, but no samples or no time"),
+    ({"status": "unsupported"}, "status unsupported, but it has a time"),
     ({"compulsory_bytes": 1 << 20}, "compulsory_bytes is 1048576, 2MN"),
     ({"model_bytes": 7}, "model_bytes is 7, its elements make "),
     ({"sm_clock_mhz": 4000.0}, "a clock of 4,000 MHz, where this card"),
@@ -241,7 +241,7 @@ def test_a_time_with_no_copy_beside_it_is_named(folder: Path) -> None:
         row = edit(folder / COPY.replace("copy", name), 1, status="timeout", time_us=None)
     answer = validated(folder)
     assert answer.problems == ["completeness: failed points", "completeness: missing roof"]
-    assert f"torch {row['rows']}×{row['cols']} float16: timed with no copy beside" in answer.text
+    assert f"torch {row['rows']}×{row['cols']} float16: timed without a copy beside" in answer.text
 
 
 def test_one_grid_of_a_sweep_is_no_contribution(folder: Path) -> None:

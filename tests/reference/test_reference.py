@@ -60,8 +60,8 @@ def test_a_file_that_changed_is_named(drawn: Drawn, committed: Path) -> None:
     assert reference.differences(files, committed) == [
         "h200/tables/added.md: new",
         "h200/tables/cards.md: differs",
-        "h200/tables/traffic.md: not drawn any more",
-        "h200/claims/audit.md: the committed file is another",
+        "h200/tables/traffic.md: no longer drawn",
+        "h200/claims/audit.md: the committed file differs from the checksum",
     ]
 
 

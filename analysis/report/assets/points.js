@@ -7,15 +7,15 @@
   let left = null; // the canvas that is being read
   let spot = null; // and where on it
 
-  const tell = (row) => {
+  const show = (row) => {
     const list = document.createElement("dl");
     row.forEach((text, i) => {
       if (!text) return;
       const head = document.createElement("dt");
-      const told = document.createElement("dd");
+      const value = document.createElement("dd");
       head.textContent = heads[i];
-      told.textContent = text; // never markup: rows hold whatever was recorded
-      list.append(head, told);
+      value.textContent = text; // never markup: rows hold whatever was recorded
+      list.append(head, value);
     });
     box.replaceChildren(list);
     box.hidden = false;
@@ -58,7 +58,7 @@
       ring.style.left = `${100 * point[0]}%`;
       ring.style.top = `${100 * point[1]}%`;
       ring.hidden = false;
-      tell(rows[point[2]]);
+      show(rows[point[2]]);
       put(canvas, point);
     };
 

@@ -47,7 +47,7 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
         samples = [start.elapsed_time(end) * 1e3 for start, end, late in taken if not late]
         if not samples and hold == LONGEST_HOLD:
             raise CannotTime(
-                "the call waits for the device, so events cannot tell its work from the host's "
+                "the call waits for the device, so events cannot separate its work from the host's "
                 "time; use timing=host"
             )
         if len(samples) < len(taken):

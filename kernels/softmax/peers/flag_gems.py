@@ -1,4 +1,4 @@
-"""FlagGems' softmax, a peer: Triton, one program a row, whole or in tiles.
+"""FlagGems' softmax, a peer: Triton, one program per row, whole or in tiles.
 
 Passes: one where N ≤ 32768, 2MN; else two with a running maximum and sum for each lane of a tile,
 3MN, the second from the row's end and marked to be evicted first.

@@ -1,4 +1,4 @@
-"""Liger-Kernel's softmax, a peer: Triton, one program a row, which it holds whole.
+"""Liger-Kernel's softmax, a peer: Triton, one program per row, which it holds whole.
 
 Passes: one, 2MN. The library also has a kernel that loops over a row, but its block is always the
 row padded to a power of two, so that this one is never launched; beyond 65536 it refuses.

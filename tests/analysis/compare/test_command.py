@@ -80,7 +80,7 @@ def test_equal_code_measured_twice_passes_and_everything_is_written(
 def test_a_slower_kernel_fails_the_gate_and_is_named(tmp_path: Path, capsys: Captured) -> None:
     assert run(tmp_path, rounds(1), rounds(2, {"fused": 1.08, "naive": 0.9})) == 1
     out = capsys.readouterr().out
-    assert "Regression: 2 points surely slower by more than 2 %." in out
+    assert "Regression: 2 points significantly slower by more than 2 %." in out
     assert "fused 4096×1024 float32" in out
     found = {(line["kernel"], line["verdict"]) for line in lines(tmp_path)}
     assert found == {("fused", "slower"), ("naive", "faster"), ("copy", "same")}
@@ -141,7 +141,7 @@ def test_a_point_that_fails_now_is_a_regression_though_it_has_no_protocol(
     assert run(tmp_path, *sides) == 1
     out = capsys.readouterr().out
     assert "ok → crashed (lost its worker)" in out
-    assert "Regression: 1 point ok no more." in out
+    assert "Regression: 1 point no longer ok." in out
     assert run(tmp_path, *reversed(sides)) == 0
     assert "fixed" in capsys.readouterr().out
 

@@ -36,7 +36,7 @@ def twins(
         rounds: Visits.
         between: Standard deviation of a round's own factor, a logarithm.
         within: The same of a sample.
-        timers: Which tell the time; events tell ``offset_us`` more.
+        timers: Which time the points; events report ``offset_us`` more.
         offset_us: See ``timers``.
         slower_b: What the second twin's times are multiplied by.
         samples: Of each row.

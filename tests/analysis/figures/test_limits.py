@@ -83,7 +83,7 @@ def test_what_lies_beyond_the_axis_is_at_its_edge_with_a_number(tmp_path: Path) 
 def test_a_time_above_the_roof_is_drawn_open_and_said(tmp_path: Path) -> None:
     canvas = draw(tmp_path, LIMITS, one(100.0, 120.0, copy=130.0))
     assert len(dots(canvas, 1, face="white")) == 1
-    assert "open: above roof, no win" in words(canvas)
+    assert "open: above roof, not a win" in words(canvas)
 
 
 def test_points_below_25_us_are_shaded(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_what_is_missing_is_told_in_a_sentence(
         "No hardware counters of A CPU",
         "No row was timed at C's worked point",
         "No row has the shape 1823×781",
-        "No row has a time: nothing here tells of speed",
+        "No row has a time, so nothing here describes speed",
     ):
         assert told in text, told
 
