@@ -81,7 +81,7 @@ def no_process_left() -> Iterator[None]:
 
 
 def secrets_of_this_machine(out: Path) -> list[str]:
-    """What no file and no request may hold; short names, which may occur by chance, are left out."""
+    """What no file and no request may hold; short names may occur by chance and are left out."""
     names = [platform.node(), getpass.getuser(), str(out), str(Path.cwd()), sys.executable]
     return [secret for secret in {*names, *sys.argv[1:]} if len(secret) > 4]
 

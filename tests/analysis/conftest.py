@@ -9,5 +9,5 @@ from analysis.figures import page
 
 @pytest.fixture
 def small_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pictures of a few dots: what is told of them does not depend on how many."""
+    """Pictures of a few dots: what is checked of them does not depend on how many."""
     monkeypatch.setattr(page, "DPI", 30)

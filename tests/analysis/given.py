@@ -1,4 +1,4 @@
-"""Inputs made of rows and declarations, and a table's lines by their first cell."""
+"""Inputs of a command, made of rows and declarations."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from experiments.data.rows import Row
 from tests.analysis.plausible import write
 
 
-def material_of(
-    folder: Path, rows: list[Row], *declared: Declaration, evidence: Records | None = None
+def inputs_of(
+    folder: Path, rows: list[Row], *declared: Declaration, records: Records | None = None
 ) -> Inputs:
     """Rows as a command reads them, with these declarations beside them."""
     frame = load(write(folder, rows))
-    told = {one.kernel: one for one in declared}
-    return Inputs(folder, folder, frame, evidence or Records(), told)
+    declarations = {one.kernel: one for one in declared}
+    return Inputs(folder, folder, frame, records or Records(), declarations)

@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import Any
 
 from experiments.data.rows import Row
-from tests.analysis.evidence import count, counters, write_evidence
 from tests.analysis.plausible import interpreted, row, unsupported, write
+from tests.analysis.records import count, counters, record_files
 
 JOKE = (
     "\x1b[31mred\x1b[0m | \\textbf{x} $&%#_~^ </script><script>alert(1)</script>\n"
@@ -34,13 +34,13 @@ def edited(folder: Path, **changes: Any) -> None:
 
 def declare(folder: Path, **changes: str) -> None:
     """``variants.json`` of naive and fused, with changes."""
-    told = {
+    measured = {
         "naive": {"reads": "5MN + 2M", "writes": "3MN + 2M", "formula": "8MN + 4M", "on_chip": "1"},
         "fused": {"reads": "MN", "writes": "MN", "formula": "2MN", "on_chip": "N"},
     }
     rest = {"target": "x", "operation": "softmax", "backend": "triton", "params": {},
             "source": "0123456789abcdef", "idea": "An idea.", "latex": "2 M N"}  # fmt: skip
-    whole = {name: rest | {"kernel": name} | own | changes for name, own in told.items()}
+    whole = {name: rest | {"kernel": name} | own | changes for name, own in measured.items()}
     (folder / "variants.json").write_text(json.dumps(whole))
 
 
@@ -64,7 +64,7 @@ def nothing_worked(folder: Path) -> None:
 def two_gpus(folder: Path) -> None:
     """A card with a datasheet and one that nobody has heard of."""
     write(folder, few() + few(gpu="Nonesuch X-1"))
-    write_evidence(folder, counters=[counters("naive", 4096, 4096, 5, 3)])
+    record_files(folder, counters=[counters("naive", 4096, 4096, 5, 3)])
 
 
 def hostile(folder: Path) -> None:
@@ -76,7 +76,7 @@ def hostile(folder: Path) -> None:
     rows += [r | {"kernel": "online", "status": "unsupported", "time_us": None} for r in rows[:2]]
     (folder / "rows.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
     declare(folder, idea=JOKE, reads=JOKE, on_chip="9" * 30 + "N", formula="9**9**9", latex=JOKE)
-    write_evidence(folder, counts=[count("naive", reason=JOKE, method="none", tensors=[])])
+    record_files(folder, counts=[count("naive", reason=JOKE, method="none", tensors=[])])
 
 
 def repeated(folder: Path) -> None:
@@ -137,7 +137,7 @@ REFUSED: Mapping[str, Callable[[Path], object]] = MappingProxyType(
         "a_folder": lambda folder: (folder / "rows.jsonl").mkdir(),
         "counts_of_an_unknown_dtype": lambda folder: (
             write(folder, few())
-            and write_evidence(folder, counts=[count("naive").model_copy(update=FLOAT8)])
+            and record_files(folder, counts=[count("naive").model_copy(update=FLOAT8)])
         ),
         "bad_counts": lambda folder: (
             write(folder, few()) and (folder / "counts.jsonl").write_bytes(b"\xff\xfe\n")

@@ -74,8 +74,8 @@ def row(kernel: str, cols: int, **changes: Any) -> Row:
 
 def unsupported(kernel: str, cols: int, **changes: Any) -> Row:
     """A row of a variant that cannot run there."""
-    told = {"status": "unsupported", "reason": "the row does not fit on chip"}
-    return row(kernel, cols, time_us=None, **told, **changes)
+    outcome = {"status": "unsupported", "reason": "the row does not fit on chip"}
+    return row(kernel, cols, time_us=None, **outcome, **changes)
 
 
 def interpreted(kernel: str, cols: int, **changes: Any) -> Row:

@@ -13,7 +13,6 @@ from experiments.data.records import (
     Record,
     TensorCount,
     Trace,
-    write_records,
 )
 
 ITEM = {"float32": 4, "float16": 2, "bfloat16": 2}
@@ -132,8 +131,8 @@ def trace(kernel: str) -> Trace:
     return Trace(**fields, accesses=found)
 
 
-def write_evidence(folder: Path, **records: Iterable[Record]) -> Path:
+def record_files(folder: Path, **records: Iterable[Record]) -> Path:
     """``counts=``, ``traces=`` and ``counters=`` as files of these names; returns the folder."""
     for name, found in records.items():
-        write_records(folder / f"{name}.jsonl", found)
+        record_files(folder / f"{name}.jsonl", found)
     return folder

@@ -48,16 +48,16 @@ def test_eight_rounds_predict_the_ninth(noise: str, heavier_head: float) -> None
     held = 0
     for _ in range(300):
         *known, further = rounds_of(dice, noise, 9, heavier_head)
-        told = prediction(known)
-        held += told.low <= statistics.median(further).value <= told.high
+        predicted = prediction(known)
+        held += predicted.low <= statistics.median(further).value <= predicted.high
     assert held / 300 >= 0.90
 
 
 @pytest.mark.parametrize("noise", ["normal", "heavy"])
 def test_the_bootstrap_holds_the_median_that_rounds_vary_around(noise: str) -> None:
     dice = np.random.default_rng(7)
-    told = [median_of(rounds_of(dice, noise, 8)) for _ in range(200)]
-    assert np.mean([one.low <= 50 <= one.high for one in told]) >= 0.92
+    intervals = [median_of(rounds_of(dice, noise, 8)) for _ in range(200)]
+    assert np.mean([one.low <= 50 <= one.high for one in intervals]) >= 0.92
 
 
 def test_a_ratio_of_equals_holds_one_and_what_moves_both_leaves_it_alone() -> None:
@@ -66,47 +66,47 @@ def test_a_ratio_of_equals_holds_one_and_what_moves_both_leaves_it_alone() -> No
     for _ in range(200):
         shared = np.exp(0.05 * dice.standard_normal(8))  # a drift far beyond the difference
         first, second = ([samples(dice, 50 * f) for f in shared] for _ in range(2))
-        told = ratio_of(first, second)
-        held.append(told.low <= 1 <= told.high)
-        widths.append(told.high - told.low)
+        ratio = ratio_of(first, second)
+        held.append(ratio.low <= 1 <= ratio.high)
+        widths.append(ratio.high - ratio.low)
     assert np.mean(held) >= 0.93
     assert np.median(widths) < 0.01
 
 
 def test_a_slowdown_of_two_percent_is_told_from_none() -> None:
     dice = np.random.default_rng(6)
-    told = [
+    contained = [
         ratio_of(rounds_of(dice, "normal", 8, 51.0), rounds_of(dice, "normal", 8)).low > 1
         for _ in range(50)
     ]
-    assert np.mean(told) > 0.9
+    assert np.mean(contained) > 0.9
 
 
 @given(some_rounds)
 @settings(max_examples=60, deadline=None)
 def test_an_interval_holds_its_value_and_is_the_same_each_time(rounds: list[list[float]]) -> None:
-    for told in (median_of(rounds), prediction(rounds), ratio_of(rounds, rounds[::-1])):
-        assert 0 <= told.low <= told.value * (1 + 1e-9)
-        assert told.value <= told.high * (1 + 1e-9)
-        assert told.one_round == (len(rounds) == 1)
+    for estimate in (median_of(rounds), prediction(rounds), ratio_of(rounds, rounds[::-1])):
+        assert 0 <= estimate.low <= estimate.value * (1 + 1e-9)
+        assert estimate.value <= estimate.high * (1 + 1e-9)
+        assert estimate.one_round == (len(rounds) == 1)
     assert median_of(rounds) == median_of(rounds)
 
 
 @given(some_rounds.filter(lambda rounds: len(rounds) > 1))
 @settings(max_examples=40, deadline=None)
 def test_a_prediction_holds_every_round_seen_and_a_step_beyond(rounds: list[list[float]]) -> None:
-    told, step = prediction(rounds), timer_step(rounds)
+    predicted, step = prediction(rounds), timer_step(rounds)
     for one in rounds:
         middle = statistics.median(one).value
-        assert told.low <= max(middle - step, 0)
-        assert told.high >= middle + step
+        assert predicted.low <= max(middle - step, 0)
+        assert predicted.high >= middle + step
 
 
 def test_of_one_round_the_rows_own_interval_is_given_and_it_says_so() -> None:
     one = samples(np.random.default_rng(1), 50.0)
     own = statistics.median(one)
-    for told in (median_of([one]), prediction([one])):
-        assert (told.value, told.low, told.high, told.one_round) == (*_ends(own), True)
+    for found in (median_of([one]), prediction([one])):
+        assert (found.value, found.low, found.high, found.one_round) == (*_ends(own), True)
     ratio = ratio_of([one], [one])
     assert (ratio.low, ratio.high) == (own.low / own.high, own.high / own.low)
 
@@ -123,8 +123,8 @@ def test_more_rounds_predict_more_narrowly_and_a_wider_level_more_widely() -> No
 
 
 def _width(medians: list[float], level: float) -> float:
-    told = prediction([[m, m + 0.001] for m in medians], level)
-    return told.high - told.low
+    predicted = prediction([[m, m + 0.001] for m in medians], level)
+    return predicted.high - predicted.low
 
 
 def test_rounds_that_agree_to_the_last_digit_leave_a_step_of_the_timer() -> None:
@@ -246,12 +246,12 @@ def test_the_interval_of_a_ratio_stands_in_the_figure(tmp_path: Path) -> None:
 
 
 def test_speedups_stand_beside_what_a_and_d_published(tmp_path: Path) -> None:
-    sheet = draw(tmp_path, SPEEDUP_NAIVE, paper())
-    drawn = lines(sheet)
+    canvas = draw(tmp_path, SPEEDUP_NAIVE, paper())
+    drawn = lines(canvas)
     assert drawn["A: fused"][:, 1] == pytest.approx([4.0, 4.0, 65 / 18, 3.2, 95 / 32, 100 / 38])
     assert drawn["A: torch"][0, 1] == pytest.approx(20 / 12)
     assert set(drawn["A: ≈4× naive in JIT"][:, 1]) == {4}
-    assert "D: 3–4× naive" in {str(p.get_label()) for p in sheet.axes[0].patches}
+    assert "D: 3–4× naive" in {str(p.get_label()) for p in canvas.axes[0].patches}
     other = lines(draw(tmp_path, SPEEDUP_TORCH, paper()))
     assert other["A: fused"][:, 1] == pytest.approx([2.4, 2.2, 40 / 18, 2.2, 70 / 32, 78 / 38])
     assert set(other["D: ≈4× torch"][:, 1]) == {4}
@@ -261,10 +261,10 @@ def test_speedups_stand_beside_what_a_and_d_published(tmp_path: Path) -> None:
 
 def test_the_ratio_that_models_predict_is_drawn_once_a_model(tmp_path: Path) -> None:
     rows = [r.model_copy(update={"model_formula": MODELS.get(r.kernel, "2MN")}) for r in paper()]
-    sheet = draw(tmp_path, SPEEDUP_NAIVE, rows)
-    told = [text.get_text() for text in sheet.axes[0].texts if "by traffic" in text.get_text()]
-    assert sorted(told) == ["2MN by traffic", "3MN by traffic", "4MN by traffic"]
-    quiet = [line for line in sheet.axes[0].get_lines() if str(line.get_label()).startswith("_")]
+    canvas = draw(tmp_path, SPEEDUP_NAIVE, rows)
+    labels = [text.get_text() for text in canvas.axes[0].texts if "by traffic" in text.get_text()]
+    assert sorted(labels) == ["2MN by traffic", "3MN by traffic", "4MN by traffic"]
+    quiet = [line for line in canvas.axes[0].get_lines() if str(line.get_label()).startswith("_")]
     heights = {round(float(np.asarray(line.get_ydata())[0]), 2) for line in quiet
                if len(np.asarray(line.get_xdata())) == len(PAPER)}  # fmt: skip
     assert {4.0, 2.67, 2.0} <= heights

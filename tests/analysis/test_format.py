@@ -59,10 +59,10 @@ def test_a_signed_number_stays_a_number_in_a_spreadsheet(text: str) -> None:
 @settings(deadline=None)
 @given(st.text(max_size=300), st.integers(20, 100))
 def test_a_visible_text_is_one_printable_line_no_longer_than_asked(text: str, most: int) -> None:
-    told = visible(text, most)
-    assert told.isprintable()
-    assert len(told) <= most
-    assert visible(told, most) == told
+    shown = visible(text, most)
+    assert shown.isprintable()
+    assert len(shown) <= most
+    assert visible(shown, most) == shown
 
 
 def test_long_names_that_differ_stay_apart() -> None:
@@ -108,12 +108,12 @@ def test_a_formula_reads_as_it_is_printed(sizes: tuple[int, ...]) -> None:
 
 
 def test_a_formula_of_two_cases_is_text_about_two_formulas() -> None:
-    told = "2MN if N ≤ 4096 else 4MN"
-    assert elements(told, 2, 4096) == 2 * 2 * 4096
-    assert elements(told, 2, 4097) == 4 * 2 * 4097
-    assert latex(told) == r"$2MN$ if $N \leq 4096$ else $4MN$"
+    formula = "2MN if N ≤ 4096 else 4MN"
+    assert elements(formula, 2, 4096) == 2 * 2 * 4096
+    assert elements(formula, 2, 4097) == 4 * 2 * 4097
+    assert latex(formula) == r"$2MN$ if $N \leq 4096$ else $4MN$"
     assert latex("8MN + 4M") == "$8MN + 4M$"
-    assert not equal(told, "2MN")
+    assert not equal(formula, "2MN")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from analysis.levels import counted_verdict, measured_verdict
-from tests.analysis.evidence import count, counters
+from tests.analysis.records import count, counters
 
 FAR = (4096, 131072)
 
@@ -40,6 +40,6 @@ def test_dram_reads_agree_within_a_hundredth_or_say_why(
 
 def test_spills_and_late_writes_have_their_names() -> None:
     seen = counters("fused_row", *FAR, 1.5, 0.9, local_load_bytes=2**30, local_store_bytes=2**30)
-    told = [measured_verdict("DRAM", *kind, seen, "triton") for kind in (
+    verdicts = [measured_verdict("DRAM", *kind, seen, "triton") for kind in (
         ("reads", seen.dram_read_bytes), ("writes", seen.dram_write_bytes))]  # fmt: skip
-    assert told == ["spills", "dirty lines unwritten"]
+    assert verdicts == ["spills", "dirty lines unwritten"]

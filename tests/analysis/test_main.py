@@ -145,6 +145,6 @@ def test_a_name_that_nothing_has_is_refused_in_one_line(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([kind, "--rows", str(tmp_path), "--only", "limits,nonesuch"]) == 2
-    told = capsys.readouterr().err
-    assert told.startswith("error: --only: no 'nonesuch'; known are ")
-    assert told.count("\n") == 1
+    message = capsys.readouterr().err
+    assert message.startswith("error: --only: no 'nonesuch'; known are ")
+    assert message.count("\n") == 1

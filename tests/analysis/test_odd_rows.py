@@ -19,21 +19,21 @@ pytestmark = pytest.mark.usefixtures("inside", "small_pictures")
 def _status(command: str, folder: Path, out: Path, capsys: pytest.CaptureFixture[str]) -> int:
     """Runs the command; whatever comes, it must be fit to be read."""
     status = main([command, "--rows", str(folder), "--out", str(out)])
-    told = capsys.readouterr()
-    assert "Traceback" not in told.err
-    for text in (told.out, told.err):
+    printed = capsys.readouterr()
+    assert "Traceback" not in printed.err
+    for text in (printed.out, printed.err):
         hidden = [letter for letter in text if not letter.isprintable() and letter != "\n"]
         assert not hidden, f"letters that a terminal obeys: {hidden}"
     if status == 0:
-        assert "error:" not in told.err
+        assert "error:" not in printed.err
         made = [path for path in out.rglob("*") if path.is_file()]
         assert made, "it said nothing and made nothing"
         for path in made:
             _check(path)
     else:
         assert status == 2
-        assert told.err.startswith("error: "), told.err
-        assert told.err.count("\n") == 1, told.err
+        assert printed.err.startswith("error: "), printed.err
+        assert printed.err.count("\n") == 1, printed.err
     return status
 
 

@@ -11,8 +11,8 @@ from analysis.__main__ import main
 from analysis.load import key_of
 from analysis.roofline import exponential_gflops, fp32_gflops, l2_ceiling
 from experiments.data.cards import Card, card_of
-from tests.analysis.evidence import h200, write_evidence
 from tests.analysis.plausible import paper, row, write
+from tests.analysis.records import h200, record_files
 
 WIDTHS = (256, 1024, 16384, 131072)
 
@@ -23,7 +23,7 @@ def test_roofline_writes_the_same_files_whatever_the_order_of_rows_and_sums_the_
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "rows", paper(WIDTHS))
-    write_evidence(tmp_path / "rows", counters=h200())
+    record_files(tmp_path / "rows", counters=h200())
     assert main(["roofline", "--rows", "rows", "--out", "one"]) == 0
     write(tmp_path / "rows", paper(WIDTHS)[::-1])
     assert main(["roofline", "--rows", "rows", "--out", "two"]) == 0

@@ -10,16 +10,16 @@ from analysis.selection import Query, Selection, select
 from experiments.data.rows import Row
 from tests.analysis.plausible import interpreted, row, unsupported, write
 
-WANTED = Query(4096, "float32")
+QUERY = Query(4096, "float32")
 
 
-def see(tmp_path: Path, rows: list[Row], query: Query = WANTED) -> Selection | None:
+def see(tmp_path: Path, rows: list[Row], query: Query = QUERY) -> Selection | None:
     return select(load(write(tmp_path, rows)), rows[0].gpu, query)
 
 
-def times(view: Selection | None, variant: str) -> dict[int, float]:
-    assert view is not None
-    points = view.points[view.points["variant"] == variant]
+def times(found: Selection | None, variant: str) -> dict[int, float]:
+    assert found is not None
+    points = found.points[found.points["variant"] == variant]
     return dict(zip(points["cols"], points["time_us"], strict=True))
 
 
@@ -27,28 +27,28 @@ def test_protocols_are_never_mixed_and_cold_events_come_first(tmp_path: Path) ->
     rows = [row("torch", n, time_us=1.0, cache="warm") for n in (256, 512, 1024)]
     rows += [row("torch", n, time_us=2.0, timer="graph") for n in (256, 512, 1024)]
     rows += [row("torch", n, time_us=3.0, key=f"cold{n}") for n in (256, 1024)]
-    view = see(tmp_path, rows)
-    assert view is not None
-    assert (view.timer, view.cache) == ("events", "cold")
-    assert times(view, "torch") == {256: 3.0, 1024: 3.0}
+    found = see(tmp_path, rows)
+    assert found is not None
+    assert (found.timer, found.cache) == ("events", "cold")
+    assert times(found, "torch") == {256: 3.0, 1024: 3.0}
 
 
-def test_without_the_wanted_rows_the_most_widths_are_drawn(tmp_path: Path) -> None:
+def test_without_the_rows_asked_for_the_most_widths_are_drawn(tmp_path: Path) -> None:
     rows = [row("torch", n, rows=64) for n in (256, 512)]
     rows += [row("torch", n, rows=128) for n in (256, 512, 1024)]
     rows += [row("torch", 256)]  # one width at M = 4096 is no line
-    view = see(tmp_path, rows)
-    assert view is not None
-    assert (view.at, view.dtype, view.exact) == (128, "float32", False)
+    found = see(tmp_path, rows)
+    assert found is not None
+    assert (found.at, found.dtype, found.exact) == (128, "float32", False)
 
 
 def test_the_wanted_shape_is_drawn_however_many_widths_others_have(tmp_path: Path) -> None:
     rows = [row("torch", n) for n in (256, 512)]
     rows += [row("torch", n, rows=128) for n in (256, 512, 1024)]
     rows += [row("torch", n, dtype="float16") for n in (256, 512, 1024)]
-    view = see(tmp_path, rows)
-    assert view is not None
-    assert (view.at, view.dtype, view.exact) == (4096, "float32", True)
+    found = see(tmp_path, rows)
+    assert found is not None
+    assert (found.at, found.dtype, found.exact) == (4096, "float32", True)
 
 
 def test_rows_without_times_make_no_view(tmp_path: Path) -> None:
@@ -59,9 +59,9 @@ def test_rows_without_times_make_no_view(tmp_path: Path) -> None:
 
 def test_a_figure_may_run_over_m_at_a_fixed_n(tmp_path: Path) -> None:
     rows = [row("torch", 32000, rows=m, dtype="float16") for m in (512, 1024, 2048)]
-    view = see(tmp_path, rows, Query(32000, "float16", over="rows"))
-    assert view is not None
-    assert (view.at, view.sizes) == (32000, [512, 1024, 2048])
+    found = see(tmp_path, rows, Query(32000, "float16", over="rows"))
+    assert found is not None
+    assert (found.at, found.sizes) == (32000, [512, 1024, 2048])
 
 
 def test_of_several_rounds_the_middle_row_is_drawn_with_the_widest_interval(
@@ -69,9 +69,9 @@ def test_of_several_rounds_the_middle_row_is_drawn_with_the_widest_interval(
 ) -> None:
     rows = [row("torch", 512, time_us=5.0)]
     rows += [row("torch", 256, time_us=t, round=r) for r, t in enumerate((9.0, 10.0, 14.0))]
-    view = see(tmp_path, rows)
-    assert view is not None
-    point = view.points.set_index("cols").loc[256]
+    found = see(tmp_path, rows)
+    assert found is not None
+    point = found.points.set_index("cols").loc[256]
     assert point["time_us"] == 10.0
     assert point["effective_gbps"] == pytest.approx(2 * 4096 * 256 * 4 / 10.0 / 1e3)
     assert (point["time_low_us"], point["time_high_us"]) == pytest.approx((9.0 * 0.99, 14.0 * 1.01))
@@ -98,15 +98,15 @@ def test_settings_of_one_kernel_are_lines_of_their_own_named_by_what_differs(
         for n in (256, 512)
         for b in (1024, 4096)
     ]
-    view = see(tmp_path, rows)
-    assert view is not None
-    assert set(view.points["variant"]) == {"online block_size=1024", "online block_size=4096"}
+    found = see(tmp_path, rows)
+    assert found is not None
+    assert set(found.points["variant"]) == {"online block_size=1024", "online block_size=4096"}
 
 
 def test_an_empty_matrix_has_no_place_on_a_log_axis(tmp_path: Path) -> None:
-    view = see(tmp_path, [row("torch", n, time_us=5.0) for n in (0, 256, 512)])
-    assert view is not None
-    assert view.sizes == [256, 512]
+    found = see(tmp_path, [row("torch", n, time_us=5.0) for n in (0, 256, 512)])
+    assert found is not None
+    assert found.sizes == [256, 512]
 
 
 def test_other_cards_stay_out(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_other_cards_stay_out(tmp_path: Path) -> None:
 
 
 def test_points_hold_numbers(tmp_path: Path) -> None:
-    view = see(tmp_path, [row("torch", 256), row("torch", 512), unsupported("fused", 512)])
-    assert view is not None
-    assert isinstance(view.points, pd.DataFrame)
-    assert view.points["time_us"].dtype.kind == "f"
+    found = see(tmp_path, [row("torch", 256), row("torch", 512), unsupported("fused", 512)])
+    assert found is not None
+    assert isinstance(found.points, pd.DataFrame)
+    assert found.points["time_us"].dtype.kind == "f"

@@ -15,10 +15,10 @@ from analysis.load import Records
 from analysis.tables import TABLES, tables_of
 from experiments.data.jobs import Declaration
 from experiments.data.rows import Row
-from tests.analysis.evidence import count
+from tests.analysis.given import inputs_of
 from tests.analysis.limit_rows import FEWER, limits
-from tests.analysis.material import material_of
 from tests.analysis.plausible import PASSES, interpreted, paper, row, unsupported
+from tests.analysis.records import count
 
 Lines = dict[tuple[str, ...], dict[str, str]]
 OURS = "this project, as its rows record it"
@@ -44,7 +44,7 @@ def make(
     name: str, folder: Path, rows: list[Row], *variants: Declaration, counts: tuple[Any, ...] = ()
 ) -> list[NamedTable]:
     """The tables of one maker."""
-    made, _ = tables_of(material_of(folder, rows, *variants, evidence=Records(counts)), [name])
+    made, _ = tables_of(inputs_of(folder, rows, *variants, records=Records(counts)), [name])
     return made
 
 
@@ -71,7 +71,7 @@ def test_a_table_that_cannot_be_made_says_what_it_needs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     rows = [row("fused", 256, time_us=None, status="crashed", model_bytes=None)]
-    made, missing = tables_of(material_of(tmp_path, rows))
+    made, missing = tables_of(inputs_of(tmp_path, rows))
     assert [one.stem for one in made] == ["environment"]
     names = [maker.name for maker in TABLES if maker.name != "environment"]
     assert [text.partition(" needs ")[0] for text in missing] == names

@@ -14,8 +14,8 @@ from analysis.load import Records
 from analysis.tables.traffic import long_table, size_text, wide_table
 from analysis.traffic import edge, one_row, series, shapes_shown, whole_trips
 from experiments.data.cards import Card, card_of
-from tests.analysis.evidence import count, counters, h200, trace, write_evidence
 from tests.analysis.plausible import row, write
+from tests.analysis.records import count, counters, h200, record_files, trace
 
 FIGURES = ("traffic", "dram_reads", "a_fig1", "b_fig1")
 
@@ -94,7 +94,7 @@ def test_pictures_of_records_are_drawn_where_they_are_and_skipped_where_not(
     assert main(command) == 2
     error = capsys.readouterr().err
     assert all(f"{figure} needs" in error for figure in FIGURES)
-    write_evidence(
+    record_files(
         tmp_path / "rows", counts=[count("naive"), count("online")], counters=h200(),
         traces=[trace(kernel) for kernel in ("naive", "fused")],
     )  # fmt: skip
@@ -105,7 +105,7 @@ def test_pictures_of_records_are_drawn_where_they_are_and_skipped_where_not(
     a_fig1 = (tmp_path / "one" / "a_fig1.svg").read_text()
     assert "naive: 8 trips of a whole row, 4 of one element" in a_fig1
     # a trace that was counted for every machine is found beside rows that have none
-    write_evidence(tmp_path / "outputs" / "reference" / "counts", traces=[trace("online")])
+    record_files(tmp_path / "outputs" / "reference" / "counts", traces=[trace("online")])
     (tmp_path / "rows" / "traces.jsonl").unlink()
     assert main([*command, "--out", "two"]) == 0
     assert (tmp_path / "two" / "b_fig1.svg").exists()

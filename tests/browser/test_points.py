@@ -33,7 +33,7 @@ def frame() -> pd.DataFrame:
     return load(REFERENCE)
 
 
-def told(page: Page) -> dict[str, str]:
+def reading_of(page: Page) -> dict[str, str]:
     """What the reading says, by its heads."""
     heads = page.locator("#reading dt").all_inner_texts()
     return dict(zip(heads, page.locator("#reading dd").all_inner_texts(), strict=True))
@@ -73,7 +73,7 @@ def test_the_pointer_reads_the_row_that_was_recorded(
     point = lone_point(page, figure, variant)
     x, y = place(page, figure, point)
     page.mouse.move(x + 3, y - 2)  # near it is enough
-    seen = told(page)
+    seen = reading_of(page)
     assert seen["variant"] == variant
     (row,) = frame[frame["key"] == seen["key"]].to_dict("records")
     assert seen["M×N"] == f"{row['rows']}×{row['cols']}"
@@ -111,13 +111,13 @@ def test_arrow_keys_walk_along_a_line_and_to_its_neighbour(page: Page) -> None:
     canvas = page.locator("[id='D-fig1'] .canvas")
     canvas.focus()
     page.keyboard.press("Home")
-    first = told(page)
+    first = reading_of(page)
     page.keyboard.press("ArrowRight")
-    second = told(page)
+    second = reading_of(page)
     assert second["variant"] == first["variant"]
     assert int(second["M×N"].split("×")[1]) > int(first["M×N"].split("×")[1])
     page.keyboard.press("ArrowDown")
-    other = told(page)
+    other = reading_of(page)
     assert other["variant"] != first["variant"]
     assert other["M×N"] == second["M×N"]
     page.keyboard.press("Escape")
@@ -129,7 +129,7 @@ def test_a_finger_reads_a_point_on_a_phone(opened: Open) -> None:
     point = lone_point(page, "A-fig2", "online")
     x, y = place(page, "A-fig2", point)
     page.touchscreen.tap(x, y)
-    assert told(page)["variant"] == "online"
+    assert reading_of(page)["variant"] == "online"
     box = page.locator("#reading").bounding_box()
     assert box is not None
     assert box["x"] >= 0

@@ -38,7 +38,7 @@ def test_its_policy_stops_what_would_load(opened: Open) -> None:
         "() => fetch('https://example.invalid/').then(() => 'loaded', () => 'refused')"
     )
     assert refused == "refused"
-    assert any("Content Security Policy" in told for told in seen.complaints)
+    assert any("Content Security Policy" in text for text in seen.complaints)
 
 
 def test_every_id_of_the_sources_is_there_once_and_linked(page: Page) -> None:

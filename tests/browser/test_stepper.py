@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 CELLS = "table.grid tbody td"
 WALK = """() => {
-  const next = document.querySelector("#stepper [data-go=next]"), told = [];
+  const next = document.querySelector("#stepper [data-go=next]"), sentences = [];
   for (;;) {
-    told.push(document.querySelector("#stepper .say").textContent);
-    if (next.disabled) return told;
+    sentences.push(document.querySelector("#stepper .say").textContent);
+    if (next.disabled) return sentences;
     next.click();
   }
 }"""

@@ -27,9 +27,9 @@ from analysis.figures import page
 from analysis.load import load
 from experiments.data.files import RowsError
 from tests.analysis.compare.twins import probes, twins
-from tests.analysis.evidence import counters, write_evidence
 from tests.analysis.odd import declare, few
 from tests.analysis.plausible import write
+from tests.analysis.records import counters, record_files
 from tests.conftest import ROOT
 from tests.faults.corruption import DAMAGE, Damage
 from tests.faults.overrides import COMMAND_LINES
@@ -76,7 +76,7 @@ def sound(folder: Path) -> None:
     """Rows of every kind, with records and declarations beside them."""
     rows = few() + few(dtype="float16", timer="graph", cache="warm")
     write(folder, rows + twins(rounds=2, times_us=[5.0, 60.0], kernels=["torch"], samples=7))
-    write_evidence(folder, counters=[counters("naive", 4096, 4096, 5, 3)])
+    record_files(folder, counters=[counters("naive", 4096, 4096, 5, 3)])
     probes(folder, sizes=[1])
     declare(folder)
 
@@ -123,13 +123,13 @@ def test_damaged_rows_are_read_or_refused_with_file_and_line(damages: Sequence[D
             try:
                 frame = load(Path(place))
             except RowsError as error:
-                told = str(error)
+                message = str(error)
             else:
                 points = frame[["sweep", "key", "card", "round"]].astype(str)
                 assert not points.duplicated().any(), "a point is counted twice"
                 return
-        assert place in told
-        assert "\n" not in told
+        assert place in message
+        assert "\n" not in message
 
 
 @random_examples(max_examples=EXAMPLES)

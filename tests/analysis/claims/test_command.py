@@ -15,9 +15,9 @@ from analysis.claims.judgement import judged
 from analysis.load import Records
 from tests.analysis.claims.bench import judgement
 from tests.analysis.drawing import frame_of
-from tests.analysis.evidence import MODEL, counters
 from tests.analysis.limit_rows import FEWER, limits
 from tests.analysis.plausible import paper, row, write
+from tests.analysis.records import MODEL, counters
 
 IDS = [
     *(f"A{i}" for i in range(1, 9)), *(f"B{i}" for i in range(1, 6)),

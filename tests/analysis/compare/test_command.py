@@ -178,8 +178,8 @@ def test_another_gpu_model_is_refused_unless_asked_for(tmp_path: Path, capsys: C
 def test_what_cannot_be_compared_is_one_line(tmp_path: Path, capsys: Captured) -> None:
     status = run(tmp_path, [row("fused", 1024)], [row("torch", 2048)])
     error = refused(status, capsys)
-    for told in ("no point in common", "fused 4096×1024 float32", "torch 4096×2048 float32"):
-        assert told in error
+    for text in ("no point in common", "fused 4096×1024 float32", "torch 4096×2048 float32"):
+        assert text in error
     good = str(tmp_path / "a")
     for arguments in ([good], [good, good, "--threshold", "much"], [good, good, "--threshold", "0"],
                       [good, good, "--alpha", "2"], [good, good, "--alpha", "nan"]):  # fmt: skip

@@ -24,8 +24,8 @@ from analysis.load import Records, load, load_records
 from experiments.data.records import PROBES
 from experiments.data.rows import Row
 from tests.analysis.compare.twins import KERNELS, TIMES_US, probes, twins
-from tests.analysis.evidence import counters, write_evidence
 from tests.analysis.plausible import row, write
+from tests.analysis.records import counters, record_files
 
 pytestmark = pytest.mark.usefixtures("inside", "small_pictures")
 
@@ -126,7 +126,7 @@ def test_events_and_graph_agree_but_for_their_offset(tmp_path: Path) -> None:
 def test_the_profilers_kernel_time_is_compared_with_the_timers(tmp_path: Path) -> None:
     folder = write(tmp_path / "rows", [row("naive-a", 4096, time_us=30.0)])
     counted = counters("naive", 4096, 4096, 5, 3).model_copy(update={"kernel_us": 25.0})
-    write_evidence(folder, counters=[counted])
+    record_files(folder, counters=[counted])
     [one] = agreements(load(folder), load_records(folder)).itertuples()
     assert (one.first, one.second, one.points) == ("events", PROFILER, 1)
     assert (one.offset[0], one.ratio[0]) == (5.0, 1.2)

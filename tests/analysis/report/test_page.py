@@ -15,8 +15,8 @@ from analysis.load import read_inputs
 from analysis.report.contents import CONTENTS
 from analysis.report.page import page
 from experiments.data.rows import Row
-from tests.analysis.evidence import count, h200, trace, write_evidence
 from tests.analysis.plausible import interpreted, paper, row, write
+from tests.analysis.records import count, h200, record_files, trace
 from tests.conftest import ROOT
 
 
@@ -36,9 +36,9 @@ class Read(HTMLParser):
         return " ".join(" ".join(self.words).split())
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        told = {name: value or "" for name, value in attrs}
-        self.ids += [told["id"]] if "id" in told else []
-        self.addresses += [told[name] for name in ("href", "xlink:href", "src") if name in told]
+        given = {name: value or "" for name, value in attrs}
+        self.ids += [given["id"]] if "id" in given else []
+        self.addresses += [given[name] for name in ("href", "xlink:href", "src") if name in given]
         self._silent += tag in ("script", "style")
 
     def handle_endtag(self, tag: str) -> None:
@@ -59,7 +59,7 @@ def report(folder: Path, rows: list[Row], where: Path, monkeypatch: pytest.Monke
     return (folder / "out" / "report.html").read_text(encoding="utf-8")
 
 
-def test_what_is_missing_is_told_in_a_sentence(
+def test_what_is_missing_is_named_in_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
@@ -67,7 +67,7 @@ def test_what_is_missing_is_told_in_a_sentence(
     rows = [interpreted(k, n) for k in ("online", "naive", "copy") for n in (256, 1024)]
     rows.append(interpreted("fused", 65536, status="unsupported", reason="too wide"))
     text = Read(report(tmp_path / "rows", rows, elsewhere, monkeypatch)).text
-    for told in (
+    for sentence in (
         "No speed on A CPU",
         "1 unsupported",
         "The stepper needs recorded traces",
@@ -80,13 +80,13 @@ def test_what_is_missing_is_told_in_a_sentence(
         "No row has the shape 1823×781",
         "No row has a time, so nothing here describes speed",
     ):
-        assert told in text, told
+        assert sentence in text, sentence
 
 
 def test_one_file_has_every_id_of_the_sources_both_gpus_and_why_points_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_evidence(tmp_path, counters=h200())
+    record_files(tmp_path, counters=h200())
     other = [r.model_copy(update={"gpu": "Card of Tomorrow", "key": f"t{r.key}"})
              for r in paper([256, 4096])]  # fmt: skip
     failed = row("torch", 16384, status="timeout", reason="took longer than 600 s", time_us=None)
@@ -121,8 +121,8 @@ def test_the_same_rows_give_the_same_bytes(tmp_path: Path, inside: None) -> None
     rows, pages = [row(k, n) for k in ("naive", "online", "copy") for n in (256, 4096)], []
     for name, order in (("one", 1), ("another", -1)):
         folder = tmp_path / name
-        write_evidence(folder, counts=[count("online")], counters=h200())
-        write_evidence(folder, traces=[trace("naive"), trace("fused")])
+        record_files(folder, counts=[count("online")], counters=h200())
+        record_files(folder, traces=[trace("naive"), trace("fused")])
         for i, each in enumerate(rows[::order]):
             write(folder / str(i), [each])
         pages.append(page(read_inputs(folder, None, "report")))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Info:
-    """What is told of a card's place, in bytes as older bindings do."""
+    """What is known of a card's place, in bytes as older bindings do."""
 
     busId: bytes
 
