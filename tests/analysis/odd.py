@@ -27,8 +27,9 @@ def few(**changes: Any) -> list[Row]:
 
 
 def edited(folder: Path, **changes: Any) -> None:
-    """A few rows, each with the changes that no model would let through."""
-    lines = [json.dumps(r.model_dump() | changes) for r in few()]
+    """A few rows of a sweep of their own, with changes that no model would let through."""
+    sweep = {"sweep": " ".join(changes)}
+    lines = [json.dumps(r.model_dump() | sweep | changes) for r in few()]
     (folder / "rows.jsonl").write_text("\n".join(lines) + "\n")
 
 
@@ -100,20 +101,21 @@ def odd_fields(folder: Path) -> None:
 
 
 SOUND: Mapping[str, Callable[[Path], object]] = MappingProxyType(
-    {f.__name__: f for f in (partly_failed, two_gpus, hostile, repeated)}
+    {
+        **{f.__name__: f for f in (partly_failed, two_gpus, hostile, repeated, odd_fields)},
+        "no_bytes": lambda folder: edited(folder, model_bytes=None, compulsory_bytes=None),
+        "no_protocol": lambda folder: edited(folder, timer=None, cache=None),
+        "no_interval": lambda folder: edited(folder, time_low_us=None, time_high_us=None),
+    }
 )
 EITHER: Mapping[str, Callable[[Path], object]] = MappingProxyType(
     {
         "nothing_worked": nothing_worked,
         "sizes_at_the_edge": sizes_at_the_edge,
+        "unknown_operation": lambda folder: edited(folder, operation="attention"),
         "one_row": lambda folder: write(folder, [row("torch", 1024)]),
         "copies_alone": lambda folder: write(folder, [row("copy", n) for n in WIDTHS]),
         "interpreted": lambda folder: write(folder, [interpreted("online", 8)]),
-        "unknown_operation": lambda folder: edited(folder, operation="attention"),
-        "no_bytes": lambda folder: edited(folder, model_bytes=None, compulsory_bytes=None),
-        "no_protocol": lambda folder: edited(folder, timer=None, cache=None),
-        "no_interval": lambda folder: edited(folder, time_low_us=None, time_high_us=None),
-        "odd_fields": odd_fields,
     }
 )
 REFUSED: Mapping[str, Callable[[Path], object]] = MappingProxyType(

@@ -78,7 +78,7 @@ def copies() -> dict[str, int]:
     return {path.name: path.stat().st_mtime_ns for path in cache.FOLDER.glob("*")}
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 @given(sweeps=st.lists(st.lists(POINTS, min_size=1, max_size=6), min_size=1, max_size=3))
 def test_any_rows_come_out_of_the_copy_as_out_of_the_files(
     sweeps: list[list[tuple[str, int, dict[str, Any]]]], tmp_path_factory: pytest.TempPathFactory

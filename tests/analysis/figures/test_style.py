@@ -10,7 +10,7 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
 from matplotlib.font_manager import FontProperties, findfont, fontManager
@@ -51,6 +51,7 @@ def test_no_two_variants_share_a_marker() -> None:
     assert len({style.marker for style in STYLES.values()}) == len(STYLES)
 
 
+@settings(max_examples=30, deadline=None)
 @given(st.text())
 def test_a_new_variant_always_has_the_same_style_and_none_of_ours(name: str) -> None:
     style = style_of(name)
