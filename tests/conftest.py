@@ -18,6 +18,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from hydra import compose, initialize_config_dir
+from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.global_hydra import GlobalHydra
+from omegaconf import DictConfig
 
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
@@ -27,10 +31,13 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 from experiments.data.rows import Row, read_rows, rows_files
+from experiments.sweep.config import register
+from experiments.sweep.jobs import Compose, SweepLoader, job_from
 from tests.wandb_jobs import no_process_left
 from tests.wandb_server import KEY, WandbServer
 
 ROOT = Path(__file__).parent.parent
+CONF = ROOT / "conf"
 DOUBLES = ROOT / "tests" / "doubles" / "conf"
 # Warm: a cold sample reads twice the last-level cache first, a quarter of a second if large
 QUICK = ["timing.min_samples=5", "timing.max_samples=20", "timing.cache=warm"]
@@ -90,6 +97,42 @@ def sweep(tmp_path: Path) -> Command:
         return Result(done.returncode, done.stdout, done.stderr, folder)
 
     return run
+
+
+Composed = Callable[..., DictConfig]
+Loaders = Callable[[ConfigSearchPath], SweepLoader]
+
+
+@pytest.fixture(scope="session")
+def loaders() -> Loaders:
+    """The loader that sweeps use for each search path: all tests read a file of conf/ once."""
+    made: dict[str, SweepLoader] = {}
+
+    def loader(config_search_path: ConfigSearchPath) -> SweepLoader:
+        key = repr([(place.provider, place.path) for place in config_search_path.get_path()])
+        return made.get(key) or made.setdefault(key, SweepLoader(config_search_path))
+
+    return loader
+
+
+@pytest.fixture
+def composed(loaders: Loaders) -> Iterator[Composed]:
+    """Composes overrides with Hydra's own part, the test doubles among the kernels."""
+    register()
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        hydra = GlobalHydra.instance().hydra
+        assert hydra is not None
+        path = hydra.config_loader.get_search_path()
+        path.prepend("doubles", f"file://{DOUBLES}", anchor="schema")
+        hydra.config_loader = loaders(path)
+        yield lambda *overrides: compose("config", list(overrides), return_hydra_config=True)
+
+
+@pytest.fixture
+def compose_job(composed: Composed) -> Compose:
+    """Composes a job as a sweep does."""
+    return lambda overrides: job_from(composed(*overrides), overrides)
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from tests.conf.conftest import Compose, options
+from tests.conf import options
+from tests.conftest import Composed
 
 CARDS = [name for name in options("gpu") if name not in ("auto", "cpu")]
 
@@ -32,7 +33,7 @@ UNITS = ("_gbps", "_gb", "_mib", "_tflops", "_mhz", "_w", "_kib_per_sm", "_per_s
 
 
 @pytest.mark.parametrize("card", CARDS)
-def test_every_fact_has_a_value_a_unit_and_a_source(card: str, composed: Compose) -> None:
+def test_every_fact_has_a_value_a_unit_and_a_source(card: str, composed: Composed) -> None:
     facts = composed(f"gpu={card}").gpu.facts
     assert {"memory_gbps", "memory_gb", "l2_mib", "sms"} <= set(facts)
     for name, fact in facts.items():
@@ -43,21 +44,21 @@ def test_every_fact_has_a_value_a_unit_and_a_source(card: str, composed: Compose
 
 @pytest.mark.parametrize(("reported", "card"), NAMES.items())
 def test_name_fits_its_own_card_and_no_namesake(
-    reported: str, card: str | None, composed: Compose
+    reported: str, card: str | None, composed: Composed
 ) -> None:
     fitting = [c for c in CARDS if re.search(composed(f"gpu={c}").gpu.match, reported)]
     assert fitting == ([card] if card else [])
 
 
 @pytest.mark.parametrize("card", CARDS)
-def test_peak_arithmetic_agrees_with_cores_and_clock(card: str, composed: Compose) -> None:
+def test_peak_arithmetic_agrees_with_cores_and_clock(card: str, composed: Composed) -> None:
     facts = {name: fact.value for name, fact in composed(f"gpu={card}").gpu.facts.items()}
     cores_per_sm = 64 if card == "a100_80gb" else 128  # the architectures' whitepapers
     tflops = 2 * cores_per_sm * facts["sms"] * facts["clock_mhz"] / 1e6
     assert facts["fp32_tflops"] == pytest.approx(tflops, rel=0.01)
 
 
-def test_auto_and_cpu_claim_no_datasheet(composed: Compose) -> None:
+def test_auto_and_cpu_claim_no_datasheet(composed: Composed) -> None:
     for name, device in (("auto", "auto"), ("cpu", "cpu")):
         gpu = composed(f"gpu={name}").gpu
         assert (gpu.device, gpu.match, dict(gpu.facts)) == (device, None, {})

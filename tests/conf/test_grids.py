@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from experiments.data.jobs import expand
-from tests.conf.conftest import Compose, options
+from tests.conf import options
+from tests.conftest import Composed
 
 ALL_THREE = ["float32", "float16", "bfloat16"]
 
@@ -37,7 +38,9 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("name", options("grid"))
-def test_every_grid_says_its_source_its_shapes_and_its_dtypes(name: str, composed: Compose) -> None:
+def test_every_grid_says_its_source_its_shapes_and_its_dtypes(
+    name: str, composed: Composed
+) -> None:
     grid = composed(f"grid={name}").grid
     assert grid.source
     assert list(grid.dtypes) == DTYPES[name]
@@ -45,27 +48,27 @@ def test_every_grid_says_its_source_its_shapes_and_its_dtypes(name: str, compose
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_grid_is_exactly_what_its_source_published(name: str, composed: Compose) -> None:
+def test_grid_is_exactly_what_its_source_published(name: str, composed: Composed) -> None:
     assert expand(composed(f"grid={name}").grid) == SHAPES[name]
 
 
-def test_c_grids_meet_in_its_worked_point(composed: Compose) -> None:
+def test_c_grids_meet_in_its_worked_point(composed: Composed) -> None:
     for name in ("batch", "vocab", "point"):
         assert (8192, 32000) in expand(composed(f"grid={name}").grid)
     assert max(expand(composed("grid=vocab").grid)) == (8192, 131072)
 
 
-def test_a_row_under_counters_is_far_too_much_for_l2_at_every_width(composed: Compose) -> None:
+def test_a_row_under_counters_is_far_too_much_for_l2_at_every_width(composed: Composed) -> None:
     shapes = expand(composed("grid=limits_counters").grid)
     assert [n for _, n in shapes] == [2**k for k in range(8, 21)]
     assert all(2 * m * n >= 4 * 60 * 2**20 for m, n in shapes)
 
 
-def test_irregular_holds_the_tutorials_shape(composed: Compose) -> None:
+def test_irregular_holds_the_tutorials_shape(composed: Composed) -> None:
     assert (1823, 781) in expand(composed("grid=irregular").grid)
 
 
-def test_a_dtype_option_names_its_dtypes(composed: Compose) -> None:
+def test_a_dtype_option_names_its_dtypes(composed: Composed) -> None:
     named = {name: composed(f"dtype={name}").dtype.names for name in options("dtype")}
     single = {name: [name] for name in ("float32", "float16", "bfloat16", "float64")}
     assert named == {"native": None, "common": ALL_THREE, **single}  # native: the grid's own
@@ -81,6 +84,6 @@ def test_a_dtype_option_names_its_dtypes(composed: Compose) -> None:
     ],
 )
 def test_point_takes_any_shape_from_the_command_line(
-    override: str, shapes: list[tuple[int, int]], composed: Compose
+    override: str, shapes: list[tuple[int, int]], composed: Composed
 ) -> None:
     assert expand(composed("grid=point", override).grid) == shapes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import shutil
 import subprocess
 import sys
@@ -9,18 +10,25 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hydra.core.global_hydra import GlobalHydra
 
 from experiments import reproduce
-from experiments.sweep import driver
+from experiments.sweep import driver, jobs
 from experiments.sweep.cards import WorkerPool
 from experiments.sweep.client import Worker
-from tests.conftest import QUICK, ROOT, shape
+from tests.conftest import QUICK, ROOT, Command, Loaders, Result, command_line, shape
 
 
 @pytest.fixture(scope="session")
 def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
-    """A worker on the CPU; it starts again when a kernel ends it."""
-    worker = Worker("cpu", 0, tmp_path_factory.mktemp("worker") / "worker.log")
+    """A worker on the CPU; it starts again when a kernel or a sweep ends it."""
+
+    class Lasting(Worker):
+        def retire(self) -> None:
+            super().retire()
+            self._retired = False  # another test's sweep is yet to come
+
+    worker = Lasting("cpu", 0, tmp_path_factory.mktemp("worker") / "worker.log")
     yield worker
     worker.stop()
 
@@ -42,6 +50,33 @@ def pool(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
             super().close()
 
     monkeypatch.setattr(driver, "WorkerPool", Pool)
+
+
+@pytest.fixture
+def sweep_here(
+    pool: None, loaders: Loaders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> Command:  # fmt: skip
+    """The `sweep` of tests/conftest.py without a process of its own."""
+    monkeypatch.setattr(jobs, "SweepLoader", loaders)
+    monkeypatch.setattr("hydra._internal.hydra.ConfigLoaderImpl", loaders)
+
+    def run(*arguments: str, out: Path | None = None, **variables: str) -> Result:
+        folder = out or tmp_path / "out"
+        monkeypatch.setattr(sys, "argv", ["run", *command_line(folder, *arguments)[3:]])
+        for name, value in {"HYDRA_FULL_ERROR": "0", **variables}.items():
+            monkeypatch.setenv(name, value)
+        GlobalHydra.instance().clear()
+        capfd.readouterr()
+        status = 0
+        try:
+            runpy.run_module("experiments.run", run_name="__main__")
+        except SystemExit as ended:
+            status = int(ended.code or 0)
+        shown = capfd.readouterr()
+        return Result(status, shown.out, shown.err, folder)
+
+    return run
 
 
 @pytest.fixture

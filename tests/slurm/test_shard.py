@@ -5,15 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hydra import compose, initialize_config_dir
-from hydra.core.global_hydra import GlobalHydra
-from omegaconf import open_dict
 
 from experiments.data.metrics import derive
 from experiments.data.rows import Row, read_rows, rows_files
@@ -21,10 +18,9 @@ from experiments.errors import UserError
 from experiments.slurm import node, status
 from experiments.slurm.node import Task, card_number, measure_shard, state_file, submitted
 from experiments.slurm.submit import divide, options_of
-from experiments.sweep.config import register
-from experiments.sweep.jobs import Job, job_from
+from experiments.sweep.jobs import Compose
 from experiments.sweep.record import read_object, write_json
-from tests.conftest import DOUBLES, QUICK, ROOT, once_each, shape
+from tests.conftest import QUICK, once_each, shape
 
 FEW = ["dtype=float32", "gpu=cpu", "remeasure=false", "tracker=none", *QUICK]
 
@@ -38,26 +34,24 @@ def handlers(pool: None) -> Iterator[None]:
         signal.signal(number, handler)
 
 
-def job(overrides: list[str]) -> Job:
-    """A job as Hydra composes it in a sweep."""
-    register()
-    GlobalHydra.instance().clear()
-    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
-        where = f"hydra.searchpath=[file://{DOUBLES}]"
-        config = compose("config", [where, *overrides], return_hydra_config=True)
-    with open_dict(config):
-        return job_from(config, overrides)
+Tasks = Callable[..., list[Task]]
 
 
-def tasks_of(out: Path, *variations: list[str], kernels: str = "good,torch") -> list[Task]:
-    jobs = [
-        job([f"kernel={kernel}", *variation, *FEW])
-        for variation in variations
-        for kernel in kernels.split(",")
-    ]
-    tasks = divide(jobs, job, out, "sweep-1", on_card=False)
-    known = {task.id: {"name": task.name, "token": task.token} for task in tasks}
-    write_json(submitted(out), {"shards": known})
+@pytest.fixture
+def tasks_of(tmp_path: Path, compose_job: Compose) -> Tasks:
+    """The shards of a sweep's variations, as if they had been submitted."""
+
+    def tasks(*variations: list[str], kernels: str = "good,torch") -> list[Task]:
+        jobs = [
+            compose_job([f"kernel={kernel}", *variation, *FEW])
+            for variation in variations
+            for kernel in kernels.split(",")
+        ]
+        divided = divide(jobs, compose_job, tmp_path, "sweep-1", on_card=False)
+        known = {task.id: {"name": task.name, "token": task.token} for task in divided}
+        write_json(submitted(tmp_path), {"shards": known})
+        return divided
+
     return tasks
 
 
@@ -65,8 +59,10 @@ def rows(out: Path) -> list[Row]:
     return [row for path in rows_files(out) for row in read_rows(path)]
 
 
-def test_points_that_two_shards_share_are_measured_by_the_first(tmp_path: Path) -> None:
-    first, second = tasks_of(tmp_path, shape(4, [8, 16]), shape(4, [16, 32]))
+def test_points_that_two_shards_share_are_measured_by_the_first(
+    tmp_path: Path, tasks_of: Tasks
+) -> None:
+    first, second = tasks_of(shape(4, [8, 16]), shape(4, [16, 32]))
     assert [task.points for task in (first, second)] == [6, 3]
     for task in (second, first):  # in whatever order Slurm runs them
         measure_shard(task)
@@ -82,9 +78,9 @@ def test_points_that_two_shards_share_are_measured_by_the_first(tmp_path: Path) 
 
 
 def test_a_shard_submitted_again_is_taken_from_its_earlier_job(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tasks_of: Tasks
 ) -> None:
-    [task] = tasks_of(tmp_path, shape(4, [8]))
+    [task] = tasks_of(shape(4, [8]))
     later = {"shards": {task.id: {"name": task.name, "token": "a later one's"}}}
     report = node.Submission.report
 
@@ -99,8 +95,8 @@ def test_a_shard_submitted_again_is_taken_from_its_earlier_job(
     assert "status" not in read_object(state_file(tmp_path, task.id))
 
 
-def test_cards_are_numbered_in_the_order_they_are_met(tmp_path: Path) -> None:
-    [task] = tasks_of(tmp_path, shape(4, [8]))
+def test_cards_are_numbered_in_the_order_they_are_met(tmp_path: Path, tasks_of: Tasks) -> None:
+    [task] = tasks_of(shape(4, [8]))
 
     def number(serial: str | None) -> int:
         worker: Any = SimpleNamespace(handshake={"serial": serial})
@@ -113,9 +109,9 @@ def test_cards_are_numbered_in_the_order_they_are_met(tmp_path: Path) -> None:
 
 
 def test_what_goes_on_upon_another_card_takes_its_roof_along(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tasks_of: Tasks
 ) -> None:
-    [task] = tasks_of(tmp_path, shape(4, [8, 16]))
+    [task] = tasks_of(shape(4, [8, 16]))
     measure_shard(task)
     [torn] = [path for path in rows_files(tmp_path) if "torch" in path.parts]
     kept = [line for line in torn.read_text().splitlines(True) if json.loads(line)["cols"] != 16]
@@ -131,9 +127,11 @@ def test_what_goes_on_upon_another_card_takes_its_roof_along(
     assert len(rows(tmp_path)) == 7
 
 
-def test_a_request_changes_with_what_is_asked_and_not_with_how(tmp_path: Path) -> None:
+def test_a_request_changes_with_what_is_asked_and_not_with_how(
+    tmp_path: Path, tasks_of: Tasks
+) -> None:
     base, *others = [
-        tasks_of(tmp_path, [*shape(4, [8]), *more], kernels=kernels)[0].request
+        tasks_of([*shape(4, [8]), *more], kernels=kernels)[0].request
         for more, kernels in [
             ([], "good"), (["overwrite=true"], "good"), (["rounds=2"], "good"), ([], "good,torch"),
         ]

@@ -10,17 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hydra import compose, initialize_config_dir
-from hydra.core.global_hydra import GlobalHydra
 
 from experiments.data.rows import Row, read_rows, rows_files
 from experiments.errors import UserError
 from experiments.sweep import driver
 from experiments.sweep.cards import WorkerPool
 from experiments.sweep.client import Worker
-from experiments.sweep.config import register
 from experiments.sweep.jobs import Job, job_from
-from tests.conftest import QUICK, ROOT, once_each
+from tests.conftest import QUICK, Composed, once_each
 
 
 class Disguised(Worker):
@@ -51,7 +48,10 @@ Sweep = Callable[..., list[Row]]
 
 
 @pytest.fixture
-def run(tmp_path: Path, hosts_cards: list[Worker], monkeypatch: pytest.MonkeyPatch) -> Sweep:
+def run(
+    tmp_path: Path, hosts_cards: list[Worker], composed: Composed,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Sweep:  # fmt: skip
     """Sweeps four shards, a width each, over cards; gives all rows of the folder."""
 
     class Pool(WorkerPool):
@@ -66,19 +66,15 @@ def run(tmp_path: Path, hosts_cards: list[Worker], monkeypatch: pytest.MonkeyPat
     def swept(
         cards: list[int], *others: str, widths: tuple[int, ...] = (8, 16, 32, 64)
     ) -> list[Row]:
-        register()
-        GlobalHydra.instance().clear()
+        common = ["grid=point", "grid.rows=[4]", "dtype=float32", "tracker=none", *QUICK]
+        options = [*common, "remeasure=false", f"out={tmp_path}", *others]
 
-        def composed(overrides: list[str]) -> Job:
-            common = ["grid=point", "grid.rows=[4]", "dtype=float32", "tracker=none", *QUICK]
-            options = [*common, "remeasure=false", f"out={tmp_path}", *others]
-            config = compose("config", [*options, *overrides], return_hydra_config=True)
-            return job_from(config, overrides)
+        def composed_job(overrides: list[str]) -> Job:
+            return job_from(composed(*options, *overrides), overrides)
 
-        with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
-            jobs = [composed([f"grid.cols={n}", f"kernel={kernel}"])
-                    for n in widths for kernel in ("torch", "copy")]  # fmt: skip
-            driver.run(jobs, composed, cards)
+        jobs = [composed_job([f"grid.cols={n}", f"kernel={kernel}"])
+                for n in widths for kernel in ("torch", "copy")]  # fmt: skip
+        driver.run(jobs, composed_job, cards)
         return [row for path in rows_files(tmp_path) for row in read_rows(path)]
 
     return swept
