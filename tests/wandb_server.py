@@ -146,42 +146,35 @@ class WandbStore:
         return {"commitArtifact": {"artifact": given}}
 
 
-class _Quiet(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hangs up, as wandb-core does at its end, is no news."""
-
-
-class WandbServer:
+class WandbServer(ThreadingHTTPServer):
     """Serves on a free port of this host, inside a ``with``.
 
     Once `deaf_after` has named an operation, that is answered once more and then nothing is, until
     ``released`` is set.
     """
 
+    daemon_threads = True
+
     def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
         self.requests: list[str] = []
         self.last = ""
         self.released = threading.Event()
         self.released.set()
-        server = self
-
-        class Handler(_Handler):
-            server_state = server
-
-        self._http = _Quiet(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._http.server_port}"
+        self.url = f"http://127.0.0.1:{self.server_port}"
         self.store = WandbStore(self.url)
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that hangs up, as wandb-core does at its end, is no news."""
+
     def __enter__(self) -> WandbServer:
-        threading.Thread(target=self._http.serve_forever, daemon=True).start()
+        threading.Thread(target=self.serve_forever, daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.released.set()
-        self._http.shutdown()
-        self._http.server_close()
+        self.shutdown()
+        self.server_close()
 
     def deaf_after(self, operation: str) -> None:
         """Answers this GraphQL operation once more and then nothing until ``released`` is set."""
@@ -194,44 +187,39 @@ class WandbServer:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server_state: WandbServer
+    server: WandbServer
     protocol_version = "HTTP/1.1"
 
     def log_message(self, format: str, *args: Any) -> None:
         return
 
     def do_GET(self) -> None:
-        self.server_state.released.wait()
-        self.server_state.requests.append(f"{self.path}{self.headers}")
+        self.server.released.wait()
+        self.server.requests.append(f"{self.path}{self.headers}")
         self._reply({})
 
     def do_PUT(self) -> None:
-        self.server_state.store.uploads[self.path] = self._body()
+        self.server.store.uploads[self.path] = self._body()
         self._reply({})
 
     def do_POST(self) -> None:
-        self.server_state.released.wait()
-        body = self._body().decode()
-        self.server_state.requests.append(f"{self.headers}{body}")
+        self.server.released.wait()
+        body, store = self._body().decode(), self.server.store
+        self.server.requests.append(f"{self.headers}{body}")
         sent = json.loads(body)
-        store = self.server_state.store
-        stream = re.fullmatch(r"/files/[^/]+/[^/]+/([^/]+)/file_stream", self.path)
-        if stream is not None:
+        key = self.headers.get("Authorization", "").removeprefix("Basic ")
+        if stream := re.fullmatch(r"/files/[^/]+/[^/]+/([^/]+)/file_stream", self.path):
             self._reply(store.stream(stream[1], sent))
-        elif REFUSED_KEY in self._key():
+        elif REFUSED_KEY in base64.b64decode(key).decode("latin-1"):
             self._reply({"errors": [{"message": "invalid API key"}]}, status=401)
         else:
             name = re.search(r"(?:query|mutation)\s+(\w+)", sent["query"])
             operation = name[1] if name else ""
-            if operation == self.server_state.last:
-                self.server_state.last = ""
-                self.server_state.released.clear()
+            if operation == self.server.last:
+                self.server.last = ""
+                self.server.released.clear()
             answer = store.answer(operation, sent["query"], sent.get("variables") or {})
             self._reply({"data": answer})
-
-    def _key(self) -> str:
-        given = self.headers.get("Authorization", "").removeprefix("Basic ")
-        return base64.b64decode(given).decode("latin-1")
 
     def _body(self) -> bytes:
         return self.rfile.read(int(self.headers.get("Content-Length", 0)))

@@ -121,15 +121,12 @@ def test_nothing_new_starts_no_wandb(
     assert "exit status 3" in warning
 
 
-def test_no_tracker_leaves_no_trace(tmp_path: Path) -> None:
+def test_no_tracker_leaves_no_trace_and_a_folder_in_the_way_costs_a_warning(tmp_path: Path) -> None:
     rows = [timed(1024)]
     assert mirror([job(tmp_path, rows)], {}, TrackerConfig(backend="none"), tmp_path) == []
     assert not (tmp_path / "wandb").exists()
-
-
-def test_a_folder_that_cannot_be_written_costs_a_warning(tmp_path: Path) -> None:
     (tmp_path / "wandb").write_text("in the way")
-    [warning] = mirrored(tmp_path, [timed(1024)])
+    [warning] = mirrored(tmp_path, rows)
     assert "W&B was not written" in warning
     assert "the rows are complete on disk" in warning
 
