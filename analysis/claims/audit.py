@@ -43,8 +43,8 @@ NOTE = (
     "Physically impossible: above the datasheet peak of every card described in conf/gpu, for "
     "matrices that its L2 does not hold. Self-contradictory: two statements of one source, of a "
     "source and its sequel, or of two accounts of the same code that cannot both hold. Wrong: "
-    "against arithmetic, a variant's traffic model or a cited fact. A printed number stands for "
-    "all that rounds to it, in the worked example for all within one unit of its last digit."
+    "against arithmetic, a variant's traffic model or a cited fact. A printed number covers "
+    "all values that round to it, in the worked example all within one unit of its last digit."
 )
 Floats = NDArray[np.float64]
 

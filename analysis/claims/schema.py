@@ -91,11 +91,11 @@ class Expect(Strict):
 
 
 class Check(Strict):
-    """One kind of evidence and what is expected of it.
+    """One kind of row or record and what is expected of it.
 
     Attributes:
         part: Which part of the claim it decides, in a few words.
-        optional: It only counts where its evidence exists, and is no lack where that does not.
+        optional: It only counts where its rows or records exist; their absence is not reported.
     """
 
     ratio: Ratio | None = None

@@ -99,7 +99,7 @@ def floor_table(floors: pd.DataFrame) -> NamedTable:
         "last rounds that lay within the 95 % prediction interval of the rounds before them.",
     ]
     if floors["pairs"].lt(LEAST).any():
-        notes.append(f"Of fewer than {LEAST} pairs the largest one stands for 95 %.")
+        notes.append(f"With fewer than {LEAST} pairs the largest one is taken for 95 %.")
     lines = []
     for one in lines_of(floors):
         low, high = rate_interval(one.false_positives, one.pairs)

@@ -116,7 +116,7 @@ def _commands(frame: pd.DataFrame) -> tuple[tuple[str, str], ...]:
 
 
 def worked_table(inputs: Inputs) -> Table | None:
-    """Times at C's worked point, a line a variant; None where no row has one."""
+    """Times at C's worked point, a line per variant; None where no row has one."""
     rows, cols, dtype = WORKED
     found = _at(inputs.frame, rows, cols)
     found = found[(found["dtype"] == dtype) & (found["status"] == "ok") & found["time_us"].notna()]

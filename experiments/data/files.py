@@ -77,7 +77,7 @@ def parse_json(data: str | bytes) -> Any:
         try:
             json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError:
-            raise ValueError("not JSON: a lone surrogate, which is no letter") from None
+            raise ValueError("not JSON: a lone surrogate, which is not a character") from None
     return value
 
 
@@ -170,5 +170,5 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {twice[:40]!r} stands there twice")
+        raise ValueError(f"the key {twice[:40]!r} occurs twice")
     return found

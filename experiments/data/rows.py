@@ -1,4 +1,4 @@
-"""A row: one measured point, one JSON object a line. The only place that defines its fields."""
+"""A row: one measured point, one JSON object per line. The only place that defines its fields."""
 
 from __future__ import annotations
 

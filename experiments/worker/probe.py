@@ -34,7 +34,7 @@ def probe(bench: Bench) -> dict[str, Any]:
 
 
 def read(x: torch.Tensor) -> torch.Tensor:
-    """Reads every element of ``x`` once and writes one a row."""
+    """Reads every element of ``x`` once and writes one per row."""
     return torch.sum(x, dim=1)
 
 

@@ -15,7 +15,7 @@ from ..language import jit, tl
 from ..lines import launch_tiles, load_lines, starts, store_lines
 from .tiles import triton_statistics
 
-MOST = 16384  # elements of a tile: 32 a thread, of 16 warps
+MOST = 16384  # elements of a tile: 32 per thread, of 16 warps
 
 
 def along(x: torch.Tensor, y: torch.Tensor, dim: int, temperature: float) -> None:

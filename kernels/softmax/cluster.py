@@ -202,7 +202,7 @@ def cut(
     programs, warps = programs or ruled[0], warps or ruled[1]
     chunk = programs * warps * LANES * width
     chunks = -(-cols // chunk)
-    held = chunks * width  # elements a thread
+    held = chunks * width  # elements per thread
     packed = itemsize == 2 and width > 1 and held > 32
     if held <= (128 if packed else 64):
         return Cut(programs, warps, chunk, chunks, 0, packed)

@@ -14,7 +14,7 @@ hold at once. All programs of a group take the same rows in the same order and p
 before they wait for another's; of all words not yet published, the first in that order has nobody
 in its way, so one always comes. Should a word stay away against all this (memory overwritten from
 elsewhere), the program traps after 2²⁶ polls. It does not go on: a lost context is an error that
-says so, an invented answer is none.
+says so; an invented answer does not count.
 Source: Milakov & Gimelshein 2018, arXiv 1805.02867, section 3.1, "parallel online normalizer
 calculation"; co-residency as in NVIDIA's CUDA C++ Programming Guide, "Grid Synchronization".
 """
@@ -43,10 +43,10 @@ NOT_HERE = (
     "runs each to its end before the next"
 )
 LEAST_SLICE, LARGEST_SLICE = 1024, 32768
-SLICE = 8192  # 64 elements a thread of 4 warps: half of an SM's registers hold slices
+SLICE = 8192  # 64 elements per thread of 4 warps: half of an SM's registers hold slices
 RAGGED_SLICE = 16384  # where an address and a mask an element leave room for two programs an SM
 LEAST_WARPS = 4  # so that an SM's warps run out before its places for programs
-OTHERS = 32  # registers a thread that hold no element
+OTHERS = 32  # registers per thread that hold no element
 SCRATCH_BYTES = 256  # shared memory of the reductions, generously
 MOST_REGISTERS = 255
 LEAST_AN_SM = 2  # programs: one loads while another waits

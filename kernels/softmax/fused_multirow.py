@@ -1,4 +1,4 @@
-"""Fused softmax, several narrow rows a program: each row is loaded once and stays in registers.
+"""Fused softmax, several narrow rows per program: each row is loaded once and stays in registers.
 
 Passes: one; reads MN, writes MN: 2MN.
 On chip: the rows of a program, N elements each, padded to whole vectors of a warp.
@@ -40,7 +40,7 @@ FEW_ROWS = 128  # about the SMs of a large card
 
 @dataclass(frozen=True)
 class FusedMultirow(Kernel):
-    """Several rows a program, which it holds whole.
+    """Several rows per program, which it holds whole.
 
     Attributes:
         rows_per_program: Rows a program; None takes them by width and number of rows.
@@ -130,7 +130,7 @@ def rows_by_shape(rows: int, block: int, itemsize: int) -> int:
         block: Elements of a row, padded to a power of two.
         itemsize: Bytes of an element.
     """
-    # Measured on an H200 (docs/lab_book.md): 1024 elements a program, whatever the width, 2048 of
+    # Measured on an H200 (docs/lab_book.md): 1024 elements per program, whatever the width, 2048 of
     # 16 bit from 256 columns on. More of them leave too few programs in flight, fewer too many to
     # start. Few rows get one each.
     elements = 2048 if itemsize == 2 and block >= 256 else 1024

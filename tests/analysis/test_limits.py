@@ -19,7 +19,7 @@ def points(tmp_path: Path, rows: list[Row]) -> list[LimitPoint]:
 
 
 def timed(kernel: str, *times: float, **changes: object) -> list[Row]:
-    """A row a round."""
+    """A row per round."""
     return [row(kernel, 1024, time_us=t, round=i, **changes) for i, t in enumerate(times)]
 
 
