@@ -125,7 +125,7 @@ def test_a_file_is_written_whole_and_never_through_a_link(tmp_path: Path) -> Non
         (with_text("status", '"fine"'), "field 'status'"),
         (with_text("time_us", "NaN"), "field 'time_us'"),
         (with_text("host", '"me"'), "field 'host'"),
-        (row().model_dump_json()[:-1] + ',"rows":4}', "'rows' stands there twice"),
+        (row().model_dump_json()[:-1] + ',"rows":4}', "'rows' occurs twice"),
     ],
 )
 def test_a_malformed_line_is_refused_by_file_and_line(
