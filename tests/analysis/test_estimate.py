@@ -29,12 +29,12 @@ from analysis.estimate import (
     tail,
     timer_step,
 )
-from analysis.figures.specs import SPEEDUP_NAIVE, SPEEDUP_TORCH
+from analysis.figures.specs import SPEEDUP_NAIVE
 from analysis.selection import Query, select
 from experiments.data import statistics
 from experiments.data.rows import Row
 from tests.analysis.compare.noisy import NOISES, rounds_of, samples
-from tests.analysis.drawing import draw, frame_of, lines, words
+from tests.analysis.drawing import draw, frame_of, words
 from tests.analysis.plausible import PAPER, paper, row
 
 times = st.floats(min_value=0.01, max_value=1e6, allow_nan=False)
@@ -243,20 +243,6 @@ def test_the_interval_of_a_ratio_stands_in_the_figure(tmp_path: Path) -> None:
     bars, *_ = draw(tmp_path, SPEEDUP_NAIVE, rows).axes[0].collections
     low, high = bars.get_paths()[0].vertices[:, 1]  # type: ignore[attr-defined]
     assert (low, high) == pytest.approx((4 * 0.99 / 1.01, 4 * 1.01 / 0.99))
-
-
-def test_speedups_stand_beside_what_a_and_d_published(tmp_path: Path) -> None:
-    canvas = draw(tmp_path, SPEEDUP_NAIVE, paper())
-    drawn = lines(canvas)
-    assert drawn["A: fused"][:, 1] == pytest.approx([4.0, 4.0, 65 / 18, 3.2, 95 / 32, 100 / 38])
-    assert drawn["A: torch"][0, 1] == pytest.approx(20 / 12)
-    assert set(drawn["A: ≈4× naive in JIT"][:, 1]) == {4}
-    assert "D: 3–4× naive" in {str(p.get_label()) for p in canvas.axes[0].patches}
-    other = lines(draw(tmp_path, SPEEDUP_TORCH, paper()))
-    assert other["A: fused"][:, 1] == pytest.approx([2.4, 2.2, 40 / 18, 2.2, 70 / 32, 78 / 38])
-    assert set(other["D: ≈4× torch"][:, 1]) == {4}
-    assert set(other["E: up to 3×"][:, 1]) == {3}
-    assert set(other["torch"][:, 1]) == {1}
 
 
 def test_the_ratio_that_models_predict_is_drawn_once_a_model(tmp_path: Path) -> None:

@@ -88,28 +88,6 @@ def test_the_end_holds_each_rows_probabilities() -> None:
                 assert found == pytest.approx((max(x), total), rel=1e-5)
 
 
-def test_onlines_steps_read_as_its_algorithm_does() -> None:
-    steps = case("online")["steps"]
-    assert steps[0]["touches"] == []
-    assert [step["phase"] for step in steps[:6]] == [
-        "2 passes over each row", *["pass 1 of 2: statistics (maximum, total)"] * 4,
-        "pass 2 of 2: normalise",
-    ]  # fmt: skip
-    assert [step["text"] for step in steps[2:4]] == [
-        "Program 0 loads columns 3–4 of x, row 1; then maximum = 3 and total = 1.468.",
-        "Program 0 loads columns 5–6 of x, row 1; then total = 1.722.",
-    ]
-    assert steps[6]["text"] == "Program 0 stores columns 1–2 of y, row 1."
-    assert (steps[2]["part"], steps[2]["keeps"]) == ("0 0", "Program 0 keeps on chip")
-    assert dict(steps[2]["state"])["total"] == 1.46828
-    assert steps[4]["traffic"][0] == {
-        "kind": "load", "units": "loaded 0.5 of 2 MN", "elements": "8 of 32", "share": 0.25
-    }  # fmt: skip
-    rows = [step["rows"].get("0") for step in steps[1:13]]
-    assert [row["entropy"] is not None for row in rows] == [False] * 11 + [True]
-    assert rows[5]["sum"] == pytest.approx(0.197394 + 0.00982767)
-
-
 def test_a_step_names_the_variables_that_its_own_program_changed() -> None:
     before: dict[str, dict[str, Any]] = {}
     for step in case("online")["steps"][1:]:

@@ -16,8 +16,7 @@ from analysis.tables import TABLES, tables_of
 from experiments.data.jobs import Declaration
 from experiments.data.rows import Row
 from tests.analysis.given import inputs_of
-from tests.analysis.limit_rows import FEWER, limits
-from tests.analysis.plausible import PASSES, interpreted, paper, row, unsupported
+from tests.analysis.plausible import PASSES, interpreted, row, unsupported
 from tests.analysis.records import count
 
 Lines = dict[tuple[str, ...], dict[str, str]]
@@ -236,29 +235,9 @@ def test_the_environment_shows_no_host_and_no_user(tmp_path: Path) -> None:
     assert (throttled["NVIDIA H200"], throttled["Nonesuch"]) == ("–", "1 of 2: heat")
 
 
-def test_cards_prices_every_model_at_each_datasheet(tmp_path: Path) -> None:
-    [one] = make("cards", tmp_path, paper())
-    line = lines_of(one.table, 0, 1)["naive", "4096×16384"]
-    assert line["NVIDIA H200, 4,800 GB/s"] == "447.4"
-
-
 def point(own: float, peer: float, copy: float, cols: int = 4096) -> list[Row]:
     times = {"auto": own, "torch": peer, "copy": copy}
     return [row(k, cols, time_us=t, round=i) for k, t in times.items() for i in range(3)]
-
-
-def test_limits_has_a_line_per_shape_and_dtype_and_a_table_per_timer(tmp_path: Path) -> None:
-    made = make("limits", tmp_path, limits(FEWER))
-    assert [one.stem for one in made] == [f"limits-nvidia-h200-{t}" for t in ("events", "graph")]
-    for one in made:
-        assert len(one.table.lines) == len(machine(one)) == len(FEWER) * 3
-        lines = lines_of(one.table, 0, 1)
-        wide = lines["4096×65536", "float32"]
-        assert (wide["best peer"], wide["launch"]) == ("quack", "4096×4")
-        assert "~" not in wide["× best peer"]
-        narrow = lines["1×131072", "float32"]
-        assert narrow["liger"] == "–"
-        assert narrow["× best peer"].endswith("~")
 
 
 @pytest.mark.parametrize(("own", "peer", "fastest"), [(100, 120, "auto"), (100, 90, "torch")])
@@ -282,19 +261,6 @@ def test_limits_for_machines_has_every_number_with_its_interval(tmp_path: Path) 
     [above] = make("limits", tmp_path / "above", point(100.0, 150.0, 130.0))
     assert above.table.lines[0][-1] == "130.0 %!"
     assert machine(above)[0]["above_roof"] == "true"
-
-
-def test_the_summary_takes_means_of_large_and_short_points_apart(tmp_path: Path) -> None:
-    rows = point(10.0, 40.0, 9.5, cols=256) + point(100.0, 121.0, 95.0, cols=16384)
-    [one] = make("limits_summary", tmp_path, rows)
-    lines = lines_of(one.table, 0, 1)
-    everything = lines[EVENTS, "all"]
-    assert (everything["count"], everything["behind"]) == ("2", "0")
-    assert everything["× best peer"].startswith("2.200 (")  # √(4 · 1.21)
-    assert lines[EVENTS, "256 MB and more"]["× best peer"].startswith("1.210 (")
-    assert lines[EVENTS, "below 25 µs"]["× best peer"].startswith("4.000 (")
-    assert everything["least × best peer"] == "1.210 at 4096×16384 float32 (torch)"
-    assert everything["least of roof"].startswith("95.0 % at 4096×")
 
 
 def test_the_summary_counts_defeats_and_no_win_over_the_roof(tmp_path: Path) -> None:

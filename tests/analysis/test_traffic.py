@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from pathlib import Path
 
 import pytest
@@ -11,29 +9,13 @@ import pytest
 from analysis.__main__ import main
 from analysis.levels import levels_of
 from analysis.load import Records
-from analysis.tables.traffic import long_table, size_text, wide_table
+from analysis.tables.traffic import size_text, wide_table
 from analysis.traffic import edge, one_row, series, shapes_shown, whole_trips
 from experiments.data.cards import Card, card_of
 from tests.analysis.plausible import row, write
 from tests.analysis.records import count, counters, h200, record_files, trace
 
 FIGURES = ("traffic", "dram_reads", "a_fig1", "b_fig1")
-
-
-def test_the_table_has_units_and_bytes_of_every_level() -> None:
-    found = levels_of(
-        Records(counts=(count("online"),), counters=tuple(h200())), {"torch": "torch"}
-    )
-    table = wide_table(found)
-    line = next(x for x in table.lines if x[:2] == ["online", "4096×131072"])
-    cell = dict(zip(table.heads, line, strict=True))
-    assert cell["modelled reads"] == "2.000 (4.29 GB)"
-    assert cell["counted reads"].startswith("2.000 (328 kB), exact")
-    assert cell["DRAM reads"] == "2.000 (4.29 GB), agrees"
-    rows = list(csv.DictReader(io.StringIO(long_table(found).csv())))
-    assert {r["level"] for r in rows} == {"modelled", "counted", "L2", "DRAM"}
-    torch = [r for r in rows if r["variant"] == "torch" and r["verdict"] == "another algorithm"]
-    assert [(r["rows"], r["cols"]) for r in torch] == [("4096", "131072")]
 
 
 def test_a_variant_that_no_counter_saw_stands_at_its_largest_counted_shape() -> None:

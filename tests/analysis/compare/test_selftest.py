@@ -139,23 +139,6 @@ def test_a_cold_read_that_is_no_slower_proves_nothing(tmp_path: Path) -> None:
     assert not found["proven"].any()
 
 
-def test_the_command_writes_tables_picture_and_the_paragraph(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = probes(write(tmp_path / "rows", twins(rounds=3, timers=("events", "graph"))))
-    assert main(["selftest", "--rows", str(folder), "--out", "out"]) == 0
-    text = (tmp_path / "out" / "noise_floor.md").read_text()
-    assert text in capsys.readouterr().out
-    assert re.search(r"Of 66 comparisons .* over 3 rounds, \d+ were called different", text)
-    assert "of 66 points are called faster or slower" in text
-    assert "1.60 times as long to read cold as warm, every one beyond both intervals" in text
-    made = {path.name for path in (tmp_path / "out").iterdir()}
-    tables = {f"{name}.{kind}" for name in ("floor", "timers", "cold")
-              for kind in ("md", "csv", "tex")}  # fmt: skip
-    pictures = {f"selftest_floor-nvidia-h200.{kind}" for kind in ("png", "svg")}
-    assert made == tables | pictures | {"noise_floor.md", "selftest.manifest.json"}
-
-
 def test_what_lacks_is_said_and_the_rest_is_made(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

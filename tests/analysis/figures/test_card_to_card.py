@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from analysis.figures.card_to_card import CARD_TO_CARD
 from analysis.spread import cards_of
 from experiments.data.rows import Row
-from tests.analysis.drawing import NARROW, draw, frame_of, words
+from tests.analysis.drawing import NARROW, frame_of
 from tests.analysis.plausible import row
 
 SLOWER = {0: 1.0, 1: 1.0, 2: 1.0, 3: 1.04}  # card 3 takes 4 % more
@@ -34,13 +33,3 @@ def test_a_point_that_a_card_lacks_is_left_out(tmp_path: Path) -> None:
     [cards] = cards_of(frame_of(tmp_path, rows))
     assert cards.cards == (0, 1, 2, 3)
     assert {point.row["kernel"] for point in cards.points} == {"torch", "copy"}
-
-
-def test_the_strips_show_every_card_and_its_median(tmp_path: Path) -> None:
-    canvas = draw(tmp_path, CARD_TO_CARD, on_cards())
-    [ax] = canvas.axes
-    assert [label.get_text() for label in ax.get_yticklabels()] == [f"card {c}" for c in range(4)]
-    mean = 1.04**0.25
-    assert f"+{100 * (1.04 / mean - 1):.2f} %" in words(canvas)
-    assert f"−{100 * (1 - 1 / mean):.2f} %" in words(canvas)
-    assert {mark.row["card"] for mark in canvas.marks} == set(SLOWER)

@@ -51,16 +51,6 @@ def test_each_timer_has_a_picture_that_fits_its_page(
     assert "make sweep EXPERIMENT=limits" in figure.needs
 
 
-def test_each_dtype_has_a_pair_of_panels_with_every_shape(frame: pd.DataFrame) -> None:
-    canvas = rendered(LIMITS.pages(Records(), frame)[0])
-    assert len(canvas.axes) == 6
-    heights = {(m.row["rows"], m.row["cols"]): m.y for m in canvas.kept}
-    assert set(heights) == set(FEWER)
-    assert sorted(heights, key=lambda shape: -heights[shape]) == sorted(FEWER)
-    shown = words(canvas)
-    assert all(text in shown for text in ("1 ×", "64 ×", "4096 ×", "128K", "float16", "bfloat16"))
-
-
 def test_share_and_ratio_stand_at_their_values(tmp_path: Path) -> None:
     canvas = draw(tmp_path, LIMITS, one(100.0, 120.0))
     assert sorted(dots(canvas, 0)) == pytest.approx([100 * 95 / 120, 95.0])

@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 
 from analysis.figures.draw import LineFigure, spread
 from analysis.figures.page import Canvas
-from analysis.figures.specs import A_FIG2, C_FIG3, D_FIG1, E_FIG1, SPEEDUP_TORCH
+from analysis.figures.specs import A_FIG2, D_FIG1, E_FIG1, SPEEDUP_TORCH
 from analysis.gallery import FIGURES
 from analysis.load import Records
 from analysis.roofline import SHARE
-from experiments.data.rows import Row
-from tests.analysis.drawing import NARROW, VOCABULARY, draw, frame_of, lines, pages, rendered, words
+from tests.analysis.drawing import NARROW, draw, frame_of, lines, pages, rendered, words
 from tests.analysis.plausible import PAPER, interpreted, paper, row, unsupported
 from tests.conftest import ROOT
 
@@ -62,17 +61,6 @@ def test_a_point_above_the_roof_is_crossed_out_and_not_in_the_line(
     assert drawn["above roof"][:, 0].tolist() == [256]
     assert "crossed out" in words(canvas)
     assert "crossed out" not in words(tutorial)
-
-
-def test_axes_title_and_small_print_tell_what_was_measured_how(tutorial: Canvas) -> None:
-    ax = tutorial.axes[0]
-    assert ax.get_ylim()[0] == 0
-    assert ax.get_xscale() == "log"
-    ticks = [label.get_text() for label in ax.get_xticklabels()]
-    assert ticks == ["256", "512", "1K", "2K", "4K", "8K"]
-    for fact in ("NVIDIA H200", "float32", "M = 4096", "events, cold", "torch 2.13.0",
-                 "commit 0123456789ab", "rows "):  # fmt: skip
-        assert fact in words(tutorial)
 
 
 def test_roof_datasheet_and_l2_are_drawn_for_a_known_card_only(
@@ -169,22 +157,6 @@ def test_names_that_look_like_markup_are_drawn_as_they_stand(tmp_path: Path) -> 
     assert 'id="rows:_script_alert_1___script_"' in svg
     shown = words(rendered(page)).splitlines()
     assert {*names, "a_kernel_with_a_name_that_e…"} <= set(shown)
-
-
-def test_settings_of_one_kernel_are_lines_of_their_own(tmp_path: Path) -> None:
-    rows = [row(k, n, rows=8192, dtype="float16") for k in ("torch", "copy") for n in VOCABULARY]
-    blocks = (512, 1024, 4096, 131072)
-    rows += [hybrid(n, block, 20.0 * n / 512 + i)
-             for n in VOCABULARY for i, block in enumerate(blocks)]  # fmt: skip
-    drawn = draw(tmp_path, C_FIG3, rows)
-    named = {f"hybrid block_size={block}" for block in blocks}
-    assert named <= set(lines(drawn))
-    assert named <= set(words(drawn).splitlines())
-
-
-def hybrid(cols: int, block: int, time: float) -> Row:
-    return row("hybrid", cols, rows=8192, dtype="float16", params={"block_size": block},
-               key=f"{cols}-{block}", time_us=time)  # fmt: skip
 
 
 @given(HEIGHTS)

@@ -4,30 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from analysis.figures.draw import LineFigure
 from analysis.figures.specs import A_FIG2, C_FIG2, C_FIG3, D_FIG1, E_FIG1
 from analysis.figures.style import STYLES
-from analysis.published import series
 from experiments.data.rows import Row
 from tests.analysis.drawing import NARROW, VOCABULARY, draw, lines, words
-from tests.analysis.plausible import PAPER, row
+from tests.analysis.plausible import row
 
 
 def vocabulary(*kernels: str, scale: float = 1.0, **changes: object) -> list[Row]:
     place = {"rows": 8192, "dtype": "float16"}
     times = [(k, n, row(k, n, **place).time_us or 0) for k in kernels for n in VOCABULARY]
     return [row(k, n, time_us=scale * time, **place, **changes) for k, n, time in times]
-
-
-def test_times_of_source_a_are_drawn_as_printed(tmp_path: Path) -> None:
-    printed = series("a_fig2")
-    drawn = lines(draw(tmp_path, A_FIG2, [row("torch", n) for n in PAPER]))
-    for kernel, times in printed.kernels.items():
-        expected = np.array([printed.sizes, times], dtype=float).T
-        assert drawn[f"A: {kernel}"] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("figure", [C_FIG2, C_FIG3], ids=lambda figure: str(figure.id))
@@ -53,15 +43,6 @@ def test_numbers_of_source_c_are_of_hybrid_as_c_ran_it_where_that_was_timed(tmp_
     assert (ends.y0, ends.y1) == pytest.approx((870, 900))
 
 
-def test_levels_of_a_and_d_stand_in_d_fig1_by_name(tmp_path: Path) -> None:
-    canvas = draw(tmp_path, D_FIG1, [row("torch", n) for n in NARROW])
-    for name, value in (("A: fused 1,448", 1448), ("A: torch 1,515", 1515),
-                        ("D: fused 1,400+", 1400)):  # fmt: skip
-        assert set(lines(canvas)[name][:, 1]) == {value}
-        assert name in words(canvas).splitlines()
-    assert "cards unknown" in words(canvas)
-
-
 @pytest.mark.parametrize(
     ("figure", "place"),
     [(A_FIG2, {"dtype": "bfloat16"}), (C_FIG3, {"rows": 512}), (D_FIG1, {"rows": 512}),
@@ -84,16 +65,3 @@ def test_on_a_slow_card_what_was_published_is_named_above_the_axes(tmp_path: Pat
     assert canvas.axes[0].get_ylim()[1] < 100  # the lines keep the axes
     shown = words(canvas).splitlines()
     assert {"C: torch ↑", "C: hybrid ↑", "C: hybrid 870–900 ↑", "torch"} <= set(shown)
-
-
-def test_e_fig1_draws_the_ratio_below_and_only_what_e_claims(tmp_path: Path) -> None:
-    rows = [row(k, n) for k in ("torch", "fused_row", "fused", "copy") for n in NARROW]
-    canvas = draw(tmp_path, E_FIG1, rows)
-    above, below = lines(canvas, 0), lines(canvas, 1)
-    assert "fused" not in above
-    assert set(above["E's card"][:, 1]) == {1008}
-    assert set(below["E: up to 3×"][:, 1]) == {3}
-    ratio = above["fused_row"][:, 1] / above["torch"][:, 1]
-    assert below["fused_row"][:, 1] == pytest.approx(ratio)
-    assert canvas.axes[1].get_ylim()[0] == 0
-    assert "prints no numbers" in words(canvas)
