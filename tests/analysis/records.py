@@ -13,6 +13,7 @@ from experiments.data.records import (
     Record,
     TensorCount,
     Trace,
+    write_records,
 )
 
 ITEM = {"float32": 4, "float16": 2, "bfloat16": 2}
@@ -134,5 +135,5 @@ def trace(kernel: str) -> Trace:
 def record_files(folder: Path, **records: Iterable[Record]) -> Path:
     """``counts=``, ``traces=`` and ``counters=`` as files of these names; returns the folder."""
     for name, found in records.items():
-        record_files(folder / f"{name}.jsonl", found)
+        write_records(folder / f"{name}.jsonl", found)
     return folder

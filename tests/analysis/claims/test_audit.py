@@ -190,7 +190,7 @@ def test_two_ratios_contradict_where_they_make_the_lighter_kernel_no_faster(
     over_torch: float, least: float, more: float
 ) -> None:
     def ratio(claim: str, over: str, low: float, high: float) -> Ratio:
-        return Ratio(claim=claim, kernel="fused", over=over, low=low, high=high, said="")
+        return Ratio(claim=claim, kernel="fused", over=over, low=low, high=high, label="")
 
     ratios = (ratio("D1", "torch", over_torch, over_torch),
               ratio("D2", "naive", least, least * more))  # fmt: skip

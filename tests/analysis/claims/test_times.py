@@ -257,5 +257,5 @@ def test_a_limit_names_its_worst_point_its_rows_and_what_rows_lack(tmp_path: Pat
     lacking = untestable(
         tmp_path / "c", point(100.0, torch=120.0), limit({"above": 1}, over="quack")
     )
-    assert "needs timed rows of auto beside quack by events" in lacking.why
+    assert "needs timed rows of auto and quack by events" in lacking.why
     assert lacking.needs == "make sweep EXPERIMENT=limits"
