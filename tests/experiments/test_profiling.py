@@ -164,14 +164,6 @@ def test_a_dry_run_prints_the_points_and_calls_none(both: tuple[Profiling, Profi
     assert (dry.ranges, dry.listed) == ([], {})
 
 
-def command(out: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "experiments.profile", "--config-dir", str(DOUBLES), f"out={out}",
-         *arguments],
-        cwd=ROOT, capture_output=True, text=True, timeout=240,
-    )  # fmt: skip
-
-
 def request(target: str) -> dict[str, Any]:
     return {
         "kernel": {"_target_": target}, "rows": 2, "cols": 4, "dtype": "float32", "seed": 0,
@@ -179,7 +171,9 @@ def request(target: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_one_call_warms_up_and_one_is_inside_the_range(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_call_warms_up_one_is_inside_the_range_and_a_failed_one_is_an_outcome(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     seen: list[str] = []
 
     @contextmanager
@@ -192,26 +186,20 @@ def test_one_call_warms_up_and_one_is_inside_the_range(monkeypatch: pytest.Monke
     outcome = measure.profile(request("tests.doubles.kernels.Good"), "cpu", noted)
     assert outcome == {"status": "ok", "reason": None}
     assert seen == ["call", "begin point 0 good 2x4 float32", "call", "end"]
-
-
-def test_a_call_that_fails_is_an_outcome() -> None:
-    outcome = measure.profile(request("tests.doubles.kernels.Raise"), "cpu")
-    assert outcome["status"] == "launch_error"
-    assert "first line second line" in outcome["reason"]
-
-
-def test_wrong_options_are_refused_as_experiments_run_does(tmp_path: Path) -> None:
-    done = command(tmp_path, "kernel=nonsense")
-    assert done.returncode == 2
-    assert "Could not find 'kernel/nonsense'" in done.stderr
+    failed = measure.profile(request("tests.doubles.kernels.Raise"), "cpu")
+    assert failed["status"] == "launch_error"
+    assert "first line second line" in failed["reason"]
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_on_a_card_every_point_asked_for_is_listed_with_its_range(tmp_path: Path) -> None:
-    done = command(
-        tmp_path, "kernel=good,raise,fused_row", "dtype=float32", "rounds=2", *shape(8, [64, 128])
-    )
+    asked = ["kernel=good,raise,fused_row", "dtype=float32", "rounds=2", *shape(8, [64, 128])]
+    done = subprocess.run(
+        [sys.executable, "-m", "experiments.profile", "--config-dir", str(DOUBLES),
+         f"out={tmp_path}", *asked],
+        cwd=ROOT, capture_output=True, text=True, timeout=240,
+    )  # fmt: skip
     assert done.returncode == 1, done.stderr
     points = list(read_records(tmp_path / LIST, Profiled))
     assert sorted((p.kernel, p.cols, p.status) for p in points) == [
