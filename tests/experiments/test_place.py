@@ -22,7 +22,7 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_code_that_is_changed_or_not_tracked_is_dirty_and_nothing_else_is(checkout: Path) -> None:
+def test_code_that_is_changed_or_not_tracked_is_dirty(checkout: Path) -> None:
     (checkout / "outputs.txt").write_text("not tracked, and no code\n")
     (checkout / "kernels" / "old.pyc").write_text("ignored\n")
     (checkout / "conf" / "kernel").mkdir(parents=True)
