@@ -45,15 +45,6 @@ def test_a_column_of_nulls_is_still_a_number(tmp_path: Path) -> None:
     assert not frame["above_roof"].any()
 
 
-def test_a_malformed_line_is_named_by_file_and_line(tmp_path: Path) -> None:
-    path = write(tmp_path, paper([256])) / "rows.jsonl"
-    lines = path.read_text().splitlines()
-    lines[3] = lines[3].replace('"status":"ok"', '"status":"fine"')
-    path.write_text("\n".join(lines) + "\n")
-    with pytest.raises(RowsError, match=r"rows\.jsonl:4: field 'status'"):
-        load(tmp_path)
-
-
 def test_a_last_line_cut_short_is_passed_over(tmp_path: Path) -> None:
     path = write(tmp_path, paper([256])) / "rows.jsonl"
     text = path.read_text()
