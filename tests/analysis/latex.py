@@ -1,4 +1,4 @@
-"""Whether LaTeX would take a table, as far as its structure tells."""
+"""Whether LaTeX would take a table, as far as its structure shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the README tells people to type is there, and composes."""
+"""What the README asks people to type is there, and composes."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def test_the_rule_goes_by_bytes(
 @pytest.mark.parametrize("hint", [load_hint, store_hint])
 def test_what_is_asked_for_goes_before_the_rule(hint: Callable[..., str]) -> None:
     x = torch.empty(2, 3)
-    assert hint(x, None) == "", "a CPU tells no L2"
+    assert hint(x, None) == "", "a CPU reports no L2"
     assert hint(x, True) == "evict_last"
     assert hint(x, False) == ""
 

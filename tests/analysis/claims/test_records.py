@@ -115,8 +115,8 @@ def test_traced_values_are_compared_where_both_stored_them(tmp_path: Path) -> No
 
 
 def test_a_part_that_nothing_records_says_what_it_needs(tmp_path: Path) -> None:
-    check = {"unrecorded": {"what": "no row tells", "needs": "ncu"}}
-    assert "no row tells" in untestable(tmp_path, ROWS, check).why
+    check = {"unrecorded": {"what": "no row shows it", "needs": "ncu"}}
+    assert "no row shows it" in untestable(tmp_path, ROWS, check).why
 
 
 def test_published_times_are_compared_with_physics(tmp_path: Path) -> None:

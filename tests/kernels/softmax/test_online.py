@@ -50,6 +50,6 @@ def test_programs_are_capped_by_rows_by_l2_or_not_at_all(
     assert Online()._programs(x) == 100
     assert Online(rows_in_flight=7)._programs(x) == 7
     assert Online(rows_in_flight=1000)._programs(x) == 100
-    assert Online(rows_in_flight="l2")._programs(x) == 100  # a CPU tells no L2
+    assert Online(rows_in_flight="l2")._programs(x) == 100  # a CPU reports no L2
     monkeypatch.setattr(online, "device_of", lambda x: replace(h200, l2_bytes=8 * x.stride(0) * 4))
     assert Online(rows_in_flight="l2")._programs(x) == 4
