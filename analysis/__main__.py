@@ -118,8 +118,8 @@ def _roofline(options: argparse.Namespace) -> int:
     from analysis.gallery import missing, pictures
     from analysis.load import read_inputs
     from analysis.output import finish
-    from analysis.roofline import ROOFLINE_FIGURES
-    from analysis.verdicts import check_table, checked, summary_table
+    from analysis.roofline.pictures import ROOFLINE_FIGURES
+    from analysis.roofline.verdicts import check_table, checked, summary_table
 
     inputs = read_inputs(options.rows, options.out, "roofline")
     points = checked(inputs.frame, inputs.records)

@@ -12,8 +12,8 @@ from analysis.figures.multiples import D_FIG1_GPUS, DTYPES_BANDWIDTH, DTYPES_TIM
 from analysis.figures.page import Figure, Page
 from analysis.figures.specs import LINE_FIGURES
 from analysis.load import Inputs
-from analysis.roofline import ROOFLINE_FIGURES
-from analysis.traffic import TRAFFIC_FIGURES
+from analysis.roofline.pictures import ROOFLINE_FIGURES
+from analysis.traffic.pictures import TRAFFIC_FIGURES
 
 Entry = Figure | LineFigure
 FIGURES: tuple[Entry, ...] = (

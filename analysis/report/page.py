@@ -24,8 +24,8 @@ from analysis.report.figures import evenly, gallery, script_json
 from analysis.report.inline import declarations
 from analysis.report.reproduction import PROFILE, irregular_table, reproduction, worked_table
 from analysis.report.results import results_of, standings_table
+from analysis.roofline.verdicts import check_table, checked, summary_table
 from analysis.tables import tables_of
-from analysis.verdicts import check_table, checked, summary_table
 
 HERE, STEPPER = Path(__file__).parent, Path(stepper.__file__).parent
 SCRIPTS = ("theme.js", "points.js")

@@ -10,10 +10,10 @@ import sympy
 from analysis.figures.style import variant_order
 from analysis.format import Cell, NamedTable, Table, thousands
 from analysis.formula import N, equal, expression, latex
-from analysis.levels import LIBRARY, counted_verdict
 from analysis.load import Inputs
 from analysis.published import Traffic, sources
 from analysis.selection import name_variants
+from analysis.traffic.levels import LIBRARY, counted_verdict
 from experiments.data.jobs import Declaration
 from experiments.data.records import Count
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from analysis.figures.style import variant_order
 from analysis.format import NamedTable, Table, thousands
-from analysis.levels import KINDS, Level, backends, counted_beside, levels_of
 from analysis.load import Inputs
+from analysis.traffic.levels import KINDS, Level, backends, counted_beside, levels_of
 
 Place = tuple[str, int, int, str, str]  # variant, M, N, dtype, GPU
 TITLE = "Traffic: modelled, counted, measured"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.levels import counted_verdict, measured_verdict
+from analysis.traffic.levels import counted_verdict, measured_verdict
 from tests.analysis.records import count, counters
 
 FAR = (4096, 131072)

@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from analysis import forms
 from analysis.load import read_inputs
-from analysis.validate import validate
+from analysis.validate import forms, validate
 from experiments.data.packed import recording
 from experiments.data.rows import rows_files
 from tests.analysis.contributed import (

@@ -15,9 +15,9 @@ from analysis.figures.page import Canvas
 from analysis.figures.specs import A_FIG2, D_FIG1, E_FIG1, SPEEDUP_TORCH
 from analysis.gallery import FIGURES
 from analysis.load import Records
-from analysis.roofline import SHARE
+from analysis.roofline.pictures import SHARE
 from tests.analysis.drawing import NARROW, draw, frame_of, lines, pages, rendered, words
-from tests.analysis.plausible import PAPER, interpreted, paper, row, unsupported
+from tests.analysis.validate.plausible import PAPER, interpreted, paper, row, unsupported
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.usefixtures("small_pictures")

@@ -25,8 +25,8 @@ from analysis.figures.style import (
     variant_order,
 )
 from analysis.load import Key, Records, key_of
+from analysis.roofline.verdicts import EXPLAINED, checked
 from analysis.selection import Query, Selection, records_of
-from analysis.verdicts import EXPLAINED, checked
 from experiments.data.cards import Card, card_of
 from experiments.data.records import Counters
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from experiments.data.cards import descriptions
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 JOB = ("rows.jsonl", "config.json")
 SWEEP = ("sweep.json", "variants.json", "sessions.jsonl", "counts.jsonl", "traces.jsonl",
          "counters.jsonl", "probe.jsonl", "table.md")  # fmt: skip

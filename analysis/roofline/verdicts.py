@@ -15,7 +15,7 @@ import pandas as pd
 from analysis.figures.style import variant_order
 from analysis.format import Table, number, thousands
 from analysis.load import Records, key_of
-from analysis.occupancy import occupancy, rows_in_flight
+from analysis.roofline.occupancy import occupancy, rows_in_flight
 from analysis.selection import name_variants, records_of
 from experiments.data.cards import Card, card_of
 from experiments.data.records import Counters

@@ -1,8 +1,8 @@
 """``validate``: whether a folder of rows from someone's card can be taken; status 1 where not.
 
 Four questions: do files, rows and records keep to the schema that every command reads by; is each
-planned point there; does nothing say whose machine it was (see `analysis.forms`); are the times
-possible. Each finding names a file, with its line where it has one, or a point.
+planned point there; does nothing say whose machine it was (see `analysis.validate.forms`); are the
+times possible. Each finding names a file, with its line where it has one, or a point.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from analysis import forms
 from analysis.format import visible
-from analysis.plausible import Placed, doubts, some
+from analysis.validate import forms
+from analysis.validate.plausible import Placed, doubts, some
 from experiments.data.files import (
     RowsError,
     parse_json,

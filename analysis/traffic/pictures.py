@@ -20,10 +20,10 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, Multiple
 
 from analysis.figures.page import Canvas, Figure, Page, mark
 from analysis.figures.style import DOT, FAINT, INK, MUTED, size_label, slug, style_of, variant_order
-from analysis.levels import Level, backends, counted_beside, levels_of
 from analysis.load import Records, kernel_name, key_of, records_hash
-from analysis.occupancy import rows_in_flight
+from analysis.roofline.occupancy import rows_in_flight
 from analysis.selection import records_of
+from analysis.traffic.levels import Level, backends, counted_beside, levels_of
 from experiments.data.cards import Card, card_of
 from experiments.data.records import Access, Counters, Trace
 from experiments.data.rows import ITEM_BYTES

@@ -1,0 +1,1 @@
+"""Traffic by level: modelled, counted, measured, and the pictures of it."""
