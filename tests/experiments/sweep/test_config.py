@@ -19,10 +19,8 @@ WRONG = [
     (["dtype.names=[int32]"], "dtype.names.0=int32; it must match pattern '^(float64|float32|"),
     (["grid.dtypes=[]"], "no dtype is named"),
     ([*shape(-4, 8)], "grid=point: grid.rows has -4"),
-    (["grid=point", "grid.rows=[]"], "grid=point: grid.rows is empty"),
     (["grid=point", "grid.rows=99999999999999999999"], "no size above 2^40"),
     (["grid=point", "grid.shapes=[[1,x]]"], "Value 'x' (str) is incompatible"),
-    ([*shape(4, [8, 16]), "rounds=1000000"], "rounds=1000000; it must be less than or equal"),
     ([*shape(4, [8, 16]), "rounds=400000"], "more than the 500000 that are taken"),
     (["kernel=online", "kernel.block=8"], "there is no option 'kernel.block'"),
     (["kernel=online", "+kernel.block=8"], "no tunable 'block'; it has block_size"),
@@ -37,7 +35,6 @@ WRONG = [
     (["gpu.card=-1"], "gpu.card=-1; it must be greater than or equal to 0"),
     (["timing=events"], "timing.timer=events needs a CUDA device"),
     (["timing.timer=sundial"], "it must be 'auto' or it must match pattern '^("),
-    (["timing.max_samples=0"], "timing.max_samples=0; it must be greater than or equal to 1"),
     (["timing.max_samples=some"], "Value 'some' of type 'str' could not be converted to Integer"),
     (["timing.min_samples=9", "timing.max_samples=3"], "is below timing.min_samples=9"),
     (["timing.precision=nan"], "timing.precision=nan; it must be a finite number"),
@@ -45,7 +42,6 @@ WRONG = [
     (["+nonsense=1"], "nonsense is no option; there are kernel, grid,"),
     (["+timing.nonsense=1"], "timing.nonsense is no option; there are timer, cache,"),
     (["seed=1,2"], "seed belongs to the whole sweep"),
-    (["seed=99999999999999999999"], "seed=99999999999999999999; it must be less than"),
     (["tracker.backend=mlflow"], "tracker.backend=mlflow; it must be 'wandb' or 'none'"),
     (["twin=../x"], "twin=../x; it must match"),
     (["name=../../climbs"], "name=../../climbs; it must match"),
@@ -72,9 +68,8 @@ def test_wrong_input_is_one_line_and_nothing_is_measured(
 
 
 def test_a_fault_in_the_last_of_many_jobs_shows_before_the_first(sweep: Command) -> None:
-    cols = ",".join(f"[{i}]" for i in range(1, 9))
     for last in ("nonsense", "no_kernel"):
-        done = sweep(f"kernel=good,{last}", "grid=point", "grid.rows=4", f"grid.cols={cols}")
+        done = sweep(f"kernel=good,{last}", "grid=point", "grid.rows=4", "grid.cols=[1],[2],[3]")
         assert done.status == 2
         assert last in done.error
         assert done.rows == []
