@@ -16,7 +16,7 @@ from analysis.figures.style import theme
 from analysis.gallery import Entry
 from analysis.load import Records, load
 from experiments.data.rows import Row
-from tests.analysis.validate.plausible import write
+from tests.analysis.plausible import write
 
 NARROW = (256, 512, 1024, 2048, 4096, 8192)
 VOCABULARY = (512, 1024, 2048, 4096, 8192, 16384, 32000, 65536, 131072)

@@ -7,7 +7,7 @@ from pathlib import Path
 from analysis.load import Inputs, Records, load
 from experiments.data.jobs import Declaration
 from experiments.data.rows import Row
-from tests.analysis.validate.plausible import write
+from tests.analysis.plausible import write
 
 
 def inputs_of(

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from experiments.data.rows import Row
-from tests.analysis.validate.plausible import ITEM, row
+from tests.analysis.plausible import ITEM, row
 
 QUACK = [(32768, 256 * 2**k) for k in range(9)] + [(16384, 131072), (8192, 262144)]
 WIDE = [(4096, 256 * 4**k) for k in range(6)]

@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import Any
 
 from experiments.data.rows import Row
+from tests.analysis.plausible import interpreted, row, unsupported, write
 from tests.analysis.records import count, counters, record_files
-from tests.analysis.validate.plausible import interpreted, row, unsupported, write
 
 JOKE = (
     "\x1b[31mred\x1b[0m | \\textbf{x} $&%#_~^ </script><script>alert(1)</script>\n"

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from analysis import cache
 from analysis.load import load
 from experiments.data.rows import Row
-from tests.analysis.validate.plausible import PAPER, paper, row, write
+from tests.analysis.plausible import PAPER, paper, row, write
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text("ab\n", max_size=4),

@@ -35,7 +35,7 @@ from experiments.data import statistics
 from experiments.data.rows import Row
 from tests.analysis.compare.noisy import NOISES, rounds_of, samples
 from tests.analysis.drawing import draw, frame_of, words
-from tests.analysis.validate.plausible import PAPER, paper, row
+from tests.analysis.plausible import PAPER, paper, row
 
 times = st.floats(min_value=0.01, max_value=1e6, allow_nan=False)
 some_rounds = st.lists(st.lists(times, min_size=1, max_size=12), min_size=1, max_size=6)

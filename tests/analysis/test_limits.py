@@ -11,7 +11,7 @@ from analysis.limits import LimitPoint, geomean, points_of, worst
 from experiments.data.rows import Row
 from tests.analysis.drawing import frame_of
 from tests.analysis.limit_rows import FEWER, limits
-from tests.analysis.validate.plausible import interpreted, row
+from tests.analysis.plausible import interpreted, row
 
 
 def points(tmp_path: Path, rows: list[Row]) -> list[LimitPoint]:

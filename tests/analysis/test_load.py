@@ -7,7 +7,7 @@ import pytest
 
 from analysis.load import load, newest_rows
 from experiments.data.files import RowsError
-from tests.analysis.validate.plausible import paper, row, unsupported, write
+from tests.analysis.plausible import paper, row, unsupported, write
 
 
 def test_derived_columns_follow_from_bytes_and_times(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from analysis.__main__ import main
-from tests.analysis.validate.plausible import interpreted, paper, row, write
+from tests.analysis.plausible import interpreted, paper, row, write
 
 pytestmark = pytest.mark.usefixtures("small_pictures")
 ROOT = Path(__file__).parents[2]

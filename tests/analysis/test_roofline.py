@@ -11,8 +11,8 @@ from analysis.__main__ import main
 from analysis.load import key_of
 from analysis.roofline.pictures import exponential_gflops, fp32_gflops, l2_ceiling
 from experiments.data.cards import Card, card_of
+from tests.analysis.plausible import paper, row, write
 from tests.analysis.records import h200, record_files
-from tests.analysis.validate.plausible import paper, row, write
 
 WIDTHS = (256, 1024, 16384, 131072)
 

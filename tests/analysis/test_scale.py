@@ -14,7 +14,7 @@ from analysis.scale import CARDS, SAMPLES, generate, main
 from experiments.data.files import RowsError
 from experiments.data.rows import rows_files
 from tests.analysis.limit_rows import limits
-from tests.analysis.validate.plausible import write
+from tests.analysis.plausible import write
 
 KERNELS = ("auto", "torch", "copy")
 

@@ -8,7 +8,7 @@ import pytest
 from analysis.load import load
 from analysis.selection import Query, Selection, select
 from experiments.data.rows import Row
-from tests.analysis.validate.plausible import interpreted, row, unsupported, write
+from tests.analysis.plausible import interpreted, row, unsupported, write
 
 QUERY = Query(4096, "float32")
 

@@ -16,8 +16,8 @@ from analysis.tables import TABLES, tables_of
 from experiments.data.jobs import Declaration
 from experiments.data.rows import Row
 from tests.analysis.given import inputs_of
+from tests.analysis.plausible import PASSES, interpreted, row, unsupported
 from tests.analysis.records import count
-from tests.analysis.validate.plausible import PASSES, interpreted, row, unsupported
 
 Lines = dict[tuple[str, ...], dict[str, str]]
 OURS = "this project, as its rows record it"

@@ -12,8 +12,8 @@ from analysis.tables.traffic import size_text, wide_table
 from analysis.traffic.levels import levels_of
 from analysis.traffic.pictures import edge, one_row, series, shapes_shown, whole_trips
 from experiments.data.cards import Card, card_of
+from tests.analysis.plausible import row, write
 from tests.analysis.records import count, counters, h200, record_files, trace
-from tests.analysis.validate.plausible import row, write
 
 FIGURES = ("traffic", "dram_reads", "a_fig1", "b_fig1")
 

@@ -9,8 +9,8 @@ import pytest
 from analysis.roofline.verdicts import BUSY_PIPE_PERCENT as BUSY
 from analysis.roofline.verdicts import LAUNCH_SLACK_US, TimedPoint, verdict
 from experiments.data.cards import card_of
+from tests.analysis.plausible import row
 from tests.analysis.records import counters
-from tests.analysis.validate.plausible import row
 
 ROOF = 4000.0
 HALF = {"programs": 132 * 4, "warps": 8, "registers": 64, "shared_bytes": 0}  # of an SM's warps

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from experiments.data.rows import Row
-from tests.analysis.validate.plausible import paper, row, unsupported, write
+from tests.analysis.plausible import paper, row, unsupported, write
 from tests.browser.conftest import Open, make
 
 pytestmark = pytest.mark.browser

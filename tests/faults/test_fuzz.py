@@ -28,8 +28,8 @@ from analysis.load import load
 from experiments.data.files import RowsError
 from tests.analysis.compare.twins import probes, twins
 from tests.analysis.odd import declare, few
+from tests.analysis.plausible import write
 from tests.analysis.records import counters, record_files
-from tests.analysis.validate.plausible import write
 from tests.conftest import ROOT
 from tests.faults.corruption import DAMAGE, Damage
 from tests.faults.overrides import COMMAND_LINES

@@ -12,7 +12,7 @@ from analysis.claims import Finding, Judgement, judge
 from analysis.estimate import Estimate
 from analysis.load import Inputs, Records, load
 from experiments.data.rows import Row
-from tests.analysis.validate.plausible import row, write
+from tests.analysis.plausible import row, write
 
 WIDTHS = (1024, 2048, 4096)
 

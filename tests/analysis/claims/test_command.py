@@ -16,8 +16,8 @@ from analysis.load import Records
 from tests.analysis.claims.bench import judgement
 from tests.analysis.drawing import frame_of
 from tests.analysis.limit_rows import FEWER, limits
+from tests.analysis.plausible import paper, row, write
 from tests.analysis.records import MODEL, counters
-from tests.analysis.validate.plausible import paper, row, write
 
 IDS = [
     *(f"A{i}" for i in range(1, 9)), *(f"B{i}" for i in range(1, 6)),

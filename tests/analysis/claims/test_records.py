@@ -10,8 +10,8 @@ import pytest
 from analysis.load import Records
 from experiments.data.records import TensorCount, Trace
 from tests.analysis.claims.bench import found, judgement, untestable
+from tests.analysis.plausible import interpreted, row, unsupported
 from tests.analysis.records import count, counters, trace
-from tests.analysis.validate.plausible import interpreted, row, unsupported
 
 ROWS = [row("online", 1024)]
 EXACT = {

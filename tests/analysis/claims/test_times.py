@@ -20,7 +20,7 @@ from tests.analysis.claims.bench import (
     timed,
     untestable,
 )
-from tests.analysis.validate.plausible import interpreted, row, unsupported
+from tests.analysis.plausible import interpreted, row, unsupported
 
 LINE = {"rows": 4096, "dtype": "float32"}
 

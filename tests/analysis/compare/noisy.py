@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.data.rows import Row
-from tests.analysis.validate.plausible import row
+from tests.analysis.plausible import row
 
 Dice = np.random.Generator
 STEP_US = 0.032  # of CUDA events

@@ -19,7 +19,7 @@ from experiments.data.rows import Row
 from tests.analysis.compare.noisy import normal, rows_of
 from tests.analysis.latex import sound_latex
 from tests.analysis.odd import EITHER, SOUND
-from tests.analysis.validate.plausible import ENVIRONMENT, interpreted, row, unsupported, write
+from tests.analysis.plausible import ENVIRONMENT, interpreted, row, unsupported, write
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.usefixtures("inside", "small_pictures")

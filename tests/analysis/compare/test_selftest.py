@@ -24,8 +24,8 @@ from analysis.load import Records, load, load_records
 from experiments.data.records import PROBES
 from experiments.data.rows import Row
 from tests.analysis.compare.twins import KERNELS, TIMES_US, probes, twins
+from tests.analysis.plausible import row, write
 from tests.analysis.records import counters, record_files
-from tests.analysis.validate.plausible import row, write
 
 pytestmark = pytest.mark.usefixtures("inside", "small_pictures")
 

@@ -11,7 +11,7 @@ from statistics import median
 from experiments.data.records import PROBES as PROBES
 from experiments.data.records import Probe, write_records
 from experiments.data.rows import Row
-from tests.analysis.validate.plausible import row
+from tests.analysis.plausible import row
 
 TIMES_US = (4.0, 8.0, 15.0, 20.0, 30.0, 45.0, 60.0, 100.0, 150.0, 300.0, 900.0)
 KERNELS = ("torch", "online", "fused_row")

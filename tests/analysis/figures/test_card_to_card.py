@@ -7,7 +7,7 @@ from pathlib import Path
 from analysis.spread import cards_of
 from experiments.data.rows import Row
 from tests.analysis.drawing import NARROW, frame_of
-from tests.analysis.validate.plausible import row
+from tests.analysis.plausible import row
 
 SLOWER = {0: 1.0, 1: 1.0, 2: 1.0, 3: 1.04}  # card 3 takes 4 % more
 SHORT = 12.0  # µs, points that launches dominate

@@ -14,7 +14,7 @@ from analysis.figures.specs import D_FIG1, E_FIG1
 from analysis.gallery import DRAWN, ENTRIES, FIGURES, Entry, Picture, missing, pictures
 from analysis.load import Inputs, Records, load, load_records
 from tests.analysis.drawing import frame_of, overhang, rendered, words
-from tests.analysis.validate.plausible import PAPER, row
+from tests.analysis.plausible import PAPER, row
 from tests.conftest import ROOT
 
 SOURCED = ["a_fig1", "a_fig2", "b_fig1", "c_fig1", "c_fig2", "c_fig3", "d_fig1", "e_fig1"]

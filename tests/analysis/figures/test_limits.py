@@ -13,7 +13,7 @@ from analysis.load import Records
 from experiments.data.rows import Row
 from tests.analysis.drawing import draw, frame_of, overhang, pages, rendered, words
 from tests.analysis.limit_rows import FEWER, limits
-from tests.analysis.validate.plausible import paper, row
+from tests.analysis.plausible import paper, row
 
 
 @pytest.fixture(scope="module")

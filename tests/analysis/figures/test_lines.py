@@ -17,7 +17,7 @@ from analysis.gallery import FIGURES
 from analysis.load import Records
 from analysis.roofline.pictures import SHARE
 from tests.analysis.drawing import NARROW, draw, frame_of, lines, pages, rendered, words
-from tests.analysis.validate.plausible import PAPER, interpreted, paper, row, unsupported
+from tests.analysis.plausible import PAPER, interpreted, paper, row, unsupported
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.usefixtures("small_pictures")

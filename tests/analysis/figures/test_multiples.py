@@ -12,7 +12,7 @@ from analysis.figures.page import Figure
 from analysis.figures.specs import D_FIG1
 from experiments.data.rows import Row
 from tests.analysis.drawing import NARROW, draw, lines, pages, words
-from tests.analysis.validate.plausible import PAPER, row
+from tests.analysis.plausible import PAPER, row
 
 KERNELS = ("naive", "torch", "online", "copy")
 DTYPES = ("float32", "float16", "bfloat16")

@@ -11,7 +11,7 @@ from analysis.figures.specs import A_FIG2, C_FIG2, C_FIG3, D_FIG1, E_FIG1
 from analysis.figures.style import STYLES
 from experiments.data.rows import Row
 from tests.analysis.drawing import NARROW, VOCABULARY, draw, lines, words
-from tests.analysis.validate.plausible import row
+from tests.analysis.plausible import row
 
 
 def vocabulary(*kernels: str, scale: float = 1.0, **changes: object) -> list[Row]:

@@ -15,8 +15,8 @@ from analysis.load import read_inputs
 from analysis.report.contents import CONTENTS
 from analysis.report.page import page
 from experiments.data.rows import Row
+from tests.analysis.plausible import interpreted, paper, row, write
 from tests.analysis.records import count, h200, record_files, trace
-from tests.analysis.validate.plausible import interpreted, paper, row, write
 from tests.conftest import ROOT
 
 

@@ -35,8 +35,8 @@ from analysis.report.page import columns, ticks
 from analysis.report.results import Results, results_of
 from experiments.data.metrics import derive
 from experiments.data.rows import Row
+from tests.analysis.plausible import interpreted, row, unsupported
 from tests.analysis.records import counters
-from tests.analysis.validate.plausible import interpreted, row, unsupported
 
 H200 = "NVIDIA H200"
 
