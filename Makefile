@@ -40,7 +40,6 @@ environment = $(PYTHON) -m experiments.environment
 .NOTPARALLEL:
 .PHONY: help peers slurm status sweep figures tables roofline claims report reference counts counters compare validate \
     reproduce selftest lint wheelhouse sync clean test test-gpu test-browser test-faults test-slurm .system .python
-
 help:  ## this list
 	@awk -F ':.*## ' 'BEGIN { print "usage: make TARGET [VARIABLE=value ...]" } /^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 } \
 	    END { print "VENV=system takes the torch and Triton of PYTHON=$(PYTHON) instead of building .venv." }' Makefile
