@@ -23,6 +23,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from experiments.data.files import parse_json
+
 ROOT = Path(__file__).resolve().parents[1]
 LARGEST_MESSAGE = 256 << 20  # bytes; the description of 100,000 shapes takes 30 MB
 LARGEST_LOG = 4 << 20  # bytes
@@ -56,10 +58,10 @@ class Child:
         Raises:
             OSError: the log is no regular file, or cannot be written.
         """
-        file = None if log is None else open_log(log)
+        file = open_log(log or Path(os.devnull))
         requests, self._requests = os.pipe()
         self._replies, replies = os.pipe()
-        printed, output = os.pipe() if file is not None else (-1, subprocess.DEVNULL)
+        printed, output = os.pipe()
         try:
             self.process = subprocess.Popen(
                 [sys.executable, *command, f"{requests},{replies}"],
@@ -72,13 +74,11 @@ class Child:
                 pass_fds=(requests, replies, *pass_fds),
             )
         finally:
-            for descriptor in (requests, replies, *([output] if file is not None else [])):
+            for descriptor in (requests, replies, output):
                 os.close(descriptor)
         self._pending = bytearray()
-        self._logging: threading.Thread | None = None
-        if file is not None:
-            self._logging = threading.Thread(target=_keep, args=(printed, file), daemon=True)
-            self._logging.start()
+        self._logging = threading.Thread(target=_keep, args=(printed, file), daemon=True)
+        self._logging.start()
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Hands a message over.
@@ -148,8 +148,7 @@ class Child:
         self.kill()
         self.process.wait()
         os.close(self._replies)
-        if self._logging is not None:
-            self._logging.join(timeout=1.0)
+        self._logging.join(timeout=1.0)
 
 
 class Channel:
@@ -173,16 +172,14 @@ class Channel:
 
 
 def parse(line: bytes) -> dict[str, Any]:
-    """A line as a message, in which every text can be written as UTF-8.
+    """A line as a message.
 
     Raises:
         ChildError: it is no JSON object.
     """
     try:
-        message = json.loads(line)
-        if b"\\ud" in line.lower():  # half a surrogate pair, perhaps
-            message = json.loads(json.dumps(message, ensure_ascii=False).encode("utf-8", "replace"))
-    except (ValueError, RecursionError):
+        message = parse_json(line)
+    except ValueError:
         message = None
     if not isinstance(message, dict):
         shown = line[:60].decode("utf-8", "replace")
@@ -222,9 +219,8 @@ def open_log(path: Path) -> int:
         OSError: it is no regular file (a link, a pipe), or cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.is_symlink() or (path.exists() and not path.is_file()):
+    if path.is_symlink() or path.is_fifo() or path.is_dir():
         raise OSError(f"{path} is not a regular file; remove it")
-    # should it become one after all, it is neither followed nor waited for
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
     file = os.open(path, flags, 0o644)
     if os.fstat(file).st_size >= LARGEST_LOG:

@@ -2,9 +2,11 @@
 
 The rows are the truth and W&B is their mirror. A process of its own writes it, so that the parent
 never imports W&B, none of it is awake while a kernel is timed, and whatever goes wrong in it ends
-as a warning within a bounded time. What has been written stands in ``wandb/mirrored.json`` below
-the sweep's folder: rows written once are not written again, and a sweep that measured nothing new
-starts no W&B at all.
+as a warning within a bounded time; the same command, run again, writes what is missing.
+
+``wandb/mirrored.json`` below the sweep's folder says what each run was given. A sweep that measured
+nothing new starts no W&B at all; a run that still waits offline is written anew as a whole; one
+that the server has is only given its further lines.
 
 ``python -m experiments.wandb [--out DIR]`` uploads the runs that were written offline, by ``wandb
 sync``; W&B's own mark, a ``.synced`` file beside the run's, keeps a run from being uploaded again.
@@ -12,7 +14,6 @@ sync``; W&B's own mark, a ``.synced`` file beside the run's, keeps a run from be
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import math
@@ -31,19 +32,18 @@ from experiments.child import Channel, Child, ChildError
 from experiments.data.files import RowsError, read_json, write_file
 from experiments.data.metrics import DERIVED
 from experiments.data.rows import EXPECTED
+from experiments.errors import Parser, UserError
 
 if TYPE_CHECKING:
     from experiments.data.jobs import TrackerConfig
 
 AXES = ("cols", "rows", "round")
 METRICS = ("time_us", "time_low_us", "time_high_us", *DERIVED)
-ROWS_STAY = "the rows are complete on disk"
 OFFLINE = "wandb/offline-run-*/run-*.wandb"
 WRITER = ("-P", "-m", "experiments.wandb", "--write")  # -P: a sweep's folder has a wandb/ too
 SPARE_BYTES = 1 << 20
-# Longest silence between two messages. W&B gives up on a server after 10 s and on its own service
-# after 15 s, so that this only ends what hangs beyond W&B's own limits.
-SILENCE_S = 20.0
+SERVER_S = 10  # how long W&B waits for a server
+SILENCE_S = 20.0  # longest between two messages: this only ends what hangs beyond W&B's own limits
 UPLOAD_S, UPLOAD_RUN_S = 60, 15  # an upload that hangs is given up, and taken up the next time
 # Of the user's W&B variables, those that say where and as whom. The others (WANDB_RUN_ID,
 # WANDB_MODE, WANDB_SERVICE, …) would turn the sweep's runs into other runs.
@@ -66,7 +66,7 @@ class MirroredJob:
         sweep: The run's group.
         kernel: The run's job type.
         config: The resolved configuration.
-        folder: Where its ``rows.jsonl`` lies.
+        folder: Where its ``rows.jsonl`` and ``config.json`` lie.
         failed: Whether a requested point is missing or of an unexpected status.
     """
 
@@ -87,8 +87,6 @@ def mirror(
 ) -> list[str]:
     """Brings each job's W&B run up to date with its rows, at ``out/wandb``.
 
-    Where the server of ``mode=online`` cannot be had, the runs are written offline instead.
-
     Args:
         jobs: What becomes a run each.
         rows: Job id to that job's rows with their derived columns, as ``derive`` makes them.
@@ -96,14 +94,24 @@ def mirror(
         out: The sweep's folder.
 
     Returns:
-        One line for each thing that went wrong. Nothing is ever raised.
+        A line that says what went wrong, if anything did. Nothing is ever raised.
     """
     if tracker.backend == "none" or not jobs:
         return []
     try:
-        return [f"{warning}; {ROWS_STAY}" for warning in _mirror(jobs, rows, tracker, out)]
+        _mirror(jobs, rows, tracker, out)
+    except TimeoutError:
+        why = f"gave no answer for {SILENCE_S:g} s"
+    except ChildError as error:
+        why = f"its process failed: {error}"
     except Exception as error:
-        return [f"W&B was not written ({type(error).__name__}: {error}); {ROWS_STAY}"]
+        why = f"{type(error).__name__}: {error}"
+    else:
+        return []
+    return [
+        f"W&B {tracker.mode}: {why}; the rows are complete on disk, and the same command, run "
+        "again, brings W&B up to date"
+    ]
 
 
 def _mirror(
@@ -111,139 +119,89 @@ def _mirror(
     rows: Mapping[str, Sequence[Mapping[str, Any]]],
     tracker: TrackerConfig,
     out: Path,
-) -> list[str]:
-    notes = _Notes(out / "wandb")
-    declared = _read_json(out / "variants.json")
-    runs = [_run(job, rows.get(job.id, ()), declared, notes.of(job.id)) for job in jobs]
-    due = {run["id"]: run for run in runs if run["digest"] != notes.of(run["id"])["digest"]}
-    if not due:
-        return []
-    notes.save()  # W&B would write to the system's temporary folder instead, without a word
-    to = {"mode": tracker.mode, "project": tracker.project, "entity": tracker.entity}
-    left, error = _write(due, to, notes)
-    warnings = [] if error is None else [f"W&B {tracker.mode}: {error}"]
-    if error is None or tracker.mode == "offline" or not left:
-        return warnings
-    _, instead = _write(left, to | {"mode": "offline"}, notes)
-    if instead is None:
-        return [f"{warnings[0]}; written offline instead, upload later with make sync"]
-    return [*warnings, f"W&B offline: {instead}"]
-
-
-def _write(
-    runs: Mapping[str, dict[str, Any]], to: Mapping[str, str | None], notes: _Notes
-) -> tuple[dict[str, dict[str, Any]], str | None]:
-    """Has W&B's process write runs, and notes each.
-
-    Returns:
-        Those that were not begun, and what went wrong. Of a run that was begun online, only the
-        server can say what arrived, when it is back.
-    """
-    if to["mode"] == "offline":
-        for id in runs:
-            for file in notes.waiting(id):
-                if file.parent.name not in notes.of(id)["folders"]:  # a killed writer's
-                    shutil.rmtree(file.parent)
-    left = dict(runs)
-    writer = Child(WRITER, environment(os.environ), cwd=notes.folder.parent)
+) -> None:
+    notes_file = out / "wandb" / "mirrored.json"
     try:
-        writer.send({**to, "runs": list(runs.values())})
+        notes = read_json(notes_file)
+    except (OSError, RowsError):
+        notes = {}
+    due = {}
+    for job in jobs:
+        note = notes.get(job.id, {"digest": None, "order": [], "sent": 0})
+        waiting = _waiting(out.glob(f"wandb/offline-run-*/run-{job.id}.wandb"))
+        known = note["order"][: note["sent"]] if waiting else note["order"]
+        run = _run(job, rows.get(job.id, ()), known, out)
+        if run["digest"] == note["digest"]:
+            continue
+        due[job.id] = run
+        notes[job.id] = {"digest": None, "order": known, "sent": len(known)}
+        for file in waiting:
+            shutil.rmtree(file.parent)
+    if not due:
+        return
+    write_file(notes_file, json.dumps(notes))  # without a folder W&B would take another in silence
+    plan = {
+        "mode": tracker.mode,
+        "project": tracker.project,
+        "entity": tracker.entity,
+        "server_s": SERVER_S,
+    }
+    for message in _answers(plan | {"runs": list(due.values())}, out):
+        run = due[message["written"]]
+        notes[run["id"]] |= {"digest": run["digest"], "order": run["order"]}
+        write_file(notes_file, json.dumps(notes))
+
+
+def _answers(plan: Mapping[str, Any], out: Path) -> Iterable[dict[str, Any]]:
+    """What W&B's process says of a plan until it is done.
+
+    Raises:
+        OSError: it could not carry it out.
+        ChildError: it ended or sent nonsense.
+        TimeoutError: it fell silent.
+    """
+    writer = Child(WRITER, environment(os.environ), cwd=out)
+    try:
+        writer.send(plan)
         while "end" not in (message := writer.receive(SILENCE_S)):
-            match message:
-                case {"started": id}:
-                    left.pop(id)
-                case {"written": id, "folder": folder}:
-                    notes.add(runs[id], folder if to["mode"] == "offline" else None)
-                    shutil.rmtree(notes.folder / folder / "logs", ignore_errors=True)
-                case _:
-                    return left, str(message.get("error", message))
-    except TimeoutError:
-        return left, f"gave no answer for {SILENCE_S:g} s"
-    except ChildError as error:
-        return left, f"its process failed: {error}"
+            if "error" in message:
+                raise OSError(message["error"])
+            yield message
     finally:
         writer.close(patience_s=2.0)
-    return left, None
-
-
-class _Notes:
-    """What W&B has been given of each run: ``mirrored.json``, read once, replaced as a whole.
-
-    ``digest`` is of the run's content when it was last written, ``order`` names its lines, the
-    place of each being its step, and ``folders`` are the offline folders that hold them.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._runs = _read_json(folder / "mirrored.json")
-
-    def of(self, id: str) -> dict[str, Any]:
-        found = self._runs.get(id)
-        unknown: dict[str, Any] = {"digest": None, "order": [], "folders": []}
-        return found if isinstance(found, dict) and found.keys() == unknown.keys() else unknown
-
-    def add(self, run: Mapping[str, Any], folder: str | None) -> None:
-        """Notes a run as written, into an offline folder or, without one, to the server."""
-        folders = [*self.of(run["id"])["folders"], *([folder] if folder else [])]
-        self._runs[run["id"]] = {name: run[name] for name in ("digest", "order")} | {
-            "folders": folders
-        }
-        self.save()
-        if folder is None:  # the server now has what waited offline, too
-            for file in self.waiting(run["id"]):
-                file.with_name(f"{file.name}.synced").touch()
-
-    def waiting(self, id: str) -> list[Path]:
-        """A run's offline files that were not uploaded yet."""
-        return _waiting(self.folder.glob(f"offline-run-*/run-{id}.wandb"))
-
-    def save(self) -> None:
-        write_file(self.folder / "mirrored.json", json.dumps(self._runs))
 
 
 def _run(
-    job: MirroredJob,
-    rows: Sequence[Mapping[str, Any]],
-    declared: Mapping[str, Any],
-    known: Mapping[str, Any],
+    job: MirroredJob, rows: Sequence[Mapping[str, Any]], known: Sequence[str], out: Path
 ) -> dict[str, Any]:
     """A run as the writer takes it, with a digest of all that a reader of it would notice.
 
     Its lines are numbered, those ``known`` first; a line whose row was measured again is left out.
     """
-    # `out` is a path of this machine, the only one that a configuration holds
-    config = {key: value for key, value in job.config.items() if key != "out"}
-    mine = {
-        label: variant
-        for label, variant in declared.items()
-        if isinstance(variant, dict) and variant.get("kernel") == job.kernel
-    }
     timed = {
         f"{row['key']}:{row['card']}:{row['round']}:{row['attempt']}": _line(row)
         for row in rows
         if row["status"] == "ok" and row["time_us"] is not None
     }
-    order = list(dict.fromkeys([*known["order"], *timed]))
+    order = list(dict.fromkeys([*known, *timed]))
     run = {
         "id": job.id,
         "name": job.name,
         "group": job.sweep,
         "job_type": job.kernel,
-        "config": _plain(config),
-        "order": order,
-        "lines": [[step, timed[name]] for step, name in enumerate(order) if name in timed],
+        # `out` is a path of this machine, the only one that a configuration holds
+        "config": _plain({key: value for key, value in job.config.items() if key != "out"}),
         "summary": _summary(rows),
         "exit_code": int(job.failed),
-        "beside": {
-            name: json.dumps(value, indent=1, ensure_ascii=False, default=str) + "\n"
-            for name, value in (("variants.json", mine), ("config.json", config))
-            if value
-        },
     }
-    digest = hashlib.sha256(json.dumps(run).encode()).hexdigest()
-    rows_file = job.folder / "rows.jsonl"
-    kept = str(rows_file.resolve()) if rows_file.is_file() else None
-    return run | {"digest": digest, "rows_file": kept, "logged": len(known["order"])}
+    files = (job.folder / "rows.jsonl", job.folder / "config.json", out / "variants.json")
+    return run | {
+        "digest": hashlib.sha256(json.dumps([run, timed]).encode()).hexdigest(),
+        "order": order,
+        "lines": [[step, timed[name]] for step, name in enumerate(order) if name in timed],
+        "known": len(known),
+        "files": [str(file.resolve()) for file in files if file.is_file()],
+    }
 
 
 def _line(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -261,23 +219,24 @@ def _line(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """A job in a few numbers, each point counted once, by its last attempt."""
-    attempts = sorted(rows, key=lambda row: int(row["attempt"]))
-    points = {(row["key"], row["card"], row["round"]): row for row in attempts}.values()
+    """A job in a few numbers; each point is in ``rows`` once."""
 
     def known(name: str) -> list[float]:
-        return [row[name] for row in points if row.get(name) is not None]
+        return [row[name] for row in rows if row.get(name) is not None]
 
-    numbers = {
-        "points": len(points),
-        "ok": sum(row["status"] == "ok" for row in points),
-        "unsupported": sum(row["status"] == "unsupported" for row in points),
-        "failed": sum(row["status"] not in EXPECTED for row in points),
-        "best_effective_gbps": max(known("effective_gbps"), default=None),
+    statuses = [row["status"] for row in rows]
+    numbers: dict[str, float] = {
+        "points": len(rows),
+        "ok": statuses.count("ok"),
+        "unsupported": statuses.count("unsupported"),
+        "failed": sum(status not in EXPECTED for status in statuses),
     }
+    if known("effective_gbps"):
+        numbers["best_effective_gbps"] = max(known("effective_gbps"))
     for name in ("fraction_of_roof", "speedup_over_naive"):
-        numbers[f"mean_{name}"] = geometric_mean(known(name)) if known(name) else None
-    return {name: number for name, number in numbers.items() if number is not None}
+        if known(name):
+            numbers[f"mean_{name}"] = geometric_mean(known(name))
+    return numbers
 
 
 def _plain(value: Any) -> Any:
@@ -292,15 +251,6 @@ def _plain(value: Any) -> Any:
 def _waiting(files: Iterable[Path]) -> list[Path]:
     """Those of some offline files that were not uploaded yet."""
     return sorted(file for file in files if not file.with_name(f"{file.name}.synced").exists())
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    """A file's object; empty where there is none."""
-    try:
-        found = read_json(path)
-    except (OSError, RowsError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def environment(given: Mapping[str, str]) -> dict[str, str]:
@@ -327,9 +277,10 @@ def write(channel: Channel) -> None:
         import wandb
 
         if plan["mode"] == "check":
-            wandb.Api(timeout=10)
+            wandb.Api(timeout=plan["server_s"])
         for run in plan["runs"]:
-            _write_run(plan, run, channel)
+            _write_run(plan, run)
+            channel.send({"written": run["id"]})
         wandb.teardown()
         channel.send({"end": True})
     except BaseException as error:
@@ -337,22 +288,22 @@ def write(channel: Channel) -> None:
         channel.send({"error": lines[0].rstrip(".") if lines else type(error).__name__})
 
 
-def _write_run(plan: Mapping[str, Any], content: Mapping[str, Any], channel: Channel) -> None:
+def _write_run(plan: Mapping[str, Any], content: Mapping[str, Any]) -> None:
     """Writes what is new of one run."""
     import wandb
 
+    online = plan["mode"] == "online"
     run = wandb.init(
         project=plan["project"],
         entity=plan["entity"],
         mode=plan["mode"],
         # offline there is nobody to ask; the lines then carry the steps that follow the known ones
-        resume="allow" if plan["mode"] == "online" else None,
-        settings=_settings(),
+        resume="allow" if online else None,
+        settings=_settings(plan["server_s"]),
         **{name: content[name] for name in ("id", "name", "group", "job_type", "config")},
     )
-    channel.send({"started": run.id})
     folder = Path(run.dir).parent
-    first = run.starting_step if plan["mode"] == "online" else content["logged"]
+    first = run.starting_step if online else content["known"]
     for axis in AXES:
         run.define_metric(axis, summary="none")
     metrics = {key for _, line in content["lines"] for key in line}.difference(AXES)
@@ -362,24 +313,21 @@ def _write_run(plan: Mapping[str, Any], content: Mapping[str, Any], channel: Cha
         if step >= first:
             run.log(line, step=step)
     run.summary.update(content["summary"])
-    if content["rows_file"] is not None:
-        artifact = wandb.Artifact(f"rows-{content['id']}", type="rows")
-        for name in ("rows.jsonl", *content["beside"]):
-            copy = folder / f"{Path(name).stem}.artifact"  # no rows file to whoever looks for those
-            if name == "rows.jsonl":
-                shutil.copyfile(content["rows_file"], copy)
-            else:
-                copy.write_text(content["beside"][name], encoding="utf-8")
-            artifact.add_file(os.path.relpath(copy), name=name, policy="immutable", skip_cache=True)
-        run.log_artifact(artifact)
+    artifact = wandb.Artifact(f"rows-{content['id']}", type="rows")
+    for file in map(Path, content["files"]):
+        # a copy, as rows may follow; by another name, as it is no rows file of the sweep's
+        copy = shutil.copyfile(file, folder / f"{file.stem}.artifact")
+        relative = os.path.relpath(copy)
+        artifact.add_file(relative, name=file.name, policy="immutable", skip_cache=True)
+    run.log_artifact(artifact)
     run.finish(exit_code=content["exit_code"])
     # W&B says nothing about a run that it could not write to the end.
     if not any(folder.glob("*.wandb")) or shutil.disk_usage(folder).free < SPARE_BYTES:
         raise OSError(f"no room left to write {folder.name}")
-    channel.send({"written": run.id, "folder": folder.name})
+    shutil.rmtree(folder / "logs", ignore_errors=True)
 
 
-def _settings() -> Any:
+def _settings(server_s: int) -> Any:
     """Silent, bounded in time, and without anything about host, user, path, code or arguments."""
     import wandb
 
@@ -390,8 +338,8 @@ def _settings() -> Any:
     return wandb.Settings(
         root_dir=".",
         console="off",
-        init_timeout=10,
-        finish_timeout=10,
+        init_timeout=server_s,
+        finish_timeout=server_s,
         x_service_wait=15,
         reinit="finish_previous",
         **dict.fromkeys(on, True),
@@ -400,44 +348,34 @@ def _settings() -> Any:
     )
 
 
-def upload(out: Path) -> int:
-    """Uploads what waits below a folder and says in one line what came of it.
+def upload(out: Path) -> str:
+    """Uploads what waits below a folder, and says what came of it.
 
-    Returns:
-        0 when nothing is left to upload, else 1.
+    Raises:
+        UserError: something is left to upload.
     """
     if not out.is_dir():
-        return _fail(f"--out {out}: no such folder")
+        raise UserError(f"--out {out}: no such folder")
     found = _waiting(out.rglob(OFFLINE))
-    total = len(found)
-    if not total:
-        print(f"nothing to upload below {out}")
-        return 0
-    refusal = _refusal(out)
-    if refusal is not None:
-        return _fail(refusal)
+    if not found:
+        return f"nothing to upload below {out}"
+    try:
+        list(_answers({"mode": "check", "server_s": SERVER_S, "runs": []}, out))
+    except (OSError, ChildError) as error:  # a TimeoutError among them
+        if "No API key" in str(error):
+            raise UserError("no W&B key: set WANDB_API_KEY, or run `wandb login`") from None
+        server = os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")
+        raise UserError(f"{server} did not take the upload: {error or 'no answer'}") from None
     for sweep in dict.fromkeys(file.parents[2] for file in found):
-        trouble = _sync(sweep)
-        if trouble is not None:
-            return _fail(f"{sweep}: {trouble}")
+        _sync(sweep)
     left = len(_waiting(found))
     if left:
-        return _fail(f"{left} of {total} runs were not uploaded; run this again")
-    print(f"uploaded {total} run{'s' if total > 1 else ''} from {out}")
-    return 0
+        raise UserError(f"{left} of {len(found)} runs were not uploaded; run this again")
+    return f"uploaded {len(found)} run{'s' if len(found) > 1 else ''} from {out}"
 
 
-def _refusal(out: Path) -> str | None:
-    """Why the server does not take the upload, in one line, or None."""
-    _, reason = _write({}, {"mode": "check"}, _Notes(out / "wandb"))
-    if reason is not None and "No API key" in reason:
-        return "no W&B key: set WANDB_API_KEY, or run `wandb login`"
-    server = os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")
-    return None if reason is None else f"{server} did not take the upload: {reason}"
-
-
-def _sync(sweep: Path) -> str | None:
-    """Has W&B upload a sweep's files; what went wrong, or None."""
+def _sync(sweep: Path) -> None:
+    """Has W&B upload the files of a sweep."""
     # offline files name their artifacts relative to the sweep's folder
     files = [str(file.relative_to(sweep)) for file in _waiting(sweep.glob(OFFLINE))]
     limit_s = UPLOAD_S + UPLOAD_RUN_S * len(files)
@@ -450,34 +388,30 @@ def _sync(sweep: Path) -> str | None:
             capture_output=True,
             text=True,
             timeout=limit_s,
-            check=False,
         )
     except subprocess.TimeoutExpired:
-        return f"the upload did not end within {limit_s} s; run this again"
+        raise UserError(f"{sweep}: the upload did not end within {limit_s} s") from None
     for log in sweep.glob("wandb/debug-cli.*.log"):
         log.unlink(missing_ok=True)  # an empty file named after the user
-    errors = [line for line in ended.stderr.splitlines() if "ERROR" in line]
-    return errors[0].removeprefix("wandb: ERROR ") if errors else None
+    for line in ended.stderr.splitlines():
+        if "ERROR" in line:
+            raise UserError(f"{sweep}: {line.removeprefix('wandb: ERROR ')}")
 
 
-def _fail(reason: str) -> int:
-    print(f"error: {reason}", file=sys.stderr)
-    return 1
-
-
-def main() -> int:
+def main() -> None:
     """Uploads, or is the writer."""
     if "--write" in sys.argv:
         write(Channel())
-        return 0
-    parser = argparse.ArgumentParser(
-        prog="python -m experiments.wandb", description="Upload the W&B runs written offline."
-    )
+        return
+    parser = Parser(prog="python -m experiments.wandb", description="Upload what waits offline.")
     parser.add_argument(
         "--out", type=Path, default=Path("outputs"), help="a sweep's folder, or one above several"
     )
-    return upload(parser.parse_args().out)
+    try:
+        print(upload(parser.parse_args().out))
+    except UserError as error:
+        parser.exit(1, f"error: {error}\n")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

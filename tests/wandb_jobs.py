@@ -52,6 +52,7 @@ def job(out: Path, rows: Sequence[Row], id: str = "s-online") -> MirroredJob:
     for row in rows:
         append_row(folder / "rows.jsonl", row)
     config = {"kernel": {"_target_": "kernels.softmax.Online"}, "out": str(out), "a.b": 1}
+    (folder / "config.json").write_text("{}")
     return MirroredJob(
         id=id, name="online/tutorial/float32", sweep="a sweep", kernel="online", config=config,
         folder=folder, failed=any(not row.expected for row in rows),
