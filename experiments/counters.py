@@ -11,21 +11,13 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from experiments.data.files import RowsError
-from experiments.data.records import Counters, Record, read_records, write_records
-from experiments.errors import UserError
-from experiments.profile.ncu import (
-    Launch,
-    find_ncu,
-    read_launches,
-    remarks,
-    run_ncu,
-    summed,
-    version,
-)
-from experiments.profile.profiling import LIST, Profiled
+import pandas as pd
 
-FILE = "counters.jsonl"
+from experiments.data.files import RowsError
+from experiments.data.records import COUNTERS, Counters, Record, read_records, write_records
+from experiments.errors import UserError
+from experiments.profile.ncu import find_ncu, read_launches, remarks, run_ncu, summed, version
+from experiments.profile.profiling import LIST, Profiled
 
 
 def main() -> None:
@@ -62,38 +54,44 @@ def collect(arguments: Sequence[str]) -> int:
     command = [sys.executable, "-m", "experiments.profile", *arguments, f"out={out}"]
     status, text = run_ncu(ncu, command, log)
     wrong = remarks(text)
+    launches = read_launches(text)
+    if wrong and launches.empty:
+        raise UserError(f"ncu: {wrong[0]} (see {log})")
     if not points.exists():
-        if not wrong:
-            return status  # a dry run, or the command itself has printed what is wrong
-        raise UserError(f"ncu: {wrong[0]} (see {log})")
+        return status  # a dry run, or the command itself has printed what is wrong
     profiled = list(read_records(points, Profiled))
-    launches = list(read_launches(text))
-    if wrong and not launches:
-        raise UserError(f"ncu: {wrong[0]} (see {log})")
     records = list(counters_of(profiled, launches, version(ncu)))
-    _merge(out / FILE, records)
-    print(_account(profiled, records, out / FILE))
+    path = out / COUNTERS
+    kept = list(read_records(path, Counters)) if path.exists() else []
+    points_of = {(r.gpu, r.kernel, r.rows, r.cols, r.dtype): r for r in [*kept, *records]}
+    write_records(path, points_of.values())
+    count = [point.status for point in profiled].count
+    without = count("profiled") - len(records)
+    print(
+        f"{len(profiled)} points: {len(records)} recorded, {without} without kernels, "
+        f"{count('unsupported')} unsupported, {count('failed')} failed -> {path}"
+    )
     for complaint in wrong:
         print(f"ncu: {complaint}", file=sys.stderr)
-    return 1 if wrong or any(point.status == "failed" for point in profiled) else 0
+    return 1 if wrong or count("failed") else 0
 
 
 def counters_of(
-    profiled: Iterable[Profiled], launches: Sequence[Launch], ncu: str | None
+    profiled: Iterable[Profiled], launches: pd.DataFrame, ncu: str | None
 ) -> Iterator[Counters]:
     """A record for every point with launches; a line is printed for those without.
 
     Args:
         profiled: The points, with the range each was called in.
-        launches: As ncu saw them.
+        launches: As `read_launches` gives them.
         ncu: Its version, for the record's environment.
     """
     shared = set(Record.model_fields) | {"gpu", "model_reads", "model_writes"}
     for point in profiled:
-        mine = [launch for launch in launches if launch.range == point.range]
+        mine = launches[launches["range"] == point.range]
         if point.status != "profiled":
             continue
-        if not mine:
+        if mine.empty:
             print(f"{point.range}: ncu saw no kernel, as of a copy by the driver; no record")
             continue
         try:
@@ -103,27 +101,6 @@ def counters_of(
             continue
         environment = {**point.environment, "ncu": ncu, "cache_control": "all"}
         yield Counters(**point.model_dump(include=shared), environment=environment, **fields)
-
-
-def _merge(path: Path, records: Sequence[Counters]) -> None:
-    kept = (
-        {_place(record): record for record in read_records(path, Counters)} if path.exists() else {}
-    )
-    write_records(path, (kept | {_place(record): record for record in records}).values())
-
-
-def _place(record: Counters) -> tuple[str, str, int, int, str]:
-    return record.gpu, record.kernel, record.rows, record.cols, record.dtype
-
-
-def _account(profiled: Sequence[Profiled], records: Sequence[Counters], path: Path) -> str:
-    unsupported = sum(point.status == "unsupported" for point in profiled)
-    failed = sum(point.status == "failed" for point in profiled)
-    without = len(profiled) - len(records) - unsupported - failed
-    return (
-        f"{len(profiled)} points: {len(records)} recorded, {without} without kernels, "
-        f"{unsupported} unsupported, {failed} failed -> {path}"
-    )
 
 
 if __name__ == "__main__":

@@ -14,16 +14,15 @@ from __future__ import annotations
 
 import csv
 import glob
-import math
 import os
 import re
 import shutil
-import signal
 import subprocess
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from experiments import child
 from experiments.errors import UserError
@@ -54,7 +53,6 @@ METRICS = (TIME, *(name for names in BYTES.values() for name in names), OCCUPANC
 REQUIRED = (TIME, *BYTES["dram_read_bytes"], *BYTES["dram_write_bytes"])  # no record without them
 
 PLACES = ("/usr/local/cuda*/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")
-LIMIT_S = 3 * 3600.0
 OPTIONS = (
     *("--target-processes", "all"),  # the worker is a child of what is called
     *("--profile-from-start", "off"),
@@ -64,15 +62,9 @@ OPTIONS = (
     "--nvtx",
     *("--csv", "--page", "raw", "--print-units", "base"),
 )
-# To µs and bytes; ncu is asked for base units, and prints scaled ones where it does not know how.
-SCALE = {
-    **{"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6},
-    **{"nsecond": 1e-3, "usecond": 1.0, "msecond": 1e3, "second": 1e6},
-    **{"byte": 1.0, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "Tbyte": 1e12},
-    **{"B": 1.0, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12},
-    "%": 1.0,
-}
-IDENTITY, KERNEL, RANGES = "ID", "Kernel Name", "Push/Pop_Range"
+# To µs, bytes and percent, from the base units that ncu is asked for, as its versions spell them
+SCALE = {"ns": 1e-3, "nsecond": 1e-3, "us": 1.0, "usecond": 1.0, "byte": 1.0, "%": 1.0, "": 1.0}
+IDENTITY, RANGES = "ID", "Push/Pop_Range"
 
 
 def find_ncu(places: Sequence[str] = PLACES) -> str:
@@ -109,22 +101,26 @@ def run_ncu(ncu: str, command: Sequence[str], log: Path) -> tuple[int, str]:
         The exit status, and what ncu wrote.
 
     Raises:
-        UserError: counters are forbidden, a required metric is unknown, or it took too long.
+        UserError: counters are forbidden, or a required metric is unknown.
     """
+    # one compiling process: ncu would have to follow each of Inductor's
+    variables = {"LC_ALL": "C.UTF-8", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
     metrics = list(METRICS)
     while True:
         log.unlink(missing_ok=True)
         options = [*OPTIONS, "--metrics", ",".join(metrics), "--log-file", str(log)]
-        status = _run([ncu, *options, *command])
+        done = subprocess.run(
+            [ncu, *options, *command], env=child.environment(os.environ) | variables
+        )
         text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
-        if "ERR_NVGPUCTRPERM" in " ".join(remarks(text)):
+        if "ERR_NVGPUCTRPERM" in text:
             raise UserError(
                 "the driver keeps its counters from this user (ERR_NVGPUCTRPERM): run as root, or "
                 "have the nvidia module loaded with NVreg_RestrictProfilingToAdminUsers=0"
             )
         unknown = unknown_metrics(text, metrics)
         if not unknown:
-            return status, text
+            return done.returncode, text
         for name in unknown:
             if name in REQUIRED:
                 raise UserError(f"ncu does not know {name} on this card")
@@ -132,53 +128,35 @@ def run_ncu(ncu: str, command: Sequence[str], log: Path) -> tuple[int, str]:
         metrics = [name for name in metrics if name not in unknown]
 
 
-def _run(command: Sequence[str]) -> int:
-    # one compiling process: ncu would have to follow each of Inductor's
-    variables = {"LC_ALL": "C.UTF-8", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
-    variables = child.environment(os.environ) | variables
-    process = subprocess.Popen(command, env=variables, start_new_session=True)
-    try:
-        return process.wait(LIMIT_S)
-    except BaseException as error:
-        os.killpg(process.pid, signal.SIGKILL)  # the workers die with their parent
-        process.wait()
-        if isinstance(error, subprocess.TimeoutExpired):
-            raise UserError(f"ncu took more than {LIMIT_S / 3600:g} hours") from None
-        raise
-
-
-@dataclass(frozen=True)
-class Launch:
-    """One profiled kernel launch.
-
-    Attributes:
-        range: Name of the profiler range it was launched in, empty for none.
-        values: By metric: µs, bytes or percent; a metric without a value is absent.
-    """
-
-    range: str
-    values: dict[str, float] = field(default_factory=dict)
-
-
-def read_launches(text: str) -> Iterator[Launch]:
+def read_launches(text: str) -> pd.DataFrame:
     """The launches in ncu's output, in order.
+
+    Returns:
+        A column ``range``, the profiler range that a launch was in or an empty text, and one for
+        each of `METRICS` in µs, bytes or percent, NaN where a launch has no value.
 
     Raises:
         UserError: the table lacks its range column, or a metric has a unit unknown here.
     """
-    header: list[str] = []
-    units: list[str] = []
-    for row in csv.reader(line for line in text.splitlines() if not line.startswith("==")):
-        if KERNEL in row and IDENTITY in row:
-            header, units = row, []
-            if not any(RANGES in name for name in header):
-                raise UserError(f"ncu's table has no {RANGES} column; a newer ncu prints one")
-        elif not header or len(row) != len(header):
-            continue
-        elif not row[header.index(IDENTITY)]:
+    lines = [line for line in text.splitlines() if not line.startswith("==")]
+    if lines and RANGES not in lines[0]:
+        raise UserError(f"ncu's table has no {RANGES} column; a newer ncu prints one")
+    launches, units = [], {}
+    for row in csv.DictReader(lines):
+        if not row[IDENTITY]:
             units = row
-        else:
-            yield _launch(header, units or [""] * len(header), row)
+            continue
+        found = re.search(r"(point \d+ [^:\"]*)", next(row[key] for key in row if RANGES in key))
+        launch: dict[str, Any] = {"range": found[1].strip() if found else ""}
+        for name in METRICS:
+            unit = units.get(name) or ""
+            if unit not in SCALE:
+                raise UserError(f"ncu gives {name} in {unit!r}, a unit unknown here")
+            # 12,345.6, or 158 (0: 7; …) where instances follow, or n/a
+            cell = (row.get(name) or "").partition("(")[0].replace(",", "")
+            launch[name] = pd.to_numeric(cell, errors="coerce") * SCALE[unit]
+        launches.append(launch)
+    return pd.DataFrame(launches, columns=["range", *METRICS])
 
 
 def remarks(text: str) -> list[str]:
@@ -192,74 +170,34 @@ def unknown_metrics(text: str, asked: Sequence[str]) -> list[str]:
 
     It names them as patterns, e.g. ``Failed to find metric regex:^sm__this.(sum|…)$``.
     """
-    complaints = re.findall(r"Failed to find metric\w* (.+)", text)
-    plain = [complaint.replace("\\", "") for complaint in complaints]
-    full = [name for name in asked if any(name in line for line in plain)]
-    if full:
-        return full
-    bases = [re.sub(r"^regex:\^?", "", line).partition(".")[0].strip("\"'") for line in plain]
-    return [name for name in asked if name.partition(".")[0] in bases]
+    complaints = "\n".join(re.findall(r"Failed to find metric\w* (.+)", text))
+    return [name for name in asked if re.search(rf"\b{name.partition('.')[0]}\b", complaints)]
 
 
-def _launch(header: Sequence[str], units: Sequence[str], row: Sequence[str]) -> Launch:
-    ranges, values = "", {}
-    for name, unit, cell in zip(header, units, row, strict=True):
-        if RANGES in name:
-            found = re.search(r"(point \d+ [^:\"]*)", cell)
-            ranges = found[1].strip() if found else ""
-        elif name in METRICS and (value := _number(cell)) is not None:
-            if unit and unit not in SCALE:
-                raise UserError(f"ncu gives {name} in {unit!r}, a unit unknown here")
-            values[name] = value * SCALE.get(unit, 1.0)
-    return Launch(ranges, values)
-
-
-def _number(cell: str) -> float | None:
-    """A cell's number: ``12,345.6``, or ``158 (0: 7; …)`` where instances follow."""
-    try:
-        value = float(cell.partition("(")[0].replace(",", ""))
-    except ValueError:  # n/a
-        return None
-    return value if math.isfinite(value) else None
-
-
-def summed(launches: Sequence[Launch]) -> dict[str, Any]:
+def summed(launches: pd.DataFrame) -> dict[str, Any]:
     """The measured fields of a `Counters` record of a call with these launches.
 
-    Bytes and times add up; shares of a peak are averaged by time, as each is a share of its own
-    kernel's. A metric that some launch lacks is None or left out.
+    Bytes and times add up; a path that the card does not know moves nothing. Shares of a peak are
+    averaged by time, as each is a share of its own kernel's. A metric that some launch lacks is
+    None or left out.
 
     Raises:
         UserError: a launch lacks a required metric.
     """
+    complete = launches[list(METRICS)].dropna(axis="columns")
     for name in REQUIRED:
-        if not _on_all(launches, name):
+        if name not in complete:
             raise UserError(f"ncu gave no {name}")
-    shares = {pipe: _weighted(launches, name) for pipe, name in PIPES.items()}
+    sums = complete.sum()
+    weighted = complete.mul(complete[TIME], axis="index").sum() / sums[TIME]
+    shares = {name: round(float(share), 4) for name, share in weighted.dropna().items()}
     return {
         "launches": len(launches),
-        "kernel_us": sum(launch.values[TIME] for launch in launches),
-        **{kept: _total(launches, names) for kept, names in BYTES.items()},
-        "occupancy_percent": _weighted(launches, OCCUPANCY),
-        "pipes_percent": {pipe: share for pipe, share in shares.items() if share is not None},
+        "kernel_us": float(sums[TIME]),
+        **{
+            kept: round(float(sums.reindex(names).sum())) if names[0] in sums else None
+            for kept, names in BYTES.items()
+        },
+        "occupancy_percent": shares.get(OCCUPANCY),
+        "pipes_percent": {pipe: shares[name] for pipe, name in PIPES.items() if name in shares},
     }
-
-
-def _on_all(launches: Sequence[Launch], name: str) -> bool:
-    return all(name in launch.values for launch in launches)
-
-
-def _total(launches: Sequence[Launch], names: Sequence[str]) -> int | None:
-    """Over all launches and paths; a path that the card does not know moves nothing."""
-    known = [name for name in names if _on_all(launches, name)]
-    if names[0] not in known:
-        return None
-    return round(sum(launch.values[name] for launch in launches for name in known))
-
-
-def _weighted(launches: Sequence[Launch], name: str) -> float | None:
-    duration = sum(launch.values[TIME] for launch in launches)
-    if not duration or not _on_all(launches, name):
-        return None
-    total = sum(launch.values[TIME] * launch.values[name] for launch in launches)
-    return round(total / duration, 4)

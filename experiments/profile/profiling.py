@@ -60,7 +60,8 @@ def profile(jobs: Sequence[Job], compose: Compose, cards: Any = (0,)) -> None:
                 print(name)
                 continue
             done.append(_visit(worker, point, name))
-            print(_said(done[-1]), flush=True)
+            why = f": {done[-1].reason}" if done[-1].reason else ""
+            print(f"{name}: {done[-1].status}{why}", flush=True)
     finally:
         pool.close()
         if done:
@@ -70,7 +71,7 @@ def profile(jobs: Sequence[Job], compose: Compose, cards: Any = (0,)) -> None:
 
 
 def asked(planned: Plan, jobs: Sequence[Job]) -> list[tuple[Worker, Point]]:
-    """Each point that the jobs themselves ask for, once: no added roof, no further rounds."""
+    """Each point that the jobs ask for, once: no added roof, no further rounds."""
     names = {job.name for job in jobs}
     found = {
         point.identity: (shard.worker, point)
@@ -82,25 +83,22 @@ def asked(planned: Plan, jobs: Sequence[Job]) -> list[tuple[Worker, Point]]:
 
 
 def _visit(worker: Worker, point: Point, name: str) -> Profiled:
-    reason = point.declared["unsupported"]
-    status: Literal["profiled", "unsupported", "failed"] = "unsupported"
-    if reason is None:
+    outcome: dict[str, Any] = {"status": "unsupported", "reason": point.declared["unsupported"]}
+    if outcome["reason"] is None:
         outcome = _request(worker, point, name)
-        reason = outcome["reason"]
-        status = "profiled" if outcome["status"] == "ok" else "failed"
-    shown = {key: point.declared[key] for key in ("rows", "cols", "dtype")}
-    shown |= {key: point.declared[key] for key in ("model_reads", "model_writes")}
+        outcome["status"] = "profiled" if outcome["status"] == "ok" else "failed"
+    shown = ("rows", "cols", "dtype", "model_reads", "model_writes")
     return Profiled(
         range=name,
-        status=status,
-        reason=reason,
+        status=outcome["status"],
+        reason=outcome["reason"],
         kernel=point.job.label,
         operation=point.variant["operation"],
         params=point.variant["params"],
         source=point.variant["source"],
         gpu=point.gpu,
         environment=worker.handshake["environment"] | packages_of(point),
-        **shown,
+        **{key: point.declared[key] for key in shown},
     )
 
 
@@ -120,8 +118,3 @@ def _request(worker: Worker, point: Point, name: str) -> dict[str, Any]:
     if outcome.get("sticky"):
         worker.stop()  # its CUDA context is lost, and every later point would fail with it
     return outcome
-
-
-def _said(record: Profiled) -> str:
-    why = f": {record.reason}" if record.reason else ""
-    return f"{record.range}: {record.status}{why}"

@@ -6,7 +6,6 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from experiments.counters import main
 from experiments.data.records import Counters, read_records, write_records
 from experiments.profile.ncu import METRICS, TIME
 from experiments.profile.profiling import LIST, Profiled
+from tests.conftest import Result
 from tests.doubles.ncu import executable, table
 
 READ, WRITE = "dram__bytes_read.sum", "dram__bytes_write.sum"
@@ -48,16 +48,7 @@ def recorded(tmp_path: Path) -> list[Counters]:
     return list(read_records(tmp_path / "out" / "counters.jsonl", Counters))
 
 
-@dataclass(frozen=True)
-class Done:
-    """What the command did."""
-
-    status: int
-    stdout: str
-    stderr: str
-
-
-Collect = Callable[..., Done]
+Collect = Callable[..., Result]
 
 
 @pytest.fixture
@@ -66,12 +57,12 @@ def collect(
 ) -> Collect:
     """The command into ``out`` below the test's folder, with the folder's ncu on PATH."""
 
-    def run(*arguments: str) -> Done:
+    def run(*arguments: str) -> Result:
         monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
         monkeypatch.setattr(sys, "argv", ["counters", f"out={tmp_path / 'out'}", *arguments])
         with pytest.raises(SystemExit) as ended:
             main()
-        return Done(int(ended.value.code or 0), *capfd.readouterr())
+        return Result(int(ended.value.code or 0), *capfd.readouterr(), tmp_path / "out")
 
     return run
 
@@ -113,34 +104,26 @@ def test_counters_of_other_points_are_kept_and_of_the_same_replaced(
     assert [(r.kernel, r.dram_read_bytes) for r in recorded(tmp_path)] == [("a", 1), ("b", 2)]
 
 
-def test_a_metric_the_card_lacks_does_not_cost_the_others(tmp_path: Path, collect: Collect) -> None:
-    lacking = "l1tex__m_xbar2l1tex_read_bytes.sum"
-    complaint = f"==ERROR== Failed to find metric regex:^{lacking}$\n"
-    fused = point(0, "fused")
-    known = tuple(name for name in METRICS if name != lacking)
-    prepared(
-        tmp_path,
-        [fused],
-        table([(fused.range, dict.fromkeys(known, 3.0))], known),
-        f"if {lacking!r} in metrics:\n    log.write_text({complaint!r})\n    sys.exit(1)",
-    )
-    done = collect()
-    assert done.status == 0, done.stderr
-    assert f"this card has no {lacking}" in done.stdout
-    [record] = recorded(tmp_path)
-    assert (record.dram_read_bytes, record.l2_to_sm_bytes) == (3, None)
-
-
-def test_a_failed_point_and_a_complaint_of_ncu_are_told_by_the_status(
+def test_a_metric_the_card_lacks_a_failed_point_and_a_complaint_cost_no_other_record(
     tmp_path: Path, collect: Collect
 ) -> None:
+    lacking = "l1tex__m_xbar2l1tex_read_bytes.sum"
+    unknown = f"==ERROR== Failed to find metric regex:^{lacking}$\n"
     good, bad = point(0, "fused"), point(1, "naive", "failed", reason="OutOfMemoryError")
-    text = table([(good.range, dict.fromkeys(METRICS, 1.0))])
-    prepared(tmp_path, [good, bad], text + '==ERROR== Failed to profile "k" in process 1\n')
+    known = tuple(name for name in METRICS if name != lacking)
+    text = table([(good.range, dict.fromkeys(known, 3.0))], known)
+    prepared(
+        tmp_path,
+        [good, bad],
+        text + '==ERROR== Failed to profile "k" in process 1\n',
+        f"if {lacking!r} in metrics:\n    log.write_text({unknown!r})\n    sys.exit(1)",
+    )
     done = collect()
     assert done.status == 1
+    assert f"this card has no {lacking}" in done.stdout
     assert 'ncu: Failed to profile "k" in process 1' in done.stderr
-    assert len(recorded(tmp_path)) == 1
+    [record] = recorded(tmp_path)
+    assert (record.dram_read_bytes, record.l2_to_sm_bytes) == (3, None)
 
 
 FORBIDDEN = (

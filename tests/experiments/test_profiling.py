@@ -122,13 +122,10 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Profiling, Profiling
     )  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def mixed(both: tuple[Profiling, Profiling]) -> Profiling:
-    """What came of the run that was no dry one."""
-    return both[1]
-
-
-def test_each_point_is_called_once_in_a_range_of_its_name_and_listed(mixed: Profiling) -> None:
+def test_each_point_is_called_once_in_a_range_of_its_name_and_listed(
+    both: tuple[Profiling, Profiling],
+) -> None:
+    _, mixed = both
     names = {name.partition(" ")[2].partition(" ")[2]: name for name in mixed.listed}
     assert names.keys() == {
         "torch 4x8 float32", "fused 4x8 float32", "naive 4x8 float32",
@@ -144,22 +141,16 @@ def test_each_point_is_called_once_in_a_range_of_its_name_and_listed(mixed: Prof
         assert f"{point.range}: profiled" in mixed.printed
 
 
-def test_an_unsupported_point_is_listed_and_a_failed_one_fails_the_command(
-    mixed: Profiling,
+def test_an_unsupported_point_is_listed_a_failed_one_fails_the_command_and_a_dry_run_calls_none(
+    both: tuple[Profiling, Profiling],
 ) -> None:
+    dry, mixed = both
     status = {point.kernel: (point.status, point.reason or "") for point in mixed.listed.values()}
     assert status["naive"] == ("failed", "too much")
     assert status["fused_row"][0] == "unsupported"
     assert "Triton's largest block" in status["fused_row"][1]
     assert mixed.failed
-
-
-def test_a_profiled_worker_ends_by_itself(mixed: Profiling) -> None:
-    assert mixed.statuses == [0]  # no signal's
-
-
-def test_a_dry_run_prints_the_points_and_calls_none(both: tuple[Profiling, Profiling]) -> None:
-    dry, _ = both
+    assert mixed.statuses == [0]  # the worker ends by itself: a profiler loses what is killed
     assert dry.printed == ["point 0 torch 4x8 float32"]
     assert (dry.ranges, dry.listed) == ([], {})
 
