@@ -27,16 +27,7 @@ SWEEP = ("sweep.json", "variants.json", "sessions.jsonl", "counts.jsonl", "trace
 MADE = ("figures", "tables", "roofline", "claims", "report", "selftest", "compare",
         "hostcost.json", "hostcost.md")  # fmt: skip
 # What a sweep, its launcher and its tracker leave for this machine alone; .gitignore has it too.
-LOCAL = {
-    ".hydra": "Hydra's record of the command, with this machine's paths",
-    "wandb": "W&B's own files",
-    "slurm": "the logs of Slurm jobs",
-    ".submitit": "the logs of Slurm jobs",
-    "worker.log": "the log of the workers",
-    ".lock": "a lock",
-    ".rows": "a copy of the rows",
-    ".unpacked": "what archives hold",
-}
+LOCAL = (".hydra", "wandb", "slurm", ".submitit", "worker.log", ".lock", ".rows", ".unpacked")
 PACKED = (".tar", ".gz", ".tgz", ".zip", ".xz", ".bz2", ".zst", ".7z")
 PLAIN_PART = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.,=+-]{0,99}")
 DEEPEST = 8  # folders below the one that is validated
@@ -74,14 +65,20 @@ def _unfit(path: Path, below: Path, right: Callable[[int], bool]) -> str | None:
 
 
 def kind_of(path: Path) -> str:
-    """``data``, ``made``, ``local``, ``packed`` or ``stray``: what a file is by name and place."""
+    """What a file is by name and place: ``data``, or what a finding calls that which is none."""
     if any(part in LOCAL or part.endswith((".tmp", ".parquet")) for part in path.parts):
-        return "local"
+        return "of this machine"
     if path.name.endswith(PACKED):
         return "packed"
     if path.name in MADE or (any(p in MADE for p in path.parts[:-1]) and path.name not in JOB):
-        return "made"
-    return "data" if path.name in JOB + SWEEP else "stray"
+        return "made by analysis"
+    return "data" if path.name in JOB + SWEEP else "does not belong"
+
+
+def outermost(path: Path) -> Path:
+    """The folder that is named for all that lies in it, else the file itself."""
+    above = [p for p in reversed(path.parents) if p.name in (*LOCAL, *MADE)]
+    return above[0] if above else path
 
 
 def _form(pattern: str) -> Callable[[str], bool]:
@@ -238,12 +235,10 @@ def odd_texts(value: Any, form: Form, place: str = "") -> Iterator[tuple[str, st
                 yield at, "a field that may not be there"
 
 
-def odd_card(described: Mapping[str, Any]) -> str | None:
-    """Why a job's ``gpu`` is not what this project says of a card of that name."""
-    match = described["match"]
-    if match is None or any(match == ours.get("match") for ours in descriptions()):
-        return None
-    return "gpu.match is in no file of conf/gpu"
+def odd_card(match: str | None) -> str | None:
+    """Why a job's ``gpu.match`` is none that this project has for a card."""
+    known = (None, *(ours.get("match") for ours in descriptions()))
+    return None if match in known else "gpu.match is in no file of conf/gpu"
 
 
 @cache
