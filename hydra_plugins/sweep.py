@@ -67,14 +67,14 @@ class SweepLauncher(Launcher):
             UserError: something asked for cannot be done; nothing was measured.
             SweepFailed: a point has no row of expected status.
         """
-        from experiments.sweep.jobs import SweepLoader, compose_all, job_from
+        from experiments.sweep.jobs import SweepLoader, job_from
 
         loader = SweepLoader(self.search_path)
 
         def compose(overrides: list[str]) -> Job:
             return job_from(loader.load_sweep_config(self.config, overrides), overrides)
 
-        self.act(compose_all(job_overrides, compose), compose)
+        self.act([compose(list(overrides)) for overrides in job_overrides], compose)
         done = JobReturn(status=JobStatus.COMPLETED)
         done.return_value = None
         return [done] * len(job_overrides)

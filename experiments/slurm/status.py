@@ -8,48 +8,39 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from rich.console import Console
-
-from experiments.slurm.node import state_file, submitted
+from experiments.data.metrics import latest
+from experiments.data.rows import Row, read_rows, rows_files
+from experiments.slurm.node import shard_folder, state_file
 from experiments.sweep.record import read_object
 
 WORDS = ("queued", "running", "done", "failed")
-# Slurm's words for the state of a job that it has not finished.
+# Slurm's words for the state of a job that it has not finished. Of one that is complete, the file
+# that it wrote may be seen here only when a cache of the shared file system gives up.
 WAITING = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"}
-RUNNING = {"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING", "STAGE_OUT"}
+RUNNING = {"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING", "STAGE_OUT",
+           "COMPLETED"}  # fmt: skip
 SQUEUE_LIMIT_S = 60
-# A file that a node wrote may be seen here only when a cache of the shared file system gives up.
-LAG_S = 20.0
-# Slurm is asked rarely when nothing changes: a controller serves a whole cluster.
-SOONEST_S, LATEST_S = 1.0, 10.0
-PLAIN_EVERY_S = 60.0
+POLL_S = 5.0  # a controller serves a whole cluster
 
 
 @dataclass(frozen=True)
 class State:
-    """How a shard stands.
+    """How a shard stands: one of ``WORDS``, and what went wrong if it failed.
 
-    Attributes:
-        name: As people read it.
-        word: One of ``WORDS``.
-        job: The Slurm job's number, None where there is none.
-        points: Points it has; until its job has counted them, as configuration says.
-        done: Points that have a row of expected status.
-        failed: Points whose last row is of no expected status.
-        why: What went wrong, if it failed.
+    Of its points, those that have a row of expected status are done, and those whose last row is
+    of another status failed.
     """
 
     name: str
     word: str
+    why: str
     job: str | None
     points: int
     done: int
     failed: int
-    why: str | None = None
 
     @property
     def live(self) -> bool:
@@ -57,7 +48,51 @@ class State:
         return self.word in ("queued", "running")
 
 
-def queue_states(jobs: Iterable[str]) -> dict[str, str] | None:
+def submitted(out: Path) -> Path:
+    """The sweep's name, the shards last asked for, and each shard's latest submission."""
+    return out / "slurm" / "submitted.json"
+
+
+def rows_of(out: Path, shard: str) -> list[tuple[Row, str]]:
+    """The rows of the points that a shard's latest job was asked for, each with its job's label."""
+    asked = {tuple(point) for point in read_object(state_file(out, shard)).get("asked", ())}
+    files = rows_files(shard_folder(out, shard)) if asked else []
+    rows = ((row, path.parent.name) for path in files for row in read_rows(path))
+    return [(row, label) for row, label in rows if (row.key, row.round) in asked]
+
+
+def look(out: Path, shards: Sequence[str]) -> dict[str, State]:
+    """The shards' states, by id."""
+    known = read_object(submitted(out)).get("shards", {})
+    said = {shard: read_object(state_file(out, shard)) for shard in shards}
+    jobs = {shard: known[shard]["job"] for shard in shards if shard in known}
+    ended = {s for s, job in jobs.items() if said[s].get("job") == job and "status" in said[s]}
+    answer = queue_states(job for shard, job in jobs.items() if shard not in ended)
+    states = {}
+    for shard in shards:
+        about = known.get(shard, {"name": shard, "points": 0})
+        rows = latest(row for row, _ in rows_of(out, shard))
+        done = {(row.key, row.round) for row in rows if row.expected}
+        failed = {(row.key, row.round) for row in rows} - done
+        word, why = "failed", "it never ran"
+        if shard in ended:
+            word = "failed" if said[shard]["status"] else "done"
+            why = said[shard]["error"] or f"{len(failed)} of its points failed"
+        elif shard in jobs:
+            word, why = _word("RUNNING" if answer is None else answer.get(jobs[shard]))
+        points = (about["points"], len(done), len(failed))
+        states[shard] = State(about["name"], word, why, jobs.get(shard), *points)
+    return states
+
+
+def _word(slurm: str | None) -> tuple[str, str]:
+    """Our word for Slurm's, and what went wrong if it failed."""
+    if slurm in WAITING or slurm in RUNNING:
+        return ("queued" if slurm in WAITING else "running"), ""
+    return "failed", f"Slurm says {slurm}" if slurm else "Slurm has forgotten its job"
+
+
+def queue_states(jobs: Iterable[str]) -> Mapping[str, str] | None:
     """By job, Slurm's word for its state; a job that Slurm has forgotten is absent.
 
     By ``squeue`` alone: submitit asks ``sacct``, and accounting may be off. None where Slurm gives
@@ -81,82 +116,28 @@ def queue_states(jobs: Iterable[str]) -> dict[str, str] | None:
     return {job: state for job, state, *_ in lines if job in wanted}
 
 
-@dataclass
-class Watch:
-    """Looks at the shards of a sweep again and again."""
+def wait(out: Path, shards: Sequence[str]) -> dict[str, State]:
+    """Shows how the shards go until none is queued or running, and gives their states.
 
-    out: Path
-    _completed: dict[str, float] = field(default_factory=dict)
-
-    def look(self, shards: Sequence[str]) -> dict[str, State]:
-        """The shards' states, by id."""
-        known = read_object(submitted(self.out)).get("shards", {})
-        asked = {shard: known.get(shard, {"name": shard}) for shard in shards}
-        now = {shard: read_object(state_file(self.out, shard)) for shard in shards}
-        for shard in shards:
-            if now[shard].get("token") != asked[shard].get("token"):  # an earlier job's
-                now[shard].pop("status", None)
-        live = {a["job"] for s, a in asked.items() if a.get("job") and "status" not in now[s]}
-        answer = queue_states(live)
-        return {shard: self._state(asked[shard], now[shard], answer) for shard in shards}
-
-    def _state(
-        self, asked: Mapping[str, Any], now: Mapping[str, Any], answer: Mapping[str, str] | None
-    ) -> State:
-        job = asked.get("job")
-        points = now.get("points") or asked.get("points", 0)
-        done, failed = now.get("done", 0), now.get("failed", 0)
-
-        def state(word: str, why: str | None = None) -> State:
-            return State(asked["name"], word, job, points, done, failed, why)
-
-        if "status" not in now and job is not None:
-            word = "RUNNING" if answer is None else answer.get(job)
-            if word in WAITING:
-                return state("queued")
-            if word in RUNNING or (word == "COMPLETED" and self._is_fresh(job)):
-                return state("running")
-            return state("failed", f"Slurm says {word}" if word else "Slurm has forgotten its job")
-        if now.get("status") == 0:
-            return state("done")
-        points_failed = f"{failed} of its points failed" if failed else "it never ran"
-        return state("failed", str(now.get("error") or points_failed))
-
-    def _is_fresh(self, job: str) -> bool:
-        now = time.monotonic()
-        return now - self._completed.setdefault(job, now) < LAG_S
-
-    def wait(self, shards: Sequence[str]) -> dict[str, State]:
-        """Shows how the shards go until none is queued or running, and gives their states.
-
-        Raises:
-            SystemExit: Ctrl-C left them; the jobs go on.
-        """
-        console = Console(stderr=True)
-        words: list[str] = []
-        printed_s, pause = 0.0, SOONEST_S
-        try:
-            with console.status("") as display:
-                while True:
-                    states = self.look(shards)
-                    line = summary(list(states.values()))
-                    display.update(line)
-                    changed = words != (words := [state.word for state in states.values()])
-                    late = time.monotonic() - printed_s > PLAIN_EVERY_S
-                    if (changed or late) and not console.is_terminal:
-                        print(line, file=sys.stderr, flush=True)
-                        printed_s = time.monotonic()
-                    pause = SOONEST_S if changed else min(1.5 * pause, LATEST_S)
-                    if not any(state.live for state in states.values()):
-                        return states
-                    time.sleep(pause)
-        except KeyboardInterrupt:
-            print(
-                f"detached; the jobs go on. make status OUT={self.out} shows them, "
-                "the same command comes back, scancel ends them",
-                file=sys.stderr,
-            )
-            raise SystemExit(130) from None
+    Raises:
+        SystemExit: Ctrl-C left them; the jobs go on.
+    """
+    shown = ""
+    try:
+        while True:
+            states = look(out, shards)
+            if shown != (shown := summary(list(states.values()))):
+                print(shown, file=sys.stderr, flush=True)
+            if not any(state.live for state in states.values()):
+                return states
+            time.sleep(POLL_S)
+    except KeyboardInterrupt:
+        print(
+            f"detached; the jobs go on. make status OUT={out} shows them, "
+            "the same command comes back, scancel ends them",
+            file=sys.stderr,
+        )
+        raise SystemExit(130) from None
 
 
 def summary(states: Sequence[State]) -> str:
@@ -173,12 +154,11 @@ def failures(states: Iterable[State], out: Path) -> list[str]:
     reasons: dict[str, list[State]] = {}
     for state in states:
         if state.word == "failed":
-            reasons.setdefault(state.why or "", []).append(state)
+            reasons.setdefault(state.why, []).append(state)
     lines = []
     for why, (first, *others) in reasons.items():
-        many = f"shard {first.name}" + (f" and {len(others)} more" if others else "")
-        log = f" (log: {out}/slurm/log/{first.job}_*)" if first.job else ""
-        lines.append(f"{many}: {why}{log}")
+        more = f" and {len(others)} more" if others else ""
+        lines.append(f"shard {first.name}{more}: {why} (log: {out}/slurm/log/{first.job}_*)")
     return lines
 
 
@@ -189,20 +169,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--out", type=Path, required=True, help="the sweep's folder")
     out = parser.parse_args(arguments).out
-    shards = read_object(submitted(out)).get("latest")
-    if not shards:
+    known = read_object(submitted(out))
+    if not known:
         print(f"error: {out} holds no sweep on Slurm; name the out= of one", file=sys.stderr)
         return 2
-    states = list(Watch(out).look(shards).values())
+    states = list(look(out, known["latest"]).values())
     for state in states:
-        job = f"job {state.job}" if state.job else ""
         points = f"{state.done}/{state.points}"
-        print(f"{state.word:8} {points:>9}  {state.name}  {job}".rstrip())
-    for line in failures(states, out):
-        print(line)
-    print(summary(states))
-    if not any(state.live for state in states):
-        print("no job is left; the same command makes the table, and submits what is missing")
+        print(f"{state.word:8} {points:>9}  {state.name}  job {state.job}")
+    print("\n".join([*failures(states, out), summary(states)]))
     return 0 if all(state.word == "done" for state in states) else 1
 
 

@@ -22,13 +22,14 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from experiments.child import ROOT
-from experiments.data.rows import Row, read_rows, rows_files
+from experiments.data.metrics import latest
+from experiments.data.rows import rows_files
 from experiments.errors import SweepFailed, UserError, on_one_line
-from experiments.slurm.node import Task, measure_shard, shard_folder, state_file, submitted
-from experiments.slurm.status import State, Watch, failures
+from experiments.slurm.node import Task, measure_shard, shard_folder
+from experiments.slurm.status import State, failures, look, rows_of, submitted, wait
 from experiments.sweep.client import Worker, WorkerError
 from experiments.sweep.config import check_size, complaint, shared_options
-from experiments.sweep.jobs import Compose, Job, roof_overrides
+from experiments.sweep.jobs import Compose, Job, with_roofs
 from experiments.sweep.plan import PROTOCOL, described
 from experiments.sweep.record import FolderLock, read_object, save_request, write_json
 from experiments.sweep.summary import print_summary
@@ -84,7 +85,7 @@ def run(jobs: Sequence[Job], compose: Compose, given: Mapping[str, Any], request
     """
     options = options_of(given)
     shared = shared_options([job.config for job in jobs])
-    check_size(sum(len(job.shapes) * len(job.dtypes) for job in jobs), shared["rounds"])
+    check_size(jobs)
     if any(job.config["gpu"]["card"] is not None for job in jobs):
         raise UserError(
             "gpu.card= pins a card of this host; Slurm assigns the cards (hydra.launcher.gres)"
@@ -93,29 +94,35 @@ def run(jobs: Sequence[Job], compose: Compose, given: Mapping[str, Any], request
     if not (out / "slurm").exists() and rows_files(out):
         raise UserError(f"out={out} holds rows measured without Slurm; choose another")
     with contextlib.closing(FolderLock(out)):
-        known = read_object(submitted(out))
-        sweep = known.get("sweep", f"{out.resolve().name}-{secrets.token_hex(3)}")
-        executor = _executor(out, re.sub(r"[^\w.-]", "_", sweep), options)
-        tasks = divide(jobs, compose, out, sweep, options.gres is not None)
-        ids = [task.id for task in tasks]
-        watch = Watch(out)
-        before = watch.look(ids)
-        due = _due(tasks, before, known.get("shards", {}), shared)
+        known = {"shards": {}} | read_object(submitted(out))
+        known.setdefault("sweep", f"{out.resolve().name}-{secrets.token_hex(3)}")
+        executor = _executor(out, re.sub(r"[^\w.-]", "_", known["sweep"]), options)
+        tasks = divide(jobs, compose, out, known["sweep"], options.gres is not None)
+        before = look(out, [task.id for task in tasks])
+        due = [task for task in tasks if _is_due(task, before[task.id], known["shards"], shared)]
         if shared["dry_run"]:
             for task in tasks:
                 word = "to submit" if task in due else before[task.id].word
                 print(f"{task.name}  {task.points} points  {word}")
-            points = sum(task.points for task in due)
-            print(f"{len(due)} of {len(tasks)} shards to submit, {points} points")
+            print(f"{len(due)} of {len(tasks)} shards to submit")
             return
         _describe_here([job for task in due for job in task.jobs], out / "slurm" / "check.log")
         save_request(request, out)
-        _submit(executor, due, out, sweep, ids)
-        states = watch.wait(ids)
+        known["latest"] = list(before)
+        numbers = _submit(executor, due)
+        for task, number in zip(due, numbers, strict=True):
+            asked = {name: getattr(task, name) for name in ("name", "points", "request")}
+            known["shards"][task.id] = asked | {"job": number}
+        write_json(submitted(out), known)
+        states = wait(out, known["latest"])
     for line in failures(states.values(), out):
         print(line, file=sys.stderr)
-    waited = [task for task in tasks if task in due or before[task.id].live]
-    _collect(tasks, waited, out)
+    found = [(row, label) for task in tasks for row, label in rows_of(out, task.id)]
+    rows = latest(row for row, _ in found)
+    done = {(row.key, row.round) for row in rows if row.expected}
+    rows = [row for row in rows if row.expected or (row.key, row.round) not in done]
+    spent = f"{len(due)} Slurm jobs" if due else "nothing was submitted"
+    print_summary(rows, {row.key: label for row, label in found}, out, spent, [])
     tracker = shared["tracker"]
     if tracker["backend"] == "wandb" and tracker["mode"] == "online":  # nodes wrote offline
         subprocess.run([sys.executable, "-m", "experiments.wandb", "--out", str(out)], check=False)
@@ -137,113 +144,82 @@ def divide(
         sweep: The sweep's name.
         on_card: Whether each shard needs a card.
     """
-    groups: dict[tuple[str, str, str], list[Job]] = {}
-    for job in {job.name: job for job in jobs}.values():
-        groups.setdefault(job.shard, []).append(job)
+    shards: dict[tuple[str, ...], list[Job]] = {}
+    for job in with_roofs(jobs, compose):
+        shards.setdefault(job.shard, []).append(job)
     taken: set[str] = set()
-    surroundings = _surroundings(jobs)
+    code = _code()
     tasks = []
-    for place, members in groups.items():
-        roofed = {job.neighbours for job in members if _is_roof(job)}
-        for job in list(members):
-            if job.neighbours not in roofed:
-                roofed.add(job.neighbours)
-                members.append(compose(roof_overrides(job)))
-        mine = [part for job in members for part in _without(job, taken)]
-        points = {point for job in mine for point in _points(job)}
-        taken |= points
+    for place, members in shards.items():
+        points, mine, asked = set[str](), list[Job](), list[Any]()
+        for job in members:
+            named = _points(job)
+            skipped = frozenset(point for point, name in named.items() if name in taken)
+            points |= set(named.values()) - taken
+            if len(skipped) == len(named):
+                continue
+            config = {key: job.config[key] for key in job.config if key not in ELSEWHERE}
+            asked.append([job.name, config, sorted(skipped)])
+            tracker = job.config["tracker"] | {"mode": "offline"}
+            mine.append(dataclasses.replace(job, config=job.config | {"tracker": tracker},
+                                            skipped=skipped))  # fmt: skip
         if not points:
             continue
+        taken |= points
         shard = hashlib.sha256("\0".join(place).encode()).hexdigest()[:12]
-        tracker = members[0].config["tracker"] | {"mode": "offline"}
-        moved = {"out": str(shard_folder(out.resolve(), shard)), "tracker": tracker}
-        asked = [
-            [job.name, job.dtypes, job.shapes,
-             {key: value for key, value in job.config.items() if key not in ELSEWHERE}]
-            for job in mine
-        ]  # fmt: skip
+        folder = str(shard_folder(out.resolve(), shard))
         tasks.append(
             Task(
                 id=shard,
                 name=" ".join(filter(None, place)),
-                jobs=tuple(dataclasses.replace(j, config=j.config | moved) for j in mine),
+                jobs=tuple(dataclasses.replace(j, config=j.config | {"out": folder}) for j in mine),
                 out=str(out.resolve()),
                 sweep=sweep,
                 points=len(points) * int(members[0].config["rounds"]),
-                request=_digest([surroundings, asked]),
-                token=secrets.token_hex(8),
+                request=_digest([code, asked]),
                 on_card=on_card,
             )
         )
     return tasks
 
 
-def _is_roof(job: Job) -> bool:
-    return str(job.config["kernel"].get("_target_")).startswith("kernels.copy.")
-
-
-def _points(job: Job) -> list[str]:
-    """What decides each of a job's measurements, as far as it is configuration."""
+def _points(job: Job) -> dict[tuple[str, int, int], str]:
+    """By dtype, M and N what decides each measurement, as far as it is configuration."""
     config = job.config
     protocol = {name: config["timing"][name] for name in PROTOCOL}
     measured = json.dumps([job.kernel, config["kernel"], config["gpu"], config["seed"], protocol])
-    return [f"{measured} {dtype} {shape}" for dtype in job.dtypes for shape in job.shapes]
+    places = [(dtype, m, n) for dtype in job.dtypes for m, n in job.shapes]
+    return {place: f"{measured} {place}" for place in places}
 
 
-def _without(job: Job, taken: set[str]) -> list[Job]:
-    """A job without the points that are taken: itself, or a job for each dtype."""
-    if taken.isdisjoint(_points(job)):
-        return [job]
-    parts = []
-    for dtype in job.dtypes:
-        of = dataclasses.replace(job, dtypes=(dtype,))
-        left = [s for s, p in zip(job.shapes, _points(of), strict=True) if p not in taken]
-        parts.append(dataclasses.replace(of, dtype=dtype, shapes=tuple(left)))
-    shapes = {part.shapes for part in parts}
-    if len(shapes) == 1:
-        parts = [dataclasses.replace(job, shapes=shapes.pop())]
-    return [part for part in parts if part.shapes]
-
-
-def _surroundings(jobs: Sequence[Job]) -> str:
-    """A digest of all code beside the jobs' kernels, and of what is installed here.
+def _code() -> str:
+    """A digest of the kernels and of what is installed here.
 
     Points themselves are known by keys that only a node with its card can compute. Where this
     changes without need, a job is submitted that finds nothing to measure.
     """
-    folders = {str(job.config["kernel"].get("_target_")).partition(".")[0] for job in jobs}
-    files = [path for top in sorted(folders) for path in sorted((ROOT / top).rglob("*.py"))]
-    code = [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
+    kernels = [path.read_text() for path in sorted((ROOT / "kernels").rglob("*.py"))]
     installed = sorted({f"{d.name} {d.version}" for d in importlib.metadata.distributions()})
-    return _digest([code, installed])
+    return _digest([kernels, installed])
 
 
 def _digest(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:20]
 
 
-def _due(
-    tasks: Sequence[Task],
-    before: Mapping[str, State],
-    known: Mapping[str, Mapping[str, Any]],
-    shared: Mapping[str, Any],
-) -> list[Task]:
-    """The shards to submit: those with missing points that Slurm has not got already."""
-    due = []
-    for task in tasks:
-        state = before[task.id]
-        same = known.get(task.id, {}).get("request") == task.request
-        if state.live and not same:
-            raise UserError(
-                f"shard {task.name} is {state.word} as Slurm's job {state.job} with other options "
-                f"or code; wait for it, or end it: scancel {state.job}"
-            )
-        if state.live:
-            continue
-        missing = state.failed > 0 if shared["only_failed"] else state.word != "done" or not same
-        if missing or shared["overwrite"]:
-            due.append(task)
-    return due
+def _is_due(
+    task: Task, state: State, known: Mapping[str, Mapping[str, Any]], shared: Mapping[str, Any]
+) -> bool:
+    """Whether a shard is to be submitted: it has missing points, and Slurm has not got it."""
+    same = known.get(task.id, {}).get("request") == task.request
+    if state.live and not same:
+        raise UserError(
+            f"shard {task.name} is {state.word} as Slurm's job {state.job} with other options "
+            f"or code; wait for it, or end it: scancel {state.job}"
+        )
+    if state.live or shared["overwrite"]:
+        return not state.live
+    return state.failed > 0 if shared["only_failed"] else state.word != "done" or not same
 
 
 def _describe_here(jobs: Sequence[Job], log: Path) -> None:
@@ -269,7 +245,7 @@ def _executor(out: Path, name: str, options: Options) -> Any:
     """Submitit's executor, its files in ``out/slurm/log``.
 
     Raises:
-        UserError: submitit or Slurm is not here, or an option is unknown.
+        UserError: submitit or Slurm is not here.
     """
     try:
         import submitit
@@ -284,9 +260,6 @@ def _executor(out: Path, name: str, options: Options) -> Any:
     cpus = "SLURM_CPUS_PER_TASK"  # srun takes it from sbatch by another name alone
     executor.update_parameters(
         job_name=name,
-        time=options.time,
-        cpus_per_task=options.cpus_per_task,
-        array_parallelism=options.array_parallelism,
         # a job started again by Slurm could meet its own first run, on a node that was only lost
         # from sight; the submitting side starts it again when asked
         additional_parameters={"no-requeue": True, **(options.more or {})},
@@ -298,68 +271,21 @@ def _executor(out: Path, name: str, options: Options) -> Any:
         ],
         wckey=None,
         signal_delay_s=SHUTDOWN_S,
-        **options.model_dump(
-            include={"partition", "account", "gres", "constraint"}, exclude_none=True
-        ),
+        **options.model_dump(exclude={"setup", "more"}, exclude_none=True),
     )
     return executor
 
 
-def _submit(
-    executor: Any, due: Sequence[Task], out: Path, sweep: str, latest: Sequence[str]
-) -> None:
-    """Submits one array of jobs, and writes which of them has which shard.
+def _submit(executor: Any, due: Sequence[Task]) -> list[str]:
+    """Submits one array of jobs, and gives their numbers.
 
     Raises:
         UserError: Slurm refuses, in its own words.
     """
-    before = read_object(submitted(out))
-    shards = dict(before.get("shards", {}))
-    fields = ("name", "points", "request", "token")
-    for task in due:
-        shards[task.id] = {name: getattr(task, name) for name in fields}
-    whole = {"sweep": sweep, "latest": list(latest), "shards": shards}
-    write_json(submitted(out), whole)  # a job reads there that the shard is its own
-    if not due:
-        return
     stderr = io.StringIO()
     try:
         with contextlib.redirect_stderr(stderr):
-            numbers = [job.job_id for job in executor.map_array(measure_shard, due)]
-    except BaseException as error:  # submitit's own have no common base
-        write_json(submitted(out), before)
-        if not isinstance(error, Exception):
-            raise
+            return [job.job_id for job in executor.map_array(measure_shard, due)] if due else []
+    except Exception as error:  # submitit's own have no common base
         words = on_one_line(stderr.getvalue() or str(error)).replace("sbatch: error: ", "")
         raise UserError(f"Slurm takes no job: {words}") from None
-    for task, number in zip(due, numbers, strict=True):
-        shards[task.id]["job"] = number
-    write_json(submitted(out), whole)
-
-
-def _collect(tasks: Sequence[Task], waited: Sequence[Task], out: Path) -> None:
-    """Prints the table of what was asked for, once no shard is running."""
-    latest: dict[tuple[str, int], list[Row]] = {}
-    labels: dict[str, str] = {}
-    points, spent_s = 0, 0.0
-    for task in tasks:
-        folder = shard_folder(out, task.id)
-        state = state_file(out, task.id)
-        known = read_object(state.with_name("asked.json")).get("points", ())
-        asked = {tuple(point) for point in known}
-        for path in rows_files(folder):
-            for row in read_rows(path):
-                if (row.key, row.round) in asked:
-                    labels[row.key] = path.parent.name
-                    latest.setdefault((row.key, row.round), []).append(row)
-        if task in waited:
-            ended = read_object(state)
-            points, spent_s = points + ended.get("rows", 0), spent_s + ended.get("elapsed_s", 0.0)
-    rows = []
-    for attempts in latest.values():  # on each card that has a good one, else the last
-        by_card = {row.card: row for row in sorted(attempts, key=lambda row: row.attempt)}
-        good = [row for row in by_card.values() if row.expected]
-        rows += good or [max(attempts, key=lambda row: row.attempt)]
-    jobs = f"{len(waited)} Slurm job{'s' * (len(waited) != 1)}"
-    spent = f"{points} points in {spent_s:.1f} s of {jobs}" if points else "nothing was measured"
-    print_summary(rows, labels, out, spent, [])

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING
@@ -28,6 +28,9 @@ from experiments.data.jobs import (
     TrackerConfig,
 )
 from experiments.errors import UserError
+
+if TYPE_CHECKING:
+    from experiments.sweep.jobs import Job
 
 GROUPS: dict[str, type[BaseModel]] = {
     "grid": GridConfig,
@@ -152,14 +155,15 @@ def shared_options(configs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return options
 
 
-def check_size(points: int, rounds: int) -> None:
+def check_size(jobs: Sequence[Job]) -> None:
     """Checks that somebody could want a sweep of this size; a dry run estimates its hours.
 
     Raises:
         UserError: saying how many points it has.
     """
-    if points * rounds > MOST_POINTS:
+    points = sum(len(job.shapes) * len(job.dtypes) * job.config["rounds"] for job in jobs)
+    if points > MOST_POINTS:
         raise UserError(
-            f"the sweep has {points * rounds} points, more than the {MOST_POINTS} that are taken; "
+            f"the sweep has {points} points, more than the {MOST_POINTS} that are taken; "
             "choose fewer kernels, shapes or rounds"
         )

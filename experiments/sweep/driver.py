@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -20,7 +21,6 @@ from experiments.sweep.plan import Plan, Point, make_plan
 from experiments.sweep.record import (
     FolderLock,
     Ledger,
-    Lock,
     note_session,
     row_of,
     save_plan,
@@ -28,38 +28,29 @@ from experiments.sweep.record import (
     sweep_name,
 )
 from experiments.sweep.schedule import Schedule, assign, measure_all
-from experiments.sweep.summary import (
-    account,
-    mirror_jobs,
-    print_estimate,
-    print_summary,
-    rows_of,
-)
+from experiments.sweep.summary import account, mirror_jobs, print_estimate, print_summary, rows_of
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a sweep runs: on the cards of this host, or as a scheduler's job on the card it got.
+    """Where a sweep runs that is a scheduler's job, on the card that it got.
 
     Attributes:
-        hold: Takes the sweep's folder.
-        number: Numbers the card of a scheduler's job as rows name it. A point then is done whatever
-            card measured it, since the next job may get another card.
+        number: Numbers the card as rows name it. A point is done whatever card measured it, since
+            the next job may get another card.
         on_card: Whether the sweep must run on a card, so that a CPU is no substitute.
-        report: Called with all points once they are known, and after each row.
+        planned: Called with all points once they are known.
     """
 
-    hold: Callable[[Path], Lock] = FolderLock
-    number: Callable[[Worker], int] | None = None
-    on_card: bool = False
-    report: Callable[[Sequence[Point], Ledger], None] = lambda points, ledger: None
+    number: Callable[[Worker], int]
+    on_card: bool
+    planned: Callable[[Sequence[Point]], None]
 
 
 @dataclass(frozen=True)
 class Sweep:
     """One run of the command over one folder."""
 
-    out: Path
     name: str
     options: dict[str, Any]
     ledger: Ledger
@@ -97,13 +88,9 @@ class Sweep:
     def record(self, point: Point, outcome: dict[str, Any], environment: dict[str, Any]) -> Row:
         """Makes a point's outcome a row and puts it on disk."""
         highest = self.ledger.highest_mhz(point.gpu, point.card)
-        row = row_of(
-            point,
-            outcome | {"suspect": suspicions(outcome, highest)},
-            sweep=self.name,
-            attempt=self.ledger.next_attempt(point.identity),
-            environment=environment,
-        )
+        outcome = outcome | {"suspect": suspicions(outcome, highest)}
+        attempt = self.ledger.next_attempt(point.identity)
+        row = row_of(point, outcome, sweep=self.name, attempt=attempt, environment=environment)
         self.ledger.record(point.job.name, row)
         return row
 
@@ -124,33 +111,29 @@ def run(
         cards: Indices of the cards to use, or ``all``.
         began: When the command started, by the performance counter.
         request: The command's configuration, YAML, kept beside the rows.
-        place: Where it runs; None for this host.
+        place: The scheduler's job that it runs in; None on a host of one's own.
 
     Raises:
         UserError: something asked for cannot be done; nothing was measured.
         SweepFailed: a point has no row of expected status at the end.
     """
-    place = place or Place()
     began = time.perf_counter() if began is None else began
     options = shared_options([job.config for job in jobs])
     cards = cards_of(cards)
-    check_size(sum(len(job.shapes) * len(job.dtypes) for job in jobs), options["rounds"])
+    check_size(jobs)
     out = Path(options["out"])
     if (out / "slurm").exists():  # its jobs may be running
         raise UserError(f"out={out} is a sweep's on Slurm (LAUNCHER=slurm); choose another")
-    lock = place.hold(out)
-    try:
-        ledger = Ledger(out, lock, any_card=place.number is not None)
-    except UserError:
-        lock.close()
-        raise
-    pool = WorkerPool(out / "worker.log", cards, not options["dry_run"], required=place.on_card)
     measured: list[Row] = []
-    planned_s = 0.0
-    try:
+    with contextlib.ExitStack() as held:
+        lock = held.enter_context(contextlib.closing(FolderLock(out)))
+        ledger = Ledger(out, lock, any_card=place is not None)
+        required = place is not None and place.on_card
+        pool = WorkerPool(out / "worker.log", cards, not options["dry_run"], required=required)
+        held.callback(pool.close)
         plan = make_plan(jobs, compose, pool)
         workers = _assign(plan, pool, ledger, options["overwrite"], place)
-        sweep = Sweep(out, sweep_name(out), options, ledger)
+        sweep = Sweep(sweep_name(out), options, ledger)
         due = sweep.due(plan.asked)
         if options["dry_run"]:
             print_estimate(due)
@@ -159,47 +142,40 @@ def run(
         if request:
             save_request(request, out)
         save_plan(plan, out)
+        if place is not None:
+            place.planned(plan.asked)
+        done_before = sum(ledger.is_done(point.identity) for point in plan.asked)
         planned_s = time.perf_counter() - began
-        done_before = sum(ledger.is_done(p.identity) for p in plan.asked)
-        place.report(plan.asked, ledger)
-
-        def record(point: Point, outcome: dict[str, Any], environment: dict[str, Any]) -> Row:
-            row = sweep.record(point, outcome, environment)
-            place.report(plan.asked, ledger)
-            return row
-
-        schedule = Schedule(plan, workers, sweep.due)
         try:
-            measure_all(schedule, record, sweep.again, options["fresh"], measured, done_before)
+            schedule = Schedule(plan, workers, sweep.due)
+            measure_all(
+                schedule, sweep.record, sweep.again, options["fresh"], measured, done_before
+            )
+            pool.close()
+            warnings = mirror_jobs(plan, sweep.name, ledger, out, options["tracker"])
         except UserError as error:  # status 2 is for a sweep that has measured nothing
             print(f"error: {error}", file=sys.stderr)
             raise SweepFailed(str(error)) from None
-        pool.close()
-        warnings = mirror_jobs(plan, sweep.name, ledger, out, options["tracker"])
-    finally:
-        pool.close()
-        ledger.close()
-        elapsed_s = time.perf_counter() - began
-        note_session(out, len(measured), planned_s, elapsed_s)
+        finally:
+            elapsed_s = time.perf_counter() - began
+            note_session(out, len(measured), planned_s, elapsed_s)
     labels = {key: job.label for job in plan.jobs for key, *_ in plan.points[job.name]}
-    spent = account(measured, elapsed_s)
-    print_summary(rows_of(plan, ledger), labels, out, spent, warnings)
+    print_summary(rows_of(plan, ledger), labels, out, account(measured, elapsed_s), warnings)
     some = options["only_failed"]
     requested = [p for p in plan.asked if not some or (p.key, p.round) in asked]
-    if not all(ledger.is_done(p.identity) for p in requested):
+    if not all(ledger.is_done(point.identity) for point in requested):
         raise SweepFailed
 
 
 def _assign(
-    plan: Plan, pool: WorkerPool, ledger: Ledger, overwrite: bool, place: Place
+    plan: Plan, pool: WorkerPool, ledger: Ledger, overwrite: bool, place: Place | None
 ) -> dict[int, Worker]:
     """Assigns shards to cards, and gives the workers that the free ones may go to, by card."""
-    if place.number is not None:
+    if place is not None:
         for shard in plan.shards:
             assert shard.worker is not None
             shard.move(place.number(shard.worker), shard.worker)
             shard.free = False
-        return {}
     if not any(shard.free for shard in plan.shards):
         return {}
     workers = pool.interchangeable()

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import multiprocessing
-import os
 import re
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from typing import Any
 
 # Hydra has no public way to compose many jobs from files that are read once: `hydra.compose` reads
@@ -28,7 +24,6 @@ from experiments.errors import UserError
 from experiments.sweep.config import check, check_choices
 
 ROOF = "copy"  # the configuration that every shard holds, whatever else was asked for
-FEWEST = 8  # jobs that are worth another process
 
 
 @dataclass(frozen=True)
@@ -46,6 +41,7 @@ class Job:
         shapes: Pairs (M, N).
         config: The whole resolved configuration.
         overrides: What it was composed from.
+        skipped: By dtype, M and N the points that another shard measures.
     """
 
     kernel: str
@@ -58,6 +54,7 @@ class Job:
     shapes: tuple[tuple[int, int], ...]
     config: dict[str, Any]
     overrides: tuple[str, ...]
+    skipped: frozenset[tuple[str, int, int]] = frozenset()
 
     @property
     def name(self) -> str:
@@ -121,10 +118,20 @@ def job_from(config: DictConfig, overrides: list[str]) -> Job:
     )
 
 
-def roof_overrides(job: Job) -> list[str]:
-    """The overrides that compose the roof's job beside a job."""
-    kept = [o for o in job.overrides if not re.match(r"[+~]*(kernel[.=]|twin=)", o)]
-    return [*kept, f"kernel={ROOF}"]
+def with_roofs(jobs: Sequence[Job], compose: Compose) -> list[Job]:
+    """The jobs, each once, and beside those that have no roof its job."""
+    found = list({job.name: job for job in jobs}.values())
+    roofed = {
+        job.neighbours
+        for job in found
+        if str(job.config["kernel"].get("_target_")).startswith(f"kernels.{ROOF}.")
+    }
+    for job in list(found):
+        if job.neighbours not in roofed:
+            roofed.add(job.neighbours)
+            kept = [o for o in job.overrides if not re.match(r"[+~]*(kernel[.=]|twin=)", o)]
+            found.append(compose([*kept, f"kernel={ROOF}"]))
+    return found
 
 
 # These choose a job's place, or how the sweep is run; they are no variation of what is measured.
@@ -146,40 +153,6 @@ def _safe(text: str) -> str:
     if plain == text and len(text) <= 80:
         return text
     return f"{plain[:60]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
-
-
-def compose_all(overrides: Sequence[Sequence[str]], compose: Compose) -> list[Job]:
-    """Each job, in order; many jobs are composed on several cores.
-
-    Raises:
-        Exception: whatever ``compose`` raised, of the first job that it raised for.
-    """
-    jobs = [list(one) for one in overrides]
-    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1  # a fork is safe there
-    count = max(min(cores, len(jobs) // FEWEST), 1)
-    size = -(-len(jobs) // count)
-    context = multiprocessing.get_context("fork" if count > 1 else None)  # pickles no compose
-    parts: list[tuple[list[list[str]], Connection]] = []
-    for first in range(size, len(jobs), size):
-        here, there = context.Pipe(duplex=False)
-        part = jobs[first : first + size]
-        context.Process(target=_compose, args=(part, compose, there), daemon=True).start()
-        there.close()
-        parts.append((part, here))
-    composed = [compose(job) for job in jobs[:size]]
-    for part, pipe in parts:
-        try:
-            composed += pipe.recv()
-        except EOFError:  # it met an error: here the same error is raised to the user
-            composed += [compose(job) for job in part]
-    return composed
-
-
-def _compose(jobs: list[list[str]], compose: Compose, pipe: Connection) -> None:
-    try:
-        pipe.send([compose(job) for job in jobs])
-    except Exception:  # the parent meets it again
-        os._exit(1)
 
 
 class SweepLoader(ConfigLoaderImpl):

@@ -18,7 +18,7 @@ from experiments.data.cards import description_of
 from experiments.errors import UserError
 from experiments.sweep.cards import WorkerPool
 from experiments.sweep.client import Worker, WorkerDied, WorkerError
-from experiments.sweep.jobs import ROOF, Compose, Job, roof_overrides
+from experiments.sweep.jobs import Compose, Job, with_roofs
 
 DESCRIBE_LIMIT_S = 300.0
 # The parts of the protocol that decide what a time means. Limits only decide whether there is one.
@@ -206,17 +206,11 @@ def make_plan(jobs: Sequence[Job], compose: Compose | None, pool: WorkerPool) ->
     Raises:
         UserError: naming the job at fault and why; nothing has been measured.
     """
-    plan = Plan(jobs=list({job.name: job for job in jobs}.values()))
+    plan = Plan(list({j.name: j for j in jobs}.values()) if compose is None
+                else with_roofs(jobs, compose))  # fmt: skip
     place = pool.start(plan.jobs)
     for job in plan.jobs:
         plan.variants[job.name] = _describe(job, place(job))
-    with_roof = {j.neighbours for j in plan.jobs if plan.variants[j.name]["operation"] == ROOF}
-    for job in list(plan.jobs):
-        if compose is not None and job.neighbours not in with_roof:
-            with_roof.add(job.neighbours)
-            roof = compose(roof_overrides(job))
-            plan.variants[roof.name] = _describe(roof, place(roof))
-            plan.jobs.append(roof)
     members: dict[tuple[str, str, str], list[Job]] = {}
     for job in plan.jobs:
         members.setdefault(job.shard, []).append(job)
@@ -235,6 +229,8 @@ def _shard(jobs: Sequence[Job], variants: dict[str, dict[str, Any]], worker: Wor
             variant, device = variants[job.name], worker.handshake["device"]
             asked = shard.jobs.setdefault(job.name, [])
             for declared in variant["points"]:
+                if (declared["dtype"], declared["rows"], declared["cols"]) in job.skipped:
+                    continue
                 key = key_of(job, variant, declared, worker.handshake)
                 asked.append((key, round_))
                 if key not in visit:

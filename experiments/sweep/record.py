@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -28,16 +28,6 @@ DECLARED = ("rows", "cols", "dtype", "model_reads", "model_writes", "model_bytes
             "compulsory_bytes")  # fmt: skip
 # NFS locks files and no folders (EBADF); some shared file systems lock nothing.
 NO_LOCK = (errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
-
-
-class Lock(Protocol):
-    """What keeps others from writing into a folder."""
-
-    def check(self) -> None:
-        """Makes sure that it still does, else raises `UserError`."""
-
-    def close(self) -> None:
-        """Lets another have the folder."""
 
 
 class FolderLock:
@@ -106,14 +96,14 @@ class Ledger:
 
     Args:
         out: The sweep's folder.
-        lock: Kept and checked before each row; closed with the ledger.
+        lock: Checked before each row.
         any_card: Whether a point is done whatever card measured it.
 
     Raises:
         UserError: a row is malformed, or a file cannot be read or mended.
     """
 
-    def __init__(self, out: Path, lock: Lock, any_card: bool = False) -> None:
+    def __init__(self, out: Path, lock: FolderLock, any_card: bool = False) -> None:
         self._out, self._lock, self._any_card = out, lock, any_card
         self._latest: dict[Identity, Row] = {}
         self._suspect: dict[Identity, int] = {}  # attempts in succession, to the last
@@ -196,10 +186,6 @@ class Ledger:
     def _slot(self, identity: Identity) -> Identity:
         """What counts as the same point."""
         return (identity[0], 0, identity[2]) if self._any_card else identity
-
-    def close(self) -> None:
-        """Lets another sweep have the folder."""
-        self._lock.close()
 
 
 def append_row(path: Path, row: Row) -> None:

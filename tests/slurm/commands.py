@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from experiments.slurm.node import submitted
+from experiments.slurm.status import submitted
 from experiments.sweep.record import read_object
 from tests.conftest import DOUBLES, ROOT, Result
 from tests.slurm.cluster import Cluster

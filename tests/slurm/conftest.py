@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.experiments.conftest import pool, worker
+from tests.experiments.conftest import pool, sweep_here, worker
 from tests.slurm.cluster import Cluster, lacking
 
-__all__ = ["pool", "worker"]  # fixtures
+__all__ = ["pool", "sweep_here", "worker"]  # fixtures
 
 
 @pytest.fixture(scope="session")

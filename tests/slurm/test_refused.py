@@ -6,22 +6,24 @@ from pathlib import Path
 
 import pytest
 
+from experiments.errors import UserError
+from experiments.slurm.submit import options_of
 from tests.conftest import QUICK, Command, shape
 from tests.slurm.cluster import Cluster
 from tests.slurm.commands import status, submit
 
-pytestmark = [pytest.mark.slurm, pytest.mark.timeout(300)]
+on_slurm = pytest.mark.slurm
+pytestmark = pytest.mark.timeout(300)
 
 ONE = ["kernel=good", *shape(4, 8), "dtype=float32", "gpu=cpu", *QUICK]
 
 
+@on_slurm
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["hydra.launcher.partition=nope"], "invalid partition specified: nope"),
-        (["hydra.launcher.gres=gpu:9"], "Invalid generic resource (gres) specification"),
         (["hydra.launcher.more={no-such: 1}"], "unrecognized option '--no-such=1'"),
-        (["hydra.launcher.time=soon"], "hydra.launcher.time=soon; it must be a valid integer"),
         (["gpu.card=1"], "gpu.card= pins a card of this host; Slurm assigns the cards"),
         (["kernel=no_kernel"], "kernel=no_kernel: _target_ tests.doubles.kernels.NoKernel is not"),
     ],
@@ -37,21 +39,16 @@ def test_wrong_options_are_one_line_and_nothing_is_submitted(
     assert cluster.jobs("pending,running") == []
 
 
+@on_slurm
 def test_the_wrong_card_is_an_error_and_no_row(cluster: Cluster, tmp_path: Path) -> None:
-    done = submit(cluster, tmp_path, *ONE[:-3], "gpu=h200", *QUICK)
+    done = submit(cluster, tmp_path, *ONE[:-4], "gpu=h200", *QUICK)
     assert done.status == 1
     assert "gpu=h200: there is no such CUDA device on this machine" in done.stderr
     assert done.rows == []
     assert status(cluster, tmp_path).status == 1
 
 
-def test_a_sweep_on_slurm_goes_on_there_alone(sweep: Command, tmp_path: Path) -> None:
-    (tmp_path / "out" / "slurm").mkdir(parents=True)
-    done = sweep(*ONE)
-    assert "is a sweep's on Slurm (LAUNCHER=slurm); choose another" in done.error
-    assert done.status == 2
-
-
+@on_slurm
 def test_rows_measured_without_slurm_are_not_mixed_with_its_own(
     cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -60,3 +57,24 @@ def test_rows_measured_without_slurm_are_not_mixed_with_its_own(
     done = submit(cluster, tmp_path, *ONE)
     assert "holds rows measured without Slurm; choose another" in done.error
     assert done.status == 2
+
+
+def test_a_sweep_on_slurm_goes_on_there_alone(sweep_here: Command, tmp_path: Path) -> None:
+    (tmp_path / "out" / "slurm").mkdir(parents=True)
+    done = sweep_here(*ONE)
+    assert "is a sweep's on Slurm (LAUNCHER=slurm); choose another" in done.error
+    assert done.status == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"time": "1:00"}, "time=1:00; it must be a valid integer"),
+        ({"partition": " "}, "partition= ; it must match pattern"),
+        ({"queue": "short"}, "queue is no option; there are partition, account"),
+    ],
+)
+def test_options_of_no_use_are_named(given: dict[str, object], message: str) -> None:
+    with pytest.raises(UserError, match=r"^hydra\.launcher\.") as raised:
+        options_of(given)
+    assert message in str(raised.value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import signal
 from collections.abc import Callable, Iterator
@@ -14,20 +13,20 @@ import pytest
 
 from experiments.data.metrics import derive
 from experiments.data.rows import Row, read_rows, rows_files
-from experiments.errors import UserError
 from experiments.slurm import node, status
-from experiments.slurm.node import Task, card_number, measure_shard, state_file, submitted
-from experiments.slurm.submit import divide, options_of
+from experiments.slurm.node import Task, card_number, measure_shard, state_file
+from experiments.slurm.submit import divide
 from experiments.sweep.jobs import Compose
-from experiments.sweep.record import read_object, write_json
+from experiments.sweep.record import write_json
 from tests.conftest import QUICK, once_each, shape
 
 FEW = ["dtype=float32", "gpu=cpu", "remeasure=false", "tracker=none", *QUICK]
 
 
 @pytest.fixture(autouse=True)
-def handlers(pool: None) -> Iterator[None]:
-    """A job ends upon signals; the tests' own process does not."""
+def as_in_a_job(pool: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A job has a number and ends upon signals; the tests' own process does not."""
+    monkeypatch.setattr(node, "job_number", lambda: "7_0")
     kept = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR2)}
     yield
     for number, handler in kept.items():
@@ -48,8 +47,9 @@ def tasks_of(tmp_path: Path, compose_job: Compose) -> Tasks:
             for kernel in kernels.split(",")
         ]
         divided = divide(jobs, compose_job, tmp_path, "sweep-1", on_card=False)
-        known = {task.id: {"name": task.name, "token": task.token} for task in divided}
-        write_json(submitted(tmp_path), {"shards": known})
+        known = {task.id: {"name": task.name, "points": task.points, "job": "7_0"}
+                 for task in divided}  # fmt: skip
+        write_json(status.submitted(tmp_path), {"shards": known})
         return divided
 
     return tasks
@@ -70,29 +70,11 @@ def test_points_that_two_shards_share_are_measured_by_the_first(
     assert sorted((r.kernel, r.cols) for r in rows(tmp_path)) == [
         (kernel, cols) for kernel in ("copy", "good", "torch") for cols in (8, 16, 32)
     ]
-    states = [read_object(state_file(tmp_path, t.id)) for t in (first, second)]
-    assert [(s["points"], s["done"], s["rows"], s["status"]) for s in states] == [
-        (6, 6, 6, 0), (3, 3, 3, 0),
+    states = status.look(tmp_path, [first.id, second.id]).values()
+    assert [(state.word, state.points, state.done) for state in states] == [
+        ("done", 6, 6), ("done", 3, 3),
     ]  # fmt: skip
     assert {row.sweep for row in rows(tmp_path)} == {"sweep-1"}
-
-
-def test_a_shard_submitted_again_is_taken_from_its_earlier_job(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tasks_of: Tasks
-) -> None:
-    [task] = tasks_of(shape(4, [8]))
-    later = {"shards": {task.id: {"name": task.name, "token": "a later one's"}}}
-    report = node.Submission.report
-
-    def submitted_meanwhile(self: node.Submission, *points: Any) -> None:
-        report(self, *points)
-        write_json(submitted(tmp_path), later)
-
-    monkeypatch.setattr(node.Submission, "report", submitted_meanwhile)
-    with pytest.raises(SystemExit):
-        measure_shard(task)
-    assert rows(tmp_path) == []
-    assert "status" not in read_object(state_file(tmp_path, task.id))
 
 
 def test_cards_are_numbered_in_the_order_they_are_met(tmp_path: Path, tasks_of: Tasks) -> None:
@@ -142,50 +124,23 @@ def test_a_request_changes_with_what_is_asked_and_not_with_how(
 def test_a_state_is_what_slurm_says_until_the_job_itself_has_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answers: list[dict[str, str] | None] = [
-        {"7_0": "PENDING"}, {"7_0": "RUNNING"}, None, {"7_0": "CANCELLED"}, {},
-        {"7_0": "COMPLETED"},
-    ]  # fmt: skip
-    known = {"a": {"name": "grid cpu", "points": 6, "token": "t", "job": "7_0"}}
-    write_json(submitted(tmp_path), {"shards": known})
-    watch, found = status.Watch(tmp_path), []
-    for answer in answers:
+    known = {"a": {"name": "grid cpu", "points": 6, "job": "7_0"}}
+    write_json(status.submitted(tmp_path), {"shards": known})
+    for answer, word, why in [
+        ({"7_0": "PENDING"}, "queued", ""), ({"7_0": "COMPLETED"}, "running", ""),
+        (None, "running", ""), ({"7_0": "CANCELLED"}, "failed", "Slurm says CANCELLED"),
+        ({}, "failed", "Slurm has forgotten its job"),
+    ]:  # fmt: skip
         monkeypatch.setattr(status, "queue_states", lambda _, answer=answer: answer)
-        state = watch.look(["a"])["a"]
-        found.append((state.word, state.why))
-    monkeypatch.setattr(status, "LAG_S", 0.0)
-    found.append((watch.look(["a"])["a"].word, watch.look(["a"])["a"].why))
-    assert found == [
-        ("queued", None), ("running", None), ("running", None), ("failed", "Slurm says CANCELLED"),
-        ("failed", "Slurm has forgotten its job"), ("running", None),
-        ("failed", "Slurm says COMPLETED"),
-    ]  # fmt: skip
-    ended = {"token": "t", "points": 6, "done": 4, "failed": 2}
-    for end, expected in [
-        ({"status": 0, "error": None}, ("done", None)),
-        ({"status": 1, "error": None}, ("failed", "2 of its points failed")),
-        ({"status": 1, "error": "no card"}, ("failed", "no card")),
-        ({"status": 0, "token": "an earlier one's"}, ("failed", "Slurm says COMPLETED")),
+        state = status.look(tmp_path, ["a"])["a"]
+        assert (state.word, state.why) == (word, why)
+    for end, word, why in [
+        ({"status": 0, "error": None}, "done", ""),
+        ({"status": 1, "error": "no card"}, "failed", "no card"),
+        ({"status": 0, "job": "an earlier one's"}, "failed", "Slurm has forgotten its job"),
     ]:
-        write_json(state_file(tmp_path, "a"), ended | end)
-        state = watch.look(["a"])["a"]
-        assert (state.word, state.why, state.done, state.points) == (*expected, 4, 6)
-    line = status.summary([state, dataclasses.replace(state, word="done")])
-    assert line == "2 shards: 0 queued, 0 running, 1 done, 1 failed; 8 of 12 points done"
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"time": "1:00"}, "time=1:00; it must be a valid integer"),
-        ({"array_parallelism": 0}, "array_parallelism=0; it must be greater than or equal to 1"),
-        ({"setup": "module load cuda"}, "setup=module load cuda; it must be a valid list"),
-        ({"more": "mem=3G"}, "more=mem=3G; it must be a valid dictionary"),
-        ({"partition": " "}, "partition= ; it must match pattern"),
-        ({"queue": "short"}, "queue is no option; there are partition, account"),
-    ],
-)
-def test_options_of_no_use_are_named(given: dict[str, object], message: str) -> None:
-    with pytest.raises(UserError, match=r"^hydra\.launcher\.") as raised:
-        options_of(given)
-    assert message in str(raised.value)
+        write_json(state_file(tmp_path, "a"), {"job": "7_0", "asked": []} | end)
+        state = status.look(tmp_path, ["a"])["a"]
+        assert (state.word, state.why if why else "") == (word, why)
+    line = "2 shards: 0 queued, 0 running, 0 done, 2 failed; 0 of 12 points done"
+    assert status.summary([state, state]) == line

@@ -86,7 +86,7 @@ def test_left_hurt_and_submitted_again_it_has_every_row_once(
     assert third.status == 0
     assert shards(out) == jobs
     assert third.rows == again.rows
-    assert "nothing was measured" in third.stdout
+    assert "nothing was submitted" in third.stdout
     assert status(cluster, out).status == 0
 
 
