@@ -62,14 +62,12 @@ def test_any_tensor_along_any_dimension_gets_the_answer_of_float64(
 
 
 @pytest.mark.parametrize("dim", [0, 1])
-@pytest.mark.parametrize("temperature", [1.0, 0.5])
-def test_infinities_and_nan_come_out_as_from_pytorch(
-    device: str, dim: int, temperature: float
-) -> None:
+def test_infinities_and_nan_come_out_as_from_pytorch(device: str, dim: int) -> None:
     x = torch.randn(6, 6, device=device)
     x[0, 0], x[1, 1], x[2, 2], x[3] = math.inf, -math.inf, math.nan, -math.inf
-    y = softmax(x, dim, temperature=temperature)
-    torch.testing.assert_close(y, torch.softmax(x / temperature, dim), equal_nan=True)
+    for temperature in (1.0, 0.5):
+        y = softmax(x, dim, temperature=temperature)
+        torch.testing.assert_close(y, torch.softmax(x / temperature, dim), equal_nan=True)
 
 
 @pytest.mark.parametrize("dim", [0, 1])
@@ -99,7 +97,6 @@ def test_a_temperature_that_is_no_number_in_range_is_refused(
     ("x", "options"),
     [
         (torch.ones(2, 3, dtype=torch.int64), {}),
-        (torch.ones(2, 3, dtype=torch.bool), {}),
         (torch.ones(2, 3), {"dtype": torch.int32}),
         (torch.ones(2, 3), {"dim": 2}),
         (torch.ones(2, 3), {"dim": -3}),
@@ -114,8 +111,7 @@ def test_what_pytorch_refuses_is_refused_alike(
     device: str, x: Any, options: dict[str, object]
 ) -> None:
     x = x.to(device) if isinstance(x, torch.Tensor) else x
-    if options:
-        softmax(torch.ones(2, 3, device=device), 1, dtype=torch.float32)  # what a cache may keep
+    softmax(torch.ones(2, 3, device=device), 1, dtype=torch.float32)  # what a cache may keep
     refused: list[type[BaseException]] = []
     for function in (torch.softmax, softmax):
         with pytest.raises((IndexError, NotImplementedError, TypeError)) as caught:
@@ -141,12 +137,15 @@ def test_integers_are_cast_where_a_dtype_is_given(device: str) -> None:
 def test_without_gpu_or_interpreter_pytorch_computes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(functions, "INTERPRETED", False)
     x = torch.randn(3, 4, requires_grad=True)
-    torch.testing.assert_close(softmax(x, 0, temperature=2.0), torch.softmax(x / 2, 0))
     made_by = softmax(x).grad_fn
     assert made_by is not None
     assert "Softmax" in made_by.name()
-    compiled_ = compiled(lambda x: softmax(x, temperature=2.0))
-    torch.testing.assert_close(compiled_(x), torch.softmax(x / 2, -1))
+
+    def scaled(x: torch.Tensor) -> torch.Tensor:
+        return softmax(x, 0, temperature=2.0)
+
+    for function in (scaled, compiled(scaled)):
+        torch.testing.assert_close(function(x), torch.softmax(x / 2, 0))
 
 
 def test_gradients_of_first_and_second_order(device: str) -> None:
@@ -163,15 +162,13 @@ def test_gradients_of_first_and_second_order(device: str) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=name)
 def test_gradient_is_pytorchs_and_of_the_inputs_dtype(device: str, dtype: torch.dtype) -> None:
-    x = torch.randn(3, 5, 7, device=device).to(dtype)
-    gradients = []
-    for function in (softmax, torch.softmax):
-        leaf = x.clone().requires_grad_()
-        y = function(leaf.transpose(1, 2), 1, dtype=torch.float32)  # type: ignore[operator]
-        (gradient,) = torch.autograd.grad(y.square().sum(), leaf)
-        gradients.append(gradient)
-    assert gradients[0].dtype == dtype
-    torch.testing.assert_close(gradients[0], gradients[1])
+    x = torch.randn(3, 5, 7, device=device).to(dtype).requires_grad_()
+    ours, wanted = (
+        torch.autograd.grad(f(x.transpose(1, 2), 1, dtype=torch.float32).square().sum(), x)[0]  # type: ignore[operator]
+        for f in (softmax, torch.softmax)
+    )
+    assert ours.dtype == dtype
+    torch.testing.assert_close(ours, wanted)
 
 
 def test_operators_keep_the_rules_of_pytorchs_operators(device: str) -> None:
@@ -219,11 +216,6 @@ def watched(f: Function) -> Function:
     return under
 
 
-def linearized(f: Function, x: torch.Tensor, t: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    y, along = func.linearize(f, x)
-    return y, along(t)
-
-
 def traced(f: Function, x: torch.Tensor) -> Function:
     return torch.jit.trace(f, (x,), check_trace=False)  # type: ignore[no-any-return]
 
@@ -257,12 +249,8 @@ PROGRAMS: dict[str, Callable[[Function, torch.Tensor, torch.Tensor], Any]] = {
     "gradient of jvp": lambda f, x, t: func.grad(
         lambda x: func.jvp(f, (x,), (t,))[1].square().sum()
     )(x),
-    "linearize": linearized,
     "jacfwd": lambda f, x, t: func.jacfwd(f)(x),
-    "jacrev": lambda f, x, t: func.jacrev(f)(x),
-    "hessian": lambda f, x, t: func.hessian(squared(f))(x),
     "vmap": lambda f, x, t: func.vmap(f, in_dims=2)(torch.stack((x, t), 2)),
-    "vmap of gradient": lambda f, x, t: func.vmap(func.grad(squared(f)))(torch.stack((x, t))),
     "functionalize": lambda f, x, t: func.functionalize(f)(x),
     "forward mode": dual,
     "forward mode, requires_grad": lambda f, x, t: dual(f, x.clone().requires_grad_(), t),
@@ -272,26 +260,20 @@ PROGRAMS: dict[str, Callable[[Function, torch.Tensor, torch.Tensor], Any]] = {
     "forward mode over a gradient": forward_over_reverse,
     "gradient, negated": lambda f, x, t: gradient(squared(lambda x: f(negated(x))), x),
     "gradient, dispatch mode": lambda f, x, t: gradient(squared(watched(f)), x),
-    "jit.trace": lambda f, x, t: traced(f, x)(t),
     "jit.trace, jvp of it": lambda f, x, t: func.jvp(traced(f, x), (x,), (t,)),
     "jit.trace, forward mode of it": lambda f, x, t: dual(traced(f, x), x, t),
     "make_fx, jvp of it": lambda f, x, t: func.jvp(make_fx(f)(x), (x,), (t,)),
-    "export": lambda f, x, t: exported(f, x)(t),
     "export, jvp of it": lambda f, x, t: func.jvp(exported(f, x), (x,), (t,)),
     "export, forward mode of it": lambda f, x, t: dual(exported(f, x), x, t),
     "export, vmap of it": lambda f, x, t: func.vmap(exported(f, x))(torch.stack((x, t))),
     "export, second gradient": lambda f, x, t: gradient(
         lambda x: func.jacrev(exported(f, t))(x).square().sum(), x
     ),
-    "compiled": lambda f, x, t: compiled(f)(x),
     "compiled, gradient of it": lambda f, x, t: gradient(squared(compiled(f)), x),
     "compiled, jvp of it": lambda f, x, t: func.jvp(compiled(f), (x,), (t,)),
     "compiled, forward mode of it": lambda f, x, t: dual(compiled(f), x, t),
-    "compiled jvp": lambda f, x, t: compiled(lambda x: func.jvp(f, (x,), (t,))[1])(x),
     "compiled jacfwd": lambda f, x, t: compiled(func.jacfwd(f))(x),
-    "compiled jacrev": lambda f, x, t: compiled(func.jacrev(f))(x),
     "compiled hessian": lambda f, x, t: compiled(func.hessian(squared(f)))(x),
-    "compiled vmap": lambda f, x, t: compiled(func.vmap(f))(torch.stack((x, t))),
     "compiled vmap of gradient": lambda f, x, t: compiled(func.vmap(func.grad(squared(f))))(
         torch.stack((x, t))
     ),

@@ -1,4 +1,4 @@
-"""What a tunable may be, said by its annotation and checked as a kernel is made."""
+"""What every kernel has in common: its tunables, its YAML file and what it says that it moves."""
 
 from __future__ import annotations
 
@@ -7,21 +7,30 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import pytest
+import sympy
 import torch
+import yaml
+from hydra.utils import instantiate
 
+from experiments.worker.describe import MOVED, build_kernel
 from kernels.copy.copy import Copy
 from kernels.copy.copy_triton import CopyTriton
 from kernels.copy.operation import COPY
 from kernels.kernel import Kernel, one_of, power_of_two, whole_number
 from kernels.softmax.cluster import Cluster
 from kernels.softmax.cluster_reduce import ClusterReduce
-from kernels.softmax.compiled import Compiled
 from kernels.softmax.cooperative import Cooperative
 from kernels.softmax.fused import Fused
 from kernels.softmax.fused_multirow import FusedMultirow
+from kernels.softmax.hybrid import Hybrid
 from kernels.softmax.online import Online
+from kernels.softmax.peers.flag_gems import FlagGems
 from kernels.softmax_backward.backward import Backward
+from kernels.traffic import M, N, Traffic, evaluate
+from tests.conftest import CONF
 from tests.kernels.variants import COPIES, PEERS, SOFTMAXES, WAITING, name
+
+EVERY = (*SOFTMAXES, *WAITING, *COPIES, *PEERS)
 
 
 @dataclass(frozen=True)
@@ -40,9 +49,9 @@ class Tuned(Copy):
 
 REFUSED: dict[str, tuple[str, tuple[Any, ...]]] = {
     "power": ("a power of two from 2 to 64", (0, -2, 1, 3, 128, "8", 8.0, True, None, [8])),
-    "perhaps": ("a power of two from 2 to 64", (0, 1, 3, 128, "8", True)),
+    "perhaps": ("a power of two from 2 to 64", (1, 128, "8")),
     "count": ("a whole number from 1 to 5", (0, 6, "1", 1.0, True, None)),
-    "cap": ("a whole number from 1 to 5", (0, 6, "ALL", "1", 1.0, True)),
+    "cap": ("a whole number from 1 to 5", (0, 6, "ALL", "1")),
     "word": ("here or there", ("", "Here", None, 1, ["here"])),
     "flag": ("true or false", (None, 1, "yes")),
     "hint": ("true, false or null", (1, "yes")),
@@ -59,39 +68,61 @@ def test_what_a_tunable_may_not_be_is_refused_in_one_line(tunable: str) -> None:
 
 
 def test_what_a_tunable_may_be_is_taken() -> None:
-    good: dict[str, Any]
     for good in (
         *({"power": 2}, {"power": 64}, {"perhaps": None}, {"perhaps": 4}, {"count": 5}),
         *({"cap": None}, {"cap": 5}, {"cap": "all"}, {"word": "there"}, {"flag": False}),
         *({"hint": None}, {"hint": True}, {"free": ""}),
     ):
-        assert dataclasses.asdict(Tuned(**good)).items() >= good.items()
+        assert dataclasses.asdict(Tuned(**good)).items() >= good.items()  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("kind", "tunable", "value", "words"),
+    ("kind", "tunable", "least", "most"),
     [
-        (Online, "block_size", 1 << 21, "a power of two from 1 to 1048576"),
-        (CopyTriton, "block_size", 1 << 21, "a power of two from 1 to 1048576"),
-        (Backward, "block_size", 1 << 16, "a power of two from 1 to 32768"),
-        (Cooperative, "block_size", 1 << 16, "a power of two from 1 to 32768"),
-        (Cooperative, "num_warps", 2, "a power of two from 4 to 32"),
-        (Cooperative, "loads", "first", "after or before"),
-        (Cluster, "programs", 32, "a power of two from 1 to 16"),
-        (Cluster, "num_warps", 32, "a power of two from 1 to 16"),
-        (ClusterReduce, "num_ctas", 32, "a power of two from 1 to 16"),
-        (FusedMultirow, "rows_per_program", 2048, "a power of two from 1 to 1024"),
-        *((kind, "num_stages", 17, "a whole number from 1 to 16") for kind in (Fused, Online)),
-        (Online, "evict", "last", "none or first or last_first"),
-        (Online, "rows_in_flight", "L2", "a whole number from 1 to 2147483647"),
-        (Compiled, "mode", "max-autotune", "default or max-autotune-no-cudagraphs"),
+        (Online, "block_size", 1, 1 << 20),
+        (Online, "num_stages", 1, 16),
+        (Online, "rows_in_flight", 1, (1 << 31) - 1),
+        (CopyTriton, "block_size", 1, 1 << 20),
+        (Backward, "block_size", 1, 32768),
+        (Cooperative, "block_size", 1, 32768),
+        (Cooperative, "num_warps", 4, 32),
+        (Cluster, "programs", 1, 16),
+        (Cluster, "num_warps", 1, 16),
+        (ClusterReduce, "num_ctas", 1, 16),
+        (FusedMultirow, "rows_per_program", 1, 1024),
+        (Fused, "num_stages", 1, 16),
     ],
 )
-def test_a_variants_own_limit_is_kept(
-    kind: type[Kernel], tunable: str, value: Any, words: str
+def test_a_variants_own_limits_are_kept(
+    kind: type[Kernel], tunable: str, least: int, most: int
 ) -> None:
-    with pytest.raises(ValueError, match=f"^{tunable} must be {words}, not {value!r}$"):
-        kind(**{tunable: value})
+    kind(**{tunable: least})
+    kind(**{tunable: most})
+    for wrong in (least // 2, 2 * most):
+        with pytest.raises(ValueError, match=f"^{tunable} must be .* from {least} to {most}, not"):
+            kind(**{tunable: wrong})
+
+
+WORDS = {
+    "num_warps": (3, "power of two"),
+    "accumulate": ("float16", "float32 or float64"),
+    "keep": ("yes", "true, false or null"),
+    "keep_output": ("yes", "true, false or null"),
+    "dependent": ("yes", "true, false or null"),
+    "loads": ("first", "after or before"),
+    "evict": ("last", "none or first or last_first"),
+    "mode": ("max-autotune", "default or max-autotune-no-cudagraphs"),
+}
+
+
+@pytest.mark.parametrize("kernel", [*EVERY, Backward()], ids=name)
+def test_a_tunable_is_checked_in_all_that_have_it(kernel: Kernel) -> None:
+    assert hash(kernel) == hash(dataclasses.replace(kernel))  # type: ignore[type-var]
+    for field in dataclasses.fields(kernel):  # type: ignore[arg-type]
+        if field.name in WORDS:
+            value, words = WORDS[field.name]
+            with pytest.raises(ValueError, match=f"^{field.name} must be .*{words}"):
+                type(kernel)(**{field.name: value})
 
 
 def test_a_kernel_that_does_not_declare_what_it_moves_cannot_be_made() -> None:
@@ -106,21 +137,79 @@ def test_a_kernel_that_does_not_declare_what_it_moves_cannot_be_made() -> None:
         Silent()
 
 
-EVERY = (*SOFTMAXES, *COPIES, *WAITING, *PEERS, Backward())
-SHARED = {
-    "num_warps": (3, "power of two"),
-    "accumulate": ("float16", "float32 or float64"),
-    "keep": ("yes", "true, false or null"),
-    "keep_output": ("yes", "true, false or null"),
-    "dependent": ("yes", "true, false or null"),
+# a variant as a source ran it, or for one purpose, not as it comes
+SETTINGS = {"compiled_max", "hybrid_whole", "hybrid_capped", "online_l2", "copy_hinted"}
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in (CONF / "kernel").glob("*.yaml")))
+def test_each_name_builds_its_kernel_and_spells_out_every_tunable(name: str) -> None:
+    config = yaml.safe_load((CONF / "kernel" / f"{name}.yaml").read_text(encoding="utf-8"))
+    kernel = instantiate(config)
+    assert isinstance(kernel, Kernel)
+    assert kernel.operation.name == config["_target_"].split(".")[1], "the operation's folder"
+    tunables = {key: value for key, value in config.items() if key != "_target_"}
+    assert tunables == dataclasses.asdict(kernel)  # type: ignore[call-overload]
+    assert (kernel == type(kernel)()) == (name not in SETTINGS), "are these the defaults?"
+    assert "Source:" in (__import__(type(kernel).__module__, fromlist=["_"]).__doc__ or "")
+
+
+@pytest.mark.parametrize("module", MOVED)
+def test_a_recording_of_an_earlier_commit_names_a_kernel_that_still_builds(module: str) -> None:
+    name = "".join(part.capitalize() for part in module.rpartition(".")[2].split("_"))
+    kernel = build_kernel({"_target_": f"{module}.{name}"})
+    assert type(kernel).__module__ == MOVED[module]
+
+
+# formula, LaTeX, reads and writes at 3 × 16, elements of a row on chip at N = 16
+TWO = ("2MN", "2 M N", (48, 48), 16)
+NAIVE = ("8MN + 4M", "8 M N + 4 M", (246, 150), 1)
+ON_CHIP = "Compiled Fused FusedRow FusedMultirow Cluster ClusterReduce Cooperative Liger Quack"
+DECLARED = dict.fromkeys(f"TorchSoftmax CopyTriton {ON_CHIP}".split(), TWO) | {
+    "Naive": NAIVE,
+    "NaiveScript": NAIVE,
+    "ThreePass": ("4MN", "4 M N", (144, 48), 16),
+    "Online": ("3MN", "3 M N", (96, 48), 16),
+    "Copy": (*TWO[:3], 1),
 }
 
 
 @pytest.mark.parametrize("kernel", EVERY, ids=name)
-def test_a_tunable_that_many_have_is_checked_in_all_of_them(kernel: Kernel) -> None:
-    assert hash(kernel) == hash(dataclasses.replace(kernel))  # type: ignore[type-var]
-    for field in dataclasses.fields(kernel):  # type: ignore[arg-type]
-        if field.name in SHARED:
-            value, words = SHARED[field.name]
-            with pytest.raises(ValueError, match=f"^{field.name} must be .*{words}"):
-                type(kernel)(**{field.name: value})
+def test_traffic_and_footprint_are_those_of_the_papers(kernel: Kernel) -> None:
+    traffic, sizes = kernel.traffic(), {"M": 3, "N": 16}
+    text, latex, elements, on_chip = DECLARED.get(name(kernel), (str(traffic), "", (0, 0), 16))
+    assert str(traffic) == text
+    if latex:
+        assert (traffic.latex(), traffic.elements(sizes)) == (latex, elements)
+    assert evaluate(kernel.on_chip_elements(), sizes) == on_chip
+    for moved, least in zip(
+        traffic.elements(sizes), kernel.operation.compulsory.elements(sizes), strict=True
+    ):
+        assert moved >= least
+
+
+@pytest.mark.parametrize(
+    ("kernel", "text", "cols", "beyond", "on_chip"),
+    [
+        (Hybrid(block_size=1024), "2MN if N ≤ 1024 else 4MN", 1024, (3, 1), 1024),
+        (FlagGems(), "2MN if N ≤ 32768 else 3MN", 32768, (2, 1), 4096),
+        (Backward(block_size=1024), "3MN if N ≤ 1024 else 5MN", 1024, (4, 1), 2048),
+    ],
+    ids=name,
+)
+def test_traffic_rises_where_a_row_no_longer_fits(
+    kernel: Kernel, text: str, cols: int, beyond: tuple[int, int], on_chip: int
+) -> None:
+    traffic = kernel.traffic()
+    assert str(traffic) == text
+    assert "cases" in traffic.latex()
+    fits, wider = {"M": 2, "N": cols}, {"M": 2, "N": cols + 1}
+    assert traffic.elements(fits) == kernel.operation.compulsory.elements(fits)
+    assert traffic.elements(wider) == tuple(2 * (cols + 1) * each for each in beyond)
+    assert evaluate(kernel.on_chip_elements(), wider) == on_chip
+
+
+def test_formula_without_a_size_or_a_whole_value_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"needs sizes for \['N'\]"):
+        Traffic(M * N, M).elements({"M": 2})
+    with pytest.raises(ValueError, match="not a whole number"):
+        evaluate(N / sympy.Integer(2), {"N": 3})

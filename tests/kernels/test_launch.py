@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import MagicMock, call
 
 import pytest
 import torch
@@ -32,22 +33,6 @@ L2 = 4096  # bytes
 Call = Callable[[torch.Tensor], torch.Tensor]
 
 
-class Function:
-    """Stands for what ``@triton.jit`` makes, without a GPU."""
-
-    arg_names = ("x", "y", "cols", "BLOCK")
-
-    def __init__(self) -> None:
-        self.calls: list[Any] = []
-
-    def __getitem__(self, grid: tuple[int, ...]) -> Any:
-        def call(*arguments: Any, **options: Any) -> Any:
-            self.calls.append((grid, arguments, options))
-            return Compiled()
-
-        return call
-
-
 class Compiled:
     """Stands for a compiled kernel of a Triton whose launcher is not known."""
 
@@ -61,15 +46,18 @@ class Compiled:
 
 
 def test_a_launch_is_the_ordinary_one_and_is_told_to_who_listens() -> None:
-    function, x, y = Function(), torch.ones(3), torch.ones(3)
+    x, y = torch.ones(3), torch.ones(3)
+    function = MagicMock(arg_names=("x", "y", "cols", "BLOCK"))
     with launches() as seen:
         launch(function, (5,), (x, y, 3), {"BLOCK": 4}, num_warps=8)
     launch(function, (6,), (x, y, 3), {"BLOCK": 4})
-    assert [call[0] for call in function.calls] == [(5,), (6,)]
-    assert function.calls[0][1:] == ((x, y, 3), {"BLOCK": 4, "num_warps": 8})
+    assert function.__getitem__.call_args_list == [call((5,)), call((6,))]
+    assert function[5].call_args_list == [
+        call(x, y, 3, BLOCK=4, num_warps=8),
+        call(x, y, 3, BLOCK=4),
+    ]
     (one,) = seen
-    assert one.grid == (5, 1, 1)
-    assert one.arguments[2:] == (3, 4)
+    assert (one.grid, one.arguments[2:]) == ((5, 1, 1), (3, 4))
 
 
 def test_again_takes_other_memory_and_the_same_rest() -> None:
@@ -94,18 +82,12 @@ def test_the_launcher_of_the_installed_triton_is_one_that_is_known() -> None:
     assert list(inspect.signature(driver.CudaLauncher.__call__).parameters) in _KNOWN
 
 
-def test_a_card_of_sm_90_or_newer_launches_dependents(h200: Device) -> None:
-    ampere = dataclasses.replace(h200, capability=(8, 0))
-    amd = dataclasses.replace(h200, capability=None)
+def test_a_card_of_sm_90_or_newer_launches_dependents_where_they_are_wanted(h200: Device) -> None:
     for wanted in (None, True, False):
         assert dependent(h200, wanted) is (wanted is not False)
-        assert not dependent(ampere, wanted)
-        assert not dependent(amd, wanted)
-
-
-def test_triton_is_asked_only_where_it_is_wanted() -> None:
-    assert launch_option(True) == {"launch_pdl": True}
-    assert launch_option(False) == {}
+        for capability in ((8, 0), None):
+            assert not dependent(dataclasses.replace(h200, capability=capability), wanted)
+    assert (launch_option(True), launch_option(False)) == ({"launch_pdl": True}, {})
 
 
 @pytest.mark.parametrize(
@@ -117,21 +99,16 @@ def test_triton_is_asked_only_where_it_is_wanted() -> None:
         (8 * L2, "evict_last", ""),
     ],
 )
-def test_the_rule_goes_by_bytes(
+def test_hints_go_by_bytes_unless_they_are_asked_for(
     size: int, loads: str, stores: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    x = torch.empty(size, dtype=torch.int8)
+    assert load_hint(x, None) == store_hint(x, None) == "", "a CPU reports no L2"
     card = Device("cuda", "a card", l2_bytes=L2)
     monkeypatch.setattr(launching, "device_of", lambda _: card)
-    x = torch.empty(size, dtype=torch.int8)
     assert (load_hint(x, None), store_hint(x, None)) == (loads, stores)
-
-
-@pytest.mark.parametrize("hint", [load_hint, store_hint])
-def test_what_is_asked_for_goes_before_the_rule(hint: Callable[..., str]) -> None:
-    x = torch.empty(2, 3)
-    assert hint(x, None) == "", "a CPU reports no L2"
-    assert hint(x, True) == "evict_last"
-    assert hint(x, False) == ""
+    assert load_hint(x, True) == store_hint(x, True) == "evict_last"
+    assert load_hint(x, False) == store_hint(x, False) == ""
 
 
 @pytest.mark.parametrize("kernel", [CopyTriton, FusedMultirow])

@@ -13,7 +13,7 @@ every = pytest.mark.parametrize("kernel", COPIES, ids=name)
 
 
 @every
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(x=matrices(), layout=st.sampled_from(LAYOUTS))
 def test_copy_is_the_same_bits_in_memory_of_its_own(
     kernel: Kernel, device: str, x: torch.Tensor, layout: str

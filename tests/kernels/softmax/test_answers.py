@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import cycle, product
 
 import pytest
 import torch
@@ -11,16 +12,17 @@ from hypothesis import strategies as st
 
 from kernels.device import device_of
 from kernels.kernel import Kernel
-from kernels.softmax.compiled import Compiled
-from kernels.softmax.fused import Fused
+from kernels.softmax.fused import INTERPRETED_PROGRAMS, Fused
+from kernels.softmax.fused_multirow import FusedMultirow
 from kernels.softmax.fused_row import FusedRow
 from kernels.softmax.hybrid import Hybrid
 from kernels.softmax.naive import Naive
 from kernels.softmax.naive_script import NaiveScript
-from kernels.softmax.online import Online
+from kernels.softmax.online import EVICT, Online
+from kernels.softmax.peers.liger import WIDEST, Liger
 from kernels.softmax.three_pass import ThreePass
 from tests.kernels.inputs import LAYOUTS, extremes, lay_out, matrices
-from tests.kernels.variants import DTYPES, QUICK, TRITON, assert_softmax, name
+from tests.kernels.variants import DTYPES, PEERS, QUICK, TRITON, assert_softmax, name
 
 quick = pytest.mark.parametrize("kernel", QUICK, ids=name)
 ACCUMULATING = (ThreePass, Fused, FusedRow, Hybrid, Online)
@@ -40,25 +42,85 @@ def test_any_matrix_gets_the_answer_of_float64(
 
 @quick
 @pytest.mark.parametrize("dtype", DTYPES, ids=name)
-def test_one_row_many_and_extremes(kernel: Kernel, device: str, dtype: torch.dtype) -> None:
-    # more rows than the interpreter's programs, so that persistent ones take several each
-    for x in (torch.randn(1, 65), torch.randn(37, 5), torch.randn(6, 90) * 1e4, extremes()):
-        assert_softmax(kernel, x.to(device, dtype))
+def test_infinities_and_nan_give_what_torch_gives(
+    kernel: Kernel, device: str, dtype: torch.dtype
+) -> None:
+    assert_softmax(kernel, extremes().to(device, dtype))
 
 
 @quick
-def test_no_elements_and_one_column(kernel: Kernel, device: str) -> None:
-    for shape, dtype in (((0, 5), torch.float16), ((5, 0), torch.float64), ((0, 0), torch.float32)):
+def test_one_row_many_rows_and_great_numbers(kernel: Kernel, device: str) -> None:
+    # more rows than the interpreter's programs, so that persistent ones take several each
+    for x in (torch.randn(1, 65), torch.randn(4 * INTERPRETED_PROGRAMS + 1, 5)):
+        assert_softmax(kernel, x.to(device))
+    assert_softmax(kernel, torch.randn(3, 90).to(device) * 1e4)
+
+
+@pytest.mark.parametrize("kernel", [*QUICK, *PEERS], ids=name)
+def test_no_elements_are_an_answer_without_any_package(kernel: Kernel, device: str) -> None:
+    for shape, dtype in (((0, 8), torch.float16), ((8, 0), torch.float32)):
         x = torch.empty(shape, dtype=dtype, device=device)
         for y in (kernel(x), kernel.prepare(x)(x)):
             assert (y.shape, y.dtype) == (x.shape, x.dtype)
+
+
+@quick
+def test_one_column_is_all_ones(kernel: Kernel, device: str) -> None:
     x = torch.randn(7, 1, device=device)
     assert torch.equal(kernel(x), torch.ones_like(x))
 
 
-def test_compiled_gets_the_answer_of_float64(device: str) -> None:  # it takes seconds a shape
-    assert_softmax(Compiled(), lay_out(extremes().to(device), "transposed"))
-    assert_softmax(Compiled(), lay_out(extremes().to(device, torch.bfloat16), "padded rows"))
+WAYS = [
+    Online(16, 4, stages, reverse, evict, cap)
+    for (reverse, evict), (stages, cap) in zip(
+        product((False, True), EVICT),
+        cycle([(1, None), (3, 1), (1, 4), (3, 100), (1, "l2")]),
+        strict=False,
+    )
+]
+
+
+@pytest.mark.parametrize("kernel", WAYS, ids=str)
+def test_every_way_of_online_gives_the_same_bits(kernel: Kernel, device: str) -> None:
+    assert_softmax(kernel, extremes().to(device))
+    x = torch.randn(5, 50, device=device)  # four tiles, and more rows than some caps
+    assert torch.equal(kernel(x), Online(16)(x))
+
+
+@pytest.mark.parametrize("stages", [1, 2, 5])
+def test_any_depth_of_fused_gives_the_answer(device: str, stages: int) -> None:
+    assert_softmax(Fused(num_stages=stages), torch.randn(20, 33, device=device))
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    x=matrices(widest=300),
+    layout=st.sampled_from(LAYOUTS),
+    rows=st.sampled_from((1, 2, 4, 8, 16)),
+    warps=st.sampled_from((None, 1, 2, 4, 8, 16)),
+)
+def test_any_tile_of_narrow_rows_gives_the_answer_of_float64(
+    device: str, x: torch.Tensor, layout: str, rows: int, warps: int | None
+) -> None:
+    assert_softmax(FusedMultirow(rows, warps), lay_out(x.to(device), layout))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=name)
+def test_narrow_rows_of_several_pieces(device: str, dtype: torch.dtype) -> None:
+    for cols in (1000, 1023, 1025, 4096):
+        assert_softmax(FusedMultirow(), torch.randn(3, cols, device=device).to(dtype))
+
+
+@settings(max_examples=30, deadline=None)
+@given(x=matrices(), layout=st.sampled_from(LAYOUTS))
+def test_liger_gives_any_matrix_the_answer_of_float64(
+    device: str, x: torch.Tensor, layout: str
+) -> None:
+    settings_of = pytest.importorskip("liger_kernel.ops.utils").calculate_settings
+    assert_softmax(Liger(), lay_out(x.to(device), layout))
+    assert settings_of(WIDEST)[0] == WIDEST  # one block, so its looping kernel is never launched
+    with pytest.raises(RuntimeError, match="exceeds"):
+        settings_of(WIDEST + 1)
 
 
 @quick
@@ -96,12 +158,14 @@ def test_offsets_are_64_bit(
     assert_softmax(kernel, x)
 
 
-@pytest.mark.parametrize("kernel", TRITON, ids=name)
+@pytest.mark.parametrize("kernel", [*TRITON, FusedMultirow(rows_per_program=8)], ids=name)
 def test_one_nan_anywhere_fills_its_row_and_no_other(kernel: Kernel, device: str) -> None:
-    for place in (0, 15, 16, 39):
-        x = torch.randn(3, 40, device=device)
-        x[1, place] = torch.nan
-        assert kernel(x).isnan().all(dim=1).tolist() == [False, True, False]
+    x = torch.randn(6, 40, device=device)
+    for row, place in enumerate((0, 15, 16, 39), start=1):
+        x[row, place] = torch.nan
+    y = kernel(x)
+    for filled in (y.isnan().all(dim=1), y.isnan().any(dim=1)):
+        assert filled.tolist() == [False, True, True, True, True, False]
 
 
 @quick

@@ -1,3 +1,5 @@
+"""`compiled` and `naive_script`: what is compiled is compiled once, for one shape."""
+
 from __future__ import annotations
 
 import warnings
@@ -9,40 +11,43 @@ import torch
 from kernels.kernel import NotCompiled
 from kernels.softmax.compiled import MODES, Compiled
 from kernels.softmax.naive_script import NaiveScript
+from tests.kernels.inputs import extremes, lay_out
+from tests.kernels.variants import assert_softmax
+
+
+class Asked(list[dict[str, Any]]):
+    """Stands for Inductor, which takes seconds a graph: runs it as it is; holds its options."""
+
+    def __call__(self, graph: Any, inputs: Any, config_patches: dict[str, Any]) -> Any:
+        self.append(config_patches)
+        return graph.forward
 
 
 @pytest.fixture
-def without_inductor(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Dynamo's graphs, run as they are: Inductor would take seconds for each."""
-    graphs: list[Any] = []
-
-    def keep(graph: Any, inputs: Any, **_: Any) -> Any:
-        graphs.append(graph)
-        return graph.forward
-
-    monkeypatch.setattr("torch._inductor.compile_fx.compile_fx", keep)
-    return graphs
+def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
+    monkeypatch.setattr("torch._inductor.compile_fx.compile_fx", inductor := Asked())
+    return inductor
 
 
-def test_compiling_happens_once_and_in_prepare(without_inductor: list[Any], device: str) -> None:
-    x = torch.randn(4, 9, device=device)
-    call = Compiled().prepare(x)
-    assert len(without_inductor) == 1
-    for _ in range(3):
-        torch.testing.assert_close(call(x), torch.softmax(x, dim=1))
-    assert len(without_inductor) == 1
+def test_inductor_gives_the_answer_of_float64(device: str) -> None:
+    assert_softmax(Compiled(), lay_out(extremes().to(device, torch.bfloat16), "transposed"))
 
 
-def test_mode_reaches_inductor_and_never_brings_cuda_graphs(
-    monkeypatch: pytest.MonkeyPatch, device: str
+def test_more_shapes_than_dynamos_limit_are_each_compiled_once_and_in_prepare(
+    asked: Asked, device: str
 ) -> None:
-    asked: list[dict[str, Any]] = []
+    inputs = [torch.randn(4, cols, device=device) for cols in range(2, 12)]
+    calls = [Compiled().prepare(x) for x in inputs]
+    assert len(asked) == len(inputs)
+    for call, x in zip(calls, inputs, strict=True):
+        for _ in range(2):
+            torch.testing.assert_close(call(x), torch.softmax(x, dim=1))
+    assert len(asked) == len(inputs)
+    with pytest.raises(Exception, match="compiled for another shape"):
+        calls[0](inputs[1])
 
-    def keep(graph: Any, inputs: Any, config_patches: dict[str, Any]) -> Any:
-        asked.append(config_patches)
-        return graph.forward
 
-    monkeypatch.setattr("torch._inductor.compile_fx.compile_fx", keep)
+def test_mode_reaches_inductor_and_never_brings_cuda_graphs(asked: Asked, device: str) -> None:
     x = torch.randn(4, 9, device=device)
     for mode in MODES:
         torch.testing.assert_close(Compiled(mode=mode)(x), torch.softmax(x, dim=1))
@@ -50,23 +55,6 @@ def test_mode_reaches_inductor_and_never_brings_cuda_graphs(
     assert plain == {}
     assert tuned["max_autotune"]
     assert not tuned.get("triton.cudagraphs")
-
-
-def test_more_shapes_than_dynamos_limit_are_each_compiled_and_stay_usable(
-    without_inductor: list[Any], device: str
-) -> None:
-    inputs = [torch.randn(4, cols, device=device) for cols in range(2, 13)]
-    calls = [Compiled().prepare(x) for x in inputs]
-    assert len(without_inductor) == len(inputs)
-    for call, x in zip(calls, inputs, strict=True):
-        torch.testing.assert_close(call(x), torch.softmax(x, dim=1))
-    assert len(without_inductor) == len(inputs)
-
-
-def test_prepared_call_refuses_another_shape(without_inductor: list[Any], device: str) -> None:
-    call = Compiled().prepare(torch.randn(4, 9, device=device))
-    with pytest.raises(Exception, match="compiled for another shape"):
-        call(torch.randn(4, 10, device=device))
 
 
 def test_falling_back_to_eager_is_an_error(device: str) -> None:
@@ -80,43 +68,32 @@ def test_inductor_that_fails_is_an_error(monkeypatch: pytest.MonkeyPatch, device
         raise RuntimeError("no C++ compiler")
 
     monkeypatch.setattr("torch._inductor.compile_fx.compile_fx", broken)
-    x = torch.randn(4, 9, device=device)
     with (
         torch._dynamo.config.patch(suppress_errors=True),
         pytest.raises(Exception, match=r"no C\+\+ compiler|eagerly"),
     ):
-        Compiled().prepare(x)
+        Compiled().prepare(torch.randn(4, 9, device=device))
 
 
-def test_no_elements_are_nothing_to_compile(without_inductor: list[Any], device: str) -> None:
+def test_no_elements_are_nothing_to_compile(asked: Asked, device: str) -> None:
     for shape in ((0, 5), (5, 0)):
         assert Compiled()(torch.empty(shape, device=device)).shape == shape
-    assert not without_inductor
-    x = torch.randn(7, 1, device=device)
-    assert torch.equal(Compiled()(x), torch.ones_like(x))
+    assert not asked
 
 
-@pytest.mark.usefixtures("without_inductor")
+@pytest.mark.usefixtures("asked")
 def test_it_accumulates_in_float64(device: str) -> None:
     x = torch.randn(4, 9000, device=device, generator=torch.Generator(device).manual_seed(1))
     assert not torch.equal(Compiled(accumulate="float64")(x), Compiled()(x))
 
 
-def test_no_shape_leaves_a_trace_in_the_next(device: str) -> None:
-    for cols in range(1, 12):
-        x = torch.randn(3, cols, device=device)
-        torch.testing.assert_close(NaiveScript().prepare(x)(x), torch.softmax(x, dim=1))
-
-
-def test_prepare_ends_with_an_optimised_graph(device: str) -> None:
-    call = NaiveScript().prepare(torch.randn(3, 4, device=device))
-    graph = str(torch.jit.last_executed_optimized_graph())
-    assert callable(call)  # it owns the graph
-    assert "aten::max" in graph
-    assert "prim::profile" not in graph
-
-
-def test_deprecation_of_torchscript_is_not_the_users_concern(device: str) -> None:
+def test_a_script_is_optimised_in_prepare_whatever_shapes_came_before(device: str) -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        NaiveScript().prepare(torch.randn(3, 4, device=device))
+        warnings.simplefilter("error")  # that TorchScript is deprecated is not the user's concern
+        for cols in range(1, 12):
+            x = torch.randn(3, cols, device=device)
+            call = NaiveScript().prepare(x)
+            graph = str(torch.jit.last_executed_optimized_graph())
+            assert "aten::max" in graph
+            assert "prim::profile" not in graph
+            torch.testing.assert_close(call(x), torch.softmax(x, dim=1))

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -51,71 +52,43 @@ NO_CLUSTERS = {"capability": (8, 9)}
 NO_GPU = {"kind": "cpu", "capability": None, "registers_per_sm": None}
 CASES: list[Case] = [
     (Fused(), (4096, 32768), F32, {}, None),
-    (Fused(), (4096, 65536), F16, {}, None),
     (Fused(), (4096, 65536), F32, {}, f"a row of 65536 float32 takes 262144 bytes {BLOCK}"),
     (Fused(), (4096, 40000), F32, {}, f"float32 (padded to 65536) takes 262144 bytes {BLOCK}"),
-    (Fused(), (4096, 32768), F64, {}, "262144 bytes of shared memory"),
     (Fused(num_stages=2), (4096, 32768), F32, {}, None),
     (Fused(num_stages=3), (4096, 32768), F32, {}, "num_stages=3 needs more than a block's 232448"),
     (Fused(), (1, (1 << 20) + 1), F32, NO_GPU, "Triton's largest block, 1048576"),
     (FusedRow(), (4096, 65536), F32, {}, None),
-    (
-        *(FusedRow(), (4096, 131072), F32, {}),
-        "a row of 131072 takes 131072 registers (padded to 131072, as float32), "
-        "and an SM of this device has 65536",
-    ),
+    (FusedRow(), (4096, 131072), F32, {}, "a row of 131072 takes 131072 registers (padded to 131"),
     (FusedRow(accumulate="float64"), (4096, 65536), F32, {}, "131072 registers"),
     (FusedRow(), (1, (1 << 20) + 1), F32, NO_GPU, "Triton's largest block, 1048576"),
     *((kernel, (4096, 1 << 24), F32, {}, None) for kernel in (Hybrid(), Online(), ThreePass())),
     (FusedMultirow(), (4096, 4096), F64, {}, None),
     (FusedMultirow(), (4096, 4097), F16, {}, "takes rows of at most 4096 elements, not 4097"),
     (FusedMultirow(64, 8), (4096, 512), F32, {}, None),
-    (
-        *(FusedMultirow(64, 4), (4096, 513), F32, {}),
-        "rows_per_program=64 and num_warps=4 leave a lane 512 elements of rows of 513, "
-        "and it takes at most 128",
-    ),
+    (FusedMultirow(64, 4), (4096, 513), F32, {}, "num_warps=4 leave a lane 512 elements of rows"),
     (Online(4096, num_stages=8), (4096, 1 << 24), F64, {}, None),
-    (
-        *(Online(8192, num_stages=8), (4096, 1 << 24), F64, {}),
-        f"num_stages=8 with tiles of 8192 takes 458752 bytes {BLOCK}",
-    ),
+    (Online(8192, num_stages=8), (4096, 1 << 24), F64, {}, f"of 8192 takes 458752 bytes {BLOCK}"),
     *(
         (kernel, (1 << 31, 1), F16, {}, "2147483647")
         for kernel in (ThreePass(), FusedRow(), Online(), CopyTriton(), FusedMultirow(1))
     ),
-    *((Cooperative(), shape, F32, {}, None) for shape in ((1, 1), (0, 5), (5, 0))),
-    (Cooperative(), (1, 264 * 16384), F32, {}, None),
-    (
-        *(Cooperative(), (1, 264 * 16384 + 1), F32, {}),
-        "a row of 4325377 takes 529 programs of 8192 elements at once, and this device holds 528",
-    ),
+    *((Cooperative(), shape, F32, {}, None) for shape in ((1, 1), (0, 5), (1, 264 * 16384))),
+    (Cooperative(), (1, 264 * 16384 + 1), F32, {}, "takes 529 programs of 8192 elements at once"),
     (Cooperative(loads="before"), (1, 264 * 8192), F16, {}, None),
-    (Cooperative(loads="before"), (1, 264 * 8192 + 1), F16, {}, "holds 264"),
+    (Cooperative(loads="before"), (1, 264 * 8192 + 1), F16, {}, "this device holds 264"),
     (Cooperative(1024), (9, 1320 * 1024 + 1), F32, {}, "holds 1320"),
     (Cooperative(1024, 32), (9, 132 * 1024 + 1), F32, {}, "holds 132"),
     (Cooperative(32768, 4), (9, 8), F32, {}, "holds 0"),
-    (Cooperative(), (1, 132 * 16384), F32, {"sms": 66}, None),
     (Cooperative(), (1, 133 * 16384), F32, {"sms": 66}, "holds 264"),
     (Cooperative(), (2, 3), F64, {}, "takes float32, float16, bfloat16, not float64"),
     (Cooperative(), (2, 3), F32, NO_GPU, NOT_HERE),
-    *(
-        (Cluster(), (4096, cols), dtype, {}, None)
-        for dtype in (F32, F16)
-        for cols in (1, 7, 50257, 128256, 524288, 1 << 20)
-    ),
+    *((Cluster(), (4096, cols), F16, {}, None) for cols in (1, 50257, 524288, 1 << 20)),
     (Cluster(), (4096, 1024), F32, {"capability": (8, 0)}, "sm_90 or newer"),
     (Cluster(), (4096, 1024), F64, {}, "not float64"),
     (Cluster(), (4096, (1 << 20) + 4), F32, {}, "do not fit"),
     (Cluster(), (4096, (1 << 19) + 1), F32, {}, "do not fit"),
     (Cluster(), (4, 65536), F32, {"capability": (12, 0), "name": "a card"}, "a card has fewer"),
-    (
-        Cluster(),
-        (1 << 30, 65536),
-        F32,
-        {},
-        "2147483647 programs; here it is 16 a row",
-    ),
+    (Cluster(), (1 << 30, 65536), F32, {}, "2147483647 programs; here it is 16 a row"),
     (ClusterReduce(), (4096, 262144), F32, {}, None),
     (ClusterReduce(), (4, 8), F32, NO_CLUSTERS, "compute capability 9.0 or newer, not 8.9"),
     (ClusterReduce(2), (4, 262144), F32, {}, "131072 registers of each CTA of a cluster of 2"),
@@ -128,13 +101,8 @@ CASES: list[Case] = [
     (FlagGems(), (4, 64), F32, NO_GPU, "FlagGems cannot be imported without one"),
     (Quack(), (4, 780), F32, {}, None),
     (Quack(), (4, 780), F16, {}, "QuACK takes rows of a multiple of 8 float16, not of 780"),
-    (Quack(), (4, 781), F32, {}, "QuACK takes rows of a multiple of 4 float32, not of 781"),
     (Quack(), (4, 917504), F32, {}, None),
-    (
-        *(Quack(), (4, 1 << 20), F32, {}),
-        "a row of 1048576 takes 263176 bytes of shared memory in each block of "
-        "QuACK's largest cluster, and this device gives a block 232448",
-    ),
+    (Quack(), (4, 1 << 20), F32, {}, "takes 263176 bytes of shared memory in each block of"),
     (Quack(), (4, 64), F32, NO_CLUSTERS, "needs compute capability 9.0, for clusters; this device"),
     (Quack(), (4, 64), F32, NO_GPU, "needs a CUDA device"),
 ]
@@ -173,7 +141,7 @@ def test_triton_without_a_gpu_needs_its_interpreter(
     assert (said is not None and "CUDA" in said) == (kernel.backend == "triton")
 
 
-@pytest.mark.parametrize("version", ["3.6.0", "3.7.1", "2.9.0", "unknown"])
+@pytest.mark.parametrize("version", ["3.7.1", "2.9.0", "unknown"])
 def test_a_triton_whose_reductions_cross_no_cluster_is_named(
     h200: Device, monkeypatch: pytest.MonkeyPatch, version: str
 ) -> None:
@@ -194,10 +162,7 @@ def test_cutlass_that_no_pth_file_put_on_the_path_is_one_line(
 def test_an_absent_package_is_one_line_that_says_how_to_get_it(
     monkeypatch: pytest.MonkeyPatch, h200: Device, kernel: Kernel
 ) -> None:
-    def absent(package: str) -> None:
-        raise PackageNotFoundError(package)
-
-    monkeypatch.setattr("kernels.kernel.distribution", absent)
+    monkeypatch.setattr("kernels.kernel.distribution", Mock(side_effect=PackageNotFoundError))
     said = f"needs {kernel.packages[0]} of the extra peers, not installed here; run make peers"
     assert kernel.unsupported((4, 64), F32, h200) == said
 

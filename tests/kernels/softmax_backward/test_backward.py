@@ -21,7 +21,7 @@ def backend(kernel: Kernel, x: torch.Tensor) -> str:
 
 
 @every
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     rows=st.integers(0, 9),
     cols=st.integers(0, 70),
@@ -51,8 +51,7 @@ def test_the_gate_turns_wrong_gradients_away(
     x = SOFTMAX_BACKWARD.make_input(shape, dtype, device, 0)
     y, dy = x[0].double(), x[1].double()
     total = (y * dy).sum(-1, keepdim=True)
-    wrong = [y * dy, y * (dy + total), dy - total, torch.zeros_like(y)]
-    for answer in wrong:
+    for answer in (y * dy, y * (dy + total), dy - total, torch.zeros_like(y)):
         assert check(answer.to(dtype), x, SOFTMAX_BACKWARD, "torch").reason is not None
     assert check(x[0], x, SOFTMAX_BACKWARD, "torch").reason == "returned its input's own memory"
 
@@ -62,17 +61,3 @@ def test_an_input_holds_softmaxs_answer_and_is_the_same_for_the_same_seed(device
     assert x.shape == (2, 4, 50)
     torch.testing.assert_close(x[0].sum(-1), torch.ones(4, device=device))
     assert torch.equal(x, SOFTMAX_BACKWARD.make_input((4, 50), torch.float32, device, 3))
-
-
-def test_traffic_is_one_pass_where_a_row_fits_and_two_beyond() -> None:
-    traffic = Backward(block_size=1024).traffic()
-    assert str(traffic) == "3MN if N ≤ 1024 else 5MN"
-    assert traffic.elements({"M": 2, "N": 1024}) == (4096, 2048)
-    assert traffic.elements({"M": 2, "N": 1025}) == (8200, 2050)
-    assert str(SOFTMAX_BACKWARD.compulsory) == "3MN"
-
-
-@pytest.mark.parametrize("value", [0, 3, 1 << 16, "16", None])
-def test_block_size_must_be_a_power_of_two(value: object) -> None:
-    with pytest.raises(ValueError, match=r"^block_size must be a power of two from 1 to 32768"):
-        Backward(block_size=value)  # type: ignore[arg-type]

@@ -1,0 +1,224 @@
+"""What the kernels become for an H200, which the interpreter does not show; no GPU is needed.
+
+`test_compiles` runs these tests in a process in which Triton compiles.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from triton import compile, knobs
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from triton.experimental.gluon._runtime import GluonASTSource
+
+from kernels.copy.copy_triton import _copy
+from kernels.language import next_power_of_two, tl, triton_version
+from kernels.softmax.along import _along
+from kernels.softmax.cluster import _cluster, cut
+from kernels.softmax.cluster_reduce import REDUCES_FROM
+from kernels.softmax.cooperative import _cooperative, slices_of
+from kernels.softmax.fused import _fused
+from kernels.softmax.fused_multirow import _fused_multirow, lanes_by_tile
+from kernels.softmax.fused_row import _fused_row
+from kernels.softmax.online import EVICT, _online
+from kernels.softmax.three_pass import _three_pass
+from kernels.softmax_backward.backward import _backward
+from tests.kernels.conftest import H200
+
+F32, F64 = tl.float32, tl.float64
+WHOLE = ("rows", "cols", "row_stride")  # divisible by 16
+TILE = {"BLOCK": 4096, "STAGES": 4, "LOADS": "", "STORES": "", "DEPENDENT": True}
+
+
+def compiled(
+    kernel: Any, pointer: str, constants: dict[str, Any], whole: tuple[str, ...], **options: Any
+) -> tuple[str, Any]:
+    """PTX and metadata for ``pointer`` elements; ``whole`` parameters are divisible by 16.
+
+    Of ``constants`` the kernel takes those that it has; ``options`` are Triton's own.
+    """
+    pointers = dict.fromkeys(("x", "y", "dy", "dx"), f"*{pointer}") | {"words": "*i64"}
+    fixed = {"col_stride": 1} | constants
+    types, attributes = {}, {}
+    for place, parameter in enumerate(kernel.arg_names):
+        types[parameter] = pointers.get(parameter, "fp64" if parameter == "inverse" else "i32")
+        if parameter in fixed:
+            types[parameter] = "constexpr"
+        elif parameter in pointers or parameter in whole:
+            attributes[(place,)] = [["tt.divisibility", 16]]
+    fixed = {key: value for key, value in fixed.items() if key in types}
+    source = (GluonASTSource if kernel is _cluster else ASTSource)(kernel, types, fixed, attributes)
+    made = compile(source, target=GPUTarget("cuda", 90, 32), options=options)
+    return made.asm["ptx"], made.metadata
+
+
+def assert_waits_before_it_touches_memory(ptx: str) -> None:
+    assert ptx.index("griddepcontrol.wait") < ptx.index("ld.global")
+
+
+def assert_stores_are_whole(ptx: str) -> None:
+    assert "st.global" in ptx
+    assert not re.search(r"st\.global\.(L1::\w+\.)?b", ptx)
+
+
+@pytest.mark.parametrize(("pointer", "statistics"), [("fp32", F32), ("fp16", F64)])
+@pytest.mark.parametrize("kernel", [_copy, _fused, _fused_row, _three_pass], ids=lambda k: k.fn)
+def test_tiles_are_stored_in_whole_vectors(kernel: Any, pointer: str, statistics: Any) -> None:
+    constants = TILE | {"STATISTICS": statistics}
+    ptx, metadata = compiled(kernel, pointer, constants, WHOLE, num_warps=8)
+    assert_stores_are_whole(ptx)
+    if kernel is _copy:
+        assert_waits_before_it_touches_memory(ptx)
+    if kernel is _fused:  # three rows are under way beside the one that is worked on
+        row = 4096 * (4 if pointer == "fp32" else 2)
+        assert "cp.async" in ptx
+        assert 3 * row <= metadata.shared <= 3 * row + 1024
+
+
+@pytest.mark.parametrize("kernel", [_along, _backward], ids=lambda k: k.fn)
+def test_lines_compile(kernel: Any) -> None:
+    constants = {"BLOCK": 1024, "WIDTH": 4, "WHOLE": False, "STATISTICS": F32, "inner": 1}
+    assert "st.global" in compiled(kernel, "fp32", constants, (), num_warps=8)[0]
+
+
+@pytest.mark.parametrize(
+    ("evict", "stages", "looping"),
+    [("none", 1, False), ("first", 3, True), ("last_first", 1, True)],
+)
+def test_the_tunables_of_online_are_seen_in_its_code(
+    evict: str, stages: int, looping: bool
+) -> None:
+    hints = dict(zip(("FIRST_LOAD", "SECOND_LOAD", "STORE"), EVICT[evict], strict=True))
+    constants = {"BLOCK": 4096, "STAGES": stages, "REVERSE": looping, "CAPPED": looping} | hints
+    ptx, _ = compiled(_online, "fp32", constants | {"STATISTICS": F32}, WHOLE, num_warps=8)
+    assert_stores_are_whole(ptx)
+    assert ("cp.async" in ptx) == (stages > 1)
+    assert ("%nctaid" in ptx) == looping, "a loop over rows where each has a program"
+    assert ("evict_first" in ptx) == (evict != "none")
+    assert ("evict_last" in ptx) == (evict == "last_first")
+
+
+@pytest.mark.parametrize(
+    ("pointer", "vector", "cols", "rows", "warps", "ones"),
+    [
+        ("fp32", 4, 1000, 4, 4, ()),
+        ("fp32", 4, 1024, 1, 1, ("rows",)),
+        ("bf16", 8, 8, 64, 1, ("vectors",)),
+        ("bf16", 8, 256, 2, 1, ("row_stride",)),
+        ("bf16", 8, 512, 4, 2, ()),
+        ("fp64", 2, 128, 8, 4, ()),
+    ],
+)
+def test_narrow_rows_stay_in_their_warps_and_move_in_whole_vectors(
+    pointer: str, vector: int, cols: int, rows: int, warps: int, ones: tuple[str, ...]
+) -> None:
+    width = min(lanes_by_tile(rows, warps, cols * 16 // vector) * vector, 2 * cols)
+    width = min(width, next_power_of_two(cols))
+    constants = {"VECTOR": vector, "ROWS": rows, "WIDTH": width, "PIECES": -(-cols // width)}
+    constants |= {"STATISTICS": F64 if pointer == "fp64" else F32, "DEPENDENT": True}
+    constants |= {"LOADS": "", "STORES": ""} | dict.fromkeys(ones, 1)
+    ptx, metadata = compiled(_fused_multirow, pointer, constants, (), num_warps=warps)
+    assert_waits_before_it_touches_memory(ptx)
+    assert metadata.shared == 0, "a row leaves its warp"
+    assert "bar.sync" not in ptx, "warps wait for each other"
+    whole = "v2.b64" if pointer == "fp64" else "v4.b32"
+    loads = ptx.count("ld.global")
+    assert loads == ptx.count(f"ld.global.{whole}") > 0, "cut loads"
+    assert ptx.count("st.global") == ptx.count(f"st.global.{whole}") == loads
+    first_wait = ptx.find("shfl.sync") if cols > vector else len(ptx)
+    assert ptx.rindex("ld.global") < first_wait, "a load waits"
+
+
+@pytest.mark.parametrize(
+    ("pointer", "rows", "cols", "ahead"),
+    [
+        ("fp32", 1, 131072, False),
+        ("fp32", 4096, 1 << 20, True),
+        ("bf16", 8, 131072, False),
+    ],
+)
+def test_slices_of_a_row_are_exchanged_relaxed_and_spill_nothing(
+    pointer: str, rows: int, cols: int, ahead: bool, tmp_path: Path
+) -> None:
+    plan = slices_of(rows, cols, H200, True, ahead)
+    registers = plan.registers(ahead, True, H200)
+    constants = {"SLOTS": plan.slots, "BLOCK": plan.block, "AHEAD": ahead}
+    ptx, metadata = compiled(
+        _cooperative,
+        pointer,
+        constants | {"LOADS": "", "STORES": ""},
+        ("cols", "row_stride"),
+        num_warps=plan.warps,
+        maxnreg=registers,
+        enable_fp_fusion=False,
+        launch_cooperative_grid=True,
+    )
+    assert metadata.launch_cooperative_grid
+    assert "ld.global.v4.b32" in ptx
+    assert "st.global.v4.b32" in ptx
+    assert not re.search(r"(ld|st)[.]global[.]b(16|32)", ptx)
+    assert "ld.relaxed.gpu.global.b64" in ptx
+    assert "atom.global.gpu.relaxed.exch.b64" in ptx
+    assert "fma" not in ptx, "threads would sum unlike each other"
+    (tmp_path / "x.ptx").write_text(ptx, encoding="utf-8")
+    command = [knobs.nvidia.ptxas.path, "-v", "--gpu-name=sm_90a", "x.ptx", "-o", "x"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "0 bytes spill stores, 0 bytes spill loads" in done.stderr
+    used = re.search("Used ([0-9]+) registers", done.stderr)
+    assert used is not None
+    assert int(used[1]) <= registers
+
+
+@pytest.mark.parametrize(
+    ("pointer", "vector", "cols", "hint"),
+    [
+        ("fp32", 4, 4, ""),
+        ("fp32", 4, 1024, ""),
+        ("fp32", 4, 524288, "evict_last"),
+        ("fp32", 1, 1001, "evict_last"),
+        ("bf16", 8, 32000, "evict_last"),
+        ("fp16", 8, 524288, ""),
+    ],
+)
+def test_a_cluster_meets_once_and_fences_nothing(
+    pointer: str, vector: int, cols: int, hint: str
+) -> None:
+    plan = cut((4096, cols), 4 if pointer == "fp32" else 2, vector, 132)
+    assert plan is not None
+    constants = {"CHUNKS": plan.chunks, "SHARED": plan.shared, "VECTOR": vector}
+    constants |= {"EVEN": cols == plan.chunks * plan.chunk, "PACKED": plan.packed}
+    constants |= {"LOADS": hint, "STORES": hint, "DEPENDENT": True}
+    if cols == vector:  # Triton makes a constant of an argument that is 1
+        constants |= {"vectors": 1, "row_vectors": 1}
+    options = {"num_warps": plan.warps, "num_ctas": plan.programs}
+    ptx, metadata = compiled(_cluster, pointer, constants, (), **options)
+    assert_waits_before_it_touches_memory(ptx)
+    if vector > 1:
+        load = ".L1::evict_last.L2::cache_hint" if hint else ".cg"
+        assert ptx.count(f"ld.global{load}.v4.b32") == plan.chunks - plan.shared
+        assert ptx.count("cp.async.cg.shared.global") == plan.shared
+        assert f"st.global{load if hint else ''}.v4.b32" in ptx
+        assert "st.global.b" not in ptx
+    several = plan.programs > 1
+    assert ("st.async" in ptx) == several
+    assert ptx.count("redux.sync.max") == (plan.programs * plan.warps > 1)
+    assert "%clusterid" not in ptx, "its row's number would be divided for"
+    # a releasing arrival would make all wait for a fence of the whole GPU before they load
+    assert ("barrier.cluster.arrive.relaxed.aligned" in ptx) == several
+    assert "fence.acq_rel" not in ptx, "a fence that all loads wait for"
+    assert "membar" not in ptx
+    assert metadata.shared <= 192 << 10
+
+
+def test_reductions_of_a_cluster_cross_its_shared_memory() -> None:
+    if tuple(map(int, triton_version().split(".")[:2])) < REDUCES_FROM:
+        pytest.skip("in this Triton they do not")
+    constants = {"BLOCK": 65536, "STATISTICS": F32}
+    ptx, _ = compiled(_fused_row, "fp32", constants, WHOLE, num_warps=8, num_ctas=8)
+    assert "mapa" in ptx
+    assert "ld.global.v4.b32" in ptx

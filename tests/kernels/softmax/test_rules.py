@@ -1,0 +1,276 @@
+"""How variants cut rows by shape, dtype and a card's limits; no kernel runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernels.device import Device, resident_programs
+from kernels.language import next_power_of_two
+from kernels.softmax import fused, online
+from kernels.softmax.auto import choice
+from kernels.softmax.cluster import LANES, SHARED_BYTES, cut
+from kernels.softmax.cluster_reduce import ClusterReduce
+from kernels.softmax.cooperative import Cooperative, slices_of
+from kernels.softmax.fused import Fused
+from kernels.softmax.fused_multirow import lanes_by_tile, rows_by_shape, warps_by_tile
+from kernels.softmax.online import Online, rows_in_l2
+from kernels.softmax.tiles import vector, whole_vectors
+from tests.kernels.conftest import H200
+
+F16, BF16, F32, F64 = torch.float16, torch.bfloat16, torch.float32, torch.float64
+powers = st.integers(0, 12).map(lambda power: 1 << power)
+
+
+@pytest.mark.parametrize(
+    ("registers", "warps", "shared", "an_sm"),
+    [
+        (128, 8, 32, 2),  # 65536 / (128 · 32 · 8)
+        (129, 8, 32, 1),  # a register more takes eight more: 136 of them for each thread
+        (104, 4, 16, 4),  # 19 warps of 3328 registers would do, of which an SM places 16
+        (104, 2, 16, 8),  # and not 9: each of the four schedulers holds 4 of the 19
+        (32, 8, 16, 8),  # the 64 warps bind, as the registers do
+        (16, 4, 16, 16),  # warps alone
+        (32, 4, 115_712, 2),  # shared memory, with the kilobyte that the driver takes
+        (32, 4, 115_713, 1),
+        (32, 4, 232_449, 0),  # not even one
+        (0, 4, 0, 16),  # as little as can be: nothing is divided by zero
+    ],
+)
+def test_programs_follow_the_scarcest_resource(
+    h200: Device, registers: int, warps: int, shared: int, an_sm: int
+) -> None:
+    assert resident_programs(registers, warps, shared, h200) == 132 * an_sm
+
+
+def test_a_device_described_without_its_limits_is_refused(h200: Device) -> None:
+    with pytest.raises(ValueError, match="without one of its limits"):
+        resident_programs(32, 4, 0, replace(h200, registers_per_sm=None))
+
+
+def test_the_next_power_of_two_is_the_least_one() -> None:
+    found = [next_power_of_two(n) for n in (0, 1, 2, 3, 4, 5, 8, 9, (1 << 40) - 1)]
+    assert found == [1, 1, 2, 4, 4, 8, 8, 16, 1 << 40]
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "start", "dtype", "elements"),
+    [
+        ((2, 1000), (1000, 1), 0, F32, 4),
+        ((2, 1000), (1000, 1), 0, BF16, 8),
+        ((2, 1000), (1002, 1), 0, F32, 2),
+        ((2, 1004), (1004, 1), 0, BF16, 4),
+        ((2, 1023), (1024, 1), 0, F32, 1),
+        ((2, 64), (64, 1), 0, F64, 2),
+        ((2, 8), (0, 1), 0, F32, 4),
+        ((2, 64), (64, 1), 1, F32, 1),  # vectors begin where rows do
+        ((2, 64), (64, 1), 2, F32, 2),
+        ((64, 64), (1, 64), 0, F32, 1),  # no neighbouring columns
+        ((1, 64), (63, 1), 0, F32, 4),  # the stride of a single row does not matter
+    ],
+    ids=str,
+)
+def test_vectors_are_the_longest_that_rows_and_strides_are_made_of(
+    shape: tuple[int, int], strides: tuple[int, int], start: int, dtype: torch.dtype, elements: int
+) -> None:
+    x = torch.empty(4200, dtype=dtype).as_strided(shape, strides, start)
+    assert vector(x) == elements
+    assert vector(x.clone(memory_format=torch.contiguous_format)) == whole_vectors(shape[1], dtype)
+
+
+@pytest.mark.parametrize(
+    ("rows", "cols", "dtype", "name"),
+    [
+        (4096, 1024, F32, "FusedMultirow"),  # 4 KB
+        (4096, 1025, F32, "Cluster"),
+        (4096, 1 << 19, F32, "Cluster"),  # 2 MB
+        (16, (1 << 18) + 4, F32, "Cooperative"),  # few and wide
+        (17, (1 << 18) + 4, F32, "Cluster"),
+        (4096, 1 << 20, F32, "Cooperative"),
+        (4096, 1 << 23, F32, "Online"),
+        (4096, 8192, F64, "FusedRow"),
+        (4096, 8200, F64, "Online"),
+    ],
+)
+def test_auto_chooses_for_an_h200(
+    h200: Device, rows: int, cols: int, dtype: torch.dtype, name: str
+) -> None:
+    pytest.importorskip("triton")
+    chosen = choice((rows, cols), dtype, h200, whole_vectors(cols, dtype))
+    assert type(chosen).__name__ == name
+
+
+class Function:
+    """What ``@triton.jit`` makes, as far as a launch of `fused` asks."""
+
+    def __init__(self, registers: int, shared: int) -> None:
+        self.compiled = SimpleNamespace(
+            n_regs=registers, metadata=SimpleNamespace(shared=shared), _init_handles=lambda: None
+        )
+        self.grids: list[Any] = []
+
+    def warmup(self, *_: Any, **__: Any) -> Any:
+        return self.compiled
+
+    def __getitem__(self, grid: Any) -> Any:
+        return lambda *_, **__: self.grids.append(grid)
+
+
+@pytest.mark.parametrize(
+    ("rows", "registers", "shared", "programs"),
+    [
+        (4096, 64, 16416, 132 * 4),  # as many as the registers of all SMs hold
+        (300, 64, 16416, 300),  # no more than there are rows
+        (4096, 255, 233473, 132),  # nothing fits by the numbers, yet an SM always runs one
+    ],
+)
+def test_as_many_programs_of_fused_as_the_device_holds_share_out_the_rows(
+    h200: Device,
+    monkeypatch: pytest.MonkeyPatch,
+    rows: int,
+    registers: int,
+    shared: int,
+    programs: int,
+) -> None:
+    function = Function(registers, shared)
+    monkeypatch.setattr(fused, "_fused", function)
+    monkeypatch.setattr(fused, "device_of", lambda _: h200)
+    Fused()(torch.empty(rows, 9))
+    assert function.grids == [(programs,)]
+
+
+def test_stages_of_fused_are_as_many_as_rows_fit(h200: Device) -> None:
+    for cols, dtype, stages in (
+        *((4096, F32, 4), (16384, F32, 4)),  # three rows of 64 KiB
+        *((32768, F32, 2), (32768, F16, 4), (65536, F16, 2)),  # one of 128 KiB
+    ):
+        assert Fused()._stages(cols, dtype, h200) == stages
+    small = replace(h200, shared_bytes_per_block=101_376)
+    assert Fused()._stages(1024, F32, small) == 2
+    assert Fused(num_stages=3)._stages(1024, F32, small) == 3
+
+
+def test_programs_of_online_are_capped_by_rows_by_half_of_l2_or_not_at_all(
+    h200: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = torch.empty(100, 1 << 10)
+    caps: tuple[int | str | None, ...] = (None, 7, 1000, "l2")  # a CPU reports no L2
+    assert [Online(rows_in_flight=cap)._programs(x) for cap in caps] == [100, 7, 100, 100]
+    card = replace(h200, l2_bytes=8 * x.stride(0) * 4)
+    monkeypatch.setattr(online, "device_of", lambda _: card)
+    assert Online(rows_in_flight="l2")._programs(x) == 4
+    assert [rows_in_l2(size, card) for size in (4096, 4097, 1 << 30)] == [4, 3, 1]
+
+
+@given(rows=st.integers(1, 1 << 20), block=powers, itemsize=st.sampled_from([2, 4, 8]))
+def test_a_program_of_many_rows_takes_1024_elements_or_2048_of_16_bit(
+    rows: int, block: int, itemsize: int
+) -> None:
+    taken = rows_by_shape(rows, block, itemsize)
+    assert taken & (taken - 1) == 0
+    elements = 2048 if itemsize == 2 and block >= 256 else 1024
+    assert taken * block == max(elements, block) if rows > 128 else taken == 1
+
+
+@given(rows=powers, block=powers, few=st.booleans(), short=st.booleans())
+def test_warps_are_few_and_rows_of_512_are_not_shared_by_them(
+    rows: int, block: int, few: bool, short: bool
+) -> None:
+    warps = warps_by_tile(rows, block, few, short)
+    assert 1 <= warps <= 8
+    assert warps & (warps - 1) == 0
+    assert block > 512 or few or warps <= rows
+    assert not short or rows == 1 or 2 * warps <= rows
+
+
+@pytest.mark.parametrize(
+    ("rows", "warps", "size", "lanes"),
+    [(8, 4, 512, 16), (4, 4, 512, 32), (8, 4, 2048, 32), (1, 4, 4096, 128)],
+)
+def test_two_short_rows_share_a_warp_that_has_them(
+    rows: int, warps: int, size: int, lanes: int
+) -> None:
+    assert lanes_by_tile(rows, warps, size) == lanes
+
+
+@given(
+    cols=st.integers(1, 1 << 20),
+    rows=st.integers(1, 100_000),
+    itemsize=st.sampled_from([2, 4]),
+    width=st.sampled_from([1, 2, 4, 8]),
+    sms=st.sampled_from([1, 78, 132, 148]),
+)
+def test_a_cluster_covers_the_row_and_fits_on_the_chip(
+    cols: int, rows: int, itemsize: int, width: int, sms: int
+) -> None:
+    width = min(width, 16 // itemsize)
+    plan = cut((rows, cols), itemsize, width, sms)
+    if plan is None:  # rows of whole vectors fit up to four megabytes
+        assert cols * itemsize > 4 << 20 or width * itemsize < 16
+        return
+    assert (plan.chunks - 1) * plan.chunk < cols <= plan.chunks * plan.chunk
+    assert plan.chunk == plan.programs * plan.warps * LANES * width
+    threads = plan.warps * LANES
+    held = (plan.chunks - plan.shared) * width
+    assert plan.shared < plan.chunks
+    assert held * (itemsize if plan.packed else 4) <= 256  # bytes in registers of a thread
+    assert plan.shared * threads * width * itemsize <= SHARED_BYTES
+    slots = 8 * (plan.programs * plan.warps + 1)
+    assert plan.shared * threads * 16 + slots + 1024 <= 227 << 10
+
+
+def test_few_rows_are_spread_over_wider_clusters() -> None:
+    plans = [cut((rows, 32768), 4, 4, 132) for rows in (1, 4096)]
+    assert [(plan.programs, plan.warps) for plan in plans if plan] == [(16, 4), (8, 4)]
+
+
+@pytest.mark.parametrize(
+    ("block", "cluster"),
+    [(256, (1, 4)), (8192, (1, 8)), (16384, (2, 8)), (131072, (16, 8)), (262144, (16, 16))],
+)
+def test_clusters_that_the_compiler_reduces_grow_with_the_row(
+    block: int, cluster: tuple[int, int]
+) -> None:
+    assert ClusterReduce()._cluster(block) == cluster
+
+
+@pytest.mark.parametrize(
+    ("rows", "cols", "number", "block", "warps"),
+    [
+        (1, 131072, 128, 1024, 4),  # one row covers nearly all of the 132 SMs
+        (1, 1 << 20, 128, 8192, 8),
+        (8, 131072, 16, 8192, 8),  # and so do eight
+        (64, 131072, 16, 8192, 4),
+        (4096, 5, 1, 8, 4),  # a row narrower than any slice
+    ],
+)
+def test_slices_spread_over_all_sms_as_far_as_there_are_rows(
+    h200: Device, rows: int, cols: int, number: int, block: int, warps: int
+) -> None:
+    plan = slices_of(rows, cols, h200, whole=True, ahead=False)
+    assert (plan.number, plan.block, plan.warps) == (number, block, warps)
+
+
+@given(
+    way=st.sampled_from([(True, False), (True, True), (False, False)]),
+    rows=st.sampled_from([1, 7, 64, 5000]),
+    cols=st.sampled_from([1, 1000, 32000, 131072, 10**6, 264 * 8192, 264 * 16384]),
+)
+def test_slices_that_are_not_refused_are_resident_with_the_registers_they_may_have(
+    way: tuple[bool, bool], rows: int, cols: int
+) -> None:
+    whole, ahead = way
+    if Cooperative(loads="before" if ahead else "after").unsupported((rows, cols), F32, H200):
+        assert ahead
+        return
+    plan = slices_of(rows, cols, H200, whole, ahead)
+    registers = plan.registers(ahead, whole, H200)
+    assert plan.number * plan.block >= cols > (plan.number - 1) * plan.block
+    assert registers <= 255
+    assert plan.number <= 132 * (65536 // (registers * 32 * plan.warps))
