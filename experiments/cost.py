@@ -1,8 +1,4 @@
-"""What measuring itself costs, and whether it repeats: ``python -m experiments.cost DIR [OTHER]``.
-
-Of one sweep's folder it prints how the wall time was spent; of two folders that hold the same
-points, how many of their medians agree. Everything is read from recorded rows.
-"""
+"""What measuring itself costs: ``python -m experiments.cost DIR``, from a sweep's recorded rows."""
 
 from __future__ import annotations
 
@@ -17,9 +13,6 @@ from experiments.data.files import RowsError
 from experiments.data.metrics import latest
 from experiments.data.packed import recording
 from experiments.data.rows import Row, read_rows, rows_files
-
-AGREE_SHARE = 0.02
-AGREE_US = 0.5
 
 
 def load(folder: Path) -> list[Row]:
@@ -55,51 +48,20 @@ def spending(rows: Sequence[Row], sessions: Sequence[dict[str, float]]) -> str:
     return "\n".join(lines)
 
 
-def agreement(base: Sequence[Row], other: Sequence[Row]) -> str:
-    """How many points of two sweeps agree within the larger of 2 % and 0.5 µs, and the worst."""
-    times = {row.identity: row.time_us for row in base if row.time_us is not None}
-    pairs = [
-        (times[row.identity], row.time_us, row)
-        for row in other
-        if row.time_us is not None and row.identity in times
-    ]
-    if not pairs:
-        return "agreement   none: the two folders share no timed point"
-    apart = [
-        (abs(b - a) / a, a, b, row)
-        for a, b, row in pairs
-        if abs(b - a) > max(AGREE_SHARE * a, AGREE_US)
-    ]
-    agreed = len(pairs) - len(apart)
-    lines = [
-        f"agreement   {agreed} of {len(pairs)} points ({agreed / len(pairs):.1%}) within the "
-        f"larger of {AGREE_SHARE:.0%} and {AGREE_US} µs"
-    ]
-    for share, a, b, row in sorted(apart, key=lambda item: -item[0])[:5]:
-        lines.append(
-            f"            {row.kernel} {row.rows}×{row.cols} {row.dtype}: "
-            f"{a:.1f} µs and {b:.1f} µs ({share:.1%})"
-        )
-    return "\n".join(lines)
-
-
 def main() -> None:
-    """Reads the folders named on the command line and prints what they cost."""
+    """Reads the folder named on the command line and prints what it cost."""
     parser = argparse.ArgumentParser(prog="python -m experiments.cost", description=__doc__)
     parser.add_argument("folder", type=Path, help="a sweep's folder")
-    parser.add_argument("other", type=Path, nargs="?", help="another, of the same points")
-    chosen = parser.parse_args()
+    folder = parser.parse_args().folder
     try:
-        rows = load(chosen.folder)
+        rows = load(folder)
         if not rows:
-            sys.exit(f"error: {chosen.folder} holds no rows")
-        notes = recording(chosen.folder) / "sessions.jsonl"
+            sys.exit(f"error: {folder} holds no rows")
+        notes = recording(folder) / "sessions.jsonl"
         text = notes.read_text() if notes.exists() else ""
         # a line without its end was cut short by a crash
         whole = [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
         print(spending(rows, [json.loads(line) for line in whole]))
-        if chosen.other is not None:
-            print(agreement(rows, load(chosen.other)))
     except (RowsError, OSError, ValueError) as error:
         sys.exit(f"error: {error}")
 

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ from typing import Any
 import yaml
 
 from experiments.child import ROOT
-from experiments.count import configurations
 from experiments.data.cards import GPU_FILES
 from experiments.data.files import RowsError, read_json, validated
 from experiments.data.jobs import Config, TrackerConfig
@@ -31,22 +30,27 @@ from experiments.data.packed import recording
 from experiments.data.rows import Row, read_rows, rows_files
 from experiments.errors import Parser, SweepFailed, UserError, on_one_line
 from experiments.sweep.client import Worker, WorkerError
-from experiments.sweep.config import check
 from experiments.sweep.driver import run
-from experiments.sweep.jobs import ROOF, Job
+from experiments.sweep.jobs import Job
 from experiments.sweep.plan import LIBRARIES
-from experiments.sweep.record import read_object
 
 KERNEL = re.compile(r"kernels(\.[A-Za-z_][A-Za-z0-9_]*)+")
 OTHER_PROTOCOL = "its row was measured by another protocol or seed than the newest beside it"
 UNKNOWN = "something that rows of that age do not record"
 
-Place = tuple[int, int, str, int]  # rows, cols, dtype, round
+Place = tuple[str, int, int, int]  # dtype, rows, cols, round
+Rows = Mapping[Place, Row]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measures again and compares; returns the exit status."""
-    options = _parser().parse_args(arguments)
+    parser = Parser(prog="python -m experiments.reproduce", description="Measures rows again.")
+    parser.add_argument("--rows", type=Path, required=True, metavar="DIR", help="what was recorded")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="for the new rows")
+    parser.add_argument("--dry-run", action="store_true", help="list the points, measure nothing")
+    parser.add_argument("--anyway", action="store_true", help="on another GPU model all the same")
+    parser.add_argument("--verbose", action="store_true", help="show the traceback of an error")
+    options = parser.parse_args(arguments)
     try:
         return reproduce(options)
     except (UserError, RowsError, WorkerError, OSError) as error:
@@ -94,15 +98,13 @@ class Recorded:
 
     Attributes:
         root: Its folder, which holds ``sweep.json``.
-        jobs: What measures its points again, and no others.
-        rows: By job name, each point's last row.
-        left: By reason, the points that no job can measure as they were.
+        jobs: What measures its points again and no others, each with its points' last rows.
+        left: How many points no job can measure as they were, by another protocol.
     """
 
     root: Path
-    jobs: tuple[Job, ...]
-    rows: Mapping[str, Mapping[Place, Row]]
-    left: Mapping[str, int]
+    jobs: tuple[tuple[Job, Rows], ...]
+    left: int
 
 
 def recorded(folder: Path) -> list[Recorded]:
@@ -112,8 +114,6 @@ def recorded(folder: Path) -> list[Recorded]:
         UserError: there are none, or what lies beside rows does not say how they were measured.
         RowsError: a line is no row; it names file and line.
     """
-    if not folder.exists():
-        raise UserError(f"{folder}: no such folder; --rows names recorded rows")
     files: dict[Path, list[Path]] = {}
     for path in rows_files(folder):
         root = next((a for a in path.resolve().parents if (a / "sweep.json").is_file()), None)
@@ -126,59 +126,52 @@ def recorded(folder: Path) -> list[Recorded]:
 
 
 def _sweep(root: Path, files: Iterable[Path]) -> Recorded:
-    found: list[tuple[Job, dict[Place, Row]]] = []
-    left = Counter[str]()
+    found, left = [], 0
     for path in files:
-        rows = {(r.rows, r.cols, r.dtype, r.round): r for r in read_rows(path)}
+        rows = {(r.dtype, r.rows, r.cols, r.round): r for r in read_rows(path)}
         if rows:
             job, kept = _job(root, path, rows)
             found.append((job, kept))
-            left[OTHER_PROTOCOL] += len(rows) - len(kept)
+            left += len(rows) - len(kept)
     if not found:
         raise UserError(f"{root}: its rows files are empty")
-    if not all(_is_product(rows) for _, rows in found):  # a job is all its shapes in all its dtypes
-        found = [part for job, rows in found for part in _by_dtype(job, rows)]
     rounds = 1 + max(place[3] for _, rows in found for place in rows)
-    jobs = tuple(dataclasses.replace(j, config=j.config | {"rounds": rounds}) for j, _ in found)
-    return Recorded(root, jobs, {job.name: rows for job, rows in found}, +left)
+    jobs = [(dataclasses.replace(j, config=j.config | {"rounds": rounds}), r) for j, r in found]
+    return Recorded(root, tuple(jobs), left)
 
 
-def _job(root: Path, path: Path, rows: Mapping[Place, Row]) -> tuple[Job, dict[Place, Row]]:
+def _job(root: Path, path: Path, rows: Rows) -> tuple[Job, Rows]:
     """A file's job, and those of its rows that the job would measure as they were."""
     parts = path.resolve().parent.relative_to(root).parts
     if len(parts) not in (3, 4) or "-" not in parts[1]:
         raise UserError(f"{path}: it lies in no job's folder, such as wide/native-auto/online")
     dtype, _, gpu = parts[1].partition("-")
-    place = path.parent / "config.json"
-    config = _config(place, gpu)
     newest = list(rows.values())[-1]
-    config["timing"] |= newest.environment.get("protocol") or {}
-    config["seed"] = newest.environment.get("seed", config["seed"])
-    try:
-        check(config)
-    except (UserError, TypeError, ValueError) as error:
-        raise UserError(f"{place}: {error}") from None
 
     def protocol(row: Row) -> dict[str, Any]:  # older rows have none
         return {n: row.environment[n] for n in ("protocol", "seed") if n in row.environment}
 
     kept = {place: row for place, row in rows.items() if protocol(row) in ({}, protocol(newest))}
+    shapes = dict.fromkeys(place[1:3] for place in kept)
+    dtypes = dict.fromkeys(place[0] for place in kept)
+    product = {(name, *shape) for name in dtypes for shape in shapes}
     job = Job(
         kernel=newest.kernel,
         label=parts[-1],
         grid=parts[0],
-        dtypes=tuple(dict.fromkeys(place[2] for place in kept)),
+        dtypes=tuple(dtypes),
         dtype=dtype,
         gpu=gpu,
         variation=parts[2] if len(parts) == 4 else "",
-        shapes=tuple(dict.fromkeys((place[0], place[1]) for place in kept)),
-        config=config,
-        overrides=("/".join(parts),),
+        shapes=tuple(shapes),
+        config=_config(path.parent / "config.json", gpu, newest),
+        overrides=(),
+        skipped=frozenset(product - {place[:3] for place in kept}),
     )
     return job, kept
 
 
-def _config(path: Path, gpu: str) -> dict[str, Any]:
+def _config(path: Path, gpu: str, newest: Row) -> dict[str, Any]:
     """A job's configuration as it was recorded; what it lacks is as the types have it.
 
     A recorded folder may be anybody's, so three things are ours: the kernel's class is one of
@@ -187,8 +180,12 @@ def _config(path: Path, gpu: str) -> dict[str, Any]:
     """
     try:
         found = dict(read_json(path))
+        ours = GPU_FILES / f"{gpu}.yaml"
+        card = yaml.safe_load(ours.read_text(encoding="utf-8")) if ours.is_file() else {}
         found["tracker"] = TrackerConfig(backend="none").model_dump()
-        found["gpu"] = {**found["gpu"], "match": _match_of(gpu)}
+        found["gpu"] = {**found["gpu"], "match": card.get("match")}
+        found["timing"] = {**found["timing"], **newest.environment.get("protocol", {})}
+        found["seed"] = newest.environment.get("seed", found["seed"])
         config = validated(Config, found).model_dump()
     except FileNotFoundError:
         raise UserError(f"{path}: missing; without it rows cannot be repeated") from None
@@ -204,29 +201,9 @@ def _config(path: Path, gpu: str) -> dict[str, Any]:
     return config
 
 
-def _match_of(gpu: str) -> str | None:
-    path = GPU_FILES / f"{gpu}.yaml"
-    if not path.is_file():
-        return None
-    match = yaml.safe_load(path.read_text(encoding="utf-8")).get("match")
-    return None if match is None else str(match)
-
-
-def _is_product(rows: Mapping[Place, Row]) -> bool:
-    shapes, dtypes = {place[:2] for place in rows}, {place[2] for place in rows}
-    return len({place[:3] for place in rows}) == len(shapes) * len(dtypes)
-
-
-def _by_dtype(job: Job, rows: Mapping[Place, Row]) -> Iterator[tuple[Job, dict[Place, Row]]]:
-    for dtype in job.dtypes:
-        mine = {place: row for place, row in rows.items() if place[2] == dtype}
-        shapes = tuple(dict.fromkeys((place[0], place[1]) for place in mine))
-        yield dataclasses.replace(job, dtype=dtype, dtypes=(dtype,), shapes=shapes), mine
-
-
 def _check_gpu(sweep: Recorded, options: argparse.Namespace) -> None:
-    rows = [row for mine in sweep.rows.values() for row in mine.values()]
-    device = sweep.jobs[0].config["gpu"]["device"]
+    rows = [row for _, mine in sweep.jobs for row in mine.values()]
+    device = sweep.jobs[0][0].config["gpu"]["device"]
     worker = Worker(device, rows[0].card, options.out / "worker.log")
     try:
         here = worker.start()["device"]["name"]
@@ -244,26 +221,19 @@ def _check_gpu(sweep: Recorded, options: argparse.Namespace) -> None:
 
 def _measured(sweep: Recorded, out: Path, options: argparse.Namespace) -> bool:
     """Whether some point failed."""
-    changed: dict[str, Any] = {"out": str(out), "overwrite": False, "only_failed": False,
-               "dry_run": options.dry_run}  # fmt: skip
-    cards = sorted({row.card for rows in sweep.rows.values() for row in rows.values()})
+    cards = sorted({row.card for _, rows in sweep.jobs for row in rows.values()})
     jobs = []
-    for job in sweep.jobs:
-        config = job.config | changed
+    for job, rows in sweep.jobs:
+        gpu = dict(job.config["gpu"])
         if len(cards) > 1:  # each shard on the card that it was recorded on
-            newest = list(sweep.rows[job.name].values())[-1]
-            config["gpu"] = config["gpu"] | {"card": newest.card}
+            gpu["card"] = list(rows.values())[-1].card
         if options.anyway:
-            config["gpu"] = config["gpu"] | {"match": None, "device": "auto"}
+            gpu |= {"match": None, "device": "auto"}
+        changed = {"out": str(out), "overwrite": False, "only_failed": False, "gpu": gpu}
+        config = job.config | changed | {"dry_run": options.dry_run}
         jobs.append(dataclasses.replace(job, config=config))
-
-    def roof(overrides: list[str]) -> Job:
-        [of] = [job for job in jobs if job.overrides[0] == overrides[0]]
-        config = of.config | {"kernel": configurations([ROOF])[ROOF], "twin": None}
-        return dataclasses.replace(of, kernel=ROOF, label=ROOF, config=config)
-
     try:
-        run(jobs, roof, cards)
+        run(jobs, None, cards)
     except SweepFailed:
         return True
     return False
@@ -271,15 +241,19 @@ def _measured(sweep: Recorded, out: Path, options: argparse.Namespace) -> bool:
 
 def account(sweep: Recorded, out: Path) -> tuple[int, Counter[str]]:
     """How many points were measured again as they were, and by reason how many were not."""
-    reasons = Counter(sweep.left)
-    same = 0
-    for old, new in _both(sweep, out):
-        if new is None:
-            reasons["it was not measured"] += 1
-        elif new.key == old.key:
-            same += 1
-        else:
-            reasons["; ".join(differences(old, new)) or UNKNOWN] += 1
+    same, reasons = 0, +Counter({OTHER_PROTOCOL: sweep.left})
+    for job, rows in sweep.jobs:
+        path = out / job.name / "rows.jsonl"
+        found = read_rows(path) if path.exists() else ()
+        again = {(r.dtype, r.rows, r.cols, r.round): r for r in found}
+        for place, old in rows.items():
+            new = again.get(place)
+            if new is None:
+                reasons["it was not measured"] += 1
+            elif new.key == old.key:
+                same += 1
+            else:
+                reasons["; ".join(differences(old, new)) or UNKNOWN] += 1
     return same, reasons
 
 
@@ -300,37 +274,6 @@ def differences(old: Row, new: Row) -> list[str]:
         found.append(f"source of {old.kernel} changed")
     found += [f"{name} differs" for name in ("protocol", "seed") if name in changed]
     return found + (["tunables differ"] if old.params != new.params else [])
-
-
-def _both(sweep: Recorded, out: Path) -> Iterator[tuple[Row, Row | None]]:
-    """Each recorded row and its row below ``out``, both with the hash of their source."""
-    variants = [read_object(folder / "variants.json") for folder in (sweep.root, out)]
-    for job in sweep.jobs:
-        path = out / job.name / "rows.jsonl"
-        found = read_rows(path) if path.exists() else iter(())
-        again = {(r.rows, r.cols, r.dtype, r.round): r for r in found}
-        was, now = (declared.get(job.label) for declared in variants)
-        for place, old in sweep.rows[job.name].items():
-            new = again.get(place)
-            yield _sourced(old, was), None if new is None else _sourced(new, now)
-
-
-def _sourced(row: Row, variant: object) -> Row:
-    """A row with its source's hash, from its variant's declaration where an older row lacks it."""
-    if not isinstance(variant, dict) or "source" not in variant or "source" in row.environment:
-        return row
-    environment = {**row.environment, "source": str(variant["source"])}
-    return row.model_copy(update={"environment": environment})
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser(prog="python -m experiments.reproduce", description="Measures rows again.")
-    parser.add_argument("--rows", type=Path, required=True, metavar="DIR", help="what was recorded")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="for the new rows")
-    parser.add_argument("--dry-run", action="store_true", help="list the points, measure nothing")
-    parser.add_argument("--anyway", action="store_true", help="on another GPU model all the same")
-    parser.add_argument("--verbose", action="store_true", help="show the traceback of an error")
-    return parser
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from experiments.cost import agreement, spending
+from experiments.cost import spending
 from experiments.data.rows import Row
 from experiments.sweep.record import append_row
 from tests.conftest import ROOT
@@ -22,15 +22,6 @@ def test_the_account_is_the_rows_own() -> None:
     assert "72% is sampling or compiling" in text
     assert "10.0 ms a point (median)" in text
     assert "unknown: a run was killed" in spending(rows, [{"points": 5, "elapsed_s": 1.0}])
-
-
-def test_agreement_is_within_two_percent_or_half_a_microsecond() -> None:
-    base = [timed(5, key="short"), timed(1000, key="long"), timed(1000, key="other")]
-    head = [timed(5.4, key="short"), timed(1019, key="long"), timed(1021, key="other")]
-    text = agreement(base, head)
-    assert "2 of 3 points (66.7%)" in text
-    assert "1000.0 µs and 1021.0 µs (2.1%)" in text
-    assert "share no timed point" in agreement(base, [])
 
 
 def test_a_folder_without_rows_is_one_line(tmp_path: Path) -> None:
