@@ -1,115 +1,44 @@
-"""What a call of `softmax(x)` costs the host, layer by layer, beside `torch.softmax`.
+"""``python -m experiments.hostcost --out DIR``: what a call of `softmax(x)` costs the host.
 
-``python -m experiments.hostcost --out DIR`` prints the table and writes hostcost.json.
-
-The matrix is so small that its kernel is over before the next call is made; batches are short and
-end with a synchronisation outside of the clock, so that no call waits for room in the queue. All
-layers take a batch in turn, in an order shuffled anew each round: what slows the host slows all.
+It prints the table, and writes hostcost.json and hostcost.md below ``DIR``.
 """
 
 from __future__ import annotations
 
 import json
-import random
-import time
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from experiments.data.files import write_file
-from experiments.data.statistics import median
 from experiments.errors import Parser, UserError
-from experiments.sweep.cards import held
-from experiments.worker.place import environment
-from kernels.functions import softmax, softmax_operator
-
-SHAPE = (128, 256)
-CALLS, ROUNDS, WARMUP = 50, 300, 20  # calls a batch, batches of each layer, unmeasured ones
-
-Layer = tuple[str, str, Callable[[], Any]]  # name, the one it is compared with, a call
+from experiments.probe import asked_of_card
 
 
-def layers(device: str) -> list[Layer]:
-    """The calls that are timed, each PyTorch's first."""
-    x = torch.randn(SHAPE, device=device)
-    leaf = x.clone().requires_grad_()
-    dy = torch.randn_like(x)
-
-    def both(function: Callable[..., torch.Tensor]) -> Callable[[], Any]:
-        return lambda: torch.autograd.grad(function(leaf, -1), leaf, dy)
-
-    forward, backward = "torch.softmax, requires_grad", "torch.softmax, forward and backward"
-    return [
-        ("torch.softmax", "torch.softmax", lambda: torch.softmax(x, -1)),
-        ("plain function", "torch.softmax", lambda: softmax(x)),
-        ("operator", "torch.softmax", lambda: softmax_operator(x, -1, 1.0, x.dtype)),
-        (forward, forward, lambda: torch.softmax(leaf, -1)),
-        ("autograd, forward", forward, lambda: softmax(leaf)),
-        (backward, backward, both(torch.softmax)),
-        ("autograd, forward and backward", backward, both(softmax)),
-    ]
+def main() -> None:
+    """Measures, prints and writes; the exit status is 2 where there is no CUDA device."""
+    parser = Parser(prog="python -m experiments.hostcost", description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("outputs/hostcost"), metavar="DIR")
+    out = parser.parse_args().out
+    try:
+        _, cost = asked_of_card("hostcost", out)
+    except UserError as error:
+        parser.exit(2, f"error: {error}\n")
+    if cost is None:
+        parser.exit(2, "error: hostcost needs a CUDA device: it times launches of kernels\n")
+    printed = table(cost["layers"])
+    print(printed)
+    write_file(out / "hostcost.json", json.dumps(cost, indent=1) + "\n")
+    write_file(out / "hostcost.md", printed + "\n")
 
 
-def measure(timed: list[Layer], wait: Callable[[], object]) -> list[dict[str, Any]]:
-    """Host time of each call, µs: the median over batches with its interval, and the ratio."""
-    taken: dict[str, list[float]] = {name: [] for name, _, _ in timed}
-    order, shuffle = list(timed), random.Random(0).shuffle
-    for round_ in range(WARMUP + ROUNDS):
-        shuffle(order)
-        for name, _, call in order:
-            wait()
-            began = time.perf_counter_ns()
-            for _ in range(CALLS):
-                call()
-            spent = (time.perf_counter_ns() - began) / 1e3 / CALLS
-            if round_ >= WARMUP:
-                taken[name].append(spent)
-    wait()
-    records = []
-    for name, base, _ in timed:
-        middle, paired = median(taken[name]), zip(taken[name], taken[base], strict=True)
-        records.append(
-            {
-                "layer": name,
-                "host_us": middle.value,
-                "host_low_us": middle.low,
-                "host_high_us": middle.high,
-                "base": base,
-                "ratio": median([mine / theirs for mine, theirs in paired]).value,
-            }
-        )
-    return records
-
-
-def table(records: list[dict[str, Any]]) -> str:
+def table(records: Sequence[Mapping[str, Any]]) -> str:
     """The records as Markdown."""
     lines = ["| layer | µs a call | 95 % | × PyTorch's |", "|---|---|---|---|"]
     for r in records:
         span = f"{r['host_low_us']:.2f}–{r['host_high_us']:.2f}"
         lines.append(f"| {r['layer']} | {r['host_us']:.2f} | {span} | {r['ratio']:.2f} |")
     return "\n".join(lines)
-
-
-def main() -> None:
-    """Measures and prints; the exit status is 2 where there is no CUDA device."""
-    parser = Parser(prog="python -m experiments.hostcost", description=__doc__)
-    parser.add_argument("--out", type=Path, help="folder for hostcost.json and hostcost.md")
-    out: Path | None = parser.parse_args().out
-    if not torch.cuda.is_available():
-        parser.exit(2, "error: hostcost needs a CUDA device: it times launches of kernels\n")
-    try:
-        with held([0]):  # torch's first card is the first visible one
-            records = measure(layers("cuda"), torch.cuda.synchronize)
-    except UserError as error:
-        parser.exit(2, f"error: {error}\n")
-    print(table(records))
-    if out is not None:
-        gpu = torch.cuda.get_device_name()
-        cost = {"gpu": gpu, "shape": SHAPE, "environment": environment(), "layers": records}
-        write_file(out / "hostcost.json", json.dumps(cost, indent=1) + "\n")
-        write_file(out / "hostcost.md", table(records) + "\n")
 
 
 if __name__ == "__main__":

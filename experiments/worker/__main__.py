@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import gc
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from experiments.child import Channel, die_with_parent, one_line
@@ -27,10 +29,10 @@ def main() -> None:
     # torch and the kernels are imported only now that the interpreter is chosen
     from experiments.worker.counting import count
     from experiments.worker.describe import BadJob, describe
+    from experiments.worker.hostcost import hostcost
     from experiments.worker.measure import Bench, measure, profile
     from experiments.worker.probe import probe
 
-    bench: Bench | None = None
     gc.freeze()  # what the imports left is there to stay, and need not be walked again
     channel.send(
         {
@@ -39,29 +41,28 @@ def main() -> None:
             "serial": place.serial,
         }
     )
+    bench = functools.cache(functools.partial(Bench, place))  # not all requests need its memory
+
+    def announce(stage: str) -> None:
+        channel.send({"stage": stage})
+
+    answers: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+        "describe": lambda request: describe(request["job"], place.device),
+        "count": lambda request: count(request["point"], place.device),
+        "measure": lambda request: measure(request["point"], bench(), announce),
+        "profile": lambda request: profile(request["point"], place.torch_device),
+        "probe": lambda _: probe(bench()),
+        "hostcost": lambda _: hostcost(place),
+    }
     for request in channel:
-        if bench is None and request["do"] in ("measure", "probe"):
-            bench = Bench.at(place)
-        reply: dict[str, Any]
-        match request:
-            case {"do": "describe" | "count" as what, **more}:
-                try:
-                    if what == "describe":
-                        reply = describe(more["job"], place.device)
-                    else:
-                        reply = count(more["point"], place.device)
-                except BadJob as error:
-                    reply = {"error": str(error)}
-                except Exception as error:  # a kernel's own declarations may raise anything
-                    reply = {"error": f"its declarations fail: {one_line(error)}"}
-            case {"do": "profile", "point": point}:
-                reply = profile(point, place.torch_device)
-            case {"do": "probe"}:
-                assert bench is not None
-                reply = probe(bench)
-            case {"do": "measure", "point": point}:
-                assert bench is not None
-                reply = measure(point, bench, lambda stage: channel.send({"stage": stage}))
+        try:
+            reply = answers[request["do"]](request)
+        except BadJob as error:
+            reply = {"error": str(error)}
+        except Exception as error:  # a kernel's own declarations may raise anything
+            if request["do"] == "measure":
+                raise  # the worker dies of it, and another one takes the next point
+            reply = {"error": f"it fails with {one_line(error)}"}
         channel.send({"reply": reply, "number": request["number"]})
 
 

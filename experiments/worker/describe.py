@@ -40,12 +40,17 @@ def build_kernel(config: dict[str, Any]) -> Kernel:
     Raises:
         BadJob: the target is no kernel, or a tunable is unknown or out of range.
     """
-    target = config.get("_target_")
-    if not isinstance(target, str) or "." not in target:
-        raise BadJob(f"_target_ is {target!r}; it must name a class, as in kernels.copy.copy.Copy")
+    target = str(config.get("_target_"))
     module, _, name = target.rpartition(".")
-    if not is_ours(module):
-        raise BadJob(f"_target_ {target} is not in this project; a kernel is a class in kernels/")
+    parts = module.split(".")
+    # found out without importing anything: no other module of this machine is to run
+    if not all(map(str.isidentifier, parts)) or not (
+        (ROOT / parts[0]).is_dir() or (ROOT / f"{parts[0]}.py").is_file()
+    ):
+        raise BadJob(
+            f"_target_ {target} is not in this project; it must name a class in kernels/, as in "
+            "kernels.copy.copy.Copy"
+        )
     try:
         kind = getattr(importlib.import_module(MOVED.get(module, module)), name)
     except (ImportError, AttributeError) as error:
@@ -56,21 +61,13 @@ def build_kernel(config: dict[str, Any]) -> Kernel:
     known = [f.name for f in dataclasses.fields(kind)]
     for key in tunables:
         if key not in known:
-            has = f"it has {', '.join(known)}" if known else "it has none"
-            raise BadJob(f"{name} has no tunable {key!r}; {has}")
+            raise BadJob(f"{name} has no tunable {key!r}; it has {', '.join(known) or 'none'}")
     try:
         kernel = kind(**tunables)
     except (TypeError, ValueError) as error:
         raise BadJob(f"{name}: {error}") from error
     assert isinstance(kernel, Kernel)
     return kernel
-
-
-def is_ours(module: str) -> bool:
-    """Whether a module's name leads into this checkout, found out without importing anything."""
-    first, *rest = module.split(".")
-    named = first.isidentifier() and all(part.isidentifier() for part in rest)
-    return named and ((ROOT / first).is_dir() or (ROOT / f"{first}.py").is_file())
 
 
 def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
@@ -114,7 +111,10 @@ def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
         "source": source_hash(type(kernel).__module__),
         "packages": {name: version_of(name) for name in kernel.packages},
         "idea": (importlib.import_module(type(kernel).__module__).__doc__ or "").strip(),
-        **_written(traffic),
+        "formula": str(traffic),
+        "reads": formula(traffic.reads),
+        "writes": formula(traffic.writes),
+        "latex": traffic.latex(),
         "on_chip": formula(kernel.on_chip_elements()),
         "points": points,
     }
@@ -124,17 +124,6 @@ def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
 def _elements(traffic: Traffic, sizes: tuple[tuple[str, int], ...]) -> tuple[int, int]:
     """`Traffic.elements`, once for all the dtypes and jobs that ask: SymPy takes its time."""
     return traffic.elements(dict(sizes))
-
-
-@lru_cache
-def _written(traffic: Traffic) -> dict[str, str]:
-    """Its formulas as text, once for all jobs of a variant."""
-    return {
-        "formula": str(traffic),
-        "reads": formula(traffic.reads),
-        "writes": formula(traffic.writes),
-        "latex": traffic.latex(),
-    }
 
 
 def backend(kernel: Kernel, device: Device) -> str:

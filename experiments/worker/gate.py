@@ -97,17 +97,30 @@ def check(
     if x.numel() and y.data_ptr() == x.data_ptr():
         return Verdict("returned its input's own memory")
     tolerance = EXACT if operation.exact else TOLERANCES[backend, x.dtype]
+    info = torch.finfo(x.dtype)
+    slack = 0.0 if tolerance == EXACT else info.smallest_normal * info.eps
     step = max(CHUNK_ELEMENTS // max(shape[1], 1), 1)
-    # [wrong elements, wrong row sums, Σ(y − ref)², Σ ref², max |y − ref|], read once at the end
-    totals = torch.zeros(5, dtype=torch.float64, device=x.device)
+    # wrong elements, wrong row sums, Σ(y − ref)² and Σ ref², read once at the end
+    totals = torch.zeros(4, dtype=torch.float64, device=x.device)
+    worst = torch.zeros((), dtype=torch.float64, device=x.device)
     for first in range(0, shape[0], step):
         rows = slice(first, first + step)
-        block = x[..., rows, :]
+        block, answer = x[..., rows, :], y[rows].double()
         reference = operation.reference(block)
         at = operation.magnitude(block) if isinstance(operation, Cancelling) else reference
-        totals = _add(totals, y[rows].double(), reference, spacing(at, x.dtype), x.dtype, tolerance)
-    wrong, wrong_sums, error2, reference2, worst = totals.tolist()
-    errors = (_finite(worst), _finite(math.sqrt(error2 / reference2)) if reference2 > 0 else 0.0)
+        space = spacing(at, x.dtype)
+        error = (answer - reference).abs()
+        sums = (answer.sum(-1) - reference.to(x.dtype).double().sum(-1)).abs()
+        # written as "not within", so that NaN counts as wrong
+        wrong_elements = ~(error <= tolerance.element * space + slack)
+        wrong_rows = ~(sums <= tolerance.row_mean * space.sum(-1))
+        found = (wrong_elements, wrong_rows, error.square(), reference.square())
+        totals += torch.stack([each.sum().double() for each in found])
+        if error.numel():
+            worst = torch.maximum(worst, error.max())
+    wrong, wrong_sums, error2, reference2 = totals.tolist()
+    share = _finite(math.sqrt(error2 / reference2)) if reference2 > 0 else 0.0
+    errors = _finite(float(worst)), share
     if wrong:
         return Verdict(
             f"{int(wrong)} of {y.numel()} elements differ from float64 by more than "
@@ -133,34 +146,6 @@ def fingerprint(x: torch.Tensor) -> int:
         places = torch.arange(first, first + part.numel(), device=x.device)
         total += (part * (2 * places + 1)).sum()
     return int(total)
-
-
-def _add(
-    totals: torch.Tensor,
-    y: torch.Tensor,
-    reference: torch.Tensor,
-    space: torch.Tensor,
-    dtype: torch.dtype,
-    tolerance: Tolerance,
-) -> torch.Tensor:
-    error = (y - reference).abs()
-    step = torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps
-    slack = 0.0 if tolerance == EXACT else step
-    # written as "not within", so that NaN counts as wrong
-    wrong = ~(error <= tolerance.element * space + slack)
-    rounded = reference.to(dtype).double()
-    sums = (y.sum(-1) - rounded.sum(-1)).abs()
-    wrong_sums = ~(sums <= tolerance.row_mean * space.sum(-1))
-    found = torch.stack(
-        [
-            wrong.sum().double(),
-            wrong_sums.sum().double(),
-            error.square().sum(),
-            reference.square().sum(),
-        ]
-    )
-    worst = torch.maximum(totals[4], error.max()) if error.numel() else totals[4]
-    return torch.cat([totals[:4] + found, worst[None]])
 
 
 def spacing(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

@@ -5,21 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import patch
 
 
-@dataclass
-class Launches:
+class Launches(list[tuple[int, Any]]):
     """The launches seen, as ``(programs, compiled kernel)`` in order."""
-
-    seen: list[tuple[int, Any]] = field(default_factory=list)
 
     def fields(self) -> dict[str, int | None]:
         """The row's launch fields, of the launch with the most programs; empty for none."""
-        if not self.seen:
+        if not self:
             return {}
-        programs, kernel = max(self.seen, key=lambda launch: launch[0])
+        programs, kernel = max(self, key=lambda launch: launch[0])
         metadata = getattr(kernel, "metadata", None)
         return {
             "programs": programs,
@@ -56,15 +53,15 @@ def recorded() -> Iterator[Launches]:
 
         kernel = original(self, *arguments, grid=noted, warmup=warmup, **options)
         if not warmup and kernel is not None:
-            launches.seen.append((math.prod(sizes), kernel))
+            launches.append((math.prod(sizes), kernel))
         return kernel
 
     def by_grid(self: Any, grid: Any) -> Any:
-        launches.seen.append((math.prod(grid), self))
+        launches.append((math.prod(grid), self))
         return kept(self, grid)
 
-    JITFunction.run, CompiledKernel.__getitem__ = run, by_grid
-    try:
+    with (
+        patch.object(JITFunction, "run", run),
+        patch.object(CompiledKernel, "__getitem__", by_grid),
+    ):
         yield launches
-    finally:
-        JITFunction.run, CompiledKernel.__getitem__ = original, kept

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 CGROUP = Path("/sys/fs/cgroup")
+SM_CLOCK, MEMORY_CLOCK, GPU_SENSOR = 1, 2, 0  # NVML's numbers of them
 
 # NVML's clock event reasons that slow a kernel down, by the bit that reports them. Idle and
 # application-set clocks are how the card was left, not a fault of the moment.
@@ -29,12 +30,12 @@ class State:
     ``other_processes`` counts the compute processes on the card that are not this sweep's.
     """
 
-    sm_clock_mhz: float | None = None
-    memory_clock_mhz: float | None = None
-    power_w: float | None = None
-    temperature_c: float | None = None
-    throttled: list[str] | None = None
-    other_processes: int | None = None
+    sm_clock_mhz: float | None
+    memory_clock_mhz: float | None
+    power_w: float | None
+    temperature_c: float | None
+    throttled: list[str] | None
+    other_processes: int | None
 
 
 class Monitor:
@@ -42,28 +43,27 @@ class Monitor:
 
     def __init__(self, uuid: str | None) -> None:
         self._nvml: Any = None
-        self._handle: Any = None
-        if uuid is None:
-            return
-        with contextlib.suppress(Exception):
-            import pynvml
+        self._card: Any = None
+        if uuid is not None:
+            with suppress(Exception):
+                import pynvml
 
-            pynvml.nvmlInit()
-            self._handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
-            self._nvml = pynvml
+                pynvml.nvmlInit()
+                self._card = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+                self._nvml = pynvml
 
     def read(self) -> State:
         """The state now. It takes about a millisecond, so never inside a timed window."""
-        nvml = self._nvml
-        if nvml is None:
-            return State()
+        milliwatts = self._get("PowerUsage")
+        bits = self._get("CurrentClocksEventReasons")
+        pids = [int(process.pid) for process in self._get("ComputeRunningProcesses") or []]
         return State(
-            sm_clock_mhz=self._ask(nvml.nvmlDeviceGetClockInfo, nvml.NVML_CLOCK_SM),
-            memory_clock_mhz=self._ask(nvml.nvmlDeviceGetClockInfo, nvml.NVML_CLOCK_MEM),
-            power_w=_scaled(self._ask(nvml.nvmlDeviceGetPowerUsage), 1e-3),
-            temperature_c=self._ask(nvml.nvmlDeviceGetTemperature, nvml.NVML_TEMPERATURE_GPU),
-            throttled=_reasons(self._ask(nvml.nvmlDeviceGetCurrentClocksEventReasons)),
-            other_processes=_others(self._ask(nvml.nvmlDeviceGetComputeRunningProcesses)),
+            sm_clock_mhz=self._get("ClockInfo", SM_CLOCK),
+            memory_clock_mhz=self._get("ClockInfo", MEMORY_CLOCK),
+            power_w=None if milliwatts is None else milliwatts * 1e-3,
+            temperature_c=self._get("Temperature", GPU_SENSOR),
+            throttled=None if bits is None else [SLOWDOWNS[bit] for bit in SLOWDOWNS if bits & bit],
+            other_processes=foreign(pids, os.getpid(), os.getppid(), parent),
         )
 
     def setup(self) -> dict[str, Any]:
@@ -71,55 +71,37 @@ class Monitor:
 
         Power in watts, clocks in MHz; a mode is 1 where it is on.
         """
-        nvml = self._nvml
-        if nvml is None:
+        if self._nvml is None:
             return {}
-        mig, ecc = self._ask(nvml.nvmlDeviceGetMigMode), self._ask(nvml.nvmlDeviceGetEccMode)
+        milliwatts = self._get("PowerManagementLimit")
+        driver_cuda = None
+        with suppress(Exception):
+            driver_cuda = self._nvml.nvmlSystemGetCudaDriverVersion()
         return {
-            "driver_cuda": self._without_card(nvml.nvmlSystemGetCudaDriverVersion),
-            "power_limit_w": _scaled(self._ask(nvml.nvmlDeviceGetPowerManagementLimit), 1e-3),
-            "max_sm_clock_mhz": self._ask(nvml.nvmlDeviceGetMaxClockInfo, nvml.NVML_CLOCK_SM),
-            "max_memory_clock_mhz": self._ask(nvml.nvmlDeviceGetMaxClockInfo, nvml.NVML_CLOCK_MEM),
-            "persistence_mode": self._ask(nvml.nvmlDeviceGetPersistenceMode),
-            "compute_mode": self._ask(nvml.nvmlDeviceGetComputeMode),
-            "mig_mode": None if mig is None else mig[0],
-            "ecc_mode": None if ecc is None else ecc[0],
+            "driver_cuda": driver_cuda,
+            "power_limit_w": None if milliwatts is None else milliwatts * 1e-3,
+            "max_sm_clock_mhz": self._get("MaxClockInfo", SM_CLOCK),
+            "max_memory_clock_mhz": self._get("MaxClockInfo", MEMORY_CLOCK),
+            "persistence_mode": self._get("PersistenceMode"),
+            "compute_mode": self._get("ComputeMode"),
+            "mig_mode": (self._get("MigMode") or [None])[0],
+            "ecc_mode": (self._get("EccMode") or [None])[0],
         }
 
-    def _without_card(self, question: Any) -> Any:
-        with contextlib.suppress(Exception):
-            return question()
+    def _get(self, fact: str, *arguments: int) -> Any:
+        with suppress(Exception):  # NVML raises its own class for each fact that it does not give
+            return getattr(self._nvml, f"nvmlDeviceGet{fact}")(self._card, *arguments)
         return None
-
-    def _ask(self, question: Any, *arguments: Any) -> Any:
-        try:
-            return question(self._handle, *arguments)
-        except Exception:  # NVML raises its own class for each fact that a card does not give
-            return None
-
-
-def _scaled(value: float | None, factor: float) -> float | None:
-    return None if value is None else value * factor
-
-
-def _reasons(bits: int | None) -> list[str] | None:
-    return None if bits is None else [text for bit, text in SLOWDOWNS.items() if bits & bit]
-
-
-def _others(found: list[Any] | None) -> int | None:
-    pids = [int(process.pid) for process in found or []]
-    return foreign(pids, os.getpid(), os.getppid(), parent)
 
 
 def driver_version() -> str | None:
     """The NVIDIA driver's version, None without one."""
-    try:
+    with suppress(Exception):  # no library, no driver or no permission
         import pynvml
 
         pynvml.nvmlInit()
         return str(pynvml.nvmlSystemGetDriverVersion())
-    except Exception:  # no library, no driver or no permission: there is no driver to name
-        return None
+    return None
 
 
 def foreign(
@@ -146,16 +128,13 @@ def foreign(
         return None
     if own not in pids:
         return len(set(pids)) - 1
-    return sum(not _descends(pid, family, parent_of) for pid in set(pids))
-
-
-def _descends(pid: int, family: int, parent_of: Callable[[int], int | None]) -> bool:
-    known: int | None = pid
-    while known is not None and known > 0:
-        if known == family:
-            return True
-        known = parent_of(known)
-    return False
+    others = 0
+    for pid in set(pids):
+        ancestor: int | None = pid
+        while ancestor and ancestor != family:
+            ancestor = parent_of(ancestor)
+        others += not ancestor
+    return others
 
 
 def parent(pid: int) -> int | None:
@@ -175,34 +154,15 @@ def require(size_bytes: int) -> None:
     be the sweep and not the worker.
 
     Raises:
-        MemoryError: it has fewer.
+        MemoryError: it has fewer, without swapping and within a container's limit.
     """
-    free = available()
-    if free is not None and size_bytes > free:
-        raise MemoryError(
-            f"input and answer take {size_bytes / 1e9:.3g} GB, and {free / 1e9:.3g} GB are free"
-        )
-
-
-def available() -> int | None:
-    """Bytes free without swapping, within a container's limit; None where neither is known."""
-    found = [_of_machine(), _of_container()]
-    return min((size for size in found if size is not None), default=None)
-
-
-def _of_machine() -> int | None:
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except (OSError, ValueError):
-        pass
-    return None
-
-
-def _of_container() -> int | None:
-    try:
+    free = []
+    with suppress(OSError, IndexError):
+        memory = Path("/proc/meminfo").read_text()
+        free.append(int(memory.partition("MemAvailable:")[2].split()[0]) * 1024)
+    with suppress(OSError, ValueError):  # no container, or "max"
         limit, used = ((CGROUP / f"memory.{name}").read_text() for name in ("max", "current"))
-        return int(limit) - int(used)
-    except (OSError, ValueError):  # none, or "max"
-        return None
+        free.append(int(limit) - int(used))
+    if free and size_bytes > min(free):
+        wanted, left = size_bytes / 1e9, min(free) / 1e9
+        raise MemoryError(f"input and answer take {wanted:.3g} GB, and {left:.3g} GB are free")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager
+from dataclasses import asdict
 from importlib import import_module
 from typing import Any
 
@@ -28,23 +28,13 @@ COMPILERS = (
 )
 
 
-@dataclass
 class Bench:
     """What a worker keeps between points: its place, the flush buffer and the card's monitor."""
 
-    place: Place
-    monitor: Monitor
-    flush: Flush
-
-    @classmethod
-    def at(cls, place: Place) -> Bench:
-        """Sets up at a place."""
-        uuid = None
-        if place.device.kind == "cuda":
-            uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
-        return cls(
-            place, Monitor(uuid), Flush(place.torch_device, place.device.l2_bytes or 32 << 20)
-        )
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.monitor = Monitor(place.serial)
+        self.flush = Flush(place.torch_device, place.device.l2_bytes or 32 << 20)
 
 
 def measure(point: dict[str, Any], bench: Bench, stage: Callable[[str], None]) -> dict[str, Any]:
@@ -96,7 +86,8 @@ def _measure(point: dict[str, Any], bench: Bench, stage: Callable[[str], None]) 
     with recorded() as launches:
         call = kernel.prepare(x)
         y = call(x)
-        _wait(x)
+        if x.is_cuda:
+            torch.cuda.synchronize()
     fields: dict[str, Any] = {"compile_s": time.perf_counter() - began, **launches.fields()}
     stage("sampling")
     del y
@@ -114,11 +105,9 @@ def _measure(point: dict[str, Any], bench: Bench, stage: Callable[[str], None]) 
     for timed_x, timed_y in sampling.timed:
         verdict = judge(timed_y, timed_x)
         if verdict.reason is not None:
-            return fields | _judged(verdict, "after timing: ")
+            return fields | _judged(verdict) | {"reason": f"after timing: {verdict.reason}"}
     middle = median(sampling.samples_us)
-    throttled = None
-    if after.throttled is not None:
-        throttled = sorted({*(before.throttled or []), *after.throttled})
+    slowed = {*(before.throttled or []), *(after.throttled or [])}
     others = [n for n in (before.other_processes, after.other_processes) if n is not None]
     return fields | _judged(verdict) | asdict(after) | {
         "timer": protocol.timer,
@@ -129,10 +118,10 @@ def _measure(point: dict[str, Any], bench: Bench, stage: Callable[[str], None]) 
         "time_high_us": middle.high,
         "late": sampling.late,
         "stop_reason": sampling.stop_reason,
-        "throttled": throttled,
+        "throttled": None if after.throttled is None else sorted(slowed),
         "sm_clock_before_mhz": before.sm_clock_mhz,
         "temperature_before_c": before.temperature_c,
-        "other_processes": max(others) if others else None,
+        "other_processes": max(others, default=None),
     }  # fmt: skip
 
 
@@ -152,19 +141,8 @@ def poison(x: torch.Tensor) -> None:
     torch.full(x.shape[-2:], torch.nan, dtype=x.dtype, device=x.device)
 
 
-def _judged(verdict: Verdict, when: str = "") -> dict[str, Any]:
-    wrong = verdict.reason is not None
-    return {
-        "status": "incorrect" if wrong else "ok",
-        "reason": f"{when}{verdict.reason}" if wrong else None,
-        "max_abs_error": verdict.max_abs_error,
-        "relative_error": verdict.relative_error,
-    }
-
-
-def _wait(x: torch.Tensor) -> None:
-    if x.is_cuda:
-        torch.cuda.synchronize()
+def _judged(verdict: Verdict) -> dict[str, Any]:
+    return {"status": "ok" if verdict.reason is None else "incorrect", **asdict(verdict)}
 
 
 def status_of(error: Exception) -> str:
@@ -204,32 +182,25 @@ def profiler_range(name: str) -> Iterator[None]:
         torch.cuda.nvtx.range_pop()
 
 
-def profile(
-    point: dict[str, Any],
-    device: str,
-    within: Callable[[str], AbstractContextManager[None]] = profiler_range,
-) -> dict[str, Any]:
+def profile(point: dict[str, Any], device: str) -> dict[str, Any]:
     """Calls a point's kernel twice, the second time inside a range; errors become a status.
 
     Args:
         point: ``kernel`` (configuration), ``rows``, ``cols``, ``dtype``, ``seed``, ``range``.
         device: As torch names it.
-        within: What to make of the range's name.
 
     Returns:
         ``status`` and ``reason`` as a row's, and ``sticky`` where the CUDA context is lost.
     """
-    return _guarded(lambda: _two_calls(point, device, within), device)
 
-
-def _two_calls(
-    point: dict[str, Any], device: str, within: Callable[[str], AbstractContextManager[None]]
-) -> dict[str, Any]:
-    kernel, dtype = build_kernel(point["kernel"]), torch_dtype(point["dtype"])
-    shape = (point["rows"], point["cols"])
-    x = kernel.operation.make_input(shape, dtype, device, point["seed"])
-    call = kernel.prepare(x)
-    call(x)
-    with within(point["range"]):
+    def two_calls() -> dict[str, Any]:
+        kernel, dtype = build_kernel(point["kernel"]), torch_dtype(point["dtype"])
+        shape = (point["rows"], point["cols"])
+        x = kernel.operation.make_input(shape, dtype, device, point["seed"])
+        call = kernel.prepare(x)
         call(x)
-    return {"status": "ok", "reason": None}
+        with profiler_range(point["range"]):
+            call(x)
+        return {"status": "ok", "reason": None}
+
+    return _guarded(two_calls, device)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import re
 import subprocess
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,9 +72,8 @@ def take_place(asked: str) -> Place:
 
         torch.cuda.init()
         uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
-        return Place(
-            "cuda:0", cuda_device(0), environment() | {"card": Monitor(uuid).setup()}, uuid
-        )
+        card = {"card": Monitor(uuid).setup()}
+        return Place("cuda:0", cuda_device(0), environment() | card, uuid)
     cpu = Device(kind="cpu", name=_processor(), l2_bytes=_last_level_cache())
     return Place("cpu", cpu, environment())
 
@@ -125,12 +126,10 @@ def _git(root: Path, *arguments: str) -> str | None:
 
 
 def _processor() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
+    with suppress(OSError):
+        found = re.search(r"^model name\s*: *(.+)$", Path("/proc/cpuinfo").read_text(), re.M)
+        if found:
+            return found[1].strip()
     return platform.processor() or platform.machine()
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from experiments.child import one_line
 from experiments.data.statistics import median
 from experiments.worker.measure import Bench
 from experiments.worker.timers import Protocol, Sampling, Subject, events, graph
@@ -23,24 +21,10 @@ def probe(bench: Bench) -> dict[str, Any]:
     """Reads buffers of several sizes below L2, cold and warm, by events and by graph.
 
     Returns:
-        ``probes``, each the fields of a probe's record, or ``error`` in one line.
+        ``probes``, each the fields of a probe's record but the environment.
     """
-    if bench.place.device.kind != "cuda":
-        return {"error": "a CPU has no L2 that the runner flushes by a kernel: nothing to probe"}
-    try:
-        return {"probes": [_record(bench, *taken) for taken in _samplings(bench)]}
-    except Exception as error:  # whatever CUDA says becomes one line
-        return {"error": one_line(error)}
-
-
-def read(x: torch.Tensor) -> torch.Tensor:
-    """Reads every element of ``x`` once and writes one per row."""
-    return torch.sum(x, dim=1)
-
-
-def _samplings(bench: Bench) -> Iterator[tuple[str, str, int, Sampling]]:
-    cache_bytes = bench.place.device.l2_bytes
-    assert cache_bytes is not None
+    cache_bytes = bench.place.device.l2_bytes or 0
+    probes = []
     size = SMALLEST
     while size <= cache_bytes // PART_OF_L2:
 
@@ -51,19 +35,22 @@ def _samplings(bench: Bench) -> Iterator[tuple[str, str, int, Sampling]]:
             flush = bench.flush if cache == "cold" else None
             # a rotation is counted in bytes read and written, and this reads alone
             subject = Subject(read, make(0), make, flush, 2 * cache_bytes)
-            for name, timer in (("events", events), ("graph", graph)):
-                yield name, cache, size, timer.sample(subject, _protocol(name, cache))
+            for timer, sample in (("events", events.sample), ("graph", graph.sample)):
+                protocol = Protocol(
+                    timer=timer, cache=cache, warmup=20, min_samples=200, max_samples=500,
+                    precision=0.002, sampling_limit_s=LIMIT_S,
+                )  # fmt: skip
+                probes.append(_record(bench, protocol, size, sample(subject, protocol)))
         size *= 2
+    return {"probes": probes}
 
 
-def _protocol(timer: str, cache: str) -> Protocol:
-    return Protocol(
-        timer=timer, cache=cache, warmup=20, min_samples=200, max_samples=500, precision=0.002,
-        sampling_limit_s=LIMIT_S,
-    )  # fmt: skip
+def read(x: torch.Tensor) -> torch.Tensor:
+    """Reads every element of ``x`` once and writes one per row."""
+    return torch.sum(x, dim=1)
 
 
-def _record(bench: Bench, timer: str, cache: str, size: int, taken: Sampling) -> dict[str, Any]:
+def _record(bench: Bench, protocol: Protocol, size: int, taken: Sampling) -> dict[str, Any]:
     middle = median(taken.samples_us)
     source = Path(__file__).read_bytes() + Path(str(events.__file__)).read_bytes()
     return {
@@ -75,8 +62,8 @@ def _record(bench: Bench, timer: str, cache: str, size: int, taken: Sampling) ->
         "cols": COLS,
         "dtype": "float32",
         "gpu": bench.place.device.name,
-        "timer": timer,
-        "cache": cache,
+        "timer": protocol.timer,
+        "cache": protocol.cache,
         "bytes": size,
         "l2_bytes": bench.place.device.l2_bytes,
         "flush_bytes": bench.flush.size_bytes,

@@ -26,7 +26,7 @@ TIMING = {
 
 @pytest.fixture(scope="module")
 def bench() -> Bench:
-    return Bench.at(take_place("cuda"))
+    return Bench(take_place("cuda"))
 
 
 def point(

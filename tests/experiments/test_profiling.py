@@ -174,7 +174,8 @@ def test_one_call_warms_up_one_is_inside_the_range_and_a_failed_one_is_an_outcom
         seen.append("end")
 
     monkeypatch.setattr(Good, "__call__", lambda self, x: seen.append("call") or x)
-    outcome = measure.profile(request("tests.doubles.kernels.Good"), "cpu", noted)
+    monkeypatch.setattr(measure, "profiler_range", noted)
+    outcome = measure.profile(request("tests.doubles.kernels.Good"), "cpu")
     assert outcome == {"status": "ok", "reason": None}
     assert seen == ["call", "begin point 0 good 2x4 float32", "call", "end"]
     failed = measure.profile(request("tests.doubles.kernels.Raise"), "cpu")

@@ -120,7 +120,7 @@ def measured(timer: str, measure: Callable[..., dict[str, Any]] = measure) -> di
     timing = vars(protocol(sampling_limit_s=30.0)) | {"timer": timer, "cache": "warm"}
     config = {"_target_": "tests.doubles.kernels.Good"}
     point = {"kernel": config, "rows": 4, "cols": 8, "dtype": "float32", "seed": 0}
-    bench = Bench.at(take_place("cpu"))
+    bench = Bench(take_place("cpu"))
     return measure(point | {"timing": timing}, bench, lambda stage: None)
 
 

@@ -1,0 +1,86 @@
+"""What a call of `softmax(x)` costs the host, layer by layer, beside `torch.softmax`.
+
+The matrix is so small that its kernel is over before the next call is made; batches are short and
+end with a synchronisation outside of the clock, so that no call waits for room in the queue. All
+layers take a batch in turn, in an order shuffled anew each round: what slows the host slows all.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from experiments.data.statistics import median
+from experiments.worker.place import Place
+from kernels.functions import softmax, softmax_operator
+
+SHAPE = (128, 256)
+CALLS, ROUNDS, WARMUP = 50, 300, 20  # calls a batch, batches of each layer, unmeasured ones
+
+Layer = tuple[str, str, Callable[[], Any]]  # name, the one it is compared with, a call
+
+
+def hostcost(place: Place) -> dict[str, Any]:
+    """The costs on a card: ``gpu``, ``shape``, ``environment`` and the ``layers``."""
+    return {
+        "gpu": place.device.name,
+        "shape": SHAPE,
+        "environment": place.environment,
+        "layers": measure(layers(place.torch_device), torch.cuda.synchronize),
+    }
+
+
+def layers(device: str) -> list[Layer]:
+    """The calls that are timed, each PyTorch's first."""
+    x = torch.randn(SHAPE, device=device)
+    leaf = x.clone().requires_grad_()
+    dy = torch.randn_like(x)
+
+    def both(function: Callable[..., torch.Tensor]) -> Callable[[], Any]:
+        return lambda: torch.autograd.grad(function(leaf, -1), leaf, dy)
+
+    forward, backward = "torch.softmax, requires_grad", "torch.softmax, forward and backward"
+    return [
+        ("torch.softmax", "torch.softmax", lambda: torch.softmax(x, -1)),
+        ("plain function", "torch.softmax", lambda: softmax(x)),
+        ("operator", "torch.softmax", lambda: softmax_operator(x, -1, 1.0, x.dtype)),
+        (forward, forward, lambda: torch.softmax(leaf, -1)),
+        ("autograd, forward", forward, lambda: softmax(leaf)),
+        (backward, backward, both(torch.softmax)),
+        ("autograd, forward and backward", backward, both(softmax)),
+    ]
+
+
+def measure(timed: list[Layer], wait: Callable[[], object]) -> list[dict[str, Any]]:
+    """Host time of each call, µs: the median over batches with its interval, and the ratio."""
+    taken: dict[str, list[float]] = {name: [] for name, _, _ in timed}
+    order, shuffle = list(timed), random.Random(0).shuffle
+    for round_ in range(WARMUP + ROUNDS):
+        shuffle(order)
+        for name, _, call in order:
+            wait()
+            began = time.perf_counter_ns()
+            for _ in range(CALLS):
+                call()
+            spent = (time.perf_counter_ns() - began) / 1e3 / CALLS
+            if round_ >= WARMUP:
+                taken[name].append(spent)
+    wait()
+    records = []
+    for name, base, _ in timed:
+        middle, paired = median(taken[name]), zip(taken[name], taken[base], strict=True)
+        records.append(
+            {
+                "layer": name,
+                "host_us": middle.value,
+                "host_low_us": middle.low,
+                "host_high_us": middle.high,
+                "base": base,
+                "ratio": median([mine / theirs for mine, theirs in paired]).value,
+            }
+        )
+    return records
