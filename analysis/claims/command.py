@@ -34,29 +34,22 @@ def run(options: argparse.Namespace) -> int:
     what they are about, and apart from the sources'.
     """
     inputs = read_inputs(options.rows, options.out, "claims")
-    judgements, audits = judge(inputs, options.claims or CLAIMS), audit_tables(audit())
-    own = [] if options.claims else _own(inputs)
     title = "The claims" if options.claims else "The sources' claims"
-    tables = [
-        *claims_tables(judgements, title=title),
-        *claims_tables(own, OWN_STEM, "This project's claims"),
-        *audits,
-    ]
-    made: list[Path] = [path for named in tables for path in named.files(inputs.out)]
-    for stem, mine in (("claims", judgements), (OWN_STEM, own)):
-        if mine or stem == "claims":
-            made.append(write_file(inputs.out / f"{stem}.json", as_json(mine)))
-    _show(judgements, own, audits[1].table.notes[0])
-    missed = [] if own or options.claims else [f"{OWN_STEM} needs {NEEDS}"]
-    asked = [str(options.claims)] if options.claims else []
-    finish("claims", inputs, made, missed, asked)
+    judged = [("claims", title, judge(inputs, options.claims or CLAIMS))]
+    if not options.claims and (own := _own(inputs)):
+        judged.append((OWN_STEM, "This project's claims", own))
+    audits = audit_tables(audit())
+    tables = [table for stem, title, mine in judged for table in claims_tables(mine, stem, title)]
+    made: list[Path] = [path for named in [*tables, *audits] for path in named.files(inputs.out)]
+    made += [write_file(inputs.out / f"{stem}.json", as_json(mine)) for stem, _, mine in judged]
+    _show(*(mine for *_, mine in judged), audited=audits[1].table.notes[0])
+    missed = [] if options.claims or len(judged) > 1 else [f"{OWN_STEM} needs {NEEDS}"]
+    finish("claims", inputs, made, missed, [str(options.claims)] if options.claims else [])
     return 0
 
 
 def _own(inputs: Inputs) -> list[Judgement]:
     gpus = {point.gpu for point in points_of(inputs.frame)}
-    if not gpus:
-        return []
     frame = inputs.frame[inputs.frame["gpu"].isin(gpus)]
     return judge(replace(inputs, frame=frame), OWN_CLAIMS)
 
@@ -98,8 +91,8 @@ def _numbers(finding: Finding) -> dict[str, float | None]:
     return {end: getattr(finding.estimate, end, None) for end in ("value", "low", "high")}
 
 
-def _show(judgements: Sequence[Judgement], own: Sequence[Judgement], audited: str) -> None:
-    several, every = len({j.gpu for j in judgements}) > 1, [*judgements, *own]
+def _show(theirs: Sequence[Judgement], own: Sequence[Judgement] = (), *, audited: str) -> None:
+    every, several = [*theirs, *own], len({j.gpu for j in theirs}) > 1
     table = Table("claim", *["GPU"] * several, "verdict", "measured", "expected", box=None)
     for j in every:
         verdict = Text(j.verdict, style=COLORS.get(j.verdict, "dim"))
@@ -107,10 +100,11 @@ def _show(judgements: Sequence[Judgement], own: Sequence[Judgement], audited: st
         table.add_row(Text(j.id), *gpu, verdict, Text(shown(j)), Text(j.expected or "–"))
     console = Console()
     console.print(table)
-    for j in (j for j in every if j.verdict == UNTESTABLE):
-        commands = [f"  {command}" for command in lacking(j.findings)]
-        console.print(Text("\n".join([f"\n{j.id} {j.why}", *commands])), soft_wrap=True)
-    console.print(Text(f"\n{tally(judgements)}"), soft_wrap=True)
-    if own:
-        console.print(Text(f"This project's claims: {tally(own)}"), soft_wrap=True)
-    console.print(Text(f"Published numbers: {audited}\n"), soft_wrap=True)
+    texts = [
+        "\n  ".join([f"\n{j.id} {j.why}", *lacking(j.findings)])
+        for j in every
+        if j.verdict == UNTESTABLE
+    ]
+    texts.append(f"\n{tally(theirs)}")
+    texts += [f"This project's claims: {tally(own)}"] if own else []
+    console.print(Text("\n".join([*texts, f"Published numbers: {audited}\n"])), soft_wrap=True)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from analysis.claims.points import Context, Finding
-from analysis.claims.schema import Check, Claim, fastest
+from analysis.claims.schema import CLAIMS, Check, Claim, read_claims
 from analysis.claims.verdict import MEANING, UNTESTABLE, Band, Verdict, together
 from analysis.estimate import Estimate
 from analysis.format import number
-from analysis.load import Records, rows_hash
+from analysis.load import Inputs, rows_hash
 from analysis.selection import records_of
 
 KEY = 12  # characters of a row's key that a reference carries
@@ -66,14 +67,17 @@ class Judgement:
         return self.deciding.expected
 
 
-def judged(claims: Iterable[Claim], frame: pd.DataFrame, records: Records) -> list[Judgement]:
-    """Every claim on every GPU of the rows, in the claims' order."""
-    gpus = sorted(map(str, frame["gpu"].unique()))
-    frames = {gpu: frame[frame["gpu"] == gpu] for gpu in gpus}
+def judge(inputs: Inputs, claims: Path = CLAIMS) -> list[Judgement]:
+    """Every claim of a file on every GPU of the rows, in the file's order.
+
+    Raises:
+        RowsError: the claims file has a mistake; one line names the claim and the field.
+    """
+    frames = list(inputs.frame.groupby("gpu"))
     return [
-        _judgement(claim, Context(gpu, frames[gpu], records, claim.source))
-        for claim in claims
-        for gpu in gpus
+        _judgement(claim, Context(str(gpu), frame, inputs.records, claim.source))
+        for claim in read_claims(claims)
+        for gpu, frame in frames
     ]
 
 
@@ -85,7 +89,6 @@ def _judgement(claim: Claim, context: Context) -> Judgement:
         if not (check.optional and finding.verdict == UNTESTABLE)
     ]
     verdict = together(finding.verdict for finding in counted)
-    deciding = next((f for f in counted if f.verdict == verdict), findings[0])
     used = context.frame.loc[sorted({label for f in findings for label in f.rows})]
     interpreted = bool((context.frame["device"] == "cpu").all())
     return Judgement(
@@ -94,18 +97,17 @@ def _judgement(claim: Claim, context: Context) -> Judgement:
         statement=claim.statement,
         gpu=context.gpu,
         verdict=verdict,
-        deciding=deciding,
+        deciding=next((f for f in counted if f.verdict == verdict), findings[0]),
         why=_why(counted, verdict, interpreted),
         evidence=_evidence(findings, used),
         rows=tuple(map(_reference, records_of(used))),
         findings=tuple(findings),
-        note=" ".join((claim.note or "").split()),
+        note=" ".join(claim.note.split()),
     )
 
 
 def _finding(check: Check, context: Context) -> Finding:
-    band = check.expect.band(fastest()) if check.expect else ALL
-    found: Finding = check.kind.judge(context, band)
+    found: Finding = check.kind.judge(context, check.expect.band() if check.expect else ALL)
     return replace(found, part=check.part, expected=check.expected)
 
 
@@ -113,8 +115,7 @@ def _why(findings: Sequence[Finding], verdict: Verdict, interpreted: bool) -> st
     """Which parts decided, then how the others stand."""
     texts = []
     for name in dict.fromkeys([verdict, *MEANING]):
-        parts = [f for f in findings if f.verdict == name]
-        noted = [(f.part, f.why or f.brief) for f in parts]
+        noted = [(f.part, f.why or f.brief) for f in findings if f.verdict == name]
         if noted:
             each = [f"{part} ({note})" if note else part for part, note in noted]
             texts.append(f"{MEANING[name]}: {', '.join(each)}")
@@ -127,9 +128,8 @@ def _evidence(findings: Sequence[Finding], used: pd.DataFrame) -> str:
     """Rows with their hash and protocol, then records."""
     texts = []
     if len(used):
-        timed = used[used["timer"].notna()]
-        protocols = sorted(set(timed["timer"] + " " + timed["cache"]))
-        texts.append(", ".join([f"rows {rows_hash(used)} ({len(used)})", *protocols]))
+        protocols = (used["timer"] + " " + used["cache"]).dropna()
+        texts.append(", ".join([f"rows {rows_hash(used)} ({len(used)})", *sorted(set(protocols))]))
     texts += [f.used for f in findings if f.used and not f.rows]
     return "; ".join(dict.fromkeys(texts)) or "none"
 

@@ -14,9 +14,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from math import isnan
-from typing import Literal
+from typing import Any, Literal
 
-import numpy as np
 import pandas as pd
 
 from analysis.claims.scope import PLACE, Variant, Where, command
@@ -35,11 +34,8 @@ from analysis.selection import PROTOCOLS
 
 Column = Literal["time_us", "effective_gbps", "modelled_gbps"]
 VISIT = ["sweep", "card", "round", "timer", "cache"]
-JUDGED_BY = [
-    *VISIT, *PLACE, "params", "status", "reason", "backend", "time_us", "time_low_us",
-    "time_high_us", "effective_gbps", "modelled_gbps", "above_roof", "relative_error",
-]  # fmt: skip
 ENDS = ["value", "low", "high"]
+POINT = [*PLACE, *ENDS, "labels"]
 ENOUGH = 0.5  # of the points that a check names; fewer say little of all of them
 MOST = Band(low=0.5, open=True)  # more than half
 
@@ -75,14 +71,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Context:
-    """What a check is judged by.
-
-    Attributes:
-        gpu: As its driver names it.
-        frame: Its rows, with the derived columns.
-        records: Counts, traces, counters.
-        source: Letter of the source whose claim is judged.
-    """
+    """What a check is judged by: one GPU's rows, all records, and the letter of the source."""
 
     gpu: str
     frame: pd.DataFrame
@@ -91,9 +80,7 @@ class Context:
 
     def rows_of(self, variant: Variant, where: Where) -> pd.DataFrame:
         """A variant's rows there, each visit to a point once: at the newest of its code."""
-        mine = self.frame[JUDGED_BY][self.frame["kernel"] == variant.name]
-        own = [variant.is_of(variant.name, dict(params)) for params in mine["params"]]
-        found = where.of(mine[np.array(own, dtype=bool)])
+        found = where.of(variant.of(self.frame))
         return found.drop_duplicates([*VISIT, *PLACE], keep="last")
 
     def timed(self, variants: Iterable[Variant], where: Where) -> list[pd.DataFrame]:
@@ -120,7 +107,7 @@ class Context:
         """That there are too few times, and the command that would give them."""
         what = f"needs timed rows of {listed([str(v) for v in variants])} at {where}"
         if found:
-            what += f" (only {many(found, 'point')} of {where.points} there)"
+            what += f" (only {many(found, 'point')} of {len(where.places)} there)"
         return missing(what, command(variants, where))
 
 
@@ -140,23 +127,18 @@ def own_labels(rows: pd.DataFrame) -> pd.Series:
     return pd.Series([(int(label),) for label in rows.index], rows.index, dtype=object)
 
 
-def aligned(
+def over(
     top: pd.DataFrame, bottom: pd.DataFrame, on: Sequence[str] = (*VISIT, *PLACE)
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The points of both that share a visit and a place, line by line; the one pairing of rows."""
-    names = [*ENDS, "labels"]
-    both = top.merge(bottom, on=list(on), suffixes=("", " of bottom"))
-    below = both[[f"{name} of bottom" for name in names]].set_axis(names, axis=1)
-    return both[[*dict.fromkeys([*on, *top.columns])]], below
-
-
-def over(top: pd.DataFrame, bottom: pd.DataFrame) -> pd.DataFrame:
-    """One number over another, line by line."""
-    return top.assign(
-        value=top["value"] / bottom["value"],
-        low=top["low"] / bottom["high"],
-        high=top["high"] / bottom["low"],
-        labels=top["labels"] + bottom["labels"],
+) -> pd.DataFrame:
+    """One number over another wherever both share a visit and a place; the one pairing of rows."""
+    both = top.merge(bottom[[*on, *ENDS, "labels"]], on=list(on), suffixes=("", "_below"))
+    return both.assign(
+        top=both["value"],
+        bottom=both["value_below"],
+        value=both["value"] / both["value_below"],
+        low=both["low"] / both["high_below"],
+        high=both["high"] / both["low_below"],
+        labels=both["labels"] + both["labels_below"],
     )
 
 
@@ -176,16 +158,14 @@ def middle(points: pd.DataFrame, by: Sequence[str] = PLACE) -> pd.DataFrame:
     return ends.assign(value=ordered[place].set_index(list(by))["value"]).reset_index()
 
 
-def extremes(points: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """By visit, the lowest and the highest: their ends are the extremes of all ends."""
+def extreme(points: pd.DataFrame, which: Literal["min", "max"]) -> pd.DataFrame:
+    """By visit, the lowest or the highest; its ends are the extremes of all ends."""
     groups = points.groupby(VISIT, sort=True)
-    labels = groups["labels"].agg(_joined)
-    return groups[ENDS].min().assign(labels=labels), groups[ENDS].max().assign(labels=labels)
+    return groups[ENDS].agg(which).assign(labels=groups["labels"].agg(_joined)).reset_index()
 
 
-def middle_ratio(top: pd.DataFrame, bottom: pd.DataFrame) -> tuple[Estimate, tuple[int, ...]]:
-    """One number over another, the middle of all visits, and the labels of its rows."""
-    ratios = over(top, bottom).reset_index(drop=True)
+def middle_visit(ratios: pd.DataFrame) -> tuple[Estimate, tuple[int, ...]]:
+    """Of one ratio per visit the middle one, and the labels of its rows."""
     (found,) = middle(ratios.assign(all=0), ["all"]).to_dict("records")
     return Estimate(found["value"], found["low"], found["high"]), found["labels"]
 
@@ -201,19 +181,21 @@ def taken(
 
     ``geomean``, ``min`` and ``max`` make one number; ``with_span`` puts their range beside it.
     """
-    used = used or rows_used(points)
-    if take == "each":
-        return _each(points, band, used)
-    if take == "most":
-        return _most(points, band, used)
     found = points.dropna(subset="value")
+    labels, used = labels_of(found), used or rows_used(found)
+    if take in ("each", "most"):
+        verdicts = [
+            REFUTED if isnan(end[0]) else band.verdict(Estimate(*end))
+            for end in points[ENDS].itertuples(index=False, name=None)
+        ]
+        judge = _each if take == "each" else _most
+        return Finding(*judge(found, verdicts, band), used, labels)
     if take == "geomean":
         value, low, high = (geometric_mean(found[end]) for end in ENDS)
         number = Estimate(value, min(low, value), max(high, value))  # exp and log round
     else:
         number = _estimate(found[ENDS].agg(take))
-    note = spanned(found) if with_span else ""
-    return one(number, band, used, note, rows=labels_of(found))
+    return one(number, band, used, spanned(found) if with_span else "", rows=labels)
 
 
 def spanned(points: pd.DataFrame) -> str:
@@ -232,10 +214,15 @@ def rows_used(points: pd.DataFrame) -> str:
     return many(len(set(labels_of(points))), "row")
 
 
-def exact_points(values: Iterable[tuple[tuple[int, int, str], float]]) -> pd.DataFrame:
-    """Points that are known exactly: counted, or printed."""
-    lines = [(*place, value, value, value, ()) for place, value in values]
-    return pd.DataFrame(lines, columns=[*PLACE, *ENDS, "labels"])
+def exact(value: float) -> Estimate:
+    """A number that is known exactly: counted, or printed."""
+    return Estimate(value, value, value)
+
+
+def exact_points(points: pd.DataFrame) -> pd.DataFrame:
+    """Points of such numbers, which no rows are behind."""
+    labels = pd.Series([()] * len(points), points.index, dtype=object)
+    return points.assign(low=points["value"], high=points["value"], labels=labels)
 
 
 def one(
@@ -257,26 +244,27 @@ def missing(what: str, needs: str = "") -> Finding:
     return Finding(UNTESTABLE, why=what, needs=needs)
 
 
-def _each(points: pd.DataFrame, band: Band, used: str) -> Finding:
+Decided = tuple[Verdict, str, str, Estimate]  # what `Finding` begins with
+
+
+def _each(found: pd.DataFrame, verdicts: Sequence[Verdict], band: Band) -> Decided:
     """Supported where every point is, refuted where one is; the number is the worst point's."""
-    verdicts, found = _verdicts(points, band), points.dropna(subset="value")
     brief = text = _range(found)
-    if len(points) > 1:
+    if len(verdicts) > 1:
         text += f" over {_tally(verdicts)}"
     worst = found.iloc[int(found["value"].map(band.excess).argmax())]
     estimate = _estimate(worst)
     if " to " in text and together(verdicts) != SUPPORTED:
         text += f"; furthest off {measured_text(estimate)} at {_at(worst)}"
-    return Finding(together(verdicts), text, brief, estimate, used, labels_of(found))
+    return together(verdicts), text, brief, estimate
 
 
-def _most(points: pd.DataFrame, band: Band, used: str) -> Finding:
+def _most(found: pd.DataFrame, verdicts: Sequence[Verdict], band: Band) -> Decided:
     """Supported where more than half of the points are.
 
     Points that may be either make the share an interval.
     """
-    verdicts, found = _verdicts(points, band), points.dropna(subset="value")
-    tally, count = Counter(verdicts), len(points)
+    tally, count = Counter(verdicts), len(verdicts)
     share = Estimate(
         sum(map(band.holds, found["value"])) / count,
         tally[SUPPORTED] / count,
@@ -284,12 +272,7 @@ def _most(points: pd.DataFrame, band: Band, used: str) -> Finding:
     )
     brief = f"{100 * share.value:.0f} % of points"
     text = f"{brief} ({_range(found)} over {_tally(verdicts)})"
-    return Finding(MOST.verdict(share), text, brief, share, used, labels_of(found))
-
-
-def _verdicts(points: pd.DataFrame, band: Band) -> list[Verdict]:
-    ends = points[ENDS].itertuples(index=False, name=None)
-    return [REFUTED if isnan(end[0]) else band.verdict(Estimate(*end)) for end in ends]
+    return MOST.verdict(share), text, brief, share
 
 
 def _range(points: pd.DataFrame) -> str:
@@ -298,11 +281,11 @@ def _range(points: pd.DataFrame) -> str:
     return " to ".join(dict.fromkeys([plain(points["value"].min()), plain(points["value"].max())]))
 
 
-def _estimate(point: pd.Series) -> Estimate:
+def _estimate(point: Any) -> Estimate:
     return Estimate(float(point["value"]), float(point["low"]), float(point["high"]))
 
 
-def _at(point: pd.Series) -> str:
+def _at(point: Any) -> str:
     return f"{point['rows']}×{point['cols']} {point['dtype']}"
 
 

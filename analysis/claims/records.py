@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import Any, Literal, get_args
+from typing import Literal
 
-from pydantic import field_validator, model_validator
+import pandas as pd
+from pydantic import model_validator
 
 from analysis.claims.points import (
+    POINT,
     Context,
     Finding,
+    exact,
     exact_points,
     listed,
     many,
@@ -20,21 +22,11 @@ from analysis.claims.points import (
     own_labels,
     taken,
 )
-from analysis.claims.scope import (
-    PLACE,
-    Formula,
-    Name,
-    Place,
-    Strict,
-    Variant,
-    Where,
-    command,
-)
+from analysis.claims.scope import PLACE, Formula, Name, Strict, Variant, Where, command
 from analysis.claims.verdict import REFUTED, SUPPORTED, Band
-from analysis.estimate import Estimate
 from analysis.formula import elements
 from analysis.load import kernel_name, records_hash
-from experiments.data.records import Count, Counters, Trace
+from experiments.data.records import Count, Counters
 from experiments.data.rows import ITEM_BYTES, Status
 
 EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
@@ -63,54 +55,50 @@ class Traffic(Strict):
 
     def judge(self, context: Context, band: Band) -> Finding:
         """The verdict on one GPU."""
-        variants = [self.variant, *([self.relative_to] if self.relative_to else [])]
-        used = [r for r in self._recorded(context) if any(_is_of(r, v) for v in variants)]
-        sizes = self._sizes(used, self.variant)
-        if self.relative_to:
-            others = self._sizes(used, self.relative_to)
+        recorded = self._recorded(context)
+        variants = [variant for variant in (self.variant, self.relative_to) if variant]
+        mine, *other = (v.of(recorded).drop_duplicates(PLACE, keep="last") for v in variants)
+        if self.formula is None:
+            pairs = mine.merge(other[0][[*PLACE, "moved"]], on=PLACE, suffixes=("", "_other"))
         else:
-            others = {place: self._of_formula(*place) for place in sizes}
-        pairs = [(p, sizes[p] / others[p]) for p in sorted(sizes) if others.get(p)]
-        if not pairs:
+            pairs = mine.assign(moved_other=[*map(self._of_formula, *mine[PLACE].to_numpy().T)])
+        pairs = pairs[pairs["moved_other"] != 0].sort_values(PLACE)
+        if pairs.empty:
             named = " and ".join(map(str, variants if self.by == "counts" else variants[:1]))
             needs = "make counts" if self.by == "counts" else command(variants, self.where, self.by)
             return missing(f"needs {self.by} of {named} at {self.where}", needs)
+        used = recorded.loc[pd.concat([mine, *other]).index.unique().sort_values(), "record"]
         notes = dict.fromkeys(d for r in used if (d := getattr(r, "difference", None)))
         text = "; ".join([f"{self.by} {records_hash(used)} ({len(used)})", *notes])
-        return taken(exact_points(pairs), "each", band, text)
+        points = pairs.assign(value=pairs["moved"] / pairs["moved_other"])
+        return taken(exact_points(points), "each", band, text)
 
-    def _recorded(self, context: Context) -> list[Count | Counters]:
+    def _recorded(self, context: Context) -> pd.DataFrame:
         records: list[Count | Counters] = [
             # what is nominal was taken from the model, not counted
             *(c for c in context.records.counts if c.method != "none" and c.reason is None)
         ] if self.by == "counts" else [
             *(c for c in context.records.counters if c.gpu == context.gpu)
         ]  # fmt: skip
-        return [r for r in records if self.where.has(r.rows, r.cols, r.dtype)]
-
-    def _sizes(self, records: Iterable[Count | Counters], variant: Variant) -> dict[Place, int]:
-        kinds = ("reads", "writes") if self.kind == "total" else (self.kind,)
-        return {
-            (r.rows, r.cols, r.dtype): sum(_moved(r, kind) for kind in kinds)
+        lines = [
+            (kernel_name(r.kernel), r.params, r.rows, r.cols, r.dtype, self._moved(r), r)
             for r in records
-            if _is_of(r, variant)
-        }
+        ]
+        columns = ["kernel", "params", *PLACE, "moved", "record"]
+        return self.where.of(pd.DataFrame(lines, columns=columns))
+
+    def _moved(self, record: Count | Counters) -> int:
+        """Elements requested, or bytes at DRAM."""
+        if isinstance(record, Counters):
+            reads, writes = record.dram_read_bytes, record.dram_write_bytes
+        else:
+            reads = sum(tensor.loads for tensor in record.tensors)
+            writes = sum(tensor.stores for tensor in record.tensors)
+        return {"reads": reads, "writes": writes, "total": reads + writes}[self.kind]
 
     def _of_formula(self, rows: int, cols: int, dtype: str) -> int:
-        assert self.formula is not None
-        size = elements(self.formula, rows, cols)
+        size = elements(str(self.formula), rows, cols)
         return size if self.by == "counts" else size * ITEM_BYTES[dtype]
-
-
-def _is_of(record: Count | Counters, variant: Variant) -> bool:
-    return variant.is_of(kernel_name(record.kernel), record.params)
-
-
-def _moved(record: Count | Counters, kind: str) -> int:
-    """Elements requested, or bytes at DRAM."""
-    if isinstance(record, Counters):
-        return record.dram_read_bytes if kind == "reads" else record.dram_write_bytes
-    return sum(t.loads if kind == "reads" else t.stores for t in record.tensors)
 
 
 class Outcome(Strict):
@@ -121,19 +109,10 @@ class Outcome(Strict):
     """
 
     variant: Name
-    among: tuple[str, ...]
-    reason: str | None = None
+    among: tuple[Status, ...]
+    reason: str = ""
     interpreted: bool = True
     where: Where = Where()
-
-    @field_validator("among")
-    @classmethod
-    def _known_statuses(cls, among: tuple[str, ...]) -> tuple[str, ...]:
-        for status in among:
-            if status not in get_args(Status):
-                known = ", ".join(get_args(Status))
-                raise ValueError(f"no status {status!r}; known are {known}")
-        return among
 
     def judge(self, context: Context, band: Band) -> Finding:
         """The verdict on one GPU."""
@@ -144,19 +123,16 @@ class Outcome(Strict):
             what = f"needs rows of {self.variant} at {self.where}"
             return missing(what, command([self.variant], self.where))
         good = rows["status"].isin(self.among)
-        if self.reason is not None:
-            good &= rows["reason"].fillna("").str.contains(self.reason, regex=False)
-        share = float(good.mean())
-        tally = Counter(rows["status"])
+        good &= rows["reason"].fillna("").str.contains(self.reason, regex=False)
+        tally = sorted(Counter(rows["status"]).items())
         ends = dict.fromkeys([int(rows["cols"].min()), int(rows["cols"].max())])
         text = (
-            f"{listed([f'{tally[name]} {name}' for name in sorted(tally)])} of "
+            f"{listed([f'{count} {status}' for status, count in tally])} of "
             f"{many(len(rows), 'point')}, N = {' to '.join(map(str, ends))}"
         )
-        deciding = rows if good.all() else rows[~good]
-        reasons = deciding["reason"].dropna()
+        reasons = (rows if good.all() else rows[~good])["reason"].dropna()
         return Finding(
-            SUPPORTED if good.all() else REFUTED, text, text, Estimate(share, share, share),
+            SUPPORTED if good.all() else REFUTED, text, text, exact(float(good.mean())),
             many(len(rows), "row"), tuple(map(int, rows.index)),
             str(reasons.iloc[0]) if len(reasons) else "",
         )  # fmt: skip
@@ -184,60 +160,42 @@ class Agreement(Strict):
         sides = []
         for variant in self.variants:
             rows = context.rows_of(variant, self.where)
-            rows = rows[rows["relative_error"].notna() & rows["dtype"].isin(list(EPSILON))]
-            sides.append(rows[[*place, "relative_error"]].assign(labels=own_labels(rows)))
-        both = sides[0].merge(sides[1], on=place, suffixes=("", " of other"))
+            errors = rows["relative_error"] / rows["dtype"].map(EPSILON).astype(float)
+            side = rows[place].assign(error=errors, labels=own_labels(rows))
+            sides.append(side[errors.notna()])
+        both = sides[0].merge(sides[1], on=place, suffixes=("", "_other"))
         if both.empty:
             what = f"needs answers of {' and '.join(map(str, self.variants))} at {self.where}"
             return missing(what, command(self.variants, self.where))
-        one_error, other = both["relative_error"], both["relative_error of other"]
-        epsilon = both["dtype"].map(EPSILON)
-        farthest = (one_error + other) / epsilon
-        points = both[PLACE].assign(
-            value=farthest,
-            low=(one_error - other).abs() / epsilon,
-            high=farthest,
-            labels=both["labels"] + both["labels of other"],
+        points = both.assign(
+            value=both["error"] + both["error_other"],
+            low=(both["error"] - both["error_other"]).abs(),
+            high=both["error"] + both["error_other"],
+            labels=both["labels"] + both["labels_other"],
         )
-        return taken(middle(points), "each", band)
+        return taken(middle(points[POINT]), "each", band)
 
     def _traced(self, context: Context, band: Band) -> Finding:
-        first, second = (
-            {_case(t): t for t in context.records.traces if kernel_name(t.kernel) == variant.name}
-            for variant in self.variants
-        )
-        worst, values = 0.0, 0
-        for case in sorted(first.keys() & second.keys(), key=str):
-            mine, other = stored(first[case]), stored(second[case])
-            for place in mine.keys() & other.keys():
-                values += 1
-                size = max(abs(other[place]), LEAST_NORMAL)
-                worst = max(worst, abs(mine[place] - other[place]) / size)
-        if not values:
+        first, second = (_stored(context, variant) for variant in self.variants)
+        both = first.merge(second, on=list(first.columns[:-1]), suffixes=("", "_other"))
+        if both.empty:
             names = " and ".join(map(str, self.variants))
             return missing(f"needs traces of {names}", "make counts")
-        return one(Estimate(worst, worst, worst), band, f"{values} traced values")
+        size = both["value_other"].abs().clip(lower=LEAST_NORMAL)
+        worst = float(((both["value"] - both["value_other"]).abs() / size).max())
+        return one(exact(worst), band, f"{len(both)} traced values")
 
 
-def _case(trace: Trace) -> tuple[int, int, str, str, str]:
-    """What a traced call was given: shape, dtype, tile and input."""
-    tile, given = str(trace.params.get("block_size")), str(trace.input)
-    return trace.rows, trace.cols, trace.dtype, tile, given
-
-
-def stored(trace: Trace) -> dict[Any, float]:
-    """What the call stored by row and column; without values, each row's last statistics."""
-    values: dict[Any, float] = {}
-    for access in trace.accesses:
-        if access.kind == "store" and access.tensor == "y" and access.values is not None:
-            columns = range(access.first, access.last + 1)
-            pairs = zip(columns, access.values, strict=True)
-            values |= {(access.row, column): float(value) for column, value in pairs}
-    if values:
-        return values
-    return {
-        (access.row, name): float(value)
+def _stored(context: Context, variant: Variant) -> pd.DataFrame:
+    """What traced calls of a variant stored, by shape, dtype, tile, input, row and column."""
+    lines = [
+        (trace.rows, trace.cols, trace.dtype, str(trace.params.get("block_size")),
+         str(trace.input), access.row, column, float(value))
+        for trace in context.records.traces
+        if kernel_name(trace.kernel) == variant.name
         for access in trace.accesses
-        for name in ("maximum", "total")
-        if (value := getattr(access, name)) is not None
-    }
+        if access.kind == "store" and access.tensor == "y"
+        for column, value in enumerate(access.values or (), start=access.first)
+    ]  # fmt: skip
+    columns = [*PLACE, "tile", "input", "row", "column", "value"]
+    return pd.DataFrame(lines, columns=columns).drop_duplicates(columns[:-1], keep="last")

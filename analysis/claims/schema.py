@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BeforeValidator, ValidationError, field_validator, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
 
 from analysis.claims.points import plain
 from analysis.claims.printed import Example, Implied, Printed, Unrecorded
@@ -22,7 +24,6 @@ from experiments.data.files import RowsError
 CLAIMS = Path(__file__).parents[1] / "claims.yaml"  # the sources'
 OWN_CLAIMS = CLAIMS.with_name("own_claims.yaml")  # this project's, of its own kernels
 OURS = "this project"  # whose own claims have that for a source
-FASTEST = "fastest card"  # of those with a datasheet in conf/gpu
 
 
 def _share(value: Any) -> Any:
@@ -35,9 +36,9 @@ class Expect(Strict):
     """One of these; ``about`` has ``within`` beside it, a share such as ``15%``."""
 
     about: float | None = None
-    within: Annotated[float | None, BeforeValidator(_share)] = None
+    within: Annotated[float | None, BeforeValidator(_share), Field(ge=0, lt=1)] = None
     at_least: float | None = None
-    at_most: float | Literal["fastest card"] | None = None
+    at_most: float | Literal["fastest card"] | None = None  # of those with a datasheet in conf/gpu
     above: float | None = None
     below: float | None = None
     between: tuple[float, float] | None = None
@@ -46,48 +47,40 @@ class Expect(Strict):
 
     @model_validator(mode="after")
     def _one(self) -> Expect:
-        given = [name for name in type(self).model_fields if getattr(self, name) is not None]
-        if set(given) == {"about", "within"}:
-            if not 0 <= (self.within or 0) < 1:
-                raise ValueError("within takes a share from 0% to 100%")
-        elif len(given) != 1 or given[0] in ("about", "within"):
-            raise ValueError(
-                "give one of at_least, at_most, above, below, between, equals, other_than, "
-                f"or about and within together, not {', '.join(given) or 'nothing'}"
-            )
-        elif self.between and self.between[0] > self.between[1]:
+        given = set(self.model_dump(exclude_none=True))
+        if given != {"about", "within"} and (len(given) != 1 or given & {"about", "within"}):
+            raise ValueError(f"give one of {', '.join(type(self).model_fields)}; within with about")
+        if self.between and self.between[0] > self.between[1]:
             raise ValueError("between takes the lower end first")
         return self
 
-    def band(self, fastest: float) -> Band:
-        """The numbers allowed; ``fastest`` is the bandwidth of the fastest card, GB/s."""
-        if self.about is not None:
-            slack = abs(self.about) * (self.within or 0)
-            return Band(self.about - slack, self.about + slack)
-        ((name, value),) = self.model_dump(exclude_none=True).items()
+    def band(self) -> Band:
+        """The numbers allowed."""
+        name, value = self._given()
+        if name == "about":
+            slack = abs(value) * (self.within or 0)
+            return Band(value - slack, value + slack)
         if name == "between":
             return Band(*value)
         if name == "other_than":
             return Band(hole=value)
-        number = fastest if value == FASTEST else float(value)
-        return {
-            "equals": Band(number, number),
-            "above": Band(low=number, open=True),
-            "below": Band(high=number, open=True),
-            "at_least": Band(low=number),
-            "at_most": Band(high=number),
-        }[name]
+        low = {} if name in ("below", "at_most") else {"low": value}
+        high = {} if name in ("above", "at_least") else {"high": value}
+        return Band(**low, **high, open=name in ("above", "below"))
 
-    def text(self, fastest: float) -> str:
+    def text(self) -> str:
         """In words."""
-        if self.about is not None:
-            return f"about {plain(self.about)}, within {100 * (self.within or 0):g} %"
-        if self.between is not None:
-            return f"{plain(self.between[0])} to {plain(self.between[1])}"
-        if self.at_most == FASTEST:
-            return f"at most {plain(fastest)} GB/s, the fastest card's"
-        ((name, value),) = self.model_dump(exclude_none=True).items()
-        return f"{name.replace('_', ' ')} {plain(value)}"
+        name, value = self._given()
+        if name == "about":
+            return f"about {plain(value)}, within {100 * (self.within or 0):g} %"
+        if name == "between":
+            return f"{plain(value[0])} to {plain(value[1])}"
+        unit = " GB/s, the fastest card's" if isinstance(self.at_most, str) else ""
+        return f"{name.replace('_', ' ')} {plain(value)}{unit}"
+
+    def _given(self) -> tuple[str, Any]:
+        (name, value), *_ = self.model_dump(exclude_none=True).items()
+        return name, _fastest() if isinstance(value, str) else value
 
 
 class Check(Strict):
@@ -114,20 +107,20 @@ class Check(Strict):
 
     @model_validator(mode="after")
     def _one_kind(self) -> Check:
-        kinds = [name for name in type(self).model_fields if name not in NOT_KINDS]
-        given = [name for name in kinds if getattr(self, name) is not None]
-        if len(given) != 1:
-            raise ValueError(f"give one of {', '.join(kinds)}, not {', '.join(given) or 'none'}")
-        without = given[0] in ("outcome", "unrecorded")
+        if len(self._kinds()) != 1:
+            known = ", ".join(list(type(self).model_fields)[:-3])
+            raise ValueError(f"give one of {known}, not {', '.join(self._kinds()) or 'none'}")
+        ((name, kind),) = self._kinds().items()
+        without = isinstance(kind, Outcome | Unrecorded)
         if without != (self.expect is None):
-            raise ValueError(f"{given[0]} takes {'no' if without else 'an'} expect")
+            raise ValueError(f"{name} takes {'no' if without else 'an'} expect")
         return self
 
     @property
     def kind(self) -> Any:
         """The one kind that is given."""
-        fields = (getattr(self, name) for name in type(self).model_fields if name not in NOT_KINDS)
-        return next(kind for kind in fields if kind is not None)
+        (kind,) = self._kinds().values()
+        return kind
 
     @property
     def expected(self) -> str:
@@ -137,10 +130,11 @@ class Check(Strict):
         if self.expect is None:
             return ""
         asked = {"each": "every point ", "most": "most points "}
-        return asked.get(getattr(self.kind, "take", ""), "") + self.expect.text(fastest())
+        return asked.get(getattr(self.kind, "take", ""), "") + self.expect.text()
 
-
-NOT_KINDS = ("expect", "part", "optional")
+    def _kinds(self) -> dict[str, Any]:
+        fields = {name: getattr(self, name) for name in type(self).model_fields}
+        return {name: kind for name, kind in fields.items() if hasattr(kind, "judge")}
 
 
 class Claim(Strict):
@@ -152,8 +146,8 @@ class Claim(Strict):
     id: str
     source: str
     statement: str
-    checks: tuple[Check, ...]
-    note: str | None = None
+    checks: tuple[Check, ...] = Field(min_length=1)
+    note: str = ""
 
     @field_validator("source")
     @classmethod
@@ -163,16 +157,9 @@ class Claim(Strict):
             raise ValueError(f"no source {source!r}; known are {', '.join(known)}")
         return source
 
-    @field_validator("checks")
-    @classmethod
-    def _some(cls, checks: tuple[Check, ...]) -> tuple[Check, ...]:
-        if not checks:
-            raise ValueError("a claim needs at least one check")
-        return checks
-
 
 @cache
-def fastest() -> float:
+def _fastest() -> float:
     """The highest memory bandwidth of any card in conf/gpu, GB/s."""
     return known_cards()[0].peak_gbps or 0.0
 
@@ -191,10 +178,9 @@ def read_claims(path: Path = CLAIMS) -> tuple[Claim, ...]:
     if not isinstance(given, list) or not given:
         raise RowsError(f"{path}: a list of claims is expected, each with id, source, statement")
     claims = tuple(_claim(path, place, one) for place, one in enumerate(given, start=1))
-    ids = [claim.id for claim in claims]
-    for name in ids:
-        if ids.count(name) > 1:
-            raise RowsError(f"{path}: claim {name} is there {ids.count(name)} times")
+    name, times = Counter(claim.id for claim in claims).most_common(1)[0]
+    if times > 1:
+        raise RowsError(f"{path}: claim {name} is there {times} times")
     return claims
 
 
@@ -209,8 +195,7 @@ def _claim(path: Path, place: int, given: Any) -> Claim:
 def _first(error: ValidationError) -> str:
     """The first mistake in one line, after its field: ``check 2, ratio.where.cols``."""
     first = error.errors(include_url=False)[0]
-    place = [str(part) for part in first["loc"]]
-    if place[:1] == ["checks"] and len(place) > 1:
-        place = [", ".join([f"check {int(place[1]) + 1}", *filter(None, [".".join(place[2:])])])]
+    field = ".".join(map(str, first["loc"]))
     message = " ".join(first["msg"].removeprefix("Value error, ").split())
-    return f"{'.'.join(place) or 'the claim'}: {message}"
+    numbered = re.sub(r"^checks\.(\d+)\.?", lambda at: f"check {int(at[1]) + 1}, ", field)
+    return f"{numbered.removesuffix(', ') or 'the claim'}: {message}"

@@ -2,56 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
 import yaml
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PositiveInt,
+    model_validator,
+)
 
 from analysis.formula import expression
 from experiments.data.jobs import expand
-from experiments.data.rows import ITEM_BYTES
+from experiments.data.rows import Dtype
 
 CONF = Path(__file__).parents[2] / "conf"
 ANY_ROWS = 64  # of a command, where any M will do: quick under the interpreter too
-Place = tuple[int, int, str]  # M, N, dtype
 PLACE = ["rows", "cols", "dtype"]
 
 
 class Strict(BaseModel):
-    """Part of a claims file; an unknown field is refused with those that there are."""
+    """Part of a claims file; it has no other fields."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Sizes(Strict):
+    """Sizes as a claims file writes them: one, a list, or ``{from, to}`` with ends left open."""
+
+    listed: tuple[PositiveInt, ...] = Field((), min_length=1)
+    first: PositiveInt = Field(1, alias="from")
+    last: PositiveInt | None = Field(None, alias="to")
 
     @model_validator(mode="before")
     @classmethod
-    def _known_fields(cls, given: Any) -> Any:
-        known = [field.alias or name for name, field in cls.model_fields.items()]
-        for name in given if isinstance(given, dict) else ():
-            if name not in known and name not in cls.model_fields:
-                raise ValueError(f"{name} is unknown; it may be one of {', '.join(known)}")
-        return given
+    def _one_or_several(cls, given: Any) -> Any:
+        if isinstance(given, dict):
+            return given
+        return {"listed": given if isinstance(given, list) else [given]}
 
-
-@dataclass(frozen=True)
-class Sizes:
-    """Sizes as a claims file writes them: one, a list, or a range whose open end is None."""
-
-    listed: tuple[int, ...] = ()
-    first: int = 1
-    last: int | None = None
-
-    def has(self, size: int) -> bool:
-        """Whether a size is among them."""
+    def among(self, sizes: pd.Series) -> pd.Series:
+        """Which sizes are among them."""
         if self.listed:
-            return size in self.listed
-        return self.first <= size and (self.last is None or size <= self.last)
+            return sizes.isin(self.listed)
+        return sizes.ge(self.first) & sizes.le(self.last or float("inf"))
 
     @property
     def argument(self) -> str:
@@ -65,42 +69,18 @@ class Sizes:
         return f"≥ {self.first}" if self.last is None else f"= {self.first} to {self.last}"
 
 
-def _sizes(given: Any) -> Sizes | None:
-    def is_size(size: Any) -> bool:
-        return isinstance(size, int) and not isinstance(size, bool) and size >= 1
-
-    if given is None or isinstance(given, Sizes):
-        return given
-    if is_size(given):
-        return Sizes((given,))
-    if isinstance(given, list) and given and all(map(is_size, given)):
-        return Sizes(tuple(given))
-    if isinstance(given, dict) and given.keys() <= {"from", "to"}:
-        first, last = given.get("from", 1), given.get("to")
-        if is_size(first) and (last is None or is_size(last)):
-            return Sizes((), first, last)
-    raise ValueError("takes a size from 1, a list of them or {from, to}")
-
-
 def _each(names: Any) -> Any:
     """One or several, as a tuple."""
     return (names,) if isinstance(names, str) else names
 
 
-def _known_grids(names: tuple[str, ...]) -> tuple[str, ...]:
-    _refuse_unknown("grid", names, sorted(_grids()))
-    return names
+def _known(what: str, name: str, known: Iterable[str]) -> str:
+    if name not in known:
+        raise ValueError(f"no {what} {name!r}; known are {', '.join(sorted(known))}")
+    return name
 
 
-def _known_dtypes(names: tuple[str, ...]) -> tuple[str, ...]:
-    _refuse_unknown("dtype", names, list(ITEM_BYTES))
-    return names
-
-
-def _refuse_unknown(what: str, names: tuple[str, ...], known: list[str]) -> None:
-    for name in names:
-        if name not in known:
-            raise ValueError(f"no {what} {name!r}; known are {', '.join(known)}")
+Grid = Annotated[str, AfterValidator(lambda name: _known("grid", name, _grids()))]
 
 
 class Where(Strict):
@@ -109,55 +89,32 @@ class Where(Strict):
     A grid brings its dtypes along; ``dtype`` narrows them.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
-
-    grid: Annotated[tuple[str, ...], BeforeValidator(_each), AfterValidator(_known_grids)] = ()
-    rows: Annotated[Sizes | None, BeforeValidator(_sizes)] = None
-    cols: Annotated[Sizes | None, BeforeValidator(_sizes)] = None
-    dtype: Annotated[tuple[str, ...], BeforeValidator(_each), AfterValidator(_known_dtypes)] = ()
-
-    @cached_property
-    def places(self) -> frozenset[Place] | None:
-        """The points it names; None where it leaves M, N or dtype open."""
-        if self.grid:
-            every = (place for name in self.grid for place in _grids()[name])
-            return frozenset(place for place in every if self._admits(place))
-        if not (self.dtype and self.rows and self.rows.listed and self.cols and self.cols.listed):
-            return None
-        return frozenset(product(self.rows.listed, self.cols.listed, self.dtype))
-
-    def narrowed(self, side: str, sizes: Sizes) -> Where:
-        """The same with other ``rows`` or ``cols``."""
-        given = {name: getattr(self, name) for name in type(self).model_fields}
-        return Where(**given | {side: sizes})
-
-    @property
-    def points(self) -> int:
-        """How many points it names; 0 where it leaves them open."""
-        return len(self.places or ())
-
-    def has(self, rows: int, cols: int, dtype: str) -> bool:
-        """Whether a point lies there."""
-        place = rows, cols, dtype
-        return self._admits(place) if self.places is None else place in self.places
+    grid: Annotated[tuple[Grid, ...], BeforeValidator(_each)] = ()
+    rows: Sizes | None = None
+    cols: Sizes | None = None
+    dtype: Annotated[tuple[Dtype, ...], BeforeValidator(_each)] = ()
 
     def of(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The rows that lie there."""
-        every = list(frame[PLACE].itertuples(index=False, name=None))
-        here = {place: self.has(*place) for place in set(every)}
-        return frame[np.array([here[place] for place in every], dtype=bool)]
-
-    def fixes(self, side: str) -> bool:
-        """Whether it names one dtype and, of ``rows`` or ``cols``, one size."""
-        sizes: Sizes | None = getattr(self, side)
-        place = PLACE.index(side)
-        one = sizes is not None and len(sizes.listed) == 1
-        return one or len({point[place] for point in self.places or ()}) == 1
+        """The lines of a frame that lie there."""
+        here = pd.Series(True, frame.index)
+        for side, sizes in (("rows", self.rows), ("cols", self.cols)):
+            if sizes:
+                here &= sizes.among(frame[side])
+        if self.dtype:
+            here &= frame["dtype"].isin(self.dtype)
+        if self.grid:
+            here &= pd.MultiIndex.from_frame(frame[PLACE]).isin(self._named())
+        return frame[here]
 
     @property
-    def one_dtype(self) -> bool:
-        """Whether it names one dtype."""
-        return len(self.dtype or {dtype for _, _, dtype in self.places or ()}) == 1
+    def places(self) -> pd.DataFrame:
+        """The points it names, a line each; none where it leaves M, N or dtype open."""
+        return self.of(pd.DataFrame(self._named(), columns=PLACE).drop_duplicates())
+
+    def fixes(self, name: Literal["rows", "cols", "dtype"]) -> bool:
+        """Whether all of its points have the same."""
+        given = self.dtype if name == "dtype" else getattr(getattr(self, name), "listed", ())
+        return len(given or self.places[name].unique()) == 1
 
     @property
     def arguments(self) -> str:
@@ -178,43 +135,40 @@ class Where(Strict):
         parts += [" or ".join(self.dtype)] if self.dtype else []
         return ", ".join(parts) or "any shape"
 
-    def _admits(self, place: Place) -> bool:
-        rows, cols, dtype = place
-        sizes = (self.rows is None or self.rows.has(rows)) and (
-            self.cols is None or self.cols.has(cols)
-        )
-        return sizes and (not self.dtype or dtype in self.dtype)
+    def _named(self) -> list[tuple[int, int, str]]:
+        if self.grid:
+            return [place for name in self.grid for place in _grids()[name]]
+        rows, cols = (sizes.listed if sizes else () for sizes in (self.rows, self.cols))
+        return list(product(rows, cols, self.dtype))
 
 
 @cache
-def _grids() -> dict[str, tuple[Place, ...]]:
+def _grids() -> dict[str, list[tuple[int, int, str]]]:
     """The points of every grid in conf/grid that names its dtypes."""
-    found = {}
-    for path in CONF.glob("grid/*.yaml"):
-        grid: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-        if "dtypes" in grid:
-            found[path.stem] = tuple((m, n, d) for m, n in expand(grid) for d in grid["dtypes"])
-    return found
+    grids = {
+        path.stem: yaml.safe_load(path.read_text("utf-8")) for path in CONF.glob("grid/*.yaml")
+    }
+    return {
+        name: [(m, n, dtype) for m, n in expand(grid) for dtype in grid["dtypes"]]
+        for name, grid in grids.items()
+        if "dtypes" in (grid or {})
+    }
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A kernel with the tunables named; the others are as its file in conf/kernel has them.
-
-    Attributes:
-        name: As rows spell it.
-        named: Tunables that differ from the file's.
-    """
+    """A kernel with the tunables ``named``; the others are as its file in conf/kernel has them."""
 
     name: str
     named: tuple[tuple[str, Any], ...] = ()
 
-    def is_of(self, kernel: str, params: Mapping[str, Any]) -> bool:
-        """Whether a row or record is this variant's; what it does not record is as in the file."""
-        if kernel != self.name:
-            return False
+    def of(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The rows or records of it; a tunable that they do not record is as in the file."""
         asked = _tunables()[self.name] | dict(self.named)
-        return all(params.get(key, value) == value for key, value in asked.items())
+        mine = frame[frame["kernel"] == self.name]
+        own = [all(p.get(key, value) == value for key, value in asked.items())
+               for p in mine["params"]]  # fmt: skip
+        return mine[np.array(own, dtype=bool)]
 
     @property
     def arguments(self) -> str:
@@ -231,11 +185,8 @@ def parse_variant(text: Any) -> Variant:
     Raises:
         ValueError: no kernel of that name is in conf/kernel, or it has no such tunable.
     """
-    if isinstance(text, Variant):
-        return text
     name, *settings = (part.strip() for part in str(text).split(","))
-    _refuse_unknown("kernel", (name,), sorted(_tunables()))
-    known, named = _tunables()[name], []
+    known, named = _tunables()[_known("kernel", name, _tunables())], []
     for setting in settings:
         key, equals, value = (part.strip() for part in setting.partition("="))
         if not equals or key not in known:
@@ -247,12 +198,9 @@ def parse_variant(text: Any) -> Variant:
 @cache
 def _tunables() -> dict[str, dict[str, Any]]:
     """Every kernel that a sweep can name, with its tunables as its file sets them."""
-    files = {
-        path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-        for path in CONF.glob("kernel/*.yaml")
-    }
+    files = {p.stem: yaml.safe_load(p.read_text("utf-8")) for p in CONF.glob("kernel/*.yaml")}
     return {
-        name: {key: value for key, value in fields.items() if not key.startswith("_")}
+        name: {key: value for key, value in (fields or {}).items() if not key.startswith("_")}
         for name, fields in files.items()
     }
 
@@ -266,7 +214,7 @@ Formula = Annotated[str, AfterValidator(_formula)]  # such as 8MN + 4M
 Name = Annotated[Variant, BeforeValidator(parse_variant)]  # a variant in a claims file
 
 
-def command(variants: Any, where: Where, module: str = "run") -> str:
+def command(variants: Iterable[Variant], where: Where, module: str = "run") -> str:
     """The command that measures variants there; settings of one kernel need one each."""
     each = list(dict.fromkeys(variants))
     plain = [variant.name for variant in each if not variant.named]

@@ -18,6 +18,10 @@ NOTES = (
     "Intervals: 95 %, rank-based, of each median; a ratio's from lower over upper bound to the "
     "opposite. They describe one session; a second one on the same card may differ by more.",
 )
+HEADS = ["claim", "GPU", "statement", "verdict", "measured", "expected", "evidence"]
+CHECK_HEADS = ["claim", "GPU", "part", "verdict", "measured", "expected", "why"]
+DATA_HEADS = ["claim", "source", "gpu", "claim_verdict", "part", "verdict", "value", "low", "high",
+              "measured", "expected", "evidence", "missing", "command"]  # fmt: skip
 
 _SWEEP = re.compile(r"(?P<run>python -m \S+) kernel=(?P<kernels>\S+) (?P<rest>.*)")
 
@@ -28,26 +32,28 @@ def claims_tables(
     """A line per claim, and a line per check; none without judgements."""
     if not judgements:
         return []
-    several = len({j.gpu for j in judgements}) > 1
-    gpu_head = ["GPU"] * several
-    heads = ["claim", *gpu_head, "statement", "verdict", "measured", "expected", "evidence"]
-    lines = [
-        [j.id, *_gpu(j, several), j.statement, j.verdict, shown(j), j.expected or "–", j.evidence]
-        for j in judgements
-    ]
-    check_heads = ["claim", *gpu_head, "part", "verdict", "measured", "expected", "why"]
-    checks = [
-        [j.id, *_gpu(j, several), f.part, f.verdict, f.measured or "–", f.expected or "–",
-         " – ".join(filter(None, (f.why, f.needs))) or "–"]
-        for j in judgements
-        for f in j.findings
-    ]  # fmt: skip
+    lines, checks, data = [HEADS], [CHECK_HEADS], []
+    for j in judgements:
+        gpu = card_of(j.gpu).name
+        lines.append([j.id, gpu, j.statement, j.verdict, shown(j), j.expected or "–", j.evidence])
+        for f in j.findings:
+            why = " – ".join(filter(None, (f.why, f.needs)))
+            texts = [text or "–" for text in (f.measured, f.expected, why)]
+            checks.append([j.id, gpu, f.part, f.verdict, *texts])
+            ends = (f.estimate.value, f.estimate.low, f.estimate.high) if f.estimate else ()
+            numbers = [f"{number:.6g}" for number in ends] or [""] * 3
+            data.append([j.id, j.source, j.gpu, j.verdict, f.part, f.verdict, *numbers,
+                         f.measured, f.expected, f.used, f.why, f.needs])  # fmt: skip
+    if len({j.gpu for j in judgements}) == 1:
+        lines, checks = ([[one[0], *one[2:]] for one in each] for each in (lines, checks))
     notes = tuple(dict.fromkeys(f"{j.id}: {j.note}" for j in judgements if j.note))
     parts = f"{title}, part by part"
     return [
-        NamedTable(stem, Table(title, heads, lines, (f"{tally(judgements)}.", *NOTES))),
+        NamedTable(stem, Table(title, lines[0], lines[1:], (f"{tally(judgements)}.", *NOTES))),
         NamedTable(
-            f"{stem}_checks", Table(parts, check_heads, checks, notes), _data(judgements, parts)
+            f"{stem}_checks",
+            Table(parts, checks[0], checks[1:], notes),
+            Table(parts, DATA_HEADS, data),
         ),
     ]
 
@@ -72,29 +78,11 @@ def lacking(findings: Sequence[Finding]) -> list[str]:
     kernels: dict[tuple[str, str], list[str]] = {}
     commands = []
     for needs in (finding.needs for finding in findings if finding.needs):
-        if (sweep := _SWEEP.fullmatch(needs)) is None:
-            commands.append(needs)
+        if sweep := _SWEEP.fullmatch(needs):
+            known = kernels.setdefault((sweep["run"], sweep["rest"]), [])
+            known += sweep["kernels"].split(",")
         else:
-            kernels.setdefault((sweep["run"], sweep["rest"]), []).extend(
-                sweep["kernels"].split(",")
-            )
+            commands.append(needs)
     for (run, rest), names in kernels.items():
         commands.append(f"{run} kernel={','.join(dict.fromkeys(names))} {rest}")
     return list(dict.fromkeys(commands))
-
-
-def _gpu(judgement: Judgement, several: bool) -> list[str]:
-    return [card_of(judgement.gpu).name] * several
-
-
-def _data(judgements: Sequence[Judgement], title: str) -> Table:
-    heads = ["claim", "source", "gpu", "claim_verdict", "part", "verdict", "value", "low", "high",
-             "measured", "expected", "evidence", "missing", "command"]  # fmt: skip
-    lines = []
-    for j in judgements:
-        for f in j.findings:
-            ends = (f.estimate.value, f.estimate.low, f.estimate.high) if f.estimate else ()
-            numbers = [f"{number:.6g}" for number in ends] or [""] * 3
-            lines.append([j.id, j.source, j.gpu, j.verdict, f.part, f.verdict, *numbers,
-                          f.measured, f.expected, f.used, f.why, f.needs])  # fmt: skip
-    return Table(title, heads, lines)

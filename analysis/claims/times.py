@@ -6,24 +6,23 @@ from dataclasses import replace
 from typing import Literal
 
 import pandas as pd
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from analysis.claims.points import (
-    ENDS,
     ENOUGH,
+    POINT,
     VISIT,
     Column,
     Context,
     Finding,
-    aligned,
     by_visit,
-    extremes,
+    extreme,
     fullest,
     labels_of,
     many,
     measured_text,
     middle,
-    middle_ratio,
+    middle_visit,
     missing,
     one,
     over,
@@ -34,11 +33,11 @@ from analysis.claims.points import (
 )
 from analysis.claims.scope import PLACE, Name, Sizes, Strict, Where
 from analysis.claims.verdict import Band
-from analysis.limits import COMMAND, OWN, PEERS, LimitPoint, geomean, points_of, worst
+from analysis.limits import COMMAND, OWN, LimitPoint, geomean, points_of, worst
 from analysis.published import sources
 from experiments.data.cards import card_of
 
-RIVALS = ("peers", "copy", *PEERS)
+Rival = Literal["peers", "copy", "torch", "compiled", "compiled_max", "liger", "flag_gems", "quack"]
 
 
 class Ratio(Strict):
@@ -58,7 +57,7 @@ class Ratio(Strict):
 
     @model_validator(mode="after")
     def _sound(self) -> Ratio:
-        if self.take in ("geomean", "peaks") and not self.where.one_dtype:
+        if self.take in ("geomean", "peaks") and not self.where.fixes("dtype"):
             raise ValueError(f"{self.take} never mixes dtypes: where has to name one")
         if self.take == "geomean" and self.column != "time_us":
             raise ValueError("a geometric mean is of time ratios: column takes time_us there")
@@ -66,43 +65,42 @@ class Ratio(Strict):
 
     def judge(self, context: Context, band: Band) -> Finding:
         """The verdict on one GPU."""
-        both = self.top, self.bottom
-        timed = context.timed(both, self.where)
+        variants = self.top, self.bottom
+        timed = context.timed(variants, self.where)
         top, bottom = (by_visit(rows, self.column) for rows in timed)
-        top, bottom = aligned(top, bottom)
         found, cannot = middle(over(top, bottom)), self._unsupported(context, timed[0])
         known = len(found) + len(cannot)
-        if found.empty or known < ENOUGH * self.where.points:
-            return context.lacks(both, self.where, known)
+        if found.empty or known < ENOUGH * len(self.where.places):
+            return context.lacks(variants, self.where, known)
         if self.take == "peaks":
             return self._peaks(top, bottom, band, rows_used(found))
-        if self.unsupported == "fails" and len(cannot):
+        if self.unsupported == "fails":
             found = pd.concat([found, cannot]).sort_values(PLACE, ignore_index=True)
         return taken(found, self.take, band, with_span=True)
 
     def _peaks(self, top: pd.DataFrame, bottom: pd.DataFrame, band: Band, used: str) -> Finding:
         """The best of one over the best of the other, within a visit, at the places both ran."""
-        shared, places = fullest(top)
-        beside = bottom.assign(**top[VISIT]).loc[shared.index]
-        best, other = extremes(shared)[1], extremes(beside)[1]
-        found, labels = middle_ratio(best, other)
-        text = f"{plain(best['value'].iloc[0])} over {plain(other['value'].iloc[0])}"
+        shared = [*VISIT, *PLACE]
+        (top, places), (bottom, _) = (
+            fullest(one.merge(other[shared])) for one, other in ((top, bottom), (bottom, top))
+        )
+        peaks = over(extreme(top, "max"), extreme(bottom, "max"), VISIT)
+        found, labels = middle_visit(peaks)
+        text = f"{plain(peaks['top'].iloc[0])} over {plain(peaks['bottom'].iloc[0])}"
         return one(found, band, used, f"{text}, the best of {places} points each", rows=labels)
 
     def _unsupported(self, context: Context, top: pd.DataFrame) -> pd.DataFrame:
-        """Where ``top`` has a time and ``bottom`` is unsupported."""
+        """The places where ``top`` has a time and ``bottom`` is unsupported."""
         rows = context.rows_of(self.bottom, self.where)
         refused = rows[rows["status"] == "unsupported"]
-        places = refused.merge(top[["sweep", *PLACE]].drop_duplicates())[PLACE].drop_duplicates()
-        labels = pd.Series([()] * len(places), places.index, dtype=object)
-        return places.assign(value=float("nan"), low=float("nan"), high=float("nan"), labels=labels)
+        return refused.merge(top[["sweep", *PLACE]].drop_duplicates())[PLACE].drop_duplicates()
 
 
 class Value(Strict):
     """One variant's column.
 
     ``take`` asks ``each`` or ``most`` of its points, makes one number of them (min, max), or
-    follows it along a size: ``trend`` is the value at size ``to`` over that at ``from``, ``spread``
+    follows it along N: ``trend`` is the value at ``to`` columns over that at ``from``, ``spread``
     the highest over the lowest, 1 if perfectly steady. ``card: source`` judges it on the source's
     own card alone.
     """
@@ -110,7 +108,6 @@ class Value(Strict):
     variant: Name
     column: Column = "time_us"
     take: Literal["each", "most", "min", "max", "trend", "spread"] = "each"
-    over: Literal["rows", "cols"] = "cols"
     start: int | None = Field(None, alias="from")
     end: int | None = Field(None, alias="to")
     where: Where = Where()
@@ -119,11 +116,10 @@ class Value(Strict):
     @model_validator(mode="after")
     def _sound(self) -> Value:
         if self.take in ("trend", "spread"):
-            if not self.where.one_dtype:
+            if not self.where.fixes("dtype"):
                 raise ValueError(f"{self.take} never mixes dtypes: where has to name one")
-            other = "rows" if self.over == "cols" else "cols"
-            if not self.where.fixes(other):
-                raise ValueError(f"{self.take} runs along {self.over}: where has to fix {other}")
+            if not self.where.fixes("rows"):
+                raise ValueError(f"{self.take} runs along cols: where has to fix rows")
         if (self.take == "trend") != (self.start is not None and self.end is not None):
             raise ValueError("a trend, and nothing else, takes both from and to")
         return self
@@ -136,25 +132,26 @@ class Value(Strict):
         visits, known = fullest(by_visit(rows, self.column))
         if self.take == "trend":
             return self._trend(context, visits, band)
-        if known < max(1 + (self.take == "spread"), ENOUGH * self.where.points):
+        if known < max(1 + (self.take == "spread"), ENOUGH * len(self.where.places)):
             return context.lacks([self.variant], self.where, known)
         if self.take == "spread":
             return self._spread(visits, band)
         return taken(middle(visits), self.take, band)
 
     def _trend(self, context: Context, visits: pd.DataFrame, band: Band) -> Finding:
-        start, end = (visits[visits[self.over] == size] for size in (self.start, self.end))
-        end, start = aligned(end, start, VISIT)
-        if start.empty:
-            ends = Sizes((self.start or 1, self.end or 1))
-            return context.lacks([self.variant], self.where.narrowed(self.over, ends))
-        text = f"from {plain(start['value'].iloc[0])} to {plain(end['value'].iloc[0])}"
-        found, labels = middle_ratio(end, start)
+        start, end = (visits[visits["cols"] == size] for size in (self.start, self.end))
+        grown = over(end, start, VISIT)
+        if grown.empty:
+            ends = self.where.model_copy(
+                update={"cols": Sizes.model_validate([self.start, self.end])}
+            )
+            return context.lacks([self.variant], ends)
+        text = f"from {plain(grown['bottom'].iloc[0])} to {plain(grown['top'].iloc[0])}"
+        found, labels = middle_visit(grown)
         return one(found, band, many(len(labels), "row"), text, rows=labels)
 
     def _spread(self, visits: pd.DataFrame, band: Band) -> Finding:
-        lowest, highest = extremes(visits)
-        found, _ = middle_ratio(highest, lowest)
+        found, _ = middle_visit(over(extreme(visits, "max"), extreme(visits, "min"), VISIT))
         steady = replace(found, low=max(found.low, 1.0))
         text = spanned(visits[visits.groupby(VISIT).ngroup() == 0])
         return one(steady, band, rows_used(visits), text, rows=labels_of(visits))
@@ -169,53 +166,42 @@ class Limit(Strict):
     narrowed by ``where``, by the bytes that 2MN are (``moved``) and by the time of `auto`, µs.
     """
 
-    over: str
+    over: Rival
     timer: Literal["events", "graph"]
     take: Literal["geomean", "each"] = "each"
     gap: bool = False
-    moved: int = Field(0, ge=0)
-    slower_than: float = Field(0.0, ge=0)
-    faster_than: float | None = Field(None, gt=0)
+    moved: int = 0
+    slower_than: float = 0.0
+    faster_than: float = float("inf")
     where: Where = Where()
-
-    @field_validator("over")
-    @classmethod
-    def _known_rival(cls, over: str) -> str:
-        if over not in RIVALS:
-            raise ValueError(f"no rival {over!r}; known are {', '.join(RIVALS)}")
-        return over
 
     def judge(self, context: Context, band: Band) -> Finding:
         """The verdict on one GPU."""
-        frame = context.frame
-        mine = frame[(frame["timer"] == self.timer) & (frame["cache"] == "cold")]
+        mine = self.where.of(context.frame)
+        mine = mine[(mine["timer"] == self.timer) & (mine["cache"] == "cold")]
         points = [
             (point, rival) for point in points_of(mine)
-            if self._asks(point) and (rival := point.rival(self.over)) is not None
+            if point.moved_bytes >= self.moved
+            and self.slower_than <= point.us(OWN) < self.faster_than
+            and (rival := point.rival(self.over)) is not None
         ]  # fmt: skip
         if not points:
             what = f"{OWN} and {self.over} by {self.timer} at {self.where}"
             return missing(f"needs timed rows of {what}", COMMAND)
+        labels = [_labels(point, rival) for point, rival in points]
         if self.take == "geomean":
-            return self._mean([point for point, _ in points], band)
+            return self._mean([point for point, _ in points], sum(labels, ()), band)
         lines = []
-        for point, rival in points:
+        for (point, rival), own in zip(points, labels, strict=True):
             found = point.difference(rival) if self.gap else point.ratio(rival)
             place = point.rows, point.cols, point.dtype
-            lines.append((*place, found.value, found.low, found.high, _labels(point, rival)))
-        return taken(pd.DataFrame(lines, columns=[*PLACE, *ENDS, "labels"]), "each", band)
+            lines.append((*place, found.value, found.low, found.high, own))
+        return taken(pd.DataFrame(lines, columns=POINT), "each", band)
 
-    def _asks(self, point: LimitPoint) -> bool:
-        us = point.us(OWN)
-        inside = self.slower_than <= us and (self.faster_than is None or us < self.faster_than)
-        large = point.moved_bytes >= self.moved
-        return inside and large and self.where.has(point.rows, point.cols, point.dtype)
-
-    def _mean(self, points: list[LimitPoint], band: Band) -> Finding:
+    def _mean(self, points: list[LimitPoint], labels: tuple[int, ...], band: Band) -> Finding:
         mean, least = geomean(points, self.over), worst(points, self.over)
         assert mean is not None
         assert least is not None
-        labels = tuple(label for p in points for label in _labels(p, str(p.rival(self.over))))
         least_text = f"least {measured_text(least[1])} at {least[0].name}"
         text = f"over {many(len(points), 'point')}, {least_text}"
         return one(mean, band, many(len(set(labels)), "row"), text, rows=labels)

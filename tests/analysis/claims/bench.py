@@ -34,7 +34,7 @@ def judgements(
     **claim: Any,
 ) -> list[Judgement]:
     """That claim's judgements on these rows, one per GPU."""
-    claims = write_claims(folder / "claims", *({"part": "it"} | check for check in checks), **claim)
+    claims = write_claims(folder, *({"part": "it"} | check for check in checks), **claim)
     frame = load(write(folder / "rows", rows))
     return judge(Inputs(folder, folder, frame, records or Records(), {}), claims)
 

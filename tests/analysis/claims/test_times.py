@@ -20,7 +20,7 @@ from tests.analysis.claims.bench import (
     timed,
     untestable,
 )
-from tests.analysis.plausible import interpreted, row, unsupported
+from tests.analysis.plausible import row, unsupported
 
 LINE = {"rows": 4096, "dtype": "float32"}
 
@@ -50,34 +50,27 @@ def test_of_several_rounds_the_middle_counts_with_an_interval_around_all(tmp_pat
     assert (estimate.value, estimate.low, estimate.high) == pytest.approx(expected)
 
 
-def test_rows_above_the_roof_never_count(tmp_path: Path) -> None:
-    rows = [*pairs(2, 2), timed("fused", 4096, 1.0), timed("torch", 4096, 20.0)]
+def test_rows_above_the_roof_and_stale_ones_never_count(tmp_path: Path) -> None:
+    rows = [timed("torch", n, 80.0, key=f"stale-{n}") for n in WIDTHS[:2]]
+    rows += [*pairs(2, 2), timed("fused", 4096, 1.0), timed("torch", 4096, 20.0)]
     rows += [timed("copy", cols, 9.0) for cols in WIDTHS]
     one = judgement(tmp_path, rows, ratio({"about": 2, "within": "3%"}))
     assert one.verdict == "supported"
     assert "2 points" in one.measured
+    assert len(one.rows) == 4
 
 
 def test_the_interpreter_s_rows_and_unsound_intervals_are_no_times(tmp_path: Path) -> None:
     place = {"gpu": "A CPU", "device": "cpu"}
-    torch = [timed("torch", n, 20.0, **place) for n in WIDTHS]
-    timeless = [interpreted("fused", n, **place) for n in WIDTHS]
-    meaningless = [timed("fused", n, 10.0, backend="interpreter", **place) for n in WIDTHS]
-    for i, rows in enumerate((timeless, meaningless)):
-        one = judgement(tmp_path / str(i), [*rows, *torch], ratio({"above": 1}))
-        assert one.verdict == "not testable here"
-        assert "interpreter" in one.why
+    rows = [timed("torch", n, 20.0, **place) for n in WIDTHS]
+    rows += [timed("fused", n, 10.0, backend="interpreter", **place) for n in WIDTHS]
+    one = judgement(tmp_path / "0", rows, ratio({"above": 1}))
+    assert one.verdict == "not testable here"
+    assert "interpreter" in one.why
     for bounds in ({"time_low_us": 11.0}, {"time_high_us": 9.0}):
         unsound = [made.model_copy(update=bounds) if made.kernel == "fused" else made
                    for made in pairs(2, 2, 2)]  # fmt: skip
         untestable(tmp_path / str(bounds), unsound, ratio({"above": 1}))
-
-
-def test_a_stale_row_of_edited_code_does_not_count(tmp_path: Path) -> None:
-    stale = [timed("torch", n, 80.0, key=f"stale-{n}") for n in WIDTHS]
-    one = judgement(tmp_path, [*stale, *pairs(2, 2, 2)], ratio({"about": 2, "within": "3%"}))
-    assert one.verdict == "supported"
-    assert len(one.rows) == 2 * len(WIDTHS)
 
 
 def test_where_a_variant_cannot_run_it_does_not_win(tmp_path: Path) -> None:
@@ -100,18 +93,13 @@ def test_what_is_missing_comes_with_the_command_that_gives_it(tmp_path: Path) ->
     )
 
 
-def test_every_gpu_has_a_verdict_of_its_own_whatever_the_order_of_rows(tmp_path: Path) -> None:
+def test_every_gpu_has_a_verdict_of_its_own(tmp_path: Path) -> None:
     rows = pairs(1, 2, 8)
     slow = [timed(r.kernel, r.cols, 40.0 / (r.time_us or 1), gpu="NVIDIA A100") for r in rows]
-    check = ratio({"above": 1})
-    for i, order in enumerate(([*rows, *slow], [*slow, *rows][::-1])):
-        one, other = judgements(tmp_path / str(i), order, check)
-        assert (one.gpu, one.verdict) == ("NVIDIA A100", "refuted")
-        assert (other.gpu, other.verdict) == ("NVIDIA H200", "supported")
-        assert re.fullmatch(r"rows [0-9a-f]{12} \(6\), events cold", other.evidence)
-        if i == 0:
-            first = other
-    assert (first.estimate, first.evidence) == (other.estimate, other.evidence)
+    one, other = judgements(tmp_path, [*rows, *slow], ratio({"above": 1}))
+    assert (one.gpu, one.verdict) == ("NVIDIA A100", "refuted")
+    assert (other.gpu, other.verdict) == ("NVIDIA H200", "supported")
+    assert re.fullmatch(r"rows [0-9a-f]{12} \(6\), events cold", other.evidence)
 
 
 def test_a_tunable_s_setting_is_a_variant_of_its_own(tmp_path: Path) -> None:
@@ -124,20 +112,11 @@ def test_a_tunable_s_setting_is_a_variant_of_its_own(tmp_path: Path) -> None:
     assert found(tmp_path / "b", rows, named)[0] == "supported"
 
 
-@pytest.mark.parametrize(("least", "verdict"), [
-    (1.95, "supported"), (2.0, "inconclusive"), (2.05, "refuted"),
-])  # fmt: skip
-def test_an_interval_that_straddles_its_threshold_decides_nothing(
-    tmp_path: Path, least: float, verdict: str
-) -> None:
-    assert found(tmp_path, pairs(2, 2, 2), ratio({"at_least": least}))[0] == verdict
-
-
 @pytest.mark.parametrize(("take", "speeds", "verdict", "value"), [
     ("geomean", (1, 2, 8), "supported", math.prod([1, 2, 8]) ** (1 / 3)),
     ("each", (2, 2, 3), "supported", 2.0), ("each", (2, 1.01, 2), "inconclusive", 1.01),
     ("each", (2, 0.9, 1.01), "refuted", 0.9),
-    ("most", (2, 2, 0.5), "supported", 2 / 3), ("most", (2, 0.5, 0.5), "refuted", 1 / 3),
+    ("most", (2, 2, 0.5), "supported", 2 / 3), ("most", (2, 0.5), "refuted", 1 / 2),
     ("most", (2, 1.01, 0.5), "inconclusive", 2 / 3),
     ("min", (2, 2, 0.5), "refuted", 0.5), ("max", (0.5, 0.5, 2), "supported", 2.0),
 ])  # fmt: skip
@@ -148,12 +127,9 @@ def test_points_are_taken_as_the_claim_says(
     assert (judged, estimate.value) == (verdict, pytest.approx(value))
 
 
-def test_half_of_the_points_is_not_most_of_them_and_peaks_lie_anywhere(tmp_path: Path) -> None:
-    where = LINE | {"cols": list(WIDTHS[:2])}
-    half = ratio({"above": 1}, take="most", where=where)
-    assert found(tmp_path / "a", pairs(2, 0.5), half)[0] == "refuted"
+def test_peaks_lie_anywhere(tmp_path: Path) -> None:
     peaks = ratio({"above": 1}, take="peaks", column="effective_gbps")
-    verdict, estimate = found(tmp_path / "b", pairs(2, 4, 0.5), peaks)
+    verdict, estimate = found(tmp_path, pairs(2, 4, 0.5), peaks)
     # torch's peak is at 5 µs, fused's at 10 µs, both at the widest rows
     assert (verdict, estimate.value) == ("supported", pytest.approx(2.0))
 
@@ -171,9 +147,6 @@ def rates(*gbps: float) -> list[Row]:
     ({"take": "trend", "from": 1024, "to": 4096}, {"at_least": 1.2}, "supported", 1.25),
     ({"take": "trend", "from": 1024, "to": 4096}, {"at_least": 1.3}, "refuted", 1.25),
     ({"take": "each"}, {"at_least": 2200}, "refuted", 2000),
-    ({"take": "most"}, {"at_least": 2200}, "supported", 2 / 3),
-    ({"take": "min"}, {"at_least": 2200}, "refuted", 2000),
-    ({"take": "max"}, {"at_least": 2200}, "supported", 3000),
 ])  # fmt: skip
 def test_one_variant_s_rates_are_taken_as_the_claim_says(
     tmp_path: Path, fields: dict[str, Any], expect: dict[str, Any], verdict: str, value: float
@@ -219,10 +192,7 @@ WIDE_AND_SHORT = point(100.0, quack=120.0) + point(10.0, cols=256, quack=20.0)
 
 
 @pytest.mark.parametrize(("rows", "check", "verdict", "value"), [
-    # the best peer decides, and its interval with it
-    (PEERS, limit({"at_least": 1.15}), "supported", 1.2),
-    (PEERS, limit({"at_least": 1.2}), "inconclusive", 1.2),
-    (PEERS, limit({"at_least": 1.25}), "refuted", 1.2),
+    (PEERS, limit({"at_least": 1.2}), "inconclusive", 1.2),  # the best peer decides
     (TWO, limit({"at_least": 0.98}), "refuted", 0.9),
     (TWO, limit({"at_least": 1.03}, take="geomean"), "supported", (1.2 * 0.9) ** 0.5),
     # points are narrowed by bytes, by time and by shape
@@ -236,9 +206,6 @@ WIDE_AND_SHORT = point(100.0, quack=120.0) + point(10.0, cols=256, quack=20.0)
     # timers are judged apart
     (point(100.0, quack=120.0) + point(100.0, timer="graph", quack=90.0),
      limit({"above": 1}, timer="graph"), "refuted", 0.9),
-    # a mean takes the copy's time for one that is above the roof
-    (point(100.0, torch=120.0, copy=95.0) + point(100.0, cols=8192, torch=900.0, copy=150.0),
-     limit({"above": 1}, take="geomean"), "supported", (1.2 * 900 / 150) ** 0.5),
 ])  # fmt: skip
 def test_auto_is_compared_with_its_rivals_at_the_points_named(
     tmp_path: Path, rows: list[Row], check: dict[str, Any], verdict: str, value: float
@@ -249,7 +216,6 @@ def test_auto_is_compared_with_its_rivals_at_the_points_named(
 
 def test_a_limit_names_its_worst_point_its_rows_and_what_rows_lack(tmp_path: Path) -> None:
     one = judgement(tmp_path / "a", TWO, limit({"at_least": 0.98}))
-    assert "over 2 points" in one.measured
     assert "4096×8192 float32" in one.measured
     rows = point(100.0, quack=120.0, torch=300.0)
     one = judgement(tmp_path / "b", rows, limit({"above": 1}))
