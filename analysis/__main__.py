@@ -103,7 +103,7 @@ def _tables(options: argparse.Namespace) -> int:
     from analysis.output import check_names, finish
     from analysis.tables import TABLES, tables_of
 
-    check_names(options.only, [one.name for one in TABLES])
+    check_names(options.only, list(TABLES))
     inputs = read_inputs(options.rows, options.out, "tables")
     tables, lacking = tables_of(inputs, options.only)
     if not tables:

@@ -36,7 +36,6 @@ OUTPUTS = Path("outputs")
 REFERENCE = "reference"
 COUNTED = OUTPUTS / REFERENCE / "counts"  # counts and traces, which are the same on every machine
 
-_FLAGS = ("above_roof",)
 _NAMES = ("key", "sweep", "operation", "kernel", "dtype", "gpu", "backend")
 _TEXTS = ("params", "reason", "suspect", "environment", "stop_reason", "model_formula", "throttled")
 _RECORD_TEXTS = ("kernel", "operation", "params", "gpu", "reason", "difference", "environment")
@@ -118,24 +117,21 @@ def places(rows: Path | None, out: Path | None, kind: str) -> tuple[Path, Path]:
     return rows, out or beside / kind
 
 
-def load(paths: Path | Iterable[Path]) -> pd.DataFrame:
-    """Every point below ``paths`` once, at its last attempt, with the derived columns.
+def load(rows: Path) -> pd.DataFrame:
+    """Every point below a folder or in a rows file once, with the derived columns.
 
-    A number that does not apply is NaN. Units are in the columns' names; ``above_roof`` is a bool.
-    Texts are visible ones: whatever a file holds, it can be printed.
-
-    Args:
-        paths: Folders searched for ``rows.jsonl``, or rows files.
+    A point counts at its last attempt. A number that does not apply is NaN. Units are in the
+    columns' names; ``above_roof`` is a bool. Texts are visible ones: whatever a file holds, it can
+    be printed.
 
     Raises:
         RowsError: a line is malformed (named by file and line), or there are no rows at all.
     """
-    folders = [paths] if isinstance(paths, Path) else list(paths)
-    files = list(dict.fromkeys(file for folder in folders for file in _files(folder)))
-    frame = cached(folders, files, lambda some: _frame(points(some)))
+    if not rows.exists():
+        raise RowsError(f"{rows}: no such folder; `make sweep` makes rows, --rows names them")
+    frame = cached([rows], rows_files(rows), _frame)
     if frame.empty:
-        where = ", ".join(map(str, folders)) or "the given folders"
-        raise RowsError(f"no rows in {where}: run `make sweep`, or name a folder that has some")
+        raise RowsError(f"no rows in {rows}: run `make sweep`, or name a folder that has some")
     return frame
 
 
@@ -149,21 +145,10 @@ def newest_rows(outputs: Path) -> Path:
     files = [f for f in rows_files(outputs) if not f.is_relative_to(reference)]
     if files:
         newest = max(files, key=lambda file: file.stat().st_mtime_ns)
-        below = newest.relative_to(outputs).parts
-        return outputs / below[0]
+        return outputs / newest.relative_to(outputs).parts[0]
     if rows_files(reference):
         return reference
     raise RowsError(f"no rows below {outputs}/: run `make sweep`, or name a folder with --rows")
-
-
-def points(files: Iterable[Path]) -> list[dict[str, Any]]:
-    """Every point of rows files once, at its last attempt, with the derived columns.
-
-    Raises:
-        RowsError: a line is malformed; it names file and line.
-    """
-    rows = latest(row for file in files for row in read_rows(file))
-    return [_visible_row(row) for row in derive(rows)]
 
 
 def load_records(rows: Path, counted: Path = COUNTED) -> Records:
@@ -216,42 +201,39 @@ def key_of(record: Mapping[str, Any]) -> Key:
 def rows_hash(frame: pd.DataFrame) -> str:
     """A short hash of which rows these are and what they measured, in whatever order they come."""
     columns = ["sweep", "key", "card", "round", "attempt", "status", "time_us"]
-    lines = sorted(map(" ".join, zip(*(map(str, frame[c].tolist()) for c in columns), strict=True)))
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
+    return _hash(map(" ".join, zip(*(map(str, frame[c].tolist()) for c in columns), strict=True)))
 
 
 def records_hash(records: Iterable[Record]) -> str:
     """A short hash of which records these are, whatever order they come in."""
-    lines = sorted(record.model_dump_json() for record in records)
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
+    return _hash(record.model_dump_json() for record in records)
+
+
+def _hash(lines: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:12]
 
 
 def _folder(rows: Path) -> Path:
     return rows.parent if rows.is_file() else rows
 
 
-def _files(folder: Path) -> list[Path]:
-    if not folder.exists():
-        raise RowsError(f"{folder}: no such folder; `make sweep` makes rows, --rows names them")
-    return rows_files(folder)
-
-
-def _visible_row(row: dict[str, Any]) -> dict[str, Any]:
-    names = {name: visible(row[name], LONGEST_NAME) or "(no name)" for name in _NAMES}
-    return row | names | {name: shown(row[name]) for name in _TEXTS}
-
-
-def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    frame = pd.DataFrame(rows, columns=[*Row.model_fields, *DERIVED])
+def _frame(files: Iterable[Path]) -> pd.DataFrame:
+    rows = latest(row for file in files for row in read_rows(file))
+    frame = pd.DataFrame(map(_visible_row, derive(rows)), columns=[*Row.model_fields, *DERIVED])
     fields = Row.model_json_schema()["properties"]
     # a column of nulls alone must be numbers too, where rows keep a number or null
     kinds = {name: {one.get("type") for one in fields[name].get("anyOf", [fields[name]])}
              for name in fields}  # fmt: skip
     numbers = [n for n in fields if kinds[n] <= {"integer", "number", "null"}]
-    numbers += [name for name in DERIVED if name not in _FLAGS]
+    numbers += [name for name in DERIVED if name != "above_roof"]
     frame[numbers] = frame[numbers].apply(pd.to_numeric)
     frame["above_roof"] = frame["above_roof"].eq(True)
     return frame
+
+
+def _visible_row(row: dict[str, Any]) -> dict[str, Any]:
+    names = {name: visible(row[name], LONGEST_NAME) or "(no name)" for name in _NAMES}
+    return row | names | {name: shown(row[name]) for name in _TEXTS}
 
 
 def _records(name: str, kind: type[R], *folders: Path) -> tuple[R, ...]:
@@ -267,5 +249,5 @@ def _records(name: str, kind: type[R], *folders: Path) -> tuple[R, ...]:
 
 def _visible_record(record: R) -> R:
     """With visible texts, as rows have them."""
-    texts = {name: getattr(record, name, None) for name in _RECORD_TEXTS}
-    return record.model_copy(update={n: shown(t) for n, t in texts.items() if t != shown(t)})
+    names = [name for name in _RECORD_TEXTS if hasattr(record, name)]
+    return record.model_copy(update={name: shown(getattr(record, name)) for name in names})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import groupby
 from typing import Any
 
 from analysis.claims import Judgement, judge
@@ -28,16 +27,16 @@ def claims_of(inputs: Inputs) -> dict[str, Any]:
         ``judged``: each judgement (``one``) with its anchor, its interval as text, the commands
         that would give what is missing, its checks and rows as tables; ``counts``.
     """
-    judgements, taken, found = judge(inputs), set[str](), []
+    judgements, taken, judged = judge(inputs), set[str](), []
     for one in judgements:
         anchor = one.id if one.id not in taken else f"{one.id}-{len(taken)}"
         taken.add(anchor)
         needs = lacking(one.findings) if one.verdict == UNTESTABLE else []
-        found.append({"one": one, "anchor": anchor, "interval": _interval(one), "needs": needs,
-                      "checks": _checks(one), "rows": _rows(one)})  # fmt: skip
-    by_gpu = groupby(sorted(judgements, key=lambda j: j.gpu), key=lambda j: j.gpu)
-    counts = [(gpu, tally([j.verdict for j in mine])) for gpu, mine in by_gpu]
-    return {"judged": found, "counts": counts}
+        judged.append({"one": one, "anchor": anchor, "interval": _interval(one), "needs": needs,
+                       "checks": _checks(one), "rows": _rows(one)})  # fmt: skip
+    gpus = sorted({one.gpu for one in judgements})
+    counts = [(gpu, tally([j.verdict for j in judgements if j.gpu == gpu])) for gpu in gpus]
+    return {"judged": judged, "counts": counts}
 
 
 def audit_of() -> dict[str, Any]:
@@ -68,19 +67,19 @@ def _checks(one: Judgement) -> Table | None:
 
 def _rows(one: Judgement) -> Table | None:
     """The rows used, by variant and shape, the first of them where they are many."""
-    lines = sorted(map(_line, one.rows), key=lambda each: each[0])
+    lines = sorted(map(_line, one.rows))
     if not lines:
         return None
     heads = ["variant", "M×N", "dtype", "status", "time µs", "low", "high", "key begins"]
     more = len(lines) - MOST
     notes = [f"And {more:,} more; the hash under Evidence covers all of them."] if more > 0 else []
-    shown = [line for _, line in lines[:MOST]]
+    shown = [cells for *_, cells in lines[:MOST]]
     return Table(f"Rows used ({len(lines):,})", heads, shown, notes)
 
 
-def _line(row: Mapping[str, Any]) -> tuple[tuple[Any, ...], list[str]]:
+def _line(row: Mapping[str, Any]) -> tuple[Any, ...]:
     """A row's place in the table, and its cells."""
     variant = " ".join([row["kernel"], *(f"{k}={v}" for k, v in row["params"].items())])
     times = ["" if row[end] is None else microseconds(row[end]) for end in ENDS]
     cells = [variant, f"{row['M']}×{row['N']}", row["dtype"], row["status"], *times, row["key"]]
-    return (variant_order(variant), row["dtype"], row["M"], row["N"], *cells), cells
+    return variant_order(variant), row["dtype"], row["M"], row["N"], cells

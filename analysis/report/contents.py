@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
+from collections.abc import Mapping, Sequence
 
 from analysis.published import sources
 
@@ -21,41 +20,36 @@ SECTIONS = (
     ("environment", "Environment and reproduction"),
 )
 
-# A sign beside the words, for readers who do not see colours.
-_SIGNS: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {
-        "supported": ("good", "✓"),
-        "refuted": ("bad", "✗"),
-        "inconclusive": ("warn", "?"),
-        "not testable here": ("quiet", "–"),
-        "physically impossible": ("bad", "✗"),
-        "self-contradictory": ("warn", "≠"),
-        "wrong": ("bad", "✗"),
-        "consistent": ("good", "✓"),
-    }
-)
-ORDER = tuple(_SIGNS)
-
+# The class of a verdict's chip, and a sign before its words for readers who do not see colours.
+SIGNS: Mapping[str, tuple[str, str]] = {
+    "supported": ("good", "✓"),
+    "refuted": ("bad", "✗"),
+    "inconclusive": ("warn", "?"),
+    "not testable here": ("quiet", "–"),
+    "physically impossible": ("bad", "✗"),
+    "self-contradictory": ("warn", "≠"),
+    "wrong": ("bad", "✗"),
+    "consistent": ("good", "✓"),
+}
+ORDER = tuple(SIGNS)
 
 # What the sources show, by the id that the project cites, which is also its anchor on the page.
-CONTENTS: Mapping[str, str] = MappingProxyType(
-    {
-        "A-fig1": "trips to memory, naive and fused",
-        "A-tab1": "reads and writes, naive and fused",
-        "A-fig2": "time against N",
-        "B-fig1": "the two passes of online softmax",
-        "B-tab1": "approaches by reads and on-chip bytes",
-        "C-fig1": "bandwidth at small batch",
-        "C-fig2": "bandwidth against M",
-        "C-fig3": "bandwidth against the vocabulary, N",
-        "C-ex": "the worked example, 3×8",
-        "C-viz": "the stepper",
-        "C-prof": "a single launch for a profiler",
-        "D-fig1": "bandwidth against N",
-        "D-test": "correctness at 1823×781",
-        "E-fig1": "Triton against torch",
-    }
-)
+CONTENTS: Mapping[str, str] = {
+    "A-fig1": "trips to memory, naive and fused",
+    "A-tab1": "reads and writes, naive and fused",
+    "A-fig2": "time against N",
+    "B-fig1": "the two passes of online softmax",
+    "B-tab1": "approaches by reads and on-chip bytes",
+    "C-fig1": "bandwidth at small batch",
+    "C-fig2": "bandwidth against M",
+    "C-fig3": "bandwidth against the vocabulary, N",
+    "C-ex": "the worked example, 3×8",
+    "C-viz": "the stepper",
+    "C-prof": "a single launch for a profiler",
+    "D-fig1": "bandwidth against N",
+    "D-test": "correctness at 1823×781",
+    "E-fig1": "Triton against torch",
+}
 
 
 def label_of(stem: str) -> str:
@@ -84,18 +78,6 @@ def by_source(anchors: set[str]) -> list[tuple[str, str, list[tuple[str, str, bo
     ]  # fmt: skip
 
 
-def tone(verdict: str) -> str:
-    """The class of a verdict's chip."""
-    return _SIGNS.get(verdict, ("quiet", ""))[0]
-
-
-def sign(verdict: str) -> str:
-    """The sign before a verdict's words."""
-    return _SIGNS.get(verdict, ("", "·"))[1]
-
-
-def tally(verdicts: list[str]) -> list[tuple[str, int]]:
-    """How many of each verdict, in the order of the legend; any others after them."""
-    seen = [v for v in ORDER if v in verdicts]
-    seen += sorted(set(verdicts) - set(ORDER))
-    return [(verdict, verdicts.count(verdict)) for verdict in seen]
+def tally(verdicts: Sequence[str]) -> list[tuple[str, int]]:
+    """How many of each verdict, in the order of the legend."""
+    return [(verdict, verdicts.count(verdict)) for verdict in ORDER if verdict in verdicts]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from analysis.format import number, thousands
+from analysis.format import number
 from experiments.data.rows import ITEM_BYTES
 
 HEADS = (
@@ -16,20 +16,21 @@ HEADS = (
 
 def facts(row: Mapping[str, Any]) -> list[str]:
     """One text under each of `HEADS`, empty where the row has nothing to say."""
+    predicted = number(row, "predicted_us")
     return [
-        str(row.get("variant") or row.get("kernel") or ""),
+        _text(row.get("variant") or row.get("kernel")),
         shape(row),
-        str(row.get("dtype") or ""),
+        _text(row.get("dtype")),
         time_text(row),
-        _unit(row, "effective_gbps", "GB/s"),
-        share_text(row),
-        _times(row, "speedup_over_naive"),
-        _in_mn(row),
-        _predicted(row),
+        _number(row, "effective_gbps", "{:,.0f} GB/s"),
+        _share(row),
+        _number(row, "speedup_over_naive", "{:.2f}×"),
+        _dram_reads(row),
+        "" if predicted is None else f"{microseconds(predicted)} µs",
         _text(row.get("verdict")),
-        str(row.get("status") or ""),
+        _text(row.get("status")),
         _text(row.get("reason")),
-        suspicion(row),
+        "; ".join(map(str, row.get("suspect") or ())),
         _text(row.get("gpu")),
         _text(row.get("key")),
     ]
@@ -37,8 +38,7 @@ def facts(row: Mapping[str, Any]) -> list[str]:
 
 def shape(row: Mapping[str, Any]) -> str:
     """M×N."""
-    rows, cols = number(row, "rows"), number(row, "cols")
-    return "" if rows is None or cols is None else f"{rows:.0f}×{cols:.0f}"
+    return _number(row, "rows", "{:.0f}×") + _number(row, "cols", "{:.0f}")
 
 
 def time_text(row: Mapping[str, Any]) -> str:
@@ -57,45 +57,26 @@ def microseconds(time: float) -> str:
     return f"{time:,.0f}" if time >= 1000 else f"{time:#.4g}"
 
 
-def share_text(row: Mapping[str, Any]) -> str:
+def _share(row: Mapping[str, Any]) -> str:
     """The share of the copy roof; one above it by more than its interval says so."""
     share = number(row, "fraction_of_roof")
-    if share is None:
-        return ""
     flagged = " (above it: not a win)" if row.get("above_roof") is True else ""
-    return f"{100 * share:.1f} %{flagged}"
+    return "" if share is None else f"{100 * share:.1f} %{flagged}"
 
 
-def suspicion(row: Mapping[str, Any]) -> str:
-    """Why a row is suspect, if it is."""
-    reasons = row.get("suspect")
-    return "; ".join(map(str, reasons)) if isinstance(reasons, list | tuple) else ""
-
-
-def _in_mn(row: Mapping[str, Any]) -> str:
+def _dram_reads(row: Mapping[str, Any]) -> str:
     """What counters saw, in units of the matrix."""
     size, model = number(row, "dram_read_bytes"), number(row, "model_reads")
-    rows, cols = number(row, "rows"), number(row, "cols")
-    if size is None or not rows or not cols or model is None:
+    if size is None or model is None:
         return ""
-    item = ITEM_BYTES[str(row["dtype"])]
-    return f"{size / (rows * cols * item):.3f} MN (model {model / (rows * cols):.3f} MN)"
+    cells = row["rows"] * row["cols"]
+    read = size / (cells * ITEM_BYTES[row["dtype"]])
+    return f"{read:.3f} MN (model {model / cells:.3f} MN)"
 
 
-def _predicted(row: Mapping[str, Any]) -> str:
-    """The time that the model's bytes take at the roof."""
-    time = number(row, "predicted_us")
-    return "" if time is None else f"{microseconds(time)} µs"
-
-
-def _unit(row: Mapping[str, Any], name: str, unit: str) -> str:
+def _number(row: Mapping[str, Any], name: str, text: str) -> str:
     value = number(row, name)
-    return "" if value is None else f"{thousands(value)} {unit}"
-
-
-def _times(row: Mapping[str, Any], name: str) -> str:
-    value = number(row, name)
-    return "" if value is None else f"{value:.2f}×"
+    return "" if value is None else text.format(value)
 
 
 def _text(value: Any) -> str:

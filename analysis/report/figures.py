@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import matplotlib
 import numpy as np
+import pandas as pd
 
 from analysis.figures.page import Canvas, Mark
 from analysis.figures.style import theme
@@ -21,7 +23,8 @@ from analysis.selection import name_variants, records_of
 
 SIZES = ("rows", "cols")
 ALIKE = 6  # pictures of one figure and GPU: where each sweep has its own, the last ones
-ROOFLINE, TRAFFIC = ("roofline",), ("traffic", "dram")  # how the ids of these sections begin
+# The section of a picture by how its id begins; all others are the sources' and across variants.
+SECTIONS = {"roofline": "roofline", "traffic": "traffic", "dram": "traffic"}
 PLACES = 5  # decimals of a share: a hundredth of a pixel of the widest page
 
 
@@ -30,34 +33,29 @@ class Readings:
     """Every row that any picture of the page draws, once, and each picture's points.
 
     Attributes:
-        rows: Texts under `HEADS`; points hold indices into it.
+        rows: Texts under `HEADS`, each with its place among them; points hold these places.
         pictures: By anchor, the series: a name and its points (left, top, row).
     """
 
-    rows: list[list[str]] = field(default_factory=list)
+    rows: dict[tuple[str, ...], int] = field(default_factory=dict)
     pictures: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    _known: dict[tuple[str, ...], int] = field(default_factory=dict)
 
     def add(self, anchor: str, marks: Iterable[tuple[tuple[float, float], Mark]]) -> None:
         """Takes up the marks of a picture, each with its place as shares of the picture."""
-        series: dict[tuple[int, str], list[list[float]]] = {}
-        axes: list[Any] = []
+        series: dict[tuple[int, str], list[list[float]]] = defaultdict(list)
+        axes: dict[Any, int] = {}
         for place, mark in marks:
-            if mark.ax not in axes:
-                axes.append(mark.ax)
             texts = tuple(facts(mark.row))
-            index = self._known.setdefault(texts, len(self.rows))
-            if index == len(self.rows):
-                self.rows.append(list(texts))
-            points = series.setdefault((axes.index(mark.ax), texts[0]), [])
-            points.append([*(round(share, PLACES) for share in place), index])
+            index = self.rows.setdefault(texts, len(self.rows))
+            ax = axes.setdefault(mark.ax, len(axes))
+            series[ax, texts[0]].append([*(round(share, PLACES) for share in place), index])
         self.pictures[anchor] = [
             {"name": name, "points": sorted(points)} for (_, name), points in series.items()
         ]
 
     def data(self) -> dict[str, Any]:
         """All of it, for the page's script."""
-        return {"heads": list(HEADS), "rows": self.rows, "pictures": self.pictures}
+        return {"heads": HEADS, "rows": list(self.rows), "pictures": self.pictures}
 
 
 @dataclass(frozen=True)
@@ -80,31 +78,24 @@ class Shown:
     drawing: Inlined
     readable: int
     left_out: str
-    gaps: tuple[str, ...]
+    gaps: Sequence[str]
 
 
 @dataclass(frozen=True)
 class Gallery:
-    """Every picture of the page, by section.
+    """Every picture of the page.
 
     Attributes:
-        sourced: The sources' figures and those across variants.
-        traffic: What was counted and measured.
-        roofline: The roofline three ways.
+        pictures: By section: ``figures``, ``traffic``, ``roofline``.
         missing: What each figure that cannot be drawn would need, and which are left out.
         readings: Their points.
+        colors: All the colours in them.
     """
 
-    sourced: tuple[Shown, ...]
-    traffic: tuple[Shown, ...]
-    roofline: tuple[Shown, ...]
-    missing: tuple[str, ...]
+    pictures: Mapping[str, Sequence[Shown]]
+    missing: Sequence[str]
     readings: Readings
-
-    @property
-    def shown(self) -> tuple[Shown, ...]:
-        """All of them."""
-        return self.sourced + self.traffic + self.roofline
+    colors: frozenset[str]
 
 
 def gallery(inputs: Inputs, anchors: set[str], most: int) -> Gallery:
@@ -112,25 +103,23 @@ def gallery(inputs: Inputs, anchors: set[str], most: int) -> Gallery:
 
     ``anchors`` are those taken already, and gains theirs.
     """
-    readings, found = Readings(), []
-    failed = _failed(inputs)
-    groups: dict[tuple[str, str], list[Picture]] = {}
+    readings, failed = Readings(), _failed(inputs)
+    groups: dict[tuple[str, str], list[Picture]] = defaultdict(list)
     for picture in pictures(inputs):
-        groups.setdefault((picture.id, picture.page.gpu), []).append(picture)
-    for alike in groups.values():
-        found += [_shown(one, anchors, readings, failed, most) for one in alike[-ALIKE:]]
+        groups[picture.id, picture.page.gpu].append(picture)
     drawn = {name for name, _ in groups}
     missing = [entry.needs for entry in ENTRIES if entry.id not in drawn]
-    missing += [
-        f"{len(alike) - ALIKE} of {len(alike)} pictures of {name} on {gpu}: the last {ALIKE} are "
-        "above; `make figures` draws all"
-        for (name, gpu), alike in groups.items()
-        if len(alike) > ALIKE
-    ]
-    roofline = tuple(s for s in found if s.picture.id.startswith(ROOFLINE))
-    traffic = tuple(s for s in found if s.picture.id.startswith(TRAFFIC))
-    sourced = tuple(s for s in found if s not in roofline and s not in traffic)
-    return Gallery(sourced, traffic, roofline, tuple(missing), readings)
+    sections: dict[str, list[Shown]] = {"figures": [], "traffic": [], "roofline": []}
+    for (name, gpu), alike in groups.items():
+        section = sections[SECTIONS.get(name.partition("_")[0], "figures")]
+        section += [_shown(one, anchors, readings, failed, most) for one in alike[-ALIKE:]]
+        if len(alike) > ALIKE:
+            missing.append(
+                f"{len(alike) - ALIKE} of {len(alike)} pictures of {name} on {gpu}: the last "
+                f"{ALIKE} are above; `make figures` draws all"
+            )
+    colors = [shown.drawing.colors for section in sections.values() for shown in section]
+    return Gallery(sections, missing, readings, frozenset().union(*colors))
 
 
 def evenly(count: int, most: int) -> list[int]:
@@ -151,7 +140,7 @@ def _shown(
     picture: Picture,
     anchors: set[str],
     readings: Readings,
-    failed: list[dict[str, Any]],
+    failed: pd.DataFrame,
     most: int,
 ) -> Shown:
     page, anchor = picture.page, anchor_of(picture.id, f"figure-{picture.page.name}", anchors)
@@ -166,9 +155,9 @@ def _shown(
         drawing = inlined(canvas, anchor, f"{page.title}. {page.subtitle}.", beside)
         readings.add(anchor, [(drawing.place(*mark.place), mark) for mark in shown])
     left_out = f"{len(shown):,} of {len(marks):,} points are drawn; rows.jsonl has all."
-    gaps = _gaps(marks, [row for row in failed if row["gpu"] == picture.page.gpu])
+    gaps = _gaps(marks, failed[failed["gpu"] == page.gpu])
     return Shown(anchor, label_of(picture.id), picture, drawing, len(shown),
-                 left_out if fewer else "", tuple(gaps))  # fmt: skip
+                 left_out if fewer else "", gaps)  # fmt: skip
 
 
 def _leave_out(canvas: Canvas, shown: Sequence[Mark]) -> None:
@@ -184,16 +173,15 @@ def _leave_out(canvas: Canvas, shown: Sequence[Mark]) -> None:
                 line.set_data(x[stays], y[stays])
 
 
-def _failed(inputs: Inputs) -> list[dict[str, Any]]:
-    """Rows without a valid time, each knowing whether its variant has one anywhere on its GPU."""
+def _failed(inputs: Inputs) -> pd.DataFrame:
+    """Rows without a valid time; ``silent`` are those whose variant has none on its GPU."""
     frame = name_variants(inputs.frame)
-    ok = frame[frame["status"] == "ok"]
-    timed = set(zip(ok["gpu"], ok["variant"], strict=True))
-    failed = records_of(frame[frame["status"] != "ok"])
-    return [row | {"silent": (row["gpu"], row["variant"]) not in timed} for row in failed]
+    ok = frame["status"] == "ok"
+    timed = ok.groupby([frame["gpu"], frame["variant"]]).transform("any")
+    return frame.assign(silent=~timed)[~ok]
 
 
-def _gaps(marks: Sequence[Mark], failed: Sequence[dict[str, Any]]) -> list[str]:
+def _gaps(marks: Sequence[Mark], failed: pd.DataFrame) -> list[str]:
     """Failures within the sizes and dtypes of a figure over one size, of the variants it draws.
 
     A variant that failed everywhere is on no figure, and is named under all of them.
@@ -203,11 +191,12 @@ def _gaps(marks: Sequence[Mark], failed: Sequence[dict[str, Any]]) -> list[str]:
     }
     if all(len(drawn[size]) != 1 for size in SIZES):
         return []
+    within = failed["silent"] | failed["variant"].isin(drawn["variant"])
+    within &= failed["dtype"].isin(drawn["dtype"])
+    for size in SIZES:
+        within &= failed[size].between(min(drawn[size]), max(drawn[size]))
     texts = [
         f"{row['variant']} at {shape(row)} {row['dtype']}: {row['status']}, {row['reason']}"
-        for row in failed
-        if all(min(drawn[size]) <= row[size] <= max(drawn[size]) for size in SIZES)
-        and row["dtype"] in drawn["dtype"]
-        and (row["silent"] or row["variant"] in drawn["variant"])
+        for row in records_of(failed[within])
     ]
     return list(dict.fromkeys(texts))

@@ -18,11 +18,11 @@ from analysis import stepper
 from analysis.figures.style import variant_order
 from analysis.format import Table
 from analysis.load import Inputs
+from analysis.report import reproduction
 from analysis.report.claims import audit_of, claims_of
-from analysis.report.contents import CONTENTS, SECTIONS, anchor_of, by_source, sign, tone
+from analysis.report.contents import CONTENTS, SECTIONS, SIGNS, anchor_of, by_source
 from analysis.report.figures import evenly, gallery, script_json
 from analysis.report.inline import declarations
-from analysis.report.reproduction import PROFILE, irregular_table, reproduction, worked_table
 from analysis.report.results import results_of, standings_table
 from analysis.roofline.verdicts import check_table, checked, summary_table
 from analysis.tables import tables_of
@@ -43,29 +43,26 @@ def page(inputs: Inputs, most: int = MOST) -> str:
     Of many rows it leaves points out, and says so where it does: ``most`` of them stand in a
     figure or table, evenly spaced in its order.
     """
-    frame = inputs.frame
+    frame, traced = inputs.frame, bool(inputs.records.traces)
     gpus = sorted(map(str, frame["gpu"].unique()))
     anchors = {name for name, _ in SECTIONS} | OWN
     drawn = gallery(inputs, anchors, most)
     tables = _tables(inputs, anchors)
-    traced = bool(inputs.records.traces)
     anchors |= {"C-viz"} if traced else set()
     results = [results_of(frame, gpu) for gpu in gpus]
-    check = _check(inputs)
     scripts = [_text(HERE / "assets" / name) for name in SCRIPTS]
-    scripts += [_text(STEPPER / "stepper.js")] if traced else []
-    colors = {color for shown in drawn.shown for color in shown.drawing.colors}
     styles = [_text(HERE / "assets" / name) for name in STYLES]
-    styles += [_text(STEPPER / "stepper.css")] if traced else []
-    data = stepper.stepper_data(inputs.records) if traced else None
+    if traced:
+        scripts.append(_text(STEPPER / "stepper.js"))
+        styles.append(_text(STEPPER / "stepper.css"))
     context: dict[str, Any] = {
         "sections": SECTIONS,
         "policy": _policy(scripts),
-        "styles": Markup("".join([*styles, f":root{{{declarations(colors)}}}"])),
+        "styles": Markup("".join([*styles, f":root{{{declarations(drawn.colors)}}}"])),
         "scripts": [Markup(text) for text in scripts],
         "points": Markup(script_json(drawn.readings.data())),
         "steps": Markup(_text(STEPPER / "stepper.html")) if traced else "",
-        "steps_data": Markup(script_json(data)) if traced else "",
+        "steps_data": Markup(script_json(stepper.stepper_data(inputs.records))) if traced else "",
         "devices": gpus[0] if len(gpus) == 1 else f"{', '.join(gpus[:-1])} and {gpus[-1]}",
         "gallery": drawn,
         "tables": tables,
@@ -73,14 +70,14 @@ def page(inputs: Inputs, most: int = MOST) -> str:
         "audit": audit_of(),
         "results": results,
         "standings": [table for one in results if (table := standings_table(one))],
-        "check": check,
-        "explained": check["explained"] if check else "",
+        **_check(inputs),
         "counters_missing": _counters_missing(inputs),
         "sources": by_source(anchors),
-        "reproduction": reproduction(inputs),
-        "profile": PROFILE,
-        "worked": worked_table(inputs),
-        "irregular": irregular_table(inputs),
+        "environment": reproduction.environment_table(frame),
+        "protocol": reproduction.protocol_table(frame),
+        "checkouts": reproduction.checkouts(frame),
+        "worked": reproduction.worked_table(frame),
+        "irregular": reproduction.irregular_table(frame),
     }
     return _templates(most).get_template("page.html").render(context)
 
@@ -127,21 +124,21 @@ def _tables(inputs: Inputs, anchors: set[str]) -> dict[str, Any]:
     return {"sourced": sourced, "traffic": traffic, "missing": missing}
 
 
-def _check(inputs: Inputs) -> dict[str, Any] | None:
-    """The roofline's check: points by verdict, and each point; None where none has a roof."""
+def _check(inputs: Inputs) -> dict[str, Any]:
+    """The roofline's check: points by verdict, and each point; nothing where none has a roof."""
     points = checked(inputs.frame, inputs.records)
     if points.empty:
-        return None
+        return {"check": None, "explained": ""}
     share = (points["verdict"] == "traffic").mean()
     text = f"Of {len(points):,} timed points, traffic explains {100 * share:.0f} % within 10 %."
     tables = {"summary": summary_table(points), "points": check_table(points)}
-    return tables | {"explained": text}
+    return {"check": tables, "explained": text}
 
 
 def _counters_missing(inputs: Inputs) -> str:
     """What hardware counters are missing, a sentence, or nothing."""
     seen = {record.gpu for record in inputs.records.counters}
-    lacking = sorted(set(map(str, inputs.frame["gpu"].unique())) - seen, key=variant_order)
+    lacking = sorted(set(inputs.frame["gpu"]) - seen, key=variant_order)
     if not lacking:
         return ""
     names = ", ".join(lacking)
@@ -162,11 +159,10 @@ def _templates(most: int) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    templates.globals["signs"] = SIGNS
     templates.filters |= {
         "markup": Markup,
         "ticks": ticks,
-        "tone": tone,
-        "sign": sign,
         "columns": columns,
         "shortened": partial(shortened, most=most),
     }

@@ -13,7 +13,7 @@ import pandas as pd
 
 from analysis.figures.style import CACHES, TIMERS, variant_order
 from analysis.format import Table, thousands
-from analysis.load import Inputs, rows_hash
+from analysis.load import rows_hash
 from analysis.report.facts import microseconds, time_text
 from analysis.selection import name_variants, records_of
 
@@ -24,42 +24,25 @@ NAMES = {
 }  # fmt: skip
 IRREGULAR = (1823, 781)  # D-test; the shape of Triton's tutorial 02
 WORKED = (8192, 32000, "float16")  # C4, the point that C profiles
-ARGUMENTS = "grid=point grid.rows={} grid.cols={} dtype={} gpu=auto".format(*WORKED)
-PROFILE = (
-    (
-        f"python -m experiments.profile kernel=hybrid,torch {ARGUMENTS} -m",
-        "one warm call, then one call inside a profiler range, and nothing else",
-    ),
-    (
-        "ncu --nvtx --profile-from-start off "
-        f"python -m experiments.profile kernel=hybrid {ARGUMENTS}",
-        "the same under Nsight Compute, which sees that one call",
-    ),
-    (
-        f"python -m experiments.run kernel=hybrid,torch,copy {ARGUMENTS} -m",
-        "the benchmark mode: samples until the interval is narrow enough",
-    ),
+PROTOCOL_NOTE = (
+    "The published time is the median of all samples with a rank-based 95 % interval. Answers "
+    "are checked against float64 before and after timing; the roof is the fastest copy of the "
+    "same shape and dtype, measured in the same sweep on the same card."
+)
+ERROR_NOTE = (
+    "ok: every element and row sum lies within the dtype's tolerance of the float64 answer, "
+    "before timing and after. Relative error is ‖y − ref‖ / ‖ref‖."
 )
 
 
-def reproduction(inputs: Inputs) -> dict[str, Any]:
-    """Versions, a column per GPU; protocols, a line each; what to type, each with what it does."""
-    frame = inputs.frame
-    gpus = sorted(frame["gpu"].unique())
-    return {
-        "environment": _environment(frame, gpus),
-        "protocol": _protocol(frame, gpus),
-        "commands": _commands(frame),
-    }
-
-
-def _environment(frame: pd.DataFrame, gpus: list[str]) -> Table:
-    rows = {gpu: frame[frame["gpu"] == gpu] for gpu in gpus}
+def environment_table(frame: pd.DataFrame) -> Table:
+    """What rows record of versions and commits, a column per GPU, and a hash of the rows."""
+    gpus = {str(gpu): rows for gpu, rows in frame.groupby("gpu")}
     facts = sorted({name for seen in frame["environment"] for name in seen})
     order = [n for n in NAMES if n in facts] + [n for n in facts if n not in NAMES]
-    lines = [[NAMES.get(n) or n, *(_stated(rows[gpu], n) for gpu in gpus)] for n in order]
-    lines.append(["rows", *(thousands(len(rows[gpu])) for gpu in gpus)])
-    lines.append(["hash of the rows", *(rows_hash(rows[gpu]) for gpu in gpus)])
+    lines = [[NAMES.get(n) or n, *(_stated(rows, n) for rows in gpus.values())] for n in order]
+    lines.append(["rows", *(thousands(len(rows)) for rows in gpus.values())])
+    lines.append(["hash of the rows", *map(rows_hash, gpus.values())])
     return Table("Environment", ["", *gpus], lines)
 
 
@@ -74,10 +57,11 @@ def _plain(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
 
 
-def _protocol(frame: pd.DataFrame, gpus: list[str]) -> Table:
+def protocol_table(frame: pd.DataFrame) -> Table:
+    """How points were timed: a line per GPU, timer and cache."""
     timed = frame[(frame["status"] == "ok") & frame["time_us"].notna()]
     lines: list[list[str]] = []
-    for place, mine in timed.groupby(["gpu", "timer", "cache"], sort=True):
+    for place, mine in timed.groupby(["gpu", "timer", "cache"]):
         gpu, timer, cache = cast(tuple[str, str, str], place)
         samples = mine["samples_us"].map(lambda taken: len(taken) if taken else 0)
         stops = mine["stop_reason"].value_counts().sort_index()
@@ -92,91 +76,50 @@ def _protocol(frame: pd.DataFrame, gpus: list[str]) -> Table:
             ]
         )
     heads = ["GPU", "timer and cache", "samples per point", "stopped by", "rounds", "timed points"]
-    note = (
-        "The published time is the median of all samples with a rank-based 95 % interval. Answers "
-        "are checked against float64 before and after timing; the roof is the fastest copy of the "
-        "same shape and dtype, measured in the same sweep on the same card."
-    )
     lacking = [] if lines else ["No row has a time, so nothing here describes speed."]
-    return Table("Protocol", heads, lines, [note, *lacking])
+    return Table("Protocol", heads, lines, [PROTOCOL_NOTE, *lacking])
 
 
-def _commands(frame: pd.DataFrame) -> tuple[tuple[str, str], ...]:
-    commits = sorted({str(seen["commit"]) for seen in frame["environment"] if seen.get("commit")})
-    checkout = [(f"git checkout {commit}", "the code that measured") for commit in commits]
-    presets = sorted({sweep.rpartition("-")[0] or sweep for sweep in frame["sweep"]})
-    known = [name for name in presets if (PRESETS / f"{name}.yaml").is_file()]
-    sweeps = [(f"make sweep EXPERIMENT={name}", "measures again, on a GPU") for name in known]
-    return (
-        ("make report", "this page from the newest rows, else the recorded ones; no GPU"),
-        ("make figures tables roofline claims", "its parts as files"),
-        *checkout,
-        *sweeps,
-    )
+def checkouts(frame: pd.DataFrame) -> dict[str, list[str]]:
+    """The ``commits`` that measured, and those ``presets`` of today that did."""
+    commits = {str(seen["commit"]) for seen in frame["environment"] if seen.get("commit")}
+    names = {sweep.rpartition("-")[0] or sweep for sweep in frame["sweep"]}
+    presets = [name for name in sorted(names) if (PRESETS / f"{name}.yaml").is_file()]
+    return {"commits": sorted(commits), "presets": presets}
 
 
-def worked_table(inputs: Inputs) -> Table | None:
+def worked_table(frame: pd.DataFrame) -> Table | None:
     """Times at C's worked point, a line per variant; None where no row has one."""
-    rows, cols, dtype = WORKED
-    found = _at(inputs.frame, rows, cols)
-    found = found[(found["dtype"] == dtype) & (found["status"] == "ok") & found["time_us"].notna()]
-    found = found[found["backend"] != "interpreter"]
+    found = frame[(frame["dtype"] == WORKED[2]) & (frame["backend"] != "interpreter")]
+    found = found[(found["status"] == "ok") & found["time_us"].notna()]
     lines = [
-        [
-            row["gpu"],
-            row["sweep"],
-            row["variant"],
-            time_text(row),
-            f"{row['effective_gbps']:,.0f}",
-            str(len(row["samples_us"] or [])),
-        ]
-        for row in _ordered(found)
-    ]
+        [row["gpu"], row["sweep"], row["variant"], time_text(row),
+         f"{row['effective_gbps']:,.0f}", str(len(row["samples_us"] or []))]
+        for row in _at(found, *WORKED[:2])
+    ]  # fmt: skip
     heads = ["GPU", "sweep", "variant", "time (95 % interval)", "GB/s", "samples"]
-    return Table(f"Benchmark mode at {rows}×{cols} {dtype}", heads, lines) if lines else None
+    title = "Benchmark mode at {}×{} {}".format(*WORKED)
+    return Table(title, heads, lines) if lines else None
 
 
-def irregular_table(inputs: Inputs) -> Table | None:
-    """Outcome and error at 1823×781, a line a variant and dtype; None where no row has it."""
-    lines = [
-        [
-            row["gpu"],
-            row["variant"],
-            row["dtype"],
-            row["status"],
-            _error(row["max_abs_error"]),
-            _error(row["relative_error"]),
-            "" if pd.isna(row["time_us"]) else microseconds(row["time_us"]),
-        ]
-        for row in _ordered(_at(inputs.frame, *IRREGULAR))
-        if row["operation"] != "copy"
-    ]
-    heads = [
-        "GPU",
-        "variant",
-        "dtype",
-        "status",
-        "max. absolute error",
-        "relative error",
-        "time µs",
-    ]
-    note = (
-        "ok: every element and row sum lies within the dtype's tolerance of the float64 answer, "
-        "before timing and after. Relative error is ‖y − ref‖ / ‖ref‖."
-    )
+def irregular_table(frame: pd.DataFrame) -> Table | None:
+    """Outcome and error at 1823×781, a line per variant and dtype; None where no row has it."""
+    lines = []
+    for row in _at(frame, *IRREGULAR):
+        if row["operation"] != "copy":
+            place = [row[name] for name in ("gpu", "variant", "dtype", "status")]
+            errors = [row["max_abs_error"], row["relative_error"]]
+            texts = ["" if pd.isna(error) else f"{error:.1e}" for error in errors]
+            time = "" if pd.isna(row["time_us"]) else microseconds(row["time_us"])
+            lines.append([*place, *texts, time])
+    heads = ["GPU", "variant", "dtype", "status", "max. absolute error", "relative error",
+             "time µs"]  # fmt: skip
     title = "The answer at {}×{}".format(*IRREGULAR)
-    return Table(title, heads, lines, [note]) if lines else None
+    return Table(title, heads, lines, [ERROR_NOTE]) if lines else None
 
 
-def _at(frame: pd.DataFrame, rows: int, cols: int) -> pd.DataFrame:
-    return name_variants(frame[(frame["rows"] == rows) & (frame["cols"] == cols)])
-
-
-def _ordered(found: pd.DataFrame) -> list[dict[str, Any]]:
+def _at(frame: pd.DataFrame, rows: int, cols: int) -> list[dict[str, Any]]:
+    found = name_variants(frame[(frame["rows"] == rows) & (frame["cols"] == cols)])
     order = found["variant"].map(variant_order)
     keys = ["gpu", "sweep", "dtype", "_order", "round"]
     return records_of(found.assign(_order=order).sort_values(keys, kind="stable"))
-
-
-def _error(value: float | None) -> str:
-    return "" if value is None or value != value else f"{value:.1e}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Any
@@ -16,7 +17,7 @@ from analysis.figures.style import CACHES, TIMERS, slug
 from analysis.format import Cell, NamedTable, Table, decimals, interval_text, number, number_text
 from analysis.limits import OWN, SHORT_US, LimitPoint
 from analysis.load import Inputs
-from analysis.spread import Cards, Point, cards_of
+from analysis.spread import Cards, cards_of
 from experiments.data.cards import card_of
 
 LIMITS_NOTES = (
@@ -46,7 +47,6 @@ ABOVE = (
 LIMIT_PLACE = ("gpu", "timer", "cache", "dtype", "rows", "cols", "moved_bytes")
 CARD_HEADS = ("GPU", "sweep", "points", "count", "card", "mean", "5 % to 95 % of points", "least",
               "most", "most at")  # fmt: skip
-CARD_POINT = ("operation", "variant", "rows", "cols", "dtype", "timer", "cache")
 
 
 def limits_tables(inputs: Inputs) -> list[NamedTable]:
@@ -78,7 +78,7 @@ def card_to_card(inputs: Inputs) -> list[NamedTable]:
     lines = [line for cards in found for line in _card_lines(cards)]
     every = pd.DataFrame(
         [
-            {"gpu": cards.gpu, "sweep": cards.sweep, **{n: point.row[n] for n in CARD_POINT},
+            {"gpu": cards.gpu, "sweep": cards.sweep, **{n: point.row[n] for n in spread.POINT},
              "card": card, "rounds": ratio.rounds, "mean_us": point.mean_us,
              "ratio": ratio.value, "ratio_low": ratio.low, "ratio_high": ratio.high}
             for cards in found for point in cards.points for card, ratio in point.ratios.items()
@@ -128,7 +128,7 @@ def _limits_line(point: LimitPoint, names: Sequence[str]) -> list[str]:
         number_text(point.moved_bytes / 1e6),
         *cells,
         interval_text(own.low, own.high, digits),
-        launch(point),
+        _launch(point),
         point.best,
         f"{best_ratio.value:.3f}{'~' * point.short}",
         interval_text(best_ratio.low, best_ratio.high, 3),
@@ -137,7 +137,7 @@ def _limits_line(point: LimitPoint, names: Sequence[str]) -> list[str]:
     ]
 
 
-def launch(point: LimitPoint) -> str:
+def _launch(point: LimitPoint) -> str:
     """Programs × warps that `auto` chose to launch, where its rows have them."""
     row = next(iter(point.seen[OWN].values()))
     programs, warps = number(row, "programs"), number(row, "warps")
@@ -146,41 +146,37 @@ def launch(point: LimitPoint) -> str:
 
 def _limits_numbers(point: LimitPoint, names: Sequence[str]) -> dict[str, Any]:
     """The same for machines: numbers as they are, each ratio with its interval."""
-    own = point.time_of(OWN)
-    torch = point.ratio("torch") if point.has("torch") else None
-    ratios = {"best": point.ratio(point.best), "torch": torch, "roof": point.share}
-    return {
+    own, nothing = point.time_of(OWN), Estimate(math.nan, math.nan, math.nan)
+    ratios = {
+        "best": point.ratio(point.best),
+        "torch": point.ratio("torch") if point.has("torch") else nothing,
+        "roof": point.share or nothing,
+    }
+    numbers = {
         **{name: getattr(point, name) for name in LIMIT_PLACE},
         "rounds": own.rounds,
         **{f"{name}_us": point.us(name) if point.has(name) else None for name in names},
         f"{OWN}_us": own.value,
         f"{OWN}_low_us": own.low,
         f"{OWN}_high_us": own.high,
-        "launch": launch(point),
+        "launch": _launch(point),
         "best_peer": point.best,
-        **{key: value for name, ratio in ratios.items() for key, value in _ends(name, ratio)},
-        "above_roof": point.above_roof,
     }
-
-
-def _ends(name: str, ratio: Estimate | None) -> list[tuple[str, float | None]]:
-    keys = (f"{name}_ratio", f"{name}_low", f"{name}_high")
-    return list(
-        zip(keys, (ratio.value, ratio.low, ratio.high) if ratio else [None] * 3, strict=True)
-    )
+    for name, ratio in ratios.items():
+        ends = {"ratio": ratio.value, "low": ratio.low, "high": ratio.high}
+        numbers |= {f"{name}_{end}": value for end, value in ends.items()}
+    return numbers | {"above_roof": point.above_roof}
 
 
 def _summary(points: Sequence[LimitPoint]) -> list[str]:
-    lowest = limits.worst(points)
-    assert lowest is not None
-    point, ratio = lowest
-    shares = [(point.share.value, point.name) for point in points if point.share is not None]
+    ratio, point = min(((p.ratio(p.best).value, p) for p in points), key=lambda pair: pair[0])
+    shares = [(p.share.value, p.name) for p in points if p.share is not None]
     share, name = min(shares, key=lambda pair: pair[0], default=(None, ""))
     return [
         str(len(points)),
         _mean(limits.geomean(points)),
         _mean(limits.geomean(points, "torch")),
-        f"{ratio.value:.3f} at {point.name} ({point.best})",
+        f"{ratio:.3f} at {point.name} ({point.best})",
         str(sum(p.behind for p in points)),
         "–" if share is None else f"{100 * share:.1f} % at {name}",
     ]
@@ -191,27 +187,20 @@ def _mean(mean: Estimate | None) -> str:
 
 
 def _card_lines(cards: Cards) -> list[list[str]]:
+    """Of long and of short points a line per card, then one of the slowest over the fastest."""
     lines = []
-    short = [point for point in cards.points if point.mean_us < spread.SHORT_US]
-    long = [point for point in cards.points if point.mean_us >= spread.SHORT_US]
-    for text, points in (("{:g} µs and more", long), ("below {:g} µs", short)):
-        if not points:
-            continue
+    for text, short in (("{:g} µs and more", False), ("below {:g} µs", True)):
+        points = [p for p in cards.points if (p.mean_us < spread.SHORT_US) is short]
         place = [card_of(cards.gpu).name, cards.sweep, text.format(spread.SHORT_US),
                  f"{len(points):,}"]  # fmt: skip
-        for card in cards.cards:
-            ratios = [point.ratios[card].value for point in points]
-            lines.append([*place, str(card), *_range_over(ratios, points)])
-        spreads = [point.spread for point in points]
-        lines.append([*place, "slowest / fastest", *_range_over(spreads, points)])
+        ratios = {str(c): [p.ratios[c].value for p in points] for c in cards.cards}
+        ratios["slowest / fastest"] = [p.spread for p in points]
+        for name, values in ratios.items() if points else ():
+            low, high = np.quantile(values, [0.05, 0.95])
+            lines.append([*place, name, f"{geometric_mean(values):.4f}", f"{low:.4f}–{high:.4f}",
+                          f"{min(values):.4f}", f"{max(values):.4f}",
+                          points[int(np.argmax(values))].name])  # fmt: skip
     return lines
-
-
-def _range_over(ratios: Sequence[float], points: Sequence[Point]) -> list[str]:
-    low, high = np.quantile(ratios, [0.05, 0.95])
-    most = int(np.argmax(ratios))
-    return [f"{geometric_mean(ratios):.4f}", f"{low:.4f}–{high:.4f}", f"{min(ratios):.4f}",
-            f"{ratios[most]:.4f}", points[most].name]  # fmt: skip
 
 
 def _card_notes() -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterator, Sequence
 
 import pandas as pd
 import sympy
@@ -17,7 +17,6 @@ from analysis.traffic.levels import LIBRARY, counted_verdict
 from experiments.data.jobs import Declaration
 from experiments.data.records import Count
 
-DECLARED_NEEDS = "variants.json with a softmax variant beside the rows (a sweep writes it)"
 TRAFFIC_NOTES = (
     "Elements. Declared: what each kernel declared when its rows were made. Formulas are "
     "compared as polynomials.",
@@ -29,24 +28,22 @@ ON_CHIP_NOTE = (
     "size, else O(1). A variant takes any N unless what it holds on chip grows with N; "
     "nominally, where the library decides that itself."
 )
-Texts = list[str | None]
-Line = Callable[[str, Declaration | None, Traffic | None], list[str]]
+ORDERS = ("O(1)", "O(B)", "O(N)")
+Texts = Sequence[str | None]
+NONE: Texts = (None, None, None)
 
 
 def a_tab1(inputs: Inputs) -> list[NamedTable]:
     """Reads, writes and total: A's two approaches first, then all other variants."""
-
-    def line(label: str, ours: Declaration | None, they: Traffic | None) -> list[str]:
-        declared: Texts = [ours.reads, ours.writes, ours.formula] if ours else [None] * 3
-        printed: Texts = [they.reads, they.writes, they.total] if they else [None] * 3
-        verdict = same(zip(declared, printed, strict=True)) if ours else "not declared"
+    lines = []
+    for label, ours, they in _approaches(inputs, "A-tab1"):
+        declared = (ours.reads, ours.writes, ours.formula) if ours else NONE
+        printed = (they.reads, they.writes, they.total) if they else NONE
+        verdict = _same(declared, printed) if ours else "not declared"
         counts = [c for c in inputs.records.counts if c.kernel == label]
-        cells = map(_formula_cell, (*declared, *printed))
-        return [label, *cells, verdict, _counted(ours, counts)]
-
+        lines.append([label, *map(_cell, (*declared, *printed)), verdict, _counted(ours, counts)])
     heads = ["approach", "reads", "writes", "total", "A: reads", "A: writes", "A: total",
              "equal", "counted"]  # fmt: skip
-    lines = _lines(inputs, "A-tab1", line)
     table = Table("A-tab1: memory traffic by approach", heads, lines, TRAFFIC_NOTES)
     return [NamedTable("a_tab1", table)]
 
@@ -56,45 +53,42 @@ def b_tab1(inputs: Inputs) -> list[NamedTable]:
     softmax = name_variants(inputs.frame[inputs.frame["operation"] == "softmax"])
     seen = softmax.assign(label=softmax["variant"].astype(str).str.replace(" ", ","))
     dtype = sources()["B"].dtype
-
-    def line(label: str, ours: Declaration | None, they: Traffic | None) -> list[str]:
-        declared: Texts = [ours.reads, _order(ours), _any_width(ours)] if ours else [None] * 3
+    lines = []
+    for label, ours, they in _approaches(inputs, "B-tab1"):
+        declared = (ours.reads, _order(ours), _any_width(ours)) if ours else NONE
         wide = None if they is None or they.any_width is None else _yes(they.any_width)
-        printed: Texts = [they.reads, they.on_chip, wide] if they else [None] * 3
-        cells = [
-            cell
-            for reads, order, width in (declared, printed)
-            for cell in (_formula_cell(reads), _order_cell(order), width or "–")
-        ]
-        verdict = _equal(declared, printed) if ours else "not declared"
-        return [label, *cells, verdict, widths(seen, label, dtype)]
-
+        printed = (they.reads, they.on_chip, wide) if they else NONE
+        verdict = _same(declared, printed, formulas=1) if ours else "not declared"
+        cells = map(_cell, (*declared, *printed))
+        lines.append([label, *cells, verdict, widths(seen, label, dtype)])
     heads = ["approach", "reads", "on chip per row", "any N", "B: reads", "B: on chip", "B: any N",
              "equal", f"widths in rows, {dtype}"]  # fmt: skip
-    lines = _lines(inputs, "B-tab1", line)
     table = Table("B-tab1: on-chip memory and wide rows by approach", heads, lines, [ON_CHIP_NOTE])
     return [NamedTable("b_tab1", table)]
 
 
-def _lines(inputs: Inputs, place: str, line: Line) -> list[list[str]]:
+def _approaches(
+    inputs: Inputs, place: str
+) -> Iterator[tuple[str, Declaration | None, Traffic | None]]:
     """What a source prints at ``place``, declared or not, then all other softmax variants."""
     declared = {k: d for k, d in inputs.declarations.items() if d.operation == "softmax"}
     statements = [t for source in sources().values() for t in source.traffic]
     printed = {statement.kernel: statement for statement in statements if statement.at == place}
     others = sorted(declared.keys() - printed, key=lambda k: variant_order(k.replace(",", " ")))
-    labels = [*printed, *others] if declared else []
-    return [line(label, declared.get(label), printed.get(label)) for label in labels]
+    for label in [*printed, *others] if declared else []:
+        yield label, declared.get(label), printed.get(label)
 
 
-def same(pairs: Iterable[tuple[str | None, str | None]]) -> str:
-    """``yes`` where all pairs that are printed equal what is declared, as polynomials."""
-    printed = [(ours, theirs) for ours, theirs in pairs if theirs is not None]
-    if not printed:
+def _same(declared: Texts, printed: Texts, formulas: int = 3) -> str:
+    """``yes`` where all that is printed is what is declared, the first as polynomials."""
+    pairs = list(zip(declared, printed, strict=True))
+    if printed == NONE:
         return "–"
     try:
-        return _yes(all(bool(ours) and equal(str(ours), theirs) for ours, theirs in printed))
+        polynomials = [equal(str(ours), they) for ours, they in pairs[:formulas] if they]
     except ValueError:
         return "not comparable"
+    return _yes(all(polynomials) and all(ours == they for ours, they in pairs[formulas:] if they))
 
 
 def widths(seen: pd.DataFrame, label: str, dtype: str) -> str:
@@ -175,25 +169,13 @@ def _yes(answer: bool) -> str:
     return "yes" if answer else "no"
 
 
-def _equal(declared: Texts, printed: Texts) -> str:
-    reads = same([(declared[0], printed[0])])
-    rest = [ours == they for ours, they in zip(declared[1:], printed[1:], strict=True) if they]
-    if reads == "–" and not rest:
-        return "–"
-    return _yes(reads in ("yes", "–") and all(rest))
-
-
-def _formula_cell(text: str | None) -> str:
-    """A formula as text and as LaTeX; a dash where there is none."""
+def _cell(text: str | None) -> str:
+    """A formula or an order as text and as LaTeX; a dash where there is none."""
     if text is None:
         return "–"
+    if text in ORDERS:
+        return Cell(text, f"${text}$")
     try:
         return Cell(text, latex(text))
     except ValueError:  # a formula of more than M and N, or of none
         return text
-
-
-def _order_cell(order: str | None) -> str:
-    if order is None:
-        return "–"
-    return Cell(order, f"${order}$") if order in ("O(1)", "O(B)", "O(N)") else order

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -36,10 +35,10 @@ C_NOTE = (
 
 def environment(inputs: Inputs) -> list[NamedTable]:
     """One line per fact; a dash where neither rows nor datasheet have it."""
-    gpus = sorted(set(inputs.frame["gpu"]))
-    columns = [_column(inputs.frame[inputs.frame["gpu"] == gpu], gpu) for gpu in gpus]
-    lines = [[name, *(column[name] or "–" for column in columns)] for name in columns[0]]
-    heads = ["", *(card_of(gpu).name for gpu in gpus)]
+    columns = {str(gpu): _column(rows, str(gpu)) for gpu, rows in inputs.frame.groupby("gpu")}
+    facts = pd.DataFrame(columns).replace("", "–")
+    heads = ["", *(card_of(gpu).name for gpu in columns)]
+    lines = [[str(name), *cells] for name, *cells in facts.itertuples()]
     return [NamedTable("environment", Table("Environment", heads, lines, [NOTE]))]
 
 
@@ -48,8 +47,7 @@ def c_prof(inputs: Inputs) -> list[NamedTable]:
     protocol, timed = sources()["C"].protocol, inputs.frame[inputs.frame["time_us"].notna()]
     if protocol is None or timed.empty:
         return []
-    settings = _timing_settings(inputs.rows)
-    warm_up, precision = _setting(settings, "warmup"), _setting(settings, "precision")
+    warm_up, precision = (_timing_settings(inputs.rows, n) for n in ("warmup", "precision"))
     default, published = protocol.iterations
     statistic = "median of all samples, rank-based 95 % interval"
     statistic += f", to ± {precision} of the median or the cap" if precision else ""
@@ -81,7 +79,7 @@ def _column(rows: pd.DataFrame, gpu: str) -> dict[str, str]:
         "dtypes": _several(rows["dtype"]),
         "timer": _several(timed["timer"]),
         "cache": _several(timed["cache"]),
-        "samples per point": _range(timed["samples_us"].map(_length)),
+        "samples per point": _range(timed["samples_us"].map(len, na_action="ignore")),
         "95 % interval, ± % of the median": _half_widths(timed),
         "sampling ended by": _counts(timed["stop_reason"]),
         **{name: _range(rows[column]) for name, column in STATE},
@@ -104,62 +102,50 @@ def _commit(environment: Mapping[str, object]) -> str:
 
 
 def _range(values: pd.Series) -> str:
-    known = values.dropna()
-    if known.empty:
+    if values.isna().all():
         return ""
-    low, high = f"{known.min():,.5g}", f"{known.max():,.5g}"
+    low, high = f"{values.min():,.5g}", f"{values.max():,.5g}"
     return low if low == high else f"{low} to {high}"
-
-
-def _length(samples: object) -> float | None:
-    return len(samples) if isinstance(samples, Sequence) else None
 
 
 def _half_widths(timed: pd.DataFrame) -> str:
     width = (timed["time_high_us"] - timed["time_low_us"]) / timed["time_us"] * 50
-    known = width.dropna()
-    if known.empty:
+    if width.isna().all():
         return ""
-    return f"{number_text(known.median())} in the middle, {number_text(known.max())} at most"
+    return f"{number_text(width.median())} in the middle, {number_text(width.max())} at most"
 
 
 def _counts(values: pd.Series) -> str:
     """Values with how often they occur, the most frequent first."""
-    known = values.dropna().value_counts(sort=False)
-    ordered = sorted(known.items(), key=lambda item: (-int(item[1]), str(item[0])))
-    return ", ".join(f"{name} {thousands(int(count))}" for name, count in ordered)
+    known = values.value_counts().sort_index().sort_values(ascending=False, kind="stable")
+    return ", ".join(f"{name} {thousands(count)}" for name, count in known.items())
 
 
 def _throttled(values: pd.Series) -> str:
-    known = [reasons for reasons in values if isinstance(reasons, list)]
+    known = values.dropna()
     hot = [reasons for reasons in known if reasons]
     why = f": {_several(reason for reasons in hot for reason in reasons)}" if hot else ""
-    return f"{thousands(len(hot))} of {thousands(len(known))}{why}" if known else ""
+    return f"{thousands(len(hot))} of {thousands(len(known))}{why}" if len(known) else ""
 
 
-def _timing_settings(rows: Path) -> list[Mapping[str, Any]]:
-    """Every ``timing`` of a ``config.json`` below ``rows``; one that cannot be read has none."""
+def _timing_settings(rows: Path, name: str) -> str:
+    """A ``timing`` option of every ``config.json`` below ``rows``, unless one cannot be read."""
     folder = rows.parent if rows.is_file() else rows
     found = []
     for path in sorted(folder.rglob("config.json")):
         try:
             timing = json.loads(path.read_text(encoding="utf-8"))["timing"]
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            found.append(shown(timing.get(name)))
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
             continue
-        if isinstance(timing, dict):
-            found.append(shown(timing))
-    return found
-
-
-def _setting(settings: Sequence[Mapping[str, Any]], name: str) -> str:
-    return _several(setting.get(name) for setting in settings)
+    return _several(found)
 
 
 def _samples(timed: pd.DataFrame) -> str:
-    sizes = timed["samples_us"].map(_length).dropna()
+    sizes = timed["samples_us"].map(len, na_action="ignore").dropna()
     if sizes.empty:
         return ""
-    ends = timed["stop_reason"].dropna().value_counts(sort=False).sort_index()
+    ends = timed["stop_reason"].value_counts().sort_index()
     counts = ", ".join(f"{name} {thousands(count)}" for name, count in ends.items())
     return f"{sizes.min():.0f} to {sizes.max():.0f}" + (f" ({counts})" if counts else "")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from analysis.estimate import geometric_mean
@@ -25,7 +26,6 @@ FEWEST_PRICED = 2  # shapes shown where rows hold none of these: their largest
 MOST_SHAPES = 8  # shown where rows hold none of the sources' own
 BASELINE = "naive"
 TIMES = ("time_us", "time_low_us", "time_high_us")
-D_TEST_NEEDS = "rows at {}×{} (grid=irregular)".format(*IRREGULAR)
 MACHINE_COLUMNS = (
     "variant", "rows", "cols", "gpu", "dtype", "timer", "cache", "status", "reason", "time_us",
     "time_low_us", "time_high_us", "effective_gbps", "roof_gbps", "fraction_of_roof",
@@ -121,10 +121,8 @@ def key_shapes(rows: pd.DataFrame) -> list[Shape]:
     found = [shape for shape in present if shape in printed]
     if len(found) > 1:
         return found
-    if len(present) <= MOST_SHAPES:
-        return present
-    last = len(present) - 1
-    return [present[round(i * last / (MOST_SHAPES - 1))] for i in range(MOST_SHAPES)]
+    places = np.linspace(0, len(present) - 1, min(len(present), MOST_SHAPES))
+    return [present[round(place)] for place in places]
 
 
 def aggregates(points: pd.DataFrame, variants: Sequence[str]) -> list[list[str]]:
@@ -168,7 +166,7 @@ def _aggregate(
     unit: str = "",
 ) -> list[list[str]]:
     """Two lines: the values, and the least and the most that all intervals allow."""
-    lines = [[name, what], ["", "interval"]]
+    columns = [[name, ""], [what, "interval"]]
     for variant in variants:
         cells = ["–", ""]
         if variant in ends[0]:
@@ -176,9 +174,8 @@ def _aggregate(
             digits = decimals(value, low, high)
             cells = [Cell(number_text(value, digits) + unit, strong=value == best),
                      interval_text(low, high, digits)]  # fmt: skip
-        for line, cell in zip(lines, cells, strict=True):
-            line.append(cell)
-    return lines
+        columns.append(cells)
+    return list(map(list, zip(*columns, strict=True)))
 
 
 def d_test(inputs: Inputs) -> list[NamedTable]:
@@ -189,14 +186,12 @@ def d_test(inputs: Inputs) -> list[NamedTable]:
     worst = name_variants(rows).assign(fine=rows["status"] == "ok").sort_values(
         ["fine", "max_abs_error"], ascending=[True, False], na_position="last", kind="stable"
     ).drop_duplicates(["gpu", "dtype", "variant"])  # fmt: skip
-    order = sorted(
-        records_of(worst), key=lambda row: (row["gpu"], row["dtype"], variant_order(row["variant"]))
-    )
+    order = worst.assign(order=worst["variant"].map(variant_order))
     lines = []
-    for row in order:
-        reason = f": {row['reason']}" if isinstance(row["reason"], str) and row["reason"] else ""
+    for row in records_of(order.sort_values(["gpu", "dtype", "order"])):
         errors = (number(row, name) for name in ("max_abs_error", "relative_error"))
         texts = ["–" if error is None else f"{error:.2e}" for error in errors]
+        reason = f": {row['reason']}" if isinstance(row["reason"], str) else ""
         place = [row["gpu"], row["dtype"], row["variant"]]
         lines.append([*place, f"{row['status']}{reason}", *texts])
     heads = ["GPU", "dtype", "variant", "status", "max abs error", "relative error"]
@@ -238,14 +233,13 @@ def _shape_lines(
     shortest = min(timed, key=lambda row: float(row["time_us"]), default=None)
     digits = 0 if shortest is None else decimals(*(shortest[name] for name in TIMES))
     m, n = point[["rows", "cols"]].iloc[0]
-    lines = [[f"{m}×{n}", "time µs"], ["", "95 %"], ["", "GB/s"], ["", "of roof"]]
+    columns = [[f"{m}×{n}", "", "", ""], ["time µs", "95 %", "GB/s", "of roof"]]
     for variant in variants:
         cells = _cells(rows.get(variant), digits, letters)
         if (row := rows.get(variant)) and row["may_win"] and row["time_us"] == best:
             cells[0] = Cell(cells[0], strong=variant in racing)
-        for line, cell in zip(lines, cells, strict=True):
-            line.append(cell)
-    return lines
+        columns.append(cells)
+    return list(map(list, zip(*columns, strict=True)))
 
 
 def _cells(row: Mapping[str, Any] | None, digits: int, letters: dict[str, str]) -> list[str]:
@@ -253,7 +247,7 @@ def _cells(row: Mapping[str, Any] | None, digits: int, letters: dict[str, str]) 
         return ["–", "", "", ""]
     if not row["timed"]:
         status = "not timed" if row["status"] == "ok" else str(row["status"])
-        if isinstance(row["reason"], str) and row["reason"]:
+        if isinstance(row["reason"], str):
             status += f" ({letters.setdefault(row['reason'], _letter(len(letters)))})"
         return [status, "", "", ""]
     time, low, high = (number(row, name) for name in TIMES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from analysis.figures.style import variant_order
@@ -32,9 +33,9 @@ def traffic(inputs: Inputs) -> list[NamedTable]:
 
 def wide_table(seen: Sequence[Level]) -> Table:
     """One line per variant and shape: where counters saw a variant, else where it was counted."""
-    by_place: dict[Place, dict[tuple[str, str], Level]] = {}
+    by_place: dict[Place, dict[tuple[str, str], Level]] = defaultdict(dict)
     for cell in seen:
-        by_place.setdefault(_place(cell), {})[cell.level, cell.kind] = cell
+        by_place[_place(cell)][cell.level, cell.kind] = cell
     measured = {place for place in by_place if place[4]}
     known = {(variant, dtype) for variant, _, _, dtype, _ in measured}
     counted = sorted(set(by_place) - measured, key=lambda p: (-p[1] * p[2], str(p)))
@@ -43,7 +44,7 @@ def wide_table(seen: Sequence[Level]) -> Table:
     lines = []
     for place in sorted(measured | set(largest.values()), key=_order):
         variant, rows, cols, dtype, gpu = place
-        mine = dict(by_place[place])
+        mine = by_place[place]
         for kind in KINDS:
             if beside := counted_beside(seen, mine["modelled", kind]):
                 mine["counted", kind] = beside
