@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter
 
 from analysis.figures.page import Canvas, Figure, Page, mark, provenance
 from analysis.figures.style import (
@@ -20,7 +20,7 @@ from analysis.figures.style import (
     within,
 )
 from analysis.load import Records
-from analysis.spread import NEEDS, SHORT_US, Cards, Point, cards_of
+from analysis.spread import NEEDS, SHORT_US, Cards, cards_of
 from experiments.data.cards import card_of
 
 WIDTH, STRIP = 5.8, 0.46  # inches: of the picture, and the height of a card
@@ -44,63 +44,46 @@ def _page(cards: Cards, several: bool) -> Page:
     counts = [f"{len(cards.cards)} cards", f"{len(cards.points):,} points"]
     size = (WIDTH, ABOVE + BELOW + STRIP * len(cards.cards))
     return Page(name, "Card to card: time over the mean of all cards", DOT.join([card, *counts]),
-                small, lambda canvas: _draw(canvas, cards, size), size, cards.gpu)  # fmt: skip
+                small, partial(_draw, cards=cards, size=size), size, cards.gpu)  # fmt: skip
 
 
 def _draw(canvas: Canvas, cards: Cards, size: tuple[float, float]) -> None:
-    height = size[1]
-    ax = canvas.add_axes((0.1, BELOW / height, 0.88, 1 - (ABOVE + BELOW) / height))
-    far = float(np.quantile([abs(100 * (r.value - 1)) for p in cards.points
-                             for r in p.ratios.values()], 0.995))  # fmt: skip
-    ends = (-max(1.15 * far, 0.5), max(1.15 * far, 0.5))
-    ax.set_xlim(*ends)
+    ax = canvas.add_axes((0.1, BELOW / size[1], 0.88, 1 - (ABOVE + BELOW) / size[1]))
+    points = pd.DataFrame([
+        {"row": point.row, "kernel": str(point.row["variant"]).split(" ")[0], "card": card,
+         "short": point.mean_us < SHORT_US, "percent": 100 * (ratio.value - 1)}
+        for point in cards.points for card, ratio in point.ratios.items()
+    ])  # fmt: skip
+    end = max(1.15 * float(points["percent"].abs().quantile(0.995)), 0.5)
+    ax.set_xlim(-end, end)
     ax.set_ylim(len(cards.cards) - 0.5, -0.5)
     ax.axvline(0, color=INK, lw=0.9, zorder=1)
     dice = np.random.default_rng(0)  # apart, so that points do not hide each other
     for strip, card in enumerate(cards.cards):
         ax.axhspan(strip - 0.42, strip + 0.42, color=FAINT, alpha=0.5, lw=0, zorder=0)
-        _points(ax, cards, card, strip + dice.uniform(-0.36, 0.2, len(cards.points)), ends)
-        _bar(ax, cards, card, strip)
+        mine = points[points["card"] == card]
+        heights = strip + dice.uniform(-0.36, 0.2, len(mine))
+        mine = mine.assign(x=[within(x, (-end, end)) for x in mine["percent"]], y=heights)
+        for (kernel, short), alike in mine.groupby(["kernel", "short"], sort=False):
+            style = style_of(str(kernel)).dots(0.35 if short else 0.5, mec="white", mew=0.25)
+            ax.plot(alike["x"], alike["y"], alpha=0.4 if short else 0.85,
+                    zorder=2.5 if short else 3, **style)  # fmt: skip
+        far = mine.loc[mine["x"].abs().sort_values(ascending=False, kind="stable").index[:READ]]
+        mark(ax, far["x"], far["y"], [dict(row) | {"card": card} for row in far["row"]])
+        rest = mine.loc[~mine["short"], "percent"]
+        if len(rest):
+            low, middle, high = np.quantile(rest, [0.05, 0.5, 0.95])
+            y = strip + 0.32
+            ax.hlines(y, low, high, color=INK, lw=1.6, zorder=5)
+            ax.plot([middle], [y], "|", color=INK, ms=7, mew=1.6, zorder=5)
+            percent = f"  {middle:+.2f} %".replace("-", "−")
+            ax.text(high, y, percent, fontsize=6.2, color=MUTED, va="center", zorder=5)
     ax.set_yticks(range(len(cards.cards)), [f"card {card}" for card in cards.cards])
-    ax.xaxis.set_major_formatter(
-        FuncFormatter(lambda value, _: f"{value:+g} %".replace("-", "−") if value else "0")
-    )
+    ax.xaxis.set_major_formatter(lambda x, _: f"{x:+g} %".replace("-", "−") if x else "0")
     ax.set_xlabel("slower than the mean of the cards →")
-    for side in ("top", "right", "left"):
-        ax.spines[side].set_visible(False)
+    ax.spines[["top", "right", "left"]].set_visible(False)
     ax.tick_params(axis="y", length=0)
-    names = {str(point.row["variant"]).split(" ")[0] for point in cards.points}
-    marker_legend(canvas, sorted(names, key=variant_order), size)
-
-
-def _points(
-    ax: Axes, cards: Cards, card: int, heights: np.ndarray, ends: tuple[float, float]
-) -> None:
-    """A card's points in the styles of their variants; those far off remember their rows."""
-    places: dict[tuple[str, bool], list[tuple[float, float, Point]]] = {}
-    for point, y in zip(cards.points, heights, strict=True):
-        x = within(100 * (point.ratios[card].value - 1), ends)
-        place = str(point.row["variant"]).split(" ")[0], point.mean_us < SHORT_US
-        places.setdefault(place, []).append((x, float(y), point))
-    for (variant, short), found in places.items():
-        style, (across, up, _) = style_of(variant), zip(*found, strict=True)
-        ax.plot(across, up, ls="", marker=style.marker, ms=style.size * (0.35 if short else 0.5),
-                mfc=style.color, mec="white", mew=0.25, alpha=0.4 if short else 0.85,
-                zorder=2.5 if short else 3)  # fmt: skip
-    every = [one for found in places.values() for one in found]
-    for far, height, point in sorted(every, key=lambda one: -abs(one[0]))[:READ]:
-        mark(ax, [far], [height], [dict(point.row) | {"card": card}])
-
-
-def _bar(ax: Axes, cards: Cards, card: int, strip: int) -> None:
-    rest = [100 * (p.ratios[card].value - 1) for p in cards.points if p.mean_us >= SHORT_US]
-    if rest:
-        low, middle, high = np.quantile(rest, [0.05, 0.5, 0.95])
-        y = strip + 0.32
-        ax.hlines(y, low, high, color=INK, lw=1.6, zorder=5)
-        ax.plot([middle], [y], "|", color=INK, ms=7, mew=1.6, zorder=5)
-        percent = f"  {middle:+.2f} %".replace("-", "−")
-        ax.text(high, y, percent, fontsize=6.2, color=MUTED, va="center", zorder=5)
+    marker_legend(canvas, sorted(points["kernel"].unique(), key=variant_order), size)
 
 
 CARD_TO_CARD = Figure(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -33,16 +34,18 @@ from analysis.figures.style import (
     style_of,
     value_axis,
     variant_order,
+    write,
 )
 from analysis.load import Records
-from analysis.published import Level, series, sources
+from analysis.published import series, sources
 from analysis.selection import Query, Selection, records_of, select
-from experiments.data.cards import card_of
+from experiments.data.cards import Card, card_of
 
 LEFT, BOTTOM, WIDE, HIGH = 0.088, 0.212, 0.652, 0.613  # of the axes; labels stand right of them
 LEADER, MARK, TEXT = 1.035, 1.055, 1.08  # where labels begin, in widths of the axes
 LONGEST = 28  # characters of a label; longer ones do not fit legibly
 DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
+DASHED = (0, (5, 2))
 LEVEL_DASH = (0, (1.5, 1.5))
 MARK_ALL = 16  # points a line may have before their markers hide it
 FLAG_NOTE = "crossed out: faster than the copy roof, not a win"
@@ -53,52 +56,30 @@ MIDDLE = 1.035  # how far above a level the middle of words on it is
 
 @dataclass(frozen=True)
 class Panel:
-    """What one pair of axes shows over a size.
+    """What one pair of axes shows over a size."""
 
-    Attributes:
-        y: The column drawn: ``time_us``, ``effective_gbps``, or ``speedup`` over a variant.
-        label: Of the y axis.
-        scale: ``linear`` from 0, ``log``, or ``ratio``, a log2 that shows 1 as the middle.
-        over: The variants that a speedup is over: rows over the first, claims over any of them.
-        series: The name of a source's printed numbers that are drawn beside, such as ``a_fig2``.
-        levels: The letters of the sources whose claims without a size are drawn as levels.
-        card: The letter of a source whose own card's datasheet peak is drawn, if any.
-        place: Bottom and height of the axes, shares of the canvas.
-        gap: The least distance of two labels, in heights of the axes.
-        l2: How high the caption of the sizes that fit in L2 stands, where a figure leaves it room.
-    """
-
-    y: str
-    label: str
-    scale: Literal["linear", "log", "ratio"] = "linear"
-    over: tuple[str, ...] = ()
-    series: str = ""
-    levels: tuple[str, ...] = ()
-    card: str = ""
-    place: tuple[float, float] = (BOTTOM, HIGH)
-    gap: float = 0.062
-    l2: float = 0.87  # below the datasheet's peak, above what rises with the width
+    y: str  # the column drawn: ``time_us``, ``effective_gbps``, or ``speedup`` over a variant
+    label: str  # of the y axis
+    scale: Literal["linear", "log", "ratio"] = "linear"  # from 0; base 10; base 2 around 1
+    over: tuple[str, ...] = ()  # speedups: rows are over the first, claims over any of these
+    series: str = ""  # a source's printed numbers drawn beside, such as ``a_fig2``
+    levels: tuple[str, ...] = ()  # sources whose claims without a size are drawn as levels
+    card: str = ""  # a source whose own card's datasheet peak is drawn
+    place: tuple[float, float] = (BOTTOM, HIGH)  # bottom and height, shares of the canvas
+    gap: float = 0.062  # the least distance of two labels, in heights of the axes
+    l2: float = 0.87  # of L2's caption: below the datasheet's peak, above what rises with the width
 
 
 @dataclass(frozen=True)
 class Label:
-    """A line's name at its last point, written in the right margin instead of a legend.
-
-    Attributes:
-        text: What is written.
-        x: Where the line ends, in data coordinates.
-        y: How high it ends there.
-        style: Of the line; an empty marker for a line without.
-        hollow: Whether the marker is drawn open.
-        whole: Whether the line reaches the end of the axis; only then a leader joins them.
-    """
+    """A line's name at its last point, (x, y), written in the right margin instead of a legend."""
 
     text: str
     x: float
     y: float
-    style: LineStyle
-    hollow: bool = False
-    whole: bool = True
+    style: LineStyle  # without a marker where the line has none
+    hollow: bool = False  # whether the marker is drawn open
+    whole: bool = True  # whether the line reaches the end of the axis; only then a leader joins
 
 
 def draw_panel(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
@@ -117,51 +98,42 @@ def draw_panel(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
     else:
         labels += copy_roof(ax, shown, panel.y)
     if panel.y == "effective_gbps":
-        labels += datasheet_peak(ax, shown)
+        labels += _peak(ax, shown, shown.card, "datasheet", label="datasheet peak", ls=DASHED)
     if panel.scale == "linear" and not panel.over:
         ax.set_ylim(0, None)
-    labels += _printed(ax, shown, panel) + _levels(ax, shown, panel) + _own_card(ax, shown, panel)
+    if shown.exact:  # what sources printed compares with rows of its shape and dtype alone
+        labels += _printed(ax, shown, panel) + _levels(ax, shown, panel)
+    if panel.card and shown.exact:
+        card, name = card_of(sources()[panel.card].card or ""), f"{panel.card}'s card"
+        labels += _peak(ax, shown, card, name, label=name, ls=LEVEL_DASH)
     if panel.y == "time_us":
-        labels += datasheet_floor(ax, shown)
+        labels += _datasheet_floor(ax, shown)
     if panel.scale == "ratio":
         _predicted(ax, compared)
         ratio_axis(ax, panel.label)
+        return labels
+    if panel.over:
+        ax.set_ylim(0, None)
     else:
-        if panel.over:
-            ax.set_ylim(0, None)
-        else:
-            shade_l2(ax, shown, panel.l2)
-        value_axis(ax, panel.label)
+        shade_l2(ax, shown, panel.l2)
+    value_axis(ax, panel.label)
     return labels
 
 
 @dataclass(frozen=True)
 class LineFigure:
-    """A figure of lines over N or M: a picture for each GPU whose rows allow it.
+    """A figure of lines over N or M: a picture for each GPU whose rows allow it."""
 
-    Attributes:
-        id: Its file name, e.g. ``"d_fig1"``.
-        title: What it shows, in a few words.
-        query: The rows it draws.
-        panels: Its axes, from the top.
-        note: A last line for the small print, on what is published, where that is drawn.
-        caption: One sentence: what it shows, and which source's figure it draws again.
-        size: Width and height, inches.
-        draw: Puts a panel on axes whose size axis is ready and returns the labels of its lines.
-        allowed: Whether rows that make a selection make this figure as well.
-        besides: What that takes, in a few words.
-    """
-
-    id: str
-    title: str
-    query: Query
-    panels: tuple[Panel, ...]
-    note: str = ""
-    caption: str = ""
-    size: tuple[float, float] = SIZE
-    draw: Callable[[Axes, Selection, Panel], list[Label]] = draw_panel
-    allowed: Callable[[Selection], bool] = lambda shown: True
-    besides: str = ""
+    id: str  # its file name, e.g. ``d_fig1``
+    title: str  # what it shows, in a few words
+    query: Query  # the rows it draws
+    panels: tuple[Panel, ...]  # its axes, from the top
+    note: str = ""  # a last line of small print on what is published, where that is drawn
+    caption: str = ""  # one sentence: what it shows, and which source's figure it draws again
+    size: tuple[float, float] = SIZE  # inches
+    draw: Callable[[Axes, Selection, Panel], list[Label]] = draw_panel  # returns labels to write
+    allowed: Callable[[Selection], bool] = lambda shown: True  # whether such rows make the figure
+    besides: str = ""  # what that takes, in a few words
 
     @property
     def needs(self) -> str:
@@ -177,17 +149,18 @@ class LineFigure:
     def pages(self, records: Records, frame: pd.DataFrame) -> list[Page]:
         """A picture for each GPU whose rows allow it."""
         several = [select(frame, gpu, self.query) for gpu in sorted(frame["gpu"].unique())]
-        return [self._page(shown) for shown in several if shown is not None and self._allows(shown)]
-
-    def _allows(self, shown: Selection) -> bool:
         bases = {panel.over[0] for panel in self.panels if panel.over}
-        return all(comparable(base)(shown) for base in bases) and self.allowed(shown)
+        return [
+            self._page(shown)
+            for shown in several
+            if shown and all(comparable(base)(shown) for base in bases) and self.allowed(shown)
+        ]
 
     def _page(self, shown: Selection) -> Page:
         fixed = "M" if shown.query.over == "cols" else "N"
         subtitle = DOT.join([shown.card.name, shown.dtype, f"{fixed} = {shown.at}"])
-        notes = flagged(shown)
-        small = provenance(shown.recorded, shown.card.name, shown.timer, shown.cache, notes)
+        small = provenance(shown.recorded, shown.card.name, shown.timer, shown.cache,
+                           flagged(shown))  # fmt: skip
         small += [self.note] if self.note and shown.exact else []
 
         def draw(canvas: Canvas) -> None:
@@ -202,10 +175,14 @@ class LineFigure:
                     shown.gpu)  # fmt: skip
 
 
+def softmax_of(shown: Selection) -> pd.DataFrame:
+    """Its points without the copies."""
+    return shown.points[shown.points["operation"] != "copy"]
+
+
 def flagged(*several: Selection) -> list[str]:
     """The remark on points that are crossed out, where there are any."""
-    own = (shown.points[shown.points["operation"] != "copy"] for shown in several)
-    return [FLAG_NOTE] if any(points["above_roof"].eq(True).any() for points in own) else []
+    return [FLAG_NOTE] if any(softmax_of(s)["above_roof"].eq(True).any() for s in several) else []
 
 
 def lines(ax: Axes, shown: Selection, y: str) -> list[Label]:
@@ -214,69 +191,59 @@ def lines(ax: Axes, shown: Selection, y: str) -> list[Label]:
     A line breaks where its variant has no valid time. The 95 % interval stands on every point.
     Points above the roof are taken out of the line, drawn open and crossed out.
     """
-    own = shown.points[shown.points["operation"] != "copy"]
-    labels, drawn = [], dict[str, int]()
+    own, x = softmax_of(shown), np.array(shown.sizes, dtype=float)
+    labels, drawn = [], Counter[str]()
     for variant in sorted(own["variant"].unique(), key=variant_order):
         line = own[own["variant"] == variant].set_index(shown.query.over).reindex(shown.sizes)
         value = line[y].where(line["status"] == "ok").to_numpy(dtype=float)
-        if not np.isfinite(value).any():
+        valid = np.isfinite(value)
+        if not valid.any():
             continue
         kernel = variant.split(" ")[0]
-        style, x = style_of(kernel), np.array(shown.sizes, dtype=float)
-        dash = DASHES[drawn.setdefault(kernel, 0) % len(DASHES)]
+        style, dash = style_of(kernel), DASHES[drawn[kernel] % len(DASHES)]
         drawn[kernel] += 1
         above = line["above_roof"].eq(True).to_numpy()
         kept = np.where(above, np.nan, value)
-        ax.plot(x, kept, ls=dash, lw=1.4, color=style.color, label=variant, zorder=3,
-                marker=style.marker, ms=style.size, mec="white", mew=0.6,
-                markevery=_marked(x, kept), gid=gid_of(variant))  # fmt: skip
+        ax.plot(x, kept, label=variant, zorder=3, markevery=_marked(x, kept), gid=_gid(variant),
+                **style.dots(ls=dash, lw=1.4, color=style.color, mew=0.6))  # fmt: skip
         mark(ax, x, value, records_of(line.reset_index()))
-        low, high = (np.where(np.isfinite(value), end, np.nan) for end in interval(line, y))
+        low, high = (np.where(valid, end, np.nan) for end in _interval(line, y))
         ax.vlines(x, low, high, color=style.color, lw=1.0, zorder=2.5)
         if above.any():
-            ax.plot(x[above], value[above], ls="", marker=style.marker, ms=style.size, mfc="white",
-                    mec=style.color, mew=0.9, label="above roof", zorder=3.2)  # fmt: skip
+            ax.plot(x[above], value[above], label="above roof", zorder=3.2,
+                    **style.dots(hollow=True, mew=0.9))  # fmt: skip
             ax.plot(x[above], value[above], "x", ms=3.2, mec=INK, mew=0.7, zorder=3.3)
-        last = int(np.flatnonzero(np.isfinite(value))[-1])
+        last = int(np.flatnonzero(valid)[-1])
         whole = last == len(x) - 1
         text = variant if whole else f"{variant}, to {size_label(x[last])}"
         labels.append(Label(text, x[last], value[last], style, whole=whole))
     return labels
 
 
-def gid_of(variant: str) -> str:
+def _gid(variant: str) -> str:
     """What a drawn file calls the line of a variant's rows."""
     return "rows:" + re.sub(r"[^\w.=-]", "_", variant)
 
 
-def interval(line: pd.DataFrame, y: str) -> tuple[np.ndarray, np.ndarray]:
-    """The 95 % interval of ``y``, a time in µs or anything that is inverse to the time.
-
-    A column that brings its own (``y_low``, ``y_high``) keeps it.
-    """
+def _interval(line: pd.DataFrame, y: str) -> tuple[pd.Series, pd.Series]:
+    """The 95 % interval of ``y``: its own, or that of a time or what is inverse to the time."""
     if f"{y}_low" in line:
-        return line[f"{y}_low"].to_numpy(dtype=float), line[f"{y}_high"].to_numpy(dtype=float)
-    time, low, high = (
-        line[c].to_numpy(dtype=float) for c in ("time_us", "time_low_us", "time_high_us")
-    )
+        return line[f"{y}_low"], line[f"{y}_high"]
     if y == "time_us":
-        return low, high
-    value = line[y].to_numpy(dtype=float)
-    return value * time / high, value * time / low
+        return line["time_low_us"], line["time_high_us"]
+    moved = line[y] * line["time_us"]
+    return moved / line["time_high_us"], moved / line["time_low_us"]
 
 
 def _marked(x: np.ndarray, y: np.ndarray) -> list[int]:
     """Which points carry a marker: where they are many, one each half octave and any lone one."""
-    real = np.isfinite(y)
-    if real.sum() <= MARK_ALL:
-        return [int(i) for i in np.flatnonzero(real)]
-    padded = np.concatenate([[False], real, [False]])
-    marked: list[int] = []
-    reached = -math.inf
-    for i in np.flatnonzero(real):
-        alone = not padded[i] and not padded[i + 2]
-        if alone or math.log2(x[i]) - reached >= 0.499:
-            marked.append(int(i))
+    real: list[int] = np.flatnonzero(np.isfinite(y)).tolist()
+    if len(real) <= MARK_ALL:
+        return real
+    places, marked, reached = set(real), list[int](), -math.inf
+    for i in real:
+        if places.isdisjoint((i - 1, i + 1)) or math.log2(x[i]) - reached >= 0.499:
+            marked.append(i)
             reached = math.log2(x[i])
     return marked
 
@@ -293,38 +260,33 @@ def copy_roof(ax: Axes, shown: Selection, y: str) -> list[Label]:
     return [Label("copy roof", last, best[last], LineStyle(INK, ""), whole=whole)]
 
 
-def datasheet_peak(ax: Axes, shown: Selection) -> list[Label]:
-    """Draws the datasheet's bandwidth, GB/s, where the card is known."""
-    peak = shown.card.peak_gbps
-    if peak is None:
+def _peak(ax: Axes, shown: Selection, card: Card, name: str, **line: Any) -> list[Label]:
+    """Draws a card's datasheet bandwidth, GB/s, where it is known."""
+    if card.peak_gbps is None:
         return []
-    text = f"datasheet {peak:,.0f}"
-    return [_across(ax, shown, peak, text, MUTED, lw=1.0, ls=(0, (5, 2)), label="datasheet peak",
-                    zorder=2)]  # fmt: skip
+    text = f"{name} {card.peak_gbps:,.0f}"
+    return [_across(ax, shown, card.peak_gbps, text, MUTED, lw=1.0, zorder=2, **line)]
 
 
-def datasheet_floor(ax: Axes, shown: Selection) -> list[Label]:
+def _datasheet_floor(ax: Axes, shown: Selection) -> list[Label]:
     """Draws the least time, µs, in which the datasheet's memory moves 2MN; shades below it."""
     ax.set_ylim(*ax.get_ylim())
     peak = shown.card.peak_gbps
     if peak is None:
         return []
-    ends = np.array(ax.get_xlim())
+    ends = np.array([*ax.get_xlim(), shown.sizes[-1]])
     floor = 2 * shown.at * ends * shown.item_bytes / peak / 1e3
-    ax.plot(ends, floor, color=MUTED, lw=1.0, ls=(0, (5, 2)), label="datasheet floor", zorder=2)
-    ax.fill_between(ends, floor, 1e-9, color=BLUSH, lw=0, zorder=0.1)
-    ax.text(0.985, 0.03, "faster than the card's memory", fontsize=6.5, color=MUTED, ha="right",
-            transform=ax.transAxes)  # fmt: skip
-    least = 2 * shown.at * shown.sizes[-1] * shown.item_bytes / peak / 1e3
+    ax.plot(ends[:2], floor[:2], color=MUTED, lw=1.0, ls=DASHED, label="datasheet floor", zorder=2)
+    ax.fill_between(ends[:2], floor[:2], 1e-9, color=BLUSH, lw=0, zorder=0.1)
+    write(ax, 0.985, 0.03, "faster than the card's memory", 6.5, ha="right")
     text = f"datasheet {peak:,.0f} GB/s"
-    return [Label(text, shown.sizes[-1], least, LineStyle(MUTED, ""))]
+    return [Label(text, shown.sizes[-1], float(floor[2]), LineStyle(MUTED, ""))]
 
 
 def shade_l2(ax: Axes, shown: Selection, height: float = 0.02, caption: str = "") -> None:
     """Shades the sizes at which input and output fit in the card's L2 together.
 
-    The ``caption``, by default the cache's size, stands at ``height``, a share of
-    the axes.
+    The ``caption``, by default the cache's size, stands at ``height``, a share of the axes.
     """
     size = shown.card.l2_bytes
     left, right = ax.get_xlim()
@@ -332,8 +294,7 @@ def shade_l2(ax: Axes, shown: Selection, height: float = 0.02, caption: str = ""
         return
     ax.axvspan(left, min(edge, right), color=FAINT, alpha=0.7, lw=0, zorder=0, label="fits in L2")
     text = caption or f"2MN fits in L2 ({size / 2**20:g} MiB)"
-    ax.text(0.012, height, text, fontsize=6.5, color=MUTED, va="bottom",
-            transform=ax.transAxes)  # fmt: skip
+    write(ax, 0.012, height, text, 6.5, va="bottom")
 
 
 def _across(ax: Axes, shown: Selection, y: float, text: str, color: str, **line: Any) -> Label:
@@ -349,11 +310,8 @@ def _as_run(shown: Selection, kernel: str) -> str:
 
 
 def _printed(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
-    """Draws a source's own series, beside rows of its shape and dtype alone.
-
-    Open markers on pale dashes; their names begin with the source's letter.
-    """
-    if not panel.series or not shown.exact:
+    """Draws a source's own series: open markers on pale dashes, names with the source's letter."""
+    if not panel.series:
         return []
     printed, letter, labels = series(panel.series), panel.series[0].upper(), []
     kernels: Mapping[str, Sequence[float]] = printed.kernels
@@ -367,28 +325,26 @@ def _printed(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
     for kernel, values in kernels.items():
         kernel = _as_run(shown, kernel)
         style, name = style_of(kernel), f"{letter}: {kernel}"
-        ax.plot(printed.sizes, values, ls=(0, (3, 2)), lw=0.9, color=style.color, alpha=0.75,
-                marker=style.marker, ms=style.size, mfc="white", mec=style.color, mew=0.9,
-                label=name, zorder=2.6)  # fmt: skip
+        ax.plot(printed.sizes, values, label=name, zorder=2.6, lw=0.9, alpha=0.75,
+                **style.dots(hollow=True, mew=0.9, ls=(0, (3, 2)), color=style.color))  # fmt: skip
         labels.append(Label(name, printed.sizes[-1], values[-1], style, hollow=True))
     return labels
 
 
 def _levels(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
-    """Draws what sources claim without a size, where rows have the shape and dtype meant."""
+    """Draws what sources claim of this dtype without a size."""
     labels = []
-    for letter in panel.levels:
-        source = sources()[letter]
-        if not shown.exact or source.dtype != shown.dtype:
-            continue
-        for ratio in source.ratios if panel.over else ():
+    alike = [letter for letter in panel.levels if sources()[letter].dtype == shown.dtype]
+    for letter in alike:
+        for ratio in sources()[letter].ratios if panel.over else ():
             if ratio.over in panel.over:
                 labels.append(_level(ax, shown, ratio.kernel, ratio.low, ratio.high, ratio.label))
-        for level in () if panel.over else source.levels:
+        for level in () if panel.over else sources()[letter].levels:
             if level.quantity == panel.y:
-                kernel = _as_run(shown, level.kernel)
-                text = f"{letter}: {kernel} {_ends(level)}"
-                labels.append(_level(ax, shown, kernel, level.low, level.high, text))
+                kernel, low, high = _as_run(shown, level.kernel), level.low, level.high
+                ends = f"–{high:,g}" if low < high else "+" * (level.of == "floor")
+                text = f"{letter}: {kernel} {low:,g}{ends}"
+                labels.append(_level(ax, shown, kernel, low, high, text))
     return labels
 
 
@@ -404,24 +360,6 @@ def _level(ax: Axes, shown: Selection, kernel: str, low: float, high: float, tex
     return Label(text, shown.sizes[-1], (low + high) / 2, LineStyle(color, ""))
 
 
-def _ends(level: Level) -> str:
-    if level.low < level.high:
-        return f"{level.low:,g}–{level.high:,g}"
-    return f"{level.low:,g}" + ("+" if level.of == "floor" else "")
-
-
-def _own_card(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
-    """Draws the datasheet's peak of a source's card: what that source could have seen at most."""
-    if not panel.card or not shown.exact:
-        return []
-    peak = card_of(sources()[panel.card].card or "").peak_gbps
-    if peak is None:
-        return []
-    name = f"{panel.card}'s card"
-    return [_across(ax, shown, peak, f"{name} {peak:,.0f}", MUTED, lw=1.0, ls=LEVEL_DASH,
-                    label=name, zorder=2)]  # fmt: skip
-
-
 def _predicted(ax: Axes, compared: Selection) -> None:
     """Draws the ratios of the models' bytes, one quiet line for all variants that share a model."""
     simple = compared.points[~compared.points["model_formula"].str.contains(" if ", na=True)]
@@ -429,9 +367,10 @@ def _predicted(ax: Axes, compared: Selection) -> None:
         by_size = alike.groupby(compared.query.over)["traffic_ratio"].first().dropna()
         if by_size.empty or abs(by_size.iloc[-1] - 1) < SAME:
             continue
+        last = by_size.iloc[-1]
         ax.plot(by_size.index, by_size, color=MUTED, lw=0.8, ls=(0, (1, 2)), zorder=1)
-        ax.text(_clear(ax, by_size.iloc[-1]), by_size.iloc[-1], f"{formula} by traffic",
-                fontsize=6, color=MUTED, va="bottom", ha="center", zorder=1.1)  # fmt: skip
+        ax.text(_clear(ax, last), last, f"{formula} by traffic", fontsize=6, color=MUTED,
+                va="bottom", ha="center", zorder=1.1)  # fmt: skip
 
 
 def _clear(ax: Axes, level: float) -> float:
@@ -465,13 +404,10 @@ def write_labels(ax: Axes, labels: Sequence[Label], gap: float = 0.062) -> None:
         style = label.style
         across: dict[str, Any] = {"transform": ax.transAxes, "clip_on": False}
         if label.whole:
-            ax.plot(
-                [end[0], LEADER], [end[1], height], color=style.color, lw=0.5, alpha=0.6, **across
-            )
+            leader = [end[0], LEADER], [end[1], height]
+            ax.plot(*leader, color=style.color, lw=0.5, alpha=0.6, **across)
         if style.marker:
-            face, edge = ("white", style.color) if label.hollow else (style.color, "white")
-            ax.plot([MARK], [height], ls="", marker=style.marker, ms=style.size, mfc=face,
-                    mec=edge, mew=0.8, **across)  # fmt: skip
+            ax.plot([MARK], [height], **style.dots(hollow=label.hollow, mew=0.8), **across)
         text = label.text if len(label.text) <= LONGEST else label.text[: LONGEST - 1] + "…"
         size = 8 * min(1.0, 18 / len(text))  # a name with its tunables still has to fit
         start = TEXT if style.marker else LEADER + 0.012

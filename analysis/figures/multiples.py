@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import pandas as pd
 from matplotlib.axes import Axes
 
-from analysis.figures.draw import Panel, copy_roof, draw_panel, flagged, lines, shade_l2
+from analysis.figures.draw import (
+    Panel,
+    copy_roof,
+    draw_panel,
+    flagged,
+    lines,
+    shade_l2,
+    softmax_of,
+)
 from analysis.figures.page import Canvas, Figure, Page, provenance
 from analysis.figures.specs import BANDWIDTH, D_FIG1, TIME, WIDTHS
 from analysis.figures.style import (
@@ -19,6 +28,7 @@ from analysis.figures.style import (
     slug,
     value_axis,
     variant_order,
+    write,
 )
 from analysis.load import Records
 from analysis.selection import Query, Selection, select
@@ -40,35 +50,9 @@ def _by_dtype(name: str, title: str, y: str, label: str, scale: str, caption: st
     def page(several: Sequence[Selection]) -> Page:
         first = several[0]
         subtitle = DOT.join([first.card.name, f"M = {first.at}"])
-        return Page(f"{name}-{slug(first.gpu)}", title, subtitle, _small_print(several),
-                    lambda canvas: draw(canvas, several), (7.2, 3.8), first.gpu)  # fmt: skip
-
-    def draw(canvas: Canvas, several: Sequence[Selection]) -> None:
-        width = ROOM / len(several)
-        panels: list[Axes] = []
-        for i, shown in enumerate(several):
-            place = (LEFT + i * width, BOTTOM, width - 0.018, HEIGHT)
-            ax = canvas.add_axes(place, sharey=panels[0] if panels else None)
-            panels.append(ax)
-            ax.set_yscale(scale)
-            size_axis(ax, shown.sizes, shown.query.over, ticks=5)
-            ax.set_xlim(right=shown.sizes[-1] * 1.3)  # a narrow panel's last marker needs the room
-            lines(ax, shown, y)
-            copy_roof(ax, shown, y)
-        if scale == "linear":
-            panels[0].set_ylim(0, None)
-        for ax, shown in zip(panels, several, strict=True):
-            shade_l2(ax, shown, height=0.945, caption="fits in L2")
-            value_axis(ax, "")
-            ax.text(0, 1.03, shown.dtype, transform=ax.transAxes, fontsize=8.5, fontweight="bold")
-            ax.tick_params(labelleft=ax is panels[0])
-        canvas.text(LEFT, 0.845, label, fontsize=8, color=MUTED)
-        drawn = {str(line.get_label()): line for ax in panels for line in ax.get_lines()}
-        names = [name for name in drawn if not name.startswith("_") and name != "above roof"]
-        names.sort(key=variant_order)
-        right = (LEFT + ROOM - 0.01, 0.785)
-        canvas.legend([drawn[name] for name in names], names, loc="upper left", frameon=False,
-                      fontsize=8, handlelength=1.6, bbox_to_anchor=right)  # fmt: skip
+        draw = partial(_draw_dtypes, several=several, y=y, label=label, scale=scale)
+        return Page(f"{name}-{slug(first.gpu)}", title, subtitle, _small_print(several), draw,
+                    (7.2, 3.8), first.gpu)  # fmt: skip
 
     needs = (
         f"{name} needs timed softmax rows of two or more of {', '.join(DTYPES)}, "
@@ -77,16 +61,47 @@ def _by_dtype(name: str, title: str, y: str, label: str, scale: str, caption: st
     return Figure(name, needs, pages, caption)
 
 
+def _draw_dtypes(
+    canvas: Canvas, several: Sequence[Selection], y: str, label: str, scale: str
+) -> None:
+    width = ROOM / len(several)
+    panels: list[Axes] = []
+    for i, shown in enumerate(several):
+        place = (LEFT + i * width, BOTTOM, width - 0.018, HEIGHT)
+        ax = canvas.add_axes(place, sharey=panels[0] if panels else None)
+        panels.append(ax)
+        ax.set_yscale(scale)
+        size_axis(ax, shown.sizes, shown.query.over, most=5)
+        ax.set_xlim(right=shown.sizes[-1] * 1.3)  # a narrow panel's last marker needs the room
+        lines(ax, shown, y)
+        copy_roof(ax, shown, y)
+    if scale == "linear":
+        panels[0].set_ylim(0, None)
+    for ax, shown in zip(panels, several, strict=True):
+        shade_l2(ax, shown, height=0.945, caption="fits in L2")
+        value_axis(ax, "")
+        write(ax, 0, 1.03, shown.dtype, 8.5, color=INK, fontweight="bold")
+        ax.tick_params(labelleft=ax is panels[0])
+    canvas.text(LEFT, 0.845, label, fontsize=8, color=MUTED)
+    drawn = {str(line.get_label()): line for ax in panels for line in ax.get_lines()}
+    names = [name for name in drawn if not name.startswith("_") and name != "above roof"]
+    names.sort(key=variant_order)
+    right = (LEFT + ROOM - 0.01, 0.785)
+    canvas.legend([drawn[name] for name in names], names, loc="upper left", frameon=False,
+                  fontsize=8, handlelength=1.6, bbox_to_anchor=right)  # fmt: skip
+
+
 def _dtypes_of(frame: pd.DataFrame, gpu: str) -> list[Selection]:
     """A selection per dtype, of one M and one protocol: those of the first dtype that has any."""
     queries = [Query(4096, dtype, sizes=WIDTHS, without=NOT_DRAWN) for dtype in DTYPES]
-    several = [
-        shown
-        for query in queries
-        if (shown := select(frame, gpu, query)) and shown.dtype == query.dtype
-    ]
-    alike = [(shown.at, shown.timer, shown.cache) for shown in several]
-    return [shown for shown, place in zip(several, alike, strict=True) if place == alike[0]]
+    found = [(query.dtype, select(frame, gpu, query)) for query in queries]
+    several = [shown for dtype, shown in found if shown and shown.dtype == dtype]
+    return [shown for shown in several if _place(shown) == _place(several[0])]
+
+
+def _place(shown: Selection) -> tuple[int, str, str]:
+    """What panels on one axis share: the fixed size and the protocol."""
+    return shown.at, shown.timer, shown.cache
 
 
 def _gpu_pages(records: Records, frame: pd.DataFrame) -> list[Page]:
@@ -94,7 +109,7 @@ def _gpu_pages(records: Records, frame: pd.DataFrame) -> list[Page]:
     found = [select(frame, gpu, D_FIG1.query) for gpu in sorted(frame["gpu"].unique())]
     several = [shown for shown in found if shown is not None]
     # panels on one axis must show the same; most often all do
-    places = [(shown.at, shown.dtype, shown.timer, shown.cache) for shown in several]
+    places = [(shown.dtype, *_place(shown)) for shown in several]
     most = max(places, key=places.count, default=None)
     alike = [shown for shown, place in zip(several, places, strict=True) if place == most]
     if len(alike) < 2:
@@ -102,27 +117,23 @@ def _gpu_pages(records: Records, frame: pd.DataFrame) -> list[Page]:
     width = GPU_LEFT + GPU_RIGHT + GPU_PANEL * len(alike) + GPU_GAP * (len(alike) - 1)
     subtitle = DOT.join([alike[0].dtype, f"M = {alike[0].at}", BANDWIDTH])
     return [Page("d_fig1_gpus", D_FIG1.title, subtitle, _small_print(alike),
-                 lambda canvas: _draw_gpus(canvas, alike, width), (width, GPU_HEIGHT))]  # fmt: skip
+                 partial(_draw_gpus, several=alike, width=width), (width, GPU_HEIGHT))]  # fmt: skip
 
 
 def _draw_gpus(canvas: Canvas, several: Sequence[Selection], width: float) -> None:
-    panels: list[Axes] = []
+    bottom, tall = BELOW / GPU_HEIGHT, 1 - (ABOVE + BELOW) / GPU_HEIGHT
     for i, shown in enumerate(several):
         left = (GPU_LEFT + i * (GPU_PANEL + GPU_GAP)) / width
-        tall = 1 - (ABOVE + BELOW) / GPU_HEIGHT
-        ax = canvas.add_axes((left, BELOW / GPU_HEIGHT, GPU_PANEL / width, tall))
-        size_axis(ax, shown.sizes, shown.query.over, ticks=7)
+        ax = canvas.add_axes((left, bottom, GPU_PANEL / width, tall))
+        size_axis(ax, shown.sizes, shown.query.over, most=7)
         draw_panel(ax, shown, Panel("effective_gbps", shown.card.name))
         ax.texts[-1].set(fontsize=9, color=INK, fontweight="bold")
-        panels.append(ax)
-    top = max(ax.get_ylim()[1] for ax in panels)
-    for ax in panels:
+        ax.tick_params(axis="y", labelleft=i == 0)
+    top = max(ax.get_ylim()[1] for ax in canvas.axes)
+    for ax in canvas.axes:
         ax.set_ylim(0, top)
-        if ax is not panels[0]:
-            ax.tick_params(axis="y", labelleft=False)
-    points = pd.concat([shown.points for shown in several])
-    timed = set(points["kernel"][points["time_us"] > 0].astype(str))
-    drawn = sorted((v for v in timed if not v.startswith("copy")), key=variant_order)
+    points = pd.concat([softmax_of(shown) for shown in several])
+    drawn = sorted(points.loc[points["time_us"] > 0, "kernel"].unique(), key=variant_order)
     marker_legend(canvas, drawn, (width, GPU_HEIGHT))
     canvas.text(1 - GPU_RIGHT / width, 1 - 0.39 / GPU_HEIGHT, f"solid: copy roof{DOT}dashed: "
                 "datasheet", fontsize=7.2, color=MUTED, ha="right")  # fmt: skip

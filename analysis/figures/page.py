@@ -1,15 +1,7 @@
 """A figure page: a canvas with title, subtitle and small print, its points, its files.
 
-Each drawn point remembers its row, so that another page can show the points one by one::
-
-    with matplotlib.rc_context(style.theme()):
-        canvas = page.render()              # a matplotlib figure
-        canvas.savefig(file, format="svg", metadata=page.metadata("svg"))
-    for mark in canvas.marks:               # every point that was drawn from a row
-        left, top = mark.place              # shares of the canvas's width and height
-        mark.row                            # the row: its fields, derived columns, `variant`
-
-A row's `kernel`, `reason` and `params` hold whatever was recorded: escape them.
+Each drawn point remembers its row (`Canvas.marks`), so that the report can show the points one by
+one. A row's `kernel`, `reason` and `params` hold whatever was recorded: escape them.
 """
 
 from __future__ import annotations
@@ -19,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import matplotlib
 import pandas as pd
@@ -36,19 +28,12 @@ SIZE = (5.8, 3.8)  # inches, a column and a half
 
 @dataclass(frozen=True)
 class Mark:
-    """A drawn point.
-
-    Attributes:
-        ax: The axes it stands on.
-        x: In data coordinates.
-        y: In data coordinates.
-        row: What is drawn there: a row with its derived columns and ``variant``, or a record.
-    """
+    """A drawn point of ``row``, at (x, y) in data coordinates."""
 
     ax: Axes
     x: float
     y: float
-    row: Mapping[str, Any]
+    row: Mapping[str, Any]  # with its derived columns and ``variant``; or a record
 
     @property
     def within(self) -> bool:
@@ -94,25 +79,15 @@ def mark(
 
 @dataclass(frozen=True)
 class Page:
-    """One picture.
+    """One picture."""
 
-    Attributes:
-        name: Its file name without suffix.
-        title: What it shows, in a few words.
-        subtitle: On what: GPU, dtype, shape.
-        small: The small print, at most three lines.
-        draw: Puts axes on the canvas; they belong within 0.2 and 0.83 of its height.
-        size: Width and height, inches.
-        gpu: The driver's name of the GPU whose rows it shows; empty for what no machine changes.
-    """
-
-    name: str
-    title: str
-    subtitle: str
-    small: Sequence[str]
-    draw: Callable[[Canvas], None]
-    size: tuple[float, float] = SIZE
-    gpu: str = ""
+    name: str  # of its files, without suffix
+    title: str  # what it shows, in a few words
+    subtitle: str  # on what: GPU, dtype, shape
+    small: Sequence[str]  # the small print, at most three lines
+    draw: Callable[[Canvas], None]  # puts axes within 0.2 and 0.83 of the canvas's height
+    size: tuple[float, float] = SIZE  # inches
+    gpu: str = ""  # as its driver names it; empty for what no machine changes
 
     def render(self) -> Canvas:
         """The picture on a canvas of its own; call it within ``style.theme()``."""
@@ -127,42 +102,32 @@ class Page:
         self.draw(canvas)
         return canvas
 
-    def metadata(self, kind: Literal["svg", "png"]) -> dict[str, str | None]:
-        """Title and small print for the file itself; undated, so that a redraw is the same file."""
+    def files(self, out: Path) -> list[Path]:
+        """Writes ``<name>.svg`` and ``.png``, the same bytes at every drawing; returns them."""
+        with matplotlib.rc_context(theme()):
+            canvas = self.render()
+            return [self._file(canvas, out, "svg"), self._file(canvas, out, "png")]
+
+    def _file(self, canvas: Canvas, out: Path, kind: str) -> Path:
+        """Title and small print go into the file; undated, so that a redraw is the same file."""
         texts: dict[str, str | None] = {
             "Title": f"{self.name}: {self.title}",
             "Description": "\n".join([self.subtitle, *self.small]),
         }
-        return texts | ({"Date": None} if kind == "svg" else {})
-
-    def files(self, out: Path) -> list[Path]:
-        """Writes ``<name>.svg`` and ``.png``, the same bytes at every drawing; returns them."""
-        made = []
-        kinds: tuple[Literal["svg", "png"], ...] = ("svg", "png")
-        with matplotlib.rc_context(theme()):
-            canvas = self.render()
-            for kind in kinds:
-                drawn = BytesIO()
-                canvas.savefig(drawn, format=kind, dpi=DPI, metadata=self.metadata(kind))
-                made.append(write_file(out / f"{self.name}.{kind}", drawn.getvalue()))
-        return made
+        undated = {"Date": None} if kind == "svg" else {}
+        drawn = BytesIO()
+        canvas.savefig(drawn, format=kind, dpi=DPI, metadata=texts | undated)
+        return write_file(out / f"{self.name}.{kind}", drawn.getvalue())
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of the catalogue, whatever it is drawn from.
+    """A figure of the catalogue, whatever it is drawn from."""
 
-    Attributes:
-        id: The beginning of its files' names.
-        needs: Which rows or records it cannot do without, in one line.
-        pages: Its pictures, none where records and rows do not allow any.
-        caption: One sentence: what it shows, and which source's figure it draws again.
-    """
-
-    id: str
-    needs: str
-    pages: Callable[[Records, pd.DataFrame], list[Page]]
-    caption: str
+    id: str  # the beginning of its files' names
+    needs: str  # which rows or records it cannot do without, in one line
+    pages: Callable[[Records, pd.DataFrame], list[Page]]  # none where they do not allow any
+    caption: str  # one sentence: what it shows, and which source's figure it draws again
 
 
 def provenance(
@@ -173,15 +138,15 @@ def provenance(
     The first names card, protocol and versions; the second the commit, the rows and ``notes``.
     """
     distinct = {id(environment): environment for environment in rows["environment"]}
-    facts = pd.DataFrame(list(distinct.values()))
 
     def values_of(name: str) -> str:
-        values = list(facts[name].dropna()) if name in facts else []
-        texts = ("".join(filter(str.isprintable, str(value)))[:12] for value in values)
-        return "/".join(dict.fromkeys(texts))
+        values = [one[name] for one in distinct.values() if one.get(name) is not None]
+        return "/".join(
+            dict.fromkeys("".join(filter(str.isprintable, str(value)))[:12] for value in values)
+        )
 
-    known = {name: values_of(name) for name in ("torch", "triton", "driver")}
-    versions = [f"{name} {value}" for name, value in known.items() if value]
+    known = [(name, values_of(name)) for name in ("torch", "triton", "driver")]
+    versions = [f"{name} {value}" for name, value in known if value]
     protocol = f"median, 95 % interval; {TIMERS.get(timer, timer)}, {CACHES[cache]}"
     commit = values_of("commit") or "unknown"
     edited = " (edited)" if "True" in values_of("dirty") else ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,12 +19,12 @@ from typing import Any
 import matplotlib
 import seaborn as sns
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.font_manager import fontManager
 from matplotlib.lines import Line2D
-from matplotlib.markers import MarkerStyle
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
 
 INK = "#22262b"
 MUTED = "#6b7280"
@@ -34,6 +34,7 @@ FAMILY = "DejaVu Sans"
 MARGIN = 0.116  # inches left of a page's title
 DOT = "  ·  "  # between the parts of a subtitle or of the small print
 TIMERS = MappingProxyType({"events": "CUDA events", "graph": "CUDA graph", "host": "host clock"})
+SIZES = MappingProxyType({"cols": "row width N, elements", "rows": "rows M"})
 CACHES = MappingProxyType({"cold": "cold cache", "warm": "warm cache"})
 
 # matplotlib's letter, or corners, 1 for a star, and degrees: a symbol would have to be text
@@ -59,6 +60,12 @@ class LineStyle:
         """Its colour a step towards ink, for text that stays legible where it is light."""
         (r, g, b), (x, y, z) = to_rgb(self.color), to_rgb(INK)
         return to_hex((0.62 * r + 0.38 * x, 0.62 * g + 0.38 * y, 0.62 * b + 0.38 * z))
+
+    def dots(self, scale: float = 1.0, hollow: bool = False, **more: Any) -> dict[str, Any]:
+        """What `Axes.plot` takes to draw its markers and no line; hollow ones are no win."""
+        face, edge = ("white", self.color) if hollow else (self.color, "white")
+        form = {"marker": self.marker, "ms": scale * self.size}
+        return {"ls": "", **form, "mfc": face, "mec": edge} | more
 
 
 # Relatives share a hue, dark and light. The hues stay apart under the three kinds of colour
@@ -111,9 +118,8 @@ def style_of(kernel: str) -> LineStyle:
 
 def variant_order(variant: str) -> tuple[int, str]:
     """Sorts variants as `STYLES` lists their kernels, any others after them."""
-    known = list(STYLES)
-    kernel = variant.split(" ")[0]
-    return (known.index(kernel) if kernel in STYLES else len(known), variant)
+    kernel = re.split("[ ,]", variant)[0]
+    return (list(STYLES).index(kernel) if kernel in STYLES else len(STYLES), variant)
 
 
 @cache
@@ -156,8 +162,21 @@ def theme() -> Any:
     }
 
 
-def size_axis(ax: Axes, sizes: Sequence[int], over: str, ticks: int = 11) -> None:
-    """A log2 x axis over ``sizes`` (ascending), with up to ``ticks`` ticks at powers of two.
+def write(ax: Axes, x: float, y: float, text: str, size: float = 8.0, **more: Any) -> None:
+    """Writes a text, by default a quiet one, at shares of the axes."""
+    more = {"color": MUTED} | more
+    ax.text(x, y, text, transform=ax.transAxes, fontsize=size, **more)
+
+
+def ticks(axis: Axis, places: Iterable[float], text: Callable[[float], str]) -> None:
+    """Puts ticks at ``places`` alone, each labelled by ``text``."""
+    axis.set_major_locator(FixedLocator(list(places)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(lambda value, _: text(value))
+
+
+def size_axis(ax: Axes, sizes: Sequence[int], over: str, most: int = 11) -> None:
+    """A log2 x axis over ``sizes`` (ascending), with up to ``most`` ticks at powers of two.
 
     ``over`` is the column it shows, ``"cols"`` (N) or ``"rows"`` (M).
     """
@@ -165,11 +184,9 @@ def size_axis(ax: Axes, sizes: Sequence[int], over: str, ticks: int = 11) -> Non
     ax.set_xscale("log", base=2)
     ax.set_xlim(low * (low / high) ** 0.03, high * (high / low) ** 0.015)  # room for a marker
     exponents = range(math.ceil(math.log2(max(low, 1))), math.floor(math.log2(high)) + 1)
-    step = 1 + (len(exponents) - 1) // ticks
-    ax.xaxis.set_major_locator(FixedLocator([2.0**e for e in exponents[::step]]))
-    ax.xaxis.set_minor_locator(NullLocator())
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: size_label(value)))
-    ax.set_xlabel({"cols": "row width N, elements", "rows": "rows M"}[over])
+    step = 1 + (len(exponents) - 1) // most
+    ticks(ax.xaxis, [2.0**e for e in exponents[::step]], size_label)
+    ax.set_xlabel(SIZES[over])
 
 
 def value_axis(ax: Axes, label: str) -> None:
@@ -180,9 +197,9 @@ def value_axis(ax: Axes, label: str) -> None:
         low, high = ax.get_ylim()
         ax.yaxis.set_major_locator(LogLocator(subs=(1,) if high > 300 * low else (1, 2, 5)))
     ax.yaxis.set_minor_locator(NullLocator())
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    ax.yaxis.set_major_formatter("{x:,g}")
     ax.set_ylabel("")
-    ax.text(0, 1.025, label, transform=ax.transAxes, fontsize=8, color=MUTED, ha="left")
+    write(ax, 0, 1.025, label)
     ax.grid(axis="y", zorder=0)
     ax.set_axisbelow(True)
     sns.despine(ax=ax, left=True)
@@ -194,18 +211,14 @@ def ratio_axis(ax: Axes, label: str) -> None:
     ax.set_ylim(min(low, 0.93), max(high, 1.08))
     value_axis(ax, label)
     whole = [n for e in range(8) for n in (2**e, 3 * 2**e)]
-    ax.yaxis.set_major_locator(FixedLocator([*(1 / n for n in whole), *whole]))
-    ax.yaxis.set_major_formatter(
-        FuncFormatter(lambda v, _: f"1/{1 / v:.0f}×" if v < 1 else f"{v:.0f}×")
-    )
+    places = [*(1 / n for n in whole), *whole]
+    ticks(ax.yaxis, places, lambda v: f"1/{1 / v:.0f}×" if v < 1 else f"{v:.0f}×")
 
 
 def marker_legend(canvas: Figure, kernels: Sequence[str], size: tuple[float, float]) -> None:
     """A row of markers with their variants' names, below the subtitle; inches, as the page's."""
     width, height = size
-    styles = [style_of(kernel) for kernel in kernels]
-    marks = [Line2D([], [], ls="", marker=MarkerStyle(style.marker), ms=style.size * 0.85,
-                    mfc=style.color, mec="white", mew=0.4) for style in styles]  # fmt: skip
+    marks = [Line2D([], [], **style_of(kernel).dots(0.85, mew=0.4)) for kernel in kernels]
     columns = max(1, min(len(kernels), int(width / 0.85)))
     canvas.legend(marks, kernels, loc="upper left", ncols=columns, frameon=False, fontsize=7.2,
                   handletextpad=0.1, columnspacing=0.9, borderpad=0, handlelength=1.4,

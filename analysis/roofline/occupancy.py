@@ -16,13 +16,15 @@ WARP = 32
 RESERVED_SHARED = 1024  # bytes the driver takes of each program's shared memory
 
 
-def programs_per_sm(row: Mapping[str, Any], card: Card) -> int | None:
-    """Programs an SM holds at once: by warps, registers and shared memory, whichever ends first.
+def rows_in_flight(row: Mapping[str, Any], card: Card) -> int | None:
+    """Rows under way at once where a program works on one.
 
-    None where the row has no warps, as those of the library's kernels have none.
+    An SM holds programs up to its warps, registers and shared memory, whichever ends first. None
+    where the launch is unknown, as that of a library's kernel is.
     """
-    warps = number(row, "warps")
-    if not warps:
+    warps, programs = number(row, "warps"), number(row, "programs")
+    sms = card.facts.get("sms")
+    if not warps or not programs or not sms:
         return None
     limits = [WARPS_PER_SM // int(warps), PROGRAMS_PER_SM]
     if registers := number(row, "registers"):
@@ -30,21 +32,12 @@ def programs_per_sm(row: Mapping[str, Any], card: Card) -> int | None:
     shared, room = number(row, "shared_bytes"), card.facts.get("shared_kib_per_sm")
     if shared is not None and room:
         limits.append(int(room * 1024 // (shared + RESERVED_SHARED)))
-    return max(1, min(limits))
-
-
-def rows_in_flight(row: Mapping[str, Any], card: Card) -> int | None:
-    """Rows under way at once where a program works on one; None where the launch is unknown."""
-    per_sm, sms = programs_per_sm(row, card), card.facts.get("sms")
-    programs = number(row, "programs")
-    if per_sm is None or not sms or not programs:
-        return None
-    return int(min(programs, per_sm * sms))
+    return int(min(programs, max(1, min(limits)) * sms))
 
 
 def occupancy(row: Mapping[str, Any], card: Card) -> float | None:
     """Resident warps of the first wave as a share of what the whole card could hold, 0 to 1."""
-    flying, sms, warps = rows_in_flight(row, card), card.facts.get("sms"), number(row, "warps")
-    if flying is None or not sms or not warps:
+    flying = rows_in_flight(row, card)
+    if flying is None:
         return None
-    return flying * warps / (sms * WARPS_PER_SM)
+    return flying * float(row["warps"]) / (card.facts["sms"] * WARPS_PER_SM)

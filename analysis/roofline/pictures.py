@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, FuncFormatter, MultipleLocator, NullLocator
+from matplotlib.ticker import MultipleLocator, NullLocator
 
-from analysis.figures.draw import Label, LineFigure, Panel, lines, shade_l2, write_labels
+from analysis.figures.draw import (
+    DASHED,
+    Label,
+    LineFigure,
+    Panel,
+    lines,
+    shade_l2,
+    softmax_of,
+    write_labels,
+)
 from analysis.figures.page import Canvas, Figure, Page, mark, provenance
 from analysis.figures.style import (
     DOT,
@@ -21,8 +30,10 @@ from analysis.figures.style import (
     LineStyle,
     slug,
     style_of,
+    ticks,
     value_axis,
     variant_order,
+    write,
 )
 from analysis.load import Key, Records, key_of
 from analysis.roofline.verdicts import EXPLAINED, checked
@@ -38,47 +49,41 @@ SPAN = (0.1, 12.0)  # flop per byte: from naive in float32 to where the exponent
 BELOW = 6  # how far below its slowest marker the figure reaches; smaller shapes fall off it
 HIGHEST_SHARE = 125.0  # %; the datasheet peak is far above where launches bound the copy as well
 RATIOS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
-DASHED = (0, (5, 2))
 PREDICTED_NOTE = "grey: within 10 %; tick: a variant's median"
 NEEDS = "needs timed rows and a copy variant, the roof, at the same shapes"
-Ceiling = tuple[str, float, bool]  # name, height, whether it slopes: GB/s, else Gflop/s
+Ceilings = list[tuple[str, float, bool]]  # name, height, whether it slopes: GB/s, else Gflop/s
 Draw = Callable[[pd.DataFrame, str, str, Records], Page | None]
 
 
-def fp32_gflops(card: Card) -> float | None:
-    """The datasheet's arithmetic peak, Gflop/s."""
-    peak = card.facts.get("fp32_tflops")
-    return None if peak is None else 1e3 * peak
+def ceilings_of(points: pd.DataFrame, card: Card, measured: Mapping[Key, Counters]) -> Ceilings:
+    """What bounds softmax on a card, as far as it is known.
 
-
-def exponential_gflops(card: Card) -> float | None:
-    """Softmax's Gflop/s when the exponential unit is the limit: one exp in every five flop."""
-    facts = [card.facts.get(name) for name in ("exp2_per_sm_clock", "sms", "clock_mhz")]
-    if None in facts:
-        return None
-    per_clock, sms, mhz = (float(fact) for fact in facts if fact is not None)
-    return FLOPS_PER_ELEMENT * per_clock * sms * mhz / 1e3
-
-
-def l2_ceiling(
-    points: pd.DataFrame, card: Card, measured: Mapping[Key, Counters]
-) -> tuple[str, float] | None:
-    """L2's name and GB/s: the fastest warm copy whose input and output fit in it.
-
-    Else the most that counters saw between L2 and the SMs, a lower bound and named so; no vendor
-    publishes the figure itself.
+    L2's is that of the fastest warm copy whose input and output fit in it, else the most that
+    counters saw between L2 and the SMs, a lower bound and named so; no vendor publishes the figure
+    itself. The exponential unit does one in every five flop.
     """
-    if card.l2_bytes is not None:
-        copies = points[(points["operation"] == "copy") & (points["cache"] == "warm")]
-        fitting = copies[copies["compulsory_bytes"] <= card.l2_bytes]
-        if not fitting.empty:
-            return "L2 copy", float(fitting["modelled_gbps"].max())
+    copies = points[(points["operation"] == "copy") & (points["cache"] == "warm")]
+    fitting = copies[copies["compulsory_bytes"] <= (card.l2_bytes or 0)]
     seen = [
         (record.l2_to_sm_bytes + record.requested_store_bytes) / record.kernel_us / 1e3
         for record in measured.values()
         if record.l2_to_sm_bytes is not None and record.requested_store_bytes is not None
     ]
-    return ("L2, most seen", max(seen)) if seen else None
+    ceilings: Ceilings = []
+    if not fitting.empty:
+        ceilings.append(("L2 copy", float(fitting["modelled_gbps"].max()), True))
+    elif seen:
+        ceilings.append(("L2, most seen", max(seen), True))
+    if card.peak_gbps is not None:
+        ceilings.append(("DRAM datasheet", card.peak_gbps, True))
+    ceilings.append(("DRAM copy", float(points["roof_gbps"].max()), True))
+    facts = card.facts
+    if "fp32_tflops" in facts:
+        ceilings.append(("fp32", 1e3 * facts["fp32_tflops"], False))
+    if {"exp2_per_sm_clock", "sms", "clock_mhz"} <= facts.keys():
+        per_us = float(facts["exp2_per_sm_clock"]) * float(facts["sms"]) * float(facts["clock_mhz"])
+        ceilings.append(("exp unit", FLOPS_PER_ELEMENT * per_us / 1e3, False))
+    return ceilings
 
 
 def _pages(draw: Draw) -> Callable[[Records, pd.DataFrame], list[Page]]:
@@ -109,19 +114,11 @@ def _intensity(points: pd.DataFrame, gpu: str, suffix: str, records: Records) ->
     dtype = own["dtype"].value_counts().index[0]
     own, card, first = own[own["dtype"] == dtype], card_of(gpu), own.iloc[0]
     measured = records.counters_of(gpu)
-    l2 = l2_ceiling(points, card, measured)
-    name, height = l2 or ("L2", None)
-    known = [
-        (name, height, True),
-        ("DRAM datasheet", card.peak_gbps, True),
-        ("DRAM copy", float(points["roof_gbps"].max()), True),
-        ("fp32", fp32_gflops(card), False),
-        ("exp unit", exponential_gflops(card), False),
-    ]
-    ceilings = [(name, height, slopes) for name, height, slopes in known if height is not None]
+    ceilings = ceilings_of(points, card, measured)
     keys = ["marker: largest M·N by model bytes, dots: others, smallest cut off",
             "open: by DRAM bytes" if measured else "no DRAM counters recorded"]  # fmt: skip
-    keys += [] if l2 else ["no L2 ceiling: neither warm copy nor counters"]
+    if not ceilings[0][0].startswith("L2"):
+        keys.append("no L2 ceiling: neither warm copy nor counters")
 
     def draw(canvas: Canvas) -> None:
         ax = canvas.add_axes((0.088, 0.205, 0.60, 0.62))
@@ -132,13 +129,10 @@ def _intensity(points: pd.DataFrame, gpu: str, suffix: str, records: Records) ->
             labels.append(_draw_variant(ax, own[own["variant"] == variant], variant, measured))
         ax.set_xlim(*SPAN)
         slowest = min(label.y for label in labels if label.style.marker)
-        top = max([h / 1e3 for _, h, slopes in ceilings if not slopes], default=0.0)
-        ax.set_ylim(slowest / BELOW, (top or ax.get_ylim()[1]) * 1.8)
-        ax.xaxis.set_major_locator(FixedLocator([2.0**e for e in range(-3, 4)]))
-        ax.xaxis.set_minor_locator(NullLocator())
-        ax.xaxis.set_major_formatter(
-            FuncFormatter(lambda v, _: f"1/{1 / v:g}" if v < 1 else f"{v:g}")
-        )
+        tops = [height / 1e3 for _, height, slopes in ceilings if not slopes]
+        ax.set_ylim(slowest / BELOW, max(tops, default=ax.get_ylim()[1]) * 1.8)
+        places = [2.0**e for e in range(-3, 4)]
+        ticks(ax.xaxis, places, lambda v: f"1/{1 / v:g}" if v < 1 else f"{v:g}")
         ax.set_xlabel("intensity, flop per byte")
         value_axis(ax, "Tflop/s")
         ax.grid(axis="x", color=FAINT)
@@ -150,7 +144,7 @@ def _intensity(points: pd.DataFrame, gpu: str, suffix: str, records: Records) ->
                 gpu=gpu)  # fmt: skip
 
 
-def _draw_ceilings(ax: Axes, ceilings: Sequence[Ceiling]) -> list[Label]:
+def _draw_ceilings(ax: Axes, ceilings: Ceilings) -> list[Label]:
     labels, span = [], np.array(SPAN)
     for name, height, slopes in ceilings:
         line = span * height / 1e3 if slopes else np.full(2, height / 1e3)
@@ -172,15 +166,13 @@ def _draw_variant(
     ax.plot(x, y, ls="", marker=".", ms=2.2, color=style.color, alpha=0.4, zorder=2.6)
     mark(ax, x, y, rows)
     last = int(np.lexsort((mine["cols"], flops))[-1])
-    ax.plot(x[last], y[last], ls="", marker=style.marker, ms=style.size, mfc=style.color,
-            mec="white", mew=0.6, label=variant, zorder=4)  # fmt: skip
+    ax.plot(x[last], y[last], label=variant, zorder=4, **style.dots(mew=0.6))
     for i, row in enumerate(rows):
         if (seen := measured.get(key_of(row))) is None:
             continue
         moved = flops[i] / (seen.dram_read_bytes + seen.dram_write_bytes)
         ax.plot([x[i], moved], [y[i], y[i]], color=style.color, lw=0.6, zorder=2.7)
-        ax.plot(moved, y[i], ls="", marker=style.marker, ms=0.8 * style.size, mfc="white",
-                mec=style.color, mew=0.9, zorder=3.5)  # fmt: skip
+        ax.plot(moved, y[i], zorder=3.5, **style.dots(0.8, hollow=True, mew=0.9))
     return Label(variant, float(x[last]), float(y[last]), style, whole=False)
 
 
@@ -217,15 +209,13 @@ def _draw_times(ax: Axes, points: pd.DataFrame, by_variant: Mapping[str, pd.Data
     ax.plot(ends, ends, color=INK, lw=1.0, label="measured = predicted", zorder=2)
     ax.fill_between(ends, ends * (1 - EXPLAINED), ends * (1 + EXPLAINED), color=FAINT, lw=0)
     for variant, mine in by_variant.items():
-        style = style_of(variant.split(" ")[0])
-        ax.plot(mine["predicted_us"], mine["time_us"], ls="", marker=style.marker, alpha=0.75,
-                ms=0.62 * style.size, mfc=style.color, mec="white", mew=0.25, label=variant,
-                zorder=3)  # fmt: skip
+        style = style_of(variant.split(" ")[0]).dots(0.62, mew=0.25)
+        ax.plot(mine["predicted_us"], mine["time_us"], alpha=0.75, label=variant, zorder=3, **style)
         mark(ax, mine["predicted_us"], mine["time_us"], records_of(mine))
     ax.set_xlim(*ends)
     ax.set_ylim(*ends)
     for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+        axis.set_major_formatter("{x:,g}")
         axis.set_minor_locator(NullLocator())
     value_axis(ax, "measured, µs")
     ax.set_xlabel("predicted, µs = model bytes / copy roof")
@@ -247,11 +237,9 @@ def _draw_residuals(ax: Axes, points: pd.DataFrame, by_variant: Mapping[str, pd.
     ax.set_ylim(len(by_variant) - 0.4, -0.6)
     low, high = points["ratio"].min(), points["ratio"].max()
     ax.set_xlim(min(0.45, low / 1.1), max(2.2, high * 1.1))
-    ax.xaxis.set_major_locator(FixedLocator(RATIOS))
-    ax.xaxis.set_minor_locator(NullLocator())
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}×"))
+    ticks(ax.xaxis, RATIOS, lambda value: f"{value:g}×")
     ax.set_xlabel("measured / predicted")
-    ax.text(0, 1.025, "residual", transform=ax.transAxes, fontsize=8, color=MUTED)
+    write(ax, 0, 1.025, "residual")
     sns.despine(ax=ax, left=True)
 
 
@@ -281,12 +269,6 @@ def _draw_share(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
     return labels
 
 
-def _has_roof(shown: Selection) -> bool:
-    """Whether a copy was timed beside any variant."""
-    own = shown.points[shown.points["operation"] != "copy"]
-    return bool(own["fraction_of_roof"].notna().any())
-
-
 SHARE = LineFigure(
     "roofline_share",
     "Share of the roof by row width",
@@ -295,7 +277,7 @@ SHARE = LineFigure(
     draw=_draw_share,
     caption="Each variant's share of the fastest measured copy of the same shape against row "
     "width.",
-    allowed=_has_roof,
+    allowed=lambda shown: bool(softmax_of(shown)["fraction_of_roof"].notna().any()),
     besides="copies beside them",
 )
 ROOFLINE_FIGURES = (

@@ -6,8 +6,8 @@ bandwidth of the roof at the same shape.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -42,142 +42,81 @@ VERDICTS = (
 )
 
 
-@dataclass(frozen=True)
-class TimedPoint:
-    """One timed point and what is known of it.
+PROTOCOL = ["gpu", "timer", "cache"]
 
-    Attributes:
-        row: A row with its derived columns.
+
+def verdict(row: Mapping[str, Any], card: Card, seen: Counters | None = None) -> str:
+    """The first reason that holds, of those that can make a time differ in its direction.
+
+    Args:
+        row: A timed row with the columns of `checked` but the verdict.
         card: Whose row it is.
-        floor_us: The smallest time of this variant under this protocol, its launch floor.
-        counters: What hardware counters saw there, where they did.
+        seen: What hardware counters saw there, where they did.
     """
-
-    row: Mapping[str, Any]
-    card: Card
-    floor_us: float
-    counters: Counters | None = None
-
-    @property
-    def time_us(self) -> float:
-        """The measured median."""
-        return float(self.row["time_us"])
-
-    @property
-    def predicted_us(self) -> float:
-        """The model's bytes at the roof's bandwidth of this shape."""
-        return float(self.row["model_bytes"]) / float(self.row["roof_gbps"]) / 1e3
-
-    @property
-    def ratio(self) -> float:
-        """Measured time over predicted time."""
-        return self.time_us / self.predicted_us
-
-    @property
-    def reads_ratio(self) -> float | None:
-        """Bytes read at DRAM over the model's, where counters show them."""
-        if self.counters is None or not self.counters.model_reads:
-            return None
-        item = ITEM_BYTES[self.counters.dtype]
-        return float(self.counters.dram_read_bytes) / (self.counters.model_reads * item)
-
-
-def verdict(point: TimedPoint) -> str:
-    """The first reason that holds, of those that can make a time differ in its direction."""
-    if explained(point):
+    if abs(row["ratio"] - 1) <= EXPLAINED:
         return "traffic"
-    reasons = FASTER if point.ratio < 1 else SLOWER
-    return next((name for name, holds in reasons if holds(point)), "unexplained")
+    if row["time_us"] <= row["floor_us"] + LAUNCH_SLACK_US:
+        return "launch"
+    if row["ratio"] < 1:
+        return "re-reads served by L2" if _served_by_l2(row, card) else "unexplained"
+    local = (seen.local_load_bytes or 0) + (seen.local_store_bytes or 0) if seen else 0
+    if local > 0 or (number(row, "spills") or 0) > 0:  # registers that no model counts
+        return "spills"
+    if row["reads_ratio"] > 1 + MOVED:
+        return "moves more than its model"
+    share = occupancy(row, card)
+    if seen and seen.occupancy_percent is not None:  # achieved, rather than from the launch
+        share = seen.occupancy_percent / 100
+    if share is not None and share < LOW_OCCUPANCY:
+        return "occupancy"
+    if seen and max(seen.pipes_percent.values(), default=0.0) > BUSY_PIPE_PERCENT:
+        return "compute"
+    return "unexplained"
 
 
-def explained(point: TimedPoint) -> bool:
-    """The time is within a tenth of what the model's bytes take at the roof."""
-    return abs(point.ratio - 1) <= EXPLAINED
-
-
-def launch(point: TimedPoint) -> bool:
-    """Near the variant's launch floor, traffic has no say yet."""
-    return point.time_us <= point.floor_us + LAUNCH_SLACK_US
-
-
-def spills(point: TimedPoint) -> bool:
-    """Registers went to local memory: traffic that no model counts."""
-    if (number(point.row, "spills") or 0) > 0:
-        return True
-    seen = point.counters
-    return seen is not None and (seen.local_load_bytes or 0) + (seen.local_store_bytes or 0) > 0
-
-
-def served_by_l2(point: TimedPoint) -> bool:
+def _served_by_l2(row: Mapping[str, Any], card: Card) -> bool:
     """Re-reads that DRAM never saw: by counters, else because what is re-read fits L2.
 
     What is re-read is the matrix, or the rows in flight where each program re-reads its own row.
     A variant that reads everything once has no re-reads.
     """
-    row, l2 = point.row, point.card.l2_bytes
     moved = float(row["compulsory_bytes"])
     if float(row["model_bytes"]) <= moved * (1 + EXPLAINED):
         return False
-    if point.reads_ratio is not None:
-        return point.reads_ratio < 1 - MOVED
-    if l2 is None:
-        return False
-    flying = rows_in_flight(row, point.card)
-    return moved <= l2 or (flying is not None and flying * moved / 2 / row["rows"] <= l2)
-
-
-def moves_more(point: TimedPoint) -> bool:
-    """Counters saw more reads at DRAM than the model has."""
-    return point.reads_ratio is not None and point.reads_ratio > 1 + MOVED
-
-
-def few_warps(point: TimedPoint) -> bool:
-    """Too few warps on the SMs to keep memory busy: achieved, else from the launch."""
-    if point.counters is not None and point.counters.occupancy_percent is not None:
-        return point.counters.occupancy_percent < 100 * LOW_OCCUPANCY
-    share = occupancy(point.row, point.card)
-    return share is not None and share < LOW_OCCUPANCY
-
-
-def compute(point: TimedPoint) -> bool:
-    """An arithmetic pipe is busy most of the time."""
-    pipes = point.counters.pipes_percent if point.counters else {}
-    return max(pipes.values(), default=0.0) > BUSY_PIPE_PERCENT
-
-
-Rule = tuple[str, Callable[[TimedPoint], bool]]
-FASTER: tuple[Rule, ...] = (("launch", launch), ("re-reads served by L2", served_by_l2))
-SLOWER: tuple[Rule, ...] = (
-    ("launch", launch),
-    ("spills", spills),
-    ("moves more than its model", moves_more),
-    ("occupancy", few_warps),
-    ("compute", compute),
-)
-PROTOCOL = ["gpu", "timer", "cache"]
+    if not math.isnan(row["reads_ratio"]):
+        return bool(row["reads_ratio"] < 1 - MOVED)
+    flying = rows_in_flight(row, card)
+    again = moved if flying is None else min(moved, flying * moved / 2 / row["rows"])
+    return card.l2_bytes is not None and again <= card.l2_bytes
 
 
 def checked(frame: pd.DataFrame, records: Records) -> pd.DataFrame:
     """Timed rows that have a roof, with ``predicted_us``, ``ratio``, ``floor_us``, ``verdict``.
 
+    ``floor_us`` is the smallest time of the variant under the protocol, its launch floor.
     ``reads_ratio`` is DRAM's reads over the model's, NaN where no counters were taken. Rows of
     Triton's interpreter are left out: their time means nothing.
     """
     own = (frame["status"] == "ok") & (frame["backend"] != "interpreter")
     timed = name_variants(frame[own & frame["time_us"].gt(0)])
     timed = timed[timed["roof_gbps"].notna() & timed["model_bytes"].gt(0)]
-    derived = ["predicted_us", "ratio", "floor_us", "reads_ratio", "verdict"]
-    floors = timed.groupby([*PROTOCOL, "variant"])["time_us"].transform("min")
+    timed["predicted_us"] = timed["model_bytes"] / timed["roof_gbps"] / 1e3
+    timed["ratio"] = timed["time_us"] / timed["predicted_us"]
+    timed["floor_us"] = timed.groupby([*PROTOCOL, "variant"])["time_us"].transform("min")
     measured = {gpu: records.counters_of(str(gpu)) for gpu in timed["gpu"].unique()}
     cards = {gpu: card_of(str(gpu)) for gpu in timed["gpu"].unique()}
     judged = []
-    for row, floor in zip(records_of(timed), floors, strict=True):
-        point = TimedPoint(row, cards[row["gpu"]], floor, measured[row["gpu"]].get(key_of(row)))
-        judged.append((point.predicted_us, point.ratio, floor, point.reads_ratio, verdict(point)))
-    timed[derived] = pd.DataFrame(judged, index=timed.index, columns=derived)
-    order = timed["variant"].map(variant_order)
-    keys = ["gpu", "timer", "cache", "dtype", "rows", "cols", "_order", "round"]
-    return timed.assign(_order=order).sort_values(keys, kind="stable").drop(columns="_order")
+    for row in records_of(timed):
+        seen = measured[row["gpu"]].get(key_of(row))
+        row["reads_ratio"] = math.nan
+        if seen and seen.model_reads:
+            row["reads_ratio"] = seen.dram_read_bytes / (seen.model_reads * ITEM_BYTES[seen.dtype])
+        judged.append((row["reads_ratio"], verdict(row, cards[row["gpu"]], seen)))
+    found = ["reads_ratio", "verdict"]
+    timed[found] = pd.DataFrame(judged, index=timed.index, columns=found)
+    keys = [*PROTOCOL, "dtype", "rows", "cols", "_order", "round"]
+    timed["_order"] = timed["variant"].map(variant_order)
+    return timed.sort_values(keys, kind="stable").drop(columns="_order")
 
 
 def check_table(points: pd.DataFrame) -> Table:

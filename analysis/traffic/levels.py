@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from analysis.load import Records, kernel_name
-from experiments.data.records import Count, Counters, TensorCount
+from experiments.data.records import Count, Counters
 from experiments.data.rows import ITEM_BYTES
 
 KINDS = ("reads", "writes")
@@ -22,31 +22,18 @@ LIBRARY = ("torch", "inductor", "torchscript")  # they choose algorithms, or fus
 
 @dataclass(frozen=True)
 class Level:
-    """Reads or writes of one variant and shape at one level.
+    """Reads or writes of one variant and shape at one level."""
 
-    Attributes:
-        variant: The kernel's label.
-        rows: M.
-        cols: N.
-        dtype: As rows spell it.
-        level: ``"modelled"``, ``"counted"``, ``"L2"`` (between L2 and the SMs) or ``"DRAM"``.
-        kind: ``"reads"`` or ``"writes"``.
-        size: Bytes, None where it cannot be counted.
-        model: The model's bytes.
-        verdict: ``"exact"``, ``"agrees"``, or why not in a few words; empty for the model itself.
-        gpu: Whose counters saw it; empty for what no machine changes.
-    """
-
-    variant: str
+    variant: str  # the kernel's label
     rows: int
     cols: int
     dtype: str
-    level: str
-    kind: str
-    size: int | None
-    model: int
-    verdict: str
-    gpu: str = ""
+    level: str  # ``modelled``, ``counted``, ``L2`` (between L2 and the SMs) or ``DRAM``
+    kind: str  # ``reads`` or ``writes``
+    size: int | None  # bytes, None where it cannot be counted
+    model: int  # the model's bytes
+    verdict: str  # ``exact``, ``agrees``, or why not in a few words; empty for the model itself
+    gpu: str = ""  # whose counters saw it; empty for what no machine changes
 
     @property
     def model_units(self) -> float:
@@ -64,18 +51,17 @@ class Level:
 def levels_of(records: Records, by_kernel: Mapping[str, str]) -> list[Level]:
     """Every level that counts and counters saw, and the model beside them.
 
-    Args:
-        records: Counts and counters.
-        by_kernel: Backends by kernel, see `backends`.
+    ``by_kernel`` has kernels' backends, see `backends`.
     """
     found = []
-    for count in records.counts:
-        if count.rows and count.cols:
-            found += _modelled(count, "") + _counted(count)
-    for seen in records.counters:
-        if seen.rows and seen.cols:
-            found += _modelled(seen, seen.gpu)
-            found += _measured(seen, by_kernel.get(kernel_name(seen.kernel), ""))
+    every: list[Count | Counters] = [*records.counts, *records.counters]
+    for record in every:
+        if record.rows and record.cols:
+            found += [_level(record, "modelled", k, _model_bytes(record, k), "") for k in KINDS]
+            if isinstance(record, Count):
+                found += _counted(record)
+            else:
+                found += _measured(record, by_kernel.get(kernel_name(record.kernel), ""))
     return list(dict.fromkeys(found))
 
 
@@ -104,8 +90,9 @@ def counted_verdict(kind: str, count: Count) -> str:
     Elements, not bytes: eager operations keep statistics of 16-bit rows in 32 bit.
     """
     model = count.model_reads if kind == "reads" else count.model_writes
-    size = sum(_elements(t, kind) for t in count.tensors)
-    indices = sum(_elements(t, kind) for t in count.tensors if t.dtype == "int64")
+    moved = [(t.dtype, t.loads if kind == "reads" else t.stores) for t in count.tensors]
+    size = sum(elements for _, elements in moved)
+    indices = sum(elements for dtype, elements in moved if dtype == "int64")
     if size == model:
         return "nominal" if count.reason else "exact"
     if indices and size - indices == model:
@@ -130,43 +117,33 @@ def measured_verdict(level: str, kind: str, size: int, seen: Counters, backend: 
     return "another algorithm" if backend in LIBRARY else "unexplained"
 
 
-def _modelled(record: Count | Counters, gpu: str) -> list[Level]:
-    return [_level(record, "modelled", k, _model_bytes(record, k), "", gpu) for k in KINDS]
-
-
 def _counted(count: Count) -> list[Level]:
     if count.method == "none":
         reason = (count.reason or "not countable").split(":")[0]
         return [_level(count, "counted", kind, None, reason) for kind in KINDS]
-    sizes = {
-        "reads": sum(tensor.load_bytes for tensor in count.tensors),
-        "writes": sum(tensor.store_bytes for tensor in count.tensors),
-    }
-    return [_level(count, "counted", k, sizes[k], counted_verdict(k, count)) for k in KINDS]
+    sizes = (sum(t.load_bytes for t in count.tensors), sum(t.store_bytes for t in count.tensors))
+    return [
+        _level(count, "counted", kind, size, counted_verdict(kind, count))
+        for kind, size in zip(KINDS, sizes, strict=True)
+    ]
 
 
 def _measured(seen: Counters, backend: str) -> list[Level]:
     sizes = [("L2", "reads", seen.l2_to_sm_bytes), ("DRAM", "reads", seen.dram_read_bytes),
              ("DRAM", "writes", seen.dram_write_bytes)]  # fmt: skip
     return [
-        _level(seen, name, kind, size, measured_verdict(name, kind, size, seen, backend), seen.gpu)
+        _level(seen, name, kind, size, measured_verdict(name, kind, size, seen, backend))
         for name, kind, size in sizes
         if size is not None
     ]
 
 
-def _level(
-    record: Count | Counters, name: str, kind: str, size: int | None, verdict: str, gpu: str = ""
-) -> Level:
-    model = _model_bytes(record, kind)
-    return Level(record.kernel, record.rows, record.cols, record.dtype, name, kind, size, model,
-                 verdict, gpu)  # fmt: skip
+def _level(record: Count | Counters, name: str, kind: str, size: int | None, verdict: str) -> Level:
+    gpu = record.gpu if isinstance(record, Counters) else ""
+    return Level(record.kernel, record.rows, record.cols, record.dtype, name, kind, size,
+                 _model_bytes(record, kind), verdict, gpu)  # fmt: skip
 
 
 def _model_bytes(record: Count | Counters, kind: str) -> int:
     elements = record.model_reads if kind == "reads" else record.model_writes
     return elements * ITEM_BYTES[record.dtype]
-
-
-def _elements(tensor: TensorCount, kind: str) -> int:
-    return tensor.loads if kind == "reads" else tensor.stores

@@ -11,18 +11,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import groupby
+from typing import Any
 
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, MultipleLocator, NullLocator
+from matplotlib.ticker import MaxNLocator, MultipleLocator, NullLocator
 
 from analysis.figures.page import Canvas, Figure, Page, mark
-from analysis.figures.style import DOT, FAINT, INK, MUTED, size_label, slug, style_of, variant_order
+from analysis.figures.style import (
+    DOT,
+    FAINT,
+    INK,
+    MUTED,
+    SIZES,
+    size_label,
+    slug,
+    style_of,
+    ticks,
+    variant_order,
+    write,
+)
 from analysis.load import Records, kernel_name, key_of, records_hash
 from analysis.roofline.occupancy import rows_in_flight
-from analysis.selection import records_of
+from analysis.selection import OTHER_SIDE, records_of
 from analysis.traffic.levels import Level, backends, counted_beside, levels_of
 from experiments.data.cards import Card, card_of
 from experiments.data.records import Access, Counters, Trace
@@ -34,17 +47,17 @@ Launch = tuple[str, str, str]  # kernel, params, dtype
 Launches = Mapping[Launch, int]  # rows in flight on a full card
 MOST_PANELS = 3  # far above L2, around it, below it
 COVERED = 0.75  # of the variants that the fullest shape has; no variant runs at every shape
-LEVELS = {
+LEVELS: Mapping[str, Mapping[str, Any]] = {
     "modelled": {"marker": "|", "ms": 11.0, "mec": INK, "mew": 1.6},
     "counted": {"marker": "o", "ms": 7.5, "mfc": "none", "mec": MUTED, "mew": 0.9},
     "L2": {"marker": "D", "ms": 4.2, "mfc": "white", "mec": INK, "mew": 0.8},
     "DRAM": {"marker": "o", "ms": 4.6, "mec": "white", "mew": 0.4},
 }
+DRAM_TITLE = "Reads at DRAM: where L2 stops serving the second pass"
 PAIRS_NOTE = (
     "each pair of lines: reads above, writes (pale) below; writes lag at DRAM, judge on reads"
 )
 L2_NOTE = "dotted: rows in flight × row bytes = L2, in the colour of its variant"
-OTHER = {"cols": "rows", "rows": "cols"}
 LETTER = {"cols": "N", "rows": "M"}
 LOAD, STORE = style_of("fused").color, style_of("torch").color
 STATISTICS = (("m", "maximum"), ("d", "total"))  # B's symbols for the kernel's own variables
@@ -69,13 +82,13 @@ def _source_of(counters: Sequence[Counters]) -> str:
 
 def _levels(records: Records, frame: pd.DataFrame) -> list[Page]:
     found = levels_of(records, backends(frame))
+    counts = f"{records_hash(records.counts)} ({len(records.counts)})"
     pages = []
     for gpu in sorted({c.gpu for c in found} - {""}) or [""] * bool(found):
         mine = [c for c in found if c.gpu == gpu]
         shapes = shapes_shown(mine)
         counters = [c for c in records.counters if c.gpu == gpu]
         card = card_of(gpu).name if gpu else "any machine"
-        counts = f"{records_hash(records.counts)} ({len(records.counts)})"
         sources = [f"counted without a GPU: {counts}"]
         sources += [f"{card}, {_source_of(counters)}"] * bool(counters)
         draw = partial(_draw_levels, mine=mine, everything=found, shapes=shapes)
@@ -104,32 +117,30 @@ def shapes_shown(mine: Sequence[Level]) -> list[Shape]:
 def _draw_levels(
     canvas: Canvas, mine: Sequence[Level], everything: Sequence[Level], shapes: Sequence[Shape]
 ) -> None:
-    present = {c.variant for c in mine if (c.rows, c.cols, c.dtype) in shapes}
-    variants = sorted(present, key=_order)
+    shown = {c.variant for c in mine if (c.rows, c.cols, c.dtype) in shapes}
+    variants = sorted(shown, key=variant_order)
     width = 0.82 / len(shapes)
-    for i, (rows, cols, dtype) in enumerate(shapes):
+    for i, shape in enumerate(shapes):
         ax = canvas.add_axes((0.145 + i * (width + 0.015), 0.17, width - 0.015, 0.635))
         ax.set_ylim(len(variants) - 0.5, -0.5)
         ax.set_yticks(range(len(variants)), [""] * len(variants) if i else variants)
-        for place in range(0, len(variants), 2):
-            ax.axhspan(place - 0.5, place + 0.5, color=FAINT, alpha=0.55, lw=0, zorder=0)
-        for label, variant in zip(ax.get_yticklabels(), variants, strict=True):
-            label.set_color(style_of(kernel_name(variant)).text_color)
+        for place, variant in enumerate(variants):
+            if place % 2 == 0:
+                ax.axhspan(place - 0.5, place + 0.5, color=FAINT, alpha=0.55, lw=0, zorder=0)
+            ax.get_yticklabels()[place].set_color(style_of(kernel_name(variant)).text_color)
         ax.set_xlim(-0.25, 5.6)
         ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         ax.grid(axis="x", color="white", lw=0.9)
         ax.set_axisbelow(True)
         ax.set_xlabel("MN", fontsize=8)
         sns.despine(ax=ax, left=True)
-        here = [c for c in mine if (c.rows, c.cols, c.dtype) == (rows, cols, dtype)]
+        here = [c for c in mine if (c.rows, c.cols, c.dtype) == shape]
         counted = [counted_beside(everything, c) for c in here if c.level == "modelled"]
-        for cell in dict.fromkeys([*here, *(c for c in counted if c is not None)]):
+        for cell in dict.fromkeys([*here, *filter(None, counted)]):
             _draw_cell(ax, cell, variants.index(cell.variant))
-        ax.text(0, 1.02, f"{rows} × {cols}", transform=ax.transAxes, fontsize=8, color=MUTED)
-    handles = [
-        ax.plot([], [], ls="", label=level, **({"mfc": MUTED} | style))[0]  # type: ignore[arg-type]
-        for level, style in LEVELS.items()
-    ]
+        write(ax, 0, 1.02, f"{shape[0]} × {shape[1]}")
+    handles = [ax.plot([], [], ls="", label=level, **{"mfc": MUTED, **style})[0]
+               for level, style in LEVELS.items()]  # fmt: skip
     canvas.legend(handles=handles, loc="upper right", bbox_to_anchor=(0.985, 0.975), ncols=4,
                   frameon=False, fontsize=7.5, handletextpad=0.1, columnspacing=1.2)  # fmt: skip
 
@@ -144,12 +155,8 @@ def _draw_cell(ax: Axes, cell: Level, place: int) -> None:
     if cell.units > ax.get_xlim()[1]:
         ax.set_xlim(-0.25, cell.units * 1.08)
     order = 3 + list(LEVELS).index(cell.level) / 10
-    ax.plot(cell.units, y, ls="", alpha=alpha, zorder=order, **style)  # type: ignore[arg-type]
+    ax.plot(cell.units, y, ls="", alpha=alpha, zorder=order, **style)
     mark(ax, [cell.units], [y], [asdict(cell) | {"units": cell.units}])
-
-
-def _order(variant: str) -> tuple[int, str]:
-    return variant_order(variant.replace(",", " "))
 
 
 # Reads at DRAM against N and against M: where L2 stops serving the second pass.
@@ -165,11 +172,9 @@ def _dram_reads(records: Records, frame: pd.DataFrame) -> list[Page]:
         card, launches = card_of(gpu), launches_of(frame, gpu)
         dtypes = sorted({c.dtype for lines in panels.values() for c in _flat(lines)})
         draw = partial(_draw_panels, panels=panels, card=card, launches=launches)
-        title = "Reads at DRAM: where L2 stops serving the second pass"
-        subtitle = DOT.join([card.name, ", ".join(dtypes)])
         small = [DOT.join([card.name, _source_of(counters)]), L2_NOTE]
-        name = f"dram_reads-{slug(gpu)}"
-        pages.append(Page(name, title, subtitle, small, draw, (7.2, 3.8), gpu))
+        name, subtitle = f"dram_reads-{slug(gpu)}", DOT.join([card.name, ", ".join(dtypes)])
+        pages.append(Page(name, DRAM_TITLE, subtitle, small, draw, (7.2, 3.8), gpu))
     return pages
 
 
@@ -180,13 +185,13 @@ def series(counters: Sequence[Counters], over: str) -> dict[str, Line]:
     """
     places: dict[tuple[str, int], dict[str, Line]] = defaultdict(lambda: defaultdict(list))
     for record in sorted(counters, key=lambda c: (c.rows, c.cols)):
-        places[record.dtype, getattr(record, OTHER[over])][record.kernel].append(record)
+        places[record.dtype, getattr(record, OTHER_SIDE[over])][record.kernel].append(record)
     candidates = [
         {variant: line for variant, line in lines.items() if len(line) > 1}
         for _, lines in sorted(places.items())
     ]
     best = max(candidates, key=lambda lines: len(_flat(lines)), default={})
-    return {variant: best[variant] for variant in sorted(best, key=_order)}
+    return {variant: best[variant] for variant in sorted(best, key=variant_order)}
 
 
 def launches_of(frame: pd.DataFrame, gpu: str) -> Launches:
@@ -234,30 +239,28 @@ def _draw_reads(
     ax: Axes, over: str, lines: Mapping[str, Line], card: Card, launches: Launches
 ) -> None:
     sizes = sorted({getattr(c, over) for c in _flat(lines)})
+    ends = (sizes[0] / 1.15, sizes[-1] * 1.15)
     ax.set_xscale("log", base=2)
-    ax.set_xlim(sizes[0] / 1.15, sizes[-1] * 1.15)
+    ax.set_xlim(*ends)
     for variant, line in lines.items():
         style = style_of(kernel_name(variant))
         x = [getattr(c, over) for c in line]
         y = [c.dram_read_bytes / (c.rows * c.cols * ITEM_BYTES[c.dtype]) for c in line]
-        ax.plot(x, y, color=style.color, marker=style.marker, ms=style.size, mec="white", mew=0.6,
-                lw=1.3, label=variant, zorder=3)  # fmt: skip
+        ax.plot(x, y, label=variant, zorder=3, lw=1.3,
+                **style.dots(ls="-", color=style.color, mew=0.6))  # fmt: skip
         mark(ax, x, y, [c.model_dump() | {"variant": variant} for c in line])
         flying = launches.get(_launch_of(line[0].model_dump()), 0)
         rereads = any(c.model_reads > 1.5 * c.rows * c.cols for c in line)
         at = edge(over, line, flying, card) if flying and rereads else None
-        if at is not None and ax.get_xlim()[0] < at < ax.get_xlim()[1]:
+        if at is not None and ends[0] < at < ends[1]:
             ax.axvline(at, color=style.color, lw=1.2, ls=(0, (1, 1.5)), zorder=2)
-    fixed = getattr(_flat(lines)[0], OTHER[over])
-    ax.text(0, 1.03, f"DRAM reads, MN{DOT}{LETTER[OTHER[over]]} = {fixed}",
-            transform=ax.transAxes, fontsize=8, color=MUTED)  # fmt: skip
+    fixed = getattr(_flat(lines)[0], OTHER_SIDE[over])
+    write(ax, 0, 1.03, f"DRAM reads, MN{DOT}{LETTER[OTHER_SIDE[over]]} = {fixed}")
     ax.set_ylim(0, None)
     if ax.get_ylim()[1] <= 100:  # a record may claim any count, and ticks take memory
         ax.yaxis.set_major_locator(MultipleLocator(1))
-    ax.xaxis.set_major_locator(FixedLocator(sizes[:: 1 + (len(sizes) - 1) // 6]))
-    ax.xaxis.set_minor_locator(NullLocator())
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: size_label(value)))
-    ax.set_xlabel({"cols": "row width N, elements", "rows": "rows M"}[over])
+    ticks(ax.xaxis, sizes[:: 1 + (len(sizes) - 1) // 6], size_label)
+    ax.set_xlabel(SIZES[over])
     ax.grid(axis="y", color=FAINT)
     sns.despine(ax=ax, left=True)
 
@@ -332,13 +335,14 @@ def _draw_row(ax: Axes, trace: Trace, title: str, statistics: bool = False) -> N
                 ha="center", va="bottom")  # fmt: skip
         start += count
     for i, a in enumerate(accesses):
+        size = a.last - a.first + 1
         color = LOAD if a.kind == "load" else STORE
-        ax.add_patch(Rectangle((i + 0.09, a.first), 0.82, a.last - a.first + 1, color=color, lw=0))
+        ax.add_patch(Rectangle((i + 0.09, a.first), 0.82, size, color=color, lw=0))
         texts = [a.tensor]
         if statistics and a.kind == "load" and a.sweep == accesses[0].sweep:
             kept = [(letter, (a.state or {}).get(name)) for letter, name in STATISTICS]
             texts += [f"{s} = {float(v):.3g}" for s, v in kept if isinstance(v, float | str)]
-        inside = (a.last - a.first + 1) / trace.cols > 0.2
+        inside = size / trace.cols > 0.2
         ax.text(i + 0.5, (a.first + a.last + 1) / 2 if inside else a.last + 1.12, "\n".join(texts),
                 ha="center", va="center" if inside else "bottom", fontsize=6.2,
                 rotation=0 if statistics else 90, color="white" if inside else INK)  # fmt: skip
@@ -347,7 +351,7 @@ def _draw_row(ax: Axes, trace: Trace, title: str, statistics: bool = False) -> N
     ax.xaxis.set_major_locator(NullLocator())
     ax.set_yticks([0, trace.cols], ["0", f"N = {trace.cols}"], fontsize=7)
     ax.set_xlabel("order of access →", fontsize=8)
-    ax.text(0, 1.15, title, transform=ax.transAxes, fontsize=8, color=INK, ha="left")
+    write(ax, 0, 1.15, title, color=INK)
     sns.despine(ax=ax, left=True)
 
 

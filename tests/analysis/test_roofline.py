@@ -9,9 +9,9 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.load import key_of
-from analysis.roofline.pictures import exponential_gflops, fp32_gflops, l2_ceiling
+from analysis.roofline.pictures import ceilings_of
 from experiments.data.cards import Card, card_of
-from tests.analysis.plausible import paper, row, write
+from tests.analysis.plausible import paper, write
 from tests.analysis.records import h200, record_files
 
 WIDTHS = (256, 1024, 16384, 131072)
@@ -45,33 +45,20 @@ def test_roofline_writes_the_same_files_whatever_the_order_of_rows_and_sums_the_
         assert text in drawn
 
 
-def test_rows_without_a_roof_are_refused_in_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write(tmp_path, [row("torch", n) for n in WIDTHS])
-    assert main(["roofline", "--rows", "."]) == 2
-    (error,) = capsys.readouterr().err.splitlines()
-    assert error.startswith("error: ")
-    assert "copy" in error
-
-
-def test_ceilings_come_from_the_cards_own_facts() -> None:
-    h200 = card_of("NVIDIA H200")
-    assert fp32_gflops(h200) == 67_000
-    assert exponential_gflops(h200) == pytest.approx(5 * 16 * 132 * 1.98)
-    assert fp32_gflops(Card("?")) is exponential_gflops(Card("?")) is None
-
-
-def test_l2s_ceiling_is_a_warm_copys_else_the_most_that_counters_saw() -> None:
-    card = card_of("NVIDIA H200")
-    copy = {"operation": "copy", "compulsory_bytes": 2**20, "modelled_gbps": 7000.0}
-    cold, warm = (pd.DataFrame([copy | {"cache": cache}]) for cache in ("cold", "warm"))
+def test_ceilings_come_from_the_cards_own_facts_and_l2s_from_what_was_seen() -> None:
+    h200_card, fits = card_of("NVIDIA H200"), {"compulsory_bytes": 2**20, "modelled_gbps": 7000.0}
+    cold = pd.DataFrame([{"operation": "copy", "cache": "cold", "roof_gbps": 4000.0} | fits])
+    warm = cold.assign(cache="warm")
     seen = h200()[0].model_copy(
         update={"l2_to_sm_bytes": 4_000_000, "requested_store_bytes": 2_000_000, "kernel_us": 1.0}
     )
-    measured = {key_of(seen.model_dump()): seen}
-    assert l2_ceiling(warm, card, measured) == ("L2 copy", 7000.0)
-    assert l2_ceiling(warm.assign(compulsory_bytes=2**40), card, {}) is None
-    assert l2_ceiling(cold, card, measured) == ("L2, most seen", 6000.0)
-    assert l2_ceiling(cold, card, {}) is None
+    counted = {key_of(seen.model_dump()): seen}
+    l2, *others = ceilings_of(warm, h200_card, counted)
+    assert l2 == ("L2 copy", 7000.0, True)
+    assert others == [
+        ("DRAM datasheet", 4800.0, True), ("DRAM copy", 4000.0, True), ("fp32", 67_000.0, False),
+        ("exp unit", pytest.approx(5 * 16 * 132 * 1.98), False),
+    ]  # fmt: skip
+    assert ceilings_of(cold, h200_card, counted)[0] == ("L2, most seen", 6000.0, True)
+    assert ceilings_of(warm.assign(compulsory_bytes=2**40), h200_card, {}) == others
+    assert ceilings_of(warm, Card("?"), {}) == [("DRAM copy", 4000.0, True)]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
 
 from analysis.roofline.verdicts import BUSY_PIPE_PERCENT as BUSY
-from analysis.roofline.verdicts import LAUNCH_SLACK_US, TimedPoint, verdict
+from analysis.roofline.verdicts import LAUNCH_SLACK_US, verdict
 from experiments.data.cards import card_of
 from tests.analysis.plausible import row
 from tests.analysis.records import counters
@@ -21,17 +22,19 @@ EARLY = {"time_us": 10.0, "floor_us": 10.0 - LAUNCH_SLACK_US}
 
 def seen(kernel: str, reads: float, **facts: Any) -> dict[str, Any]:
     """What counters saw: reads in units of MN."""
-    return {"counters": counters(kernel, 4096, 16384, reads, 1.0, **facts)}
+    found = counters(kernel, 4096, 16384, reads, 1.0, **facts)
+    return {"seen": found, "reads_ratio": found.dram_read_bytes / (4 * found.model_reads)}
 
 
 def point(
     kernel: str = "fused", cols: int = 16384, ratio: float = 1.5, **changes: Any
-) -> TimedPoint:
-    """A point far above its launch floor whose time is ``ratio`` times what traffic predicts."""
-    found, floor = changes.pop("counters", None), changes.pop("floor_us", 1.0)
-    data = row(kernel, cols).model_dump() | {"roof_gbps": ROOF} | changes
-    data["time_us"] = changes.get("time_us", ratio * data["model_bytes"] / ROOF / 1e3)
-    return TimedPoint(data, card_of("NVIDIA H200"), floor, found)
+) -> dict[str, Any]:
+    """A row far above its launch floor whose time is ``ratio`` times what traffic predicts."""
+    fields = {"floor_us": 1.0, "reads_ratio": math.nan, "seen": None} | changes
+    data = row(kernel, cols).model_dump() | fields
+    predicted = data["model_bytes"] / ROOF / 1e3
+    time = changes.get("time_us", ratio * predicted)
+    return data | {"time_us": time, "ratio": time / predicted}
 
 
 @pytest.mark.parametrize(("made", "expected"), [
@@ -59,5 +62,5 @@ def point(
     (point(**seen("fused", 1.0, pipes_percent={"xu": BUSY + 1, "fma": 9.0})), "compute"),
     (point(**seen("fused", 1.0, pipes_percent={"xu": BUSY})), "unexplained"),
 ])  # fmt: skip
-def test_each_reason_holds_up_to_its_threshold(made: TimedPoint, expected: str) -> None:
-    assert verdict(made) == expected
+def test_each_reason_holds_up_to_its_threshold(made: dict[str, Any], expected: str) -> None:
+    assert verdict(made, card_of("NVIDIA H200"), made["seen"]) == expected

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
 from matplotlib.font_manager import FontProperties, findfont, fontManager
 
-from analysis.figures.style import FAMILY, STYLES, size_label, slug, style_of, typeface
+from analysis.figures.style import FAMILY, STYLES, slug, style_of, typeface
 
 # Machado, Oliveira and Fernandes 2009, severity 1, on linear RGB.
 SIGHT = {
@@ -78,7 +78,3 @@ def test_every_device_has_file_names_of_its_own() -> None:
     names = ["NVIDIA H200", "NVIDIA H100", "加速器", "加速卡", "Ω"]
     assert len({slug(name) for name in names}) == len(names)
     assert all(re.fullmatch(r"[a-z0-9-]+", slug(name)) for name in names)
-
-
-def test_sizes_are_written_as_the_field_writes_them() -> None:
-    assert [size_label(size) for size in (256, 1024, 2**18, 781)] == ["256", "1K", "256K", "781"]
