@@ -92,6 +92,7 @@ def select(frame: pd.DataFrame, gpu: str, query: Query) -> Selection | None:
     other = OTHER_SIDE[query.over]
     # Under Triton's interpreter time means nothing: its rows never come near a speed figure.
     usable = (frame["gpu"] == gpu) & (frame["backend"] != "interpreter")
+    usable &= frame["operation"].isin(["softmax", "copy"])  # a gradient's bytes are not 2MN
     usable &= ~frame["kernel"].isin(query.without)
     mine = frame[usable & (frame[query.over] > 0)]  # an empty matrix is not on a logarithm
     # of a million rows each copy counts: a few columns will do
