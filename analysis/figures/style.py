@@ -197,7 +197,7 @@ def value_axis(ax: Axes, label: str) -> None:
         low, high = ax.get_ylim()
         ax.yaxis.set_major_locator(LogLocator(subs=(1,) if high > 300 * low else (1, 2, 5)))
     ax.yaxis.set_minor_locator(NullLocator())
-    ax.yaxis.set_major_formatter("{x:,g}")
+    ax.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
     ax.set_ylabel("")
     write(ax, 0, 1.025, label)
     ax.grid(axis="y", zorder=0)

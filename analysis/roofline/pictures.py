@@ -215,7 +215,7 @@ def _draw_times(ax: Axes, points: pd.DataFrame, by_variant: Mapping[str, pd.Data
     ax.set_xlim(*ends)
     ax.set_ylim(*ends)
     for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_formatter("{x:,g}")
+        axis.set_major_formatter(lambda value, _: f"{value:,g}")
         axis.set_minor_locator(NullLocator())
     value_axis(ax, "measured, µs")
     ax.set_xlabel("predicted, µs = model bytes / copy roof")

@@ -10,7 +10,7 @@ from analysis.__main__ import main
 from analysis.load import Records
 from analysis.tables.traffic import size_text, wide_table
 from analysis.traffic.levels import levels_of
-from analysis.traffic.pictures import edge, one_row, series, shapes_shown, whole_trips
+from analysis.traffic.pictures import edge, series, shapes_shown
 from experiments.data.cards import Card, card_of
 from tests.analysis.plausible import row, write
 from tests.analysis.records import count, counters, h200, record_files, trace
@@ -59,11 +59,6 @@ def test_the_edge_is_where_rows_in_flight_fill_l2() -> None:
     assert edge("rows", line, 10_000, card) == rows
     assert edge("rows", line, int(rows) - 1, card) is None
     assert edge("cols", line, 2112, Card("?")) is None
-
-
-def test_trips_of_a_whole_row_are_counted_by_tensor_and_pass() -> None:
-    assert [whole_trips(one_row(trace(k)), 8) for k in ("naive", "fused", "online")] == [8, 2, 3]
-    assert whole_trips(one_row(trace("online"))[:-1], 8) == 2  # the last store is missing
 
 
 @pytest.mark.usefixtures("small_pictures")

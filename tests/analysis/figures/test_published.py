@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from analysis.figures.draw import LineFigure
-from analysis.figures.specs import A_FIG2, C_FIG2, C_FIG3, D_FIG1, E_FIG1
+from analysis.figures.specs import A_FIG2, C_FIG3, D_FIG1, E_FIG1
 from analysis.figures.style import STYLES
 from experiments.data.rows import Row
 from tests.analysis.drawing import NARROW, VOCABULARY, draw, lines, words
@@ -20,17 +20,6 @@ def vocabulary(*kernels: str, scale: float = 1.0, **changes: object) -> list[Row
     return [row(k, n, time_us=scale * time, **place, **changes) for k, n, time in times]
 
 
-@pytest.mark.parametrize("figure", [C_FIG2, C_FIG3], ids=lambda figure: str(figure.id))
-def test_points_of_source_c_stand_at_its_worked_shape(tmp_path: Path, figure: LineFigure) -> None:
-    by_rows = [row(k, 32000, rows=m, dtype="float16") for k in ("torch", "copy")
-               for m in (512, 2048, 8192, 32768)]  # fmt: skip
-    canvas = draw(tmp_path, figure, by_rows if figure is C_FIG2 else vocabulary("torch", "copy"))
-    at = 8192 if figure is C_FIG2 else 32000
-    assert lines(canvas)["C: torch"].tolist() == [[at, 901.02]]
-    assert lines(canvas)["C: hybrid"].tolist() == [[at, 863.02]]
-    assert "as C printed" in words(canvas)
-
-
 def test_numbers_of_source_c_are_of_hybrid_as_c_ran_it_where_that_was_timed(tmp_path: Path) -> None:
     canvas = draw(tmp_path, C_FIG3, vocabulary("torch", "hybrid", "hybrid_whole"))
     ax, name = canvas.axes[0], "C: hybrid_whole"
@@ -38,9 +27,8 @@ def test_numbers_of_source_c_are_of_hybrid_as_c_ran_it_where_that_was_timed(tmp_
     assert "C: hybrid" not in lines(canvas)
     [line] = [line for line in ax.get_lines() if line.get_label() == name]
     assert line.get_color() == STYLES["hybrid_whole"].color
-    [band] = [p for p in ax.patches if p.get_label() == f"{name} 870–900"]
-    ends = band.get_extents().transformed(ax.transData.inverted())
-    assert (ends.y0, ends.y1) == pytest.approx((870, 900))
+    assert f"{name} 870–900" in [patch.get_label() for patch in ax.patches]
+    assert "as C printed" in words(canvas)
 
 
 @pytest.mark.parametrize(
