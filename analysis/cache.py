@@ -13,12 +13,13 @@ import io
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from array import array
+from collections.abc import Callable, Sequence
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from experiments.data.files import write_file
@@ -26,33 +27,9 @@ from experiments.data.files import write_file
 FOLDER = Path("outputs") / ".rows"
 LARGE_BYTES = 8 * 2**20  # of rows files, some 5,000 rows: JSON takes a second there
 SETTLED_NS = 2 * 10**9  # no clock of a file system is coarser
-CODE = ("analysis/cache.py", "analysis/load.py", "analysis/format.py", "experiments/data/files.py",
-        "experiments/data/rows.py", "experiments/data/metrics.py")  # fmt: skip
-JSON = ("params", "environment", "suspect", "throttled")  # few different ones: rows share them
-SAMPLES = "samples_us"
-
-
-class Samples(Sequence[float]):
-    """A row's samples, µs, as a part of one array: a million lists would not fit in memory."""
-
-    __slots__ = ("_values",)
-
-    def __init__(self, values: np.ndarray) -> None:
-        self._values = values
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    @overload
-    def __getitem__(self, index: int) -> float: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[float]: ...
-    def __getitem__(self, index: int | slice) -> float | list[float]:
-        found: float | list[float] = self._values[index].tolist()
-        return found
-
-    def __iter__(self) -> Iterator[float]:
-        return iter(self._values.tolist())
+CODE = ("analysis/cache.py", "analysis/load.py", "analysis/format.py", "experiments/data/*.py")
+JSON = ["params", "environment", "suspect", "throttled"]  # few different ones: rows share them
+SAMPLES = "samples_us"  # arrays: a million lists would not fit in memory
 
 
 def cached(
@@ -65,25 +42,16 @@ def cached(
         files: All rows files below them, in order.
         read: Makes the table of some of them.
     """
-    units = _units(folders, files)
     small = sum(file.stat().st_size for file in files) < LARGE_BYTES
     if small or FOLDER.is_symlink() or find_spec("pyarrow") is None:  # a node does without
         return read(list(files))
-    paths = {root: FOLDER / _name(root, unit) for root, unit in units.items()}
-    if lacking := sum(not path.exists() for path in paths.values()):
-        print(f"reading the rows of {lacking:,} of {len(units):,} sweeps, once", file=sys.stderr)
-    frames = []
-    for root, unit in units.items():
-        frame = _kept(path := paths[root])
-        if frame is None:
-            frame = read(unit)
-            if path == FOLDER / _name(root, unit) and _settled(unit):  # nobody wrote them meanwhile
-                with contextlib.suppress(OSError):  # a full disk, or a folder of somebody else's
-                    _keep(path, frame)
-        frames.append(frame)
-    if sum(frame["sweep"].nunique() for frame in frames) > len(
-        set().union(*(frame["sweep"].unique() for frame in frames))
-    ):  # of one point's rows the last attempt counts, in whichever folder it lies
+    units: dict[Path, list[Path]] = {}
+    for file in files:
+        units.setdefault(_sweep_of(file, folders), []).append(file)
+    frames = [_frame(root, unit, read) for root, unit in units.items()]
+    sweeps = [name for frame in frames for name in frame["sweep"].unique()]
+    if len(set(sweeps)) < len(sweeps):
+        # of one point's rows the last attempt counts, in whichever folder it lies
         return read(list(files))
     whole = pd.concat(frames, ignore_index=True)
     for name in whole.columns.difference([*JSON, SAMPLES]):
@@ -92,33 +60,45 @@ def cached(
     return whole
 
 
-def _units(folders: Sequence[Path], files: Sequence[Path]) -> dict[Path, list[Path]]:
-    """The files of each outermost sweep by its folder, and those in no sweep together."""
-    sweeps: dict[Path, Path] = {}
-    found: dict[Path, list[Path]] = {}
-    for file in files:
-        if file.parent not in sweeps:
-            top = next(f for f in folders if f == file or f in file.parents)
-            above = [p for p in file.parents if p == top or top in p.parents]
-            roots = [p for p in reversed(above) if (p / "sweep.json").is_file()]
-            sweeps[file.parent] = roots[0] if roots else top
-        found.setdefault(sweeps[file.parent], []).append(file)
-    return found
+def _sweep_of(file: Path, folders: Sequence[Path]) -> Path:
+    """The folder of the outermost sweep that a file belongs to; without one, what was asked for."""
+    top = next(folder for folder in folders if folder == file or folder in file.parents)
+    above = [one for one in reversed(file.parents) if one == top or top in one.parents]
+    return next((one for one in above if (one / "sweep.json").is_file()), top)
+
+
+def _frame(
+    root: Path, files: list[Path], read: Callable[[list[Path]], pd.DataFrame]
+) -> pd.DataFrame:
+    """The rows of one sweep, from its copy where there is one that is whole."""
+    path = FOLDER / _name(root, files)
+    with contextlib.suppress(OSError):
+        data = path.read_bytes()
+        if hashlib.sha256(data[32:]).digest() == data[:32]:
+            return _decoded(pd.read_parquet(io.BytesIO(data[32:]), engine="pyarrow"))
+    print(f"reading the rows of {root}, once", file=sys.stderr)
+    frame = read(files)
+    changed_ns = max(file.stat().st_mtime_ns for file in files)
+    settled = time.time_ns() - changed_ns > SETTLED_NS  # a further change would show in the times
+    if settled and path == FOLDER / _name(root, files):  # nobody wrote them meanwhile
+        with contextlib.suppress(OSError):  # a full disk, or a folder of somebody else's
+            _keep(path, frame)
+    return frame
 
 
 def _name(folder: Path, files: Sequence[Path]) -> str:
     """Of the folder, then of its files' state and the code: a change of these is another file."""
-    root = Path(__file__).parents[1]
     stats = [(file, file.stat()) for file in files]
     state = [(str(f), s.st_size, s.st_mtime_ns, s.st_ctime_ns) for f, s in stats]
-    code = [hashlib.sha256((root / name).read_bytes()).hexdigest() for name in CODE]
-    texts = (str(folder.resolve()), f"{state} {code}")
+    texts = (str(folder.resolve()), f"{state} {_code()}")
     return "-".join(hashlib.sha256(text.encode()).hexdigest()[:32] for text in texts)
 
 
-def _settled(files: Sequence[Path]) -> bool:
-    """Whether a further change of these files would show in their times."""
-    return time.time_ns() - max(file.stat().st_mtime_ns for file in files) > SETTLED_NS
+@cache
+def _code() -> list[str]:
+    root = Path(__file__).parents[1]
+    paths = [path for pattern in CODE for path in sorted(root.glob(pattern))]
+    return [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
 
 
 def _keep(path: Path, frame: pd.DataFrame) -> None:
@@ -134,17 +114,10 @@ def _keep(path: Path, frame: pd.DataFrame) -> None:
             old.unlink(missing_ok=True)
 
 
-def _kept(path: Path) -> pd.DataFrame | None:
-    """What `_keep` wrote; None where it is missing or damaged."""
-    try:
-        data = path.read_bytes()
-    except OSError:
-        return None
-    if hashlib.sha256(data[32:]).digest() != data[:32]:
-        return None
-    frame = pd.read_parquet(io.BytesIO(data[32:]), engine="pyarrow")
+def _decoded(frame: pd.DataFrame) -> pd.DataFrame:
+    """What `_keep` wrote, as it was."""
     for name in JSON:
         known: dict[Any, Any] = {text: json.loads(text) for text in frame[name].dropna().unique()}
         frame[name] = pd.Series([known.get(text) for text in frame[name]], dtype=object)
-    taken = [None if one is None else Samples(one) for one in frame[SAMPLES]]
+    taken = [None if one is None else array("d", one.tobytes()) for one in frame[SAMPLES]]
     return frame.assign(**{SAMPLES: pd.Series(taken, dtype=object)})

@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import math
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -78,7 +77,7 @@ def main(base: Path, head: Path) -> str:
         raise RowsError(f"noise is measured on one GPU, not on {', '.join(gpus)}")
     command = "python -m analysis.compare.noise outputs/reference/h200 AGAIN"
     facts = {"gpu": gpus[0], "rows": [rows_hash(frame) for frame in frames], "command": command}
-    ranges = [asdict(one) for one in measure(matched(*frames))]
+    ranges = [one._asdict() for one in measure(matched(*frames))]
     return json.dumps(facts | {"ranges": ranges}, indent=1) + "\n"
 
 

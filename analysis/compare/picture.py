@@ -11,11 +11,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
-from analysis.compare.points import ARROW, Criteria
+from analysis.compare.points import ARROW
 from analysis.compare.tables import by_kernel, mean_ratio, ratio_text
-from analysis.figures.page import Canvas, Page, mark
+from analysis.figures.page import Canvas, Page
 from analysis.figures.style import CACHES, FAINT, INK, MUTED, TIMERS, slug
-from analysis.selection import records_of
 from experiments.data.cards import card_of
 
 COLUMNS, PANEL = 4, (2.0, 1.62)  # panels a line; inches
@@ -51,22 +50,22 @@ STYLES = {
 }
 
 
-def pages(points: pd.DataFrame, criteria: Criteria, small: Sequence[str]) -> list[Page]:
+def pages(points: pd.DataFrame, threshold: float, small: Sequence[str]) -> list[Page]:
     """A picture for each GPU and protocol with a point to draw.
 
     Args:
         points: From `analysis.compare.points.judged`.
-        criteria: What they were judged by.
+        threshold: What they were judged by, a share.
         small: The small print.
     """
     times = points["base_median_us"].fillna(points["head_median_us"])
     drawn = points.assign(time_us=times, y=np.log(points["ratio"]))
     drawn = drawn[points["verdict"].isin(list(STYLES)) & times.notna()]
     groups = drawn.groupby(["gpu", "timer", "cache"], sort=True)
-    return [_page(mine, criteria, small) for _, mine in groups]
+    return [_page(mine, threshold, small) for _, mine in groups]
 
 
-def _page(points: pd.DataFrame, criteria: Criteria, small: Sequence[str]) -> Page:
+def _page(points: pd.DataFrame, threshold: float, small: Sequence[str]) -> Page:
     gpu, timer, cache = points.iloc[0][["gpu", "timer", "cache"]]
     kernels = by_kernel(points)
     columns = min(COLUMNS, len(kernels))
@@ -82,7 +81,7 @@ def _page(points: pd.DataFrame, criteria: Criteria, small: Sequence[str]) -> Pag
             left = LEFT + column * (across + GAP[0])
             bottom = height - TOP - (row + 1) * PANEL[1] - row * GAP[1]
             ax = canvas.add_axes((left / width, bottom / height, across / width, PANEL[1] / height))
-            _axes(ax, points, criteria, first=column == 0, last=i + columns >= len(kernels))
+            _axes(ax, points, threshold, first=column == 0, last=i + columns >= len(kernels))
             _panel(ax, name, mine)
         _legend(canvas, points, LEFT / width, (height - 0.585) / height, 1 / width)
         canvas.text(LEFT / width, 0.38 / height, "time of BASE, µs", fontsize=8)
@@ -95,9 +94,9 @@ def _page(points: pd.DataFrame, criteria: Criteria, small: Sequence[str]) -> Pag
                 (width, height), gpu)  # fmt: skip
 
 
-def _axes(ax: Axes, points: pd.DataFrame, criteria: Criteria, *, first: bool, last: bool) -> None:
+def _axes(ax: Axes, points: pd.DataFrame, threshold: float, *, first: bool, last: bool) -> None:
     """Axes that hold all points of the page, the threshold as a band."""
-    limit = math.log1p(criteria.threshold)
+    limit = math.log1p(threshold)
     # all ratios, and three thresholds at least; an interval may end beyond
     reach = 1.12 * max([*points["y"].abs().dropna(), 3 * limit])
     low, high = points["time_us"].min(), points["time_us"].max()
@@ -132,7 +131,6 @@ def _panel(ax: Axes, name: str, points: pd.DataFrame) -> None:
                   alpha=0.45, zorder=1.5)  # fmt: skip
         ax.plot(x, y, ls="", marker=style.marker, ms=style.size, mfc=style.face, mec=style.color,
                 mew=0.6, zorder=2 + style.size / 10)  # fmt: skip
-        mark(ax, x, y, records_of(mine))
     ax.text(0, 1.03, name if len(name) <= 26 else name[:25] + "…", transform=ax.transAxes,
             fontsize=8, fontweight="bold", color=INK)  # fmt: skip
     ax.text(1, 1.03, f"mean {ratio_text(mean_ratio(points))}", transform=ax.transAxes,

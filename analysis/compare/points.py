@@ -21,9 +21,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -32,6 +31,8 @@ from analysis.estimate import Floats, holm, quantile, tail
 from analysis.selection import name_variants
 from experiments.data.statistics import Z95
 
+THRESHOLD = 0.02  # a change of less than this share counts for nothing
+ALPHA = 0.05  # the chance of a false alarm in a whole comparison
 VERDICTS = ("failed", "slower", "faster", "unclear", "same", "fixed", "no time")
 SIDES = ("base", "head")
 ARROW = " → "  # from the GPU of BASE to the one of HEAD, where those were allowed to differ
@@ -41,21 +42,7 @@ _MOST_DF = 1000.0  # beyond, t is the normal within 0.3 % of a quantile, and on 
 _LEAST = 1e-6  # a standard error, where nothing varies at all
 
 
-@dataclass(frozen=True)
-class Criteria:
-    """When two times count as different.
-
-    Attributes:
-        threshold: A change of less than this share counts for nothing.
-        alpha: The chance of a false alarm in the whole comparison.
-    """
-
-    threshold: float = 0.02
-    alpha: float = 0.05
-
-
-@dataclass(frozen=True)
-class NoiseRange:
+class NoiseRange(NamedTuple):
     """How far two sweeps of equal code lie apart at times up to ``below_us`` (None: all longer).
 
     Attributes:
@@ -100,7 +87,7 @@ def matched(base: pd.DataFrame, head: pd.DataFrame, across_gpus: bool = False) -
         means something), ``log`` (mean of the logarithms of their µs), ``squares`` (their squared
         deviations), ``within`` (variance of the logarithm by the interval of an only round),
         ``median_us``, ``status`` (``ok``, or what the first visit that was not came to),
-        ``reason``, ``suspect`` and ``keys``.
+        ``reason`` and ``suspect``.
     """
     rows = name_variants(pd.concat([base, head], ignore_index=True))
     rows["side"] = np.where(np.arange(len(rows)) < len(base), *SIDES)
@@ -153,7 +140,6 @@ def _visited(rows: pd.DataFrame, place: list[str]) -> pd.DataFrame:
             "bad": bad.groupby(place).size(),
             "reason": bad.groupby(place)["reason"].first(),
             "suspect": visits["suspect"].agg(lambda flags: any(map(bool, flags))),
-            "keys": visits["key"].agg(frozenset),
         }
     )
     found["within"] = found["within"].where(found["rounds"] == 1, 0.0)
@@ -165,20 +151,29 @@ def _visited(rows: pd.DataFrame, place: list[str]) -> pd.DataFrame:
     return found
 
 
-def judged(points: pd.DataFrame, criteria: Criteria, ranges: Sequence[NoiseRange]) -> pd.DataFrame:
+def judged(
+    points: pd.DataFrame,
+    threshold: float = THRESHOLD,
+    ranges: Sequence[NoiseRange] | None = None,
+) -> pd.DataFrame:
     """The points that both sets have, each with a verdict.
+
+    Args:
+        points: From `matched`.
+        threshold: A change of less than this share counts for nothing.
+        ranges: The noise between two sweeps, by default the recorded one.
 
     Returns:
         The columns of `matched`, and: ``verdict`` (one of `VERDICTS`), ``regression`` (whether a
         gate fails on it), ``ratio`` (of times, HEAD / BASE; NaN without two of them), ``low`` and
-        ``high`` (of the interval of this point alone, at 1 − alpha), ``all_low`` and ``all_high``
+        ``high`` (of the interval of this point alone, at 95 %), ``all_low`` and ``all_high``
         (of the interval that holds for all points at once, by Bonferroni), ``p_holm`` (the chance
         of such a difference between equals, corrected for all points), ``beyond_floor`` (whether
         it differs by more than what 5 % of equal points differ by).
     """
     both = points[points["base_visits"].gt(0) & points["head_visits"].gt(0)]
     timed = both[both["base_rounds"].gt(0) & both["head_rounds"].gt(0)]
-    found = both.join(_verdicts(timed, criteria, ranges))
+    found = both.join(_verdicts(timed, threshold, ranges or recorded_noise()[1]))
     for name, value in {"verdict": "no time", "regression": False, "beyond_floor": False}.items():
         found[name] = found[name].where(found[name].notna(), value)
     was, now = found["base_status"].eq("ok"), found["head_status"].eq("ok")
@@ -189,18 +184,16 @@ def judged(points: pd.DataFrame, criteria: Criteria, ranges: Sequence[NoiseRange
     return found.reset_index(drop=True)
 
 
-def _verdicts(
-    timed: pd.DataFrame, criteria: Criteria, ranges: Sequence[NoiseRange]
-) -> pd.DataFrame:
+def _verdicts(timed: pd.DataFrame, threshold: float, ranges: Sequence[NoiseRange]) -> pd.DataFrame:
     difference = (timed["head_log"] - timed["base_log"]).to_numpy(float)
     error, df, floor = _errors(timed, ranges)
     p = holm(2 * tail(np.abs(difference) / error, df))
-    limit = np.log1p(criteria.threshold)
+    limit = np.log1p(threshold)
     # the chance of such a slowdown if it were no more than the threshold: a family of its own
-    beyond = holm(tail((difference - limit) / error, df)) <= criteria.alpha / 2
-    alone = quantile(criteria.alpha / 2, df) * error
-    every = quantile(criteria.alpha / 2 / max(len(timed), 1), df) * error
-    different = (p <= criteria.alpha) & (np.abs(difference) > floor)
+    beyond = holm(tail((difference - limit) / error, df)) <= ALPHA / 2
+    alone = quantile(ALPHA / 2, df) * error
+    every = quantile(ALPHA / 2 / max(len(timed), 1), df) * error
+    different = (p <= ALPHA) & (np.abs(difference) > floor)
     same = np.abs(difference) + alone <= limit
     cases = [same, different & (difference > 0), different]
     verdicts = np.select(cases, ["same", "slower", "faster"], "unclear")
@@ -233,26 +226,16 @@ def _errors(timed: pd.DataFrame, ranges: Sequence[NoiseRange]) -> tuple[Floats, 
     variance = summed / np.maximum(freedom, 1)
 
     single = counts.min(axis=1) == 1
-    shown = _pooled(summed, np.where(single, 0, freedom), scale)
+    # the variance of one round, over all points of a range that have several
+    seen = pd.DataFrame({"squares": summed, "freedom": freedom}).mul(~single, axis=0)
+    pooled = seen.groupby(scale).transform("sum")
+    shown = (pooled["squares"] / pooled["freedom"].clip(lower=1)).to_numpy()
     between = np.maximum(0, scale**2 - 2 * shown)
     between = np.where(single, np.maximum(scale**2, 2 * variance), between)
     between += np.where(single, within.sum(axis=1), 0.0)
-    seen = np.where(single, 0.0, variance * (1 / counts).sum(axis=1))
-    error = seen + between
+    measured = np.where(single, 0.0, variance * (1 / counts).sum(axis=1))
+    error = measured + between
     # Welch and Satterthwaite; rounds that are equal to the last digit leave nothing to divide by
-    spread = seen**2 / np.maximum(freedom, 1) + between**2 / shape
+    spread = measured**2 / np.maximum(freedom, 1) + between**2 / shape
     df = np.where(spread > 0, error**2 / np.where(spread > 0, spread, 1), _MOST_DF)
     return np.sqrt(np.maximum(error, _LEAST**2)), np.minimum(df, _MOST_DF), floor
-
-
-def _pooled(squares: Floats, freedom: Floats, ranges: Floats) -> Floats:
-    """The variance of one round, over all points of the same range that have several rounds.
-
-    A range is identified by its noise. Where no point has rounds it is zero.
-    """
-    found = np.zeros_like(squares)
-    for one in np.unique(ranges):
-        here = ranges == one
-        several = here & (freedom > 0)
-        found[here] = squares[several].sum() / max(freedom[several].sum(), 1)
-    return found

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.compare.points import Criteria, judged, matched, recorded_noise
+from analysis.compare.points import judged, matched
 from analysis.estimate import Rounds, prediction, ratio_of
 from analysis.load import Key, Records, key_of
 from analysis.selection import records_of
@@ -144,8 +144,7 @@ def compared(frame: pd.DataFrame, kernels: Iterable[str]) -> pd.DataFrame:
     parts = frame["kernel"].str.rpartition("-")
     rows = frame.assign(kernel=parts[0])[parts[0].isin(set(kernels))]
     sides = [mine for _, mine in rows.groupby(parts[2], sort=True)]
-    ranges = recorded_noise()[1]
-    found = pd.concat([judged(matched(*two), Criteria(), ranges) for two in combinations(sides, 2)])
+    found = pd.concat([judged(matched(*two)) for two in combinations(sides, 2)])
     return found[found["ratio"].notna()]
 
 

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.markers import MarkerStyle
 
-from analysis.compare.points import Criteria
+from analysis.compare.points import ALPHA
 from analysis.compare.selftest import (
     EDGES_US,
     agreements,
@@ -215,7 +215,7 @@ def _rate_text(wholes: pd.DataFrame) -> str:
 def _gate_text(points: pd.DataFrame) -> str:
     called = int(points["verdict"].isin(["slower", "faster"]).sum())
     return (
-        f"Compared as two sets of rows, at a chance of {100 * Criteria().alpha:.0f} % for any "
+        f"Compared as two sets of rows, at a chance of {100 * ALPHA:.0f} % for any "
         f"false alarm in the whole set, {called} of {len(points)} points are called faster or "
         f"slower and {int(points['regression'].sum())} would fail a gate."
     )

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.compare.points import VERDICTS, Criteria
+from analysis.compare.points import ALPHA, VERDICTS
 from analysis.estimate import geometric_mean, log_reach
 from analysis.figures.style import variant_order
-from analysis.format import Cell, Table
+from analysis.format import Cell, Table, number_text
 
 CHANGED = ("failed", "slower", "faster", "fixed")
 HEADS = ("GPU", "operation", "kernel", "variant", "M", "N", "dtype", "timer", "cache", "card",
@@ -43,8 +43,15 @@ def mean_ratio(points: pd.DataFrame) -> float:
     return geometric_mean(points["ratio"].dropna())
 
 
-def kernels_table(points: pd.DataFrame, notes: Sequence[str] = ()) -> Table:
+def kernels_table(points: pd.DataFrame, notes: Sequence[str], threshold: float) -> Table:
     """A line per kernel: verdicts, the geometric mean of time HEAD / BASE, the extremes."""
+    said = [
+        f"same: the {100 * (1 - ALPHA):g} % interval lies within {100 * threshold:g} % of 1. "
+        f"slower, faster: different at a family-wise error of {ALPHA:g} over all points (Holm), "
+        "and by more than what 5 % of points differ by when equal code is measured twice. "
+        "unclear: neither. Bold: a regression, significantly slower by more, or no longer ok.",
+        "Intervals hold for all points at once (Bonferroni). Mean ratio: the geometric mean.",
+    ]
     seen = [verdict for verdict in VERDICTS if verdict in set(points["verdict"])]
     groups = by_kernel(points)
     if len(groups) > 1:
@@ -56,7 +63,7 @@ def kernels_table(points: pd.DataFrame, notes: Sequence[str] = ()) -> Table:
         verdicts = [f"{count:,}" if count else "" for count in counts]
         lines.append([name, f"{len(mine):,}", *verdicts, *map(ratio_text, ratios)])
     heads = ["kernel", "points", *seen, "mean ratio", "least", "most"]
-    return Table("Time of HEAD / BASE, by kernel", heads, lines, notes)
+    return Table("Time of HEAD / BASE, by kernel", heads, lines, [*notes, *said])
 
 
 def ranges_table(points: pd.DataFrame) -> Table:
@@ -93,18 +100,15 @@ def changed_table(points: pd.DataFrame) -> Table:
         "size": -np.log(changed["ratio"]).abs().fillna(math.inf),
     })  # fmt: skip
     changed = changed.loc[order.sort_values(["kept", "verdict", "size"], kind="stable").index]
-    lines = [
-        [
-            name_of(one),
-            Cell(one.verdict, strong=one.regression),
-            _time_text(one.base_log),
-            _time_text(one.head_log),
-            ratio_text(one.ratio),
-            f"{ratio_text(one.all_low)}–{ratio_text(one.all_high)}" if one.all_low > 0 else "–",
-            _status_text(one),
-        ]
-        for one in lines_of(changed)
-    ]
+    lines = []
+    for one in lines_of(changed):
+        times = [number_text(math.exp(log), 2) for log in (one.base_log, one.head_log)]
+        ends = f"{ratio_text(one.all_low)}–{ratio_text(one.all_high)}" if one.all_low > 0 else "–"
+        status = " → ".join(dict.fromkeys([one.base_status, one.head_status]))
+        if one.head_reason and one.verdict == "failed":
+            status += f" ({one.head_reason})"
+        lines.append([name_of(one), Cell(one.verdict, strong=one.regression), *times,
+                      ratio_text(one.ratio), ends, status])  # fmt: skip
     heads = ["point", "verdict", "BASE µs", "HEAD µs", "ratio", "interval", "status"]
     return Table("Points that changed", heads, lines)
 
@@ -121,22 +125,9 @@ def points_table(points: pd.DataFrame) -> Table:
     return Table.of("Every point", every[list(HEADS)])
 
 
-def notes_of(criteria: Criteria) -> list[str]:
-    """What a reader must know of the verdicts."""
-    level, share = 100 * (1 - criteria.alpha), 100 * criteria.threshold
-    return [
-        f"same: the {level:g} % interval lies within {share:g} % "
-        f"of 1. slower, faster: different at a family-wise error of {criteria.alpha:g} over all "
-        "points (Holm), and by more than what 5 % of points differ by when equal code is measured "
-        "twice. unclear: neither. Bold: a regression, significantly slower by more, or no "
-        "longer ok.",
-        "Intervals hold for all points at once (Bonferroni). Mean ratio: the geometric mean.",
-    ]
-
-
 def ratio_text(ratio: float) -> str:
     """Three decimals."""
-    return f"{ratio:.3f}" if math.isfinite(ratio) else "–"
+    return number_text(ratio, 3)
 
 
 def lines_of(points: pd.DataFrame) -> list[Any]:
@@ -153,13 +144,3 @@ def _range_text(low: float, high: float) -> str:
     if math.isinf(high):
         return f"{low:g} µs and more"
     return f"{low:g} to {high:g} µs" if low else f"below {high:g} µs"
-
-
-def _time_text(log: float) -> str:
-    return "–" if math.isnan(log) else f"{math.exp(log):,.2f}"
-
-
-def _status_text(one: Any) -> str:
-    same = one.base_status == one.head_status
-    text = one.base_status if same else f"{one.base_status} → {one.head_status}"
-    return f"{text} ({one.head_reason})" if one.head_reason and one.verdict == "failed" else text

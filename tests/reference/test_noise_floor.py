@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from pathlib import Path
 
-from analysis.compare.points import Criteria, judged, matched, recorded_noise
+from analysis.compare.points import judged, matched
 from analysis.estimate import prediction
 from analysis.load import load
 from experiments.data.metrics import latest
@@ -68,11 +68,10 @@ def test_two_percent_more_work_is_found_and_none_is_not() -> None:
         (kernel, more): frame[frame["kernel"].eq(kernel) & share.eq(more)].assign(kernel="slowed")
         for kernel, more in (("slowed-a", 0.0), ("slowed-b", 0.0), ("slowed-a", 0.02))
     }
-    ranges = recorded_noise()[1]
     for (kernel, more), head in sides.items():
         points = matched(sides["slowed-a", 0.0], head)
         assert len(points) == REPETITIONS
         assert points["head_rounds"].eq(ROUNDS).all()
-        each = [judged(points[i : i + 1], Criteria(0.01), ranges) for i in range(REPETITIONS)]
+        each = [judged(points[i : i + 1], 0.01) for i in range(REPETITIONS)]
         found = sum(one.loc[0, "verdict"] == "slower" for one in each)
         assert found == (REPETITIONS if more else 0), kernel

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from analysis.compare.noise import fit
-from analysis.compare.points import Criteria, NoiseRange, judged, noise_at, recorded_noise
+from analysis.compare.points import NoiseRange, judged, noise_at, recorded_noise
 from analysis.compare.tables import ranges_table
 from tests.analysis.compare.noisy import points, sweep
 
@@ -25,11 +25,11 @@ TIMES = np.array([51.0, *np.geomspace(6, 2000, POINTS - 1)])
 def compare(slowdown: float, seed: int) -> pd.DataFrame:
     dice = np.random.default_rng(seed)
     base, head = (sweep(dice, TIMES, ROUNDS, s) for s in (0.0, slowdown))
-    return judged(points(*zip(base, head, strict=True)), Criteria(), RANGES)
+    return judged(points(*zip(base, head, strict=True)))
 
 
-def first(*pairs: Any, criteria: Criteria | None = None, at: int = 0) -> Any:
-    return judged(points(*pairs), criteria or Criteria(), RANGES).iloc[at]
+def first(*pairs: Any, at: int = 0) -> Any:
+    return judged(points(*pairs)).iloc[at]
 
 
 def test_a_slowdown_of_two_percent_at_50_us_is_found_in_50_repetitions() -> None:
@@ -49,8 +49,8 @@ def test_none_is_found_in_50_repetitions_where_there_is_none() -> None:
 
 
 def test_a_gate_fails_beyond_its_threshold_and_holds_within() -> None:
-    assert sum(compare(0.05, seed).loc[0, "regression"] for seed in SEEDS) >= 45
-    assert not any(compare(0.018, seed)["regression"].any() for seed in SEEDS)
+    assert sum(compare(0.05, seed).loc[0, "regression"] for seed in SEEDS[:10]) >= 9
+    assert not any(compare(0.018, seed)["regression"].any() for seed in SEEDS[:10])
 
 
 def test_one_round_each_finds_what_is_far_beyond_the_noise_between_sweeps_and_no_less() -> None:
@@ -69,13 +69,12 @@ def test_one_round_against_eight_is_judged_by_the_noise_of_one() -> None:
 def test_rounds_that_agree_are_not_believed_beyond_the_noise_between_processes() -> None:
     """Eight rounds of one process may all lie 1.2 % off: the recorded noise is not forgotten."""
     base, head = [50.0, 50.01] * 4, [50.6, 50.61] * 4
-    table, strict = points((base, head), *[(base, base)] * 20), Criteria(threshold=0.001)
-    assert judged(table, strict, RANGES).loc[0, "verdict"] == "unclear"
-    quiet = [NoiseRange(None, 100, 1e-6, 3.0, 1e-6)]
-    assert judged(table, strict, quiet).loc[0, "verdict"] == "slower"
+    table, quiet = points((base, head), *[(base, base)] * 20), [NoiseRange(None, 9, 1e-6, 3, 1e-6)]
+    assert judged(table, 0.001).loc[0, "verdict"] == "unclear"
+    assert judged(table, 0.001, quiet).loc[0, "verdict"] == "slower"
 
 
-@pytest.mark.parametrize("persists", [0.3, 0.7, 1.0])
+@pytest.mark.parametrize("persists", [0.3, 1.0])
 def test_alarms_are_as_rare_as_said_though_noise_persists_through_a_process(
     persists: float,
 ) -> None:
@@ -88,7 +87,7 @@ def test_alarms_are_as_rare_as_said_though_noise_persists_through_a_process(
         apart = scale * np.sqrt(persists) * dice.standard_t(shape)
         sides = [times[:, None] * np.exp(offset[:, None] + spread[:, None] *
                  dice.standard_normal((200, ROUNDS))) for offset in (0 * apart, apart)]  # fmt: skip
-        found = judged(points(*zip(*sides, strict=True)), Criteria(), RANGES)
+        found = judged(points(*zip(*sides, strict=True)))
         alarms += bool(found["verdict"].isin(["slower", "faster"]).any())
     assert alarms <= 2
 
@@ -109,7 +108,7 @@ def by_range(factor: float) -> dict[str, dict[str, str]]:
     scale, df, _ = noise_at(RANGES, times)
     head = times * factor * np.exp(scale * np.random.default_rng(7).standard_t(df))
     pairs = zip(times[:, None], head[:, None], strict=True)
-    table = ranges_table(judged(points(*pairs), Criteria(), RANGES))
+    table = ranges_table(judged(points(*pairs)))
     return {line[0]: dict(zip(table.heads, line, strict=True)) for line in table.lines}
 
 
@@ -138,12 +137,3 @@ def test_a_fit_finds_the_scale_and_tails_that_were_drawn() -> None:
     assert scale == pytest.approx(0.003, rel=0.05)
     assert df in (3.0, 4.0)
     assert fit(0.003 * dice.standard_normal(4000))[1] >= 15
-
-
-def test_noise_is_looked_up_by_time() -> None:
-    ends = [r.below_us for r in RANGES]
-    assert ends == [10.0, 25.0, 50.0, 100.0, 200.0, 500.0, None]
-    scales, _, floors = noise_at(RANGES, np.array([1.0, 9.99, 10.0, 60.0, 1e9]))
-    assert scales[0] == scales[1] == RANGES[0].scale
-    assert scales[2] == RANGES[1].scale
-    assert (floors[3], floors[4]) == (RANGES[3].floor, RANGES[-1].floor)
