@@ -9,8 +9,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from experiments.child import ROOT
-from experiments.data.records import TRACED, Count, Trace, write_records
+from experiments.data.records import COUNTS, TRACED, TRACES, Count, Trace, write_records
 from experiments.data.rows import ITEM_BYTES
 from experiments.errors import Parser, UserError, on_one_line
 from experiments.sweep.client import Worker, WorkerDied, WorkerError
@@ -31,16 +30,24 @@ LIMIT_S = {"counting": 300.0}
 # odd sizes, a row of one tile of most variants, and a row beyond the tile of every variant
 SHAPES = "7x13,3x1000,5x8192"
 COUNTED_DTYPES = "float32,float16,bfloat16"
+AS_MODELLED = "as modelled"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Counts and traces what the command line asks for; returns the exit status."""
-    options = _parser().parse_args(arguments)
+    parser = Parser(prog="python -m experiments.count", description="Counts memory traffic.")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="for the records")
+    parser.add_argument("--kernel", metavar="NAMES", help="such as online,fused; default: all")
+    parser.add_argument("--shapes", metavar="MxN,...", default=SHAPES, help="default: %(default)s")
+    parser.add_argument("--dtypes", metavar="NAMES", default=COUNTED_DTYPES, help="%(default)s")
+    parser.add_argument("--config-dir", type=Path, metavar="DIR", help="further configurations")
+    parser.add_argument("--verbose", action="store_true", help="show the traceback of an error")
+    options = parser.parse_args(arguments)
     try:
         run(options)
     except (UserError, WorkerError, HydraException, OmegaConfBaseException, OSError) as error:
         if options.verbose:
-            traceback.print_exc()
+            raise
         print(f"error: {on_one_line(str(error))}", file=sys.stderr)
         return 2
     return 0
@@ -52,12 +59,17 @@ def run(options: argparse.Namespace) -> None:
     Raises:
         UserError: naming the option at fault; no record has been written.
     """
-    shapes, dtypes = _shapes(options.shapes), _dtypes(options.dtypes)
+    shapes, dtypes = _shapes(options.shapes), options.dtypes.split(",")
+    for name in dtypes:
+        if name not in ITEM_BYTES:
+            raise UserError(f"--dtypes {name!r} is unknown; use one of {', '.join(ITEM_BYTES)}")
     names = options.kernel.split(",") if options.kernel else None
     kernels = configurations(names, options.config_dir)
     counts: list[Count] = []
     traces: list[Trace] = []
-    traced = _traced(kernels)
+    # a trace sets the tile itself: of a variant's presets one is enough, that of its own name first
+    by_own_name = sorted(kernels, key=lambda name: name != kernels[name]["_target_"].split(".")[-2])
+    traced = {kernels[name]["_target_"]: name for name in reversed(by_own_name)}.values()
     worker = Worker("cpu", 0, options.out / "worker.log")
     try:
         for name, config in kernels.items():
@@ -65,11 +77,15 @@ def run(options: argparse.Namespace) -> None:
             counts += mine
             if name in traced and mine[0].method != "none":
                 traces += traces_of(worker, name, config, mine[0].operation)
-            print(f"{name:<12} {_verdict(mine)}", flush=True)
+            verdicts = [
+                count.difference or (count.reason if count.method == "none" else AS_MODELLED)
+                for count in mine
+            ]
+            print(f"{name:<12} {'; '.join(dict.fromkeys(filter(None, verdicts)))}", flush=True)
     finally:
         worker.stop()
     worker.log.unlink(missing_ok=True)  # it describes failures, and there was none
-    for file, records in (("counts.jsonl", counts), ("traces.jsonl", traces)):
+    for file, records in ((COUNTS, counts), (TRACES, traces)):
         write_records(options.out / file, records)
         print(options.out / file)
 
@@ -160,54 +176,10 @@ def _fields(kind: type[Count] | type[Trace], reply: dict[str, Any]) -> dict[str,
     return {name: value for name, value in reply.items() if name in kind.model_fields}
 
 
-def _traced(kernels: Mapping[str, Mapping[str, Any]]) -> set[str]:
-    """A preset of each variant, that of its own name if there is one.
-
-    A trace sets the tile itself, so another preset of the variant would be the same.
-    """
-    chosen: dict[str, str] = {}
-    for name, config in kernels.items():
-        target = config["_target_"]
-        if target not in chosen or target.split(".")[-2] == name:
-            chosen[target] = name
-    return set(chosen.values())
-
-
-def _verdict(counts: Sequence[Count]) -> str:
-    """What a kernel's counts amount to, each once."""
-    found = [
-        count.reason
-        if count.method == "none"
-        else count.difference or f"as modelled{f' ({count.reason})' if count.reason else ''}"
-        for count in counts
-    ]
-    return "; ".join(dict.fromkeys(filter(None, found)))
-
-
 def _shapes(text: str) -> list[tuple[int, int]]:
-    found = [re.fullmatch(r"([1-9]\d*)[x×]([1-9]\d*)", part) for part in text.split(",")]
-    shapes = [(int(match[1]), int(match[2])) for match in found if match]
-    if len(shapes) < len(found):
+    if not re.fullmatch(r"([1-9]\d*[x×][1-9]\d*)(,[1-9]\d*[x×][1-9]\d*)*", text):
         raise UserError(f"--shapes {text}; write rows x columns, as in {SHAPES}")
-    return shapes
-
-
-def _dtypes(text: str) -> list[str]:
-    for name in text.split(","):
-        if name not in ITEM_BYTES:
-            raise UserError(f"--dtypes {name!r} is unknown; use one of {', '.join(ITEM_BYTES)}")
-    return text.split(",")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser(prog="python -m experiments.count", description="Counts memory traffic.")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="for the records")
-    parser.add_argument("--kernel", metavar="NAMES", help="such as online,fused; default: all")
-    parser.add_argument("--shapes", metavar="MxN,...", default=SHAPES, help="default: %(default)s")
-    parser.add_argument("--dtypes", metavar="NAMES", default=COUNTED_DTYPES, help="%(default)s")
-    parser.add_argument("--config-dir", type=Path, metavar="DIR", help="further configurations")
-    parser.add_argument("--verbose", action="store_true", help="show the traceback of an error")
-    return parser
+    return [(int(m), int(n)) for m, n in re.findall(r"(\d+)[x×](\d+)", text)]
 
 
 if __name__ == "__main__":

@@ -21,7 +21,6 @@ from experiments.data.rows import Dtype, Timer
 
 MOST = 100_000  # a sweep of more points is a slip of the keyboard
 LARGEST = 1 << 40  # elements; a single row of it is beyond any device
-_RANGE = {"first", "last", "step"}
 DAY_S = 86400.0
 PLAIN = r"^\w[\w.,=+-]*$"  # a name that is one folder's, and climbs out of none
 MOST_POINTS = 500_000  # half a day of an H200's; planning holds each of them in memory
@@ -193,53 +192,42 @@ def expand(grid: Mapping[str, Any]) -> list[tuple[int, int]]:
     Raises:
         ValueError: in one line, which field is wrong and what would be right.
     """
-    rows, cols = grid.get("rows"), grid.get("cols")
+    rows, cols, pairs = grid.get("rows"), grid.get("cols"), grid.get("shapes") or []
     if (rows is None) != (cols is None):
         given, lacking = ("rows", "cols") if cols is None else ("cols", "rows")
         raise ValueError(f"grid.{given} needs grid.{lacking} beside it")
-    pairs = grid.get("shapes") or []
     if rows is None and not pairs:
         raise ValueError("the grid is empty: set grid.rows and grid.cols, or grid.shapes")
-    ms, ns = (_axis("rows", rows), _axis("cols", cols)) if rows is not None else ([], [])
-    if len(ms) * len(ns) + len(pairs) > MOST:
-        raise ValueError(
-            f"the grid has {len(ms) * len(ns) + len(pairs)} shapes; at most {MOST} are taken"
-        )
-    product = [(m, n) for m in ms for n in ns]
-    return list(dict.fromkeys(product + [_pair(i, pair) for i, pair in enumerate(pairs)]))
+    ms = [] if rows is None else _axis("grid.rows", rows)
+    ns = [] if cols is None else _axis("grid.cols", cols)
+    if (count := len(ms) * len(ns) + len(pairs)) > MOST:
+        raise ValueError(f"the grid has {count} shapes; at most {MOST} are taken")
+    shapes = [(m, n) for m in ms for n in ns]
+    for index, pair in enumerate(pairs):
+        name = f"grid.shapes[{index}]"
+        if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+            raise ValueError(f"{name} is {pair!r}; a shape is a pair [rows, columns]")
+        shapes.append((_size(name, pair[0]), _size(name, pair[1])))
+    return list(dict.fromkeys(shapes))
 
 
 def _axis(name: str, value: Any) -> Sequence[int]:
+    sizes: Sequence[int]
     if isinstance(value, Mapping):
-        return _range(f"grid.{name}", value)
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        if not value:
-            raise ValueError(f"grid.{name} is empty; give at least one size")
-        return [_size(f"grid.{name}", one) for one in value]
-    return [_size(f"grid.{name}", value)]
-
-
-def _range(name: str, value: Mapping[str, Any]) -> range:
-    if set(value) != _RANGE:
-        raise ValueError(f"{name} takes first, last and step, not {', '.join(map(str, value))}")
-    first, last, step = (_size(f"{name}.{key}", value[key]) for key in ("first", "last", "step"))
-    if last < first:
-        raise ValueError(f"{name} is empty: its last, {last}, comes before its first, {first}")
-    if (last - first) // step >= MOST:
-        raise ValueError(f"{name} has more than {MOST} sizes, the most that are taken")
-    return range(first, last + 1, step)
-
-
-def _pair(index: int, pair: Any) -> tuple[int, int]:
-    name = f"grid.shapes[{index}]"
-    if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
-        raise ValueError(f"{name} is {pair!r}; a shape is a pair [rows, columns]")
-    return _size(name, pair[0]), _size(name, pair[1])
+        if set(value) != {"first", "last", "step"}:
+            raise ValueError(f"{name} takes first, last and step, not {', '.join(map(str, value))}")
+        ends = {key: _size(f"{name}.{key}", one) for key, one in value.items()}
+        sizes = range(ends["first"], ends["last"] + 1, ends["step"])
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        sizes = [_size(name, one) for one in value]
+    else:
+        sizes = [_size(name, value)]
+    if not sizes:
+        raise ValueError(f"{name} is empty; give at least one size")
+    return sizes
 
 
 def _size(name: str, value: Any) -> int:
-    if isinstance(value, int) and value > LARGEST:
-        raise ValueError(f"{name} has {value}; no size above 2^40 is taken")
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{name} has {value!r}, where a whole number of at least 1 belongs")
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LARGEST:
+        raise ValueError(f"{name} has {value!r}, where a whole number from 1 to 2^40 belongs")
     return value

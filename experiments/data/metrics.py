@@ -41,18 +41,15 @@ def derive(rows: list[Row]) -> list[dict[str, Any]]:
             continue
         place = _neighbourhood(row)
         if row.operation == "copy":
-            known = copies.get(place)
-            if known is None or row.time_us < (known.time_us or 0):
-                copies[place] = row
+            copies[place] = min(copies.get(place, row), row, key=lambda each: each.time_us or 0)
         elif row.kernel == "naive":
-            naives[(row.operation, *place)] = row
-    return [
-        row.model_dump()
-        | _derived(
-            row, copies.get(_neighbourhood(row)), naives.get((row.operation, *_neighbourhood(row)))
-        )
-        for row in rows
-    ]
+            naives[row.operation, *place] = row
+    derived = []
+    for row in rows:
+        place = _neighbourhood(row)
+        naive = naives.get((row.operation, *place))
+        derived.append(row.model_dump() | _derived(row, copies.get(place), naive))
+    return derived
 
 
 def _neighbourhood(row: Row) -> tuple[Any, ...]:

@@ -11,10 +11,9 @@ import torch
 from experiments.worker.counting import requests_of, totals
 from experiments.worker.counting.interpreter import interpreted
 from experiments.worker.counting.requests import Operations, Recorder
-from kernels.kernel import Kernel
 from kernels.language import jit, tl
 from tests.kernels.inputs import LAYOUTS, lay_out
-from tests.kernels.variants import TRITON, name
+from tests.kernels.variants import TRITON
 
 Moved = dict[str, tuple[int, int]]
 
@@ -37,13 +36,10 @@ def moved(x: torch.Tensor, call: Callable[[torch.Tensor], object]) -> Moved:
     [
         (lambda x: x.t()[1:].unsqueeze(0).expand(4, 7, 3).detach(), {}),
         (lambda x: torch.empty_like(x), {}),
-        (lambda x: torch.zeros_like(x), {"zeros_like": (0, 24)}),
         (lambda x: x.exp(), {"x": (24, 0), "exp": (0, 24)}),
-        (lambda x: x.exp_(), {"x": (24, 24)}),
         (lambda x: x.zero_(), {"x": (0, 24)}),
         (lambda x: torch.exp(x, out=torch.empty_like(x)), {"x": (24, 0), "empty_like": (0, 24)}),
         (lambda x: torch.empty_like(x).copy_(x), {"x": (24, 0), "empty_like": (0, 24)}),
-        (lambda x: x - x[:, :1], {"x": (27, 0), "sub": (0, 24)}),
         (lambda x: x + x[0].expand(3, 8), {"x": (32, 0), "add": (0, 24)}),
         (lambda x: x.exp().exp(), {"x": (24, 0), "exp": (24, 24), "exp#2": (0, 24)}),
         (lambda x: x.max(dim=1), {"x": (24, 0), "max.values": (0, 3), "max.indices": (0, 3)}),
@@ -69,9 +65,8 @@ def test_values_are_taken_down_before_an_operation_overwrites_them() -> None:
 
 @interpreter
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("kernel", [TRITON[0], TRITON[1], TRITON[5]], ids=name)
-def test_a_strided_input_counts_as_a_contiguous_one(kernel: Kernel, layout: str) -> None:
-    x = lay_out(torch.randn(5, 37), layout)
+def test_a_strided_input_counts_as_a_contiguous_one(layout: str) -> None:
+    kernel, x = TRITON[1], lay_out(torch.randn(5, 37), layout)
     found = {t["name"]: (t["loads"], t["stores"]) for t in totals(requests_of(kernel, x))}
     reads, writes = kernel.traffic().elements({"M": 5, "N": 37})
     assert found == {"x": (reads, 0), "y": (0, writes)}
@@ -115,10 +110,3 @@ def test_the_state_after_a_request_is_that_before_the_programs_next() -> None:
     assert [(r.kind, r.state["total"]) for r in recorder.requests] == [
         ("load", 5.0), ("store", 6.0), ("store", 7.0)
     ] * 2  # fmt: skip
-
-
-def test_nothing_of_triton_or_pytorch_stays_wrapped() -> None:
-    runtime = pytest.importorskip("triton.runtime.interpreter")
-    before = dict(vars(runtime.InterpreterBuilder)), runtime.InterpretedFunction.run
-    moved(torch.ones(2, 2), torch.exp)
-    assert (dict(vars(runtime.InterpreterBuilder)), runtime.InterpretedFunction.run) == before

@@ -21,8 +21,8 @@ from kernels.traffic import evaluate, formula
 
 METHODS = {"triton": "interpreter", "eager": "dispatch", "torch": "dispatch"}
 NOT_COUNTABLE = {
-    "torchscript": "not countable: TorchScript's fuser decides on a GPU what reaches memory",
-    "inductor": "not countable: Inductor writes other code for a GPU than for the CPU of a count",
+    "torchscript": "TorchScript's fuser decides on a GPU what reaches memory",
+    "inductor": "Inductor writes other code for a GPU than for the CPU of a count",
 }
 NOMINAL = "nominal: one operation of the library, taken to read and write once"
 
@@ -52,43 +52,39 @@ def count(point: dict[str, Any], device: Device) -> dict[str, Any]:
         "cols": point["cols"],
         "dtype": point["dtype"],
         "method": METHODS.get(kernel.backend, "none"),
-        "reason": point.get("reason") or why_not(kernel, shape, dtype, device),
+        "reason": point.get("reason"),
         "tensors": [],
         "model_reads": reads,
         "model_writes": writes,
         "model_formula": str(kernel.traffic()),
         "accesses": None,
     }
-    tracing = bool(point.get("trace"))
+    if kernel.backend not in METHODS:
+        why = f"nothing here executes {kernel.backend} step by step"
+        record["reason"] = f"not countable: {NOT_COUNTABLE.get(kernel.backend, why)}"
     if record["reason"] is None:
-        if "input" in point:
-            x = torch.tensor(point["input"], dtype=dtype)
-        else:
-            x = kernel.operation.make_input(shape, dtype, "cpu", point["seed"])
-        try:
-            requests = requests_of(kernel, x, watching=tracing)
-        except Exception as error:  # a kernel may raise anything
-            record["reason"] = f"not countable: it fails here with {one_line(error)}"
-        else:
-            record["tensors"] = totals(requests)
-            record["difference"] = difference(kernel, sizes, record["tensors"])
-            record["reason"] = NOMINAL if kernel.backend == "torch" else None
-            if tracing:
-                record["input"] = [numbers(row.tolist()) for row in x]
-                record["accesses"] = accesses(requests, x)
-            return record
-    return record | {"method": "none"}
-
-
-def why_not(
-    kernel: Kernel, shape: tuple[int, ...], dtype: torch.dtype, device: Device
-) -> str | None:
-    """Why a call cannot be counted, in one sentence, or None when it can."""
-    if kernel.backend in METHODS:
-        return kernel.unsupported(shape, dtype, device)
-    return NOT_COUNTABLE.get(
-        kernel.backend, f"not countable: nothing here executes {kernel.backend} step by step"
-    )
+        record["reason"] = kernel.unsupported(shape, dtype, device)
+    if record["reason"] is not None:
+        return record | {"method": "none"}
+    if "input" in point:
+        x = torch.tensor(point["input"], dtype=dtype)
+    else:
+        x = kernel.operation.make_input(shape, dtype, "cpu", point["seed"])
+    tracing = bool(point.get("trace"))
+    try:
+        requests = requests_of(kernel, x, watching=tracing)
+    except Exception as error:  # a kernel may raise anything
+        reason = f"not countable: it fails here with {one_line(error)}"
+        return record | {"method": "none", "reason": reason}
+    if tracing:
+        record["input"] = [numbers(row.tolist()) for row in x]
+        record["accesses"] = accesses(requests, x)
+    tensors = totals(requests)
+    return record | {
+        "tensors": tensors,
+        "difference": difference(kernel, sizes, tensors),
+        "reason": NOMINAL if kernel.backend == "torch" else None,
+    }
 
 
 def requests_of(kernel: Kernel, x: torch.Tensor, watching: bool = False) -> list[Request]:
@@ -110,13 +106,13 @@ def totals(requests: list[Request]) -> list[dict[str, Any]]:
     """Elements and bytes by tensor, in the order in which they were first touched."""
     found: dict[str, dict[str, Any]] = {}
     for request in requests:
-        name = request.buffer.name if request.buffer else "other"
-        dtype = str(request.buffer.tensor.dtype) if request.buffer else f"{request.width} bytes"
-        width = request.buffer.tensor.element_size() if request.buffer else request.width
+        name, dtype, width = "other", f"{request.width} bytes", request.width
+        if request.buffer is not None:
+            tensor = request.buffer.tensor
+            name, width = request.buffer.name, tensor.element_size()
+            dtype = str(tensor.dtype).removeprefix("torch.")
         fields = ("loads", "stores", "load_bytes", "store_bytes")
-        one = found.setdefault(
-            name, {"name": name, "dtype": dtype.removeprefix("torch."), **dict.fromkeys(fields, 0)}
-        )
+        one = found.setdefault(name, {"name": name, "dtype": dtype, **dict.fromkeys(fields, 0)})
         size = request.addresses.size * request.width
         one[f"{request.kind}_bytes"] += size
         one[f"{request.kind}s"] += size // width
@@ -131,61 +127,38 @@ def difference(kernel: Kernel, sizes: Mapping[str, int], tensors: Sequence[Any])
         sizes: Symbol name to size.
         tensors: The counts of its tensors, each with ``name dtype loads stores``.
     """
-    model = kernel.traffic()
-    symbols = kernel.operation.symbols
-    parts = [
-        _one("reads", model.reads, symbols, sizes, tensors, "loads"),
-        _one("writes", model.writes, symbols, sizes, tensors, "stores"),
-    ]
-    return "; ".join(filter(None, parts)) or None
+    parts = []
+    for verb, model, field in (
+        ("reads", kernel.traffic().reads, "loads"),
+        ("writes", kernel.traffic().writes, "stores"),
+    ):
+        excess = sum(tensor[field] for tensor in tensors) - evaluate(model, sizes)
+        if excess:
+            text = f"{verb} {_compared(model, excess, kernel.operation.symbols, sizes)}"
+            # eager operations may write an index beside a value, which no formula counts
+            indices = [t for t in tensors if t[field] and "int" in t["dtype"]]
+            if indices and sum(t[field] for t in indices) == excess:
+                text += ": " + " and ".join(f"{t['name']} ({t['dtype']})" for t in indices)
+            parts.append(text)
+    return "; ".join(parts) or None
 
 
-def _one(
-    verb: str,
-    model: sympy.Expr,
-    symbols: Sequence[str],
-    sizes: Mapping[str, int],
-    tensors: Sequence[Any],
-    field: str,
-) -> str | None:
+def _compared(
+    model: sympy.Expr, excess: int, symbols: Sequence[str], sizes: Mapping[str, int]
+) -> str:
+    """The count beside the model: in formulas, if the excess is whole matrices and columns."""
     modelled = evaluate(model, sizes)
-    counted = sum(tensor[field] for tensor in tensors)
-    if counted == modelled:
-        return None
-    model = _branch(model, sizes)
-    excess = _in_units(counted - modelled, symbols, sizes)
-    if excess is None:
-        text = f"{verb} {counted} elements where the model says {modelled}, {formula(model)}"
-    else:
-        text = (
-            f"{verb} {formula(sympy.expand(model + excess))} where the model says {formula(model)}"
-        )
-    # eager operations may write an index beside a value, which no formula of the papers counts
-    indices = [t for t in tensors if t[field] and "int" in t["dtype"]]
-    if indices and sum(t[field] for t in indices) == counted - modelled:
-        text += ": " + " and ".join(f"{t['name']} ({t['dtype']})" for t in indices)
-    return text
-
-
-def _branch(model: sympy.Expr, sizes: Mapping[str, int]) -> sympy.Expr:
-    """What a formula with cases says at these sizes."""
-    if isinstance(model, sympy.Piecewise):
-        for value, condition in model.args:
-            if condition.subs({s: sizes[str(s)] for s in condition.free_symbols}) == sympy.true:
-                return value
-    return model
-
-
-def _in_units(elements: int, symbols: Sequence[str], sizes: Mapping[str, int]) -> sympy.Expr | None:
-    """A number of elements as whole matrices and whole columns, None where it is no such sum."""
-    matrix, column = prod(sizes[s] for s in symbols), sizes[symbols[0]]
-    if not matrix:
-        return None
-    sign = 1 if elements > 0 else -1
+    for value, condition in model.args if isinstance(model, sympy.Piecewise) else ():
+        if condition.subs({s: sizes[str(s)] for s in condition.free_symbols}) == sympy.true:
+            model = value
+            break
+    matrix, column = prod(sizes[s] for s in symbols), max(sizes[symbols[0]], 1)
     # a matrix of one column counts as columns, which is what indices and statistics are
-    whole, rest = divmod(abs(elements), matrix) if matrix > column else (0, abs(elements))
+    whole, rest = divmod(abs(excess), matrix) if matrix > column else (0, abs(excess))
     columns, left = divmod(rest, column)
     if left:
-        return None
+        counted = modelled + excess
+        return f"{counted} elements where the model says {modelled}, {formula(model)}"
     named = [sympy.Symbol(s, integer=True, nonnegative=True) for s in symbols]
-    return sign * (whole * sympy.prod(named) + columns * named[0])
+    more = (1 if excess > 0 else -1) * (whole * sympy.prod(named) + columns * named[0])
+    return f"{formula(sympy.expand(model + more))} where the model says {formula(model)}"

@@ -105,8 +105,7 @@ class Recorder:
         A broadcast element is one element, however often the shape repeats it.
         """
         width, addresses = tensor.element_size(), distinct_addresses(tensor)
-        buffer = self.buffer(tensor)
-        self._note(Request(self.launches, None, kind, buffer, addresses, width, operation, values))
+        self._note(kind, self.buffer(tensor), addresses, width, values, operation=operation)
 
     def lanes(
         self,
@@ -117,23 +116,31 @@ class Recorder:
         values: Values | None = None,
     ) -> None:
         """A program reads or writes the elements at these addresses, one for each active lane."""
-
-        def note(buffer: Buffer | None, chosen: npt.NDArray[np.bool_]) -> None:
-            held = None if values is None else values[chosen]
-            where = addresses[chosen]
-            self._note(Request(self.launches, program, kind, buffer, where, width, None, held))
-
         elsewhere = np.ones(addresses.shape, dtype=bool)
+        places: list[tuple[Buffer | None, npt.NDArray[np.bool_]]] = []
         for buffer in self._buffers.values():
             first, end = buffer.span
             inside = (addresses >= first) & (addresses < end)
             elsewhere &= ~inside
-            note(buffer, inside)
-        note(None, elsewhere)
+            places.append((buffer, inside))
+        for place, chosen in [*places, (None, elsewhere)]:
+            held = None if values is None else values[chosen]
+            self._note(kind, place, addresses[chosen], width, held, program=program)
 
-    def _note(self, request: Request) -> None:
-        if request.addresses.size:
-            self.requests.append(request)
+    def _note(
+        self,
+        kind: Kind,
+        buffer: Buffer | None,
+        addresses: Addresses,
+        width: int,
+        values: Values | None,
+        program: int | None = None,
+        operation: str | None = None,
+    ) -> None:
+        if addresses.size:
+            self.requests.append(
+                Request(self.launches, program, kind, buffer, addresses, width, operation, values)
+            )
 
 
 def distinct_addresses(tensor: torch.Tensor) -> Addresses:
@@ -163,13 +170,28 @@ class Operations(TorchDispatchMode):
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Executes an operation and notes what it moved."""
-        if self._recorder.interpreting:
-            return func(*args, **(kwargs or {}))
-        name = func._schema.name.partition("::")[2]
-        loads, stores = self._asked(name, func._schema, args, kwargs or {})
-        before = [(tensor, self._recorder.values_in(tensor)) for tensor in loads]
-        result = func(*args, **(kwargs or {}))
-        self._note(name, func._schema, before, stores, result)
+        recorder, given = self._recorder, kwargs or {}
+        if recorder.interpreting:
+            return func(*args, **given)
+        name, schema = func._schema.name.partition("::")[2], func._schema
+        loads, stores = self._asked(name, schema, args, given)
+        before = [recorder.values_in(tensor) for tensor in loads]
+        result = func(*args, **given)
+        made = [*_tensors(result)]
+        results = result if isinstance(result, tuple | list) else (result,)
+        for index, one in enumerate(results):
+            part = schema.returns[min(index, len(schema.returns) - 1)].name if made else ""
+            for tensor in _tensors(one):
+                if recorder.buffer(tensor) is None:
+                    recorder.meet(f"{name}.{part}" if part else name, tensor)
+                    stores += [] if "empty" in name else [tensor]
+        if made and not stores:
+            return result  # a view, or memory that nothing has been written to yet
+        for tensor, values in zip(loads, before, strict=True):
+            recorder.whole("load", tensor, name, values)
+        for tensor in stores:
+            recorder.whole("store", tensor, name, recorder.values_in(tensor))
+        recorder.launches += bool(loads or stores)
         return result
 
     def _asked(
@@ -190,30 +212,6 @@ class Operations(TorchDispatchMode):
         if name.startswith("new_") or name.endswith("_like"):
             loads = []  # of a model for shape and dtype nothing is read
         return loads, stores
-
-    def _note(
-        self,
-        name: str,
-        schema: Any,
-        loads: Sequence[tuple[torch.Tensor, Values | None]],
-        stores: list[torch.Tensor],
-        result: Any,
-    ) -> None:
-        recorder = self._recorder
-        results = result if isinstance(result, tuple | list) else (result,)
-        for index, one in enumerate(results):
-            for tensor in _tensors(one):
-                if recorder.buffer(tensor) is None:
-                    part = schema.returns[min(index, len(schema.returns) - 1)].name
-                    recorder.meet(f"{name}.{part}" if part else name, tensor)
-                    stores += [] if "empty" in name else [tensor]
-        if not stores and any(True for _ in _tensors(results)):
-            return  # a view, or memory that nothing has been written to yet
-        for tensor, values in loads:
-            recorder.whole("load", tensor, name, values)
-        for tensor in stores:
-            recorder.whole("store", tensor, name, recorder.values_in(tensor))
-        recorder.launches += bool(loads or stores)
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:

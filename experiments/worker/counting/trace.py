@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
@@ -15,21 +14,6 @@ from experiments.worker.counting.requests import Addresses, Request, Values
 
 # The last bits of an exponential differ from machine to machine.
 FIGURES = 7
-
-
-@dataclass
-class _Progress:
-    """How far a program has come in a row: its pass, and what it loaded in that from where."""
-
-    sweep: int
-    loaded: set[tuple[str, int]] = field(default_factory=set)
-
-    def load(self, tensor: str, first: int) -> None:
-        """A program that loads the same place again, in whatever order, has begun another pass."""
-        if (tensor, first) in self.loaded:
-            self.sweep += 1
-            self.loaded = set()
-        self.loaded.add((tensor, first))
 
 
 def accesses(requests: list[Request], x: torch.Tensor) -> list[dict[str, Any]]:
@@ -54,35 +38,40 @@ def accesses(requests: list[Request], x: torch.Tensor) -> list[dict[str, Any]]:
     seen: dict[tuple[int, int], set[int]] = {}
     base = 0
     for _, launch in groupby(requests, key=lambda request: request.launch):
-        rows: dict[tuple[int, int], _Progress] = {}
+        sweeps: dict[tuple[int, int], int] = {}
+        loaded: dict[tuple[int, int], set[tuple[str, int]]] = {}  # within the pass
         for request in launch:
-            program = request.program or 0
             for row, columns, values in _rows(request):
                 assert request.buffer is not None
-                tensor = request.buffer.name
-                progress = rows.setdefault((program, row), _Progress(base))
+                tensor, first = request.buffer.name, int(columns.min())
+                place = (request.program or 0, row)
+                sweep = sweeps.setdefault(place, base)
                 if request.kind == "load":
-                    progress.load(tensor, int(columns.min()))
+                    # the same place again, in whatever order, begins another pass
+                    if (tensor, first) in loaded.setdefault(place, set()):
+                        sweeps[place] = sweep = sweep + 1
+                        loaded[place] = set()
+                    loaded[place].add((tensor, first))
                     if tensor == "x" and request.program is not None:
-                        seen.setdefault((program, row), set()).update(columns.tolist())
-                maximum, total = _statistics(x, row, seen.get((program, row), set()))
+                        seen.setdefault(place, set()).update(columns.tolist())
+                maximum, total = _statistics(x, row, seen.get(place, set()))
                 result.append(
                     {
-                        "program": program,
-                        "sweep": progress.sweep,
+                        "program": place[0],
+                        "sweep": sweep,
                         "kind": request.kind,
                         "tensor": tensor,
                         "row": row,
-                        "first": int(columns.min()),
+                        "first": first,
                         "last": int(columns.max()),
                         "maximum": maximum,
                         "total": total,
                         "values": None if values is None else numbers(values),
-                        "state": state_of(request.state) or None,
+                        "state": {n: _plain(v) for n, v in request.state.items()} or None,
                         "operation": request.operation,
                     }
                 )
-        base = max((progress.sweep + 1 for progress in rows.values()), default=base)
+        base = max((sweep + 1 for sweep in sweeps.values()), default=base)
     return result
 
 
@@ -120,9 +109,6 @@ def numbers(values: Iterable[float]) -> list[float | str]:
     return [number(float(value)) for value in values]
 
 
-def state_of(variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Scalars as numbers, blocks as lists of them, name by name."""
-    return {
-        name: numbers(value.ravel()) if isinstance(value, np.ndarray) else number(value)
-        for name, value in variables.items()
-    }
+def _plain(variable: Any) -> Any:
+    """A scalar as a number, a block as a list of them."""
+    return numbers(variable.ravel()) if isinstance(variable, np.ndarray) else number(variable)
