@@ -3,14 +3,13 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from experiments.worker import gate
 from experiments.worker.gate import check, spacing
 from kernels.copy.operation import COPY
 from kernels.softmax.operation import SOFTMAX
 
+Patch = pytest.MonkeyPatch
 DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
 
 
@@ -22,10 +21,10 @@ def random_input(m: int, n: int, dtype: torch.dtype, seed: int = 0) -> torch.Ten
     return SOFTMAX.make_input((m, n), dtype, "cpu", seed)
 
 
-@settings(max_examples=25, deadline=None)
-@given(m=st.integers(1, 5), n=st.integers(1, 3000), dtype=st.sampled_from(DTYPES))
-def test_the_right_answer_passes(m: int, n: int, dtype: torch.dtype) -> None:
-    x = random_input(m, n, dtype)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [1, 37, 3000])
+def test_the_right_answer_passes(n: int, dtype: torch.dtype) -> None:
+    x = random_input(3, n, dtype)
     verdict = check(answer(x), x, SOFTMAX, "torch")
     assert verdict.reason is None
     assert verdict.relative_error is not None
@@ -33,25 +32,22 @@ def test_the_right_answer_passes(m: int, n: int, dtype: torch.dtype) -> None:
 
 # at 2²² columns an answer is a few subnormal steps of float16: only the row's sum shows it
 @pytest.mark.parametrize(
-    ("dtype", "n"), [*((t, n) for t in DTYPES for n in (1, 1024)), (torch.float16, 1 << 22)]
+    ("dtype", "n"), [*((t, 1024) for t in DTYPES), (torch.float32, 1), (torch.float16, 1 << 22)]
 )
-@pytest.mark.parametrize("backend", ["eager", "interpreter"])
-def test_all_zeros_fail_at_any_width(dtype: torch.dtype, n: int, backend: str) -> None:
+def test_all_zeros_fail_at_any_width(dtype: torch.dtype, n: int) -> None:
     x = random_input(1, n, dtype)
-    assert check(torch.zeros_like(x), x, SOFTMAX, backend).reason is not None
+    assert check(torch.zeros_like(x), x, SOFTMAX, "eager").reason is not None
 
 
-@settings(max_examples=25, deadline=None)
-@given(n=st.integers(2, 2000), column=st.integers(0, 10**6), dtype=st.sampled_from(DTYPES))
-def test_one_element_five_percent_off_fails(n: int, column: int, dtype: torch.dtype) -> None:
-    x = random_input(3, n, dtype)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_one_element_five_percent_off_fails(dtype: torch.dtype, monkeypatch: Patch) -> None:
+    monkeypatch.setattr(gate, "CHUNK_ELEMENTS", 60)  # a row at a time
+    x = random_input(3, 60, dtype)
     y = answer(x)
-    spoilt = y[1, column % n] * 1.05
-    y[1, column % n] = spoilt
-    # five percent of fewer than a hundred subnormal steps is within their rounding
-    small = torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps * 100
-    if spoilt > small:
-        assert check(y, x, SOFTMAX, "torch").reason is not None
+    y[1, 17] *= 1.05
+    verdict = check(y, x, SOFTMAX, "torch")
+    assert "1 of 180 elements" in str(verdict.reason)
+    assert verdict.max_abs_error == pytest.approx(0.05 * answer(x)[1, 17].item(), rel=0.1)
 
 
 def test_one_nan_or_infinity_fails() -> None:

@@ -1,39 +1,81 @@
-"""What a row says of the place where it was measured."""
+"""What a row says of the place and the code that it comes from, and of what was launched."""
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from experiments.child import ROOT
+from experiments.worker.describe import source_hash
+from experiments.worker.launches import recorded
 from experiments.worker.place import is_dirty
 
 
-@pytest.fixture
-def checkout(tmp_path: Path) -> Path:
-    """A repository with one committed kernel."""
+def test_code_that_is_changed_or_not_tracked_is_dirty(tmp_path: Path) -> None:
+    assert is_dirty(tmp_path) is None  # no repository
     (tmp_path / "kernels").mkdir()
     (tmp_path / "kernels" / "old.py").write_text("old\n")
     (tmp_path / ".gitignore").write_text("*.pyc\n")
     for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "one"]):
         identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
         subprocess.run(["git", "-C", str(tmp_path), *identity, *command], check=True)
-    return tmp_path
+    (tmp_path / "outputs.txt").write_text("not tracked, and no code\n")
+    (tmp_path / "kernels" / "old.pyc").write_text("ignored\n")
+    assert is_dirty(tmp_path) is False
+    new = tmp_path / "kernels" / "new.py"
+    new.write_text("new\n")
+    assert is_dirty(tmp_path) is True
+    new.unlink()
+    (tmp_path / "kernels" / "old.py").write_text("new\n")
+    assert is_dirty(tmp_path) is True
 
 
-def test_code_that_is_changed_or_not_tracked_is_dirty(checkout: Path) -> None:
-    (checkout / "outputs.txt").write_text("not tracked, and no code\n")
-    (checkout / "kernels" / "old.pyc").write_text("ignored\n")
-    (checkout / "conf" / "kernel").mkdir(parents=True)
-    assert is_dirty(checkout) is False
-    for file in ("kernels/old.py", "kernels/new.py", "conf/kernel/new.yaml"):
-        before = (checkout / file).read_text() if (checkout / file).exists() else None
-        (checkout / file).write_text("new\n")
-        assert is_dirty(checkout) is True, file
-        (checkout / file).unlink() if before is None else (checkout / file).write_text(before)
-        assert is_dirty(checkout) is False
+VARIANTS = {
+    "fused": "kernels.softmax.fused",
+    "cluster": "kernels.softmax.cluster",
+    "auto": "kernels.softmax.auto",
+    "backward": "kernels.softmax_backward.backward",
+}
 
 
-def test_without_a_repository_nothing_is_said(tmp_path: Path) -> None:
-    assert is_dirty(tmp_path) is None
+def test_an_edit_changes_the_fingerprints_of_what_runs_it(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "kernels", tmp_path / "kernels")
+    for edited, changed in (
+        ("softmax/fused.py", {"fused"}),
+        ("softmax/tiles.py", set(VARIANTS)),
+        ("softmax/cluster.py", {"cluster", "auto"}),
+        ("softmax/peers/liger.py", set()),
+        ("functions.py", set()),
+        ("lines.py", {"backward"}),
+    ):
+        before = {name: source_hash(module, tmp_path) for name, module in VARIANTS.items()}
+        with (tmp_path / "kernels" / edited).open("a", encoding="utf-8") as file:
+            file.write("# edited\n")
+        after = {name: source_hash(module, tmp_path) for name, module in VARIANTS.items()}
+        assert {name for name in VARIANTS if before[name] != after[name]} == changed, edited
+
+
+def test_a_compiled_kernel_that_a_library_kept_is_seen_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept_by = pytest.importorskip("triton.compiler").CompiledKernel
+    launched: list[tuple[Any, ...]] = []
+
+    def runner(self: Any, grid: Any) -> Any:
+        return lambda *arguments: launched.append((grid, *arguments))
+
+    monkeypatch.setattr(kept_by, "__getitem__", runner)
+    kernel = object.__new__(kept_by)
+    vars(kernel).update(metadata=SimpleNamespace(num_warps=8, shared=64), n_regs=32, n_spills=0)
+    with recorded() as launches:
+        kernel[5, 2, 1]("x")
+        kernel[3, 1, 1]("y")
+    kernel[9, 9, 9]("z")
+    assert launched == [((5, 2, 1), "x"), ((3, 1, 1), "y"), ((9, 9, 9), "z")]
+    assert launches.fields() == {
+        "programs": 10, "warps": 8, "registers": 32, "shared_bytes": 64, "spills": 0,
+    }  # fmt: skip
+    assert kept_by.__getitem__ is runner

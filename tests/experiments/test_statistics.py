@@ -5,20 +5,8 @@ import statistics
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from experiments.data.statistics import median, modes, stop_reason, trend
-
-times = st.lists(st.floats(0.1, 1e6), min_size=1, max_size=300)
-
-
-@given(times)
-def test_median_is_the_samples_own_and_lies_in_its_interval(samples: list[float]) -> None:
-    found = median(samples)
-    assert found.value == pytest.approx(statistics.median(samples))
-    assert found.low <= found.value <= found.high
-    assert {found.low, found.high} <= set(samples)
+from experiments.data.statistics import Median, Trend, median, modes, stop_reason, trend
 
 
 @pytest.mark.parametrize("n", [10, 101])
@@ -26,12 +14,15 @@ def test_interval_covers_the_true_median_in_95_percent_of_experiments(n: int) ->
     dice = random.Random(n)
     covered = 0
     for _ in range(1000):
-        found = median([dice.expovariate(1.0) for _ in range(n)])
+        samples = [dice.expovariate(1.0) for _ in range(n)]
+        found = median(samples)
+        assert found.value == pytest.approx(statistics.median(samples))
         covered += found.low <= 0.6931 <= found.high
     assert 0.94 <= covered / 1000 <= 0.9995
 
 
-def test_no_samples_have_no_median() -> None:
+def test_few_samples_have_their_extremes_as_interval_and_none_have_no_median() -> None:
+    assert median([3.0, 1.0, 2.0]) == Median(2.0, 1.0, 3.0)
     with pytest.raises(ValueError, match="at least one"):
         median([])
 
@@ -62,11 +53,10 @@ NOISE: dict[str, Noise] = {
 }
 
 
-@pytest.mark.parametrize("n", [100, 500])
 @pytest.mark.parametrize("noise", NOISE)
-def test_steady_noise_has_no_trend_and_one_mode_but_once_in_hundreds(noise: str, n: int) -> None:
-    dice = random.Random(f"{noise}{n}")
-    streams = [[NOISE[noise](dice) for _ in range(n)] for _ in range(200)]
+def test_steady_noise_has_no_trend_and_one_mode_but_once_in_hundreds(noise: str) -> None:
+    dice = random.Random(noise)
+    streams = [[NOISE[noise](dice) for _ in range(n)] for n in (100, 500) for _ in range(100)]
     assert sum(abs(trend(stream).z) > 3.29 for stream in streams) <= 2
     assert sum(modes(stream) is not None for stream in streams) <= 2
 
@@ -80,8 +70,7 @@ def test_what_repeats_or_never_changes_has_no_trend_and_one_mode() -> None:
     assert modes([dice.gauss(12 if i % 20 == 0 else 10, 0.05) for i in range(500)]) is None
 
 
-@pytest.mark.parametrize("n", [100, 500])
-@pytest.mark.parametrize("change", [-3.0, 3.0])
+@pytest.mark.parametrize(("n", "change"), [(100, -3.0), (500, 3.0)])
 def test_a_drift_is_found_with_its_size(n: int, change: float) -> None:
     dice = random.Random(n)
     stream = [100 + change * i / (n - 1) + dice.gauss(0, 0.5) for i in range(n)]
@@ -90,7 +79,7 @@ def test_a_drift_is_found_with_its_size(n: int, change: float) -> None:
     assert found.change_us == pytest.approx(change, rel=0.3)
 
 
-@pytest.mark.parametrize("share", [0.15, 0.5, 0.85])
+@pytest.mark.parametrize("share", [0.15, 0.85])
 def test_two_modes_are_found_with_their_places_and_shares(share: float) -> None:
     dice = random.Random(3)
     stream = [dice.gauss(10.5 if dice.random() < share else 10, 0.05) for _ in range(500)]
@@ -100,9 +89,8 @@ def test_two_modes_are_found_with_their_places_and_shares(share: float) -> None:
     assert found.upper_share == pytest.approx(share, abs=0.05)
 
 
-@settings(max_examples=50)
-@given(st.lists(st.floats(0.001, 1e7), max_size=300))
-def test_any_stream_has_an_answer(samples: list[float]) -> None:
-    trend(samples)
+@pytest.mark.parametrize("samples", [[], [1.0], [1.0] * 9 + [2.0], [1.0, 2.0] * 3])
+def test_a_short_stream_has_an_answer(samples: list[float]) -> None:
+    assert trend(samples) == Trend(0.0, 0.0)
     found = modes(samples)
     assert found is None or found.low_us < found.high_us

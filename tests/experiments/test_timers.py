@@ -77,17 +77,9 @@ def test_a_time_limit_ends_a_slow_point_with_the_samples_it_has(clock: Clock) ->
     assert sampling.samples_us == [60_000] * 3  # the second half of the limit is for checking
 
 
-def test_the_timed_answer_is_handed_to_the_gate() -> None:
-    x = torch.randn(8, 8)
-    ((seen, y),) = sampled(torch.exp, x, None, protocol()).timed
-    assert seen is x
-    assert torch.equal(y, x.exp())
-
-
-@pytest.mark.parametrize("cache_bytes", [1 << 20, 3 << 20])
-def test_a_flush_reads_twice_the_cache_and_leaves_its_buffer_clean(cache_bytes: int) -> None:
-    flush = Flush("cpu", cache_bytes)
-    assert flush.size_bytes == 2 * cache_bytes
+def test_a_flush_reads_twice_the_cache_and_leaves_its_buffer_clean() -> None:
+    flush = Flush("cpu", 3 << 20)
+    assert flush.size_bytes == 6 << 20
     before = flush._buffer._version
     flush()
     assert flush._buffer._version == before
@@ -99,7 +91,6 @@ def test_a_flush_reads_twice_the_cache_and_leaves_its_buffer_clean(cache_bytes: 
         (1 << 20, 80 << 30, 181),  # what it takes to exceed three times L2
         (64 << 20, 80 << 30, 12),
         (1 << 30, 80 << 30, 4),  # as many as 4 GiB hold
-        (8 << 30, 80 << 30, 1),
         (256 << 20, 8 << 30, 4),  # as many as an eighth of a small card's memory holds
         (0, 80 << 30, 3 * (60 << 20) + 1),
     ],

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from experiments import child
-from experiments.child import ChildError, one_line, open_log, parse
+from experiments.child import ChildError, one_line, parse
 from experiments.sweep.client import Worker, WorkerDied, WorkerError
 
 TIMING = {
@@ -34,6 +30,8 @@ def measured(worker: Worker, double: str, **tunables: Any) -> dict[str, Any]:
 
 
 def test_prints_of_any_kind_go_to_a_log_of_bounded_size(worker: Worker) -> None:
+    worker.stop()
+    worker.log.write_bytes(b"x" * child.LARGEST_LOG)  # full: it is emptied as a worker starts
     assert measured(worker, "loud.Loud")["status"] == "ok"
     end = time.monotonic() + 30  # what was printed is on its way
     while len(text := worker.log.read_bytes()) < child.LARGEST_LOG and time.monotonic() < end:
@@ -56,9 +54,8 @@ def test_a_line_on_the_workers_own_pipe_costs_its_own_point_and_no_other(worker:
 
 
 @pytest.mark.parametrize(
-    "line", ['{"reply": {"status": "ok"}, "number": 7}', '{"reply": 3, "number": 1}',
-             '{"stage": []}', '{"stage": "unknown"}', "{}"]
-)  # fmt: skip
+    "line", ['{"reply": {"status": "ok"}, "number": 7}', '{"stage": []}', "{}"]
+)
 def test_what_answers_no_request_ends_the_worker(tmp_path: Path, line: str) -> None:
     scripted = Mock(receive=Mock(side_effect=[{"stage": "compiling"}, parse(line.encode())]))
     worker = Worker("cpu", 0, tmp_path / "worker.log")
@@ -89,39 +86,23 @@ def test_a_worker_that_dies_while_describing_is_asked_once_more(
     assert (tmp_path / "mark").exists()
 
 
-@pytest.mark.parametrize(("deaths", "comes_up"), [(2, True), (99, False)])
 def test_a_worker_that_dies_while_it_starts_is_started_thrice_at_most(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deaths: int, comes_up: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text(
-        "import os\n"
-        "from pathlib import Path\n"
-        f"births = Path({str(tmp_path / 'births')!r})\n"
-        "births.open('a').write('+')\n"
-        "print('a banner at start')\n"
-        f"if births.stat().st_size <= {deaths}: os._exit(9)\n"
+        f"import os\nopen({str(tmp_path / 'births')!r}, 'a').write('+')\nos._exit(9)\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     worker = Worker("cpu", 0, tmp_path / "worker.log")
-    try:
-        if comes_up:
-            assert worker.start()["device"]["kind"] == "cpu"
-        else:
-            with pytest.raises(WorkerError, match="the worker did not start: exit status 9"):
-                worker.start()
-    finally:
-        worker.stop()
+    with pytest.raises(WorkerError, match="the worker did not start: exit status 9"):
+        worker.start()
     assert (tmp_path / "births").read_text() == "+++"
 
 
-@given(st.binary(max_size=40) | st.recursive(st.text(), lambda x: st.lists(x)).map(
-    lambda value: json.dumps({"reply": value}).encode()))  # fmt: skip
-@example(b'{"reason": "\\ud800"}')
-@example(b'{"reason": "\\uD83D\\uDE00"}')
-@example(b"[" * 100_000)
-def test_a_line_is_an_object_that_can_be_written_or_it_is_refused(line: bytes) -> None:
-    with suppress(ChildError):
-        assert json.dumps(parse(line), ensure_ascii=False).encode()
+@pytest.mark.parametrize("line", [b"\xff", b"[1]", b'{"reason": "\\ud800"}', b"[" * 100_000])
+def test_a_line_that_is_no_object_of_plain_text_is_refused(line: bytes) -> None:
+    with pytest.raises(ChildError, match="which is no message"):
+        parse(line)
 
 
 @pytest.mark.parametrize("kind", ["pipe", "link", "folder"])
@@ -132,13 +113,6 @@ def test_a_log_is_a_regular_file_or_no_worker_starts(tmp_path: Path, kind: str) 
     with pytest.raises(WorkerError, match=r"worker\.log is not a regular file; remove it"):
         Worker("cpu", 0, log).start()
     assert elsewhere.read_text() == "untouched"
-
-
-def test_a_full_log_is_emptied_when_a_worker_starts(tmp_path: Path) -> None:
-    log = tmp_path / "worker.log"
-    log.write_bytes(b"x" * child.LARGEST_LOG)
-    os.close(open_log(log))
-    assert log.stat().st_size == 0
 
 
 def test_an_error_in_one_line_names_no_path_user_or_host() -> None:
