@@ -24,6 +24,7 @@ COMMANDS = {
     "selftest": "report the noise floor: variants against themselves, timers, cold caches",
 }
 VALIDATE = "check a contributed folder of rows; exit status 1 where it cannot be taken"
+VALIDATED = "copy the files of a valid folder there, such as outputs/reference/rtx_4090"
 COMPARE = "compare two sets of rows point by point; exit status 1 where HEAD is worse"
 
 
@@ -65,17 +66,16 @@ def _is_current(options: argparse.Namespace) -> bool:
 
 def _command(name: str) -> Callable[[argparse.Namespace], int]:
     """A command's function; what a wrong option does not need is imported no earlier."""
-    mine = {"figures": _figures, "tables": _tables, "roofline": _roofline, "report": _report}
-    if name in mine:
-        return mine[name]
     if name == "claims":
         from analysis.claims.command import run
     elif name == "compare":
         from analysis.compare.command import run
     elif name == "selftest":
         from analysis.compare.selftest_report import run
-    else:
+    elif name == "validate":
         from analysis.validate import run
+    else:
+        return {"figures": _figures, "tables": _tables, "roofline": _roofline}.get(name, _report)
     return run
 
 
@@ -86,11 +86,11 @@ def _figures(options: argparse.Namespace) -> int:
     from analysis.output import check_names, finish
 
     check_names(options.only, [entry.id for entry in DRAWN])
-    entries = tuple(e for e in DRAWN if not options.only or e.id in options.only)
     inputs = read_inputs(options.rows, options.out, "figures")
-    drawn = list(pictures(inputs, entries))
+    asked = tuple(entry for entry in DRAWN if not options.only or entry.id in options.only)
+    drawn = list(pictures(inputs, asked))
     made = [path for picture in drawn for path in picture.page.files(inputs.out)]
-    lacking = missing(drawn, entries)
+    lacking = missing(drawn, asked)
     if not made:
         raise RowsError(f"{inputs.rows}: no figure can be drawn: {'; '.join(lacking)}")
     finish("figures", inputs, made, lacking, options.only)
@@ -160,29 +160,25 @@ def _parser() -> argparse.ArgumentParser:
         required=True, metavar="COMMAND", dest="command", parser_class=_Parser
     )
     newest = "a folder; default: this machine's newest sweep, else outputs/reference"
-    verbose = "show an error's traceback"
-    for name, summary in COMMANDS.items():
+    for name, summary in (COMMANDS | {"validate": VALIDATE, "compare": COMPARE}).items():
         command = commands.add_parser(name, help=summary, description=summary)
-        command.add_argument("--rows", type=Path, metavar="DIR", help=newest)
-        beside = f"default: {name}/ in the rows"
-        command.add_argument("--out", type=Path, metavar="DIR", help=beside)
+        command.add_argument("--verbose", action="store_true", help="show an error's traceback")
+        if name == "compare":
+            add_arguments(command)
+            continue
+        given = {"required": True, "help": "the folder"} if name == "validate" else {"help": newest}
+        command.add_argument("--rows", type=Path, metavar="DIR", **given)
+        where = VALIDATED if name == "validate" else f"default: {name}/ in the rows"
+        command.add_argument("--out", type=Path, metavar="DIR", help=where)
         if name in ("figures", "tables"):
             some = f"make only these {name}, such as limits,limits_summary"
             command.add_argument("--only", type=_names, metavar="NAMES", default=(), help=some)
         if name == "claims":
             another = "judge another file's claims (default: analysis/claims.yaml)"
             command.add_argument("--claims", type=Path, metavar="FILE", help=another)
-        unchanged = "make nothing where rows, records and code are the same as last time"
-        command.add_argument("--if-changed", action="store_true", help=unchanged)
-        command.add_argument("--verbose", action="store_true", help=verbose)
-    validating = commands.add_parser("validate", help=VALIDATE, description=VALIDATE)
-    validating.add_argument("--rows", type=Path, metavar="DIR", required=True, help="the folder")
-    copied = "copy the files of a valid folder there, such as outputs/reference/rtx_4090"
-    validating.add_argument("--out", type=Path, metavar="DIR", help=copied)
-    validating.add_argument("--verbose", action="store_true", help=verbose)
-    comparing = commands.add_parser("compare", help=COMPARE, description=COMPARE)
-    add_arguments(comparing)
-    comparing.add_argument("--verbose", action="store_true", help=verbose)
+        if name in COMMANDS:
+            unchanged = "make nothing where rows, records and code are the same as last time"
+            command.add_argument("--if-changed", action="store_true", help=unchanged)
     return parser
 
 

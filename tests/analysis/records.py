@@ -17,25 +17,21 @@ from experiments.data.records import (
 )
 
 ITEM = {"float32": 4, "float16": 2, "bfloat16": 2}
-# Matrix passes: reads and writes of the model.
+# Matrix passes: reads and writes of the model, of all others one each.
 MODEL = {
     "naive": (5, 3),
     "naive_script": (5, 3),
-    "torch": (1, 1),
-    "compiled": (1, 1),
     "three_pass": (3, 1),
-    "fused": (1, 1),
-    "fused_row": (1, 1),
     "hybrid": (3, 1),
     "online": (2, 1),
-    "copy": (1, 1),
-    "copy_triton": (1, 1),
+    **dict.fromkeys(("torch", "compiled", "fused", "fused_row", "copy", "copy_triton"), (1, 1)),
 }
 
 
 def _record(kernel: str, rows: int, cols: int, dtype: str) -> dict[str, Any]:
     name = kernel.split(",")[0]
     reads, writes = MODEL[name]
+    statistics = 2 * rows if name.startswith("naive") else 0
     return {
         "kernel": kernel,
         "operation": "copy" if name.startswith("copy") else "softmax",
@@ -44,8 +40,8 @@ def _record(kernel: str, rows: int, cols: int, dtype: str) -> dict[str, Any]:
         "rows": rows,
         "cols": cols,
         "dtype": dtype,
-        "model_reads": reads * rows * cols + (2 * rows if name.startswith("naive") else 0),
-        "model_writes": writes * rows * cols + (2 * rows if name.startswith("naive") else 0),
+        "model_reads": reads * rows * cols + statistics,
+        "model_writes": writes * rows * cols + statistics,
     }
 
 
@@ -102,34 +98,29 @@ def h200() -> list[Counters]:
     ]
 
 
-def _access(sweep: int, kind: str, tensor: str, first: int, last: int) -> Access:
-    fields = {"program": 0, "sweep": sweep, "kind": kind, "tensor": tensor, "row": 0}
-    return Access.model_validate(fields | {"first": first, "last": last})
-
-
 def trace(kernel: str) -> Trace:
     """A call's accesses to one row of eight columns."""
-    chunks = ((0, 3), (4, 7))
-    found: list[Access] = []
+    wide, chunks = (0, 7), ((0, 3), (4, 7))
+    found: list[tuple[int, str, str, tuple[int, int]]] = []  # sweep, kind, tensor, columns
     if kernel == "naive":
-        for sweep, (loads, store) in enumerate(
-            ((["x"], "max"), (["x", "max"], "sub"), (["sub"], "exp"), (["exp"], "sum"),
-             (["exp", "sum"], "y"))
-        ):  # fmt: skip
-            for tensor in loads:
-                found.append(
-                    _access(sweep, "load", tensor, 0, 0 if tensor in ("max", "sum") else 7)
-                )
-            found.append(_access(sweep, "store", store, 0, 0 if store in ("max", "sum") else 7))
+        steps = (("x", "max"), ("x max", "sub"), ("sub", "exp"), ("exp", "sum"), ("exp sum", "y"))
+        for sweep, (loads, stored) in enumerate(steps):
+            for kind, name in [*(("load", name) for name in loads.split()), ("store", stored)]:
+                found.append((sweep, kind, name, (0, 0) if name in ("max", "sum") else wide))
     elif kernel == "online":
-        found += [_access(0, "load", "x", *c) for c in chunks]
-        for c in chunks:
-            found += [_access(1, "load", "x", *c), _access(1, "store", "y", *c)]
+        found += [(0, "load", "x", columns) for columns in chunks]
+        for columns in chunks:
+            found += [(1, "load", "x", columns), (1, "store", "y", columns)]
     else:
-        found += [_access(0, "load", "x", 0, 7), _access(0, "store", "y", 0, 7)]
+        found += [(0, "load", "x", wide), (0, "store", "y", wide)]
+    accesses = [
+        Access.model_validate({"program": 0, "sweep": sweep, "kind": kind, "tensor": tensor,
+                               "row": 0, "first": first, "last": last})
+        for sweep, kind, tensor, (first, last) in found
+    ]  # fmt: skip
     fields = _record(kernel, 4, 8, "float32")
     fields = {k: v for k, v in fields.items() if not k.startswith("model_")}
-    return Trace(**fields, accesses=found)
+    return Trace(**fields, accesses=accesses)
 
 
 def record_files(folder: Path, **records: Iterable[Record]) -> Path:

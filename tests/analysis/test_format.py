@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.format import Cell, Table, csv_of, decimals, visible
+from analysis.format import Table, decimals, visible
 from analysis.formula import M, N, elements, equal, expression, latex
 from tests.analysis.latex import sound_latex
 
@@ -51,11 +51,6 @@ def test_text_of_a_row_never_becomes_a_spreadsheets_formula(text: str) -> None:
     assert value == "1.5"
 
 
-@pytest.mark.parametrize("text", ["-3.5", "+0.73", "-1,234", "-2e-05", "-19.89 to -8.77", "-3 %"])
-def test_a_signed_number_stays_a_number_in_a_spreadsheet(text: str) -> None:
-    assert csv_of(text) == text
-
-
 @settings(deadline=None)
 @given(st.text(max_size=300), st.integers(20, 100))
 def test_a_visible_text_is_one_printable_line_no_longer_than_asked(text: str, most: int) -> None:
@@ -63,17 +58,6 @@ def test_a_visible_text_is_one_printable_line_no_longer_than_asked(text: str, mo
     assert shown.isprintable()
     assert len(shown) <= most
     assert visible(shown, most) == shown
-
-
-def test_long_names_that_differ_stay_apart() -> None:
-    assert visible("a" * 500 + "b", 80) != visible("a" * 500 + "c", 80)
-
-
-def test_a_cell_has_its_own_latex_and_stands_out() -> None:
-    table = Table("T", ["x", "y"], [[Cell("8MN", "$8MN$"), Cell("1_0", strong=True)]])
-    assert r"$8MN$ & \textbf{1\_0} \\" in table.latex()
-    assert "| 8MN | **1_0** |" in table.markdown()
-    assert "8MN,1_0" in table.csv()
 
 
 @pytest.mark.parametrize(("value", "low", "high", "digits"), [

@@ -7,7 +7,7 @@ import pytest
 
 from analysis.load import load, newest_rows
 from experiments.data.files import RowsError
-from tests.analysis.plausible import paper, row, unsupported, write
+from tests.analysis.plausible import paper, row, write
 
 
 def test_derived_columns_follow_from_bytes_and_times(tmp_path: Path) -> None:
@@ -22,27 +22,11 @@ def test_derived_columns_follow_from_bytes_and_times(tmp_path: Path) -> None:
     assert frame.loc["fused", "speedup_over_naive"] == pytest.approx(4.0)
 
 
-def test_only_a_row_faster_than_the_roof_by_more_than_its_interval_is_above_it(
-    tmp_path: Path,
-) -> None:
-    rows = [row("copy", 4096, time_us=40.0)]
-    rows += [row("fused", 4096, time_us=39.5), row("torch", 4096, time_us=30.0)]
-    above = load(write(tmp_path, rows)).set_index("kernel")["above_roof"]
-    assert above.to_dict() == {"copy": False, "fused": False, "torch": True}
-
-
 def test_the_last_attempt_counts_in_whichever_file_it_stands(tmp_path: Path) -> None:
     write(tmp_path / "a", [row("online", 256, time_us=7.0, attempt=2)])
     write(tmp_path / "b", [row("online", 256, time_us=None, attempt=1, status="crashed")])
     frame = load(tmp_path)
     assert frame["time_us"].tolist() == [7.0]
-
-
-def test_a_column_of_nulls_is_still_a_number(tmp_path: Path) -> None:
-    frame = load(write(tmp_path, [unsupported("fused", 65536)]))
-    for column in ("time_us", "time_low_us", "fraction_of_roof", "registers", "power_w"):
-        assert frame[column].dtype.kind == "f", column
-    assert not frame["above_roof"].any()
 
 
 def test_a_last_line_cut_short_is_passed_over(tmp_path: Path) -> None:

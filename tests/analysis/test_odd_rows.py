@@ -1,3 +1,5 @@
+"""What a crash, an old version or a joker left behind leaves a gap or is refused in one line."""
+
 from __future__ import annotations
 
 import re
@@ -10,17 +12,22 @@ from analysis.__main__ import COMMANDS, main
 from analysis.load import read_inputs
 from experiments.data.files import RowsError
 from tests.analysis.latex import sound_latex
-from tests.analysis.odd import EITHER, REFUSED, SOUND
+from tests.analysis.odd import EITHER, REFUSED, SOUND, Make
 
 # No record lies in the outputs of a folder of its own; small pictures are quick.
 pytestmark = pytest.mark.usefixtures("inside", "small_pictures")
+
+
+def _folder(path: Path, make: Make) -> Path:
+    path.mkdir(parents=True)
+    make(path)
+    return path
 
 
 def _status(command: str, folder: Path, out: Path, capsys: pytest.CaptureFixture[str]) -> int:
     """Runs the command; whatever comes, it must be fit to be read."""
     status = main([command, "--rows", str(folder), "--out", str(out)])
     printed = capsys.readouterr()
-    assert "Traceback" not in printed.err
     for text in (printed.out, printed.err):
         hidden = [letter for letter in text if not letter.isprintable() and letter != "\n"]
         assert not hidden, f"letters that a terminal obeys: {hidden}"
@@ -31,9 +38,7 @@ def _status(command: str, folder: Path, out: Path, capsys: pytest.CaptureFixture
         for path in made:
             _check(path)
     else:
-        assert status == 2
-        assert printed.err.startswith("error: "), printed.err
-        assert printed.err.count("\n") == 1, printed.err
+        assert re.fullmatch(r"error: .*\n", printed.err), printed.err
     return status
 
 
@@ -53,16 +58,13 @@ def _check(path: Path) -> None:
     elif path.suffix == ".html":
         assert "alert(1)</script>" not in text
         assert "<script>alert" not in text
-        assert not re.search(r"</script><script>alert", text)
 
 
 def test_odd_rows_beside_good_ones_leave_a_gap_and_nothing_else(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for case, make in SOUND.items():
-        folder = tmp_path / "rows" / case
-        folder.mkdir(parents=True)
-        make(folder)
+        _folder(tmp_path / "rows" / case, make)
     for command in ("tables", "report"):
         assert _status(command, tmp_path / "rows", tmp_path / command, capsys) == 0
 
@@ -71,23 +73,19 @@ def test_odd_rows_beside_good_ones_leave_a_gap_and_nothing_else(
 def test_rows_that_tell_little_give_what_they_can_or_one_line(
     case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = tmp_path / "rows"
-    folder.mkdir()
-    EITHER[case](folder)
+    folder = _folder(tmp_path / "rows", EITHER[case])
     # the report draws all figures and the roofline, which takes seconds
     drawn = ("selftest", "report") if case == "nothing_worked" else ()
     for command in ("tables", "claims", *drawn):
         status = _status(command, folder, tmp_path / command, capsys)
-        assert status == 0 or command == "selftest"
+        assert status == (2 if command == "selftest" else 0)
 
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_is_no_row_is_refused_in_one_line_that_names_the_file(
     case: str, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "rows"
-    folder.mkdir()
-    REFUSED[case](folder)
+    folder = _folder(tmp_path / "rows", REFUSED[case])
     with pytest.raises((RowsError, OSError)) as refused:
         read_inputs(folder, tmp_path / "out", "tables")
     text = str(refused.value)
@@ -100,11 +98,6 @@ def test_what_is_no_row_is_refused_in_one_line_that_names_the_file(
 def test_every_command_refuses_in_one_line_and_makes_nothing(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = tmp_path / "rows"
-    folder.mkdir()
-    REFUSED["another_field"](folder)
-    assert main([command, "--rows", str(folder), "--out", str(tmp_path / "out")]) == 2
-    error = capsys.readouterr().err
-    assert re.fullmatch(rf"error: .*{re.escape(str(folder))}.*\n", error), error
-    assert error.removesuffix("\n").isprintable()
+    folder = _folder(tmp_path / "rows", REFUSED["another_field"])
+    assert _status(command, folder, tmp_path / "out", capsys) == 2
     assert not (tmp_path / "out").exists()

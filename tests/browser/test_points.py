@@ -64,9 +64,7 @@ def place(page: Page, figure: str, point: list[float]) -> tuple[float, float]:
     return box["x"] + point[0] * box["width"], box["y"] + point[1] * box["height"]
 
 
-@pytest.mark.parametrize(("figure", "variant"), [
-    ("A-fig2", "online"), ("A-fig2", "naive"), ("D-fig1", "three_pass"), ("E-fig1", "torch"),
-])  # fmt: skip
+@pytest.mark.parametrize(("figure", "variant"), [("A-fig2", "online"), ("E-fig1", "torch")])
 def test_the_pointer_reads_the_row_that_was_recorded(
     page: Page, frame: pd.DataFrame, figure: str, variant: str
 ) -> None:
@@ -134,17 +132,3 @@ def test_a_finger_reads_a_point_on_a_phone(opened: Open) -> None:
     assert box is not None
     assert box["x"] >= 0
     assert box["x"] + box["width"] <= PHONE[0]
-
-
-def test_every_figure_of_rows_can_be_read(page: Page) -> None:
-    readable = page.evaluate(
-        "[...document.querySelectorAll('[data-points]')].map(e => e.dataset.points)"
-    )
-    expected = {"A-fig2", "C-fig1", "C-fig2", "C-fig3", "D-fig1", "E-fig1"}
-    assert expected <= set(readable)
-
-
-def test_what_has_no_time_is_told_below_its_figure(page: Page) -> None:
-    gaps = page.locator("[id='A-fig2'] .gaps")
-    gaps.locator("summary").click()
-    assert "fused at 4096×65536 float32: unsupported" in gaps.inner_text()

