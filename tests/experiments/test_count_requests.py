@@ -12,8 +12,7 @@ from experiments.worker.counting import requests_of, totals
 from experiments.worker.counting.interpreter import interpreted
 from experiments.worker.counting.requests import Operations, Recorder
 from kernels.language import jit, tl
-from tests.kernels.inputs import LAYOUTS, lay_out
-from tests.kernels.variants import TRITON
+from tests.kernels.variants import LAYOUTS, TRITON, lay_out
 
 Moved = dict[str, tuple[int, int]]
 

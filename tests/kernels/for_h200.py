@@ -80,10 +80,10 @@ def test_tiles_are_stored_in_whole_vectors(kernel: Any, pointer: str, statistics
         assert 3 * row <= metadata.shared <= 3 * row + 1024
 
 
-@pytest.mark.parametrize("kernel", [_along, _backward], ids=lambda k: k.fn)
-def test_lines_compile(kernel: Any) -> None:
+def test_lines_compile() -> None:
     constants = {"BLOCK": 1024, "WIDTH": 4, "WHOLE": False, "STATISTICS": F32, "inner": 1}
-    assert "st.global" in compiled(kernel, "fp32", constants, (), num_warps=8)[0]
+    for kernel in (_along, _backward):
+        assert "st.global" in compiled(kernel, "fp32", constants, (), num_warps=8)[0]
 
 
 @pytest.mark.parametrize(
@@ -136,11 +136,7 @@ def test_narrow_rows_stay_in_their_warps_and_move_in_whole_vectors(
 
 @pytest.mark.parametrize(
     ("pointer", "rows", "cols", "ahead"),
-    [
-        ("fp32", 1, 131072, False),
-        ("fp32", 4096, 1 << 20, True),
-        ("bf16", 8, 131072, False),
-    ],
+    [("fp32", 1, 131072, False), ("fp32", 4096, 1 << 20, True), ("bf16", 8, 131072, False)],
 )
 def test_slices_of_a_row_are_exchanged_relaxed_and_spill_nothing(
     pointer: str, rows: int, cols: int, ahead: bool, tmp_path: Path
@@ -148,16 +144,10 @@ def test_slices_of_a_row_are_exchanged_relaxed_and_spill_nothing(
     plan = slices_of(rows, cols, H200, True, ahead)
     registers = plan.registers(ahead, True, H200)
     constants = {"SLOTS": plan.slots, "BLOCK": plan.block, "AHEAD": ahead}
-    ptx, metadata = compiled(
-        _cooperative,
-        pointer,
-        constants | {"LOADS": "", "STORES": ""},
-        ("cols", "row_stride"),
-        num_warps=plan.warps,
-        maxnreg=registers,
-        enable_fp_fusion=False,
-        launch_cooperative_grid=True,
-    )
+    constants |= {"LOADS": "", "STORES": ""}
+    options = {"num_warps": plan.warps, "maxnreg": registers}
+    options |= {"enable_fp_fusion": False, "launch_cooperative_grid": True}
+    ptx, metadata = compiled(_cooperative, pointer, constants, ("cols", "row_stride"), **options)
     assert metadata.launch_cooperative_grid
     assert "ld.global.v4.b32" in ptx
     assert "st.global.v4.b32" in ptx
@@ -169,20 +159,19 @@ def test_slices_of_a_row_are_exchanged_relaxed_and_spill_nothing(
     command = [knobs.nvidia.ptxas.path, "-v", "--gpu-name=sm_90a", "x.ptx", "-o", "x"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert "0 bytes spill stores, 0 bytes spill loads" in done.stderr
-    used = re.search("Used ([0-9]+) registers", done.stderr)
-    assert used is not None
-    assert int(used[1]) <= registers
+    (used,) = re.findall("Used ([0-9]+) registers", done.stderr)
+    assert int(used) <= registers
 
 
 @pytest.mark.parametrize(
     ("pointer", "vector", "cols", "hint"),
     [
-        ("fp32", 4, 4, ""),
-        ("fp32", 4, 1024, ""),
-        ("fp32", 4, 524288, "evict_last"),
-        ("fp32", 1, 1001, "evict_last"),
-        ("bf16", 8, 32000, "evict_last"),
-        ("fp16", 8, 524288, ""),
+        *(("fp32", 4, 4, ""), ("fp32", 4, 1024, ""), ("fp32", 4, 524288, "evict_last")),
+        *(
+            ("fp32", 1, 1001, "evict_last"),
+            ("bf16", 8, 32000, "evict_last"),
+            ("fp16", 8, 524288, ""),
+        ),
     ],
 )
 def test_a_cluster_meets_once_and_fences_nothing(

@@ -11,6 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import func
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import forward_ad
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils.flop_counter import FlopCounterMode
@@ -245,7 +246,6 @@ def forward_over_reverse(f: Function, x: torch.Tensor, t: torch.Tensor) -> torch
 
 PROGRAMS: dict[str, Callable[[Function, torch.Tensor, torch.Tensor], Any]] = {
     "jvp": lambda f, x, t: func.jvp(f, (x,), (t,)),
-    "jvp of jvp": lambda f, x, t: func.jvp(lambda x: func.jvp(f, (x,), (t,))[1], (x,), (t,)),
     "gradient of jvp": lambda f, x, t: func.grad(
         lambda x: func.jvp(f, (x,), (t,))[1].square().sum()
     )(x),
@@ -253,30 +253,23 @@ PROGRAMS: dict[str, Callable[[Function, torch.Tensor, torch.Tensor], Any]] = {
     "vmap": lambda f, x, t: func.vmap(f, in_dims=2)(torch.stack((x, t), 2)),
     "functionalize": lambda f, x, t: func.functionalize(f)(x),
     "forward mode": dual,
-    "forward mode, requires_grad": lambda f, x, t: dual(f, x.clone().requires_grad_(), t),
     "forward mode, negated": lambda f, x, t: dual(lambda x: f(negated(x)), x, t),
     "forward mode, dispatch mode": lambda f, x, t: dual(watched(f), x, t),
     "forward mode, subclass": lambda f, x, t: dual(lambda x: f(x.as_subclass(Subclass)), x, t),
     "forward mode over a gradient": forward_over_reverse,
     "gradient, negated": lambda f, x, t: gradient(squared(lambda x: f(negated(x))), x),
     "gradient, dispatch mode": lambda f, x, t: gradient(squared(watched(f)), x),
-    "jit.trace, jvp of it": lambda f, x, t: func.jvp(traced(f, x), (x,), (t,)),
     "jit.trace, forward mode of it": lambda f, x, t: dual(traced(f, x), x, t),
     "make_fx, jvp of it": lambda f, x, t: func.jvp(make_fx(f)(x), (x,), (t,)),
     "export, jvp of it": lambda f, x, t: func.jvp(exported(f, x), (x,), (t,)),
-    "export, forward mode of it": lambda f, x, t: dual(exported(f, x), x, t),
     "export, vmap of it": lambda f, x, t: func.vmap(exported(f, x))(torch.stack((x, t))),
     "export, second gradient": lambda f, x, t: gradient(
         lambda x: func.jacrev(exported(f, t))(x).square().sum(), x
     ),
     "compiled, gradient of it": lambda f, x, t: gradient(squared(compiled(f)), x),
-    "compiled, jvp of it": lambda f, x, t: func.jvp(compiled(f), (x,), (t,)),
     "compiled, forward mode of it": lambda f, x, t: dual(compiled(f), x, t),
     "compiled jacfwd": lambda f, x, t: compiled(func.jacfwd(f))(x),
     "compiled hessian": lambda f, x, t: compiled(func.hessian(squared(f)))(x),
-    "compiled vmap of gradient": lambda f, x, t: compiled(func.vmap(func.grad(squared(f))))(
-        torch.stack((x, t))
-    ),
 }
 
 
@@ -286,19 +279,10 @@ def test_whatever_differentiates_or_traces_it_gets_the_answer_of_pytorchs(
     device: str, program: str
 ) -> None:
     x, t = torch.randn(2, 3, 4, dtype=torch.float64, device=device)
-    settings_: list[tuple[int, float, torch.dtype | None]] = [(0, 0.7, torch.float64)]
-    if "compiled" not in program:  # which takes a second each
-        settings_ += [(1, 1.0, None)]
-    for dim, temperature, dtype in settings_:
-        ours, due_ = (
-            PROGRAMS[program](f, x, t)
-            for f in (
-                lambda x: softmax(x, dim, temperature=temperature, dtype=dtype),  # noqa: B023
-                lambda x: torch.softmax(x / temperature, dim, dtype),  # noqa: B023
-            )
-        )
-        assert due_ is not None
-        torch.testing.assert_close(ours, due_)
+    ours = PROGRAMS[program](lambda x: softmax(x, 0, temperature=0.7, dtype=x.dtype), x, t)
+    wanted = PROGRAMS[program](lambda x: torch.softmax(x / 0.7, 0, x.dtype), x, t)
+    assert wanted is not None
+    torch.testing.assert_close(ours, wanted)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
@@ -317,15 +301,11 @@ def test_small_temperatures_do_not_overflow_and_answers_are_rounded_once(
     assert func.jvp(lambda x: softmax(x, temperature=2), (empty,), (empty,))[0].shape == (2, 0)
 
 
-def test_fake_and_negated_tensors_and_parameters(device: str) -> None:
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
+def test_fake_tensors_and_parameters(device: str) -> None:
     with FakeTensorMode():
         y = softmax(torch.empty(3, 4, device=device), dtype=torch.float64)
         assert (y.shape, y.dtype) == ((3, 4), torch.float64)
-    negated = torch.randn(3, 4, dtype=torch.complex64, device=device).conj().imag
-    assert negated.is_neg()
-    torch.testing.assert_close(softmax(negated), torch.softmax(negated, -1))
-    assert softmax(torch.nn.Parameter(torch.randn(3, 4, device=device))).grad_fn is not None
+    parameter = torch.nn.Parameter(torch.randn(3, 4, device=device))
+    assert softmax(parameter).grad_fn is not None
     with torch.no_grad():
-        assert softmax(torch.nn.Parameter(torch.randn(3, 4, device=device))).grad_fn is None
+        assert softmax(parameter).grad_fn is None

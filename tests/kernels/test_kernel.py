@@ -68,12 +68,9 @@ def test_what_a_tunable_may_not_be_is_refused_in_one_line(tunable: str) -> None:
 
 
 def test_what_a_tunable_may_be_is_taken() -> None:
-    for good in (
-        *({"power": 2}, {"power": 64}, {"perhaps": None}, {"perhaps": 4}, {"count": 5}),
-        *({"cap": None}, {"cap": 5}, {"cap": "all"}, {"word": "there"}, {"flag": False}),
-        *({"hint": None}, {"hint": True}, {"free": ""}),
-    ):
-        assert dataclasses.asdict(Tuned(**good)).items() >= good.items()  # type: ignore[arg-type]
+    Tuned(power=2, perhaps=None, count=5, cap=None, word="there", flag=False, hint=None, free="")
+    Tuned(power=64, perhaps=4, count=1, cap="all", hint=True)
+    Tuned(cap=5)
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,11 @@
-"""The variants under test, with tiles so small that the interpreter takes several a row."""
+"""The variants under test, in tiles that the interpreter takes several of a row, and matrices."""
 
 from __future__ import annotations
 
 import os
 
 import torch
+from hypothesis import strategies as st
 
 from kernels.copy.copy import Copy
 from kernels.copy.copy_triton import CopyTriton
@@ -42,18 +43,13 @@ TRITON: tuple[Kernel, ...] = (
 INTERPRETED = os.environ.get("TRITON_INTERPRET", "0") not in ("", "0")
 HERE = Device("cpu", "cpu") if INTERPRETED or not torch.cuda.is_available() else cuda_device(0)
 # needs a Triton and a card that not every machine has
-CLUSTERED = tuple(
-    kernel
-    for kernel in (ClusterReduce(num_ctas=2),)
-    if kernel.unsupported((2, 3), torch.float32, HERE) is None
-)
+REDUCE = ClusterReduce(num_ctas=2)
+CLUSTERED = () if REDUCE.unsupported((2, 3), torch.float32, HERE) else (REDUCE,)
 QUICK = LIBRARY + TRITON + CLUSTERED  # `compiled` takes seconds a shape and is tried on few
 SOFTMAXES = (*QUICK, Compiled())
 PEERS: tuple[Kernel, ...] = (Liger(), FlagGems(), Quack())  # of packages that may not be here
-WAITING: tuple[Kernel, ...] = (
-    Cluster(),
-    Cooperative(),
-)  # for one another, which only a card lets them
+# for one another, which only a card lets them
+WAITING: tuple[Kernel, ...] = (Cluster(), Cooperative())
 COPIES: tuple[Kernel, ...] = (Copy(), CopyTriton(block_size=16))
 DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
@@ -88,3 +84,53 @@ def assert_softmax(kernel: Kernel, x: torch.Tensor) -> None:
     error = (y.double() - reference).abs()
     wrong = error > reference * relative + absolute + flushed
     assert not wrong.any(), f"off by {error[wrong].max()} where {reference[wrong][:3]} was due"
+
+
+LAYOUTS = ("contiguous", "padded rows", "transposed", "every other column", "one row repeated")
+
+
+def lay_out(x: torch.Tensor, layout: str) -> torch.Tensor:
+    """The values of ``x``, shape (M, N), with other strides."""
+    rows, cols = x.shape
+    if layout == "padded rows":
+        wide = torch.full((rows, cols + 3), torch.nan, dtype=x.dtype, device=x.device)
+        wide[:, :cols] = x
+        return wide[:, :cols]
+    if layout == "transposed":
+        return x.t().contiguous().t()
+    if layout == "every other column":
+        wide = torch.full((rows, 2 * cols), torch.nan, dtype=x.dtype, device=x.device)
+        wide[:, ::2] = x
+        return wide[:, ::2]
+    if layout == "one row repeated":
+        return x[:1].expand(rows, cols)
+    return x
+
+
+def extremes() -> torch.Tensor:
+    """Rows of 40, which tiles of 16 cut at 16 and 32."""
+    x = torch.randn(10, 40, generator=torch.Generator().manual_seed(0))
+    x[0, :35] = -torch.inf  # two tiles of nothing before the first value
+    x[1, 3:] = -torch.inf
+    x[2] = -torch.inf
+    x[3, 20] = torch.nan
+    x[4] = torch.nan
+    x[5] = -torch.inf
+    x[5, 39] = torch.nan
+    x[6, 30] = torch.inf
+    x[7, 0] = torch.inf
+    x[7, 39] = torch.inf
+    x[8, :16] = -torch.inf
+    x[8, 20] = torch.nan
+    x[9] = 0.0
+    return x
+
+
+@st.composite
+def matrices(draw: st.DrawFn, widest: int = 70) -> torch.Tensor:
+    """A matrix on the CPU; a test moves it to its device, which may make it contiguous."""
+    rows, cols = draw(st.integers(0, 12)), draw(st.integers(0, widest))
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 2**16)))
+    scale = draw(st.sampled_from((1.0, 1e-3, 30.0, 1e4)))
+    values = torch.randn(rows, cols, generator=generator, dtype=torch.float64) * scale
+    return values.to(draw(st.sampled_from(DTYPES)))

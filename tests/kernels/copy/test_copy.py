@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernels.kernel import Kernel
-from tests.kernels.inputs import LAYOUTS, lay_out, matrices
-from tests.kernels.variants import COPIES, name
+from tests.kernels.variants import COPIES, LAYOUTS, lay_out, matrices, name
 
 every = pytest.mark.parametrize("kernel", COPIES, ids=name)
 

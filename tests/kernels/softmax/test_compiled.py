@@ -11,8 +11,7 @@ import torch
 from kernels.kernel import NotCompiled
 from kernels.softmax.compiled import MODES, Compiled
 from kernels.softmax.naive_script import NaiveScript
-from tests.kernels.inputs import extremes, lay_out
-from tests.kernels.variants import assert_softmax
+from tests.kernels.variants import assert_softmax, extremes, lay_out
 
 
 class Asked(list[dict[str, Any]]):

@@ -21,8 +21,7 @@ from experiments.worker.counting.requests import Recorder
 from kernels.language import jit, next_power_of_two, tl
 from kernels.softmax import cooperative
 from kernels.softmax.cooperative import Workspaces, pack, tag_of
-from tests.kernels.inputs import LAYOUTS, extremes, lay_out
-from tests.kernels.variants import INTERPRETED
+from tests.kernels.variants import INTERPRETED, LAYOUTS, extremes, lay_out
 
 at_once = pytest.mark.skipif(not INTERPRETED, reason="a card runs programs at once by itself")
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")

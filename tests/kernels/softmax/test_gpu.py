@@ -27,8 +27,7 @@ from kernels.softmax.peers.flag_gems import TILE, WIDEST_WHOLE, FlagGems
 from kernels.softmax.peers.quack import Quack
 from kernels.softmax.three_pass import ThreePass
 from kernels.softmax.torch_softmax import TorchSoftmax
-from tests.kernels.inputs import LAYOUTS, extremes, lay_out
-from tests.kernels.variants import PEERS, assert_softmax, name
+from tests.kernels.variants import LAYOUTS, PEERS, assert_softmax, extremes, lay_out, name
 
 pytestmark = [
     pytest.mark.gpu,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any
+from unittest.mock import MagicMock, patch
 
 import pytest
 import torch
@@ -28,28 +27,19 @@ F16, BF16, F32, F64 = torch.float16, torch.bfloat16, torch.float32, torch.float6
 powers = st.integers(0, 12).map(lambda power: 1 << power)
 
 
-@pytest.mark.parametrize(
-    ("registers", "warps", "shared", "an_sm"),
-    [
+def test_programs_follow_the_scarcest_resource(h200: Device) -> None:
+    for registers, warps, shared, an_sm in (
         (128, 8, 32, 2),  # 65536 / (128 · 32 · 8)
         (129, 8, 32, 1),  # a register more takes eight more: 136 of them for each thread
         (104, 4, 16, 4),  # 19 warps of 3328 registers would do, of which an SM places 16
         (104, 2, 16, 8),  # and not 9: each of the four schedulers holds 4 of the 19
-        (32, 8, 16, 8),  # the 64 warps bind, as the registers do
-        (16, 4, 16, 16),  # warps alone
+        (16, 4, 16, 16),  # the 64 warps alone
         (32, 4, 115_712, 2),  # shared memory, with the kilobyte that the driver takes
         (32, 4, 115_713, 1),
         (32, 4, 232_449, 0),  # not even one
         (0, 4, 0, 16),  # as little as can be: nothing is divided by zero
-    ],
-)
-def test_programs_follow_the_scarcest_resource(
-    h200: Device, registers: int, warps: int, shared: int, an_sm: int
-) -> None:
-    assert resident_programs(registers, warps, shared, h200) == 132 * an_sm
-
-
-def test_a_device_described_without_its_limits_is_refused(h200: Device) -> None:
+    ):
+        assert resident_programs(registers, warps, shared, h200) == 132 * an_sm
     with pytest.raises(ValueError, match="without one of its limits"):
         resident_programs(32, 4, 0, replace(h200, registers_per_sm=None))
 
@@ -84,9 +74,9 @@ def test_vectors_are_the_longest_that_rows_and_strides_are_made_of(
     assert vector(x.clone(memory_format=torch.contiguous_format)) == whole_vectors(shape[1], dtype)
 
 
-@pytest.mark.parametrize(
-    ("rows", "cols", "dtype", "name"),
-    [
+def test_auto_chooses_for_an_h200(h200: Device) -> None:
+    pytest.importorskip("triton")
+    for rows, cols, dtype, name in (
         (4096, 1024, F32, "FusedMultirow"),  # 4 KB
         (4096, 1025, F32, "Cluster"),
         (4096, 1 << 19, F32, "Cluster"),  # 2 MB
@@ -96,30 +86,9 @@ def test_vectors_are_the_longest_that_rows_and_strides_are_made_of(
         (4096, 1 << 23, F32, "Online"),
         (4096, 8192, F64, "FusedRow"),
         (4096, 8200, F64, "Online"),
-    ],
-)
-def test_auto_chooses_for_an_h200(
-    h200: Device, rows: int, cols: int, dtype: torch.dtype, name: str
-) -> None:
-    pytest.importorskip("triton")
-    chosen = choice((rows, cols), dtype, h200, whole_vectors(cols, dtype))
-    assert type(chosen).__name__ == name
-
-
-class Function:
-    """What ``@triton.jit`` makes, as far as a launch of `fused` asks."""
-
-    def __init__(self, registers: int, shared: int) -> None:
-        self.compiled = SimpleNamespace(
-            n_regs=registers, metadata=SimpleNamespace(shared=shared), _init_handles=lambda: None
-        )
-        self.grids: list[Any] = []
-
-    def warmup(self, *_: Any, **__: Any) -> Any:
-        return self.compiled
-
-    def __getitem__(self, grid: Any) -> Any:
-        return lambda *_, **__: self.grids.append(grid)
+    ):
+        chosen = choice((rows, cols), dtype, h200, whole_vectors(cols, dtype))
+        assert type(chosen).__name__ == name
 
 
 @pytest.mark.parametrize(
@@ -131,18 +100,13 @@ class Function:
     ],
 )
 def test_as_many_programs_of_fused_as_the_device_holds_share_out_the_rows(
-    h200: Device,
-    monkeypatch: pytest.MonkeyPatch,
-    rows: int,
-    registers: int,
-    shared: int,
-    programs: int,
+    h200: Device, rows: int, registers: int, shared: int, programs: int
 ) -> None:
-    function = Function(registers, shared)
-    monkeypatch.setattr(fused, "_fused", function)
-    monkeypatch.setattr(fused, "device_of", lambda _: h200)
-    Fused()(torch.empty(rows, 9))
-    assert function.grids == [(programs,)]
+    function = MagicMock()
+    function.warmup().configure_mock(n_regs=registers, **{"metadata.shared": shared})
+    with patch.multiple(fused, _fused=function, device_of=lambda _: h200):
+        Fused()(torch.empty(rows, 9))
+    function.__getitem__.assert_called_once_with((programs,))
 
 
 def test_stages_of_fused_are_as_many_as_rows_fit(h200: Device) -> None:
@@ -189,14 +153,9 @@ def test_warps_are_few_and_rows_of_512_are_not_shared_by_them(
     assert not short or rows == 1 or 2 * warps <= rows
 
 
-@pytest.mark.parametrize(
-    ("rows", "warps", "size", "lanes"),
-    [(8, 4, 512, 16), (4, 4, 512, 32), (8, 4, 2048, 32), (1, 4, 4096, 128)],
-)
-def test_two_short_rows_share_a_warp_that_has_them(
-    rows: int, warps: int, size: int, lanes: int
-) -> None:
-    assert lanes_by_tile(rows, warps, size) == lanes
+def test_two_short_rows_share_a_warp_that_has_them() -> None:
+    tiles = ((8, 4, 512), (4, 4, 512), (8, 4, 2048), (1, 4, 4096))  # rows, warps, bytes of a row
+    assert [lanes_by_tile(*tile) for tile in tiles] == [16, 32, 32, 128]
 
 
 @given(
@@ -225,36 +184,24 @@ def test_a_cluster_covers_the_row_and_fits_on_the_chip(
     assert plan.shared * threads * 16 + slots + 1024 <= 227 << 10
 
 
-def test_few_rows_are_spread_over_wider_clusters() -> None:
+def test_few_rows_are_spread_over_wider_clusters_and_wide_rows_too() -> None:
     plans = [cut((rows, 32768), 4, 4, 132) for rows in (1, 4096)]
     assert [(plan.programs, plan.warps) for plan in plans if plan] == [(16, 4), (8, 4)]
+    blocks = (256, 8192, 16384, 131072, 262144)
+    reduced = [ClusterReduce()._cluster(block) for block in blocks]
+    assert reduced == [(1, 4), (1, 8), (2, 8), (16, 8), (16, 16)]
 
 
-@pytest.mark.parametrize(
-    ("block", "cluster"),
-    [(256, (1, 4)), (8192, (1, 8)), (16384, (2, 8)), (131072, (16, 8)), (262144, (16, 16))],
-)
-def test_clusters_that_the_compiler_reduces_grow_with_the_row(
-    block: int, cluster: tuple[int, int]
-) -> None:
-    assert ClusterReduce()._cluster(block) == cluster
-
-
-@pytest.mark.parametrize(
-    ("rows", "cols", "number", "block", "warps"),
-    [
+def test_slices_spread_over_all_sms_as_far_as_there_are_rows(h200: Device) -> None:
+    for rows, cols, *plan in (
         (1, 131072, 128, 1024, 4),  # one row covers nearly all of the 132 SMs
         (1, 1 << 20, 128, 8192, 8),
         (8, 131072, 16, 8192, 8),  # and so do eight
         (64, 131072, 16, 8192, 4),
         (4096, 5, 1, 8, 4),  # a row narrower than any slice
-    ],
-)
-def test_slices_spread_over_all_sms_as_far_as_there_are_rows(
-    h200: Device, rows: int, cols: int, number: int, block: int, warps: int
-) -> None:
-    plan = slices_of(rows, cols, h200, whole=True, ahead=False)
-    assert (plan.number, plan.block, plan.warps) == (number, block, warps)
+    ):
+        found = slices_of(rows, cols, h200, whole=True, ahead=False)
+        assert [found.number, found.block, found.warps] == plan
 
 
 @given(
