@@ -8,9 +8,8 @@ cited facts, and the functions of this module.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cache
@@ -24,9 +23,9 @@ import sympy
 import yaml
 from jinja2.sandbox import SandboxedEnvironment
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
 
 from analysis.claims.points import listed
+from analysis.claims.scope import Strict
 from analysis.claims.verdict import AUDIT_VERDICTS, AuditVerdict
 from analysis.format import NamedTable, Table, thousands
 from analysis.formula import M, N, elements, equal, expression
@@ -35,6 +34,7 @@ from analysis.published import Ratio, Source, Traffic, sources
 from experiments.data.cards import GPU_FILES, Card, known_cards
 from experiments.data.files import RowsError
 from experiments.data.jobs import Declaration
+from experiments.data.rows import ITEM_BYTES
 
 ENTRIES = Path(__file__).with_name("audit.yaml")
 DECLARED = Path(__file__).resolve().parents[2] / "outputs" / REFERENCE
@@ -46,6 +46,7 @@ NOTE = (
     "against arithmetic, a variant's traffic model or a cited fact. A printed number covers "
     "all values that round to it, in the worked example all within one unit of its last digit."
 )
+HEADS = ["source", "subject", "verdict", "printed", "computed", "why"]
 Floats = NDArray[np.float64]
 
 
@@ -56,10 +57,7 @@ class AuditFinding:
     Attributes:
         source: The source's letter.
         subject: What was checked: ``"A-fig2 fused, N ≥ 4096"``.
-        verdict: ``physically impossible`` above every card's peak; ``self-contradictory`` where
-            two statements cannot both hold, of one source, of a source and its sequel, or of two
-            accounts of the same code; ``wrong`` against arithmetic, this project's models or a
-            cited fact; else ``consistent``.
+        verdict: See `NOTE`; ``consistent`` where nothing speaks against it.
         printed: What the source has.
         computed: What it should be, or what follows from what is printed.
         why: One sentence with the numbers.
@@ -73,15 +71,11 @@ class AuditFinding:
     why: str
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Check(_Strict):
+class Check(Strict):
     """Expressions and texts, and the cases that they are evaluated for; see ``audit.yaml``."""
 
     of: tuple[dict[str, Any], ...]
-    let: dict[str, str] = {}
+    let: Mapping[str, str] = {}
     when: str = "true"
     subject: str
     holds: str
@@ -91,7 +85,7 @@ class Check(_Strict):
     why: str
 
 
-class Entries(_Strict):
+class Entries(Strict):
     """What ``audit.yaml`` holds."""
 
     meaning: dict[str, float]
@@ -101,26 +95,9 @@ class Entries(_Strict):
 
 
 @cache
-def entries(path: Path = ENTRIES) -> Entries:
-    """The audit's data.
-
-    Raises:
-        pydantic.ValidationError: the file holds something else.
-    """
-    return Entries.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
-
-
-def gather(cards: Path = GPU_FILES, declared: Path = DECLARED) -> AuditContext:
-    """What the checks work from.
-
-    Args:
-        cards: The folder of the cards' datasheets.
-        declared: The folder whose ``variants.json`` hold the variants' traffic.
-
-    Raises:
-        RowsError: a declaration is malformed; it names the file.
-    """
-    return AuditContext(sources(), load_declarations(declared), known_cards(cards))
+def entries() -> Entries:
+    """The audit's data."""
+    return Entries.model_validate(yaml.safe_load(ENTRIES.read_text(encoding="utf-8")))
 
 
 def audit(context: AuditContext | None = None, data: Entries | None = None) -> list[AuditFinding]:
@@ -171,15 +148,11 @@ def _template(text: str) -> jinja2.Template:
 def _environment() -> SandboxedEnvironment:
     """Jinja with the functions that expressions and texts may call."""
     environment = SandboxedEnvironment(undefined=jinja2.StrictUndefined)
-    functions: list[Callable[..., Any]] = [
-        rounded, elements, equal, same, limit, total, passes, divisors, itemsize,
-    ]  # fmt: skip
+    functions = (rounded, elements, equal, same, limit, total, passes)
     environment.globals |= {function.__name__: function for function in functions}
-    environment.globals |= {"interval": Interval, "sum": sum}
+    environment.globals |= {"interval": Interval, "sum": sum, "itemsize": ITEM_BYTES.get}
     environment.globals |= {"array": np.array, "exp": np.exp, "add": np.add}
-    texts: list[Callable[..., Any]] = [
-        number, numbers, decimals, gbps, listed, widths, thousands, times_as, written,
-    ]  # fmt: skip
+    texts = (number, numbers, decimals, gbps, listed, widths, thousands, times_as, written)
     environment.filters |= {function.__name__: function for function in texts}
     environment.filters["compress"] = lambda values, mask: list(compress(values, mask))
     return environment
@@ -197,14 +170,12 @@ class Interval:
 
 
 def rounded(printed: Any) -> Interval:
-    """What rounds to a number as printed: half a unit of its last digit to both sides."""
+    """What rounds to a number, or to each of an array: half a unit of its last digit around it."""
     if isinstance(printed, np.ndarray):
         each = [rounded(float(value)) for value in printed]
         return Interval(np.array([i.low for i in each]), np.array([i.high for i in each]))
     text = f"{printed:.12g}" if isinstance(printed, float) else str(printed)
-    exponent = Decimal(text).as_tuple().exponent
-    assert isinstance(exponent, int)
-    half = 0.5 * 10.0**exponent
+    half = 0.5 * 10.0 ** int(Decimal(text).as_tuple().exponent)
     return Interval(float(text) - half, float(text) + half)
 
 
@@ -228,6 +199,11 @@ class Times:
         """The widths that a mask selects."""
         return replace(self, sizes=self.sizes[mask], us=self.us[mask])
 
+    def moved(self, formula: str) -> Floats:
+        """A formula's bytes at each width."""
+        item = ITEM_BYTES[self.dtype]
+        return np.array([elements(formula, self.rows, int(n)) * item for n in self.sizes], float)
+
 
 @dataclass(frozen=True)
 class AuditContext:
@@ -239,10 +215,7 @@ class AuditContext:
 
     def names(self) -> dict[str, Any]:
         """What expressions call it by."""
-        own = (
-            self.model, self.times, self.stated_at, self.moved_bytes, self.able_cards,
-            self.beyond_any_cache,
-        )  # fmt: skip
+        own = (self.model, self.times, self.stated_at, self.able_cards, self.beyond_any_cache)
         named = {function.__name__: function for function in own}
         return {**named, "published": self.sources, "cards": self.cards}
 
@@ -260,9 +233,9 @@ class AuditContext:
         """The times of a kernel in a figure; empty where the figure does not draw it."""
         source = self.sources[letter]
         drawn = source.series[series]
-        assert drawn.rows is not None
         us = np.array(drawn.kernels.get(kernel, ()), dtype=float)
-        return Times(drawn.figure, source.dtype, drawn.rows, np.array(drawn.sizes)[: us.size], us)
+        sizes = np.array(drawn.sizes)[: us.size]
+        return Times(drawn.figure, source.dtype, drawn.rows or 0, sizes, us)
 
     def stated_at(self, kind: str, at: str, kernel: str | None = None) -> Any:
         """One of the ``levels``, ``timings``, ``traffic`` or ``ratios`` that a place states."""
@@ -272,40 +245,39 @@ class AuditContext:
                 return one
         raise KeyError(f"{at} states no {kind} of {kernel}")
 
-    def moved_bytes(self, formula: str, drawn: Times) -> Floats:
-        """A formula's bytes at each width of a figure."""
-        item = itemsize(drawn.dtype)
-        return np.array([elements(formula, drawn.rows, int(n)) * item for n in drawn.sizes], float)
-
     def able_cards(self, kernel: str, drawn: Times, seconds: Floats) -> NDArray[np.bool_]:
         """By width and card, whether the memory moves in time what has to pass it.
 
         That is all that the variant asks for where one matrix alone exceeds L2; input and output
         where only both together do; nothing where both fit.
         """
-        asked = self.moved_bytes(self.model(kernel).formula, drawn)
-        both = self.moved_bytes(self.model(COPY).formula, drawn)
-        matrix = drawn.rows * drawn.sizes * itemsize(drawn.dtype)
-        able: list[NDArray[np.bool_]] = []
-        for card in self.cards:
-            cache = card.l2_bytes or 0
-            must_move = np.where(matrix > cache, asked, np.where(both > cache, both, 0))
-            able.append(must_move / seconds <= (card.peak_gbps or 0) * 1e9)
-        return np.array(able, dtype=bool).T
+        asked, both = drawn.moved(self.model(kernel).formula), drawn.moved(self.model(COPY).formula)
+        matrix = (drawn.rows * drawn.sizes * ITEM_BYTES[drawn.dtype])[:, None]
+        peaks, caches = self._limits()
+        must_move = np.where(
+            matrix > caches, asked[:, None], np.where(both[:, None] > caches, both[:, None], 0)
+        )
+        return must_move / seconds[:, None] <= peaks
 
     def beyond_any_cache(self, drawn: Times, seconds: Floats) -> NDArray[np.bool_]:
         """By width, whether no card could even if all its L2 spared reads once and writes once."""
-        both = self.moved_bytes(self.model(COPY).formula, drawn)
-        certain = np.ones(drawn.sizes.shape, dtype=bool)
-        for card in self.cards:
-            beyond_cache = both - 2 * (card.l2_bytes or 0)
-            certain &= beyond_cache / seconds > (card.peak_gbps or 0) * 1e9
-        return certain
+        peaks, caches = self._limits()
+        least = drawn.moved(self.model(COPY).formula)[:, None] - 2 * caches
+        return np.all(least / seconds[:, None] > peaks, axis=1)
+
+    def _limits(self) -> tuple[Floats, Floats]:
+        """Peak, bytes per second, and bytes of L2 of each card."""
+        peaks = [(card.peak_gbps or 0) * 1e9 for card in self.cards]
+        return np.array(peaks, float), np.array([card.l2_bytes or 0 for card in self.cards], float)
 
 
-def itemsize(dtype: str) -> int:
-    """Bytes an element."""
-    return np.dtype(dtype).itemsize
+def gather(cards: Path = GPU_FILES, declared: Path = DECLARED) -> AuditContext:
+    """What the checks work from: cards' datasheets, and a folder with ``variants.json``.
+
+    Raises:
+        RowsError: a declaration is malformed; it names the file.
+    """
+    return AuditContext(sources(), load_declarations(declared), known_cards(cards))
 
 
 @cache
@@ -336,12 +308,6 @@ def passes(stated: Traffic, wide: bool = False) -> dict[str, int]:
         every = sum(polynomial.coeffs())
         counts[kind] = int(polynomial.coeff_monomial(M * N) if wide else every)
     return {**counts, "total": sum(counts.values())}
-
-
-def divisors(formula: str) -> list[str]:
-    """The symbols that an occupancy formula divides by."""
-    under = re.findall(r"/ \(?([\w·]+)", formula)
-    return sorted({name for part in under for name in part.split("·") if not name.isdigit()})
 
 
 def number(value: float) -> str:
@@ -383,15 +349,14 @@ def written(values: Mapping[str, Any], kinds: Sequence[str]) -> str:
     return ", ".join(f"{kind} {values[kind]}" for kind in kinds)
 
 
-def audit_tables(findings: Sequence[AuditFinding], data: Entries | None = None) -> list[NamedTable]:
+def audit_tables(findings: Sequence[AuditFinding]) -> list[NamedTable]:
     """Every check and what was not audited; and what a reader should know first."""
-    data = data or entries()
-    lines = [[f.source, f.subject, f.verdict, f.printed, f.computed, f.why] for f in findings]
+    data = entries()
+    lines = [[getattr(finding, head) for head in HEADS] for finding in findings]
     meaning = "“About” allows {about:.0%}; “significant” is at least {significant:.0%}."
     left_out = "; ".join("{at}: {says} ({why})".format(**one) for one in data.not_audited)
-    heads = ["source", "subject", "verdict", "printed", "computed", "why"]
     notes = [NOTE, meaning.format(**data.meaning), f"Not audited: {left_out}."]
-    every = Table("Audit of published numbers", heads, lines, notes)
+    every = Table("Audit of published numbers", HEADS, lines, notes)
     return [NamedTable("audit", every), NamedTable("audit_summary", _summary(findings))]
 
 
@@ -417,6 +382,5 @@ def _summary(findings: Sequence[AuditFinding]) -> Table:
     count = Counter(f.verdict for f in findings)
     counted = ", ".join(f"{count[one]} {one}" for one in AUDIT_VERDICTS if count[one])
     notes = [f"{len(findings)} checks: {counted}.", NOTE]
-    return Table(
-        "What the audit found", ["subject", "verdict", "printed", "computed"], lines, notes
-    )
+    heads = ["subject", "verdict", "printed", "computed"]
+    return Table("What the audit found", heads, lines, notes)

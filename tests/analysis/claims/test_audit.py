@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import replace
 from decimal import Decimal
@@ -12,26 +11,22 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
 
-from analysis.claims import audit as auditing
 from analysis.claims.audit import (
     AuditContext,
     AuditFinding,
     Check,
-    Entries,
     audit,
     audit_tables,
     entries,
     gather,
     rounded,
+    total,
 )
 from analysis.published import Example, Ratio, Series, Source, Traffic, sources
 from experiments.data.cards import GPU_FILES
 from experiments.data.files import RowsError
 
-quickly = settings(max_examples=25, deadline=None)
 TRIPS = {"at": "A-fig1"}
 
 
@@ -83,16 +78,13 @@ def test_tables_hold_every_check_every_error_and_what_was_not_audited() -> None:
     assert summary.notes[0].startswith(f"{len(findings)} checks: ")
 
 
-def test_missing_declarations_and_unknown_fields_are_refused(tmp_path: Path) -> None:
+def test_a_missing_declaration_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(RowsError, match="no recorded declaration of"):
         audit(gather(declared=tmp_path))
-    with pytest.raises(ValueError, match="verdict"):
-        Entries.model_validate(entries().model_dump() | {"verdict": "wrong"})
 
 
 @pytest.mark.parametrize(("printed", "low", "high"), [
-    (Decimal("1.2150"), 1.21495, 1.21505), (4, 3.5, 4.5),
-    (40.0, 39.5, 40.5),  # a file's 40 is read as 40.0
+    (Decimal("1.2150"), 1.21495, 1.21505), (40.0, 39.5, 40.5),  # a file's 40 is read as 40.0
     (901.02, 901.015, 901.025), ("48", 47.5, 48.5),
 ])  # fmt: skip
 def test_a_printed_number_stands_for_what_rounds_to_it(
@@ -125,14 +117,13 @@ def implied(time_us: float, kernel: str = "fused", cards: Path = GPU_FILES) -> b
         return False
 
 
-@quickly
-@given(st.floats(0.1, 10), st.sampled_from([("fused", 2), ("torch", 2), ("naive", 8)]))
+@pytest.mark.parametrize(("kernel", "matrices"), [("fused", 2), ("naive", 8)])
 def test_a_time_is_impossible_where_its_bytes_pass_the_fastest_peak(
-    share: float, passes: tuple[str, int]
+    kernel: str, matrices: int
 ) -> None:
-    assume(abs(share - 1) > 0.01)
-    bound = passes[1] * ROWS * COLS * 4 / 4800e9 * 1e6  # the H200's datasheet
-    assert implied(round(bound * share), passes[0]) == (share > 1)
+    bound = matrices * ROWS * COLS * 4 / 4800e9 * 1e6  # the H200's datasheet
+    assert implied(round(bound * 1.02), kernel)
+    assert not implied(round(bound * 0.98), kernel)
 
 
 def test_rounding_and_caches_count_for_a_printed_time(tmp_path: Path) -> None:
@@ -142,24 +133,13 @@ def test_rounding_and_caches_count_for_a_printed_time(tmp_path: Path) -> None:
     assert implied(round(bound), cards=cards)
     assert not implied(round(bound) - 1, cards=cards)
     # a cache that holds both matrices is no limit; one that holds one spares what is read again
-    assert not implied(10, cards=card(tmp_path / "small", PEAK, 1))
     assert implied(10, cards=card(tmp_path / "large", PEAK, 4096))
     one_matrix, compulsory = card(tmp_path / "one", PEAK, 1025), 2 * ROWS * COLS * 4 / PEAK / 1e3
     assert implied(compulsory * 1.1, "naive", one_matrix)
     assert not implied(compulsory * 0.9, "naive", one_matrix)
 
 
-def test_other_cards_change_what_is_impossible(tmp_path: Path) -> None:
-    def impossible(cards: Path) -> set[str]:
-        return {f.subject for f in audit(gather(cards)) if f.verdict == "physically impossible"}
-
-    slow = impossible(card(tmp_path / "slow", 1000, 6))
-    assert {"A-fig2 fused, every N", "A6 fused, against the cards"} <= slow
-    assert not impossible(card(tmp_path / "fast", 1e6, 6))
-
-
 @pytest.mark.parametrize(("match", "times", "consistent"), [
-    ({"at": "A6", "high": "torch"}, {"fused": (50, 90), "torch": (40, 80)}, True),
     ({"at": "A6", "high": "torch"}, {"fused": (50, 90), "torch": (60, 80)}, True),
     ({"at": "A6", "high": "torch"}, {"fused": (50, 90), "torch": (60, 95)}, False),
     # 1.07 GB over at most 268.5 and 741.5 µs: 1,000 and 1,448 GB/s
@@ -168,12 +148,9 @@ def test_other_cards_change_what_is_impossible(tmp_path: Path) -> None:
     ({"at": "A4"}, {"fused": (10, 40), "naive": (40, 80)}, False),
     ({"at": "A4"}, {"fused": (10, 40), "naive": (40, 160)}, True),
     ({"at": "A3", "series": "a_fig2"}, {"fused": (10, 40), "naive": (20, 150)}, True),
-    ({"at": "A3", "series": "a_fig2"}, {"fused": (10, 20), "naive": (20, 40)}, True),
     ({"at": "A3", "series": "a_fig2"}, {"fused": (10, 40), "naive": (40, 320)}, False),
-    ({"at": "A3", "series": "a_fig2"}, {"fused": (10, 40), "naive": (40, 80)}, False),
     ({"at": "A5"}, {"fused": (9, 9), "torch": (6, 12)}, False),
     ({"at": "A5"}, {"fused": (9, 9), "torch": (10, 10)}, True),
-    ({"at": "B5", "series": "a_fig2"}, {"fused": (9, 9)}, True),
 ])  # fmt: skip
 def test_drawn_times_contradict_statements_only_where_no_rounding_saves_them(
     match: dict[str, Any], times: dict[str, tuple[float, ...]], consistent: bool
@@ -184,45 +161,39 @@ def test_drawn_times_contradict_statements_only_where_no_rounding_saves_them(
     )
 
 
-@quickly
-@given(st.floats(1.01, 8), st.floats(1, 4), st.floats(1, 2))
-def test_two_ratios_contradict_where_they_make_the_lighter_kernel_no_faster(
-    over_torch: float, least: float, more: float
-) -> None:
-    def ratio(claim: str, over: str, low: float, high: float) -> Ratio:
-        return Ratio(claim=claim, kernel="fused", over=over, low=low, high=high, label="")
+def stated(claim: str, over: str, low: float, high: float) -> Ratio:
+    return Ratio(claim=claim, kernel="fused", over=over, low=low, high=high, label="")
 
-    ratios = (ratio("D1", "torch", over_torch, over_torch),
-              ratio("D2", "naive", least, least * more))  # fmt: skip
+
+@pytest.mark.parametrize(("over_torch", "over_naive", "consistent"), [
+    (2.0, (1.5, 2.1), True), (2.0, (1.5, 1.9), False),
+])  # fmt: skip
+def test_two_ratios_contradict_where_they_make_the_lighter_kernel_no_faster(
+    over_torch: float, over_naive: tuple[float, float], consistent: bool
+) -> None:
+    ratios = stated("D1", "torch", over_torch, over_torch), stated("D2", "naive", *over_naive)
     found = planted({"at": "D1", "against": "D2"}, source_with("D", ratios=ratios))
-    assert (found == "consistent") == (least * more / over_torch > 1)
-    mild = source_with("D", ratios=(ratio("D1", "torch", 0.9, 4),))
+    assert (found == "consistent") == consistent
+    mild = source_with("D", ratios=(stated("D1", "torch", 0.9, 4),))
     assert planted({"at": "D1", "against": "A5"}, mild) == "consistent"
     assert planted({"at": "D1", "against": "A6"}, mild) == "consistent"  # 1448 / 1515 is in it
 
 
 @pytest.mark.parametrize(("match", "changes", "verdict"), [
     ({"at": "B5", "series": "a_fig2"}, {"most_kb": 64}, "self-contradictory"),
-    ({"at": "B5", "series": "a_fig2"}, {"most_kb": 1024}, "consistent"),
     ({"at": "A-fig2", "bits": 32}, {"cols": 524288}, "consistent"),
     ({"at": "A-fig2", "bits": 32}, {"cols": 524289}, "wrong"),
     (TRIPS | {"kernel": "naive"}, {"trips": {"reads": 7, "writes": 5, "total": 12}}, "consistent"),
     (TRIPS | {"kernel": "naive"}, {"trips": {"reads": 5, "writes": 3, "total": 8}}, "consistent"),
     (TRIPS | {"kernel": "naive"}, {"trips": {"reads": 7, "writes": 3, "total": 10}}, "wrong"),
-    (TRIPS | {"kernel": "naive"}, {"trips": {"reads": 7, "writes": 5, "total": 11}}, "wrong"),
-    (TRIPS | {"kernel": "fused"}, {"trips": {"total": 3}}, "wrong"),
     ({"call": "max(dim=1)"}, {"index_bytes": 8}, "consistent"),
     ({"kind": "reads"}, {"calls": ["MN + M", "MN", "MN", "MN + M"]}, "wrong"),
     ({"cols": "65536"}, {"size": "262 KB"}, "consistent"),  # K of 1000
-    ({"cols": "65536"}, {"size": "128 KB"}, "wrong"),
-    ({"cols": "12K"}, {"size": "49 KB"}, "wrong"),
+    ({"cols": "65536"}, {"size": "128 KB"}, "wrong"), ({"cols": "12K"}, {"size": "49 KB"}, "wrong"),
     ({"at": "C-viz"}, {"values": [4, 4]}, "consistent"),
     ({"at": "C7"}, {"threads": 256}, "consistent"),
     ({"parameter": "maxnreg"}, {"scope": "thread"}, "consistent"),
-    ({"at": "A, occupancy"}, {"formula": "registers_per_sm / (registers·32·warps)"}, "consistent"),
-    ({"kernel": "torch", "source": "C", "one": {"at": "C2", "beyond": 1024, "trend": "rising",
-      "words": "continues to scale"}},
-     {"two": {"at": "C3", "beyond": 1, "trend": "rising", "words": "goes up"}}, "consistent"),
+    ({"at": "A, occupancy"}, {"under": ["registers", "warps"]}, "consistent"),
 ])  # fmt: skip
 def test_a_statement_changed_has_another_verdict(
     match: dict[str, Any], changes: dict[str, Any], verdict: str
@@ -230,68 +201,49 @@ def test_a_statement_changed_has_another_verdict(
     assert planted(match, **changes) == verdict
 
 
-@quickly
-@given(st.integers(1, 20), st.integers(1, 20), st.integers(1, 20), st.integers(0, 3))
-def test_a_total_is_the_sum_of_its_parts_and_that_of_its_model(
-    a: int, b: int, c: int, extra: int
+@pytest.mark.parametrize(("reads", "writes", "unit", "verdict"), [
+    ("5MN + 2M", "3MN + 2M", "elements", "consistent"), ("5MN + 2M", "3MN + 2M", "bytes", "wrong"),
+    ("5MN + 2M", "4MN + 2M", "elements", "wrong"), ("6MN", "3MN + 2M", "elements", "wrong"),
+])  # fmt: skip
+def test_stated_traffic_is_that_of_its_model(
+    reads: str, writes: str, unit: Any, verdict: str
 ) -> None:
-    def judged(match: dict[str, Any], **fields: Any) -> str:
-        traffic = Traffic(at="A-tab1", kernel="naive", **fields)
-        others = tuple(t for t in sources()["A"].traffic if t.kernel != "naive")
-        return planted(match, source_with("A", traffic=(traffic, *others)))
-
-    parts = {"reads": f"{a}MN + {b}M", "writes": f"{c}MN + {b}M"}
-    total = auditing.total(*parts.values())
-    assert total == f"{a + c}MN + {2 * b}M"
-    stated = parts | {"total": f"{a + c + extra}MN + {2 * b}M"}
+    traffic = Traffic(at="A-tab1", kernel="naive", reads=reads, writes=writes,
+                      total=total(reads, writes), unit=unit)  # fmt: skip
+    others = tuple(t for t in sources()["A"].traffic if t.kernel != "naive")
     model = {"at": "A-tab1", "kernel": "naive", "kinds": ["reads", "writes", "total"]}
-    right = (a, b, c, extra) == (5, 2, 3, 0)
-    assert judged(model, **stated) == ("consistent" if right else "wrong")
-    in_bytes = {"reads": "5MN + 2M", "writes": "3MN + 2M", "total": "8MN + 4M", "unit": "bytes"}
-    assert judged(model, **in_bytes) == "wrong"
+    assert planted(model, source_with("A", traffic=(traffic, *others))) == verdict
+    assert total("5MN + 2M", "3MN + 2M") == "8MN + 4M"
 
 
 def test_other_traffic_has_other_verdicts() -> None:
     def judged(at: str, kernel: str, **fields: Any) -> dict[str, str]:
-        every = sources()["B"].traffic
         changed = [t.model_copy(update=fields) if (t.at, t.kernel) == (at, kernel) else t
-                   for t in every]  # fmt: skip
-        found = audited(source_with("B", traffic=tuple(changed)))
+                   for t in sources()["B"].traffic]  # fmt: skip
+        checks = [check for check in entries().checks if any(c["source"] == "B" for c in check.of)]
+        found = audited(source_with("B", traffic=tuple(changed)), checks)
         return {finding.subject: finding.verdict for finding in found}
 
     assert judged("B1", "online", total="4MN")["B1 online, reads + writes"] == "wrong"
     assert judged("B1", "online", total="2MN")["B2 against B1"] == "consistent"
     assert judged("B2", "online", reads="MN")["B2 against A-tab1 fused"] == "consistent"
-    for order, any_width in (("O(1)", True), ("O(N)", False), ("O(B)", False)):
+    for order, any_width in (("O(1)", True), ("O(B)", False)):
         found = judged("B-tab1", "online", on_chip=order, any_width=any_width)
         assert found["B-tab1 online, on chip"] == "wrong"
-    limits = [c for c in entries().checks if "tends to" in c.why]
-    (case,) = limits[0].of
-    (five,) = audited(None, [limits[0].model_copy(update={"of": ({**case, "value": 5},)})])
-    assert five.verdict == "wrong"
-    floor = sources()["D"].levels[0].model_copy(update={"low": 1450.0, "high": 1450.0})
-    high = source_with("D", levels=(floor,))
-    assert planted({"at": "D3", "against": "A6"}, high) == "self-contradictory"
 
 
-@quickly
-@given(st.integers(10_000, 30_000), st.integers(-50, 50))
-def test_a_bandwidth_is_its_bytes_over_its_time_to_the_last_digit(time: int, off: int) -> None:
-    exact = Decimal(2 * 8192 * 32000 * 2) / Decimal(time) * 10**4 / 10**6
-    printed = (exact + Decimal(off) / 10).quantize(Decimal("0.01"))
-    first, *others = sources()["C"].timings
-    timing = first.model_copy(update={
-        "time_ms": (Decimal(time) / 10**4).quantize(Decimal("0.0001")), "gbps": printed,
-    })  # fmt: skip
-    published = source_with("C", timings=(timing, *others))
-    match = {"source": "C", "at": "C4", "kernel": "torch"}
-    data = [c for c in entries().checks if match in c.of]
-    (finding,) = [f for f in audited(published, data) if f.subject == "C4 torch"]
-    room = exact * Decimal("0.5") / time + Decimal("0.01")
-    if abs(Decimal(off) / 10) > room * 2:
-        assert finding.verdict == "wrong"
-    if off == 0:
-        assert finding.verdict == "consistent"
+@pytest.mark.parametrize(("time_ms", "gbps", "verdict"), [
+    ("1.1638", "901.02", "consistent"), ("1.1638", "901.10", "wrong"),
+    ("1.1648", "901.02", "wrong"), ("1.1637", "901.09", "consistent"),
+])  # fmt: skip
+def test_a_bandwidth_is_its_bytes_over_its_time_to_the_last_digit(
+    time_ms: str, gbps: str, verdict: str
+) -> None:
+    torch, hybrid = sources()["C"].timings
+    timing = torch.model_copy(update={"time_ms": Decimal(time_ms), "gbps": Decimal(gbps)})
+    published = source_with("C", timings=(timing, hybrid))
+    found = {finding.subject: finding.verdict for finding in audited(published)}
+    assert found["C4 torch"] == verdict
 
 
 @pytest.mark.parametrize(("gbps", "gap", "plateau"), [
@@ -307,35 +259,25 @@ def test_a_word_holds_where_its_number_is_large_enough(gbps: str, gap: str, plat
     assert planted({"at": "C2", "timed_at": "C4"}, published) == plateau
 
 
-def worked(rows: list[list[float]], **changes: Any) -> Example:
-    """An example that is right, each number rounded to three digits."""
-    tops = [max(row) for row in rows]
-    powers = [[math.exp(x - top) for x in row] for row, top in zip(rows, tops, strict=True)]
-    fields = {
-        "kernel": "online", "block": 2, "decimals": 3, "input": rows, "maxima": tops,
-        "sums": [round(sum(row), 3) for row in powers],
-        "block_sums": [round(sum(powers[0][at : at + 2]), 3) for at in range(0, len(rows[0]), 2)],
-        "outputs": [[round(p / sum(row), 3) for p in row] for row in powers],
-        "row_sums": [1.0] * len(rows),
+def example_verdicts(**changes: Any) -> dict[str, str]:
+    """Of an example of zeros, which is right but for what changes."""
+    right = {
+        "kernel": "online", "block": 2, "decimals": 3, "input": [[0.0] * 4] * 3,
+        "maxima": [0.0] * 3, "sums": [4.0] * 3, "block_sums": [2.0, 2.0],
+        "outputs": [[0.25] * 4] * 3, "row_sums": [1.0] * 3,
     }  # fmt: skip
-    return Example.model_validate(fields | changes)
-
-
-def example_verdicts(example: Example) -> dict[str, str]:
-    """Of the values of row 1, their sum and their block sums, and of the other rows."""
     checks = [c for c in entries().checks if "-ex row" in c.subject]
+    example = Example.model_validate(right | changes)
     found = audited(source_with("C", example=example), checks)
     return {f.subject.removeprefix("C-ex "): f.verdict for f in found}
 
 
-@quickly
-@given(st.integers(3, 100))
-def test_sums_of_an_example_are_checked_each_on_its_own(units: int) -> None:
-    quarters, off = [[0.0] * 4] * 3, units / 1000
-    sums = example_verdicts(worked(quarters, sums=[4.0 + off, 4.0, 4.0]))
+def test_sums_of_an_example_are_checked_each_on_its_own() -> None:
+    assert set(example_verdicts().values()) == {"consistent"}
+    sums = example_verdicts(sums=[4.003, 4.0, 4.0])
     assert (sums["row 1"], sums["row 1, block sums"]) == ("wrong", "wrong")  # they add up to 4
-    blocks = example_verdicts(worked(quarters, block_sums=[2.0 - off, 2.0 + off]))
+    blocks = example_verdicts(block_sums=[1.997, 2.003])
     assert blocks["row 1, block sums"] == "wrong"
-    outputs = [[0.25 + off, 0.25, 0.25, 0.25], *[[0.25] * 4] * 2]
-    added = example_verdicts(worked(quarters, outputs=outputs))["row 1, sum of outputs"]
-    assert added == ("wrong" if units > 4 else "consistent")
+    for off, verdict in ((0.004, "consistent"), (0.005, "wrong")):
+        outputs = example_verdicts(outputs=[[0.25 + off, 0.25, 0.25, 0.25], *[[0.25] * 4] * 2])
+        assert outputs["row 1, sum of outputs"] == verdict
