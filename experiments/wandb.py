@@ -100,18 +100,12 @@ def mirror(
         return []
     try:
         _mirror(jobs, rows, tracker, out)
-    except TimeoutError:
-        why = f"gave no answer for {SILENCE_S:g} s"
-    except ChildError as error:
-        why = f"its process failed: {error}"
     except Exception as error:
-        why = f"{type(error).__name__}: {error}"
-    else:
-        return []
-    return [
-        f"W&B {tracker.mode}: {why}; the rows are complete on disk, and the same command, run "
-        "again, brings W&B up to date"
-    ]
+        return [
+            f"W&B {tracker.mode}: {error}; the rows are complete on disk, and the same command, "
+            "run again, brings W&B up to date"
+        ]
+    return []
 
 
 def _mirror(
@@ -156,9 +150,7 @@ def _answers(plan: Mapping[str, Any], out: Path) -> Iterable[dict[str, Any]]:
     """What W&B's process says of a plan until it is done.
 
     Raises:
-        OSError: it could not carry it out.
-        ChildError: it ended or sent nonsense.
-        TimeoutError: it fell silent.
+        OSError: it could not carry it out, ended, or fell silent.
     """
     writer = Child(WRITER, environment(os.environ), cwd=out)
     try:
@@ -167,6 +159,10 @@ def _answers(plan: Mapping[str, Any], out: Path) -> Iterable[dict[str, Any]]:
             if "error" in message:
                 raise OSError(message["error"])
             yield message
+    except TimeoutError:
+        raise OSError(f"gave no answer for {SILENCE_S:g} s") from None
+    except ChildError as error:
+        raise OSError(f"its process failed: {error}") from None
     finally:
         writer.close(patience_s=2.0)
 
@@ -178,7 +174,7 @@ def _run(
 
     Its lines are numbered, those ``known`` first; a line whose row was measured again is left out.
     """
-    timed = {
+    timed = {  # by what identifies a row
         f"{row['key']}:{row['card']}:{row['round']}:{row['attempt']}": _line(row)
         for row in rows
         if row["status"] == "ok" and row["time_us"] is not None
@@ -361,11 +357,11 @@ def upload(out: Path) -> str:
         return f"nothing to upload below {out}"
     try:
         list(_answers({"mode": "check", "server_s": SERVER_S, "runs": []}, out))
-    except (OSError, ChildError) as error:  # a TimeoutError among them
+    except OSError as error:
         if "No API key" in str(error):
             raise UserError("no W&B key: set WANDB_API_KEY, or run `wandb login`") from None
         server = os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")
-        raise UserError(f"{server} did not take the upload: {error or 'no answer'}") from None
+        raise UserError(f"{server} did not take the upload: {error}") from None
     for sweep in dict.fromkeys(file.parents[2] for file in found):
         _sync(sweep)
     left = len(_waiting(found))

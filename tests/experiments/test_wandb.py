@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import resource
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,13 +16,10 @@ from experiments.wandb import mirror
 from tests.house.shell import make
 from tests.wandb_jobs import (
     METRIC,
-    OfflineRun,
     failure,
     job,
     mirror_all,
     mirrored,
-    no_process_left,
-    read_offline,
     secrets_of_this_machine,
     timed,
 )
@@ -54,64 +50,46 @@ def sync(out: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
     return status, line
 
 
-@pytest.fixture(scope="module")
-def offline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, OfflineRun]]:
-    """A job mirrored offline by someone without key or home, whose variable would rename it."""
-    out = tmp_path_factory.mktemp("offline")
-    (out / "variants.json").write_text("{}")
-    with pytest.MonkeyPatch.context() as patch, no_process_left():
+@pytest.mark.usefixtures("account")
+def test_a_job_mirrored_offline_becomes_a_run_that_tells_nothing_about_this_machine(
+    tmp_path: Path,
+    server: WandbServer,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "variants.json").write_text("{}")
+    with monkeypatch.context() as patch:  # someone without key or home, whose variable renames runs
         patch.setenv("HOME", "/nonexistent")
         patch.setenv("WANDB_RUN_ID", "not-this-one")
-        for name in ("WANDB_API_KEY", "WANDB_BASE_URL"):
-            patch.delenv(name, raising=False)
-        assert mirrored(out, MIXED) == []
-        [run] = read_offline(out)
-        yield out, run
-
-
-def test_a_job_becomes_a_run_with_its_group_axis_headline_and_rows(
-    offline: tuple[Path, OfflineRun],
-) -> None:
-    out, run = offline
-    assert (run.id, run.group, run.job_type) == ("s-online", "a sweep", "online")
-    assert run.name == "online/tutorial/float32"
+        patch.delenv("WANDB_API_KEY")
+        assert mirrored(tmp_path, MIXED) == []
+        # nothing new starts no W&B
+        patch.setattr(wandb, "WRITER", ("-c", "raise SystemExit(3)"))
+        assert mirrored(tmp_path, MIXED) == []
+        more = [*MIXED, timed(8192)]
+        assert mirror([job(tmp_path, more)], {}, TrackerConfig(backend="none"), tmp_path) == []
+    assert server.requests == []
+    stored = b"".join(file.read_bytes() for file in tmp_path.glob("wandb/**/*") if file.is_file())
+    files = {path.stem for path in tmp_path.glob("wandb/offline-run-*/*.artifact")}
+    assert files == {"rows", "config", "variants"}
+    assert rows_files(tmp_path) == [tmp_path / "s-online" / "rows.jsonl"]  # the copy is none
+    assert sync(tmp_path, capsys) == (0, f"uploaded 1 run from {tmp_path}")
+    secrets = [*secrets_of_this_machine(tmp_path), "wandb.__main__"]
+    assert [secret for secret in secrets if secret.encode() in stored] == []
+    assert [secret for secret in secrets if secret in server.everything()] == []
+    run = server.store.runs["s-online"]
+    assert "host" not in run.fields
+    assert (run.fields["groupName"], run.fields["jobType"]) == ("a sweep", "online")
+    assert run.fields["displayName"] == "online/tutorial/float32"
     assert run.config["kernel"] == {"_target_": "kernels.softmax.Online"}
     assert run.config["a_b"] == 1
-    assert [(line["cols"], line[METRIC]) for line in run.lines if METRIC in line] == [
-        (1024, 1024.0),
-        (2048, 2048.0),
-    ]
-    assert run.lines[0]["float32_M4096/effective_gbps"] == pytest.approx(4096 * 8 / 1e3)
-    assert {"float32_M4096/*", "float16_M4096/*", "float32_M8/*"} <= set(run.axes)
-    assert run.axes["float32_M4096/*"] == "cols"
+    assert "float16_M4096/*" in str(run.config["_wandb"])  # a series of its own, over N
+    assert run.history(METRIC) == [(1024, 1024.0), (2048, 2048.0)]
+    assert run.history("float32_M4096/effective_gbps")[0][1] == pytest.approx(4096 * 8 / 1e3)
     assert (run.summary["points"], run.summary["ok"], run.summary["unsupported"]) == (5, 4, 1)
     assert run.summary["best_effective_gbps"] == pytest.approx(4096 * 8 / 1e3)
     assert METRIC not in run.summary
-    assert run.artifacts == [("rows-s-online", "rows")]
-    assert run.exit_code == 0
-    files = {path.stem for path in out.glob("wandb/offline-run-*/*.artifact")}
-    assert files == {"rows", "config", "variants"}
-    assert rows_files(out) == [out / "s-online" / "rows.jsonl"]  # the copy is no rows file
-
-
-def test_offline_files_tell_nothing_about_host_user_path_or_arguments(
-    offline: tuple[Path, OfflineRun],
-) -> None:
-    out, run = offline
-    stored = b"".join(file.read_bytes() for file in out.glob("wandb/**/*") if file.is_file())
-    assert [secret for secret in secrets_of_this_machine(out) if secret.encode() in stored] == []
-    assert run.host == ""
-
-
-def test_nothing_new_starts_no_wandb(
-    offline: tuple[Path, OfflineRun], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(wandb, "WRITER", ("-c", "raise SystemExit(3)"))
-    assert mirrored(offline[0], MIXED) == []
-    no_tracker = TrackerConfig(backend="none")
-    assert mirror([job(offline[0], [*MIXED, timed(8192)])], {}, no_tracker, offline[0]) == []
-    [warning] = mirrored(offline[0], [*MIXED, timed(8192)])
-    assert "exit status 3" in warning
+    assert (run.artifacts, run.exit_code) == (["rows-s-online"], 0)
 
 
 @pytest.mark.usefixtures("account")
@@ -126,8 +104,7 @@ def test_a_disk_that_is_full_for_wandb_costs_a_warning(tmp_path: Path) -> None:
     assert "the rows are complete on disk" in warning
     assert "\n" not in warning
     assert mirrored(tmp_path, ROWS) == []  # with room again, all is written, and once
-    [run] = read_offline(tmp_path)
-    assert len(run.lines) == 3
+    assert len(list(tmp_path.glob(wandb.OFFLINE))) == 1
 
 
 @pytest.mark.parametrize(
@@ -170,9 +147,7 @@ def test_a_server_lost_on_the_way_gets_every_line_once_when_it_is_back(
     for id, run in server.store.runs.items():
         assert run.history(METRIC) == [(n, n) for n in (1024, 2048, 4096, 8192)]
         assert (run.exit_code, run.summary["points"], run.summary["failed"]) == (1, 5, 1)
-        assert (run.fields["groupName"], run.fields["jobType"]) == ("a sweep", "online")
         assert run.fields["project"] == "softmax-roofline"
-        assert run.config["kernel"] == {"_target_": "kernels.softmax.Online"}
         assert set(run.artifacts) == {f"rows-{id}"}
         assert (tmp_path / id / "rows.jsonl").read_bytes() in server.store.uploads.values()
 
@@ -187,9 +162,6 @@ def test_what_waits_offline_is_rewritten_until_it_is_uploaded_and_then_continued
     sweep = tmp_path / "a" / "sweep"
     assert mirrored(sweep, [timed(1024), failure(2048)]) == []
     assert mirrored(sweep, [timed(1024), failure(2048), timed(4096)]) == []
-    [waiting] = read_offline(sweep)
-    assert [(line["_step"], line["cols"]) for line in waiting.lines] == [(0, 1024), (1, 4096)]
-    assert (waiting.exit_code, waiting.summary["failed"]) == (1, 1)
     sweep = sweep.rename(tmp_path / "moved")
     for key, reason in ((REFUSED_KEY, "invalid API key"), ("", "set WANDB_API_KEY")):
         monkeypatch.setenv("WANDB_API_KEY", key)
@@ -198,25 +170,19 @@ def test_what_waits_offline_is_rewritten_until_it_is_uploaded_and_then_continued
     assert server.store.runs == {}
     monkeypatch.setenv("WANDB_API_KEY", KEY)
     assert sync(tmp_path, capsys) == (0, f"uploaded 1 run from {tmp_path}")
+    run = server.store.runs["s-online"]
+    assert [cols for cols, _ in run.history(METRIC)] == [1024, 4096]
+    assert (run.exit_code, run.summary["failed"]) == (1, 1)
     again = [timed(512), timed(1024), timed(2048, attempt=2), timed(4096)]
     for rows in (again, [*again, timed(8192)]):
         assert mirrored(sweep, rows) == []
-    *_, further = read_offline(sweep)
-    assert [(line["_step"], line["cols"]) for line in further.lines] == [
-        (2, 512), (3, 2048), (4, 8192)
-    ]  # fmt: skip
     assert sync(tmp_path, capsys) == (0, f"uploaded 1 run from {tmp_path}")
-    run = server.store.runs["s-online"]
     assert [cols for cols, _ in run.history(METRIC)] == [1024, 4096, 512, 2048, 8192]
     assert (run.summary["points"], run.exit_code) == (5, 0)
     assert (sweep / "s-online" / "rows.jsonl").read_bytes() in server.store.uploads.values()
     before = len(server.requests)
     assert sync(tmp_path, capsys) == (0, f"nothing to upload below {tmp_path}")
     assert len(server.requests) == before
-    sent = server.everything()
-    secrets = [*secrets_of_this_machine(tmp_path), "wandb.__main__"]
-    assert [secret for secret in secrets if secret in sent] == []
-    assert "host" not in run.fields
 
 
 def test_make_sync_without_a_folder_is_one_line(tmp_path: Path) -> None:
