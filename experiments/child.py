@@ -59,7 +59,8 @@ class Child:
             OSError: the log is no regular file, or cannot be written.
         """
         file = open_log(log or Path(os.devnull))
-        requests, self._requests = os.pipe()
+        requests, own = os.pipe()
+        self._requests = os.fdopen(own, "wb")
         self._replies, replies = os.pipe()
         printed, output = os.pipe()
         try:
@@ -86,10 +87,9 @@ class Child:
         Raises:
             ChildError: the child has ended.
         """
-        data = memoryview(json.dumps(message).encode() + b"\n")
         try:
-            while data:
-                data = data[os.write(self._requests, data) :]
+            self._requests.write(json.dumps(message).encode() + b"\n")
+            self._requests.flush()
         except OSError:
             raise ChildError(self.ending()) from None
 
@@ -100,26 +100,25 @@ class Child:
             ChildError: it ended, or sent something that is no message.
             TimeoutError: there was none within ``limit_s`` seconds.
         """
-        end, searched = time.monotonic() + limit_s, 0
+        end = time.monotonic() + limit_s
         poll = select.poll()
         poll.register(self._replies, select.POLLIN)
-        while (newline := self._pending.find(b"\n", searched)) < 0:
-            searched = len(self._pending)
+        data = b""
+        while b"\n" not in (data or self._pending):
             left = end - time.monotonic()
             if left <= 0:
                 raise TimeoutError
-            if not poll.poll(1e3 * min(left, 1.0)):
-                if self.process.poll() is not None:  # its own children may hold the pipe open
+            if poll.poll(1e3 * min(left, 1.0)):
+                data = os.read(self._replies, 1 << 20)
+                if not data:
                     raise ChildError(self.ending())
-                continue
-            data = os.read(self._replies, 1 << 20)
-            if not data:
+                self._pending += data
+            elif self.process.poll() is not None:  # its own children may hold the pipe open
                 raise ChildError(self.ending())
-            self._pending += data
             if len(self._pending) > LARGEST_MESSAGE:
                 raise ChildError(f"it sent a message of more than {LARGEST_MESSAGE >> 20} MiB")
-        line = bytes(self._pending[:newline])
-        del self._pending[: newline + 1]
+        line, _, rest = bytes(self._pending).partition(b"\n")
+        self._pending = bytearray(rest)
         return parse(line)
 
     def ending(self) -> str:
@@ -141,10 +140,10 @@ class Child:
         Args:
             patience_s: How long it may take to end by itself once it gets no more requests.
         """
-        os.close(self._requests)
-        if patience_s:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(patience_s)
+        with contextlib.suppress(OSError):  # of what it did not take
+            self._requests.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(patience_s)
         self.kill()
         self.process.wait()
         os.close(self._replies)

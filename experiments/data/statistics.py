@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, combinations
 
 Z95 = 1.959964  # two-sided 95 % of a standard normal
 BLOCKS = 50  # at most: pairs of block medians are cheap to compare
@@ -94,15 +96,9 @@ def trend(samples_us: Sequence[float]) -> Trend:
     blocks = [median(samples_us[i * size : (i + 1) * size]).value for i in range(count)]
     if count < 4:  # no order of three is rare enough to mean anything
         return Trend(0.0, 0.0)
-    slopes = []
-    score = 0
-    for i in range(count):
-        for j in range(i + 1, count):
-            change = blocks[j] - blocks[i]
-            score += (change > 0) - (change < 0)
-            slopes.append(change / (j - i))
-    ties = {value: blocks.count(value) for value in set(blocks)}
-    variance = _spread(count) - sum(_spread(n) for n in ties.values())
+    slopes = [(blocks[j] - blocks[i]) / (j - i) for i, j in combinations(range(count), 2)]
+    score = sum((slope > 0) - (slope < 0) for slope in slopes)
+    variance = _spread(count) - sum(_spread(n) for n in Counter(blocks).values())
     if variance <= 0:
         return Trend(0.0, 0.0)
     z = (score - math.copysign(1, score)) / math.sqrt(variance) if score else 0.0
@@ -122,17 +118,15 @@ def modes(samples_us: Sequence[float]) -> Modes | None:
     or an exponential distribution never is, two normal ones are from five standard deviations on.
     """
     ordered = sorted(samples_us)
-    n, total = len(ordered), math.fsum(ordered)
+    n = len(ordered)
+    below = list(accumulate(ordered, initial=0.0))
     fewest = math.ceil(LEAST_SHARE * n)
-    best, split, below = -1.0, 0, 0.0
-    for i in range(1, n - fewest + 1):
-        below += ordered[i - 1]
-        if i < fewest or i == n:
-            continue
-        apart = below / i - (total - below) / (n - i)
-        between = i * (n - i) * apart * apart
-        if between > best:
-            best, split = between, i
+
+    def between(i: int) -> float:
+        apart = below[i] / i - (below[n] - below[i]) / (n - i)
+        return i * (n - i) * apart * apart
+
+    split = max(range(fewest, min(n - fewest + 1, n)), key=between, default=0)
     if split == 0:
         return None
     low, high = ordered[:split], ordered[split:]

@@ -5,154 +5,85 @@ The worker is real and on a CPU, but says that it is an H200, and only pretends 
 
 from __future__ import annotations
 
-import io
+import runpy
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 
 from experiments.child import Child
 from experiments.data.records import read_records
-from experiments.errors import SweepFailed
-from experiments.profile import profiling
 from experiments.profile.profiling import LIST, Profiled
-from experiments.sweep.cards import WorkerPool
 from experiments.sweep.client import Worker
-from experiments.sweep.config import register
-from experiments.sweep.jobs import Job, job_from
 from experiments.worker import measure
 from tests.conftest import DOUBLES, ROOT, shape
 from tests.doubles.kernels import Good
 
 
-class Disguised(Worker):
-    """Profiles nothing; the naive kernel fails. It remembers what it was asked for."""
+def test_each_point_is_called_once_in_a_range_of_its_name_and_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    ranges: list[str] = []
+    children: set[Child | None] = set()
+    start, ask = Worker.start, Worker.request
 
-    def __init__(self, log: Path) -> None:
-        super().__init__("cpu", 0, log)
-        self.ranges: list[str] = []
-
-    def start(self) -> dict[str, Any]:
-        handshake = super().start()
+    def disguised(self: Worker) -> dict[str, Any]:
+        handshake = start(self)
         handshake["device"] |= {"kind": "cuda", "name": "NVIDIA H200"}
+        children.add(self._child)
         return handshake
 
-    def request(
-        self, message: Mapping[str, Any], limits_s: Mapping[str, float], first: str,
-        attempts: int = 1,
-    ) -> dict[str, Any]:  # fmt: skip
+    def request(self: Worker, message: Mapping[str, Any], *more: Any, **options: Any) -> Any:
         if message["do"] != "profile":
-            return super().request(message, limits_s, first, attempts)
-        self.ranges.append(message["point"]["range"])
+            return ask(self, message, *more, **options)
+        ranges.append(message["point"]["range"])
         if "Naive" in message["point"]["kernel"]["_target_"]:
             return {"status": "out_of_memory", "reason": "too much"}
         return {"status": "ok", "reason": None}
 
+    monkeypatch.setattr(Worker, "start", disguised)
+    monkeypatch.setattr(Worker, "request", request)
 
-@dataclass(frozen=True)
-class Profiling:
-    """What came of profiling some jobs: the ranges asked for, the records, what was printed."""
-
-    ranges: list[str]
-    listed: dict[str, Profiled]
-    printed: list[str]
-    failed: bool
-    statuses: list[int]
-
-
-def job(kernel: str, *others: str) -> list[str]:
-    """The overrides of a job of a kernel at 4×8."""
-    return [f"kernel={kernel}", *shape(4, 8), "dtype=float32", *others]
-
-
-def profile(worker: Disguised, out: Path, *jobs: list[str], keep: bool = False) -> Profiling:
-    """Profiles jobs by a disguised worker, which it may ``keep`` for the next."""
-    register()
-    GlobalHydra.instance().clear()
-    worker.ranges.clear()
-    children: list[Child] = []
-
-    class DisguisedPool(WorkerPool):
-        def worker(self, device: str, card: int) -> Worker:
-            return self.workers.setdefault((device, card), worker)
-
-        def close(self) -> None:
-            if keep:
-                self.workers.clear()
-            children.extend(w._child for w in self.workers.values() if w._child is not None)
-            super().close()
-
-    def composed(overrides: list[str]) -> Job:
-        return job_from(compose("config", overrides, return_hydra_config=True), overrides)
-
-    failed = False
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        redirect_stdout(io.StringIO()) as printed,
-        initialize_config_dir(str(ROOT / "conf"), version_base="1.3"),
-    ):
-        patch.setattr(profiling, "WorkerPool", DisguisedPool)
+    def profile(*arguments: str) -> int:
+        GlobalHydra.instance().clear()
+        asked = [f"out={tmp_path}", "dtype=float32", *shape(4, [8, 2**21]), *arguments]
+        monkeypatch.setattr(sys, "argv", ["profile", *asked])
         try:
-            asked = [composed([*overrides, f"out={out}"]) for overrides in jobs]
-            profiling.profile(asked, composed, [0])
-        except SweepFailed:
-            failed = True
-    records = read_records(out / LIST, Profiled) if (out / LIST).exists() else []
-    statuses = [int(child.process.returncode) for child in children]
-    lines = printed.getvalue().splitlines()
-    return Profiling([*worker.ranges], {r.range: r for r in records}, lines, failed, statuses)
+            runpy.run_module("experiments.profile", run_name="__main__")
+        except SystemExit as ended:
+            return int(ended.code or 0)
+        return 0
 
+    assert profile("kernel=torch", "dry_run=true") == 0
+    wide = f"4x{2**21} float32"
+    dry = ["point 0 torch 4x8 float32", f"point 1 torch {wide}"]
+    assert capfd.readouterr().out.splitlines() == dry
+    assert ranges == []
+    assert not (tmp_path / LIST).exists()
 
-@pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Profiling, Profiling]:
-    """A dry run, and a run of two points that can be profiled, one that fails, one unsupported."""
-    out, rounds = tmp_path_factory.mktemp("profiled"), "rounds=3"
-    worker = Disguised(out / "worker.log")
-    return profile(worker, out, job("torch", "dry_run=true"), keep=True), profile(
-        worker, out, job("torch", rounds), job("fused", rounds), job("naive", rounds),
-        job("fused_row", rounds, f"grid.cols={2**21}"),
-    )  # fmt: skip
-
-
-def test_each_point_is_called_once_in_a_range_of_its_name_and_listed(
-    both: tuple[Profiling, Profiling],
-) -> None:
-    _, mixed = both
-    names = {name.partition(" ")[2].partition(" ")[2]: name for name in mixed.listed}
-    assert names.keys() == {
-        "torch 4x8 float32", "fused 4x8 float32", "naive 4x8 float32",
-        f"fused_row 4x{2**21} float32",
+    assert profile("kernel=torch,naive,fused_row", "rounds=3") == 1  # naive failed
+    listed = {record.range: record for record in read_records(tmp_path / LIST, Profiled)}
+    names = {name.split(maxsplit=2)[2]: record for name, record in listed.items()}
+    assert {name: record.status for name, record in names.items()} == {
+        "torch 4x8 float32": "profiled", f"torch {wide}": "profiled",
+        "naive 4x8 float32": "failed", f"naive {wide}": "failed",
+        "fused_row 4x8 float32": "profiled", f"fused_row {wide}": "unsupported",
     }  # fmt: skip
-    assert set(mixed.ranges) == set(mixed.listed) - {names[f"fused_row 4x{2**21} float32"]}
-    assert len(mixed.ranges) == 3
-    for kernel in ("torch", "fused"):
-        point = mixed.listed[names[f"{kernel} 4x8 float32"]]
-        assert (point.status, point.gpu) == ("profiled", "NVIDIA H200")
-        assert (point.model_reads, point.model_writes) == (32, 32)
-        assert point.source
-        assert f"{point.range}: profiled" in mixed.printed
-
-
-def test_an_unsupported_point_is_listed_a_failed_one_fails_the_command_and_a_dry_run_calls_none(
-    both: tuple[Profiling, Profiling],
-) -> None:
-    dry, mixed = both
-    status = {point.kernel: (point.status, point.reason or "") for point in mixed.listed.values()}
-    assert status["naive"] == ("failed", "too much")
-    assert status["fused_row"][0] == "unsupported"
-    assert "Triton's largest block" in status["fused_row"][1]
-    assert mixed.failed
-    assert mixed.statuses == [0]  # the worker ends by itself: a profiler loses what is killed
-    assert dry.printed == ["point 0 torch 4x8 float32"]
-    assert (dry.ranges, dry.listed) == ([], {})
+    assert sorted(ranges) == sorted(set(listed) - {names[f"fused_row {wide}"].range})
+    assert names["naive 4x8 float32"].reason == "too much"
+    assert "Triton's largest block" in str(names[f"fused_row {wide}"].reason)
+    point = names["fused_row 4x8 float32"]
+    assert (point.gpu, point.model_reads, point.model_writes) == ("NVIDIA H200", 32, 32)
+    assert point.source
+    assert f"{point.range}: profiled" in capfd.readouterr().out
+    # no signal ended a worker: a profiler loses what a killed process had not handed over
+    assert {child.process.returncode for child in children if child} == {0}
 
 
 def request(target: str) -> dict[str, Any]:
