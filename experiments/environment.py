@@ -36,17 +36,25 @@ def check() -> None:
 
 
 def system(executable: str, folder: str, target: str) -> None:
-    """Unpacks the wheels of ``folder`` into ``target`` where they are newer than what is there.
+    """Installs the wheels of ``folder`` into ``target`` where they are newer than what is there.
 
     Exits with a line where this interpreter then lacks a package that the harness imports.
     """
+    import shutil
     from importlib import invalidate_caches
     from importlib.util import find_spec
 
     ready = Path(target) / ".ready"
-    newest = max((path.stat().st_mtime for path in Path(folder).glob("*.whl")), default=0.0)
+    found = sorted(Path(folder).glob("*.whl"))
+    newest = max((path.stat().st_mtime for path in found), default=0.0)
     if newest and not (ready.exists() and ready.stat().st_mtime >= newest):
-        unpack(folder, target)
+        print(f"unpacking {folder}/ into {target} (once)", flush=True)
+        shutil.rmtree(target, ignore_errors=True)
+        install = [sys.executable, *PIP, "install", "--no-index", "--no-deps", "--target", target]
+        if subprocess.run([*install, *map(str, found)]).returncode:
+            sys.exit(
+                f"error: these wheels are not for {executable}: make wheelhouse FOR=its version"
+            )
         ready.touch()
         invalidate_caches()
     missing = [name for name in NEEDED.split() if not find_spec(name)]
@@ -55,15 +63,6 @@ def system(executable: str, folder: str, target: str) -> None:
             f"error: {executable} lacks {', '.join(missing)}: install them or bring a wheelhouse "
             "(make wheelhouse on a machine with internet)"
         )
-
-
-def requirements(*extras: str) -> "list[str]":
-    """What pip is to install: the dependencies alone, or those of the extras named."""
-    project = _pyproject()["project"]
-    lines = [] if extras else project["dependencies"] + project["optional-dependencies"]["dev"]
-    for extra in extras:
-        lines += project["optional-dependencies"][extra]
-    return list(lines)
 
 
 def wheels(*wanted: str) -> "list[str]":
@@ -96,8 +95,12 @@ def build(folder: str, *extras: str) -> None:
         names = " ".join(extras)
         sys.exit(f"error: no {python}; VENV=system takes wheels: make wheelhouse EXTRA={names}")
     install = [str(python), *PIP, "install", *CONSTRAINED]
+    project = _pyproject()["project"]
+    asked = [] if extras else list(project["dependencies"])
+    for extra in extras or ("dev",):
+        asked += project["optional-dependencies"][extra]
     try:
-        subprocess.run([*install, *requirements(*extras)], check=True)
+        subprocess.run([*install, *asked], check=True)
         for extra in extras:
             if alone := WITHOUT_DEPENDENCIES.get(extra):
                 subprocess.run([*install, "--no-deps", *alone], check=True)
@@ -126,20 +129,6 @@ def wheelhouse(folder: str, version: str, *wanted: str) -> None:
     print(f"{size / 1e6:.0f} MB in {folder}/")
 
 
-def unpack(folder: str, target: str) -> None:
-    """Installs the wheels of ``folder`` into ``target``, in place of what it held."""
-    import shutil
-
-    print(f"unpacking {folder}/ into {target} (once)", flush=True)
-    shutil.rmtree(target, ignore_errors=True)
-    found = sorted(str(path) for path in Path(folder).glob("*.whl"))
-    install = [sys.executable, *PIP, "install", "--no-index", "--no-deps", "--target", target]
-    if subprocess.run([*install, *found]).returncode:
-        sys.exit(
-            f"error: these wheels are not for {sys.executable}: make wheelhouse FOR=its version"
-        )
-
-
 def _pyproject() -> "dict[str, Any]":
     import tomllib
 
@@ -154,8 +143,6 @@ def main(command: str, *words: str) -> None:
         build(*words)
     elif command == "wheelhouse":
         wheelhouse(*words)
-    elif command == "unpack":
-        unpack(*words)
     elif command == "system":
         system(*words)
 

@@ -38,35 +38,19 @@ def main() -> None:
     register()
     try:
         sys.argv[1:] = _flags_first(arguments)
-        _refuse(arguments)
+        if several := [a for a in arguments if re.match(r"experiment=.*,", a)]:
+            raise UserError(f"{several[0]}: presets are sweeps already; run one after the other")
         task()
     except SweepFailed:
         sys.exit(1)
     except KeyboardInterrupt:
         print("interrupted; the same command goes on where it stopped", file=sys.stderr)
         sys.exit(130)
-    except (UserError, HydraException, OmegaConfBaseException, YAMLError, OSError) as error:
+    except Exception as error:  # a fault of ours, or of a library of ours, is one line too
         if verbose:
             traceback.print_exc()
         print(f"error: {_reason(error)}", file=sys.stderr)
         sys.exit(2)
-    except Exception as error:  # a fault of ours, or of a library of ours, is one line too
-        if verbose:
-            traceback.print_exc()
-        what = f"{type(error).__name__}: {on_one_line(str(error))}"
-        print(f"error: {what} (unforeseen; --verbose shows where)", file=sys.stderr)
-        sys.exit(2)
-
-
-def _refuse(arguments: list[str]) -> None:
-    for argument in arguments:
-        key, _, value = argument.partition("=")
-        if key == "experiment" and "," in value:
-            raise UserError(f"{argument}: presets are sweeps already; run one after the other")
-        if key.lstrip("+~") in ("hydra.launcher._target_", "hydra.sweeper._target_"):
-            raise UserError(f"{argument}: a sweep is run by this program and by no other")
-        if key == "hydra.sweeper.max_batch_size":
-            raise UserError(f"{key}: a sweep is checked and run as one, and takes no batches")
 
 
 def _complain(message: str) -> NoReturn:
@@ -89,19 +73,21 @@ def _flags_first(arguments: list[str]) -> list[str]:
     return [*flags, *overrides]
 
 
-def _reason(error: BaseException) -> str:
+def _reason(error: Exception) -> str:
+    text = on_one_line(str(error))
     if isinstance(error, OSError) and not isinstance(error, HydraException):
         where = f" {error.filename}" if error.filename else ""
         return f"cannot write{where}: {error.strerror}; choose another out="
-    text = str(error)
     if isinstance(error, YAMLError):
-        return f"a file in conf/ is no YAML: {on_one_line(text)}"
+        return f"a file in conf/ is no YAML: {text}"
+    if not isinstance(error, UserError | HydraException | OmegaConfBaseException):
+        return f"{type(error).__name__}: {text} (unforeseen; --verbose shows where)"
     unknown = re.match(r"Could not override '([\w.@/]+)'\.", text)
     if unknown:
         return f"there is no option {unknown[1]!r}; --help lists those there are"
     if isinstance(error.__cause__, OmegaConfBaseException):
-        text += "\n" + str(error.__cause__)
-    return re.split(NOISE, on_one_line(text))[0]
+        text = on_one_line(f"{error}\n{error.__cause__}")
+    return re.split(NOISE, text)[0]
 
 
 if __name__ == "__main__":

@@ -17,73 +17,34 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from typing import Any
 
 from experiments.child import ROOT
+from experiments.data.files import write_file
 from experiments.data.metrics import latest
 from experiments.data.rows import rows_files
 from experiments.errors import SweepFailed, UserError, on_one_line
 from experiments.slurm.node import Task, measure_shard, shard_folder
 from experiments.slurm.status import State, failures, look, rows_of, submitted, wait
 from experiments.sweep.client import Worker, WorkerError
-from experiments.sweep.config import check_size, complaint, shared_options
+from experiments.sweep.config import check_size, shared_options
 from experiments.sweep.jobs import Compose, Job, with_roofs
 from experiments.sweep.plan import PROTOCOL, described
-from experiments.sweep.record import FolderLock, read_object, save_request, write_json
+from experiments.sweep.record import FolderLock, read_object, write_json
 from experiments.sweep.summary import print_summary
 
 SHUTDOWN_S = 15  # the warning before the time limit; every row is on disk already
 # These choose where rows go and which points are visited, and not what the points are.
 ELSEWHERE = ("out", "overwrite", "only_failed", "remeasure", "dry_run", "tracker", "name", "fresh")
 
-Word = Annotated[str, Field(pattern=r"^[^\n]*[^\n\s][^\n]*$")]
-Whole = Annotated[int, Field(ge=1, strict=True)]
-
-
-class Options(BaseModel):
-    """The values of ``conf/hydra/launcher/slurm.yaml``, which says what each is."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
-
-    partition: Word | None = None
-    account: Word | None = None
-    gres: Word | None = None
-    constraint: Word | None = None
-    time: Whole = 60
-    cpus_per_task: Whole = 1
-    array_parallelism: Whole = 64
-    setup: list[str] = []
-    more: dict[str, Any] | None = None
-
-
-def options_of(given: Mapping[str, Any]) -> Options:
-    """The launcher's options, checked.
-
-    Raises:
-        UserError: one of them is of no use, by name.
-    """
-    try:
-        return Options.model_validate(given)
-    except ValidationError as error:
-        raise UserError(f"hydra.launcher.{complaint(error, Options, {})}") from None
-
 
 def run(jobs: Sequence[Job], compose: Compose, given: Mapping[str, Any], request: str = "") -> None:
     """Runs a sweep on Slurm to its end, or until it is left.
-
-    Args:
-        jobs: All jobs, as composed.
-        compose: Makes a job of overrides, for the roof that a shard may lack.
-        given: The launcher's options: what to ask of Slurm.
-        request: The command's configuration, YAML, kept beside the rows.
 
     Raises:
         UserError: something asked for cannot be done; nothing was submitted.
         SweepFailed: a point has no row of expected status at the end.
     """
-    options = options_of(given)
     shared = shared_options([job.config for job in jobs])
     check_size(jobs)
     if any(job.config["gpu"]["card"] is not None for job in jobs):
@@ -96,8 +57,8 @@ def run(jobs: Sequence[Job], compose: Compose, given: Mapping[str, Any], request
     with contextlib.closing(FolderLock(out)):
         known = {"shards": {}} | read_object(submitted(out))
         known.setdefault("sweep", f"{out.resolve().name}-{secrets.token_hex(3)}")
-        executor = _executor(out, re.sub(r"[^\w.-]", "_", known["sweep"]), options)
-        tasks = divide(jobs, compose, out, known["sweep"], options.gres is not None)
+        executor = _executor(out, re.sub(r"[^\w.-]", "_", known["sweep"]), given)
+        tasks = divide(jobs, compose, out, known["sweep"], given.get("gres") is not None)
         before = look(out, [task.id for task in tasks])
         due = [task for task in tasks if _is_due(task, before[task.id], known["shards"], shared)]
         if shared["dry_run"]:
@@ -107,7 +68,7 @@ def run(jobs: Sequence[Job], compose: Compose, given: Mapping[str, Any], request
             print(f"{len(due)} of {len(tasks)} shards to submit")
             return
         _describe_here([job for task in due for job in task.jobs], out / "slurm" / "check.log")
-        save_request(request, out)
+        write_file(out / ".hydra" / "multirun.yaml", request)
         known["latest"] = list(before)
         numbers = _submit(executor, due)
         for task, number in zip(due, numbers, strict=True):
@@ -136,13 +97,6 @@ def divide(
     """The tasks of a sweep, one for each shard, in the order of their first jobs.
 
     A point that several shards ask for is measured by the first of them alone.
-
-    Args:
-        jobs: As Hydra composed them.
-        compose: Makes a job of overrides, for the roofs.
-        out: The sweep's folder.
-        sweep: The sweep's name.
-        on_card: Whether each shard needs a card.
     """
     shards: dict[tuple[str, ...], list[Job]] = {}
     for job in with_roofs(jobs, compose):
@@ -241,11 +195,11 @@ def _describe_here(jobs: Sequence[Job], log: Path) -> None:
         worker.stop()
 
 
-def _executor(out: Path, name: str, options: Options) -> Any:
+def _executor(out: Path, name: str, given: Mapping[str, Any]) -> Any:
     """Submitit's executor, its files in ``out/slurm/log``.
 
     Raises:
-        UserError: submitit or Slurm is not here.
+        UserError: submitit or Slurm is not here, or there is no such option.
     """
     try:
         import submitit
@@ -255,24 +209,31 @@ def _executor(out: Path, name: str, options: Options) -> Any:
         ) from None
     if not all(map(shutil.which, ("sbatch", "srun", "squeue"))):
         raise UserError("there is no Slurm here (sbatch, srun, squeue); submit from a login node")
+    options = {key: value for key, value in given.items() if value is not None}
+    lines, more = options.pop("setup", []), options.pop("more", {})
+    if not isinstance(lines, list) or not isinstance(more, dict):
+        raise UserError("hydra.launcher.setup is a list of shell lines, more a mapping of options")
     executor = submitit.SlurmExecutor(out.resolve() / "slurm" / "log", max_num_timeout=0)
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     cpus = "SLURM_CPUS_PER_TASK"  # srun takes it from sbatch by another name alone
-    executor.update_parameters(
-        job_name=name,
-        # a job started again by Slurm could meet its own first run, on a node that was only lost
-        # from sight; the submitting side starts it again when asked
-        additional_parameters={"no-requeue": True, **(options.more or {})},
-        setup=[  # the checkout, whatever the site does with the environment
-            f"cd {shlex.quote(os.getcwd())}",
-            f"export PYTHONPATH={shlex.quote(path)}",
-            f'[ -z "${cpus}" ] || export SRUN_CPUS_PER_TASK="${cpus}"',
-            *options.setup,
-        ],
-        wckey=None,
-        signal_delay_s=SHUTDOWN_S,
-        **options.model_dump(exclude={"setup", "more"}, exclude_none=True),
-    )
+    try:
+        executor.update_parameters(
+            job_name=name,
+            # a job started again by Slurm could meet its own first run, on a node that was only
+            # lost from sight; the submitting side starts it again when asked
+            additional_parameters={"no-requeue": True, **more},
+            setup=[  # the checkout, whatever the site does with the environment
+                f"cd {shlex.quote(os.getcwd())}",
+                f"export PYTHONPATH={shlex.quote(path)}",
+                f'[ -z "${cpus}" ] || export SRUN_CPUS_PER_TASK="${cpus}"',
+                *lines,
+            ],
+            wckey=None,
+            signal_delay_s=SHUTDOWN_S,
+            **options,
+        )
+    except ValueError as error:
+        raise UserError(f"hydra.launcher: {on_one_line(str(error))}") from None
     return executor
 
 

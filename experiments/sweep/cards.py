@@ -36,18 +36,18 @@ def cards_of(cards: Any) -> list[int]:
         UserError: it is no list of different indices, or there is no card.
     """
     if cards == "all":
-        found = visible_cards()
-        if not found:
+        cards = range(len(visible_cards()))
+        if not cards:
             raise UserError(
                 "hydra.launcher.cards=all: NVML shows no card here; name them by index, as in [0,1]"
             )
-        return list(range(len(found)))
-    option = f"hydra.launcher.cards={cards}"
     listed = isinstance(cards, Sequence) and not isinstance(cards, str) and cards
-    if not listed or any(not isinstance(c, int) or isinstance(c, bool) or c < 0 for c in cards):
-        raise UserError(f"{option}; name cards by index, as in [0,1], or all of them by all")
+    if not listed or any(type(card) is not int or card < 0 for card in cards):
+        raise UserError(
+            f"hydra.launcher.cards={cards}; name cards by index, as in [0,1], or all of them by all"
+        )
     if len(set(cards)) != len(cards):
-        raise UserError(f"{option} names a card twice")
+        raise UserError(f"hydra.launcher.cards={cards} names a card twice")
     return list(cards)
 
 
@@ -139,27 +139,24 @@ def lock_of(bus_id: str) -> Path:
 
 
 def _open(path: Path, card: int) -> int:
-    """Opens the file or makes it; in a folder of everybody's it may be anything.
+    """Makes the file or opens it; in a folder of everybody's it may be anything.
 
     Where it is there it is opened without ``O_CREAT``: Linux may refuse that with another user's
     file (``fs.protected_regular``). A link is never followed.
     """
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
-    refusal = f"{path}, the lock of card {card}, cannot be opened"
     try:
         try:
+            lock = os.open(path, flags | os.O_CREAT | os.O_EXCL, FOR_ALL)
+            os.fchmod(lock, FOR_ALL)  # whatever the umask
+        except FileExistsError:
             lock = os.open(path, flags)
-        except FileNotFoundError:
-            with contextlib.suppress(FileExistsError):
-                made = os.open(path, flags | os.O_CREAT | os.O_EXCL, FOR_ALL)
-                os.fchmod(made, FOR_ALL)  # whatever the umask
-                return made
-            lock = os.open(path, flags)  # somebody else has just made it
+        if not stat.S_ISREG(os.fstat(lock).st_mode):
+            os.close(lock)
+            raise OSError(0, "it is no plain file")
     except OSError as error:
-        raise UserError(f"{refusal}: {error.strerror}; remove it") from None
-    if not stat.S_ISREG(os.fstat(lock).st_mode):
-        os.close(lock)
-        raise UserError(f"{refusal}: it is no plain file; remove it")
+        why = f"{path}, the lock of card {card}, cannot be opened: {error.strerror}; remove it"
+        raise UserError(why) from None
     return lock
 
 
@@ -247,18 +244,17 @@ class WorkerPool:
             UserError: one did not come up, or the cards are of several kinds.
         """
         workers = {w.card: w for w in self._on_cards() if w.card in self.cards}
+        kinds: dict[str, int] = {}
         for card, worker in workers.items():
             try:
-                worker.start()
+                kinds.setdefault(worker.start()["device"]["name"], card)
             except WorkerError as error:
                 raise UserError(f"card {card}: {error}") from None
-        first = self.cards[0]
-        kinds = {card: worker.handshake["device"]["name"] for card, worker in workers.items()}
-        other = next((card for card in self.cards if kinds[card] != kinds[first]), None)
-        if other is not None:
+        if len(kinds) > 1:
+            named = ", ".join(f"card {card} is {kind}" for kind, card in kinds.items())
             raise UserError(
-                f"card {first} is {kinds[first]}, card {other} {kinds[other]}: a shard may "
-                "land on either; name cards of one kind in hydra.launcher.cards"
+                f"{named}: a shard may land on either; name cards of one kind in "
+                "hydra.launcher.cards"
             )
         return workers
 

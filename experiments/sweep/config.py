@@ -94,7 +94,7 @@ def check(config: dict[str, Any]) -> None:
     try:
         Config.model_validate(config | {"out": Path(out).name})
     except ValidationError as error:
-        raise UserError(complaint(error, Config, GROUPS)) from None
+        raise UserError(_complaint(error)) from None
     if not (config["grid"]["dtypes"] if config["dtype"]["names"] is None
             else config["dtype"]["names"]):  # fmt: skip
         raise UserError("no dtype is named; dtype=float32 names one")
@@ -106,23 +106,15 @@ def check(config: dict[str, Any]) -> None:
         )
 
 
-def complaint(
-    error: ValidationError, model: type[BaseModel], groups: Mapping[str, type[BaseModel]]
-) -> str:
-    """What is wrong with a model's first wrong option, and what would be right.
-
-    Args:
-        error: As pydantic raised it.
-        model: The model that was to be made.
-        groups: Its fields that are models themselves.
-    """
+def _complaint(error: ValidationError) -> str:
+    """What is wrong with the first wrong option, and what would be right."""
     first, *others = error.errors()
     # what may be one of several types has an error for each, with the type at the place's end
     parts = [part for part in first["loc"] if not re.match(r"literal\[|constrained-", str(part))]
     same = [first, *(one for one in others if one["loc"][: len(parts)] == tuple(parts))]
     option = ".".join(map(str, parts))
     if first["type"] == "extra_forbidden":
-        model = groups.get(str(parts[0]), model) if len(parts) > 1 else model
+        model = GROUPS.get(str(parts[0]), Config) if len(parts) > 1 else Config
         return f"{option} is no option; there are {', '.join(model.model_fields)}"
     reasons = [re.sub("^(Input should|String should)", "it must", one["msg"]) for one in same]
     return f"{option}={first['input']}; {' or '.join(reasons)}"

@@ -24,7 +24,6 @@ from experiments.sweep.record import (
     note_session,
     row_of,
     save_plan,
-    save_request,
     sweep_name,
 )
 from experiments.sweep.schedule import Schedule, assign, measure_all
@@ -139,9 +138,7 @@ def run(
             print_estimate(due)
             return
         asked = {(point.key, point.round) for point in due}
-        if request:
-            save_request(request, out)
-        save_plan(plan, out)
+        save_plan(plan, out, request)
         if place is not None:
             place.planned(plan.asked)
         done_before = sum(ledger.is_done(point.identity) for point in plan.asked)

@@ -7,7 +7,6 @@ a row records, so that recorded rows can be judged again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from experiments.data.statistics import modes, trend
@@ -24,21 +23,14 @@ FEWEST_SAMPLES = 100
 TREND_Z = 3.29
 
 
-@dataclass(frozen=True)
-class Effect:
-    """From which size on a trend or a gap matters: both as a share of the median and in µs."""
-
-    share: float
-    least_us: float
-
-
-# The clock of events ticks in 32 ns on an H200. Half a microsecond of gap below 25 µs is how that
-# card times every kernel, copies too: it belongs to the noise floor, and no second visit ends it.
-TREND = Effect(share=0.005, least_us=0.1)
-MODES = Effect(share=0.01, least_us=0.6)
+# From which size on a trend or a gap matters: both as a share of the median and in µs. The clock of
+# events ticks in 32 ns on an H200. Half a microsecond of gap below 25 µs is how that card times
+# every kernel, copies too: it belongs to the noise floor, and no second visit ends it.
+TREND = (0.005, 0.1)
+MODES = (0.01, 0.6)
 # The host's clock has a scheduler and the cores' own clocks under it, at every point.
-HOST_TREND = Effect(share=0.25, least_us=1.0)
-HOST_MODES = Effect(share=0.5, least_us=1.0)
+HOST_TREND = (0.25, 1.0)
+HOST_MODES = (0.5, 1.0)
 
 
 def suspicions(row: Mapping[str, Any], highest_mhz: float | None) -> list[str]:
@@ -89,5 +81,6 @@ def _stream(samples_us: Sequence[float], time_us: float, host: bool) -> list[str
     return found
 
 
-def _matters(change_us: float, time_us: float, limit: Effect) -> bool:
-    return change_us > max(limit.share * time_us, limit.least_us)
+def _matters(change_us: float, time_us: float, limit: tuple[float, float]) -> bool:
+    share, least_us = limit
+    return change_us > max(share * time_us, least_us)

@@ -151,6 +151,11 @@ class Shard:
         """The points of all rounds."""
         return [point for visit in self.visits for point in visit]
 
+    @property
+    def estimate_s(self) -> float:
+        """About how long all of them take, in seconds."""
+        return sum(point.estimate_s for point in self.points)
+
     def move(self, card: int, worker: Worker | None) -> None:
         """Assigns it to another card of the same kind."""
         if card != self.card:
@@ -197,11 +202,6 @@ class Plan:
 
 def make_plan(jobs: Sequence[Job], compose: Compose | None, pool: WorkerPool) -> Plan:
     """Describes every job, adds the roof where a shard lacks one, and orders the points.
-
-    Args:
-        jobs: As Hydra composed them.
-        compose: Makes a job of overrides, for the roof; None adds no roof.
-        pool: Where workers come from.
 
     Raises:
         UserError: naming the job at fault and why; nothing has been measured.

@@ -305,13 +305,13 @@ def sweep_name(out: Path) -> str:
     return str(known["sweep"])
 
 
-def save_request(request: str, out: Path) -> None:
-    """Writes ``.hydra/multirun.yaml``, what the latest command asked for; it holds the folder."""
-    write_file(out / ".hydra" / "multirun.yaml", request)
+def save_plan(plan: Plan, out: Path, request: str) -> None:
+    """Writes what each variant declares, and each job's configuration, beside the rows.
 
-
-def save_plan(plan: Plan, out: Path) -> None:
-    """Writes what each variant declares, and each job's configuration, beside the rows."""
+    ``.hydra/multirun.yaml`` takes the request, what the latest command asked for, if there is one.
+    """
+    if request:
+        write_file(out / ".hydra" / "multirun.yaml", request)
     path = out / "variants.json"
     variants = read_object(path)
     for job in plan.jobs:

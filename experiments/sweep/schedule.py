@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,12 +26,6 @@ def assign(
 
     The others stay free. They are spread by estimate, longest first to the card with least to do,
     until a `Schedule` gives each to whichever card is free first.
-
-    Args:
-        shards: All shards.
-        workers: Those that free shards may be assigned to, by card.
-        ledger: The rows there are.
-        overwrite: Whether points with rows are measured again.
     """
     for shard in (s for s in shards if s.free):
         begun = ledger.cards_of(shard.jobs)
@@ -50,29 +43,23 @@ def assign(
     for shard in (s for s in shards if not s.free and s.card in loads):
         due = (p for p in shard.points if overwrite or not ledger.is_done(p.identity))
         loads[shard.card] += sum(point.estimate_s for point in due)
-    heap = [(load, card) for card, load in loads.items()]
-    heapq.heapify(heap)
     for shard in _longest_first(s for s in shards if s.free):
-        load, card = heap[0]
+        card = min(loads, key=lambda card: loads[card])
         shard.move(card, workers[card])
         shard.free = len(workers) > 1
-        heapq.heapreplace(heap, (load + _seconds(shard), card))
-
-
-def _seconds(shard: Shard) -> float:
-    return sum(point.estimate_s for point in shard.points)
+        loads[card] += shard.estimate_s
 
 
 def _longest_first(shards: Iterable[Shard]) -> list[Shard]:
     """By estimate: what is short comes last and evens out when the cards finish."""
-    return sorted(shards, key=lambda shard: -_seconds(shard))
+    return sorted(shards, key=lambda shard: -shard.estimate_s)
 
 
 class Schedule:
     """Gives the points of a plan to its cards, one visit to a shard at a time; thread-safe.
 
     Attributes:
-        total: How many points there are to measure, as far as it is known where they will be.
+        total: How many points there are to measure, where they are expected to be.
         cards: The cards that may have something to do.
         rounds: How many rounds there are.
         workers: All that may be given a point.
@@ -84,13 +71,7 @@ class Schedule:
         workers: Mapping[int, Worker],
         due: Callable[[Iterable[Point]], list[Point]],
     ) -> None:
-        """Of a plan whose shards are assigned.
-
-        Args:
-            plan: Its shards, and their order in each round.
-            workers: Those that may take a free shard, by card.
-            due: Picks those of a visit's points that are to be measured.
-        """
+        """Of a plan whose shards are assigned; ``workers`` may take the free ones, by card."""
         self._workers, self._due = workers, due
         self._threads = threading.Lock()
         self._taken: set[Identity] = set()
@@ -100,13 +81,8 @@ class Schedule:
             + _longest_first(s for s in order if s.free)
             for order in rounds
         ]
-        self._expected = {
-            (shard, i): len(self._take(shard, i))
-            for i, order in enumerate(self._left)
-            for shard in order
-        }
-        self._taken.clear()  # those were where points are guessed to go
-        self.total = sum(self._expected.values())
+        visits = (s.visits[i] for i, order in enumerate(self._left) for s in order)
+        self.total = len({point.identity for visit in visits for point in due(visit)})
         self.rounds = len(rounds)
         first = self._left[0]
         self.workers = {*workers.values(), *(s.worker for s in first if s.worker)}
@@ -127,17 +103,11 @@ class Schedule:
             if shard.free:
                 shard.move(card, self._workers[card])
                 shard.free = False
-            points = self._take(shard, round_)
-            self.total += len(points) - self._expected[shard, round_]
+            due = self._due(shard.visits[round_])
+            points = [p for p in due if p.identity not in self._taken]
+            self._taken.update(p.identity for p in points)  # another shard may ask for them too
             assert shard.worker is not None
             return shard.worker, points
-
-    def _take(self, shard: Shard, round_: int) -> list[Point]:
-        """Those of a visit that are due and were not given out with another shard."""
-        due = self._due(shard.visits[round_])
-        points = [p for p in due if p.identity not in self._taken]
-        self._taken.update(p.identity for p in points)
-        return points
 
 
 def measure_all(
@@ -156,7 +126,7 @@ def measure_all(
         again: Whether a point that now has a row is to be measured once more.
         fresh: Whether each round begins in new worker processes.
         rows: Takes the rows as they come, so that an interrupted sweep still has them.
-        done_before: Points that need no measuring, for the display.
+        done_before: How many points have rows already.
 
     Raises:
         UserError: a row could not be written.
@@ -193,9 +163,8 @@ def measure_all(
                         worker.stop()
                 while (taken := schedule.next(card, round_)) is not None:
                     worker, points = taken
-                    progress.expects(schedule.total)
+                    used.add(worker)
                     for point in points:
-                        used.add(worker)
                         if stopping.is_set() or not visit(worker, point):
                             return
 

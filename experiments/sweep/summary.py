@@ -23,7 +23,7 @@ from experiments.sweep.plan import Plan, Point
 from experiments.sweep.record import Ledger
 
 PLAIN_EVERY_S = 5.0
-PRINTED = 66  # rows that still fit a screen; a longer table is thinned there, and whole on disk
+PRINTED = 66  # rows that still fit a screen; the table on disk has all
 COLUMNS = ("dtype", "M×N", "kernel", "time µs", "95 %", "GB/s", "of roof", "traffic", "status")
 WORKER_START_S = 4.0
 
@@ -56,78 +56,59 @@ class Progress:
     """
 
     def __init__(self, total: int, done_before: int) -> None:
-        self._total = total
-        self._done = 0
+        self._total, self._done = total, 0
         self._began = self._printed = time.monotonic()
-        self._last = ""
         self._lock = threading.Lock()
-        self._console = Console(stderr=True)
-        self._bar: Bar | None = None
+        console = Console(stderr=True)
+        self._bar = Bar(
+            BarColumn(24),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(compact=True, elapsed_when_finished=True),
+            TextColumn("{task.fields[current]}", style="bold"),
+            TextColumn("{task.fields[last]}", style="dim"),
+            console=console,
+            disable=not (console.is_terminal and total),
+        )
+        self._task = self._bar.add_task("", total=total, rate="", current="", last="")
         if done_before:
-            print(f"{done_before} points already done, {total} to measure", file=sys.stderr)
-        if self._console.is_terminal and total:
-            self._bar = Bar(
-                BarColumn(24),
-                MofNCompleteColumn(),
-                TextColumn("{task.fields[rate]}"),
-                TimeRemainingColumn(compact=True, elapsed_when_finished=True),
-                TextColumn("{task.fields[current]}", style="bold"),
-                TextColumn("{task.fields[last]}", style="dim"),
-                console=self._console,
-            )
-            self._task = self._bar.add_task("", total=total, rate="", current="", last="")
+            self._print(f"{done_before} points already done, {total} to measure")
 
     def __enter__(self) -> Progress:
-        if self._bar:
-            self._bar.start()
+        self._bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._bar:
-            self._bar.stop()
-
-    def expects(self, total: int) -> None:
-        """How many points there are now: cards that share none measure some of them twice."""
-        with self._lock:
-            self._total = total
-            if self._bar:
-                self._bar.update(self._task, total=total)
+        self._bar.stop()
 
     def begins(self, point: Point) -> None:
         """A point is being measured now."""
-        if self._bar:
-            self._bar.update(self._task, current=str(point))
+        self._bar.update(self._task, current=str(point))
 
     def repeats(self, point: Point, row: Row) -> None:
         """A point's row is suspect, and it is measured once more."""
-        with self._lock:
-            self._print(f"{point}: {_result(row)}, {'; '.join(row.suspect)}; measured once more")
+        self._print(f"{point}: {_result(row)}, {'; '.join(row.suspect)}; measured once more")
 
     def ends(self, point: Point, row: Row) -> None:
         """A point has its row."""
         with self._lock:
             self._done += 1
-            self._last = f"{point}: {_result(row)}"
+            last = f"{point}: {_result(row)}"
             if not row.expected:
-                self._print(f"{self._last}: {row.reason}")
+                self._print(f"{last}: {row.reason}")
             now = time.monotonic()
-            seconds = now - self._began
-            rate = f"{self._done / seconds:.1f} points/s" if seconds > 0 else ""
-            if self._bar:
-                last = f"last: {self._last}"
-                self._bar.update(self._task, advance=1, rate=rate, last=last)
-            elif self._done == self._total or now - self._printed >= PLAIN_EVERY_S:
+            point_s = (now - self._began) / self._done
+            rate = f"{1 / max(point_s, 1e-9):.1f} points/s"
+            self._bar.update(self._task, advance=1, rate=rate, last=f"last: {last}")
+            late = now - self._printed >= PLAIN_EVERY_S
+            if self._bar.disable and (late or self._done == self._total):
                 self._printed = now
-                left_s = seconds / self._done * (self._total - self._done)
-                left = f"{left_s / 60:.0f} min" if left_s >= 90 else f"{left_s:.0f} s"
-                self._print(f"{self._done}/{self._total} {rate}, {left} left, {self._last}")
+                left = f"{point_s * (self._total - self._done) / 60:.1f} min left"
+                self._print(f"{self._done}/{self._total} {rate}, {left}, {last}")
 
     def _print(self, line: str) -> None:
-        # rich would wrap and colour a plain log's lines; on a terminal it must know of them
-        if self._bar:
-            self._console.print(line, markup=False, highlight=False, soft_wrap=True)
-        else:
-            print(line, file=sys.stderr, flush=True)
+        # as it is: rich would wrap and colour a plain log's lines
+        self._bar.console.print(line, markup=False, highlight=False, emoji=False, soft_wrap=True)
 
 
 def _result(row: Row) -> str:
@@ -177,17 +158,11 @@ def rows_of(plan: Plan, ledger: Ledger) -> list[Row]:
 def print_summary(
     rows: Sequence[Row], labels: Mapping[str, str], out: Path, spent: str, warnings: Sequence[str]
 ) -> None:
-    """Prints the table, where everything is, and the account of how the wall time was spent.
+    """Prints the table, how the time was ``spent``, and where everything is.
 
-    Args:
-        rows: The last attempt at each point.
-        labels: By key, the kernel with the tunables that were set.
-        out: The sweep's folder.
-        spent: The account, one line.
-        warnings: What went wrong beside measuring, one line each.
+    ``labels`` has by key the kernel with the tunables that were set.
     """
-    derived = derive(list(rows))
-    result_table(derived, labels, out / "table.md")
+    _print_table(derive(list(rows)), labels, out / "table.md")
     for warning in warnings:
         print(f"warning: {warning}", file=sys.stderr)
     print(spent)
@@ -204,53 +179,35 @@ def print_summary(
         print(f"{len(suspect)} of {len(rows)} points are suspect ({why}); their rows say how")
     print(f"rows      {out}/**/rows.jsonl")
     print(f"table     {out / 'table.md'}")
-    print(f"variants  {out}/**/variants.json" if (out / "shards").exists()
-          else f"variants  {out / 'variants.json'}")  # fmt: skip
+    print(f"variants  {out}/**/variants.json")
 
 
-def result_table(rows: Sequence[dict[str, Any]], labels: Mapping[str, str], path: Path) -> None:
-    """Writes the whole table as Markdown and prints it, or a part that fits a screen.
+def _print_table(rows: Sequence[dict[str, Any]], labels: Mapping[str, str], path: Path) -> None:
+    """Writes the whole table as Markdown and prints what fits a screen.
 
-    Kernel × shape with time, bandwidth, share of the roof and status. A file that cannot be written
-    is a warning: the rows are on disk, and they alone decide the exit status.
-
-    Args:
-        rows: Derived rows.
-        labels: By key, the kernel with the tunables that were set.
-        path: The Markdown file.
+    A file that cannot be written is a warning: the rows are on disk, and they alone decide the exit
+    status.
     """
     ordered = sorted(
         rows,
         key=lambda r: (r["dtype"], r["rows"], r["cols"], r["round"], r["time_us"] or 9e99),
     )
-    head, *lines = (
-        f"| {' | '.join(c)} |\n" for c in [COLUMNS, *(_cells(r, labels) for r in ordered)]
-    )
+    cells = [_cells(row, labels) for row in ordered]
+    head, *lines = (f"| {' | '.join(line)} |\n" for line in [COLUMNS, *cells])
     try:
         write_file(path, "".join([head, "|" + "---|" * len(COLUMNS) + "\n", *lines]))
     except OSError as error:
         print(f"warning: {path} could not be written: {error.strerror or error}", file=sys.stderr)
-    table = Table(box=None, pad_edge=False, header_style="bold", row_styles=None)
+    table = Table(box=None, pad_edge=False, header_style="bold")
     for name in COLUMNS:
         right = name in ("time µs", "GB/s", "of roof")
         table.add_column(name, justify="right" if right else "left", no_wrap=name != "status")
-    shown = _thinned(ordered)
-    place = None
-    for row in shown:
-        cells = _cells(row, labels)
-        here = cells[:2]
-        if here == place:
-            cells[:2] = ["", ""]
-        elif place is not None:
-            table.add_section()
-        place = here
-        table.add_row(*cells)
+    for line in cells[:PRINTED]:
+        table.add_row(*line)
     console = Console()
-    if not console.is_terminal:
-        console = Console(width=140)
-    console.print(table)
-    if len(shown) < len(ordered):
-        print(f"shown: {len(shown)} of {len(ordered)} points; all of them in {path}")
+    (console if console.is_terminal else Console(width=140)).print(table)
+    if len(cells) > PRINTED:
+        print(f"shown: {PRINTED} of {len(cells)} points; all of them in {path}")
 
 
 def _cells(row: dict[str, Any], labels: Mapping[str, str]) -> list[str]:
@@ -280,16 +237,6 @@ def _cells(row: dict[str, Any], labels: Mapping[str, str]) -> list[str]:
 
 def _number(value: float) -> str:
     return f"{value:.1f}" if value < 1000 else f"{value:.0f}"
-
-
-def _thinned(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows at as many shapes as fit, spread evenly over the sweep's."""
-    if len(rows) <= PRINTED:
-        return list(rows)
-    places = list(dict.fromkeys((r["dtype"], r["rows"], r["cols"]) for r in rows))
-    count = max(PRINTED * len(places) // len(rows), 1)
-    kept = {places[round(i * (len(places) - 1) / max(count - 1, 1))] for i in range(count)}
-    return [r for r in rows if (r["dtype"], r["rows"], r["cols"]) in kept]
 
 
 def account(measured: Sequence[Row], elapsed_s: float) -> str:

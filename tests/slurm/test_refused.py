@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from experiments.errors import UserError
-from experiments.slurm.submit import options_of
 from tests.conftest import QUICK, Command, shape
 from tests.slurm.cluster import Cluster
 from tests.slurm.commands import status, submit
@@ -24,6 +22,8 @@ ONE = ["kernel=good", *shape(4, 8), "dtype=float32", "gpu=cpu", *QUICK]
     [
         (["hydra.launcher.partition=nope"], "invalid partition specified: nope"),
         (["hydra.launcher.more={no-such: 1}"], "unrecognized option '--no-such=1'"),
+        (["hydra.launcher.time=soon"], "Slurm takes no job: "),
+        (["+hydra.launcher.queue=short"], "hydra.launcher: Unavailable parameter"),
         (["gpu.card=1"], "gpu.card= pins a card of this host; Slurm assigns the cards"),
         (["kernel=no_kernel"], "kernel=no_kernel: _target_ tests.doubles.kernels.NoKernel is not"),
     ],
@@ -64,17 +64,3 @@ def test_a_sweep_on_slurm_goes_on_there_alone(sweep_here: Command, tmp_path: Pat
     done = sweep_here(*ONE)
     assert "is a sweep's on Slurm (LAUNCHER=slurm); choose another" in done.error
     assert done.status == 2
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"time": "1:00"}, "time=1:00; it must be a valid integer"),
-        ({"partition": " "}, "partition= ; it must match pattern"),
-        ({"queue": "short"}, "queue is no option; there are partition, account"),
-    ],
-)
-def test_options_of_no_use_are_named(given: dict[str, object], message: str) -> None:
-    with pytest.raises(UserError, match=r"^hydra\.launcher\.") as raised:
-        options_of(given)
-    assert message in str(raised.value)

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hydra import initialize_config_dir
-from hydra._internal.callbacks import Callbacks
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.global_hydra import GlobalHydra
-from hydra.core.plugins import Plugins
-from hydra.types import HydraContext, RunMode
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from experiments.sweep import driver
 from experiments.sweep.config import register
-from experiments.sweep.jobs import Job, SweepLoader
+from experiments.sweep.jobs import SweepLoader
 from tests.conftest import DOUBLES, ROOT
 
 CARDS = ["experiment=cards", "grid=cards", "gpu=h200"]
@@ -61,23 +56,11 @@ def test_jobs_compose_as_hydra_alone_composes_each(
         mine, theirs = (one.load_sweep_config(config, job) for one in (loader, plain))
         assert OmegaConf.to_yaml(mine) == OmegaConf.to_yaml(theirs)
         assert mine == theirs
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    ["kernel=nosuch", "grid.rows=[1", "kernel=good"],  # a double, of another job's search path
-)
-def test_an_error_of_a_job_is_the_one_that_hydra_raises(
-    plain: ConfigLoader, loader: SweepLoader, wrong: str
-) -> None:
-    config = master(plain, *CARDS)
-    loader.load_sweep_config(config, [*CARDS, SEARCH, "kernel=good"])
-    loader.load_sweep_config(config, CARDS)
     errors = []
-    for one in (loader, plain):
-        with pytest.raises(Exception, match=r"\w") as raised:
-            one.load_sweep_config(config, [*CARDS, wrong])
-        errors.append((raised.type, str(raised.value), str(raised.value.__cause__)))
+    for one in (loader, plain):  # a double, which another job's search path leads to
+        with pytest.raises(Exception, match=r"kernel/good") as raised:
+            one.load_sweep_config(config, [*CARDS, "kernel=good"])
+        errors.append((raised.type, str(raised.value)))
     assert errors[0] == errors[1]
 
 
@@ -98,26 +81,3 @@ def test_a_file_is_read_once_for_all_jobs(
             loader.load_sweep_config(config, [*CARDS, f"kernel={kernel}", f"grid.cols={cols}"])
     assert {"config", "experiment/cards", "grid/cards", "kernel/torch", "kernel/copy"} <= set(read)
     assert set(read.values()) == {1}
-
-
-def test_a_sweep_composes_each_job_once(
-    plain: ConfigLoader, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    composed: list[list[str]] = []
-    swept: list[Job] = []
-    load = ConfigLoaderImpl.load_sweep_config
-
-    def counted(loader: ConfigLoaderImpl, config: DictConfig, overrides: list[str]) -> DictConfig:
-        composed.append(overrides)
-        return load(loader, config, overrides)
-
-    monkeypatch.setattr(ConfigLoaderImpl, "load_sweep_config", counted)
-    monkeypatch.setattr(driver, "run", lambda jobs, *others, **options: swept.extend(jobs))
-    config = master(plain, "gpu=cpu", f"out={tmp_path}")
-    context = HydraContext(config_loader=plain, callbacks=Callbacks())
-    sweeper = Plugins.instance().instantiate_sweeper(
-        config=config, hydra_context=context, task_function=lambda _: None
-    )
-    sweeper.sweep(["kernel=torch,copy", "grid=point", "grid.rows=8", "grid.cols=8,16"])
-    assert [list(job.overrides) for job in swept] == composed
-    assert len(composed) == 4
