@@ -14,35 +14,10 @@ from experiments.data.jobs import expand
 from tests.conf import options
 from tests.conftest import CONF, Composed
 
+# those of the sources
 VARIANTS = {
     *("naive", "naive_script", "torch", "compiled", "three_pass", "fused", "fused_row"),
     *("hybrid", "online", "copy", "copy_triton"),
-}
-
-OURS = {
-    *("auto", "cluster", "cluster_reduce", "cooperative", "fused_multirow", "fused_row"),
-    *("online", "online_l2"),
-}
-PEERS = {"torch", "compiled", "liger", "flag_gems", "quack"}
-
-# the sources' variants and ours that need no card of their own
-ALL = {*VARIANTS, "auto", "fused_multirow", "online_l2", "cluster_reduce"}
-
-# what a preset sweeps that is not about every variant of the sources
-KERNELS = {
-    "smoke": ALL,
-    "cpu": ALL,
-    "exploration": {
-        *("torch", "hybrid_whole", "hybrid_capped", "fused_row", "copy", "copy_triton")
-    },
-    "backward": {"backward", "backward_torch", "copy", "copy_triton"},
-    "limits": {*OURS, *PEERS, "copy", "copy_triton", "copy_hinted"},
-    "cards": {"auto", "fused_row", "online", "torch", "copy"},
-    "limits_max": {"auto", "compiled_max", "copy"},
-    "limits_counters": {
-        *("auto", "cluster", "fused_multirow", "cooperative", "online_l2", "quack", "copy_triton")
-    },
-    "selftest": {"naive", "torch", "fused_row", "online", "copy_triton"},
 }
 
 
@@ -68,7 +43,10 @@ def test_jobs_of_a_preset_compose_with_every_choice(preset: str, composed: Compo
         assert config.kernel["_target_"]
         assert expand(config.grid)
         OmegaConf.to_container(config, resolve=False, throw_on_missing=False)
-    assert {choice(job, "kernel") for job in jobs} == KERNELS.get(preset, VARIANTS)
+    kernels = {choice(job, "kernel") for job in jobs}
+    assert kernels & {"copy", "copy_triton"}
+    if preset in ("paper", "smoke", "cpu"):
+        assert kernels >= VARIANTS
 
 
 @pytest.mark.parametrize("preset", options("experiment"))
@@ -76,40 +54,6 @@ def test_preset_opens_with_the_command_that_runs_it(preset: str) -> None:
     text = (CONF / "experiment" / f"{preset}.yaml").read_text()
     assert f"# make sweep EXPERIMENT={preset}\n" in text
     assert f"# python -m experiments.run experiment={preset}\n" in text
-
-
-def test_selftest_is_two_hundred_comparisons_of_a_variant_with_itself(composed: Composed) -> None:
-    cells = Counter()
-    for job in jobs_of("selftest", composed):
-        config = composed("experiment=selftest", *job)
-        cells[choice(job, "kernel"), choice(job, "timing")] += 1
-        assert (config.twin, config.rounds) in {("a", 8), ("b", 8)}
-    assert set(cells.values()) == {2}
-    assert {timing for _, timing in cells} == {"events", "graph"}
-    assert len(cells) * len(expand(config.grid)) >= 200
-
-
-def test_limits_takes_every_shape_in_three_dtypes_by_two_timers_three_times(
-    composed: Composed,
-) -> None:
-    jobs = [job for job in jobs_of("limits", composed) if "kernel=auto" in job]
-    assert {choice(job, "grid") for job in jobs} == {
-        "quack", "wide", "small_batch", "batch", "few_wide"
-    }  # fmt: skip
-    assert {choice(job, "timing") for job in jobs} == {"events", "graph"}
-    config = composed("experiment=limits", *jobs[0])
-    assert set(config.dtype.names) == {"float32", "float16", "bfloat16"}
-    assert config.rounds == 3
-    assert config.timing.max_samples < composed("timing=events").timing.max_samples
-
-
-def test_cards_cuts_a_host_of_four_into_shards_of_one_size(composed: Composed) -> None:
-    jobs = jobs_of("cards", composed)
-    widths = {choice(job, "grid.cols") for job in jobs}
-    assert len(widths) == 20
-    assert len(jobs) == 5 * len(widths)
-    grid = composed("experiment=cards", *jobs[0]).grid
-    assert len(expand(grid)) * len(grid.dtypes) * len(jobs) == 2100
 
 
 def test_paper_is_about_1500_points(composed: Composed) -> None:

@@ -7,7 +7,6 @@ import re
 import shlex
 from pathlib import Path
 
-import pytest
 import torch
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
@@ -27,17 +26,14 @@ COMMANDS = [
 ]
 
 
-def test_readme_shows_commands() -> None:
+def test_every_command_composes() -> None:
     assert len(COMMANDS) > 5
-
-
-@pytest.mark.parametrize("arguments", COMMANDS)
-def test_every_command_composes(arguments: str) -> None:
     register()
-    GlobalHydra.instance().clear()
-    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
-        singles = [_first(argument) for argument in shlex.split(arguments)]
-        assert compose("config", singles).out
+    for arguments in COMMANDS:
+        GlobalHydra.instance().clear()
+        with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+            singles = [_first(argument) for argument in shlex.split(arguments)]
+            assert compose("config", singles).out
 
 
 def _first(argument: str) -> str:
@@ -66,12 +62,6 @@ def test_every_preset_module_and_variable_it_names_exists() -> None:
     assert [v for v in variables if not re.search(rf"\b{v}\b", makefile)] == []
 
 
-def test_limits_alone_are_asked_for_as_the_preset_has_them() -> None:
-    (asked,) = re.findall(r'EXPERIMENT=limits ARGS="(kernel=\S+)"', README)
-    assert set(asked.removeprefix("kernel=").split(",")) <= _names("kernel")
-    assert asked in (ROOT / "conf" / "experiment" / "limits.yaml").read_text()
-
-
 def test_section_of_variants_names_every_one() -> None:
     section = README.partition("## Variants")[2].partition("## ")[0]
     assert _names("kernel") == set(re.findall(r"`([a-z_0-9]+)`", section)) & _names("kernel")
@@ -86,13 +76,6 @@ def test_example_of_the_function_runs() -> None:
     exec(small, found)
     assert found["y"].dtype == found["dx"].dtype == torch.bfloat16
     torch.testing.assert_close(found["z"].sum(1), torch.ones(2, 5))
-
-
-def test_kernel_example_is_two_files_of_twenty_lines() -> None:
-    blocks = dict(re.findall(r"```(?:python|yaml)\n# (\S+/\S+)\n(.*?)```", README, re.S))
-    assert set(blocks) == {"kernels/softmax/two_line.py", "conf/kernel/two_line.yaml"}
-    lines = [line for text in blocks.values() for line in text.splitlines() if line.strip()]
-    assert len(lines) <= 25
 
 
 def test_table_of_rows_names_every_field_of_a_row() -> None:
