@@ -9,12 +9,13 @@ import pytest
 from analysis.__main__ import main
 from analysis.load import Records
 from analysis.tables.traffic import size_text, wide_table
-from analysis.traffic.levels import levels_of
-from analysis.traffic.pictures import edge, series, shapes_shown
+from analysis.traffic.levels import counted_verdict, levels_of, measured_verdict
+from analysis.traffic.pictures import edge
 from experiments.data.cards import Card, card_of
 from tests.analysis.plausible import row, write
 from tests.analysis.records import count, counters, h200, record_files, trace
 
+FAR = (4096, 131072)
 FIGURES = ("traffic", "dram_reads", "a_fig1", "b_fig1")
 
 
@@ -25,30 +26,36 @@ def test_a_variant_that_no_counter_saw_stands_at_its_largest_counted_shape() -> 
     assert lines == [["fused", "5×8192", "float32", "any"]]
 
 
-@pytest.mark.parametrize(("size", "text"), [
-    (999, "999 B"), (32_000, "32 kB"), (536_870_912, "537 MB"), (5 * 10**12, "5,000 GB"),
+def test_a_count_is_exact_or_differs_in_the_models_words() -> None:
+    fault = count("online", model_reads=5 * 8192, difference="reads 2MN where the model says MN")
+    assert counted_verdict("reads", fault) == "reads 2MN where the model says MN"
+    assert counted_verdict("writes", fault) == "exact"
+    assert counted_verdict("writes", count("naive")) == "int64 indices"
+    assert counted_verdict("reads", count("naive")) == "exact"
+
+
+@pytest.mark.parametrize(("reads", "backend", "expected"), [
+    (2.0, "triton", "agrees"), (2.019, "triton", "agrees"), (1.981, "triton", "agrees"),
+    (1.979, "triton", "L2 served re-reads"), (2.1, "triton", "unexplained"),
+    (3.0, "torch", "another algorithm"), (3.0, "inductor", "another algorithm"),
 ])  # fmt: skip
-def test_bytes_have_a_unit_of_a_thousand(size: int, text: str) -> None:
-    assert size_text(size) == text
+def test_dram_reads_agree_within_a_hundredth_or_say_why(
+    reads: float, backend: str, expected: str
+) -> None:
+    seen = counters("online", *FAR, reads, 1.0)
+    assert measured_verdict("DRAM", "reads", seen.dram_read_bytes, seen, backend) == expected
 
 
-def test_three_shapes_are_shown_of_those_that_most_variants_share() -> None:
-    shapes = [(4096, 2**k) for k in range(10, 15)]
-    seen = [counters(k, *s, 1.0, 1.0) for s in shapes for k in ("online", "torch", "naive")]
-    seen += [counters("online", 4096, 2**20, 1.0, 1.0)]  # alone there
-    found = levels_of(Records(counters=tuple(seen)), {})
-    assert shapes_shown(found) == [(4096, 2**k, "float32") for k in (14, 12, 10)]
+def test_spills_and_late_writes_have_their_names() -> None:
+    seen = counters("fused_row", *FAR, 1.5, 0.9, local_load_bytes=2**30)
+    reads, writes = seen.dram_read_bytes, seen.dram_write_bytes
+    assert measured_verdict("DRAM", "reads", reads, seen, "triton") == "spills"
+    assert measured_verdict("DRAM", "writes", writes, seen, "triton") == "dirty lines unwritten"
 
 
-def test_dram_reads_are_lines_at_the_size_that_most_points_share() -> None:
-    seen = [counters("online", 4096, n, 2.0, 1.0) for n in (4096, 1024, 2048)]
-    seen += [counters("online", m, 1024, 2.0, 1.0) for m in (64, 128)]
-    seen += [counters("torch", 4096, 1024, 1.0, 1.0)]  # one point is no line
-    assert {k: [c.cols for c in line] for k, line in series(seen, "cols").items()} == {
-        "online": [1024, 2048, 4096]
-    }
-    assert [c.rows for c in series(seen, "rows")["online"]] == [64, 128, 4096]
-    assert series(seen[-1:], "cols") == {}
+def test_bytes_have_a_unit_of_a_thousand() -> None:
+    texts = [size_text(size) for size in (999, 32_000, 536_870_912, 5 * 10**12)]
+    assert texts == ["999 B", "32 kB", "537 MB", "5,000 GB"]
 
 
 def test_the_edge_is_where_rows_in_flight_fill_l2() -> None:

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
-from analysis.figures.limits import LIMITS, LIMITS_RATIO, RATIOS, SHARES
+from analysis.figures.limits import LIMITS, LIMITS_RATIO
 from analysis.figures.page import Canvas, Figure
-from analysis.load import Records
 from experiments.data.rows import Row
-from tests.analysis.drawing import draw, frame_of, overhang, pages, rendered, words
+from tests.analysis.drawing import draw, overhang, pages, rendered, words
 from tests.analysis.limit_rows import FEWER, limits
 from tests.analysis.plausible import paper, row
-
-
-@pytest.fixture(scope="module")
-def frame(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
-    return frame_of(tmp_path_factory.mktemp("limits"), limits(FEWER))
 
 
 def one(own: float, peer: float, copy: float = 95.0, **changes: object) -> list[Row]:
@@ -36,15 +29,13 @@ def dots(canvas: Canvas, panel: int, face: str | None = None) -> list[float]:
 
 
 @pytest.mark.parametrize("figure", [LIMITS, LIMITS_RATIO], ids=lambda f: str(f.id))
-def test_each_timer_has_a_picture_that_fits_its_page(
-    figure: Figure, frame: pd.DataFrame, tmp_path: Path
-) -> None:
-    made = figure.pages(Records(), frame)
+def test_each_timer_has_a_picture_that_fits_its_page(figure: Figure, tmp_path: Path) -> None:
+    made = pages(tmp_path / "limits", figure, limits(FEWER))
     assert [p.name for p in made] == [f"{figure.id}-nvidia-h200-{t}" for t in ("events", "graph")]
     for page in made:
         assert len(page.small) <= 3
         assert overhang(rendered(page)) == []
-    assert pages(tmp_path, figure, paper()) == []
+    assert pages(tmp_path / "paper", figure, paper()) == []
 
 
 def test_share_and_ratio_stand_at_their_values(tmp_path: Path) -> None:
@@ -59,13 +50,6 @@ def test_share_and_ratio_stand_at_their_values(tmp_path: Path) -> None:
     assert slower.axes[1].get_xlim()[0] < 0.96 < 1  # left of one, in the shade
 
 
-def test_what_lies_beyond_the_axis_is_at_its_edge_with_a_number(tmp_path: Path) -> None:
-    canvas = draw(tmp_path, LIMITS, one(100.0, 700.0, copy=30.0))
-    assert dots(canvas, 1) == [RATIOS[1]]
-    assert dots(canvas, 0) == [SHARES[0]]
-    assert {"7", "30"} <= {t.get_text() for ax in canvas.axes for t in ax.texts}
-
-
 def test_above_the_roof_is_drawn_open_and_short_is_shaded(tmp_path: Path) -> None:
     canvas = draw(tmp_path / "above", LIMITS, one(100.0, 120.0, copy=130.0))
     assert len(dots(canvas, 1, face="white")) == 1
@@ -77,9 +61,3 @@ def test_without_a_copy_there_is_a_ratio_and_no_share(tmp_path: Path) -> None:
     rows = [r for r in one(100.0, 120.0) if r.operation == "softmax"]
     assert pages(tmp_path, LIMITS, rows) == []
     assert len(pages(tmp_path, LIMITS_RATIO, rows)) == 1
-
-
-def test_a_ratio_stands_over_the_bytes_that_softmax_moves(tmp_path: Path) -> None:
-    rows = one(100.0, 110.0) + one(100.0, 900.0, rows=8, cache="cold")
-    found = {m.x: m.y for m in draw(tmp_path, LIMITS_RATIO, rows).marks}
-    assert found == {2 * 4096 * 4096 * 4: pytest.approx(1.1), 2 * 8 * 4096 * 4: 1.5}

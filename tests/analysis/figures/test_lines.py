@@ -11,11 +11,20 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from analysis.figures.draw import LineFigure, spread
-from analysis.figures.specs import A_FIG2, D_FIG1, E_FIG1, SPEEDUP_TORCH
-from analysis.gallery import FIGURES
+from analysis.figures.specs import A_FIG2, C_FIG3, D_FIG1, E_FIG1, SPEEDUP_TORCH
+from analysis.gallery import DRAWN
 from analysis.load import Records
 from analysis.roofline.pictures import SHARE
-from tests.analysis.drawing import NARROW, draw, frame_of, lines, pages, rendered, words
+from tests.analysis.drawing import (
+    NARROW,
+    VOCABULARY,
+    draw,
+    frame_of,
+    lines,
+    pages,
+    rendered,
+    words,
+)
 from tests.analysis.plausible import PAPER, interpreted, paper, row, unsupported
 from tests.conftest import ROOT
 
@@ -65,7 +74,7 @@ def test_a_card_without_datasheet_gives_every_figure_that_another_gives(tmp_path
     known = [row(k, n) for k in ("naive", "torch", "fused_row", "copy", "auto") for n in PAPER]
     unknown = [r.model_copy(update={"gpu": "Some Card"}) for r in known]
     frames = [frame_of(tmp_path / str(i), rows) for i, rows in enumerate((known, unknown))]
-    for figure in FIGURES:
+    for figure in DRAWN:
         one, other = (figure.pages(Records(), frame) for frame in frames)
         assert len(one) == len(other)
     for figure in (A_FIG2, D_FIG1, E_FIG1, SPEEDUP_TORCH):
@@ -88,8 +97,7 @@ def test_the_interval_stands_on_every_point(tmp_path: Path) -> None:
     value = 2 * 4096 * 256 * 4 / 10.0 / 1e3
     for figure, ends in ((D_FIG1, (value / 1.01, value / 0.99)), (A_FIG2, (9.9, 10.1))):
         bars, *_ = draw(tmp_path / figure.id, figure, rows).axes[0].collections
-        low, high = bars.get_paths()[0].vertices[:, 1]  # type: ignore[attr-defined]
-        assert (low, high) == pytest.approx(ends)
+        assert bars.get_paths()[0].vertices[:, 1] == pytest.approx(ends)  # type: ignore[attr-defined]
 
 
 def test_every_row_that_is_drawn_can_be_found_where_it_is(tmp_path: Path) -> None:
@@ -116,7 +124,7 @@ def test_a_single_size_or_no_time_at_all_is_no_figure(tmp_path: Path) -> None:
     failed = [row("torch", n, status="crashed", time_us=None) for n in NARROW]
     for i, rows in enumerate((single, failed)):
         frame = frame_of(tmp_path / str(i), rows)
-        assert [f.id for f in (*FIGURES, SHARE) if f.pages(Records(), frame)] == []
+        assert [f.id for f in (*DRAWN, SHARE) if f.pages(Records(), frame)] == []
 
 
 def test_nothing_to_compare_with_is_no_speedup(tmp_path: Path) -> None:
@@ -151,6 +159,35 @@ def test_labels_keep_their_order_and_a_distance_and_stay_in_the_margin(nearby: l
         assert heights[i] < heights[j] or nearby[i] >= nearby[j]
     if nearby == [0.9, 0.1, 0.5]:  # with room they stay at their lines
         assert heights == pytest.approx(nearby)
+
+
+@pytest.mark.parametrize(
+    ("figure", "place"), [(C_FIG3, {"rows": 512}), (E_FIG1, {"dtype": "bfloat16"})]
+)
+def test_published_numbers_stand_only_beside_their_own_shape_and_dtype(
+    figure: LineFigure, place: dict[str, object], tmp_path: Path
+) -> None:
+    rows = [row(k, n, **place) for k in ("torch", "fused_row", "copy") for n in NARROW]
+    canvas = draw(tmp_path, figure, rows)
+    drawn = {label for panel in range(len(canvas.axes)) for label in lines(canvas, panel)}
+    assert not [label for label in drawn if ": " in label or "E's" in label]
+    assert "printed" not in words(canvas)
+
+
+def test_what_c_published_is_of_hybrid_as_c_ran_it_and_named_above_a_slow_cards_axes(
+    tmp_path: Path,
+) -> None:
+    place = {"rows": 8192, "dtype": "float16"}
+    ours = [row(k, n, **place) for k in ("torch", "hybrid", "hybrid_whole") for n in VOCABULARY]
+    name = "C: hybrid_whole"
+    canvas = draw(tmp_path / "ours", C_FIG3, ours)
+    assert lines(canvas)[name].tolist() == [[32000, 863.02]]
+    assert f"{name} 870–900" in [patch.get_label() for patch in canvas.axes[0].patches]
+    slow = [row("torch", n, time_us=1e5 * n, gpu="Some Card", **place) for n in VOCABULARY]
+    canvas = draw(tmp_path / "slow", C_FIG3, slow)
+    assert canvas.axes[0].get_ylim()[1] < 100  # the lines keep the axes
+    shown = words(canvas).splitlines()
+    assert {"C: torch ↑", "C: hybrid ↑", "C: hybrid 870–900 ↑", "torch"} <= set(shown)
 
 
 def test_the_recipe_for_a_figure_is_one_entry_that_draws(tmp_path: Path) -> None:
