@@ -11,7 +11,6 @@ M, N = sympy.symbols("M N", integer=True, positive=True)
 _CASES = re.compile(r"(?P<small>[^<≤]+) if N (?P<sign>≤|<) (?P<width>\d{1,18}) else (?P<large>.+)")
 _ONE = r"(?=[\dMN])\d{0,18}M?N?"
 _POLYNOMIAL = re.compile(rf"-?{_ONE}(?: [+-] {_ONE})*")
-_TERM = re.compile(r"([+-]?)\s*(?=[\dMN])(\d*)(M?)(N?)")
 
 
 @cache
@@ -27,14 +26,11 @@ def expression(text: str) -> sympy.Expr:
         return sympy.Piecewise(
             (expression(cases["small"]), small), (expression(cases["large"]), True)
         )
-    # read by hand: the parser of sympy would run whatever a file holds
+    # sympy's parser runs what it is given: it is given nothing but such terms
     if not _POLYNOMIAL.fullmatch(text):
         raise ValueError(f"{text!r} is no formula in M and N, such as 8MN + 4M")
-    total = sympy.Integer(0)
-    for sign, size, m, n in _TERM.findall(text):
-        term = sympy.Integer(int(size or 1)) * (M if m else 1) * (N if n else 1)
-        total += -term if sign == "-" else term
-    return total
+    product = re.sub(r"(?<=[\dM])(?=[MN])", "*", text)
+    return sympy.parse_expr(product, local_dict={"M": M, "N": N})
 
 
 @cache

@@ -16,37 +16,27 @@ from analysis.roofline.pictures import ROOFLINE_FIGURES
 from analysis.traffic.pictures import TRAFFIC_FIGURES
 
 Entry = Figure | LineFigure
-FIGURES: tuple[Entry, ...] = (
+DRAWN: tuple[Entry, ...] = (
     *LINE_FIGURES,
-    DTYPES_TIME,
-    DTYPES_BANDWIDTH,
-    LIMITS,
-    LIMITS_RATIO,
-    CARD_TO_CARD,
-    D_FIG1_GPUS,
+    *(DTYPES_TIME, DTYPES_BANDWIDTH, LIMITS, LIMITS_RATIO, CARD_TO_CARD, D_FIG1_GPUS),
+    *TRAFFIC_FIGURES,
 )
-DRAWN: tuple[Entry, ...] = (*FIGURES, *TRAFFIC_FIGURES)
 ENTRIES: tuple[Entry, ...] = (*DRAWN, *ROOFLINE_FIGURES)
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A page and the figure that it is of.
+    """A page and the figure that it is of."""
 
-    Attributes:
-        id: Which figure it is, e.g. ``"a_fig1"``; those of several GPUs share it.
-        caption: One sentence: what it shows, and which source's figure it draws again.
-        page: The picture itself, with its title, subtitle and small print.
-    """
-
-    id: str
-    caption: str
+    id: str  # which figure it is, e.g. ``a_fig1``; those of several GPUs share it
+    caption: str  # one sentence: what it shows, and which source's figure it draws again
     page: Page
 
 
 def pictures(inputs: Inputs, entries: tuple[Entry, ...] = ENTRIES) -> Iterator[Picture]:
     """All pictures: the sources' figures by source and number, then this project's own."""
-    for entry in sorted(entries, key=_place):
+    # e.g. a_fig1 before limits
+    for entry in sorted(entries, key=lambda e: (0, e.id) if e.id[1:].startswith("_fig") else (1,)):
         for page in entry.pages(inputs.records, inputs.frame):
             yield Picture(entry.id, entry.caption, page)
 
@@ -55,7 +45,3 @@ def missing(drawn: Iterable[Picture], entries: tuple[Entry, ...] = ENTRIES) -> l
     """What each figure that was not ``drawn`` would need, one line a figure."""
     made = {picture.id for picture in drawn}
     return [entry.needs for entry in entries if entry.id not in made]
-
-
-def _place(entry: Entry) -> tuple[bool, str]:
-    return (False, entry.id) if entry.id[1:].startswith("_fig") else (True, "")

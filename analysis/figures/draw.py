@@ -46,6 +46,7 @@ LEADER, MARK, TEXT = 1.035, 1.055, 1.08  # where labels begin, in widths of the 
 LONGEST = 28  # characters of a label; longer ones do not fit legibly
 DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
 DASHED = (0, (5, 2))
+ROOF_SHARE = "fraction_of_roof"
 LEVEL_DASH = (0, (1.5, 1.5))
 MARK_ALL = 16  # points a line may have before their markers hide it
 FLAG_NOTE = "crossed out: faster than the copy roof, not a win"
@@ -132,35 +133,33 @@ class LineFigure:
     caption: str = ""  # one sentence: what it shows, and which source's figure it draws again
     size: tuple[float, float] = SIZE  # inches
     draw: Callable[[Axes, Selection, Panel], list[Label]] = draw_panel  # returns labels to write
-    allowed: Callable[[Selection], bool] = lambda shown: True  # whether such rows make the figure
-    besides: str = ""  # what that takes, in a few words
 
     @property
     def needs(self) -> str:
         """Which rows it cannot do without, in one line."""
         over, fixed = ("N", "M") if self.query.over == "cols" else ("M", "N")
-        bases = dict.fromkeys(f"{panel.over[0]} among them" for panel in self.panels if panel.over)
+        beside = [f"{panel.over[0]} among them" for panel in self.panels if panel.over]
+        beside += ["copies beside them"] * (self.panels[0].y == ROOF_SHARE)
         return ", ".join([
             f"{self.id} needs timed softmax rows of one {fixed} and dtype at two or more {over}",
-            f"best {fixed} = {self.query.at} {self.query.dtype}",
-            *bases, *filter(None, [self.besides]),
+            f"best {fixed} = {self.query.at} {self.query.dtype}", *dict.fromkeys(beside),
         ])  # fmt: skip
 
     def pages(self, records: Records, frame: pd.DataFrame) -> list[Page]:
         """A picture for each GPU whose rows allow it."""
         several = [select(frame, gpu, self.query) for gpu in sorted(frame["gpu"].unique())]
-        bases = {panel.over[0] for panel in self.panels if panel.over}
-        return [
-            self._page(shown)
-            for shown in several
-            if shown and all(comparable(base)(shown) for base in bases) and self.allowed(shown)
-        ]
+        return [self._page(shown) for shown in several if shown and self._drawable(shown)]
+
+    def _drawable(self, shown: Selection) -> bool:
+        own = softmax_of(shown)
+        return all(
+            comparable(panel.over[0])(shown) if panel.over else own[panel.y].notna().any()
+            for panel in self.panels
+        )
 
     def _page(self, shown: Selection) -> Page:
-        fixed = "M" if shown.query.over == "cols" else "N"
-        subtitle = DOT.join([shown.card.name, shown.dtype, f"{fixed} = {shown.at}"])
-        small = provenance(shown.recorded, shown.card.name, shown.timer, shown.cache,
-                           flagged(shown))  # fmt: skip
+        fixed, card = "M" if shown.query.over == "cols" else "N", shown.card.name
+        small = provenance(shown.recorded, card, shown.timer, shown.cache, flagged(shown))
         small += [self.note] if self.note and shown.exact else []
 
         def draw(canvas: Canvas) -> None:
@@ -171,8 +170,9 @@ class LineFigure:
                 if panel is not self.panels[-1]:
                     ax.set_xlabel("")
 
-        return Page(f"{self.id}-{slug(shown.gpu)}", self.title, subtitle, small, draw, self.size,
-                    shown.gpu)  # fmt: skip
+        subtitle = DOT.join([card, shown.dtype, f"{fixed} = {shown.at}"])
+        name = f"{self.id}-{slug(shown.gpu)}"
+        return Page(name, self.title, subtitle, small, draw, self.size, shown.gpu)
 
 
 def softmax_of(shown: Selection) -> pd.DataFrame:
@@ -192,7 +192,7 @@ def lines(ax: Axes, shown: Selection, y: str) -> list[Label]:
     Points above the roof are taken out of the line, drawn open and crossed out.
     """
     own, x = softmax_of(shown), np.array(shown.sizes, dtype=float)
-    labels, drawn = [], Counter[str]()
+    labels, drawn, rows = [], Counter[str](), records_of(own)
     for variant in sorted(own["variant"].unique(), key=variant_order):
         line = own[own["variant"] == variant].set_index(shown.query.over).reindex(shown.sizes)
         value = line[y].where(line["status"] == "ok").to_numpy(dtype=float)
@@ -206,7 +206,8 @@ def lines(ax: Axes, shown: Selection, y: str) -> list[Label]:
         kept = np.where(above, np.nan, value)
         ax.plot(x, kept, label=variant, zorder=3, markevery=_marked(x, kept), gid=_gid(variant),
                 **style.dots(ls=dash, lw=1.4, color=style.color, mew=0.6))  # fmt: skip
-        mark(ax, x, value, records_of(line.reset_index()))
+        known = {row[shown.query.over]: row for row in rows if row["variant"] == variant}
+        mark(ax, x, value, [known.get(size, {}) for size in shown.sizes])
         low, high = (np.where(valid, end, np.nan) for end in _interval(line, y))
         ax.vlines(x, low, high, color=style.color, lw=1.0, zorder=2.5)
         if above.any():

@@ -7,7 +7,7 @@ page with its number: near the roof a hundredth has to be seen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import groupby
 
@@ -203,35 +203,35 @@ def _dot(
 
 def _pages(records: Records, frame: pd.DataFrame) -> list[Page]:
     made, title = [], "At the limit: the copy roof and the best public softmax, shape by shape"
-    for points in _by_protocol(frame, lambda point: point.share is not None):
+    for points in _by_protocol(p for p in points_of(frame) if p.share is not None):
         notes = [f"marker: that variant's{DOT}shaded: below {SHORT_US:g} µs",
                  "a number: beyond the axis", "bars: 95 %, of rounds"]  # fmt: skip
         notes += ["open: above roof, not a win"] * any(p.above_roof for p in points)
         small = [*_provenance(frame, points), DOT.join(notes)]
         heights = _heights(points)
         shapes = LINE * (len(heights) + 0.6 * len({m for m, _ in heights}))
-        size, draw = (WIDTH, ABOVE + BELOW + shapes), partial(_draw_shapes, heights=heights)
-        mean = "best peer / auto, geometric mean: "
-        made.append(_page("limits", title, points, mean, small, size, draw))
+        draw = partial(_draw_shapes, points=points, heights=heights)
+        file, subtitle, gpu = _names_of(points, "best peer / auto, geometric mean: ")
+        size = (WIDTH, ABOVE + BELOW + shapes)
+        made.append(Page(f"limits-{file}", title, subtitle, small, draw, size, gpu))
     return made
 
 
 def _ratio_pages(records: Records, frame: pd.DataFrame) -> list[Page]:
-    made = []
-    for points in _by_protocol(frame):
+    made, title = [], "Best public softmax over auto"
+    for points in _by_protocol(points_of(frame)):
         where, which = _provenance(frame, points)
         card, protocol, *versions = where.split(DOT)  # in lines that a column holds
         small = [DOT.join([card, protocol]), DOT.join(versions) or "versions unknown", which]
-        title = "Best public softmax over auto"
-        made.append(_page("limits_ratio", title, points, "mean ", small, COLUMN, _draw_ratios))
+        draw = partial(_draw_ratios, points=points)
+        file, subtitle, gpu = _names_of(points, "mean ")
+        made.append(Page(f"limits_ratio-{file}", title, subtitle, small, draw, COLUMN, gpu))
     return made
 
 
-def _by_protocol(
-    frame: pd.DataFrame, shown: Callable[[LimitPoint], bool] = lambda point: True
-) -> list[Points]:
-    """The points to be shown of each GPU, timer and cache."""
-    alike = groupby(filter(shown, points_of(frame)), key=lambda p: (p.gpu, p.timer, p.cache))
+def _by_protocol(points: Iterable[LimitPoint]) -> list[Points]:
+    """The points of each GPU, timer and cache."""
+    alike = groupby(points, key=lambda point: (point.gpu, point.timer, point.cache))
     return [list(mine) for _, mine in alike]
 
 
@@ -241,16 +241,13 @@ def _provenance(frame: pd.DataFrame, points: Points) -> list[str]:
     return provenance(frame[alike], card_of(gpu).name, timer, cache)
 
 
-def _page(
-    name: str, title: str, points: Points, mean: str, small: Sequence[str],
-    size: tuple[float, float], draw: Callable[..., None],
-) -> Page:  # fmt: skip
+def _names_of(points: Points, mean: str) -> tuple[str, str, str]:
+    """How a picture's file name ends, its subtitle, and the GPU."""
     gpu, timer, cache = points[0].gpu, points[0].timer, points[0].cache
-    subtitle = [card_of(gpu).name, TIMERS.get(timer, timer)]
-    if (ratio := geomean(points)) is not None:
-        subtitle.append(f"{mean}{ratio.value:.3f}×")
-    file = "-".join([name, slug(gpu), timer, *[cache] * (cache != "cold")])
-    return Page(file, title, DOT.join(subtitle), small, partial(draw, points=points), size, gpu)
+    ratio = geomean(points)
+    means = [f"{mean}{ratio.value:.3f}×"] if ratio else []
+    file = "-".join([slug(gpu), timer, *[cache] * (cache != "cold")])
+    return file, DOT.join([card_of(gpu).name, TIMERS.get(timer, timer), *means]), gpu
 
 
 LIMITS = Figure(

@@ -13,12 +13,12 @@ from matplotlib.ticker import MultipleLocator, NullLocator
 
 from analysis.figures.draw import (
     DASHED,
+    ROOF_SHARE,
     Label,
     LineFigure,
     Panel,
     lines,
     shade_l2,
-    softmax_of,
     write_labels,
 )
 from analysis.figures.page import Canvas, Figure, Page, mark, provenance
@@ -108,7 +108,7 @@ def _intensity(points: pd.DataFrame, gpu: str, suffix: str, records: Records) ->
 
     Points at their launch floor are left out: neither memory nor arithmetic bounds them.
     """
-    own = points[(points["operation"] != "copy") & (points["verdict"] != "launch")]
+    own = points[(points["operation"] == "softmax") & (points["verdict"] != "launch")]
     if own.empty:
         return None
     dtype = own["dtype"].value_counts().index[0]
@@ -124,7 +124,7 @@ def _intensity(points: pd.DataFrame, gpu: str, suffix: str, records: Records) ->
         ax = canvas.add_axes((0.088, 0.205, 0.60, 0.62))
         ax.set_xscale("log", base=2)
         ax.set_yscale("log")
-        labels = _draw_ceilings(ax, ceilings)
+        labels = [_draw_ceiling(ax, *ceiling) for ceiling in ceilings]
         for variant in sorted(own["variant"].unique(), key=variant_order):
             labels.append(_draw_variant(ax, own[own["variant"] == variant], variant, measured))
         ax.set_xlim(*SPAN)
@@ -144,16 +144,14 @@ def _intensity(points: pd.DataFrame, gpu: str, suffix: str, records: Records) ->
                 gpu=gpu)  # fmt: skip
 
 
-def _draw_ceilings(ax: Axes, ceilings: Ceilings) -> list[Label]:
-    labels, span = [], np.array(SPAN)
-    for name, height, slopes in ceilings:
-        line = span * height / 1e3 if slopes else np.full(2, height / 1e3)
-        measured = name == "DRAM copy"
-        ax.plot(span, line, color=INK if measured else MUTED, lw=1.5 if measured else 1.0,
-                ls="-" if measured else DASHED, label=name, zorder=2)  # fmt: skip
-        unit = f"{height:,.0f} GB/s" if slopes else f"{height / 1e3:,.0f} Tflop/s"
-        labels.append(Label(f"{name} {unit}", span[1], float(line[1]), LineStyle(MUTED, "")))
-    return labels
+def _draw_ceiling(ax: Axes, name: str, height: float, slopes: bool) -> Label:
+    span = np.array(SPAN)
+    line = span * height / 1e3 if slopes else np.full(2, height / 1e3)
+    measured = name == "DRAM copy"
+    ax.plot(span, line, color=INK if measured else MUTED, lw=1.5 if measured else 1.0,
+            ls="-" if measured else DASHED, label=name, zorder=2)  # fmt: skip
+    unit = f"{height:,.0f} GB/s" if slopes else f"{height / 1e3:,.0f} Tflop/s"
+    return Label(f"{name} {unit}", span[1], float(line[1]), LineStyle(MUTED, ""))
 
 
 def _draw_variant(
@@ -249,8 +247,8 @@ MOST_TICKS = 100
 
 def _draw_share(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
     """Percent from 0; 100 % is the fastest copy of the same shape, measured beside it."""
-    shares = shown.points.assign(share_percent=100 * shown.points["fraction_of_roof"])
-    labels = lines(ax, replace(shown, points=shares), y=panel.y)
+    shares = shown.points.assign(share_percent=100 * shown.points[panel.y])
+    labels = lines(ax, replace(shown, points=shares), "share_percent")
     ax.axhline(100, color=INK, lw=1.6, label="copy roof", zorder=2.8)
     labels.append(Label("copy roof", shown.sizes[-1], 100, LineStyle(INK, "")))
     if shown.card.peak_gbps is not None:
@@ -273,12 +271,10 @@ SHARE = LineFigure(
     "roofline_share",
     "Share of the roof by row width",
     Query(4096, "float32"),
-    (Panel("share_percent", "share of the copy roof, % of its bandwidth"),),
+    (Panel(ROOF_SHARE, "share of the copy roof, % of its bandwidth"),),
     draw=_draw_share,
     caption="Each variant's share of the fastest measured copy of the same shape against row "
     "width.",
-    allowed=lambda shown: bool(softmax_of(shown)["fraction_of_roof"].notna().any()),
-    besides="copies beside them",
 )
 ROOFLINE_FIGURES = (
     SHARE,

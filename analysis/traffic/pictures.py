@@ -34,7 +34,7 @@ from analysis.figures.style import (
     write,
 )
 from analysis.load import Records, kernel_name, key_of, records_hash
-from analysis.roofline.occupancy import rows_in_flight
+from analysis.roofline.verdicts import rows_in_flight
 from analysis.selection import OTHER_SIDE, records_of
 from analysis.traffic.levels import Level, backends, counted_beside, levels_of
 from experiments.data.cards import Card, card_of
