@@ -6,6 +6,7 @@ sources drew it by hand.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -43,8 +44,7 @@ from experiments.data.rows import ITEM_BYTES
 
 Shape = tuple[int, int, str]  # M, N, dtype
 Line = list[Counters]  # of one variant, by rising size
-Launch = tuple[str, str, str]  # kernel, params, dtype
-Launches = Mapping[Launch, int]  # rows in flight on a full card
+Launches = Mapping[tuple[str, ...], int]  # rows in flight on a full card, by `_launch_of`
 MOST_PANELS = 3  # far above L2, around it, below it
 COVERED = 0.75  # of the variants that the fullest shape has; no variant runs at every shape
 LEVELS: Mapping[str, Mapping[str, Any]] = {
@@ -202,24 +202,22 @@ def launches_of(frame: pd.DataFrame, gpu: str) -> Launches:
     return {key: flying for key, flying in found.items() if flying}
 
 
-def _launch_of(record: Mapping[str, object]) -> Launch:
-    """What a row and a record of the same variant and dtype share."""
+def _launch_of(record: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a row and a record of the same variant and dtype share: kernel, params, dtype."""
     name, params, _, _, dtype = key_of(record)
     return name, params, dtype
 
 
-def edge(over: str, line: Line, in_flight: int, card: Card) -> float | None:
-    """The size at which rows in flight × row bytes = L2, None where it is never reached.
+def edge(over: str, line: Line, in_flight: float, card: Card) -> float:
+    """The size at which rows in flight × row bytes = L2, NaN where it is never reached.
 
     Over N more columns make a row wider; over M more rows fill the card up to ``in_flight``.
     """
-    if card.l2_bytes is None:
-        return None
-    item = ITEM_BYTES[line[0].dtype]
+    elements = (card.l2_bytes or math.nan) / ITEM_BYTES[line[0].dtype]
     if over == "cols":
-        return card.l2_bytes / (in_flight * item)
-    rows = card.l2_bytes / (line[0].cols * item)
-    return rows if rows <= in_flight else None
+        return elements / in_flight
+    rows = elements / line[0].cols
+    return rows if rows <= in_flight else math.nan
 
 
 def _draw_panels(
@@ -249,10 +247,9 @@ def _draw_reads(
         ax.plot(x, y, label=variant, zorder=3, lw=1.3,
                 **style.dots(ls="-", color=style.color, mew=0.6))  # fmt: skip
         mark(ax, x, y, [c.model_dump() | {"variant": variant} for c in line])
-        flying = launches.get(_launch_of(line[0].model_dump()), 0)
+        at = edge(over, line, launches.get(_launch_of(line[0].model_dump()), math.nan), card)
         rereads = any(c.model_reads > 1.5 * c.rows * c.cols for c in line)
-        at = edge(over, line, flying, card) if flying and rereads else None
-        if at is not None and ends[0] < at < ends[1]:
+        if rereads and ends[0] < at < ends[1]:
             ax.axvline(at, color=style.color, lw=1.2, ls=(0, (1, 1.5)), zorder=2)
     fixed = getattr(_flat(lines)[0], OTHER_SIDE[over])
     write(ax, 0, 1.03, f"DRAM reads, MN{DOT}{LETTER[OTHER_SIDE[over]]} = {fixed}")
