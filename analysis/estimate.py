@@ -28,14 +28,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with its interval, in the unit of what it was made of.
-
-    Attributes:
-        value: The number.
-        low: The interval's lower end.
-        high: Its upper end.
-        rounds: How many rounds it was made of.
-    """
+    """A number with its interval, in its unit, and the number of rounds that it was made of."""
 
     value: float
     low: float
@@ -49,10 +42,8 @@ class Estimate:
 
     def __truediv__(self, other: Estimate) -> Estimate:
         """The ratio of two positive numbers, with the widest interval that both allow."""
-        rounds = min(self.rounds, other.rounds)
-        return Estimate(
-            self.value / other.value, self.low / other.high, self.high / other.low, rounds
-        )
+        ends = self.low / other.high, self.high / other.low
+        return Estimate(self.value / other.value, *ends, min(self.rounds, other.rounds))
 
 
 def geometric_mean(values: Iterable[float]) -> float:
@@ -132,7 +123,7 @@ def prediction(rounds: Rounds, level: float = 0.95) -> Estimate:
 
 def timer_step(rounds: Rounds) -> float:
     """The timer's resolution, µs: the least distance of two samples that differ, to 1 ns."""
-    values = np.unique(np.round(np.concatenate([np.asarray(s, float) for s in rounds]), 3))
+    values = np.unique(np.round(np.concatenate(rounds), 3))
     return float(np.diff(values).min()) if values.size > 1 else RESOLUTION_US
 
 
@@ -174,9 +165,8 @@ def critical(level: float, df: int) -> float:
 def holm(p: Floats) -> Floats:
     """Holm's adjusted p values: those at most alpha are found, at that family-wise error."""
     order = np.argsort(p, kind="stable")
-    factors = np.arange(p.size, 0, -1)
     adjusted = np.empty_like(p)
-    adjusted[order] = np.minimum(np.maximum.accumulate(factors * p[order]), 1.0)
+    adjusted[order] = np.maximum.accumulate(np.arange(p.size, 0, -1) * p[order]).clip(max=1.0)
     return adjusted
 
 

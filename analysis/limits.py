@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -34,24 +33,16 @@ STEP_US = 0.5  # that distance: no difference below it counts there
 LEAST = 0.98  # and elsewhere no ratio above this does
 COMMAND = "make sweep EXPERIMENT=limits"
 NEEDS = f"timed rows of {OWN} beside {', '.join(PEERS[:-1])} or {PEERS[-1]} ({COMMAND})"
-PLACE = ["gpu", "timer", "cache", "dtype", "rows", "cols"]
+PLACE = ["gpu", "timer", "cache", "rows", "cols", "dtype"]
 VISIT = ["sweep", "card", "round"]
-Place = tuple[str, str, str, str, int, int]  # the values of PLACE
 Visit = tuple[str, int, int]  # sweep, card, round: what a ratio never leaves
 
 
 @dataclass(frozen=True)
 class LimitPoint:
-    """One shape and dtype under one protocol on one GPU.
+    """One shape and dtype under one protocol on one GPU, spelled as rows spell them.
 
-    Attributes:
-        gpu: As its driver names it.
-        timer: How times were taken.
-        cache: ``cold`` or ``warm``.
-        dtype: As rows spell it.
-        rows: M.
-        cols: N.
-        seen: By variant, the row of each visit; `auto` and a peer share at least one.
+    ``seen`` has by variant the row of each visit; `auto` and a peer share at least one.
     """
 
     gpu: str
@@ -84,9 +75,8 @@ class LimitPoint:
 
     @cached_property
     def best(self) -> str:
-        """The fastest peer: the least median over rounds of its time over that of `auto`."""
-        found = {peer: median(self.by_visit(peer).values()) for peer in PEERS if self.has(peer)}
-        return min(found, key=lambda peer: found[peer])
+        """The fastest peer."""
+        return str(self._fastest(PEERS))
 
     @property
     def behind(self) -> bool:
@@ -107,11 +97,8 @@ class LimitPoint:
 
     def rival(self, over: str) -> str | None:
         """What is compared with `auto`: the fastest of the ``peers``, the ``copy``, or a name's."""
-        if over == "peers":
-            return self.best
-        if over == "copy":
-            return self.copy
-        return over if self.has(over) else None
+        named = over if self.has(over) else None
+        return {"peers": self.best, "copy": self.copy}.get(over, named)
 
     def us(self, name: str) -> float:
         """A variant's time, µs: the median of its visits."""
@@ -127,17 +114,15 @@ class LimitPoint:
         shared = sorted(own.keys() & other.keys())
         return {v: float(other[v]["time_us"]) / float(own[v]["time_us"]) for v in shared}
 
-    def held_to_roof(self, name: str) -> dict[Visit, float]:
+    def held_to_roof(self, name: str) -> list[float]:
         """The same for a mean: where `auto` is above the roof, the copy's time replaces its own.
 
         Such a time is not a win over the roof. To leave the point out would be wrong too: it is
         where all kernels are nearest to each other, and a mean of the others flatters.
         """
-        ratios = self.by_visit(name)
-        if not self.above_roof or self.copy is None:
-            return ratios
-        copies = self.by_visit(self.copy)
-        return {v: ratio / max(1.0, copies.get(v, 1.0)) for v, ratio in ratios.items()}
+        beaten = self.above_roof and self.copy is not None
+        copies = self.by_visit(str(self.copy)) if beaten else {}
+        return [r / max(1.0, copies.get(v, 1.0)) for v, r in self.by_visit(name).items()]
 
     def ratio(self, name: str) -> Estimate:
         """A variant's time over that of `auto`: how many times as fast `auto` is."""
@@ -158,9 +143,13 @@ class LimitPoint:
 
     @cached_property
     def copy(self) -> str | None:
-        """The copy that is the roof here: the one of the least median ratio."""
-        found = {one: median(self.by_visit(one).values()) for one in COPIES if self.has(one)}
-        return min(found, key=lambda one: found[one]) if found else None
+        """The copy that is the roof here: the fastest."""
+        return self._fastest(COPIES)
+
+    def _fastest(self, names: Sequence[str]) -> str | None:
+        """The one of the least median over rounds of its time over that of `auto`."""
+        found = {one: median(self.by_visit(one).values()) for one in names if self.has(one)}
+        return min(found, key=lambda one: found[one], default=None)
 
 
 def _samples(row: Mapping[str, Any]) -> Sequence[float]:
@@ -176,24 +165,23 @@ def points_of(frame: pd.DataFrame) -> list[LimitPoint]:
     """Every point at which `auto` and a peer were timed in one visit, by protocol and shape."""
     known = [OWN, *PEERS, *COPIES]
     timed = frame[(frame["status"] == "ok") & frame["time_us"].gt(0) & frame["kernel"].isin(known)]
-    timed = timed[(timed["backend"] != "interpreter") & timed["timer"].notna()]
-    timed = timed[timed["dtype"].isin(list(ITEM_BYTES))]
-    if OWN not in set(timed["kernel"]):
-        return []
+    timed = timed[(timed["backend"] != "interpreter") & timed["dtype"].isin(list(ITEM_BYTES))]
     timed = timed.rename_axis("label").reset_index()
     timed = timed.assign(_set=[json.dumps(p, sort_keys=True) for p in timed["params"]])
     # a kernel edited since leaves stale rows; one with several settings counts with its fastest
     timed = timed.drop_duplicates([*PLACE, *VISIT, "kernel", "_set"], keep="last")
     timed = timed.sort_values("time_us", kind="stable")
     timed = timed.drop_duplicates([*PLACE, *VISIT, "kernel"]).drop(columns="_set")
-    places: dict[Place, dict[str, dict[Visit, Mapping[str, Any]]]] = {}
-    for row in records_of(timed.dropna(subset=PLACE)):
-        gpu, timer, cache, dtype, m, n = (row[name] for name in PLACE)
-        seen = places.setdefault((gpu, timer, cache, dtype, int(m), int(n)), {})
-        visit = str(row["sweep"]), int(row["card"]), int(row["round"])
-        seen.setdefault(row["kernel"], {})[visit] = row
-    found = [LimitPoint(*place, seen) for place, seen in places.items() if OWN in seen]
-    found = [point for point in found if any(point.has(peer) for peer in PEERS)]
+    found = []
+    for place, rows in timed.groupby(PLACE):
+        gpu, timer, cache, m, n, dtype = cast(tuple[str, str, str, int, int, str], place)
+        seen: dict[str, dict[Visit, Mapping[str, Any]]] = {OWN: {}}
+        for row in records_of(rows):
+            visit = str(row["sweep"]), int(row["card"]), int(row["round"])
+            seen.setdefault(row["kernel"], {})[visit] = row
+        point = LimitPoint(gpu, timer, cache, dtype, m, n, seen)
+        if any(point.has(peer) for peer in PEERS):
+            found.append(point)
     dtypes = list(ITEM_BYTES)
     return sorted(found, key=lambda p: (p.gpu, p.timer, p.cache, p.rows, p.cols,
                                         dtypes.index(p.dtype)))  # fmt: skip
@@ -211,19 +199,15 @@ def geomean(points: Sequence[LimitPoint], over: str = "peers") -> Estimate | Non
     known = [(point, name) for point in points if (name := point.rival(over)) is not None]
     if not known:
         return None
-    ratios = [list(point.held_to_roof(name).values()) for point, name in known]
+    ratios = [point.held_to_roof(name) for point, name in known]
     value = geometric_mean(float(np.median(one)) for one in ratios)
     most = max(map(len, ratios))
     if most == 1:
         each = [point.ratio(name) for point, name in known]
         low, high = (geometric_mean(getattr(r, end) for r in each) for end in ("low", "high"))
         return Estimate(value, low, high)
-    rounds: dict[int, list[float]] = defaultdict(list)
-    for one in ratios:
-        if len(one) == most:
-            for place, ratio in enumerate(one):
-                rounds[place].append(ratio)
-    reach = log_reach(map(geometric_mean, rounds.values()))
+    rounds = zip(*(one for one in ratios if len(one) == most), strict=True)
+    reach = log_reach(map(geometric_mean, rounds))
     return Estimate(value, value * math.exp(-reach), value * math.exp(reach), most)
 
 

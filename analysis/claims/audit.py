@@ -263,7 +263,8 @@ class AuditContext:
         """By width, whether no card could even if all its L2 spared reads once and writes once."""
         peaks, caches = self._limits()
         least = drawn.moved(self.model(COPY).formula)[:, None] - 2 * caches
-        return np.all(least / seconds[:, None] > peaks, axis=1)
+        beyond: NDArray[np.bool_] = least / seconds[:, None] > peaks
+        return np.asarray(beyond.all(axis=1))
 
     def _limits(self) -> tuple[Floats, Floats]:
         """Peak, bytes per second, and bytes of L2 of each card."""
