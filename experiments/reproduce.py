@@ -20,16 +20,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from experiments.child import ROOT
-from experiments.data.cards import GPU_FILES
 from experiments.data.files import RowsError, read_json, validated
 from experiments.data.jobs import Config, TrackerConfig
 from experiments.data.packed import recording
 from experiments.data.rows import Row, read_rows, rows_files
 from experiments.errors import Parser, SweepFailed, UserError, on_one_line
-from experiments.sweep.client import Worker, WorkerError
+from experiments.sweep.client import WorkerError
 from experiments.sweep.driver import run
 from experiments.sweep.jobs import Job
 from experiments.sweep.plan import LIBRARIES
@@ -48,7 +45,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rows", type=Path, required=True, metavar="DIR", help="what was recorded")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="for the new rows")
     parser.add_argument("--dry-run", action="store_true", help="list the points, measure nothing")
-    parser.add_argument("--anyway", action="store_true", help="on another GPU model all the same")
     parser.add_argument("--verbose", action="store_true", help="show the traceback of an error")
     options = parser.parse_args(arguments)
     try:
@@ -71,10 +67,8 @@ def reproduce(options: argparse.Namespace) -> int:
     """
     sweeps = recorded(recording(options.rows))
     outs = [options.out / ("" if len(sweeps) == 1 else sweep.root.name) for sweep in sweeps]
-    for sweep, out in zip(sweeps, outs, strict=True):
-        if any(one.root == out.resolve() for one in sweeps):
-            raise UserError(f"--out {out} is a recorded sweep itself; name another folder")
-        _check_gpu(sweep, options)
+    if {sweep.root for sweep in sweeps} & {out.resolve() for out in outs}:
+        raise UserError(f"--out {options.out} is a recorded sweep itself; name another folder")
     failed = [_measured(sweep, out, options) for sweep, out in zip(sweeps, outs, strict=True)]
     if options.dry_run:
         return 0
@@ -87,7 +81,7 @@ def reproduce(options: argparse.Namespace) -> int:
         print(f"{count:,} could not be reproduced: {reason}")
     rows, out = options.rows.resolve(), options.out.resolve()
     command = [sys.executable, "-m", "analysis", "compare", str(rows), str(out)]
-    command += ["--out", str(out / "compare"), *(["--across-gpus"] if options.anyway else [])]
+    command += ["--out", str(out / "compare")]
     compared = subprocess.run(command, cwd=ROOT, check=False).returncode
     return max(compared, int(any(failed) or reasons.total() > 0))
 
@@ -164,26 +158,25 @@ def _job(root: Path, path: Path, rows: Rows) -> tuple[Job, Rows]:
         gpu=gpu,
         variation=parts[2] if len(parts) == 4 else "",
         shapes=tuple(shapes),
-        config=_config(path.parent / "config.json", gpu, newest),
+        config=_config(path.parent / "config.json", newest),
         overrides=(),
         skipped=frozenset(product - {place[:3] for place in kept}),
     )
     return job, kept
 
 
-def _config(path: Path, gpu: str, newest: Row) -> dict[str, Any]:
+def _config(path: Path, newest: Row) -> dict[str, Any]:
     """A job's configuration as it was recorded; what it lacks is as the types have it.
 
     A recorded folder may be anybody's, so three things are ours: the kernel's class is one of
-    ``kernels/``, nothing is sent to the tracker it names, and the expression that a card's name
-    must match is that of our own file ``conf/gpu/<gpu>.yaml``.
+    ``kernels/``, nothing is sent to the tracker it names, and the card's name must be that in the
+    row, whatever expression the configuration has for it.
     """
     try:
         found = dict(read_json(path))
-        ours = GPU_FILES / f"{gpu}.yaml"
-        card = yaml.safe_load(ours.read_text(encoding="utf-8")) if ours.is_file() else {}
         found["tracker"] = TrackerConfig(backend="none").model_dump()
-        found["gpu"] = {**found["gpu"], "match": card.get("match")}
+        card = {"name": newest.gpu, "match": f"^{re.escape(newest.gpu)}$"}
+        found["gpu"] = {**found["gpu"], **card}
         found["timing"] = {**found["timing"], **newest.environment.get("protocol", {})}
         found["seed"] = newest.environment.get("seed", found["seed"])
         config = validated(Config, found).model_dump()
@@ -201,24 +194,6 @@ def _config(path: Path, gpu: str, newest: Row) -> dict[str, Any]:
     return config
 
 
-def _check_gpu(sweep: Recorded, options: argparse.Namespace) -> None:
-    rows = [row for _, mine in sweep.jobs for row in mine.values()]
-    device = sweep.jobs[0][0].config["gpu"]["device"]
-    worker = Worker(device, rows[0].card, options.out / "worker.log")
-    try:
-        here = worker.start()["device"]["name"]
-    except WorkerError as error:
-        raise UserError(f"rows of {rows[0].gpu} cannot be repeated here: {error}") from None
-    finally:
-        worker.stop()
-    others = sorted({row.gpu for row in rows} - {here})
-    if others and not options.anyway:
-        raise UserError(
-            f"the rows are of {', '.join(others)}, and this is {here}: its times reproduce "
-            "nothing; --anyway measures them all the same"
-        )
-
-
 def _measured(sweep: Recorded, out: Path, options: argparse.Namespace) -> bool:
     """Whether some point failed."""
     cards = sorted({row.card for _, rows in sweep.jobs for row in rows.values()})
@@ -227,8 +202,6 @@ def _measured(sweep: Recorded, out: Path, options: argparse.Namespace) -> bool:
         gpu = dict(job.config["gpu"])
         if len(cards) > 1:  # each shard on the card that it was recorded on
             gpu["card"] = list(rows.values())[-1].card
-        if options.anyway:
-            gpu |= {"match": None, "device": "auto"}
         changed = {"out": str(out), "overwrite": False, "only_failed": False, "gpu": gpu}
         config = job.config | changed | {"dry_run": options.dry_run}
         jobs.append(dataclasses.replace(job, config=config))

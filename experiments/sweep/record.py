@@ -118,9 +118,8 @@ class Ledger:
                     self._take(row)
                     cards[row.card] += 1
             except RowsError as error:
-                raise UserError(
-                    f"{error}; mend or remove that line, or choose another out="
-                ) from None
+                why = f"{error}; mend or remove that line, or choose another out="
+                raise UserError(why) from None
             except OSError as error:
                 raise UserError(f"{path} cannot be read or written: {error.strerror}") from None
 
@@ -142,14 +141,8 @@ class Ledger:
         return self._highest_mhz.get((gpu, card))
 
     def cards_of(self, jobs: Iterable[str]) -> list[int]:
-        """The cards that rows of these jobs were measured on before, that with most of them first.
-
-        Args:
-            jobs: Their names.
-        """
-        rows = Counter[int]()
-        for name in jobs:
-            rows.update(self._cards.get(name, {}))
+        """The cards that rows of these jobs were measured on before, the most used first."""
+        rows = sum((self._cards.get(name, Counter[int]()) for name in jobs), Counter[int]())
         return [card for card, _ in rows.most_common()]
 
     def next_attempt(self, identity: Identity) -> int:
@@ -198,18 +191,17 @@ def append_row(path: Path, row: Row) -> None:
 
 
 def truncate_torn_line(path: Path) -> None:
-    """Removes a last line that a crash cut short, so that the next row starts a line."""
+    """Ends a last line that a crash cut short: a whole row stays, what is none is removed."""
     data = path.read_bytes()
-    if not data or data.endswith(b"\n"):
+    whole, newline, torn = data.rpartition(b"\n")
+    if not torn:
         return
-    whole, _, torn = data.rpartition(b"\n")
     try:
-        parse_row(torn.decode())
+        parse_row(torn)
         kept = data + b"\n"
-    except (ValueError, RecursionError):
-        kept = whole + b"\n" if whole else b""
+    except ValueError:
+        kept = whole + newline
     with path.open("r+b") as file:
-        file.seek(0)
         file.write(kept)
         file.truncate()
         os.fsync(file.fileno())

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from hydra.core.global_hydra import GlobalHydra
 
-from experiments import reproduce
 from experiments.sweep import driver, jobs
 from experiments.sweep.cards import WorkerPool
 from experiments.sweep.client import Worker
@@ -77,13 +76,6 @@ def sweep_here(
         return Result(status, shown.out, shown.err, folder)
 
     return run
-
-
-@pytest.fixture
-def here(pool: None, worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is measured again here uses that worker as well."""
-    monkeypatch.setattr(reproduce, "Worker", lambda *_: worker)
-    monkeypatch.setattr(worker, "stop", lambda *_: None)
 
 
 @pytest.fixture(scope="session")
