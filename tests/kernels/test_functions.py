@@ -46,7 +46,7 @@ def tensors(draw: st.DrawFn) -> torch.Tensor:
     return x
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(x=tensors(), data=st.data(), temperature=st.sampled_from((1.0, 0.3, 7)))
 def test_any_tensor_along_any_dimension_gets_the_answer_of_float64(
     device: str, x: torch.Tensor, data: st.DataObject, temperature: float
@@ -268,7 +268,6 @@ PROGRAMS: dict[str, Callable[[Function, torch.Tensor, torch.Tensor], Any]] = {
     ),
     "compiled, gradient of it": lambda f, x, t: gradient(squared(compiled(f)), x),
     "compiled, forward mode of it": lambda f, x, t: dual(compiled(f), x, t),
-    "compiled jacfwd": lambda f, x, t: compiled(func.jacfwd(f))(x),
     "compiled hessian": lambda f, x, t: compiled(func.hessian(squared(f)))(x),
 }
 

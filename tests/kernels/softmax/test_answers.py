@@ -19,7 +19,6 @@ from kernels.softmax.hybrid import Hybrid
 from kernels.softmax.naive import Naive
 from kernels.softmax.naive_script import NaiveScript
 from kernels.softmax.online import EVICT, Online
-from kernels.softmax.peers.liger import WIDEST, Liger
 from kernels.softmax.three_pass import ThreePass
 from tests.kernels.variants import (
     DTYPES,
@@ -109,18 +108,6 @@ def test_any_tile_of_narrow_rows_gives_the_answer_of_float64(
 def test_narrow_rows_of_several_pieces(device: str, dtype: torch.dtype) -> None:
     for cols in (1000, 1023, 1025, 4096):
         assert_softmax(FusedMultirow(), torch.randn(3, cols, device=device).to(dtype))
-
-
-@settings(max_examples=30, deadline=None)
-@given(x=matrices(), layout=st.sampled_from(LAYOUTS))
-def test_liger_gives_any_matrix_the_answer_of_float64(
-    device: str, x: torch.Tensor, layout: str
-) -> None:
-    settings_of = pytest.importorskip("liger_kernel.ops.utils").calculate_settings
-    assert_softmax(Liger(), lay_out(x.to(device), layout))
-    assert settings_of(WIDEST)[0] == WIDEST  # one block, so its looping kernel is never launched
-    with pytest.raises(RuntimeError, match="exceeds"):
-        settings_of(WIDEST + 1)
 
 
 @quick

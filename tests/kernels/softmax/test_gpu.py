@@ -24,6 +24,7 @@ from kernels.softmax.naive_script import NaiveScript
 from kernels.softmax.online import Online
 from kernels.softmax.operation import SOFTMAX
 from kernels.softmax.peers.flag_gems import TILE, WIDEST_WHOLE, FlagGems
+from kernels.softmax.peers.liger import WIDEST
 from kernels.softmax.peers.quack import Quack
 from kernels.softmax.three_pass import ThreePass
 from kernels.softmax.torch_softmax import TorchSoftmax
@@ -288,6 +289,13 @@ def test_quack_is_refused_only_where_the_library_fails(card: Device) -> None:
         with pytest.raises(Exception) as failed:  # noqa: PT011
             Quack()(randn(2, cols)).sum().item()
         assert "illegal" not in str(failed.value)
+
+
+def test_liger_takes_rows_up_to_the_width_that_its_model_says() -> None:
+    settings_of = pytest.importorskip("liger_kernel.ops.utils").calculate_settings
+    assert settings_of(WIDEST)[0] == WIDEST  # one block, so its looping kernel is never launched
+    with pytest.raises(RuntimeError, match="exceeds"):
+        settings_of(WIDEST + 1)
 
 
 def test_flag_gems_takes_the_tile_that_its_model_says(card: Device) -> None:
