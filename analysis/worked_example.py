@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
+
+import numpy as np
 
 from analysis.format import Table
 from analysis.load import Records, kernel_name
@@ -19,9 +20,8 @@ HEADS = ("row", "quantity", "published", "the kernel's own", "difference", "agre
 class ExampleRow:
     """One row of the worked example, as a recorded call of the real kernel left it.
 
-    Attributes:
-        blocks: The kernel's own running maximum and sum after each block.
-        outputs: What it stored.
+    ``blocks`` are the kernel's own running maximum and sum after each block, ``outputs`` what it
+    stored.
     """
 
     blocks: tuple[tuple[float, float], ...]
@@ -53,8 +53,8 @@ def example_rows(records: Records) -> tuple[ExampleRow, ...] | None:
     for trace in example_traces(records, example) if example else ():
         named = kernel_name(trace.kernel), trace.params.get("block_size")
         if example and named == (example.kernel, example.block):
-            rows = tuple(_row(trace, index) for index in range(trace.rows))
-            return rows if all(row.blocks and row.outputs for row in rows) else None
+            rows = [ExampleRow(_blocks(trace, i), _outputs(trace, i)) for i in range(trace.rows)]
+            return tuple(rows) if all(row.blocks and row.outputs for row in rows) else None
     return None
 
 
@@ -86,39 +86,31 @@ def example_table(records: Records) -> Table | None:
         ):
             lines.append((name, quantity, *_compared(printed, found, decimals)))
     sums = ", ".join(f"{sum(row):.{digits}f}" for row in example.outputs)
+    mine = [row.outputs for row in rows]
+    stored = [[_outputs(t, i) for i in range(t.rows)] for t in example_traces(records, example)]
+    calls = [outputs for outputs in stored if [*map(len, outputs)] == [*map(len, mine)]]
+    pairs = [pair for call in calls for pair in zip(call, mine, strict=True)]
+    apart = max(float(np.abs(np.subtract(*pair)).max()) for pair in pairs)
     notes = (
         f"m and d are variables of the unchanged `{example.kernel}` kernel, read after each block "
         "as Triton's interpreter ran it. A number agrees within one unit of its last printed "
         f"digit. C's printed outputs add up to {sums}, row by row.",
-        _others(records, example, rows),
+        f"The outputs of all {len(calls)} recorded calls on this input (every countable variant, "
+        f"each size of block) differ from these by at most {apart:.1e}.",
     )
     title = f"C-ex: {len(rows)}×{len(example.input[0])} in blocks of {example.block}, recomputed"
     return Table(title, HEADS, lines, notes)
 
 
-def _row(trace: Trace, index: int) -> ExampleRow:
+def _blocks(trace: Trace, index: int) -> tuple[tuple[float, float], ...]:
     states = [a.state or {} for a in trace.accesses if a.row == index and a.sweep == 0]
     pairs = [(state.get("maximum"), state.get("total")) for state in states]
-    blocks = tuple((m, d) for m, d in pairs if isinstance(m, float) and isinstance(d, float))
-    return ExampleRow(blocks, _outputs(trace, index))
+    return tuple((m, d) for m, d in pairs if isinstance(m, float) and isinstance(d, float))
 
 
 def _outputs(trace: Trace, index: int) -> tuple[float, ...]:
     stores = [a for a in trace.accesses if (a.row, a.kind, a.tensor) == (index, "store", "y")]
     return tuple(float(v) for a in sorted(stores, key=lambda a: a.first) for v in a.values or ())
-
-
-def _others(records: Records, example: Example, rows: Sequence[ExampleRow]) -> str:
-    """How far the stored outputs of every recorded call are from these."""
-    mine = [row.outputs for row in rows]
-    found = [[_outputs(t, i) for i in range(t.rows)] for t in example_traces(records, example)]
-    calls = [outputs for outputs in found if [*map(len, outputs)] == [*map(len, mine)]]
-    pairs = [pair for call in calls for pair in zip(chain(*mine), chain(*call), strict=True)]
-    apart = max(abs(one - other) for one, other in pairs)
-    return (
-        f"The outputs of all {len(calls)} recorded calls on this input (every countable variant, "
-        f"each size of block) differ from these by at most {apart:.1e}."
-    )
 
 
 def _compared(

@@ -51,5 +51,7 @@ def test_a_kernels_other_sum_is_what_the_table_shows(records: Records) -> None:
 def test_without_its_trace_there_is_no_table(records: Records) -> None:
     others = tuple(trace for trace in records.traces if trace.rows != 3)
     assert example_table(Records(traces=others)) is None
+    bare = tuple(trace.model_copy(update={"accesses": []}) for trace in records.traces)
+    assert example_rows(Records(traces=bare)) is None
     old = tuple(trace.model_copy(update={"input": None}) for trace in records.traces)
     assert example_rows(Records(traces=old)) is None  # records of an older version hold no values
