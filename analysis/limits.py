@@ -11,7 +11,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from statistics import median
 from typing import Any, cast
 
@@ -127,8 +127,10 @@ class LimitPoint:
     def ratio(self, name: str) -> Estimate:
         """A variant's time over that of `auto`: how many times as fast `auto` is."""
         shared = sorted(self.by_visit(name))
-        other, own = ([_samples(self.seen[one][v]) for v in shared] for one in (name, OWN))
-        return estimate.ratio_of(other, own)
+        other, own = (
+            tuple(tuple(_samples(self.seen[one][v])) for v in shared) for one in (name, OWN)
+        )
+        return _ratio_of(other, own)
 
     def difference(self, name: str) -> Estimate:
         """A variant's time less that of `auto`: what their ratio exceeds 1 by, in µs."""
@@ -150,6 +152,9 @@ class LimitPoint:
         """The one of the least median over rounds of its time over that of `auto`."""
         found = {one: median(self.by_visit(one).values()) for one in names if self.has(one)}
         return min(found, key=lambda one: found[one], default=None)
+
+
+_ratio_of = lru_cache(1024)(estimate.ratio_of)  # pictures, tables and claims ask for the same ones
 
 
 def _samples(row: Mapping[str, Any]) -> Sequence[float]:

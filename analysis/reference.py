@@ -15,10 +15,13 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
+from unittest import mock
 
 from analysis.__main__ import main as analysis
+from analysis.load import load
 from analysis.output import digest, drawn_by
 from experiments.data.packed import unpacked
 
@@ -28,15 +31,13 @@ KINDS = ("figures", "tables", "roofline", "claims", "report")
 PICTURES = (".png", ".svg", ".html")  # their bytes depend on the versions that draw them
 
 
-@dataclass(frozen=True)
-class Drawing:
-    """What one command makes of recorded rows.
+class Drawing(NamedTuple):
+    """What one command makes of recorded rows; places are paths below outputs/reference.
 
     Attributes:
         command: Words for ``python -m analysis``.
-        rows: The recordings it reads, as paths below outputs/reference: an archive, or a part of
-            what one holds.
-        out: Where its files belong, below outputs/reference.
+        rows: The recordings it reads: a folder, an archive, or a part of what one holds.
+        out: Where its files belong.
     """
 
     command: tuple[str, ...]
@@ -66,7 +67,11 @@ def draw(out: Path, reference: Path = REFERENCE) -> dict[str, str]:
     Raises:
         RuntimeError: a command failed; it has the command and what was printed.
     """
-    with tempfile.TemporaryDirectory() as scratch:
+    # several commands draw the same rows, which are read once
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        mock.patch("analysis.load.load", cache(load)),
+    ):
         for drawing in DRAWINGS:
             _run(drawing, _rows(drawing, reference, Path(scratch)), out / drawing.out)
     made = sorted(path for path in out.rglob("*") if path.is_file())
@@ -87,15 +92,11 @@ def differences(found: dict[str, str], reference: Path = REFERENCE) -> list[str]
     known: dict[str, str] = recorded["files"]
     lines = []
     for name in sorted(known.keys() | found.keys()):
-        if name not in found:
-            lines.append(f"{name}: no longer drawn")
-        elif name not in known:
-            lines.append(f"{name}: new")
+        if name not in found or name not in known:
+            lines.append(f"{name}: {'new' if name in found else 'no longer drawn'}")
         elif found[name] != known[name] and (same_versions or not name.endswith(PICTURES)):
             lines.append(f"{name}: differs")
-    for name, known_digest in known.items():  # what is committed must be what was drawn then
-        path = reference / name
-        if path.exists() and digest([path]) != known_digest:
+        if (path := reference / name).exists() and digest([path]) != known.get(name):
             lines.append(f"{name}: the committed file differs from the checksum")
     return lines
 

@@ -63,17 +63,17 @@ def run(options: argparse.Namespace) -> int:
             f"{inputs.rows}: no variant stands against itself under two names; the preset does: "
             "python -m experiments.run experiment=selftest"
         )
-    ranges, timers = floors(pairs), agreements(inputs.frame, inputs.records)
-    probes = probes_of(inputs.rows)
+    ranges, probes = floors(pairs), probes_of(inputs.rows)
+    timers = agreements(inputs.frame, inputs.records)
     tables, missed = [floor_table(ranges)], []
-    if timers.empty:
-        missed.append("timers needs the same points by two timers, timing=events,graph")
-    else:
-        tables.append(timers_table(timers))
-    if probes.empty:
-        missed.append("cold needs probe.jsonl: python -m experiments.probe --out DIR, on the card")
-    else:
-        tables.append(cold_table(probes))
+    for rows, table, needs in (
+        (timers, timers_table, "timers needs the same points by two timers, timing=events,graph"),
+        (probes, cold_table, "cold needs probe.jsonl of the card: python -m experiments.probe"),
+    ):
+        if rows.empty:
+            missed.append(needs)
+        else:
+            tables.append(table(rows))
     made = [path for one in tables for path in one.files(inputs.out)]
     for gpu, mine in ranges.groupby("gpu"):
         made += _page(str(gpu), mine, pairs[pairs["gpu"] == gpu]).files(inputs.out)
@@ -110,7 +110,7 @@ def floor_table(floors: pd.DataFrame) -> NamedTable:
             f"{TIMERS[one.timer]}, {CACHES[one.cache]}",
             _span(one),
             str(one.pairs),
-            str(one.most) if one.fewest == one.most else f"{one.fewest}–{one.most}",
+            _rounds(one.fewest, one.most),
             str(one.false_positives),
             rate,
             *map(_percent, shares),
@@ -175,8 +175,19 @@ def noise_floor(
     """Markdown: a paragraph for each card, every number of it from the rows."""
     paragraphs = []
     for gpu, mine in floors.groupby("gpu"):
-        texts = [f"**Noise floor, {card_of(str(gpu)).name}.**", _rate_text(mine[mine["whole"]])]
-        texts.append(_gate_text(points[points["gpu"] == gpu]))
+        wholes, judged = mine[mine["whole"]], points[points["gpu"] == gpu]
+        found, pairs = int(wholes["false_positives"].sum()), int(wholes["pairs"].sum())
+        called = int(judged["verdict"].isin(["slower", "faster"]).sum())
+        rounds = _rounds(wholes["fewest"].min(), wholes["most"].max(), " to ")
+        texts = [
+            f"**Noise floor, {card_of(str(gpu)).name}.** Of {pairs} comparisons of a variant with "
+            f"itself over {rounds} round{'s' * (rounds != '1')}, {found} were called different at "
+            f"the 5 % level: {100 * found / pairs:.1f} % (95 % interval "
+            "{:.1f} to {:.1f} %).".format(*(100 * end for end in rate_interval(found, pairs))),
+            f"Compared as two sets of rows, at a chance of {100 * ALPHA:.0f} % for any false alarm "
+            f"in the whole set, {called} of {len(judged)} points are called faster or slower and "
+            f"{int(judged['regression'].sum())} would fail a gate.",
+        ]
         for (timer, cache), ranges in mine[~mine["whole"]].groupby(["timer", "cache"]):
             each = "; ".join(
                 f"{_percent(one.resolvable)} at {_span(one)} µs "
@@ -195,40 +206,15 @@ def noise_floor(
             if (one.gpu, one.cache, one.low_us) == (gpu, "cold", 0)
         ]
         if len(probes) and len(cold := probes[probes["gpu"] == gpu]):
-            texts.append(_cold_text(cold))
+            ratios, sizes, proven = cold["ratio"], cold["bytes"] / 2**20, int(cold["proven"].sum())
+            share = "every one" if proven == len(cold) else f"{proven} of {len(cold)}"
+            texts.append(
+                f"A buffer of {sizes.min():g} to {sizes.max():g} MiB takes {ratios.min():.2f} to "
+                f"{ratios.max():.2f} times as long to read cold as warm, {share} beyond both "
+                "intervals."
+            )
         paragraphs.append(" ".join(texts) + "\n")
     return "\n".join(paragraphs)
-
-
-def _rate_text(wholes: pd.DataFrame) -> str:
-    found, pairs = int(wholes["false_positives"].sum()), int(wholes["pairs"].sum())
-    low, high = rate_interval(found, pairs)
-    fewest, most = int(wholes["fewest"].min()), int(wholes["most"].max())
-    visits = f"{most} round{'s' * (most > 1)}" if fewest == most else f"{fewest} to {most} rounds"
-    return (
-        f"Of {pairs} comparisons of a variant with itself over {visits}, {found} were called "
-        f"different at the 5 % level: {100 * found / pairs:.1f} % "
-        f"(95 % interval {100 * low:.1f} to {100 * high:.1f} %)."
-    )
-
-
-def _gate_text(points: pd.DataFrame) -> str:
-    called = int(points["verdict"].isin(["slower", "faster"]).sum())
-    return (
-        f"Compared as two sets of rows, at a chance of {100 * ALPHA:.0f} % for any "
-        f"false alarm in the whole set, {called} of {len(points)} points are called faster or "
-        f"slower and {int(points['regression'].sum())} would fail a gate."
-    )
-
-
-def _cold_text(probes: pd.DataFrame) -> str:
-    ratios, sizes = probes["ratio"], probes["bytes"] / 2**20
-    proven, count = int(probes["proven"].sum()), len(probes)
-    share = "every one" if proven == count else f"{proven} of {count}"
-    return (
-        f"A buffer of {sizes.min():g} to {sizes.max():g} MiB takes {ratios.min():.2f} to "
-        f"{ratios.max():.2f} times as long to read cold as warm, {share} beyond both intervals."
-    )
 
 
 def _page(gpu: str, floors: pd.DataFrame, pairs: pd.DataFrame) -> Page:
@@ -262,7 +248,14 @@ def _page(gpu: str, floors: pd.DataFrame, pairs: pd.DataFrame) -> Page:
                 ax.set_xlabel("time, µs")
             else:
                 ax.tick_params(labelbottom=False)
-        _legend(canvas, sorted(set(pairs["kernel"]), key=variant_order))
+        styles = {name: style_of(name) for name in sorted(set(pairs["kernel"]), key=variant_order)}
+        handles = [Line2D([], [], ls="", marker=MarkerStyle(style.marker), color=style.color,
+                          ms=0.6 * style.size, label=name)
+                   for name, style in styles.items()]  # fmt: skip
+        canvas.legend(
+            handles=handles, loc="upper right", bbox_to_anchor=(0.985, 0.99), ncols=3,
+            frameon=False, fontsize=6.5, handletextpad=0.1, columnspacing=0.9,
+        )  # fmt: skip
 
     rounds = max(whole.most for whole in wholes)
     subtitle = f"{card_of(gpu).name}  ·  {len(pairs)} pairs  ·  {rounds} rounds"
@@ -295,13 +288,8 @@ def _panel(ax: Axes, pairs: pd.DataFrame, ranges: pd.DataFrame, ends: tuple[floa
             ax.plot(x, [y], ls="", marker="o", mfc="none", mec=RING, ms=8, mew=0.9, zorder=4)
 
 
-def _legend(canvas: Canvas, kernels: list[str]) -> None:
-    """The variants' markers in a line at the top right."""
-    styles = [(kernel, style_of(kernel)) for kernel in kernels]
-    handles = [Line2D([], [], ls="", marker=MarkerStyle(style.marker), color=style.color,
-                      ms=0.6 * style.size, label=kernel) for kernel, style in styles]  # fmt: skip
-    canvas.legend(handles=handles, loc="upper right", bbox_to_anchor=(0.985, 0.99), ncols=3,
-                  frameon=False, fontsize=6.5, handletextpad=0.1, columnspacing=0.9)  # fmt: skip
+def _rounds(fewest: int, most: int, to: str = "–") -> str:
+    return str(most) if fewest == most else f"{fewest}{to}{most}"
 
 
 def _span(one: Any) -> str:

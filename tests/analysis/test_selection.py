@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from analysis.load import load
@@ -33,35 +32,23 @@ def test_protocols_are_never_mixed_and_cold_events_come_first(tmp_path: Path) ->
     assert times(found, "torch") == {256: 3.0, 1024: 3.0}
 
 
-def test_without_the_rows_asked_for_the_most_widths_are_drawn(tmp_path: Path) -> None:
-    rows = [row("torch", n, rows=64) for n in (256, 512)]
-    rows += [row("torch", n, rows=128) for n in (256, 512, 1024)]
+def test_the_shape_asked_for_comes_first_and_the_most_widths_next(tmp_path: Path) -> None:
+    rows = [row("torch", n, rows=m) for m, most in ((64, 512), (128, 1024))
+            for n in (256, 512, 1024) if n <= most]  # fmt: skip
     rows += [row("torch", 256)]  # one width at M = 4096 is no line
-    found = see(tmp_path, rows)
-    assert found is not None
-    assert (found.at, found.dtype, found.exact) == (128, "float32", False)
-
-
-def test_the_wanted_shape_is_drawn_however_many_widths_others_have(tmp_path: Path) -> None:
-    rows = [row("torch", n) for n in (256, 512)]
-    rows += [row("torch", n, rows=128) for n in (256, 512, 1024)]
-    rows += [row("torch", n, dtype="float16") for n in (256, 512, 1024)]
-    found = see(tmp_path, rows)
-    assert found is not None
-    assert (found.at, found.dtype, found.exact) == (4096, "float32", True)
+    for more, shape in (
+        ([], (128, "float32", False)),
+        ([row("torch", 512)], (4096, "float32", True)),
+    ):
+        found = see(tmp_path, [*rows, *more])
+        assert found is not None
+        assert (found.at, found.dtype, found.exact) == shape
 
 
 def test_rows_without_times_make_no_view(tmp_path: Path) -> None:
     assert see(tmp_path, [interpreted("online", n) for n in (256, 512)]) is None
     assert see(tmp_path, [row("copy", n) for n in (256, 512)]) is None
     assert see(tmp_path, [unsupported("fused", n) for n in (256, 512)]) is None
-
-
-def test_a_figure_may_run_over_m_at_a_fixed_n(tmp_path: Path) -> None:
-    rows = [row("torch", 32000, rows=m, dtype="float16") for m in (512, 1024, 2048)]
-    found = see(tmp_path, rows, Query(32000, "float16", over="rows"))
-    assert found is not None
-    assert (found.at, found.sizes) == (32000, [512, 1024, 2048])
 
 
 def test_of_several_rounds_the_middle_row_is_drawn_with_the_widest_interval(
@@ -103,20 +90,7 @@ def test_settings_of_one_kernel_are_lines_of_their_own_named_by_what_differs(
     assert set(found.points["variant"]) == {"online block_size=1024", "online block_size=4096"}
 
 
-def test_an_empty_matrix_has_no_place_on_a_log_axis(tmp_path: Path) -> None:
-    found = see(tmp_path, [row("torch", n, time_us=5.0) for n in (0, 256, 512)])
-    assert found is not None
-    assert found.sizes == [256, 512]
-
-
-def test_other_cards_stay_out(tmp_path: Path) -> None:
-    rows = [row("torch", n, time_us=5.0) for n in (256, 512)]
+def test_other_cards_and_an_empty_matrix_stay_out(tmp_path: Path) -> None:
+    rows = [row("torch", n, time_us=5.0) for n in (0, 256, 512)]
     rows += [row("torch", n, gpu="NVIDIA L4", time_us=50.0) for n in (256, 512, 1024)]
     assert times(see(tmp_path, rows), "torch") == {256: 5.0, 512: 5.0}
-
-
-def test_points_hold_numbers(tmp_path: Path) -> None:
-    found = see(tmp_path, [row("torch", 256), row("torch", 512), unsupported("fused", 512)])
-    assert found is not None
-    assert isinstance(found.points, pd.DataFrame)
-    assert found.points["time_us"].dtype.kind == "f"

@@ -31,7 +31,7 @@ from tests.analysis.contributed import (
     validated,
     write_json,
 )
-from tests.analysis.hostile import HOSTILE, MANY, Harm, many
+from tests.analysis.hostile import HOSTILE, Harm
 from tests.conftest import ROOT
 from tests.faults.corruption import DAMAGE, Damage
 
@@ -57,7 +57,7 @@ def test_a_recorded_folder_is_valid_copied_whole_and_read(tmp_path: Path) -> Non
 def test_a_hostile_folder_is_refused_and_nothing_of_it_is_copied(
     name: str, folder: Path, tmp_path: Path
 ) -> None:
-    HOSTILE[name](folder) if name != MANY else many(folder, 400)
+    HOSTILE[name](folder)
     answer = validated(folder)
     assert answer.status == 1, answer.text
     assert all(line.isprintable() and len(line) < 700 for line in answer.text.splitlines())
