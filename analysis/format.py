@@ -36,7 +36,6 @@ _SIGNED = r"[-+]?\d[\d,]*(?:\.\d*)?(?:e[-+]?\d+)?"
 _SPREADSHEET_NUMBER = re.compile(rf"{_SIGNED}(?: to {_SIGNED})?(?: ?[%×])?")
 # controls, direction marks, surrogates, private use, unassigned
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
-_ASCII = 128
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
     "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
@@ -52,12 +51,7 @@ _LATEX = {
 
 
 class Cell(str):
-    """Plain text that LaTeX sets otherwise, or that stands out.
-
-    Attributes:
-        latex: The whole cell in LaTeX, taken as it is; None escapes the text.
-        strong: Whether it is set in bold.
-    """
+    """Plain text with ``latex`` of its own, taken as it is, or that is ``strong``: set in bold."""
 
     latex: str | None
     strong: bool
@@ -93,8 +87,10 @@ class Table:
 
     @property
     def numeric(self) -> list[bool]:
-        """Which columns hold numbers and are aligned to the right."""
-        return [self._is_number(column) for column in range(len(self.heads))]
+        """Which columns hold numbers, more of them than texts, and are aligned to the right."""
+        columns = [[line[i] for line in self.lines] for i in range(len(self.heads))]
+        filled = [[cell for cell in column if cell not in _EMPTY] for column in columns]
+        return [2 * sum(map(bool, map(_NUMBER.match, cells))) > len(cells) for cells in filled]
 
     def markdown(self) -> str:
         """A heading, the table, its notes."""
@@ -116,39 +112,30 @@ class Table:
         body = [" & ".join(map(latex_of, line)) + r" \\" for line in self.lines]
         wide = len(self.heads) > WIDE
         columns = "".join("r" if number else "l" for number in self.numeric)
-        return "\n".join(
-            [
-                r"\begin{table}",
-                rf"\caption{{{' '.join(map(latex_of, [self.title + '.', *self.notes]))}}}",
-                r"\resizebox{\linewidth}{!}{%" if wide else r"{%",
-                rf"\begin{{tabular}}{{{columns}}}",
-                r"\toprule",
-                " & ".join(map(latex_of, self.heads)) + r" \\",
-                r"\midrule",
-                *body,
-                r"\bottomrule",
-                r"\end{tabular}}",
-                r"\end{table}",
-                "",
-            ]
-        )
+        lines = [
+            r"\begin{table}",
+            rf"\caption{{{' '.join(map(latex_of, [self.title + '.', *self.notes]))}}}",
+            r"\resizebox{\linewidth}{!}{%" if wide else r"{%",
+            rf"\begin{{tabular}}{{{columns}}}",
+            r"\toprule",
+            " & ".join(map(latex_of, self.heads)) + r" \\",
+            r"\midrule",
+            *body,
+            r"\bottomrule",
+            r"\end{tabular}}",
+            r"\end{table}",
+        ]
+        return "\n".join(lines) + "\n"
 
     def plain(self) -> str:
         """Aligned columns for a terminal: the first to the left, the others to the right."""
         lines = [[plain(cell) for cell in line] for line in (self.heads, *self.lines)]
-        widths = [max(len(line[i]) for line in lines) for i in range(len(self.heads))]
-        rows = [
-            "  ".join(
-                [line[0].ljust(widths[0])]
-                + [cell.rjust(w) for cell, w in zip(line[1:], widths[1:], strict=True)]
-            ).rstrip()
-            for line in lines
-        ]
-        return "\n".join([plain(self.title), *rows])
-
-    def _is_number(self, column: int) -> bool:
-        filled = [line[column] for line in self.lines if line[column] not in _EMPTY]
-        return sum(_NUMBER.match(cell) is not None for cell in filled) > len(filled) / 2
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        rows = [plain(self.title)]
+        for first, *others in lines:
+            cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
+            rows.append("  ".join([first.ljust(widths[0]), *cells]).rstrip())
+        return "\n".join(rows)
 
 
 @dataclass(frozen=True)
@@ -187,10 +174,11 @@ def csv_of(text: str) -> str:
 
 def latex_of(text: str) -> str:
     """A cell as LaTeX."""
+    cell = "".join(map(_latex_letter, plain(text)))
     if not isinstance(text, Cell):
         # after a line's end LaTeX takes these two for its own
-        return ("{}" if text[:1] in ("[", "*") else "") + escape(text)
-    cell = escape(text) if text.latex is None else text.latex
+        return f"{{}}{cell}" if text[:1] in ("[", "*") else cell
+    cell = cell if text.latex is None else text.latex
     return rf"\textbf{{{cell}}}" if text.strong else cell
 
 
@@ -202,11 +190,6 @@ def markdown_of(text: str, cell: bool = True) -> str:
     if cell:
         safe = safe.replace("|", "\\|")
     return f"**{safe}**" if isinstance(text, Cell) and text.strong else safe
-
-
-def escape(text: str) -> str:
-    """Text as LaTeX sets it."""
-    return "".join(map(_latex_letter, plain(text)))
 
 
 def plain(text: str) -> str:
@@ -293,9 +276,6 @@ def _visible_letter(letter: str) -> str:
 
 
 def _latex_letter(letter: str) -> str:
-    if letter in _LATEX or ord(letter) < _ASCII:
-        return _LATEX.get(letter, letter)
     # what a plain LaTeX has no glyph for must not stop it
-    if unicodedata.category(letter)[0] == "L" and ord(letter) < 0x180:
-        return letter
-    return "?"
+    known = letter.isascii() or (letter.isalpha() and ord(letter) < 0x180)
+    return _LATEX.get(letter, letter if known else "?")

@@ -140,8 +140,14 @@ def dark_of(color: str) -> str:
 
 def contrast(one: str, other: str) -> float:
     """The contrast of two colours, 1 to 21, as WCAG 2 defines it."""
-    dark, light = sorted((_luminance(one), _luminance(other)))
-    return (light + 0.05) / (dark + 0.05)
+    light, dark = (
+        sum(
+            weight * (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4)
+            for weight, c in zip((0.2126, 0.7152, 0.0722), to_rgb(color), strict=True)
+        )
+        for color in (one, other)
+    )
+    return (max(light, dark) + 0.05) / (min(light, dark) + 0.05)
 
 
 def variable(color: str) -> str:
@@ -157,8 +163,3 @@ def declarations(colors: Iterable[str]) -> str:
 
 def _hls(hue: float, light: float, saturation: float) -> str:
     return to_hex(colorsys.hls_to_rgb(hue, min(light, 1.0), saturation))
-
-
-def _luminance(color: str) -> float:
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(color)]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

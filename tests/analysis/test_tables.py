@@ -131,28 +131,23 @@ def test_d_test_shows_the_worst_visit_to_its_shape(tmp_path: Path) -> None:
 
 
 def test_a_tab1_compares_declared_polynomials_with_printed_ones_and_counts(tmp_path: Path) -> None:
-    rows, counts = [row("naive", 256)], (count("naive"), count("fused"))
-    counts += (count("online", source="older"),)
-    [one] = make("a_tab1", tmp_path, rows, NAIVE, FUSED, ONLINE, counts=counts)
-    lines = lines_of(one.table, 0)
-    assert [line[0] for line in one.table.lines] == ["naive", "fused", "online"]
-    assert lines["naive",]["A: total"] == "8MN + 4M"
-    assert lines["naive",]["equal"] == "yes"  # as polynomials: the terms stand in another order
-    assert lines["naive",]["counted"].startswith("exact, int64 indices")
-    assert (lines["online",]["equal"], lines["online",]["A: total"]) == ("–", "–")
-    assert lines["online",]["counted"] == "other code was counted"
-    reads = lines["naive",]["reads"]
-    assert isinstance(reads, Cell)
-    assert reads.latex == "$5MN + 2M$"
+    rows, counts = [row("naive", 256)], (count("naive"), count("online", source="older"))
     wrong = FUSED.model_copy(update={"reads": "2MN"})
-    [refuted] = make("a_tab1", tmp_path, rows, wrong)
-    assert lines_of(refuted.table, 0)["fused",]["equal"] == "no"
+    [one] = make("a_tab1", tmp_path, rows, NAIVE, wrong, ONLINE, counts=counts)
+    lines = lines_of(one.table, 0)
+    assert {k: (line["equal"], line["A: total"]) for (k,), line in lines.items()} == {
+        "naive": ("yes", "8MN + 4M"), "fused": ("no", "2MN"), "online": ("–", "–")
+    }  # fmt: skip
+    assert lines["naive",]["counted"].startswith("exact, int64 indices")
+    assert lines["online",]["counted"] == "other code was counted"
+    [refuted] = make("a_tab1", tmp_path, rows, FUSED)
     assert lines_of(refuted.table, 0)["naive",]["equal"] == "not declared"
 
 
 def test_b_tab1_derives_orders_from_declarations_and_widths_from_rows(tmp_path: Path) -> None:
-    rows = [row(kernel, 1024) for kernel in ("naive", "fused", "online")]
-    rows += [row("online", 65536), unsupported("fused", 65536), unsupported("fused", 99999)]
+    rows = [row("naive", 1024), row("fused", 1024), row("online", 65536, dtype="float16")]
+    rows += [unsupported("fused", 65536), unsupported("fused", 99999)]
+    rows += [unsupported("online", 512, dtype="float16", gpu="NVIDIA L4")]
     [one] = make("b_tab1", tmp_path, rows, NAIVE, FUSED, ONLINE, HYBRID)
     lines = lines_of(one.table, 0)
     assert {k: (line["on chip per row"], line["any N"]) for (k,), line in lines.items()} == {
@@ -162,7 +157,9 @@ def test_b_tab1_derives_orders_from_declarations_and_widths_from_rows(tmp_path: 
     assert {lines[name,]["equal"] for name in ("naive", "fused", "online")} == {"yes"}
     seen = "widths in rows, float32"
     assert lines["fused",][seen].startswith("ran to N = 1,024; unsupported at 65,536: the row does")
-    assert lines["online",][seen] == "ran to N = 65,536, the widest tried"
+    assert lines["online",][seen].startswith(
+        "float16: NVIDIA H200: ran to N = 65,536, the widest tried; NVIDIA L4: ran nowhere; unsup"
+    )
     [other] = make("b_tab1", tmp_path, rows, FUSED.model_copy(update={"on_chip": "1"}))
     assert lines_of(other.table, 0)["fused",]["equal"] == "no"
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -20,33 +20,14 @@ from tests.analysis.records import count, h200, record_files, trace
 from tests.conftest import ROOT
 
 
-class Read(HTMLParser):
+class Read:
     """What a page holds: ids, addresses, and its text without scripts and styles."""
 
     def __init__(self, page: str) -> None:
-        super().__init__()
-        self.ids: list[str] = []
-        self.addresses: list[str] = []
-        self.words: list[str] = []
-        self._silent = 0
-        self.feed(page)
-
-    @property
-    def text(self) -> str:
-        return " ".join(" ".join(self.words).split())
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value or "" for name, value in attrs}
-        self.ids += [given["id"]] if "id" in given else []
-        self.addresses += [given[name] for name in ("href", "xlink:href", "src") if name in given]
-        self._silent += tag in ("script", "style")
-
-    def handle_endtag(self, tag: str) -> None:
-        self._silent -= tag in ("script", "style")
-
-    def handle_data(self, data: str) -> None:
-        if not self._silent:
-            self.words.append(data)
+        bare = re.sub(r"(?s)<(script|style)\b.*?</\1>", " ", page)
+        self.ids = re.findall(r'\bid="([^"]*)"', bare)
+        self.addresses = re.findall(r'\b(?:href|src)="([^"]*)"', bare)
+        self.text = " ".join(html.unescape(re.sub(r"<[^>]*>", " ", bare)).split())
 
 
 def report(folder: Path, rows: list[Row], where: Path, monkeypatch: pytest.MonkeyPatch) -> str:
