@@ -65,19 +65,12 @@ class Cell(str):
 
 @dataclass(frozen=True)
 class Table:
-    """Cells of text under the names of their columns.
-
-    Attributes:
-        title: What the table shows.
-        heads: One per column.
-        lines: Cells, as many per line as there are heads; a `Cell` is set in a way of its own.
-        notes: What a reader must know, below the table.
-    """
+    """Cells of text under the names of their columns; a `Cell` is set in a way of its own."""
 
     title: str
     heads: Sequence[str]
     lines: Sequence[Sequence[str]]
-    notes: Sequence[str] = field(default=())
+    notes: Sequence[str] = field(default=())  # what a reader must know, below the table
 
     @classmethod
     def of(cls, title: str, frame: pd.DataFrame) -> Table:
@@ -140,17 +133,11 @@ class Table:
 
 @dataclass(frozen=True)
 class NamedTable:
-    """A table and what its files are called.
+    """A table and what its files are called."""
 
-    Attributes:
-        stem: The files' name without suffix, such as ``"a_tab1"``.
-        table: For people: Markdown and LaTeX.
-        data: For machines, in its CSV, where that is not the same cells.
-    """
-
-    stem: str
-    table: Table
-    data: Table | None = None
+    stem: str  # the files' name without suffix, such as ``"a_tab1"``
+    table: Table  # for people: Markdown and LaTeX
+    data: Table | None = None  # for machines, in its CSV, where that is not the same cells
 
     def files(self, out: Path) -> list[Path]:
         """Writes ``<stem>.md``, ``.csv`` and ``.tex`` into ``out``; returns their paths."""

@@ -45,13 +45,7 @@ Key = tuple[str, str, int, int, str]
 
 @dataclass(frozen=True)
 class Records:
-    """Records of all three kinds, in a fixed order, each once.
-
-    Attributes:
-        counts: What a call requested.
-        traces: In which order.
-        counters: What a card's memory system moved.
-    """
+    """What was counted, traced and measured by counters, in a fixed order, each once."""
 
     counts: tuple[Count, ...] = ()
     traces: tuple[Trace, ...] = ()
@@ -64,21 +58,13 @@ class Records:
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a command reads, and where it writes.
+    """What a command reads, and where it writes."""
 
-    Attributes:
-        rows: The folder or file that the rows were read from.
-        out: The folder to write into.
-        frame: The rows as `load` gives them.
-        records: What was counted, traced and measured by counters.
-        declarations: What variants declare, by label.
-    """
-
-    rows: Path
-    out: Path
-    frame: pd.DataFrame
+    rows: Path  # the folder or file that the rows were read from
+    out: Path  # the folder to write into
+    frame: pd.DataFrame  # the rows as `load` gives them
     records: Records
-    declarations: Mapping[str, Declaration]
+    declarations: Mapping[str, Declaration]  # what variants declare, by label
 
 
 def read_inputs(rows: Path | None, out: Path | None, kind: str) -> Inputs:

@@ -30,14 +30,11 @@ PLACES = 5  # decimals of a share: a hundredth of a pixel of the widest page
 
 @dataclass(frozen=True)
 class Readings:
-    """Every row that any picture of the page draws, once, and each picture's points.
+    """Every row that any picture of the page draws, once, and each picture's points."""
 
-    Attributes:
-        rows: Texts under `HEADS`, each with its place among them; points hold these places.
-        pictures: By anchor, the series: a name and its points (left, top, row).
-    """
-
+    # texts under `HEADS`, each with its place among them; points hold these places
     rows: dict[tuple[str, ...], int] = field(default_factory=dict)
+    # by anchor, the series: a name and its points (left, top, row)
     pictures: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
     def add(self, anchor: str, marks: Iterable[tuple[tuple[float, float], Mark]]) -> None:
@@ -60,40 +57,23 @@ class Readings:
 
 @dataclass(frozen=True)
 class Shown:
-    """One picture on the page.
+    """One picture on the page."""
 
-    Attributes:
-        anchor: Its id there.
-        label: The id that the sources' index knows it by, if any; of a second GPU's picture too.
-        picture: The picture: which figure it is, its caption, title and small print.
-        drawing: Its markup.
-        readable: How many of its points can be read.
-        left_out: A sentence about the points that it leaves out; empty where it shows all.
-        gaps: Points of its variants that have no time, and why, one line each.
-    """
-
-    anchor: str
-    label: str
+    anchor: str  # its id there
+    label: str  # the id that the sources' index knows it by, if any; of a second GPU's picture too
     picture: Picture
     drawing: Inlined
-    readable: int
-    left_out: str
-    gaps: Sequence[str]
+    readable: int  # how many of its points can be read
+    left_out: str  # a sentence about the points that it leaves out; empty where it shows all
+    gaps: Sequence[str]  # points of its variants that have no time, and why, one line each
 
 
 @dataclass(frozen=True)
 class Gallery:
-    """Every picture of the page.
+    """Every picture of the page."""
 
-    Attributes:
-        pictures: By section: ``figures``, ``traffic``, ``roofline``.
-        missing: What each figure that cannot be drawn would need, and which are left out.
-        readings: Their points.
-        colors: All the colours in them.
-    """
-
-    pictures: Mapping[str, Sequence[Shown]]
-    missing: Sequence[str]
+    pictures: Mapping[str, Sequence[Shown]]  # by section: figures, traffic, roofline
+    missing: Sequence[str]  # what each figure that cannot be drawn would need; which are left out
     readings: Readings
     colors: frozenset[str]
 

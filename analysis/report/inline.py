@@ -34,19 +34,12 @@ _URL = re.compile(r"url\(#([^)]+)\)")
 
 @dataclass(frozen=True)
 class Inlined:
-    """A picture's markup and the colours it uses.
+    """A picture's markup and the colours it uses."""
 
-    Attributes:
-        svg: The element, with ids that start with the picture's own name.
-        colors: Hexadecimal, each a CSS variable of the page (see `variable`).
-        width: In points.
-        frame: What is shown of the canvas: left, top, width and height, shares of its own.
-    """
-
-    svg: str
-    colors: frozenset[str]
-    width: float
-    frame: tuple[float, float, float, float]
+    svg: str  # the element, with ids that start with the picture's own name
+    colors: frozenset[str]  # hexadecimal, each a CSS variable of the page (see `variable`)
+    width: float  # in points
+    frame: tuple[float, float, float, float]  # left, top, width, height: shares of the canvas
 
     def place(self, left: float, top: float) -> tuple[float, float]:
         """Where a place of the canvas lies in the frame."""

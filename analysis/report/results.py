@@ -23,24 +23,17 @@ PRESENT = 0.75  # of the points of the fullest variant, to take part in the comp
 class Results:
     """What one GPU's rows say on the whole.
 
-    Attributes:
-        card: Whose they are.
-        points: How many rows, by status.
-        standings: A variant each, best first; none where no roof was measured. ``share`` of the
-            copy roof, ``over_naive`` and ``over_torch`` are geometric means of time ratios, NaN
-            where the other was not timed; ``top`` is the row of its highest share that is not
-            above the roof, or None.
-        compared: On how many points they are compared.
-        beyond_l2: Whether only points whose matrices exceed L2 are compared.
-        left_out: Variants that ran at too few points to be compared.
+    A standing has ``variant``; ``share`` of the copy roof, ``over_naive`` and ``over_torch``, which
+    are geometric means of time ratios, NaN where the other was not timed; and ``top``, the row of
+    its highest share that is not above the roof, or None.
     """
 
     card: Card
-    points: Mapping[str, int]
-    standings: Sequence[Mapping[str, Any]] = ()
-    compared: int = 0
-    beyond_l2: bool = False
-    left_out: Sequence[str] = ()
+    points: Mapping[str, int]  # how many rows, by status
+    standings: Sequence[Mapping[str, Any]] = ()  # best first; none where no roof was measured
+    compared: int = 0  # on how many points
+    beyond_l2: bool = False  # whether only points whose matrices exceed L2 are compared
+    left_out: Sequence[str] = ()  # variants that ran at too few points to be compared
 
 
 def results_of(frame: pd.DataFrame, gpu: str) -> Results:

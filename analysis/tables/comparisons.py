@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -107,33 +107,35 @@ def _limits_table(points: Sequence[LimitPoint]) -> NamedTable:
     title = f"At the limit: {card_of(first.gpu).name}, {_protocol(first)}"
     stem = f"limits-{slug(first.gpu)}-{first.timer}"
     stem += "" if first.cache == "cold" else f"-{first.cache}"
-    table = Table(title, heads, [_limits_line(point, names) for point in points], LIMITS_NOTES)
-    every = pd.DataFrame([_limits_numbers(point, names) for point in points])
-    return NamedTable(stem, table, Table.of(title, every))
+    numbers = [_limits_numbers(point, names) for point in points]
+    lines = [_limits_line(*pair, names) for pair in zip(points, numbers, strict=True)]
+    table = Table(title, heads, lines, LIMITS_NOTES)
+    return NamedTable(stem, table, Table.of(title, pd.DataFrame(numbers)))
 
 
-def _limits_line(point: LimitPoint, names: Sequence[str]) -> list[str]:
-    own, best_ratio, share = point.time_of(OWN), point.ratio(point.best), point.share
-    times = {name: point.us(name) for name in names if point.has(name)} | {OWN: own.value}
-    fastest = min(time for name, time in times.items() if name not in limits.COPIES)
-    digits = min(decimals(min(times.values()), own.low, own.high), 2)
+def _limits_line(point: LimitPoint, numbers: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+    """The numbers of a point as text."""
+    low, high = numbers[f"{OWN}_low_us"], numbers[f"{OWN}_high_us"]
+    times = {name: numbers[f"{name}_us"] for name in (*names, OWN)}
+    fastest = min(us for name, us in times.items() if us and name not in limits.COPIES)
+    digits = min(decimals(min(filter(None, times.values())), low, high), 2)
     cells = [
-        Cell(number_text(times[n], digits), strong=n not in limits.COPIES and times[n] == fastest)
-        if n in times else "–"
-        for n in (*names, OWN)
-    ]  # fmt: skip
+        Cell(number_text(us, digits), strong=name not in limits.COPIES and us == fastest)
+        for name, us in times.items()
+    ]
+    share = numbers["roof_ratio"]
     return [
         f"{point.rows}×{point.cols}",
         point.dtype,
         number_text(point.moved_bytes / 1e6),
         *cells,
-        interval_text(own.low, own.high, digits),
-        _launch(point),
-        point.best,
-        f"{best_ratio.value:.3f}{'~' * point.short}",
-        interval_text(best_ratio.low, best_ratio.high, 3),
-        f"{point.ratio('torch').value:.2f}" if point.has("torch") else "–",
-        "–" if share is None else f"{100 * share.value:.1f} %{'!' * point.above_roof}",
+        interval_text(low, high, digits),
+        numbers["launch"],
+        numbers["best_peer"],
+        f"{numbers['best_ratio']:.3f}{'~' * point.short}",
+        interval_text(numbers["best_low"], numbers["best_high"], 3),
+        number_text(numbers["torch_ratio"], 2),
+        "–" if math.isnan(share) else f"{100 * share:.1f} %{'!' * point.above_roof}",
     ]
 
 

@@ -49,11 +49,13 @@ def c_prof(inputs: Inputs) -> list[NamedTable]:
         return []
     warm_up, precision = (_timing_settings(inputs.rows, n) for n in ("warmup", "precision"))
     default, published = protocol.iterations
+    samples, ends = _lengths(timed), _counts(timed["stop_reason"])
     statistic = "median of all samples, rank-based 95 % interval"
     statistic += f", to ± {precision} of the median or the cap" if precision else ""
     lines = [
         ["warm-up", f"{protocol.warm_up} iterations", f"{warm_up} samples" if warm_up else "–"],
-        ["samples", f"{default} iterations; {published} in the published run", _samples(timed)],
+        ["samples", f"{default} iterations; {published} in the published run",
+         f"{samples} ({ends})" if ends else samples],
         ["timer", protocol.timer, _several(timed["timer"])],
         ["cache", "–", _several(timed["cache"])],
         ["statistic", f"mean, {protocol.trimmed_percent:g} % trimmed at each end", statistic],
@@ -79,7 +81,7 @@ def _column(rows: pd.DataFrame, gpu: str) -> dict[str, str]:
         "dtypes": _several(rows["dtype"]),
         "timer": _several(timed["timer"]),
         "cache": _several(timed["cache"]),
-        "samples per point": _range(timed["samples_us"].map(len, na_action="ignore")),
+        "samples per point": _lengths(timed),
         "95 % interval, ± % of the median": _half_widths(timed),
         "sampling ended by": _counts(timed["stop_reason"]),
         **{name: _range(rows[column]) for name, column in STATE},
@@ -106,6 +108,10 @@ def _range(values: pd.Series) -> str:
         return ""
     low, high = f"{values.min():,.5g}", f"{values.max():,.5g}"
     return low if low == high else f"{low} to {high}"
+
+
+def _lengths(timed: pd.DataFrame) -> str:
+    return _range(timed["samples_us"].map(len, na_action="ignore"))
 
 
 def _half_widths(timed: pd.DataFrame) -> str:
@@ -139,15 +145,6 @@ def _timing_settings(rows: Path, name: str) -> str:
         except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
             continue
     return _several(found)
-
-
-def _samples(timed: pd.DataFrame) -> str:
-    sizes = timed["samples_us"].map(len, na_action="ignore").dropna()
-    if sizes.empty:
-        return ""
-    ends = timed["stop_reason"].value_counts().sort_index()
-    counts = ", ".join(f"{name} {thousands(count)}" for name, count in ends.items())
-    return f"{sizes.min():.0f} to {sizes.max():.0f}" + (f" ({counts})" if counts else "")
 
 
 def _sizes(timed: pd.DataFrame) -> str:

@@ -58,11 +58,12 @@ def long_table(seen: Sequence[Level]) -> Table:
     """One line per cell."""
     heads = ["variant", "rows", "cols", "dtype", "gpu", "level", "kind", "units_of_mn", "bytes",
              "model_bytes", "verdict"]  # fmt: skip
+    order = sorted(seen, key=lambda c: (*_order(_place(c)), COLUMNS.index((c.level, c.kind))))
     lines = [
         [c.variant, str(c.rows), str(c.cols), c.dtype, c.gpu, c.level, c.kind,
          "" if c.units is None else f"{c.units:.4f}", "" if c.size is None else str(c.size),
          str(c.model), c.verdict]
-        for c in sorted(seen, key=lambda c: (*_order(_place(c)), COLUMNS.index((c.level, c.kind))))
+        for c in order
     ]  # fmt: skip
     return Table(TITLE, heads, lines)
 
