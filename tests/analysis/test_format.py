@@ -10,15 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.format import Table, decimals, visible
-from analysis.formula import M, N, elements, equal, expression, latex
+from analysis.format import Table, visible
+from analysis.formula import elements, equal, expression, latex
 from tests.analysis.latex import sound_latex
 
 HOSTILE = st.text(
     st.sampled_from("ab1 |\\$&%#_~^{}[]*`<>()\n\x1b\u202e\ud800é图µ×≤\"'-"), max_size=12
 )
 LINES = st.lists(st.lists(HOSTILE, min_size=3, max_size=3), min_size=1, max_size=4)
-POLYNOMIALS = st.tuples(*(st.integers(0, 99),) * 4).filter(any)
 
 
 @settings(deadline=None)
@@ -58,37 +57,6 @@ def test_a_visible_text_is_one_printable_line_no_longer_than_asked(text: str, mo
     assert shown.isprintable()
     assert len(shown) <= most
     assert visible(shown, most) == shown
-
-
-@pytest.mark.parametrize(("value", "low", "high", "digits"), [
-    (1234.5, None, None, 0), (56.7, None, None, 1), (0.01234, None, None, 4), (0.0, None, None, 2),
-    (56.7, 56.68, 56.75, 2),  # one figure of the interval's width
-    (56.7, 56.7, 56.7, 1),
-    (56.7, 56.69999, 56.70001, 3),  # two decimals more at most
-    (5e-20, None, None, 9),
-])  # fmt: skip
-def test_decimals_show_three_figures_and_one_of_the_intervals_width(
-    value: float, low: float | None, high: float | None, digits: int
-) -> None:
-    assert decimals(value, low, high) == digits
-
-
-def test_columns_of_numbers_stand_to_the_right() -> None:
-    table = Table("T", ["x", "y", "z"], [["a", "1,234.5", "–"], ["1b", "–", "–"], ["c", "9 %", ""]])
-    assert "|---|---:|---|" in table.markdown()
-    words = Table("T", ["x"], [["1 of 3"], ["two"], ["three"], ["4"], ["five"]])
-    assert words.numeric == [False]
-    assert r"\begin{tabular}{lrl}" in table.latex()
-
-
-@settings(deadline=None)
-@given(POLYNOMIALS)
-def test_a_formula_reads_as_it_is_printed(sizes: tuple[int, ...]) -> None:
-    terms = [f"{n}{name}" for n, name in zip(sizes, ("MN", "M", "N", ""), strict=True) if n]
-    value = sizes[0] * M * N + sizes[1] * M + sizes[2] * N + sizes[3]
-    assert expression(" + ".join(terms)) == value
-    assert equal(" + ".join(reversed(terms)), " + ".join(terms))
-    assert not equal(" + ".join([*terms, "MN"]), " + ".join(terms))
 
 
 def test_a_formula_of_two_cases_is_text_about_two_formulas() -> None:

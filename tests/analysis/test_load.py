@@ -7,7 +7,7 @@ import pytest
 
 from analysis.load import load, newest_rows
 from experiments.data.files import RowsError
-from tests.analysis.plausible import paper, row, write
+from tests.analysis.plausible import row, write
 
 
 def test_derived_columns_follow_from_bytes_and_times(tmp_path: Path) -> None:
@@ -27,13 +27,6 @@ def test_the_last_attempt_counts_in_whichever_file_it_stands(tmp_path: Path) -> 
     write(tmp_path / "b", [row("online", 256, time_us=None, attempt=1, status="crashed")])
     frame = load(tmp_path)
     assert frame["time_us"].tolist() == [7.0]
-
-
-def test_a_last_line_cut_short_is_passed_over(tmp_path: Path) -> None:
-    path = write(tmp_path, paper([256])) / "rows.jsonl"
-    text = path.read_text()
-    path.write_text(text[:-40])
-    assert len(load(tmp_path)) == text.count("\n") - 1
 
 
 @pytest.mark.parametrize("made", [False, True])

@@ -11,16 +11,14 @@ from typing import Any
 import pytest
 
 from analysis.format import Cell, NamedTable, Table
-from analysis.load import Records
+from analysis.load import Inputs, Records, load
 from analysis.tables import TABLES, tables_of
 from experiments.data.jobs import Declaration
 from experiments.data.rows import Row
-from tests.analysis.given import inputs_of
-from tests.analysis.plausible import PASSES, interpreted, row, unsupported
+from tests.analysis.plausible import PASSES, interpreted, row, unsupported, write
 from tests.analysis.records import count
 
 Lines = dict[tuple[str, ...], dict[str, str]]
-OURS = "this project, as its rows record it"
 SLOWER = {0: 1.0, 1: 1.0, 2: 1.0, 3: 1.04}  # card 3 takes 4 % more
 EVENTS = "CUDA events, cold cache"
 
@@ -43,8 +41,10 @@ def make(
     name: str, folder: Path, rows: list[Row], *variants: Declaration, counts: tuple[Any, ...] = ()
 ) -> list[NamedTable]:
     """The tables of one maker."""
-    made, _ = tables_of(inputs_of(folder, rows, *variants, records=Records(counts)), [name])
-    return made
+    declarations = {one.kernel: one for one in variants}
+    frame = load(write(folder, rows))
+    inputs = Inputs(folder, folder, frame, Records(counts), declarations)
+    return tables_of(inputs, [name])[0]
 
 
 def lines_of(table: Table, *columns: int) -> Lines:
@@ -65,12 +65,10 @@ def machine(named: NamedTable) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(named.data.csv())))
 
 
-def test_a_table_that_cannot_be_made_says_what_it_needs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_table_that_cannot_be_made_says_what_it_needs(tmp_path: Path) -> None:
     rows = [row("fused", 256, time_us=None, status="crashed", model_bytes=None)]
-    made, missing = tables_of(inputs_of(tmp_path, rows))
+    inputs = Inputs(tmp_path, tmp_path, load(write(tmp_path, rows)), Records(), {})
+    made, missing = tables_of(inputs)
     assert [one.stem for one in made] == ["environment"]
     names = {text.partition(" needs ")[0] for text in missing}
     assert names == TABLES.keys() - {"environment"}

@@ -16,17 +16,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.browser
 
-CORNERS = """(canvas, variant) => {
-  const frame = canvas.getBoundingClientRect();
-  const path = canvas.querySelector(`[id$="rows:${variant}"] > path`);
-  const matrix = path.getScreenCTM();
-  return path.getAttribute("d").match(/-?[\\d.]+ -?[\\d.]+/g).map(pair => {
-    const [x, y] = pair.split(" ").map(Number);
-    const at = new DOMPoint(x, y).matrixTransform(matrix);
-    return [(at.x - frame.left) / frame.width, (at.y - frame.top) / frame.height];
-  });
-}"""
-
 
 @pytest.fixture(scope="module")
 def frame() -> pd.DataFrame:
@@ -84,25 +73,6 @@ def test_the_pointer_reads_the_row_that_was_recorded(
     assert seen["status"] == "ok"
     page.mouse.move(5, 5)
     assert not page.locator("#reading").is_visible()
-
-
-def test_points_lie_on_the_drawn_line(page: Page) -> None:
-    """The path of a variant, read back from the picture, has a corner at each of its points."""
-    canvas = page.locator("[id='A-fig2'] .canvas")
-    box = canvas.bounding_box()
-    assert box is not None
-    texts = json.loads(page.locator("#points").text_content() or "")["rows"]
-    for line in series(page, "A-fig2"):
-        if line["name"].startswith("copy"):
-            continue
-        corners = canvas.evaluate(CORNERS, line["name"])
-        for left, top, row in line["points"]:
-            if "not a win" in " ".join(texts[row]):
-                continue  # taken out of its line, and crossed out
-            away = min(
-                abs(x - left) * box["width"] + abs(y - top) * box["height"] for x, y in corners
-            )
-            assert away < 1.0, (line["name"], left, top)
 
 
 def test_arrow_keys_walk_along_a_line_and_to_its_neighbour(page: Page) -> None:
