@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import ClassVar
 
 import sympy
 import torch
@@ -119,16 +118,3 @@ class Slowing(Double):
             return torch.softmax(x, -1)
 
         return call
-
-
-@dataclass(frozen=True)
-class SlowingOnce(Slowing):
-    """Trends at the first point that a process gives it, and never again in that process."""
-
-    seen: ClassVar[list[bool]] = []
-
-    def prepare(self, x: torch.Tensor):  # type: ignore[no-untyped-def]
-        if self.seen:  # long beside what a busy machine's scheduler adds
-            return lambda x: (time.sleep(1e-2), torch.softmax(x, -1))[1]
-        self.seen.append(True)
-        return super().prepare(x)

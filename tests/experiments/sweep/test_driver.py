@@ -131,16 +131,18 @@ def test_only_failed_tries_failures_again_and_edited_code_is_measured_anew(
         ("copy", 1, "ok"), ("good", 1, "ok"), ("wrong", 1, "incorrect"), ("wrong", 2, "incorrect"),
     ]  # fmt: skip
     request = Worker.request
+    changed: dict[str, Any] = {}
 
     def edited(self: Worker, message: Mapping[str, Any], *others: Any, **more: Any) -> Any:
         reply = request(self, message, *others, **more)
-        if message["do"] == "describe" and "Good" in message["job"]["kernel"]["_target_"]:
-            reply["source"] = "another"
-        return reply
+        good = message["do"] == "describe" and "Good" in message["job"]["kernel"]["_target_"]
+        return reply | changed if good else reply
 
     monkeypatch.setattr(Worker, "request", edited)
-    rows = sweep(*arguments[:1], *arguments[1:]).rows
-    assert len({row.key for row in rows if row.kernel == "good"}) == 2
+    for keys, edit in enumerate([{"source": "another"}, {"packages": {"sympy": "9.0"}}], 2):
+        changed.update(edit)
+        rows = sweep(*arguments).rows
+        assert len({row.key for row in rows if row.kernel == "good"}) == keys
     assert sum(row.kernel == "copy" for row in rows) == 1
 
 
