@@ -30,15 +30,20 @@ class Series(_Printed):
     kernels: dict[str, tuple[float, ...]]
 
 
-class Level(_Printed):
-    """A bandwidth or time that a claim states without a size: a line, or a band of two ends."""
+class _Stated(_Printed):
+    """A number, or two ends, that a claim states of a kernel."""
 
     claim: str
     kernel: str
-    quantity: Quantity
-    of: Literal["peak", "plateau", "floor"]
     low: float
     high: float
+
+
+class Level(_Stated):
+    """A bandwidth or time that a claim states without a size: a line, or a band of two ends."""
+
+    quantity: Quantity
+    of: Literal["peak", "plateau", "floor"]
 
 
 class Example(_Printed):
@@ -58,14 +63,10 @@ class Example(_Printed):
     row_sums: tuple[float, ...]
 
 
-class Ratio(_Printed):
+class Ratio(_Stated):
     """How many times as fast a claim says a kernel is ``over`` another: a value, or two ends."""
 
-    claim: str
-    kernel: str
     over: str
-    low: float
-    high: float
     label: str
     about: bool = False
     widths: tuple[int, int] | None = None  # the columns it is said of, None for no limit

@@ -26,10 +26,7 @@ class Judgement:
     """One claim on one GPU.
 
     Attributes:
-        id: The claim's.
-        source: Letter of its source.
-        statement: The source's words.
-        gpu: As its driver names it.
+        source: Letter of the claim's source; ``statement`` has its words.
         verdict: Refuted if any check is, else inconclusive, not testable, supported.
         deciding: The finding that decided.
         why: One sentence.

@@ -45,16 +45,11 @@ class Finding:
     """What one check found.
 
     Attributes:
-        verdict: Of this check alone.
-        measured: In words.
-        brief: The same in fewer.
+        measured: In words; ``brief`` has fewer.
         estimate: The number that decided, if there is one.
-        used: What was used, in words: ``196 rows``, ``9 counts``.
-        rows: Labels of the rows used.
-        why: What is missing, or what else a reader has to know.
-        needs: The command that gives what is missing.
-        part: Which part of the claim it decides.
-        expected: What the claim makes one expect there.
+        used: What was used, in words: ``196 rows``, ``9 counts``; ``rows`` are their labels.
+        why: What is missing, or what else a reader has to know; ``needs`` is the command for it.
+        part: Which part of the claim it decides, and what is ``expected`` there.
     """
 
     verdict: Verdict

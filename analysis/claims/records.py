@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 from pydantic import model_validator
@@ -74,12 +74,10 @@ class Traffic(Strict):
         return taken(exact_points(points), "each", band, text)
 
     def _recorded(self, context: Context) -> pd.DataFrame:
-        records: list[Count | Counters] = [
-            # what is nominal was taken from the model, not counted
-            *(c for c in context.records.counts if c.method != "none" and c.reason is None)
-        ] if self.by == "counts" else [
-            *(c for c in context.records.counters if c.gpu == context.gpu)
-        ]  # fmt: skip
+        records: list[Any] = [c for c in context.records.counters if c.gpu == context.gpu]
+        if self.by == "counts":  # what is nominal was taken from the model, not counted
+            counts = context.records.counts
+            records = [c for c in counts if c.method != "none" and c.reason is None]
         lines = [
             (kernel_name(r.kernel), r.params, r.rows, r.cols, r.dtype, self._moved(r), r)
             for r in records

@@ -42,13 +42,8 @@ def together(verdicts: Iterable[Verdict]) -> Verdict:
 
 @dataclass(frozen=True)
 class Band:
-    """What a claim allows: all numbers from ``low`` to ``high``, ``hole`` excepted.
-
-    Attributes:
-        low: The least.
-        high: The most.
-        open: Whether the ends themselves are outside.
-        hole: One number that is outside.
+    """What a claim allows: all numbers from ``low`` to ``high``, the ends of an ``open`` band and
+    ``hole`` excepted.
     """
 
     low: float = -math.inf
