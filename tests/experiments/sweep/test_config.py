@@ -17,7 +17,7 @@ WRONG = [
     (["kernel=nonsense"], "Could not find 'kernel/nonsense'"),
     (["dtype.names=[int32]"], "dtype.names.0=int32; it must match pattern '^(float64|float32|"),
     ([*shape(-4, 8)], "grid=point: grid.rows has -4"),
-    (["grid=point", "grid.rows=99999999999999999999"], "no size above 2^40"),
+    (["grid=point", "grid.rows=99999999999999999999"], "a whole number from 1 to 2^40"),
     ([*shape(4, [8, 16]), "rounds=400000"], "more than the 500000 that are taken"),
     (["kernel=online", "+kernel.block=8"], "no tunable 'block'; it has block_size"),
     (["kernel=no_kernel"], "is not a Kernel"),
