@@ -86,7 +86,7 @@ WAYS = [
 @pytest.mark.parametrize("kernel", [*WAYS, *map(Fused, (1, 2, 4), (1, 2, 5))], ids=str)
 def test_every_way_of_a_variant_gives_the_same_bits(kernel: Kernel, device: str) -> None:
     assert_softmax(kernel, extremes().to(device))
-    x = torch.randn(17, 50, device=device)  # four tiles, and more rows than some programs
+    x = torch.randn(9, 50, device=device)  # four tiles, and more rows than some programs
     assert torch.equal(kernel(x), (Online(16) if isinstance(kernel, Online) else Fused())(x))
 
 
