@@ -11,15 +11,9 @@ import pandas as pd
 from experiments.data.cards import Card, card_of
 from experiments.data.rows import ITEM_BYTES
 
+TIMERS = ("events", "graph", "host")
 # A line never mixes protocols; of those present the first is drawn, cold before warm.
-PROTOCOLS = (
-    ("events", "cold"),
-    ("graph", "cold"),
-    ("host", "cold"),
-    ("events", "warm"),
-    ("graph", "warm"),
-    ("host", "warm"),
-)
+PROTOCOLS = tuple((timer, cache) for cache in ("cold", "warm") for timer in TIMERS)
 OTHER_SIDE = {"cols": "rows", "rows": "cols"}
 
 
@@ -101,13 +95,13 @@ def select(frame: pd.DataFrame, gpu: str, query: Query) -> Selection | None:
         ["operation", "timer", "cache", "dtype", "rows", "cols"],
     ]
     softmax = timed[timed["operation"] != "copy"]
-    candidates: list[tuple[Any, ...]] = []
-    for place, group in softmax.groupby(["timer", "cache", "dtype", other]):
-        timer, cache, dtype, at = cast(tuple[str, str, str, int], place)
-        found = group[query.over].nunique()
-        if found > 1 and (timer, cache) in PROTOCOLS:
-            closeness = (dtype == query.dtype, at == query.at, -PROTOCOLS.index((timer, cache)))
-            candidates.append((*closeness, found, at, dtype, timer, cache))
+    sizes = softmax.groupby(["timer", "cache", "dtype", other])[query.over].nunique()
+    candidates = [
+        (dtype == query.dtype, at == query.at, -PROTOCOLS.index((timer, cache)), found,
+         at, dtype, timer, cache)
+        for (timer, cache, dtype, at), found in cast(Any, sizes[sizes > 1].items())
+        if (timer, cache) in PROTOCOLS
+    ]  # fmt: skip
     if not candidates:
         return None
     *_, at, dtype, timer, cache = max(candidates)
@@ -151,24 +145,22 @@ def middle_visits(frame: pd.DataFrame, over: str) -> pd.DataFrame:
     # A kernel edited or a library updated since leaves stale rows before the newest one.
     newest = frame.drop_duplicates(visit, keep="last")
     good = (newest["status"] == "ok") & newest["time_us"].notna()
-    times = newest["time_us"].where(good)
+    ends = ("time_low_us", "time_high_us")
     visits = newest.assign(
         _failed=~good,
-        _time=times.fillna(0.0),
-        _low=newest["time_low_us"].fillna(newest["time_us"]).where(good),
-        _high=newest["time_high_us"].fillna(newest["time_us"]).where(good),
+        _time=newest["time_us"].where(good).fillna(0.0),
+        **{f"_{end}": newest[end].fillna(newest["time_us"]).where(good) for end in ends},
     )
     point = ["operation", "variant", over]
     visits = visits.sort_values([*point, "_failed", "_time"], kind="stable", ignore_index=True)
     groups = visits.groupby(point, sort=False)
     timed = groups["_failed"].transform("size") - groups["_failed"].transform("sum")
     middle = ((timed - 1) // 2).clip(lower=0)  # of failed visits alone the first
-    ends = {"time_low_us": groups["_low"].transform("min"),
-            "time_high_us": groups["_high"].transform("max")}  # fmt: skip
-    for name, widest in ends.items():
-        visits[name] = widest.fillna(visits[name])
+    low, high = (groups[f"_{end}"] for end in ends)
+    visits["time_low_us"] = low.transform("min").fillna(visits["time_low_us"])
+    visits["time_high_us"] = high.transform("max").fillna(visits["time_high_us"])
     kept = visits[groups.cumcount() == middle]
-    return kept.drop(columns=["_failed", "_time", "_low", "_high"]).reset_index(drop=True)
+    return kept[frame.columns].reset_index(drop=True)
 
 
 def records_of(frame: pd.DataFrame) -> list[dict[str, Any]]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
 import pandas as pd
@@ -74,34 +73,26 @@ def cards_of(frame: pd.DataFrame) -> list[Cards]:
     found = []
     for (gpu, sweep), rows in timed.groupby(["gpu", "sweep"], sort=True):
         cards = tuple(sorted({int(card) for card in rows["card"]}))
-        if len(cards) < 2:
-            continue
-        named = name_variants(rows)
-        points = _points(records_of(named.sort_values([*POINT, "card", "round"])), cards)
+        named = name_variants(rows).sort_values([*POINT, "card", "round"])
+        points = [
+            _point(mine)
+            for _, mine in named.groupby(list(POINT), sort=False)
+            if len(cards) > 1 and mine["card"].nunique() == len(cards)
+        ]
         if points:
-            found.append(Cards(str(gpu), str(sweep), cards, points, named))
+            points.sort(key=lambda point: point.mean_us)
+            found.append(Cards(str(gpu), str(sweep), cards, points, name_variants(rows)))
     return found
 
 
-def _points(rows: Iterable[Row], cards: Sequence[int]) -> list[Point]:
-    points = []
-    for _, same in groupby(rows, key=lambda row: tuple(row[name] for name in POINT)):
-        by_card = {int(c): list(mine) for c, mine in groupby(same, key=lambda row: row["card"])}
-        if len(by_card) == len(cards):
-            points.append(_point(by_card))
-    return sorted(points, key=lambda point: point.mean_us)
-
-
-def _point(by_card: Mapping[int, Sequence[Row]]) -> Point:
-    times = {card: geometric_mean(r["time_us"] for r in mine) for card, mine in by_card.items()}
-    mean = geometric_mean(times.values())
+def _point(rows: pd.DataFrame) -> Point:
+    cards = rows.groupby("card")
+    times = cards["time_us"].agg(geometric_mean)
+    mean = geometric_mean(times)
+    ends = cards.agg(low=("time_low_us", "min"), high=("time_high_us", "max"),
+                     rounds=("round", "nunique"))  # fmt: skip
     ratios = {
-        card: Estimate(
-            times[card] / mean,
-            min(float(row["time_low_us"]) for row in mine) / mean,
-            max(float(row["time_high_us"]) for row in mine) / mean,
-            len({row["round"] for row in mine}),
-        )
-        for card, mine in by_card.items()
+        int(card): Estimate(times[card] / mean, low / mean, high / mean, int(rounds))
+        for card, low, high, rounds in ends.itertuples()
     }
-    return Point(next(iter(by_card.values()))[0], mean, ratios)
+    return Point(records_of(rows.head(1))[0], mean, ratios)
