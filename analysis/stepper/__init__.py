@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -94,20 +94,23 @@ def _steps(trace: Trace, eager: bool) -> list[dict[str, Any]]:
 
     ``loads`` and ``stores`` are elements moved up to and with a step, ``traffic`` the same in
     words; ``touches`` are what it moved, ``state`` the program's variables after it, ``changed``
-    those that it set, and ``rows`` what is known of the rows that it touched (see `_row`).
+    those that it set, and ``rows`` what is known of the rows that it touched (see `_RowTally`).
     A new ``part`` begins with each program and each pass.
     """
-    titles, steps = _titles(trace), []
-    past: list[Access] = []
+    tally, titles, steps = _RowTally(trace), _titles(trace), []
+    moved = {"load": 0, "store": 0}
     held: dict[int, dict[str, Any]] = {}  # by program its variables
     fields = ("kind", "tensor", "row", "first", "last", "values")
-    many = len(titles) > 1
-    each = f"operation{'s' * many}" if eager else f"pass{'es' * many} over each row"
-    part, keeps, phase = None, "On chip: nothing yet", f"{len(titles)} {each}"
+    ending = f"operation{'s' * (len(titles) > 1)}"
+    if not eager:
+        ending = f"pass{'es' * (len(titles) > 1)} over each row"
     for accesses in ([], *_grouped(trace)):
-        past += accesses
+        part, keeps, phase = None, "On chip: nothing yet", f"{len(titles)} {ending}"
         state: dict[str, Any] = {}
         changed: list[str] = []
+        for access in accesses:
+            moved[access.kind] += len(access.values or ())
+            tally.add(access)
         if accesses:
             first = accesses[0]
             part, phase = f"{first.program} {first.sweep}", titles[first.sweep]
@@ -115,7 +118,6 @@ def _steps(trace: Trace, eager: bool) -> list[dict[str, Any]]:
             state, known = dict(first.state or {}), held.get(first.program, {})
             changed = [name for name, value in state.items() if known.get(name) != value]
             held[first.program] = state
-        loads, stores = (_elements(a for a in past if a.kind == k) for k in ("load", "store"))
         steps.append(
             {
                 "part": part,
@@ -123,22 +125,18 @@ def _steps(trace: Trace, eager: bool) -> list[dict[str, Any]]:
                 "keeps": keeps,
                 "state": [[name, value] for name, value in state.items()],
                 "changed": changed,
-                "loads": loads,
-                "stores": stores,
+                "loads": moved["load"],
+                "stores": moved["store"],
                 "traffic": [
-                    _moved_so_far("loaded", "load", loads, trace.model_reads, trace),
-                    _moved_so_far("stored", "store", stores, trace.model_writes, trace),
+                    _moved_so_far("loaded", "load", moved["load"], trace.model_reads, trace),
+                    _moved_so_far("stored", "store", moved["store"], trace.model_writes, trace),
                 ],
-                "rows": {str(a.row): _row(trace, past, a.row) for a in accesses},
+                "rows": {str(access.row): tally.row(access.row) for access in accesses},
                 "phase": phase,
                 "text": _sentence(accesses, changed) if accesses else BEFORE,
             }
         )
     return steps
-
-
-def _elements(accesses: Iterable[Access]) -> int:
-    return sum(len(access.values or ()) for access in accesses)
 
 
 def _moved_so_far(
@@ -163,39 +161,48 @@ def _grouped(trace: Trace) -> Iterator[list[Access]]:
             yield from ([access] for access in group)
 
 
-def _row(trace: Trace, past: Sequence[Access], row: int) -> dict[str, Any]:
-    """A row's numbers so far, None where one is not known; ``own`` names the kernel's.
+class _RowTally:
+    """What a trace shows of each row so far: its statistics, and its probabilities as stored."""
 
-    ``maximum`` and ``total`` of what was loaded; ``least``, ``greatest`` and ``sum`` of the
-    probabilities stored, and once the row is complete its ``entropy`` −Σ p ln p, in nats;
-    ``cells`` are all of these as text.
-    """
-    own: dict[str, Number] = {}
-    recomputed: dict[str, Number | None] = dict.fromkeys(STATISTICS)
-    probabilities: dict[int, float] = {}
-    for access in (a for a in past if a.row == row):
+    def __init__(self, trace: Trace) -> None:
+        self._cols = trace.cols
+        self._own: dict[tuple[int, str], Number] = {}
+        self._recomputed: dict[tuple[int, str], Number] = {}
+        self._stored: dict[int, dict[int, float]] = {}
+
+    def add(self, access: Access) -> None:
+        """Takes in one more access."""
         for key, again in (("maximum", access.maximum), ("total", access.total)):
-            value = (access.state or {}).get(key)
-            if value is not None and not isinstance(value, list):
-                own[key] = value
+            own = (access.state or {}).get(key)
+            if own is not None and not isinstance(own, list):
+                self._own[access.row, key] = own
             elif access.kind == "store" and access.tensor == STATISTICS[key] and access.values:
-                own[key] = access.values[0]
+                self._own[access.row, key] = access.values[0]
             if again is not None:
-                recomputed[key] = again
+                self._recomputed[access.row, key] = again
         if access.kind == "store" and access.tensor == "y":
-            probabilities |= enumerate(map(float, access.values or ()), access.first)
-    stored = list(probabilities.values())
-    entropy = -sum(p * math.log(p) for p in stored if p > 0)
-    numbers = {
-        **recomputed,
-        **own,
-        "least": min(stored, default=None),
-        "greatest": max(stored, default=None),
-        "sum": float(f"{sum(stored):.7g}") if stored else None,
-        "entropy": float(f"{entropy:.7g}") if len(stored) == trace.cols else None,
-    }
-    known = [key for key in STATISTICS if key in own]
-    return numbers | {"own": known, "cells": [_cell(k, v, known) for k, v in numbers.items()]}
+            values = enumerate(map(float, access.values or ()), access.first)
+            self._stored.setdefault(access.row, {}).update(values)
+
+    def row(self, row: int) -> dict[str, Any]:
+        """The row's numbers so far, None where one is not known; ``own`` names the kernel's.
+
+        ``maximum`` and ``total`` of what was loaded; ``least``, ``greatest`` and ``sum`` of the
+        probabilities stored, and once the row is complete its ``entropy`` −Σ p ln p, in nats;
+        ``cells`` are all of these as text.
+        """
+        stored = list(self._stored.get(row, {}).values())
+        entropy = -sum(p * math.log(p) for p in stored if p > 0)
+        numbers = {
+            **{key: self._own.get((row, key), self._recomputed.get((row, key)))
+               for key in STATISTICS},
+            "least": min(stored, default=None),
+            "greatest": max(stored, default=None),
+            "sum": float(f"{sum(stored):.7g}") if stored else None,
+            "entropy": float(f"{entropy:.7g}") if len(stored) == self._cols else None,
+        }  # fmt: skip
+        own = [key for key in STATISTICS if (row, key) in self._own]
+        return numbers | {"own": own, "cells": [_cell(k, v, own) for k, v in numbers.items()]}
 
 
 def _cell(key: str, value: Number | None, own: Sequence[str]) -> str:
