@@ -121,7 +121,7 @@ def _mirror(
         notes = {}
     due = {}
     for job in jobs:
-        note = notes.get(job.id, {"digest": None, "order": [], "sent": 0})
+        note = {"digest": None, "order": [], "sent": 0} | notes.get(job.id, {})
         waiting = _waiting(out.glob(f"wandb/offline-run-*/run-{job.id}.wandb"))
         known = note["order"][: note["sent"]] if waiting else note["order"]
         run = _run(job, rows.get(job.id, ()), known, out)
@@ -172,7 +172,7 @@ def _run(
 ) -> dict[str, Any]:
     """A run as the writer takes it, with a digest of all that a reader of it would notice.
 
-    Its lines are numbered, those ``known`` first; a line whose row was measured again is left out.
+    Its lines are numbered, those that are ``known`` to the server first.
     """
     timed = {  # by what identifies a row
         f"{row['key']}:{row['card']}:{row['round']}:{row['attempt']}": _line(row)
