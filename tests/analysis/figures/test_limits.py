@@ -38,18 +38,6 @@ def test_each_timer_has_a_picture_that_fits_its_page(figure: Figure, tmp_path: P
     assert pages(tmp_path / "paper", figure, paper()) == []
 
 
-def test_share_and_ratio_stand_at_their_values(tmp_path: Path) -> None:
-    canvas = draw(tmp_path, LIMITS, one(100.0, 120.0))
-    assert sorted(dots(canvas, 0)) == pytest.approx([100 * 95 / 120, 95.0])
-    assert dots(canvas, 1) == pytest.approx([1.2])
-    assert dots(canvas, 1, face="white") == []
-    assert "above roof" not in words(canvas)
-    assert len(canvas.axes[0].patches) == 0
-    slower = draw(tmp_path / "2", LIMITS, one(100.0, 96.0))
-    assert dots(slower, 1) == pytest.approx([0.96])
-    assert slower.axes[1].get_xlim()[0] < 0.96 < 1  # left of one, in the shade
-
-
 def test_above_the_roof_is_drawn_open_and_short_is_shaded(tmp_path: Path) -> None:
     canvas = draw(tmp_path / "above", LIMITS, one(100.0, 120.0, copy=130.0))
     assert len(dots(canvas, 1, face="white")) == 1
