@@ -30,6 +30,9 @@ def test_protocols_are_never_mixed_and_cold_events_come_first(tmp_path: Path) ->
     assert found is not None
     assert (found.timer, found.cache) == ("events", "cold")
     assert times(found, "torch") == {256: 3.0, 1024: 3.0}
+    warm = see(tmp_path / "warm", rows[:3])
+    assert warm is not None
+    assert (warm.timer, warm.cache) == ("events", "warm")
 
 
 def test_the_shape_asked_for_comes_first_and_the_most_widths_next(tmp_path: Path) -> None:
