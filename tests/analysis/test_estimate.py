@@ -23,6 +23,7 @@ from analysis.estimate import (
     quantile,
     rate_interval,
     ratio_of,
+    resampled,
     speedups,
     tail,
     timer_step,
@@ -106,6 +107,17 @@ def test_nothing_comes_of_nothing() -> None:
             prediction(broken)
     with pytest.raises(ValueError, match="2 rounds cannot be paired with 1"):
         ratio_of([[1.0], [1.0]], [[1.0]])
+
+
+@pytest.mark.parametrize("count", [2, 7])
+def test_a_resamples_median_is_distributed_as_if_its_samples_were_drawn(count: int) -> None:
+    dice = np.random.default_rng(3)
+    values = np.sort(dice.lognormal(size=count))
+    drawn = np.median(values[dice.integers(0, count, (20_000, count))], axis=1)
+    quick = resampled([list(values)], np.zeros((20_000, 1), dtype=int), dice)[:, 0]
+    for share in (0.05, 0.25, 0.5, 0.75, 0.95):
+        reached = np.quantile(drawn, share)
+        assert np.mean(quick <= reached) == pytest.approx(np.mean(drawn <= reached), abs=0.015)
 
 
 @pytest.mark.parametrize(

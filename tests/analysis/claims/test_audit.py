@@ -137,6 +137,7 @@ def test_rounding_and_caches_count_for_a_printed_time(tmp_path: Path) -> None:
     one_matrix, compulsory = card(tmp_path / "one", PEAK, 1025), 2 * ROWS * COLS * 4 / PEAK / 1e3
     assert implied(compulsory * 1.1, "naive", one_matrix)
     assert not implied(compulsory * 0.9, "naive", one_matrix)
+    assert not implied(compulsory * 1.1, "naive", card(tmp_path / "less", PEAK, 600))
 
 
 @pytest.mark.parametrize(("match", "times", "consistent"), [

@@ -200,6 +200,7 @@ WIDE_AND_SHORT = point(100.0, quack=120.0) + point(10.0, cols=256, quack=20.0)
     (WIDE_AND_SHORT, limit({"above": 1}, faster_than=25), "supported", 2.0),
     (WIDE_AND_SHORT, limit({"above": 1}, slower_than=25), "supported", 1.2),
     (WIDE_AND_SHORT, limit({"above": 1}, where={"cols": {"to": 1024}}), "supported", 2.0),
+    (WIDE_AND_SHORT, limit({"above": 1}, where={"cols": {"from": 16384}}), "supported", 1.2),
     # a gap is in µs
     (point(10.0, cols=256, torch=30.0, copy=9.8),
      limit({"at_least": -0.5}, over="copy", gap=True, faster_than=25), "supported", -0.2),
