@@ -61,6 +61,7 @@ def test_an_optional_check_is_no_lack_and_yet_can_refute(tmp_path: Path) -> None
     checks = {"printed": {"top": 2}, "expect": {"equals": 2}}, READS | {"optional": True}
     assert found(tmp_path / "a", ROWS, *checks)[0] == "supported"
     assert found(tmp_path / "b", ROWS, *checks, records=seen(3.0))[0] == "refuted"
+    assert found(tmp_path / "c", ROWS, checks[0], READS)[0] == "not testable here"
 
 
 @pytest.mark.parametrize(("fields", "verdict"), [
