@@ -22,18 +22,20 @@ from ..launch import await_previous, dependent, launch_option, load_hint, store_
 from ..traffic import M, N, Traffic
 from .operation import COPY
 
+THREAD_BYTES = 32  # of a tile, where its elements are not given
+
 
 @dataclass(frozen=True)
 class CopyTriton(Kernel):
     """One program a tile.
 
     Attributes:
-        block_size: Elements of a tile.
+        block_size: Elements of a tile; None takes 32 bytes a thread, two loads of 16: the fastest
+            from 64 MB to 2 GB on an H200 (docs/lab_book.md).
         num_warps: Warps a program.
         keep: Whether loads ask L2 to keep them longest; None asks by size (`kernels.launch`).
         keep_output: Whether stores ask for it; None likewise.
-        dependent: Whether programs are placed while the kernel before ends; None where the device
-            can.
+        dependent: Whether programs are placed while the kernel before ends, where the device can.
     """
 
     operation = COPY
@@ -41,18 +43,18 @@ class CopyTriton(Kernel):
     dtypes = (*Kernel.dtypes, torch.float64)
     moves = Traffic(reads=M * N, writes=M * N)
 
-    block_size: Annotated[int, power_of_two(1, LARGEST_BLOCK)] = 4096
+    block_size: Annotated[int | None, power_of_two(1, LARGEST_BLOCK)] = 4096
     num_warps: Annotated[int, power_of_two(1, 32)] = 8
     keep: bool | None = False
     keep_output: bool | None = False
-    dependent: bool | None = None
+    dependent: bool = False
 
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         reason = super().unsupported(shape, dtype, device)
         if reason is not None:
             return reason
-        programs = shape[0] * -(-shape[1] // self.block_size)  # as for rows that are strided
+        programs = shape[0] * -(-shape[1] // self._block(dtype))  # as for rows that are strided
         if programs > MOST_PROGRAMS:
             return f"starts a program a tile, and a launch takes {MOST_PROGRAMS}, not {programs}"
         return None
@@ -63,7 +65,8 @@ class CopyTriton(Kernel):
         if x.numel() > 0:
             flat = x.view(1, -1) if x.is_contiguous() else x
             rows, cols = flat.shape
-            tiles = -(-cols // self.block_size)
+            block = self._block(x.dtype)
+            tiles = -(-cols // block)
             depends = dependent(device_of(x), self.dependent)
             _copy[(rows * tiles,)](
                 flat,
@@ -72,7 +75,7 @@ class CopyTriton(Kernel):
                 cols,
                 flat.stride(0),
                 flat.stride(1),
-                BLOCK=self.block_size,
+                BLOCK=block,
                 LOADS=load_hint(x, self.keep),
                 STORES=store_hint(x, self.keep_output),
                 DEPENDENT=depends,
@@ -83,7 +86,10 @@ class CopyTriton(Kernel):
 
     @override
     def on_chip_elements(self) -> sympy.Expr:
-        return sympy.Integer(self.block_size)
+        return sympy.Integer(self.block_size or self._block(torch.float32))
+
+    def _block(self, dtype: torch.dtype) -> int:
+        return self.block_size or 32 * self.num_warps * THREAD_BYTES // dtype.itemsize
 
 
 @jit
