@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -11,6 +12,13 @@ REGISTER_STEP = 8  # a thread's registers are given out in such steps, to whole 
 WARP_STEP = 4  # and an SM's four schedulers each have a quarter of the registers
 SHARED_STEP = 128
 SHARED_RESERVED = 1024  # bytes that the driver takes for itself in each block
+PROGRAMS_PER_SM, CLUSTER_PROGRAMS_PER_SM = 32, 8  # at most; 8 of those that are of clusters
+
+CLUSTERS_FROM = (9, 0)  # compute capability
+CLUSTER_DIMENSION, NON_PORTABLE_CLUSTERS = 4, 14  # CUlaunchAttributeID, CUfunction_attribute
+EMPTY_KERNEL = (
+    b".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry empty() { ret; }\n\0"
+)
 
 
 @dataclass(frozen=True)
@@ -31,6 +39,8 @@ class Device:
         warps_per_sm: The most warps resident on an SM.
         l2_bytes: L2 cache, bytes (on a CPU: the last-level cache).
         memory_bytes: Device memory, bytes.
+        clusters: Clusters of 2, 4, 8 and 16 programs of one warp that the driver keeps resident at
+            once.
     """
 
     kind: str
@@ -44,6 +54,7 @@ class Device:
     warps_per_sm: int | None = None
     l2_bytes: int | None = None
     memory_bytes: int | None = None
+    clusters: tuple[int, int, int, int] | None = None
 
 
 @lru_cache
@@ -62,6 +73,7 @@ def cuda_device(index: int) -> Device:
         warps_per_sm=p.max_threads_per_multi_processor // p.warp_size,
         l2_bytes=p.L2_cache_size,
         memory_bytes=p.total_memory,
+        clusters=_clusters(index) if (p.major, p.minor) >= CLUSTERS_FROM else None,
     )
 
 
@@ -88,11 +100,62 @@ def resident_programs(registers: int, warps: int, shared: int, device: Device) -
     with_registers = known(device.registers_per_sm) // a_warp // WARP_STEP * WARP_STEP
     a_program = -(-(shared + SHARED_RESERVED) // SHARED_STEP) * SHARED_STEP
     an_sm = min(
+        PROGRAMS_PER_SM,
         with_registers // warps,
         known(device.warps_per_sm) // warps,
         known(device.shared_bytes_per_sm) // a_program,
     )
     return known(device.sms) * an_sm
+
+
+def resident_clusters(programs: int, device: Device) -> int:
+    """Clusters of ``programs``, 2 to 16, of one warp each, resident on the whole device.
+
+    Where the driver was not asked, as many as its SMs would hold if all could be used.
+    """
+    if device.clusters is None:
+        return known(device.sms) * CLUSTER_PROGRAMS_PER_SM // programs
+    return device.clusters[programs.bit_length() - 2]
+
+
+class _Attribute(ctypes.Structure):
+    _fields_ = [("id", ctypes.c_uint), ("pad", ctypes.c_uint), ("value", ctypes.c_uint * 16)]
+
+
+class _Launch(ctypes.Structure):
+    _fields_ = [
+        *((axis, ctypes.c_uint) for axis in ("gx", "gy", "gz", "bx", "by", "bz", "shared")),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.POINTER(_Attribute)),
+        ("number", ctypes.c_uint),
+    ]
+
+
+def _clusters(index: int) -> tuple[int, int, int, int] | None:
+    """The driver's own count for an empty kernel, None where it cannot be asked.
+
+    Source: CUDA driver API, ``cuOccupancyMaxActiveClusters``.
+    """
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+    module, function, counts = ctypes.c_void_p(), ctypes.c_void_p(), []
+    with torch.cuda.device(index):
+        torch.cuda.current_stream()  # makes the device's context
+        if driver.cuModuleLoadData(ctypes.byref(module), EMPTY_KERNEL) != 0:
+            return None
+        driver.cuModuleGetFunction(ctypes.byref(function), module, b"empty")
+        driver.cuFuncSetAttribute(function, NON_PORTABLE_CLUSTERS, 1)
+        for programs in (2, 4, 8, 16):
+            size = _Attribute(CLUSTER_DIMENSION, 0, (ctypes.c_uint * 16)(programs, 1, 1))
+            launch = _Launch(programs, 1, 1, 32, 1, 1, 0, None, ctypes.pointer(size), 1)
+            count = ctypes.c_int(0)
+            driver.cuOccupancyMaxActiveClusters(ctypes.byref(count), function, ctypes.byref(launch))
+            counts.append(count.value)
+        driver.cuModuleUnload(module)
+    two, four, eight, sixteen = counts
+    return two, four, eight, sixteen
 
 
 def known(limit: int | None) -> int:

@@ -4,7 +4,8 @@ Passes: one where a row fits on chip, 2MN; two beyond, 3MN. Nothing is tuned whe
 rule is arithmetic on M, N, dtype and the device's limits.
 On chip: the row where it fits, else a tile.
 The rule:
-- rows of up to 4 KB are many a program (`fused_multirow`);
+- rows of up to 4 KB are many a program (`fused_multirow`), unless they are of 512 elements and more
+  and no whole number of vectors;
 - up to 2 MB a row for a cluster of programs (`cluster`), on sm_90 and newer;
 - wider ones, and few rows of more than 256K elements, a row for as many programs as hold it
   (`cooperative`);
@@ -27,15 +28,16 @@ from typing_extensions import override
 from ..device import Device, device_of
 from ..kernel import Kernel, Shape
 from ..traffic import M, N, Traffic
-from .cluster import Cluster
+from .cluster import Cluster, reading
 from .cooperative import Cooperative
 from .fused_multirow import FusedMultirow
 from .fused_row import FusedRow
 from .online import Online
 from .operation import SOFTMAX
-from .tiles import empty_result, vector, whole_vectors
+from .tiles import LONGEST, empty_result
 
 NARROW = 4 << 10  # bytes of a row, up to which a warp takes it whole
+RAGGED_FROM = 512  # elements of a row
 WIDEST_IN_A_PROGRAM = 64 << 10  # bytes of a row in the registers of one program
 WIDEST_CLUSTER = 2 << 20  # bytes of a row
 WIDE, FEW = 1 << 18, 16  # wider rows (elements), of which there are at most so many, spread
@@ -57,8 +59,7 @@ class Auto(Kernel):
         reason = super().unsupported(shape, dtype, device)
         if reason is not None:
             return reason
-        width = whole_vectors(shape[1], dtype)
-        chosen = choice((shape[0], shape[1]), dtype, device, width)
+        chosen = choice((shape[0], shape[1]), dtype, device, LONGEST // dtype.itemsize)
         return chosen.unsupported(shape, dtype, device)
 
     @override
@@ -71,7 +72,7 @@ class Auto(Kernel):
         return self._chosen(x).prepare(x) if x.numel() > 0 else self
 
     def _chosen(self, x: torch.Tensor) -> Kernel:
-        return choice((x.shape[0], x.shape[1]), x.dtype, device_of(x), vector(x))
+        return choice((x.shape[0], x.shape[1]), x.dtype, device_of(x), reading(x))
 
     @override
     def traffic(self) -> Traffic:
@@ -88,14 +89,19 @@ def choice(shape: tuple[int, int], dtype: torch.dtype, device: Device, width: in
         shape: Rows and columns.
         dtype: The elements'.
         device: Where it runs.
-        width: Elements of the vectors that rows can be read by.
+        width: Elements of the vectors that rows can be read by, but for their ends.
     """
     cols = max(shape[1], 1)
     size = cols * dtype.itemsize
-    narrow = FusedMultirow()
-    if size <= NARROW and narrow.unsupported(shape, dtype, device) is None:
+    narrow, cluster, cooperative = FusedMultirow(), Cluster(), Cooperative()
+    # A cluster reads rows by whole vectors that are no whole number of them
+    ragged = width > 1 and cols % width > 0 and cols >= RAGGED_FROM
+    if (
+        size <= NARROW
+        and not (ragged and cluster.unsupported(shape, dtype, device) is None)
+        and narrow.unsupported(shape, dtype, device) is None
+    ):
         return narrow
-    cluster, cooperative = Cluster(), Cooperative()
     spread = size > WIDEST_CLUSTER or (cols > WIDE and shape[0] <= FEW)
     if not (spread and cooperative.unsupported(shape, dtype, device) is None) and (
         cluster.unsupported(shape, dtype, device) is None

@@ -9,10 +9,11 @@ the wait for the messages is the only one, and other clusters' loads fill the me
 On chip: the row. A thread holds up to 64 float32 elements, or 128 of 16 bit, which stay packed (its
 exponentials are computed twice: half the registers, so twice the warps in flight). What goes
 beyond waits in shared memory, filled by asynchronous copies.
-At the start: programs take their places while the kernel before ends (`kernels/launch.py`).
 At L2: what is read and written may ask to stay, by size (`kernels/launch.py`).
 A row is covered by chunks, tiles [warps of the cluster, 32 lanes × one vector], as many as it
-needs: any N, and only the last chunk is masked.
+needs: any N, and only the last chunk is masked. Rows that are no whole number of vectors begin at
+other addresses than vectors do: then the chunks cover the vectors that lie within the row, and
+what is left at its two ends, fewer than two vectors, is a chunk of single elements for one warp.
 Source: this project; clusters for softmax after QuACK (Guo, Zadouri, Dao 2025), the warp-local
 statistics after Milakov & Gimelshein 2018, arXiv 1805.02867.
 """
@@ -21,12 +22,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from math import ceil, log2
 from typing import Annotated
 
 import torch
 from typing_extensions import override
 
-from ..device import Device, device_of
+from ..device import (
+    CLUSTER_PROGRAMS_PER_SM,
+    Device,
+    device_of,
+    known,
+    resident_clusters,
+    resident_programs,
+)
 from ..kernel import Kernel, Shape, power_of_two
 from ..language import (
     MOST_PROGRAMS,
@@ -40,30 +49,22 @@ from ..language import (
 from ..launch import WAIT, dependent, launch, launch_option, load_hint, store_hint
 from ..traffic import M, N, Traffic
 from .operation import SOFTMAX
-from .tiles import empty_result, vector, whole_vectors
+from .tiles import LONGEST, empty_result, vector
 
 LANES = 32
-MOST_IN_CLUSTER = 16  # programs
 MOST_WARPS = 16  # of a program
 SHARED_BYTES = 192 << 10  # a program's part of the row in shared memory, out of the SM's 227 KB
 
-# Widest row in bytes, of 16-bit elements and of 32-bit ones, programs of its cluster, warps of a
-# program. Measured on an H200 (docs/lab_book.md): small programs, four to eight warps for most
-# widths, and as many of them as give each thread 48 to 160 bytes of the row while the cluster can
-# grow, so that several programs share an SM and one's stores run beside another's loads.
-RULE = (
-    (4 << 10, 4 << 10, 1, 1),
-    (8 << 10, 8 << 10, 1, 4),
-    (12 << 10, 12 << 10, 1, 8),
-    (32 << 10, 28 << 10, 2, 8),
-    (64 << 10, 64 << 10, 4, 8),
-    (160 << 10, 160 << 10, 8, 4),
-    (512 << 10, 512 << 10, 16, 4),
-    (2 << 20, 2 << 20, 16, 8),
-    (4 << 20, 4 << 20, 16, 16),
+# What a cut costs beside the best one, as a fraction of the time, fitted to all cuts of 50 widths
+# on an H200 (docs/lab_book.md): too few bytes on chip at once, warps short of what SMs hold, chunks
+# that wait in shared memory, programs of more or fewer warps than five, a last wave that fills the
+# card in part, and threads with little of the row, for each halving of it.
+ENOUGH_BYTES = 92 << 10  # of rows, for each SM
+ENOUGH_BYTES_A_THREAD = 27
+BEST_WARPS = 5
+TOO_FEW_BYTES, TOO_FEW_WARPS, WAITING, OTHER_WARPS, LAST_WAVE, SPREAD = (
+    *(0.055, 0.033, 0.027, 0.016, 0.006, 0.1),
 )
-BUSY_WARPS = 16  # warps an SM that keep it busy; fewer rows than give them are spread wider
-LEAST_BYTES = 64  # of the row per thread, below which spreading wider gains nothing
 
 LOG2E = constant(1.4426950408889634)
 PTX_LOG2E = "0f3FB8AA3B"
@@ -81,8 +82,7 @@ class Cluster(Kernel):
         num_warps: Warps a program; None likewise.
         keep: Whether loads ask L2 to keep them longest; None asks by size (`kernels.launch`).
         keep_output: Whether stores ask for it; None likewise.
-        dependent: Whether programs are placed while the kernel before ends; None where the device
-            can.
+        dependent: Whether programs are placed while the kernel before ends, where the device can.
     """
 
     operation = SOFTMAX
@@ -94,7 +94,7 @@ class Cluster(Kernel):
     num_warps: Annotated[int | None, power_of_two(1, 16)] = None
     keep: bool | None = None
     keep_output: bool | None = None
-    dependent: bool | None = None
+    dependent: bool = False
 
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
@@ -105,7 +105,7 @@ class Cluster(Kernel):
         rows, cols = shape
         if rows * cols == 0:
             return None
-        plan = self.plan(shape, dtype, whole_vectors(cols, dtype), device)
+        plan = self.plan(shape, dtype, LONGEST // dtype.itemsize, device)
         if plan is None:
             return f"keeps a row in registers and shared memory of a cluster; {cols} do not fit"
         # 16 on data-centre cards, 8 on all others of sm_90 and up
@@ -118,8 +118,7 @@ class Cluster(Kernel):
     def plan(self, shape: Shape, dtype: torch.dtype, width: int, device: Device) -> Cut | None:
         """How a row that is read by vectors of ``width`` is cut, or None where it does not fit."""
         rows, cols = shape
-        sms = device.sms or 1
-        return cut((rows, cols), dtype.itemsize, width, sms, self.programs, self.num_warps)
+        return cut((rows, cols), dtype.itemsize, width, device, self.programs, self.num_warps)
 
     @override
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
@@ -131,7 +130,9 @@ class Cluster(Kernel):
         y = empty_result(x)
         if x.numel() > 0:
             rows, cols = x.shape
-            width = vector(x)
+            width = reading(x)
+            ends = vector(x) < width
+            unit = 1 if ends else width  # of the lengths that the kernel is given
             plan = self.plan((rows, cols), x.dtype, width, device_of(x))
             if plan is None:
                 raise ValueError(f"cluster: {cols} elements read by {width} do not fit on chip")
@@ -139,12 +140,13 @@ class Cluster(Kernel):
             launch(
                 _cluster,
                 (rows,),
-                (x, y, cols // width, x.stride(0) // width, x.stride(1)),
+                (x, y, cols // unit, x.stride(0) // unit, x.stride(1)),
                 {
                     "CHUNKS": plan.chunks,
                     "SHARED": plan.shared,
                     "VECTOR": width,
                     "EVEN": cols == plan.chunks * plan.chunk,
+                    "ENDS": ends,
                     "PACKED": plan.packed,
                     "LOADS": load_hint(x, self.keep),
                     "STORES": store_hint(x, self.keep_output),
@@ -178,60 +180,98 @@ class Cut:
     packed: bool
 
 
-@lru_cache
+def reading(x: torch.Tensor) -> int:
+    """Elements of the vectors that most of each row of ``x`` is read by, and of its result written.
+
+    Args:
+        x: Shape ``(M, N)``, M and N at least 1.
+    """
+    rows, cols = x.shape
+    row_stride, col_stride = x.stride()
+    longest = LONGEST // x.element_size()
+    # The result is contiguous: a row of it begins as far from a vector as the row that is read
+    alike = rows == 1 or (row_stride - cols) % longest == 0
+    if cols >= 2 * longest and col_stride == 1 and x.data_ptr() % LONGEST == 0 and alike:
+        return longest
+    return vector(x)
+
+
+@lru_cache(maxsize=4096)
 def cut(
     shape: tuple[int, int],
     itemsize: int,
     width: int,
-    sms: int,
+    device: Device,
     programs: int | None = None,
     warps: int | None = None,
 ) -> Cut | None:
-    """The cut of each row of a matrix, or None where a row does not fit on chip.
+    """The cut of each row of a matrix that costs least, or None where a row does not fit on chip.
 
     Args:
         shape: Rows and columns, each at least 1.
         itemsize: Bytes of an element, 2 or 4.
         width: Elements of a vector.
-        sms: Multiprocessors of the card.
-        programs: Of the cluster; None takes the rule's.
-        warps: Of a program; None takes the rule's.
+        device: A CUDA device.
+        programs: Of the cluster; None takes what costs least.
+        warps: Of a program; None likewise.
     """
-    rows, cols = shape
-    ruled = _ruled(rows, cols, itemsize, sms)
-    programs, warps = programs or ruled[0], warps or ruled[1]
+    cuts = [
+        fitting
+        for some in ([programs] if programs else (1, 2, 4, 8, 16))
+        for many in ([warps] if warps else (1, 2, 4, 8, 16))
+        if (fitting := _fitting(shape[1], itemsize, width, some, many)) is not None
+    ]
+    if not cuts:
+        return None
+    return min(cuts, key=lambda one: _cost(one, shape, itemsize, width, device))
+
+
+def _fitting(cols: int, itemsize: int, width: int, programs: int, warps: int) -> Cut | None:
+    """Rows of ``cols`` elements among so many programs and warps, or None where they do not fit."""
     chunk = programs * warps * LANES * width
-    chunks = -(-cols // chunk)
+    chunks = max(1, -(-(cols // width * width) // chunk))  # of whole vectors
     held = chunks * width  # elements per thread
     packed = itemsize == 2 and width > 1 and held > 32
     if held <= (128 if packed else 64):
         return Cut(programs, warps, chunk, chunks, 0, packed)
-    if width * itemsize < 16:
+    if width * itemsize < LONGEST:
         return None  # only copies of 16 bytes go past L1 into shared memory
     # Of 64 elements in registers some give way, so that they leave room for a third program an SM
     in_registers = 64 // width - (0 if packed else 2 if warps < MOST_WARPS else 8)
     shared = chunks - in_registers
-    if shared * warps * LANES * 16 > SHARED_BYTES:
+    # Triton asks the driver for more than 48 KB by what it allocates itself, less the slots
+    if 0 <= (48 << 10) - shared * warps * LANES * LONGEST < SLOT * (programs * warps + 1):
+        shared += 1
+    if shared * warps * LANES * LONGEST > SHARED_BYTES:
         return None
     return Cut(programs, warps, chunk, chunks, shared, packed)
 
 
-def _ruled(rows: int, cols: int, itemsize: int, sms: int) -> tuple[int, int]:
-    """Programs and warps for rows of ``cols`` elements."""
-    size, wide = cols * itemsize, itemsize == 4
-    *_, programs, warps = next((line for line in RULE if size <= line[wide]), RULE[-1])
-    while (
-        rows * programs * warps < BUSY_WARPS * sms
-        and size > LEAST_BYTES * LANES * programs * warps
-        and (programs < MOST_IN_CLUSTER or warps < MOST_WARPS)
-    ):
-        if programs < MOST_IN_CLUSTER and rows * programs < 2 * sms:
-            programs *= 2
-        elif warps < MOST_WARPS:
-            warps *= 2
-        else:
-            break
-    return programs, warps
+def _cost(one: Cut, shape: tuple[int, int], itemsize: int, width: int, device: Device) -> float:
+    """What a cut takes beyond a perfect one's time, as a fraction of it."""
+    rows, cols = shape
+    sms, held = known(device.sms), (one.chunks - one.shared) * width
+    registers = int(32 + 0.55 * held if one.packed else 17 + 1.1 * held)  # as Triton compiles it
+    registers = min(registers, known(device.registers_per_sm) // (one.warps * LANES))
+    shared = one.shared * one.warps * LANES * LONGEST + SLOT * (one.programs * one.warps + 1)
+    resident = resident_programs(registers, one.warps, shared, device)
+    if one.programs > 1:  # an SM holds eight of an empty kernel's programs in clusters
+        an_sm = min(resident // sms, CLUSTER_PROGRAMS_PER_SM)
+        clusters = resident_clusters(one.programs, device)
+        resident = clusters * an_sm // CLUSTER_PROGRAMS_PER_SM
+    at_once = min(max(resident, 1), rows)
+    on_chip = at_once * cols * itemsize / sms
+    busy = at_once * one.programs * one.warps / (sms * known(device.warps_per_sm))
+    a_thread = cols * itemsize / (one.programs * one.warps * LANES)
+    waves = rows / at_once
+    return (
+        TOO_FEW_BYTES * max(0.0, 1 - on_chip / ENOUGH_BYTES)
+        + TOO_FEW_WARPS * (1 - busy)
+        + WAITING * one.shared / one.chunks
+        + OTHER_WARPS * abs(log2(one.warps / BEST_WARPS))
+        + LAST_WAVE * (ceil(waves) / waves - 1)
+        + SPREAD * max(0.0, log2(ENOUGH_BYTES_A_THREAD / a_thread))
+    )
 
 
 # Where the elements of a chunk lie: in which program, and there in which thread or address.
@@ -444,6 +484,13 @@ def _exponential(value, shift):  # type: ignore[no-untyped-def]
 
 
 @gluon_jit
+def _by_lane(values, VECTOR: gl.constexpr, single: gl.constexpr, reduce: gl.constexpr):  # type: ignore[no-untyped-def]
+    # What each lane holds of a tile becomes one value, in the layout that has one for each lane
+    lanes = gl.reshape(values, [values.shape[0], 32, VECTOR])
+    return gl.convert_layout(reduce(lanes, axis=2), single, assert_trivial=True)
+
+
+@gluon_jit
 def _cluster(  # type: ignore[no-untyped-def]
     x,
     y,
@@ -454,6 +501,7 @@ def _cluster(  # type: ignore[no-untyped-def]
     SHARED: gl.constexpr,
     VECTOR: gl.constexpr,
     EVEN: gl.constexpr,
+    ENDS: gl.constexpr,
     PACKED: gl.constexpr,
     LOADS: gl.constexpr,
     STORES: gl.constexpr,
@@ -465,6 +513,7 @@ def _cluster(  # type: ignore[no-untyped-def]
     WIDTH: gl.constexpr = 32 * VECTOR
     CHUNK: gl.constexpr = SLICES * WIDTH
     layout: gl.constexpr = in_registers(VECTOR, WARPS, PROGRAMS)
+    single: gl.constexpr = in_registers(1, WARPS, PROGRAMS)
     HELD: gl.constexpr = CHUNKS - SHARED  # chunks in registers
     TOGETHER: gl.constexpr = 2 if SHARED % 2 == 0 else 1  # chunks read from shared memory at once
     CACHE: gl.constexpr = ".cg" if LOADS == "" else ""  # PTX takes one or the other
@@ -481,10 +530,26 @@ def _cluster(  # type: ignore[no-untyped-def]
     slice_ = gl.arange(0, SLICES, gl.SliceLayout(1, layout))
     within = gl.arange(0, WIDTH, gl.SliceLayout(0, layout))
     columns = (slice_[:, None] * WIDTH + within[None, :]).to(gl.int64)
-    # Lengths come in vectors, so that the compiler knows that each is a whole number of them; a
-    # length of 1 it makes a constant, which has no dtype to change
-    source = x + row * (gl.cast(row_vectors, gl.int64) * VECTOR)
-    target = y + row * (gl.cast(vectors, gl.int64) * VECTOR) + columns
+    if ENDS:  # lengths come in elements; source and target are the first vectors within the row
+        begin = row * gl.cast(row_vectors, gl.int64)
+        ahead = ((begin + VECTOR - 1) // VECTOR * VECTOR - begin).to(gl.int32)
+        first, behind = x + begin, (vectors - ahead) % VECTOR
+        source = x + (begin + VECTOR - 1) // VECTOR * VECTOR
+        begin = row * gl.cast(vectors, gl.int64)
+        result = y + begin
+        target = y + (begin + VECTOR - 1) // VECTOR * VECTOR + columns
+        # Lanes 0 to 15 of the first slice's warp take what is ahead, 16 to 31 what is behind
+        lane = gl.arange(0, 32, gl.SliceLayout(0, single))
+        end = gl.where(lane < 16, lane, vectors - behind - 16 + lane)
+        at_end = gl.where(lane < 16, lane < ahead, lane < 16 + behind)
+        at_end = (gl.arange(0, SLICES, gl.SliceLayout(1, single)) == 0)[:, None] & at_end[None, :]
+        end = end[None, :] + gl.zeros([SLICES, 32], gl.int32, single)
+        vectors = (vectors - ahead) // VECTOR
+    else:
+        # Lengths come in vectors, so that the compiler knows that each is a whole number of them; a
+        # length of 1 it makes a constant, which has no dtype to change
+        source = x + row * (gl.cast(row_vectors, gl.int64) * VECTOR)
+        target = y + row * (gl.cast(vectors, gl.int64) * VECTOR) + columns
 
     if SHARED > 0:
         waiting = gl.allocate_shared_memory(
@@ -505,6 +570,8 @@ def _cluster(  # type: ignore[no-untyped-def]
                 place, mask=inside, other=float("-inf"), cache_modifier=CACHE, eviction_policy=LOADS
             )
         values += (value,)
+    if ENDS:
+        value_at_end = gl.load(first + end, mask=at_end, other=float("-inf")).to(gl.float32)
 
     highest = values[0].to(gl.float32)
     for i in gl.static_range(1, HELD):
@@ -516,7 +583,11 @@ def _cluster(  # type: ignore[no-untyped-def]
             for j in gl.static_range(TOGETHER):
                 value = waiting.index(i + j).load(layout)
                 highest = gl.maximum(highest, value.to(gl.float32))
-    maximum = gl.max(highest, axis=1)
+    if ENDS:
+        highest = gl.maximum(_by_lane(highest, VECTOR, single, gl.max), value_at_end)
+        maximum = gl.convert_layout(gl.max(highest, axis=1), gl.SliceLayout(1, layout))
+    else:
+        maximum = gl.max(highest, axis=1)
     # −inf − −inf would be NaN where only this slice is all −inf
     shift = gl.where(maximum == float("-inf"), 0.0, maximum)
 
@@ -532,7 +603,13 @@ def _cluster(  # type: ignore[no-untyped-def]
         for i in range(0, SHARED, TOGETHER):
             for j in gl.static_range(TOGETHER):
                 total = total + _exponential(waiting.index(i + j).load(layout), shift)
-    summed = gl.sum(total, axis=1)  # NaN comes through here: Triton's maximum passes over it
+    # NaN comes through here: Triton's maximum passes over it
+    if ENDS:
+        shift_at_end = gl.convert_layout(shift, gl.SliceLayout(1, single))
+        total = _by_lane(total, VECTOR, single, gl.sum) + _exponential(value_at_end, shift_at_end)
+        summed = gl.convert_layout(gl.sum(total, axis=1), gl.SliceLayout(1, layout))
+    else:
+        summed = gl.sum(total, axis=1)
 
     if SLICES > 1:
         inverse, row_maximum = gl.inline_asm_elementwise(
@@ -566,3 +643,8 @@ def _cluster(  # type: ignore[no-untyped-def]
         else:
             inside = (columns + (i + SHARED) * CHUNK) // VECTOR < vectors
             gl.store(target + (i + SHARED) * CHUNK, value, mask=inside, eviction_policy=STORES)
+    if ENDS:
+        row_maximum = gl.convert_layout(row_maximum, gl.SliceLayout(1, single))
+        inverse = gl.convert_layout(inverse, gl.SliceLayout(1, single))
+        value = _exponential(value_at_end, row_maximum) * inverse[:, None]
+        gl.store(result + end, value.to(y.dtype.element_ty), mask=at_end)

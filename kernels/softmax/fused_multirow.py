@@ -9,8 +9,7 @@ takes several rows, as tiles of (rows, what a warp's 32 lanes load at once), in 
 bytes where rows and strides are whole vectors. Triton lays warps along the rows of such a tile: a
 row is reduced in registers and by shuffles, without shared memory or a barrier, and all loads are
 under way before the first maximum is asked for. Two short rows share a warp; where there are more
-warps than rows, each row is shared by several. Behind another kernel a program takes its place
-while that one ends (`kernels/launch.py`).
+warps than rows, each row is shared by several.
 Source: PyTorch's PersistentSoftmax.cuh, whose warps take one or two rows of up to 1024 elements.
 """
 
@@ -36,6 +35,8 @@ MOST_A_LANE = 128  # elements: with temporaries what 255 registers hold
 WARP = 32  # lanes
 SHORT = 1024  # bytes of a row that takes half a warp
 FEW_ROWS = 128  # about the SMs of a large card
+UNEVEN_FROM = 256  # elements of a row
+MOST_ALIKE = 16  # rows that have a warp each
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,7 @@ class FusedMultirow(Kernel):
         num_warps: Warps a program; None takes them by the rows and their width.
         keep: Whether loads ask L2 to keep them longest; None asks by size (`kernels.launch`).
         keep_output: Whether stores ask for it; None likewise.
-        dependent: Whether programs are placed while the kernel before ends; None where the device
-            can.
+        dependent: Whether programs are placed while the kernel before ends, where the device can.
         accumulate: dtype of the statistics, ``"float32"`` or ``"float64"``.
     """
 
@@ -62,7 +62,7 @@ class FusedMultirow(Kernel):
     num_warps: Annotated[int | None, power_of_two(1, 32)] = None
     keep: bool | None = None
     keep_output: bool | None = None
-    dependent: bool | None = None
+    dependent: bool = False
     accumulate: Accumulate = "float32"
 
     @override
@@ -117,24 +117,28 @@ class FusedMultirow(Kernel):
     def _tile(self, shape: Shape, dtype: torch.dtype) -> tuple[int, int]:
         """Rows and warps of a program."""
         block, short = next_power_of_two(shape[1]), shape[1] * dtype.itemsize <= SHORT
-        rows = self.rows_per_program or rows_by_shape(shape[0], block, dtype.itemsize)
         few = shape[0] <= FEW_ROWS
-        return rows, self.num_warps or warps_by_tile(rows, block, few, short)
+        # Of 16-bit rows that are no power of two a warp for each wastes least of the tile
+        uneven = dtype.itemsize == 2 and block > shape[1] > UNEVEN_FROM and not few
+        rows = self.rows_per_program or rows_by_shape(shape[0], block, dtype.itemsize, uneven)
+        alike = rows if uneven and rows <= MOST_ALIKE else None
+        return rows, self.num_warps or alike or warps_by_tile(rows, block, few, short)
 
 
-def rows_by_shape(rows: int, block: int, itemsize: int) -> int:
+def rows_by_shape(rows: int, block: int, itemsize: int, uneven: bool = False) -> int:
     """Rows a program, a power of two.
 
     Args:
         rows: Of the matrix.
         block: Elements of a row, padded to a power of two.
         itemsize: Bytes of an element.
+        uneven: Whether each row is to have a warp of its own, of two at least.
     """
     # Measured on an H200 (docs/lab_book.md): 1024 elements per program, whatever the width, 2048 of
     # 16 bit from 256 columns on. More of them leave too few programs in flight, fewer too many to
     # start. Few rows get one each.
     elements = 2048 if itemsize == 2 and block >= 256 else 1024
-    return 1 if rows <= FEW_ROWS else max(1, elements // block)
+    return 1 if rows <= FEW_ROWS else max(2 if uneven else 1, elements // block)
 
 
 def warps_by_tile(rows: int, block: int, few: bool = False, short: bool = False) -> int:

@@ -6,7 +6,6 @@ Triton's eviction policy: ``"evict_first"``, ``"evict_last"``, or empty for none
 
 from __future__ import annotations
 
-from math import gcd
 from typing import Annotated, Any
 
 import torch
@@ -63,11 +62,6 @@ def vector(x: torch.Tensor) -> int:
     # the lowest bit set in any of them is the longest power of two that divides all
     lengths = (cols * size) | (row_stride * size if rows > 1 else 0) | x.data_ptr() | LONGEST
     return (lengths & -lengths) // size
-
-
-def whole_vectors(cols: int, dtype: torch.dtype) -> int:
-    """What `vector` gives for contiguous rows of ``cols`` elements that begin at a vector."""
-    return gcd(max(cols, 1), LONGEST // dtype.itemsize)
 
 
 @jit

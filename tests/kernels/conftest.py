@@ -19,6 +19,7 @@ H200 = Device(
     shared_bytes_per_sm=233472,
     shared_bytes_per_block=232448,
     warps_per_sm=64,
+    clusters=(528, 248, 124, 58),
 )
 
 

@@ -20,7 +20,7 @@ from kernels.softmax.cooperative import Cooperative, slices_of
 from kernels.softmax.fused import Fused
 from kernels.softmax.fused_multirow import lanes_by_tile, rows_by_shape, warps_by_tile
 from kernels.softmax.online import Online, rows_in_l2
-from kernels.softmax.tiles import vector, whole_vectors
+from kernels.softmax.tiles import vector
 from tests.kernels.conftest import H200
 
 F16, BF16, F32, F64 = torch.float16, torch.bfloat16, torch.float32, torch.float64
@@ -71,7 +71,6 @@ def test_vectors_are_the_longest_that_rows_and_strides_are_made_of(
 ) -> None:
     x = torch.empty(4200, dtype=dtype).as_strided(shape, strides, start)
     assert vector(x) == elements
-    assert vector(x.clone(memory_format=torch.contiguous_format)) == whole_vectors(shape[1], dtype)
 
 
 def test_auto_chooses_for_an_h200(h200: Device) -> None:
@@ -79,6 +78,8 @@ def test_auto_chooses_for_an_h200(h200: Device) -> None:
     for rows, cols, dtype, name in (
         (4096, 1024, F32, "FusedMultirow"),  # 4 KB
         (4096, 1025, F32, "Cluster"),
+        (4096, 1001, F16, "Cluster"),  # no whole number of vectors
+        (4096, 511, F16, "FusedMultirow"),
         (4096, 1 << 19, F32, "Cluster"),  # 2 MB
         (16, (1 << 18) + 4, F32, "Cooperative"),  # few and wide
         (17, (1 << 18) + 4, F32, "Cluster"),
@@ -87,7 +88,7 @@ def test_auto_chooses_for_an_h200(h200: Device) -> None:
         (4096, 8192, F64, "FusedRow"),
         (4096, 8200, F64, "Online"),
     ):
-        chosen = choice((rows, cols), dtype, h200, whole_vectors(cols, dtype))
+        chosen = choice((rows, cols), dtype, h200, 16 // dtype.itemsize)
         assert type(chosen).__name__ == name
 
 
@@ -169,11 +170,13 @@ def test_a_cluster_covers_the_row_and_fits_on_the_chip(
     cols: int, rows: int, itemsize: int, width: int, sms: int
 ) -> None:
     width = min(width, 16 // itemsize)
-    plan = cut((rows, cols), itemsize, width, sms)
+    plan = cut((rows, cols), itemsize, width, replace(H200, sms=sms))
     if plan is None:  # rows of whole vectors fit up to four megabytes
         assert cols * itemsize > 4 << 20 or width * itemsize < 16
         return
-    assert (plan.chunks - 1) * plan.chunk < cols <= plan.chunks * plan.chunk
+    whole = cols // width * width  # the ends of a row are no chunk's
+    assert whole <= plan.chunks * plan.chunk
+    assert plan.chunks == 1 or (plan.chunks - 1) * plan.chunk < whole
     assert plan.chunk == plan.programs * plan.warps * LANES * width
     threads = plan.warps * LANES
     held = (plan.chunks - plan.shared) * width
@@ -184,9 +187,35 @@ def test_a_cluster_covers_the_row_and_fits_on_the_chip(
     assert plan.shared * threads * 16 + slots + 1024 <= 227 << 10
 
 
-def test_few_rows_are_spread_over_wider_clusters_and_wide_rows_too() -> None:
-    plans = [cut((rows, 32768), 4, 4, 132) for rows in (1, 4096)]
-    assert [(plan.programs, plan.warps) for plan in plans if plan] == [(16, 4), (8, 4)]
+@pytest.mark.parametrize(("cols", "itemsize"), [(425_984, 4), (655_360, 2)])
+def test_a_clusters_slots_fit_beside_what_triton_asks_of_the_driver(
+    cols: int, itemsize: int
+) -> None:
+    """Triton asks for more than 48 KB by what it allocates, and the slots are not its own."""
+    for programs in (1, 2, 4, 8, 16):
+        for warps in (1, 2, 4, 8, 16):
+            plan = cut((64, cols), itemsize, 16 // itemsize, H200, programs, warps)
+            allocated = plan.shared * warps * LANES * 16 if plan else 0
+            slots = 8 * (programs * warps + 1)
+            assert allocated > 48 << 10 or allocated + slots <= 48 << 10
+
+
+def test_the_cut_of_a_row_follows_what_a_card_holds() -> None:
+    def cuts(*shapes: tuple[int, int], itemsize: int = 2) -> list[tuple[int, int]]:
+        plans = [cut(shape, itemsize, 16 // itemsize, H200) for shape in shapes]
+        return [(plan.programs, plan.warps) for plan in plans if plan]
+
+    # the best of all cuts measured at 268 MB, or within 1.3 % of it
+    assert cuts((6554, 20480), (7085, 18944), (1638, 81920)) == [(2, 4), (2, 4), (8, 4)]
+    assert cuts((1024, 262144), (2093, 128256), itemsize=4) == [(16, 8), (16, 4)]
+    assert cuts((1, 32768), (4096, 32768), itemsize=4) == [(16, 4), (8, 8)]  # few rows spread wider
+    crowded = replace(H200, clusters=(528, 248, 60, 8))  # a card that holds few large clusters
+    plan = cut((1024, 131072), 2, 8, crowded)
+    assert plan is not None
+    assert plan.programs < 16
+
+
+def test_clusters_that_reduce_by_triton_widen_with_the_row() -> None:
     blocks = (256, 8192, 16384, 131072, 262144)
     reduced = [ClusterReduce()._cluster(block) for block in blocks]
     assert reduced == [(1, 4), (1, 8), (2, 8), (16, 8), (16, 16)]
