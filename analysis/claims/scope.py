@@ -23,7 +23,7 @@ from pydantic import (
 )
 
 from analysis.formula import expression
-from experiments.data.jobs import expand
+from experiments.data.jobs import named_grids
 from experiments.data.rows import Dtype
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -80,7 +80,7 @@ def _known(what: str, name: str, known: Iterable[str]) -> str:
     return name
 
 
-Grid = Annotated[str, AfterValidator(lambda name: _known("grid", name, _grids()))]
+Grid = Annotated[str, AfterValidator(lambda name: _known("grid", name, named_grids()))]
 
 
 class Where(Strict):
@@ -137,22 +137,9 @@ class Where(Strict):
 
     def _named(self) -> list[tuple[int, int, str]]:
         if self.grid:
-            return [place for name in self.grid for place in _grids()[name]]
+            return [place for name in self.grid for place in named_grids()[name]]
         rows, cols = (sizes.listed if sizes else () for sizes in (self.rows, self.cols))
         return list(product(rows, cols, self.dtype))
-
-
-@cache
-def _grids() -> dict[str, list[tuple[int, int, str]]]:
-    """The points of every grid in conf/grid that names its dtypes."""
-    grids = {
-        path.stem: yaml.safe_load(path.read_text("utf-8")) for path in CONF.glob("grid/*.yaml")
-    }
-    return {
-        name: [(m, n, dtype) for m, n in expand(grid) for dtype in grid["dtypes"]]
-        for name, grid in grids.items()
-        if "dtypes" in (grid or {})
-    }
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,14 @@ default, so that older recordings stay readable.
 
 from __future__ import annotations
 
+import math
+import random
 from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
 from experiments.data.files import Amount, JsonObject, Name, Text, Whole
@@ -24,6 +29,8 @@ LARGEST = 1 << 40  # elements; a single row of it is beyond any device
 DAY_S = 86400.0
 PLAIN = r"^\w[\w.,=+-]*$"  # a name that is one folder's, and climbs out of none
 MOST_POINTS = 500_000  # half a day of an H200's; planning holds each of them in memory
+NARROWEST, WIDEST = 256, 262144  # columns: between them widths are drawn
+GRID_FILES = Path(__file__).resolve().parents[2] / "conf" / "grid"
 
 Count = Annotated[int, Field(ge=1, le=2**53)]
 Limit = Annotated[float, Field(gt=0, le=DAY_S)]
@@ -41,6 +48,9 @@ class GridConfig(_Written):
     rows: Any = None
     cols: Any = None
     shapes: list[list[int]] = []
+    elements: list[int] = []
+    drawn: int = Field(0, ge=0, le=MOST)
+    seed: int | None = None
 
 
 class DtypeConfig(_Written):
@@ -183,32 +193,62 @@ class Declaration(_Written):
 
 
 def expand(grid: Mapping[str, Any]) -> list[tuple[int, int]]:
-    """Every (rows, columns) of a grid once, in elements: ``rows`` × ``cols``, then ``shapes``.
+    """Every (rows, columns) of a grid once: ``rows`` × ``cols``, drawn widths, then ``shapes``.
 
     Args:
         grid: A composed grid; ``rows`` and ``cols`` each one size, a list of them, or
-            ``{first, last, step}`` with both ends included; ``shapes`` a list of pairs.
+            ``{first, last, step}`` with both ends included; ``shapes`` a list of pairs. Instead of
+            ``rows``, ``elements`` lists sizes of the matrix: a width has as many rows as fit one.
+            ``drawn`` more widths come from ``seed``, every other one odd, each at one of the sizes.
 
     Raises:
         ValueError: in one line, which field is wrong and what would be right.
     """
     rows, cols, pairs = grid.get("rows"), grid.get("cols"), grid.get("shapes") or []
-    if (rows is None) != (cols is None):
+    elements, drawn, seed = grid.get("elements") or [], grid.get("drawn") or 0, grid.get("seed")
+    if rows is not None and elements:
+        raise ValueError("grid.rows and grid.elements both say how many rows there are; set one")
+    if drawn and (seed is None or not elements):
+        raise ValueError("grid.drawn needs grid.seed and grid.elements beside it")
+    if (rows is None and not elements) != (cols is None and not drawn):
         given, lacking = ("rows", "cols") if cols is None else ("cols", "rows")
         raise ValueError(f"grid.{given} needs grid.{lacking} beside it")
-    if rows is None and not pairs:
+    if rows is None and not elements and not pairs:
         raise ValueError("the grid is empty: set grid.rows and grid.cols, or grid.shapes")
     ms = [] if rows is None else _axis("grid.rows", rows)
     ns = [] if cols is None else _axis("grid.cols", cols)
-    if (count := len(ms) * len(ns) + len(pairs)) > MOST:
+    if (count := max(len(ms), len(elements)) * len(ns) + drawn + len(pairs)) > MOST:
         raise ValueError(f"the grid has {count} shapes; at most {MOST} are taken")
     shapes = [(m, n) for m in ms for n in ns]
+    sizes = [_size("grid.elements", size) for size in elements]
+    shapes += [(max(1, size // n), n) for size in sizes for n in ns]
+    for i, n in enumerate(_drawn_widths(drawn, seed or 0)):
+        # neighbours share a size, so that each size has even and odd widths
+        shapes.append((max(1, sizes[i // 2 % len(sizes)] // n), n))
     for index, pair in enumerate(pairs):
         name = f"grid.shapes[{index}]"
         if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
             raise ValueError(f"{name} is {pair!r}; a shape is a pair [rows, columns]")
         shapes.append((_size(name, pair[0]), _size(name, pair[1])))
     return list(dict.fromkeys(shapes))
+
+
+@cache
+def named_grids(folder: Path = GRID_FILES) -> dict[str, list[tuple[int, int, str]]]:
+    """By name the points (M, N, dtype) of every grid in conf/grid that has the same each time."""
+    files = {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in folder.glob("*.yaml")}
+    return {
+        name: [(m, n, dtype) for m, n in expand(grid) for dtype in grid["dtypes"]]
+        for name, grid in files.items()
+        if "dtypes" in (grid or {}) and "drawn" not in grid
+    }
+
+
+def _drawn_widths(count: int, seed: int) -> list[int]:
+    """Even and odd widths in turn, their logarithms uniform."""
+    dice, octaves = random.Random(seed), math.log2(WIDEST / NARROWEST)
+    widths = (int(NARROWEST * 2 ** (octaves * dice.random())) for _ in range(count))
+    return [width - width % 2 + i % 2 for i, width in enumerate(widths)]
 
 
 def _axis(name: str, value: Any) -> Sequence[int]:

@@ -39,6 +39,15 @@ def test_grids_hold_the_points_that_their_sources_discuss(composed: Composed) ->
     assert all(2 * m * n >= 4 * 60 * 2**20 for m, n in counted)  # far too much for L2
 
 
+def test_a_sweep_of_another_seed_holds_out_other_widths(composed: Composed) -> None:
+    grids = [composed("grid=held_out", *seed).grid for seed in ([], ["seed=7"], ["grid.seed=7"])]
+    shapes = [expand(grid) for grid in grids]
+    assert [grid.seed for grid in grids] == [0, 7, 7]
+    assert shapes[1] == shapes[2]
+    assert len(set(shapes[0]) & set(shapes[1])) == 23  # those of real models
+    assert set(expand(composed("grid=quack", "seed=7").grid)) == set(SHAPES["quack"])
+
+
 def test_a_dtype_option_names_its_dtypes(composed: Composed) -> None:
     named = {name: composed(f"dtype={name}").dtype.names for name in options("dtype")}
     single = {name: [name] for name in ("float32", "float16", "bfloat16", "float64")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -18,6 +19,17 @@ def test_a_grid_is_its_product_and_its_pairs_each_once_in_order() -> None:
     assert expand({"rows": 7, "cols": {"first": 1, "last": 9, "step": 4}}) == [
         (7, 1), (7, 5), (7, 9)
     ]  # fmt: skip
+    assert expand({"elements": [100, 4], "cols": [8, 33]}) == [(12, 8), (3, 33), (1, 8), (1, 33)]
+
+
+def test_a_seed_draws_the_same_widths_each_time_half_of_them_odd_at_every_size() -> None:
+    grid = {"elements": [2**25, 2**27], "drawn": 12}
+    shapes = expand(grid | {"seed": 7})
+    assert shapes == expand(grid | {"seed": 7})
+    assert set(shapes).isdisjoint(expand(grid | {"seed": 8}))
+    assert all(256 <= n <= 262144 for _, n in shapes)
+    assert [n % 2 for _, n in shapes] == [0, 1] * 6
+    assert [round(math.log2(m * n)) for m, n in shapes] == [25, 25, 27, 27] * 3
 
 
 @pytest.mark.parametrize(
@@ -35,6 +47,9 @@ def test_a_grid_is_its_product_and_its_pairs_each_once_in_order() -> None:
         ({"rows": 1, "cols": {"first": 1, "last": 9, "step": 0}}, "grid.cols.step has 0"),
         ({"rows": 1, "cols": {"first": 9, "last": 1, "step": 1}}, "grid.cols is empty"),
         ({"shapes": [[1]]}, "grid.shapes[0]"),
+        ({"rows": 1, "cols": 1, "elements": [9]}, "grid.rows and grid.elements"),
+        ({"cols": 1, "elements": [0]}, "grid.elements has 0"),
+        ({"drawn": 2, "elements": [9]}, "grid.drawn needs grid.seed"),
         ({"shapes": [[1, 2], [3, 0]]}, "grid.shapes[1] has 0"),
         ({"shapes": ["11"]}, "pair"),
         ({"rows": 1, "cols": 2**40 + 1}, "grid.cols has 1099511627777"),
