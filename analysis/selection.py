@@ -4,14 +4,29 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, cast
+from types import MappingProxyType
+from typing import Any, NamedTuple, cast
 
 import pandas as pd
 
 from experiments.data.cards import Card, card_of
 from experiments.data.rows import ITEM_BYTES
 
-TIMERS = ("events", "graph", "host")
+
+class TimerText(NamedTuple):
+    """What pages call a timer, and what surrounds the kernel that it times."""
+
+    label: str
+    setting: str
+
+
+# Of those present a figure draws the first; `chain` is how kernels are used.
+TIMERS = MappingProxyType({
+    "events": TimerText("CUDA events", "alone, cold L2"),
+    "chain": TimerText("graph in a chain", "between a producer and a consumer"),
+    "graph": TimerText("graph after itself", "after itself, cold rotation"),
+    "host": TimerText("host clock", "alone"),
+})  # fmt: skip
 # A line never mixes protocols; of those present the first is drawn, cold before warm.
 PROTOCOLS = tuple((timer, cache) for cache in ("cold", "warm") for timer in TIMERS)
 OTHER_SIDE = {"cols": "rows", "rows": "cols"}
@@ -76,6 +91,11 @@ class Selection:
     def item_bytes(self) -> int:
         """Bytes an element."""
         return ITEM_BYTES[self.dtype]
+
+
+def timer_label(timer: str) -> str:
+    """What pages call a timer; one that they do not know goes by its own name."""
+    return TIMERS[timer].label if timer in TIMERS else timer
 
 
 def select(frame: pd.DataFrame, gpu: str, query: Query) -> Selection | None:

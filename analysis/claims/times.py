@@ -167,7 +167,7 @@ class Limit(Strict):
     """
 
     over: Rival
-    timer: Literal["events", "graph"]
+    timer: Literal["events", "chain", "graph"]
     take: Literal["geomean", "each"] = "each"
     gap: bool = False
     moved: int = 0

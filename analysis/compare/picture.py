@@ -14,7 +14,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocat
 from analysis.compare.points import ARROW
 from analysis.compare.tables import by_kernel, mean_ratio, ratio_text
 from analysis.figures.page import Canvas, Page
-from analysis.figures.style import CACHES, FAINT, INK, MUTED, TIMERS, slug
+from analysis.figures.style import CACHES, FAINT, INK, MUTED, slug
+from analysis.selection import timer_label
 from experiments.data.cards import card_of
 
 COLUMNS, PANEL = 4, (2.0, 1.62)  # panels a line; inches
@@ -87,7 +88,7 @@ def _page(points: pd.DataFrame, threshold: float, small: Sequence[str]) -> Page:
         canvas.text(LEFT / width, 0.38 / height, "time of BASE, µs", fontsize=8)
 
     card = ARROW.join(card_of(name).name for name in gpu.split(ARROW))
-    protocol = f"{TIMERS.get(timer, timer)}, {CACHES.get(cache, cache)}"
+    protocol = f"{timer_label(timer)}, {CACHES.get(cache, cache)}"
     subtitle = f"{card}  ·  {protocol}  ·  above 1 is slower"
     name = f"compare-{slug(gpu)}-{slug(timer)}-{slug(cache)}"
     return Page(name, "Time of HEAD / BASE, point by point", subtitle, small, draw,

@@ -19,7 +19,7 @@ import pandas as pd
 from analysis.compare.points import judged, matched
 from analysis.estimate import Rounds, prediction, ratio_of
 from analysis.load import Key, Records, key_of
-from analysis.selection import records_of
+from analysis.selection import TIMERS, records_of
 from experiments.data.records import PROBES, Probe, read_records
 
 PLACE = ["gpu", "card", "sweep", "timer", "cache", "rows", "cols", "dtype"]
@@ -28,7 +28,7 @@ EDGES_US = (0.0, 10.0, 25.0, 50.0, 200.0, math.inf)
 SHARE = 0.95  # of the pairs that a limit holds for
 TO_SIGMA = 1.349  # the quartiles' distance of a normal, in standard deviations
 PROFILER = "profiler"  # the kernels' own time by hardware counters, without launch or gaps
-TIMER_ORDER = ("events", "graph", "host", PROFILER)
+TIMER_ORDER = (*TIMERS, PROFILER)
 
 
 def twins_of(frame: pd.DataFrame) -> pd.DataFrame:

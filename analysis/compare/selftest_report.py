@@ -33,7 +33,6 @@ from analysis.figures.style import (
     FAINT,
     INK,
     MUTED,
-    TIMERS,
     slug,
     style_of,
     value_axis,
@@ -42,6 +41,7 @@ from analysis.figures.style import (
 from analysis.format import NamedTable, Table
 from analysis.load import read_inputs
 from analysis.output import finish
+from analysis.selection import timer_label
 from experiments.data.cards import card_of
 from experiments.data.files import RowsError, write_file
 
@@ -107,7 +107,7 @@ def floor_table(floors: pd.DataFrame) -> NamedTable:
         shares = [one.one_round, one.all_rounds, one.resolvable, one.within, one.between]
         lines.append([
             card_of(one.gpu).name,
-            f"{TIMERS[one.timer]}, {CACHES[one.cache]}",
+            f"{timer_label(one.timer)}, {CACHES[one.cache]}",
             _span(one),
             str(one.pairs),
             _rounds(one.fewest, one.most),
@@ -155,7 +155,7 @@ def cold_table(probes: pd.DataFrame) -> NamedTable:
     lines = [
         [
             card_of(one.gpu).name,
-            TIMERS[one.timer],
+            timer_label(one.timer),
             f"{one.bytes / 2**20:g}",
             f"{one.cold_us:.2f}",
             f"{one.warm_us:.2f}",
@@ -195,8 +195,8 @@ def noise_floor(
                 for one in lines_of(ranges)
             )
             texts.append(
-                f"By {TIMERS[str(timer)]} with a {CACHES[str(cache)]} the least slowdown that 95 % "
-                f"of the comparisons resolve is {each}."
+                f"By {timer_label(str(timer))} with a {CACHES[str(cache)]} the least slowdown that "
+                f"95 % of the comparisons resolve is {each}."
             )
         # the shortest range shows the offset; the others are in the table
         texts += [
@@ -242,7 +242,7 @@ def _page(gpu: str, floors: pd.DataFrame, pairs: pd.DataFrame) -> Page:
                 for table in (pairs, floors[~floors["whole"]])
             )
             _panel(ax, mine, ranges, ends)
-            value_axis(ax, f"ratio − 1, %  ·  {TIMERS[whole.timer]}, {CACHES[whole.cache]}")
+            value_axis(ax, f"ratio − 1, %  ·  {timer_label(whole.timer)}, {CACHES[whole.cache]}")
             ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
             if i == len(wholes) - 1:
                 ax.set_xlabel("time, µs")

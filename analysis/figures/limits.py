@@ -23,7 +23,6 @@ from analysis.figures.style import (
     FAINT,
     INK,
     MUTED,
-    TIMERS,
     marker_legend,
     size_label,
     slug,
@@ -35,6 +34,7 @@ from analysis.figures.style import (
 )
 from analysis.limits import LARGE_BYTES, NEEDS, OWN, PEERS, SHORT_US, LimitPoint, geomean, points_of
 from analysis.load import Records
+from analysis.selection import timer_label
 from experiments.data.cards import card_of
 from experiments.data.rows import ITEM_BYTES
 
@@ -247,7 +247,7 @@ def _names_of(points: Points, mean: str) -> tuple[str, str, str]:
     ratio = geomean(points)
     means = [f"{mean}{ratio.value:.3f}×"] if ratio else []
     file = "-".join([slug(gpu), timer, *[cache] * (cache != "cold")])
-    return file, DOT.join([card_of(gpu).name, TIMERS.get(timer, timer), *means]), gpu
+    return file, DOT.join([card_of(gpu).name, timer_label(timer), *means]), gpu
 
 
 LIMITS = Figure(

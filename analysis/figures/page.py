@@ -18,8 +18,9 @@ import pandas as pd
 from matplotlib import figure
 from matplotlib.axes import Axes
 
-from analysis.figures.style import CACHES, DOT, MARGIN, MUTED, TIMERS, theme
+from analysis.figures.style import CACHES, DOT, MARGIN, MUTED, theme
 from analysis.load import Records, rows_hash
+from analysis.selection import timer_label
 from experiments.data.files import write_file
 
 DPI = 240  # dots an inch
@@ -147,7 +148,7 @@ def provenance(
 
     known = [(name, values_of(name)) for name in ("torch", "triton", "driver")]
     versions = [f"{name} {value}" for name, value in known if value]
-    protocol = f"median, 95 % interval; {TIMERS.get(timer, timer)}, {CACHES[cache]}"
+    protocol = f"median, 95 % interval; {timer_label(timer)}, {CACHES[cache]}"
     commit = values_of("commit") or "unknown"
     edited = " (edited)" if "True" in values_of("dirty") else ""
     which = f"rows {rows_hash(rows)} ({len(rows)})"

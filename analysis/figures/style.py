@@ -33,7 +33,6 @@ BLUSH = "#fbe9e4"
 FAMILY = "DejaVu Sans"
 MARGIN = 0.116  # inches left of a page's title
 DOT = "  ·  "  # between the parts of a subtitle or of the small print
-TIMERS = MappingProxyType({"events": "CUDA events", "graph": "CUDA graph", "host": "host clock"})
 SIZES = MappingProxyType({"cols": "row width N, elements", "rows": "rows M"})
 CACHES = MappingProxyType({"cold": "cold cache", "warm": "warm cache"})
 

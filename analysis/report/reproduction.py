@@ -11,11 +11,11 @@ from typing import Any, cast
 
 import pandas as pd
 
-from analysis.figures.style import CACHES, TIMERS, variant_order
+from analysis.figures.style import CACHES, variant_order
 from analysis.format import Table, thousands
 from analysis.load import rows_hash
 from analysis.report.facts import microseconds, time_text
-from analysis.selection import name_variants, records_of
+from analysis.selection import name_variants, records_of, timer_label
 
 PRESETS = Path(__file__).resolve().parents[2] / "conf" / "experiment"
 NAMES = {
@@ -68,7 +68,7 @@ def protocol_table(frame: pd.DataFrame) -> Table:
         lines.append(
             [
                 gpu,
-                f"{TIMERS.get(timer, timer)}, {CACHES[cache]}",
+                f"{timer_label(timer)}, {CACHES[cache]}",
                 f"{samples.min()} to {samples.max()}, median {samples.median():.0f}",
                 ", ".join(f"{reason} {count}" for reason, count in stops.items()),
                 str(mine["round"].nunique()),

@@ -13,10 +13,11 @@ import pandas as pd
 from analysis import limits, spread
 from analysis.compare.points import recorded_noise
 from analysis.estimate import Estimate, geometric_mean
-from analysis.figures.style import CACHES, TIMERS, slug
+from analysis.figures.style import CACHES, slug
 from analysis.format import Cell, NamedTable, Table, decimals, interval_text, number, number_text
 from analysis.limits import OWN, SHORT_US, LimitPoint
 from analysis.load import Inputs
+from analysis.selection import timer_label
 from analysis.spread import Cards, cards_of
 from experiments.data.cards import card_of
 
@@ -96,7 +97,7 @@ def _by_protocol(frame: pd.DataFrame) -> list[list[LimitPoint]]:
 
 
 def _protocol(point: LimitPoint) -> str:
-    return f"{TIMERS.get(point.timer, point.timer)}, {CACHES.get(point.cache, point.cache)}"
+    return f"{timer_label(point.timer)}, {CACHES.get(point.cache, point.cache)}"
 
 
 def _limits_table(points: Sequence[LimitPoint]) -> NamedTable:
