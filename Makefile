@@ -51,7 +51,7 @@ sweep: $(READY) $(if $(filter slurm,$(LAUNCHER)),slurm)  ## measure, then draw (
 	$(PY) -m experiments.run experiment=$(EXPERIMENT) "out='$$out'" $(words) || status=$$?; \
 	[ -n "$(dry)" ] || [ $$status -gt 1 ] || $(PY) -m analysis figures --rows "$$out" || true; \
 	exit $$status
-peers: $(READY)  ## add the public kernels liger, flag_gems and quack to .venv (a node: wheelhouse EXTRA=peers)
+peers: $(READY)  ## add the public kernels liger, flag_gems, quack and helion to .venv (a node: wheelhouse EXTRA=peers)
 	@$(environment) build $(VENV) peers
 slurm: $(READY)  ## add submitit, for make sweep LAUNCHER=slurm, to .venv (VENV=system: wheelhouse EXTRA=slurm)
 	@[ '$(VENV)' = system ] || $(PY) -c 'import submitit' 2>/dev/null || $(environment) build $(VENV) slurm

@@ -1,4 +1,4 @@
-"""This project's kernels against every public one, and against the copy: how near the limit.
+"""This project's kernels against the public ones measured here, and against the copy: how near the limit.
 
 The unit is the point: a shape, a dtype, a protocol. There a rival's time stands over that of
 `auto`, the variant that chooses among ours, in the same round of the same sweep. Many points
@@ -25,7 +25,10 @@ from analysis.selection import records_of
 from experiments.data.rows import ITEM_BYTES
 
 OWN = "auto"
-PEERS = ("torch", "compiled", "compiled_max", "liger", "flag_gems", "quack")  # public, any maker's
+PEERS = (  # public, any maker's
+    *("torch", "compiled", "compiled_softmax", "compiled_max"),
+    *("liger", "flag_gems", "quack", "helion"),
+)
 COPIES = ("copy", "copy_triton", "copy_hinted")
 LARGE_BYTES = 256_000_000  # moved, 2MN: from here on memory alone decides
 SHORT_US = 25.0  # below, an H200 flips every kernel between two values half a microsecond apart

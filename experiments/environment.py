@@ -20,8 +20,9 @@ PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x8
 LEFT_OUT = ("torch", "triton", "setuptools")
 # antlr4 4.9.3, which hydra needs, is published as source alone.
 FROM_SOURCE = "antlr4-python3-runtime"
-# flag-gems asks for numpy 1.26.4 and one version of packaging, and runs with ours.
-WITHOUT_DEPENDENCIES = {"peers": ["flag-gems"]}
+# flag-gems asks for numpy 1.26.4 and one version of packaging, and runs with ours; of helion, which
+# asks for scikit-learn, the tuner alone needs it.
+WITHOUT_DEPENDENCIES = {"peers": ["flag-gems", "helion"]}
 NEEDED = "torch hydra omegaconf wandb pydantic pandas scipy seaborn rich sympy jinja2"
 
 

@@ -29,12 +29,16 @@ class Operation(ABC):
         symbols: One name for each dimension of the input, e.g. ``("M", "N")``.
         compulsory: What any implementation must move.
         exact: Whether the answer is a copy of bits, so that no rounding is forgiven.
+        roof: The operation that moves the same mix of reads and writes and does nothing else. Its
+            fastest kernel is the roof; the configuration of that name is added to a sweep that
+            has none.
     """
 
     name: ClassVar[str]
     symbols: ClassVar[tuple[str, ...]] = ("M", "N")
     compulsory: ClassVar[Traffic]
     exact: ClassVar[bool] = False
+    roof: ClassVar[str] = "copy"
 
     def make_input(
         self, shape: Shape, dtype: torch.dtype, device: torch.device | str, seed: int

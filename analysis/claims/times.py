@@ -37,7 +37,10 @@ from analysis.limits import COMMAND, OWN, LimitPoint, geomean, points_of, worst
 from analysis.published import sources
 from experiments.data.cards import card_of
 
-Rival = Literal["peers", "copy", "torch", "compiled", "compiled_max", "liger", "flag_gems", "quack"]
+Rival = Literal[
+    "peers", "copy", "torch", "compiled", "compiled_softmax", "compiled_max", "liger", "flag_gems",
+    "quack", "helion",
+]  # fmt: skip
 
 
 class Ratio(Strict):

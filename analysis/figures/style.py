@@ -93,6 +93,8 @@ STYLES: Mapping[str, LineStyle] = MappingProxyType(
         "liger": LineStyle("#96962d", (3, 1, 180)),
         "flag_gems": LineStyle("#0fd2e1", (3, 1, 90)),
         "quack": LineStyle("#b4d23c", (4, 0, 45)),
+        "compiled_softmax": LineStyle("#832ddf", (7, 0, 0)),
+        "helion": LineStyle("#93d39f", (5, 0, 0)),
         "copy": LineStyle("#3a3f47", "d"),
         "copy_triton": LineStyle("#8b929c", "h"),
     }

@@ -1,7 +1,6 @@
 """Copy by Triton: the roof as a kernel of the same make as the variants sees it.
 
-Passes: one; reads MN, writes MN: 2MN. A program copies one tile of a row; a contiguous matrix is
-taken as a single long row, so that narrow rows fill their tiles too.
+Passes: one; reads MN, writes MN: 2MN.
 On chip: a tile of `block_size` elements.
 Source: Triton's tutorial 01 (vector addition), less the addition.
 """
@@ -9,108 +8,22 @@ Source: Triton's tutorial 01 (vector addition), less the addition.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
 
-import sympy
 import torch
 from typing_extensions import override
 
-from ..device import Device, device_of
-from ..kernel import Kernel, Shape, power_of_two
-from ..language import LARGEST_BLOCK, MOST_PROGRAMS, jit, tl
-from ..launch import await_previous, dependent, launch_option, load_hint, store_hint
+from ..mover import Mover
 from ..traffic import M, N, Traffic
 from .operation import COPY
 
-THREAD_BYTES = 32  # of a tile, where its elements are not given
-
 
 @dataclass(frozen=True)
-class CopyTriton(Kernel):
-    """One program a tile.
-
-    Attributes:
-        block_size: Elements of a tile; None takes 32 bytes a thread, two loads of 16: the fastest
-            from 64 MB to 2 GB on an H200 (docs/lab_book.md).
-        num_warps: Warps a program.
-        keep: Whether loads ask L2 to keep them longest; None asks by size (`kernels.launch`).
-        keep_output: Whether stores ask for it; None likewise.
-        dependent: Whether programs are placed while the kernel before ends, where the device can.
-    """
+class CopyTriton(Mover):
+    """One program a tile; see `Mover`."""
 
     operation = COPY
-    backend = "triton"
-    dtypes = (*Kernel.dtypes, torch.float64)
     moves = Traffic(reads=M * N, writes=M * N)
-
-    block_size: Annotated[int | None, power_of_two(1, LARGEST_BLOCK)] = 4096
-    num_warps: Annotated[int, power_of_two(1, 32)] = 8
-    keep: bool | None = False
-    keep_output: bool | None = False
-    dependent: bool = False
-
-    @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        reason = super().unsupported(shape, dtype, device)
-        if reason is not None:
-            return reason
-        programs = shape[0] * -(-shape[1] // self._block(dtype))  # as for rows that are strided
-        if programs > MOST_PROGRAMS:
-            return f"starts a program a tile, and a launch takes {MOST_PROGRAMS}, not {programs}"
-        return None
 
     @override
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        y = torch.empty_like(x, memory_format=torch.contiguous_format)
-        if x.numel() > 0:
-            flat = x.view(1, -1) if x.is_contiguous() else x
-            rows, cols = flat.shape
-            block = self._block(x.dtype)
-            tiles = -(-cols // block)
-            depends = dependent(device_of(x), self.dependent)
-            _copy[(rows * tiles,)](
-                flat,
-                y,
-                tiles,
-                cols,
-                flat.stride(0),
-                flat.stride(1),
-                BLOCK=block,
-                LOADS=load_hint(x, self.keep),
-                STORES=store_hint(x, self.keep_output),
-                DEPENDENT=depends,
-                num_warps=self.num_warps,
-                **launch_option(depends),
-            )
-        return y
-
-    @override
-    def on_chip_elements(self) -> sympy.Expr:
-        return sympy.Integer(self.block_size or self._block(torch.float32))
-
-    def _block(self, dtype: torch.dtype) -> int:
-        return self.block_size or 32 * self.num_warps * THREAD_BYTES // dtype.itemsize
-
-
-@jit
-def _copy(
-    x: tl.tensor,
-    y: tl.tensor,
-    tiles: tl.tensor,
-    cols: tl.tensor,
-    row_stride: tl.tensor,
-    col_stride: tl.tensor,
-    BLOCK: tl.constexpr,
-    LOADS: tl.constexpr,
-    STORES: tl.constexpr,
-    DEPENDENT: tl.constexpr,
-) -> None:
-    # 64-bit offsets: a matrix of more than 2³¹ elements overflows 32-bit ones
-    program = tl.program_id(0)
-    row = (program // tiles).to(tl.int64)
-    columns = (program % tiles).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    inside = columns < cols
-    places = x + row * row_stride + columns * col_stride
-    await_previous(DEPENDENT)
-    values = tl.load(places, mask=inside, eviction_policy=LOADS)
-    tl.store(y + row * cols + columns, values, mask=inside, eviction_policy=STORES)
+        return self.move(x)

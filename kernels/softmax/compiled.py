@@ -63,25 +63,41 @@ class Compiled(Kernel):
             NotCompiled: PyTorch ran the operations eagerly instead of compiling them. The
                 returned function raises where it would have to compile again.
         """
-        if x.numel() == 0:
-            return torch.empty_like
         statistics = statistics_dtype(x.dtype, self.accumulate)
-        backend = _OneGraph(self.mode)
-        compiled = torch.compile(
-            _copy_of(five_operations), backend=backend, dynamic=False, fullgraph=True
-        )
+        return compile_once(five_operations, self.mode, x, statistics)
 
-        def call(x: torch.Tensor) -> torch.Tensor:
-            # Inductor may lay the result out like its input
-            y: torch.Tensor = compiled(x, statistics).contiguous()
-            return y
 
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)
-            call(x)
-        if not backend.compiled:
-            raise NotCompiled("torch.compile ran the five operations eagerly; is it switched off?")
-        return call
+def compile_once(
+    function: Callable[..., torch.Tensor], mode: str, x: torch.Tensor, *constants: Any
+) -> Callable[[torch.Tensor], torch.Tensor]:
+    """``function`` of a matrix and ``constants`` as one static graph for inputs like ``x``.
+
+    Args:
+        function: A Python function; a copy of it is compiled.
+        mode: One of `MODES`.
+        x: Shape ``(M, N)``.
+        constants: What the function takes beside the matrix.
+
+    Raises:
+        NotCompiled: PyTorch ran the function eagerly instead of compiling it. The returned
+            function raises where it would have to compile again.
+    """
+    if x.numel() == 0:
+        return torch.empty_like
+    backend = _OneGraph(mode)
+    compiled = torch.compile(_copy_of(function), backend=backend, dynamic=False, fullgraph=True)
+
+    def call(x: torch.Tensor) -> torch.Tensor:
+        # Inductor may lay the result out like its input
+        y: torch.Tensor = compiled(x, *constants).contiguous()
+        return y
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        call(x)
+    if not backend.compiled:
+        raise NotCompiled("torch.compile ran its function eagerly; is it switched off?")
+    return call
 
 
 class _OneGraph:

@@ -17,6 +17,7 @@ class SoftmaxBackward(Operation):
 
     name = "softmax_backward"
     compulsory = Traffic(reads=2 * M * N, writes=M * N)
+    roof = "add"
 
     def make_input(
         self, shape: Shape, dtype: torch.dtype, device: torch.device | str, seed: int

@@ -18,7 +18,7 @@ CONSTRAINTS = [
 PINNED = {canonicalize_name(r.name) for r in CONSTRAINTS}
 PEERS = {
     *("liger-kernel", "flag-gems", "sqlalchemy", "quack-kernels", "apache-tvm-ffi", "einops"),
-    *("torch-c-dlpack-ext", "nvidia-cutlass-dsl"),
+    *("torch-c-dlpack-ext", "nvidia-cutlass-dsl", "helion"),
     *(f"nvidia-cutlass-dsl-libs-{part}" for part in ("base", "core", "cu12", "cu13")),
 }
 

@@ -16,8 +16,8 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from triton.experimental.gluon._runtime import GluonASTSource
 
-from kernels.copy.copy_triton import _copy
 from kernels.language import next_power_of_two, tl, triton_version
+from kernels.mover import _move
 from kernels.softmax.along import _along
 from kernels.softmax.cluster import _cluster, cut
 from kernels.softmax.cluster_reduce import REDUCES_FROM
@@ -32,7 +32,7 @@ from tests.kernels.conftest import H200
 
 F32, F64 = tl.float32, tl.float64
 WHOLE = ("rows", "cols", "row_stride")  # divisible by 16
-TILE = {"BLOCK": 4096, "STAGES": 4, "LOADS": "", "STORES": "", "DEPENDENT": True}
+TILE = {"BLOCK": 4096, "STAGES": 4, "LOADS": "", "STORES": "", "DEPENDENT": True, "ADD": True}
 
 
 def compiled(
@@ -42,7 +42,7 @@ def compiled(
 
     Of ``constants`` the kernel takes those that it has; ``options`` are Triton's own.
     """
-    pointers = dict.fromkeys(("x", "y", "dy", "dx"), f"*{pointer}") | {"words": "*i64"}
+    pointers = dict.fromkeys(("x", "other", "y", "dy", "dx"), f"*{pointer}") | {"words": "*i64"}
     fixed = {"col_stride": 1} | constants
     types, attributes = {}, {}
     for place, parameter in enumerate(kernel.arg_names):
@@ -67,12 +67,12 @@ def assert_stores_are_whole(ptx: str) -> None:
 
 
 @pytest.mark.parametrize(("pointer", "statistics"), [("fp32", F32), ("fp16", F64)])
-@pytest.mark.parametrize("kernel", [_copy, _fused, _fused_row, _three_pass], ids=lambda k: k.fn)
+@pytest.mark.parametrize("kernel", [_move, _fused, _fused_row, _three_pass], ids=lambda k: k.fn)
 def test_tiles_are_stored_in_whole_vectors(kernel: Any, pointer: str, statistics: Any) -> None:
     constants = TILE | {"STATISTICS": statistics}
     ptx, metadata = compiled(kernel, pointer, constants, WHOLE, num_warps=8)
     assert_stores_are_whole(ptx)
-    if kernel is _copy:
+    if kernel is _move:
         assert_waits_before_it_touches_memory(ptx)
     if kernel is _fused:  # three rows are under way beside the one that is worked on
         row = 4096 * (4 if pointer == "fp32" else 2)

@@ -7,6 +7,8 @@ import os
 import torch
 from hypothesis import strategies as st
 
+from kernels.add.add import Add
+from kernels.add.add_triton import AddTriton
 from kernels.copy.copy import Copy
 from kernels.copy.copy_triton import CopyTriton
 from kernels.device import Device, cuda_device
@@ -15,6 +17,7 @@ from kernels.softmax.auto import Auto
 from kernels.softmax.cluster import Cluster
 from kernels.softmax.cluster_reduce import ClusterReduce
 from kernels.softmax.compiled import Compiled
+from kernels.softmax.compiled_softmax import CompiledSoftmax
 from kernels.softmax.cooperative import Cooperative
 from kernels.softmax.fused import Fused
 from kernels.softmax.fused_multirow import FusedMultirow
@@ -24,6 +27,7 @@ from kernels.softmax.naive import Naive
 from kernels.softmax.naive_script import NaiveScript
 from kernels.softmax.online import Online
 from kernels.softmax.peers.flag_gems import FlagGems
+from kernels.softmax.peers.helion import Helion
 from kernels.softmax.peers.liger import Liger
 from kernels.softmax.peers.quack import Quack
 from kernels.softmax.three_pass import ThreePass
@@ -46,11 +50,13 @@ HERE = Device("cpu", "cpu") if INTERPRETED or not torch.cuda.is_available() else
 REDUCE = ClusterReduce(num_ctas=2)
 CLUSTERED = () if REDUCE.unsupported((2, 3), torch.float32, HERE) else (REDUCE,)
 QUICK = LIBRARY + TRITON + CLUSTERED  # `compiled` takes seconds a shape and is tried on few
-SOFTMAXES = (*QUICK, Compiled())
-PEERS: tuple[Kernel, ...] = (Liger(), FlagGems(), Quack())  # of packages that may not be here
+SOFTMAXES = (*QUICK, Compiled(), CompiledSoftmax())
+# of packages that may not be here
+PEERS: tuple[Kernel, ...] = (Liger(), FlagGems(), Quack(), Helion())
 # for one another, which only a card lets them
 WAITING: tuple[Kernel, ...] = (Cluster(), Cooperative())
 COPIES: tuple[Kernel, ...] = (Copy(), CopyTriton(block_size=16))
+ADDS: tuple[Kernel, ...] = (Add(), AddTriton(block_size=16))
 DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
 

@@ -22,9 +22,10 @@ from typing_extensions import override
 
 from ...device import Device
 from ...kernel import Shape
+from ...peer import Peer
 from ...traffic import M, N, Traffic
+from ..operation import SOFTMAX
 from ..tiles import too_many_rows
-from . import Peer
 
 WIDEST_WHOLE = 32 * 1024  # softmax_heur_tile_n_inner: a row as wide as this is one tile
 TILE = 4096  # the tile of a wider one
@@ -34,6 +35,7 @@ TILE = 4096  # the tile of a wider one
 class FlagGems(Peer):
     """The forward softmax of the package flag-gems. It chooses its tile and warps itself."""
 
+    operation = SOFTMAX
     backend = "triton"
     packages = ("flag-gems",)
     on_chip = sympy.Piecewise((N, N <= WIDEST_WHOLE), (sympy.Integer(TILE), True))

@@ -20,9 +20,10 @@ from typing_extensions import override
 
 from ...device import Device
 from ...kernel import Kernel, Shape
+from ...peer import Peer
 from ...traffic import M, N, Traffic
+from ..operation import SOFTMAX
 from ..tiles import too_many_rows
-from . import Peer
 
 WIDEST = 65536  # MAX_FUSED_SIZE of liger_kernel.ops.utils.calculate_settings
 
@@ -31,6 +32,7 @@ WIDEST = 65536  # MAX_FUSED_SIZE of liger_kernel.ops.utils.calculate_settings
 class Liger(Peer):
     """The forward softmax of the package liger-kernel. It chooses its warps itself."""
 
+    operation = SOFTMAX
     backend = "triton"
     dtypes = (*Kernel.dtypes, torch.float64)
     packages = ("liger-kernel",)

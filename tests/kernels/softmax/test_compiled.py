@@ -10,6 +10,7 @@ import torch
 
 from kernels.kernel import NotCompiled
 from kernels.softmax.compiled import MODES, Compiled
+from kernels.softmax.compiled_softmax import CompiledSoftmax
 from kernels.softmax.naive_script import NaiveScript
 from tests.kernels.variants import assert_softmax, extremes, lay_out
 
@@ -28,15 +29,22 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     return inductor
 
 
-def test_inductor_gives_the_answer_of_float64(device: str) -> None:
-    assert_softmax(Compiled(), lay_out(extremes().to(device, torch.bfloat16), "transposed"))
+EVERY = pytest.mark.parametrize("variant", [Compiled, CompiledSoftmax])
 
 
+@EVERY
+def test_inductor_gives_the_answer_of_float64(
+    variant: type[Compiled | CompiledSoftmax], device: str
+) -> None:
+    assert_softmax(variant(), lay_out(extremes().to(device, torch.bfloat16), "transposed"))
+
+
+@EVERY
 def test_more_shapes_than_dynamos_limit_are_each_compiled_once_and_in_prepare(
-    asked: Asked, device: str
+    asked: Asked, device: str, variant: type[Compiled | CompiledSoftmax]
 ) -> None:
     inputs = [torch.randn(4, cols, device=device) for cols in range(2, 12)]
-    calls = [Compiled().prepare(x) for x in inputs]
+    calls = [variant().prepare(x) for x in inputs]
     assert len(asked) == len(inputs)
     for call, x in zip(calls, inputs, strict=True):
         for _ in range(2):
@@ -56,10 +64,13 @@ def test_mode_reaches_inductor_and_never_brings_cuda_graphs(asked: Asked, device
     assert not tuned.get("triton.cudagraphs")
 
 
-def test_falling_back_to_eager_is_an_error(device: str) -> None:
+@EVERY
+def test_falling_back_to_eager_is_an_error(
+    variant: type[Compiled | CompiledSoftmax], device: str
+) -> None:
     x = torch.randn(4, 9, device=device)
     with torch.compiler.set_stance("force_eager"), pytest.raises(NotCompiled, match="eagerly"):
-        Compiled().prepare(x)
+        variant().prepare(x)
 
 
 def test_inductor_that_fails_is_an_error(monkeypatch: pytest.MonkeyPatch, device: str) -> None:

@@ -25,9 +25,11 @@ from kernels.softmax.fused_row import FusedRow
 from kernels.softmax.hybrid import Hybrid
 from kernels.softmax.online import Online
 from kernels.softmax.peers.flag_gems import FlagGems
+from kernels.softmax.peers.helion import Helion
 from kernels.softmax.peers.liger import Liger
 from kernels.softmax.peers.quack import Quack
 from kernels.softmax.three_pass import ThreePass
+from kernels.softmax_backward.peers import BackwardFlagGems, BackwardLiger, BackwardQuack
 from tests.conftest import ROOT
 from tests.kernels.variants import CLUSTERED, COPIES, PEERS, SOFTMAXES, name
 
@@ -105,6 +107,12 @@ CASES: list[Case] = [
     (Quack(), (4, 1 << 20), F32, {}, "takes 263176 bytes of shared memory in each block of"),
     (Quack(), (4, 64), F32, NO_CLUSTERS, "needs compute capability 9.0, for clusters; this device"),
     (Quack(), (4, 64), F32, NO_GPU, "needs a CUDA device"),
+    (Helion(), (4, 1 << 20), F16, NO_CLUSTERS, None),
+    (Helion(), (4, 64), F32, NO_GPU, "needs a CUDA device"),
+    (BackwardQuack(), (4, 458752), F32, {}, None),
+    (BackwardQuack(), (4, 524288), F32, {}, "takes 263176 bytes of shared memory in each block of"),
+    (BackwardLiger(), (4, 65537), F32, {}, "Liger takes rows of at most 65536, not 65537"),
+    (BackwardFlagGems(), (4, 64), F32, NO_GPU, "FlagGems cannot be imported without one"),
 ]
 
 
@@ -172,7 +180,7 @@ import sys
 sys.modules["triton"] = None  # as where it is not installed
 class Watch:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("liger_kernel", "flag_gems", "quack"):
+        if name.partition(".")[0] in ("liger_kernel", "flag_gems", "quack", "helion"):
             print("imports", name)
 sys.meta_path.insert(0, Watch())
 import torch

@@ -10,7 +10,8 @@ from kernels.kernel import Kernel
 from kernels.softmax_backward.backward import Backward
 from kernels.softmax_backward.backward_torch import BackwardTorch
 from kernels.softmax_backward.operation import SOFTMAX_BACKWARD
-from tests.kernels.variants import DTYPES, name
+from kernels.softmax_backward.peers import BackwardFlagGems, BackwardLiger, BackwardQuack
+from tests.kernels.variants import DTYPES, HERE, name
 
 VARIANTS = (Backward(), Backward(block_size=16), BackwardTorch())
 every = pytest.mark.parametrize("kernel", VARIANTS, ids=str)
@@ -41,6 +42,17 @@ def test_the_gradient_is_autograds(kernel: Kernel, device: str) -> None:
     y, dy = torch.softmax(leaf, 1), torch.randn(5, 33, device=device)
     (wanted,) = torch.autograd.grad(y, leaf, dy)
     torch.testing.assert_close(kernel(torch.stack([y.detach(), dy])), wanted)
+
+
+@pytest.mark.parametrize("kernel", [BackwardQuack(), BackwardLiger(), BackwardFlagGems()], ids=name)
+@pytest.mark.parametrize("shape", [(7, 64), (3, 4096), (0, 8)], ids=str)
+def test_a_peers_gradient_passes_the_gate(
+    kernel: Kernel, device: str, shape: tuple[int, int]
+) -> None:
+    if reason := kernel.unsupported(shape, torch.float32, HERE):
+        pytest.skip(reason)
+    x = SOFTMAX_BACKWARD.make_input(shape, torch.float32, device, 0)
+    assert check(kernel(x), x, SOFTMAX_BACKWARD, backend(kernel, x)).reason is None
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=name)

@@ -1,0 +1,1 @@
+"""Adding two matrices: the roof of operations that read two and write one."""
