@@ -2,15 +2,18 @@
 
 The samples of one visit to a point share the machine's state of that moment: clocks, temperature,
 addresses. Hundreds of them say how well that visit's median is known, and nothing about the next
-visit. So the unit is the round: rounds are resampled first and samples within them second (Kalibera
-& Jones, ISMM'13: repeat at the level that varies). Of a single round every function gives the row's
-own interval, and `Estimate.one_round` says that it describes no other round.
+visit. Rounds share their recording's card, host and driver. So an interval is of the highest level
+that varies (Kalibera & Jones, ISMM'13): of recordings where there are two and more, else of rounds.
+Both are few. Their logarithms get Student's t interval, because resampling three values gives
+nothing beyond the three, however often it is done. Of a single round every function gives the row's
+own interval, and `Estimate.one_round` says that it describes no other round; `held_by_others`
+says how often it did.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,7 +23,6 @@ from scipy import special  # scipy.stats calls the same functions and takes four
 from analysis.selection import Selection
 from experiments.data import statistics
 
-DRAWS = 1000
 RESOLUTION_US = 0.032  # of CUDA events on an H200; what is taken where samples do not show it
 Rounds = Sequence[Sequence[float]]  # the samples of each round, µs
 Floats = NDArray[np.float64]
@@ -28,12 +30,23 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with its interval, in its unit, and the number of rounds that it was made of."""
+    """A number with its interval, in its unit, and what it was made of.
+
+    Attributes:
+        value: The number.
+        low: Its interval's lower end.
+        high: Its interval's upper end.
+        rounds: How many rounds it was made of.
+        recordings: How many recordings these were; the interval is over them if several.
+        spread: The least and the greatest of the recordings' own numbers; None for one recording.
+    """
 
     value: float
     low: float
     high: float
     rounds: int = 1
+    recordings: int = 1
+    spread: tuple[float, float] | None = None
 
     @property
     def one_round(self) -> bool:
@@ -61,27 +74,61 @@ def log_reach(values: Iterable[float], level: float = 0.95) -> float:
     return critical(level, logs.size - 1) * float(np.std(logs, ddof=1)) / math.sqrt(logs.size)
 
 
-def median_of(rounds: Rounds, level: float = 0.95, seed: int = 0) -> Estimate:
-    """The median of the rounds' medians, by a hierarchical bootstrap.
+def over_recordings(recordings: Iterable[Sequence[float]], resolution: float = 0.0) -> Estimate:
+    """The geometric mean of positive numbers such as ratios of times, with its 95 % t interval.
+
+    Of several recordings each counts with the geometric mean of its rounds, and the interval is of
+    these: they vary by all that varies in them, samples and rounds included. Of one recording it is
+    of its rounds, and says nothing of another card or host.
+
+    Args:
+        recordings: For each recording the numbers of its rounds.
+        resolution: What the number is uncertain by however many rounds agree, as a logarithm.
+
+    Raises:
+        ValueError: there are not two rounds.
+    """
+    known = [list(rounds) for rounds in recordings]
+    means = list(map(geometric_mean, known))
+    units = known[0] if len(known) == 1 else means
+    if len(units) < 2:
+        raise ValueError("an interval over rounds or recordings needs two of them")
+    value, factor = geometric_mean(units), math.exp(math.hypot(log_reach(units), resolution))
+    spread = (min(means), max(means)) if len(known) > 1 else None
+    counts = sum(map(len, known)), len(known)
+    return Estimate(value, value / factor, value * factor, *counts, spread)
+
+
+def median_of(rounds: Rounds, recordings: Sequence[Hashable] | None = None) -> Estimate:
+    """The geometric mean of the rounds' medians, as `over_recordings` takes it.
+
+    Args:
+        rounds: The samples of each round, µs.
+        recordings: Which recording each round belongs to; None where all belong to one.
 
     Raises:
         ValueError: there are no rounds, or one has no samples.
     """
     if _checked(rounds) == 1:
         own = statistics.median(rounds[0])
-        return Estimate(own.value, own.low, own.high, 1)
-    drawn = np.median(resampled(rounds, *_dice(len(rounds), seed)), axis=1)
-    value = float(np.median([statistics.median(samples).value for samples in rounds]))
-    return _percentiles(value, drawn, level, len(rounds))
+        return Estimate(own.value, own.low, own.high)
+    return over_recordings(_grouped(_medians(rounds), recordings), _resolution(rounds))
 
 
-def ratio_of(first: Rounds, second: Rounds, level: float = 0.95, seed: int = 0) -> Estimate:
-    """The median over rounds of the ratio first / second of two medians of the same round.
+def ratio_of(
+    first: Rounds, second: Rounds, recordings: Sequence[Hashable] | None = None
+) -> Estimate:
+    """The geometric mean over rounds of the ratio first / second of two medians of one round.
 
-    The variants of one round are neighbours in time, so what moves both leaves the ratio alone:
-    a resampled round takes its two medians together. It is meant for two variants of one sweep;
-    the rounds of two sweeps share no more than their number. What samples vary by within a round
-    counts twice, in the rounds' medians and in their resampling, so it is rather too wide.
+    The variants of one round are neighbours in time, so what moves both leaves the ratio alone. It
+    is meant for two variants of one sweep; the rounds of two sweeps share no more than their
+    number. The interval is that of `over_recordings`. Medians are whole steps of the timer, so that
+    rounds may agree by accident: half a step of each time is what they resolve at best.
+
+    Args:
+        first: The samples of each round, µs.
+        second: The same of the other variant.
+        recordings: Which recording each round belongs to; None where all belong to one.
 
     Raises:
         ValueError: there are no rounds, not as many of one as of the other, or one is empty.
@@ -90,11 +137,27 @@ def ratio_of(first: Rounds, second: Rounds, level: float = 0.95, seed: int = 0) 
         raise ValueError(f"{len(first)} rounds cannot be paired with {len(second)}")
     if len(first) == 1:
         return median_of(first) / median_of(second)
-    pick, dice = _dice(len(first), seed)
-    drawn = resampled(first, pick, dice) / resampled(second, pick, dice)
-    a, b = (np.array([statistics.median(s).value for s in side]) for side in (first, second))
-    value = float(np.median(a / b))
-    return _percentiles(value, np.median(drawn, axis=1), level, len(first))
+    ratios = _medians(first) / _medians(second)
+    return over_recordings(_grouped(ratios, recordings), _resolution(first) + _resolution(second))
+
+
+def held_by_others(values: Floats, lows: Floats, highs: Floats) -> tuple[int, int]:
+    """How often one round's interval holds the number of another round, of all pairs of rounds.
+
+    Were rounds alike, and an interval known to hold the true number in 95 % of cases, it would
+    still miss more often than that: the other round's number has an error of its own, and 83 % of
+    them would be held.
+
+    Args:
+        values: The number of each round, shape [R].
+        lows: The lower ends of their own intervals.
+        highs: The upper ends.
+
+    Returns:
+        How many of R·(R − 1) pairs, and that number.
+    """
+    held = (lows[:, None] <= values) & (values <= highs[:, None])
+    return int(held.sum() - np.trace(held)), values.size * (values.size - 1)
 
 
 def prediction(rounds: Rounds, level: float = 0.95) -> Estimate:
@@ -125,26 +188,6 @@ def timer_step(rounds: Rounds) -> float:
     """The timer's resolution, µs: the least distance of two samples that differ, to 1 ns."""
     values = np.unique(np.round(np.concatenate(rounds), 3))
     return float(np.diff(values).min()) if values.size > 1 else RESOLUTION_US
-
-
-def resampled(rounds: Rounds, pick: np.ndarray, dice: np.random.Generator) -> Floats:
-    """Medians of as many resampled rounds, each resampled within; shape of ``pick``.
-
-    A resample of n samples is not drawn: its median is the sorted sample at rank n·U, where U is
-    the middle order statistic of n uniform numbers, which has a beta distribution.
-    """
-    medians = np.empty(pick.shape)
-    for i, samples in enumerate(rounds):
-        ordered, here = np.sort(np.asarray(samples, float)), pick == i
-        n, draws = len(ordered), int(here.sum())
-        lower = (n + 1) // 2
-        u = dice.beta(lower, n + 1 - lower, draws)
-        value = ordered[np.minimum((n * u).astype(int), n - 1)]
-        if n % 2 == 0:  # the next order statistic, given this one
-            v = u + (1 - u) * dice.beta(1, n - lower, draws)
-            value = (value + ordered[np.minimum((n * v).astype(int), n - 1)]) / 2
-        medians[here] = value
-    return medians
 
 
 def tail(t: ArrayLike, df: ArrayLike) -> Floats:
@@ -216,18 +259,18 @@ def _checked(rounds: Rounds) -> int:
     return len(rounds)
 
 
-def _dice(rounds: int, seed: int) -> tuple[np.ndarray, np.random.Generator]:
-    dice = np.random.default_rng(seed)
-    return dice.integers(0, rounds, (DRAWS, rounds)), dice
+def _medians(rounds: Rounds) -> Floats:
+    return np.array([np.median(samples) for samples in rounds])
 
 
-def _percentiles(value: float, drawn: Floats, level: float, rounds: int) -> Estimate:
-    """The percentile interval, expanded for how few rounds there are.
+def _grouped(values: Floats, recordings: Sequence[Hashable] | None) -> Iterable[list[float]]:
+    """The rounds' numbers by recording."""
+    found: dict[Hashable, list[float]] = {}
+    for name, value in zip(recordings or [None] * len(values), values, strict=True):
+        found.setdefault(name, []).append(float(value))
+    return found.values()
 
-    Plain percentiles of R values are too narrow by √((R−1)/R) and by the normal in t's place
-    (Hesterberg, The American Statistician 69, 2015, section 3.4).
-    """
-    reach = critical(level, rounds - 1) * np.sqrt(rounds / (rounds - 1))
-    share = float(special.ndtr(-reach))
-    low, high = np.quantile(drawn, [share, 1 - share])
-    return Estimate(value, min(float(low), value), max(float(high), value), rounds)
+
+def _resolution(rounds: Rounds) -> float:
+    """Half a step of the timer as a share of the time, at most one half."""
+    return min(timer_step(rounds) / geometric_mean(_medians(rounds)), 1.0) / 2

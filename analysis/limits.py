@@ -8,18 +8,15 @@ become one number by the geometric mean of such ratios, the worst point, or how 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from statistics import median
 from typing import Any, cast
 
-import numpy as np
 import pandas as pd
 
 from analysis import estimate
-from analysis.estimate import Estimate, geometric_mean, log_reach
+from analysis.estimate import Estimate, geometric_mean
 from analysis.format import number
 from analysis.selection import records_of
 from experiments.data.rows import ITEM_BYTES
@@ -37,15 +34,15 @@ LEAST = 0.98  # and elsewhere no ratio above this does
 COMMAND = "make sweep EXPERIMENT=limits"
 NEEDS = f"timed rows of {OWN} beside {', '.join(PEERS[:-1])} or {PEERS[-1]} ({COMMAND})"
 PLACE = ["gpu", "timer", "cache", "rows", "cols", "dtype"]
-VISIT = ["sweep", "card", "round"]
-Visit = tuple[str, int, int]  # sweep, card, round: what a ratio never leaves
+VISIT = ["recording", "round"]
+Visit = tuple[str, int]  # recording and round: what a ratio never leaves
 
 
 @dataclass(frozen=True)
 class LimitPoint:
     """One shape and dtype under one protocol on one GPU, spelled as rows spell them.
 
-    ``seen`` has by variant the row of each visit; `auto` and a peer share at least one.
+    ``seen`` has by variant the row of each visit in which a peer was timed beside `auto`.
     """
 
     gpu: str
@@ -104,12 +101,13 @@ class LimitPoint:
         return {"peers": self.best, "copy": self.copy}.get(over, named)
 
     def us(self, name: str) -> float:
-        """A variant's time, µs: the median of its visits."""
-        return float(median(float(row["time_us"]) for row in self.seen[name].values()))
+        """A variant's time, µs: the geometric mean of its visits."""
+        return geometric_mean(float(row["time_us"]) for row in self.seen[name].values())
 
     def time_of(self, name: str) -> Estimate:
         """The same with its interval."""
-        return estimate.median_of([_samples(row) for row in self.seen[name].values()])
+        seen = self.seen[name]
+        return estimate.median_of([_samples(row) for row in seen.values()], [v[0] for v in seen])
 
     def by_visit(self, name: str) -> dict[Visit, float]:
         """A variant's time over that of `auto`, by visit."""
@@ -117,7 +115,7 @@ class LimitPoint:
         shared = sorted(own.keys() & other.keys())
         return {v: float(other[v]["time_us"]) / float(own[v]["time_us"]) for v in shared}
 
-    def held_to_roof(self, name: str) -> list[float]:
+    def held_to_roof(self, name: str) -> dict[Visit, float]:
         """The same for a mean: where `auto` is above the roof, the copy's time replaces its own.
 
         Such a time is not a win over the roof. To leave the point out would be wrong too: it is
@@ -125,7 +123,7 @@ class LimitPoint:
         """
         beaten = self.above_roof and self.copy is not None
         copies = self.by_visit(str(self.copy)) if beaten else {}
-        return [r / max(1.0, copies.get(v, 1.0)) for v, r in self.by_visit(name).items()]
+        return {v: r / max(1.0, copies.get(v, 1.0)) for v, r in self.by_visit(name).items()}
 
     def ratio(self, name: str) -> Estimate:
         """A variant's time over that of `auto`: how many times as fast `auto` is."""
@@ -133,7 +131,7 @@ class LimitPoint:
         other, own = (
             tuple(tuple(_samples(self.seen[one][v])) for v in shared) for one in (name, OWN)
         )
-        return _ratio_of(other, own)
+        return _ratio_of(other, own, tuple(recording for recording, _ in shared))
 
     def difference(self, name: str) -> Estimate:
         """A variant's time less that of `auto`: what their ratio exceeds 1 by, in µs."""
@@ -152,8 +150,8 @@ class LimitPoint:
         return self._fastest(COPIES)
 
     def _fastest(self, names: Sequence[str]) -> str | None:
-        """The one of the least median over rounds of its time over that of `auto`."""
-        found = {one: median(self.by_visit(one).values()) for one in names if self.has(one)}
+        """The one of the least geometric mean over visits of its time over that of `auto`."""
+        found = {one: geometric_mean(self.by_visit(one).values()) for one in names if self.has(one)}
         return min(found, key=lambda one: found[one], default=None)
 
 
@@ -185,38 +183,45 @@ def points_of(frame: pd.DataFrame) -> list[LimitPoint]:
         gpu, timer, cache, m, n, dtype = cast(tuple[str, str, str, int, int, str], place)
         seen: dict[str, dict[Visit, Mapping[str, Any]]] = {OWN: {}}
         for row in records_of(rows):
-            visit = str(row["sweep"]), int(row["card"]), int(row["round"])
+            visit = str(row["recording"]), int(row["round"])
             seen.setdefault(row["kernel"], {})[visit] = row
-        point = LimitPoint(gpu, timer, cache, dtype, m, n, seen)
-        if any(point.has(peer) for peer in PEERS):
-            found.append(point)
+        # a sweep of other kernels may hold `auto` and the copies too, in visits without a peer
+        visits = seen[OWN].keys() & {v for peer in PEERS for v in seen.get(peer, {})}
+        if visits:
+            seen = {name: {v: one[v] for v in one if v in visits} for name, one in seen.items()}
+            found.append(LimitPoint(gpu, timer, cache, dtype, m, n, seen))
     dtypes = list(ITEM_BYTES)
     return sorted(found, key=lambda p: (p.gpu, p.timer, p.cache, p.rows, p.cols,
                                         dtypes.index(p.dtype)))  # fmt: skip
 
 
 def geomean(points: Sequence[LimitPoint], over: str = "peers") -> Estimate | None:
-    """The geometric mean of a rival's times over those of `auto`, its unit the round.
+    """The geometric mean of a rival's times over those of `auto`, its unit the recording.
 
     ``over`` says which rival (`LimitPoint.rival`); points without it do not count. No time of
-    `auto` counts as less than the copy's (`LimitPoint.held_to_roof`). The value is that of the
-    points' medians. Its interval is mean ± t·s/√R of the logarithms of R rounds' own geometric
-    means, taken over the points that have most rounds. Of a single round it runs from the mean of
-    the points' lower ends to that of their upper ends.
+    `auto` counts as less than the copy's (`LimitPoint.held_to_roof`). The value is that of all
+    points, the interval that of the visits' own geometric means (`estimate.over_recordings`), taken
+    over the points that have most visits. Of a single round it runs from the mean of the points'
+    lower ends to that of their upper ends.
     """
     known = [(point, name) for point in points if (name := point.rival(over)) is not None]
     if not known:
         return None
     ratios = [point.held_to_roof(name) for point, name in known]
-    value = geometric_mean(float(np.median(one)) for one in ratios)
+    value = geometric_mean(geometric_mean(one.values()) for one in ratios)
     most = max(map(len, ratios))
     if most == 1:
         each = [point.ratio(name) for point, name in known]
         low, high = (geometric_mean(getattr(r, end) for r in each) for end in ("low", "high"))
         return Estimate(value, low, high)
-    rounds = zip(*(one for one in ratios if len(one) == most), strict=True)
-    reach = log_reach(map(geometric_mean, rounds))
-    return Estimate(value, value * math.exp(-reach), value * math.exp(reach), most)
+    visits = next(one.keys() for one in ratios if len(one) == most)
+    alike = [one for one in ratios if one.keys() == visits]
+    recordings: dict[str, list[float]] = {}
+    for visit in sorted(visits):
+        recordings.setdefault(visit[0], []).append(geometric_mean(one[visit] for one in alike))
+    found = estimate.over_recordings(recordings.values())
+    low, high = (value * end / found.value for end in (found.low, found.high))
+    return replace(found, value=value, low=low, high=high)
 
 
 def worst(points: Sequence[LimitPoint], over: str = "peers") -> tuple[LimitPoint, Estimate] | None:

@@ -36,7 +36,8 @@ OUTPUTS = Path("outputs")
 REFERENCE = "reference"
 COUNTED = OUTPUTS / REFERENCE / "counts"  # counts and traces, which are the same on every machine
 
-_NAMES = ("key", "sweep", "operation", "kernel", "dtype", "gpu", "backend")
+COLUMNS = [*Row.model_fields, *DERIVED, "recording"]
+_NAMES = ("key", "sweep", "recording", "operation", "kernel", "dtype", "gpu", "backend")
 _TEXTS = ("params", "reason", "suspect", "environment", "stop_reason", "model_formula", "throttled")
 _RECORD_TEXTS = ("kernel", "operation", "params", "gpu", "reason", "difference", "environment")
 R = TypeVar("R", bound=Record)
@@ -205,7 +206,7 @@ def _folder(rows: Path) -> Path:
 
 def _frame(files: Iterable[Path]) -> pd.DataFrame:
     rows = latest(row for file in files for row in read_rows(file))
-    frame = pd.DataFrame(map(_visible_row, derive(rows)), columns=[*Row.model_fields, *DERIVED])
+    frame = pd.DataFrame(map(_visible_row, derive(rows)), columns=COLUMNS)
     fields = Row.model_json_schema()["properties"]
     # a column of nulls alone must be numbers too, where rows keep a number or null
     kinds = {name: {one.get("type") for one in fields[name].get("anyOf", [fields[name]])}

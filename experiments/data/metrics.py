@@ -30,9 +30,10 @@ def latest(rows: Iterable[Row]) -> list[Row]:
 def derive(rows: list[Row]) -> list[dict[str, Any]]:
     """Rows as dictionaries with the derived columns, None where they do not apply.
 
+    ``recording`` names what the row belongs to: one sweep on one card.
     ``effective_gbps`` is compulsory bytes over time, ``modelled_gbps`` the model's bytes over
     time, both in GB/s (1e9). ``roof_gbps`` is the fastest copy at the same shape, dtype, protocol,
-    card, round and sweep; ``above_roof`` says that a row beats it by more than its interval.
+    round and recording; ``above_roof`` says that a row beats it by more than its interval.
     """
     copies: dict[tuple[Any, ...], Row] = {}
     naives: dict[tuple[Any, ...], Row] = {}
@@ -48,13 +49,14 @@ def derive(rows: list[Row]) -> list[dict[str, Any]]:
     for row in rows:
         place = _neighbourhood(row)
         naive = naives.get((row.operation, *place))
-        derived.append(row.model_dump() | _derived(row, copies.get(place), naive))
+        names = row.model_dump() | {"recording": row.recording}
+        derived.append(names | _derived(row, copies.get(place), naive))
     return derived
 
 
 def _neighbourhood(row: Row) -> tuple[Any, ...]:
     return (
-        row.sweep, row.gpu, row.card, row.round, row.timer, row.cache, row.rows, row.cols, row.dtype
+        row.recording, row.gpu, row.round, row.timer, row.cache, row.rows, row.cols, row.dtype
     )  # fmt: skip
 
 

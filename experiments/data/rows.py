@@ -122,6 +122,15 @@ class Row(BaseModel):
         return self.key, self.card, self.round
 
     @property
+    def recording(self) -> str:
+        """The sweep, the card's index and, since rows have one, the mark of the card itself.
+
+        A sweep that goes on after an interruption may find another card under the same index.
+        """
+        names = self.sweep, self.card, self.environment.get("mark")
+        return "/".join(str(name) for name in names if name is not None)
+
+    @property
     def expected(self) -> bool:
         """Whether the point is done: measured, or known to be out of the variant's reach."""
         return self.status in EXPECTED

@@ -16,14 +16,15 @@ from analysis.estimate import (
     RESOLUTION_US,
     Estimate,
     geometric_mean,
+    held_by_others,
     holm,
     log_reach,
     median_of,
+    over_recordings,
     prediction,
     quantile,
     rate_interval,
     ratio_of,
-    resampled,
     speedups,
     tail,
     timer_step,
@@ -52,24 +53,59 @@ def test_eight_rounds_predict_the_ninth(noise: str, heavier_head: float) -> None
     assert held / 300 >= 0.90
 
 
-@pytest.mark.parametrize("noise", ["normal", "heavy"])
-def test_the_bootstrap_holds_the_median_that_rounds_vary_around(noise: str) -> None:
-    dice = np.random.default_rng(7)
-    intervals = [median_of(rounds_of(dice, noise, 8)) for _ in range(200)]
-    assert np.mean([one.low <= 50 <= one.high for one in intervals]) >= 0.92
-
-
-def test_a_ratio_of_equals_holds_one_and_what_moves_both_leaves_it_alone() -> None:
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("count", [3, 8])
+def test_95_of_100_intervals_of_rounds_hold_the_ratio(noise: str, count: int) -> None:
+    # rounds as an H200 gives them: a drift that both sides share, far beyond the difference, and
+    # an effect of each side's own: normal, Student's t of three degrees, or one of two values
     dice = np.random.default_rng(5)
     held, widths = [], []
-    for _ in range(200):
-        shared = np.exp(0.05 * dice.standard_normal(8))  # a drift far beyond the difference
-        first, second = ([samples(dice, 50 * f) for f in shared] for _ in range(2))
+    for _ in range(400):
+        drift = 50 * np.exp(0.05 * dice.standard_normal(count))
+        effects = NOISES[noise](dice, 2 * count).reshape(2, count)
+        first, second = ([samples(dice, t) for t in drift * np.exp(one)] for one in effects)
         ratio = ratio_of(first, second)
         held.append(ratio.low <= 1 <= ratio.high)
         widths.append(ratio.high - ratio.low)
-    assert np.mean(held) >= 0.93
-    assert np.median(widths) < 0.01
+    assert 0.93 <= np.mean(held) <= 0.99
+    assert np.median(widths) < 0.06  # and no more than what the noise allows
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_95_of_100_intervals_of_recordings_hold_what_recordings_vary_around(count: int) -> None:
+    # hosts differ by 1 % with heavy tails, rounds within one by 0.2 %; in one the rounds say less
+    dice = np.random.default_rng(11)
+    held, alone = [], []
+    for _ in range(2000):
+        hosts = 0.01 * dice.standard_t(4, count)
+        recordings = [np.exp(host + 0.002 * dice.standard_t(3, 3)) for host in hosts]
+        found = over_recordings(recordings)
+        assert (found.rounds, found.recordings) == (3 * count, count)
+        held.append(found.low <= 1 <= found.high)
+        single = over_recordings(recordings[:1])
+        alone.append(single.low <= 1 <= single.high)
+    assert 0.94 <= np.mean(held) <= 0.98
+    assert np.mean(alone) < 0.6
+
+
+def test_a_recording_counts_once_however_many_rounds_it_has() -> None:
+    found = over_recordings([[1.0, 1.0, 1.0], [4.0]])
+    assert (found.value, found.spread) == (pytest.approx(2.0), (1.0, 4.0))
+    ratio = ratio_of([[2.0], [2.0], [8.0]], [[2.0], [2.0], [2.0]], ["a", "a", "b"])
+    assert (ratio.value, ratio.recordings) == (pytest.approx(2.0), 2)
+    assert over_recordings([[1.0, 2.0]]).spread is None
+    with pytest.raises(ValueError, match="needs two of them"):
+        over_recordings([[1.0]])
+
+
+def test_rounds_that_agree_resolve_no_more_than_the_timers_steps() -> None:
+    ratio = ratio_of([[10.0, 10.1]] * 3, [[20.0, 20.1]] * 3)
+    assert ratio.high / ratio.value == pytest.approx(1 + 0.05 / 10.05 + 0.05 / 20.05, rel=1e-4)
+
+
+def test_an_interval_holds_another_rounds_number_or_does_not() -> None:
+    values, lows, highs = np.array([[1.0, 2.0, 3.0], [0.5, 1.5, 0.0], [2.0, 2.5, 9.0]])
+    assert held_by_others(values, lows, highs) == (3, 6)  # 2 in the first; 1 and 2 in the third
 
 
 @given(some_rounds)
@@ -107,17 +143,6 @@ def test_nothing_comes_of_nothing() -> None:
             prediction(broken)
     with pytest.raises(ValueError, match="2 rounds cannot be paired with 1"):
         ratio_of([[1.0], [1.0]], [[1.0]])
-
-
-@pytest.mark.parametrize("count", [2, 7])
-def test_a_resamples_median_is_distributed_as_if_its_samples_were_drawn(count: int) -> None:
-    dice = np.random.default_rng(3)
-    values = np.sort(dice.lognormal(size=count))
-    drawn = np.median(values[dice.integers(0, count, (20_000, count))], axis=1)
-    quick = resampled([list(values)], np.zeros((20_000, 1), dtype=int), dice)[:, 0]
-    for share in (0.05, 0.25, 0.5, 0.75, 0.95):
-        reached = np.quantile(drawn, share)
-        assert np.mean(quick <= reached) == pytest.approx(np.mean(drawn <= reached), abs=0.015)
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def test_a_ratio_divides_times_of_one_visit_and_never_of_two(tmp_path: Path) -> 
     rows = [*timed("auto", 50.0, 150.0, 450.0), *timed("quack", 100.0, 300.0, 900.0, 1.0)]
     rows += timed("torch", 10.0, sweep="another")  # no neighbour of these
     [point] = points(tmp_path, rows)
-    assert point.by_visit("quack") == {("paper", 0, i): 2.0 for i in range(3)}
+    assert point.by_visit("quack") == {("paper/0", i): 2.0 for i in range(3)}
     ratio = point.ratio("quack")
     assert (ratio.value, ratio.rounds) == (2.0, 3)
     assert ratio.low == pytest.approx(2.0, rel=0.05)
