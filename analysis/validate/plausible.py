@@ -146,7 +146,9 @@ def _limits(row: Row, derived: Mapping[str, Any], where: str) -> Iterator[Findin
     # L2 cannot help, or, cold, at least half of the bytes are read, and none of them lies in it
     large = card.l2_bytes is not None and size > BEYOND_L2 * card.l2_bytes
     reached = gbps(size / (1 if large else 2), row.time_us or math.inf)
-    if (large or row.cache == "cold") and reached > (card.peak_gbps or math.inf):
+    served = row.timer == "chain"  # in which L2 may hold what the producer left
+    cold = large or row.cache == "cold"
+    if cold and not served and reached > (card.peak_gbps or math.inf):
         which = "" if large else " of reads"
         what = f"{name}: {reached:,.0f} GB/s{which}; {card.name} has {card.peak_gbps:,.0f}"
         yield Finding("plausibility", "above the datasheet", where, what)

@@ -71,7 +71,8 @@ class Row(BaseModel):
     # time
     timer: Timer | None = None
     cache: Literal["cold", "warm"] | None = None
-    samples_us: list[Annotated[float, Field(ge=0, le=1e15)]] | None = None
+    # by a chain a sample is a difference, which noise may make negative
+    samples_us: list[Annotated[float, Field(ge=-1e15, le=1e15)]] | None = None
     late: Whole | None = Field(None, description="windows that opened before the call was there")
     time_us: Time | None = None
     time_low_us: Time | None = None

@@ -250,7 +250,7 @@ def _describe(job: Job, worker: Worker) -> dict[str, Any]:
     name = device["name"]
     if gpu["match"] and not re.search(gpu["match"], name):
         raise UserError(f"gpu={job.gpu} wants {gpu['name']}, but this is {name}; use gpu=auto")
-    if device["kind"] == "cpu" and timer in ("events", "graph"):
+    if device["kind"] == "cpu" and timer in ("events", "chain", "graph"):
         raise UserError(f"timing.timer={timer} needs a CUDA device; on a CPU use auto or host")
     if gpu["device"] == "auto":  # becomes the card that was found, with its datasheet
         gpu["name"] = name

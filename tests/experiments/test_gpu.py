@@ -52,7 +52,7 @@ VARIANTS = [
 ]
 
 
-@pytest.mark.parametrize("timer", ["events", "graph", "host"])
+@pytest.mark.parametrize("timer", ["events", "graph", "chain", "host"])
 @pytest.mark.parametrize("target", VARIANTS)
 def test_memory_is_back_at_its_baseline_after_every_point(
     bench: Bench, target: str, timer: str

@@ -1,5 +1,5 @@
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +14,7 @@ from experiments.worker.measure import Bench, measure
 from experiments.worker.place import take_place
 from experiments.worker.timers import Call, Flush, Protocol, Sampling, Subject, host
 from experiments.worker.timers.graph import rotation
+from tests.doubles.cuda import Card
 from tests.wandb_jobs import timed
 
 
@@ -107,12 +108,70 @@ def recipe(place: str) -> str:
     return text.partition(f"# {place}\n")[2].partition("```")[0]
 
 
-def measured(timer: str, measure: Callable[..., dict[str, Any]] = measure) -> dict[str, Any]:
-    timing = vars(protocol(sampling_limit_s=30.0)) | {"timer": timer, "cache": "warm"}
-    config = {"_target_": "tests.doubles.kernels.Good"}
-    point = {"kernel": config, "rows": 4, "cols": 8, "dtype": "float32", "seed": 0}
-    bench = Bench(take_place("cpu"))
+GOOD = "tests.doubles.kernels.Good"
+L2_BYTES = 4096
+
+
+def measured(
+    timer: str,
+    measure: Callable[..., dict[str, Any]] = measure,
+    target: str = GOOD,
+    cache: str = "warm",
+    **tunables: Any,
+) -> dict[str, Any]:
+    timing = vars(protocol(sampling_limit_s=30.0)) | {"timer": timer, "cache": cache}
+    kernel = {"_target_": target} | tunables
+    point = {"kernel": kernel, "rows": 4, "cols": 8, "dtype": "float32", "seed": 0}
+    place = take_place("cpu")
+    bench = Bench(replace(place, device=replace(place.device, l2_bytes=L2_BYTES)))
     return measure(point | {"timing": timing}, bench, lambda stage: None)
+
+
+def chained(monkeypatch: pytest.MonkeyPatch, kernel_us: float, **how: Any) -> dict[str, Any]:
+    """A chain whose producers and consumers take 2 µs each."""
+    costs = {"aten.mul.out": 2.0, "softmax": kernel_us}
+    with Card(lambda name: sum(us for part, us in costs.items() if part in name)) as card:
+        card.install(monkeypatch)
+        return measured("chain", **{"cache": "cold"} | how)
+
+
+@pytest.mark.parametrize("target", [GOOD, "kernels.softmax_backward.backward_torch.BackwardTorch"])
+def test_a_chain_times_what_the_kernel_adds_to_its_neighbours(
+    target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome = chained(monkeypatch, 3.0, target=target)
+    assert outcome["status"] == "ok", outcome["reason"]  # the gate has seen the producer's copies
+    assert (outcome["timer"], outcome["cache"]) == ("chain", "cold")
+    assert outcome["samples_us"] == pytest.approx([3.0] * 5)
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"target": "tests.doubles.kernels.WrongLater"}, "elements differ"),
+        ({"target": "tests.doubles.kernels.Spoil", "after": 9}, "changed its input"),
+    ],
+)
+def test_a_kernel_that_goes_wrong_in_a_chain_has_no_time(
+    how: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome = chained(monkeypatch, 3.0, **how)
+    assert outcome["status"] == "incorrect"
+    assert outcome["reason"].startswith("after timing: ")
+    assert said in outcome["reason"]
+
+
+@pytest.mark.parametrize(
+    ("kernel_us", "cache", "said"),
+    [(0.0, "cold", "no more than its noise"), (3.0, "warm", "use timing.cache=cold")],
+)
+def test_a_chain_without_a_meaning_says_so_in_place_of_a_time(
+    kernel_us: float, cache: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome = chained(monkeypatch, kernel_us, cache=cache)
+    assert outcome["status"] == "unsupported"
+    assert said in outcome["reason"]
+    assert "time_us" not in outcome
 
 
 def test_the_recipe_of_a_timer_is_one_module(

@@ -1,4 +1,4 @@
-"""Ways to time a call, a module each: CUDA events, replays of a CUDA graph, the host's clock.
+"""Ways to time a call, a module each: CUDA events, CUDA graphs, the host's clock.
 
 A timer is a module here with a function ``sample(subject, protocol) -> Sampling``; its name is the
 configuration's ``timing.timer``. It takes one sample after another, in microseconds; when to stop

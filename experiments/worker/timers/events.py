@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from experiments.worker.timers import Call, CannotTime, Protocol, Sampling, Subject, collect
+from experiments.worker.timers import CannotTime, Protocol, Sampling, Subject, collect
 
 EVENTS_A_BATCH = 10
 LONGEST_HOLD = 200_000_000  # cycles, a tenth of a second
@@ -25,7 +26,7 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
         CannotTime: the host is late however long the queue is held.
     """
     call, x, flush = subject.call, subject.x, subject.flush
-    hold = _cycles(_enqueue_seconds(call, x))
+    hold = hold_cycles(lambda: call(x))
     dropped = 0
     y = [call(x)]
 
@@ -62,18 +63,16 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
     return Sampling(samples, reason, [(x, y[0])], dropped)
 
 
-def _enqueue_seconds(call: Call, x: torch.Tensor) -> float:
-    """How long the host takes to hand one call over, the shortest of three."""
+def hold_cycles(work: Callable[[], object]) -> int:
+    """Clock cycles to spin so that the host is ahead: what handing ``work`` over takes, and more.
+
+    Its time is the shortest of three; 2 GHz is above any card's clock today.
+    """
     seconds = []
     for _ in range(3):
         torch.cuda.synchronize()
         start = time.perf_counter()
-        call(x)
+        work()
         seconds.append(time.perf_counter() - start)
     torch.cuda.synchronize()
-    return min(seconds)
-
-
-def _cycles(enqueue_s: float) -> int:
-    """Clock cycles to spin so that the host is ahead; 2 GHz is above any card's clock today."""
-    return int(1.5 * enqueue_s * 2e9) + 20_000
+    return int(1.5 * min(seconds) * 2e9) + 20_000

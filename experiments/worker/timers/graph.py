@@ -1,4 +1,4 @@
-"""Replays of a CUDA graph, for kernels too short for events."""
+"""Replays of a CUDA graph in which the kernel follows itself: no launch is in its time."""
 
 from __future__ import annotations
 
@@ -30,22 +30,15 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
     call, first, buffers = subject.call, subject.x, 1
     if protocol.cache == "cold":
         elements = first.numel() + first.shape[-2:].numel()  # read, and written
-        moved = elements * first.element_size()
-        memory_bytes = torch.cuda.get_device_properties(first.device).total_memory
-        buffers = rotation(moved, subject.cache_bytes, memory_bytes)
-        if buffers > MAX_BUFFERS:
-            raise CannotTime(
-                f"a cold rotation of {moved} bytes a call takes {buffers} buffers to exceed three "
-                f"times L2, more than {MAX_BUFFERS}; use timing=events or timing.cache=warm"
-            )
+        buffers = cold_buffers(first, elements, subject.cache_bytes)
     inputs = [first, *(subject.make(i) for i in range(1, buffers))]
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
         call(first)  # lazy initialisation is not allowed during capture
-        rough_us = _elapsed_us(lambda: call(first))
+        rough_us = elapsed_us(lambda: call(first))
     torch.cuda.current_stream().wait_stream(side)
-    visits = min(max(int(REPLAY_US / (rough_us * buffers)), 1), MAX_VISITS)
+    visits = visits_of(rough_us * buffers)
     captured = torch.cuda.CUDAGraph()
     outputs: list[torch.Tensor] = []
     with torch.cuda.graph(captured):
@@ -53,7 +46,7 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
             outputs = [call(x) for x in inputs]
 
     def batch(_: int = 1) -> list[float]:
-        return [_elapsed_us(captured.replay) / (visits * buffers)]
+        return [elapsed_us(captured.replay) / (visits * buffers)]
 
     for _ in range(max(protocol.warmup, 1)):
         captured.replay()
@@ -63,6 +56,29 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
     timed = [(inputs[i], outputs[i].clone()) for i in {0, len(inputs) // 2, len(inputs) - 1}]
     captured.reset()
     return Sampling(samples, reason, timed)
+
+
+def cold_buffers(x: torch.Tensor, elements: int, cache_bytes: int) -> int:
+    """How many buffers a cold rotation takes on the card that ``x`` lies on.
+
+    Args:
+        x: An input.
+        elements: What a call reads and writes, elements of its dtype.
+        cache_bytes: The card's L2.
+
+    Raises:
+        CannotTime: more than 2048.
+    """
+    moved = elements * x.element_size()
+    memory_bytes = torch.cuda.get_device_properties(x.device).total_memory
+    buffers = rotation(moved, cache_bytes, memory_bytes)
+    if buffers > MAX_BUFFERS:
+        raise CannotTime(
+            f"a cold rotation of {moved} bytes a call takes {buffers} buffers to exceed three "
+            f"times L2, more than {MAX_BUFFERS}; use timing=events, or timing=graph with "
+            "timing.cache=warm"
+        )
+    return buffers
 
 
 def rotation(moved: int, cache_bytes: int, memory_bytes: int) -> int:
@@ -77,7 +93,13 @@ def rotation(moved: int, cache_bytes: int, memory_bytes: int) -> int:
     return max(3 * cache_bytes // moved + 1, min(PLACES, most // moved))
 
 
-def _elapsed_us(work: Callable[[], object]) -> float:
+def visits_of(rotation_us: float) -> int:
+    """How often a graph goes through a rotation that takes so long."""
+    return min(max(int(REPLAY_US / rotation_us), 1), MAX_VISITS)
+
+
+def elapsed_us(work: Callable[[], object]) -> float:
+    """The card's time between two events around ``work``."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     start.record()
     work()

@@ -1,0 +1,100 @@
+"""A kernel between a producer and a consumer, as programs use it: a chain less one without it."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import torch
+
+from experiments.data.statistics import median
+from experiments.worker.timers import CannotTime, Protocol, Sampling, Subject, collect
+from experiments.worker.timers.events import hold_cycles
+from experiments.worker.timers.graph import cold_buffers, elapsed_us, visits_of
+
+ROUGH_HOLD = 2_000_000  # cycles, a millisecond: longer than handing over one link takes
+
+
+def sample(subject: Subject, protocol: Protocol) -> Sampling:
+    """What a kernel adds to a CUDA graph of producer → kernel → consumer.
+
+    Producer and consumer are elementwise kernels of PyTorch: x = a · 1, bit for bit the input as it
+    was made, and z = y · 2; without the kernel the consumer reads x, of stacked matrices the first.
+    Each link has buffers of its own, in a rotation that L2 does not hold, as in `graph`. So a is
+    cold, x is where its producer left it, and the consumer finds y where the kernel left it: what a
+    kernel finds in L2 and what it leaves there counts. Replays of the two graphs alternate. A
+    sample is what the one with the kernel took longer than the one before it, divided by the calls:
+    the interval is one of paired differences. Noise may make a sample negative; it is kept.
+
+    Raises:
+        CannotTime: the cache is to be warm, a rotation would need more than 2048 links, or the
+            difference is not above zero by more than its interval.
+    """
+    if protocol.cache != "cold":
+        raise CannotTime(
+            "in a chain the input comes from the producer before it; use timing.cache=cold"
+        )
+    call, first = subject.call, subject.x
+    elements = 2 * (first.numel() + first.shape[-2:].numel())  # a and x, y and z
+    buffers = cold_buffers(first, elements, subject.cache_bytes)
+    sources = [first, *(subject.make(i) for i in range(1, buffers))]
+    inputs = [torch.empty_like(a) for a in sources]
+    ends = [torch.empty_like(_matrix(x)) for x in inputs]
+    answers: list[torch.Tensor] = []
+
+    def link(i: int, with_kernel: bool) -> torch.Tensor:
+        torch.mul(sources[i], 1, out=inputs[i])
+        y = call(inputs[i]) if with_kernel else _matrix(inputs[i])
+        torch.mul(y, 2, out=ends[i])
+        return y
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        link(0, True)  # lazy initialisation is not allowed during capture
+        torch.cuda._sleep(ROUGH_HOLD)
+        rough_us = elapsed_us(lambda: link(0, True))
+    torch.cuda.current_stream().wait_stream(side)
+    visits = visits_of(rough_us * buffers)
+
+    def captured(with_kernel: bool) -> torch.cuda.CUDAGraph:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for _ in range(visits):
+                answers.clear()  # the next visit may have their memory again
+                answers.extend(link(i, with_kernel) for i in range(buffers))
+        return graph
+
+    without, whole = captured(False), captured(True)
+    hold = hold_cycles(without.replay)
+
+    def batch(_: int = 1) -> list[float]:
+        marks = [torch.cuda.Event(enable_timing=True) for _ in range(3)]
+        torch.cuda._sleep(hold)  # so that no mark waits for the host
+        marks[0].record()
+        without.replay()
+        marks[1].record()
+        whole.replay()  # the last, for the gate: x and y are as a call left them
+        marks[2].record()
+        torch.cuda.synchronize()
+        short, long = (float(start.elapsed_time(end)) * 1e3 for start, end in pairwise(marks))
+        return [(long - short) / (visits * buffers)]
+
+    for _ in range(max(protocol.warmup, 1)):
+        batch()
+    samples, reason = collect(batch, protocol)
+    middle = median(samples)
+    if middle.low <= 0:
+        raise CannotTime(
+            f"the chain takes {middle.value:.3g} µs a call longer with the kernel than without, "
+            f"95 % interval from {middle.low:.3g}: no more than its noise; use timing=events"
+        )
+    # the answers live in the graph's own memory, which goes with it
+    timed = [(inputs[i], answers[i].clone()) for i in {0, buffers // 2, buffers - 1}]
+    for graph in (without, whole):
+        graph.reset()
+    return Sampling(samples, reason, timed)
+
+
+def _matrix(x: torch.Tensor) -> torch.Tensor:
+    """The matrix itself, or the first of several that are stacked."""
+    return x.reshape(-1, *x.shape[-2:])[0]
