@@ -71,7 +71,6 @@ class Row(BaseModel):
     # time
     timer: Timer | None = None
     cache: Literal["cold", "warm"] | None = None
-    # by a chain a sample is a difference, which noise may make negative
     samples_us: list[Annotated[float, Field(ge=-1e15, le=1e15)]] | None = None
     late: Whole | None = Field(None, description="windows that opened before the call was there")
     time_us: Time | None = None
@@ -115,6 +114,13 @@ class Row(BaseModel):
                 f"compulsory_bytes of {self.compulsory_bytes} is more than {MOST_PASSES} passes "
                 f"over {self.rows}×{self.cols} {self.dtype}"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _possible_samples(self) -> Row:
+        """By a chain a sample is a difference, which noise may make negative; by a clock it is not."""
+        if self.timer != "chain" and min(self.samples_us or [0.0]) < 0:
+            raise ValueError(f"samples_us below zero, by timer {self.timer}")
         return self
 
     @property

@@ -21,6 +21,7 @@ def row(**changes: object) -> Row:
 def test_a_row_comes_back_as_it_was_written(tmp_path: Path) -> None:
     path = tmp_path / "a" / "rows.jsonl"
     rows = [row(round=i, samples_us=[1.5, 2.25], params={"block_size": 1024}) for i in range(3)]
+    rows.append(row(timer="chain", samples_us=[-0.5, 2.25]))  # a difference
     for each in rows:
         append_row(path, each)
     assert list(read_rows(path)) == rows
