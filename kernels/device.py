@@ -14,7 +14,7 @@ SHARED_STEP = 128
 SHARED_RESERVED = 1024  # bytes that the driver takes for itself in each block
 PROGRAMS_PER_SM, CLUSTER_PROGRAMS_PER_SM = 32, 8  # at most; 8 of those that are of clusters
 
-CLUSTERS_FROM = (9, 0)  # compute capability
+CLUSTERS_FROM, DATA_CENTRE = (9, 0), (9, 10)  # compute capability, and its first digit
 CLUSTER_DIMENSION, NON_PORTABLE_CLUSTERS = 4, 14  # CUlaunchAttributeID, CUfunction_attribute
 EMPTY_KERNEL = (
     b".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry empty() { ret; }\n\0"
@@ -106,6 +106,13 @@ def resident_programs(registers: int, warps: int, shared: int, device: Device) -
         known(device.shared_bytes_per_sm) // a_program,
     )
     return known(device.sms) * an_sm
+
+
+def largest_cluster(device: Device) -> int:
+    """Programs of the largest cluster that a device launches, 0 where it has no clusters."""
+    if device.capability is None or device.capability < CLUSTERS_FROM:
+        return 0
+    return 16 if device.capability[0] in DATA_CENTRE else 8
 
 
 def resident_clusters(programs: int, device: Device) -> int:

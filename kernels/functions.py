@@ -34,14 +34,14 @@ from .launch import ALIGNMENT, launches, replay
 from .lines import lines
 from .softmax.along import along
 from .softmax.auto import Auto
-from .softmax_backward.backward import Backward
+from .softmax_backward.backward_auto import BackwardAuto
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 LEAST, MOST = 1e-30, 1e30  # temperatures that leave float32 neither zero nor infinity
 KEPT = 4096  # plans of each direction, the least recently used makes room; some 2 kB each
 # Triton decides so as it decorates, once
 INTERPRETED = os.environ.get("TRITON_INTERPRET", "0") not in ("", "0")
-AUTO, BACKWARD = Auto(), Backward()
+AUTO, BACKWARD = Auto(), BackwardAuto()
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)  # a subclass may mean something else by its elements
 
@@ -332,7 +332,7 @@ def plain_gradient(
 ) -> torch.Tensor:
     """The gradient of softmax's input, of ``dtype``, from its answer y and that one's gradient.
 
-    The kernel of the variant `backward` takes any dimension and reads both tensors where they lie,
+    The variant `backward_auto` takes any dimension and reads both tensors where they lie,
     or copied, as softmax itself.
     """
     offsets = y.data_ptr() % ALIGNMENT, dy.data_ptr() % ALIGNMENT

@@ -33,6 +33,7 @@ from ..device import (
     Device,
     device_of,
     known,
+    largest_cluster,
     resident_clusters,
     resident_programs,
 )
@@ -100,16 +101,15 @@ class Cluster(Kernel):
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         if (reason := super().unsupported(shape, dtype, device)) is not None:
             return reason
-        if gl is None or device.capability is None or device.capability < (9, 0):
-            return "needs thread-block clusters: a CUDA device of sm_90 or newer, and Gluon"
+        if (reason := clusters_missing(device)) is not None:
+            return reason
         rows, cols = shape
         if rows * cols == 0:
             return None
         plan = self.plan(shape, dtype, LONGEST // dtype.itemsize, device)
         if plan is None:
             return f"keeps a row in registers and shared memory of a cluster; {cols} do not fit"
-        # 16 on data-centre cards, 8 on all others of sm_90 and up
-        if plan.programs > (16 if device.capability[0] in (9, 10) else 8):
+        if plan.programs > largest_cluster(device):
             return f"a row of {cols} takes a cluster of {plan.programs}; {device.name} has fewer"
         if rows * plan.programs > MOST_PROGRAMS:
             return f"a launch takes {MOST_PROGRAMS} programs; here it is {plan.programs} a row"
@@ -180,6 +180,13 @@ class Cut:
     packed: bool
 
 
+def clusters_missing(device: Device) -> str | None:
+    """Why a device has no clusters of programs, or None where it has."""
+    if gl is None or largest_cluster(device) == 0:
+        return "needs thread-block clusters: a CUDA device of sm_90 or newer, and Gluon"
+    return None
+
+
 def reading(x: torch.Tensor) -> int:
     """Elements of the vectors that most of each row of ``x`` is read by, and of its result written.
 
@@ -204,6 +211,7 @@ def cut(
     device: Device,
     programs: int | None = None,
     warps: int | None = None,
+    tensors: int = 1,
 ) -> Cut | None:
     """The cut of each row of a matrix that costs least, or None where a row does not fit on chip.
 
@@ -214,28 +222,32 @@ def cut(
         device: A CUDA device.
         programs: Of the cluster; None takes what costs least.
         warps: Of a program; None likewise.
+        tensors: Matrices of which a row is held.
     """
     cuts = [
         fitting
         for some in ([programs] if programs else (1, 2, 4, 8, 16))
         for many in ([warps] if warps else (1, 2, 4, 8, 16))
-        if (fitting := _fitting(shape[1], itemsize, width, some, many)) is not None
+        if (fitting := _fitting(shape[1], itemsize, width, some, many, tensors)) is not None
     ]
     if not cuts:
         return None
-    return min(cuts, key=lambda one: _cost(one, shape, itemsize, width, device))
+    size = itemsize * tensors
+    return min(cuts, key=lambda one: _cost(one, shape, size, width * tensors, device))
 
 
-def _fitting(cols: int, itemsize: int, width: int, programs: int, warps: int) -> Cut | None:
+def _fitting(
+    cols: int, itemsize: int, width: int, programs: int, warps: int, tensors: int = 1
+) -> Cut | None:
     """Rows of ``cols`` elements among so many programs and warps, or None where they do not fit."""
     chunk = programs * warps * LANES * width
     chunks = max(1, -(-(cols // width * width) // chunk))  # of whole vectors
-    held = chunks * width  # elements per thread
+    held = chunks * width * tensors  # elements per thread
     packed = itemsize == 2 and width > 1 and held > 32
     if held <= (128 if packed else 64):
         return Cut(programs, warps, chunk, chunks, 0, packed)
-    if width * itemsize < LONGEST:
-        return None  # only copies of 16 bytes go past L1 into shared memory
+    if width * itemsize < LONGEST or tensors > 1:
+        return None  # only copies of 16 bytes go past L1 into shared memory, and of one matrix
     # Of 64 elements in registers some give way, so that they leave room for a third program an SM
     in_registers = 64 // width - (0 if packed else 2 if warps < MOST_WARPS else 8)
     shared = chunks - in_registers
@@ -369,7 +381,7 @@ def exchange(programs: int, warps: int) -> str:
         "mov.u32 thread, %tid.x;",
         "shr.u32 warp, thread, 5;",
         "mov.b64 message, {$2, $3};",
-        *(_store(warps) if programs == 1 else _send(programs, warps)),
+        *deliver(programs, warps, "$4"),
     ]
     if slots < 32:
         lines.append(f"setp.lt.u32 p, lane, {slots};")
@@ -396,15 +408,22 @@ def exchange(programs: int, warps: int) -> str:
             f"ex2.approx.ftz.f32 m{i}, m{i};",
             f"fma.rn.f32 sum, d{i}, m{i}, sum;",
         ]
-    lines += [*_sum("sum", width), "div.full.f32 $0, 0f3F800000, sum;", "mov.f32 $1, most;"]
+    lines += [*add_lanes("sum", width), "div.full.f32 $0, 0f3F800000, sum;", "mov.f32 $1, most;"]
     return "{\n" + "\n".join(lines) + "\n}"
 
 
 @constexpr_function
-def _store(warps: int) -> list[str]:
+def deliver(programs: int, warps: int, slots: str) -> list[str]:
+    """The warp's ``message`` into the slots at ``slots`` of all programs, and all warps' here."""
+    lines: list[str] = _store(warps, slots) if programs == 1 else _send(programs, warps, slots)
+    return lines
+
+
+@constexpr_function
+def _store(warps: int, slots: str) -> list[str]:
     """Within one program: lane 0 writes, and the program's barrier makes it visible."""
     return [
-        f"mad.lo.u32 slot, warp, {SLOT}, $4;",
+        f"mad.lo.u32 slot, warp, {SLOT}, {slots};",
         "setp.eq.u32 p, lane, 0;",
         "@p st.shared.b64 [slot], message;",
         "bar.sync 0;",
@@ -412,13 +431,13 @@ def _store(warps: int) -> list[str]:
 
 
 @constexpr_function
-def _send(programs: int, warps: int) -> list[str]:
+def _send(programs: int, warps: int, slots: str) -> list[str]:
     """To every program of the cluster, this one too, then wait for the messages of all."""
     return [
         "mov.u32 program, %cluster_ctarank;",
         f"mad.lo.u32 warp, program, {warps}, warp;",
-        f"mad.lo.u32 slot, warp, {SLOT}, $4;",
-        f"add.u32 arrived, $4, {SLOT * programs * warps};",
+        f"mad.lo.u32 slot, warp, {SLOT}, {slots};",
+        f"add.u32 arrived, {slots}, {SLOT * programs * warps};",
         f"setp.lt.u32 p, lane, {programs};",
         "barrier.cluster.wait.acquire.aligned;",
         "@p mapa.shared::cluster.u32 there, slot, lane;",
@@ -452,7 +471,7 @@ def _greatest(value: str) -> list[str]:
 
 
 @constexpr_function
-def _sum(value: str, width: int) -> list[str]:
+def add_lanes(value: str, width: int) -> list[str]:
     """Adds ``value`` over the first ``width`` lanes and hands the sum to all 32."""
     lines = []
     for step in (n for n in (16, 8, 4, 2, 1) if n < width):

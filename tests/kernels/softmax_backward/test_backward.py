@@ -2,18 +2,21 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from experiments.worker.gate import check
+from kernels.device import Device
 from kernels.kernel import Kernel
 from kernels.softmax_backward.backward import Backward
+from kernels.softmax_backward.backward_auto import BackwardAuto, clusters_suit
+from kernels.softmax_backward.backward_cluster import BackwardCluster
 from kernels.softmax_backward.backward_torch import BackwardTorch
 from kernels.softmax_backward.operation import SOFTMAX_BACKWARD
 from kernels.softmax_backward.peers import BackwardFlagGems, BackwardLiger, BackwardQuack
 from tests.kernels.variants import DTYPES, HERE, name
 
-VARIANTS = (Backward(), Backward(block_size=16), BackwardTorch())
+VARIANTS = (Backward(), Backward(block_size=16), BackwardAuto(), BackwardTorch())
 every = pytest.mark.parametrize("kernel", VARIANTS, ids=str)
 
 
@@ -73,3 +76,45 @@ def test_an_input_holds_softmaxs_answer_and_is_the_same_for_the_same_seed(device
     assert x.shape == (2, 4, 50)
     torch.testing.assert_close(x[0].sum(-1), torch.ones(4, device=device))
     assert torch.equal(x, SOFTMAX_BACKWARD.make_input((4, 50), torch.float32, device, 3))
+
+
+def test_clusters_take_rows_of_whole_vectors_that_fit_on_chip(h200: Device) -> None:
+    f16, f32 = torch.float16, torch.float32
+    for cols, dtype, suits in (
+        *((512, f16, True), (504, f16, False), (256, f32, True)),  # 1 KB
+        *((50257, f16, False), (50304, f16, True)),
+        *((262144, f32, True), (262148, f32, False), (262152, f16, False)),
+        (4096, torch.float64, False),
+    ):
+        assert clusters_suit((64, cols), dtype, h200) is suits
+    assert not clusters_suit((64, 4096), f32, Device("cpu", "cpu"))
+    assert "do not fit" in str(BackwardCluster().unsupported((64, 1 << 20), f16, h200))
+    assert BackwardAuto().unsupported((64, 1 << 20), f16, h200) is None
+
+
+@pytest.mark.gpu
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    rows=st.integers(1, 200),
+    cols=st.integers(1, 70_000) | st.integers(1, 4000).map(lambda vectors: 8 * vectors),
+    strided=st.booleans(),
+    dtype=st.sampled_from(DTYPES),
+    seed=st.integers(0, 99),
+)
+def test_any_gradient_on_a_card_is_autograds(
+    rows: int, cols: int, strided: bool, dtype: torch.dtype, seed: int
+) -> None:
+    x = SOFTMAX_BACKWARD.make_input((rows, cols), dtype, "cuda", seed)
+    laid = torch.cat([x, x], dim=2)[..., :cols] if strided else x
+    assert check(BackwardAuto()(laid), x, SOFTMAX_BACKWARD, "triton").reason is None
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("cut", [(1, 1), (2, 4), (16, 2), (16, 16), (None, None)], ids=str)
+def test_any_cut_of_a_gradients_row_is_right(cut: tuple[int | None, int | None]) -> None:
+    for dtype in (torch.float32, torch.bfloat16):
+        for cols in (1024, 2040, 8192):
+            x = SOFTMAX_BACKWARD.make_input((70, cols), dtype, "cuda", 1)
+            dx = BackwardCluster(*cut)(x)
+            assert check(dx, x, SOFTMAX_BACKWARD, "triton").reason is None
+            assert torch.equal(dx, BackwardCluster(*cut)(x))
