@@ -46,7 +46,6 @@ class Drawing(NamedTuple):
 
 
 LIMITS = "h200_limits/limits.tar.gz"
-CARDS = "h200_cards/cards.tar.gz"
 DRAWINGS = (
     *(Drawing((kind,), ("h200", "h200_exploration"), f"h200/{kind}") for kind in KINDS),
     Drawing(("selftest",), ("h200/selftest/twins.tar.gz",), "h200/selftest"),
@@ -55,9 +54,15 @@ DRAWINGS = (
         ("tables", "--only", "limits,limits_summary,environment"), (LIMITS,), "h200_limits/tables"
     ),
     Drawing(("claims", "--claims", "analysis/own_claims.yaml"), (LIMITS,), "h200_limits/claims"),
-    Drawing(("figures", "--only", "card_to_card"), (f"{CARDS}/together",), "h200_cards/figures"),
-    Drawing(("tables", "--only", "card_to_card"), (f"{CARDS}/together",), "h200_cards/tables"),
-    Drawing(("compare",), (f"{CARDS}/alone", f"{CARDS}/together"), "h200_cards/compare"),
+    *(
+        Drawing(words, tuple(f"{host}/cards.tar.gz/{part}" for part in parts), f"{host}/{words[0]}")
+        for host in ("h200_cards", "h200_x4")
+        for words, parts in (
+            (("figures", "--only", "card_to_card"), ("together",)),
+            (("tables", "--only", "card_to_card"), ("together",)),
+            (("compare",), ("alone", "together")),
+        )
+    ),
 )
 
 

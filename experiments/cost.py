@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 from pathlib import Path
 from statistics import median, quantiles
 
@@ -16,36 +17,65 @@ from experiments.data.rows import Row, read_rows, rows_files
 
 
 def load(folder: Path) -> list[Row]:
-    """The last attempt at every point below a folder."""
-    return latest(row for path in rows_files(folder) for row in read_rows(path))
+    """Every attempt at every point below a folder."""
+    return [row for path in rows_files(folder) for row in read_rows(path)]
+
+
+def by_card(rows: Iterable[Row], elapsed_s: float) -> dict[int, str]:
+    """How the time of each card went, whose seconds add up to the wall time ``elapsed_s``.
+
+    Cards work side by side, so each has all of it, and seconds of two cards are not added up.
+    The rest is planning, inputs, checks, and waiting for the other cards.
+    """
+    texts = {}
+    for card, mine in groupby(sorted(rows, key=_card), key=_card):
+        measured = list(mine)
+        sampling, compiling = _seconds(measured, "sampling_s"), _seconds(measured, "compile_s")
+        texts[card] = (
+            f"sampling {sampling:.1f} s, compiling {compiling:.1f} s, "
+            f"the rest {elapsed_s - sampling - compiling:.1f} s"
+        )
+    return texts
 
 
 def spending(rows: Sequence[Row], sessions: Sequence[dict[str, float]]) -> str:
-    """How the wall time went: over all, and for a point.
+    """How the wall time went: over all, on each card, and for a point.
 
     Args:
-        rows: A sweep's rows.
+        rows: Every attempt of a sweep's.
         sessions: What each run of the command noted, ``elapsed_s`` among it.
     """
-    sampling = sum(row.sampling_s or 0 for row in rows)
-    compiling = sum(row.compile_s or 0 for row in rows)
+    points = latest(rows)
+    timed = [row for row in points if row.time_us is not None]
     wall = sum(session["elapsed_s"] for session in sessions)
-    timed = [row for row in rows if row.time_us is not None]
-    rest_ms = [
-        1e3 * ((row.wall_s or 0) - (row.sampling_s or 0) - (row.compile_s or 0)) for row in timed
-    ]
+    cards = by_card(rows, wall)
     lines = [
-        f"points      {len(rows)}, {len(timed)} of them timed, in {len(sessions)} run(s)",
-        f"wall        {wall:.1f} s: sampling {sampling:.1f} s, compiling {compiling:.1f} s",
-    ]
+        f"points      {len(points)}, {len(timed)} of them timed, in {len(sessions)} run(s)",
+        *([f"wall        {wall:.1f} s: {text}" for text in cards.values()] if len(cards) == 1
+          else [f"wall        {wall:.1f} s, {len(cards)} cards side by side",
+                *(f"{f'card {card}':11} {text}" for card, text in cards.items())]),
+    ]  # fmt: skip
     if sum(session["points"] for session in sessions) < len(rows):
         lines.append("useful      unknown: a run was killed and left no account of its time")
     elif wall:
-        lines.append(f"useful      {(sampling + compiling) / wall:.0%} is sampling or compiling")
+        useful = (_seconds(rows, "sampling_s") + _seconds(rows, "compile_s")) / wall / len(cards)
+        of = " of the cards' time" if len(cards) > 1 else ""
+        lines.append(f"useful      {useful:.0%}{of} is sampling or compiling")
+    rest_ms = [
+        1e3 * ((row.wall_s or 0) - (row.sampling_s or 0) - (row.compile_s or 0)) for row in timed
+    ]
     if len(rest_ms) > 1:
         p95 = quantiles(rest_ms, n=20)[-1]
         lines.append(f"overhead    {median(rest_ms):.1f} ms a point (median), {p95:.1f} ms (p95)")
     return "\n".join(lines)
+
+
+def _card(row: Row) -> int:
+    return row.card
+
+
+def _seconds(rows: Iterable[Row], field: str) -> float:
+    return sum(getattr(row, field) or 0.0 for row in rows)
 
 
 def main() -> None:

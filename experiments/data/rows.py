@@ -66,6 +66,7 @@ class Row(BaseModel):
     # place
     device: Literal["cuda", "cpu"]
     gpu: Name = Field(description="the device's name as its driver reports it")
+    host_cards: Whole | None = Field(None, description="cards that NVML shows on the host")
     backend: Name
     environment: JsonObject = {}
     # time

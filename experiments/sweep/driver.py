@@ -84,12 +84,12 @@ class Sweep:
         """Whether a point that has a row is to be measured once more, because it is suspect."""
         return bool(self.options["remeasure"]) and self.ledger.is_due_again(point.identity)
 
-    def record(self, point: Point, outcome: dict[str, Any], environment: dict[str, Any]) -> Row:
+    def record(self, point: Point, outcome: dict[str, Any], handshake: dict[str, Any]) -> Row:
         """Makes a point's outcome a row and puts it on disk."""
         highest = self.ledger.highest_mhz(point.gpu, point.card)
         outcome = outcome | {"suspect": suspicions(outcome, highest)}
         attempt = self.ledger.next_attempt(point.identity)
-        row = row_of(point, outcome, sweep=self.name, attempt=attempt, environment=environment)
+        row = row_of(point, outcome, sweep=self.name, attempt=attempt, handshake=handshake)
         self.ledger.record(point.job.name, row)
         return row
 

@@ -239,9 +239,9 @@ def measure(point: Point, worker: Worker) -> dict[str, Any]:
 
 
 def row_of(
-    point: Point, outcome: dict[str, Any], *, sweep: str, attempt: int, environment: dict[str, Any]
+    point: Point, outcome: dict[str, Any], *, sweep: str, attempt: int, handshake: dict[str, Any]
 ) -> Row:
-    """A row, from what was declared of a point and what was measured.
+    """A row, from what was declared of a point, what was measured, and where the worker is.
 
     What no row can hold, such as a time below zero, is no answer: the worker counts as crashed.
     """
@@ -265,7 +265,8 @@ def row_of(
         "device": point.device,
         "gpu": point.gpu,
         "backend": point.variant["backend"],
-        "environment": environment | provenance,
+        "host_cards": handshake.get("host_cards"),
+        "environment": handshake["environment"] | provenance,
         "model_formula": point.variant["formula"],
         **{name: point.declared[name] for name in DECLARED},
     }

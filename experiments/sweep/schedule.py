@@ -122,7 +122,7 @@ def measure_all(
 
     Args:
         schedule: The points, for each card and round.
-        record: Puts a point's outcome, with the worker's environment, on disk as a row.
+        record: Puts a point's outcome, with the worker's handshake, on disk as a row.
         again: Whether a point that now has a row is to be measured once more.
         fresh: Whether each round begins in new worker processes.
         rows: Takes the rows as they come, so that an interrupted sweep still has them.
@@ -137,7 +137,7 @@ def measure_all(
         def visit(worker: Worker, point: Point) -> bool:
             """Measures a point, and says whether the card's thread can go on."""
             progress.begins(point)
-            environment = worker.handshake["environment"]
+            handshake = worker.handshake
             lost = None
             try:
                 outcome = measure(point, worker)
@@ -146,7 +146,7 @@ def measure_all(
                 outcome = {"status": "crashed", "reason": lost}
             if stopping.is_set():
                 return False  # the worker was ended under the point, which says nothing of it
-            row = record(point, outcome, environment)
+            row = record(point, outcome, handshake)
             rows.append(row)
             if again(point) and lost is None:
                 progress.repeats(point, row)

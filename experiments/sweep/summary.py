@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bar
 from rich.table import Table
 
+from experiments.cost import by_card
 from experiments.data.files import write_file
 from experiments.data.jobs import TrackerConfig
 from experiments.data.metrics import derive
@@ -240,13 +241,12 @@ def _number(value: float) -> str:
 
 
 def account(measured: Sequence[Row], elapsed_s: float) -> str:
-    """How the wall time of this run was spent, in one line."""
+    """How the wall time of this run was spent, on each of its cards."""
     if not measured:
         return f"nothing to measure; {elapsed_s:.1f} s"
-    sampling = sum(row.sampling_s or 0 for row in measured)
-    compiling = sum(row.compile_s or 0 for row in measured)
-    rest = elapsed_s - sampling - compiling
-    return (
-        f"{len(measured)} points in {elapsed_s:.1f} s: sampling {sampling:.1f} s, "
-        f"compiling {compiling:.1f} s, the rest {rest:.1f} s"
-    )
+    cards = by_card(measured, elapsed_s)
+    spent = f"{len(measured)} points in {elapsed_s:.1f} s"
+    if len(cards) == 1:
+        return f"{spent}: {cards.popitem()[1]}"
+    each = (f"  card {card}: {text}" for card, text in cards.items())
+    return "\n".join([f"{spent} on {len(cards)} cards", *each])

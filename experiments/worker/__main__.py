@@ -39,6 +39,7 @@ def main() -> None:
             "device": dataclasses.asdict(place.device),
             "environment": place.environment,
             "serial": place.serial,
+            "host_cards": place.host_cards,
         }
     )
     bench = functools.cache(functools.partial(Bench, place))  # not all requests need its memory

@@ -104,6 +104,16 @@ def driver_version() -> str | None:
     return None
 
 
+def host_cards() -> int | None:
+    """How many cards NVML shows, hidden from CUDA or not; None without it."""
+    with suppress(Exception):
+        import pynvml
+
+        pynvml.nvmlInit()
+        return int(pynvml.nvmlDeviceGetCount())
+    return None
+
+
 def foreign(
     pids: Sequence[int], own: int, family: int, parent_of: Callable[[int], int | None]
 ) -> int | None:

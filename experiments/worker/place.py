@@ -39,12 +39,14 @@ class Place:
     """The device as torch names it (``cuda:0`` or ``cpu``), its limits, and the environment.
 
     ``serial`` is the card's own, by which a cluster's cards differ; it enters no row.
+    ``host_cards`` is how many cards the host shows, None on a CPU and where nothing tells.
     """
 
     torch_device: str
     device: Device
     environment: dict[str, Any]
     serial: str | None = None
+    host_cards: int | None = None
 
 
 def take_place(asked: str) -> Place:
@@ -68,12 +70,12 @@ def take_place(asked: str) -> Place:
     from kernels.device import Device, cuda_device
 
     if cuda:
-        from experiments.worker.machine import Monitor
+        from experiments.worker.machine import Monitor, host_cards
 
         torch.cuda.init()
         uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
         card = {"card": Monitor(uuid).setup()}
-        return Place("cuda:0", cuda_device(0), environment() | card, uuid)
+        return Place("cuda:0", cuda_device(0), environment() | card, uuid, host_cards())
     cpu = Device(kind="cpu", name=_processor(), l2_bytes=_last_level_cache())
     return Place("cpu", cpu, environment())
 
