@@ -1,4 +1,4 @@
-"""This project's kernels against the public ones measured here, and against the copy: how near the limit.
+"""This project's kernels against the public ones measured, and the copy: how near the limit.
 
 The unit is the point: a shape, a dtype, a protocol. There a rival's time stands over that of
 `auto`, the variant that chooses among ours, in the same round of the same sweep. Many points

@@ -29,9 +29,9 @@ class Operation(ABC):
         symbols: One name for each dimension of the input, e.g. ``("M", "N")``.
         compulsory: What any implementation must move.
         exact: Whether the answer is a copy of bits, so that no rounding is forgiven.
-        roof: The operation that moves the same mix of reads and writes and does nothing else. Its
-            fastest kernel is the roof; the configuration of that name is added to a sweep that
-            has none.
+        roof: Name of the operation that moves the same mix of reads and writes and does nothing
+            else; a sweep without it gets the configuration of that name. A plain string, which the
+            sweep reads without importing.
     """
 
     name: ClassVar[str]

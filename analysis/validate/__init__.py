@@ -30,6 +30,7 @@ from experiments.data.files import (
     write_file,
 )
 from experiments.data.jobs import Config, Declaration, Session, SweepNote
+from experiments.data.metrics import COPY
 from experiments.data.records import KINDS
 from experiments.data.rows import Row, parse_row
 
@@ -370,19 +371,20 @@ def _folders(sweep: Sweep) -> Iterator[Finding]:
         if elsewhere and Path(grid, *rest, label) not in sweep.jobs:
             what = f"no folder of {label}, which other grids have or variants.json declares"
             lacking.append(("missing folder", Path(grid, *rest), what))
-    roofs = {p.parent for p, job in sweep.jobs.items() if _is_copy(job, sweep)}
-    for shard in sorted({place.parent for place in sweep.jobs} - roofs):
-        what = "no copy among its kernels, so its rows have no roof"
+    beside = {(place.parent, _operation(job, sweep)[0]) for place, job in sweep.jobs.items()}
+    needed = {(place.parent, _operation(job, sweep)[1]) for place, job in sweep.jobs.items()}
+    for shard, roof in sorted(needed - beside):
+        what = f"no {roof} among its kernels, so that rows have no roof"
         lacking.append(("missing roof", shard, what))
     for kind, where, what in lacking:
         yield Finding("completeness", kind, sweep.at(where), what)
 
 
-def _is_copy(job: Job, sweep: Sweep) -> bool:
+def _operation(job: Job, sweep: Sweep) -> tuple[str, str]:
+    """A job's operation and the one of its roof, empty where neither is known."""
     declared = sweep.variants.get(job.label)
-    if declared is not None:
-        return declared.operation == "copy"
-    return any(placed.row.operation == "copy" for placed in job.rows)
+    found = declared or next((placed.row for placed in job.rows), None)
+    return (found.operation, found.roof or COPY) if found else ("", COPY)
 
 
 def _points(sweep: Sweep) -> Iterator[Finding]:

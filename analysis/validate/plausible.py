@@ -17,7 +17,7 @@ Aspect = Literal["schema", "completeness", "privacy", "plausibility"]
 VERSIONS = ("torch", "triton", "cuda", "driver", "python", "commit")
 ROUNDED_US = 1e-4  # rows keep samples to four places
 # Elements that any implementation must move, in units of MN.
-COMPULSORY = {"softmax": 2, "copy": 2, "softmax_backward": 3}
+COMPULSORY = {"softmax": 2, "copy": 2, "softmax_backward": 3, "add": 3}
 # A copy by the library may be slower than what L2 serves; on an H200 kernels reach 1.06 of it by a
 # card's own timers. The host's clock counts launches of small shapes too, and proves nothing.
 FAR_ABOVE = 1.25
@@ -133,12 +133,12 @@ def _limits(row: Row, derived: Mapping[str, Any], where: str) -> Iterator[Findin
     """Where a time has no roof, or lies above it, or above the datasheet."""
     name = f"{row.kernel} {row.rows}×{row.cols} {row.dtype}"
     if derived["roof_gbps"] is None:
-        what = f"{name}: timed without a copy beside it"
+        what = f"{name}: timed without its roof, {derived['roof']}, beside it"
         yield Finding("completeness", "missing roof", where, what)
     elif derived["above_roof"]:
         share = derived["fraction_of_roof"]
         far = share > FAR_ABOVE and row.timer != "host"
-        what = f"{name}: {share:.0%} of the copy's bandwidth"
+        what = f"{name}: {share:.0%} of the bandwidth of its roof, {derived['roof']}"
         kind = "far above the roof" if far else "above the roof"
         yield Finding("plausibility", kind, where, what, far)
     card = card_of(row.gpu)

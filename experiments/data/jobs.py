@@ -180,6 +180,7 @@ class Declaration(_Written):
     kernel: Name
     target: Name
     operation: Name
+    roof: Name | None = None
     backend: Name
     params: JsonObject
     source: Name

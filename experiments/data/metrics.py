@@ -7,6 +7,7 @@ from typing import Any
 
 from experiments.data.rows import Row
 
+COPY = "copy"
 DERIVED = (
     "effective_gbps",
     "modelled_gbps",
@@ -32,25 +33,28 @@ def derive(rows: list[Row]) -> list[dict[str, Any]]:
 
     ``recording`` names what the row belongs to: one sweep on one card.
     ``effective_gbps`` is compulsory bytes over time, ``modelled_gbps`` the model's bytes over
-    time, both in GB/s (1e9). ``roof_gbps`` is the fastest copy at the same shape, dtype, protocol,
-    round and recording; ``above_roof`` says that a row beats it by more than its interval.
+    time, both in GB/s (1e9). ``roof_gbps`` is that of the fastest row of the operation ``roof`` at
+    the same shape, dtype, protocol, round and recording; ``above_roof`` says that a row beats it by
+    more than its interval. ``roof`` is the row's own, `COPY` of rows recorded before they had one.
     """
-    copies: dict[tuple[Any, ...], Row] = {}
+    roofs: dict[tuple[Any, ...], Row] = {}
     naives: dict[tuple[Any, ...], Row] = {}
     for row in rows:
         if row.time_us is None or row.status != "ok":
             continue
         place = _neighbourhood(row)
-        if row.operation == "copy":
-            copies[place] = min(copies.get(place, row), row, key=lambda each: each.time_us or 0)
+        if row.operation == (row.roof or COPY):
+            fastest = roofs.get((row.operation, *place), row)
+            roofs[row.operation, *place] = min(fastest, row, key=lambda each: each.time_us or 0)
         elif row.kernel == "naive":
             naives[row.operation, *place] = row
     derived = []
     for row in rows:
         place = _neighbourhood(row)
-        naive = naives.get((row.operation, *place))
-        names = row.model_dump() | {"recording": row.recording}
-        derived.append(names | _derived(row, copies.get(place), naive))
+        roof = row.roof or COPY
+        found = roofs.get((roof, *place)), naives.get((row.operation, *place))
+        names = row.model_dump() | {"recording": row.recording, "roof": roof}
+        derived.append(names | _derived(row, *found))
     return derived
 
 
@@ -71,9 +75,8 @@ def _derived(row: Row, roof: Row | None, naive: Row | None) -> dict[str, Any]:
     if roof is not None and roof.time_us and roof.compulsory_bytes and row.compulsory_bytes:
         values["roof_gbps"] = gbps(roof.compulsory_bytes, roof.time_us)
         values["fraction_of_roof"] = values["effective_gbps"] / values["roof_gbps"]
-        values["above_roof"] = bool(
-            row.time_high_us and roof.time_low_us and row.time_high_us < roof.time_low_us
-        )
+        low_us = (roof.time_low_us or 0) * row.compulsory_bytes / roof.compulsory_bytes
+        values["above_roof"] = bool(row.time_high_us and row.time_high_us < low_us)
     if naive is not None and naive.time_us is not None:
         values["speedup_over_naive"] = naive.time_us / row.time_us
     return values

@@ -54,6 +54,7 @@ class Row(BaseModel):
     attempt: int = Field(ge=1, lt=2**20)
     sweep: Name
     operation: Name
+    roof: Name | None = Field(None, description="the operation whose fastest kernel is the roof")
     kernel: Name
     params: JsonObject
     rows: Size
@@ -119,7 +120,7 @@ class Row(BaseModel):
 
     @model_validator(mode="after")
     def _possible_samples(self) -> Row:
-        """By a chain a sample is a difference, which noise may make negative; by a clock it is not."""
+        """By a chain a sample is a difference, which noise may make negative; else it is not."""
         if self.timer != "chain" and min(self.samples_us or [0.0]) < 0:
             raise ValueError(f"samples_us below zero, by timer {self.timer}")
         return self

@@ -16,7 +16,7 @@ from experiments.sweep.cards import WorkerPool, cards_of
 from experiments.sweep.client import Worker
 from experiments.sweep.config import check_size, shared_options
 from experiments.sweep.guards import suspicions
-from experiments.sweep.jobs import ROOF, Compose, Job
+from experiments.sweep.jobs import Compose, Job
 from experiments.sweep.plan import Plan, Point, make_plan
 from experiments.sweep.record import (
     FolderLock,
@@ -64,7 +64,7 @@ class Sweep:
             """Whether points beside it are due, and it was measured on another card than theirs."""
             row = self.ledger.latest(point.identity)
             return (
-                point.variant["operation"] == ROOF
+                point.variant["operation"] == point.variant["roof"]
                 and row is not None
                 and row.card != point.card
                 and (point.job.neighbours, point.place, point.round) in neighbours

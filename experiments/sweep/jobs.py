@@ -7,6 +7,7 @@ import hashlib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 # Hydra has no public way to compose many jobs from files that are read once: `hydra.compose` reads
@@ -19,11 +20,12 @@ from hydra.plugins.config_source import ConfigResult
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from experiments.child import ROOT
 from experiments.data.jobs import expand
 from experiments.errors import UserError
 from experiments.sweep.config import check, check_choices
 
-ROOF = "copy"  # the configuration that every shard holds, whatever else was asked for
+ROOF = "copy"  # of an operation that names no other
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,12 @@ class Job:
         """Its place among the jobs of a sweep, also its folder below ``out``."""
         place = f"{self.grid}/{self.dtype}-{self.gpu}"
         return "/".join(filter(None, [place, self.variation, self.label]))
+
+    @property
+    def operation(self) -> str:
+        """The folder of `kernels` that its kernel's class is in, empty if it is in none."""
+        package, _, module = str(self.config["kernel"].get("_target_")).partition(".")
+        return module.partition(".")[0] if package == "kernels" else ""
 
     @property
     def shard(self) -> tuple[str, str, str]:
@@ -119,19 +127,25 @@ def job_from(config: DictConfig, overrides: list[str]) -> Job:
 
 
 def with_roofs(jobs: Sequence[Job], compose: Compose) -> list[Job]:
-    """The jobs, each once, and beside those that have no roof its job."""
+    """The jobs, each once, and beside those that have no roof its job: ``kernel=`` its name."""
     found = list({job.name: job for job in jobs}.values())
-    roofed = {
-        job.neighbours
-        for job in found
-        if str(job.config["kernel"].get("_target_")).startswith(f"kernels.{ROOF}.")
-    }
+    roofed = {(job.neighbours, job.operation) for job in found}
     for job in list(found):
-        if job.neighbours not in roofed:
-            roofed.add(job.neighbours)
+        roof = roof_of(job.operation)
+        if (job.neighbours, roof) not in roofed:
+            roofed.add((job.neighbours, roof))
             kept = [o for o in job.overrides if not re.match(r"[+~]*(kernel[.=]|twin=)", o)]
-            found.append(compose([*kept, f"kernel={ROOF}"]))
+            found.append(compose([*kept, f"kernel={roof}"]))
     return found
+
+
+@cache
+def roof_of(operation: str) -> str:
+    """The roof that an operation's module names, read as text: the parent imports no kernel."""
+    module = ROOT / "kernels" / operation / "operation.py"
+    text = module.read_text(encoding="utf-8") if module.is_file() else ""
+    named = re.search(r'^    roof = "(\w+)"$', text, re.MULTILINE)
+    return named[1] if named else ROOF
 
 
 # These choose a job's place, or how the sweep is run; they are no variation of what is measured.

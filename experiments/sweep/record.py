@@ -260,6 +260,7 @@ def row_of(
         "attempt": attempt,
         "sweep": sweep,
         "operation": point.variant["operation"],
+        "roof": point.variant["roof"],
         "kernel": point.job.kernel,
         "params": point.variant["params"],
         "device": point.device,

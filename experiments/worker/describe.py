@@ -106,6 +106,7 @@ def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
     return {
         "target": job["kernel"]["_target_"],
         "operation": operation.name,
+        "roof": operation.roof,
         "backend": backend(kernel, device),
         "params": dataclasses.asdict(kernel),  # type: ignore[call-overload]
         "source": source_hash(type(kernel).__module__),

@@ -14,7 +14,7 @@ class Add(Operation):
 
     name = "add"
     compulsory = Traffic(reads=2 * M * N, writes=M * N)
-    roof = name
+    roof = "add"
 
     @override
     def make_input(

@@ -207,7 +207,7 @@ def test_a_time_with_no_copy_beside_it_is_named(folder: Path) -> None:
         row = edit(folder / COPY.replace("copy", name), 1, status="timeout", time_us=None)
     answer = validated(folder)
     assert answer.problems == ["completeness: failed points", "completeness: missing roof"]
-    assert f"torch {row['rows']}×{row['cols']} float16: timed without a copy beside" in answer.text
+    assert f"torch {row['rows']}×{row['cols']} float16: timed without its roof, copy, beside" in answer.text
 
 
 def _faster(folder: Path, name: str, shape: tuple[int, int], factor: float) -> str:
@@ -228,7 +228,7 @@ def test_a_time_far_above_the_roof_is_named_and_one_a_little_above_is_a_warning(
     where = _faster(folder, TORCH, LARGE, 1.05 * time_of(TORCH) / best)
     answer = validated(folder)
     assert answer.status == 0
-    assert f"{where}torch 8192×65536 float16: 105% of the copy's bandwidth" in answer.text
+    assert f"{where}torch 8192×65536 float16: 105% of the bandwidth of its roof" in answer.text
     where = _faster(folder, TORCH, LARGE, 3)
     answer = validated(folder)
     assert "plausibility: far above the roof" in answer.problems

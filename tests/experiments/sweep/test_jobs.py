@@ -14,7 +14,9 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from experiments.sweep.config import register
-from experiments.sweep.jobs import SweepLoader
+from experiments.sweep.jobs import Job, SweepLoader, roof_of, with_roofs
+from experiments.worker.describe import build_kernel
+from tests.conf import options
 from tests.conftest import DOUBLES, ROOT
 
 CARDS = ["experiment=cards", "grid=cards", "gpu=h200"]
@@ -62,6 +64,36 @@ def test_jobs_compose_as_hydra_alone_composes_each(
             one.load_sweep_config(config, [*CARDS, "kernel=good"])
         errors.append((raised.type, str(raised.value)))
     assert errors[0] == errors[1]
+
+
+def job(target: str, *overrides: str) -> Job:
+    config = {"kernel": {"_target_": f"kernels.{target}"}}
+    name = target.partition(".")[0]
+    return Job(name, name, "wide", ("float32",), "native", "auto", "", (), config, overrides)
+
+
+def test_a_shard_gets_the_roof_of_each_operation_that_it_lacks() -> None:
+    def added(*targets: str) -> list[tuple[str, ...]]:
+        jobs = [job(target, "grid=wide", f"kernel={i}") for i, target in enumerate(targets)]
+        found = with_roofs(jobs, lambda overrides: job("made.X", *overrides))
+        return [one.overrides for one in found[len(jobs) :]]
+
+    copy, add = ("grid=wide", "kernel=copy"), ("grid=wide", "kernel=add")
+    assert added("softmax.online.Online") == [copy]
+    assert added("softmax.online.Online", "copy.copy_triton.CopyTriton") == []
+    assert added("softmax_backward.backward.Backward", "copy.copy.Copy") == [add]
+    assert added("softmax_backward.backward.Backward", "softmax.online.Online") == [add, copy]
+    assert added("add.add.Add") == []
+
+
+@pytest.mark.parametrize("kernel", options("kernel"))
+def test_the_roof_that_an_operation_names_is_read_without_importing_it(kernel: str) -> None:
+    config = OmegaConf.to_container(OmegaConf.load(ROOT / "conf" / "kernel" / f"{kernel}.yaml"))
+    assert isinstance(config, dict)
+    operation = build_kernel({str(k): v for k, v in config.items()}).operation
+    assert config["_target_"].split(".")[1] == operation.name
+    assert roof_of(operation.name) == operation.roof
+    assert roof_of(operation.roof) == operation.roof
 
 
 def test_a_file_is_read_once_for_all_jobs(
