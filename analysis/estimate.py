@@ -54,8 +54,11 @@ class Estimate:
         return self.rounds == 1
 
     def __truediv__(self, other: Estimate) -> Estimate:
-        """The ratio of two positive numbers, with the widest interval that both allow."""
-        ends = self.low / other.high, self.high / other.low
+        """The ratio of two positive numbers, with the widest interval that both allow.
+
+        It has no upper end where the divisor may be nothing, as a difference of times may.
+        """
+        ends = self.low / other.high, self.high / other.low if other.low > 0 else math.inf
         return Estimate(self.value / other.value, *ends, min(self.rounds, other.rounds))
 
 
@@ -145,8 +148,8 @@ def held_by_others(values: Floats, lows: Floats, highs: Floats) -> tuple[int, in
     """How often one round's interval holds the number of another round, of all pairs of rounds.
 
     Were rounds alike, and an interval known to hold the true number in 95 % of cases, it would
-    still miss more often than that: the other round's number has an error of its own, and 83 % of
-    them would be held.
+    still miss more often than that, as the other round's number has an error of its own: it would
+    hold 83 % of medians, and 95 % of ratios, whose intervals take the widest of two.
 
     Args:
         values: The number of each round, shape [R].

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.compare.points import judged, matched
-from analysis.estimate import Rounds, prediction, ratio_of
+from analysis.estimate import Estimate, Rounds, held_by_others, median_of, prediction, ratio_of
 from analysis.load import Key, Records, key_of
 from analysis.selection import TIMERS, records_of
 from experiments.data.records import PROBES, Probe, read_records
@@ -26,6 +26,7 @@ PLACE = ["gpu", "card", "sweep", "timer", "cache", "rows", "cols", "dtype"]
 PROTOCOL = ["gpu", "timer", "cache"]
 EDGES_US = (0.0, 10.0, 25.0, 50.0, 200.0, math.inf)
 SHARE = 0.95  # of the pairs that a limit holds for
+FEWER = 3  # rounds that most sweeps have, for the same statistics of fewer rounds
 TO_SIGMA = 1.349  # the quartiles' distance of a normal, in standard deviations
 PROFILER = "profiler"  # the kernels' own time by hardware counters, without launch or gaps
 TIMER_ORDER = (*TIMERS, PROFILER)
@@ -39,6 +40,8 @@ def twins_of(frame: pd.DataFrame) -> pd.DataFrame:
         over both twins and all rounds), ``ratio`` with ``low`` and ``high`` (over all rounds, with
         its 95 % interval), ``differs`` (whether that leaves out 1: a false positive),
         ``resolvable`` (the least slowdown that this interval would have found, a share),
+        ``three`` (both of these of every three rounds in succession), ``medians_held`` and
+        ``ratios_held`` (`analysis.estimate.held_by_others` of the intervals of single rounds),
         ``single`` (the ratio in each round alone), ``within`` (each round's spread of samples),
         ``between`` (each twin's spread of medians), ``predicted`` (whether each twin's last round
         lay within the prediction of the rounds before).
@@ -47,7 +50,7 @@ def twins_of(frame: pd.DataFrame) -> pd.DataFrame:
     if timed.empty:  # str.rpartition then gives no columns
         return pd.DataFrame()
     parts = timed["kernel"].str.rpartition("-")
-    usable = timed["samples_us"].map(lambda samples: min(samples or [0.0]) > 0).astype(bool)
+    usable = timed["samples_us"].map(lambda samples: bool(len(samples or ()))).astype(bool)
     # two kernels may have names alike and be no twins; older rows do not say
     code = [f"{one.get('target')} {one.get('source')}" for one in timed["environment"]]
     settings = [json.dumps(params, sort_keys=True, default=str) for params in timed["params"]]
@@ -70,6 +73,9 @@ def twins_of(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _compared(first: Rounds, second: Rounds) -> dict[str, Any]:
     ratio, several = ratio_of(first, second), len(first) > 1
+    sides = [[median_of([samples]) for samples in side] for side in (first, second)]
+    single = [one / other for one, other in zip(*sides, strict=True)]
+    threes = [slice(start, start + FEWER) for start in range(0, len(first) - FEWER + 1, FEWER)]
     medians = np.array([[np.median(samples) for samples in side] for side in (first, second)])
     quartiles = [np.percentile(samples, [25, 50, 75]) for samples in (*first, *second)]
     predicted = []
@@ -83,15 +89,32 @@ def _compared(first: Rounds, second: Rounds) -> dict[str, Any]:
         "ratio": ratio.value,
         "low": ratio.low,
         "high": ratio.high,
-        "differs": ratio.low > 1 or ratio.high < 1,
-        # a time longer by d moves the interval by the factor 1 + d, so it is found where
-        # low·(1 + d) > 1, or high / (1 + d) < 1 for the other twin
-        "resolvable": max(1 / ratio.low, ratio.high) - 1,
+        "differs": _differs(ratio),
+        "resolvable": _resolvable(ratio),
+        "three": [(_differs(one), _resolvable(one))
+                  for one in (ratio_of(first[part], second[part]) for part in threes)],
+        "medians_held": np.sum([_held(one) for one in sides], axis=0),
+        "ratios_held": np.array(_held(single)),
         "single": medians[0] / medians[1],
         "within": [(high - low) / TO_SIGMA / middle for low, middle, high in quartiles],
         "between": list(np.std(np.log(medians), axis=1, ddof=1)) if several else [],
         "predicted": predicted,
-    }
+    }  # fmt: skip
+
+
+def _differs(ratio: Estimate) -> bool:
+    return ratio.low > 1 or ratio.high < 1
+
+
+def _resolvable(ratio: Estimate) -> float:
+    # a time longer by d moves the interval by the factor 1 + d, so it is found where
+    # low·(1 + d) > 1, or high / (1 + d) < 1 for the other twin
+    return max(1 / ratio.low, ratio.high) - 1
+
+
+def _held(rounds: list[Estimate]) -> tuple[int, int]:
+    ends = ([getattr(one, end) for one in rounds] for end in ("value", "low", "high"))
+    return held_by_others(*map(np.array, ends))
 
 
 def floors(pairs: pd.DataFrame) -> pd.DataFrame:
@@ -103,8 +126,11 @@ def floors(pairs: pd.DataFrame) -> pd.DataFrame:
         ``one_round`` and ``all_rounds`` (what 95 % of such ratios stay within), ``resolvable`` (the
         least slowdown that 95 % of the intervals would have found), ``within`` (the spread of a
         round's samples: quartiles' distance over 1.349), ``between`` (of a variant's medians over
-        its rounds, standard deviation of logarithms; NaN of one round); and of ``sides`` last
-        rounds how many were ``predicted``.
+        its rounds, standard deviation of logarithms; NaN of one round); of ``sides`` last
+        rounds how many were ``predicted``; ``threes``, ``threes_false`` and ``threes_resolvable``
+        as ``pairs``, ``false_positives`` and ``resolvable`` of every three rounds in succession;
+        and ``medians_held`` and ``ratios_held``, how often a single round's interval held another
+        round's number, and of how many.
     """
     lines = []
     for protocol, every in pairs.groupby(PROTOCOL, sort=True):
@@ -116,6 +142,7 @@ def floors(pairs: pd.DataFrame) -> pd.DataFrame:
                 [value for each in mine[name] for value in each]
                 for name in ("within", "between", "predicted")
             )
+            threes = [one for each in mine["three"] for one in each]
             lines.append(dict(zip(PROTOCOL, protocol, strict=True)) | {
                 "low_us": low,
                 "high_us": high,
@@ -131,6 +158,11 @@ def floors(pairs: pd.DataFrame) -> pd.DataFrame:
                 "between": float(np.median(between)) if between else math.nan,
                 "predicted": sum(predicted),
                 "sides": len(predicted),
+                "threes": len(threes),
+                "threes_false": sum(differs for differs, _ in threes),
+                "threes_resolvable": _most(least for _, least in threes) if threes else math.nan,
+                "medians_held": np.sum(list(mine["medians_held"]), axis=0),
+                "ratios_held": np.sum(list(mine["ratios_held"]), axis=0),
             })  # fmt: skip
     return pd.DataFrame(lines)
 

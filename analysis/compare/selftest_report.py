@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
         )
     ranges, probes = floors(pairs), probes_of(inputs.rows)
     timers = agreements(inputs.frame, inputs.records)
-    tables, missed = [floor_table(ranges)], []
+    tables, missed = [floor_table(ranges), intervals_table(ranges)], []
     for rows, table, needs in (
         (timers, timers_table, "timers needs the same points by two timers, timing=events,graph"),
         (probes, cold_table, "cold needs probe.jsonl of the card: python -m experiments.probe"),
@@ -102,8 +102,6 @@ def floor_table(floors: pd.DataFrame) -> NamedTable:
         notes.append(f"With fewer than {LEAST} pairs the largest one is taken for 95 %.")
     lines = []
     for one in lines_of(floors):
-        low, high = rate_interval(one.false_positives, one.pairs)
-        rate = f"{100 * one.false_positives / one.pairs:.1f} % ({100 * low:.1f}–{100 * high:.1f})"
         shares = [one.one_round, one.all_rounds, one.resolvable, one.within, one.between]
         lines.append([
             card_of(one.gpu).name,
@@ -112,11 +110,38 @@ def floor_table(floors: pd.DataFrame) -> NamedTable:
             str(one.pairs),
             _rounds(one.fewest, one.most),
             str(one.false_positives),
-            rate,
+            _rate_text(one.false_positives, one.pairs),
             *map(_percent, shares),
             f"{one.predicted} of {one.sides}" if one.sides else "–",
         ])  # fmt: skip
     return NamedTable("floor", Table("The noise floor", heads, lines, notes))
+
+
+def intervals_table(floors: pd.DataFrame) -> NamedTable:
+    """What intervals of three rounds and of a single one are worth, by protocol and time range."""
+    heads = ["card", "timer", "time, µs", "three rounds", "called different",
+             "rate, 95 % interval", "resolve", "a round's interval holds another's median",
+             "and another's ratio"]  # fmt: skip
+    notes = [
+        "Three rounds: every three in succession of each pair, as a sweep of three rounds has "
+        "them. Called different and resolve as in the noise floor.",
+        "The 95 % interval of a single round is of its samples: how often it holds the median that "
+        "another round of the same variant found, and that of a ratio the ratio of another round. "
+        "If rounds differed by no more than their samples show, it would be 83 % and 95 %.",
+    ]
+    lines = []
+    for one in lines_of(floors):
+        lines.append([
+            card_of(one.gpu).name,
+            f"{timer_label(one.timer)}, {CACHES[one.cache]}",
+            _span(one),
+            str(one.threes),
+            str(one.threes_false),
+            _rate_text(one.threes_false, one.threes) if one.threes else "–",
+            _percent(one.threes_resolvable),
+            *(_held_text(held) for held in (one.medians_held, one.ratios_held)),
+        ])  # fmt: skip
+    return NamedTable("intervals", Table("What an interval holds", heads, lines, notes))
 
 
 def timers_table(agreements: pd.DataFrame) -> NamedTable:
@@ -188,6 +213,13 @@ def noise_floor(
             f"in the whole set, {called} of {len(judged)} points are called faster or slower and "
             f"{int(judged['regression'].sum())} would fail a gate.",
         ]
+        for one in lines_of(wholes[wholes["most"] > 1]):
+            texts.append(
+                f"A single round's 95 % interval by {timer_label(one.timer)} with a "
+                f"{CACHES[one.cache]} holds another round's median in "
+                f"{_held_text(one.medians_held)} of cases, and that of a ratio another round's "
+                f"ratio in {_held_text(one.ratios_held)}."
+            )
         for (timer, cache), ranges in mine[~mine["whole"]].groupby(["timer", "cache"]):
             each = "; ".join(
                 f"{_percent(one.resolvable)} at {_span(one)} µs "
@@ -297,6 +329,16 @@ def _span(one: Any) -> str:
     if math.isinf(one.high_us):
         return f"> {one.low_us:g}" if one.low_us else "all"
     return f"{one.low_us:g}–{one.high_us:g}" if one.low_us else f"< {one.high_us:g}"
+
+
+def _rate_text(found: int, of: int) -> str:
+    low, high = rate_interval(found, of)
+    return f"{100 * found / of:.1f} % ({100 * low:.1f}–{100 * high:.1f})"
+
+
+def _held_text(held: tuple[int, int]) -> str:
+    """How often, in whole per cent; nothing where there was one round alone."""
+    return f"{100 * held[0] / held[1]:.0f} %" if held[1] else "–"
 
 
 def _percent(share: float) -> str:

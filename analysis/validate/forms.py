@@ -175,6 +175,7 @@ ENVIRONMENT: Form = {
     "ncu": _form(r"20\d\d(\.\d{1,2}){1,3}"), "cache_control": sentence,
     "system": _form("(Linux|Darwin|Windows) (x86_64|arm64|aarch64|AMD64)"), "processor": device,
     "commit": _form("[0-9a-f]{40}"), "target": _target, "source": _hash,
+    "mark": _form("[0-9a-f]{8}"),
     **dict.fromkeys(("threads", "dirty", "seed"), never),
     "packages": {"*": version}, "variables": {"*": sentence}, "protocol": _PROTOCOL,
     "card": dict.fromkeys(("driver_cuda", "power_limit_w", "max_sm_clock_mhz", "mig_mode",

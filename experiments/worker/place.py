@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import os
 import platform
@@ -38,8 +39,8 @@ VARIABLES = (
 class Place:
     """The device as torch names it (``cuda:0`` or ``cpu``), its limits, and the environment.
 
-    ``serial`` is the card's own, by which a cluster's cards differ; it enters no row.
-    ``host_cards`` is how many cards the host shows, None on a CPU and where nothing tells.
+    card = {"card": Monitor(uuid).setup(), "mark": mark_of(uuid)}
+    return Place("cuda:0", cuda_device(0), environment() | card, uuid, host_cards())
     """
 
     torch_device: str
@@ -74,10 +75,15 @@ def take_place(asked: str) -> Place:
 
         torch.cuda.init()
         uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
-        card = {"card": Monitor(uuid).setup()}
+        card = {"card": Monitor(uuid).setup(), "mark": mark_of(uuid)}
         return Place("cuda:0", cuda_device(0), environment() | card, uuid, host_cards())
     cpu = Device(kind="cpu", name=_processor(), l2_bytes=_last_level_cache())
     return Place("cpu", cpu, environment())
+
+
+def mark_of(serial: str) -> str:
+    """Digits that are the same for the same card, and from which its serial cannot be found."""
+    return hashlib.sha256(serial.encode()).hexdigest()[:8]
 
 
 def environment() -> dict[str, Any]:
