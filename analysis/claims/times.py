@@ -207,6 +207,8 @@ class Limit(Strict):
         assert least is not None
         least_text = f"least {measured_text(least[1])} at {least[0].name}"
         text = f"over {many(len(points), 'point')}, {least_text}"
+        if mean.spread:
+            text += f", {mean.recordings} recordings {' to '.join(map(plain, mean.spread))}"
         return one(mean, band, many(len(set(labels)), "row"), text, rows=labels)
 
 

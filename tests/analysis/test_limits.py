@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from analysis.estimate import log_reach
 from analysis.limits import LimitPoint, geomean, points_of, worst
+from analysis.load import load
 from experiments.data.rows import Row
 from tests.analysis.drawing import frame_of
 from tests.analysis.limit_rows import FEWER, limits
-from tests.analysis.plausible import interpreted, row
+from tests.analysis.plausible import interpreted, row, write
 
 
 def points(tmp_path: Path, rows: list[Row]) -> list[LimitPoint]:
@@ -112,6 +114,52 @@ def test_the_mean_is_geometric_and_its_interval_is_of_rounds(tmp_path: Path) -> 
     reach = 4.3027 * math.sqrt(2 / 2) * 1e-3 / math.sqrt(3)  # t, s and √R by hand
     assert math.log(mean.high / mean.value) == pytest.approx(reach, rel=0.01)
     assert mean.low < 4.0 < mean.high
+
+
+def recording(host: float, **changes: object) -> list[Row]:
+    """Two points in two rounds of one recording: the peer's time over that of auto is ``host``."""
+    return [
+        row(kernel, n, time_us=time * (1 + 0.01 * i), round=i, **changes)
+        for n in (256, 4096) for i in range(2)
+        for kernel, time in (("auto", 100.0), ("torch", 100.0 * host))
+    ]  # fmt: skip
+
+
+def test_of_several_recordings_the_interval_is_over_them_and_their_range_is_known(
+    tmp_path: Path,
+) -> None:
+    hosts = (1.1, 1.2, 1.25)
+    for i, host in enumerate(hosts):  # folders below one, as three recordings lie
+        write(tmp_path / f"{i}", recording(host, sweep=f"limits-{i}"))
+    mean = geomean(points_of(load(tmp_path)))
+    assert mean is not None
+    assert (mean.recordings, mean.rounds) == (3, 6)
+    assert mean.spread == pytest.approx((1.1, 1.25))
+    assert mean.value == pytest.approx((1.1 * 1.2 * 1.25) ** (1 / 3))
+    assert mean.high / mean.value == pytest.approx(math.exp(log_reach(hosts)), rel=0.01)
+
+
+def test_a_sweep_that_went_on_upon_another_card_is_two_recordings(tmp_path: Path) -> None:
+    marks = ({"mark": "aaaaaaaa"}, {"mark": "bbbbbbbb"})
+    rows = [
+        *timed("auto", 100.0, environment=marks[0]),
+        *timed("torch", 150.0, environment=marks[0]),
+    ]
+    other = [
+        *timed("auto", 200.0, environment=marks[1]),
+        *timed("quack", 100.0, environment=marks[1]),
+    ]
+    [point] = points(tmp_path, rows + [r.model_copy(update={"key": f"{r.key}x"}) for r in other])
+    assert point.by_visit("torch") == {("paper/0/aaaaaaaa", 0): 1.5}
+    assert point.by_visit("quack") == {("paper/0/bbbbbbbb", 0): 0.5}
+
+
+def test_a_visit_without_a_peer_counts_for_nothing(tmp_path: Path) -> None:
+    rows = [*timed("auto", 100.0, 100.0), *timed("torch", 150.0, 150.0), *timed("copy", 90.0, 90.0)]
+    own = [*timed("auto", 100.0, sweep="own"), *timed("copy", 50.0, sweep="own")]
+    [point] = points(tmp_path, rows + own)
+    assert point.share is not None
+    assert (point.share.value, point.share.recordings) == (pytest.approx(0.9), 1)
 
 
 def test_a_single_round_has_the_interval_of_its_own_samples(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from experiments.child import ROOT
 from experiments.worker.describe import source_hash
 from experiments.worker.launches import recorded
 from experiments.worker.machine import Monitor, State
-from experiments.worker.place import is_dirty
+from experiments.worker.place import is_dirty, mark_of
 
 
 def test_code_that_is_changed_or_not_tracked_is_dirty(tmp_path: Path) -> None:
@@ -104,3 +105,9 @@ def test_the_state_of_a_card_is_what_nvml_gives_and_none_where_it_gives_nothing(
     assert (setup["ecc_mode"], setup["mig_mode"], setup["power_limit_w"]) == (1, None, None)
     assert Monitor(None).read() == State(None, None, None, None, None, None)
     assert Monitor(None).setup() == {}
+
+
+def test_a_cards_mark_is_always_the_same_and_does_not_hold_its_serial() -> None:
+    marks = [mark_of(f"GPU-{name}") for name in "aab"]
+    assert marks[0] == marks[1] != marks[2]
+    assert all(re.fullmatch("[0-9a-f]{8}", mark) for mark in marks)

@@ -76,6 +76,19 @@ def test_what_is_resolvable_is_what_the_interval_would_have_told(tmp_path: Path)
     assert floor.predicted >= 0.9 * floor.sides
 
 
+def test_a_single_rounds_interval_holds_as_many_others_as_the_rounds_noise_allows(
+    tmp_path: Path,
+) -> None:
+    quiet, noisy = (whole(tmp_path / name, twins(between=between, within=0.005))
+                    for name, between in (("quiet", 1e-6), ("noisy", 0.01)))  # fmt: skip
+    shares = [held / of for held, of in (quiet.medians_held, quiet.ratios_held)]
+    # were rounds alike: Φ(1.96/√2) and Φ(1.96) of a normal, the timer's steps and ranks beside
+    assert shares == pytest.approx([0.83, 0.95], abs=0.06)
+    assert noisy.medians_held[0] < 0.3 * noisy.medians_held[1]
+    assert (quiet.threes, quiet.medians_held[1]) == (2 * quiet.pairs, 2 * 8 * 7 * quiet.pairs)
+    assert rate_interval(noisy.threes_false, noisy.threes)[0] <= 0.05
+
+
 def test_spreads_are_those_of_the_noise(tmp_path: Path) -> None:
     found = whole(tmp_path, twins(between=0.01, within=0.005))
     assert found.between == pytest.approx(0.01, rel=0.15)
