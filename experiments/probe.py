@@ -1,12 +1,14 @@
 """``python -m experiments.probe --out DIR``: proves on this card that a cold cache is cold.
 
 Buffers smaller than L2 are read after the runner's own flush, in a rotation that no L2 holds, and
-warm. ``probe.jsonl`` below ``DIR`` takes every sample; ``python -m analysis selftest`` reads it.
+warm; and after a flush of what loads, loads that asked to stay, and such stores have left there.
+``probe.jsonl`` below ``DIR`` takes every sample; ``python -m analysis selftest`` reads it.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +36,25 @@ def main() -> int:
         write_records(out / PROBES, probes)
     except (UserError, ValueError, OSError) as error:
         parser.exit(2, f"error: {error}\n")
-    for one in probes:
-        print(f"{one.bytes / 2**20:6g} MiB  {one.timer:<6}  {one.cache:<4}  {one.time_us:8.2f} µs")
-    print(out / PROBES)
+    print(*lines_of(probes), out / PROBES, sep="\n")
     return 0
+
+
+def lines_of(probes: Sequence[Probe]) -> Iterator[str]:
+    """The buffers that were read again and again, then what a flush left of each in L2."""
+    left = {(one.bytes, one.cache, one.left): one.time_us for one in probes if one.left}
+    turns = {one.bytes: one.time_us for one in probes if one.cache == "rotation"}
+    for one in probes:
+        if one.left is None and one.cache != "rotation":
+            size = f"{one.bytes / 2**20:6g} MiB"
+            yield f"{size}  {one.timer:<6}  {one.cache:<4}  {one.time_us:8.2f} µs"
+    if left:
+        yield f"{'left in L2':>10}      {'by':<13}  no flush  after the flush  rotation, µs"
+    for size_bytes, cache, way in left:
+        if cache == "warm":
+            times = left[size_bytes, "warm", way], left[size_bytes, "cold", way], turns[size_bytes]
+            text = "{:8.2f}  {:15.2f}  {:8.2f}".format(*times)
+            yield f"{size_bytes / 2**20:6g} MiB      {way:<13}  {text}"
 
 
 def asked_of_card(what: str, out: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:

@@ -212,20 +212,16 @@ def agreements(frame: pd.DataFrame, records: Records) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def probes_of(rows: Path) -> pd.DataFrame:
-    """The probe records at or below ``rows`` that were read cold and warm, by card, timer, size.
+def probes_of(probes: Iterable[Probe]) -> pd.DataFrame:
+    """The buffers that were read cold and warm, by card, timer, size.
 
     Returns:
         ``gpu``, ``timer``, ``bytes``, ``cold_us``, ``warm_us``, ``ratio`` and ``proven``: whether
         the cold read's whole interval lies above the warm one's.
-
-    Raises:
-        RowsError: a line is no such record; it names file and line.
     """
-    folder = rows.parent if rows.is_file() else rows
     known: dict[tuple[str, str, int], dict[str, Probe]] = {}
-    for path in sorted(folder.rglob(PROBES)):
-        for probe in read_records(path, Probe):
+    for probe in probes:
+        if probe.left is None and probe.cache != "rotation":
             known.setdefault((probe.gpu, probe.timer, probe.bytes), {})[probe.cache] = probe
     lines = []
     for place, caches in sorted(known.items()):
@@ -238,6 +234,38 @@ def probes_of(rows: Path) -> pd.DataFrame:
                 "proven": cold.time_low_us > warm.time_high_us,
             })  # fmt: skip
     return pd.DataFrame(lines)
+
+
+def flushes_of(probes: Iterable[Probe]) -> pd.DataFrame:
+    """What the flush leaves of a buffer that lay in L2, by card, size and what had put it there.
+
+    Returns:
+        ``gpu``, ``bytes``, ``left``; to read the buffer ``before_us`` the flush, ``after_us``, and
+        ``cold_us`` in a rotation; ``kept``, the share of what L2 saves that the flush left.
+    """
+    known: dict[tuple[str, int], dict[tuple[str | None, str], float]] = {}
+    for probe in probes:
+        known.setdefault((probe.gpu, probe.bytes), {})[probe.left, probe.cache] = probe.time_us
+    lines = []
+    for (gpu, size), times in sorted(known.items()):
+        cold_us = times.get((None, "rotation"))
+        for left in dict.fromkeys(left for left, _ in times if left):
+            before_us, after_us = (times.get((left, cache)) for cache in ("warm", "cold"))
+            if cold_us and before_us and after_us:
+                kept = (cold_us - after_us) / (cold_us - before_us) if cold_us > before_us else 0.0
+                lines.append({"gpu": gpu, "bytes": size, "left": left, "before_us": before_us,
+                              "after_us": after_us, "cold_us": cold_us, "kept": kept})  # fmt: skip
+    return pd.DataFrame(lines)
+
+
+def read_probes(rows: Path) -> list[Probe]:
+    """The probe records at or below ``rows``.
+
+    Raises:
+        RowsError: a line is no such record; it names file and line.
+    """
+    folder = rows.parent if rows.is_file() else rows
+    return [one for path in sorted(folder.rglob(PROBES)) for one in read_records(path, Probe)]
 
 
 def _timed(frame: pd.DataFrame) -> pd.DataFrame:

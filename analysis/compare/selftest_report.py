@@ -21,7 +21,9 @@ from analysis.compare.selftest import (
     agreements,
     compared,
     floors,
+    flushes_of,
     probes_of,
+    read_probes,
     twins_of,
 )
 from analysis.compare.tables import lines_of
@@ -63,12 +65,14 @@ def run(options: argparse.Namespace) -> int:
             f"{inputs.rows}: no variant stands against itself under two names; the preset does: "
             "python -m experiments.run experiment=selftest"
         )
-    ranges, probes = floors(pairs), probes_of(inputs.rows)
+    recorded = read_probes(inputs.rows)
+    ranges, probes, flushes = floors(pairs), probes_of(recorded), flushes_of(recorded)
     timers = agreements(inputs.frame, inputs.records)
     tables, missed = [floor_table(ranges), intervals_table(ranges)], []
     for rows, table, needs in (
         (timers, timers_table, "timers needs the same points by two timers, timing=events,graph"),
         (probes, cold_table, "cold needs probe.jsonl of the card: python -m experiments.probe"),
+        (flushes, flush_table, "flush needs the same: python -m experiments.probe"),
     ):
         if rows.empty:
             missed.append(needs)
@@ -192,6 +196,28 @@ def cold_table(probes: pd.DataFrame) -> NamedTable:
         for one in lines_of(probes)
     ]
     return NamedTable("cold", Table("A buffer read cold, and read warm", heads, lines, notes))
+
+
+def flush_table(flushes: pd.DataFrame) -> NamedTable:
+    """Each size and way into L2: the buffer read before and after a flush, and cold."""
+    heads = ["card", "left in L2, MiB", "by", "no flush, µs", "after the flush, µs", "cold, µs",
+             "kept"]  # fmt: skip
+    notes = [
+        "A buffer is put into L2 and read, by events, at once or after the flush that every cold "
+        "sample has. Hinted: its lines ask to stay (evict_last). Cold: others are read in turn, of "
+        "which L2 holds none. Kept: the share of what L2 saves that is left after the flush."
+    ]
+    lines = [
+        [
+            card_of(one.gpu).name,
+            f"{one.bytes / 2**20:g}",
+            one.left,
+            *(f"{us:.2f}" for us in (one.before_us, one.after_us, one.cold_us)),
+            f"{100 * one.kept:.0f} %",
+        ]
+        for one in lines_of(flushes)
+    ]
+    return NamedTable("flush", Table("What a flush leaves in L2", heads, lines, notes))
 
 
 def noise_floor(

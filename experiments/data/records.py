@@ -136,13 +136,17 @@ class Counters(Record):
 class Probe(Record):
     """A buffer of ``rows`` × ``cols`` elements that is read and hardly anything else; µs.
 
-    ``cold`` by events is the runner's own flush before each read; by a graph it is the rotation
-    over buffers that no L2 holds together. Where the two agree, the flush empties L2.
+    ``cold`` by events is the runner's own flush before each read; by a graph, and as ``rotation``
+    by events, each read takes another of so many buffers that no L2 holds them together. Where
+    that takes as long as the read after the flush, the flush empties L2.
     """
 
     gpu: Name
     timer: Literal["events", "graph"]
-    cache: Literal["cold", "warm"]
+    cache: Literal["cold", "warm", "rotation"]
+    left: Literal["loads", "hinted loads", "hinted stores"] | None = Field(
+        None, description="what put the buffer into L2 before each read; None: the read before it"
+    )
     bytes: int = Field(gt=0, le=2**53, description="of the buffer that is read")
     l2_bytes: int = Field(gt=0, le=2**53)
     flush_bytes: int = Field(gt=0, le=2**53, description="that one flush reads")

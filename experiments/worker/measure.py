@@ -15,11 +15,12 @@ import torch
 from experiments.child import one_line
 from experiments.data.statistics import median
 from experiments.worker.describe import backend, build_kernel, torch_dtype
+from experiments.worker.flush import Flush
 from experiments.worker.gate import Verdict, check, fingerprint
 from experiments.worker.launches import recorded
 from experiments.worker.machine import Monitor, require
 from experiments.worker.place import Place
-from experiments.worker.timers import CannotTime, Flush, Protocol, Sampling, Subject
+from experiments.worker.timers import CannotTime, Protocol, Sampling, Subject
 from kernels.kernel import NotCompiled
 
 COMPILERS = (

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 import torch
 
+from experiments.worker.flush import Flush
 from experiments.worker.measure import Bench, measure
 from experiments.worker.place import take_place
-from experiments.worker.timers import CannotTime, Flush, Protocol, Subject, events, graph
+from experiments.worker.timers import CannotTime, Protocol, Subject, events, graph
 from experiments.worker.timers.graph import PLACES
 from tests.conftest import Command, once_each, shape
 

@@ -1,3 +1,4 @@
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,9 +11,12 @@ import torch
 from experiments.child import ROOT
 from experiments.data.rows import TIMERS
 from experiments.worker import timers
+from experiments.worker.counting.interpreter import interpreted
+from experiments.worker.counting.requests import Recorder
+from experiments.worker.flush import BLOCK, Flush, touch
 from experiments.worker.measure import Bench, measure
 from experiments.worker.place import take_place
-from experiments.worker.timers import Call, Flush, Protocol, Sampling, Subject, host
+from experiments.worker.timers import Call, Protocol, Sampling, Subject, host
 from experiments.worker.timers.graph import rotation
 from tests.doubles.cuda import Card
 from tests.wandb_jobs import timed
@@ -84,6 +88,21 @@ def test_a_flush_reads_twice_the_cache_and_leaves_its_buffer_clean() -> None:
     before = flush._buffer._version
     flush()
     assert flush._buffer._version == before
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs Triton's interpreter")
+@pytest.mark.parametrize("store", [False, True])
+def test_a_touch_loads_or_stores_each_element_once_and_nothing_else(store: bool) -> None:
+    x = torch.full((BLOCK + 7,), 2.0)
+    recorder = Recorder(x)
+    with interpreted(recorder):
+        touch(x, store)
+    kinds = Counter({one.kind: 0 for one in recorder.requests})
+    for one in recorder.requests:
+        kinds[one.kind] += one.addresses.size
+        assert len(set(one.addresses)) == one.addresses.size
+    assert +kinds == {"store" if store else "load": x.numel()}
+    assert x.unique().tolist() == [1.0 if store else 2.0]
 
 
 @pytest.mark.parametrize(

@@ -22,29 +22,6 @@ class CannotTime(Exception):
     """The asked protocol has no meaning for this point; the message says why."""
 
 
-class Flush:
-    """A clean buffer of twice the device's last-level cache, and the reading of it.
-
-    L2 is emptied of the timed buffers by reading others, never by writing: a flush that writes
-    leaves its own dirty lines, which the timed kernel then has to write back.
-    """
-
-    def __init__(self, device: str, cache_bytes: int) -> None:
-        elements = 2 * cache_bytes // 4
-        # pages that were never written all map to one on a CPU, and would flush nothing
-        self._buffer = torch.ones(elements, dtype=torch.float32, device=device)
-        self._sink = torch.empty((), dtype=torch.float32, device=device)
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes read by one flush."""
-        return self._buffer.numel() * self._buffer.element_size()
-
-    def __call__(self) -> None:
-        """Reads the whole buffer; on CUDA it is only enqueued."""
-        torch.amax(self._buffer, dim=0, out=self._sink)
-
-
 @dataclass(frozen=True)
 class Subject:
     """What is timed.
@@ -53,14 +30,14 @@ class Subject:
         call: The prepared kernel.
         x: Its input.
         make: Makes the i-th further input, for a timer that takes buffers in turn.
-        flush: To be called before each sample where caches are to be cold, else None.
+        flush: To be called before each sample and outside of it, such as a `Flush`, or None.
         cache_bytes: The device's L2.
     """
 
     call: Call
     x: torch.Tensor
     make: Callable[[int], torch.Tensor]
-    flush: Flush | None = None
+    flush: Callable[[], object] | None = None
     cache_bytes: int = 0
 
 

@@ -16,12 +16,14 @@ from analysis.compare.selftest import (
     agreements,
     compared,
     floors,
+    flushes_of,
     probes_of,
+    read_probes,
     twins_of,
 )
 from analysis.estimate import rate_interval
 from analysis.load import Records, load, load_records
-from experiments.data.records import PROBES
+from experiments.data.records import PROBES, Probe
 from experiments.data.rows import Row
 from tests.analysis.compare.twins import KERNELS, TIMES_US, probes, twins
 from tests.analysis.plausible import row, write
@@ -127,10 +129,24 @@ def test_the_profilers_kernel_time_is_compared_with_the_timers(tmp_path: Path) -
 
 
 def test_a_cold_read_that_is_no_slower_proves_nothing(tmp_path: Path) -> None:
-    assert probes_of(probes(tmp_path, cold=1.5))["proven"].all()
-    found = probes_of(probes(tmp_path, cold=1.005))
+    assert probes_of(read_probes(probes(tmp_path, cold=1.5)))["proven"].all()
+    found = probes_of(read_probes(probes(tmp_path, cold=1.005)))
     assert len(found) == 6
     assert not found["proven"].any()
+
+
+def test_what_a_flush_leaves_is_a_share_of_what_l2_saves(tmp_path: Path) -> None:
+    one, *_ = read_probes(probes(tmp_path))
+
+    def read(left: str | None, cache: str, time_us: float) -> Probe:
+        return one.model_copy(update={"left": left, "cache": cache, "time_us": time_us})
+
+    times = [read(None, "rotation", 5.8), read("loads", "warm", 4.6), read("loads", "cold", 5.8),
+             read("hinted loads", "warm", 4.6), read("hinted loads", "cold", 5.3)]  # fmt: skip
+    loads, hinted = flushes_of([*times, one]).itertuples()
+    assert (loads.left, loads.kept) == ("loads", 0)
+    assert (hinted.left, hinted.kept) == ("hinted loads", pytest.approx(0.5 / 1.2))
+    assert flushes_of([one]).empty
 
 
 def test_what_lacks_is_said_and_the_rest_is_made(
