@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 # How a list of values becomes jobs is Hydra's to define, and has no public name.
@@ -67,12 +68,9 @@ class SweepLauncher(Launcher):
             UserError: something asked for cannot be done; nothing was measured.
             SweepFailed: a point has no row of expected status.
         """
-        from experiments.sweep.jobs import SweepLoader, job_from
+        from experiments.sweep.jobs import SweepLoader
 
-        loader = SweepLoader(self.search_path)
-
-        def compose(overrides: list[str]) -> Job:
-            return job_from(loader.load_sweep_config(self.config, overrides), overrides)
+        compose = partial(SweepLoader(self.search_path).job, self.config)
 
         self.act([compose(list(overrides)) for overrides in job_overrides], compose)
         done = JobReturn(status=JobStatus.COMPLETED)

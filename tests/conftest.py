@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 from experiments.data.rows import Row, read_rows, rows_files
 from experiments.sweep.config import register
-from experiments.sweep.jobs import Compose, SweepLoader, job_from
+from experiments.sweep.jobs import Compose, SweepLoader
 from tests.wandb_jobs import no_process_left
 from tests.wandb_server import KEY, WandbServer
 
@@ -132,7 +133,9 @@ def composed(loaders: Loaders) -> Iterator[Composed]:
 @pytest.fixture
 def compose_job(composed: Composed) -> Compose:
     """Composes a job as a sweep does."""
-    return lambda overrides: job_from(composed(*overrides), overrides)
+    loader = GlobalHydra.instance().config_loader()
+    assert isinstance(loader, SweepLoader)
+    return partial(loader.job, composed())
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 # and merges all of them for each job, about 0.1 s, where a sweep has a hundred jobs.
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.config_repository import ConfigRepository, IConfigRepository
+from hydra._internal.defaults_list import Overrides, create_defaults_list
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.default_element import ResultDefault
 from hydra.plugins.config_source import ConfigResult
@@ -88,17 +89,20 @@ class Job:
 Compose = Callable[[list[str]], Job]
 
 
-def job_from(config: DictConfig, overrides: list[str]) -> Job:
+def job_from(config: DictConfig, choices: Mapping[str, Any], overrides: list[str]) -> Job:
     """Checks a composed configuration and makes it a job.
+
+    Args:
+        config: What was composed, without Hydra's own part.
+        choices: The file that was chosen of each group.
+        overrides: What it was composed from.
 
     Raises:
         UserError: naming the option at fault.
     """
-    choices = dict(config.hydra.runtime.choices)
-    plain = OmegaConf.masked_copy(config, [str(k) for k in config if k != "hydra"])
     try:
         resolved: dict[str, Any] = OmegaConf.to_container(  # type: ignore[assignment]
-            plain, resolve=True, throw_on_missing=True
+            config, resolve=True, throw_on_missing=True
         )
     except OmegaConfBaseException as error:
         raise UserError(str(error).splitlines()[0]) from error
@@ -170,15 +174,42 @@ def _safe(text: str) -> str:
 
 
 class SweepLoader(ConfigLoaderImpl):
-    """Composes as Hydra does, but merges the same defaults once, however many jobs have them.
+    """Composes as Hydra does, but each file is read once and the same files are merged once.
 
-    Overrides of values come after the defaults, and are applied to a copy for each job.
+    Values are overridden after that, on a copy for each job.
     """
 
     def __init__(self, config_search_path: ConfigSearchPath) -> None:
         super().__init__(config_search_path)
         self.repository = _CachedRepository(config_search_path)
+        self._chosen: dict[tuple[str, ...], tuple[DictConfig, dict[str, Any]]] = {}
         self._merged: dict[str, DictConfig] = {}
+
+    def job(self, master: DictConfig, overrides: list[str]) -> Job:
+        """A job of the sweep whose composed configuration is ``master``.
+
+        Hydra's own part is the sweep's and the same for all jobs, so none composes it again.
+
+        Raises:
+            UserError: naming the option at fault.
+            ConfigCompositionException: likewise, where Hydra finds it.
+        """
+        name, lines = master.hydra.job.config_name, [*master.hydra.overrides.hydra, *overrides]
+        parsed, repo = self._parse_overrides_and_create_caching_repo(name, lines)
+        values = [o for o in Overrides(repo, parsed).config_overrides if not o.is_hydra_override()]
+        choices = tuple(str(o.input_line) for o in parsed if o not in values)
+        if choices not in self._chosen:
+            found = create_defaults_list(repo, name, parsed, prepend_hydra=True, skip_missing=False)
+            files = [file for file in found.defaults if not _is_hydras(str(file.config_path))]
+            merged = super()._compose_config_from_defaults_list(files, repo)
+            common = OmegaConf.masked_copy(merged, [str(k) for k in merged if k != "hydra"])
+            OmegaConf.set_struct(common, True)
+            self._chosen[choices] = common, found.overrides.known_choices
+        common, chosen = self._chosen[choices]
+        config = copy.deepcopy(common)
+        self._apply_overrides_to_config(values, config)
+        OmegaConf.copy_cache(from_config=master, to_config=config)
+        return job_from(config, chosen, overrides)
 
     def _compose_config_from_defaults_list(
         self, defaults: list[ResultDefault], repo: IConfigRepository
@@ -188,6 +219,11 @@ class SweepLoader(ConfigLoaderImpl):
         if key not in self._merged:
             self._merged[key] = super()._compose_config_from_defaults_list(defaults, repo)
         return copy.deepcopy(self._merged[key])
+
+
+def _is_hydras(path: str) -> bool:
+    """Whether a file is of Hydra's own part; the one that other files add to is left in."""
+    return path.startswith("hydra/") and path != "hydra/config"
 
 
 class _CachedRepository(ConfigRepository):

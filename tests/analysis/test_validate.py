@@ -207,7 +207,10 @@ def test_a_time_with_no_copy_beside_it_is_named(folder: Path) -> None:
         row = edit(folder / COPY.replace("copy", name), 1, status="timeout", time_us=None)
     answer = validated(folder)
     assert answer.problems == ["completeness: failed points", "completeness: missing roof"]
-    assert f"torch {row['rows']}×{row['cols']} float16: timed without its roof, copy, beside" in answer.text
+    assert (
+        f"torch {row['rows']}×{row['cols']} float16: timed without its roof, copy, beside"
+        in answer.text
+    )
 
 
 def _faster(folder: Path, name: str, shape: tuple[int, int], factor: float) -> str:
