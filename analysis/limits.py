@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any, cast
 
@@ -19,12 +19,16 @@ from analysis import estimate
 from analysis.estimate import Estimate, geometric_mean
 from analysis.format import number
 from analysis.selection import records_of
-from experiments.data.rows import ITEM_BYTES
+from experiments.data.rows import EXPECTED, ITEM_BYTES
 
 OWN = "auto"
 PEERS = (  # public, any maker's
     *("torch", "compiled", "compiled_softmax", "compiled_max"),
     *("liger", "flag_gems", "quack", "helion"),
+)
+ELSEWHERE = (  # public, too: they need a toolkit or versions that do not resolve with these
+    "TileLang and TileOPs, cuTile and TileGym, cuDNN, FlashInfer, Apex, Transformer Engine, "
+    "Megatron, ThunderKittens, OneFlow, CUB and Mojo"
 )
 COPIES = ("copy", "copy_triton", "copy_hinted")
 LARGE_BYTES = 256_000_000  # moved, 2MN: from here on memory alone decides
@@ -42,7 +46,8 @@ Visit = tuple[str, int]  # recording and round: what a ratio never leaves
 class LimitPoint:
     """One shape and dtype under one protocol on one GPU, spelled as rows spell them.
 
-    ``seen`` has by variant the row of each visit in which a peer was timed beside `auto`.
+    ``seen`` has by variant the row of each visit in which a peer was timed beside `auto`,
+    ``failed`` the status of peers that failed and have none: ``"incorrect"``, say.
     """
 
     gpu: str
@@ -52,6 +57,7 @@ class LimitPoint:
     rows: int
     cols: int
     seen: Mapping[str, Mapping[Visit, Mapping[str, Any]]]
+    failed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -178,7 +184,7 @@ def points_of(frame: pd.DataFrame) -> list[LimitPoint]:
     timed = timed.drop_duplicates([*PLACE, *VISIT, "kernel", "_set"], keep="last")
     timed = timed.sort_values("time_us", kind="stable")
     timed = timed.drop_duplicates([*PLACE, *VISIT, "kernel"]).drop(columns="_set")
-    found = []
+    found, failures = [], _failures(frame)
     for place, rows in timed.groupby(PLACE):
         gpu, timer, cache, m, n, dtype = cast(tuple[str, str, str, int, int, str], place)
         seen: dict[str, dict[Visit, Mapping[str, Any]]] = {OWN: {}}
@@ -189,10 +195,22 @@ def points_of(frame: pd.DataFrame) -> list[LimitPoint]:
         visits = seen[OWN].keys() & {v for peer in PEERS for v in seen.get(peer, {})}
         if visits:
             seen = {name: {v: one[v] for v in one if v in visits} for name, one in seen.items()}
-            found.append(LimitPoint(gpu, timer, cache, dtype, m, n, seen))
+            failed = failures.get((gpu, m, n, dtype), {})
+            failed = {name: failed[name] for name in failed if not seen.get(name)}
+            found.append(LimitPoint(gpu, timer, cache, dtype, m, n, seen, failed))
     dtypes = list(ITEM_BYTES)
     return sorted(found, key=lambda p: (p.gpu, p.timer, p.cache, p.rows, p.cols,
                                         dtypes.index(p.dtype)))  # fmt: skip
+
+
+def _failures(frame: pd.DataFrame) -> dict[tuple[str, int, int, str], dict[str, str]]:
+    """By GPU, M, N and dtype the peers that failed, and how: a row without a time has no timer."""
+    rows = frame[~frame["status"].isin(EXPECTED) & frame["kernel"].isin(PEERS)]
+    found: dict[tuple[str, int, int, str], dict[str, str]] = {}
+    for row in records_of(rows):
+        place = row["gpu"], int(row["rows"]), int(row["cols"]), row["dtype"]
+        found.setdefault(place, {})[row["kernel"]] = row["status"]
+    return found
 
 
 def geomean(points: Sequence[LimitPoint], over: str = "peers") -> Estimate | None:

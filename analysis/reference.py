@@ -51,7 +51,9 @@ DRAWINGS = (
     Drawing(("selftest",), ("h200/selftest/twins.tar.gz",), "h200/selftest"),
     Drawing(("figures", "--only", "limits,limits_ratio"), (LIMITS,), "h200_limits/figures"),
     Drawing(
-        ("tables", "--only", "limits,limits_summary,environment"), (LIMITS,), "h200_limits/tables"
+        ("tables", "--only", "limits,limits_summary,above_roof,environment"),
+        (LIMITS,),
+        "h200_limits/tables",
     ),
     Drawing(("claims", "--claims", "analysis/own_claims.yaml"), (LIMITS,), "h200_limits/claims"),
     *(

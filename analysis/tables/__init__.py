@@ -14,7 +14,7 @@ from analysis.load import Inputs
 from analysis.tables.comparisons import card_to_card, limits_summary, limits_tables
 from analysis.tables.declared import a_tab1, b_tab1
 from analysis.tables.environment import c_prof, environment
-from analysis.tables.results import cards, d_test, main
+from analysis.tables.results import above_roof, cards, d_test, main
 from analysis.tables.traffic import traffic
 from analysis.worked_example import example_table
 
@@ -38,6 +38,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Inputs], list[NamedTable]]]] = {
     "d_test": ("rows at 1823×781 (grid=irregular)", d_test),
     "limits": (limits.NEEDS, limits_tables),
     "limits_summary": (limits.NEEDS, limits_summary),
+    "above_roof": ("timed rows beside their roof", above_roof),
     "card_to_card": (spread.NEEDS, card_to_card),
     "traffic": ("counts.jsonl or counters.jsonl (make counters)", traffic),
     "cards": ("rows with model_bytes", cards),

@@ -26,7 +26,8 @@ LIMITS_NOTES = (
     "softmax. × best peer, × torch: its time over that of auto in the same round. Of roof: the "
     "faster copy's time over that of auto. Launch: programs × warps of what auto chose.",
     f"~ below {SHORT_US:g} µs, where timers step by half a microsecond. "
-    "! above the roof by more than its interval: not a win; in means the copy's time replaces it.",
+    "! above the roof by more than its interval: not a win; in means the copy's time replaces it. "
+    "A word in place of a time: why there is none; incorrect answers are not timed.",
 )
 PARTS: tuple[tuple[str, Callable[[LimitPoint], bool]], ...] = (
     ("all", lambda point: True),
@@ -45,6 +46,7 @@ ABOVE = (
     "Above the copy roof by more than their interval: {} points. There the copy's time replaces "
     f"that of {OWN} in the means."
 )
+FAILED = "Without a time, and so not among the peers there: {}."
 LIMIT_PLACE = ("gpu", "timer", "cache", "dtype", "rows", "cols", "moved_bytes")
 CARD_HEADS = ("GPU", "sweep", "points", "count", "card", "mean", "5 % to 95 % of points", "least",
               "most", "most at")  # fmt: skip
@@ -68,9 +70,18 @@ def limits_summary(inputs: Inputs) -> list[NamedTable]:
     above = sum(point.above_roof for points in groups for point in points)
     heads = [*["GPU"] * several, "timer", "points", "count", "× best peer", "× torch",
              "least × best peer", "behind", "least of roof"]  # fmt: skip
-    notes = [*SUMMARY_NOTES, *[ABOVE.format(above)] * bool(above)]
+    notes = [*SUMMARY_NOTES, *[ABOVE.format(above)] * bool(above), *_peers_notes(groups)]
     table = Table("At the limit, in short", heads, lines, notes)
     return [NamedTable("limits_summary", table)]
+
+
+def _peers_notes(groups: Sequence[Sequence[LimitPoint]]) -> list[str]:
+    """Which public kernels were measured, which exist beside them, and which failed where."""
+    points = [point for group in groups for point in group]
+    names = [name for name in limits.PEERS if any(point.has(name) for point in points)]
+    failed = [f"{one} {how} at {p.name}" for p in points for one, how in p.failed.items()]
+    notes = [f"Public softmax measured: {', '.join(names)}. Not measured: {limits.ELSEWHERE}."]
+    return notes + [FAILED.format("; ".join(dict.fromkeys(failed)))] * bool(failed)
 
 
 def card_to_card(inputs: Inputs) -> list[NamedTable]:
@@ -102,7 +113,8 @@ def _protocol(point: LimitPoint) -> str:
 
 def _limits_table(points: Sequence[LimitPoint]) -> NamedTable:
     first = points[0]
-    names = [n for n in (*limits.COPIES, *limits.PEERS) if any(point.has(n) for point in points)]
+    tried = {name for point in points for name in (*filter(point.has, point.seen), *point.failed)}
+    names = [name for name in (*limits.COPIES, *limits.PEERS) if name in tried]
     heads = ["M×N", "dtype", "MB", *names, OWN, "95 %", "launch", "best peer", "× best peer",
              "interval", "× torch", "of roof"]  # fmt: skip
     title = f"At the limit: {card_of(first.gpu).name}, {_protocol(first)}"
@@ -121,7 +133,8 @@ def _limits_line(point: LimitPoint, numbers: Mapping[str, Any], names: Sequence[
     fastest = min(us for name, us in times.items() if us and name not in limits.COPIES)
     digits = min(decimals(min(filter(None, times.values())), low, high), 2)
     cells = [
-        Cell(number_text(us, digits), strong=name not in limits.COPIES and us == fastest)
+        point.failed.get(name)
+        or Cell(number_text(us, digits), strong=name not in limits.COPIES and us == fastest)
         for name, us in times.items()
     ]
     share = numbers["roof_ratio"]
@@ -168,7 +181,8 @@ def _limits_numbers(point: LimitPoint, names: Sequence[str]) -> dict[str, Any]:
     for name, ratio in ratios.items():
         ends = {"ratio": ratio.value, "low": ratio.low, "high": ratio.high}
         numbers |= {f"{name}_{end}": value for end, value in ends.items()}
-    return numbers | {"above_roof": point.above_roof}
+    failed = "; ".join(f"{name}: {status}" for name, status in point.failed.items())
+    return numbers | {"above_roof": point.above_roof, "failed": failed}
 
 
 def _summary(points: Sequence[LimitPoint]) -> list[str]:

@@ -9,11 +9,12 @@ import numpy as np
 import pandas as pd
 
 from analysis.estimate import geometric_mean
-from analysis.figures.style import slug, variant_order
+from analysis.figures.style import CACHES, slug, variant_order
 from analysis.format import Cell, NamedTable, Table, decimals, interval_text, number, number_text
+from analysis.limits import LARGE_BYTES
 from analysis.load import Inputs
 from analysis.published import sources
-from analysis.selection import PROTOCOLS, middle_visits, name_variants, records_of
+from analysis.selection import PROTOCOLS, middle_visits, name_variants, records_of, timer_label
 from experiments.data.cards import card_of, known_cards
 
 Shape = tuple[int, int]  # M, N
@@ -42,6 +43,11 @@ SHARED = (
 )
 ABOVE = (
     "! above the roof by more than its interval: L2 served it, or the model is wrong; not a win."
+)
+ROOFS = (
+    "A point, a shape and dtype under one protocol, is above its roof where most of its visits are "
+    "by more than their interval: the interval's end, in bytes a second, is beyond the roof's. Its "
+    "share is the median of its visits. Roof: the operation whose fastest row is 100 %.",
 )
 PRICES = (
     "Times in µs: the model's bytes over the datasheet's memory bandwidth. That is a lower bound "
@@ -176,6 +182,36 @@ def _aggregate(
                      interval_text(low, high, digits)]  # fmt: skip
         columns.append(cells)
     return list(map(list, zip(*columns, strict=True)))
+
+
+def above_roof(inputs: Inputs) -> list[NamedTable]:
+    """How many points of each variant are above the roof by more than their interval, and which."""
+    frame = inputs.frame
+    own = frame[_timed(frame) & (frame["backend"] != "interpreter") & frame["roof_gbps"].notna()]
+    own = name_variants(own[own["operation"] != own["roof"]])
+    alike = ["gpu", "timer", "cache", "variant", "roof"]
+    points = own.groupby([*alike, "compulsory_bytes", "rows", "cols", "dtype"], as_index=False).agg(
+        share=("fraction_of_roof", "median"), above=("above_roof", "mean")
+    )
+    points["above"] = points["above"] > 0.5
+    large = points["compulsory_bytes"] >= LARGE_BYTES
+    lines = []
+    for place, mine in points.groupby(alike):
+        gpu, timer, cache, variant, roof = map(str, place)
+        counts = [len(mine), mine["above"].sum(), large[mine.index].sum(),
+                  (mine["above"] & large[mine.index]).sum()]  # fmt: skip
+        which = "; ".join(
+            f"{row['rows']}×{row['cols']} {row['dtype']} {100 * row['share']:.1f} %"
+            for row in records_of(mine[mine["above"]].iloc[::-1])
+        )
+        protocol = f"{timer_label(timer)}, {CACHES.get(cache, cache)}"
+        lines.append([card_of(gpu).name, protocol, variant, roof, *map(str, counts), which or "–"])
+    lines.sort(key=lambda line: (*line[:2], variant_order(line[2])))
+    size = f"{LARGE_BYTES / 1e6:.0f} MB and more"
+    heads = ["GPU", "timer", "variant", "roof", "points", "above", size, "of them above", "which"]
+    title = "Above the roof by more than the interval"
+    table = Table(title, heads, lines, ROOFS)
+    return [NamedTable("above_roof", table, Table.of(title, points[points["above"]]))]
 
 
 def d_test(inputs: Inputs) -> list[NamedTable]:

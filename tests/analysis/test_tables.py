@@ -175,7 +175,31 @@ def test_the_summary_counts_defeats_and_no_win_over_the_roof(tmp_path: Path) -> 
     assert (line["count"], line["behind"]) == ("3", "1")
     # (0.9 · 0.97 · 900/130)^⅓: 100 µs are above the roof, whose copy takes 130
     assert line["× best peer"].startswith("1.822 (")
-    assert "1 points. There the copy's time" in one.table.notes[-1]
+    assert any("1 points. There the copy's time" in note for note in one.table.notes)
+
+
+def test_a_peer_whose_answer_is_wrong_is_named_in_place_of_its_time(tmp_path: Path) -> None:
+    wrong = row("quack", 4096, time_us=None, status="incorrect", timer=None, cache=None)
+    rows = [*point(100.0, 110.0, 95.0), *point(10.0, 11.0, 9.5, cols=256), wrong]
+    [one] = make("limits", tmp_path, rows)
+    lines = lines_of(one.table, 0)
+    assert (lines["4096×4096",]["quack"], lines["4096×256",]["quack"]) == ("incorrect", "–")
+    assert one.data is not None
+    assert [line[-1] for line in one.data.lines] == ["", "quack: incorrect"]
+    [short] = make("limits_summary", tmp_path, rows)
+    assert "measured: torch. Not measured: TileLang" in short.table.notes[-2]
+    assert "quack incorrect at 4096×4096 float32." in short.table.notes[-1]
+
+
+def test_points_above_the_roof_are_counted_and_named(tmp_path: Path) -> None:
+    rows = point(100.0, 90.0, 95.0) + point(100.0, 99.0, 98.0, cols=8192)
+    [one] = make("above_roof", tmp_path, rows)
+    lines = lines_of(one.table, 2)
+    named = ("points", "above", "of them above", "which")
+    assert [lines["auto",][name] for name in named] == ["2", "0", "0", "–"]
+    assert [lines["torch",][name] for name in named] == ["2", "1", "0", "4096×4096 float32 105.6 %"]
+    assert one.data is not None
+    assert len(one.data.lines) == 1
 
 
 def on_cards(**changes: Any) -> list[Row]:
