@@ -146,10 +146,10 @@ def with_roofs(jobs: Sequence[Job], compose: Compose) -> list[Job]:
 @cache
 def roof_of(operation: str) -> str:
     """The roof that an operation's module names, read as text: the parent imports no kernel."""
-    module = ROOT / "kernels" / operation / "operation.py"
-    text = module.read_text(encoding="utf-8") if module.is_file() else ""
+    modules = (ROOT / "kernels" / operation / name for name in ("operation.py", "__init__.py"))
+    text = "\n".join(path.read_text(encoding="utf-8") for path in modules if path.is_file())
     named = re.search(r'^    roof = "(\w+)"$', text, re.MULTILINE)
-    return named[1] if named else ROOF
+    return named[1] if operation and named else ROOF
 
 
 # These choose a job's place, or how the sweep is run; they are no variation of what is measured.
