@@ -26,7 +26,8 @@ class Judgement:
     """One claim on one GPU.
 
     Attributes:
-        source: Letter of the claim's source; ``statement`` has its words.
+        source: Letter of the claim's source; ``statement`` has its words, and they stand at
+            ``place``.
         verdict: Refuted if any check is, else inconclusive, not testable, supported.
         deciding: The finding that decided.
         why: One sentence.
@@ -39,6 +40,7 @@ class Judgement:
     id: str
     source: str
     statement: str
+    place: str
     gpu: str
     verdict: Verdict
     deciding: Finding
@@ -92,6 +94,7 @@ def _judgement(claim: Claim, context: Context) -> Judgement:
         id=claim.id,
         source=claim.source,
         statement=claim.statement,
+        place=claim.place,
         gpu=context.gpu,
         verdict=verdict,
         deciding=next((f for f in counted if f.verdict == verdict), findings[0]),

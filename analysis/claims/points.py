@@ -159,6 +159,12 @@ def extreme(points: pd.DataFrame, which: Literal["min", "max"]) -> pd.DataFrame:
     return groups[ENDS].agg(which).assign(labels=groups["labels"].agg(_joined)).reset_index()
 
 
+def spread(points: pd.DataFrame) -> pd.DataFrame:
+    """By visit, the highest over the lowest."""
+    found = over(extreme(points, "max"), extreme(points, "min"), VISIT)
+    return found[[*VISIT, *ENDS, "labels"]]
+
+
 def middle_visit(ratios: pd.DataFrame) -> tuple[Estimate, tuple[int, ...]]:
     """Of one ratio per visit the middle one, and the labels of its rows."""
     (found,) = middle(ratios.assign(all=0), ["all"]).to_dict("records")

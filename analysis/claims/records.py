@@ -102,23 +102,25 @@ class Traffic(Strict):
 class Outcome(Strict):
     """How a variant's points ended: every one with a status ``among`` these.
 
-    ``reason`` is a text that every reason has to hold. Rows of Triton's interpreter count too,
-    unless the claim is about a card's limits, which it does not have: ``interpreted: false``.
+    ``reason`` is a text that every reason has to hold. Rows of Triton's interpreter count too, and
+    those of points that the variant itself refused, unless the claim is about a card's limits:
+    ``launched: true`` leaves what no card decided.
     """
 
     variant: Name
     among: tuple[Status, ...]
     reason: str = ""
-    interpreted: bool = True
+    launched: bool = False
     where: Where = Where()
 
     def judge(self, context: Context, band: Band) -> Finding:
         """The verdict on one GPU."""
         rows = context.rows_of(self.variant, self.where)
-        if not self.interpreted:
-            rows = rows[rows["backend"] != "interpreter"]
+        if self.launched:
+            rows = rows[(rows["backend"] != "interpreter") & (rows["status"] != "unsupported")]
         if rows.empty:
-            what = f"needs rows of {self.variant} at {self.where}"
+            decided = " that a card decided" if self.launched else ""
+            what = f"needs rows of {self.variant} at {self.where}{decided}"
             return missing(what, command([self.variant], self.where))
         good = rows["status"].isin(self.among)
         good &= rows["reason"].fillna("").str.contains(self.reason, regex=False)

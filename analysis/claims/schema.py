@@ -140,13 +140,17 @@ class Check(Strict):
 class Claim(Strict):
     """A claim of a source or of this project, and the checks that all have to hold.
 
-    ``note`` explains how the words were read, or what else bears on it.
+    Attributes:
+        statement: In the source's words.
+        place: Where in the source they stand; our own claims need none.
+        note: How the words were read, or what else bears on it.
     """
 
     id: str
     source: str
     statement: str
     checks: tuple[Check, ...] = Field(min_length=1)
+    place: str = ""
     note: str = ""
 
     @field_validator("source")
@@ -156,6 +160,12 @@ class Claim(Strict):
         if source not in known:
             raise ValueError(f"no source {source!r}; known are {', '.join(known)}")
         return source
+
+    @model_validator(mode="after")
+    def _placed(self) -> Claim:
+        if self.source != OURS and not self.place:
+            raise ValueError(f"place is missing: where {self.source} says so")
+        return self
 
 
 @cache

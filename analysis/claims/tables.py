@@ -18,7 +18,7 @@ NOTES = (
     "Intervals: 95 %, rank-based, of each median; a ratio's from lower over upper bound to the "
     "opposite. They describe one session; a second one on the same card may differ by more.",
 )
-HEADS = ["claim", "GPU", "statement", "verdict", "measured", "expected", "evidence"]
+HEADS = ["claim", "GPU", "statement", "verdict", "measured", "expected", "place", "evidence"]
 CHECK_HEADS = ["claim", "GPU", "part", "verdict", "measured", "expected", "why"]
 DATA_HEADS = ["claim", "source", "gpu", "claim_verdict", "part", "verdict", "value", "low", "high",
               "measured", "expected", "evidence", "missing", "command"]  # fmt: skip
@@ -35,7 +35,8 @@ def claims_tables(
     lines, checks, data = [HEADS], [CHECK_HEADS], []
     for j in judgements:
         gpu = card_of(j.gpu).name
-        lines.append([j.id, gpu, j.statement, j.verdict, shown(j), j.expected or "–", j.evidence])
+        texts = [shown(j), j.expected or "–", j.place or "–", j.evidence]
+        lines.append([j.id, gpu, j.statement, j.verdict, *texts])
         for f in j.findings:
             why = " – ".join(filter(None, (f.why, f.needs)))
             texts = [text or "–" for text in (f.measured, f.expected, why)]

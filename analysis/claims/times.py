@@ -29,6 +29,7 @@ from analysis.claims.points import (
     plain,
     rows_used,
     spanned,
+    spread,
     taken,
 )
 from analysis.claims.scope import PLACE, Name, Sizes, Strict, Where
@@ -46,21 +47,22 @@ Rival = Literal[
 class Ratio(Strict):
     """``top``'s column over ``bottom``'s at shared points: how many times as fast, for a time.
 
-    ``take`` makes one number of many points (geomean, min, max, or ``peaks``, the best of each),
-    or asks ``each`` or ``most`` of them. Where ``top`` ran and ``bottom`` cannot, the point counts
-    as not as expected under ``unsupported: fails``.
+    ``take`` makes one number of many points (geomean, min, max, ``peaks``, the best of each, or
+    ``spread``, the highest over the lowest of each), or asks ``each`` or ``most`` of them. Where
+    ``top`` ran and ``bottom`` cannot, the point counts as not as expected under
+    ``unsupported: fails``.
     """
 
     top: Name
     bottom: Name
     column: Column = "time_us"
-    take: Literal["geomean", "each", "most", "min", "max", "peaks"] = "geomean"
+    take: Literal["geomean", "each", "most", "min", "max", "peaks", "spread"] = "geomean"
     where: Where = Where()
     unsupported: Literal["left out", "fails"] = "left out"
 
     @model_validator(mode="after")
     def _sound(self) -> Ratio:
-        if self.take in ("geomean", "peaks") and not self.where.fixes("dtype"):
+        if self.take in ("geomean", "peaks", "spread") and not self.where.fixes("dtype"):
             raise ValueError(f"{self.take} never mixes dtypes: where has to name one")
         if self.take == "geomean" and self.column != "time_us":
             raise ValueError("a geometric mean is of time ratios: column takes time_us there")
@@ -75,22 +77,25 @@ class Ratio(Strict):
         known = len(found) + len(cannot)
         if found.empty or known < ENOUGH * len(self.where.places):
             return context.lacks(variants, self.where, known)
-        if self.take == "peaks":
-            return self._peaks(top, bottom, band, rows_used(found))
+        if self.take in ("peaks", "spread"):
+            return self._summaries(top, bottom, band, rows_used(found))
         if self.unsupported == "fails":
             found = pd.concat([found, cannot]).sort_values(PLACE, ignore_index=True)
         return taken(found, self.take, band, with_span=True)
 
-    def _peaks(self, top: pd.DataFrame, bottom: pd.DataFrame, band: Band, used: str) -> Finding:
-        """The best of one over the best of the other, within a visit, at the places both ran."""
+    def _summaries(self, top: pd.DataFrame, bottom: pd.DataFrame, band: Band, used: str) -> Finding:
+        """One's best or spread over the other's, within a visit, at the places both ran."""
         shared = [*VISIT, *PLACE]
         (top, places), (bottom, _) = (
             fullest(one.merge(other[shared])) for one, other in ((top, bottom), (bottom, top))
         )
-        peaks = over(extreme(top, "max"), extreme(bottom, "max"), VISIT)
-        found, labels = middle_visit(peaks)
-        text = f"{plain(peaks['top'].iloc[0])} over {plain(peaks['bottom'].iloc[0])}"
-        return one(found, band, used, f"{text}, the best of {places} points each", rows=labels)
+        if self.take == "peaks":
+            ratios, what = over(extreme(top, "max"), extreme(bottom, "max"), VISIT), "the best"
+        else:
+            ratios, what = over(spread(top), spread(bottom), VISIT), "highest over lowest"
+        found, labels = middle_visit(ratios)
+        text = f"{plain(ratios['top'].iloc[0])} over {plain(ratios['bottom'].iloc[0])}"
+        return one(found, band, used, f"{text}, {what} of {places} points each", rows=labels)
 
     def _unsupported(self, context: Context, top: pd.DataFrame) -> pd.DataFrame:
         """The places where ``top`` has a time and ``bottom`` is unsupported."""
@@ -154,7 +159,7 @@ class Value(Strict):
         return one(found, band, many(len(labels), "row"), text, rows=labels)
 
     def _spread(self, visits: pd.DataFrame, band: Band) -> Finding:
-        found, _ = middle_visit(over(extreme(visits, "max"), extreme(visits, "min"), VISIT))
+        found, _ = middle_visit(spread(visits))
         steady = replace(found, low=max(found.low, 1.0))
         text = spanned(visits[visits.groupby(VISIT).ngroup() == 0])
         return one(steady, band, rows_used(visits), text, rows=labels_of(visits))

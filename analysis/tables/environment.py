@@ -29,8 +29,10 @@ NOTE = "A range is the least and the most that any row has."
 PROFILE = "python -m experiments.profile kernel=online grid=point grid.rows=8192 grid.cols=32000"
 C_NOTE = (
     "This project's side is what the rows and the configuration beside them record; a dash where "
-    "they do not."
+    "they do not. C's estimator is taken of the same samples: their warm-ups, cache and inputs are "
+    "as above."
 )
+C_VARIANTS = {"torch": "torch", "hybrid": "hybrid_whole"}  # C's, as its kernels ran
 
 
 def environment(inputs: Inputs) -> list[NamedTable]:
@@ -59,14 +61,45 @@ def c_prof(inputs: Inputs) -> list[NamedTable]:
         ["timer", protocol.timer, _several(timed["timer"])],
         ["cache", "–", _several(timed["cache"])],
         ["statistic", f"mean, {protocol.trimmed_percent:g} % trimmed at each end", statistic],
+        *_both_estimators(timed, protocol.trimmed_percent),
         ["bytes", protocol.bytes, _sizes(timed)],
-        ["inputs", protocol.inputs, "–"],
+        ["inputs", protocol.inputs, "randn"],
         ["profiling", protocol.profile,
          f"{PROFILE} (one warm call, then one in a profiler range)"],
     ]  # fmt: skip
     heads = ["", "C", "this project, as its rows record it"]
     lines = [[cell or "–" for cell in line] for line in lines]
     return [NamedTable("c_prof", Table("C-prof: how times were taken", heads, lines, [C_NOTE]))]
+
+
+def _both_estimators(timed: pd.DataFrame, percent: float) -> list[list[str]]:
+    """C's printed times beside both estimators of the samples there, then the two at all points."""
+    sampled = timed[timed["samples_us"].map(len, na_action="ignore") > 0]
+    means = sampled["samples_us"].map(lambda samples: trimmed_mean(samples, percent))
+    lines = []
+    for one in sources()["C"].timings:
+        variant = C_VARIANTS[one.kernel]
+        place = {"kernel": variant, "rows": one.rows, "cols": one.cols, "dtype": one.dtype}
+        for label in sampled.index[(sampled[list(place)] == pd.Series(place)).all(axis=1)][-1:]:
+            name = f"{variant}, {one.rows}×{one.cols} {one.dtype}"
+            median, mean = float(sampled["time_us"][label]), float(means[label])
+            ours = f"median {median:.1f} µs, trimmed mean {mean:.1f} µs"
+            lines.append([name, f"{one.time_ms} ms", ours])
+    if len(sampled):
+        ratios = (means / sampled["time_us"]).quantile([0, 0.025, 0.5, 0.975, 1])
+        low, first, middle, last, high = (f"{ratio:.4f}" for ratio in ratios)
+        text = (
+            f"{middle} in the middle, {first} to {last} at 95 % of {thousands(len(sampled))} rows"
+        )
+        lines.append(["trimmed mean over median", "–", f"{text}, {low} to {high} at all"])
+    return lines
+
+
+def trimmed_mean(samples: Iterable[float], percent: float) -> float:
+    """The mean of samples without so many per cent of them at each end."""
+    ordered = sorted(samples)
+    cut = int(len(ordered) * percent / 100)
+    return float(pd.Series(ordered[cut : len(ordered) - cut]).mean())
 
 
 def _column(rows: pd.DataFrame, gpu: str) -> dict[str, str]:

@@ -388,7 +388,7 @@ def _operation(job: Job, sweep: Sweep) -> tuple[str, str]:
 
 
 def _points(sweep: Sweep) -> Iterator[Finding]:
-    """Planned points without a row, and points whose last row is a failure.
+    """Planned points without a row; and, as a warning, points whose last row is a failure.
 
     A point that several jobs plan has its row in the folder of the first, so it is looked for in
     the whole sweep.
@@ -416,7 +416,8 @@ def _points(sweep: Sweep) -> Iterator[Finding]:
                     failed[rows[-1].row.status].append(f"{m}×{n}")
             for status, names in failed.items():
                 what = f"{dtype}: {status} at {some(names)}"
-                yield Finding("completeness", "failed points", where, what)
+                # a failure is a result, and its row belongs to the record
+                yield Finding("completeness", "failed points", where, what, grave=False)
             if missing:
                 lost, of = (list(dict.fromkeys(each)) for each in zip(*missing, strict=True))
                 what = (

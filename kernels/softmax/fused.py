@@ -3,7 +3,9 @@
 Passes: one; reads MN, writes MN: 2MN. Each program strides over the rows and, while it works on
 one, has the next on their way through shared memory.
 On chip: the row, N elements padded to a power of two, once in registers and once in shared memory
-for every row under way.
+for every row under way. Where shared memory holds none, a row is loaded straight to registers,
+which spill what they cannot hold. Whether a card runs that is for the card to say: no row is
+refused here for its size on chip.
 The number of programs is derived, not tuned: a warm-up compilation reports the registers and shared
 memory of a program, the device's limits then give how many fit an SM.
 Source: Triton's tutorial 02, "Fused Softmax".
@@ -37,7 +39,8 @@ class Fused(Kernel):
     Attributes:
         num_warps: Warps a program.
         num_stages: Depth of the pipeline of rows: one is worked on, the others are under way.
-            None takes 4, or 2 where shared memory is short, and fewer where rows do not fit.
+            None takes 4, or 2 where shared memory is short, and fewer where rows do not fit. More
+            than fit are launched too, and the card's refusal is the outcome.
         accumulate: dtype of the statistics, ``"float32"`` or ``"float64"``.
     """
 
@@ -53,22 +56,8 @@ class Fused(Kernel):
 
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        """See `Kernel`; also rows that do not fit a block's shared memory."""
-        reason = super().unsupported(shape, dtype, device) or too_wide(shape)
-        if reason is not None:
-            return reason
-        block = next_power_of_two(shape[1])
-        room = device.shared_bytes_per_block
-        if room is None:
-            return None
-        name = str(dtype).removeprefix("torch.")
-        padded = "" if block == shape[1] else f" (padded to {block})"
-        row = f"a row of {shape[1]} {name}{padded} takes {block * dtype.itemsize} bytes"
-        if block * dtype.itemsize > room:
-            return f"{row} of shared memory, and this device gives a block {room}"
-        if self.num_stages is not None and _shared(block, dtype, self.num_stages) > room:
-            return f"{row}; num_stages={self.num_stages} needs more than a block's {room} for them"
-        return None
+        """See `Kernel`; also rows that no tile of Triton's holds."""
+        return super().unsupported(shape, dtype, device) or too_wide(shape)
 
     @override
     def __call__(self, x: torch.Tensor) -> torch.Tensor:

@@ -13,6 +13,7 @@ import pytest
 from analysis.format import Cell, NamedTable, Table
 from analysis.load import Inputs, Records, load
 from analysis.tables import TABLES, tables_of
+from analysis.tables.environment import trimmed_mean
 from experiments.data.jobs import Declaration
 from experiments.data.rows import Row
 from tests.analysis.plausible import PASSES, interpreted, row, unsupported, write
@@ -227,3 +228,8 @@ def test_a_card_that_is_slower_shows_as_slower(tmp_path: Path) -> None:
     for line in every:
         low, ratio, high = (float(line[f"ratio{end}"]) for end in ("_low", "", "_high"))
         assert (low, high) == pytest.approx((0.99 * ratio, 1.01 * ratio), rel=1e-4)
+
+
+def test_a_trimmed_mean_leaves_out_as_many_samples_at_each_end() -> None:
+    assert trimmed_mean([90.0, *range(2, 10), -70.0], 10) == pytest.approx(5.5)
+    assert trimmed_mean([1.0, 2.0, 6.0], 10) == pytest.approx(3.0)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
+from itertools import product
+from pathlib import Path
 
 import pytest
 
+from experiments.data.jobs import Config
+from experiments.data.packed import unpacked
 from experiments.data.records import Count, Counters, read_records
 from tests.conftest import ROOT
 
 REFERENCE = ROOT / "outputs" / "reference"
+ARCHIVES = sorted(REFERENCE.rglob("*.tar.gz"))
 PATH = re.compile(r"(?<![\w.])(/[\w.+-]+){2,}|\b(root|home)\b|[A-Z]:\\\\|~/")
 
 
@@ -41,3 +47,42 @@ def test_the_code_requests_what_the_model_says_but_for_the_indices_that_max_writ
             assert count.difference is None
         elif count.kernel == "naive":
             assert "max.indices" in (count.difference or "")
+
+
+@pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_every_point_that_a_recording_plans_has_a_row_however_it_ended(archive: Path) -> None:
+    folder = unpacked(archive)
+    if (
+        archive.name == "again.tar.gz"
+    ):  # the points of the paper's sweep once more, without its plan
+        folder, plans = folder / "again", unpacked(archive.with_name("rows.tar.gz"))
+    else:
+        plans = folder
+    sweeps = [note.parent for note in plans.rglob("sweep.json")]
+    assert sweeps
+    for sweep in sweeps:
+        planned, recorded = set(), set()
+        for path in sweep.rglob("config.json"):
+            # a point that several grids plan has its row in the folder of the first
+            job = path.parent.relative_to(sweep).parts[1:]
+            config = Config.model_validate_json(path.read_bytes())
+            shapes, dtypes = config.planned()
+            planned |= {(*job, *one) for one in product(range(config.rounds), dtypes, shapes)}
+        for path in (folder / sweep.relative_to(plans)).rglob("rows.jsonl"):
+            job = path.parent.relative_to(folder / sweep.relative_to(plans)).parts[1:]
+            for row in map(json.loads, path.read_bytes().splitlines()):
+                recorded.add((*job, row["round"], row["dtype"], (row["rows"], row["cols"])))
+        assert planned
+        assert planned - recorded == set()
+
+
+def test_rows_that_were_incorrect_are_on_record() -> None:
+    path = "few_wide/common-auto/timing={}/online/rows.jsonl"
+    folder = unpacked(REFERENCE / "h200_online" / "rows.tar.gz")
+    rows = [
+        json.loads(line)
+        for timer in ("events", "graph")
+        for line in (folder / path.format(timer)).read_text(encoding="utf-8").splitlines()
+    ]
+    wrong = {(row["rows"], row["cols"], row["dtype"]) for row in rows if row["status"] != "ok"}
+    assert wrong == {(8, 1048576, "float32"), (64, 1048576, "float32")}

@@ -19,7 +19,8 @@ WIDTHS = (1024, 2048, 4096)
 
 def write_claims(folder: Path, *checks: dict[str, Any], **claim: Any) -> Path:
     """A claims file with one claim of these checks."""
-    fields = {"id": "T1", "source": "A", "statement": "a test", "checks": list(checks)} | claim
+    fields = {"id": "T1", "source": "A", "place": "a text", "statement": "a test"}
+    fields |= {"checks": list(checks)} | claim
     path = folder / "claims.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(yaml.safe_dump([fields], sort_keys=False), encoding="utf-8")

@@ -195,6 +195,16 @@ def test_two_ratios_contradict_where_they_make_the_lighter_kernel_no_faster(
     ({"at": "C7"}, {"threads": 256}, "consistent"),
     ({"parameter": "maxnreg"}, {"scope": "thread"}, "consistent"),
     ({"at": "A, occupancy"}, {"under": ["registers", "warps"]}, "consistent"),
+    ({"words": "consistently"}, {}, "self-contradictory"),
+    ({"words": "consistently"}, {"always": False}, "consistent"),
+    ({"words": "sum to exactly 1.0"}, {}, "self-contradictory"),
+    ({"words": "sum to exactly 1.0"}, {"total": 0.95}, "self-contradictory"),
+    ({"name": "reserved keywords"}, {}, "self-contradictory"),
+    ({"name": "reserved keywords"}, {"number": 7}, "consistent"),
+    ({"words": "thread counts"}, {}, "wrong"),
+    ({"words": "thread counts"}, {"adapts": "programs"}, "consistent"),
+    ({"source": "A", "algorithm": "online_softmax"}, {}, "wrong"),
+    ({"source": "A", "algorithm": "online_softmax"}, {"cites": "arXiv 1805.02867"}, "consistent"),
 ])  # fmt: skip
 def test_a_statement_changed_has_another_verdict(
     match: dict[str, Any], changes: dict[str, Any], verdict: str

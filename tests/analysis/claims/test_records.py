@@ -77,10 +77,15 @@ def test_an_outcome_is_a_status_and_its_reason(
     assert found(tmp_path, rows, check)[0] == verdict
 
 
-def test_the_interpreter_proves_answers_and_no_limit_of_a_card(tmp_path: Path) -> None:
-    ok, rows = {"variant": "fused", "among": ["ok"]}, [interpreted("fused", 256)]
-    assert found(tmp_path / "a", rows, {"outcome": ok})[0] == "supported"
-    untestable(tmp_path / "b", rows, {"outcome": ok | {"interpreted": False}})
+def test_a_limit_of_a_card_is_known_by_launches_alone(tmp_path: Path) -> None:
+    ok = {"variant": "fused", "among": ["ok"]}
+    rows = [interpreted("fused", 256), unsupported("fused", 65536, gpu="A CPU")]
+    assert found(tmp_path / "a", rows[:1], {"outcome": ok})[0] == "supported"
+    launched = {"outcome": ok | {"launched": True}}
+    assert "a card decided" in untestable(tmp_path / "b", rows, launched).why
+    assert found(tmp_path / "c", [row("fused", 256), unsupported("fused", 65536)], launched)[0] == (
+        "supported"
+    )
 
 
 @pytest.mark.parametrize(("most", "verdict"), [

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from analysis.claims import read_claims
+from analysis.claims import CLAIMS, OWN_CLAIMS, read_claims
 from analysis.claims.verdict import (
     INCONCLUSIVE,
     REFUTED,
@@ -74,7 +75,9 @@ def test_a_mistake_is_one_line_that_names_file_claim_check_and_field(
     ("- 3", "claim number 1: the claim"), ("- {id: X, source: A}", "claim X: statement"),
     ("- {id: X, source: Z, statement: s, checks: []}", "no source 'Z'; known are A, B, C, D, E"),
     ("- {id: X, source: A, statement: s, checks: []}", "checks: Tuple should have at least 1"),
-    ("- &a {id: X, source: A, statement: s, checks: [{part: p, printed: {top: 1}, "
+    ("- {id: X, source: A, statement: s, checks: [{part: p, printed: {top: 1}, "
+     "expect: {above: 0}}]}", "claim X: the claim: place is missing: where A says so"),
+    ("- &a {id: X, source: A, place: t, statement: s, checks: [{part: p, printed: {top: 1}, "
      "expect: {above: 0}}]}\n- *a", "claim X is there 2 times"),
 ])  # fmt: skip
 def test_a_file_that_holds_something_else_is_one_line(
@@ -87,6 +90,17 @@ def test_a_file_that_holds_something_else_is_one_line(
     assert str(caught.value).startswith(str(path))
     assert text in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("path", [CLAIMS, OWN_CLAIMS], ids=["the sources'", "ours"])
+def test_a_range_that_a_statement_gives_is_checked_at_both_ends(path: Path) -> None:
+    number = r"(\d+(?:\.\d+)?)"
+    for claim in read_claims(path):
+        ends = {check.expect.between for check in claim.checks if check.expect}
+        for low, high in re.findall(
+            rf"{number}(?:–| to ){number}(?:×| times| GB/s)", claim.statement
+        ):
+            assert (float(low), float(high)) in ends, claim.statement
 
 
 @pytest.mark.parametrize(("band", "low", "high", "verdict"), [

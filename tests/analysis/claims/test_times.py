@@ -134,6 +134,13 @@ def test_peaks_lie_anywhere(tmp_path: Path) -> None:
     assert (verdict, estimate.value) == ("supported", pytest.approx(2.0))
 
 
+def test_spreads_of_two_variants_are_compared(tmp_path: Path) -> None:
+    spreads = ratio({"below": 1}, take="spread", column="effective_gbps")
+    verdict, estimate = found(tmp_path, pairs(1, 2, 4), spreads)
+    # at 10 µs everywhere fused's bandwidth grows fourfold with the width, torch's stays as it is
+    assert (verdict, estimate.value) == ("supported", pytest.approx(0.25))
+
+
 def rates(*gbps: float) -> list[Row]:
     """fused at these GB/s at 1024, 2048, 4096 columns."""
     sizes = zip(WIDTHS, gbps, strict=False)

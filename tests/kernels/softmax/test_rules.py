@@ -114,6 +114,7 @@ def test_stages_of_fused_are_as_many_as_rows_fit(h200: Device) -> None:
     for cols, dtype, stages in (
         *((4096, F32, 4), (16384, F32, 4)),  # three rows of 64 KiB
         *((32768, F32, 2), (32768, F16, 4), (65536, F16, 2)),  # one of 128 KiB
+        (65536, F32, 1),  # none of 256 KiB
     ):
         assert Fused()._stages(cols, dtype, h200) == stages
     small = replace(h200, shared_bytes_per_block=101_376)

@@ -54,10 +54,8 @@ NO_CLUSTERS = {"capability": (8, 9)}
 NO_GPU = {"kind": "cpu", "capability": None, "registers_per_sm": None}
 CASES: list[Case] = [
     (Fused(), (4096, 32768), F32, {}, None),
-    (Fused(), (4096, 65536), F32, {}, f"a row of 65536 float32 takes 262144 bytes {BLOCK}"),
-    (Fused(), (4096, 40000), F32, {}, f"float32 (padded to 65536) takes 262144 bytes {BLOCK}"),
-    (Fused(num_stages=2), (4096, 32768), F32, {}, None),
-    (Fused(num_stages=3), (4096, 32768), F32, {}, "num_stages=3 needs more than a block's 232448"),
+    # what shared memory cannot hold is launched all the same: the card decides
+    *((kernel, (4096, 65536), F32, {}, None) for kernel in (Fused(), Fused(num_stages=2))),
     (Fused(), (1, (1 << 20) + 1), F32, NO_GPU, "Triton's largest block, 1048576"),
     (FusedRow(), (4096, 65536), F32, {}, None),
     (FusedRow(), (4096, 131072), F32, {}, "a row of 131072 takes 131072 registers (padded to 131"),
