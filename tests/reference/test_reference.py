@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from analysis import reference
+from analysis.claims.points import listed
+from analysis.claims.verdict import VERDICTS
 from analysis.output import drawn_by
 from experiments import hostcost
 from tests.conftest import ROOT
@@ -87,7 +89,7 @@ def test_readme_has_the_claims_and_the_audit_as_recorded(drawn: Drawn) -> None:
     verdicts = [line[:4] for line in list(csv.reader((folder / "claims.csv").open()))[1:]]
     assert _table("claims")[1:] == verdicts
     counts = json.loads((folder / "claims.json").read_text())["counts"]["NVIDIA H200"]
-    summary = " and ".join(f"{n} {verdict}" for verdict, n in counts.items())
+    summary = listed([f"{counts[one]} {one}" for one in VERDICTS if one in counts])
     assert f"**{summary} of {len(verdicts)} claims**" in README
     audited = list(csv.reader((folder / "audit_summary.csv").open()))
     worst = ("physically impossible", "self-contradictory")
