@@ -150,11 +150,20 @@ class Variant:
     named: tuple[tuple[str, Any], ...] = ()
 
     def of(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The rows or records of it; a tunable that they do not record is as in the file."""
-        asked = _tunables()[self.name] | dict(self.named)
+        """The rows or records of it.
+
+        A tunable that they do not record, or left to the kernel, is as in the file, unless named.
+        """
+        filed, named = _tunables()[self.name], dict(self.named)
         mine = frame[frame["kernel"] == self.name]
-        own = [all(p.get(key, value) == value for key, value in asked.items())
-               for p in mine["params"]]  # fmt: skip
+        own = [
+            all(
+                params.get(key, filed[key]) == value
+                or (key not in named and params.get(key, value) is None)
+                for key, value in (filed | named).items()
+            )
+            for params in mine["params"]
+        ]
         return mine[np.array(own, dtype=bool)]
 
     @property
