@@ -84,10 +84,10 @@ def matched(base: pd.DataFrame, head: pd.DataFrame, across_gpus: bool = False) -
     Returns:
         What identifies a point, its ``variant``, and for each side, after ``base_`` or ``head_``:
         ``visits`` (how many; 0 where the set lacks the point), ``rounds`` (visits with a time that
-        means something), ``log`` (mean of the logarithms of their µs), ``squares`` (their squared
-        deviations), ``within`` (variance of the logarithm by the interval of an only round),
-        ``median_us``, ``status`` (``ok``, or what the first visit that was not came to),
-        ``reason`` and ``suspect``.
+        means something, or recordings where there are several), ``log`` (mean of the logarithms of
+        their µs), ``squares`` (their squared deviations), ``within`` (variance of the logarithm by
+        the interval of an only round), ``median_us``, ``status`` (``ok``, or what the first visit
+        that was not came to), ``reason`` and ``suspect``.
     """
     rows = name_variants(pd.concat([base, head], ignore_index=True))
     rows["side"] = np.where(np.arange(len(rows)) < len(base), *SIDES)
@@ -127,13 +127,18 @@ def _visited(rows: pd.DataFrame, place: list[str]) -> pd.DataFrame:
     known = (low > 0) & (low < high)
     widths = np.log(np.where(known, high, 1) / np.where(known, low, 1)) / 2 / Z95
     by_place = [timed[name] for name in place]
-    visits, rounds = rows.groupby(place), logs.groupby(by_place)
+    visits = rows.groupby(place)
+    # rounds of one recording are no independent witnesses beside those of another
+    several = timed.groupby(place)["recording"].transform("nunique").gt(1)
+    unit = timed["recording"].where(several, timed["round"].astype(str))
+    means = logs.groupby([*by_place, unit.rename("unit")]).mean()
+    rounds = means.groupby(level=place)
     found = pd.DataFrame(
         {
             "visits": visits.size(),
             "rounds": rounds.count(),
             "log": rounds.mean(),
-            "squares": ((logs - rounds.transform("mean")) ** 2).groupby(by_place).sum(),
+            "squares": ((means - rounds.transform("mean")) ** 2).groupby(level=place).sum(),
             "within": pd.Series(widths**2, timed.index).groupby(by_place).sum(),
             "median_us": timed.groupby(place)["time_us"].median(),
             "status": bad.groupby(place)["status"].first(),

@@ -59,6 +59,16 @@ def refused(capsys: Captured, *arguments: str) -> str:
     return error
 
 
+def test_of_several_recordings_each_is_one_witness(tmp_path: Path) -> None:
+    base, head = (rows_of("naive", 1024, [50.0, 50.1]) for _ in range(2))
+    head += rows_of("naive", 1024, [51.0, 51.1], sweep="again")
+    frames = (load(write(tmp_path / name, rows)) for name, rows in (("a", base), ("b", head)))
+    [point] = matched(*frames).itertuples()
+    assert (point.base_rounds, point.head_rounds, point.head_visits) == (2, 2, 4)
+    apart = np.log(51.05 / 50.05)
+    assert point.head_squares == pytest.approx(apart**2 / 2, rel=0.01)
+
+
 def test_equal_code_measured_twice_passes_and_everything_is_written(
     tmp_path: Path, capsys: Captured
 ) -> None:
