@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from experiments.worker.gate import check
-from kernels.device import Device
+from kernels.device import Device, cuda_device
 from kernels.kernel import Kernel
 from kernels.softmax_backward.backward import Backward
 from kernels.softmax_backward.backward_auto import BackwardAuto, clusters_suit
@@ -114,6 +114,8 @@ def test_any_gradient_on_a_card_is_autograds(
 def test_any_cut_of_a_gradients_row_is_right(cut: tuple[int | None, int | None]) -> None:
     for dtype in (torch.float32, torch.bfloat16):
         for cols in (1024, 2040, 8192):
+            if BackwardCluster(*cut).unsupported((70, cols), dtype, cuda_device(0)) is not None:
+                continue  # eight warps at least for 8192 columns of float32
             x = SOFTMAX_BACKWARD.make_input((70, cols), dtype, "cuda", 1)
             dx = BackwardCluster(*cut)(x)
             assert check(dx, x, SOFTMAX_BACKWARD, "triton").reason is None
