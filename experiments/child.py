@@ -121,6 +121,10 @@ class Child:
         self._pending = bytearray(rest)
         return parse(line)
 
+    def has_sent(self) -> bool:
+        """Whether there is something to receive, or nothing more will come."""
+        return bool(self._pending or select.select([self._replies], [], [], 0)[0])
+
     def ending(self) -> str:
         """How it ended: the signal's name or the exit status."""
         try:

@@ -6,7 +6,7 @@ Hydra finds plugins only in a package of this name; the work is in ``experiments
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -72,13 +72,13 @@ class SweepLauncher(Launcher):
 
         compose = partial(SweepLoader(self.search_path).job, self.config)
 
-        self.act([compose(list(overrides)) for overrides in job_overrides], compose)
+        self.act((compose(list(overrides)) for overrides in job_overrides), compose)
         done = JobReturn(status=JobStatus.COMPLETED)
         done.return_value = None
         return [done] * len(job_overrides)
 
-    def act(self, jobs: Sequence[Job], compose: Compose) -> None:
-        """Measures the jobs; another launcher does something else with them."""
+    def act(self, jobs: Iterator[Job], compose: Compose) -> None:
+        """Measures the jobs, each composed as it is taken; other launchers do something else."""
         from experiments.sweep.driver import run
 
         run(jobs, compose, self.cards, self.began, self.request)
@@ -87,11 +87,11 @@ class SweepLauncher(Launcher):
 class ProfileLauncher(SweepLauncher):
     """Calls each point inside a profiler range: `experiments.profile.profiling.profile`."""
 
-    def act(self, jobs: Sequence[Job], compose: Compose) -> None:
+    def act(self, jobs: Iterator[Job], compose: Compose) -> None:
         """Profiles the jobs."""
         from experiments.profile.profiling import profile
 
-        profile(jobs, compose, self.cards)
+        profile(list(jobs), compose, self.cards)
 
 
 class SlurmLauncher(SweepLauncher):
@@ -104,8 +104,8 @@ class SlurmLauncher(SweepLauncher):
             for key, value in options.items()
         }
 
-    def act(self, jobs: Sequence[Job], compose: Compose) -> None:
+    def act(self, jobs: Iterator[Job], compose: Compose) -> None:
         """Submits the jobs by shards and waits for them."""
         from experiments.slurm.submit import run
 
-        run(jobs, compose, self.options, self.request)
+        run(list(jobs), compose, self.options, self.request)

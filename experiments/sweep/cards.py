@@ -104,7 +104,7 @@ def _text(value: str | bytes) -> str:
 
 
 @contextlib.contextmanager
-def held(cards: Iterable[int]) -> Iterator[dict[int, int]]:
+def held(cards: Iterable[int], wait: bool = True) -> Iterator[dict[int, int]]:
     """Holds the locks of visible cards, waiting for each that another process has.
 
     Cards are taken in the order of their bus ids, so that of two sweeps that want several, none
@@ -116,6 +116,7 @@ def held(cards: Iterable[int]) -> Iterator[dict[int, int]]:
 
     Raises:
         UserError: a lock cannot be opened.
+        BlockingIOError: another process has one, and this one is not to wait.
     """
     wanted = set(cards)
     seen = visible_cards() if wanted else []
@@ -125,7 +126,7 @@ def held(cards: Iterable[int]) -> Iterator[dict[int, int]]:
         for bus_id, card in known:
             if bus_id not in taken:  # instances of one card have one lock
                 taken[bus_id] = _open(lock_of(bus_id), card)
-                _take(taken[bus_id], card)
+                _take(taken[bus_id], card, wait)
         yield {card: taken[bus_id] for bus_id, card in known}
     finally:
         for lock in taken.values():
@@ -160,10 +161,12 @@ def _open(path: Path, card: int) -> int:
     return lock
 
 
-def _take(lock: int, card: int) -> None:
+def _take(lock: int, card: int, wait: bool) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
+        if not wait:
+            raise
         holder = os.pread(lock, 20, 0).decode(errors="replace").strip()
         whose = f"process {holder}" if holder.isdecimal() else "another process"
         message = f"card {card} is in use by {whose} of another sweep; waiting"
@@ -195,6 +198,8 @@ class WorkerPool:
     required: bool = False
     workers: dict[tuple[str, int], Worker] = field(default_factory=dict)
     _locks: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    _held: dict[int, int | None] = field(default_factory=dict)  # by card, its lock if it has one
+    _busy: bool = False  # another sweep had one of the cards
 
     def worker(self, device: str, card: int) -> Worker:
         """The worker on a card."""
@@ -202,40 +207,59 @@ class WorkerPool:
             self.workers[device, card] = Worker(device, card, self.log)
         return self.workers[device, card]
 
-    def start(self, jobs: Sequence[Job]) -> Callable[[Job], Worker]:
+    def start(self, jobs: Iterable[Job], wait: bool = True) -> Callable[[Job], Worker]:
         """Locks the cards that jobs run on, starts their workers, and gives who describes each.
 
         A job whose card is not pinned is described on the first card.
 
+        Args:
+            jobs: Those that are known; later calls may add to them.
+            wait: Whether to wait for a card that another sweep has. Otherwise all workers and
+                cards are given back then, and the next call that waits starts them.
+
         Raises:
             UserError: a lock cannot be opened.
         """
-
-        def place(job: Job) -> Worker:
-            device, pinned = job.config["gpu"]["device"], job.config["gpu"]["card"]
-            if device == "cpu":
-                return self.worker(device, 0)
-            # a card that was named must be there, and not give way to the CPU
-            named = self.required or pinned is not None or list(self.cards) != [0]
-            card = self.cards[0] if pinned is None else pinned
-            return self.worker("cuda" if named else device, card)
-
         for job in jobs:
-            place(job)
-        free = (job.config["gpu"]["card"] is None for job in jobs
-                if job.config["gpu"]["device"] != "cpu")  # fmt: skip
-        if len(self.cards) > 1 and any(free):
-            for card in self.cards:
-                self.worker("cuda", card)
-        on_cards = self._on_cards()
-        if self.locked:
-            locks = self._locks.enter_context(held(worker.card for worker in on_cards))
-            for worker in on_cards:
-                worker.lock = locks.get(worker.card)
+            self.place(job)
+            if len(self.cards) > 1 and not _pinned(job):
+                for card in self.cards:
+                    self.worker("cuda", card)
+        if self.locked and not self._lock(wait):
+            return self.place
         for worker in self.workers.values():
             with contextlib.suppress(WorkerError):  # raised again when it is asked something
                 worker.spawn()
-        return place
+        return self.place
+
+    def place(self, job: Job) -> Worker:
+        """The worker that describes a job."""
+        device, pinned = job.config["gpu"]["device"], job.config["gpu"]["card"]
+        if device == "cpu":
+            return self.worker(device, 0)
+        # a card that was named must be there, and not give way to the CPU
+        named = self.required or pinned is not None or list(self.cards) != [0]
+        card = self.cards[0] if pinned is None else pinned
+        return self.worker("cuda" if named else device, card)
+
+    def _lock(self, wait: bool) -> bool:
+        """Locks the cards of all workers; whether all are locked now."""
+        cards = {worker.card for worker in self._on_cards()} - self._held.keys()
+        if cards and self._busy and not wait:
+            return False
+        if cards and wait and self._held:  # whoever waits holds only what comes earlier in order
+            cards |= self._held.keys()
+            self.close()
+        try:
+            locks = self._locks.enter_context(held(cards, wait))
+        except BlockingIOError:
+            self.close()
+            self._busy = True
+            return False
+        self._held |= {card: locks.get(card) for card in cards}
+        for worker in self._on_cards():
+            worker.lock = self._held[worker.card]
+        return True
 
     def interchangeable(self) -> dict[int, Worker]:
         """By card, the workers that a shard without a card of its own may be assigned to.
@@ -266,3 +290,8 @@ class WorkerPool:
         for worker in self.workers.values():
             worker.stop(self.patience_s)
         self._locks.close()
+        self._held.clear()
+
+
+def _pinned(job: Job) -> bool:
+    return job.config["gpu"]["device"] == "cpu" or job.config["gpu"]["card"] is not None

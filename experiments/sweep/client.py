@@ -69,6 +69,11 @@ class Worker:
                 raise WorkerError(str(error)) from None
         self._up = False
 
+    @property
+    def answers(self) -> bool:
+        """Whether `start` would not have to wait."""
+        return self._up or (self._child is not None and self._child.has_sent())
+
     def start(self) -> dict[str, Any]:
         """Starts it if it is not running, and gives its device and environment.
 

@@ -104,6 +104,17 @@ def check(config: dict[str, Any]) -> None:
             f"timing.max_samples={timing['max_samples']} is below "
             f"timing.min_samples={timing['min_samples']}"
         )
+    check_timer(timing["timer"], config["gpu"]["device"])
+
+
+def check_timer(timer: str, device: str) -> None:
+    """Checks that a device can be timed as asked.
+
+    Raises:
+        UserError: naming the timer.
+    """
+    if device == "cpu" and timer not in ("auto", "host"):
+        raise UserError(f"timing.timer={timer} needs a CUDA device; on a CPU use auto or host")
 
 
 def _complaint(error: ValidationError) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -17,7 +18,7 @@ from experiments.sweep.client import Worker
 from experiments.sweep.config import check_size, shared_options
 from experiments.sweep.guards import suspicions
 from experiments.sweep.jobs import Compose, Job
-from experiments.sweep.plan import Plan, Point, make_plan
+from experiments.sweep.plan import Plan, Point, check_device, make_plan
 from experiments.sweep.record import (
     FolderLock,
     Ledger,
@@ -95,7 +96,7 @@ class Sweep:
 
 
 def run(
-    jobs: Sequence[Job],
+    jobs: Iterable[Job],
     compose: Compose | None,
     cards: Any = (0,),
     began: float | None = None,
@@ -105,7 +106,7 @@ def run(
     """Runs a sweep to its end.
 
     Args:
-        jobs: All jobs, as composed.
+        jobs: All jobs, which may be composed one by one as they are taken.
         compose: Makes a job of overrides, for the roof that a shard may lack; None adds none.
         cards: Indices of the cards to use, or ``all``.
         began: When the command started, by the performance counter.
@@ -117,24 +118,28 @@ def run(
         SweepFailed: a point has no row of expected status at the end.
     """
     began = time.perf_counter() if began is None else began
-    options = shared_options([job.config for job in jobs])
     cards = cards_of(cards)
-    check_size(jobs)
-    out = Path(options["out"])
+    jobs = iter(jobs)
+    first = next(jobs)
+    out, dry_run = Path(first.config["out"]), first.config["dry_run"]
     if (out / "slurm").exists():  # its jobs may be running
         raise UserError(f"out={out} is a sweep's on Slurm (LAUNCHER=slurm); choose another")
     measured: list[Row] = []
     with contextlib.ExitStack() as held:
+        held.callback(_tidy, out)
         lock = held.enter_context(contextlib.closing(FolderLock(out)))
-        ledger = Ledger(out, lock, any_card=place is not None)
         required = place is not None and place.on_card
-        pool = WorkerPool(out / "worker.log", cards, not options["dry_run"], required=required)
+        pool = WorkerPool(out / "worker.log", cards, not dry_run, required=required)
         held.callback(pool.close)
-        plan = make_plan(jobs, compose, pool)
+        composed = _gather(itertools.chain([first], jobs), pool)
+        options = shared_options([job.config for job in composed])
+        check_size(composed)
+        ledger = Ledger(out, lock, any_card=place is not None)
+        plan = make_plan(composed, compose, pool)
         workers = _assign(plan, pool, ledger, options["overwrite"], place)
-        sweep = Sweep(sweep_name(out), options, ledger)
+        sweep = Sweep("" if dry_run else sweep_name(out), options, ledger)
         due = sweep.due(plan.asked)
-        if options["dry_run"]:
+        if dry_run:
             print_estimate(due)
             return
         asked = {(point.key, point.round) for point in due}
@@ -162,6 +167,30 @@ def run(
     requested = [p for p in plan.asked if not some or (p.key, p.round) in asked]
     if not all(ledger.is_done(point.identity) for point in requested):
         raise SweepFailed
+
+
+def _tidy(out: Path) -> None:
+    """Removes a log in which nothing was written, and a folder in which nothing else was."""
+    log = out / "worker.log"
+    with contextlib.suppress(OSError):
+        if log.is_file() and not log.is_symlink() and log.stat().st_size == 0:
+            log.unlink()
+        out.rmdir()
+
+
+def _gather(jobs: Iterable[Job], pool: WorkerPool) -> list[Job]:
+    """The jobs as they are composed, which takes as long as workers take to start: both at once.
+
+    Raises:
+        UserError: one cannot run on its device; the others are not waited for.
+    """
+    found = []
+    for job in jobs:
+        found.append(job)
+        worker = pool.start([job], wait=False)(job)
+        if worker.answers:
+            check_device(job, worker)
+    return found
 
 
 def _assign(

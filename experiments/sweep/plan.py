@@ -18,6 +18,7 @@ from experiments.data.cards import description_of
 from experiments.errors import UserError
 from experiments.sweep.cards import WorkerPool
 from experiments.sweep.client import Worker, WorkerDied, WorkerError
+from experiments.sweep.config import check_timer
 from experiments.sweep.jobs import Compose, Job, with_roofs
 
 DESCRIBE_LIMIT_S = 300.0
@@ -240,8 +241,13 @@ def _shard(jobs: Sequence[Job], variants: dict[str, dict[str, Any]], worker: Wor
     return shard
 
 
-def _describe(job: Job, worker: Worker) -> dict[str, Any]:
-    gpu, timer = job.config["gpu"], job.config["timing"]["timer"]
+def check_device(job: Job, worker: Worker) -> None:
+    """Checks that a job can run where its worker is, which is started if it is not.
+
+    Raises:
+        UserError: naming what was asked for and what there is.
+    """
+    gpu = job.config["gpu"]
     try:
         device = worker.start()["device"]
     except WorkerError as error:
@@ -250,8 +256,12 @@ def _describe(job: Job, worker: Worker) -> dict[str, Any]:
     name = device["name"]
     if gpu["match"] and not re.search(gpu["match"], name):
         raise UserError(f"gpu={job.gpu} wants {gpu['name']}, but this is {name}; use gpu=auto")
-    if device["kind"] == "cpu" and timer in ("events", "chain", "graph"):
-        raise UserError(f"timing.timer={timer} needs a CUDA device; on a CPU use auto or host")
+    check_timer(job.config["timing"]["timer"], device["kind"])
+
+
+def _describe(job: Job, worker: Worker) -> dict[str, Any]:
+    check_device(job, worker)
+    gpu, name = job.config["gpu"], worker.handshake["device"]["name"]
     if gpu["device"] == "auto":  # becomes the card that was found, with its datasheet
         gpu["name"] = name
         gpu["facts"] = (description_of(name) or {}).get("facts", {})

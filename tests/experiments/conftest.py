@@ -40,9 +40,9 @@ def pool(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
         def worker(self, device: str, card: int) -> Worker:
             return worker if device == "cpu" else super().worker(device, card)
 
-        def start(self, jobs):  # type: ignore[no-untyped-def]
+        def start(self, jobs, wait=True):  # type: ignore[no-untyped-def]
             self.workers["cpu", 0] = worker
-            return super().start(jobs)
+            return super().start(jobs, wait)
 
         def close(self) -> None:
             self.workers.pop(("cpu", 0), None)

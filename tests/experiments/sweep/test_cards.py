@@ -11,12 +11,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from experiments.errors import UserError
 from experiments.sweep import cards as sweep_cards
-from experiments.sweep.cards import cards_of, held, lock_of, visible_cards
+from experiments.sweep.cards import WorkerPool, cards_of, held, lock_of, visible_cards
 from experiments.sweep.client import Worker
 from tests.conftest import QUICK, ROOT, Command, shape
 
@@ -145,11 +147,35 @@ def test_every_user_can_open_the_lock_and_nobody_is_led_elsewhere(
     assert target.read_text() == "precious"
 
 
+def test_a_sweep_that_does_not_wait_yet_takes_no_card_without_the_other(
+    cards: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[int] = []
+    monkeypatch.setattr(Worker, "spawn", lambda worker: started.append(worker.card))
+    jobs: list[Any] = [SimpleNamespace(config={"gpu": {"device": "cuda", "card": card}})
+                       for card in (0, 1)]  # fmt: skip
+    other = holder(1)
+    assert says(other) == "held"
+    pool = WorkerPool(tmp_path / "worker.log", [0])
+    for job in jobs:
+        pool.start([job], wait=False)
+    assert started == [0]
+    with held([0], wait=False):  # given back when the other was not to be had
+        pass
+    other.communicate()
+    pool.start(jobs)
+    assert sorted(started) == [0, 0, 1]
+    for card in (0, 1):
+        with pytest.raises(BlockingIOError), held([card], wait=False):
+            pass
+    pool.close()
+
+
 def test_a_sweep_takes_its_card_and_a_dry_run_does_not(
     cards: list[str], sweep: Command, worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[int] = []
-    monkeypatch.setattr(sweep_cards, "_take", lambda _, card: taken.append(card))
+    monkeypatch.setattr(sweep_cards, "_take", lambda _, card, wait: taken.append(card))
     monkeypatch.setattr(sweep_cards, "Worker", lambda *_: worker)
     monkeypatch.setattr(worker, "stop", lambda *_: None)
     monkeypatch.setattr(worker, "lock", None)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
@@ -14,8 +15,11 @@ from typing import Any
 import pytest
 
 from experiments.data.rows import rows_files
+from experiments.errors import UserError
 from experiments.reproduce import differences
+from experiments.sweep import driver
 from experiments.sweep.client import Worker
+from experiments.sweep.jobs import Compose, Job
 from experiments.sweep.plan import PROTOCOL
 from tests.conftest import QUICK, ROOT, Command, Result, once_each, shape
 
@@ -50,6 +54,24 @@ def test_a_run_without_m_is_a_sweep_of_one_job_with_its_roof(measured: Result) -
     assert variants["copy"]["operation"] == "copy"
     for path in rows_files(done.out):
         assert json.loads((path.parent / "config.json").read_text())["name"] == "adhoc"
+
+
+def test_what_cannot_run_is_refused_before_the_other_jobs_are_composed(
+    pool: None, compose_job: Compose, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    job = compose_job(["gpu=h200", "gpu.device=cpu", "timing=host", "tracker=none", f"out={out}"])
+
+    def endless() -> Iterator[Job]:
+        while True:
+            yield job
+            time.sleep(0.01)
+
+    with pytest.raises(UserError, match="gpu=h200 wants NVIDIA H200, but this is"):
+        driver.run(endless(), None)
+    assert not out.exists()
+    with pytest.raises(UserError, match="timer=graph needs a CUDA device"):
+        compose_job(["gpu=cpu", "timing=graph"])
 
 
 def test_what_has_a_row_is_measured_again_only_when_asked(sweep: Command, measured: Result) -> None:
