@@ -187,6 +187,7 @@ class WorkerPool:
         locked: Whether the cards are this sweep's alone until the pool is closed; a dry run times
             nothing and waits for nobody.
         patience_s: How long a worker may take to end by itself when the pool is closed.
+        measures: Whether workers prepare for measuring as they start.
         required: Whether jobs must run on a card, so that a CPU is no substitute.
         workers: By device and card.
     """
@@ -195,6 +196,7 @@ class WorkerPool:
     cards: Sequence[int]
     locked: bool = True
     patience_s: float = 0.0
+    measures: bool = False
     required: bool = False
     workers: dict[tuple[str, int], Worker] = field(default_factory=dict)
     _locks: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
@@ -204,7 +206,7 @@ class WorkerPool:
     def worker(self, device: str, card: int) -> Worker:
         """The worker on a card."""
         if (device, card) not in self.workers:
-            self.workers[device, card] = Worker(device, card, self.log)
+            self.workers[device, card] = Worker(device, card, self.log, self.measures)
         return self.workers[device, card]
 
     def start(self, jobs: Iterable[Job], wait: bool = True) -> Callable[[Job], Worker]:

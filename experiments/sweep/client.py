@@ -35,8 +35,10 @@ class WorkerDied(Exception):
 class Worker:
     """One worker process on one card, started when first needed and again after it died."""
 
-    def __init__(self, device: str, card: int, log: Path) -> None:
+    def __init__(self, device: str, card: int, log: Path, measures: bool = False) -> None:
+        """Of a card; one that ``measures`` prepares for that while nothing is asked of it yet."""
         self.device = device
+        self.measures = measures
         self.card = card
         self.log = log
         self.lock: int | None = None  # its card's, which it holds as long as it lives
@@ -58,6 +60,7 @@ class Worker:
         if self._child is not None:
             return
         command = ["-m", "experiments.worker", "--device", self.device]
+        command += ["--prepare"] * self.measures
         locks = () if self.lock is None else (self.lock,)
         with self._birth:
             if self._retired:

@@ -129,7 +129,8 @@ def run(
         held.callback(_tidy, out)
         lock = held.enter_context(contextlib.closing(FolderLock(out)))
         required = place is not None and place.on_card
-        pool = WorkerPool(out / "worker.log", cards, not dry_run, required=required)
+        log, measures = out / "worker.log", not dry_run
+        pool = WorkerPool(log, cards, measures, measures=measures, required=required)
         held.callback(pool.close)
         composed = _gather(itertools.chain([first], jobs), pool)
         options = shared_options([job.config for job in composed])
