@@ -106,7 +106,7 @@ def irregular_table(frame: pd.DataFrame) -> Table | None:
     """Outcome and error at 1823×781, a line per variant and dtype; None where no row has it."""
     lines = []
     for row in _at(frame, *IRREGULAR):
-        if row["operation"] != "copy":
+        if row["operation"] != row["roof"]:
             place = [row[name] for name in ("gpu", "variant", "dtype", "status")]
             errors = [row["max_abs_error"], row["relative_error"]]
             texts = ["" if pd.isna(error) else f"{error:.1e}" for error in errors]

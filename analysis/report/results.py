@@ -41,7 +41,7 @@ def results_of(frame: pd.DataFrame, gpu: str) -> Results:
     card, mine = card_of(gpu), frame[frame["gpu"] == gpu]
     statuses = {str(status): n for status, n in mine["status"].value_counts().sort_index().items()}
     own = mine[(mine["status"] == "ok") & (mine["backend"] != "interpreter")]
-    own = own[(own["operation"] != "copy") & own["fraction_of_roof"].gt(0)]
+    own = own[(own["operation"] != own["roof"]) & own["fraction_of_roof"].gt(0)]
     beyond = own[own["compulsory_bytes"] > (card.l2_bytes or np.inf)]
     timed = name_variants(own if beyond.empty else beyond)
     if timed.empty:

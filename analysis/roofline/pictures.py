@@ -178,8 +178,8 @@ def _draw_variant(
 
 
 def _predicted(points: pd.DataFrame, gpu: str, suffix: str, _: Records) -> Page | None:
-    """The checked points of one card and protocol, all but the copies, which are the roof."""
-    points = points[points["operation"] != "copy"]
+    """The checked points of one card and protocol, all but those of the roofs."""
+    points = points[points["operation"] != points["roof"]]
     if points.empty:
         return None
     card, first = card_of(gpu), points.iloc[0]

@@ -25,7 +25,9 @@ from kernels.softmax.fused_multirow import FusedMultirow
 from kernels.softmax.hybrid import Hybrid
 from kernels.softmax.online import Online
 from kernels.softmax.peers.flag_gems import FlagGems
+from kernels.softmax.peers.helion import Helion
 from kernels.softmax_backward.backward import Backward
+from kernels.softmax_backward.peers import BackwardFlagGems
 from kernels.traffic import M, N, Traffic, evaluate
 from tests.conftest import CONF
 from tests.kernels.variants import COPIES, PEERS, SOFTMAXES, WAITING, name
@@ -135,7 +137,9 @@ def test_a_kernel_that_does_not_declare_what_it_moves_cannot_be_made() -> None:
 
 
 # a variant as a source ran it, or for one purpose, not as it comes
-SETTINGS = {"compiled_max", "hybrid_whole", "hybrid_capped", "online_l2", "copy_hinted"}
+SETTINGS = {
+    *("compiled_max", "hybrid_whole", "hybrid_capped", "online_l2", "copy_hinted", "add_hinted")
+}
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in (CONF / "kernel").glob("*.yaml")))
@@ -161,7 +165,7 @@ def test_a_recording_of_an_earlier_commit_names_a_kernel_that_still_builds(modul
 TWO = ("2MN", "2 M N", (48, 48), 16)
 NAIVE = ("8MN + 4M", "8 M N + 4 M", (246, 150), 1)
 ON_CHIP = "Compiled Fused FusedRow FusedMultirow Cluster ClusterReduce Cooperative Liger Quack"
-DECLARED = dict.fromkeys(f"TorchSoftmax CopyTriton {ON_CHIP}".split(), TWO) | {
+DECLARED = dict.fromkeys(f"TorchSoftmax CompiledSoftmax CopyTriton {ON_CHIP}".split(), TWO) | {
     "Naive": NAIVE,
     "NaiveScript": NAIVE,
     "ThreePass": ("4MN", "4 M N", (144, 48), 16),
@@ -189,6 +193,8 @@ def test_traffic_and_footprint_are_those_of_the_papers(kernel: Kernel) -> None:
     [
         (Hybrid(block_size=1024), "2MN if N ≤ 1024 else 4MN", 1024, (3, 1), 1024),
         (FlagGems(), "2MN if N ≤ 32768 else 3MN", 32768, (2, 1), 4096),
+        (Helion(), "2MN if N ≤ 32768 else 4MN", 32768, (3, 1), 8192),
+        (BackwardFlagGems(), "3MN if N ≤ 1024 else 5MN", 1024, (4, 1), 2048),
         (Backward(block_size=1024), "3MN if N ≤ 1024 else 5MN", 1024, (4, 1), 2048),
     ],
     ids=name,

@@ -20,11 +20,31 @@ from kernels.softmax.cooperative import Cooperative, slices_of
 from kernels.softmax.fused import Fused
 from kernels.softmax.fused_multirow import lanes_by_tile, rows_by_shape, warps_by_tile
 from kernels.softmax.online import Online, rows_in_l2
+from kernels.softmax.peers.helion import configuration
 from kernels.softmax.tiles import vector
 from tests.kernels.conftest import H200
 
 F16, BF16, F32, F64 = torch.float16, torch.bfloat16, torch.float32, torch.float64
 powers = st.integers(0, 12).map(lambda power: 1 << power)
+
+
+@pytest.mark.parametrize(
+    ("shape", "rows", "warps", "loop"),
+    [
+        ((4096, 256), [8], 4, {"reduction_loops": [None]}),
+        ((4096, 300), [4], 4, {"reduction_loops": [None]}),
+        ((3, 8), [4], 4, {"reduction_loops": [None]}),
+        ((1, 32768), [1], 32, {"reduction_loops": [None]}),
+        ((64, 32769), [1], 16, {"reduction_loops": [8192]}),
+        ((64, 1), [64], 4, {}),
+    ],
+    ids=str,
+)
+def test_helions_configuration_fills_a_tile_and_loops_over_wide_rows(
+    shape: tuple[int, int], rows: list[int], warps: int, loop: dict[str, list[int | None]]
+) -> None:
+    chosen = {"block_sizes": rows, "num_warps": warps, "num_stages": 1}
+    assert configuration(*shape) == chosen | loop
 
 
 def test_programs_follow_the_scarcest_resource(h200: Device) -> None:
