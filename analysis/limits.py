@@ -1,16 +1,19 @@
 """This project's kernels against the public ones measured, and the copy: how near the limit.
 
 The unit is the point: a shape, a dtype, a protocol. There a rival's time stands over that of
-`auto`, the variant that chooses among ours, in the same round of the same sweep. Many points
-become one number by the geometric mean of such ratios, the worst point, or how many fall short.
+`auto`, the variant that chooses among ours, in the same round of the same recording. Many points
+become one number by the geometric mean of such ratios, the ratio of summed times, the worst point,
+or how many fall short. Points at widths that `auto` was tuned on are never mixed with others.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
+from itertools import groupby
 from typing import Any, cast
 
 import pandas as pd
@@ -18,7 +21,8 @@ import pandas as pd
 from analysis import estimate
 from analysis.estimate import Estimate, geometric_mean
 from analysis.format import number
-from analysis.selection import records_of
+from analysis.selection import TIMERS, records_of
+from experiments.data.jobs import named_grids
 from experiments.data.rows import EXPECTED, ITEM_BYTES
 
 OWN = "auto"
@@ -31,6 +35,7 @@ ELSEWHERE = (  # public, too: they need a toolkit or versions that do not resolv
     "Megatron, ThunderKittens, OneFlow, CUB and Mojo"
 )
 COPIES = ("copy", "copy_triton", "copy_hinted")
+TUNED = ("quack", "wide", "small_batch", "batch", "few_wide")  # the grids auto was tuned on
 LARGE_BYTES = 256_000_000  # moved, 2MN: from here on memory alone decides
 SHORT_US = 25.0  # below, an H200 flips every kernel between two values half a microsecond apart
 STEP_US = 0.5  # that distance: no difference below it counts there
@@ -40,6 +45,7 @@ NEEDS = f"timed rows of {OWN} beside {', '.join(PEERS[:-1])} or {PEERS[-1]} ({CO
 PLACE = ["gpu", "timer", "cache", "rows", "cols", "dtype"]
 VISIT = ["recording", "round"]
 Visit = tuple[str, int]  # recording and round: what a ratio never leaves
+Pair = tuple[float, float]  # the times of a rival and of `auto`, µs
 
 
 @dataclass(frozen=True)
@@ -63,6 +69,16 @@ class LimitPoint:
     def name(self) -> str:
         """Shape and dtype in words."""
         return f"{self.rows}×{self.cols} {self.dtype}"
+
+    @property
+    def tuned(self) -> bool:
+        """Whether `auto` was tuned at its width."""
+        return self.cols in tuned_widths()
+
+    @property
+    def widths(self) -> str:
+        """The same in words."""
+        return "tuned" if self.tuned else "held out"
 
     @property
     def moved_bytes(self) -> int:
@@ -117,19 +133,26 @@ class LimitPoint:
 
     def by_visit(self, name: str) -> dict[Visit, float]:
         """A variant's time over that of `auto`, by visit."""
-        own, other = self.seen[OWN], self.seen[name]
-        shared = sorted(own.keys() & other.keys())
-        return {v: float(other[v]["time_us"]) / float(own[v]["time_us"]) for v in shared}
+        return {visit: time / own for visit, (time, own) in self._pairs(name).items()}
 
-    def held_to_roof(self, name: str) -> dict[Visit, float]:
-        """The same for a mean: where `auto` is above the roof, the copy's time replaces its own.
+    def held_to_roof(self, name: str) -> dict[Visit, Pair]:
+        """Both times for a mean: where `auto` is above the roof, the copy's replaces its own.
 
         Such a time is not a win over the roof. To leave the point out would be wrong too: it is
         where all kernels are nearest to each other, and a mean of the others flatters.
         """
         beaten = self.above_roof and self.copy is not None
         copies = self.by_visit(str(self.copy)) if beaten else {}
-        return {v: r / max(1.0, copies.get(v, 1.0)) for v, r in self.by_visit(name).items()}
+        return {
+            visit: (time, own * max(1.0, copies.get(visit, 1.0)))
+            for visit, (time, own) in self._pairs(name).items()
+        }
+
+    def _pairs(self, name: str) -> dict[Visit, Pair]:
+        """The times of a variant and of `auto`, by visit."""
+        own, other = self.seen[OWN], self.seen[name]
+        shared = sorted(own.keys() & other.keys())
+        return {v: (float(other[v]["time_us"]), float(own[v]["time_us"])) for v in shared}
 
     def ratio(self, name: str) -> Estimate:
         """A variant's time over that of `auto`: how many times as fast `auto` is."""
@@ -174,7 +197,10 @@ def _samples(row: Mapping[str, Any]) -> Sequence[float]:
 
 
 def points_of(frame: pd.DataFrame) -> list[LimitPoint]:
-    """Every point at which `auto` and a peer were timed in one visit, by protocol and shape."""
+    """Every point at which `auto` and a peer were timed in one visit, by protocol and shape.
+
+    Within a protocol those at tuned widths come first.
+    """
     known = [OWN, *PEERS, *COPIES]
     timed = frame[(frame["status"] == "ok") & frame["time_us"].gt(0) & frame["kernel"].isin(known)]
     timed = timed[(timed["backend"] != "interpreter") & timed["dtype"].isin(list(ITEM_BYTES))]
@@ -198,9 +224,21 @@ def points_of(frame: pd.DataFrame) -> list[LimitPoint]:
             failed = failures.get((gpu, m, n, dtype), {})
             failed = {name: failed[name] for name in failed if not seen.get(name)}
             found.append(LimitPoint(gpu, timer, cache, dtype, m, n, seen, failed))
-    dtypes = list(ITEM_BYTES)
-    return sorted(found, key=lambda p: (p.gpu, p.timer, p.cache, p.rows, p.cols,
-                                        dtypes.index(p.dtype)))  # fmt: skip
+    dtypes, timers = list(ITEM_BYTES), list(TIMERS)
+    return sorted(found, key=lambda p: (p.gpu, timers.index(p.timer), p.cache, not p.tuned, p.rows,
+                                        p.cols, dtypes.index(p.dtype)))  # fmt: skip
+
+
+def groups_of(points: Iterable[LimitPoint]) -> list[list[LimitPoint]]:
+    """The points of each GPU, timer and cache, tuned widths apart from those held out."""
+    alike = groupby(points, key=lambda point: (point.gpu, point.timer, point.cache, point.tuned))
+    return [list(group) for _, group in alike]
+
+
+@cache
+def tuned_widths() -> frozenset[int]:
+    """The columns of the grids that `auto` was tuned on."""
+    return frozenset(n for grid in TUNED for _, n, _ in named_grids()[grid])
 
 
 def _failures(frame: pd.DataFrame) -> dict[tuple[str, int, int, str], dict[str, str]]:
@@ -214,32 +252,57 @@ def _failures(frame: pd.DataFrame) -> dict[tuple[str, int, int, str], dict[str, 
 
 
 def geomean(points: Sequence[LimitPoint], over: str = "peers") -> Estimate | None:
-    """The geometric mean of a rival's times over those of `auto`, its unit the recording.
+    """The geometric mean of a rival's times over those of `auto`; see `_combined`."""
+    return _combined(points, over, lambda times: geometric_mean(times["rival"] / times["own"]))
+
+
+def summed(points: Sequence[LimitPoint], over: str = "peers") -> Estimate | None:
+    """The sum of a rival's times over that of `auto`, in which long points count most."""
+    return _combined(points, over, lambda times: times["rival"].sum() / times["own"].sum())
+
+
+def _combined(
+    points: Sequence[LimitPoint], over: str, combine: Callable[[pd.DataFrame], float]
+) -> Estimate | None:
+    """One number of many points, its unit the recording, or the round where there is one recording.
 
     ``over`` says which rival (`LimitPoint.rival`); points without it do not count. No time of
     `auto` counts as less than the copy's (`LimitPoint.held_to_roof`). The value is that of all
-    points, the interval that of the visits' own geometric means (`estimate.over_recordings`), taken
-    over the points that have most visits. Of a single round it runs from the mean of the points'
-    lower ends to that of their upper ends.
+    points, the interval that of the rounds' own numbers (`estimate.over_recordings`), taken over
+    the points that have most visits: another recording draws other widths. ``spread`` is of what
+    each recording gives alone. Of a single round the interval goes from what the points' lower ends
+    give to what their upper ends do.
     """
     known = [(point, name) for point in points if (name := point.rival(over)) is not None]
     if not known:
         return None
-    ratios = [point.held_to_roof(name) for point, name in known]
-    value = geometric_mean(geometric_mean(one.values()) for one in ratios)
-    most = max(map(len, ratios))
-    if most == 1:
-        each = [point.ratio(name) for point, name in known]
-        low, high = (geometric_mean(getattr(r, end) for r in each) for end in ("low", "high"))
+    lines = [
+        (i, *visit, math.log(rival), math.log(own))
+        for i, (point, name) in enumerate(known)
+        for visit, (rival, own) in point.held_to_roof(name).items()
+    ]
+    times = pd.DataFrame(lines, columns=["point", *VISIT, "rival", "own"])
+
+    def number_of(some: pd.DataFrame) -> float:
+        return combine(some.groupby("point")[["rival", "own"]].mean().map(math.exp))
+
+    value, visits = number_of(times), times["point"].map(times["point"].value_counts())
+    if visits.max() == 1:
+        ratios = [point.ratio(name) for point, name in known]
+        ends = ([math.log(getattr(r, end) / r.value) for r in ratios] for end in ("low", "high"))
+        low, high = (number_of(times.assign(rival=times["rival"] + end)) for end in ends)
         return Estimate(value, low, high)
-    visits = next(one.keys() for one in ratios if len(one) == most)
-    alike = [one for one in ratios if one.keys() == visits]
-    recordings: dict[str, list[float]] = {}
-    for visit in sorted(visits):
-        recordings.setdefault(visit[0], []).append(geometric_mean(one[visit] for one in alike))
-    found = estimate.over_recordings(recordings.values())
+    whole = times[visits == visits.max()]
+    rounds = [
+        [number_of(one) for _, one in recording.groupby("round")]
+        for _, recording in whole.groupby("recording")
+    ]
+    found = estimate.over_recordings(rounds)
     low, high = (value * end / found.value for end in (found.low, found.high))
-    return replace(found, value=value, low=low, high=high)
+    alike = times[times["recording"].isin(whole["recording"])].groupby("recording")
+    alone = [number_of(recording) for _, recording in alike]
+    spread = (min(alone), max(alone)) if len(alone) > 1 else None
+    return replace(found, value=value, low=low, high=high, spread=spread)
 
 
 def worst(points: Sequence[LimitPoint], over: str = "peers") -> tuple[LimitPoint, Estimate] | None:

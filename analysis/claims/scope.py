@@ -60,8 +60,8 @@ class Sizes(Strict):
     @property
     def argument(self) -> str:
         """As the command line of a sweep takes them; of a range its ends."""
-        each = self.listed or sorted({self.first, self.last or self.first})
-        return str(each[0]) if len(each) == 1 else f"'[{','.join(map(str, each))}]'"
+        ends = self.listed or sorted({self.first, self.last or self.first})
+        return str(ends[0]) if len(ends) == 1 else f"'[{','.join(map(str, ends))}]'"
 
     def __str__(self) -> str:
         if self.listed:
@@ -69,7 +69,7 @@ class Sizes(Strict):
         return f"≥ {self.first}" if self.last is None else f"= {self.first} to {self.last}"
 
 
-def _each(names: Any) -> Any:
+def each(names: Any) -> Any:
     """One or several, as a tuple."""
     return (names,) if isinstance(names, str) else names
 
@@ -89,10 +89,10 @@ class Where(Strict):
     A grid brings its dtypes along; ``dtype`` narrows them.
     """
 
-    grid: Annotated[tuple[Grid, ...], BeforeValidator(_each)] = ()
+    grid: Annotated[tuple[Grid, ...], BeforeValidator(each)] = ()
     rows: Sizes | None = None
     cols: Sizes | None = None
-    dtype: Annotated[tuple[Dtype, ...], BeforeValidator(_each)] = ()
+    dtype: Annotated[tuple[Dtype, ...], BeforeValidator(each)] = ()
 
     def of(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The lines of a frame that lie there."""
@@ -212,8 +212,8 @@ Name = Annotated[Variant, BeforeValidator(parse_variant)]  # a variant in a clai
 
 def command(variants: Iterable[Variant], where: Where, module: str = "run") -> str:
     """The command that measures variants there; settings of one kernel need one each."""
-    each = list(dict.fromkeys(variants))
-    plain = [variant.name for variant in each if not variant.named]
+    distinct = list(dict.fromkeys(variants))
+    plain = [variant.name for variant in distinct if not variant.named]
     chosen = [f"kernel={','.join(plain)}"] * bool(plain)
-    chosen += [variant.arguments for variant in each if variant.named]
+    chosen += [variant.arguments for variant in distinct if variant.named]
     return "; ".join(f"python -m experiments.{module} {c} {where.arguments}" for c in chosen)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
+from typing import Annotated, Literal
 
 import pandas as pd
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from analysis.claims.points import (
     ENOUGH,
@@ -32,10 +32,11 @@ from analysis.claims.points import (
     spread,
     taken,
 )
-from analysis.claims.scope import PLACE, Name, Sizes, Strict, Where
+from analysis.claims.scope import PLACE, Name, Sizes, Strict, Where, each
 from analysis.claims.verdict import Band
 from analysis.limits import COMMAND, OWN, LimitPoint, geomean, points_of, worst
 from analysis.published import sources
+from analysis.selection import timer_label
 from experiments.data.cards import card_of
 
 Rival = Literal[
@@ -169,13 +170,15 @@ class Limit(Strict):
     """A rival's time over that of `auto`, or less it, at points of one timer with a cold cache.
 
     ``over`` is ``peers``, the fastest of them at each point, ``copy``, the faster one, or a peer's
-    name. ``gap`` takes the difference in µs in place of the ratio. ``take: geomean`` makes one
-    number of all points, which mixes dtypes as ratios may; ``each`` asks every point. Points are
-    narrowed by ``where``, by the bytes that 2MN are (``moved``) and by the time of `auto`, µs.
+    name. Of several timers the first that rows have counts. ``gap`` takes the difference in µs in
+    place of the ratio. ``take: geomean`` makes one number of all points, which mixes dtypes as
+    ratios may; ``each`` asks every point. Points are narrowed by ``where``, by whether `auto` was
+    tuned at their ``widths``, by the bytes that 2MN are (``moved``) and by the time of `auto`, µs.
     """
 
     over: Rival
-    timer: Literal["events", "chain", "graph"]
+    timer: Annotated[tuple[Literal["events", "chain", "graph"], ...], BeforeValidator(each)]
+    widths: Literal["tuned", "held out"] = "tuned"
     take: Literal["geomean", "each"] = "each"
     gap: bool = False
     moved: int = 0
@@ -186,16 +189,26 @@ class Limit(Strict):
     def judge(self, context: Context, band: Band) -> Finding:
         """The verdict on one GPU."""
         mine = self.where.of(context.frame)
-        mine = mine[(mine["timer"] == self.timer) & (mine["cache"] == "cold")]
+        mine = mine[mine["cache"] == "cold"]
+        timer = next((t for t in self.timer if (mine["timer"] == t).any()), self.timer[0])
         points = [
-            (point, rival) for point in points_of(mine)
-            if point.moved_bytes >= self.moved
+            (point, rival) for point in points_of(mine[mine["timer"] == timer])
+            if point.widths == self.widths
+            and point.moved_bytes >= self.moved
             and self.slower_than <= point.us(OWN) < self.faster_than
             and (rival := point.rival(self.over)) is not None
         ]  # fmt: skip
         if not points:
-            what = f"{OWN} and {self.over} by {self.timer} at {self.where}"
+            what = f"{OWN} and {self.over} by {timer} at {self.where}, {self.widths} widths"
             return missing(f"needs timed rows of {what}", COMMAND)
+        why = (
+            ""
+            if timer == self.timer[0]
+            else f"by {timer_label(timer)}: rows have no {self.timer[0]}"
+        )
+        return replace(self._found(points, band), why=why)
+
+    def _found(self, points: list[tuple[LimitPoint, str]], band: Band) -> Finding:
         labels = [_labels(point, rival) for point, rival in points]
         if self.take == "geomean":
             return self._mean([point for point, _ in points], sum(labels, ()), band)

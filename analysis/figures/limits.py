@@ -1,5 +1,6 @@
 """Limits: each shape's share of the copy roof, and the best peer's time over that of `auto`.
 
+Widths that `auto` was tuned on have pages of their own, apart from those held out.
 `limits` has a line per shape down the page and a pair of axes per dtype; `limits_ratio` shows every
 point's ratio against the bytes it moves. What lies beyond an axis stands at its end, and on the
 page with its number: near the roof a hundredth has to be seen.
@@ -7,7 +8,7 @@ page with its number: near the roof a hundredth has to be seen.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import groupby
 
@@ -32,7 +33,17 @@ from analysis.figures.style import (
     within,
     write,
 )
-from analysis.limits import LARGE_BYTES, NEEDS, OWN, PEERS, SHORT_US, LimitPoint, geomean, points_of
+from analysis.limits import (
+    LARGE_BYTES,
+    NEEDS,
+    OWN,
+    PEERS,
+    SHORT_US,
+    LimitPoint,
+    geomean,
+    groups_of,
+    points_of,
+)
 from analysis.load import Records
 from analysis.selection import timer_label
 from experiments.data.cards import card_of
@@ -159,7 +170,7 @@ def _draw_ratios(canvas: Canvas, points: Points) -> None:
     ends = {RATIOS[0]: "≤ ", RATIOS[1]: "≥ "}
     places = [0.9, 1, 1.1, 1.2, 1.3, 1.4, 1.5]
     ticks(ax.yaxis, places, lambda value: f"{ends.get(value, '')}{value:g}×")
-    write(ax, 0, 1.03, "time of the best peer / time of auto", 7.2)
+    write(ax, 0, 1.03, _means(points), 7.2)
     ax.xaxis.set_major_formatter(lambda value, _: _bytes_label(value))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.tick_params(labelsize=7)
@@ -203,36 +214,31 @@ def _dot(
 
 def _pages(records: Records, frame: pd.DataFrame) -> list[Page]:
     made, title = [], "At the limit: the copy roof and the best public softmax, shape by shape"
-    for points in _by_protocol(p for p in points_of(frame) if p.share is not None):
+    for points in groups_of(p for p in points_of(frame) if p.share is not None):
         notes = [f"marker: that variant's{DOT}shaded: below {SHORT_US:g} µs",
-                 "a number: beyond the axis", "bars: 95 %, of rounds"]  # fmt: skip
+                 "a number: beyond the axis",
+                 "bars: 95 %, of recordings, else of rounds"]  # fmt: skip
         notes += ["open: above roof, not a win"] * any(p.above_roof for p in points)
         small = [*_provenance(frame, points), DOT.join(notes)]
         heights = _heights(points)
         shapes = LINE * (len(heights) + 0.6 * len({m for m, _ in heights}))
         draw = partial(_draw_shapes, points=points, heights=heights)
-        file, subtitle, gpu = _names_of(points, "best peer / auto, geometric mean: ")
-        size = (WIDTH, ABOVE + BELOW + shapes)
-        made.append(Page(f"limits-{file}", title, subtitle, small, draw, size, gpu))
+        subtitle = DOT.join([_subtitle(points), _means(points)])
+        name, size = file_of("limits", points[0]), (WIDTH, ABOVE + BELOW + shapes)
+        made.append(Page(name, title, subtitle, small, draw, size, points[0].gpu))
     return made
 
 
 def _ratio_pages(records: Records, frame: pd.DataFrame) -> list[Page]:
     made, title = [], "Best public softmax over auto"
-    for points in _by_protocol(points_of(frame)):
+    for points in groups_of(points_of(frame)):
         where, which = _provenance(frame, points)
         card, protocol, *versions = where.split(DOT)  # in lines that a column holds
         small = [DOT.join([card, protocol]), DOT.join(versions) or "versions unknown", which]
         draw = partial(_draw_ratios, points=points)
-        file, subtitle, gpu = _names_of(points, "mean ")
-        made.append(Page(f"limits_ratio-{file}", title, subtitle, small, draw, COLUMN, gpu))
+        name, gpu = file_of("limits_ratio", points[0]), points[0].gpu
+        made.append(Page(name, title, _subtitle(points), small, draw, COLUMN, gpu))
     return made
-
-
-def _by_protocol(points: Iterable[LimitPoint]) -> list[Points]:
-    """The points of each GPU, timer and cache."""
-    alike = groupby(points, key=lambda point: (point.gpu, point.timer, point.cache))
-    return [list(mine) for _, mine in alike]
 
 
 def _provenance(frame: pd.DataFrame, points: Points) -> list[str]:
@@ -241,13 +247,24 @@ def _provenance(frame: pd.DataFrame, points: Points) -> list[str]:
     return provenance(frame[alike], card_of(gpu).name, timer, cache)
 
 
-def _names_of(points: Points, mean: str) -> tuple[str, str, str]:
-    """How a picture's file name ends, its subtitle, and the GPU."""
-    gpu, timer, cache = points[0].gpu, points[0].timer, points[0].cache
-    ratio = geomean(points)
-    means = [f"{mean}{ratio.value:.3f}×"] if ratio else []
-    file = "-".join([slug(gpu), timer, *[cache] * (cache != "cold")])
-    return file, DOT.join([card_of(gpu).name, timer_label(timer), *means]), gpu
+def file_of(stem: str, point: LimitPoint) -> str:
+    """What the files of a point's group are called."""
+    parts = [stem, slug(point.gpu), point.timer, *[point.cache] * (point.cache != "cold")]
+    return "-".join([*parts, *["held_out"] * (not point.tuned)])
+
+
+def _subtitle(points: Points) -> str:
+    """The card, the timer, and that the widths are held out."""
+    first = points[0]
+    widths = ["held-out widths"] * (not first.tuned)
+    return DOT.join([card_of(first.gpu).name, timer_label(first.timer), *widths])
+
+
+def _means(points: Points) -> str:
+    """The geometric mean of the large points before that of all."""
+    parts = [("all", points), (f"≥ {LARGE_BYTES / 1e6:.0f} MB", [p for p in points if p.large])]
+    means = [f"{ratio.value:.3f}× {text}" for text, some in parts if (ratio := geomean(some))]
+    return f"best peer / auto, means: {', '.join(reversed(means))}"
 
 
 LIMITS = Figure(

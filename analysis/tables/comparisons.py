@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,8 @@ import pandas as pd
 from analysis import limits, spread
 from analysis.compare.points import recorded_noise
 from analysis.estimate import Estimate, geometric_mean
-from analysis.figures.style import CACHES, slug
+from analysis.figures.limits import file_of
+from analysis.figures.style import CACHES
 from analysis.format import Cell, NamedTable, Table, decimals, interval_text, number, number_text
 from analysis.limits import OWN, SHORT_US, LimitPoint
 from analysis.load import Inputs
@@ -22,23 +22,34 @@ from analysis.spread import Cards, cards_of
 from experiments.data.cards import card_of
 
 LIMITS_NOTES = (
-    "Times are medians over rounds, µs; intervals are 95 %, their unit the round. Bold: fastest "
-    "softmax. × best peer, × torch: its time over that of auto in the same round. Of roof: the "
-    "faster copy's time over that of auto. Launch: programs × warps of what auto chose.",
+    "Times are geometric means of the rounds' medians, µs; intervals are 95 %, their unit the "
+    "recording, or the round where there is one recording. Bold: fastest softmax. × best peer, "
+    "× torch: its time over that of auto in the same round. Of roof: the faster copy's time over "
+    "that of auto. Launch: programs × warps of what auto chose.",
     f"~ below {SHORT_US:g} µs, where timers step by half a microsecond. "
     "! above the roof by more than its interval: not a win; in means the copy's time replaces it. "
     "A word in place of a time: why there is none; incorrect answers are not timed.",
 )
-PARTS: tuple[tuple[str, Callable[[LimitPoint], bool]], ...] = (
-    ("all", lambda point: True),
-    (f"{limits.LARGE_BYTES / 1e6:.0f} MB and more", lambda point: point.large),
-    (f"{SHORT_US:g} µs and more", lambda point: not point.short),
+LARGE = f"{limits.LARGE_BYTES / 1e6:.0f} MB"
+PARTS: tuple[tuple[str, Callable[[LimitPoint], bool]], ...] = (  # the headline first
+    (f"{LARGE} and more", lambda point: point.large),
+    ("1 GB and more", lambda point: point.moved_bytes >= 1e9),
+    (f"16 MB to {LARGE}", lambda point: 16e6 <= point.moved_bytes < limits.LARGE_BYTES),
+    ("below 16 MB", lambda point: point.moved_bytes < 16e6),
+    ("M above 4096", lambda point: point.rows > 4096),
+    ("M from 65 to 4096", lambda point: 64 < point.rows <= 4096),
+    ("M up to 64", lambda point: point.rows <= 64),
     (f"below {SHORT_US:g} µs", lambda point: point.short),
+    ("all", lambda point: True),
 )
 SUMMARY_NOTES = (
-    f"× best peer: the fastest public softmax's time over that of {OWN}, in the same round. Means "
-    "are geometric, with a 95 % interval whose unit is the round. MB: of 2MN. Of roof: the faster "
-    f"copy's time over that of {OWN}.",
+    f"× best peer: the time of the fastest public softmax measured over that of {OWN}, in the same "
+    "round. Means are geometric, with a 95 % interval whose unit is the recording, or the round "
+    "where there is one recording; by recording: the range of what each gives alone. Summed: all "
+    f"times of the best peer over all of {OWN}. Peer less {OWN}: µs, the median of the points and "
+    f"their range. MB: of 2MN. Of roof: the faster copy's time over that of {OWN}.",
+    f"Widths: tuned are those of the grids {', '.join(limits.TUNED)}, on which {OWN} was tuned; "
+    "all others are held out.",
     f"Behind: points where the best peer takes less than {limits.LEAST:g} of the time of {OWN}; "
     f"below {SHORT_US:g} µs, where it is done more than {limits.STEP_US:g} µs sooner.",
 )
@@ -47,29 +58,34 @@ ABOVE = (
     f"that of {OWN} in the means."
 )
 FAILED = "Without a time, and so not among the peers there: {}."
-LIMIT_PLACE = ("gpu", "timer", "cache", "dtype", "rows", "cols", "moved_bytes")
+LIMIT_PLACE = ("gpu", "timer", "cache", "tuned", "dtype", "rows", "cols", "moved_bytes")
 CARD_HEADS = ("GPU", "sweep", "points", "count", "card", "mean", "5 % to 95 % of points", "least",
               "most", "most at")  # fmt: skip
 
 
 def limits_tables(inputs: Inputs) -> list[NamedTable]:
-    """At every shape each peer's time, that of `auto` and of the copy: a table per protocol."""
-    return [_limits_table(points) for points in _by_protocol(inputs.frame)]
+    """At every shape each peer's time, that of `auto` and of the copy.
+
+    Each protocol has a table, and another for widths that `auto` was not tuned on.
+    """
+    return [_limits_table(points) for points in limits.groups_of(limits.points_of(inputs.frame))]
 
 
 def limits_summary(inputs: Inputs) -> list[NamedTable]:
-    """The same as means over all points, over the large ones and the short ones."""
-    groups = _by_protocol(inputs.frame)
+    """The same in few numbers: the large points first, the mean of all points last."""
+    groups = limits.groups_of(limits.points_of(inputs.frame))
     several = len({points[0].gpu for points in groups}) > 1
     lines = []
-    for points in groups:
-        gpu = [card_of(points[0].gpu).name] * several
-        for text, inside in PARTS:
+    for text, inside in PARTS:
+        for points in groups:
             if part := [point for point in points if inside(point)]:
-                lines.append([*gpu, _protocol(points[0]), text, *_summary(part)])
+                gpu = [card_of(points[0].gpu).name] * several
+                place = [text, _protocol(points[0]), points[0].widths]
+                lines.append([*gpu, *place, *_summary(part)])
     above = sum(point.above_roof for points in groups for point in points)
-    heads = [*["GPU"] * several, "timer", "points", "count", "× best peer", "× torch",
-             "least × best peer", "behind", "least of roof"]  # fmt: skip
+    heads = [*["GPU"] * several, "points", "timer", "widths", "count", "× best peer",
+             "by recording", "summed", f"peer less {OWN}, µs", "× torch", "least × best peer",
+             "behind", "least of roof"]  # fmt: skip
     notes = [*SUMMARY_NOTES, *[ABOVE.format(above)] * bool(above), *_peers_notes(groups)]
     table = Table("At the limit, in short", heads, lines, notes)
     return [NamedTable("limits_summary", table)]
@@ -101,12 +117,6 @@ def card_to_card(inputs: Inputs) -> list[NamedTable]:
     return [NamedTable("card_to_card", table, Table.of(title, every))]
 
 
-def _by_protocol(frame: pd.DataFrame) -> list[list[LimitPoint]]:
-    """Points of one GPU, timer and cache each."""
-    points = groupby(limits.points_of(frame), key=lambda p: (p.gpu, p.timer, p.cache))
-    return [list(group) for _, group in points]
-
-
 def _protocol(point: LimitPoint) -> str:
     return f"{timer_label(point.timer)}, {CACHES.get(point.cache, point.cache)}"
 
@@ -117,13 +127,11 @@ def _limits_table(points: Sequence[LimitPoint]) -> NamedTable:
     names = [name for name in (*limits.COPIES, *limits.PEERS) if name in tried]
     heads = ["M×N", "dtype", "MB", *names, OWN, "95 %", "launch", "best peer", "× best peer",
              "interval", "× torch", "of roof"]  # fmt: skip
-    title = f"At the limit: {card_of(first.gpu).name}, {_protocol(first)}"
-    stem = f"limits-{slug(first.gpu)}-{first.timer}"
-    stem += "" if first.cache == "cold" else f"-{first.cache}"
+    title = f"At the limit: {card_of(first.gpu).name}, {_protocol(first)}, {first.widths} widths"
     numbers = [_limits_numbers(point, names) for point in points]
     lines = [_limits_line(*pair, names) for pair in zip(points, numbers, strict=True)]
     table = Table(title, heads, lines, LIMITS_NOTES)
-    return NamedTable(stem, table, Table.of(title, pd.DataFrame(numbers)))
+    return NamedTable(file_of("limits", first), table, Table.of(title, pd.DataFrame(numbers)))
 
 
 def _limits_line(point: LimitPoint, numbers: Mapping[str, Any], names: Sequence[str]) -> list[str]:
@@ -186,14 +194,23 @@ def _limits_numbers(point: LimitPoint, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _summary(points: Sequence[LimitPoint]) -> list[str]:
-    ratio, point = min(((p.ratio(p.best).value, p) for p in points), key=lambda pair: pair[0])
+    best, summed, least = limits.geomean(points), limits.summed(points), limits.worst(points)
+    assert best
+    assert summed
+    assert least
+    spread = "{:.3f}–{:.3f}".format(*best.spread) if best.spread else "–"
+    gaps = [point.difference(point.best).value for point in points]
+    gap = f"{np.median(gaps):.2f} ({min(gaps):.2f} to {max(gaps):.2f})"
     shares = [(p.share.value, p.name) for p in points if p.share is not None]
     share, name = min(shares, key=lambda pair: pair[0], default=(None, ""))
     return [
         str(len(points)),
-        _mean(limits.geomean(points)),
+        _mean(best),
+        spread,
+        f"{summed.value:.3f}",
+        gap if all(point.short for point in points) else "–",
         _mean(limits.geomean(points, "torch")),
-        f"{ratio:.3f} at {point.name} ({point.best})",
+        f"{least[1].value:.3f} at {least[0].name} ({least[0].best})",
         str(sum(p.behind for p in points)),
         "–" if share is None else f"{100 * share:.1f} % at {name}",
     ]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from analysis.estimate import log_reach
-from analysis.limits import LimitPoint, geomean, points_of, worst
+from analysis.limits import LimitPoint, geomean, points_of, summed, worst
 from analysis.load import load
 from experiments.data.rows import Row
 from tests.analysis.drawing import frame_of
@@ -171,6 +171,33 @@ def test_a_single_round_has_the_interval_of_its_own_samples(tmp_path: Path) -> N
     assert geomean(points, "quack") is None
     assert worst(points, "quack") is None
     assert (mean.low, mean.high) == pytest.approx((2 * 0.99 / 1.01, 2 * 1.01 / 0.99))
+
+
+def test_summed_times_count_long_points_most(tmp_path: Path) -> None:
+    rows = timed("auto", 100.0, 100.0) + timed("torch", 200.0, 200.0)
+    rows += [row(k, 256, time_us=10.0, round=i) for k in ("auto", "torch") for i in (0, 1)]
+    total = summed(points(tmp_path, rows))
+    assert total is not None
+    assert total.value == pytest.approx(210 / 110)
+
+
+def test_several_recordings_have_a_range_and_may_have_widths_of_their_own(tmp_path: Path) -> None:
+    rows = [row(k, 1024, time_us=t, round=j, sweep=sweep)
+            for sweep, ratio in (("r0", 1.0), ("r1", 1.21)) for j in (0, 1)
+            for k, t in (("auto", 50.0), ("torch", 50.0 * ratio))]  # fmt: skip
+    mean = geomean(points(tmp_path, rows))
+    assert mean is not None
+    assert mean.value == pytest.approx(1.1)
+    assert (mean.recordings, mean.rounds) == (2, 4)
+    assert mean.spread == pytest.approx((1.0, 1.21))
+    # a width that only one has moves the mean and that recording's own, not the interval's length
+    rows += [row(k, 1280, time_us=t, round=j, sweep="r1")
+             for k, t in (("auto", 50.0), ("torch", 200.0)) for j in (0, 1)]  # fmt: skip
+    more = geomean(points(tmp_path / "2", rows))
+    assert more is not None
+    assert more.value == pytest.approx((1.1 * 4) ** 0.5)
+    assert more.spread == pytest.approx((1.0, (1.21 * 4) ** 0.5))
+    assert more.high / more.value == pytest.approx(mean.high / mean.value)
 
 
 def test_a_time_above_the_roof_counts_as_the_roof(tmp_path: Path) -> None:

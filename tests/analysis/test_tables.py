@@ -172,11 +172,25 @@ def test_the_summary_counts_defeats_and_no_win_over_the_roof(tmp_path: Path) -> 
     rows = point(100.0, 90.0, 85.0) + point(10.0, 9.7, 9.5, cols=256)
     rows += point(100.0, 900.0, 130.0, cols=8192)
     [one] = make("limits_summary", tmp_path, rows)
-    line = lines_of(one.table, 0, 1)[EVENTS, "all"]
+    assert [one.table.lines[i][0] for i in (0, -1)] == ["256 MB and more", "all"]
+    line = lines_of(one.table, 1, 0)[EVENTS, "all"]
     assert (line["count"], line["behind"]) == ("3", "1")
     # (0.9 · 0.97 · 900/130)^⅓: 100 µs are above the roof, whose copy takes 130
     assert line["× best peer"].startswith("1.822 (")
+    assert line["summed"] == f"{(90 + 9.7 + 900) / (100 + 10 + 130):.3f}"
     assert any("1 points. There the copy's time" in note for note in one.table.notes)
+    short = lines_of(one.table, 0)["below 25 µs",]
+    assert short["peer less auto, µs"] == "-0.30 (-0.30 to -0.30)"
+
+
+def test_widths_nobody_tuned_for_have_lines_and_tables_of_their_own(tmp_path: Path) -> None:
+    rows = point(100.0, 120.0, 95.0) + point(100.0, 110.0, 95.0, cols=5003)
+    [one] = make("limits_summary", tmp_path / "a", rows)
+    lines = lines_of(one.table, 0, 2)
+    means = {widths: lines["all", widths]["× best peer"][:5] for widths in ("tuned", "held out")}
+    assert means == {"tuned": "1.200", "held out": "1.100"}
+    stems = [table.stem for table in make("limits", tmp_path / "b", rows)]
+    assert stems == [f"limits-nvidia-h200-events{more}" for more in ("", "-held_out")]
 
 
 def test_a_peer_whose_answer_is_wrong_is_named_in_place_of_its_time(tmp_path: Path) -> None:

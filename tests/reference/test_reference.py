@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +19,7 @@ from analysis import reference
 from analysis.claims.points import listed
 from analysis.claims.verdict import VERDICTS
 from analysis.output import drawn_by
+from analysis.selection import timer_label
 from experiments import hostcost
 from tests.conftest import ROOT
 
@@ -106,6 +110,28 @@ def test_readme_has_the_limits_as_recorded(drawn: Drawn) -> None:
     assert _table("own") == [line[:4] for line in csv.reader((folder / "claims/claims.csv").open())]
 
 
+def test_a_script_that_shares_no_code_finds_the_same_headline(drawn: Drawn) -> None:
+    script = ROOT / "docs" / "recompute.py"
+    imported = re.findall(r"^(?:from|import) (\w+)", script.read_text(), re.MULTILINE)
+    assert {*imported} <= {*sys.stdlib_module_names, "pandas"}
+    rows = ROOT / reference.REFERENCE / reference.LIMITS
+    printed = subprocess.run(
+        [sys.executable, script, rows], capture_output=True, text=True, check=True
+    ).stdout
+    heads, *lines = [line.split(" | ") for line in printed.splitlines()]
+    table = drawn.folder / "h200_limits" / "tables" / "limits_summary.csv"
+    ours = list(csv.DictReader(table.open()))
+    assert len(lines) == len(ours)
+    for line in lines:
+        theirs = dict(zip(heads, line, strict=True))
+        [own] = [one for one in ours if one["points"] == theirs["points"]
+                 and one["timer"].startswith(timer_label(theirs["timer"]))
+                 and one["widths"] == theirs["widths"]]  # fmt: skip
+        for head in ("count", "× best peer", "summed", "× torch", "least × best peer"):
+            found, expected = _numbers(theirs[head]), _numbers(own[head])
+            assert found == pytest.approx(expected, abs=0.001), (head, theirs, own)
+
+
 def test_readme_has_the_host_cost_as_recorded() -> None:
     folder = ROOT / reference.REFERENCE / "h200_limits"
     recorded = json.loads((folder / "hostcost.json").read_text())
@@ -124,6 +150,11 @@ def test_every_picture_the_documentation_shows_is_committed(drawn: Drawn) -> Non
     }
     assert "h200/figures/d_fig1-nvidia-h200.png" in shown
     assert [name for name in shown if not (ROOT / reference.REFERENCE / name).exists()] == []
+
+
+def _numbers(cell: str) -> list[float]:
+    """The numbers of a cell, in order."""
+    return [float(each) for each in re.findall(r"-?[\d.]+", cell)]
 
 
 def _part(name: str) -> str:

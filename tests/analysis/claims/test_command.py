@@ -27,9 +27,9 @@ def test_our_own_claims_weigh_both_timers_alike_and_are_decided_where_rows_hold_
     assert [claim.id for claim in claims] == [f"L{i}" for i in range(1, len(claims) + 1)]
     for claim in claims:
         timers = [check.limit.timer for check in claim.checks if check.limit]
-        assert timers.count("events") == timers.count("graph")
+        assert timers.count(("events",)) == timers.count(("chain", "graph"))
     monkeypatch.chdir(tmp_path)
-    shapes = [*FEWER, (4096, 256), (4096, 262144)]
+    shapes = [*FEWER, (4096, 256), (4096, 262144), (2670, 50257)]
     rows = write(tmp_path / "rows", limits(shapes, dtypes=["float32"], rounds=2))
     assert main(["claims", "--rows", str(rows)]) == 0
     found = json.loads((rows / "claims" / "own_claims.json").read_text(encoding="utf-8"))["claims"]

@@ -213,9 +213,13 @@ WIDE_AND_SHORT = point(100.0, quack=120.0) + point(10.0, cols=256, quack=20.0)
     # a gap is in µs
     (point(10.0, cols=256, torch=30.0, copy=9.8),
      limit({"at_least": -0.5}, over="copy", gap=True, faster_than=25), "supported", -0.2),
-    # timers are judged apart
+    # timers are judged apart, and the first that rows have is taken
     (point(100.0, quack=120.0) + point(100.0, timer="graph", quack=90.0),
-     limit({"above": 1}, timer="graph"), "refuted", 0.9),
+     limit({"above": 1}, timer=["chain", "graph", "events"]), "refuted", 0.9),
+    # and so are widths that nobody tuned for
+    (PEERS + point(100.0, cols=16385, quack=90.0),
+     limit({"above": 1}, widths="held out"), "refuted", 0.9),
+    (PEERS + point(100.0, cols=16385, quack=90.0), limit({"above": 1}), "supported", 1.2),
 ])  # fmt: skip
 def test_auto_is_compared_with_its_rivals_at_the_points_named(
     tmp_path: Path, rows: list[Row], check: dict[str, Any], verdict: str, value: float

@@ -30,8 +30,11 @@ def dots(canvas: Canvas, panel: int, face: str | None = None) -> list[float]:
 
 @pytest.mark.parametrize("figure", [LIMITS, LIMITS_RATIO], ids=lambda f: str(f.id))
 def test_each_timer_has_a_picture_that_fits_its_page(figure: Figure, tmp_path: Path) -> None:
-    made = pages(tmp_path / "limits", figure, limits(FEWER))
-    assert [p.name for p in made] == [f"{figure.id}-nvidia-h200-{t}" for t in ("events", "graph")]
+    made = pages(tmp_path / "limits", figure, limits([*FEWER, (2670, 50257), (883, 151936)]))
+    assert [p.name for p in made] == [
+        f"{figure.id}-nvidia-h200-{timer}{held_out}"
+        for timer in ("events", "graph") for held_out in ("", "-held_out")
+    ]  # fmt: skip
     for page in made:
         assert len(page.small) <= 3
         assert overhang(rendered(page)) == []
