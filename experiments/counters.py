@@ -3,6 +3,7 @@
 It takes the arguments of ``experiments.run``, calls every point once under Nsight Compute, and
 writes what the counters of its launches come to into ``counters.jsonl`` below ``out``, in place of
 what that file held of the same kernels, shapes and cards. ``ncu.csv`` beside it is ncu's own table.
+ncu runs all points once for each of its passes, and what they print comes as often.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from experiments.data.records import COUNTERS, Counters, Record, read_records, w
 from experiments.errors import UserError
 from experiments.profile.ncu import find_ncu, read_launches, remarks, run_ncu, summed, version
 from experiments.profile.profiling import LIST, Profiled
+
+CACHE_CONTROL = "none, L2 flushed before the call"  # older records: all, before each launch
 
 
 def main() -> None:
@@ -99,7 +102,7 @@ def counters_of(
         except UserError as error:
             print(f"{point.range}: {error}; no record")
             continue
-        environment = {**point.environment, "ncu": ncu, "cache_control": "all"}
+        environment = {**point.environment, "ncu": ncu, "cache_control": CACHE_CONTROL}
         yield Counters(**point.model_dump(include=shared), environment=environment, **fields)
 
 

@@ -37,7 +37,8 @@ class Traffic(Strict):
     """Traffic over a ``formula``'s, or ``relative_to`` another variant's, at each point.
 
     ``by: counts`` are the elements requested, counted by executing the variant's code and the same
-    for every machine; ``by: counters`` the bytes that a card's counters saw at DRAM.
+    for every machine, of PyTorch's operations nominally (`Count.nominal`); ``by: counters`` the
+    bytes that a card's counters saw at DRAM.
     """
 
     by: Literal["counts", "counters"]
@@ -68,14 +69,16 @@ class Traffic(Strict):
             needs = "make counts" if self.by == "counts" else command(variants, self.where, self.by)
             return missing(f"needs {self.by} of {named} at {self.where}", needs)
         used = recorded.loc[pd.concat([mine, *other]).index.unique().sort_values(), "record"]
-        notes = dict.fromkeys(d for r in used if (d := getattr(r, "difference", None)))
+        nominal = [kernel_name(r.kernel) for r in used if isinstance(r, Count) and r.nominal]
+        notes = dict.fromkeys(f"{name} nominally" for name in nominal)
+        notes |= dict.fromkeys(d for r in used if (d := getattr(r, "difference", None)))
         text = "; ".join([f"{self.by} {records_hash(used)} ({len(used)})", *notes])
         points = pairs.assign(value=pairs["moved"] / pairs["moved_other"])
         return taken(exact_points(points), "each", band, text)
 
     def _recorded(self, context: Context) -> pd.DataFrame:
         records: list[Any] = [c for c in context.records.counters if c.gpu == context.gpu]
-        if self.by == "counts":  # what is nominal was taken from the model, not counted
+        if self.by == "counts":  # one operation's count is taken from the model
             counts = context.records.counts
             records = [c for c in counts if c.method != "none" and c.reason is None]
         lines = [

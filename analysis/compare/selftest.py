@@ -195,7 +195,7 @@ def agreements(frame: pd.DataFrame, records: Records) -> pd.DataFrame:
     lines = []
     for (gpu, cache), mine in timed.groupby(["gpu", "cache"], sort=True):
         times = {str(timer): _times(rows) for timer, rows in mine.groupby("timer")}
-        if cache == "cold":  # the profiler empties all caches before each kernel
+        if cache == "cold":  # before the profiled call L2 is flushed
             counted = records.counters_of(str(gpu))
             times[PROFILER] = {key: float(one.kernel_us) for key, one in counted.items()}
         for first, second in combinations([name for name in TIMER_ORDER if name in times], 2):

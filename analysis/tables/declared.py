@@ -13,7 +13,7 @@ from analysis.formula import N, equal, expression, latex
 from analysis.load import Inputs
 from analysis.published import Traffic, sources
 from analysis.selection import name_variants
-from analysis.traffic.levels import LIBRARY, counted_verdict
+from analysis.traffic.levels import LIBRARY, NOMINAL, counted_verdict
 from experiments.data.jobs import Declaration
 from experiments.data.records import Count
 
@@ -137,9 +137,9 @@ def _verdict(count: Count) -> str:
         return (count.reason or "not countable").split(":")[0]
     verdicts = {kind: counted_verdict(kind, count) for kind in ("reads", "writes")}
     if not count.difference:
-        return ", ".join(dict.fromkeys(verdicts.values()))
-    exact = [f"{kind} exact" for kind, verdict in verdicts.items() if verdict == "exact"]
-    return "; ".join([*exact, *map(_without_model, count.difference.split("; "))])
+        return ", ".join(dict.fromkeys(", ".join(verdicts.values()).split(", ")))
+    alike = [f"{k} {verdict}" for k, verdict in verdicts.items() if verdict in ("exact", NOMINAL)]
+    return "; ".join([*alike, *map(_without_model, count.difference.split("; "))])
 
 
 def _without_model(difference: str) -> str:

@@ -19,7 +19,9 @@ COLUMNS = (
 NOTES = (
     "Each cell: units of MN elements (bytes), then whether it agrees with the model within 1 %, "
     "or why not.",
-    "Counted is at the counted shape of the same case nearest in size; counting takes small ones.",
+    "Counted is at the counted shape of the same case nearest in size; counting takes small ones. "
+    "Nominal: each operation of PyTorch reads its inputs and writes its outputs once; what "
+    "its kernels request was not counted.",
     "DRAM is judged on its reads: its writes lag, as the last lines are still dirty in L2 when a "
     "kernel ends.",
 )

@@ -17,6 +17,7 @@ from experiments.data.rows import ITEM_BYTES
 KINDS = ("reads", "writes")
 AGREES = 0.01  # asked of counters, and more than they vary by
 SLACK_BYTES = 2**20  # at small shapes: launch parameters and code that counters see as well
+NOMINAL = "nominal"  # how the verdict on a count of PyTorch's operations begins
 LIBRARY = ("torch", "inductor", "torchscript")  # they choose algorithms, or fuse operations
 
 
@@ -85,7 +86,9 @@ def counted_beside(levels: Iterable[Level], model: Level) -> Level | None:
 
 
 def counted_verdict(kind: str, count: Count) -> str:
-    """Whether requested elements are the model's; int64 indices in excess have that name.
+    """Whether requested elements are the model's, exactly or nominally (`Count.nominal`).
+
+    int64 indices in excess have that name.
 
     Elements, not bytes: eager operations keep statistics of 16-bit rows in 32 bit.
     """
@@ -94,9 +97,9 @@ def counted_verdict(kind: str, count: Count) -> str:
     size = sum(elements for _, elements in moved)
     indices = sum(elements for dtype, elements in moved if dtype == "int64")
     if size == model:
-        return "nominal" if count.reason else "exact"
+        return NOMINAL if count.nominal else "exact"
     if indices and size - indices == model:
-        return "int64 indices"
+        return f"{NOMINAL}, int64 indices" if count.nominal else "int64 indices"
     differences = (count.difference or "").split("; ")
     return next((text for text in differences if text.startswith(kind)), "unexplained")
 

@@ -37,7 +37,7 @@ from analysis.figures.style import (
 from analysis.load import Records, kernel_name, key_of, records_hash
 from analysis.roofline.verdicts import rows_in_flight
 from analysis.selection import OTHER_SIDE, records_of
-from analysis.traffic.levels import Level, backends, counted_beside, levels_of
+from analysis.traffic.levels import NOMINAL, Level, backends, counted_beside, levels_of
 from experiments.data.cards import Card, card_of
 from experiments.data.records import Access, Counters, Trace
 from experiments.data.rows import ITEM_BYTES
@@ -50,6 +50,7 @@ COVERED = 0.75  # of the variants that the fullest shape has; no variant runs at
 LEVELS: Mapping[str, Mapping[str, Any]] = {
     "modelled": {"marker": "|", "ms": 11.0, "mec": INK, "mew": 1.6},
     "counted": {"marker": "o", "ms": 7.5, "mfc": "none", "mec": MUTED, "mew": 0.9},
+    NOMINAL: {"marker": "s", "ms": 6.6, "mfc": "none", "mec": MUTED, "mew": 0.9},
     "L2": {"marker": "D", "ms": 4.2, "mfc": "white", "mec": INK, "mew": 0.8},
     "DRAM": {"marker": "o", "ms": 4.6, "mec": "white", "mew": 0.4},
 }
@@ -139,22 +140,24 @@ def _draw_levels(
         for cell in dict.fromkeys([*here, *filter(None, counted)]):
             _draw_cell(ax, cell, variants.index(cell.variant))
         write(ax, 0, 1.02, f"{shape[0]} × {shape[1]}")
-    handles = [ax.plot([], [], ls="", label=level, **{"mfc": MUTED, **style})[0]
-               for level, style in LEVELS.items()]  # fmt: skip
-    canvas.legend(handles=handles, loc="upper right", bbox_to_anchor=(0.985, 0.975), ncols=4,
+    handles = [ax.plot([], [], ls="", label=label, **{"mfc": MUTED, **style})[0]
+               for level, style in LEVELS.items()
+               for label in ["counted, nominal" if level == NOMINAL else level]]  # fmt: skip
+    canvas.legend(handles=handles, loc="upper right", bbox_to_anchor=(0.985, 0.975), ncols=5,
                   frameon=False, fontsize=7.5, handletextpad=0.1, columnspacing=1.2)  # fmt: skip
 
 
 def _draw_cell(ax: Axes, cell: Level, place: int) -> None:
     if cell.units is None:
         return
-    style = dict(LEVELS[cell.level])
+    level = NOMINAL if cell.verdict.startswith(NOMINAL) else cell.level
+    style = dict(LEVELS[level])
     if cell.level == "DRAM":
         style["mfc"] = style_of(kernel_name(cell.variant)).color
     y, alpha = (place - 0.2, 1.0) if cell.kind == "reads" else (place + 0.22, 0.5)
     if cell.units > ax.get_xlim()[1]:
         ax.set_xlim(-0.25, cell.units * 1.08)
-    order = 3 + list(LEVELS).index(cell.level) / 10
+    order = 3 + list(LEVELS).index(level) / 10
     ax.plot(cell.units, y, ls="", alpha=alpha, zorder=order, **style)
     mark(ax, [cell.units], [y], [asdict(cell) | {"units": cell.units}])
 

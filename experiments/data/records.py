@@ -63,7 +63,8 @@ class TensorCount(BaseModel):
 class Count(Record):
     """What one call requested.
 
-    ``reason`` says why it cannot be counted (method ``none``, no tensors) or is only nominal.
+    ``reason`` says why it cannot be counted (method ``none``, no tensors), or that it is nominal in
+    one operation, and so taken from the model.
     """
 
     method: Literal["interpreter", "dispatch", "none"]
@@ -72,6 +73,11 @@ class Count(Record):
     model_reads: Whole
     model_writes: Whole
     difference: Text | None = Field(None, description="how the count differs from the model, if so")
+
+    @property
+    def nominal(self) -> bool:
+        """Whether it counts PyTorch's operations, each taken to read and write its tensors once."""
+        return self.method == "dispatch"
 
 
 # What JSON has no number for goes by its name.

@@ -1,7 +1,8 @@
 """The command line: ``python -m experiments.profile kernel=online grid=vocab``, for any profiler.
 
-It takes the arguments of ``experiments.run`` and makes, for each point, one warm call and then one
-call inside an NVTX range named after the point, with the profiler started and stopped around it.
+It takes the arguments of ``experiments.run`` and makes, for each point, one warm call, a flush of
+L2, and one call inside an NVTX range named after the point, the profiler started and stopped around
+it.
 ``ncu --nvtx --profile-from-start off`` and ``nsys profile --capture-range=cudaProfilerApi
 --capture-range-end=none`` see those calls and nothing else. ``profiled.jsonl`` below ``out`` says
 which range is which point.

@@ -4,6 +4,12 @@ Metric names are those of compute capability 9.0; ``l1tex__t_bytes`` are bytes r
 TMA are counted apart from plain loads, and belong to them; loads by ``cp.async`` are among the
 plain ones (an H200 shows exactly MN there for `fused`, which loads nothing in another way).
 
+ncu runs the command once for each of its passes (application replay) and touches no cache: a launch
+finds in L2 what the launches before it in the same call left there, as it does in a program. Before
+the call the worker empties L2 itself. To replay each kernel by itself would restore the memory that
+it writes in between, and either empty the caches before each pass or leave there what the pass
+before had read.
+
 What ``ncu --nvtx --csv --page raw`` prints is a header, a row of units, then one row per launch,
 with a column per metric; ncu's own remarks stand between them and begin with ``==``. The ranges
 that a launch is in are one column: its name begins ``thread Domain:Push/Pop_Range``, its cells are
@@ -56,9 +62,9 @@ PLACES = ("/usr/local/cuda*/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")
 OPTIONS = (
     *("--target-processes", "all"),  # the worker is a child of what is called
     *("--profile-from-start", "off"),
-    *("--replay-mode", "kernel"),
+    *("--replay-mode", "application"),
     *("--clock-control", "none"),  # a virtual machine may not set clocks; bytes do not depend on it
-    *("--cache-control", "all"),  # every launch starts with empty caches
+    *("--cache-control", "none"),  # the worker flushes L2 before each call
     "--nvtx",
     *("--csv", "--page", "raw", "--print-units", "base"),
 )

@@ -18,7 +18,7 @@ from experiments.sweep.plan import Plan, Point, make_plan
 from experiments.sweep.record import packages_of
 
 LIST = "profiled.jsonl"
-POINT_LIMIT_S = 600.0  # a profiler runs a kernel a dozen times and keeps its memory in between
+POINT_LIMIT_S = 600.0  # a profiler may replay a kernel, and keep its memory in between
 
 
 class Profiled(Record):

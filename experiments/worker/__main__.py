@@ -58,7 +58,7 @@ def main() -> None:
         "describe": lambda request: describe(request["job"], place.device),
         "count": lambda request: count(request["point"], place.device),
         "measure": lambda request: measure(request["point"], bench(), announce),
-        "profile": lambda request: profile(request["point"], place.torch_device),
+        "profile": lambda request: profile(request["point"], bench()),
         "probe": lambda _: probe(bench()),
         "hostcost": lambda _: hostcost(place),
     }

@@ -58,7 +58,7 @@ def _guarded(work: Callable[[], dict[str, Any]], device: str) -> dict[str, Any]:
         outcome["sticky"] = device != "cpu" and context_is_lost()
     if device != "cpu" and not outcome.get("sticky"):
         gc.collect(0)
-        torch.cuda.empty_cache()  # the less is allocated, the less a replaying profiler saves
+        torch.cuda.empty_cache()  # what the allocator keeps, a large point may need in one piece
     return outcome
 
 
@@ -183,12 +183,14 @@ def profiler_range(name: str) -> Iterator[None]:
         torch.cuda.nvtx.range_pop()
 
 
-def profile(point: dict[str, Any], device: str) -> dict[str, Any]:
-    """Calls a point's kernel twice, the second time inside a range; errors become a status.
+def profile(point: dict[str, Any], bench: Bench) -> dict[str, Any]:
+    """Calls a point's kernel twice, the second time with L2 flushed and inside a range.
+
+    Errors become a status.
 
     Args:
         point: ``kernel`` (configuration), ``rows``, ``cols``, ``dtype``, ``seed``, ``range``.
-        device: As torch names it.
+        bench: The worker's own equipment.
 
     Returns:
         ``status`` and ``reason`` as a row's, and ``sticky`` where the CUDA context is lost.
@@ -197,11 +199,12 @@ def profile(point: dict[str, Any], device: str) -> dict[str, Any]:
     def two_calls() -> dict[str, Any]:
         kernel, dtype = build_kernel(point["kernel"]), torch_dtype(point["dtype"])
         shape = (point["rows"], point["cols"])
-        x = kernel.operation.make_input(shape, dtype, device, point["seed"])
+        x = kernel.operation.make_input(shape, dtype, bench.place.torch_device, point["seed"])
         call = kernel.prepare(x)
         call(x)
+        bench.flush()
         with profiler_range(point["range"]):
             call(x)
         return {"status": "ok", "reason": None}
 
-    return _guarded(two_calls, device)
+    return _guarded(two_calls, bench.place.device.kind)

@@ -57,7 +57,8 @@ def count(kernel: str, rows: int = 5, cols: int = 8192, **changes: Any) -> Count
     if kernel == "naive":
         tensors.append(TensorCount(name="max.indices", dtype="int64", loads=0, stores=rows,
                                    load_bytes=0, store_bytes=8 * rows))  # fmt: skip
-    return Count(**fields | {"method": "interpreter", "tensors": tensors} | changes)
+    method = "dispatch" if kernel == "naive" else "interpreter"
+    return Count(**fields | {"method": method, "tensors": tensors} | changes)
 
 
 def counters(

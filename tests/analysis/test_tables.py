@@ -137,7 +137,7 @@ def test_a_tab1_compares_declared_polynomials_with_printed_ones_and_counts(tmp_p
     assert {k: (line["equal"], line["A: total"]) for (k,), line in lines.items()} == {
         "naive": ("yes", "8MN + 4M"), "fused": ("no", "2MN"), "online": ("–", "–")
     }  # fmt: skip
-    assert lines["naive",]["counted"].startswith("exact, int64 indices")
+    assert lines["naive",]["counted"].startswith("nominal, int64 indices")
     assert lines["online",]["counted"] == "other code was counted"
     [refuted] = make("a_tab1", tmp_path, rows, FUSED)
     assert lines_of(refuted.table, 0)["naive",]["equal"] == "not declared"

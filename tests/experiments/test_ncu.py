@@ -49,7 +49,8 @@ def test_the_command_comes_after_every_option_and_the_version_is_read(tmp_path: 
     options, _, command = seen.read_text().partition(f"--log-file {tmp_path / 'log'} ")
     assert command == "python -m experiments.profile"
     for option in ("--nvtx", "--profile-from-start off", "--clock-control none", "--page raw",
-                   "--cache-control all", "--target-processes all", ",".join(METRICS)):  # fmt: skip
+                   "--cache-control none", "--replay-mode application",
+                   "--target-processes all", ",".join(METRICS)):  # fmt: skip
         assert option in options
 
 

@@ -22,6 +22,7 @@ from experiments.data.records import read_records
 from experiments.profile.profiling import LIST, Profiled
 from experiments.sweep.client import Worker
 from experiments.worker import measure
+from experiments.worker.place import take_place
 from tests.conftest import DOUBLES, ROOT, shape
 from tests.doubles.kernels import Good
 
@@ -93,7 +94,7 @@ def request(target: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_one_call_warms_up_one_is_inside_the_range_and_a_failed_one_is_an_outcome(
+def test_a_call_warms_up_l2_is_flushed_one_is_inside_the_range_and_a_failure_is_an_outcome(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seen: list[str] = []
@@ -106,10 +107,12 @@ def test_one_call_warms_up_one_is_inside_the_range_and_a_failed_one_is_an_outcom
 
     monkeypatch.setattr(Good, "__call__", lambda self, x: seen.append("call") or x)
     monkeypatch.setattr(measure, "profiler_range", noted)
-    outcome = measure.profile(request("tests.doubles.kernels.Good"), "cpu")
+    monkeypatch.setattr(measure.Flush, "__call__", lambda self: seen.append("flush"))
+    bench = measure.Bench(take_place("cpu"))
+    outcome = measure.profile(request("tests.doubles.kernels.Good"), bench)
     assert outcome == {"status": "ok", "reason": None}
-    assert seen == ["call", "begin point 0 good 2x4 float32", "call", "end"]
-    failed = measure.profile(request("tests.doubles.kernels.Raise"), "cpu")
+    assert seen == ["call", "flush", "begin point 0 good 2x4 float32", "call", "end"]
+    failed = measure.profile(request("tests.doubles.kernels.Raise"), bench)
     assert failed["status"] == "launch_error"
     assert "first line second line" in failed["reason"]
 

@@ -34,6 +34,10 @@ def test_counts_are_exact_and_what_is_nominal_is_no_count(tmp_path: Path) -> Non
     one = judgement(tmp_path / "a", ROWS, EXACT, records=Records(counts=(right,)))
     assert one.verdict == "supported"
     assert one.evidence.startswith("counts ")
+    assert "nominal" not in one.evidence
+    operations = Records(counts=(right.model_copy(update={"method": "dispatch"}),))
+    eager = judgement(tmp_path / "eager", ROWS, EXACT, records=operations)
+    assert (eager.verdict, "online nominally" in eager.evidence) == ("supported", True)
     nominal = right.model_copy(update={"reason": "nominal: taken from the model"})
     lacking = untestable(tmp_path / "b", ROWS, EXACT, records=Records(counts=(nominal,)))
     assert lacking.needs == "make counts"
