@@ -49,7 +49,8 @@ def test_softmax_is_traced_on_the_worked_example_in_tiles_of_2_4_and_8(
     traces = list(read_records(out / "traces.jsonl", Trace))
     countable = {count.kernel for count in counts if count.method != "none"}
     presets = {"hybrid_whole", "hybrid_capped", "online_l2", "copy_hinted"}  # another, tuned
-    presets |= {"backward", "backward_torch"}  # no trace shows two inputs
+    # no trace shows two inputs
+    presets |= {"backward", "backward_auto", "backward_torch", "add", "add_hinted"}
     assert {trace.kernel.partition(",")[0] for trace in traces} == countable - presets
     cases = {
         (t.kernel.partition(",")[0], t.rows, t.params.get("block_size"))
@@ -95,7 +96,7 @@ def test_a_fault_shows_a_crash_stops_no_other_and_the_rest_is_the_same_to_the_by
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["--kernel", "fast"], "kernel 'fast' is unknown; there are auto, "),
+        (["--kernel", "fast"], "kernel 'fast' is unknown; there are add, "),
         (["--shapes", "4x"], "--shapes 4x; write rows x columns, as in 7x13"),
         (["--dtypes", "int8"], "--dtypes 'int8' is unknown; use one of "),
     ],
