@@ -143,7 +143,7 @@ def _draw_levels(
     handles = [ax.plot([], [], ls="", label=label, **{"mfc": MUTED, **style})[0]
                for level, style in LEVELS.items()
                for label in ["counted, nominal" if level == NOMINAL else level]]  # fmt: skip
-    canvas.legend(handles=handles, loc="upper right", bbox_to_anchor=(0.985, 0.975), ncols=5,
+    canvas.legend(handles=handles, loc="upper right", bbox_to_anchor=(0.985, 0.94), ncols=5,
                   frameon=False, fontsize=7.5, handletextpad=0.1, columnspacing=1.2)  # fmt: skip
 
 
