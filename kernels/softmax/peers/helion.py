@@ -27,6 +27,7 @@ from ...traffic import M, N, Traffic
 from ..operation import SOFTMAX
 from ..tiles import too_many_rows
 
+TORCH_FROM = "2.13"  # 2.11 lacks a name that Helion 1.5.1 imports; 2.12 was not tried
 WIDEST_WHOLE = 32768  # elements of a row that is one tile
 LOOP = 8192  # and of a tile of a wider one
 TILE = 2048  # elements that narrow rows fill together
@@ -46,6 +47,8 @@ class Helion(Peer):
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         """See `Kernel`; Helion's code has no interpreter."""
         reason = super().unsupported(shape, dtype, device) or too_many_rows(shape)
+        if reason is None and torch.__version__ < TORCH_FROM:
+            return f"Helion imports what PyTorch {torch.__version__} lacks; {TORCH_FROM} has it"
         if reason is None and device.kind != "cuda":
             return "needs a CUDA device"
         return reason
