@@ -170,7 +170,7 @@ def latex_of(text: str) -> str:
 
 
 def markdown_of(text: str, cell: bool = True) -> str:
-    """A cell as Markdown; with ``cell=False`` a paragraph, where a bar is no border."""
+    """A cell as Markdown; with ``cell=False`` a paragraph, where a bar is not a border."""
     # a link or a tag that a row holds stays text; in a paragraph, words may be set as code
     safe = re.sub(r"[\\`*]|\](?=\()" if cell else r"\\|\](?=\()", r"\\\g<0>", plain(text))
     safe = re.sub(r"&(?=#?\w+;)", "&amp;", safe).replace("<", "&lt;")

@@ -18,7 +18,7 @@ def expression(text: str) -> sympy.Expr:
     """The formula, also one of two cases: ``2MN if N ≤ 4096 else 4MN``.
 
     Raises:
-        ValueError: it is no formula in M and N.
+        ValueError: it is not a formula in M and N.
     """
     if cases := _CASES.fullmatch(text):
         width = int(cases["width"])
@@ -28,7 +28,7 @@ def expression(text: str) -> sympy.Expr:
         )
     # sympy's parser runs what it is given: it is given nothing but such terms
     if not _POLYNOMIAL.fullmatch(text):
-        raise ValueError(f"{text!r} is no formula in M and N, such as 8MN + 4M")
+        raise ValueError(f"{text!r} is not a formula in M and N, such as 8MN + 4M")
     product = re.sub(r"(?<=[\dM])(?=[MN])", "*", text)
     return sympy.parse_expr(product, local_dict={"M": M, "N": N})
 

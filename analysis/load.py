@@ -142,7 +142,7 @@ def load_records(rows: Path, counted: Path = COUNTED) -> Records:
     """The records below ``rows`` and, where these lack a kind, those counted for every machine.
 
     Raises:
-        RowsError: a line is no record of its file's kind; it names file and line.
+        RowsError: a line is not a record of its file's kind; it names file and line.
     """
     return Records(
         _records(COUNTS, Count, rows, counted),

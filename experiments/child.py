@@ -1,7 +1,7 @@
 """A child process that takes and gives JSON objects, one per line, on two pipes of its own.
 
-Its standard output and error are no part of that: what a kernel, a library or the interpreter
-prints there, at any time and in any bytes, goes to a log of bounded size. What is no message
+Its standard output and error are not part of that: what a kernel, a library or the interpreter
+prints there, at any time and in any bytes, goes to a log of bounded size. What is not a message
 ends the child and is an error with a reason; the parent can start another.
 """
 
@@ -32,7 +32,7 @@ PR_SET_PDEATHSIG = 1
 
 
 class ChildError(Exception):
-    """The child ended, or sent something that is no message; one line."""
+    """The child ended, or sent something that is not a message; one line."""
 
 
 class Child:
@@ -56,7 +56,7 @@ class Child:
             pass_fds: Descriptors that it holds as long as it lives.
 
         Raises:
-            OSError: the log is no regular file, or cannot be written.
+            OSError: the log is not a regular file, or cannot be written.
         """
         file = open_log(log or Path(os.devnull))
         requests, own = os.pipe()
@@ -97,7 +97,7 @@ class Child:
         """The child's next message.
 
         Raises:
-            ChildError: it ended, or sent something that is no message.
+            ChildError: it ended, or sent something that is not a message.
             TimeoutError: there was none within ``limit_s`` seconds.
         """
         end = time.monotonic() + limit_s
@@ -178,7 +178,7 @@ def parse(line: bytes) -> dict[str, Any]:
     """A line as a message.
 
     Raises:
-        ChildError: it is no JSON object.
+        ChildError: it is not a JSON object.
     """
     try:
         message = parse_json(line)
@@ -186,7 +186,7 @@ def parse(line: bytes) -> dict[str, Any]:
         message = None
     if not isinstance(message, dict):
         shown = line[:60].decode("utf-8", "replace")
-        raise ChildError(f"it sent {shown!r}, which is no message")
+        raise ChildError(f"it sent {shown!r}, which is not a message")
     return message
 
 
@@ -219,7 +219,7 @@ def open_log(path: Path) -> int:
     """A descriptor that appends to a log; a log that is full is emptied first.
 
     Raises:
-        OSError: it is no regular file (a link, a pipe), or cannot be written.
+        OSError: it is not a regular file (a link, a pipe), or cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.is_symlink() or path.is_fifo() or path.is_dir():

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PIP = ("-m", "pip", "--quiet", "--quiet", "--disable-pip-version-check")
 CONSTRAINED = ("-c", str(ROOT / "constraints.txt"))
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
-# The torch build that is installed brings these, and setuptools is no wheel that a node lacks.
+# The torch build that is installed brings these, and setuptools is not a wheel that a node lacks.
 LEFT_OUT = ("torch", "triton", "setuptools")
 # antlr4 4.9.3, which hydra needs, is published as source alone.
 FROM_SOURCE = "antlr4-python3-runtime"

@@ -106,7 +106,7 @@ def recorded(folder: Path) -> list[Recorded]:
 
     Raises:
         UserError: there are none, or what lies beside rows does not say how they were measured.
-        RowsError: a line is no row; it names file and line.
+        RowsError: a line is not a row; it names file and line.
     """
     files: dict[Path, list[Path]] = {}
     for path in rows_files(folder):

@@ -79,7 +79,7 @@ def _reason(error: Exception) -> str:
         where = f" {error.filename}" if error.filename else ""
         return f"cannot write{where}: {error.strerror}; choose another out="
     if isinstance(error, YAMLError):
-        return f"a file in conf/ is no YAML: {text}"
+        return f"a file in conf/ is not YAML: {text}"
     if not isinstance(error, UserError | HydraException | OmegaConfBaseException):
         return f"{type(error).__name__}: {text} (unforeseen; --verbose shows where)"
     unknown = re.match(r"Could not override '([\w.@/]+)'\.", text)

@@ -311,7 +311,7 @@ def _write_run(plan: Mapping[str, Any], content: Mapping[str, Any]) -> None:
     run.summary.update(content["summary"])
     artifact = wandb.Artifact(f"rows-{content['id']}", type="rows")
     for file in map(Path, content["files"]):
-        # a copy, as rows may follow; by another name, as it is no rows file of the sweep's
+        # a copy, as rows may follow; by another name, as it is not a rows file of the sweep's
         copy = shutil.copyfile(file, folder / f"{file.stem}.artifact")
         relative = os.path.relpath(copy)
         artifact.add_file(relative, name=file.name, policy="immutable", skip_cache=True)

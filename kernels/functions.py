@@ -71,7 +71,7 @@ def softmax(
     Raises:
         IndexError: there is no such dimension.
         NotImplementedError: the result would not be one of the four dtypes.
-        TypeError: an argument is of another type, where True is no number.
+        TypeError: an argument is of another type, where True is not a number.
         ValueError: the temperature is out of range.
     """
     if type(dim) is not int or type(temperature) is not float:

@@ -165,7 +165,7 @@ class WandbServer(ThreadingHTTPServer):
         self.store = WandbStore(self.url)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hangs up, as wandb-core does at its end, is no news."""
+        """A client that hangs up, as wandb-core does at its end, is not news."""
 
     def __enter__(self) -> WandbServer:
         threading.Thread(target=self.serve_forever, daemon=True).start()

@@ -81,7 +81,7 @@ class Context:
     def timed(self, variants: Iterable[Variant], where: Where) -> list[pd.DataFrame]:
         """The times of each variant there, under the first protocol that all of them have.
 
-        Rows above the roof are no times of the kernel, those of the interpreter none at all, nor
+        Rows above the roof are not times of the kernel, those of the interpreter none at all, nor
         those whose time lies outside its own interval.
         """
         found = []

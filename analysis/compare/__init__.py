@@ -27,5 +27,5 @@ def _share(text: str) -> float:
     except ValueError:
         value = 0.0
     if not 0 < value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no share such as 2% or 0.02")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share such as 2% or 0.02")
     return value

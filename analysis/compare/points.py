@@ -128,7 +128,7 @@ def _visited(rows: pd.DataFrame, place: list[str]) -> pd.DataFrame:
     widths = np.log(np.where(known, high, 1) / np.where(known, low, 1)) / 2 / Z95
     by_place = [timed[name] for name in place]
     visits = rows.groupby(place)
-    # rounds of one recording are no independent witnesses beside those of another
+    # rounds of one recording are not independent witnesses beside those of another
     several = timed.groupby(place)["recording"].transform("nunique").gt(1)
     unit = timed["recording"].where(several, timed["round"].astype(str))
     means = logs.groupby([*by_place, unit.rename("unit")]).mean()

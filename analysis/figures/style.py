@@ -61,7 +61,7 @@ class LineStyle:
         return to_hex((0.62 * r + 0.38 * x, 0.62 * g + 0.38 * y, 0.62 * b + 0.38 * z))
 
     def dots(self, scale: float = 1.0, hollow: bool = False, **more: Any) -> dict[str, Any]:
-        """What `Axes.plot` takes to draw its markers and no line; hollow ones are no win."""
+        """What `Axes.plot` takes to draw its markers and no line; hollow ones are not wins."""
         face, edge = ("white", self.color) if hollow else (self.color, "white")
         form = {"marker": self.marker, "ms": scale * self.size}
         return {"ls": "", **form, "mfc": face, "mec": edge} | more

@@ -198,7 +198,7 @@ def _copy(report: Report, out: Path) -> None:
 
 
 def _others(files: Mapping[str, Sequence[Path]]) -> Iterator[Finding]:
-    """What is no data: what git ignores is a warning; a whole folder is named once."""
+    """What is not data: what git ignores is a warning; a whole folder is named once."""
     said = {
         "of this machine": "git ignores it below outputs/reference",
         "made by analysis": "made of the rows, and not checked: take it out",

@@ -36,7 +36,7 @@ Form = Callable[[str], bool] | Mapping[str, Any]
 
 
 def listed(folder: Path) -> Iterator[tuple[Path, str | None]]:
-    """Everything below a folder that is no plain folder, and why it may be none of a sweep's.
+    """Everything below a folder that is not a plain folder, and why it may be none of a sweep's.
 
     Links are not followed. Once a folder's name is refused, nothing below it is looked at.
     """

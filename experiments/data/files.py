@@ -102,7 +102,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, bytes, bool]]:
     """The lines of a file: number from 1, bytes, and whether the line lacks its end.
 
     Raises:
-        RowsError: a line is longer than `LINE_BYTES`, or this is no plain file.
+        RowsError: a line is longer than `LINE_BYTES`, or this is not a plain file.
     """
     check_plain(path)
     with path.open("rb") as file:

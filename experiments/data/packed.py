@@ -92,7 +92,7 @@ def _plain(packed: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
     for member in packed:
         path = PurePosixPath(member.name)
         if not (member.isfile() or member.isdir()) or path.is_absolute() or ".." in path.parts:
-            raise tarfile.TarError(f"{member.name!r} is no file or folder below it")
+            raise tarfile.TarError(f"{member.name!r} is not a file or folder below it")
         size += member.size
         if size > LARGEST_BYTES:
             raise tarfile.TarError(f"more than {LARGEST_BYTES:,} bytes")

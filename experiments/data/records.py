@@ -175,7 +175,7 @@ def read_records(path: Path, kind: type[R]) -> Iterator[R]:
     """The records of one file.
 
     Raises:
-        RowsError: a line is no record of this kind; it names file and line.
+        RowsError: a line is not a record of this kind; it names file and line.
     """
     for number, line, _ in read_lines(path):
         try:

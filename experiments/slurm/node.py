@@ -42,7 +42,7 @@ class Task:
         sweep: The sweep's name.
         points: How many points it has.
         request: Digest of what is asked.
-        on_card: Whether Slurm was asked for a card, so that a CPU is no substitute.
+        on_card: Whether Slurm was asked for a card, so that a CPU cannot stand in.
     """
 
     id: str

@@ -33,7 +33,7 @@ def cards_of(cards: Any) -> list[int]:
     """The launcher's cards: a list of indices, or ``all`` for every visible one.
 
     Raises:
-        UserError: it is no list of different indices, or there is no card.
+        UserError: it is not a list of different indices, or there is no card.
     """
     if cards == "all":
         cards = range(len(visible_cards()))
@@ -154,7 +154,7 @@ def _open(path: Path, card: int) -> int:
             lock = os.open(path, flags)
         if not stat.S_ISREG(os.fstat(lock).st_mode):
             os.close(lock)
-            raise OSError(0, "it is no plain file")
+            raise OSError(0, "it is not a plain file")
     except OSError as error:
         why = f"{path}, the lock of card {card}, cannot be opened: {error.strerror}; remove it"
         raise UserError(why) from None
@@ -188,7 +188,7 @@ class WorkerPool:
             nothing and waits for nobody.
         patience_s: How long a worker may take to end by itself when the pool is closed.
         measures: Whether workers prepare for measuring as they start.
-        required: Whether jobs must run on a card, so that a CPU is no substitute.
+        required: Whether jobs must run on a card, so that a CPU cannot stand in.
         workers: By device and card.
     """
 

@@ -55,7 +55,7 @@ class Worker:
         Linux ends a worker together with the thread that it was started from.
 
         Raises:
-            WorkerError: its card is not visible, its log is no file, or it was ended for good.
+            WorkerError: its card is not visible, its log is not a file, or it was ended for good.
         """
         if self._child is not None:
             return
@@ -138,7 +138,7 @@ class Worker:
                     return reply
                 announced = answer.get("stage")
                 if not isinstance(announced, str) or announced not in limits_s:
-                    raise ChildError(f"it sent {str(answer)[:60]}, which is no answer")
+                    raise ChildError(f"it sent {str(answer)[:60]}, which is not an answer")
                 stage = announced
         except TimeoutError:
             self.stop()

@@ -126,7 +126,7 @@ def _complaint(error: ValidationError) -> str:
     option = ".".join(map(str, parts))
     if first["type"] == "extra_forbidden":
         model = GROUPS.get(str(parts[0]), Config) if len(parts) > 1 else Config
-        return f"{option} is no option; there are {', '.join(model.model_fields)}"
+        return f"{option} is not an option; there are {', '.join(model.model_fields)}"
     reasons = [re.sub("^(Input should|String should)", "it must", one["msg"]) for one in same]
     return f"{option}={first['input']}; {' or '.join(reasons)}"
 

@@ -38,7 +38,7 @@ class Place:
     Attributes:
         number: Numbers the card as rows name it. A point is done whatever card measured it, since
             the next job may get another card.
-        on_card: Whether the sweep must run on a card, so that a CPU is no substitute.
+        on_card: Whether the sweep must run on a card, so that a CPU cannot stand in.
         planned: Called with all points once they are known.
     """
 

@@ -152,7 +152,7 @@ def roof_of(operation: str) -> str:
     return named[1] if operation and named else ROOF
 
 
-# These choose a job's place, or how the sweep is run; they are no variation of what is measured.
+# These choose a job's place, or how the sweep is run; they are not variations of what is measured.
 _ELSEWHERE = re.compile(
     r"[+~]*(kernel|grid|dtype|gpu|tracker|experiment|name|out|twin|rounds|fresh|seed|remeasure"
     r"|overwrite|only_failed|dry_run|(tracker|hydra)[./].*)="

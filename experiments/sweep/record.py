@@ -243,7 +243,7 @@ def row_of(
 ) -> Row:
     """A row, from what was declared of a point, what was measured, and where the worker is.
 
-    What no row can hold, such as a time below zero, is no answer: the worker counts as crashed.
+    What no row can hold, such as a time below zero, is not an answer: the worker counts as crashed.
     """
     timing = point.job.config["timing"]
     # The files beside a row follow the latest command; what repeats the row stays with it.
@@ -321,7 +321,7 @@ def note_session(out: Path, points: int, planned_s: float, elapsed_s: float) -> 
     if not points:
         return
     session = {"points": points, "planning_s": planned_s, "elapsed_s": elapsed_s}
-    # on a full disk this account is no loss, and its failure would hide what was one
+    # on a full disk this account is not a loss, and its failure would hide what was one
     with contextlib.suppress(OSError), (out / "sessions.jsonl").open("a") as file:
         file.write(json.dumps(session) + "\n")
 

@@ -38,7 +38,7 @@ def build_kernel(config: dict[str, Any]) -> Kernel:
     """The kernel a configuration names: ``_target_`` and its tunables.
 
     Raises:
-        BadJob: the target is no kernel, or a tunable is unknown or out of range.
+        BadJob: the target is not a kernel, or a tunable is unknown or out of range.
     """
     target = str(config.get("_target_"))
     module, _, name = target.rpartition(".")

@@ -94,7 +94,7 @@ def choice(shape: tuple[int, int], dtype: torch.dtype, device: Device, width: in
     cols = max(shape[1], 1)
     size = cols * dtype.itemsize
     narrow, cluster, cooperative = FusedMultirow(), Cluster(), Cooperative()
-    # A cluster reads rows by whole vectors that are no whole number of them
+    # A cluster reads rows by whole vectors that are not a whole number of them
     ragged = width > 1 and cols % width > 0 and cols >= RAGGED_FROM
     if (
         size <= NARROW

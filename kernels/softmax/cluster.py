@@ -11,9 +11,9 @@ exponentials are computed twice: half the registers, so twice the warps in fligh
 beyond waits in shared memory, filled by asynchronous copies.
 At L2: what is read and written may ask to stay, by size (`kernels/launch.py`).
 A row is covered by chunks, tiles [warps of the cluster, 32 lanes × one vector], as many as it
-needs: any N, and only the last chunk is masked. Rows that are no whole number of vectors begin at
-other addresses than vectors do: then the chunks cover the vectors that lie within the row, and
-what is left at its two ends, fewer than two vectors, is a chunk of single elements for one warp.
+needs: any N, and only the last chunk is masked. Rows that are not a whole number of vectors begin
+at other addresses than vectors do: then the chunks cover the vectors that lie within the row, and
+of what is left at its two ends, fewer than two vectors, each lane of one warp takes an element.
 Source: this project; clusters for softmax after QuACK (Guo, Zadouri, Dao 2025), the warp-local
 statistics after Milakov & Gimelshein 2018, arXiv 1805.02867.
 """

@@ -118,7 +118,7 @@ class FusedMultirow(Kernel):
         """Rows and warps of a program."""
         block, short = next_power_of_two(shape[1]), shape[1] * dtype.itemsize <= SHORT
         few = shape[0] <= FEW_ROWS
-        # Of 16-bit rows that are no power of two a warp for each wastes least of the tile
+        # Of 16-bit rows that are not powers of two a warp for each wastes least of the tile
         uneven = dtype.itemsize == 2 and block > shape[1] > UNEVEN_FROM and not few
         rows = self.rows_per_program or rows_by_shape(shape[0], block, dtype.itemsize, uneven)
         alike = rows if uneven and rows <= MOST_ALIKE else None

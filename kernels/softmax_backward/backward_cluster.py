@@ -87,7 +87,7 @@ class BackwardCluster(Kernel):
         """See `Kernel`; ``x`` is y and dy stacked, shape (2, M, N), the answer has shape (M, N).
 
         Raises:
-            ValueError: the rows are no whole vectors of 16 bytes, or do not fit on chip.
+            ValueError: the rows are not whole vectors of 16 bytes, or do not fit on chip.
         """
         dx = torch.empty(x.shape[1:], dtype=x.dtype, device=x.device)
         if dx.numel() > 0:

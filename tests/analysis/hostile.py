@@ -115,7 +115,7 @@ HOSTILE: Mapping[str, Harm] = MappingProxyType(
         "400 rows in a job": lambda folder: many(folder, 400),
         "nested 900 deep": _deep,
         "a number of 30 digits": _field(cols=10**30),
-        "10⁵ lines that are no rows": _appended(b"{}\n" * 100_000),
+        "10⁵ lines that are not rows": _appended(b"{}\n" * 100_000),
         "gpu_serial": _environment(gpu_serial="1654422001234"),
         "a token among the packages": _environment(packages={"torch": "hf_abcdefghijklmnop"}),
         "a path as a processor": _environment(processor="Intel /home/ada"),

@@ -31,7 +31,7 @@ def test_every_recorded_softmax_is_a_case_whose_moves_add_up_to_the_model() -> N
     for case in CASES:
         name = case["variant"], case["shape"], case["block"]
         trace, last = traces[name], case["steps"][-1]
-        # naive's int64 indices are no part of its formula
+        # naive's int64 indices are not part of its formula
         indices = trace.rows if case["variant"] == "naive" else 0
         moved = (last["loads"], last["stores"] - indices)
         assert moved == (trace.model_reads, trace.model_writes), name

@@ -47,7 +47,7 @@ class Surrogate(Double):
 class Meddle(Double):
     """Writes onto every pipe that its process has open."""
 
-    text: str = "this is no message"
+    text: str = "this is not a message"
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         for descriptor in range(3, 64):

@@ -90,7 +90,7 @@ def test_what_is_no_file_below_its_folder_is_refused_whole(
     name: str, content: str | tarfile.TarInfo, tmp_path: Path
 ) -> None:
     archive = pack(tmp_path / "in" / "rows.tar.gz", {"first.json": "{}", name: content})
-    with pytest.raises(ValueError, match="is no file or folder below it"):
+    with pytest.raises(ValueError, match="is not a file or folder below it"):
         unpacked(archive)
     with pytest.raises(RowsError, match=r"rows\.tar\.gz: no archive of rows"):
         rows_files(tmp_path)

@@ -48,7 +48,7 @@ def test_an_error_without_encoding_is_an_outcome_like_any_other(worker: Worker) 
 
 
 def test_a_line_on_the_workers_own_pipe_costs_its_own_point_and_no_other(worker: Worker) -> None:
-    with pytest.raises(WorkerDied, match="died while compiling: it sent 'this is no message'"):
+    with pytest.raises(WorkerDied, match="died while compiling: it sent 'this is not a message'"):
         measured(worker, "loud.Meddle")
     assert measured(worker, "kernels.Good")["status"] == "ok"
 
@@ -60,7 +60,7 @@ def test_what_answers_no_request_ends_the_worker(tmp_path: Path, line: str) -> N
     scripted = Mock(receive=Mock(side_effect=[{"stage": "compiling"}, parse(line.encode())]))
     worker = Worker("cpu", 0, tmp_path / "worker.log")
     worker._child, worker._up = scripted, True
-    with pytest.raises(WorkerDied, match=r"while compiling: .* which is no answer") as died:
+    with pytest.raises(WorkerDied, match=r"while compiling: .* which is not an answer") as died:
         worker.request({"do": "measure"}, {"compiling": 1.0, "sampling": 1.0}, "sampling")
     assert died.value.status == "crashed"
     scripted.close.assert_called_once()
@@ -101,7 +101,7 @@ def test_a_worker_that_dies_while_it_starts_is_started_thrice_at_most(
 
 @pytest.mark.parametrize("line", [b"\xff", b"[1]", b'{"reason": "\\ud800"}', b"[" * 100_000])
 def test_a_line_that_is_no_object_of_plain_text_is_refused(line: bytes) -> None:
-    with pytest.raises(ChildError, match="which is no message"):
+    with pytest.raises(ChildError, match="which is not a message"):
         parse(line)
 
 

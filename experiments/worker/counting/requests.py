@@ -70,7 +70,7 @@ class Recorder:
     def __init__(self, x: torch.Tensor, watching: bool = False) -> None:
         self.requests: list[Request] = []
         self.launches = 0
-        self.interpreting = False  # what Triton's interpreter does to its arguments is no traffic
+        self.interpreting = False  # what Triton's interpreter does to its arguments is not traffic
         self.watching = watching
         self._buffers: dict[int, Buffer] = {}
         self.meet("x", x)

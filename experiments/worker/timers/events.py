@@ -19,8 +19,8 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
 
     The queue is held back by a spinning kernel for longer than enqueueing one call takes, so that
     the window holds the call's work on the card and not the host's time to launch it. Where the
-    host was late all the same, the window had opened before the call was there: that is no sample
-    of the call, and the next batch is held back twice as long.
+    host was late all the same, the window had opened before the call was there: such a window is
+    dropped, and the next batch is held back twice as long.
 
     Raises:
         CannotTime: the host is late however long the queue is held.

@@ -132,7 +132,7 @@ def test_rounding_and_caches_count_for_a_printed_time(tmp_path: Path) -> None:
     cards = card(tmp_path / "odd", 2001, 50)
     assert implied(round(bound), cards=cards)
     assert not implied(round(bound) - 1, cards=cards)
-    # a cache that holds both matrices is no limit; one that holds one spares what is read again
+    # a cache that holds both matrices is not a limit; one that holds one spares what is read again
     assert implied(10, cards=card(tmp_path / "large", PEAK, 4096))
     one_matrix, compulsory = card(tmp_path / "one", PEAK, 1025), 2 * ROWS * COLS * 4 / PEAK / 1e3
     assert implied(compulsory * 1.1, "naive", one_matrix)

@@ -191,7 +191,7 @@ def test_what_cannot_be_compared_is_one_line(tmp_path: Path, capsys: Captured) -
         assert text in refused(capsys, good, other)
     refused(capsys, good)
     for share in ("much", "0", "nan", "100%"):
-        assert "is no share such as" in refused(capsys, good, good, "--threshold", share)
+        assert "is not a share such as" in refused(capsys, good, good, "--threshold", share)
     assert "absent" in refused(capsys, good, str(tmp_path / "absent"))
 
 

@@ -118,7 +118,7 @@ def test_of_many_points_some_are_left_out_and_the_page_says_so(
             for kernel in ("fused", "online", "copy") for n in (256, 1024)]  # fmt: skip
     write(tmp_path / "rows", rows)
     text = page(read_inputs(tmp_path / "rows", None, "report"), most=20)
-    timed = 7 * 2 * 4  # nights, cards, points of a kernel and width that are no copy
+    timed = 7 * 2 * 4  # nights, cards, points of a kernel and width that are not copies
     figure = f"figure-roofline_predicted-{slug('NVIDIA H200')}-events-cold"
     drawn = text[text.index(f'id="{figure}"') :].partition("</figure>")[0]
     # each point stands there twice: against its prediction, and by variant

@@ -195,7 +195,7 @@ def test_a_cluster_covers_the_row_and_fits_on_the_chip(
     if plan is None:  # rows of whole vectors fit up to four megabytes
         assert cols * itemsize > 4 << 20 or width * itemsize < 16
         return
-    whole = cols // width * width  # the ends of a row are no chunk's
+    whole = cols // width * width  # the ends of a row are not part of a chunk
     assert whole <= plan.chunks * plan.chunk
     assert plan.chunks == 1 or (plan.chunks - 1) * plan.chunk < whole
     assert plan.chunk == plan.programs * plan.warps * LANES * width
