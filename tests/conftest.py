@@ -79,6 +79,12 @@ def command_line(out: Path, *arguments: str) -> list[str]:
     return [*run, *options, *arguments]
 
 
+@pytest.fixture(autouse=True)
+def _errors_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`experiments.run` in this process asks Hydra for whole errors, for as long as a test takes."""
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
+
+
 @pytest.fixture
 def sweep(tmp_path: Path) -> Command:
     """Runs the command line on a CPU into a folder of the test's own."""

@@ -55,7 +55,7 @@ def where(**fields: Any) -> dict[str, Any]:
     ({"value": VALUE | {"take": "spread", "where": {"rows": 4096}}}, "spread never mixes dtypes"),
     ({"value": VALUE | {"from": 256, "to": 512}}, "takes both from and to"),
     ({"traffic": COUNTS}, "one of formula and relative_to"),
-    ({"traffic": COUNTS | {"formula": "2XY"}}, "no formula in M and N"),
+    ({"traffic": COUNTS | {"formula": "2XY"}}, "not a formula in M and N"),
     ({"implied": {"kernel": "fused", "traffic": "2MN"}}, "one of series and at"),
 ])  # fmt: skip
 def test_a_mistake_is_one_line_that_names_file_claim_check_and_field(

@@ -142,7 +142,7 @@ def test_every_user_can_open_the_lock_and_nobody_is_led_elsewhere(
     with pytest.raises(UserError, match="lock of card 0, cannot be opened"), held([0]):
         pass
     os.mkfifo(lock_of(cards[1]))
-    with pytest.raises(UserError, match="no plain file"), held([1]):
+    with pytest.raises(UserError, match="not a plain file"), held([1]):
         pass
     assert target.read_text() == "precious"
 
