@@ -81,7 +81,7 @@ def command_line(out: Path, *arguments: str) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def _errors_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`experiments.run` in this process asks Hydra for whole errors, for as long as a test takes."""
+    """`experiments.run` in this process asks Hydra for whole errors; no test leaves that behind."""
     monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
 
 
