@@ -27,8 +27,8 @@ from experiments.errors import SweepFailed, UserError, on_one_line
 from experiments.slurm.node import Task, measure_shard, shard_folder
 from experiments.slurm.status import State, failures, look, rows_of, submitted, wait
 from experiments.sweep.client import Worker, WorkerError
-from experiments.sweep.config import check_size, shared_options
-from experiments.sweep.jobs import Compose, Job, with_roofs
+from experiments.sweep.config import shared_options
+from experiments.sweep.jobs import Compose, Job, check_size, with_roofs
 from experiments.sweep.plan import PROTOCOL, described
 from experiments.sweep.record import FolderLock, read_object, write_json
 from experiments.sweep.summary import print_summary

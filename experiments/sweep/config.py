@@ -11,14 +11,13 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING
 from pydantic import BaseModel, ValidationError
 
 from experiments.data.jobs import (
-    MOST_POINTS,
     PLAIN,
     Config,
     DtypeConfig,
@@ -28,9 +27,6 @@ from experiments.data.jobs import (
     TrackerConfig,
 )
 from experiments.errors import UserError
-
-if TYPE_CHECKING:
-    from experiments.sweep.jobs import Job
 
 GROUPS: dict[str, type[BaseModel]] = {
     "grid": GridConfig,
@@ -156,17 +152,3 @@ def shared_options(configs: Sequence[dict[str, Any]]) -> dict[str, Any]:
             if config[name] != options[name]:
                 raise UserError(f"{name} belongs to the whole sweep and cannot differ between jobs")
     return options
-
-
-def check_size(jobs: Sequence[Job]) -> None:
-    """Checks that somebody could want a sweep of this size; a dry run estimates its hours.
-
-    Raises:
-        UserError: saying how many points it has.
-    """
-    points = sum(len(job.shapes) * len(job.dtypes) * job.config["rounds"] for job in jobs)
-    if points > MOST_POINTS:
-        raise UserError(
-            f"the sweep has {points} points, more than the {MOST_POINTS} that are taken; "
-            "choose fewer kernels, shapes or rounds"
-        )

@@ -15,9 +15,9 @@ from experiments.data.rows import Row
 from experiments.errors import SweepFailed, UserError
 from experiments.sweep.cards import WorkerPool, cards_of
 from experiments.sweep.client import Worker
-from experiments.sweep.config import check_size, shared_options
+from experiments.sweep.config import shared_options
 from experiments.sweep.guards import suspicions
-from experiments.sweep.jobs import Compose, Job
+from experiments.sweep.jobs import Compose, Job, check_size
 from experiments.sweep.plan import Plan, Point, check_device, make_plan
 from experiments.sweep.record import (
     FolderLock,

@@ -22,7 +22,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from experiments.child import ROOT
-from experiments.data.jobs import expand
+from experiments.data.jobs import MOST_POINTS, expand
 from experiments.errors import UserError
 from experiments.sweep.config import check, check_choices
 
@@ -243,3 +243,17 @@ class _CachedRepository(ConfigRepository):
     def __deepcopy__(self, memo: dict[int, Any]) -> _CachedRepository:
         """Hydra copies its repository for each job, since a job may add places to look in."""
         return copy.copy(self)
+
+
+def check_size(jobs: Sequence[Job]) -> None:
+    """Checks that somebody could want a sweep of this size; a dry run estimates its hours.
+
+    Raises:
+        UserError: saying how many points it has.
+    """
+    points = sum(len(job.shapes) * len(job.dtypes) * job.config["rounds"] for job in jobs)
+    if points > MOST_POINTS:
+        raise UserError(
+            f"the sweep has {points} points, more than the {MOST_POINTS} that are taken; "
+            "choose fewer kernels, shapes or rounds"
+        )
