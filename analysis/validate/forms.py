@@ -65,7 +65,7 @@ def _unfit(path: Path, below: Path, right: Callable[[int], bool]) -> str | None:
 
 
 def kind_of(path: Path) -> str:
-    """What a file is by name and place: ``data``, or what a finding calls that which is none."""
+    """What a file is by name and place: ``data``, or what a finding calls anything else."""
     if any(part in LOCAL or part.endswith((".tmp", ".parquet")) for part in path.parts):
         return "of this machine"
     if path.name.endswith(PACKED):
@@ -237,7 +237,7 @@ def odd_texts(value: Any, form: Form, place: str = "") -> Iterator[tuple[str, st
 
 
 def odd_card(match: str | None) -> str | None:
-    """Why a job's ``gpu.match`` is none that this project has for a card."""
+    """Why a job's ``gpu.match`` is not one that this project has for a card."""
     known = (None, *(ours.get("match") for ours in descriptions()))
     return None if match in known else "gpu.match is in no file of conf/gpu"
 

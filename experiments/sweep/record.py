@@ -191,7 +191,7 @@ def append_row(path: Path, row: Row) -> None:
 
 
 def truncate_torn_line(path: Path) -> None:
-    """Ends a last line that a crash cut short: a whole row stays, what is none is removed."""
+    """Ends a last line that a crash cut short: a whole row stays, an incomplete one is removed."""
     data = path.read_bytes()
     whole, newline, torn = data.rpartition(b"\n")
     if not torn:

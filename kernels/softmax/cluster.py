@@ -486,9 +486,12 @@ def add_lanes(value: str, width: int) -> list[str]:
 
 
 @gluon_jit
-def _distinct(value, PACKED: gl.constexpr):  # type: ignore[no-untyped-def]
-    # Makes the compiler unpack 16-bit values anew: kept from one pass to the next, they would
-    # take two registers for each one that they came in
+def distinct(value, PACKED: gl.constexpr):  # type: ignore[no-untyped-def]
+    """The same values, which the compiler must unpack anew where they are packed.
+
+    Kept unpacked from one pass to the next, they would take two registers for each that they came
+    in.
+    """
     if PACKED:
         value = gl.inline_asm_elementwise(
             "mov.b32 $0, $1;", "=r,r", [value], value.dtype, is_pure=False, pack=2
@@ -613,7 +616,7 @@ def _cluster(  # type: ignore[no-untyped-def]
     exponentials = ()  # type: tuple[gl.tensor, ...]
     total = gl.full([SLICES, WIDTH], 0.0, gl.float32, layout)
     for i in gl.static_range(HELD):
-        exponential = _exponential(_distinct(values[i], PACKED), shift)
+        exponential = _exponential(distinct(values[i], PACKED), shift)
         total = total + exponential
         if not PACKED:
             exponentials += (exponential,)
@@ -653,7 +656,7 @@ def _cluster(  # type: ignore[no-untyped-def]
                 gl.store(target + (i + j) * CHUNK, value, eviction_policy=STORES)
     for i in gl.static_range(HELD):
         if PACKED:
-            exponential = _exponential(_distinct(values[i], PACKED), row_maximum)
+            exponential = _exponential(distinct(values[i], PACKED), row_maximum)
             value = (exponential * inverse[:, None]).to(y.dtype.element_ty)
         else:
             value = (exponentials[i] * scale[:, None]).to(y.dtype.element_ty)

@@ -26,11 +26,11 @@ from ..launch import launch, load_hint, store_hint
 from ..softmax.cluster import (
     SLOT,
     Cut,
-    _distinct,
     add_lanes,
     clusters_missing,
     cut,
     deliver,
+    distinct,
     in_registers,
     open_slots,
     row_of,
@@ -111,8 +111,10 @@ class BackwardCluster(Kernel):
         rows, cols = y.shape
         width = LONGEST // y.element_size()
         plan = self.plan((rows, cols), y.dtype, device_of(y))
-        if plan is None or not all(map(in_vectors, (y, dy, dx))):
-            raise ValueError(f"backward_cluster: {cols} elements by {width} do not fit on chip")
+        if not all(map(in_vectors, (y, dy, dx))):
+            raise ValueError(f"backward_cluster: rows are not whole vectors of {LONGEST} bytes")
+        if plan is None:
+            raise ValueError(f"backward_cluster: rows of {cols} do not fit on chip")
         launch(
             _backward_cluster,
             (rows,),
@@ -237,8 +239,8 @@ def _backward_cluster(  # type: ignore[no-untyped-def]
 
     products = gl.full([SLICES, WIDTH], 0.0, gl.float32, layout)
     for i in gl.static_range(CHUNKS):
-        p = _distinct(ps[i], PACKED).to(gl.float32)
-        products += p * _distinct(gs[i], PACKED).to(gl.float32)
+        p = distinct(ps[i], PACKED).to(gl.float32)
+        products += p * distinct(gs[i], PACKED).to(gl.float32)
     total = gl.sum(products, axis=1)
     if SLICES > 1:
         total = gl.inline_asm_elementwise(
@@ -246,8 +248,8 @@ def _backward_cluster(  # type: ignore[no-untyped-def]
         )
     for i in gl.static_range(CHUNKS):
         place = columns + i * CHUNK
-        p = _distinct(ps[i], PACKED).to(gl.float32)
-        g = _distinct(gs[i], PACKED).to(gl.float32)
+        p = distinct(ps[i], PACKED).to(gl.float32)
+        g = distinct(gs[i], PACKED).to(gl.float32)
         value = (p * (g - total[:, None]) * inverse).to(dx.dtype.element_ty)
         if EVEN or i + 1 < CHUNKS:
             gl.store(dx + place, value, eviction_policy=STORES)

@@ -72,7 +72,7 @@ def test_a_job_mirrored_offline_becomes_a_run_that_tells_nothing_about_this_mach
     stored = b"".join(file.read_bytes() for file in tmp_path.glob("wandb/**/*") if file.is_file())
     files = {path.stem for path in tmp_path.glob("wandb/offline-run-*/*.artifact")}
     assert files == {"rows", "config", "variants"}
-    assert rows_files(tmp_path) == [tmp_path / "s-online" / "rows.jsonl"]  # the copy is none
+    assert rows_files(tmp_path) == [tmp_path / "s-online" / "rows.jsonl"]  # the copy is not one
     assert sync(tmp_path, capsys) == (0, f"uploaded 1 run from {tmp_path}")
     secrets = [*secrets_of_this_machine(tmp_path), "wandb.__main__"]
     assert [secret for secret in secrets if secret.encode() in stored] == []

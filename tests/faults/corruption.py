@@ -57,7 +57,7 @@ def _inserted(place: int, line: bytes) -> Damage:
 
 
 def _edited(place: int, field: int | str, value: Any) -> Damage:
-    """One line's object, a field changed; a line that is none stays."""
+    """One line's object, a field changed; any other line stays."""
 
     def damage(data: bytes) -> bytes:
         lines = data.splitlines(keepends=True)

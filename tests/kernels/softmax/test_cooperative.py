@@ -40,7 +40,7 @@ class Turns:
         self._stopped = False
 
     def run(self, programs: int, work: Callable[[], None], resume: Callable[[int], None]) -> None:
-        """Runs all programs to their ends; ``resume`` is told whose turn it is.
+        """Runs all programs to their ends; ``resume`` is given the program whose turn it is.
 
         Raises:
             BaseException: what the first program to fail raised, a TimeoutError if none ends.
