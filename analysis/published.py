@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import date
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 PUBLISHED = Path(__file__).with_name("published.yaml")
 Quantity = Literal["time_us", "effective_gbps"]
+
+
+def _day(value: object) -> object:
+    return value.isoformat() if isinstance(value, date) else value
 
 
 class _Printed(BaseModel):
@@ -117,10 +122,18 @@ class Timing(_Printed):
 
 
 class Source(_Printed):
-    """One of the five texts; ``card`` is None where it names none."""
+    """One of the five texts; ``author``, ``date`` and ``card`` are None where it names none.
 
+    ``short`` is its name where there is little room, ``claim`` what it says in a sentence.
+    """
+
+    short: str
     title: str
+    author: str | None
     kind: str
+    date: Annotated[str | None, BeforeValidator(_day)]
+    url: str
+    claim: str
     card: str | None
     dtype: str
     series: dict[str, Series] = {}
@@ -130,6 +143,12 @@ class Source(_Printed):
     example: Example | None = None
     traffic: tuple[Traffic, ...] = ()
     timings: tuple[Timing, ...] = ()
+
+
+def name_of(letter: str) -> str:
+    """A source as figures and tables name it: ``K4i fused (A)``; other words as they are."""
+    source = sources().get(letter)
+    return f"{source.short} ({letter})" if source else letter
 
 
 @cache
