@@ -69,6 +69,12 @@ def stop_reason(
     return None
 
 
+def unconverged(reason: str | None) -> str:
+    """What stands beside a time whose sampling ended for another ``reason`` than convergence."""
+    ended = reason if isinstance(reason, str) else "converged"  # a table's NaN is no reason
+    return "" if ended == "converged" else f"not converged: {ended.replace('_', ' ')}"
+
+
 @dataclass(frozen=True)
 class Trend:
     """A Mann-Kendall score and the Theil-Sen change from the first sample to the last, in µs."""

@@ -20,6 +20,7 @@ from experiments.data.files import write_file
 from experiments.data.jobs import TrackerConfig
 from experiments.data.metrics import derive
 from experiments.data.rows import Row
+from experiments.data.statistics import unconverged
 from experiments.sweep.plan import Plan, Point
 from experiments.sweep.record import Ledger
 
@@ -218,7 +219,7 @@ def _cells(row: dict[str, Any], labels: Mapping[str, str]) -> list[str]:
         low, high = _number(row["time_low_us"]), _number(row["time_high_us"])
         speed = f"{gbps:.0f}" if gbps >= 10 else f"{gbps:.2g}"
         times = [_number(row["time_us"]), f"{low}–{high}", speed]
-    status = ["ok", *row["suspect"]]
+    status = list(filter(None, ["ok", unconverged(row["stop_reason"]), *row["suspect"]]))
     if row["status"] != "ok":
         status = [": ".join(filter(None, [row["status"], row["reason"]]))]
     elif row["time_us"] is None:
