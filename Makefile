@@ -108,7 +108,7 @@ sync: $(READY)  ## upload the offline W&B runs of every sweep in outputs/ (OUT=d
 wheelhouse: .python  ## wheels for a node without internet (FOR=3.12, its Python; WHEELS=all EXTRA=peers EXTRA=slurm)
 	@$(environment) wheelhouse $(WHEELHOUSE) $(FOR) $(WHEELS) $(EXTRA)
 clean:  ## remove environments and caches; outputs/ and the wheelhouse stay
-	rm -rf .venv .site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .site build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 .python:
 	@$(environment) check

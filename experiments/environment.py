@@ -23,6 +23,19 @@ FROM_SOURCE = "antlr4-python3-runtime"
 # flag-gems asks for numpy 1.26.4 and one version of packaging, and runs with ours; of helion, which
 # asks for scikit-learn, the tuner alone needs it.
 WITHOUT_DEPENDENCIES = {"peers": ["flag-gems", "helion"]}
+# A command with a name, for Hydra cannot complete `python -m`. The shell reads two lines and starts
+# the interpreter, wherever it lies; to Python these are a string.
+NAME = "softmax-roofline"
+COMMAND = """#!/bin/sh
+'''exec' "{python}" "$0" "$@"
+' '''
+import runpy
+import sys
+
+if __name__ == "__main__":
+    sys.path.insert(0, {root!r})
+    runpy.run_module("experiments.run", run_name="__main__")
+"""
 NEEDED = "torch hydra omegaconf wandb pydantic pandas scipy seaborn rich sympy jinja2"
 
 
@@ -87,7 +100,10 @@ def wheels(*wanted: str) -> "list[str]":
 
 
 def build(folder: str, *extras: str) -> None:
-    """Makes a virtual environment of the pinned dependencies, or adds extras to the one there."""
+    """Makes a virtual environment of the pinned dependencies, or adds extras to the one there.
+
+    A new one gets the command ``softmax-roofline``, which is ``python -m experiments.run``.
+    """
     python = Path(folder) / "bin" / "python"
     if not extras:
         print(f"building {folder} (once, a minute or two)", flush=True)
@@ -98,7 +114,7 @@ def build(folder: str, *extras: str) -> None:
     install = [str(python), *PIP, "install", *CONSTRAINED]
     project = _pyproject()["project"]
     asked = [] if extras else list(project["dependencies"])
-    for extra in extras or ("dev",):
+    for extra in extras or ("harness", "dev"):
         asked += project["optional-dependencies"][extra]
     try:
         subprocess.run([*install, *asked], check=True)
@@ -107,6 +123,15 @@ def build(folder: str, *extras: str) -> None:
                 subprocess.run([*install, "--no-deps", *alone], check=True)
     except subprocess.CalledProcessError:
         sys.exit('error: could not install; without internet see "Nodes without internet" in docs')
+    if not extras:
+        write_command(python.absolute())
+
+
+def write_command(python: Path) -> None:
+    """Writes `COMMAND` beside an interpreter."""
+    command = python.with_name(NAME)
+    command.write_text(COMMAND.format(python=python, root=str(ROOT)), encoding="utf-8")
+    command.chmod(0o755)
 
 
 def wheelhouse(folder: str, version: str, *wanted: str) -> None:

@@ -370,16 +370,6 @@ def _backward(
 
 # --- the operators, for torch.compile and torch.export ---
 
-_LIBRARY = torch.library.Library("softmax_roofline", "DEF")
-for _signature in (
-    "softmax(Tensor x, SymInt dim, float temperature, ScalarType dtype) -> Tensor",
-    "softmax_backward"
-    "(Tensor y, Tensor dy, SymInt dim, float temperature, ScalarType dtype) -> Tensor",
-):
-    _LIBRARY.define(_signature, tags=torch.Tag.pt2_compliant_tag)
-softmax_operator = torch.ops.softmax_roofline.softmax.default
-backward_operator = torch.ops.softmax_roofline.softmax_backward.default
-
 
 def _fake(x: torch.Tensor, *rest: Any) -> torch.Tensor:
     return torch.empty(x.shape, dtype=rest[-1], device=x.device)
@@ -409,15 +399,26 @@ def _below_autograd(function: Callable[..., torch.Tensor], *arguments: Any) -> t
         return function(*arguments)
 
 
-for _name, _kernel, _autograd, _batched in (
-    ("softmax", plain_softmax, _operator_autograd, by_torch),
-    ("softmax_backward", plain_gradient, _backward_operator_autograd, gradient_by_torch),
-):
-    for _key in ("CPU", "CUDA"):
-        _LIBRARY.impl(_name, _kernel, _key)
-    _LIBRARY.impl(_name, _autograd, "Autograd")
-    _LIBRARY.impl(_name, _batched, "FuncTorchBatched")
-    torch.library.register_fake(f"softmax_roofline::{_name}", _fake, lib=_LIBRARY)
+_OPERATORS = {  # of each its tensors, its kernel, its derivative and what takes batched tensors
+    "softmax": ("Tensor x", plain_softmax, _operator_autograd, by_torch),
+    "softmax_backward": (
+        "Tensor y, Tensor dy", plain_gradient, _backward_operator_autograd, gradient_by_torch
+    ),
+}  # fmt: skip
+# PyTorch takes one definition of a name. This file imported again, as `kernels` of a checkout
+# beside the installed package or by a reload, uses the operators of its first import.
+if not hasattr(torch.ops.softmax_roofline, [*_OPERATORS][-1]):
+    _LIBRARY = torch.library.Library("softmax_roofline", "DEF")
+    for _name, (_tensors, _kernel, _autograd, _batched) in _OPERATORS.items():
+        _signature = f"{_name}({_tensors}, SymInt dim, float temperature, ScalarType dtype)"
+        _LIBRARY.define(f"{_signature} -> Tensor", tags=torch.Tag.pt2_compliant_tag)
+        for _key in ("CPU", "CUDA"):
+            _LIBRARY.impl(_name, _kernel, _key)
+        _LIBRARY.impl(_name, _autograd, "Autograd")
+        _LIBRARY.impl(_name, _batched, "FuncTorchBatched")
+        torch.library.register_fake(f"softmax_roofline::{_name}", _fake, lib=_LIBRARY)
+softmax_operator = torch.ops.softmax_roofline.softmax.default
+backward_operator = torch.ops.softmax_roofline.softmax_backward.default
 
 
 # --- reverse-mode differentiation ---

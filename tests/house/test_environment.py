@@ -1,13 +1,18 @@
-"""The pinned set is whole, and a wheelhouse of it lacks nothing."""
+"""The pinned set is whole, a wheelhouse of it lacks nothing, and .venv has a command of ours."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tomllib
+from itertools import chain
+from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from experiments.environment import wheels
+from experiments.environment import NAME, wheels, write_command
 from tests.conftest import ROOT
 
 CONSTRAINTS = [
@@ -26,9 +31,7 @@ PEERS = {
 def test_constraints_pin_the_whole_set_exactly() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    asked = map(
-        Requirement, project["dependencies"] + extras["dev"] + extras["peers"] + extras["slurm"]
-    )
+    asked = map(Requirement, [*project["dependencies"], *chain(*extras.values())])
     pins = {canonicalize_name(r.name): r for r in CONSTRAINTS}
     for requirement in asked:
         (pin,) = pins[canonicalize_name(requirement.name)].specifier
@@ -46,3 +49,29 @@ def test_a_wheelhouse_is_pinned_and_holds_what_is_asked_for() -> None:
     assert PINNED - set(wheels("all", "peers", "slurm")) == without
     assert set(wheels("peers")) - set(wheels()) == PEERS
     assert set(wheels("slurm")) - set(wheels()) == {"submitit", "cloudpickle"}
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("kernel=", {f"kernel={path.stem}" for path in (ROOT / "conf" / "kernel").glob("*.yaml")}),
+        ("experiment=pap", {"experiment=paper"}),
+        ("kernel=online kernel.b", {"kernel.block_size="}),
+    ],
+)
+def test_bash_completes_the_command(typed: str, offered: set[str], tmp_path: Path) -> None:
+    python = tmp_path / "with a space" / "python"
+    python.parent.mkdir()
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    write_command(python)
+    (tmp_path / NAME).symlink_to(python.with_name(NAME))  # Hydra's function wants no space
+    script = f"""PATH="{tmp_path}:$PATH"
+        source <({NAME} -sc install=bash)
+        [[ $(complete -p {NAME}) == *hydra_bash_completion* ]] || exit
+        COMP_LINE="{NAME} {typed}" COMP_WORDS=({NAME} {typed})
+        COMP_POINT=${{#COMP_LINE}} COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+        hydra_bash_completion && printf '%s\n' "${{COMPREPLY[@]}}"
+    """
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True)
+    assert set(done.stdout.split()) == offered, done.stderr

@@ -1,0 +1,130 @@
+"""As a wheel, the kernels are the package `softmax_roofline`, which needs torch and Triton."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from email import message_from_string
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import kernels
+from tests.conftest import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+OF_TORCH = {"numpy", "sympy", "jinja2"}  # and of Triton's interpreter
+ALONE = """
+import sys
+sys.modules |= dict.fromkeys(sys.argv[1:])  # importing these fails
+import torch, kernels, softmax_roofline
+from softmax_roofline import softmax
+from softmax_roofline.functions import INTERPRETED
+from softmax_roofline.softmax.online import Online
+assert kernels.get_kernel("another package's") == "not ours"
+x = torch.randn(3, 40, requires_grad=True)
+torch.testing.assert_close(softmax(x), torch.softmax(x, -1))
+torch.testing.assert_close(softmax(x, 0, temperature=2.0), torch.softmax(x / 2, 0))
+gradients = [torch.autograd.grad(f(x, -1)[:, 0].sum(), x)[0] for f in (softmax, torch.softmax)]
+torch.testing.assert_close(*gradients)
+if INTERPRETED:
+    torch.testing.assert_close(Online()(x.detach()), torch.softmax(x.detach(), -1))
+print(softmax_roofline.__version__, INTERPRETED)
+"""
+TWICE = """
+import importlib, torch
+import kernels.functions, softmax_roofline
+functions = [kernels.functions.softmax, softmax_roofline.softmax]
+assert functions[0] is not functions[1]
+functions.append(importlib.reload(kernels.functions).softmax)
+x = torch.randn(3, 40)
+for function in functions:
+    class Module(torch.nn.Module):
+        def forward(self, x):
+            return function(x)
+    exported = torch.export.export(Module(), (x,))
+    assert "torch.ops.softmax_roofline.softmax.default" in exported.graph_module.code
+    torch.testing.assert_close(exported.module()(x), torch.softmax(x, -1))
+    torch.testing.assert_close(function(x), torch.softmax(x, -1))
+print("done")
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built without a network in a copy: building leaves folders beside the source."""
+    folder = tmp_path_factory.mktemp("source")
+    shutil.copytree(ROOT / "kernels", folder / "kernels")
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, folder)
+    _pip("wheel", "--no-build-isolation", "-w", str(folder / "dist"), str(folder))
+    (built,) = (folder / "dist").iterdir()
+    return built
+
+
+@pytest.fixture(scope="module")
+def site(wheel: Path) -> Path:
+    """A folder of installed packages: ours, and another one that is called `kernels`."""
+    folder = wheel.parents[1] / "site"
+    _pip("install", "--target", str(folder), str(wheel))
+    (folder / "kernels").mkdir()
+    (folder / "kernels" / "__init__.py").write_text("get_kernel = lambda name: 'not ours'\n")
+    return folder
+
+
+def test_wheel_holds_every_module_and_says_what_it_needs(wheel: Path) -> None:
+    with ZipFile(wheel) as archive:
+        held = {name for name in archive.namelist() if ".dist-info/" not in name}
+        (metadata,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
+        said = message_from_string(archive.read(metadata).decode())
+    sources = [p for p in (ROOT / "kernels").rglob("*") if p.suffix in (".py", ".typed")]
+    assert held == {f"softmax_roofline/{p.relative_to(ROOT / 'kernels')}" for p in sources}
+    needs = [Requirement(line) for line in said.get_all("Requires-Dist", [])]
+    assert {n.name for n in needs if "extra" not in str(n.marker)} == {"torch", "triton"}
+    assert "harness" in said.get_all("Provides-Extra", [])
+    assert said["Version"] == kernels.__version__
+
+
+@pytest.mark.parametrize("interpreted", [False, True])
+def test_installed_it_computes_with_torch_and_triton_alone_beside_another_kernels(
+    interpreted: bool, site: Path
+) -> None:
+    asked = map(Requirement, PROJECT["optional-dependencies"]["harness"])
+    harness = {canonicalize_name(one.name) for one in asked} - OF_TORCH
+    installed = importlib.metadata.packages_distributions().items()
+    absent = {m for m, owners in installed if harness & {*map(canonicalize_name, owners)}}
+    assert {"hydra", "pandas", "pydantic", "yaml"} <= absent
+    printed = _run(ALONE, [site], *absent, TRITON_INTERPRET=str(int(interpreted)))
+    assert printed == f"{kernels.__version__} {interpreted}"
+
+
+def test_two_names_in_one_process_share_the_operators(site: Path) -> None:
+    assert _run(TWICE, [ROOT, site], TRITON_INTERPRET="1") == "done"
+
+
+def _pip(*words: str) -> None:
+    command = [sys.executable, "-m", "pip", "--quiet", words[0], "--no-deps", "--no-index"]
+    done = subprocess.run([*command, *words[1:]], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def _run(program: str, path: list[Path], *words: str, **variables: str) -> str:
+    """What a program prints that finds packages there, and torch where it is installed."""
+    given = os.environ.get("PYTHONPATH")
+    variables["PYTHONPATH"] = os.pathsep.join([*map(str, path), *([given] if given else [])])
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words],
+        cwd=path[0],
+        env=os.environ | variables,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
