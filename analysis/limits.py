@@ -12,7 +12,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from itertools import groupby
 from typing import Any, cast
 
@@ -21,6 +21,7 @@ import pandas as pd
 from analysis import estimate
 from analysis.estimate import Estimate, geometric_mean
 from analysis.format import number
+from analysis.load import once_per_frame
 from analysis.selection import TIMERS, records_of
 from experiments.data.jobs import named_grids
 from experiments.data.rows import EXPECTED, ITEM_BYTES
@@ -156,11 +157,16 @@ class LimitPoint:
 
     def ratio(self, name: str) -> Estimate:
         """A variant's time over that of `auto`: how many times as fast `auto` is."""
-        shared = sorted(self.by_visit(name))
-        other, own = (
-            tuple(tuple(_samples(self.seen[one][v])) for v in shared) for one in (name, OWN)
-        )
-        return _ratio_of(other, own, tuple(recording for recording, _ in shared))
+        if name not in self._ratios:  # pictures, tables and claims ask for the same ones
+            shared = sorted(self.by_visit(name))
+            other, own = ([_samples(self.seen[one][v]) for v in shared] for one in (name, OWN))
+            recordings = [recording for recording, _ in shared]
+            self._ratios[name] = estimate.ratio_of(other, own, recordings)
+        return self._ratios[name]
+
+    @cached_property
+    def _ratios(self) -> dict[str, Estimate]:
+        return {}
 
     def difference(self, name: str) -> Estimate:
         """A variant's time less that of `auto`: what their ratio exceeds 1 by, in µs."""
@@ -184,9 +190,6 @@ class LimitPoint:
         return min(found, key=lambda one: found[one], default=None)
 
 
-_ratio_of = lru_cache(1024)(estimate.ratio_of)  # pictures, tables and claims ask for the same ones
-
-
 def _samples(row: Mapping[str, Any]) -> Sequence[float]:
     """A row's samples; of a row without them, its interval."""
     samples = row.get("samples_us")
@@ -196,6 +199,7 @@ def _samples(row: Mapping[str, Any]) -> Sequence[float]:
     return [end for end in ends if end is not None]
 
 
+@once_per_frame
 def points_of(frame: pd.DataFrame) -> list[LimitPoint]:
     """Every point at which `auto` and a peer were timed in one visit, by protocol and shape.
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import pandas as pd
 
@@ -19,7 +21,7 @@ from analysis.format import LONGEST_NAME, shown, visible
 from experiments.data.files import RowsError, read_json, validated
 from experiments.data.jobs import Declaration
 from experiments.data.metrics import DERIVED, derive, latest
-from experiments.data.packed import is_archive, unpacked
+from experiments.data.packed import is_archive, packed_below, unpacked
 from experiments.data.records import (
     COUNTERS,
     COUNTS,
@@ -41,6 +43,8 @@ _NAMES = ("key", "sweep", "recording", "operation", "kernel", "dtype", "gpu", "b
 _TEXTS = ("params", "reason", "suspect", "environment", "stop_reason", "model_formula", "throttled")
 _RECORD_TEXTS = ("kernel", "operation", "params", "gpu", "reason", "difference", "environment")
 R = TypeVar("R", bound=Record)
+T = TypeVar("T")
+P = ParamSpec("P")
 Key = tuple[str, str, int, int, str]
 
 
@@ -93,10 +97,7 @@ def places(rows: Path | None, out: Path | None, kind: str) -> tuple[Path, Path]:
     rows = rows or newest_rows(OUTPUTS)
     folder = _folder(rows)
     if is_archive(rows):
-        try:
-            rows = unpacked(rows)
-        except ValueError as error:
-            raise RowsError(str(error)) from None
+        rows = _unpacked(rows)
     # what is drawn from the reference as a whole goes to the outputs, not into it
     beside = OUTPUTS if folder == OUTPUTS / REFERENCE else folder
     if out is None and (beside / kind).is_symlink():
@@ -120,6 +121,40 @@ def load(rows: Path) -> pd.DataFrame:
     if frame.empty:
         raise RowsError(f"no rows in {rows}: run `make sweep`, or name a folder that has some")
     return frame
+
+
+def once_per_frame(make: Callable[Concatenate[pd.DataFrame, P], T]) -> Callable[..., T]:
+    """Remembers what ``make`` gave for a table as long as the table lives, which nobody changes.
+
+    Pictures, tables, claims and the report ask for the same points of the same rows.
+    """
+    known: dict[tuple[int, ...], tuple[tuple[Any, ...], T]] = {}
+
+    @wraps(make)
+    def remembered(frame: pd.DataFrame, *more: P.args, **none: P.kwargs) -> T:
+        place = (id(frame), *map(id, more))
+        if place not in known:
+            known[place] = more, make(frame, *more, **none)
+            weakref.finalize(frame, known.pop, place, None)
+        return known[place][1]
+
+    return remembered
+
+
+def packed_inputs(inputs: Inputs, kind: str) -> Iterator[tuple[str, Inputs]]:
+    """Each packed recording below the rows that is none of them, by its archive's path there.
+
+    A ``rows.tar.gz`` is its folder's rows, which the inputs hold. Archives without rows are passed
+    over.
+
+    Raises:
+        RowsError: an archive cannot be unpacked, or a line of it is no row.
+    """
+    for archive in packed_below(inputs.rows):
+        rows = _unpacked(archive)
+        if rows_files(rows):
+            place = archive.relative_to(inputs.rows).as_posix()
+            yield place.removesuffix(".tar.gz"), read_inputs(rows, inputs.out, kind)
 
 
 def newest_rows(outputs: Path) -> Path:
@@ -198,6 +233,13 @@ def records_hash(records: Iterable[Record]) -> str:
 
 def _hash(lines: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:12]
+
+
+def _unpacked(archive: Path) -> Path:
+    try:
+        return unpacked(archive)
+    except ValueError as error:
+        raise RowsError(str(error)) from None
 
 
 def _folder(rows: Path) -> Path:

@@ -18,6 +18,7 @@ from typing import Any
 from analysis.format import visible
 from analysis.load import COUNTED, Inputs
 from experiments.data.files import RowsError, write_file
+from experiments.data.packed import packed_below
 from experiments.data.records import KINDS
 from experiments.data.rows import rows_files
 
@@ -91,7 +92,12 @@ def _inputs(rows: Path) -> dict[str, Any]:
     names = (*KINDS, "variants.json")
     beside = {path for folder in folders for name in names for path in folder.rglob(name)}
     code = {path for pattern in CODE for path in ROOT.glob(pattern) if _is_code(path)}
-    digests = {"rows": digest(rows_files(rows)), "records": digest(beside), "code": digest(code)}
+    digests = {
+        "rows": digest(rows_files(rows)),
+        "packed": digest(packed_below(rows)),
+        "records": digest(beside),
+        "code": digest(code),
+    }
     return {"inputs": digests, "drawn_by": drawn_by()}
 
 

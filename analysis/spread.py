@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
 from analysis.estimate import Estimate, geometric_mean
+from analysis.load import once_per_frame
 from analysis.selection import name_variants, records_of
 
 Row = Mapping[str, Any]
@@ -66,6 +67,7 @@ class Cards:
     rows: pd.DataFrame
 
 
+@once_per_frame
 def cards_of(frame: pd.DataFrame) -> list[Cards]:
     """The cards of every sweep and kind that have points in common."""
     timed = frame[(frame["status"] == "ok") & (frame["time_us"] > 0)]
@@ -73,26 +75,29 @@ def cards_of(frame: pd.DataFrame) -> list[Cards]:
     found = []
     for (gpu, sweep), rows in timed.groupby(["gpu", "sweep"], sort=True):
         cards = tuple(sorted({int(card) for card in rows["card"]}))
-        named = name_variants(rows).sort_values([*POINT, "card", "round"])
-        points = [
-            _point(mine)
-            for _, mine in named.groupby(list(POINT), sort=False)
-            if len(cards) > 1 and mine["card"].nunique() == len(cards)
-        ]
-        if points:
-            points.sort(key=lambda point: point.mean_us)
-            found.append(Cards(str(gpu), str(sweep), cards, points, name_variants(rows)))
+        if len(cards) > 1:
+            named = name_variants(rows)
+            points = sorted(_points(named, cards), key=lambda point: point.mean_us)
+            found += [Cards(str(gpu), str(sweep), cards, points, named)] if points else []
     return found
 
 
-def _point(rows: pd.DataFrame) -> Point:
-    cards = rows.groupby("card")
-    times = cards["time_us"].agg(geometric_mean)
-    mean = geometric_mean(times)
-    ends = cards.agg(low=("time_low_us", "min"), high=("time_high_us", "max"),
-                     rounds=("round", "nunique"))  # fmt: skip
-    ratios = {
-        int(card): Estimate(times[card] / mean, low / mean, high / mean, int(rounds))
-        for card, low, high, rounds in ends.itertuples()
-    }
-    return Point(records_of(rows.head(1))[0], mean, ratios)
+def _points(rows: pd.DataFrame, cards: Sequence[int]) -> Iterator[Point]:
+    """The points that every card measured."""
+    ordered = rows.dropna(subset=POINT).sort_values([*POINT, "card", "round"])
+    each = ordered.groupby([*POINT, "card"], sort=False).agg(
+        time=("time_us", geometric_mean), low=("time_low_us", "min"), high=("time_high_us", "max"),
+        rounds=("round", "nunique"),
+    )  # fmt: skip
+    firsts = records_of(ordered.drop_duplicates([*POINT]))
+    alike = each.groupby(list(POINT), sort=False)
+    for first, (_, mine) in zip(firsts, alike, strict=True):
+        if len(mine) == len(cards):
+            mean = geometric_mean(mine["time"])
+            ratios = {
+                int(card): Estimate(time / mean, low / mean, high / mean, int(rounds))
+                for card, (time, low, high, rounds) in zip(
+                    mine.index.get_level_values("card"), mine.to_numpy(), strict=True
+                )
+            }
+            yield Point(first, mean, ratios)

@@ -73,7 +73,8 @@ def _judgement(j: Judgement, places: dict[str, int]) -> dict[str, Any]:
     rows = [{"gpu": j.gpu} | row for row in j.rows]
     lines = [json.dumps(row, ensure_ascii=False, allow_nan=False) for row in rows]
     return {
-        "id": j.id, "source": j.source, "statement": j.statement, "place": j.place, "gpu": j.gpu,
+        "id": j.id, "source": j.source, "statement": j.statement, "words": j.words,
+        "place": j.place, "gpu": j.gpu,
         "verdict": j.verdict, "part": j.deciding.part, "measured": j.measured,
         **_numbers(j.deciding), "expected": j.expected, "why": j.why, "evidence": j.evidence,
         "rows": [places.setdefault(line, len(places)) for line in lines],

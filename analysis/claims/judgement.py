@@ -26,8 +26,8 @@ class Judgement:
     """One claim on one GPU.
 
     Attributes:
-        source: Letter of the claim's source; ``statement`` has its words, and they stand at
-            ``place``.
+        source: Letter of the claim's source; its ``words`` stand at ``place``, and ``statement`` has
+            them in short.
         verdict: Refuted if any check is, else inconclusive, not testable, supported.
         deciding: The finding that decided.
         why: One sentence.
@@ -40,6 +40,7 @@ class Judgement:
     id: str
     source: str
     statement: str
+    words: str
     place: str
     gpu: str
     verdict: Verdict
@@ -73,6 +74,8 @@ def judge(inputs: Inputs, claims: Path = CLAIMS) -> list[Judgement]:
         RowsError: the claims file has a mistake; one line names the claim and the field.
     """
     frames = list(inputs.frame.groupby("gpu"))
+    if len(frames) == 1:
+        frames = [(frames[0][0], inputs.frame)]  # whose points others may have found already
     return [
         _judgement(claim, Context(str(gpu), frame, inputs.records, claim.source))
         for claim in read_claims(claims)
@@ -94,6 +97,7 @@ def _judgement(claim: Claim, context: Context) -> Judgement:
         id=claim.id,
         source=claim.source,
         statement=claim.statement,
+        words=claim.words,
         place=claim.place,
         gpu=context.gpu,
         verdict=verdict,

@@ -141,7 +141,9 @@ class Claim(Strict):
     """A claim of a source or of this project, and the checks that all have to hold.
 
     Attributes:
-        statement: In the source's words.
+        statement: What is claimed, in short.
+        words: The source's own words; our own claims, and a source that we only have reports of,
+            need none.
         place: Where in the source they stand; our own claims need none.
         note: How the words were read, or what else bears on it.
     """
@@ -151,6 +153,7 @@ class Claim(Strict):
     statement: str
     checks: tuple[Check, ...] = Field(min_length=1)
     place: str = ""
+    words: str = ""
     note: str = ""
 
     @field_validator("source")

@@ -191,9 +191,12 @@ class Limit(Strict):
         mine = self.where.of(context.frame)
         mine = mine[mine["cache"] == "cold"]
         timer = next((t for t in self.timer if (mine["timer"] == t).any()), self.timer[0])
+        places = set(mine[PLACE].itertuples(index=False, name=None))
         points = [
-            (point, rival) for point in points_of(mine[mine["timer"] == timer])
-            if point.widths == self.widths
+            (point, rival) for point in points_of(context.frame)
+            if (point.timer, point.cache) == (timer, "cold")
+            and (point.rows, point.cols, point.dtype) in places
+            and point.widths == self.widths
             and point.moved_bytes >= self.moved
             and self.slower_than <= point.us(OWN) < self.faster_than
             and (rival := point.rival(self.over)) is not None

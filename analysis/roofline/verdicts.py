@@ -14,7 +14,7 @@ import pandas as pd
 
 from analysis.figures.style import variant_order
 from analysis.format import Table, number, thousands
-from analysis.load import Records, key_of
+from analysis.load import Records, key_of, once_per_frame
 from analysis.selection import name_variants, records_of
 from experiments.data.cards import Card, card_of
 from experiments.data.records import Counters
@@ -122,6 +122,7 @@ def occupancy(row: Mapping[str, Any], card: Card) -> float | None:
     return flying * float(row["warps"]) / (card.facts["sms"] * WARPS_PER_SM)
 
 
+@once_per_frame
 def checked(frame: pd.DataFrame, records: Records) -> pd.DataFrame:
     """Timed rows that have a roof, with ``predicted_us``, ``ratio``, ``floor_us``, ``verdict``.
 

@@ -23,6 +23,19 @@ def is_archive(path: Path) -> bool:
     return path.name.endswith(".tar.gz") and path.is_file()
 
 
+def packed_below(folder: Path) -> list[Path]:
+    """The archives below a folder that `recording` does not read where they lie."""
+    found = folder.rglob("*.tar.gz") if folder.is_dir() else ()
+    hidden = (FOLDER, COPIES.name, "wandb")
+    return sorted(
+        path
+        for path in found
+        if path.name != ROWS_ARCHIVE
+        and path.is_file()
+        and not {*hidden} & {*path.relative_to(folder).parts}
+    )
+
+
 def unpacked(archive: Path) -> Path:
     """The folder with an archive's files.
 
