@@ -1,4 +1,7 @@
-"""Weights & Biases: one run per job, written from rows once measuring has ended.
+"""Weights & Biases: one run a curve, written from rows once measuring has ended.
+
+A run holds what one kernel did in one dtype over N, or over M where N is fixed, under plain names:
+``time_us`` over ``N``. One run more holds the whole sweep's rows as an artifact.
 
 The rows are the truth and W&B is their mirror. A process of its own writes it, so that the parent
 never imports W&B, none of it is awake while a kernel is timed, and whatever goes wrong in it ends
@@ -18,11 +21,12 @@ import hashlib
 import json
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any
@@ -30,15 +34,18 @@ from typing import TYPE_CHECKING, Any
 from experiments import child
 from experiments.child import Channel, Child, ChildError
 from experiments.data.files import RowsError, read_json, write_file
-from experiments.data.metrics import DERIVED
-from experiments.data.rows import EXPECTED
+from experiments.data.metrics import DERIVED, derive
+from experiments.data.rows import EXPECTED, Row, rows_files
 from experiments.errors import Parser, UserError
 
 if TYPE_CHECKING:
     from experiments.data.jobs import TrackerConfig
+    from experiments.sweep.jobs import Job
 
-AXES = ("cols", "rows", "round")
-METRICS = ("time_us", "time_low_us", "time_high_us", *DERIVED)
+METRICS = ("time_us", "time_low_us", "time_high_us", *DERIVED, "model_bytes", "compulsory_bytes",
+           "max_abs_error", "relative_error")  # fmt: skip
+ENVIRONMENT = ("torch", "triton", "cuda", "driver", "python", "commit", "dirty")
+TOLD = 8  # lines of a run's notes
 OFFLINE = "wandb/offline-run-*/run-*.wandb"
 WRITER = ("-P", "-m", "experiments.wandb", "--write")  # -P: a sweep's folder has a wandb/ too
 SPARE_BYTES = 1 << 20
@@ -55,51 +62,24 @@ KEPT = tuple(
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class MirroredJob:
-    """A job as W&B is to know it.
-
-    Attributes:
-        id: Of the W&B run: from the job and its sweep, so that a resumed sweep finds it again;
-            letters, digits and ``-``, at most 64.
-        name: As people read it, ``online/tutorial/float32``.
-        sweep: The run's group.
-        kernel: The run's job type.
-        config: The resolved configuration.
-        folder: Where its ``rows.jsonl`` and ``config.json`` lie.
-        failed: Whether a requested point is missing or of an unexpected status.
-    """
-
-    id: str
-    name: str
-    sweep: str
-    kernel: str
-    config: dict[str, Any]
-    folder: Path
-    failed: bool
-
-
 def mirror(
-    jobs: Sequence[MirroredJob],
-    rows: Mapping[str, Sequence[Mapping[str, Any]]],
-    tracker: TrackerConfig,
-    out: Path,
+    sweep: str, jobs: Sequence[tuple[Job, Sequence[Row]]], tracker: TrackerConfig, out: Path
 ) -> list[str]:
-    """Brings each job's W&B run up to date with its rows, at ``out/wandb``.
+    """Brings W&B's runs up to date with a sweep's rows, at ``out/wandb``.
 
     Args:
-        jobs: What becomes a run each.
-        rows: Job id to that job's rows with their derived columns, as ``derive`` makes them.
+        sweep: The sweep's name.
+        jobs: Each job with the last row of each point that it asked for; jobs may share rows.
         tracker: The backend ``none`` does nothing.
         out: The sweep's folder.
 
     Returns:
         A line that says what went wrong, if anything did. Nothing is ever raised.
     """
-    if tracker.backend == "none" or not jobs:
+    if tracker.backend == "none":
         return []
     try:
-        _mirror(jobs, rows, tracker, out)
+        _mirror(_runs(sweep, jobs, out), tracker, out)
     except Exception as error:
         return [
             f"W&B {tracker.mode}: {error}; the rows are complete on disk, and the same command, "
@@ -108,27 +88,28 @@ def mirror(
     return []
 
 
-def _mirror(
-    jobs: Sequence[MirroredJob],
-    rows: Mapping[str, Sequence[Mapping[str, Any]]],
-    tracker: TrackerConfig,
-    out: Path,
-) -> None:
+def _mirror(runs: Iterable[dict[str, Any]], tracker: TrackerConfig, out: Path) -> None:
+    """Has the runs written that hold something new."""
     notes_file = out / "wandb" / "mirrored.json"
     try:
         notes = read_json(notes_file)
     except (OSError, RowsError):
         notes = {}
     due = {}
-    for job in jobs:
-        note = {"digest": None, "order": [], "sent": 0} | notes.get(job.id, {})
-        waiting = _waiting(out.glob(f"wandb/offline-run-*/run-{job.id}.wandb"))
-        known = note["order"][: note["sent"]] if waiting else note["order"]
-        run = _run(job, rows.get(job.id, ()), known, out)
-        if run["digest"] == note["digest"]:
+    for run in runs:
+        digest = hashlib.sha256(json.dumps(run).encode()).hexdigest()
+        note = {"digest": None, "order": [], "sent": 0} | notes.get(run["id"], {})
+        if digest == note["digest"]:
             continue
-        due[job.id] = run
-        notes[job.id] = {"digest": None, "order": known, "sent": len(known)}
+        waiting = _waiting(out.glob(f"wandb/offline-run-*/run-{run['id']}.wandb"))
+        known = note["order"][: note["sent"]] if waiting else note["order"]
+        # lines are numbered, those that are known to the server first
+        lines = run.pop("lines")
+        order = list(dict.fromkeys([*known, *lines]))
+        numbered = [[step, lines[name]] for step, name in enumerate(order) if name in lines]
+        new = {"lines": numbered, "known": len(known)}
+        due[run["id"]] = run | new, {"digest": digest, "order": order}
+        notes[run["id"]] = {"digest": None, "order": known, "sent": len(known)}
         for file in waiting:
             shutil.rmtree(file.parent)
     if not due:
@@ -139,10 +120,10 @@ def _mirror(
         "project": tracker.project,
         "entity": tracker.entity,
         "server_s": SERVER_S,
+        "runs": [run for run, _ in due.values()],
     }
-    for message in _answers(plan | {"runs": list(due.values())}, out):
-        run = due[message["written"]]
-        notes[run["id"]] |= {"digest": run["digest"], "order": run["order"]}
+    for message in _answers(plan, out):
+        notes[message["written"]] |= due[message["written"]][1]
         write_file(notes_file, json.dumps(notes))
 
 
@@ -167,81 +148,130 @@ def _answers(plan: Mapping[str, Any], out: Path) -> Iterable[dict[str, Any]]:
         writer.close(patience_s=2.0)
 
 
-def _run(
-    job: MirroredJob, rows: Sequence[Mapping[str, Any]], known: Sequence[str], out: Path
-) -> dict[str, Any]:
-    """A run as the writer takes it, with a digest of all that a reader of it would notice.
+def _runs(
+    sweep: str, jobs: Sequence[tuple[Job, Sequence[Row]]], out: Path
+) -> Iterator[dict[str, Any]]:
+    """All runs of a sweep as the writer takes them: the curves, and one with the rows."""
+    rows = {row.identity: row for _, found in jobs for row in found}
+    derived = dict(zip(rows, derive([*rows.values()]), strict=True))
+    for job, found in jobs:
+        for number, curve in _curves(job, [derived[row.identity] for row in found]):
+            run = {"id": _id(sweep, job.name, number), "group": sweep, "job_type": job.kernel}
+            yield run | _told(job, curve)
+    parts = [sweep]
+    if out.parent.name == "shards":  # on Slurm each shard has a folder, and all have one name
+        parts.append(out.name)
+    measured = rows_files(out)
+    configs = [file.with_name("config.json") for file in measured]
+    files = [*measured, *configs, out / "sweep.json", out / "variants.json"]
+    summary = _summary([*derived.values()])
+    yield {
+        "id": _id(*parts),
+        "name": " ".join(parts),
+        "group": sweep,
+        "job_type": "rows",
+        "tags": ["rows"],
+        "notes": "All rows of the sweep, as an artifact.",
+        "config": {},
+        "summary": summary,
+        "lines": {},
+        "artifact": re.sub(r"[^A-Za-z0-9_.-]", "-", "-".join(["rows", *parts]))[:128],
+        "files": [
+            (file.relative_to(out).as_posix(), file.stat().st_size)
+            for file in files
+            if file.is_file()
+        ],
+    }
 
-    Its lines are numbered, those that are ``known`` to the server first.
+
+def _curves(job: Job, rows: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, list[Any]]]:
+    """A job's rows by dtype, each as a curve over N, or over M where there is only one N.
+
+    Where an N has several M, as in M × N of a grid, the smallest M of each N make a curve, the next
+    larger ones another, and so on.
     """
-    timed = {  # by what identifies a row
-        f"{row['key']}:{row['card']}:{row['round']}:{row['attempt']}": _line(row)
-        for row in rows
-        if row["status"] == "ok" and row["time_us"] is not None
-    }
-    order = list(dict.fromkeys([*known, *timed]))
-    run = {
-        "id": job.id,
-        "name": job.name,
-        "group": job.sweep,
-        "job_type": job.kernel,
-        # `out` is a path of this machine, the only one that a configuration holds
-        "config": _plain({key: value for key, value in job.config.items() if key != "out"}),
-        "summary": _summary(rows),
-        "exit_code": int(job.failed),
-    }
-    files = (job.folder / "rows.jsonl", job.folder / "config.json", out / "variants.json")
-    return run | {
-        "digest": hashlib.sha256(json.dumps([run, timed]).encode()).hexdigest(),
-        "order": order,
-        "lines": [[step, timed[name]] for step, name in enumerate(order) if name in timed],
-        "known": len(known),
-        "files": [str(file.resolve()) for file in files if file.is_file()],
+    beside = defaultdict[int, list[int]](list)
+    for m, n in sorted(job.shapes):
+        beside[n].append(m)
+    curves = defaultdict[str, list[Any]](list)
+    for row in sorted(rows, key=lambda row: (row["cols"], row["rows"], row["round"])):
+        number = beside[row["cols"]].index(row["rows"]) if len(beside) > 1 else 0
+        curves[f"{row['dtype']} {number}"].append(row)
+    return curves.items()
+
+
+def _told(job: Job, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What a curve's run says: its name, what it is found and filtered by, its lines."""
+    last, place = rows[-1], dict[str, Any]()
+    for name, sizes in (("M", {row["rows"] for row in rows}), ("N", {row["cols"] for row in rows})):
+        varies = {"min": min(sizes), "max": max(sizes)}
+        place[name] = varies if len(sizes) > 1 else max(sizes)
+    fixed = [f"{name}={size}" for name, size in place.items() if isinstance(size, int)]
+    tags = [last["operation"], job.grid, last["dtype"], last["gpu"][:64]]
+    notes = [f"{job.config['grid']['source']}; modelled traffic {last['model_formula']}."]
+    if last["backend"] == "interpreter":
+        tags.append("interpreted")
+        notes.append("Triton's interpreter ran it: its answers and traffic count, not its speed.")
+    for row in rows:
+        if row["status"] != "ok" or row["suspect"]:
+            why = "; ".join(filter(None, [row["reason"], *row["suspect"]]))
+            notes.append(f"{row['rows']}×{row['cols']} {row['status']}: {why}")
+    summary = _summary(rows)
+    return {
+        "name": " ".join(filter(None, [job.label, job.grid, last["dtype"], *fixed, job.variation])),
+        "tags": list(dict.fromkeys(tags)),
+        "notes": "\n".join(notes[:TOLD]),
+        "config": {
+            "kernel": {**last["params"], "name": job.kernel, "backend": last["backend"]},
+            "grid": job.grid,
+            **place,
+            **{name: last[name] for name in ("operation", "dtype", "gpu", "timer", "cache")},
+            **{name: last["environment"].get(name) for name in ENVIRONMENT},
+        },
+        "summary": summary,
+        "axis": "M" if len({n for _, n in job.shapes}) == 1 < len(job.shapes) else "N",
+        "lines": {
+            f"{row['key']}:{row['card']}:{row['round']}:{row['attempt']}": _line(row)
+            for row in rows
+            if row["status"] == "ok"
+        },
     }
 
 
 def _line(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row as a line of history.
-
-    Metrics carry the series they belong to, ``float16_M4096/time_us``, so that dtypes and M stay
-    apart on the axis of N.
-    """
-    series = f"{row['dtype']}_M{row['rows']}"
-    return {axis: row[axis] for axis in AXES} | {
-        f"{series}/{name}": int(value) if isinstance(value, bool) else value
+    """A row as a line of history: where the point is, and what is known of it."""
+    return {"M": row["rows"], "N": row["cols"], "round": row["round"]} | {
+        name: int(value) if isinstance(value, bool) else value
         for name in METRICS
         if (value := row.get(name)) is not None and math.isfinite(value)
     }
 
 
 def _summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """A job in a few numbers; each point is in ``rows`` once."""
+    """A run in a few numbers."""
 
     def known(name: str) -> list[float]:
         return [row[name] for row in rows if row.get(name) is not None]
 
-    statuses = [row["status"] for row in rows]
+    statuses = Counter(row["status"] for row in rows)
     numbers: dict[str, float] = {
         "points": len(rows),
-        "ok": statuses.count("ok"),
-        "unsupported": statuses.count("unsupported"),
-        "failed": sum(status not in EXPECTED for status in statuses),
+        "ok": statuses["ok"],
+        "unsupported": statuses["unsupported"],
+        "failed": sum(count for status, count in statuses.items() if status not in EXPECTED),
     }
-    if known("effective_gbps"):
-        numbers["best_effective_gbps"] = max(known("effective_gbps"))
+    for name, best in (("effective_gbps", "best"), ("relative_error", "worst")):
+        if known(name):
+            numbers[f"{best}_{name}"] = max(known(name))
     for name in ("fraction_of_roof", "speedup_over_naive"):
         if known(name):
             numbers[f"mean_{name}"] = geometric_mean(known(name))
     return numbers
 
 
-def _plain(value: Any) -> Any:
-    """Values that JSON knows; W&B reads a dot in a key as nesting, so none is left."""
-    if isinstance(value, Mapping):
-        return {str(key).replace(".", "_"): _plain(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
-    return value if isinstance(value, str | int | float | bool | None) else str(value)
+def _id(*parts: str) -> str:
+    """The same for the same run, so that a resumed sweep finds it again."""
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
 def _waiting(files: Iterable[Path]) -> list[Path]:
@@ -296,27 +326,26 @@ def _write_run(plan: Mapping[str, Any], content: Mapping[str, Any]) -> None:
         # offline there is nobody to ask; the lines then carry the steps that follow the known ones
         resume="allow" if online else None,
         settings=_settings(plan["server_s"]),
-        **{name: content[name] for name in ("id", "name", "group", "job_type", "config")},
-    )
+        **{name: content[name] for name in ("id", "name", "group", "job_type", "tags", "notes",
+                                            "config")},
+    )  # fmt: skip
     folder = Path(run.dir).parent
     first = run.starting_step if online else content["known"]
-    for axis in AXES:
-        run.define_metric(axis, summary="none")
-    metrics = {key for _, line in content["lines"] for key in line}.difference(AXES)
-    for series in sorted({metric.partition("/")[0] for metric in metrics}):
-        run.define_metric(f"{series}/*", step_metric="cols", summary="none")
+    axis = content.get("axis")
+    for name in {key: None for _, line in content["lines"] for key in line}:
+        run.define_metric(name, step_metric=axis if name != axis else None, summary="none")
     for step, line in content["lines"]:
         if step >= first:
             run.log(line, step=step)
     run.summary.update(content["summary"])
-    artifact = wandb.Artifact(f"rows-{content['id']}", type="rows")
-    for file in map(Path, content["files"]):
-        # a copy, as rows may follow; by another name, as it is not a rows file of the sweep's
-        copy = shutil.copyfile(file, folder / f"{file.stem}.artifact")
-        relative = os.path.relpath(copy)
-        artifact.add_file(relative, name=file.name, policy="immutable", skip_cache=True)
-    run.log_artifact(artifact)
-    run.finish(exit_code=content["exit_code"])
+    if name := content.get("artifact"):
+        artifact = wandb.Artifact(name, type="rows")
+        for number, (file, _) in enumerate(content["files"]):
+            # a copy, as rows may follow; by another name, as it is not a rows file of the sweep's
+            copy = os.path.relpath(shutil.copyfile(file, folder / f"{number}.artifact"))
+            artifact.add_file(copy, name=file, policy="immutable", skip_cache=True)
+        run.log_artifact(artifact)
+    run.finish(exit_code=int(content["summary"]["failed"] > 0))
     # W&B says nothing about a run that it could not write to the end.
     if not any(folder.glob("*.wandb")) or shutil.disk_usage(folder).free < SPARE_BYTES:
         raise OSError(f"no room left to write {folder.name}")

@@ -13,12 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from experiments.data.jobs import TrackerConfig
-from experiments.data.metrics import derive
 from experiments.data.rows import Row
+from experiments.sweep.jobs import Job
 from experiments.sweep.record import append_row
-from experiments.wandb import MirroredJob, mirror
-
-METRIC = "float32_M4096/time_us"
+from experiments.wandb import mirror
 
 
 def timed(cols: int, **changes: Any) -> Row:
@@ -26,10 +24,12 @@ def timed(cols: int, **changes: Any) -> Row:
     size = changes.get("rows", 4096) * cols * 4 * 2
     values: dict[str, Any] = {
         "key": f"n{cols}", "card": 0, "round": 0, "attempt": 1, "sweep": "s",
-        "operation": "softmax", "kernel": "online", "params": {}, "rows": 4096, "cols": cols,
+        "operation": "softmax", "kernel": "online", "params": {"block_size": 1024}, "rows": 4096,
+        "cols": cols, "environment": {"torch": "2", "triton": "3", "commit": "c0ffee"},
         "dtype": "float32", "status": "ok", "device": "cuda", "gpu": "a card", "backend": "triton",
         "timer": "events", "cache": "cold", "time_us": float(cols), "time_low_us": cols - 0.5,
-        "time_high_us": cols + 0.5, "model_bytes": size * 3 // 2, "compulsory_bytes": size,
+        "time_high_us": cols + 0.5, "model_bytes": size * 3 // 2,
+        "model_formula": "3MN", "compulsory_bytes": size,
     }  # fmt: skip
     return Row.model_validate(values | changes)
 
@@ -40,30 +40,31 @@ def failure(cols: int, **changes: Any) -> Row:
     return timed(cols, **(untimed | {"status": "crashed", "reason": "signal 11"} | changes))
 
 
-def job(out: Path, rows: Sequence[Row], id: str = "s-online") -> MirroredJob:
-    """A job whose rows lie on disk below ``out``."""
-    folder = out / id
+def job(out: Path, rows: Sequence[Row], name: str = "online") -> tuple[Job, Sequence[Row]]:
+    """A job whose rows lie on disk below ``out``, with the rows as a sweep has them at its end."""
+    config = {"grid": {"source": "a paper"}, "out": str(out), "dry_run": False}
+    made = Job(
+        kernel="online", label=name, grid="tutorial", dtypes=tuple({row.dtype for row in rows}),
+        dtype="native", gpu="auto", variation="", overrides=(), config=config,
+        shapes=tuple(dict.fromkeys((row.rows, row.cols) for row in rows)),
+    )  # fmt: skip
+    folder = out / made.name
     (folder / "rows.jsonl").unlink(missing_ok=True)
     for row in rows:
         append_row(folder / "rows.jsonl", row)
-    config = {"kernel": {"_target_": "kernels.softmax.Online"}, "out": str(out), "a.b": 1}
     (folder / "config.json").write_text("{}")
-    return MirroredJob(
-        id=id, name="online/tutorial/float32", sweep="a sweep", kernel="online", config=config,
-        folder=folder, failed=any(not row.expected for row in rows),
-    )  # fmt: skip
+    return made, rows
 
 
 def mirrored(out: Path, rows: Sequence[Row], mode: str = "offline") -> list[str]:
     """Mirrors one job of these rows."""
-    return mirror_all(out, {"s-online": rows}, mode)
+    return mirror_all(out, {"online": rows}, mode)
 
 
 def mirror_all(out: Path, rows: Mapping[str, Sequence[Row]], mode: str = "offline") -> list[str]:
-    """Mirrors jobs by their id."""
-    jobs = [job(out, found, id) for id, found in rows.items()]
-    derived = {id: derive(list(found)) for id, found in rows.items()}
-    return mirror(jobs, derived, TrackerConfig(mode=mode), out)
+    """Mirrors jobs by their name."""
+    jobs = [job(out, found, name) for name, found in rows.items()]
+    return mirror("a sweep", jobs, TrackerConfig(mode=mode), out)
 
 
 @contextmanager

@@ -46,9 +46,9 @@ class StoredRun:
         stored = json.loads(self.fields.get("config") or "{}")
         return {key: entry["value"] for key, entry in stored.items()}
 
-    def history(self, metric: str) -> list[tuple[int, float]]:
+    def history(self, metric: str, axis: str = "N") -> list[tuple[int, float]]:
         """N and a metric, line by line; a hole in the history fails here."""
-        return [(line["cols"], line[metric]) for line in self.lines if metric in line]  # type: ignore[operator,index]
+        return [(line[axis], line[metric]) for line in self.lines if metric in line]  # type: ignore[operator,index]
 
 
 class WandbStore:
@@ -84,6 +84,11 @@ class WandbStore:
         if body.get("complete"):
             run.exit_code = body["exitcode"]
         return {"exitcode": None, "limits": {}}
+
+    def named(self, name: str) -> StoredRun:
+        """The one run of a name."""
+        [run] = [run for run in self.runs.values() if run.fields["displayName"] == name]
+        return run
 
     def upload_url(self, name: str) -> str:
         return f"{self.url}/upload/{next(self._addresses)}/{name}"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from experiments.data.jobs import TrackerConfig
 from experiments.data.rows import Row
 from experiments.errors import SweepFailed, UserError
 from experiments.sweep.cards import WorkerPool, cards_of
@@ -28,7 +29,8 @@ from experiments.sweep.record import (
     sweep_name,
 )
 from experiments.sweep.schedule import Schedule, assign, measure_all
-from experiments.sweep.summary import account, mirror_jobs, print_estimate, print_summary, rows_of
+from experiments.sweep.summary import account, print_estimate, print_summary, rows_of
+from experiments.wandb import mirror
 
 
 @dataclass(frozen=True)
@@ -155,7 +157,12 @@ def run(
                 schedule, sweep.record, sweep.again, options["fresh"], measured, done_before
             )
             pool.close()
-            warnings = mirror_jobs(plan, sweep.name, ledger, out, options["tracker"])
+            points = plan.points
+            found = [
+                (job, [row for one in points[job.name] if (row := ledger.latest(one))])
+                for job in plan.jobs
+            ]
+            warnings = mirror(sweep.name, found, TrackerConfig(**options["tracker"]), out)
         except UserError as error:  # status 2 is for a sweep that has measured nothing
             print(f"error: {error}", file=sys.stderr)
             raise SweepFailed(str(error)) from None

@@ -17,7 +17,6 @@ from rich.table import Table
 
 from experiments.cost import by_card
 from experiments.data.files import write_file
-from experiments.data.jobs import TrackerConfig
 from experiments.data.metrics import derive
 from experiments.data.rows import Row
 from experiments.data.statistics import unconverged
@@ -118,37 +117,6 @@ def _result(row: Row) -> str:
     if row.time_us is not None:
         return f"{row.time_us:.4g} µs"
     return "checked, not timed" if row.status == "ok" else row.status.replace("_", " ")
-
-
-def mirror_jobs(
-    plan: Plan, sweep: str, ledger: Ledger, out: Path, tracker: dict[str, Any]
-) -> list[str]:
-    """Mirrors every job's rows to the tracker and gives its warnings.
-
-    Nothing of it runs while anything is measured.
-    """
-    if tracker["backend"] == "none":
-        return []
-    from experiments.wandb import MirroredJob, mirror
-
-    derived = {(r["key"], r["card"], r["round"]): r for r in derive(rows_of(plan, ledger))}
-    jobs, rows = [], {}
-    for job in plan.jobs:
-        job_id = job.id(sweep)
-        found = [ledger.latest(identity) for identity in plan.points[job.name]]
-        rows[job_id] = [derived[row.identity] for row in found if row is not None]
-        jobs.append(
-            MirroredJob(
-                id=job_id,
-                name=job.name,
-                sweep=sweep,
-                kernel=job.kernel,
-                config=job.config,
-                folder=out / job.name,
-                failed=not all(row is not None and row.expected for row in found),
-            )
-        )
-    return mirror(jobs, rows, TrackerConfig(**tracker), out)
 
 
 def rows_of(plan: Plan, ledger: Ledger) -> list[Row]:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import resource
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from experiments import wandb
 from experiments.data.jobs import TrackerConfig
-from experiments.data.metrics import derive
-from experiments.data.rows import rows_files
+from experiments.data.rows import Row, rows_files
 from experiments.wandb import mirror
 from tests.house.shell import make
 from tests.wandb_jobs import (
-    METRIC,
     failure,
     job,
     mirror_all,
@@ -26,13 +26,9 @@ from tests.wandb_jobs import (
 from tests.wandb_server import KEY, REFUSED_KEY, WandbServer
 
 ROWS = [timed(1024), timed(2048), timed(4096)]
-MIXED = [
-    timed(1024),
-    timed(2048),
-    timed(1024, key="h", dtype="float16"),
-    timed(1024, key="m", rows=8),
-    failure(4096, key="u", status="unsupported"),
-]
+MIXED = [*ROWS[:2], failure(4096, key="u", status="unsupported")]
+RUN = "online tutorial float32 M=4096"
+UNTIMED = dict.fromkeys(("timer", "cache", "time_us", "time_low_us", "time_high_us"))
 
 
 def sync(out: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
@@ -66,45 +62,105 @@ def test_a_job_mirrored_offline_becomes_a_run_that_tells_nothing_about_this_mach
         # nothing new starts no W&B
         patch.setattr(wandb, "WRITER", ("-c", "raise SystemExit(3)"))
         assert mirrored(tmp_path, MIXED) == []
-        more = [*MIXED, timed(8192)]
-        assert mirror([job(tmp_path, more)], {}, TrackerConfig(backend="none"), tmp_path) == []
+        more = [job(tmp_path, [*MIXED, timed(8192)])]
+        assert mirror("a sweep", more, TrackerConfig(backend="none"), tmp_path) == []
     assert server.requests == []
     stored = b"".join(file.read_bytes() for file in tmp_path.glob("wandb/**/*") if file.is_file())
-    files = {path.stem for path in tmp_path.glob("wandb/offline-run-*/*.artifact")}
-    assert files == {"rows", "config", "variants"}
-    assert rows_files(tmp_path) == [tmp_path / "s-online" / "rows.jsonl"]  # the copy is not one
-    assert sync(tmp_path, capsys) == (0, f"uploaded 1 run from {tmp_path}")
+    rows = tmp_path / "tutorial" / "native-auto" / "online" / "rows.jsonl"
+    assert rows_files(tmp_path) == [rows]  # the artifact's copy is not one
+    assert [*tmp_path.rglob("rows.jsonl")] == [rows]
+    assert sync(tmp_path, capsys) == (0, f"uploaded 2 runs from {tmp_path}")
     secrets = [*secrets_of_this_machine(tmp_path), "wandb.__main__"]
     assert [secret for secret in secrets if secret.encode() in stored] == []
     assert [secret for secret in secrets if secret in server.everything()] == []
-    run = server.store.runs["s-online"]
+    run = server.store.named(RUN)
     assert "host" not in run.fields
     assert (run.fields["groupName"], run.fields["jobType"]) == ("a sweep", "online")
-    assert run.fields["displayName"] == "online/tutorial/float32"
-    assert run.config["kernel"] == {"_target_": "kernels.softmax.Online"}
-    assert run.config["a_b"] == 1
-    assert "float16_M4096/*" in str(run.config["_wandb"])  # a series of its own, over N
-    assert run.history(METRIC) == [(1024, 1024.0), (2048, 2048.0)]
-    assert run.history("float32_M4096/effective_gbps")[0][1] == pytest.approx(4096 * 8 / 1e3)
-    assert (run.summary["points"], run.summary["ok"], run.summary["unsupported"]) == (5, 4, 1)
+    assert run.fields["tags"] == ["softmax", "tutorial", "float32", "a card"]
+    assert run.fields["notes"].splitlines() == [
+        "a paper; modelled traffic 3MN.", "4096×4096 unsupported: signal 11"
+    ]  # fmt: skip
+    assert {key: value for key, value in run.config.items() if key != "_wandb"} == {
+        "kernel": {"name": "online", "backend": "triton", "block_size": 1024},
+        "operation": "softmax", "grid": "tutorial", "dtype": "float32",
+        "M": 4096, "N": {"min": 1024, "max": 4096}, "gpu": "a card",
+        "timer": "events", "cache": "cold", "torch": "2", "triton": "3", "cuda": None,
+        "driver": None, "python": None, "commit": "c0ffee", "dirty": None,
+    }  # fmt: skip
+    assert run.history("time_us") == [(1024, 1024.0), (2048, 2048.0)]
+    assert run.history("effective_gbps")[0][1] == pytest.approx(4096 * 8 / 1e3)
+    assert (run.summary["points"], run.summary["ok"], run.summary["unsupported"]) == (3, 2, 1)
     assert run.summary["best_effective_gbps"] == pytest.approx(4096 * 8 / 1e3)
-    assert METRIC not in run.summary
-    assert (run.artifacts, run.exit_code) == (["rows-s-online"], 0)
+    assert "time_us" not in run.summary
+    assert (run.artifacts, run.exit_code) == ([], 0)
+    whole = server.store.named("a sweep")
+    assert (whole.artifacts, whole.lines, whole.summary["points"]) == (["rows-a-sweep"], [], 3)
+    manifest = next(data for path, data in server.store.uploads.items() if "manifest" in path)
+    place = "tutorial/native-auto/online"
+    assert {*json.loads(manifest)["contents"]} == {
+        f"{place}/rows.jsonl", f"{place}/config.json", "variants.json"
+    }  # fmt: skip
+
+
+@pytest.mark.usefixtures("account")
+def test_each_run_is_a_curve_over_n_or_over_m_where_n_is_fixed(
+    tmp_path: Path, server: WandbServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def at(*shapes: tuple[int, int], **changes: Any) -> list[Row]:
+        return [
+            timed(n, key=f"{m}×{n} {changes}", rows=m, relative_error=1e-8, **changes)
+            for m, n in shapes
+        ]
+
+    both = [*at((1, 64), (8, 64)), *at((1, 64), (8, 64), dtype="float16")]
+    jobs = {
+        "batch": both[::-1],
+        "grid": [*at((8, 64), (8, 32), (2, 32), (2, 64)), *at((2, 64), round=1)],
+        "irregular": at((3, 7), (9, 5)),
+        "interpreted": at((8, 5), (8, 6), backend="interpreter", **UNTIMED),
+    }  # fmt: skip
+    assert mirror_all(tmp_path, jobs) == []
+    assert sync(tmp_path, capsys)[0] == 0
+    told = {
+        run.fields["displayName"].replace(" tutorial", ""): run
+        for run in server.store.runs.values()
+        if run.lines
+    }
+    places = {name: [(line["M"], line["N"]) for line in run.lines] for name, run in told.items()}
+    assert places == {
+        "batch float32 N=64": [(1, 64), (8, 64)],
+        "batch float16 N=64": [(1, 64), (8, 64)],
+        "grid float32 M=2": [(2, 32), (2, 64), (2, 64)],
+        "grid float32 M=8": [(8, 32), (8, 64)],
+        "irregular float32": [(9, 5), (3, 7)],
+        "interpreted float32 M=8": [(8, 5), (8, 6)],
+    }
+    for name, run in told.items():
+        metrics = run.config["_wandb"]["m"]  # 1: a name; 5: the number of its axis, from 1
+        axes = {metric["1"]: metrics[metric["5"] - 1]["1"] for metric in metrics if "5" in metric}
+        axis = "M" if "N=" in name else "N"
+        assert (axes["model_bytes"], axes.get(axis)) == (axis, None)
+    run = told["interpreted float32 M=8"]
+    assert run.history("model_bytes") == [(5, 8 * 5 * 4 * 3), (6, 8 * 6 * 4 * 3)]
+    assert run.history("relative_error") == [(5, 1e-8), (6, 1e-8)]
+    assert run.history("time_us") == []
+    assert run.summary["worst_relative_error"] == 1e-8
+    assert "interpreted" in run.fields["tags"]
 
 
 @pytest.mark.usefixtures("account")
 def test_a_disk_that_is_full_for_wandb_costs_a_warning(tmp_path: Path) -> None:
-    jobs, rows = [job(tmp_path, ROWS)], {"s-online": derive(ROWS)}
+    jobs = [job(tmp_path, ROWS)]
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))  # W&B's process inherits it
     try:
-        [warning] = mirror(jobs, rows, TrackerConfig(mode="offline"), tmp_path)
+        [warning] = mirror("a sweep", jobs, TrackerConfig(), tmp_path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert "the rows are complete on disk" in warning
     assert "\n" not in warning
     assert mirrored(tmp_path, ROWS) == []  # with room again, all is written, and once
-    assert len(list(tmp_path.glob(wandb.OFFLINE))) == 1
+    assert len(list(tmp_path.glob(wandb.OFFLINE))) == 2
 
 
 @pytest.mark.parametrize(
@@ -132,24 +188,26 @@ def test_a_server_lost_on_the_way_gets_every_line_once_when_it_is_back(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert mirror_all(tmp_path, {"s-one": ROWS[:1]}) == []  # offline; the server will have it
-    server.deaf_after("CommitArtifact")
+    assert mirror_all(tmp_path, {"one": ROWS[:1]}) == []  # offline; the server will have it
+    server.deaf_after("CreateRunFiles")
     with monkeypatch.context() as patch:
         patch.setattr(wandb, "SERVER_S", 2)
-        [warning] = mirror_all(tmp_path, {"s-one": ROWS, "s-two": ROWS}, "online")
+        [warning] = mirror_all(tmp_path, {"one": ROWS, "two": ROWS}, "online")
     assert warning.startswith("W&B online: ")
     server.released.set()
     (tmp_path / "wandb" / "mirrored.json").unlink()  # the server knows where it stands
     more = [*ROWS, timed(8192), failure(16384)]
-    assert mirror_all(tmp_path, {"s-one": more, "s-two": more}, "online") == []
+    assert mirror_all(tmp_path, {"one": more, "two": more}, "online") == []
     assert sync(tmp_path, capsys) == (0, f"nothing to upload below {tmp_path}")
-    assert set(server.store.runs) == {"s-one", "s-two"}
-    for id, run in server.store.runs.items():
-        assert run.history(METRIC) == [(n, n) for n in (1024, 2048, 4096, 8192)]
+    assert len(server.store.runs) == 3
+    for name in ("one", "two"):
+        run = server.store.named(f"{name} tutorial float32 M=4096")
+        assert run.history("time_us") == [(n, n) for n in (1024, 2048, 4096, 8192)]
         assert (run.exit_code, run.summary["points"], run.summary["failed"]) == (1, 5, 1)
         assert run.fields["project"] == "softmax-roofline"
-        assert set(run.artifacts) == {f"rows-{id}"}
-        assert (tmp_path / id / "rows.jsonl").read_bytes() in server.store.uploads.values()
+        rows = tmp_path / "tutorial" / "native-auto" / name / "rows.jsonl"
+        assert rows.read_bytes() in server.store.uploads.values()
+    assert set(server.store.named("a sweep").artifacts) == {"rows-a-sweep"}
 
 
 @pytest.mark.usefixtures("account")
@@ -169,17 +227,19 @@ def test_what_waits_offline_is_rewritten_until_it_is_uploaded_and_then_continued
         assert (status, reason in line) == (1, True), line
     assert server.store.runs == {}
     monkeypatch.setenv("WANDB_API_KEY", KEY)
-    assert sync(tmp_path, capsys) == (0, f"uploaded 1 run from {tmp_path}")
-    run = server.store.runs["s-online"]
-    assert [cols for cols, _ in run.history(METRIC)] == [1024, 4096]
+    assert sync(tmp_path, capsys) == (0, f"uploaded 2 runs from {tmp_path}")
+    run = server.store.named(RUN)
+    assert [cols for cols, _ in run.history("time_us")] == [1024, 4096]
     assert (run.exit_code, run.summary["failed"]) == (1, 1)
     again = [timed(512), timed(1024), timed(2048, attempt=2), timed(4096)]
     for rows in (again, [*again, timed(8192)]):
         assert mirrored(sweep, rows) == []
-    assert sync(tmp_path, capsys) == (0, f"uploaded 1 run from {tmp_path}")
-    assert [cols for cols, _ in run.history(METRIC)] == [1024, 4096, 512, 2048, 8192]
+    assert sync(tmp_path, capsys) == (0, f"uploaded 2 runs from {tmp_path}")
+    assert [cols for cols, _ in run.history("time_us")] == [1024, 4096, 512, 2048, 8192]
     assert (run.summary["points"], run.exit_code) == (5, 0)
-    assert (sweep / "s-online" / "rows.jsonl").read_bytes() in server.store.uploads.values()
+    [file] = rows_files(sweep)
+    assert file.read_bytes() in server.store.uploads.values()
+    assert server.store.named("a sweep").artifacts == ["rows-a-sweep"] * 2  # a version each
     before = len(server.requests)
     assert sync(tmp_path, capsys) == (0, f"nothing to upload below {tmp_path}")
     assert len(server.requests) == before
