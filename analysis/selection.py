@@ -149,7 +149,8 @@ def name_variants(frame: pd.DataFrame) -> pd.DataFrame:
         keys = sorted({key for params in known.values() for key in params})
         varying = [k for k in keys if len({json.dumps(p.get(k)) for p in known.values()}) > 1]
         labels = {
-            text: " ".join([str(kernel), *(f"{k}={p.get(k)}" for k in varying)])
+            # older rows lack a tunable that came later, and None leaves it to the kernel: no name
+            text: " ".join([str(kernel), *(f"{k}={p[k]}" for k in varying if p.get(k) is not None)])
             for text, p in known.items()
         }
         names[group.index] = group.map(labels)

@@ -26,7 +26,7 @@ class Judgement:
     """One claim on one GPU.
 
     Attributes:
-        source: Letter of the claim's source; its ``words`` stand at ``place``, and ``statement`` has
+        source: Letter of the claim's source, whose ``words`` stand at ``place``; ``statement`` has
             them in short.
         verdict: Refuted if any check is, else inconclusive, not testable, supported.
         deciding: The finding that decided.
@@ -146,6 +146,7 @@ def _reference(row: dict[str, Any]) -> dict[str, Any]:
         "N": int(row["cols"]),
         "dtype": row["dtype"],
         "status": row["status"],
+        "stop_reason": row["stop_reason"] if isinstance(row["stop_reason"], str) else None,
         "time_us": number(row, "time_us"),
         "low": number(row, "time_low_us"),
         "high": number(row, "time_high_us"),

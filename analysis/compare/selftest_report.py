@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -41,7 +43,7 @@ from analysis.figures.style import (
     variant_order,
 )
 from analysis.format import NamedTable, Table
-from analysis.load import read_inputs
+from analysis.load import Inputs, read_inputs
 from analysis.output import finish
 from analysis.selection import timer_label
 from experiments.data.cards import card_of
@@ -52,6 +54,22 @@ RING = "#b91c1c"
 SIZE = (5.8, 4.3)
 
 
+@dataclass(frozen=True)
+class Selftest:
+    """What twins, timers and the probe's records say: ``missing`` are the parts that they lack."""
+
+    tables: Sequence[NamedTable]
+    pages: Sequence[Page]
+    sentences: Mapping[str, Sequence[str]]  # by GPU
+    missing: Sequence[str]
+
+    @property
+    def text(self) -> str:
+        """Markdown: a paragraph for each GPU."""
+        heads = {gpu: f"**Noise floor, {card_of(gpu).name}.**" for gpu in self.sentences}
+        return "\n".join(f"{heads[g]} {' '.join(texts)}\n" for g, texts in self.sentences.items())
+
+
 def run(options: argparse.Namespace) -> int:
     """Writes tables, picture and paragraph, and prints the paragraph.
 
@@ -59,12 +77,24 @@ def run(options: argparse.Namespace) -> int:
         RowsError: no variant was measured under two names.
     """
     inputs = read_inputs(options.rows, options.out, "selftest")
-    pairs = twins_of(inputs.frame)
-    if pairs.empty:
+    found = selftest_of(inputs)
+    if found is None:
         raise RowsError(
             f"{inputs.rows}: no variant stands against itself under two names; the preset does: "
             "python -m experiments.run experiment=selftest"
         )
+    made = [path for one in (*found.tables, *found.pages) for path in one.files(inputs.out)]
+    made.append(write_file(inputs.out / "noise_floor.md", found.text))
+    finish("selftest", inputs, made, found.missing)
+    print(f"\n{found.text}", end="")
+    return 0
+
+
+def selftest_of(inputs: Inputs) -> Selftest | None:
+    """The noise floor of these rows; None where no variant was measured under two names."""
+    pairs = twins_of(inputs.frame)
+    if pairs.empty:
+        return None
     recorded = read_probes(inputs.rows)
     ranges, probes, flushes = floors(pairs), probes_of(recorded), flushes_of(recorded)
     timers = agreements(inputs.frame, inputs.records)
@@ -78,14 +108,11 @@ def run(options: argparse.Namespace) -> int:
             missed.append(needs)
         else:
             tables.append(table(rows))
-    made = [path for one in tables for path in one.files(inputs.out)]
-    for gpu, mine in ranges.groupby("gpu"):
-        made += _page(str(gpu), mine, pairs[pairs["gpu"] == gpu]).files(inputs.out)
-    text = noise_floor(ranges, compared(inputs.frame, pairs["kernel"]), timers, probes)
-    made.append(write_file(inputs.out / "noise_floor.md", text))
-    finish("selftest", inputs, made, missed)
-    print(f"\n{text}", end="")
-    return 0
+    pages = [
+        _page(str(gpu), mine, pairs[pairs["gpu"] == gpu]) for gpu, mine in ranges.groupby("gpu")
+    ]
+    judged = compared(inputs.frame, pairs["kernel"])
+    return Selftest(tables, pages, noise_floor(ranges, judged, timers, probes), missed)
 
 
 def floor_table(floors: pd.DataFrame) -> NamedTable:
@@ -222,16 +249,16 @@ def flush_table(flushes: pd.DataFrame) -> NamedTable:
 
 def noise_floor(
     floors: pd.DataFrame, points: pd.DataFrame, agreements: pd.DataFrame, probes: pd.DataFrame
-) -> str:
-    """Markdown: a paragraph for each card, every number of it from the rows."""
-    paragraphs = []
+) -> dict[str, list[str]]:
+    """The sentences of each GPU, every number of them from the rows."""
+    paragraphs = {}
     for gpu, mine in floors.groupby("gpu"):
         wholes, judged = mine[mine["whole"]], points[points["gpu"] == gpu]
         found, pairs = int(wholes["false_positives"].sum()), int(wholes["pairs"].sum())
         called = int(judged["verdict"].isin(["slower", "faster"]).sum())
         rounds = _rounds(wholes["fewest"].min(), wholes["most"].max(), " to ")
         texts = [
-            f"**Noise floor, {card_of(str(gpu)).name}.** Of {pairs} comparisons of a variant with "
+            f"Of {pairs} comparisons of a variant with "
             f"itself over {rounds} round{'s' * (rounds != '1')}, {found} were called different at "
             f"the 5 % level: {100 * found / pairs:.1f} % (95 % interval "
             "{:.1f} to {:.1f} %).".format(*(100 * end for end in rate_interval(found, pairs))),
@@ -271,8 +298,8 @@ def noise_floor(
                 f"{ratios.max():.2f} times as long to read cold as warm, {share} beyond both "
                 "intervals."
             )
-        paragraphs.append(" ".join(texts) + "\n")
-    return "\n".join(paragraphs)
+        paragraphs[str(gpu)] = texts
+    return paragraphs
 
 
 def _page(gpu: str, floors: pd.DataFrame, pairs: pd.DataFrame) -> Page:

@@ -14,6 +14,7 @@ from analysis.format import Table
 from analysis.load import Inputs
 from analysis.report.contents import ORDER, tally
 from analysis.report.facts import microseconds
+from experiments.data.statistics import unconverged
 
 GRAVE = ("physically impossible", "self-contradictory")
 MOST = 400  # rows that a claim shows
@@ -81,5 +82,6 @@ def _line(row: Mapping[str, Any]) -> tuple[Any, ...]:
     """A row's place in the table, and its cells."""
     variant = " ".join([row["kernel"], *(f"{k}={v}" for k, v in row["params"].items())])
     times = ["" if row[end] is None else microseconds(row[end]) for end in ENDS]
-    cells = [variant, f"{row['M']}×{row['N']}", row["dtype"], row["status"], *times, row["key"]]
+    status = ", ".join(filter(None, [row["status"], unconverged(row["stop_reason"])]))
+    cells = [variant, f"{row['M']}×{row['N']}", row["dtype"], status, *times, row["key"]]
     return variant_order(variant), row["dtype"], row["M"], row["N"], cells

@@ -7,6 +7,7 @@ from typing import Any
 
 from analysis.format import number
 from experiments.data.rows import ITEM_BYTES
+from experiments.data.statistics import unconverged
 
 HEADS = (
     "variant", "M×N", "dtype", "time", "bandwidth", "of the roof", "over naive",
@@ -47,9 +48,10 @@ def time_text(row: Mapping[str, Any]) -> str:
     if time is None:
         kernel = number(row, "kernel_us")
         return "" if kernel is None else f"{microseconds(kernel)} µs under the profiler"
-    if low is None or high is None:
-        return f"{microseconds(time)} µs"
-    return f"{microseconds(time)} µs ({microseconds(low)} to {microseconds(high)})"
+    texts = [f"{microseconds(time)} µs"]
+    if low is not None and high is not None:
+        texts[0] += f" ({microseconds(low)} to {microseconds(high)})"
+    return ", ".join(filter(None, [*texts, unconverged(row.get("stop_reason"))]))
 
 
 def microseconds(time: float) -> str:

@@ -14,7 +14,7 @@ import pandas as pd
 from analysis.figures.style import CACHES, variant_order
 from analysis.format import Table, thousands
 from analysis.load import rows_hash
-from analysis.report.facts import microseconds, time_text
+from analysis.report.facts import time_text
 from analysis.selection import name_variants, records_of, timer_label
 
 PRESETS = Path(__file__).resolve().parents[2] / "conf" / "experiment"
@@ -110,10 +110,10 @@ def irregular_table(frame: pd.DataFrame) -> Table | None:
             place = [row[name] for name in ("gpu", "variant", "dtype", "status")]
             errors = [row["max_abs_error"], row["relative_error"]]
             texts = ["" if pd.isna(error) else f"{error:.1e}" for error in errors]
-            time = "" if pd.isna(row["time_us"]) else microseconds(row["time_us"])
+            time = "" if pd.isna(row["time_us"]) else time_text(row)
             lines.append([*place, *texts, time])
     heads = ["GPU", "variant", "dtype", "status", "max. absolute error", "relative error",
-             "time µs"]  # fmt: skip
+             "time (95 % interval)"]  # fmt: skip
     title = "The answer at {}×{}".format(*IRREGULAR)
     return Table(title, heads, lines, [ERROR_NOTE]) if lines else None
 

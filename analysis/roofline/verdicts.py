@@ -19,6 +19,7 @@ from analysis.selection import name_variants, records_of
 from experiments.data.cards import Card, card_of
 from experiments.data.records import Counters
 from experiments.data.rows import ITEM_BYTES
+from experiments.data.statistics import unconverged
 
 EXPLAINED = 0.10  # traffic explains a time within a tenth of bytes / roof: the question asked
 # An empty kernel's event time grows by 3.3 µs from one program to 4096 on an H200, so a time this
@@ -157,11 +158,12 @@ def check_table(points: pd.DataFrame) -> Table:
     lines = [
         [row["gpu"], row["variant"], f"{row['rows']}×{row['cols']}", row["dtype"],
          f"{row['time_us']:.1f}", f"{row['predicted_us']:.1f}", f"{row['ratio']:.3f}",
-         "" if pd.isna(row["reads_ratio"]) else f"{row['reads_ratio']:.3f}", row["verdict"]]
+         "" if pd.isna(row["reads_ratio"]) else f"{row['reads_ratio']:.3f}", row["verdict"],
+         unconverged(row["stop_reason"])]
         for row in records_of(points)
     ]  # fmt: skip
     heads = ["GPU", "variant", "M×N", "dtype", "time µs", "model bytes / roof µs", "ratio",
-             "DRAM reads / model", "verdict"]  # fmt: skip
+             "DRAM reads / model", "verdict", "sampling"]  # fmt: skip
     return Table("Is the time explained by traffic?", heads, lines)
 
 

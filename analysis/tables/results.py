@@ -16,6 +16,7 @@ from analysis.load import Inputs
 from analysis.published import sources
 from analysis.selection import PROTOCOLS, middle_visits, name_variants, records_of, timer_label
 from experiments.data.cards import card_of, known_cards
+from experiments.data.statistics import unconverged
 
 Shape = tuple[int, int]  # M, N
 
@@ -33,7 +34,8 @@ MACHINE_COLUMNS = (
     "speedup_over_naive", "above_roof",
 )  # fmt: skip
 NOTE = (
-    "Time: the median, its 95 % interval below it. GB/s: the bytes any softmax must move (2MN) "
+    "Time: the median, its 95 % interval below it; a letter: why sampling ended before that was as "
+    "narrow as asked. GB/s: the bytes that any kernel of the operation must move (2MN of softmax) "
     "over the time. Of roof: against the fastest copy of the same shape, protocol and sweep. "
     "Bold: the fastest."
 )
@@ -63,30 +65,37 @@ ERRORS = (
 
 
 def main(inputs: Inputs) -> list[NamedTable]:
-    """A table for each GPU and dtype whose softmax rows have a time and a protocol."""
+    """A table for each GPU, operation and dtype whose rows have a time and a protocol.
+
+    The operation that is the roof stands beside it, no other does.
+    """
     frame = inputs.frame
     rows = frame[(frame["backend"] != "interpreter") & (frame["rows"] > 0) & (frame["cols"] > 0)]
     # of a million rows each copy counts: a few columns will do
     timed = rows.loc[
-        _timed(rows) & (rows["operation"] == "softmax"), ["gpu", "dtype", "timer", "cache"]
+        _timed(rows) & (rows["operation"] != rows["roof"]),
+        ["gpu", "operation", "roof", "dtype", "timer", "cache"],
     ].dropna()  # a time of no known protocol compares with nothing
-    return [
-        _main_table(rows[(rows["gpu"] == gpu) & (rows["dtype"] == dtype)], protocols)
-        for (gpu, dtype), protocols in timed.groupby(["gpu", "dtype"], sort=True)
-    ]
+    tables = []
+    for (gpu, operation, dtype), protocols in timed.groupby(["gpu", "operation", "dtype"]):
+        beside = rows["operation"].isin([operation, *protocols["roof"].unique()])
+        mine = rows[beside & (rows["gpu"] == gpu) & (rows["dtype"] == dtype)]
+        tables.append(_main_table(mine, str(operation), protocols))
+    # the sources' own operation first
+    return sorted(tables, key=lambda table: table.stem.count("_"))
 
 
-def _main_table(rows: pd.DataFrame, protocols: pd.DataFrame) -> NamedTable:
+def _main_table(rows: pd.DataFrame, operation: str, protocols: pd.DataFrame) -> NamedTable:
     """Rows of one GPU and dtype under the first of their protocols that figures draw."""
     found = set(zip(protocols["timer"], protocols["cache"], strict=True))
     timer, cache = min(found, key=lambda p: (PROTOCOLS.index(p) if p in PROTOCOLS else 9, str(p)))
     alike = (rows["timer"] == timer) & (rows["cache"] == cache)
     rows = name_variants(rows[alike | ~_timed(rows)])
     gpu, dtype = rows[["gpu", "dtype"]].iloc[0]
-    softmax = rows[rows["operation"] == "softmax"]
-    points = _points(rows, key_shapes(softmax))
+    racing = rows[rows["operation"] == operation]
+    points = _points(rows, key_shapes(racing))
     present = sorted(set(points["variant"]), key=variant_order)
-    own = set(softmax["variant"])
+    own = set(racing["variant"])
     variants = [v for v in present if v in own] + [v for v in present if v not in own]
     letters: dict[str, str] = {}
     lines = [
@@ -97,10 +106,12 @@ def _main_table(rows: pd.DataFrame, protocols: pd.DataFrame) -> NamedTable:
     summary = aggregates(points, variants)
     reasons = [f"({letter}) {reason}" for reason, letter in letters.items()]
     notes = [NOTE, *[SHARED] * bool(summary), *[ABOVE] * int(points["above_roof"].any()), *reasons]
-    title = f"Main results: {card_of(gpu).name}, {dtype}, {cache} cache, {timer} timer"
+    other = [operation] * (operation != "softmax")
+    places = [card_of(gpu).name, *other, dtype, f"{cache} cache", f"{timer} timer"]
+    title = f"Main results: {', '.join(places)}"
     table = Table(title, ["M×N", "", *variants], [*lines, *summary], notes)
     data = Table.of(title, points[list(MACHINE_COLUMNS)])
-    return NamedTable(f"main-{slug(gpu)}-{dtype}", table, data)
+    return NamedTable("-".join(["main", *map(slug, other), slug(gpu), dtype]), table, data)
 
 
 def _points(rows: pd.DataFrame, shapes: Sequence[Shape]) -> pd.DataFrame:
@@ -153,8 +164,8 @@ def aggregates(points: pd.DataFrame, variants: Sequence[str]) -> list[list[str]]
     if len(middle) < 2:
         return []
     speeds = [size.sum() / times.sum() / 1e3 for times in (middle, high, low)]
-    softmax = [v for v in tried if v in set(valid.loc[valid["operation"] != "copy", "variant"])]
-    best = speeds[0][softmax].max()
+    racing = set(valid.loc[valid["operation"] != valid["roof"], "variant"])
+    best = speeds[0][[variant for variant in tried if variant in racing]].max()
     lines = _aggregate(f"{len(middle)} shapes", "Σ bytes / Σ time, GB/s", variants, speeds, best)
     if BASELINE in tried:
         pairs = ((middle, middle), (low, high), (high, low))
@@ -289,8 +300,10 @@ def _cells(row: Mapping[str, Any] | None, digits: int, letters: dict[str, str]) 
     time, low, high = (number(row, name) for name in TIMES)
     share = number(row, "fraction_of_roof")
     percent = "–" if share is None else f"{100 * share:.1f} %{'!' * row['above_roof']}"
-    speed = number_text(number(row, "effective_gbps"))
-    return [number_text(time, digits), interval_text(low, high, digits), speed, percent]
+    speed, ended = number_text(number(row, "effective_gbps")), unconverged(row["stop_reason"])
+    mark = f" ({letters.setdefault(ended, _letter(len(letters)))})" if ended else ""
+    text = f"{number_text(time, digits)}{mark}"
+    return [text, interval_text(low, high, digits), speed, percent]
 
 
 def _letter(index: int) -> str:
