@@ -1,0 +1,36 @@
+"""The example notebook runs as it stands, and its figure shows what `make figures` draws."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import matplotlib
+import pytest
+from matplotlib import pyplot
+
+from analysis.figures.specs import D_FIG1
+from analysis.figures.style import theme
+from analysis.load import Records
+from tests.conftest import ROOT
+
+NOTEBOOK = ROOT / "docs" / "d_fig1.ipynb"
+
+
+def test_notebook_redraws_d_fig1_in_three_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(NOTEBOOK.parent)  # as Jupyter runs it
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    cells = [c for c in json.loads(NOTEBOOK.read_text())["cells"] if c["cell_type"] == "code"]
+    assert len(cells) == 3
+    found: dict[str, Any] = {}
+    with matplotlib.rc_context({"backend": "agg"}):
+        for cell in cells:
+            exec("".join(cell["source"]), found)
+        pyplot.close(found["figure"])
+    drawn = {(x, y) for line in found["axes"].get_lines() for x, y in line.get_xydata()}
+    (page,) = D_FIG1.pages(Records(), found["rows"])
+    with matplotlib.rc_context(theme()):
+        marks = {(mark.x, mark.y) for mark in page.render().marks}
+    assert len(marks) > 500
+    assert marks <= drawn
