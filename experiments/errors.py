@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from typing import NoReturn
+import io
+from typing import TYPE_CHECKING, NoReturn, TextIO
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 
 class UserError(Exception):
@@ -23,6 +27,22 @@ def on_one_line(text: str) -> str:
             joined += " " if joined[-1] in ":,.;" else ", "
         joined += line
     return joined
+
+
+class _Lasting(io.FileIO):
+    def write(self, data: ReadableBuffer) -> int:
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            return memoryview(data).nbytes
+
+
+def lasting(stream: TextIO) -> TextIO:
+    """A stream that drops what nobody reads any more, as after ``| head``: the work goes on."""
+    stream.flush()
+    raw = _Lasting(stream.fileno(), "w", closefd=False)
+    return io.TextIOWrapper(io.BufferedWriter(raw), stream.encoding, stream.errors,
+                            line_buffering=True)  # fmt: skip
 
 
 class Parser(argparse.ArgumentParser):

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import traceback
+from contextlib import redirect_stderr, redirect_stdout
 from typing import NoReturn
 
 import hydra
@@ -15,11 +16,12 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from experiments.errors import SweepFailed, UserError, on_one_line
-from experiments.sweep.config import register
+from experiments.errors import SweepFailed, UserError, lasting, on_one_line
+from experiments.sweep.config import check_overrides, register
 
 # What Hydra and OmegaConf append for their own developers; --verbose shows all of it.
-NOISE = r"[,.] (?:Config search path|Set the environment variable|full_key): "
+NOISE = r"[,.] (?:Config search path: |Set the environment variable: |full_key: |See https://hydra)"
+LONGEST = 1000  # characters of a reason
 
 
 @hydra.main(version_base="1.3", config_path="../conf", config_name="config")
@@ -36,21 +38,20 @@ def main() -> None:
     arguments = [_plain(argument) for argument in sys.argv[1:] if argument != "--verbose"]
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises its errors instead of printing them
     register()
-    try:
-        sys.argv[1:] = _flags_first(arguments)
-        if several := [a for a in arguments if re.match(r"experiment=.*,", a)]:
-            raise UserError(f"{several[0]}: presets are sweeps already; run one after the other")
-        task()
-    except SweepFailed:
-        sys.exit(1)
-    except KeyboardInterrupt:
-        print("interrupted; the same command goes on where it stopped", file=sys.stderr)
-        sys.exit(130)
-    except Exception as error:  # a fault of ours, or of a library of ours, is one line too
-        if verbose:
-            traceback.print_exc()
-        print(f"error: {_reason(error)}", file=sys.stderr)
-        sys.exit(2)
+    with redirect_stdout(lasting(sys.stdout)), redirect_stderr(lasting(sys.stderr)):
+        try:
+            sys.argv[1:] = _hydra_arguments(arguments)
+            task()
+        except SweepFailed:
+            sys.exit(1)
+        except KeyboardInterrupt:
+            print("interrupted; the same command goes on where it stopped", file=sys.stderr)
+            sys.exit(130)
+        except Exception as error:  # a fault of ours, or of a library of ours, is one line too
+            if verbose:
+                traceback.print_exc()
+            print(f"error: {_shown(_reason(error))}", file=sys.stderr)
+            sys.exit(2)
 
 
 def _complain(message: str) -> NoReturn:
@@ -62,15 +63,24 @@ def _plain(argument: str) -> str:
     return argument.removeprefix("+") if argument.startswith("+experiment=") else argument
 
 
-def _flags_first(arguments: list[str]) -> list[str]:
-    """Flags may stand among the overrides; Hydra's parser wants the overrides in one piece."""
+def _hydra_arguments(arguments: list[str]) -> list[str]:
+    """The arguments as Hydra takes them: flags first, and ``-m``, for every run is a sweep.
+
+    Without ``-m`` Hydra composes a wrong request twice, as a single run at last, and complains
+    that a single run takes no list of values.
+    """
     parser = get_args_parser()
     parser.error = _complain  # type: ignore[method-assign]
-    overrides = parser.parse_intermixed_args(arguments).overrides
-    flags = list(arguments)
-    for override in overrides:
+    parsed = parser.parse_intermixed_args(arguments)
+    flags = [argument for argument in arguments if argument not in ("-r", "--run")]
+    for override in parsed.overrides:
         flags.remove(override)
-    return [*flags, *overrides]
+    shows = parsed.cfg or parsed.info or parsed.shell_completion or parsed.help or parsed.hydra_help
+    if not shows:
+        check_overrides(parsed.overrides)
+        if not parsed.multirun:
+            flags.insert(0, "--multirun")
+    return [*flags, *parsed.overrides]
 
 
 def _reason(error: Exception) -> str:
@@ -82,12 +92,21 @@ def _reason(error: Exception) -> str:
         return f"a file in conf/ is not YAML: {text}"
     if not isinstance(error, UserError | HydraException | OmegaConfBaseException):
         return f"{type(error).__name__}: {text} (unforeseen; --verbose shows where)"
+    unread = re.match(r"LexerNoViableAltException: (.*?),? \^", text)
+    if unread:
+        return f"{unread[1]} is not in Hydra's grammar; a value with special characters is quoted"
     unknown = re.match(r"Could not override '([\w.@/]+)'\.", text)
     if unknown:
         return f"there is no option {unknown[1]!r}; --help lists those there are"
     if isinstance(error.__cause__, OmegaConfBaseException):
         text = on_one_line(f"{error}\n{error.__cause__}")
     return re.split(NOISE, text)[0]
+
+
+def _shown(text: str) -> str:
+    """Text on one line of a terminal, whatever somebody typed."""
+    plain = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    return plain if len(plain) <= LONGEST else f"{plain[:LONGEST]}…"
 
 
 if __name__ == "__main__":

@@ -18,6 +18,8 @@ from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
+from experiments.errors import UserError
+
 if TYPE_CHECKING:
     from experiments.sweep.jobs import Compose, Job
 
@@ -33,7 +35,10 @@ class Sweeper(BasicSweeper):
     def sweep(self, arguments: list[str]) -> Sequence[JobReturn]:
         """Runs the sweep that the arguments and the preset's parameters describe."""
         assert self.hydra_context is not None
-        assert self.launcher is not None
+        if not isinstance(self.launcher, SweepLauncher):
+            assert self.config is not None
+            chosen = self.config.hydra.runtime.choices["hydra/launcher"]
+            raise UserError(f"hydra/launcher={chosen} measures nothing; --help lists those that do")
         parser = OverridesParser.create(config_loader=self.hydra_context.config_loader)
         overrides = parser.parse_overrides([*self._parse_config(), *arguments])
         [jobs] = self.split_arguments(overrides, max_batch_size=None)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +67,8 @@ class Worker:
         with self._birth:
             if self._retired:
                 raise WorkerError("the sweep is ending")
+            if self.device == "cuda" and not drives():
+                raise WorkerError("this machine has no CUDA driver; use gpu=auto or gpu=cpu")
             try:
                 variables = environment(self.device, self.card)
                 self._child = Child(command, variables, self.log, pass_fds=locks)
@@ -75,7 +79,8 @@ class Worker:
     @property
     def answers(self) -> bool:
         """Whether `start` would not have to wait."""
-        return self._up or (self._child is not None and self._child.has_sent())
+        child = self._child
+        return self._up or (child.has_sent() if child else self.device == "cuda" and not drives())
 
     def start(self) -> dict[str, Any]:
         """Starts it if it is not running, and gives its device and environment.
@@ -167,6 +172,16 @@ class Worker:
         child = self._child
         if child is not None:
             child.kill()  # the lane that waits for it closes it
+
+
+@cache
+def drives() -> bool:
+    """Whether this machine has CUDA's driver; a worker says whether the driver has a card."""
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return True
 
 
 def environment(device: str, card: int) -> dict[str, str]:

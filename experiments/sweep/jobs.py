@@ -19,12 +19,12 @@ from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.default_element import ResultDefault
 from hydra.plugins.config_source import ConfigResult
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from experiments.child import ROOT
 from experiments.data.jobs import MOST_POINTS, expand
 from experiments.errors import UserError
-from experiments.sweep.config import check, check_choices
+from experiments.sweep.config import GROUPS, check, check_choices
 
 ROOF = "copy"  # of an operation that names no other
 
@@ -100,16 +100,18 @@ def job_from(config: DictConfig, choices: Mapping[str, Any], overrides: list[str
     Raises:
         UserError: naming the option at fault.
     """
+    check_choices({group: choices[group] for group in ("kernel", *GROUPS)})
+    grid, dtype, gpu = choices["grid"], choices["dtype"], choices["gpu"]
     try:
         resolved: dict[str, Any] = OmegaConf.to_container(  # type: ignore[assignment]
             config, resolve=True, throw_on_missing=True
         )
+    except MissingMandatoryValue as error:
+        raise UserError(f"{error.full_key} is missing; each job has one") from None
     except OmegaConfBaseException as error:
-        raise UserError(str(error).splitlines()[0]) from error
+        raise UserError(str(error).splitlines()[0]) from None
     resolved.pop("experiment", None)
     check(resolved)
-    grid, dtype, gpu = choices["grid"], choices["dtype"], choices["gpu"]
-    check_choices({"kernel": choices["kernel"], "grid": grid, "dtype": dtype, "gpu": gpu})
     kernel = "-".join(filter(None, [choices["kernel"], resolved["twin"]]))
     try:
         shapes = expand(resolved["grid"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -25,7 +26,22 @@ WRONG = [
     (["kernel=good", "kernel._target_=kernels.softmax.missing.Missing"], "cannot be imported"),
     (["kernel=good", "kernel._target_=os.system"], "os.system is not in this project"),
     (["kernel=../kernel/copy"], "names no file of conf/kernel/"),
-    (["gpu=h200"], "no such CUDA device on this machine; use gpu=auto or gpu=cpu"),
+    (["gpu=h200"], "gpu=h200: this machine has no CUDA driver; use gpu=auto or gpu=cpu"),
+    (["gpu=schema"], "gpu=schema names no file of conf/gpu/"),
+    (["kernel=null"], "kernel=null names no file of conf/kernel/"),
+    (["tracker=0"], "tracker=0 names no file of conf/tracker/"),
+    (["kernel=[fused,online]"], "kernel=[fused,online] names no file"),
+    (["~kernel"], "~kernel: each job has one kernel"),
+    (["~tracker"], "~tracker: each job has one tracker"),
+    (["~name"], "name is missing; each job has one"),
+    (["tracker.mode='???'"], "tracker.mode is missing; each job has one"),
+    (["overwrite=true", "only_failed=true"], "and only_failed=true those that failed; choose one"),
+    (["kernel=good,naive", "timing=nope"], "Could not find 'timing/nope'"),
+    (["rounds=range(0,9,0)"], "rounds=range(0,9,0): a range has 1 to 500000 values"),
+    (["timing.warmup=glob(*)"], "glob chooses among files; timing.warmup takes values"),
+    (["@=1"], "names no option"),
+    (["kernel=;"], "kernel=; is not in Hydra's grammar"),
+    (["name=a\u202e"], "name=a\\u202e is not in Hydra's grammar"),
     (["timing=events"], "timing.timer=events needs a CUDA device"),
     (["timing.timer=sundial"], "it must be 'auto' or it must match pattern '^("),
     (["timing.min_samples=9", "timing.max_samples=3"], "is below timing.min_samples=9"),
@@ -38,6 +54,14 @@ WRONG = [
     (["hydra.launcher.cards=[1,1]"], "names a card twice"),
     (["hydra.launcher.cards=all"], "NVML shows no card here"),
     (["hydra.mode=RUN"], "a run without -m is a sweep of one job"),
+    (["hydra.sweep.dir=/tmp/x"], "out= names the folder that takes the rows"),
+    (["hydra.run.dir=/tmp/x"], "out= names the folder that takes the rows"),
+    (["hydra.verbose=[[0,1]]"], "--verbose shows the traceback"),
+    (["++hydra.sweeper.params={a:1}"], "is not for this program; the sweep is what is typed"),
+    (["hydra.launcher._target_=os.system"], "hydra.launcher.* and hydra.searchpath may be set"),
+    (["hydra/launcher=[[1,2]]"], "hydra/launcher=[[1,2]] names no file"),
+    (["hydra/launcher=basic"], "hydra/launcher=basic measures nothing"),
+    (["hydra/launcher=sweep,slurm"], "a sweep has one launcher"),
     (["experiment=cpu,smoke"], "one after the other"),
 ]
 
@@ -66,6 +90,15 @@ def test_a_folder_that_takes_no_file_is_named(sweep: Command, tmp_path: Path) ->
         done = sweep("kernel=good", out=out)
         assert done.status == 2
         assert f"out={out} cannot be written" in done.error
+
+
+def test_output_that_nobody_reads_is_dropped() -> None:
+    read, write = os.pipe()
+    os.close(read)  # as `| head` leaves it
+    command = [sys.executable, "-m", "experiments.run", "--cfg", "job"]
+    done = subprocess.run(command, cwd=ROOT, stdout=write, stderr=subprocess.PIPE)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_a_target_outside_the_project_is_not_even_imported(
