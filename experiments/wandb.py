@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from experiments.data.jobs import TrackerConfig
     from experiments.sweep.jobs import Job
 
-METRICS = ("time_us", "time_low_us", "time_high_us", *DERIVED, "model_bytes", "compulsory_bytes",
+AXES = ("M", "N", "round")
+METRICS = ("time_us", "time_low_us", "time_high_us", *DERIVED, "model_bytes",
            "max_abs_error", "relative_error")  # fmt: skip
 ENVIRONMENT = ("torch", "triton", "cuda", "driver", "python", "commit", "dirty")
 TOLD = 8  # lines of a run's notes
@@ -164,16 +165,15 @@ def _runs(
     measured = rows_files(out)
     configs = [file.with_name("config.json") for file in measured]
     files = [*measured, *configs, out / "sweep.json", out / "variants.json"]
-    summary = _summary([*derived.values()])
     yield {
         "id": _id(*parts),
-        "name": " ".join(parts),
+        "name": " ".join(["rows", *parts]),
         "group": sweep,
         "job_type": "rows",
         "tags": ["rows"],
         "notes": "All rows of the sweep, as an artifact.",
         "config": {},
-        "summary": summary,
+        "summary": _summary([*derived.values()]),
         "lines": {},
         "artifact": re.sub(r"[^A-Za-z0-9_.-]", "-", "-".join(["rows", *parts]))[:128],
         "files": [
@@ -203,9 +203,9 @@ def _curves(job: Job, rows: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, 
 def _told(job: Job, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What a curve's run says: its name, what it is found and filtered by, its lines."""
     last, place = rows[-1], dict[str, Any]()
-    for name, sizes in (("M", {row["rows"] for row in rows}), ("N", {row["cols"] for row in rows})):
-        varies = {"min": min(sizes), "max": max(sizes)}
-        place[name] = varies if len(sizes) > 1 else max(sizes)
+    for name, field in (("M", "rows"), ("N", "cols")):
+        low, *_, high = sorted(row[field] for row in [*rows, last])
+        place[name] = low if low == high else {"min": low, "max": high}
     fixed = [f"{name}={size}" for name, size in place.items() if isinstance(size, int)]
     tags = [last["operation"], job.grid, last["dtype"], last["gpu"][:64]]
     notes = [f"{job.config['grid']['source']}; modelled traffic {last['model_formula']}."]
@@ -216,7 +216,6 @@ def _told(job: Job, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         if row["status"] != "ok" or row["suspect"]:
             why = "; ".join(filter(None, [row["reason"], *row["suspect"]]))
             notes.append(f"{row['rows']}×{row['cols']} {row['status']}: {why}")
-    summary = _summary(rows)
     return {
         "name": " ".join(filter(None, [job.label, job.grid, last["dtype"], *fixed, job.variation])),
         "tags": list(dict.fromkeys(tags)),
@@ -228,7 +227,7 @@ def _told(job: Job, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             **{name: last[name] for name in ("operation", "dtype", "gpu", "timer", "cache")},
             **{name: last["environment"].get(name) for name in ENVIRONMENT},
         },
-        "summary": summary,
+        "summary": _summary(rows),
         "axis": "M" if len({n for _, n in job.shapes}) == 1 < len(job.shapes) else "N",
         "lines": {
             f"{row['key']}:{row['card']}:{row['round']}:{row['attempt']}": _line(row)
@@ -240,7 +239,7 @@ def _told(job: Job, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _line(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row as a line of history: where the point is, and what is known of it."""
-    return {"M": row["rows"], "N": row["cols"], "round": row["round"]} | {
+    return dict(zip(AXES, (row["rows"], row["cols"], row["round"]), strict=True)) | {
         name: int(value) if isinstance(value, bool) else value
         for name in METRICS
         if (value := row.get(name)) is not None and math.isfinite(value)
@@ -249,10 +248,6 @@ def _line(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """A run in a few numbers."""
-
-    def known(name: str) -> list[float]:
-        return [row[name] for row in rows if row.get(name) is not None]
-
     statuses = Counter(row["status"] for row in rows)
     numbers: dict[str, float] = {
         "points": len(rows),
@@ -260,12 +255,14 @@ def _summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "unsupported": statuses["unsupported"],
         "failed": sum(count for status, count in statuses.items() if status not in EXPECTED),
     }
-    for name, best in (("effective_gbps", "best"), ("relative_error", "worst")):
-        if known(name):
-            numbers[f"{best}_{name}"] = max(known(name))
-    for name in ("fraction_of_roof", "speedup_over_naive"):
-        if known(name):
-            numbers[f"mean_{name}"] = geometric_mean(known(name))
+    for metric, name, of in (
+        ("effective_gbps", "best", max),
+        ("relative_error", "worst", max),
+        ("fraction_of_roof", "mean", geometric_mean),
+        ("speedup_over_naive", "mean", geometric_mean),
+    ):
+        if known := [row[metric] for row in rows if row.get(metric) is not None]:
+            numbers[f"{name}_{metric}"] = of(known)
     return numbers
 
 
@@ -331,9 +328,9 @@ def _write_run(plan: Mapping[str, Any], content: Mapping[str, Any]) -> None:
     )  # fmt: skip
     folder = Path(run.dir).parent
     first = run.starting_step if online else content["known"]
-    axis = content.get("axis")
     for name in {key: None for _, line in content["lines"] for key in line}:
-        run.define_metric(name, step_metric=axis if name != axis else None, summary="none")
+        axis = None if name in AXES else content["axis"]
+        run.define_metric(name, step_metric=axis, summary="none", hidden=name in AXES)
     for step, line in content["lines"]:
         if step >= first:
             run.log(line, step=step)

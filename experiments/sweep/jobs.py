@@ -81,10 +81,6 @@ class Job:
         """Jobs that differ in nothing but the kernel, and so share a roof."""
         return self.grid, self.dtype, self.gpu, self.variation
 
-    def id(self, sweep: str) -> str:
-        """A stable name for trackers: letters, digits and '-'."""
-        return hashlib.sha256(f"{sweep}\0{self.name}".encode()).hexdigest()[:16]
-
 
 Compose = Callable[[list[str]], Job]
 
