@@ -39,7 +39,7 @@ environment = $(PYTHON) -m experiments.environment
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help peers slurm status sweep figures tables roofline claims report reference counts counters compare validate \
-    reproduce selftest lint wheelhouse sync clean test test-gpu test-browser test-faults test-slurm .system .python
+    reproduce selftest docs lint wheelhouse sync clean test test-gpu test-browser test-faults test-slurm .system .python
 help:  ## this list
 	@awk -F ':.*## ' 'BEGIN { print "usage: make TARGET [VARIABLE=value ...]" } /^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 } \
 	    END { print "VENV=system takes the torch and Triton of PYTHON=$(PYTHON) instead of building .venv." }' Makefile
@@ -83,6 +83,10 @@ selftest: $(READY)  ## this card's noise floor: variants against themselves, tim
 	[ -n "$(dry)" ] || { $(PY) -m experiments.probe --out "$$out" && $(PY) -m analysis selftest --rows "$$out"; }
 reference: $(READY)  ## draw all of outputs/reference again and compare with its checksums (ARGS=--write: keep)
 	@$(PY) -m analysis.reference $(ARGS)
+docs: $(READY)  ## the numbers in README.md and docs/ made anew, and the pages as a site in site/
+	@$(PY) -c 'import material' 2>/dev/null || $(environment) build $(VENV) docs
+	@$(PY) -m docs.fill --write
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build
 counts: $(READY)  ## what every variant's code requests of memory, counted without a GPU (OUT=dir)
 	@$(PY) -m experiments.count --out "$${OUT:-outputs/reference/counts}" $(ARGS)
 counters: $(READY)  ## what the card's counters saw: bytes, occupancy, pipes (needs ncu; ARGS="kernel=online" OUT=dir)

@@ -14,7 +14,7 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -51,6 +51,7 @@ LIMITS = "h200_limits/limits.tar.gz"
 DRAWINGS = (
     *(Drawing((kind,), PAPER, f"h200/{kind}") for kind in ("figures", "tables", "roofline")),
     *(Drawing((kind,), (*PAPER, ONLINE), f"h200/{kind}") for kind in ("claims", "report")),
+    Drawing(("compare",), ("h200/rows.tar.gz", "h200/again.tar.gz"), "h200/compare"),
     Drawing(("selftest",), ("h200/selftest/twins.tar.gz",), "h200/selftest"),
     Drawing(("figures", "--only", "limits,limits_ratio"), (LIMITS,), "h200_limits/figures"),
     Drawing(
@@ -71,8 +72,12 @@ DRAWINGS = (
 )
 
 
-def draw(out: Path, reference: Path = REFERENCE) -> dict[str, str]:
+def draw(
+    out: Path, reference: Path = REFERENCE, leave_out: Collection[str] = ()
+) -> dict[str, str]:
     """Draws everything below ``out``; returns the checksum of each file by its path there.
+
+    ``leave_out`` names commands whose files are not wanted.
 
     Raises:
         RuntimeError: a command failed; it has the command and what was printed.
@@ -82,7 +87,7 @@ def draw(out: Path, reference: Path = REFERENCE) -> dict[str, str]:
         tempfile.TemporaryDirectory() as scratch,
         mock.patch("analysis.load.load", cache(load)),
     ):
-        for drawing in DRAWINGS:
+        for drawing in (one for one in DRAWINGS if one.command[0] not in leave_out):
             _run(drawing, _rows(drawing, reference, Path(scratch)), out / drawing.out)
     made = sorted(path for path in out.rglob("*") if path.is_file())
     return {

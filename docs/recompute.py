@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 from pathlib import Path
 from statistics import median, stdev
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 
@@ -62,7 +62,8 @@ def mean(values: Iterable[float]) -> float:
 def points(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """A dictionary for each shape, dtype and timer at which auto and a peer were timed together."""
     place = ["gpu", "timer", "cache", "rows", "cols", "dtype"]
-    for (gpu, timer, cache, m, n, dtype), here in rows.groupby(place):
+    for where, here in rows.groupby(place):
+        gpu, timer, cache, m, n, dtype = cast(tuple[str, str, str, int, int, str], where)
         visits = {v: one.set_index("kernel") for v, one in here.groupby(["recording", "round"])}
         visits = {v: one for v, one in visits.items() if OWN in one.index
                   and not one.index.intersection(PEERS).empty}  # fmt: skip

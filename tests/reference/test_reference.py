@@ -8,22 +8,21 @@ import re
 import shutil
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from analysis import reference
-from analysis.claims.points import listed
-from analysis.claims.verdict import VERDICTS
 from analysis.output import drawn_by
 from analysis.selection import timer_label
+from docs import fill
 from experiments import hostcost
 from tests.conftest import ROOT
 
-README = (ROOT / "README.md").read_text()
+LIMITS = ROOT / reference.REFERENCE / "h200_limits"
 
 
 @dataclass(frozen=True)
@@ -88,26 +87,35 @@ def test_pictures_count_under_the_versions_that_drew_them(drawn: Drawn, committe
         assert len(reference.differences(changed, committed)) == names
 
 
-def test_readme_has_the_claims_and_the_audit_as_recorded(drawn: Drawn) -> None:
-    folder = drawn.folder / "h200" / "claims"
-    verdicts = [line[:4] for line in list(csv.reader((folder / "claims.csv").open()))[1:]]
-    assert _table("claims")[1:] == verdicts
-    counts = json.loads((folder / "claims.json").read_text())["counts"]["NVIDIA H200"]
-    summary = listed([f"{counts[one]} {one}" for one in VERDICTS if one in counts])
-    assert f"**{summary} of {len(verdicts)} claims**" in README
-    audited = list(csv.reader((folder / "audit_summary.csv").open()))
-    worst = ("physically impossible", "self-contradictory")
-    assert _table("audit")[1:] == [line for line in audited if line[1] in worst]
-    checks = Counter(line["verdict"] for line in csv.DictReader((folder / "audit.csv").open()))
-    for verdict, count in checks.items():
-        assert f"{count} {'are ' * (verdict == worst[0])}{verdict}" in " ".join(README.split())
-    assert f"Of {checks.total()} checks" in README
+def test_the_pages_have_the_numbers_that_the_rows_give(
+    drawn: Drawn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert [page.name for page in fill.stale(drawn.folder)] == [], "make docs"
+    named = {one for page in fill.PAGES for one, _ in fill.MARKED.findall(page.read_text())}
+    assert named == {*fill.NUMBERS}
+    page = tmp_path / "page.md"
+    monkeypatch.setattr(fill, "PAGES", (page,))
+    page.write_text("At <!-- hostcost_shape -->1×1<!-- end --> float32.")
+    assert fill.stale(drawn.folder) == [page]
+    shape = "×".join(map(str, recorded_hostcost()["shape"]))
+    assert fill.renewed(page, drawn.folder) == page.read_text().replace("1×1", shape)
+    page.write_text("<!-- nothing -->1<!-- end -->")
+    with pytest.raises(ValueError, match=r"page\.md: <!-- nothing --> names no number"):
+        fill.stale(drawn.folder)
 
 
-def test_readme_has_the_limits_as_recorded(drawn: Drawn) -> None:
-    folder = drawn.folder / "h200_limits"
-    assert _table("limits") == list(csv.reader((folder / "tables/limits_summary.csv").open()))
-    assert _table("own") == [line[:4] for line in csv.reader((folder / "claims/claims.csv").open())]
+def test_the_headline_is_what_the_table_of_limits_says(drawn: Drawn) -> None:
+    """It is made from the rows, the table from what was drawn: two ways to the same numbers."""
+    table = drawn.folder / "h200_limits/tables/limits_summary.csv"
+    for line in csv.DictReader(table.open()):
+        if not line["timer"].startswith("CUDA events") or line["widths"] != "tuned":
+            continue
+        first, second, _ = fill.headline(drawn.folder).splitlines()[2:5]
+        if line["points"] == "all":
+            assert f"the mean of {line['count']} shapes" in first
+            assert f"**{_numbers(line['× best peer'])[0]:.2f} ×**" in first
+            assert f"**{_numbers(line['× torch'])[0]:.2f} ×**" in second
+            assert f"behind by more than noise at {line['behind']}." in first
 
 
 def test_a_script_that_shares_no_code_finds_the_same_headline(drawn: Drawn) -> None:
@@ -132,12 +140,14 @@ def test_a_script_that_shares_no_code_finds_the_same_headline(drawn: Drawn) -> N
             assert found == pytest.approx(expected, abs=0.001), (head, theirs, own)
 
 
-def test_readme_has_the_host_cost_as_recorded() -> None:
-    folder = ROOT / reference.REFERENCE / "h200_limits"
-    recorded = json.loads((folder / "hostcost.json").read_text())
-    assert hostcost.table(recorded["layers"]) + "\n" == (folder / "hostcost.md").read_text()
-    assert hostcost.table(recorded["layers"]) in _part("hostcost")
-    assert "×".join(map(str, recorded["shape"])) in README.partition("<!-- hostcost -->")[0][-300:]
+def test_the_hosts_cost_is_as_recorded() -> None:
+    table = hostcost.table(recorded_hostcost()["layers"])
+    assert table + "\n" == (LIMITS / "hostcost.md").read_text()
+
+
+def recorded_hostcost() -> dict[str, Any]:
+    record: dict[str, Any] = json.loads((LIMITS / "hostcost.json").read_text())
+    return record
 
 
 def test_every_picture_the_documentation_shows_is_committed(drawn: Drawn) -> None:
@@ -145,7 +155,7 @@ def test_every_picture_the_documentation_shows_is_committed(drawn: Drawn) -> Non
     shown = {
         name
         for name in checksums["files"]
-        for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"))
+        for page in fill.PAGES
         if f"reference/{name})" in page.read_text()
     }
     assert "h200/figures/d_fig1-nvidia-h200.png" in shown
@@ -155,14 +165,3 @@ def test_every_picture_the_documentation_shows_is_committed(drawn: Drawn) -> Non
 def _numbers(cell: str) -> list[float]:
     """The numbers of a cell, in order."""
     return [float(each) for each in re.findall(r"-?[\d.]+", cell)]
-
-
-def _part(name: str) -> str:
-    """What stands between a marker and its end."""
-    return README.partition(f"<!-- {name} -->")[2].partition("<!-- end -->")[0]
-
-
-def _table(name: str) -> list[list[str]]:
-    """The cells of the table below a marker, its heads first."""
-    lines = [line for line in _part(name).strip().splitlines() if not line.startswith("|---")]
-    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]

@@ -1,0 +1,429 @@
+"""The numbers of README.md and docs/, made from the recorded rows.
+
+    python -m docs.fill           # names every page that is out of date, with status 1
+    python -m docs.fill --write   # brings them up to date, as `make docs` does
+
+Between ``<!-- name -->`` and ``<!-- end -->`` a page holds what the function of that name below
+makes of the rows in outputs/reference, drawn by `analysis.reference`. No such number is typed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from analysis import limits, reference
+from analysis.claims.verdict import VERDICTS
+from analysis.estimate import Estimate, geometric_mean
+from analysis.format import markdown_of
+from analysis.limits import LimitPoint
+from analysis.load import load
+from analysis.published import sources
+from analysis.selection import timer_label
+from experiments.data.cards import card_of
+from experiments.data.packed import unpacked
+from experiments.hostcost import table as hostcost_table
+
+ROOT = Path(__file__).parents[1]
+REFERENCE = ROOT / reference.REFERENCE
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+MARKED = re.compile(r"<!-- ([a-z_]+) -->(.*?)<!-- end -->", re.DOTALL)
+GRADIENTS = ("backward_auto", "backward")  # our own, the present one first
+HOSTS = {"h200_cards": 2, "h200_x4": 4}  # recordings of several cards, and how many
+LARGE = f"{limits.LARGE_BYTES / 1e6:.0f} MB"
+NOT_DRAWN = ("figures", "report")  # pictures, which hold no text
+Lines = Iterable[Sequence[str]]
+
+
+# ---- what each marker holds: a function of the folder that holds what was drawn ----
+
+
+def headline(drawn: Path) -> str:
+    """Three numbers with what each leaves out, and how they were measured."""
+    points = [point for point in _limit_points() if point.timer == "events"]
+    tuned, held_out = ([p for p in points if p.tuned is one] for one in (True, False))
+    large = [point for point in tuned if point.large]
+    behind = sum(point.behind for point in tuned)
+    plain = next(one for one in _hostcost()["layers"] if one["layer"] == "plain function")
+    lines = [
+        (
+            f"{_bold(limits.geomean(tuned))} the speed of the fastest public softmax",
+            f"the mean of {len(tuned)} shapes and dtypes; {_least(tuned, 'peers')}, behind by more "
+            f"than noise at {behind}. Short kernels lead by most: where {LARGE} or more are moved "
+            f"it is {_interval(limits.geomean(large))}",
+        ),
+        (
+            f"{_bold(limits.geomean(tuned, 'torch'))} the speed of `torch.softmax`",
+            f"the same mean; {_least(tuned, 'torch')}. Left out is the host: a call costs it "
+            f"{plain['ratio']:.2f} × PyTorch's "
+            "([table](docs/results.md#what-a-call-costs-the-host))",
+        ),
+        (
+            f"{_bold(limits.geomean(large, 'copy'), '%')} of the speed of a copy",
+            f"the {len(large)} that move {LARGE} or more; {_least(large, 'copy')}. Smaller ones "
+            "are left out: [all of them](docs/results.md#auto-at-the-limit)",
+        ),
+    ]
+    visits = {visit for point in tuned for visit in point.seen[limits.OWN]}
+    recordings = len({recording for recording, _ in visits})
+    others = "others have no recorded rows yet"
+    if held_out:
+        ahead = _interval(limits.geomean(held_out))
+        others = f"at {len(held_out)} points of others it has {ahead} the speed of the fastest peer"
+    note = (
+        f"{card_of(points[0].gpu).name}, recorded {_day(REFERENCE / 'h200_limits')}: "
+        f"{recordings} recording{'s' * (recordings > 1)} of {len(visits) // recordings} rounds, "
+        "CUDA events, cold L2. Geometric means, 95 % intervals in brackets. The widths are those "
+        f"that `auto` was tuned on; {others}."
+    )
+    return _table(["`auto` has", "over what, and what it leaves out"], lines) + "\n\n" + note
+
+
+def sources_table(drawn: Path) -> str:
+    """The five sources, with the verdicts on their claims."""
+    counts: dict[str, Counter[str]] = {}
+    for line in _records(drawn / "h200/claims/claims.csv"):
+        counts.setdefault(line["claim"][0], Counter())[line["verdict"]] += 1
+    lines = []
+    for letter, one in sources().items():
+        found = [f"{counts[letter][verdict]} {verdict}" for verdict in VERDICTS
+                 if counts[letter][verdict]]  # fmt: skip
+        by = ", ".join(each for each in (one.author, one.kind, one.date) if each)
+        lines.append([letter, f"[{one.title}]({one.url})", by, ", ".join(found)])
+    return _table(["", "source", "by", "its claims on an H200"], lines)
+
+
+def limits_summary(drawn: Path) -> str:
+    """`auto` against the peers and the copy, in short."""
+    return _csv(drawn / "h200_limits/tables/limits_summary.csv")
+
+
+def limits_peers(drawn: Path) -> str:
+    """Which public kernels were measured, which were not, and which failed where."""
+    text = (drawn / "h200_limits/tables/limits_summary.md").read_text(encoding="utf-8")
+    return next(line for line in text.splitlines() if line.startswith("Public softmax measured"))
+
+
+def own_claims(drawn: Path) -> str:
+    """This project's claims with their verdicts."""
+    return _csv(drawn / "h200_limits/claims/claims.csv", 4)
+
+
+def claims_count(drawn: Path) -> str:
+    """How many claims of the sources there are, and how many of each verdict."""
+    counts = json.loads((drawn / "h200/claims/claims.json").read_text())["counts"]
+    (found,) = counts.values()
+    known = [f"{found[one]} {one}" for one in VERDICTS if one in found]
+    return f"Of {sum(found.values())} claims {', '.join(known[:-1])} and {known[-1]}."
+
+
+def claims(drawn: Path) -> str:
+    """Every claim of the sources with its verdict."""
+    return _csv(drawn / "h200/claims/claims.csv", 4)
+
+
+def audit_count(drawn: Path) -> str:
+    """How many printed numbers were checked, with which verdicts."""
+    counts = Counter(line["verdict"] for line in _records(drawn / "h200/claims/audit.csv"))
+    each = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
+    return f"Of {counts.total()} checks: {each}."
+
+
+def audit(drawn: Path) -> str:
+    """The printed numbers that are impossible, or contradict each other."""
+    worst = ("physically impossible", "self-contradictory")
+    return _csv(drawn / "h200/claims/audit_summary.csv", where={"verdict": worst})
+
+
+def explained(drawn: Path) -> str:
+    """At how many points the time follows from the model's bytes."""
+    verdicts = [line["verdict"] for line in _records(drawn / "h200/roofline/roofline.csv")]
+    return f"{verdicts.count('traffic') / len(verdicts):.0%} of {len(verdicts):,} points"
+
+
+def roofline(drawn: Path) -> str:
+    """What explains the times, by variant."""
+    return _part(drawn / "h200/roofline/roofline.md", "Verdicts")
+
+
+def dram_reads(drawn: Path) -> str:
+    """What DRAM gave of the input, in units of MN, by variant and width."""
+    cells: dict[str, dict[int, str]] = {}
+    for line in _records(drawn / "h200/tables/traffic.csv"):
+        if (line["level"], line["kind"], line["rows"]) == ("DRAM", "reads", "4096"):
+            cells.setdefault(line["variant"], {})[int(line["cols"])] = line["units_of_mn"]
+    widths = sorted({width for each in cells.values() for width in each})
+    lines = [[name, *(each.get(n) or "–" for n in widths)] for name, each in cells.items()]
+    return _table(["variant", *(f"N = {n}" for n in widths)], lines)
+
+
+def gradient(drawn: Path) -> str:
+    """Our gradient against PyTorch's, the best of the libraries', and its roof, by width."""
+    frame = load(REFERENCE / "h200_backward")
+    timed = frame[(frame["operation"] == "softmax_backward") & (frame["status"] == "ok")]
+    own = next(name for name in GRADIENTS if timed["kernel"].eq(name).any())
+    peers = sorted(set(timed["kernel"]) - {*GRADIENTS, "backward_cluster"})
+    dtypes = sorted(set(timed["dtype"]))
+    lines = []
+    for (timer, rows, cols), place in timed.groupby(["timer", "rows", "cols"]):
+        cells: dict[str, list[str]] = {"torch": [], "best": [], "roof": []}
+        for dtype in dtypes:
+            here = place[place["dtype"] == dtype]
+            us = here.pivot_table("time_us", ["recording", "round"], "kernel")
+            if own not in us:
+                continue
+            over = {peer: geometric_mean((us[peer] / us[own]).dropna())
+                    for peer in peers if peer in us}  # fmt: skip
+            best = min(over, key=over.__getitem__)
+            shares = here.loc[here["kernel"] == own, "fraction_of_roof"].dropna()
+            cells["torch"].append(f"{over['backward_torch']:.2f}")
+            cells["best"].append(f"{over[best]:.2f} ({best.removeprefix('backward_')})")
+            cells["roof"].append(f"{geometric_mean(shares):.0%}" if len(shares) else "–")
+        lines.append(
+            [timer_label(str(timer)), f"{rows}×{cols}", *(" · ".join(c) for c in cells.values())]
+        )
+    names = " · ".join(dtypes)
+    roofs = sorted({str(one) for one in timed["roof"].dropna()}) or ["copy"]
+    heads = ["timer", "M×N", "× PyTorch's", "× the best public one", f"of the roof ({roofs[0]})"]
+    return f"`{own}`; each cell {names}.\n\n" + _table(heads, lines)
+
+
+def hostcost(drawn: Path) -> str:
+    """What a call costs the host, by layer."""
+    record = _hostcost()
+    return hostcost_table(record["layers"])
+
+
+def hostcost_shape(drawn: Path) -> str:
+    """The shape at which that was measured."""
+    return "×".join(map(str, _hostcost()["shape"]))
+
+
+def cost(drawn: Path) -> str:
+    """What the recorded sweep cost."""
+    words = [sys.executable, "-m", "experiments.cost", str(REFERENCE / "h200")]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    return f"```\n{done.stdout.strip()}\n```"
+
+
+def again(drawn: Path) -> str:
+    """A second sweep of the same points on the same card, over the first, by time."""
+    return _part(drawn / "h200/compare/compare.md", "Time of HEAD / BASE, by time range")
+
+
+def floor(drawn: Path) -> str:
+    """What two equal things differ by, and what an interval of one round holds."""
+    held = {
+        (line["timer"], line["time, µs"]): line["a round's interval holds another's median"]
+        for line in _records(drawn / "h200/selftest/intervals.csv")
+    }
+    heads = ["timer", "time, µs", "pairs", "called different", "one round within", "resolves"]
+    lines = [
+        [*(line[head] for head in heads), held.get((line["timer"], line["time, µs"]), "–")]
+        for line in _records(drawn / "h200/selftest/floor.csv")
+    ]
+    return _table([*heads, "one round's interval holds another's median"], lines)
+
+
+def timers(drawn: Path) -> str:
+    """Each timer against the profiler, below 10 µs."""
+    with (drawn / "h200/selftest/timers.csv").open(encoding="utf-8") as file:
+        heads, *lines = csv.reader(file)
+    kept = [1, 3, 4, 5]  # the offset and its range; the ratio's is named alike
+    short = [line for line in lines if "against profiler" in line[1] and line[2] == "< 10"]
+    return _table([heads[i] for i in kept], [[line[i] for i in kept] for line in short])
+
+
+def spread_over_cards(drawn: Path) -> str:
+    """Measuring spread over several cards: how long it takes, and how much faster that is."""
+    lines = []
+    for host, cards in HOSTS.items():
+        alone, spread = (_measuring(host, part) for part in ("alone", "dealt"))
+        lines.append(
+            [str(cards), f"{alone:.1f}", f"{spread:.1f}", f"{alone / spread:.2f}", _commit(host)]
+        )
+    return _table(["cards", "on one, s", "on all, s", "times as fast", "commit"], lines)
+
+
+def side_by_side(drawn: Path) -> str:
+    """One card's times beside busy cards over its times alone, by time."""
+    return _hosts(drawn, "compare/compare.md", "Time of HEAD / BASE, by time range")
+
+
+def card_to_card(drawn: Path) -> str:
+    """Each card's time over the mean of all on its host."""
+    return _hosts(drawn, "tables/card_to_card.md", "Card to card", "GPU", "sweep")
+
+
+NUMBERS: dict[str, Callable[[Path], str]] = {
+    function.__name__: function
+    for function in (headline, limits_summary, limits_peers, own_claims, claims_count, claims,
+                     audit_count, audit, explained, roofline, dram_reads, gradient, hostcost,
+                     hostcost_shape, cost, again, floor, timers, spread_over_cards, side_by_side,
+                     card_to_card, sources_table)
+}  # fmt: skip
+
+
+# ---- pages ----
+
+
+def renewed(page: Path, drawn: Path) -> str:
+    """A page's text with what the rows give between its markers.
+
+    Raises:
+        ValueError: a marker names no number; it has the page and the name.
+    """
+
+    def made(match: re.Match[str]) -> str:
+        name = match[1]
+        if name not in NUMBERS:
+            raise ValueError(f"{page.name}: <!-- {name} --> names no number of docs/fill.py")
+        text = NUMBERS[name](drawn)
+        if page.parent != ROOT:  # a page links from where it lies
+            text = text.replace("](docs/", "](")
+        gap = "\n\n" if "\n" in match[2] else ""
+        return f"<!-- {name} -->{gap}{text}{gap}<!-- end -->"
+
+    return MARKED.sub(made, page.read_text(encoding="utf-8"))
+
+
+def stale(drawn: Path) -> list[Path]:
+    """The pages whose numbers are not what the rows give."""
+    return [page for page in PAGES if renewed(page, drawn) != page.read_text(encoding="utf-8")]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Draws, then names the pages that are out of date or writes them; returns the status."""
+    parser = argparse.ArgumentParser(prog="python -m docs.fill", description=__doc__)
+    parser.add_argument("--write", action="store_true", help="bring the pages up to date")
+    write = parser.parse_args(arguments).write
+    with tempfile.TemporaryDirectory() as scratch:
+        drawn = Path(scratch)
+        reference.draw(drawn, REFERENCE, leave_out=NOT_DRAWN)
+        try:
+            pages = stale(drawn)
+        except ValueError as error:
+            sys.exit(f"error: {error}")
+        for page in pages:
+            if write:
+                page.write_text(renewed(page, drawn), encoding="utf-8")
+            print(f"{page.relative_to(ROOT)}: {'written' if write else 'out of date'}")
+    return 1 if pages and not write else 0
+
+
+# ---- cells, tables, records ----
+
+
+@cache
+def _limit_points() -> list[LimitPoint]:
+    return limits.points_of(load(unpacked(ROOT / reference.REFERENCE / reference.LIMITS)))
+
+
+def _hostcost() -> dict[str, Any]:
+    record: dict[str, Any] = json.loads((REFERENCE / "h200_limits/hostcost.json").read_text())
+    return record
+
+
+def _bold(found: Estimate | None, unit: str = "×") -> str:
+    """An estimate with its interval, as a factor or in per cent."""
+    assert found is not None, "nothing was recorded of it"
+    scale, digits = (100, 1) if unit == "%" else (1, 2)
+    value, low, high = (scale * end for end in (found.value, found.low, found.high))
+    ends = "–".join(f"{end:.{digits + (unit == '×')}f}" for end in (low, high))
+    return f"**{value:.{digits}f} {unit}** ({ends})"
+
+
+def _interval(found: Estimate | None) -> str:
+    return _bold(found).replace("*", "")
+
+
+def _least(points: Sequence[LimitPoint], over: str) -> str:
+    """The worst point of a comparison, with its rival where that is one of several."""
+    found = limits.worst(points, over)
+    assert found is not None, "nothing was recorded of it"
+    point, ratio = found
+    rival = f" ({point.best})" if over == "peers" else ""
+    return f"least {ratio.value:.2f} at {point.name}{rival}"
+
+
+def _day(folder: Path) -> str:
+    """The day at which the newest archive of a recording was packed."""
+    stamps = [0]
+    for path in folder.glob("*.tar.gz"):
+        with tarfile.open(path) as archive:
+            stamps += [int(member.mtime) for member in archive]
+    if not max(stamps):
+        raise ValueError(f"{folder}: its archives have no times; pack them with the day's")
+    return datetime.fromtimestamp(max(stamps), UTC).date().isoformat()
+
+
+def _commit(host: str) -> str:
+    """The commit at which the rows of a host were recorded."""
+    frame = load(_cards(host, "alone"))
+    return str(frame["environment"].iloc[0]["commit"])[:7]
+
+
+def _cards(host: str, part: str) -> Path:
+    return unpacked(REFERENCE / host / "cards.tar.gz") / part
+
+
+def _measuring(host: str, part: str) -> float:
+    """How long a sweep took beside its planning, seconds."""
+    text = (_cards(host, part) / "sessions.jsonl").read_text()
+    sessions = [json.loads(line) for line in text.splitlines()]
+    return sum(float(one["elapsed_s"] - one["planning_s"]) for one in sessions)
+
+
+def _hosts(drawn: Path, name: str, heading: str, *without: str) -> str:
+    """A table of each host's, the cards that it has in a column before the others."""
+    lines: list[list[str]] = []
+    for host, cards in HOSTS.items():
+        heads, _, *here = _cells(_part(drawn / host / name, heading))
+        kept = [i for i, head in enumerate(heads) if head not in without]
+        lines += [[str(cards), *(line[i] for i in kept)] for line in here]
+    return _table(["cards of the host", *(heads[i] for i in kept)], lines)
+
+
+def _part(path: Path, heading: str) -> str:
+    """The table below a heading of a Markdown file, without its notes."""
+    text = path.read_text(encoding="utf-8").partition(f"## {heading}")[2]
+    return "\n".join(re.findall(r"^\|.*$", text.partition("\n## ")[0], re.MULTILINE))
+
+
+def _cells(table: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+
+
+def _records(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def _csv(path: Path, columns: int | None = None,
+         where: Mapping[str, Sequence[str]] | None = None) -> str:  # fmt: skip
+    """The first columns of a CSV file that are not empty, of the lines that are as in ``where``."""
+    lines = [line for line in _records(path)
+             if all(line[head] in wanted for head, wanted in (where or {}).items())]  # fmt: skip
+    heads = [head for head in list(lines[0])[:columns] if {line[head] for line in lines} != {"–"}]
+    return _table(heads, [[markdown_of(line[head]) for head in heads] for line in lines])
+
+
+def _table(heads: Sequence[str], lines: Lines) -> str:
+    rows = [heads, ["---"] * len(heads), *lines]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,157 @@
+"""What README.md and docs/ ask people to type is there; their links lead somewhere."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+
+from experiments.data.rows import Row
+from experiments.sweep.config import register
+from tests.conftest import ROOT
+
+PAGES = {
+    path.relative_to(ROOT).as_posix(): path.read_text()
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+}
+README, ALL = PAGES["README.md"], "\n".join(PAGES.values())
+RUN = "python -m experiments.run "
+ADDED = ("two_line", "log_softmax_torch", "stages=", "process")  # by recipes, which have tests
+COMMANDS = [
+    line.partition("  #")[0].removeprefix(RUN)
+    for line in ALL.splitlines()
+    if line.startswith(RUN) and "--help" not in line and not any(one in line for one in ADDED)
+]
+MARKED = re.compile(r"<!-- [a-z_]+ -->.*?<!-- end -->|^```.*?^```", re.DOTALL | re.MULTILINE)
+MEASURED = re.compile(r"\d[\d.,]*(?: ?%| ?µs| ?GB/s| times as | of the copy| ?×(?= ))")
+
+
+def test_every_command_composes() -> None:
+    assert len(COMMANDS) > 10
+    register()
+    for arguments in COMMANDS:
+        GlobalHydra.instance().clear()
+        with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+            singles = [_first(argument) for argument in shlex.split(arguments)]
+            assert compose("config", singles).out
+
+
+def _first(argument: str) -> str:
+    """An override as one job of its sweep has it."""
+    (override,) = OverridesParser.create().parse_overrides([argument])
+    if not override.is_sweep_override():
+        return argument
+    return f"{override.key_or_group}={next(override.sweep_string_iterator())}"
+
+
+def test_every_make_target_preset_module_and_variable_they_name_exists() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    (phony,) = re.findall(r"^\.PHONY: (.*)$", makefile.replace("\\\n", " "), re.MULTILINE)
+    named = set(re.findall(r"(?:`|^)make ([a-z-]+)\b", ALL, re.MULTILINE))
+    assert {"sweep", "test", "figures", "wheelhouse", "sync", "docs"} <= named <= {*phony.split()}
+    presets = set(re.findall(r"\b(?:EXPERIMENT|experiment)=([a-z_]+)", ALL)) - {"name"}
+    assert {"paper", "limits", "smoke"} <= presets <= _names("experiment")
+    assert [m for m in re.findall(r"python -m (\S+[a-z])", ALL) if not _found(m)] == []
+    lines = [line for line in ALL.splitlines() if "make " in line]
+    variables = set(re.findall(r"\b([A-Z]{2,})=", " ".join(lines)))
+    assert {"EXPERIMENT", "VENV", "ROWS"} <= variables
+    assert [v for v in variables if not re.search(rf"\b{v}\b", makefile)] == []
+
+
+@pytest.mark.parametrize(
+    ("page", "group"),
+    [("kernels", "kernel"), ("configuration", "experiment"), ("configuration", "grid")],
+)
+def test_its_page_names_every_option_of_a_group(page: str, group: str) -> None:
+    named = set(re.findall(r"`([a-z_0-9]+)`", PAGES[f"docs/{page}.md"]))
+    assert _names(group) - named == set()
+
+
+def test_examples_of_the_function_run() -> None:
+    examples = re.findall(r"```python\n(import torch\n.*?)```", ALL, re.S)
+    assert len(examples) == 2
+    for example in examples:
+        found: dict[str, torch.Tensor] = {}
+        small = example.replace("8, 512, 1000", "2, 5, 40").replace('device="cuda"', 'device="cpu"')
+        # the package is the room `kernels`: tests/house/test_package.py installs it
+        exec(small.replace("softmax_roofline", "kernels.functions"), found)
+        assert found["y"].dtype == torch.bfloat16
+        torch.testing.assert_close(found["y"].float().sum(-1), torch.ones(2, 5), atol=0.02, rtol=0)
+    assert found["dx"].shape == found["x"].shape
+
+
+def test_table_of_rows_names_every_field_of_a_row() -> None:
+    named = set(re.findall(r"[a-z_0-9]+", PAGES["docs/rows.md"].partition("In Python")[0]))
+    assert [field for field in Row.model_fields if field not in named] == []
+
+
+def test_readme_is_at_most_10_kb() -> None:
+    assert len(README.encode()) <= 10_000
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/results.md"])
+def test_no_measured_number_is_typed(page: str) -> None:
+    """What rows give stands between the markers that docs/fill.py fills."""
+    prose = MARKED.sub("", PAGES[page])
+    allowed = {"5 %", "95 %"}  # of an interval, and what it leaves out
+    assert set(MEASURED.findall(prose)) - allowed == set()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_leads_somewhere(page: str) -> None:
+    for link, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)", PAGES[page]):
+        place = (ROOT / page).parent / link if link else ROOT / page
+        assert place.exists(), link
+        if anchor:
+            heads = re.findall(r"^#+ (.*)$", place.read_text(), re.MULTILINE)
+            assert anchor in {re.sub(r"[^\w\- ]", "", h).replace(" ", "-").lower() for h in heads}
+
+
+@pytest.mark.parametrize(
+    ("added", "said"),
+    [
+        ("", None),
+        ("[a](absent.md)", "absent.md"),
+        ("[a](../conf/absent.yaml)", "absent.yaml"),
+        ("[a](results.md#absent)", "absent"),
+    ],
+)
+def test_the_site_builds_and_a_dead_link_fails(
+    added: str, said: str | None, tmp_path: Path
+) -> None:
+    pytest.importorskip("material", reason="needs the extra docs (make docs)")
+    for name in ("README.md", "mkdocs.yml", "docs", "outputs/reference"):
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        copy(ROOT / name, tmp_path / name)
+    for name in ("conf", "analysis", "kernels", "experiments", "LICENSE"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    with (tmp_path / "docs" / "glossary.md").open("a") as page:
+        page.write(f"\n{added}\n")
+    words = [sys.executable, "-m", "mkdocs", "build"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode == 0) == (said is None), done.stderr
+    assert said is None or said in done.stderr
+    if said is None:
+        front = (tmp_path / "site" / "index.html").read_text()
+        assert 'href="results.html#' in front
+        assert (tmp_path / "site/outputs/reference/h200/claims/audit.html").exists()
+
+
+def _names(group: str) -> set[str]:
+    """The options of a configuration group."""
+    return {path.stem for path in (ROOT / "conf" / group).glob("*.yaml")}
+
+
+def _found(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
