@@ -1,4 +1,4 @@
-"""A hook of mkdocs: README.md is the first page, and what pages link of the checkout comes along.
+"""A hook of mkdocs: the pages beside docs/ are part of the site, and what pages link comes along.
 
 In the repository a page links files by their place in it, so that links hold where the pages are
 read there. Of the site, Markdown and pictures become part; a link to another file is its name.
@@ -23,19 +23,17 @@ log = get_plugin_logger(__name__)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds README.md as the index, and what pages link of outputs/."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    files.append(File.generated(config, "index.md", content=readme))
-    brought = set()
-    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+    """Adds the root's pages, README.md as the index, and what pages link of outputs/."""
+    brought = {Path(page.name): page for page in ROOT.glob("*.md")}
+    for page in (*brought.values(), *sorted((ROOT / "docs").glob("*.md"))):
         for target, _ in LINK.findall(page.read_text(encoding="utf-8")):
             place = _place(page.parent, target)
             if not (ROOT / place).exists():
                 log.warning("%s links %s, which is not there", page.name, target)
             elif place.suffix in SHOWN and place.parts[0] == "outputs":
-                brought.add(place)
-    for place in sorted(brought):
-        files.append(File.generated(config, place.as_posix(), abs_src_path=str(ROOT / place)))
+                brought[place] = ROOT / place
+    for place, source in brought.items():
+        files.append(File.generated(config, _uri(place), abs_src_path=str(source)))
     return files
 
 
@@ -43,7 +41,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Turns the links of a page of the repository into those of the site."""
     if page.file.src_uri.startswith("outputs/"):
         return markdown
-    folder = ROOT if page.file.src_uri == "index.md" else ROOT / "docs"
+    folder = Path(page.file.abs_src_path or ROOT).parent
 
     def named(match: re.Match[str]) -> str:
         place = _place(folder, match[2])
@@ -53,12 +51,14 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return f"`{place}`" if same else f"{match[1]} (`{place}`)"
 
     def moved(match: re.Match[str]) -> str:
-        place = _place(folder, match[1])
-        if place.as_posix() == "README.md":
-            return "index.md" + (match[2] or "")
-        return place.as_posix().removeprefix("docs/") + (match[2] or "")
+        return _uri(_place(folder, match[1])) + (match[2] or "")
 
     return LINK.sub(moved, WHOLE.sub(named, markdown))
+
+
+def _uri(place: Path) -> str:
+    """Where a file of the repository is on the site."""
+    return "index.md" if place.name == "README.md" else place.as_posix().removeprefix("docs/")
 
 
 def _place(folder: Path, target: str) -> Path:

@@ -29,6 +29,7 @@ ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
 COLUMNS, LINES = 100, 60
 BROWSERS = (os.environ.get("CHROMIUM", ""), "chromium", "chromium-browser", "google-chrome")
+FIRST, LAST = 16, 8  # lines of a long table that the picture has
 WINDOW = (1280, 1500)
 
 
@@ -36,9 +37,10 @@ def terminal(out: Path) -> None:
     """A sweep, as a terminal of 100 columns shows it at its end."""
     words = ["experiments.run", "experiment=smoke", f"out={out}", "tracker=none"]
     shown = _on_a_terminal([sys.executable, "-m", *words]).replace(str(out), "outputs/smoke")
+    lines = shown.splitlines()
     console = Console(record=True, width=COLUMNS, file=io.StringIO(), legacy_windows=False)
     console.print(Text("$ make sweep EXPERIMENT=smoke", style="bold"))
-    console.print(Text.from_ansi(shown.strip("\r\n")))
+    console.print(Text.from_ansi("\n".join([*lines[:FIRST], "⋮", *lines[-LAST:]])))
     svg = console.export_svg(title="softmax-roofline")
     # a picture fetches no fonts
     (IMAGES / "terminal.svg").write_text(re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL))
@@ -80,7 +82,7 @@ def _on_a_terminal(words: list[str]) -> str:
             seen += part
     if running.returncode:
         sys.exit(f"error: {' '.join(words)} ended with status {running.returncode}")
-    return seen.decode()
+    return seen.decode().replace("\r\n", "\n").strip("\n")
 
 
 PICTURES = {"terminal": terminal, "report": report}

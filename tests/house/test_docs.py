@@ -130,11 +130,12 @@ def test_the_site_builds_and_a_dead_link_fails(
     added: str, said: str | None, tmp_path: Path
 ) -> None:
     pytest.importorskip("material", reason="needs the extra docs (make docs)")
-    for name in ("README.md", "mkdocs.yml", "docs", "outputs/reference"):
+    pages = [page.name for page in ROOT.glob("*.md")]
+    for name in (*pages, "mkdocs.yml", "docs", "outputs/reference"):
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         (tmp_path / name).parent.mkdir(exist_ok=True)
         copy(ROOT / name, tmp_path / name)
-    for name in ("conf", "analysis", "kernels", "experiments", "LICENSE"):
+    for name in ("conf", "analysis", "kernels", "experiments", "tests", "LICENSE"):
         (tmp_path / name).symlink_to(ROOT / name)
     with (tmp_path / "docs" / "glossary.md").open("a") as page:
         page.write(f"\n{added}\n")
