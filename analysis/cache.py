@@ -1,4 +1,4 @@
-"""Rows of large sweeps as Parquet files in ``outputs/.rows``, one per sweep, named by what made it.
+"""Rows of large sweeps as Arrow files in ``outputs/.rows``, one per sweep, named by what made it.
 
 Rows stay the truth: a file's name is a digest of its rows files' paths, sizes and times of change
 and of the code that reads them, so a stale one is never found. Deleting the folder costs the time
@@ -14,13 +14,17 @@ import json
 import sys
 import time
 from array import array
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 from experiments.data.files import write_file
 
@@ -29,61 +33,62 @@ LARGE_BYTES = 8 * 2**20  # of rows files, some 5,000 rows: JSON takes a second t
 SETTLED_NS = 2 * 10**9  # no clock of a file system is coarser
 CODE = ("analysis/cache.py", "analysis/load.py", "analysis/format.py", "experiments/data/*.py")
 JSON = ["params", "environment", "suspect", "throttled"]  # few different ones: rows share them
+Columns = dict[str, list[Any]]
 SAMPLES = "samples_us"  # arrays: a million lists would not fit in memory
 
 
 def cached(
-    folders: Sequence[Path], files: Sequence[Path], read: Callable[[list[Path]], pd.DataFrame]
+    top: Path, files: Sequence[Path], read: Callable[[Sequence[Path]], Columns]
 ) -> pd.DataFrame:
     """The table that ``read`` makes of ``files``, from kept copies where there are many rows.
 
     Args:
-        folders: What was asked for; each sweep below them has a copy of its own.
-        files: All rows files below them, in order.
-        read: Makes the table of some of them.
+        top: What was asked for; each sweep below it has a copy of its own.
+        files: All rows files below it, in order.
+        read: Gives the columns of some of them.
     """
     small = sum(file.stat().st_size for file in files) < LARGE_BYTES
     if small or FOLDER.is_symlink() or find_spec("pyarrow") is None:  # a node does without
-        return read(list(files))
-    units: dict[Path, list[Path]] = {}
+        return pd.DataFrame(read(files))
+    sweeps: dict[Path, Path | None] = {}
+
+    def sweep(place: Path) -> Path | None:
+        """The outermost sweep's folder at a place or above it."""
+        if place not in sweeps:
+            above = None if place == top else sweep(place.parent)
+            sweeps[place] = above or (place if (place / "sweep.json").is_file() else None)
+        return sweeps[place]
+
+    units: dict[Path, list[Path]] = defaultdict(list)
     for file in files:
-        units.setdefault(_sweep_of(file, folders), []).append(file)
-    frames = [_frame(root, unit, read) for root, unit in units.items()]
-    sweeps = [name for frame in frames for name in frame["sweep"].unique()]
-    if len(set(sweeps)) < len(sweeps):
+        units[sweep(top if file == top else file.parent) or top].append(file)
+    tables = [_table(root, unit, read) for root, unit in units.items()]
+    names = [name for table in tables for name in table["sweep"].unique().to_pylist()]
+    if len(set(names)) < len(names):
         # of one point's rows the last attempt counts, in whichever folder it lies
-        return read(list(files))
-    whole = pd.concat(frames, ignore_index=True)
-    for name in whole.columns.difference([*JSON, SAMPLES]):
-        if pd.api.types.is_object_dtype(whole[name]) and whole[name].notna().any():
-            whole[name] = whole[name].astype("str")
-    return whole
+        return pd.DataFrame(read(files))
+    return _decoded(tables)
 
 
-def _sweep_of(file: Path, folders: Sequence[Path]) -> Path:
-    """The folder of the outermost sweep that a file belongs to; without one, what was asked for."""
-    top = next(folder for folder in folders if folder == file or folder in file.parents)
-    above = [one for one in reversed(file.parents) if one == top or top in one.parents]
-    return next((one for one in above if (one / "sweep.json").is_file()), top)
-
-
-def _frame(
-    root: Path, files: list[Path], read: Callable[[list[Path]], pd.DataFrame]
-) -> pd.DataFrame:
+def _table(
+    root: Path, files: Sequence[Path], read: Callable[[Sequence[Path]], Columns]
+) -> pa.Table:
     """The rows of one sweep, from its copy where there is one that is whole."""
+    from pyarrow import BufferReader, feather
+
     path = FOLDER / _name(root, files)
     with contextlib.suppress(OSError):
-        data = path.read_bytes()
+        data = memoryview(path.read_bytes())
         if hashlib.sha256(data[32:]).digest() == data[:32]:
-            return _decoded(pd.read_parquet(io.BytesIO(data[32:]), engine="pyarrow"))
+            return feather.read_table(BufferReader(data[32:]))
     print(f"reading the rows of {root}, once", file=sys.stderr)
-    frame = read(files)
+    table = _coded(read(files))
     changed_ns = max(file.stat().st_mtime_ns for file in files)
     settled = time.time_ns() - changed_ns > SETTLED_NS  # a further change would show in the times
     if settled and path == FOLDER / _name(root, files):  # nobody wrote them meanwhile
         with contextlib.suppress(OSError):  # a full disk, or a folder of somebody else's
-            _keep(path, frame)
-    return frame
+            _keep(path, table)
+    return table
 
 
 def _name(folder: Path, files: Sequence[Path]) -> str:
@@ -101,12 +106,11 @@ def _code() -> list[str]:
     return [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
 
 
-def _keep(path: Path, frame: pd.DataFrame) -> None:
-    coded = {
-        name: frame[name].map(json.dumps, na_action="ignore").astype("category") for name in JSON
-    }
+def _keep(path: Path, table: pa.Table) -> None:
+    from pyarrow import feather
+
     buffer = io.BytesIO()
-    frame.assign(**coded).to_parquet(buffer, engine="pyarrow", compression="zstd", index=False)
+    feather.write_feather(table, buffer, compression="zstd")
     data = buffer.getvalue()
     write_file(path, hashlib.sha256(data).digest() + data)
     for old in FOLDER.glob(f"{path.name.partition('-')[0]}-*"):
@@ -114,10 +118,36 @@ def _keep(path: Path, frame: pd.DataFrame) -> None:
             old.unlink(missing_ok=True)
 
 
-def _decoded(frame: pd.DataFrame) -> pd.DataFrame:
-    """What `_keep` wrote, as it was."""
+def _coded(columns: Columns) -> pa.Table:
+    """Columns in Arrow's types: values of `JSON` as their texts, each once, samples as bytes."""
+    import pyarrow as pa
+
+    def text(value: Any) -> str | None:
+        return None if value is None else json.dumps(value)
+
+    texts = pa.dictionary(pa.int32(), pa.string())
+    coded = {name: pa.array(each_once(text, columns[name]), texts) for name in JSON}
+    samples = [None if one is None else one.tobytes() for one in columns[SAMPLES]]
+    return pa.table(columns | coded | {SAMPLES: pa.array(samples, pa.large_binary())})
+
+
+def _decoded(tables: Sequence[pa.Table]) -> pd.DataFrame:
+    """The rows of all tables, as they were before `_coded`."""
+    import pyarrow as pa
+
+    frame: pd.DataFrame = pa.concat_tables(tables, promote_options="permissive").to_pandas()
     for name in JSON:
-        known: dict[Any, Any] = {text: json.loads(text) for text in frame[name].dropna().unique()}
-        frame[name] = pd.Series([known.get(text) for text in frame[name]], dtype=object)
-    taken = [None if one is None else array("d", one.tobytes()) for one in frame[SAMPLES]]
-    return frame.assign(**{SAMPLES: pd.Series(taken, dtype=object)})
+        known = [*map(json.loads, frame[name].cat.categories), None]  # of code -1
+        values = [known[code] for code in frame[name].cat.codes]
+        frame[name] = pd.Series(values, dtype=object)
+    samples = [None if one is None else array("d", one) for one in frame[SAMPLES]]
+    frame[SAMPLES] = pd.Series(samples, dtype=object)
+    return frame
+
+
+def each_once(change: Callable[[Any], Any], values: Iterable[Any]) -> list[Any]:
+    """Values changed, each object and each list of texts once: rows share few of them."""
+    values = list(values)
+    keys = [tuple(one) if type(one) is list else id(one) for one in values]
+    changed = {key: change(one) for key, one in dict(zip(keys, values, strict=True)).items()}
+    return [changed[key] for key in keys]

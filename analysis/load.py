@@ -5,9 +5,12 @@ This is the ground of every room of analysis: what a command reads is one `Input
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import hashlib
 import json
 import weakref
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import wraps
@@ -16,11 +19,11 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import pandas as pd
 
-from analysis.cache import cached
+from analysis.cache import cached, each_once
 from analysis.format import LONGEST_NAME, shown, visible
-from experiments.data.files import RowsError, read_json, validated
+from experiments.data.files import RowsError, files_below, read_json, validated
 from experiments.data.jobs import Declaration
-from experiments.data.metrics import DERIVED, derive, latest
+from experiments.data.metrics import DERIVED, derived, latest
 from experiments.data.packed import is_archive, packed_below, unpacked
 from experiments.data.records import (
     COUNTERS,
@@ -39,6 +42,7 @@ REFERENCE = "reference"
 COUNTED = OUTPUTS / REFERENCE / "counts"  # counts and traces, which are the same on every machine
 
 COLUMNS = [*Row.model_fields, *DERIVED, "recording"]
+_OWN = {*DERIVED, "recording", "roof"}  # not of the row alone
 _NAMES = ("key", "sweep", "recording", "operation", "kernel", "dtype", "gpu", "backend")
 _TEXTS = ("params", "reason", "suspect", "environment", "stop_reason", "model_formula", "throttled")
 _RECORD_TEXTS = ("kernel", "operation", "params", "gpu", "reason", "difference", "environment")
@@ -117,7 +121,7 @@ def load(rows: Path) -> pd.DataFrame:
     """
     if not rows.exists():
         raise RowsError(f"{rows}: no such folder; `make sweep` makes rows, --rows names them")
-    frame = cached([rows], rows_files(rows), _frame)
+    frame = _typed(cached(rows, rows_files(rows), _columns))
     if frame.empty:
         raise RowsError(f"no rows in {rows}: run `make sweep`, or name a folder that has some")
     return frame
@@ -179,10 +183,11 @@ def load_records(rows: Path, counted: Path = COUNTED) -> Records:
     Raises:
         RowsError: a line is not a record of its file's kind; it names file and line.
     """
+    own, shared = (files_below(_folder(one), COUNTS, TRACES, COUNTERS) for one in (rows, counted))
     return Records(
-        _records(COUNTS, Count, rows, counted),
-        _records(TRACES, Trace, rows, counted),
-        _records(COUNTERS, Counters, rows),
+        _records(Count, own[COUNTS] or shared[COUNTS]),
+        _records(Trace, own[TRACES] or shared[TRACES]),
+        _records(Counters, own[COUNTERS]),
     )
 
 
@@ -194,7 +199,7 @@ def load_declarations(rows: Path) -> dict[str, Declaration]:
     """
     folder = _folder(rows)
     found: dict[str, Declaration] = {}
-    for path in sorted(folder.rglob("variants.json")):
+    for path in files_below(folder, "variants.json")["variants.json"]:
         if "wandb" in path.relative_to(folder).parts:
             continue
         read = read_json(path)
@@ -246,11 +251,26 @@ def _folder(rows: Path) -> Path:
     return rows.parent if rows.is_file() else rows
 
 
-def _frame(files: Iterable[Path]) -> pd.DataFrame:
-    rows = latest(row for file in files for row in read_rows(file))
-    frame = pd.DataFrame(map(_visible_row, derive(rows)), columns=COLUMNS)
+def _columns(files: Iterable[Path]) -> dict[str, list[Any]]:
+    """The rows of some files by column, `COLUMNS`; samples are arrays, texts are visible ones."""
+    with _collector_off():
+        rows = latest(row for file in files for row in read_rows(file))
+        fields, own = [vars(row) for row in rows], list(derived(rows))
+        columns = {
+            name: [one[name] for one in (own if name in _OWN else fields)] for name in COLUMNS
+        }
+        for name in _NAMES:
+            columns[name] = each_once(_visible_name, columns[name])
+        for name in _TEXTS:
+            columns[name] = each_once(shown, columns[name])
+        samples = columns["samples_us"]
+        columns["samples_us"] = [None if one is None else array("d", one) for one in samples]
+    return columns
+
+
+def _typed(frame: pd.DataFrame) -> pd.DataFrame:
+    """A column of nulls alone must be numbers too, where rows keep a number or null."""
     fields = Row.model_json_schema()["properties"]
-    # a column of nulls alone must be numbers too, where rows keep a number or null
     kinds = {name: {one.get("type") for one in fields[name].get("anyOf", [fields[name]])}
              for name in fields}  # fmt: skip
     numbers = [n for n in fields if kinds[n] <= {"integer", "number", "null"}]
@@ -260,20 +280,27 @@ def _frame(files: Iterable[Path]) -> pd.DataFrame:
     return frame
 
 
-def _visible_row(row: dict[str, Any]) -> dict[str, Any]:
-    names = {name: visible(row[name], LONGEST_NAME) or "(no name)" for name in _NAMES}
-    return row | names | {name: shown(row[name]) for name in _TEXTS}
+def _visible_name(name: str) -> str:
+    return visible(name, LONGEST_NAME) or "(no name)"
 
 
-def _records(name: str, kind: type[R], *folders: Path) -> tuple[R, ...]:
-    for folder in folders:
-        found = sorted(_folder(folder).rglob(name))
-        if found:
-            read = (_visible_record(r) for path in found for r in read_records(path, kind))
-            # of records of the same thing the last, ordered by what they are of
-            known = {(key_of(r.model_dump()), str(getattr(r, "gpu", ""))): r for r in read}
-            return tuple(known[key] for key in sorted(known))
-    return ()
+@contextlib.contextmanager
+def _collector_off() -> Iterator[None]:
+    """Without the collector of cycles: rows make none, and it would walk all of them many times."""
+    on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if on:
+            gc.enable()
+
+
+def _records(kind: type[R], paths: Iterable[Path]) -> tuple[R, ...]:
+    read = (_visible_record(r) for path in paths for r in read_records(path, kind))
+    # of records of the same thing the last, ordered by what they are of
+    known = {(key_of(r.model_dump()), str(getattr(r, "gpu", ""))): r for r in read}
+    return tuple(known[key] for key in sorted(known))
 
 
 def _visible_record(record: R) -> R:

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from analysis.format import Table, thousands
-from experiments.data.files import RowsError
+from experiments.data.files import RowsError, write_file
 from experiments.data.packed import recording
 from experiments.data.rows import read_rows, rows_files
 
@@ -73,6 +73,7 @@ def generate(source: Path, out: Path, count: int) -> None:
     out.mkdir(parents=True)
     for night in numbers():
         sweep, factor = f"night-{night:04}", 1 + NIGHT_SPREAD * dice.standard_normal()
+        write_file(out / sweep / "sweep.json", json.dumps({"sweep": sweep}))
         for path, rows in jobs:
             folder = out / sweep / path.parent.relative_to(source)
             folder.mkdir(parents=True)

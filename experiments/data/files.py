@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import marshal
 import os
 import secrets
 import stat
+from collections import defaultdict
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -33,7 +36,19 @@ Time = Annotated[float, Field(ge=1e-9, le=1e15)]  # µs: what some clock could m
 
 
 def _bounded(value: dict[str, Any]) -> dict[str, Any]:
-    """A mapping of JSON values that no reader has to fear: shallow, short, 64 bit, finite."""
+    """A mapping of JSON values that no reader has to fear: shallow, short, 64 bit, finite.
+
+    A million rows share few of them, so each is checked and held once.
+    """
+    try:
+        return _checked(marshal.dumps(value, 2))  # of this version, the same for equal values
+    except ValueError as error:
+        raise ValueError(str(error).replace("unmarshallable object", "not JSON")) from None
+
+
+@lru_cache(maxsize=2**10)
+def _checked(data: bytes) -> dict[str, Any]:
+    value: dict[str, Any] = marshal.loads(data)
     waiting: list[tuple[Any, int]] = [(value, 0)]
     seen = 0
     while waiting:
@@ -112,6 +127,15 @@ def read_lines(path: Path) -> Iterator[tuple[int, bytes, bool]]:
             if len(line) > LINE_BYTES:
                 raise RowsError(f"{path}:{number}: a line of more than {LINE_BYTES / 2**20:g} MB")
             yield number, line, not line.endswith(b"\n")
+
+
+def files_below(folder: Path, *names: str) -> dict[str, list[Path]]:
+    """By name, the files so called below a folder, in order. Links to folders are not followed."""
+    found = defaultdict(list)
+    for place, _, files in os.walk(folder):
+        for name in {*names}.intersection(files):
+            found[name].append(Path(place, name))
+    return {name: sorted(found[name]) for name in names}
 
 
 def validated(kind: type[Model], value: Any) -> Model:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from experiments.data.rows import Row
@@ -28,8 +28,13 @@ def latest(rows: Iterable[Row]) -> list[Row]:
     return list(points.values())
 
 
-def derive(rows: list[Row]) -> list[dict[str, Any]]:
-    """Rows as dictionaries with the derived columns, None where they do not apply.
+def derive(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Rows as dictionaries with their `derived` columns."""
+    return [vars(row) | own for row, own in zip(rows, derived(rows), strict=True)]
+
+
+def derived(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
+    """For each row its derived columns, None where they do not apply.
 
     ``recording`` names what the row belongs to: one sweep on one card.
     ``effective_gbps`` is compulsory bytes over time, ``modelled_gbps`` the model's bytes over
@@ -39,23 +44,19 @@ def derive(rows: list[Row]) -> list[dict[str, Any]]:
     """
     roofs: dict[tuple[Any, ...], Row] = {}
     naives: dict[tuple[Any, ...], Row] = {}
-    for row in rows:
+    places = [_neighbourhood(row) for row in rows]
+    for row, place in zip(rows, places, strict=True):
         if row.time_us is None or row.status != "ok":
             continue
-        place = _neighbourhood(row)
         if row.operation == (row.roof or COPY):
             fastest = roofs.get((row.operation, *place), row)
             roofs[row.operation, *place] = min(fastest, row, key=lambda each: each.time_us or 0)
         elif row.kernel == "naive":
             naives[row.operation, *place] = row
-    derived = []
-    for row in rows:
-        place = _neighbourhood(row)
+    for row, place in zip(rows, places, strict=True):
         roof = row.roof or COPY
         found = roofs.get((roof, *place)), naives.get((row.operation, *place))
-        names = row.model_dump() | {"recording": row.recording, "roof": roof}
-        derived.append(names | _derived(row, *found))
-    return derived
+        yield {"recording": place[0], "roof": roof, **_derived(row, *found)}
 
 
 def _neighbourhood(row: Row) -> tuple[Any, ...]:

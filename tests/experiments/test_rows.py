@@ -51,7 +51,7 @@ BOUNDS = [
 @pytest.mark.parametrize(("field", "text"), BOUNDS, ids=lambda part: part[:24])
 def test_a_value_outside_the_schema_is_refused_in_one_short_line(field: str, text: str) -> None:
     with pytest.raises(ValueError, match=r"^[^\n]{1,200}$") as caught:
-        parse_row(with_text(field, text))
+        parse_row(with_text(field, text).encode())
     said = (field, "not JSON", "twice", "64 bit")
     assert any(word in str(caught.value) for word in said)
 
