@@ -34,6 +34,7 @@ from analysis.published import sources
 from analysis.selection import timer_label
 from experiments.data.cards import card_of
 from experiments.data.packed import unpacked
+from experiments.data.rows import rows_files
 from experiments.hostcost import table as hostcost_table
 
 ROOT = Path(__file__).parents[1]
@@ -43,6 +44,7 @@ MARKED = re.compile(r"<!-- ([a-z_]+) -->(.*?)<!-- end -->", re.DOTALL)
 GRADIENTS = ("backward_auto", "backward")  # our own, the present one first
 HOSTS = {"h200_cards": 2, "h200_x4": 4}  # recordings of several cards, and how many
 LARGE = f"{limits.LARGE_BYTES / 1e6:.0f} MB"
+CARDS_OF_A_YEAR = 64
 NOT_DRAWN = ("figures", "report")  # pictures, which hold no text
 Lines = Iterable[Sequence[str]]
 
@@ -267,12 +269,28 @@ def card_to_card(drawn: Path) -> str:
     return _hosts(drawn, "tables/card_to_card.md", "Card to card", "GPU", "sweep")
 
 
+def year(drawn: Path) -> str:
+    """The recorded sweep, each night of a year on many cards."""
+    sweep = unpacked(REFERENCE / "h200/rows.tar.gz")
+    sessions = [json.loads(line) for line in (sweep / "sessions.jsonl").read_text().splitlines()]
+    files = rows_files(sweep)
+    points, size = sum(one["points"] for one in sessions), sum(f.stat().st_size for f in files)
+    seconds, nights = sum(one["elapsed_s"] for one in sessions), 365 * CARDS_OF_A_YEAR
+    lines = [
+        ["rows", f"{points:,}", f"{points * nights / 1e6:.1f} million"],
+        ["rows files, and W&B runs", f"{len(files)}", f"{len(files) * nights / 1e6:.2f} million"],
+        ["JSON", f"{size / 1e6:.2f} MB", f"{size * nights / 1e9:.0f} GB"],
+        ["time of a card", f"{seconds:.0f} s", f"{seconds * nights / 3600:,.0f} hours"],
+    ]
+    return _table(["what", "a card's night", f"a year of {CARDS_OF_A_YEAR} cards"], lines)
+
+
 NUMBERS: dict[str, Callable[[Path], str]] = {
     function.__name__: function
     for function in (headline, limits_summary, limits_peers, own_claims, claims_count, claims,
                      audit_count, audit, explained, roofline, dram_reads, gradient, hostcost,
                      hostcost_shape, cost, again, floor, timers, spread_over_cards, side_by_side,
-                     card_to_card, sources_table)
+                     card_to_card, sources_table, year)
 }  # fmt: skip
 
 
