@@ -229,10 +229,10 @@ def speedups(view: Selection, base: str) -> Selection:
 
     A ratio is the base's median over the variant's. Its interval goes from the base's lower end
     over the variant's upper end to the opposite: it holds wherever both medians' intervals do.
-    ``traffic_ratio`` is the same of the models' bytes. The base and the copies are left out.
+    ``traffic_ratio`` is the same of the models' bytes. The base and the roof are left out.
     """
-    own = view.points[(view.points["operation"] != "copy") & (view.points["kernel"] != base)]
-    good = view.points[(view.points["kernel"] == base) & (view.points["status"] == "ok")]
+    own = view.own[view.own["kernel"] != base]
+    good = view.own[(view.own["kernel"] == base) & (view.own["status"] == "ok")]
     # a kernel with several settings counts with the fastest of each size
     over = view.query.over
     fastest = good.sort_values("time_us", kind="stable").drop_duplicates(over).set_index(over)

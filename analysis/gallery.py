@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from analysis.figures.card_to_card import CARD_TO_CARD
 from analysis.figures.draw import LineFigure
-from analysis.figures.limits import LIMITS, LIMITS_RATIO
+from analysis.figures.limits import HEADLINE, LIMITS, LIMITS_RATIO
 from analysis.figures.multiples import D_FIG1_GPUS, DTYPES_BANDWIDTH, DTYPES_TIME
 from analysis.figures.page import Figure, Page
 from analysis.figures.specs import LINE_FIGURES
@@ -17,6 +17,7 @@ from analysis.traffic.pictures import TRAFFIC_FIGURES
 
 Entry = Figure | LineFigure
 DRAWN: tuple[Entry, ...] = (
+    HEADLINE,
     *LINE_FIGURES,
     *(DTYPES_TIME, DTYPES_BANDWIDTH, LIMITS, LIMITS_RATIO, CARD_TO_CARD, D_FIG1_GPUS),
     *TRAFFIC_FIGURES,

@@ -30,6 +30,10 @@ TIMERS = MappingProxyType({
 # A line never mixes protocols; of those present the first is drawn, cold before warm.
 PROTOCOLS = tuple((timer, cache) for cache in ("cold", "warm") for timer in TIMERS)
 OTHER_SIDE = {"cols": "rows", "rows": "cols"}
+SOURCED = (  # the variants that the sources describe, and what they compare them with
+    *("naive", "naive_script", "torch", "three_pass", "fused", "fused_row"),
+    *("hybrid", "hybrid_whole", "hybrid_capped", "online"),
+)
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,7 @@ class Query:
         over: The size along the x axis, ``"cols"`` (N) or ``"rows"`` (M).
         sizes: The sizes of its source along the x axis, used when ``at`` is met; None takes all.
         without: Kernels it leaves out to stay legible; any that nobody foresaw are drawn.
+        operation: The operation drawn; beside it stands the one that is its roof.
     """
 
     at: int
@@ -49,6 +54,7 @@ class Query:
     over: str = "cols"
     sizes: tuple[int, ...] | range | None = None
     without: tuple[str, ...] = ()
+    operation: str = "softmax"
 
 
 @dataclass(frozen=True)
@@ -83,6 +89,29 @@ class Selection:
         return (self.at, self.dtype) == (self.query.at, self.query.dtype)
 
     @property
+    def own(self) -> pd.DataFrame:
+        """The points of the operation itself, without those of its roof."""
+        own: pd.DataFrame = self.points[self.points["operation"] == self.query.operation]
+        return own
+
+    @property
+    def roofs(self) -> pd.DataFrame:
+        """The points of the operation that is its roof."""
+        roofs: pd.DataFrame = self.points[self.points["operation"] != self.query.operation]
+        return roofs
+
+    @property
+    def roof(self) -> str:
+        """What the roof is called: ``copy``, or the operation that its rows name."""
+        return str(self.own["roof"].iloc[0])
+
+    @property
+    def passes(self) -> int:
+        """How often the matrix has to be moved, 2 for softmax and 3 for its gradient."""
+        elements = self.own["rows"] * self.own["cols"] * self.item_bytes
+        return round(float((self.own["compulsory_bytes"] / elements).median()))
+
+    @property
     def sizes(self) -> list[int]:
         """The x axis: every size some variant was tried at."""
         return sorted(set(self.points[self.query.over].tolist()))
@@ -106,16 +135,17 @@ def select(frame: pd.DataFrame, gpu: str, query: Query) -> Selection | None:
     other = OTHER_SIDE[query.over]
     # Under Triton's interpreter time means nothing: its rows never come near a speed figure.
     usable = (frame["gpu"] == gpu) & (frame["backend"] != "interpreter")
-    usable &= frame["operation"].isin(["softmax", "copy"])  # a gradient's bytes are not 2MN
-    usable &= ~frame["kernel"].isin(query.without)
-    mine = frame[usable & (frame[query.over] > 0)]  # an empty matrix is not on a logarithm
+    usable &= ~frame["kernel"].isin(query.without) & (frame[query.over] > 0)  # log axes have no 0
+    asked = frame["operation"] == query.operation
+    roofs = frame.loc[usable & asked, "roof"].unique()
+    mine = frame[usable & (asked | frame["operation"].isin(roofs))]
     # of a million rows each copy counts: a few columns will do
     timed = mine.loc[
         (mine["status"] == "ok") & mine["time_us"].notna(),
         ["operation", "timer", "cache", "dtype", "rows", "cols"],
     ]
-    softmax = timed[timed["operation"] != "copy"]
-    sizes = softmax.groupby(["timer", "cache", "dtype", other])[query.over].nunique()
+    own = timed[timed["operation"] == query.operation]
+    sizes = own.groupby(["timer", "cache", "dtype", other])[query.over].nunique()
     candidates = [
         (dtype == query.dtype, at == query.at, -PROTOCOLS.index((timer, cache)), found,
          at, dtype, timer, cache)
@@ -130,10 +160,34 @@ def select(frame: pd.DataFrame, gpu: str, query: Query) -> Selection | None:
     recorded = same[alike | ~same.index.isin(timed.index)]
     if at == query.at and query.sizes is not None:
         near = recorded[recorded[query.over].isin(query.sizes)]
-        if near.loc[near.index.isin(softmax.index), query.over].nunique() > 1:
+        if near.loc[near.index.isin(own.index), query.over].nunique() > 1:
             recorded = near
+    recorded = one_sweep(recorded, recorded[recorded.index.isin(own.index)])
     points = middle_visits(name_variants(recorded), query.over)
     return Selection(points, recorded, gpu, card_of(gpu), query, at, dtype, timer, cache)
+
+
+def one_sweep(rows: pd.DataFrame, timed: pd.DataFrame) -> pd.DataFrame:
+    """Of ``rows`` those of the sweep with the most of the sources' variants, then the most times.
+
+    Variants of the sources that it did not time come from the sweeps that did; everything else is
+    compared within one sweep alone.
+
+    Args:
+        rows: Rows of one GPU, of any number of sweeps.
+        timed: Those that count: the timed ones of the operation that is drawn.
+    """
+    counts = timed.assign(_sourced=timed["kernel"].where(timed["kernel"].isin(SOURCED)))
+    found = counts.groupby("sweep").agg(sourced=("_sourced", "nunique"), times=("kernel", "size"))
+    order = found.reset_index().sort_values(["sourced", "times", "sweep"])["sweep"].tolist()[::-1]
+    kept: pd.Series = rows["sweep"] == order[0]
+    lacking = set(SOURCED)
+    for sweep in order:
+        mine = (rows["sweep"] == sweep) & rows["kernel"].isin(lacking)
+        kept |= mine
+        lacking -= set(timed.loc[timed["sweep"] == sweep, "kernel"])
+    chosen: pd.DataFrame = rows[kept]
+    return chosen
 
 
 def name_variants(frame: pd.DataFrame) -> pd.DataFrame:
@@ -144,7 +198,8 @@ def name_variants(frame: pd.DataFrame) -> pd.DataFrame:
     params_of = {texts[own]: params for own, params in settings.items()}
     asked = pd.Series([texts[id(params)] for params in frame["params"]], frame.index, dtype=object)
     names = pd.Series(index=frame.index, dtype=object)
-    for kernel, group in asked.groupby(frame["kernel"]):
+    # two operations may each have a kernel of one name
+    for (_, kernel), group in asked.groupby([frame["operation"], frame["kernel"]]):
         known = {text: params_of[text] for text in group.unique()}
         keys = sorted({key for params in known.values() for key in params})
         varying = [k for k in keys if len({json.dumps(p.get(k)) for p in known.values()}) > 1]

@@ -1,4 +1,4 @@
-"""Card to card: every point's time on each card over the mean of the cards, a strip a card."""
+"""Card to card: the share of points that a card runs faster or slower than the mean of all."""
 
 from __future__ import annotations
 
@@ -6,26 +6,20 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 
 from analysis.figures.page import Canvas, Figure, Page, mark, provenance
-from analysis.figures.style import (
-    DOT,
-    FAINT,
-    INK,
-    MUTED,
-    marker_legend,
-    slug,
-    style_of,
-    variant_order,
-    within,
-)
+from analysis.figures.style import BLUSH, DOT, FAINT, INK, MUTED, slug, ticks, write
 from analysis.load import Records
 from analysis.spread import NEEDS, SHORT_US, Cards, cards_of
 from experiments.data.cards import card_of
 
-WIDTH, STRIP = 5.8, 0.46  # inches: of the picture, and the height of a card
-ABOVE, BELOW = 0.76, 0.8  # inches that title, names and small print take
+SIZE = (6.6, 3.6)  # inches
+PLACES = ((0.085, 0.405), (0.555, 0.405))  # left end and width of the panels, shares of the canvas
 READ = 20  # points of a card that can be read one by one: those farthest from the mean
+COLORS = ("#1f4fa3", "#e36a0a", "#329879", "#a1558a")
+DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
+KEPT = 0.995  # of the points an axis holds; the small print counts the others
 
 
 def _pages(records: Records, frame: pd.DataFrame) -> list[Page]:
@@ -38,58 +32,70 @@ def _pages(records: Records, frame: pd.DataFrame) -> list[Page]:
 def _page(cards: Cards, several: bool) -> Page:
     name = "-".join(["card_to_card", slug(cards.gpu), *[slug(cards.sweep)] * several])
     timer, cache = min((p.row["timer"], p.row["cache"]) for p in cards.points)
-    card = card_of(cards.gpu).name
+    card, points = card_of(cards.gpu).name, _table(cards)
+    beyond = sum(int((p["percent"].abs() > _end(p)).sum()) for _, p in points.groupby("short"))
     small = provenance(cards.rows, card, timer, cache)
-    small.append(f"small: below {SHORT_US:g} µs{DOT}bars: the median and 5 % to 95 % of the rest")
+    small.append(f"percentages: a card's median{DOT}{beyond} of {len(points):,} beyond the axes")
     counts = [f"{len(cards.cards)} cards", f"{len(cards.points):,} points"]
-    size = (WIDTH, ABOVE + BELOW + STRIP * len(cards.cards))
     return Page(name, "Card to card: time over the mean of all cards", DOT.join([card, *counts]),
-                small, partial(_draw, cards=cards, size=size), size, cards.gpu)  # fmt: skip
+                small, partial(_draw, points=points), SIZE, cards.gpu)  # fmt: skip
 
 
-def _draw(canvas: Canvas, cards: Cards, size: tuple[float, float]) -> None:
-    ax = canvas.add_axes((0.1, BELOW / size[1], 0.88, 1 - (ABOVE + BELOW) / size[1]))
-    points = pd.DataFrame([
-        {"row": point.row, "kernel": str(point.row["variant"]).split(" ")[0], "card": card,
-         "short": point.mean_us < SHORT_US, "percent": 100 * (ratio.value - 1)}
+def _table(cards: Cards) -> pd.DataFrame:
+    """A line for each point and card: by how many percent the card is slower than the mean."""
+    return pd.DataFrame([
+        {"row": point.row, "card": card, "short": point.mean_us < SHORT_US,
+         "percent": 100 * (ratio.value - 1)}
         for point in cards.points for card, ratio in point.ratios.items()
     ])  # fmt: skip
-    end = max(1.15 * float(points["percent"].abs().quantile(0.995)), 0.5)
-    ax.set_xlim(-end, end)
-    ax.set_ylim(len(cards.cards) - 0.5, -0.5)
+
+
+def _end(points: pd.DataFrame) -> float:
+    """How far their axis reaches from the mean, percent."""
+    return max(1.15 * float(points["percent"].abs().quantile(KEPT)), 0.5) if len(points) else 1.0
+
+
+def _draw(canvas: Canvas, points: pd.DataFrame) -> None:
+    for (left, width), short in zip(PLACES, (False, True), strict=True):
+        ax = canvas.add_axes((left, 0.225, width, 0.565))
+        sign = "<" if short else "≥"
+        write(ax, 0, 1.03, f"share of the points {sign} {SHORT_US:g} µs")
+        _draw_panel(ax, points[points["short"] == short])
+        ax.tick_params(labelleft=not short)
+
+
+def _draw_panel(ax: Axes, points: pd.DataFrame) -> None:
+    """A step per point, so that no point hides another; cards alike lie on each other."""
+    end = _end(points)
+    ax.axvspan(0, end, color=BLUSH, lw=0, zorder=0)
     ax.axvline(0, color=INK, lw=0.9, zorder=1)
-    dice = np.random.default_rng(0)  # apart, so that points do not hide each other
-    for strip, card in enumerate(cards.cards):
-        ax.axhspan(strip - 0.42, strip + 0.42, color=FAINT, alpha=0.5, lw=0, zorder=0)
-        mine = points[points["card"] == card]
-        heights = strip + dice.uniform(-0.36, 0.2, len(mine))
-        mine = mine.assign(x=[within(x, (-end, end)) for x in mine["percent"]], y=heights)
-        for (kernel, short), alike in mine.groupby(["kernel", "short"], sort=False):
-            style = style_of(str(kernel)).dots(0.35 if short else 0.5, mec="white", mew=0.25)
-            ax.plot(alike["x"], alike["y"], alpha=0.4 if short else 0.85,
-                    zorder=2.5 if short else 3, **style)  # fmt: skip
-        far = mine.loc[mine["x"].abs().sort_values(ascending=False, kind="stable").index[:READ]]
-        mark(ax, far["x"], far["y"], [dict(row) | {"card": card} for row in far["row"]])
-        rest = mine.loc[~mine["short"], "percent"]
-        if len(rest):
-            low, middle, high = np.quantile(rest, [0.05, 0.5, 0.95])
-            y = strip + 0.32
-            ax.hlines(y, low, high, color=INK, lw=1.6, zorder=5)
-            ax.plot([middle], [y], "|", color=INK, ms=7, mew=1.6, zorder=5)
-            percent = f"  {middle:+.2f} %".replace("-", "−")
-            ax.text(high, y, percent, fontsize=6.2, color=MUTED, va="center", zorder=5)
-    ax.set_yticks(range(len(cards.cards)), [f"card {card}" for card in cards.cards])
+    for i, (card, mine) in enumerate(points.groupby("card")):
+        mine = mine.sort_values("percent", kind="stable")
+        shares = np.arange(1, len(mine) + 1) / len(mine)
+        middle = f"{float(mine['percent'].median()):+.2f} %".replace("-", "−")
+        ax.step(mine["percent"], shares, where="post", lw=1.5, color=COLORS[i % len(COLORS)],
+                ls=DASHES[(i + i // len(COLORS)) % len(DASHES)], label=f"card {card}  {middle}",
+                zorder=3)  # fmt: skip
+        order = mine["percent"].abs().to_numpy().argsort(kind="stable")[::-1][:READ]
+        far = mine.iloc[order]
+        mark(ax, far["percent"], shares[order], [dict(row) | {"card": card} for row in far["row"]])
+    ax.set_xlim(-end, end)
+    ax.set_ylim(0, 1.02)
+    ticks(ax.yaxis, [0, 0.25, 0.5, 0.75, 1], lambda value: f"{value:.0%}")
     ax.xaxis.set_major_formatter(lambda x, _: f"{x:+g} %".replace("-", "−") if x else "0")
-    ax.set_xlabel("slower than the mean of the cards →")
+    ax.set_xlabel("← faster      than the mean of the cards      slower →", fontsize=7.5)
+    ax.grid(color=FAINT)
     ax.spines[["top", "right", "left"]].set_visible(False)
-    ax.tick_params(axis="y", length=0)
-    marker_legend(canvas, sorted(points["kernel"].unique(), key=variant_order), size)
+    if len(points):
+        ax.legend(loc="upper left", frameon=False, fontsize=7, handlelength=1.8, borderpad=0)
+    else:
+        write(ax, 0.5, 0.5, "no such point", 8, ha="center", color=MUTED)
 
 
 CARD_TO_CARD = Figure(
     "card_to_card",
     f"card_to_card needs {NEEDS}",
     _pages,
-    "Cards of one kind that measured the same points: each card's time over the mean of all "
-    "cards, point by point.",
+    "Cards of one kind that measured the same points: how many of them each card ran by how much "
+    "faster or slower than the mean of all cards, long and short points apart.",
 )

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 from scipy.optimize import isotonic_regression
 
 from analysis.estimate import comparable, speedups
@@ -37,19 +38,19 @@ from analysis.figures.style import (
     write,
 )
 from analysis.load import Records
-from analysis.published import series, sources
+from analysis.published import name_of, series, sources
 from analysis.selection import Query, Selection, records_of, select
 from experiments.data.cards import Card, card_of
 
-LEFT, BOTTOM, WIDE, HIGH = 0.088, 0.212, 0.652, 0.613  # of the axes; labels stand right of them
+LEFT, BOTTOM, WIDE, HIGH = 0.078, 0.207, 0.567, 0.622  # of the axes; labels stand right of them
 LEADER, MARK, TEXT = 1.035, 1.055, 1.08  # where labels begin, in widths of the axes
-LONGEST = 28  # characters of a label; longer ones do not fit legibly
+LONGEST, ROOM = 34, 28  # characters of a label: what fits legibly, and what fits at full size
 DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
 DASHED = (0, (5, 2))
 ROOF_SHARE = "fraction_of_roof"
+HIGHEST_SHARE = 1.25  # the datasheet peak is far above where launches bound the roof as well
 LEVEL_DASH = (0, (1.5, 1.5))
 MARK_ALL = 16  # points a line may have before their markers hide it
-FLAG_NOTE = "crossed out: faster than the copy roof, not a win"
 SAME = 0.02  # a ratio this near 1 is drawn by the line of the variant compared with
 PLACES, HALF = 49, 4  # where words may stand along a level, and half their length in places
 MIDDLE = 1.035  # how far above a level the middle of words on it is
@@ -93,11 +94,13 @@ def draw_panel(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
         ax.set_yscale("log", base=2 if panel.scale == "ratio" else 10)
     compared = speedups(shown, panel.over[0]) if panel.over else shown
     labels = lines(ax, compared, panel.y)
+    if panel.y == ROOF_SHARE:
+        return labels + _share(ax, shown, panel)
     if panel.over:
         base = panel.over[0]
         labels.append(_across(ax, shown, 1, f"{base} = 1", INK, lw=1.2, zorder=2.4, label=base))
     else:
-        labels += copy_roof(ax, shown, panel.y)
+        labels += roof(ax, shown, panel.y)
     if panel.y == "effective_gbps":
         labels += _peak(ax, shown, shown.card, "datasheet", label="datasheet peak", ls=DASHED)
     if panel.scale == "linear" and not panel.over:
@@ -105,7 +108,8 @@ def draw_panel(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
     if shown.exact:  # what sources printed compares with rows of its shape and dtype alone
         labels += _printed(ax, shown, panel) + _levels(ax, shown, panel)
     if panel.card and shown.exact:
-        card, name = card_of(sources()[panel.card].card or ""), f"{panel.card}'s card"
+        card = card_of(sources()[panel.card].card or "")
+        name = f"card of {name_of(panel.card)},"
         labels += _peak(ax, shown, card, name, label=name, ls=LEVEL_DASH)
     if panel.y == "time_us":
         labels += _datasheet_floor(ax, shown)
@@ -132,16 +136,16 @@ class LineFigure:
     note: str = ""  # a last line of small print on what is published, where that is drawn
     caption: str = ""  # one sentence: what it shows, and which source's figure it draws again
     size: tuple[float, float] = SIZE  # inches
-    draw: Callable[[Axes, Selection, Panel], list[Label]] = draw_panel  # returns labels to write
 
     @property
     def needs(self) -> str:
         """Which rows it cannot do without, in one line."""
         over, fixed = ("N", "M") if self.query.over == "cols" else ("M", "N")
         beside = [f"{panel.over[0]} among them" for panel in self.panels if panel.over]
-        beside += ["copies beside them"] * (self.panels[0].y == ROOF_SHARE)
+        beside += ["its roof's beside them" for panel in self.panels if panel.y == ROOF_SHARE]
         return ", ".join([
-            f"{self.id} needs timed softmax rows of one {fixed} and dtype at two or more {over}",
+            f"{self.id} needs timed {self.query.operation} rows of one {fixed} and dtype at two "
+            f"or more {over}",
             f"best {fixed} = {self.query.at} {self.query.dtype}", *dict.fromkeys(beside),
         ])  # fmt: skip
 
@@ -151,9 +155,8 @@ class LineFigure:
         return [self._page(shown) for shown in several if shown and self._drawable(shown)]
 
     def _drawable(self, shown: Selection) -> bool:
-        own = softmax_of(shown)
         return all(
-            comparable(panel.over[0])(shown) if panel.over else own[panel.y].notna().any()
+            comparable(panel.over[0])(shown) if panel.over else shown.own[panel.y].notna().any()
             for panel in self.panels
         )
 
@@ -166,7 +169,7 @@ class LineFigure:
             for panel in self.panels:
                 ax = canvas.add_axes((LEFT, panel.place[0], WIDE, panel.place[1]))
                 size_axis(ax, shown.sizes, shown.query.over)
-                write_labels(ax, self.draw(ax, shown, panel), panel.gap)
+                write_labels(ax, draw_panel(ax, shown, panel), panel.gap)
                 if panel is not self.panels[-1]:
                     ax.set_xlabel("")
 
@@ -175,23 +178,19 @@ class LineFigure:
         return Page(name, self.title, subtitle, small, draw, self.size, shown.gpu)
 
 
-def softmax_of(shown: Selection) -> pd.DataFrame:
-    """Its points without the copies."""
-    return shown.points[shown.points["operation"] != "copy"]
-
-
 def flagged(*several: Selection) -> list[str]:
     """The remark on points that are crossed out, where there are any."""
-    return [FLAG_NOTE] if any(softmax_of(s)["above_roof"].eq(True).any() for s in several) else []
+    roofs = [shown.roof for shown in several if shown.own["above_roof"].eq(True).any()]
+    return [f"crossed out: faster than the {roof} roof, not a win" for roof in roofs[:1]]
 
 
 def lines(ax: Axes, shown: Selection, y: str) -> list[Label]:
-    """Draws column ``y`` of every softmax variant against a size; returns their labels.
+    """Draws column ``y`` of every variant of the operation against a size; returns their labels.
 
     A line breaks where its variant has no valid time. The 95 % interval stands on every point.
     Points above the roof are taken out of the line, drawn open and crossed out.
     """
-    own, x = softmax_of(shown), np.array(shown.sizes, dtype=float)
+    own, x = shown.own, np.array(shown.sizes, dtype=float)
     labels, drawn, rows = [], Counter[str](), records_of(own)
     for variant in sorted(own["variant"].unique(), key=variant_order):
         line = own[own["variant"] == variant].set_index(shown.query.over).reindex(shown.sizes)
@@ -249,16 +248,35 @@ def _marked(x: np.ndarray, y: np.ndarray) -> list[int]:
     return marked
 
 
-def copy_roof(ax: Axes, shown: Selection, y: str) -> list[Label]:
-    """Draws the measured roof: the best that any copy of the same shape reached."""
-    copies = shown.points[shown.points["operation"] == "copy"].groupby(shown.query.over)[y]
-    best = (copies.min() if y == "time_us" else copies.max()).reindex(shown.sizes)
+def roof(ax: Axes, shown: Selection, y: str) -> list[Label]:
+    """Draws the measured roof: the best that any kernel of it reached at the same shape."""
+    of_roof = shown.roofs.groupby(shown.query.over)[y]
+    best = (of_roof.min() if y == "time_us" else of_roof.max()).reindex(shown.sizes)
     if best.isna().all():
         return []
-    ax.plot(shown.sizes, best.to_numpy(), color=INK, lw=1.6, label="copy roof", zorder=2.8)
+    name = f"{shown.roof} roof"
+    ax.plot(shown.sizes, best.to_numpy(), color=INK, lw=1.6, label=name, zorder=2.8)
     last = best.dropna().index[-1]
     whole = last == shown.sizes[-1]
-    return [Label("copy roof", last, best[last], LineStyle(INK, ""), whole=whole)]
+    return [Label(name, last, best[last], LineStyle(INK, ""), whole=whole)]
+
+
+def _share(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
+    """Shares of the roof from 0; 100 % is its fastest kernel at the same shape, beside it."""
+    labels = [_across(ax, shown, 1, f"{shown.roof} roof", INK, lw=1.6, zorder=2.8)]
+    own = shown.own
+    if shown.card.peak_gbps is not None:
+        roofs = own.groupby(shown.query.over)["roof_gbps"].max().reindex(shown.sizes)
+        peak = (shown.card.peak_gbps / roofs).dropna()
+        ax.plot(peak.index, peak, color=MUTED, lw=1.0, ls=DASHED, label="datasheet peak", zorder=2)
+        text = f"datasheet {shown.card.peak_gbps:,.0f} GB/s"
+        labels.append(Label(text, peak.index[-1], peak.iloc[-1], LineStyle(MUTED, "")))
+    ax.set_ylim(0, max(HIGHEST_SHARE, 1.04 * float(np.nanmax(own[panel.y]))))
+    shade_l2(ax, shown, 0.02)
+    value_axis(ax, panel.label)
+    ax.yaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10]))
+    ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    return labels
 
 
 def _peak(ax: Axes, shown: Selection, card: Card, name: str, **line: Any) -> list[Label]:
@@ -270,13 +288,13 @@ def _peak(ax: Axes, shown: Selection, card: Card, name: str, **line: Any) -> lis
 
 
 def _datasheet_floor(ax: Axes, shown: Selection) -> list[Label]:
-    """Draws the least time, µs, in which the datasheet's memory moves 2MN; shades below it."""
+    """Draws the least time, µs, in which the datasheet's memory moves the matrices; shades it."""
     ax.set_ylim(*ax.get_ylim())
     peak = shown.card.peak_gbps
     if peak is None:
         return []
     ends = np.array([*ax.get_xlim(), shown.sizes[-1]])
-    floor = 2 * shown.at * ends * shown.item_bytes / peak / 1e3
+    floor = shown.passes * shown.at * ends * shown.item_bytes / peak / 1e3
     ax.plot(ends[:2], floor[:2], color=MUTED, lw=1.0, ls=DASHED, label="datasheet floor", zorder=2)
     ax.fill_between(ends[:2], floor[:2], 1e-9, color=BLUSH, lw=0, zorder=0.1)
     write(ax, 0.985, 0.03, "faster than the card's memory", 6.5, ha="right")
@@ -285,16 +303,19 @@ def _datasheet_floor(ax: Axes, shown: Selection) -> list[Label]:
 
 
 def shade_l2(ax: Axes, shown: Selection, height: float = 0.02, caption: str = "") -> None:
-    """Shades the sizes at which input and output fit in the card's L2 together.
+    """Shades the sizes at which inputs and outputs fit in the card's L2 together.
 
     The ``caption``, by default the cache's size, stands at ``height``, a share of the axes.
     """
     size = shown.card.l2_bytes
     left, right = ax.get_xlim()
-    if size is None or (edge := size / (2 * shown.at * shown.item_bytes)) < shown.sizes[0]:
+    if (
+        size is None
+        or (edge := size / (shown.passes * shown.at * shown.item_bytes)) < shown.sizes[0]
+    ):
         return
     ax.axvspan(left, min(edge, right), color=FAINT, alpha=0.7, lw=0, zorder=0, label="fits in L2")
-    text = caption or f"2MN fits in L2 ({size / 2**20:g} MiB)"
+    text = caption or f"{shown.passes}MN fits in L2 ({size / 2**20:g} MiB)"
     write(ax, 0.012, height, text, 6.5, va="bottom")
 
 
@@ -311,7 +332,7 @@ def _as_run(shown: Selection, kernel: str) -> str:
 
 
 def _printed(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
-    """Draws a source's own series: open markers on pale dashes, names with the source's letter."""
+    """Draws a source's own series: open markers on pale dashes, named after the source."""
     if not panel.series:
         return []
     printed, letter, labels = series(panel.series), panel.series[0].upper(), []
@@ -325,7 +346,7 @@ def _printed(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
         }
     for kernel, values in kernels.items():
         kernel = _as_run(shown, kernel)
-        style, name = style_of(kernel), f"{letter}: {kernel}"
+        style, name = style_of(kernel), f"{name_of(letter)}: {kernel}"
         ax.plot(printed.sizes, values, label=name, zorder=2.6, lw=0.9, alpha=0.75,
                 **style.dots(hollow=True, mew=0.9, ls=(0, (3, 2)), color=style.color))  # fmt: skip
         labels.append(Label(name, printed.sizes[-1], values[-1], style, hollow=True))
@@ -339,12 +360,13 @@ def _levels(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
     for letter in alike:
         for ratio in sources()[letter].ratios if panel.over else ():
             if ratio.over in panel.over:
-                labels.append(_level(ax, shown, ratio.kernel, ratio.low, ratio.high, ratio.label))
+                text = f"{name_of(letter)}: {ratio.label}"
+                labels.append(_level(ax, shown, ratio.kernel, ratio.low, ratio.high, text))
         for level in () if panel.over else sources()[letter].levels:
             if level.quantity == panel.y:
                 kernel, low, high = _as_run(shown, level.kernel), level.low, level.high
                 ends = f"–{high:,g}" if low < high else "+" * (level.of == "floor")
-                text = f"{letter}: {kernel} {low:,g}{ends}"
+                text = f"{name_of(letter)}: {kernel} {low:,g}{ends}"
                 labels.append(_level(ax, shown, kernel, low, high, text))
     return labels
 
@@ -357,8 +379,17 @@ def _level(ax: Axes, shown: Selection, kernel: str, low: float, high: float, tex
                        label=text)  # fmt: skip
     ax.axhspan(low, high, color=color, alpha=0.13, lw=0, zorder=0.2, label=text)
     for end in (low, high):
+        if _drawn(ax, end):
+            continue
         ax.axhline(end, color=color, lw=0.7, ls=LEVEL_DASH, alpha=0.8, zorder=2.2)
     return Label(text, shown.sizes[-1], (low + high) / 2, LineStyle(color, ""))
+
+
+def _drawn(ax: Axes, level: float) -> bool:
+    """Whether a line across the axes stands at this level already."""
+    heights = [np.asarray(line.get_ydata(), dtype=float) for line in ax.get_lines()]
+    flat = [y for y in heights if y.size > 1 and np.ptp(y) == 0]
+    return any(abs(y[0] - level) <= SAME * level for y in flat)
 
 
 def _predicted(ax: Axes, compared: Selection) -> None:
@@ -368,8 +399,9 @@ def _predicted(ax: Axes, compared: Selection) -> None:
         by_size = alike.groupby(compared.query.over)["traffic_ratio"].first().dropna()
         if by_size.empty or abs(by_size.iloc[-1] - 1) < SAME:
             continue
-        last = by_size.iloc[-1]
-        ax.plot(by_size.index, by_size, color=MUTED, lw=0.8, ls=(0, (1, 2)), zorder=1)
+        last = float(by_size.iloc[-1])
+        if not _drawn(ax, last):
+            ax.plot(by_size.index, by_size, color=MUTED, lw=0.8, ls=(0, (1, 2)), zorder=1)
         ax.text(_clear(ax, last), last, f"{formula} by traffic", fontsize=6, color=MUTED,
                 va="bottom", ha="center", zorder=1.1)  # fmt: skip
 
@@ -410,7 +442,7 @@ def write_labels(ax: Axes, labels: Sequence[Label], gap: float = 0.062) -> None:
         if style.marker:
             ax.plot([MARK], [height], **style.dots(hollow=label.hollow, mew=0.8), **across)
         text = label.text if len(label.text) <= LONGEST else label.text[: LONGEST - 1] + "…"
-        size = 8 * min(1.0, 18 / len(text))  # a name with its tunables still has to fit
+        size = 8 * min(1.0, ROOM / len(text))  # a name with its tunables still has to fit
         start = TEXT if style.marker else LEADER + 0.012
         ax.text(start, height, text, va="center", fontsize=size, color=style.text_color, **across)
 

@@ -1,30 +1,35 @@
 """Limits: each shape's share of the copy roof, and the best peer's time over that of `auto`.
 
 Widths that `auto` was tuned on have pages of their own, apart from those held out.
-`limits` has a line per shape down the page and a pair of axes per dtype; `limits_ratio` shows every
-point's ratio against the bytes it moves. What lies beyond an axis stands at its end, and on the
-page with its number: near the roof a hundredth has to be seen.
+`limits` has a page per dtype with a line per shape; `limits_ratio` shows every point's ratio
+against the bytes it moves; `headline` has the bandwidths of QuACK's benchmark. What lies beyond
+an axis stands at its end with its number beside the axis, or is counted in the small print.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import groupby
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, NullLocator
 
 from analysis.estimate import Estimate
+from analysis.figures.draw import BOTTOM, DASHED, HIGH, LEFT, WIDE, Label, write_labels
 from analysis.figures.page import Canvas, Figure, Page, mark, provenance
+from analysis.figures.specs import BANDWIDTH
 from analysis.figures.style import (
     BLUSH,
     DOT,
     FAINT,
     INK,
     MUTED,
+    LineStyle,
     marker_legend,
+    size_axis,
     size_label,
     slug,
     style_of,
@@ -47,39 +52,63 @@ from analysis.limits import (
 from analysis.load import Records
 from analysis.selection import timer_label
 from experiments.data.cards import card_of
+from experiments.data.jobs import named_grids
 from experiments.data.rows import ITEM_BYTES
 
-WIDTH, LINE = 7.2, 0.118  # inches: of a page, and of a shape
-ABOVE, BELOW = 1.06, 0.68  # inches that titles and small print take
-LEFT, RIGHT, GAP, SPACE = 0.124, 0.988, 0.008, 0.02  # shares of the width
-COLUMN = (3.6, 3.3)  # inches: a picture of limits_ratio
-SHARES = (60.0, 107.0)
-RATIOS = (0.9, 1.5)
+WIDTH, LINE = 7.2, 0.133  # inches: of a page, and of a shape
+ABOVE, BELOW = 1.16, 0.62  # inches that titles and small print take
+# Left end and width of the panels, shares of the width; numbers stand in the gaps beside them.
+SHARE_PLACE, RATIO_PLACE = (0.172, 0.375), (0.603, 0.345)
+NAMES = (0.02, 0.135)  # left end of M and right end of N
+SHARES = (40.0, 108.0)  # percent
+RATIOS = (0.9, 2.0)
+SHARE_TICKS, RATIO_TICKS = (40, 50, 60, 70, 80, 90, 100), (0.9, 1, 1.1, 1.25, 1.5, 1.75, 2)
+# limits_ratio: its axis holds all that is there, up to ends that no number worth reading is beyond.
+WIDEST, COARSE = (0.5, 8.0), (0.5, 0.75, 0.9, 1, 1.25, 1.5, 2, 3, 4, 6, 8)
+FINE = (0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.75, 2)
 UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "KB"), (1, "B"))
+HEADLINE_DTYPES = ("bfloat16", "float16", "float32")  # the first that there are points of
+HEADLINE_LEAST = 3  # widths, fewer are no line
+HALO = "#bfc4cc"  # the copy's line, broad, below those that lie on it
+MAKERS = {
+    "auto": "auto, this project's",
+    "torch": "torch.softmax",
+    "compiled": "torch.compile",
+    "compiled_softmax": "torch.compile of torch's",
+    "compiled_max": "torch.compile, max-autotune",
+    "liger": "Liger-Kernel",
+    "flag_gems": "FlagGems",
+    "quack": "QuACK",
+    "helion": "Helion",
+}
 Points = Sequence[LimitPoint]
 Heights = dict[tuple[int, int], float]  # where each shape stands
 
 
 def _draw_shapes(canvas: Canvas, points: Points, heights: Heights) -> None:
-    """A pair of panels per dtype: shares of the copy roof, and ratios to the best peer."""
+    """Shares of the copy roof, and beside them ratios to the best peer."""
     height = canvas.get_figheight()
-    dtypes = [d for d in ITEM_BYTES if any(p.dtype == d for p in points)]
-    each = (RIGHT - LEFT - SPACE * (len(dtypes) - 1)) / len(dtypes)
     bottom, tall = BELOW / height, 1 - (ABOVE + BELOW) / height
-    for i, dtype in enumerate(dtypes):
-        mine = [p for p in points if p.dtype == dtype]
-        left, half = LEFT + i * (each + SPACE), (each - GAP) / 2
-        shares = canvas.add_axes((left, bottom, half, tall))
-        ratios = canvas.add_axes((left + half + GAP, bottom, half, tall))
-        for ax in (shares, ratios):
-            _ground(ax, heights, mine)
-        compared = [(heights[p.rows, p.cols], p, p.ratio(p.best)) for p in mine]
-        _draw_share_panel(shares, compared)
-        _draw_ratio_panel(ratios, compared)
-        above = 1 + 0.22 / (tall * height)
-        write(shares, 0, above, dtype, 8.5, color=INK, fontweight="bold")
-        if i == 0:
-            _names(shares, heights)
+    shares, ratios = (
+        canvas.add_axes((left, bottom, width, tall)) for left, width in (SHARE_PLACE, RATIO_PLACE)
+    )
+    for ax in (shares, ratios):
+        _ground(ax, heights, points)
+    compared = [(heights[p.rows, p.cols], p, p.ratio(p.best)) for p in points]
+    _draw_share_panel(shares, compared)
+    _draw_ratio_panel(ratios, compared)
+    before = 0
+    for (m, n), y in heights.items():
+        at: dict[str, Any] = {
+            "transform": shares.get_yaxis_transform(),
+            "fontsize": 7,
+            "va": "center",
+        }
+        left, right = ((x - SHARE_PLACE[0]) / SHARE_PLACE[1] for x in NAMES)
+        shares.text(right, y, size_label(n), ha="right", **at)
+        if m != before:
+            shares.text(left, y, f"{m:,} ×", fontweight="bold", **at)
+        before = m
     _legend(canvas, points, [OWN])
 
 
@@ -104,7 +133,7 @@ def _ground(ax: Axes, heights: Heights, points: Points) -> None:
               lw=0.5, zorder=0.5)  # fmt: skip
     for y in (heights[p.rows, p.cols] for p in points if p.short):
         ax.axhspan(y - 0.5, y + 0.5, color=FAINT, alpha=0.75, lw=0, zorder=0)
-    ax.tick_params(axis="x", labelsize=6.5, length=2, pad=1.5)
+    ax.tick_params(axis="x", labelsize=7, length=2, pad=1.5, top=True, labeltop=True)
 
 
 def _draw_share_panel(ax: Axes, points: Sequence[tuple[float, LimitPoint, Estimate]]) -> None:
@@ -122,8 +151,8 @@ def _draw_share_panel(ax: Axes, points: Sequence[tuple[float, LimitPoint, Estima
         low, high = (within(100 * end, SHARES) for end in (share.low, share.high))
         ax.hlines(y, low, high, color=style_of(OWN).color, lw=1.1, zorder=2)
         _placed(ax, own, y, SHARES, point, OWN, f"{own:.0f}")
-    ax.xaxis.set_major_locator(FixedLocator([70, 80, 90, 100]))
-    write(ax, 0, 1.004, "% of the copy roof", 6.8, va="bottom")
+    ticks(ax.xaxis, SHARE_TICKS, lambda value: f"{value:g}")
+    _title(ax, "share of the copy roof, % (higher is better)")
 
 
 def _draw_ratio_panel(ax: Axes, points: Sequence[tuple[float, LimitPoint, Estimate]]) -> None:
@@ -135,46 +164,44 @@ def _draw_ratio_panel(ax: Axes, points: Sequence[tuple[float, LimitPoint, Estima
     for y, point, ratio in points:
         low, high = (within(end, RATIOS) for end in (ratio.low, ratio.high))
         ax.hlines(y, low, high, color=style_of(point.best).color, lw=1.1, zorder=2)
-        _placed(ax, ratio.value, y, RATIOS, point, point.best, f"{ratio.value:.2g}")
-    ticks(ax.xaxis, [0.9, 1, 1.1, 1.25, 1.4], lambda value: f"{value:g}")
-    write(ax, 0, 1.004, "best peer / auto", 6.8, va="bottom")
+        _placed(ax, ratio.value, y, RATIOS, point, point.best, f"{ratio.value:.3g}")
+    ticks(ax.xaxis, RATIO_TICKS, lambda value: f"{value:g}")
+    _title(ax, "best peer's time / auto's (higher is better)")
 
 
-def _names(ax: Axes, heights: Heights) -> None:
-    across, before = ax.get_yaxis_transform(), 0
-    for (m, n), y in heights.items():
-        ax.text(-0.06, y, size_label(n), transform=across, fontsize=6.2, ha="right", va="center")
-        if m != before:
-            ax.text(-0.84, y, f"{m} ×", transform=across, fontsize=6.2, ha="left", va="center",
-                    fontweight="bold")  # fmt: skip
-        before = m
+def _title(ax: Axes, text: str) -> None:
+    ax.annotate(text, (0, 1), xytext=(0, 14), xycoords="axes fraction", fontsize=7.5, color=MUTED,
+                textcoords="offset points")  # fmt: skip
 
 
-def _draw_ratios(canvas: Canvas, points: Points) -> None:
-    """Both axes are logarithms: a ratio stands as far from 1 as its inverse."""
-    ax = canvas.add_axes((0.145, 0.24, 0.83, 0.455))
-    ax.set_xscale("log", base=10)
-    ax.set_yscale("log", base=2)
-    ax.set_ylim(*RATIOS)
-    ax.axhspan(RATIOS[0], 1, color=BLUSH, lw=0, zorder=0.1)
-    ax.axhline(1, color=INK, lw=0.9, zorder=1)
-    ax.axvline(LARGE_BYTES, color=MUTED, lw=0.7, ls=(0, (2, 2)), zorder=0.6)
-    ax.text(LARGE_BYTES * 1.15, 1.46, f"{LARGE_BYTES / 1e6:.0f} MB", fontsize=6, color=MUTED)
-    for point in points:
-        ratio = point.ratio(point.best)
-        low, high, value = (within(end, RATIOS) for end in (ratio.low, ratio.high, ratio.value))
-        ax.vlines(point.moved_bytes, low, high, color=style_of(point.best).color, lw=0.9, zorder=2)
-        hollow = point.above_roof
-        _dot(ax, point.moved_bytes, value, point, point.best, small=True, hollow=hollow)
-    value_axis(ax, "")
-    ends = {RATIOS[0]: "≤ ", RATIOS[1]: "≥ "}
-    places = [0.9, 1, 1.1, 1.2, 1.3, 1.4, 1.5]
-    ticks(ax.yaxis, places, lambda value: f"{ends.get(value, '')}{value:g}×")
-    write(ax, 0, 1.03, _means(points), 7.2)
-    ax.xaxis.set_major_formatter(lambda value, _: _bytes_label(value))
-    ax.xaxis.set_minor_locator(NullLocator())
-    ax.tick_params(labelsize=7)
-    ax.set_xlabel("bytes that any softmax moves, 2MN", fontsize=7.5, labelpad=2)
+def _draw_ratios(canvas: Canvas, points: Points, ends: tuple[float, float]) -> None:
+    """A panel per dtype. Both axes are logarithms: a ratio is as far from 1 as its inverse."""
+    dtypes = [d for d in ITEM_BYTES if any(p.dtype == d for p in points)]
+    each = 0.915 / len(dtypes)
+    for i, dtype in enumerate(dtypes):
+        ax = canvas.add_axes((0.07 + i * each, 0.235, each - 0.018, 0.475))
+        ax.set_xscale("log", base=10)
+        ax.set_yscale("log", base=2)
+        ax.set_ylim(*ends)
+        ax.axhspan(ends[0], 1, color=BLUSH, lw=0, zorder=0.1)
+        ax.axhline(1, color=INK, lw=0.9, zorder=1)
+        ax.axvline(LARGE_BYTES, color=MUTED, lw=0.7, ls=(0, (2, 2)), zorder=0.6)
+        for point in (p for p in points if p.dtype == dtype):
+            ratio, color = point.ratio(point.best), style_of(point.best).color
+            low, high, value = (within(end, ends) for end in (ratio.low, ratio.high, ratio.value))
+            ax.vlines(point.moved_bytes, low, high, color=color, lw=0.9, zorder=2)
+            hollow = point.above_roof
+            _dot(ax, point.moved_bytes, value, point, point.best, small=True, hollow=hollow)
+        value_axis(ax, "")
+        places = FINE if ends[1] <= FINE[-1] else COARSE
+        ticks(ax.yaxis, [p for p in places if ends[0] <= p <= ends[1]], lambda v: f"{v:g}×")
+        write(ax, 0, 1.03, dtype, 8.5, color=INK, fontweight="bold")
+        ax.set_xlim(min(p.moved_bytes for p in points) / 2, max(p.moved_bytes for p in points) * 2)
+        ticks(ax.xaxis, [10.0**e for e in range(0, 20, 2)], _bytes_label)
+        ax.tick_params(labelsize=7, labelleft=i == 0)
+        ax.set_xlabel("bytes moved, 2MN", fontsize=7.5, labelpad=2)
+    top = 1 - 0.78 / canvas.get_figheight()
+    canvas.text(0.07, top, "best peer's time / auto's (higher is better)", fontsize=8, color=MUTED)
     _legend(canvas, points, [])
 
 
@@ -195,10 +222,10 @@ def _placed(
     """A variant's marker, or at the edge it lies beyond, with its number."""
     _dot(ax, within(x, ends), y, point, name, hollow=point.above_roof)
     if not ends[0] <= x <= ends[1]:
-        side = 1 if x < ends[0] else -1
-        ax.annotate(text, (within(x, ends), y), xytext=(4.5 * side, -0.3), fontsize=5.8,
-                    textcoords="offset points", ha="left" if side > 0 else "right", va="center",
-                    color=INK, zorder=4)  # fmt: skip
+        low = x < ends[0]
+        ax.annotate(text, (0 if low else 1, y), xycoords=ax.get_yaxis_transform(), fontsize=6.5,
+                    xytext=(-5 if low else 5, -0.3), textcoords="offset points", color=INK,
+                    ha="right" if low else "left", va="center")  # fmt: skip
 
 
 def _dot(
@@ -208,37 +235,122 @@ def _dot(
     """A variant's marker, hollow where it does not count as a win: the row of a middle visit."""
     style = style_of(name).dots(0.62 if small else 0.8, hollow, mew=0.4)
     ax.plot([x], [y], zorder=3 if small else 3.5, clip_on=False, **style)
+    mark(ax, [x], [y], [_row(point, name)])
+
+
+def _row(point: LimitPoint, name: str) -> Mapping[str, Any]:
+    """The row of a variant's middle visit by time."""
     rows = sorted(point.seen[name].values(), key=lambda row: float(row["time_us"]))
-    mark(ax, [x], [y], [dict(rows[(len(rows) - 1) // 2]) | {"variant": name}])
+    return dict(rows[(len(rows) - 1) // 2]) | {"variant": name}
 
 
 def _pages(records: Records, frame: pd.DataFrame) -> list[Page]:
     made, title = [], "At the limit: the copy roof and the best public softmax, shape by shape"
-    for points in groups_of(p for p in points_of(frame) if p.share is not None):
-        notes = [f"marker: that variant's{DOT}shaded: below {SHORT_US:g} µs",
-                 "a number: beyond the axis",
-                 "bars: 95 %, of recordings, else of rounds"]  # fmt: skip
-        notes += ["open: above roof, not a win"] * any(p.above_roof for p in points)
-        small = [*_provenance(frame, points), DOT.join(notes)]
-        heights = _heights(points)
-        shapes = LINE * (len(heights) + 0.6 * len({m for m, _ in heights}))
-        draw = partial(_draw_shapes, points=points, heights=heights)
-        subtitle = DOT.join([_subtitle(points), _means(points)])
-        name, size = file_of("limits", points[0]), (WIDTH, ABOVE + BELOW + shapes)
-        made.append(Page(name, title, subtitle, small, draw, size, points[0].gpu))
+    for group in groups_of(p for p in points_of(frame) if p.share is not None):
+        for dtype in (d for d in ITEM_BYTES if any(p.dtype == d for p in group)):
+            points = [p for p in group if p.dtype == dtype]
+            notes = [f"marker: that variant's{DOT}shaded: below {SHORT_US:g} µs",
+                     "a number: beyond the axis",
+                     "bars: 95 %, of recordings, else of rounds"]  # fmt: skip
+            notes += ["open: above roof, not a win"] * any(p.above_roof for p in points)
+            small = [*_provenance(frame, points), DOT.join(notes)]
+            heights = _heights(points)
+            shapes = LINE * (len(heights) + 0.6 * len({m for m, _ in heights}))
+            draw = partial(_draw_shapes, points=points, heights=heights)
+            subtitle = DOT.join([_subtitle(points), dtype, _means(points)])
+            name, size = f"{file_of('limits', points[0])}-{dtype}", (WIDTH, ABOVE + BELOW + shapes)
+            made.append(Page(name, title, subtitle, small, draw, size, points[0].gpu))
     return made
 
 
 def _ratio_pages(records: Records, frame: pd.DataFrame) -> list[Page]:
-    made, title = [], "Best public softmax over auto"
+    made, title = [], "Best public softmax over auto, by size"
     for points in groups_of(points_of(frame)):
-        where, which = _provenance(frame, points)
-        card, protocol, *versions = where.split(DOT)  # in lines that a column holds
-        small = [DOT.join([card, protocol]), DOT.join(versions) or "versions unknown", which]
-        draw = partial(_draw_ratios, points=points)
-        name, gpu = file_of("limits_ratio", points[0]), points[0].gpu
-        made.append(Page(name, title, _subtitle(points), small, draw, COLUMN, gpu))
+        ratios = [p.ratio(p.best) for p in points]
+        ends = (
+            max(min(0.9, *(r.low / 1.03 for r in ratios)), WIDEST[0]),
+            min(max(1.5, *(r.high * 1.03 for r in ratios)), WIDEST[1]),
+        )
+        beyond = sum(r.value != within(r.value, ends) for r in ratios)
+        notes = [f"dotted: {_bytes_label(LARGE_BYTES)}", "bars: 95 %"]
+        notes += ["open: above roof, not a win"] * any(p.above_roof for p in points)
+        notes += [f"{beyond} of {len(points)} points stand at the axis' end, beyond it"] * bool(
+            beyond
+        )
+        small = [*_provenance(frame, points), DOT.join(notes)]
+        draw = partial(_draw_ratios, points=points, ends=ends)
+        name, subtitle = (
+            file_of("limits_ratio", points[0]),
+            DOT.join([_subtitle(points), _means(points)]),
+        )
+        made.append(Page(name, title, subtitle, small, draw, (WIDTH, 3.7), points[0].gpu))
     return made
+
+
+def _headline_pages(records: Records, frame: pd.DataFrame) -> list[Page]:
+    """A picture for each GPU whose rows hold QuACK's shapes, of the first timer and dtype."""
+    shapes = {(m, n) for m, n, _ in named_grids()["quack"]}
+    found: dict[str, list[list[LimitPoint]]] = {}
+    points = [p for p in points_of(frame) if (p.rows, p.cols) in shapes and p.copy is not None]
+    known = sorted(points, key=lambda p: p.cols)
+    for gpu, timer, cache in dict.fromkeys((p.gpu, p.timer, p.cache) for p in points):
+        alike = [p for p in known if (p.gpu, p.timer, p.cache) == (gpu, timer, cache)]
+        by_dtype = [[p for p in alike if p.dtype == dtype] for dtype in HEADLINE_DTYPES]
+        found.setdefault(gpu, []).extend(p for p in by_dtype if len(p) >= HEADLINE_LEAST)
+    return [_headline_page(frame, groups[0]) for groups in found.values() if groups]
+
+
+def _headline_page(frame: pd.DataFrame, points: Points) -> Page:
+    first, most = points[0], max(p.rows for p in points)
+    fewer = [p for p in points if p.rows < most]
+    shapes = f"M = {most:,}"
+    if fewer:
+        shapes += f", fewer from N = {size_label(min(p.cols for p in fewer))}"
+    names = [name for name in (OWN, *PEERS) if any(p.has(name) for p in points)]
+
+    def draw(canvas: Canvas) -> None:
+        ax = canvas.add_axes((LEFT, BOTTOM, WIDE, HIGH))
+        size_axis(ax, [p.cols for p in points], "cols")
+        labels = [_headline_line(ax, points, name) for name in names]
+        roof = [p.moved_bytes / p.us(str(p.copy)) / 1e3 for p in points]
+        ax.plot([p.cols for p in points], roof, color=HALO, lw=7, zorder=2.1, label="copy roof")
+        labels.append(
+            Label("copy of the same matrix", points[-1].cols, roof[-1], LineStyle(INK, ""))
+        )
+        card = card_of(first.gpu)
+        if card.peak_gbps is not None:
+            ax.axhline(card.peak_gbps, color=MUTED, lw=1, ls=DASHED, zorder=2)
+            text = f"datasheet {card.peak_gbps:,.0f}"
+            labels.append(Label(text, points[-1].cols, card.peak_gbps, LineStyle(MUTED, "")))
+        ax.set_ylim(0, None)
+        value_axis(ax, BANDWIDTH)
+        write_labels(ax, labels)
+
+    title = "Softmax against a copy: auto and the public kernels"
+    small = _provenance(frame, points)
+    small += ["open: above the copy roof, not a win"] * any(p.above_roof for p in points)
+    subtitle = DOT.join([_subtitle(points), first.dtype, shapes])
+    return Page(f"headline-{slug(first.gpu)}", title, subtitle, small, draw, gpu=first.gpu)
+
+
+def _headline_line(ax: Axes, points: Points, name: str) -> Label:
+    """A variant's bandwidth over N, with its interval on every point; a gap where it has none."""
+    style, own = style_of(name), name == OWN
+    times = {p.cols: p.time_of(name) for p in points if p.has(name)}
+    moved = {p.cols: p.moved_bytes / 1e3 for p in points}
+    y = [moved[n] / times[n].value if n in times else math.nan for n in moved]
+    ax.plot(list(moved), y, label=name, zorder=3.4 if own else 3,
+            **style.dots(ls="-", lw=2.4 if own else 1.4, color=style.color, mew=0.6))  # fmt: skip
+    for n, time in times.items():
+        ax.vlines(n, moved[n] / time.high, moved[n] / time.low, color=style.color, lw=1, zorder=2.6)
+    for point in (p for p in points if p.has(name)):
+        place = [point.cols], [moved[point.cols] / times[point.cols].value]
+        mark(ax, *place, [_row(point, name)])
+        if own and point.above_roof:
+            ax.plot(*place, zorder=3.5, **style.dots(hollow=True, mew=0.9))
+    last, whole = max(times), max(times) == points[-1].cols
+    text = MAKERS[name] if whole else f"{MAKERS[name]}, to {size_label(last)}"
+    return Label(text, last, moved[last] / times[last].value, style, whole=whole)
 
 
 def _provenance(frame: pd.DataFrame, points: Points) -> list[str]:
@@ -267,6 +379,13 @@ def _means(points: Points) -> str:
     return f"best peer / auto, means: {', '.join(reversed(means))}"
 
 
+HEADLINE = Figure(
+    "headline",
+    f"headline needs {NEEDS}, and a copy, at three shapes of the grid quack",
+    _headline_pages,
+    "Bandwidth of auto, of the public kernels and of a copy against row width, at the shapes of "
+    "QuACK's benchmark.",
+)
 LIMITS = Figure(
     "limits",
     f"limits needs {NEEDS}, and a copy",
@@ -279,5 +398,5 @@ LIMITS_RATIO = Figure(
     f"limits_ratio needs {NEEDS}",
     _ratio_pages,
     "The fastest public softmax's time over that of auto against the bytes that any softmax moves, "
-    "at every shape and dtype.",
+    "at every shape, a panel per dtype.",
 )

@@ -136,7 +136,9 @@ def checked(frame: pd.DataFrame, records: Records) -> pd.DataFrame:
     timed = timed[timed["roof_gbps"].notna() & timed["model_bytes"].gt(0)]
     timed["predicted_us"] = timed["model_bytes"] / timed["roof_gbps"] / 1e3
     timed["ratio"] = timed["time_us"] / timed["predicted_us"]
-    timed["floor_us"] = timed.groupby([*PROTOCOL, "variant"])["time_us"].transform("min")
+    timed["floor_us"] = timed.groupby(["operation", *PROTOCOL, "variant"])["time_us"].transform(
+        "min"
+    )
     measured = {gpu: records.counters_of(str(gpu)) for gpu in timed["gpu"].unique()}
     cards = {gpu: card_of(str(gpu)) for gpu in timed["gpu"].unique()}
     judged = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import groupby
@@ -17,7 +17,8 @@ from typing import Any
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
-from matplotlib.patches import Rectangle
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import MaxNLocator, MultipleLocator, NullLocator
 
 from analysis.figures.page import Canvas, Figure, Page, mark
@@ -35,6 +36,7 @@ from analysis.figures.style import (
     write,
 )
 from analysis.load import Records, kernel_name, key_of, records_hash
+from analysis.published import name_of
 from analysis.roofline.verdicts import rows_in_flight
 from analysis.selection import OTHER_SIDE, records_of
 from analysis.traffic.levels import NOMINAL, Level, backends, counted_beside, levels_of
@@ -55,15 +57,17 @@ LEVELS: Mapping[str, Mapping[str, Any]] = {
     "DRAM": {"marker": "o", "ms": 4.6, "mec": "white", "mew": 0.4},
 }
 DRAM_TITLE = "Reads at DRAM: where L2 stops serving the second pass"
-PAIRS_NOTE = (
-    "each pair of lines: reads above, writes (pale) below; writes lag at DRAM, judge on reads"
-)
+PAIRS_NOTE = "writes lag at DRAM, where lines stay dirty in L2: judge on reads"
 L2_NOTE = "dotted: rows in flight × row bytes = L2, in the colour of its variant"
 LETTER = {"cols": "N", "rows": "M"}
-LOAD, STORE = style_of("fused").color, style_of("torch").color
+HEIGHTS = {"reads": (-0.2, 1.0), "writes": (0.22, 0.5)}  # in a variant's line, and how opaque
+KINDS = {"load": style_of("fused").color, "store": style_of("torch").color}
 STATISTICS = (("m", "maximum"), ("d", "total"))  # B's symbols for the kernel's own variables
 TRACED_NOTE = "every request of one row, as the unchanged kernel made it, counted without a GPU"
-A_NOTE = "low: one element per row; A drew ten trips, without two such loads and the int64 store"
+A_NOTE = (
+    f"low: one element per row; {name_of('A')} drew ten trips, without two such loads and the "
+    "int64 store"
+)
 
 
 def _source_of(counters: Sequence[Counters]) -> str:
@@ -92,7 +96,8 @@ def _levels(records: Records, frame: pd.DataFrame) -> list[Page]:
         card = card_of(gpu).name if gpu else "any machine"
         sources = [f"counted without a GPU: {counts}"]
         sources += [f"{card}, {_source_of(counters)}"] * bool(counters)
-        draw = partial(_draw_levels, mine=mine, everything=found, shapes=shapes)
+        blank = partial(_why_blank, frame[frame["gpu"] == gpu])
+        draw = partial(_draw_levels, mine=mine, everything=found, shapes=shapes, blank=blank)
         name = f"traffic-{slug(gpu)}" if gpu else "traffic"
         title = f"Traffic: modelled, counted{', measured' if gpu else ''}"
         subtitle = DOT.join([card, shapes[0][2], "in units of MN elements"])
@@ -115,8 +120,19 @@ def shapes_shown(mine: Sequence[Level]) -> list[Shape]:
     return [largest[0], largest[len(largest) // 2], largest[-1]]
 
 
+def _why_blank(frame: pd.DataFrame, variant: str, shape: Shape) -> str:
+    """Why a variant has no traffic at a shape: rows no wider and no larger did not fit."""
+    refused = frame[(frame["status"] == "unsupported") & (frame["kernel"] == kernel_name(variant))]
+    narrower = refused["dtype"].map(ITEM_BYTES).fillna(math.inf) <= ITEM_BYTES[shape[2]]
+    return "does not fit" if (narrower & (refused["cols"] <= shape[1])).any() else "not measured"
+
+
 def _draw_levels(
-    canvas: Canvas, mine: Sequence[Level], everything: Sequence[Level], shapes: Sequence[Shape]
+    canvas: Canvas,
+    mine: Sequence[Level],
+    everything: Sequence[Level],
+    shapes: Sequence[Shape],
+    blank: Callable[[str, Shape], str],
 ) -> None:
     shown = {c.variant for c in mine if (c.rows, c.cols, c.dtype) in shapes}
     variants = sorted(shown, key=variant_order)
@@ -133,18 +149,26 @@ def _draw_levels(
         ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         ax.grid(axis="x", color="white", lw=0.9)
         ax.set_axisbelow(True)
-        ax.set_xlabel("MN", fontsize=8)
+        ax.set_xlabel("traffic, MN elements (lower is better)", fontsize=7.5)
         sns.despine(ax=ax, left=True)
         here = [c for c in mine if (c.rows, c.cols, c.dtype) == shape]
         counted = [counted_beside(everything, c) for c in here if c.level == "modelled"]
         for cell in dict.fromkeys([*here, *filter(None, counted)]):
             _draw_cell(ax, cell, variants.index(cell.variant))
+        for variant in set(variants) - {c.variant for c in here}:
+            ax.text(0.1, variants.index(variant), blank(variant, shape), fontsize=7, color=MUTED,
+                    va="center")  # fmt: skip
         write(ax, 0, 1.02, f"{shape[0]} × {shape[1]}")
-    handles = [ax.plot([], [], ls="", label=label, **{"mfc": MUTED, **style})[0]
-               for level, style in LEVELS.items()
-               for label in ["counted, nominal" if level == NOMINAL else level]]  # fmt: skip
-    canvas.legend(handles=handles, loc="upper right", bbox_to_anchor=(0.985, 0.94), ncols=5,
-                  frameon=False, fontsize=7.5, handletextpad=0.1, columnspacing=1.2)  # fmt: skip
+    levels = [Line2D([], [], ls="", label=label, **{"mfc": MUTED, **style})
+              for level, style in LEVELS.items()
+              for label in ["counted, nominal" if level == NOMINAL else level]]  # fmt: skip
+    kinds = [Patch(color=MUTED, alpha=alpha, lw=0, label=f"{kind}: the {place} of a pair")
+             for (kind, (_, alpha)), place in zip(HEIGHTS.items(), ("upper", "lower, pale"),
+                                                  strict=True)]  # fmt: skip
+    for handles, top in ((levels, 0.955), (kinds, 0.912)):
+        canvas.legend(handles=handles, loc="upper right", bbox_to_anchor=(0.985, top),
+                      frameon=False, ncols=len(handles), fontsize=7.5, handletextpad=0.3,
+                      columnspacing=1.2, borderpad=0, handlelength=1.2)  # fmt: skip
 
 
 def _draw_cell(ax: Axes, cell: Level, place: int) -> None:
@@ -154,7 +178,8 @@ def _draw_cell(ax: Axes, cell: Level, place: int) -> None:
     style = dict(LEVELS[level])
     if cell.level == "DRAM":
         style["mfc"] = style_of(kernel_name(cell.variant)).color
-    y, alpha = (place - 0.2, 1.0) if cell.kind == "reads" else (place + 0.22, 0.5)
+    shift, alpha = HEIGHTS[cell.kind]
+    y = place + shift
     if cell.units > ax.get_xlim()[1]:
         ax.set_xlim(-0.25, cell.units * 1.08)
     order = 3 + list(LEVELS).index(level) / 10
@@ -245,17 +270,27 @@ def _draw_reads(
     ax.set_xlim(*ends)
     for variant, line in lines.items():
         style = style_of(kernel_name(variant))
-        x = [getattr(c, over) for c in line]
-        y = [c.dram_read_bytes / (c.rows * c.cols * ITEM_BYTES[c.dtype]) for c in line]
+        seen = {getattr(c, over): c for c in line}
+        # between two sizes some way apart nobody knows where the step is: no line there
+        x = sizes
+        y = [_reads(seen[size]) if size in seen else math.nan for size in x]
         ax.plot(x, y, label=variant, zorder=3, lw=1.3,
                 **style.dots(ls="-", color=style.color, mew=0.6))  # fmt: skip
-        mark(ax, x, y, [c.model_dump() | {"variant": variant} for c in line])
+        mark(
+            ax, x, y, [seen[n].model_dump() | {"variant": variant} if n in seen else {} for n in x]
+        )
         at = edge(over, line, launches.get(_launch_of(line[0].model_dump()), math.nan), card)
         rereads = any(c.model_reads > 1.5 * c.rows * c.cols for c in line)
         if rereads and ends[0] < at < ends[1]:
             ax.axvline(at, color=style.color, lw=1.2, ls=(0, (1, 1.5)), zorder=2)
     fixed = getattr(_flat(lines)[0], OTHER_SIDE[over])
-    write(ax, 0, 1.03, f"DRAM reads, MN{DOT}{LETTER[OTHER_SIDE[over]]} = {fixed}")
+    write(
+        ax,
+        0,
+        1.03,
+        f"reads at DRAM, MN (lower is better){DOT}{LETTER[OTHER_SIDE[over]]} = {fixed}",
+        7.5,
+    )
     ax.set_ylim(0, None)
     if ax.get_ylim()[1] <= 100:  # a record may claim any count, and ticks take memory
         ax.yaxis.set_major_locator(MultipleLocator(1))
@@ -263,6 +298,10 @@ def _draw_reads(
     ax.set_xlabel(SIZES[over])
     ax.grid(axis="y", color=FAINT)
     sns.despine(ax=ax, left=True)
+
+
+def _reads(seen: Counters) -> float:
+    return seen.dram_read_bytes / (seen.rows * seen.cols * ITEM_BYTES[seen.dtype])
 
 
 def _flat(lines: Mapping[str, Line]) -> Line:
@@ -304,6 +343,7 @@ def _a_fig1(records: Records, _: pd.DataFrame) -> list[Page]:
             title += f" of a whole row, {single} of one element" if single else ""
             _draw_row(canvas.add_axes((left, 0.225, share, 0.475)), trace, title)
             left += share + gap
+        _legend(canvas)
 
     subtitle = DOT.join([naive.dtype, f"one row of N = {naive.cols}", "from counted traces"])
     small = [_traced_from(pair), TRACED_NOTE, A_NOTE]
@@ -318,6 +358,7 @@ def _b_fig1(records: Records, _: pd.DataFrame) -> list[Page]:
     def draw(canvas: Canvas) -> None:
         ax = canvas.add_axes((0.085, 0.225, 0.895, 0.475))
         _draw_row(ax, online, "the kernel's maximum m and sum d after each chunk", statistics=True)
+        _legend(canvas)
 
     parts = [*online.kernel.split(","), online.dtype, f"one row of N = {online.cols}"]
     title, small = "The two passes of online softmax", [_traced_from([online]), TRACED_NOTE]
@@ -336,8 +377,7 @@ def _draw_row(ax: Axes, trace: Trace, title: str, statistics: bool = False) -> N
         start += count
     for i, a in enumerate(accesses):
         size = a.last - a.first + 1
-        color = LOAD if a.kind == "load" else STORE
-        ax.add_patch(Rectangle((i + 0.09, a.first), 0.82, size, color=color, lw=0))
+        ax.add_patch(Rectangle((i + 0.09, a.first), 0.82, size, color=KINDS[a.kind], lw=0))
         texts = [a.tensor]
         if statistics and a.kind == "load" and a.sweep == accesses[0].sweep:
             kept = [(letter, (a.state or {}).get(name)) for letter, name in STATISTICS]
@@ -362,7 +402,14 @@ def _trace(records: Records, kernel: str) -> Trace | None:
 
 def _traced_from(traces: Sequence[Trace]) -> str:
     sources = [f"{t.kernel} (source {t.source[:8]})" for t in traces]
-    return DOT.join([*sources, f"traces {records_hash(traces)}", "blue: load, orange: store"])
+    return DOT.join([*sources, f"traces {records_hash(traces)}"])
+
+
+def _legend(canvas: Canvas) -> None:
+    """Load and store, top right."""
+    kinds = [Patch(color=color, label=kind) for kind, color in KINDS.items()]
+    canvas.legend(handles=kinds, loc="upper right", bbox_to_anchor=(0.985, 0.985), ncols=2,
+                  frameon=False, fontsize=8, handlelength=1, columnspacing=1.2)  # fmt: skip
 
 
 TRAFFIC_FIGURES = (
@@ -384,14 +431,14 @@ TRAFFIC_FIGURES = (
         "a_fig1",
         "a_fig1 needs traces of naive and fused: traces.jsonl",
         _a_fig1,
-        "A's figure 1 from traces of the real kernels: the trips to memory that one row makes in "
-        "naive and in fused softmax.",
+        f"Figure 1 of {name_of('A')} from traces of the real kernels: the trips to memory that one "
+        "row makes in naive and in fused softmax.",
     ),
     Figure(
         "b_fig1",
         "b_fig1 needs a trace of online: traces.jsonl",
         _b_fig1,
-        "B's figure 1 from a trace of the real kernel: online softmax loads a row's chunks once "
-        "for the statistics and once more to normalise and store.",
+        f"Figure 1 of {name_of('B')} from a trace of the real kernel: online softmax loads a row's "
+        "chunks once for the statistics and once more to normalise and store.",
     ),
 )
