@@ -47,6 +47,7 @@ from experiments.data.rows import ITEM_BYTES
 Shape = tuple[int, int, str]  # M, N, dtype
 Line = list[Counters]  # of one variant, by rising size
 Launches = Mapping[tuple[str, ...], int]  # rows in flight on a full card, by `_launch_of`
+SOFTMAX, COPY = "softmax", "copy"
 MOST_PANELS = 3  # far above L2, around it, below it
 COVERED = 0.75  # of the variants that the fullest shape has; no variant runs at every shape
 LEVELS: Mapping[str, Mapping[str, Any]] = {
@@ -86,10 +87,31 @@ def _source_of(counters: Sequence[Counters]) -> str:
 
 
 def _levels(records: Records, frame: pd.DataFrame) -> list[Page]:
+    several = _by_operation(records, frame).items()
+    return [page for name, some in several for page in _levels_of(name, some, frame)]
+
+
+def _by_operation(records: Records, frame: pd.DataFrame) -> dict[str, Records]:
+    """Counts and counters of each operation with those of its roof; softmax comes first."""
+    roofs = dict(zip(frame["operation"], frame["roof"], strict=True))
+    known = {one.operation for one in (*records.counts, *records.counters)}
+    found = {}
+    for name in sorted(known - {COPY, *roofs.values()} or known, key=lambda o: (o != SOFTMAX, o)):
+        both = {name, roofs.get(name, COPY)}
+        found[name] = Records(
+            counts=tuple(one for one in records.counts if one.operation in both),
+            counters=tuple(one for one in records.counters if one.operation in both),
+        )
+    return found
+
+
+def _levels_of(operation: str, records: Records, frame: pd.DataFrame) -> list[Page]:
     found = levels_of(records, backends(frame))
+    of = [] if operation == SOFTMAX else [operation]
     counts = f"{records_hash(records.counts)} ({len(records.counts)})"
     pages = []
-    for gpu in sorted({c.gpu for c in found} - {""}) or [""] * bool(found):
+    gpus = sorted({c.gpu for c in records.counters if c.operation == operation})
+    for gpu in gpus or [""] * bool(found):
         mine = [c for c in found if c.gpu == gpu]
         shapes = shapes_shown(mine)
         counters = [c for c in records.counters if c.gpu == gpu]
@@ -98,11 +120,13 @@ def _levels(records: Records, frame: pd.DataFrame) -> list[Page]:
         sources += [f"{card}, {_source_of(counters)}"] * bool(counters)
         blank = partial(_why_blank, frame[frame["gpu"] == gpu])
         draw = partial(_draw_levels, mine=mine, everything=found, shapes=shapes, blank=blank)
-        name = f"traffic-{slug(gpu)}" if gpu else "traffic"
+        name = "-".join(["traffic", *map(slug, of), *[slug(gpu)] * bool(gpu)])
         title = f"Traffic: modelled, counted{', measured' if gpu else ''}"
-        subtitle = DOT.join([card, shapes[0][2], "in units of MN elements"])
+        subtitle = DOT.join([card, *of, shapes[0][2]])
+        drawn = {c.variant for c in mine if (c.rows, c.cols, c.dtype) in shapes}
+        size = (7.2, 1.65 + 0.335 * max(len(drawn), 3))
         small = [DOT.join(sources), PAIRS_NOTE]
-        pages.append(Page(name, title, subtitle, small, draw, (7.2, 5.0), gpu))
+        pages.append(Page(name, title, subtitle, small, draw, size, gpu))
     return pages
 
 
@@ -136,9 +160,10 @@ def _draw_levels(
 ) -> None:
     shown = {c.variant for c in mine if (c.rows, c.cols, c.dtype) in shapes}
     variants = sorted(shown, key=variant_order)
-    width = 0.82 / len(shapes)
+    width, height = 0.82 / len(shapes), canvas.get_figheight()
+    bottom, tall = 0.8 / height, 1 - 1.75 / height
     for i, shape in enumerate(shapes):
-        ax = canvas.add_axes((0.145 + i * (width + 0.015), 0.17, width - 0.015, 0.635))
+        ax = canvas.add_axes((0.145 + i * (width + 0.015), bottom, width - 0.015, tall))
         ax.set_ylim(len(variants) - 0.5, -0.5)
         ax.set_yticks(range(len(variants)), [""] * len(variants) if i else variants)
         for place, variant in enumerate(variants):
@@ -158,15 +183,15 @@ def _draw_levels(
         for variant in set(variants) - {c.variant for c in here}:
             ax.text(0.1, variants.index(variant), blank(variant, shape), fontsize=7, color=MUTED,
                     va="center")  # fmt: skip
-        write(ax, 0, 1.02, f"{shape[0]} × {shape[1]}")
+        write(ax, 0, 1 + 0.06 / (tall * height), f"{shape[0]} × {shape[1]}")
     levels = [Line2D([], [], ls="", label=label, **{"mfc": MUTED, **style})
               for level, style in LEVELS.items()
               for label in ["counted, nominal" if level == NOMINAL else level]]  # fmt: skip
     kinds = [Patch(color=MUTED, alpha=alpha, lw=0, label=f"{kind}: the {place} of a pair")
              for (kind, (_, alpha)), place in zip(HEIGHTS.items(), ("upper", "lower, pale"),
                                                   strict=True)]  # fmt: skip
-    for handles, top in ((levels, 0.955), (kinds, 0.912)):
-        canvas.legend(handles=handles, loc="upper right", bbox_to_anchor=(0.985, top),
+    for handles, down in ((levels, 0.22), (kinds, 0.44)):
+        canvas.legend(handles=handles, loc="upper right", bbox_to_anchor=(0.985, 1 - down / height),
                       frameon=False, ncols=len(handles), fontsize=7.5, handletextpad=0.3,
                       columnspacing=1.2, borderpad=0, handlelength=1.2)  # fmt: skip
 
@@ -192,8 +217,9 @@ def _draw_cell(ax: Axes, cell: Level, place: int) -> None:
 
 def _dram_reads(records: Records, frame: pd.DataFrame) -> list[Page]:
     pages = []
-    for gpu in sorted({c.gpu for c in records.counters}):
-        counters = [c for c in records.counters if c.gpu == gpu and c.rows and c.cols]
+    softmax = _by_operation(records, frame).get(SOFTMAX, Records()).counters
+    for gpu in sorted({c.gpu for c in softmax}):
+        counters = [c for c in softmax if c.gpu == gpu and c.rows and c.cols]
         panels = {over: lines for over in LETTER if (lines := series(counters, over))}
         if not panels:
             continue
