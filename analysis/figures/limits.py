@@ -376,7 +376,7 @@ def _means(points: Points) -> str:
     """The geometric mean of the large points before that of all."""
     parts = [("all", points), (f"≥ {LARGE_BYTES / 1e6:.0f} MB", [p for p in points if p.large])]
     means = [f"{ratio.value:.3f}× {text}" for text, some in parts if (ratio := geomean(some))]
-    return f"best peer / auto, means: {', '.join(reversed(means))}"
+    return f"means: {', '.join(reversed(means))}"
 
 
 HEADLINE = Figure(

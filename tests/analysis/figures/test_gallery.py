@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from analysis.figures.card_to_card import CARD_TO_CARD
-from analysis.figures.limits import LIMITS, LIMITS_RATIO
+from analysis.figures.limits import HEADLINE, LIMITS, LIMITS_RATIO
 from analysis.figures.multiples import D_FIG1_GPUS, DTYPES_TIME
 from analysis.figures.specs import E_FIG1
+from analysis.figures.style import style_of
 from analysis.gallery import DRAWN, ENTRIES, Entry, Picture, missing, pictures
-from analysis.load import Inputs, Records, load, load_records
+from analysis.limits import OWN, PEERS
+from analysis.load import Inputs, Records, kernel_name, read_inputs
 from tests.analysis.drawing import frame_of, overhang, rendered
+from tests.analysis.figures.test_style import SIGHT, lab
 from tests.analysis.plausible import PAPER, row
 from tests.conftest import ROOT
 
 SOURCED = ["a_fig1", "a_fig2", "b_fig1", "c_fig1", "c_fig2", "c_fig3", "d_fig1", "e_fig1"]
-OURS = ["speedup_naive", "speedup_torch", "dtypes_time", "dtypes_bandwidth"]
-OF_OTHER_ROWS = (LIMITS, LIMITS_RATIO, CARD_TO_CARD, D_FIG1_GPUS)
+OURS = ["speedup_naive", "speedup_torch", "backward", "dtypes_time", "dtypes_bandwidth"]
+OF_OTHER_ROWS = (HEADLINE, LIMITS, LIMITS_RATIO, CARD_TO_CARD, D_FIG1_GPUS)
 MIXED = (E_FIG1, DTYPES_TIME, LIMITS, CARD_TO_CARD)
 
 
@@ -52,9 +57,52 @@ def test_it_is_the_same_bytes_when_drawn_twice(
 
 
 @pytest.fixture(scope="module")
-def recorded() -> list[Picture]:
-    rows = ROOT / "outputs" / "reference"
-    return list(pictures(Inputs(rows, rows, load(rows), load_records(rows, rows / "counts"), {})))
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> list[Picture]:
+    """What `make figures` and `make roofline` draw where nothing was measured: no rows named."""
+    clone = tmp_path_factory.mktemp("clone")
+    (clone / "outputs").mkdir()
+    (clone / "outputs" / "reference").symlink_to(ROOT / "outputs" / "reference")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(clone)
+        return list(pictures(read_inputs(None, None, "figures")))
+
+
+def test_no_figure_of_one_operation_has_a_kernel_of_another(recorded: list[Picture]) -> None:
+    seen: dict[str, set[str]] = {}
+    for picture in recorded:
+        rows = [mark.row for mark in rendered(picture.page).kept]
+        gradient = picture.id == "backward" or "softmax-backward" in picture.page.name
+        expected = {"softmax_backward"} if gradient else {"softmax"}
+        assert {row["operation"] for row in rows if "operation" in row} <= expected | {"copy"}
+        names = {kernel_name(str(row.get("variant", "")).split(" ")[0]) for row in rows}
+        assert all(name.startswith("backward") is gradient for name in names
+                   if name and not name.startswith("copy")), picture.page.name  # fmt: skip
+        seen.setdefault(picture.id, set()).update(names)
+    assert {"backward", "backward_torch"} <= seen["backward"]  # the recorded gradient has a figure
+    assert {"naive", "fused", "online", "torch"} <= seen["d_fig1"]
+
+
+def test_variants_of_one_figure_stay_apart_for_eyes_that_confuse_colours(
+    recorded: list[Picture],
+) -> None:
+    together = [{OWN, *PEERS}]
+    for picture in recorded:
+        names = {str(mark.row.get("variant", "")) for mark in rendered(picture.page).kept}
+        together.append({kernel_name(name.split(" ")[0]) for name in names})
+    pairs = {
+        pair
+        for names in together
+        for pair in itertools.combinations(sorted(filter(None, names)), 2)
+    }
+    assert {("compiled", "quack"), ("fused_row", "hybrid"), ("naive", "online")} <= pairs
+    for pair in pairs:
+        first, second = map(style_of, pair)
+        assert first.marker != second.marker
+        if any(name.startswith("copy") for name in pair):  # roofs are grey
+            continue
+        for sight in map(np.array, SIGHT.values()):
+            gap = np.linalg.norm(lab(first.color, sight) - lab(second.color, sight))
+            assert gap > 16, pair
 
 
 def test_every_figure_of_the_sources_comes_first_in_their_order(recorded: list[Picture]) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from analysis.figures.limits import LIMITS, LIMITS_RATIO
+from analysis.figures.limits import HEADLINE, LIMITS, LIMITS_RATIO
 from analysis.figures.page import Canvas, Figure
 from experiments.data.rows import Row
-from tests.analysis.drawing import draw, overhang, pages, rendered, words
-from tests.analysis.limit_rows import FEWER, limits
+from tests.analysis.drawing import draw, lines, overhang, pages, rendered, words
+from tests.analysis.limit_rows import DTYPES, FEWER, QUACK, limits
 from tests.analysis.plausible import paper, row
 
 
@@ -31,9 +32,10 @@ def dots(canvas: Canvas, panel: int, face: str | None = None) -> list[float]:
 @pytest.mark.parametrize("figure", [LIMITS, LIMITS_RATIO], ids=lambda f: str(f.id))
 def test_each_timer_has_a_picture_that_fits_its_page(figure: Figure, tmp_path: Path) -> None:
     made = pages(tmp_path / "limits", figure, limits([*FEWER, (2670, 50257), (883, 151936)]))
+    dtypes = [f"-{dtype}" for dtype in DTYPES] if figure is LIMITS else [""]
     assert [p.name for p in made] == [
-        f"{figure.id}-nvidia-h200-{timer}{held_out}"
-        for timer in ("events", "graph") for held_out in ("", "-held_out")
+        f"{figure.id}-nvidia-h200-{timer}{held_out}{dtype}"
+        for timer in ("events", "graph") for held_out in ("", "-held_out") for dtype in dtypes
     ]  # fmt: skip
     for page in made:
         assert len(page.small) <= 3
@@ -52,3 +54,33 @@ def test_without_a_copy_there_is_a_ratio_and_no_share(tmp_path: Path) -> None:
     rows = [r for r in one(100.0, 120.0) if r.operation == "softmax"]
     assert pages(tmp_path, LIMITS, rows) == []
     assert len(pages(tmp_path, LIMITS_RATIO, rows)) == 1
+
+
+def test_a_number_beyond_an_axis_stands_beside_it_and_under_no_bar(tmp_path: Path) -> None:
+    canvas = draw(tmp_path / "far", LIMITS, one(100.0, 310.0, copy=20.0))
+    for ax, text in zip(canvas.axes, ("20", "3.1"), strict=True):
+        [number] = [t for t in ax.texts if t.get_text() == text]
+        box, panel = number.get_window_extent(), ax.get_window_extent()
+        assert box.x1 < panel.x0 or box.x0 > panel.x1
+    # the ratios' own picture has an axis that holds them, or says how many it does not
+    said = "1 of 1 points stand at the axis' end, beyond it"
+    for peer, beyond in ((310.0, False), (1e4, True)):
+        canvas = draw(tmp_path / str(peer), LIMITS_RATIO, one(100.0, peer))
+        assert (canvas.axes[0].get_ylim()[1] < peer / 100) is beyond
+        assert (said in words(canvas)) is beyond
+
+
+def test_the_headline_is_autos_bandwidth_beside_the_peers_and_the_copys(tmp_path: Path) -> None:
+    rows = limits(QUACK, dtypes=("float32", "bfloat16"), timers=("graph", "events"))
+    canvas = draw(tmp_path, HEADLINE, rows)
+    drawn = lines(canvas)
+    assert drawn["auto"][:, 0].tolist() == sorted(n for _, n in QUACK)
+    own = sorted(r.time_us for r in rows if (r.kernel, r.cols, r.dtype, r.timer)
+                 == ("auto", 1024, "bfloat16", "events"))  # fmt: skip
+    place = drawn["auto"][:, 0].tolist().index(1024)
+    assert drawn["auto"][place, 1] == pytest.approx(4 * 32768 * 1024 / own[1] / 1e3, rel=1e-3)
+    assert {"copy roof", "torch", "quack"} <= drawn.keys()
+    assert np.isnan(drawn["liger"][-1, 1])  # it refuses such rows
+    assert {"Liger-Kernel, to 64K", "auto, this project's"} <= set(words(canvas).splitlines())
+    assert overhang(canvas) == []
+    assert pages(tmp_path / "paper", HEADLINE, paper()) == []

@@ -10,8 +10,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from analysis.__main__ import main
 from analysis.figures.draw import LineFigure, spread
-from analysis.figures.specs import A_FIG2, C_FIG3, D_FIG1, E_FIG1, SPEEDUP_TORCH
+from analysis.figures.specs import (
+    A_FIG2,
+    BACKWARD,
+    C_FIG3,
+    D_FIG1,
+    E_FIG1,
+    SPEEDUP_NAIVE,
+    SPEEDUP_TORCH,
+)
 from analysis.gallery import DRAWN
 from analysis.load import Records
 from analysis.roofline.pictures import SHARE
@@ -60,14 +69,50 @@ def test_a_point_above_the_roof_is_crossed_out_and_not_in_the_line(tmp_path: Pat
     assert "crossed out" in words(canvas)
 
 
-def test_a_softmax_figure_leaves_the_gradient_out(tmp_path: Path) -> None:
+def test_a_figure_is_of_one_operation_where_another_has_a_kernel_of_the_same_name(
+    tmp_path: Path,
+) -> None:
     rows = [row(k, n) for k in ("torch", "copy") for n in NARROW]
-    gradient = [row("torch", n, time_us=1.0, operation="softmax_backward", key=f"gradient {n}")
-                for n in NARROW]  # fmt: skip
-    canvas = draw(tmp_path, D_FIG1, [*rows, *gradient])
+    for name, kernel, us in (("softmax_backward", "torch", 80.0), ("add", "torch", 60.0),
+                             ("add", "add", 70.0)):  # fmt: skip
+        moved = {"compulsory_bytes": 12 * 4096, "operation": name, "roof": "add"}
+        rows += [row(kernel, n, time_us=us, key=f"{name} {kernel} {n}",
+                     **moved | {"compulsory_bytes": n * moved["compulsory_bytes"]})
+                 for n in NARROW]  # fmt: skip
+    canvas = draw(tmp_path, D_FIG1, rows)
     assert {mark.row["operation"] for mark in canvas.marks} == {"softmax"}
     assert len(canvas.marks) == len(NARROW)
+    canvas = draw(tmp_path, BACKWARD, rows)
+    assert {mark.row["operation"] for mark in canvas.marks} == {"softmax_backward"}
+    drawn = lines(canvas)
+    assert drawn["add roof"][:, 1] == pytest.approx([3 * 4096 * n * 4 / 60e3 for n in NARROW])
+    assert lines(canvas, 1)["torch"][:, 1] == pytest.approx([60 / 80] * len(NARROW))
+    assert "3MN bytes" in words(canvas)
+    assert "3MN fits in L2" in words(canvas)
+    gradient = [r for r in rows if r.operation != "softmax"]
     assert pages(tmp_path / "alone", D_FIG1, gradient) == []
+    for command in ("figures", "report"):
+        assert main([command, "--rows", str(tmp_path / "rows"), "--out", str(tmp_path / "o")]) == 0
+
+
+def test_of_several_sweeps_the_one_with_the_sources_variants_is_drawn(tmp_path: Path) -> None:
+    rows = [row(k, n) for k in ("naive", "torch", "online", "copy") for n in NARROW]
+    other = [row(k, n, sweep="other", time_us=7.0) for k in ("auto", "torch", "hybrid", "copy")
+             for n in (*NARROW, 16384)]  # fmt: skip
+    canvas = draw(tmp_path, A_FIG2.__class__("x", "x", D_FIG1.query, D_FIG1.panels), rows + other)
+    assert {(m.row["kernel"], m.row["sweep"]) for m in canvas.marks} == {
+        ("naive", "paper"), ("torch", "paper"), ("online", "paper"),
+        ("hybrid", "other"),  # of the sources, and not in the first
+    }  # fmt: skip
+
+
+def test_a_level_that_several_sources_state_is_one_line(tmp_path: Path) -> None:
+    rows = [r.model_copy(update={"model_formula": "2MN"}) for r in paper() if r.kernel != "online"]
+    rows = [r.model_copy(update={"model_bytes": r.compulsory_bytes}) if r.kernel == "torch" else r
+            for r in rows]  # fmt: skip
+    canvas = draw(tmp_path, SPEEDUP_NAIVE, rows)
+    heights = [np.asarray(line.get_ydata(), dtype=float) for line in canvas.axes[0].get_lines()]
+    assert len([y for y in heights if y.size > 1 and np.ptp(y) == 0 and abs(y[0] - 4) < 0.1]) == 1
 
 
 def test_a_card_without_datasheet_gives_every_figure_that_another_gives(tmp_path: Path) -> None:
@@ -137,7 +182,7 @@ def test_nothing_to_compare_with_is_no_speedup(tmp_path: Path) -> None:
 
 def test_names_that_look_like_markup_are_drawn_as_they_stand(tmp_path: Path) -> None:
     names = ("<script>alert(1)</script>", "$\\nothing{$", "a$x^2$")
-    long = "a_kernel_with_a_name_that_ends_nowhere"
+    long = "a_kernel_with_a_name_that_ends_in_no_margin"
     rows = [row(kernel, n) for kernel in (*names, long, "torch") for n in NARROW]
     [page] = pages(tmp_path, D_FIG1, rows)
     svg = page.files(tmp_path)[0].read_text(encoding="utf-8")
@@ -145,7 +190,7 @@ def test_names_that_look_like_markup_are_drawn_as_they_stand(tmp_path: Path) -> 
     assert 'id="rows:torch"' in svg  # the line of a variant is found by its name
     assert 'id="rows:_script_alert_1___script_"' in svg
     shown = words(rendered(page)).splitlines()
-    assert {*names, "a_kernel_with_a_name_that_e…"} <= set(shown)
+    assert {*names, long[:33] + "…"} <= set(shown)
 
 
 @given(st.lists(st.floats(0, 1), max_size=16))
@@ -170,7 +215,7 @@ def test_published_numbers_stand_only_beside_their_own_shape_and_dtype(
     rows = [row(k, n, **place) for k in ("torch", "fused_row", "copy") for n in NARROW]
     canvas = draw(tmp_path, figure, rows)
     drawn = {label for panel in range(len(canvas.axes)) for label in lines(canvas, panel)}
-    assert not [label for label in drawn if ": " in label or "E's" in label]
+    assert not [label for label in drawn if ": " in label or "(E)" in label]
     assert "printed" not in words(canvas)
 
 
@@ -179,7 +224,7 @@ def test_what_c_published_is_of_hybrid_as_c_ran_it_and_named_above_a_slow_cards_
 ) -> None:
     place = {"rows": 8192, "dtype": "float16"}
     ours = [row(k, n, **place) for k in ("torch", "hybrid", "hybrid_whole") for n in VOCABULARY]
-    name = "C: hybrid_whole"
+    name = "Sharma (C): hybrid_whole"
     canvas = draw(tmp_path / "ours", C_FIG3, ours)
     assert lines(canvas)[name].tolist() == [[32000, 863.02]]
     assert f"{name} 870–900" in [patch.get_label() for patch in canvas.axes[0].patches]
@@ -187,7 +232,8 @@ def test_what_c_published_is_of_hybrid_as_c_ran_it_and_named_above_a_slow_cards_
     canvas = draw(tmp_path / "slow", C_FIG3, slow)
     assert canvas.axes[0].get_ylim()[1] < 100  # the lines keep the axes
     shown = words(canvas).splitlines()
-    assert {"C: torch ↑", "C: hybrid ↑", "C: hybrid 870–900 ↑", "torch"} <= set(shown)
+    levels = {f"Sharma (C): {one} ↑" for one in ("torch", "hybrid", "hybrid 870–900")}
+    assert levels | {"torch"} <= set(shown)
 
 
 def test_the_recipe_for_a_figure_is_one_entry_that_draws(tmp_path: Path) -> None:
