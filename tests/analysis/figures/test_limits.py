@@ -66,7 +66,7 @@ def test_a_number_beyond_an_axis_stands_beside_it_and_under_no_bar(tmp_path: Pat
     said = "1 of 1 points stand at the axis' end, beyond it"
     for peer, beyond in ((310.0, False), (1e4, True)):
         canvas = draw(tmp_path / str(peer), LIMITS_RATIO, one(100.0, peer))
-        assert (canvas.axes[0].get_ylim()[1] < peer / 100) is beyond
+        assert bool(canvas.axes[0].get_ylim()[1] < peer / 100) is beyond
         assert (said in words(canvas)) is beyond
 
 
