@@ -152,13 +152,9 @@ def _answers(plan: Mapping[str, Any], out: Path) -> Iterable[dict[str, Any]]:
 def _runs(
     sweep: str, jobs: Sequence[tuple[Job, Sequence[Row]]], out: Path
 ) -> Iterator[dict[str, Any]]:
-    """All runs of a sweep as the writer takes them: the curves, and one with the rows."""
+    """All runs of a sweep as the writer takes them: one with the rows, and then the curves."""
     rows = {row.identity: row for _, found in jobs for row in found}
     derived = dict(zip(rows, derive([*rows.values()]), strict=True))
-    for job, found in jobs:
-        for number, curve in _curves(job, [derived[row.identity] for row in found]):
-            run = {"id": _id(sweep, job.name, number), "group": sweep, "job_type": job.kernel}
-            yield run | _told(job, curve)
     parts = [sweep]
     if out.parent.name == "shards":  # on Slurm each shard has a folder, and all have one name
         parts.append(out.name)
@@ -182,6 +178,10 @@ def _runs(
             if file.is_file()
         ],
     }
+    for job, found in jobs:
+        for number, curve in _curves(job, [derived[row.identity] for row in found]):
+            run = {"id": _id(sweep, job.name, number), "group": sweep, "job_type": job.kernel}
+            yield run | _told(job, curve)
 
 
 def _curves(job: Job, rows: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, list[Any]]]:

@@ -14,6 +14,7 @@ from experiments import wandb
 from experiments.data.jobs import TrackerConfig
 from experiments.data.rows import Row, rows_files
 from experiments.wandb import mirror
+from tests.conftest import QUICK, Command, shape
 from tests.house.shell import make
 from tests.wandb_jobs import (
     failure,
@@ -28,7 +29,6 @@ from tests.wandb_server import KEY, REFUSED_KEY, WandbServer
 ROWS = [timed(1024), timed(2048), timed(4096)]
 MIXED = [*ROWS[:2], failure(4096, key="u", status="unsupported")]
 RUN = "online tutorial float32 M=4096"
-UNTIMED = dict.fromkeys(("timer", "cache", "time_us", "time_low_us", "time_high_us"))
 
 
 def sync(out: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
@@ -117,7 +117,6 @@ def test_each_run_is_a_curve_over_n_or_over_m_where_n_is_fixed(
         "batch": both[::-1],
         "grid": [*at((8, 64), (8, 32), (2, 32), (2, 64)), *at((2, 64), round=1)],
         "irregular": at((3, 7), (9, 5)),
-        "interpreted": at((8, 5), (8, 6), backend="interpreter", **UNTIMED),
     }  # fmt: skip
     assert mirror_all(tmp_path, jobs) == []
     assert sync(tmp_path, capsys)[0] == 0
@@ -133,19 +132,29 @@ def test_each_run_is_a_curve_over_n_or_over_m_where_n_is_fixed(
         "grid float32 M=2": [(2, 32), (2, 64), (2, 64)],
         "grid float32 M=8": [(8, 32), (8, 64)],
         "irregular float32": [(9, 5), (3, 7)],
-        "interpreted float32 M=8": [(8, 5), (8, 6)],
     }
     for name, run in told.items():
         metrics = run.config["_wandb"]["m"]  # 1: a name; 5: the number of its axis, from 1
         axes = {metric["1"]: metrics[metric["5"] - 1]["1"] for metric in metrics if "5" in metric}
         assert {*axes.values()} == {"M" if "N=" in name else "N"}
         assert not {"M", "N", "round"} & {*axes}
-    run = told["interpreted float32 M=8"]
-    assert run.history("model_bytes") == [(5, 8 * 5 * 4 * 3), (6, 8 * 6 * 4 * 3)]
-    assert run.history("relative_error") == [(5, 1e-8), (6, 1e-8)]
+
+
+@pytest.mark.usefixtures("account")
+def test_a_sweep_without_a_gpu_shows_errors_and_modelled_bytes(
+    sweep: Command, server: WandbServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["kernel=online", *shape(4, [8, 16]), "dtype=float32", "tracker=wandb", *QUICK]
+    done = sweep(*words)
+    assert (done.status, "warning" in done.stderr) == (0, False), done.stderr
+    assert sync(done.out, capsys) == (0, f"uploaded 3 runs from {done.out}")
+    [run] = [run for run in server.store.runs.values() if run.fields["jobType"] == "online"]
+    assert run.history("model_bytes") == [(8, 4 * 8 * 4 * 3), (16, 4 * 16 * 4 * 3)]
+    assert 0 < run.history("relative_error")[0][1] < 1e-6
     assert run.history("time_us") == []
-    assert run.summary["worst_relative_error"] == 1e-8
+    assert (run.config["kernel"]["name"], run.config["kernel"]["block_size"]) == ("online", 1024)
     assert "interpreted" in run.fields["tags"]
+    assert 0 < run.summary["worst_relative_error"] < 1e-6
 
 
 @pytest.mark.usefixtures("account")
