@@ -34,7 +34,7 @@ from analysis.published import sources
 from analysis.selection import timer_label
 from experiments.data.cards import card_of
 from experiments.data.packed import unpacked
-from experiments.data.rows import rows_files
+from experiments.data.rows import read_rows, rows_files
 from experiments.hostcost import table as hostcost_table
 
 ROOT = Path(__file__).parents[1]
@@ -63,8 +63,8 @@ def headline(drawn: Path) -> str:
         (
             f"{_bold(limits.geomean(tuned))} the speed of the fastest public softmax",
             f"the mean of {len(tuned)} shapes and dtypes; {_least(tuned, 'peers')}, behind by more "
-            f"than noise at {behind}. Short kernels lead by most: where {LARGE} or more are moved "
-            f"it is {_interval(limits.geomean(large))}",
+            f"than noise at {behind} of them. Where {LARGE} or more are moved it is "
+            f"{_interval(limits.geomean(large))}",
         ),
         (
             f"{_bold(limits.geomean(tuned, 'torch'))} the speed of `torch.softmax`",
@@ -389,8 +389,8 @@ def _day(folder: Path) -> str:
 
 def _commit(host: str) -> str:
     """The commit at which the rows of a host were recorded."""
-    frame = load(_cards(host, "alone"))
-    return str(frame["environment"].iloc[0]["commit"])[:7]
+    row = next(iter(read_rows(rows_files(_cards(host, "alone"))[0])))
+    return str(row.environment["commit"])[:7]
 
 
 def _cards(host: str, part: str) -> Path:
