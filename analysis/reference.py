@@ -53,7 +53,7 @@ DRAWINGS = (
     *(Drawing((kind,), (*PAPER, ONLINE), f"h200/{kind}") for kind in ("claims", "report")),
     Drawing(("compare",), ("h200/rows.tar.gz", "h200/again.tar.gz"), "h200/compare"),
     Drawing(("selftest",), ("h200/selftest/twins.tar.gz",), "h200/selftest"),
-    Drawing(("figures", "--only", "limits,limits_ratio"), (LIMITS,), "h200_limits/figures"),
+    Drawing(("figures", "--only", "headline,limits,limits_ratio"), (LIMITS,), "h200_limits/figures"),
     Drawing(
         ("tables", "--only", "limits,limits_summary,above_roof,environment"),
         (LIMITS,),

@@ -315,7 +315,7 @@ def _headline_page(frame: pd.DataFrame, points: Points) -> Page:
         roof = [p.moved_bytes / p.us(str(p.copy)) / 1e3 for p in points]
         ax.plot([p.cols for p in points], roof, color=HALO, lw=7, zorder=2.1, label="copy roof")
         labels.append(
-            Label("copy of the same matrix", points[-1].cols, roof[-1], LineStyle(INK, ""))
+            Label("copy of the same matrix", points[-1].cols, roof[-1], LineStyle(HALO, "s"))
         )
         card = card_of(first.gpu)
         if card.peak_gbps is not None:
