@@ -128,10 +128,11 @@ def run(
         raise UserError(f"out={out} is a sweep's on Slurm (LAUNCHER=slurm); choose another")
     measured: list[Row] = []
     with contextlib.ExitStack() as held:
-        held.callback(_tidy, out)
+        held.callback(_tidy, [out, *(p for p in out.parents if not p.exists())])
         lock = held.enter_context(contextlib.closing(FolderLock(out)))
         required = place is not None and place.on_card
         log, measures = out / "worker.log", not dry_run
+        nothing_before = not log.exists()
         pool = WorkerPool(log, cards, measures, measures=measures, required=required)
         held.callback(pool.close)
         composed = _gather(itertools.chain([first], jobs), pool)
@@ -144,6 +145,8 @@ def run(
         due = sweep.due(plan.asked)
         if dry_run:
             print_estimate(due)
+            if nothing_before:
+                log.unlink(missing_ok=True)
             return
         asked = {(point.key, point.round) for point in due}
         save_plan(plan, out, request)
@@ -177,13 +180,14 @@ def run(
         raise SweepFailed
 
 
-def _tidy(out: Path) -> None:
-    """Removes a log in which nothing was written, and a folder in which nothing else was."""
-    log = out / "worker.log"
+def _tidy(folders: Sequence[Path]) -> None:
+    """Removes a log in which nothing was written, and folders in which nothing else was."""
+    log = folders[0] / "worker.log"
     with contextlib.suppress(OSError):
         if log.is_file() and not log.is_symlink() and log.stat().st_size == 0:
             log.unlink()
-        out.rmdir()
+        for folder in folders:
+            folder.rmdir()
 
 
 def _gather(jobs: Iterable[Job], pool: WorkerPool) -> list[Job]:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, JustifyMethod, RenderableType
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
+from rich.text import Text
 
 from experiments.cost import by_card
 from experiments.data.files import write_file
@@ -24,36 +27,73 @@ from experiments.sweep.plan import Plan, Point
 from experiments.sweep.record import Ledger
 
 PLAIN_EVERY_S = 5.0
+PLAIN_WIDTH = 140  # columns of what is no terminal
 PRINTED = 66  # rows that still fit a screen; the table on disk has all
 COLUMNS = ("dtype", "M×N", "kernel", "time µs", "95 %", "GB/s", "of roof", "traffic", "status")
+# What a narrow terminal does without, the first first; time, kernel and status are always shown.
+DROPPED = ("traffic", "95 %", "dtype", "GB/s", "of roof")
+LEFT = ("dtype", "M×N", "kernel", "traffic", "status")
+FOLDED = {"kernel": 24, "status": 26}  # columns that go on in another line, beyond this width
 WORKER_START_S = 4.0
 
 
 def print_estimate(points: Sequence[Point]) -> None:
-    """Lists the points in the order they would run, then the minutes."""
+    """Prints by kernel and grid how long the points may take, then their number and the minutes."""
+    seconds: dict[str, Counter[str]] = {}
+    asked, refused = Counter[str](), Counter[str]()
     for point in points:
-        why = point.declared["unsupported"]
-        how = f"  {point.job.variation}" if point.job.variation else ""
-        print(f"{point}{how}  card {point.card}  round {point.round}{f'  ({why})' if why else ''}")
+        label = point.job.label
+        seconds.setdefault(label, Counter())[point.job.grid] += point.estimate_s  # type: ignore[assignment]
+        asked[label] += 1
+        refused[label] += bool(point.declared["unsupported"])
+    grids = list(dict.fromkeys(point.job.grid for point in points))
+    lines = [
+        [label, *(_span(cells[grid]) for grid in grids),
+         str(asked[label]), str(refused[label] or "")]
+        for label, cells in sorted(seconds.items())
+    ]  # fmt: skip
+    names = ["kernel", *grids, "points", "cannot run"]
+    if not refused.total():
+        names.pop()
+    _print_columns(names, lines, ["cannot run", "points", *reversed(grids)])
     by_card: dict[int, float] = {}
     for point in points:
         by_card[point.card] = by_card.get(point.card, 0.0) + point.estimate_s
-    seconds = max(by_card.values(), default=0.0)  # cards work side by side
+    longest = max(by_card.values(), default=0.0)  # cards work side by side
     rounds = len({point.round for point in points})
     visits = ""
     if rounds > 1:
         visits = f" in {rounds} rounds, one whole round after another"
         if points[0].job.config["fresh"]:
             visits += ", each in new worker processes"
-            seconds += WORKER_START_S * rounds
+            longest += WORKER_START_S * rounds
     on = f" on {len(by_card)} cards" if len(by_card) > 1 else ""
-    print(f"{len(points)} points to measure{visits}{on}, about {seconds / 60:.1f} minutes")
+    cannot = f"; {refused.total()} of them cannot run here" if refused.total() else ""
+    print(f"{len(points)} points to measure{visits}{on}, about {longest / 60:.1f} minutes{cannot}")
+
+
+def _span(seconds: float) -> str:
+    """A time to wait for, roughly; nothing where nothing runs."""
+    if seconds < 100:
+        return f"{math.ceil(seconds)} s" if seconds else ""
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+class _Bar(Bar):
+    """Bar, count and time left on one line, what is measured on another, cut where it is long."""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """The two lines."""
+        yield from super().get_renderables()
+        for task in self.tasks:
+            parts = (task.fields["current"], "bold"), (task.fields["last"], "dim")
+            yield Text.assemble(*parts, no_wrap=True, overflow="ellipsis")
 
 
 class Progress:
     """Points done, rate, time left, the current point and the last result; thread-safe.
 
-    A live line on a terminal, plain lines elsewhere.
+    Two live lines on a terminal, plain lines elsewhere.
     """
 
     def __init__(self, total: int, done_before: int) -> None:
@@ -61,13 +101,11 @@ class Progress:
         self._began = self._printed = time.monotonic()
         self._lock = threading.Lock()
         console = Console(stderr=True)
-        self._bar = Bar(
+        self._bar = _Bar(
             BarColumn(24),
             MofNCompleteColumn(),
             TextColumn("{task.fields[rate]}"),
             TimeRemainingColumn(compact=True, elapsed_when_finished=True),
-            TextColumn("{task.fields[current]}", style="bold"),
-            TextColumn("{task.fields[last]}", style="dim"),
             console=console,
             disable=not (console.is_terminal and total),
         )
@@ -100,9 +138,9 @@ class Progress:
             now = time.monotonic()
             point_s = (now - self._began) / self._done
             rate = f"{1 / max(point_s, 1e-9):.1f} points/s"
-            self._bar.update(self._task, advance=1, rate=rate, last=f"last: {last}")
+            self._bar.update(self._task, advance=1, rate=rate, last=f"   last: {last}")
             late = now - self._printed >= PLAIN_EVERY_S
-            if self._bar.disable and (late or self._done == self._total):
+            if self._bar.disable and (late or self._done in (1, self._total)):
                 self._printed = now
                 left = f"{point_s * (self._total - self._done) / 60:.1f} min left"
                 self._print(f"{self._done}/{self._total} {rate}, {left}, {last}")
@@ -115,7 +153,7 @@ class Progress:
 def _result(row: Row) -> str:
     """What came of a point, in a word or a time."""
     if row.time_us is not None:
-        return f"{row.time_us:.4g} µs"
+        return f"{_number(row.time_us)} µs"
     return "checked, not timed" if row.status == "ok" else row.status.replace("_", " ")
 
 
@@ -168,16 +206,36 @@ def _print_table(rows: Sequence[dict[str, Any]], labels: Mapping[str, str], path
         write_file(path, "".join([head, "|" + "---|" * len(COLUMNS) + "\n", *lines]))
     except OSError as error:
         print(f"warning: {path} could not be written: {error.strerror or error}", file=sys.stderr)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in COLUMNS:
-        right = name in ("time µs", "GB/s", "of roof")
-        table.add_column(name, justify="right" if right else "left", no_wrap=name != "status")
-    for line in cells[:PRINTED]:
-        table.add_row(*line)
-    console = Console()
-    (console if console.is_terminal else Console(width=140)).print(table)
+    _print_columns(COLUMNS, cells[:PRINTED], DROPPED)
     if len(cells) > PRINTED:
         print(f"shown: {PRINTED} of {len(cells)} points; all of them in {path}")
+
+
+def _print_columns(
+    names: Sequence[str], lines: Sequence[Sequence[str]], dropped: Sequence[str]
+) -> None:
+    """Prints a table without as many of the ``dropped`` columns, in their order, as do not fit.
+
+    Nothing of the others is cut off. A column left out that says one thing is said above.
+    """
+    console = Console()
+    console = console if console.is_terminal else Console(width=PLAIN_WIDTH)
+    columns = dict(zip(names, zip(*lines, strict=True), strict=False))
+    wanted = {name: max(map(len, (name, *cells))) for name, cells in columns.items()}
+    wanted |= {name: min(wanted[name], most) for name, most in FOLDED.items() if name in wanted}
+    for name in dropped:
+        if sum(wanted.values()) + 2 * (len(wanted) - 1) <= console.width:
+            break
+        if wanted.pop(name, None) and len({*columns[name]}) == 1 and columns[name][0]:
+            print(f"{name} {columns[name][0]}")
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name, width in wanted.items():
+        justify: JustifyMethod = "left" if name in LEFT else "right"
+        table.add_column(name, justify=justify, min_width=width, no_wrap=name not in FOLDED,
+                         overflow="fold")  # fmt: skip
+    for i in range(len(lines)):
+        table.add_row(*(escape(columns[name][i]) for name in wanted))
+    console.print(table)
 
 
 def _cells(row: dict[str, Any], labels: Mapping[str, str]) -> list[str]:
@@ -185,7 +243,7 @@ def _cells(row: dict[str, Any], labels: Mapping[str, str]) -> list[str]:
     if row["time_us"] is not None:
         gbps = row["effective_gbps"]
         low, high = _number(row["time_low_us"]), _number(row["time_high_us"])
-        speed = f"{gbps:.0f}" if gbps >= 10 else f"{gbps:.2g}"
+        speed = f"{gbps:,.0f}" if gbps >= 10 else f"{gbps:.2g}"
         times = [_number(row["time_us"]), f"{low}–{high}", speed]
     status = list(filter(None, ["ok", unconverged(row["stop_reason"]), *row["suspect"]]))
     if row["status"] != "ok":
@@ -206,7 +264,8 @@ def _cells(row: dict[str, Any], labels: Mapping[str, str]) -> list[str]:
 
 
 def _number(value: float) -> str:
-    return f"{value:.1f}" if value < 1000 else f"{value:.0f}"
+    """A time as a person writes it: 4.27, 76.8, 76,830."""
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 1000 else f"{value:,.0f}"
 
 
 def account(measured: Sequence[Row], elapsed_s: float) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import time
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
@@ -20,11 +19,11 @@ from experiments.reproduce import differences
 from experiments.sweep import driver
 from experiments.sweep.client import Worker
 from experiments.sweep.jobs import Compose, Job
-from experiments.sweep.plan import PROTOCOL
+from experiments.sweep.plan import PROTOCOL, Point
 from tests.conftest import QUICK, ROOT, Command, Result, once_each, shape
 
 SMALL = ["kernel=good", *shape(16, [8, 64]), "dtype=float32", *QUICK]
-MANY = ["kernel=good,naive", "grid=smoke,laptop", "dtype=float32", "rounds=3", "dry_run=true"]
+MANY = ["kernel=good,naive", "grid=smoke,point", "dtype=float32", "rounds=3", "dry_run=true"]
 
 
 @pytest.fixture
@@ -168,30 +167,48 @@ def test_only_failed_tries_failures_again_and_edited_code_is_measured_anew(
     assert sum(row.kernel == "copy" for row in rows) == 1
 
 
-def listed(stdout: str) -> list[tuple[int, str, str]]:
-    """Round, shape and kernel of a dry run's points in order."""
-    found = re.findall(r"^(\S+) (\d+×\d+) float32  card 0  round (\d+)", stdout, re.MULTILINE)
-    return [(int(round_), place, kernel) for kernel, place, round_ in found]
+def test_a_sweep_visits_whole_rounds_each_in_an_order_of_its_own(
+    sweep: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def planned(*more: str) -> list[tuple[int, str, str]]:
+        """Round, shape and kernel of a dry run's points in order."""
+        points: list[Point] = []
+        monkeypatch.setattr(driver, "print_estimate", points.extend)
+        assert sweep(*MANY, *more).status == 0
+        return [(p.round, "{1}×{2}".format(*p.place), p.job.label) for p in points]
 
-
-def test_a_dry_run_lists_whole_rounds_each_in_an_order_of_its_own(sweep: Command) -> None:
-    done = sweep(*MANY)
-    assert (done.status, done.rows) == (0, [])
-    points = listed(done.stdout)
+    points = planned()
     assert [round_ for round_, _, _ in points] == sorted(round_ for round_, _, _ in points)
     visits = [[p[1:] for p in points if p[0] == round_] for round_ in range(3)]
-    assert len(visits[0]) == 27  # three kernels at nine shapes
+    assert len(visits[0]) == 15  # three kernels at five shapes
     assert sorted(visits[0]) == sorted(visits[1]) == sorted(visits[2])
     assert len({tuple(visit) for visit in visits}) == 3
     for visit in visits:  # all kernels at a shape together, in no order of their own
-        assert len([place for place, _ in groupby(visit, key=lambda p: p[0])]) == 9
+        assert len([place for place, _ in groupby(visit, key=lambda p: p[0])]) == 5
         assert len({tuple(k for _, k in group) for _, group in groupby(visit, lambda p: p[0])}) > 1
-    assert "81 points to measure in 3 rounds, one whole round after another, about" in done.stdout
-    assert sweep(*MANY).stdout == done.stdout
-    assert listed(sweep(*MANY, "seed=1").stdout) != points
-    points = listed(sweep(*MANY, "rounds=9").stdout)
+    assert planned() == points
+    assert planned("seed=1") != points
+    points = planned("rounds=9")
     firsts = {next(p[1] for p in points if p[0] == round_)[:3] for round_ in range(9)}
-    assert firsts == {"32×", "128"}  # the first shard is not always the same
+    assert firsts == {"32×", "819"}  # the first shard is not always the same
+
+
+def test_a_dry_run_sums_up_kernels_by_grids_and_leaves_nothing(
+    sweep: Command, tmp_path: Path
+) -> None:
+    done = sweep(*MANY, "kernel=good,naive,cluster", out=tmp_path / "a" / "b")
+    assert (done.status, done.rows) == (0, [])
+    head, *lines, last = done.stdout.splitlines()
+    assert head.split() == ["kernel", "smoke", "point", "points", "cannot", "run"]
+    cells = {line.split()[0]: line.split()[1:] for line in lines}
+    assert list(cells) == ["cluster", "copy", "good", "naive"]
+    assert cells["naive"][1] == "s"
+    assert cells["naive"][3] == "min"
+    assert cells["good"][-1] == "15"
+    assert cells["cluster"] == ["15", "15"]  # no time at all
+    assert last.startswith("60 points to measure in 3 rounds, one whole round after another, ")
+    assert last.endswith(" minutes; 15 of them cannot run here")
+    assert not (tmp_path / "a").exists()
 
 
 def test_rounds_begin_in_new_workers_only_when_asked(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from experiments.sweep.summary import print_summary
+from experiments.sweep.jobs import Compose
+from experiments.sweep.plan import Point
+from experiments.sweep.summary import Progress, print_summary
 from tests.analysis.plausible import row
 
 
@@ -25,3 +29,68 @@ def test_a_time_that_did_not_converge_says_why_sampling_ended(
     print_summary([timed], {}, tmp_path, "", [])
     *_, line = (tmp_path / "table.md").read_text().splitlines()
     assert line.endswith(status)
+
+
+@pytest.fixture
+def terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[[int], None]:
+    """Makes what is printed from now on a terminal's of so many columns."""
+
+    def made(columns: int) -> None:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        monkeypatch.setenv("COLUMNS", str(columns))
+        monkeypatch.setenv("LINES", "40")
+        capsys.readouterr()
+
+    return made
+
+
+def plain(text: str) -> list[str]:
+    """The lines of a terminal's output without its control sequences."""
+    return [line.strip() for line in re.split(r"[\r\n]+", re.sub(r"\x1b\[[?\d;]*\w", "", text))]
+
+
+@pytest.mark.parametrize(
+    ("columns", "head"),
+    [
+        (140, "dtype M×N kernel time µs 95 % GB/s of roof traffic status"),
+        (80, "M×N kernel time µs GB/s of roof status"),
+        (60, "M×N kernel time µs status"),
+    ],
+)
+def test_time_kernel_and_status_are_whole_on_a_narrow_terminal(
+    terminal: Callable[[int], None], capsys: pytest.CaptureFixture[str], tmp_path: Path,
+    columns: int, head: str,
+) -> None:  # fmt: skip
+    slow = row("cluster_reduce", 1024, time_us=76830.4, time_low_us=629.0, time_high_us=74683.0,
+               stop_reason="max_samples")  # fmt: skip
+    short = row("torch", 1024, time_us=4.268, time_low_us=4.1, time_high_us=4.3)
+    terminal(columns)
+    print_summary([slow, short], {}, tmp_path, "", [])
+    lines = plain(capsys.readouterr().out)
+    assert max(len(line) for line in lines if str(tmp_path) not in line) <= columns
+    shown = [line.split() for line in lines]
+    [first] = [line for line in shown if "cluster_reduce" in line]
+    assert "76,830" in first
+    assert " ".join(first).endswith("ok; not converged: max" + " samples" * (columns == 140))
+    assert any({"torch", "4.27", "ok"} <= set(line) for line in shown)
+    assert head.split() in shown
+    assert (["dtype", slow.dtype] in shown) == (columns < 140)  # said once where it is left out
+
+
+def test_progress_keeps_bar_count_and_time_and_names_the_point_below(
+    terminal: Callable[[int], None], capsys: pytest.CaptureFixture[str], compose_job: Compose
+) -> None:
+    declared = {"dtype": "float32", "rows": 4096, "cols": 16384, "unsupported": None}
+    job = compose_job(["kernel=online", "kernel.block_size=4096", "gpu=cpu"])
+    point = Point(job, "key", 0, 0, "a card", "cpu", {}, declared)
+    terminal(80)
+    with Progress(75, 0) as progress:
+        progress.begins(point)
+        progress.ends(point, row("online", 16384, time_us=76830.4))
+    bar, current = [line for line in plain(capsys.readouterr().err) if line][-2:]
+    assert re.search(r" 1/75 \d+\.\d points/s +[\d:-]+$", bar)
+    assert current.startswith("online,block_size=4096 4096×16384 float32   last: online")
+    assert len(current) == 80
+    assert current.endswith("…")
