@@ -81,14 +81,14 @@ def _command(name: str) -> Callable[[argparse.Namespace], int]:
 
 def _figures(options: argparse.Namespace) -> int:
     """Draws every figure that the rows and records allow, and prints the paths."""
-    from analysis.gallery import DRAWN, missing, pictures
+    from analysis.gallery import DRAWN, missing, pictures_with_packed
     from analysis.load import read_inputs
     from analysis.output import check_names, finish
 
     check_names(options.only, [entry.id for entry in DRAWN])
     inputs = read_inputs(options.rows, options.out, "figures")
     asked = tuple(entry for entry in DRAWN if not options.only or entry.id in options.only)
-    drawn = list(pictures(inputs, asked))
+    drawn = list(pictures_with_packed(inputs, asked))
     made = [path for picture in drawn for path in picture.page.files(inputs.out)]
     lacking = missing(drawn, asked)
     if not made:

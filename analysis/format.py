@@ -51,15 +51,21 @@ _LATEX = {
 
 
 class Cell(str):
-    """Plain text with ``latex`` of its own, taken as it is, or that is ``strong``: set in bold."""
+    """Plain text with ``latex`` of its own, taken as it is, or that is ``strong``: set in bold.
+
+    In Markdown it leads to ``link``, an address of ours that no row holds.
+    """
 
     latex: str | None
     strong: bool
+    link: str
 
-    def __new__(cls, text: str, latex: str | None = None, strong: bool = False) -> Cell:
+    def __new__(
+        cls, text: str, latex: str | None = None, strong: bool = False, link: str = ""
+    ) -> Cell:
         """Makes the text, then records how it is set."""
         cell = super().__new__(cls, text)
-        cell.latex, cell.strong = latex, strong
+        cell.latex, cell.strong, cell.link = latex, strong, link
         return cell
 
 
@@ -176,6 +182,8 @@ def markdown_of(text: str, cell: bool = True) -> str:
     safe = re.sub(r"&(?=#?\w+;)", "&amp;", safe).replace("<", "&lt;")
     if cell:
         safe = safe.replace("|", "\\|")
+    if isinstance(text, Cell) and text.link:
+        safe = f"[{safe}]({text.link})"
     return f"**{safe}**" if isinstance(text, Cell) and text.strong else safe
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from analysis.figures.card_to_card import CARD_TO_CARD
 from analysis.figures.draw import LineFigure
@@ -11,6 +11,8 @@ from analysis.figures.limits import HEADLINE, LIMITS, LIMITS_RATIO
 from analysis.figures.multiples import D_FIG1_GPUS, DTYPES_BANDWIDTH, DTYPES_TIME
 from analysis.figures.page import Figure, Page
 from analysis.figures.specs import LINE_FIGURES
+from analysis.figures.style import slug
+from analysis.limits import recording_of
 from analysis.load import Inputs
 from analysis.roofline.pictures import ROOFLINE_FIGURES
 from analysis.traffic.pictures import TRAFFIC_FIGURES
@@ -23,6 +25,12 @@ DRAWN: tuple[Entry, ...] = (
     *TRAFFIC_FIGURES,
 )
 ENTRIES: tuple[Entry, ...] = (*DRAWN, *ROOFLINE_FIGURES)
+# What a recording of its own is made for: of a folder without one, what is packed below it counts.
+PACKED: Mapping[Entry, Callable[[Inputs], Sequence[Inputs]]] = {
+    LIMITS: lambda inputs: [recording_of(inputs)],
+    LIMITS_RATIO: lambda inputs: [recording_of(inputs)],
+    CARD_TO_CARD: lambda inputs: inputs.packed,
+}
 
 
 @dataclass(frozen=True)
@@ -39,7 +47,20 @@ def pictures(inputs: Inputs, entries: tuple[Entry, ...] = ENTRIES) -> Iterator[P
     # e.g. a_fig1 before limits
     for entry in sorted(entries, key=lambda e: (0, e.id) if e.id[1:].startswith("_fig") else (1,)):
         for page in entry.pages(inputs.records, inputs.frame):
-            yield Picture(entry.id, entry.caption, page)
+            named = "-".join([page.name, *[slug(inputs.place)] * bool(inputs.place)])
+            yield Picture(entry.id, entry.caption, replace(page, name=named))
+
+
+def pictures_with_packed(inputs: Inputs, entries: tuple[Entry, ...] = ENTRIES) -> Iterator[Picture]:
+    """All pictures, and those of `PACKED` that the rows do not allow from what is packed."""
+    made = set()
+    for picture in pictures(inputs, entries):
+        made.add(picture.id)
+        yield picture
+    for entry in PACKED:
+        if entry in entries and entry.id not in made:
+            for packed in PACKED[entry](inputs):
+                yield from pictures(packed, (entry,))
 
 
 def missing(drawn: Iterable[Picture], entries: tuple[Entry, ...] = ENTRIES) -> list[str]:

@@ -14,14 +14,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from itertools import groupby
-from typing import Any, cast
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from analysis import estimate
-from analysis.estimate import Estimate, geometric_mean
+from analysis.estimate import Estimate, Floats, geometric_mean
 from analysis.format import number
-from analysis.load import once_per_frame
+from analysis.load import Inputs, once_per_frame
 from analysis.selection import TIMERS, records_of
 from experiments.data.jobs import named_grids
 from experiments.data.rows import EXPECTED, ITEM_BYTES
@@ -215,10 +216,13 @@ def points_of(frame: pd.DataFrame) -> list[LimitPoint]:
     timed = timed.sort_values("time_us", kind="stable")
     timed = timed.drop_duplicates([*PLACE, *VISIT, "kernel"]).drop(columns="_set")
     found, failures = [], _failures(frame)
-    for place, rows in timed.groupby(PLACE):
-        gpu, timer, cache, m, n, dtype = cast(tuple[str, str, str, int, int, str], place)
+    places: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in records_of(timed.dropna(subset=PLACE)):
+        places.setdefault(tuple(row[name] for name in PLACE), []).append(row)
+    for place, rows in places.items():
+        gpu, timer, cache, m, n, dtype = place
         seen: dict[str, dict[Visit, Mapping[str, Any]]] = {OWN: {}}
-        for row in records_of(rows):
+        for row in rows:
             visit = str(row["recording"]), int(row["round"])
             seen.setdefault(row["kernel"], {})[visit] = row
         # a sweep of other kernels may hold `auto` and the copies too, in visits without a peer
@@ -231,6 +235,19 @@ def points_of(frame: pd.DataFrame) -> list[LimitPoint]:
     dtypes, timers = list(ITEM_BYTES), list(TIMERS)
     return sorted(found, key=lambda p: (p.gpu, timers.index(p.timer), p.cache, not p.tuned, p.rows,
                                         p.cols, dtypes.index(p.dtype)))  # fmt: skip
+
+
+def recording_of(inputs: Inputs) -> Inputs:
+    """The rows themselves where `auto` stands beside a peer, else what is packed below them.
+
+    Of several packed recordings it is the one with most peers.
+    """
+
+    def peers(one: Inputs) -> int:
+        kernels = set(one.frame["kernel"])
+        return len(kernels & {*PEERS}) if OWN in kernels else 0
+
+    return inputs if peers(inputs) else max([inputs, *inputs.packed], key=peers)
 
 
 def groups_of(points: Iterable[LimitPoint]) -> list[list[LimitPoint]]:
@@ -257,16 +274,16 @@ def _failures(frame: pd.DataFrame) -> dict[tuple[str, int, int, str], dict[str, 
 
 def geomean(points: Sequence[LimitPoint], over: str = "peers") -> Estimate | None:
     """The geometric mean of a rival's times over those of `auto`; see `_combined`."""
-    return _combined(points, over, lambda times: geometric_mean(times["rival"] / times["own"]))
+    return _combined(points, over, lambda rival, own: geometric_mean(rival / own))
 
 
 def summed(points: Sequence[LimitPoint], over: str = "peers") -> Estimate | None:
     """The sum of a rival's times over that of `auto`, in which long points count most."""
-    return _combined(points, over, lambda times: times["rival"].sum() / times["own"].sum())
+    return _combined(points, over, lambda rival, own: float(rival.sum() / own.sum()))
 
 
 def _combined(
-    points: Sequence[LimitPoint], over: str, combine: Callable[[pd.DataFrame], float]
+    points: Sequence[LimitPoint], over: str, combine: Callable[[Floats, Floats], float]
 ) -> Estimate | None:
     """One number of many points, its unit the recording, or the round where there is one recording.
 
@@ -288,7 +305,10 @@ def _combined(
     times = pd.DataFrame(lines, columns=["point", *VISIT, "rival", "own"])
 
     def number_of(some: pd.DataFrame) -> float:
-        return combine(some.groupby("point")[["rival", "own"]].mean().map(math.exp))
+        visits = np.bincount(some["point"])
+        sums = [np.bincount(some["point"], some[name]) for name in ("rival", "own")]
+        rival, own = (np.exp(one[visits > 0] / visits[visits > 0]) for one in sums)
+        return combine(rival, own)
 
     value, visits = number_of(times), times["point"].map(times["point"].value_counts())
     if visits.max() == 1:

@@ -12,8 +12,8 @@ import json
 import weakref
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import wraps
+from dataclasses import dataclass, replace
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -74,6 +74,27 @@ class Inputs:
     frame: pd.DataFrame  # the rows as `load` gives them
     records: Records
     declarations: Mapping[str, Declaration]  # what variants declare, by label
+    place: str = ""  # where a packed recording lies, below the rows that were asked for
+
+    @cached_property
+    def packed(self) -> list[Inputs]:
+        """Each recording packed below the rows that is none of them; ``place`` says where it lies.
+
+        A ``rows.tar.gz`` is its folder's rows, which the inputs hold. Archives without rows are
+        passed over.
+
+        Raises:
+            RowsError: an archive cannot be unpacked, or a line of it is no row.
+        """
+        found = [(archive, _unpacked(archive)) for archive in packed_below(self.rows)]
+        return [
+            replace(
+                read_inputs(rows, self.out, ""),
+                place=archive.relative_to(self.rows).as_posix().removesuffix(".tar.gz"),
+            )
+            for archive, rows in found
+            if rows_files(rows)
+        ]
 
 
 def read_inputs(rows: Path | None, out: Path | None, kind: str) -> Inputs:
@@ -143,22 +164,6 @@ def once_per_frame(make: Callable[Concatenate[pd.DataFrame, P], T]) -> Callable[
         return known[place][1]
 
     return remembered
-
-
-def packed_inputs(inputs: Inputs, kind: str) -> Iterator[tuple[str, Inputs]]:
-    """Each packed recording below the rows that is none of them, by its archive's path there.
-
-    A ``rows.tar.gz`` is its folder's rows, which the inputs hold. Archives without rows are passed
-    over.
-
-    Raises:
-        RowsError: an archive cannot be unpacked, or a line of it is no row.
-    """
-    for archive in packed_below(inputs.rows):
-        rows = _unpacked(archive)
-        if rows_files(rows):
-            place = archive.relative_to(inputs.rows).as_posix()
-            yield place.removesuffix(".tar.gz"), read_inputs(rows, inputs.out, kind)
 
 
 def newest_rows(outputs: Path) -> Path:

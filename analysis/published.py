@@ -144,6 +144,11 @@ class Source(_Printed):
     traffic: tuple[Traffic, ...] = ()
     timings: tuple[Timing, ...] = ()
 
+    @property
+    def by(self) -> str:
+        """Author, kind and date in words."""
+        return f"{self.author or 'author not named'}, {self.kind}, {self.date or 'not dated'}"
+
 
 def name_of(letter: str) -> str:
     """A source as figures and tables name it: ``K4i fused (A)``; other words as they are."""

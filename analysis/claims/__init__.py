@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from analysis.claims.judgement import Judgement, judge
+from analysis.claims.judgement import Judgement, judge, judge_own
 from analysis.claims.points import Finding
 from analysis.claims.schema import CLAIMS, OWN_CLAIMS, read_claims
-from analysis.claims.tables import claims_tables
+from analysis.claims.tables import claims_tables, sources_table
 
 __all__ = [
     "CLAIMS",
@@ -14,5 +14,7 @@ __all__ = [
     "Judgement",
     "claims_tables",
     "judge",
+    "judge_own",
     "read_claims",
+    "sources_table",
 ]

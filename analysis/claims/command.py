@@ -6,7 +6,6 @@ import argparse
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,20 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from analysis.claims import CLAIMS, OWN_CLAIMS, Finding, Judgement, claims_tables, judge
+from analysis.claims import (
+    CLAIMS,
+    Finding,
+    Judgement,
+    claims_tables,
+    judge,
+    judge_own,
+    sources_table,
+)
 from analysis.claims.audit import audit, audit_tables
 from analysis.claims.tables import lacking, shown, tally
 from analysis.claims.verdict import COLORS, UNTESTABLE
-from analysis.limits import NEEDS, points_of
-from analysis.load import Inputs, read_inputs
+from analysis.limits import NEEDS
+from analysis.load import read_inputs
 from analysis.output import finish
 from experiments.data.cards import card_of
 from experiments.data.files import write_file
@@ -36,22 +43,17 @@ def run(options: argparse.Namespace) -> int:
     inputs = read_inputs(options.rows, options.out, "claims")
     title = "The claims" if options.claims else "The sources' claims"
     judged = [("claims", title, judge(inputs, options.claims or CLAIMS))]
-    if not options.claims and (own := _own(inputs)):
+    if not options.claims and (own := judge_own(inputs)):
         judged.append((OWN_STEM, "This project's claims", own))
     audits = audit_tables(audit())
     tables = [table for stem, title, mine in judged for table in claims_tables(mine, stem, title)]
+    tables += [] if options.claims else [sources_table(judged[0][2])]
     made: list[Path] = [path for named in [*tables, *audits] for path in named.files(inputs.out)]
     made += [write_file(inputs.out / f"{stem}.json", as_json(mine)) for stem, _, mine in judged]
     _show(*(mine for *_, mine in judged), audited=audits[1].table.notes[0])
     missed = [] if options.claims or len(judged) > 1 else [f"{OWN_STEM} needs {NEEDS}"]
     finish("claims", inputs, made, missed, [str(options.claims)] if options.claims else [])
     return 0
-
-
-def _own(inputs: Inputs) -> list[Judgement]:
-    gpus = {point.gpu for point in points_of(inputs.frame)}
-    frame = inputs.frame[inputs.frame["gpu"].isin(gpus)]
-    return judge(replace(inputs, frame=frame), OWN_CLAIMS)
 
 
 def as_json(judgements: Sequence[Judgement]) -> str:

@@ -10,10 +10,11 @@ from typing import Any
 import pandas as pd
 
 from analysis.claims.points import Context, Finding
-from analysis.claims.schema import CLAIMS, Check, Claim, read_claims
+from analysis.claims.schema import CLAIMS, OWN_CLAIMS, Check, Claim, read_claims
 from analysis.claims.verdict import MEANING, UNTESTABLE, Band, Verdict, together
 from analysis.estimate import Estimate
 from analysis.format import number
+from analysis.limits import points_of, recording_of
 from analysis.load import Inputs, rows_hash
 from analysis.selection import records_of
 
@@ -81,6 +82,15 @@ def judge(inputs: Inputs, claims: Path = CLAIMS) -> list[Judgement]:
         for claim in read_claims(claims)
         for gpu, frame in frames
     ]
+
+
+def judge_own(inputs: Inputs) -> list[Judgement]:
+    """Our own claims on each GPU that has rows of what they are about, packed ones too."""
+    one = recording_of(inputs)
+    gpus = {point.gpu for point in points_of(one.frame)}
+    whole = gpus == set(one.frame["gpu"])
+    frame = one.frame if whole else one.frame[one.frame["gpu"].isin(gpus)]
+    return judge(replace(one, frame=frame), OWN_CLAIMS)
 
 
 def _judgement(claim: Claim, context: Context) -> Judgement:

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from analysis.claims.judgement import Judgement
 from analysis.claims.points import Finding, listed, many
 from analysis.claims.verdict import VERDICTS
-from analysis.format import NamedTable, Table
+from analysis.format import Cell, NamedTable, Table
+from analysis.published import sources
 from experiments.data.cards import card_of
 
 NOTES = (
@@ -57,6 +58,25 @@ def claims_tables(
             Table(parts, DATA_HEADS, data),
         ),
     ]
+
+
+def sources_table(judgements: Sequence[Judgement]) -> NamedTable:
+    """The sources: what each is, whose card it measured on, what it claims, how that was judged.
+
+    For README and docs as well: ``python -m analysis claims`` writes it as ``sources.md``.
+    """
+    lines = []
+    for letter, source in sources().items():
+        counts = Counter((j.gpu, j.verdict) for j in judgements if j.source == letter)
+        gpus = dict.fromkeys(gpu for gpu, _ in counts)
+        each = [", ".join(f"{v} {counts[gpu, v]}" for v in VERDICTS if counts[gpu, v])
+                for gpu in gpus]  # fmt: skip
+        if len(each) > 1:
+            each = [f"{card_of(gpu).name}: {text}" for gpu, text in zip(gpus, each, strict=True)]
+        title, card = Cell(source.title, link=source.url), source.card or "not named"
+        lines.append([letter, title, source.by, card, source.claim, "; ".join(each) or "–"])
+    heads = ["source", "title", "by, what, when", "its card", "claims in short", "judged here"]
+    return NamedTable("sources", Table("The sources", heads, lines))
 
 
 def tally(judgements: Sequence[Judgement]) -> str:

@@ -83,7 +83,8 @@ def run(options: argparse.Namespace) -> int:
             f"{inputs.rows}: no variant stands against itself under two names; the preset does: "
             "python -m experiments.run experiment=selftest"
         )
-    made = [path for one in (*found.tables, *found.pages) for path in one.files(inputs.out)]
+    made = [path for table in found.tables for path in table.files(inputs.out)]
+    made += [path for page in found.pages for path in page.files(inputs.out)]
     made.append(write_file(inputs.out / "noise_floor.md", found.text))
     finish("selftest", inputs, made, found.missing)
     print(f"\n{found.text}", end="")

@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
-from analysis.claims import Judgement, judge
+from analysis.claims import Judgement
 from analysis.claims.audit import audit
-from analysis.claims.tables import lacking
+from analysis.claims.tables import lacking, shown
 from analysis.claims.verdict import UNTESTABLE
 from analysis.figures.style import variant_order
 from analysis.format import Table
-from analysis.load import Inputs
 from analysis.report.contents import ORDER, tally
 from analysis.report.facts import microseconds
 from experiments.data.statistics import unconverged
 
-GRAVE = ("physically impossible", "self-contradictory")
 MOST = 400  # rows that a claim shows
 ENDS = ("time_us", "low", "high")
 
 
-def claims_of(inputs: Inputs) -> dict[str, Any]:
-    """Every claim judged, and the count of each verdict by GPU.
+def claims_of(judgements: Sequence[Judgement]) -> dict[str, Any]:
+    """Judgements for the page, and the count of each verdict by GPU.
 
     Returns:
         ``judged``: each judgement (``one``) with its anchor, its interval as text, the commands
         that would give what is missing, its checks and rows as tables; ``counts``.
     """
-    judgements, taken, judged = judge(inputs), set[str](), []
+    taken, judged = set[str](), []
     for one in judgements:
         anchor = one.id if one.id not in taken else f"{one.id}-{len(taken)}"
         taken.add(anchor)
@@ -41,14 +40,20 @@ def claims_of(inputs: Inputs) -> dict[str, Any]:
 
 
 def audit_of() -> dict[str, Any]:
-    """All findings of the audit, which needs no rows, the gravest first, and counts of verdicts."""
+    """The findings of the audit, which needs no rows, by verdict, the gravest first; and counts."""
     findings = sorted(audit(), key=lambda finding: ORDER.index(finding.verdict))
     return {
-        "findings": findings,
-        "grave": [finding for finding in findings if finding.verdict in GRAVE],
-        "consistent": [finding for finding in findings if finding.verdict == "consistent"],
+        "groups": [
+            (verdict, list(alike))
+            for verdict, alike in groupby(findings, key=lambda one: one.verdict)
+        ],
         "counts": tally([finding.verdict for finding in findings]),
     }
+
+
+def shown_of(one: Judgement) -> str:
+    """What was found, after the quantity that it is of; nothing where nothing was."""
+    return shown(one) if one.measured else ""
 
 
 def _interval(one: Judgement) -> str:

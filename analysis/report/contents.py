@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from analysis.published import sources
+from analysis.claims import Judgement
+from analysis.published import Source, sources
 
 # Anchor and title of each section; the anchor is also its template's name. The stepper's own
 # element is #stepper; its section may not take that name.
 SECTIONS = (
-    ("summary", "Verdicts"),
+    ("result", "The result"),
+    ("sources", "The five sources"),
     ("figures", "Figures"),
     ("tables", "Tables"),
-    ("claims", "Claims and their evidence"),
+    ("claims", "The sources' claims"),
     ("audit", "Audit of printed numbers"),
+    ("limits", "Against the public kernels"),
+    ("noise", "Noise floor, card to card"),
     ("traffic", "Traffic, three ways"),
     ("roofline", "Roofline"),
     ("steps", "Stepper"),
@@ -69,11 +73,17 @@ def anchor_of(stem: str, name: str, taken: set[str]) -> str:
     return anchor
 
 
-def by_source(anchors: set[str]) -> list[tuple[str, str, list[tuple[str, str, bool]]]]:
-    """Letter and title of each source, with ids, what they show and whether the page has them."""
+def by_source(
+    anchors: set[str], judgements: Sequence[Judgement]
+) -> list[tuple[str, Source, list[tuple[str, str, bool]], list[tuple[str, int]]]]:
+    """Each source by its letter, what it shows, and how often its claims were judged how.
+
+    Of what it shows: the id, what that is, and whether the page has it.
+    """
     return [
-        (letter, source.title,
-         [(one, what, one in anchors) for one, what in CONTENTS.items() if one[0] == letter])
+        (letter, source,
+         [(one, what, one in anchors) for one, what in CONTENTS.items() if one[0] == letter],
+         tally([one.verdict for one in judgements if one.source == letter]))
         for letter, source in sources().items()
     ]  # fmt: skip
 

@@ -14,7 +14,7 @@ import pandas as pd
 
 from analysis.figures.page import Canvas, Mark
 from analysis.figures.style import theme
-from analysis.gallery import ENTRIES, Picture, pictures
+from analysis.gallery import ENTRIES, Picture, pictures_with_packed
 from analysis.load import Inputs
 from analysis.report.contents import anchor_of, label_of
 from analysis.report.facts import HEADS, facts, shape
@@ -23,8 +23,10 @@ from analysis.selection import name_variants, records_of
 
 SIZES = ("rows", "cols")
 ALIKE = 6  # pictures of one figure and GPU: where each sweep has its own, the last ones
+TALL = 1.3  # heights of a width from which a picture is folded
 # The section of a picture by how its id begins; all others are the sources' and across variants.
-SECTIONS = {"roofline": "roofline", "traffic": "traffic", "dram": "traffic"}
+SECTIONS = {"roofline": "roofline", "traffic": "traffic", "dram": "traffic", "limits": "limits",
+            "card": "noise", "noise": "noise"}  # fmt: skip
 PLACES = 5  # decimals of a share: a hundredth of a pixel of the widest page
 
 
@@ -67,29 +69,35 @@ class Shown:
     left_out: str  # a sentence about the points that it leaves out; empty where it shows all
     gaps: Sequence[str]  # points of its variants that have no time, and why, one line each
 
+    @property
+    def tall(self) -> bool:
+        """Whether it is much higher than a screen."""
+        width, height = self.picture.page.size
+        return height > TALL * width
+
 
 @dataclass(frozen=True)
 class Gallery:
     """Every picture of the page."""
 
-    pictures: Mapping[str, Sequence[Shown]]  # by section: figures, traffic, roofline
+    pictures: Mapping[str, Sequence[Shown]]  # by section
     missing: Sequence[str]  # what each figure that cannot be drawn would need; which are left out
     readings: Readings
     colors: frozenset[str]
 
 
-def gallery(inputs: Inputs, anchors: set[str], most: int) -> Gallery:
+def gallery(inputs: Inputs, anchors: set[str], most: int, more: Sequence[Picture] = ()) -> Gallery:
     """Draws every picture with at most ``most`` points, and `ALIKE` of one figure and GPU.
 
-    ``anchors`` are those taken already, and gains theirs.
+    ``anchors`` are those taken already, and gains theirs. ``more`` pictures follow.
     """
     readings, failed = Readings(), _failed(inputs)
     groups: dict[tuple[str, str], list[Picture]] = defaultdict(list)
-    for picture in pictures(inputs):
+    for picture in [*pictures_with_packed(inputs), *more]:
         groups[picture.id, picture.page.gpu].append(picture)
     drawn = {name for name, _ in groups}
     missing = [entry.needs for entry in ENTRIES if entry.id not in drawn]
-    sections: dict[str, list[Shown]] = {"figures": [], "traffic": [], "roofline": []}
+    sections: dict[str, list[Shown]] = {name: [] for name in ("figures", *SECTIONS.values())}
     for (name, gpu), alike in groups.items():
         section = sections[SECTIONS.get(name.partition("_")[0], "figures")]
         section += [_shown(one, anchors, readings, failed, most) for one in alike[-ALIKE:]]

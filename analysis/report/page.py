@@ -15,23 +15,27 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from analysis import stepper
+from analysis.claims import judge, judge_own
 from analysis.figures.style import variant_order
-from analysis.format import Table
+from analysis.format import NamedTable, Table
 from analysis.load import Inputs
-from analysis.report import reproduction
-from analysis.report.claims import audit_of, claims_of
+from analysis.report import recorded, reproduction
+from analysis.report.claims import audit_of, claims_of, shown_of
 from analysis.report.contents import CONTENTS, SECTIONS, SIGNS, anchor_of, by_source
 from analysis.report.figures import evenly, gallery, script_json
 from analysis.report.inline import declarations
-from analysis.report.results import results_of, standings_table
+from analysis.report.results import results_of, standings_table, statuses_of
 from analysis.roofline.verdicts import check_table, checked, summary_table
 from analysis.tables import tables_of
+from experiments.data.cards import card_of
 
 HERE, STEPPER = Path(__file__).parent, Path(stepper.__file__).parent
 SCRIPTS = ("theme.js", "points.js")
 STYLES = ("page.css", "parts.css", "figures.css", "media.css")
 OWN = {"C-prof", "D-test"}  # ids whose place is always there, with rows or without
-TRAFFIC_TABLES = ("traffic", "cards")  # they stand in the section of traffic
+# The section of a table by how its name begins; all others stand under Tables.
+PLACED = {"traffic": "traffic", "cards": "traffic", "limits": "limits", "card_to_card": "noise"}
+FOLDED = 24  # lines from which a table is folded: a screen has no more
 MOST = 5000  # points of a figure and lines of a table; a page of more is slow to open
 SHORT = 17  # characters of a cell that is kept on one line
 _NUMBER = re.compile(r"([−+-]?[\d,]*\.?\d+(e[+-]?\d+)? ?(%|×)?)?")
@@ -46,10 +50,13 @@ def page(inputs: Inputs, most: int = MOST) -> str:
     frame, traced = inputs.frame, bool(inputs.records.traces)
     gpus = sorted(map(str, frame["gpu"].unique()))
     anchors = {name for name, _ in SECTIONS} | OWN
-    drawn = gallery(inputs, anchors, most)
-    tables = _tables(inputs, anchors)
+    noise = recorded.noise_of(inputs)
+    drawn = gallery(inputs, anchors, most, [picture for one in noise for picture in one.pictures])
+    named, missing = tables_of(inputs)
+    tables = _tables([*named, *(table for one in noise for table in one.tables)], anchors)
     anchors |= {"C-viz"} if traced else set()
-    results = [results_of(frame, gpu) for gpu in gpus]
+    results = [one for gpu in gpus for one in results_of(frame, gpu)]
+    judgements = judge(inputs)
     scripts = [_text(HERE / "assets" / name) for name in SCRIPTS]
     styles = [_text(HERE / "assets" / name) for name in STYLES]
     if traced:
@@ -65,14 +72,18 @@ def page(inputs: Inputs, most: int = MOST) -> str:
         "steps_data": Markup(script_json(stepper.stepper_data(inputs.records))) if traced else "",
         "devices": gpus[0] if len(gpus) == 1 else f"{', '.join(gpus[:-1])} and {gpus[-1]}",
         "gallery": drawn,
-        "tables": tables,
-        "claims": claims_of(inputs),
+        "tables": tables | {"missing": missing},
+        "claims": claims_of(judgements),
+        "own": claims_of(judge_own(inputs)),
         "audit": audit_of(),
         "results": results,
+        "statuses": [(card_of(gpu).name, statuses_of(frame, gpu)) for gpu in gpus],
         "standings": [table for one in results if (table := standings_table(one))],
+        "noise": noise,
+        **recorded.context(inputs, named),
         **_check(inputs),
         "counters_missing": _counters_missing(inputs),
-        "sources": by_source(anchors),
+        "sources": by_source(anchors, judgements),
         "environment": reproduction.environment_table(frame),
         "protocol": reproduction.protocol_table(frame),
         "checkouts": reproduction.checkouts(frame),
@@ -110,18 +121,17 @@ def shortened(table: Table, most: int) -> Table:
     return replace(table, lines=lines, notes=[*table.notes, note])
 
 
-def _tables(inputs: Inputs, anchors: set[str]) -> dict[str, Any]:
-    """The tables by section, and what each missing one needs; ``anchors`` gains theirs."""
-    named, missing = tables_of(inputs)
-    sourced: list[dict[str, Any]] = []
-    traffic: list[dict[str, Any]] = []
+def _tables(named: Sequence[NamedTable], anchors: set[str]) -> dict[str, list[dict[str, Any]]]:
+    """The tables by section; ``anchors`` gains theirs."""
+    sections: dict[str, list[dict[str, Any]]] = {name: [] for name in ("sourced", *PLACED.values())}
     for one in named:
         anchor = anchor_of(one.stem, f"table-{one.stem}", anchors)
         label = anchor if anchor in CONTENTS else ""
         title = one.table.title.removeprefix(f"{label}: ")
         entry = {"anchor": anchor, "label": label, "title": title, "table": one.table}
-        (traffic if one.stem in TRAFFIC_TABLES else sourced).append(entry)
-    return {"sourced": sourced, "traffic": traffic, "missing": missing}
+        place = next((PLACED[name] for name in PLACED if one.stem.startswith(name)), "sourced")
+        sections[place].append(entry)
+    return sections
 
 
 def _check(inputs: Inputs) -> dict[str, Any]:
@@ -159,12 +169,13 @@ def _templates(most: int) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.globals["signs"] = SIGNS
+    templates.globals |= {"signs": SIGNS, "folded": FOLDED}
     templates.filters |= {
         "markup": Markup,
         "ticks": ticks,
         "columns": columns,
         "shortened": partial(shortened, most=most),
+        "shown": shown_of,
     }
     return templates
 

@@ -5,7 +5,7 @@ C-prof and D-test stand here too: one launch for a profiler, and answers at an i
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,6 +22,7 @@ NAMES = {
     "torch": "PyTorch", "triton": "Triton", "cuda": "CUDA", "driver": "NVIDIA driver",
     "python": "Python", "commit": "commit of this project", "dirty": "edited since that commit",
 }  # fmt: skip
+COMMIT = 12  # letters of a commit that name it
 IRREGULAR = (1823, 781)  # D-test; the shape of Triton's tutorial 02
 WORKED = (8192, 32000, "float16")  # C4, the point that C profiles
 PROTOCOL_NOTE = (
@@ -38,23 +39,41 @@ ERROR_NOTE = (
 def environment_table(frame: pd.DataFrame) -> Table:
     """What rows record of versions and commits, a column per GPU, and a hash of the rows."""
     gpus = {str(gpu): rows for gpu, rows in frame.groupby("gpu")}
-    facts = sorted({name for seen in frame["environment"] for name in seen})
+    stated = {gpu: _stated(rows) for gpu, rows in gpus.items()}
+    facts = sorted({name for mine in stated.values() for name in mine})
     order = [n for n in NAMES if n in facts] + [n for n in facts if n not in NAMES]
-    lines = [[NAMES.get(n) or n, *(_stated(rows, n) for rows in gpus.values())] for n in order]
+    lines = [[NAMES.get(n) or n, *(mine.get(n, "not recorded") for mine in stated.values())]
+             for n in order]  # fmt: skip
     lines.append(["rows", *(thousands(len(rows)) for rows in gpus.values())])
     lines.append(["hash of the rows", *map(rows_hash, gpus.values())])
     return Table("Environment", ["", *gpus], lines)
 
 
-def _stated(rows: pd.DataFrame, name: str) -> str:
-    values = {_plain(seen[name]) for seen in rows["environment"] if seen.get(name) is not None}
-    return ", ".join(sorted(values)) or "not recorded"
+def _stated(rows: pd.DataFrame) -> dict[str, str]:
+    """Every fact that some row states, with its values; what a fact consists of is facts too."""
+    found: dict[str, set[str]] = {}
+    environments = {id(seen): seen for seen in rows["environment"]}  # rows share a few
+    for seen in environments.values():
+        for name, value in _flat(seen):
+            found.setdefault(name, set()).add(_plain(name, value))
+    return {name: ", ".join(sorted(values)) for name, values in found.items()}
 
 
-def _plain(value: Any) -> str:
+def _flat(facts: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in facts.items():
+        whole = f"{before}{name}"
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{whole}: ")
+        elif value is not None:
+            yield whole, value
+
+
+def _plain(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+    if isinstance(value, list):
+        return " ".join(_plain(name, one) for one in value)
+    return str(value)[:COMMIT] if name == "commit" else str(value)
 
 
 def protocol_table(frame: pd.DataFrame) -> Table:

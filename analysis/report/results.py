@@ -57,10 +57,12 @@ def results_of(frame: pd.DataFrame, gpu: str) -> list[Results]:
     mine = mine[(mine["status"] == "ok") & (mine["backend"] != "interpreter")]
     mine = mine[mine["fraction_of_roof"].gt(0)]
     alike = sorted(mine.groupby(["operation", "roof"]), key=lambda pair: -len(pair[1]))
-    return [_results(card_of(gpu), *place, own) for place, own in alike] or [Results(card_of(gpu))]
+    return [_results(card_of(gpu), own) for _, own in alike] or [Results(card_of(gpu))]
 
 
-def _results(card: Card, operation: str, roof: str, own: pd.DataFrame) -> Results:
+def _results(card: Card, own: pd.DataFrame) -> Results:
+    """Of the rows of one operation under one roof."""
+    operation, roof = own[["operation", "roof"]].iloc[0]
     beyond = own[own["compulsory_bytes"] > (card.l2_bytes or np.inf)]
     timed = name_variants(own if beyond.empty else beyond)
     shares = timed.pivot_table(index=PLACE, columns="variant", values="fraction_of_roof")
@@ -107,7 +109,7 @@ def standings_table(results: Results) -> Table | None:
     ]
     if results.shorter:
         notes.append(
-            f"{results.shorter:,} of these times are shorter than the roof's and count as the roof's: "
+            f"{results.shorter:,} of these times are shorter than the roof's and count as its own: "
             "L2 served them, or chance did; that is not a win."
         )
     if results.left_out:

@@ -7,8 +7,10 @@ the names of their files, without lines where something is missing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from analysis import limits, spread
+from analysis.figures.style import slug
 from analysis.format import NamedTable
 from analysis.load import Inputs
 from analysis.tables.comparisons import card_to_card, limits_summary, limits_tables
@@ -46,6 +48,14 @@ TABLES: Mapping[str, tuple[str, Callable[[Inputs], list[NamedTable]]]] = {
 }
 
 
+# What a recording of its own is made for: of a folder without one, what is packed below it counts.
+PACKED: Mapping[str, Callable[[Inputs], Sequence[Inputs]]] = {
+    "limits": lambda inputs: [limits.recording_of(inputs)],
+    "limits_summary": lambda inputs: [limits.recording_of(inputs)],
+    "card_to_card": lambda inputs: inputs.packed,
+}
+
+
 def tables_of(inputs: Inputs, only: Sequence[str] = ()) -> tuple[list[NamedTable], list[str]]:
     """Every table that the inputs allow, and a sentence about what each of the others needs.
 
@@ -57,7 +67,19 @@ def tables_of(inputs: Inputs, only: Sequence[str] = ()) -> tuple[list[NamedTable
     missing: list[str] = []
     for name, (needs, make) in TABLES.items():
         if not only or name in only:
-            found = [named for named in make(inputs) if named.table.lines]
+            found = _with_lines(make, inputs)
+            if not found and name in PACKED:
+                found = [named for one in PACKED[name](inputs) for named in _with_lines(make, one)]
             made += found
             missing += [] if found else [f"{name} needs {needs}"]
     return made, missing
+
+
+def _with_lines(make: Callable[[Inputs], list[NamedTable]], inputs: Inputs) -> list[NamedTable]:
+    """The tables that have lines; a packed recording's name says where it lies."""
+    stems = [slug(inputs.place)] * bool(inputs.place)
+    return [
+        replace(named, stem="-".join([named.stem, *stems]))
+        for named in make(inputs)
+        if named.table.lines
+    ]

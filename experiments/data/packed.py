@@ -50,6 +50,8 @@ def unpacked(archive: Path) -> Path:
     digest = hashlib.sha256(archive.read_bytes()).hexdigest()[:16]
     home = archive.parent / FOLDER if archive.name == ROWS_ARCHIVE else COPIES
     name = archive.name.removesuffix(".tar.gz")
+    if home == COPIES:  # two folders may each have a cards.tar.gz
+        name = f"{archive.resolve().parent.name}-{name}"
     done = home / f"{name}-{digest}"
     if home.is_symlink() or done.is_symlink():
         raise ValueError(f"{home} is a link; remove it")
