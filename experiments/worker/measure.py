@@ -16,7 +16,7 @@ from experiments.child import one_line
 from experiments.data.statistics import median
 from experiments.worker.describe import backend, build_kernel, torch_dtype
 from experiments.worker.flush import Flush
-from experiments.worker.gate import Verdict, check, fingerprint
+from experiments.worker.gate import Known, Verdict, check, fingerprint
 from experiments.worker.launches import recorded
 from experiments.worker.machine import Monitor, require
 from experiments.worker.place import Place
@@ -68,11 +68,11 @@ def _measure(point: dict[str, Any], bench: Bench, stage: Callable[[str], None]) 
     operation, shape = kernel.operation, (point["rows"], point["cols"])
     name = backend(kernel, place.device)
 
-    made: set[int] = set()  # fingerprints; a timer may call the kernel on copies of what it made
+    made: dict[int, Known | None] = {}  # a timer may call the kernel on copies of what it made
 
     def make(index: int) -> torch.Tensor:
         x = operation.make_input(shape, dtype, place.torch_device, point["seed"] + index)
-        made.add(fingerprint(x))
+        made[fingerprint(x)] = None
         return x
 
     def judge(y: torch.Tensor, x: torch.Tensor) -> Verdict:

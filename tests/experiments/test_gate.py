@@ -101,3 +101,20 @@ def test_any_changed_element_changes_a_fingerprint(
         assert gate.fingerprint(y) != before
     assert gate.fingerprint(x.roll(1, 1)) != before
     assert gate.fingerprint(x * 0) != before
+
+
+def test_only_the_very_answer_that_passed_passes_without_being_computed_again() -> None:
+    x = random_input(4, 100, torch.float32)
+    made: dict[int, gate.Known | None] = {gate.fingerprint(x): None}
+    first = check(answer(x), x, SOFTMAX, "torch", made)
+    assert check(answer(x), x, SOFTMAX, "torch", made) is first
+    wrong = answer(x)
+    wrong[3, 99] *= 1.05
+    assert check(wrong, x, SOFTMAX, "torch", made).reason is not None
+    assert "changed its input" in str(check(answer(x), x + 1, SOFTMAX, "torch", made).reason)
+
+
+def test_no_spacing_is_infinite() -> None:
+    values = torch.tensor([math.inf, -math.inf, 1e300], dtype=torch.float64)
+    for dtype in DTYPES:
+        assert spacing(values, dtype).isfinite().all()
