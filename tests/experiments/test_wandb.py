@@ -118,8 +118,9 @@ def test_each_run_is_a_curve_over_n_or_over_m_where_n_is_fixed(
         "grid": [*at((8, 64), (8, 32), (2, 32), (2, 64)), *at((2, 64), round=1)],
         "irregular": at((3, 7), (9, 5)),
     }  # fmt: skip
-    assert mirror_all(tmp_path, jobs) == []
+    assert mirror_all(tmp_path / "shards" / "5eed", jobs) == []  # on Slurm, a shard's folder
     assert sync(tmp_path, capsys)[0] == 0
+    assert server.store.named("rows a sweep 5eed").artifacts == ["rows-a-sweep-5eed"]
     told = {
         run.fields["displayName"].replace(" tutorial", ""): run
         for run in server.store.runs.values()
