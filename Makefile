@@ -40,78 +40,83 @@ environment = $(PYTHON) -m experiments.environment
 .NOTPARALLEL:
 .PHONY: help peers slurm status sweep figures tables roofline claims report reference counts counters compare validate \
     reproduce selftest docs lint wheelhouse sync clean test test-gpu test-browser test-faults test-slurm .system .python
-help:  ## this list
-	@awk -F ':.*## ' 'BEGIN { print "usage: make TARGET [VARIABLE=value ...]" } /^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 } \
-	    END { print "VENV=system takes the torch and Triton of PYTHON=$(PYTHON) instead of building .venv." }' Makefile
+help:  ## install: this list
+	@awk -F ' *## ' 'BEGIN { n = split("measure draw test install", groups, " "); print "usage: make TARGET [VARIABLE=value ...]" } \
+	    /^[a-z-]+:.* ## / { split($$1, target, ":"); split($$2, group, ": "); text = substr($$2, length(group[1]) + 3); \
+	        lines[group[1]] = lines[group[1]] sprintf("  %-12s %s\n", target[1], text) } \
+	    END { for (i = 1; i <= n; i++) printf "\n%s\n%s", groups[i], lines[groups[i]] }' Makefile
+	@printf '\n%s\n%s\n%s\n' 'ROWS=dir what to read; OUT=dir where to write; ARGS="..." passed on as it is;' \
+	    'DRY_RUN=1 what would be measured, in minutes; LAUNCHER=slurm on a cluster;' \
+	    'VENV=system the torch of PYTHON=$(PYTHON), instead of building .venv.'
 # Status 0 and 1 mean that the sweep ran, 1 that points failed; else there is nothing to draw.
 # The status is the sweep's: a sweep too small for any figure has not failed.
-sweep: $(READY) $(if $(filter slurm,$(LAUNCHER)),slurm)  ## measure, then draw (EXPERIMENT=paper ARGS="kernel=fused,online" OUT=dir DRY_RUN=1 LAUNCHER=slurm)
+sweep: $(READY) $(if $(filter slurm,$(LAUNCHER)),slurm)  ## measure: measure, then draw (EXPERIMENT=paper ARGS="kernel=fused,online")
 	$(plain)
 	@out="$${OUT:-outputs/$(NAME)}"; status=0; \
 	$(PY) -m experiments.run experiment=$(EXPERIMENT) "out='$$out'" $(words) || status=$$?; \
 	[ -n "$(dry)" ] || [ $$status -gt 1 ] || $(PY) -m analysis figures --rows "$$out" || true; \
 	exit $$status
-peers: $(READY)  ## add the public kernels liger, flag_gems, quack and helion to .venv (a node: wheelhouse EXTRA=peers)
+peers: $(READY)  ## install: the public kernels: liger, flag_gems, quack, helion
 	@$(environment) build $(VENV) peers
-slurm: $(READY)  ## add submitit, for make sweep LAUNCHER=slurm, to .venv (VENV=system: wheelhouse EXTRA=slurm)
+slurm: $(READY)  ## install: submitit, for make sweep LAUNCHER=slurm
 	@[ '$(VENV)' = system ] || $(PY) -c 'import submitit' 2>/dev/null || $(environment) build $(VENV) slurm
-status: $(READY)  ## how a sweep on Slurm stands: queued, running, done, failed, points (OUT=dir)
+status: $(READY)  ## measure: how a sweep on Slurm stands (OUT=dir)
 	$(call needs,OUT,the folder of a sweep on Slurm)
 	@$(PY) -m experiments.slurm.status --out "$$OUT"
 # Each reads rows and never measures; where nothing changed since it last ran, it says so.
-figures:   ## the sources' figures, drawn from rows (ROWS=dir OUT=dir)
-tables:    ## their tables, main results, traffic three ways, environment (ROWS=dir OUT=dir)
-roofline:  ## share of the roof, intensity, predicted time, and the check (ROWS=dir OUT=dir)
-claims:    ## every claim judged by rows, and the audit of published numbers (ROWS=dir OUT=dir)
-report:    ## all of that as one HTML file (ROWS=dir OUT=dir)
+figures:   ## draw: the sources' figures
+tables:    ## draw: their tables, main results, traffic three ways, environment
+roofline:  ## draw: share of the roof, intensity, predicted time, the check
+claims:    ## draw: every claim judged, and the published numbers audited
+report:    ## draw: all of that as one HTML page
 figures tables roofline claims report: $(READY)
 	@$(PY) -m analysis $@ --if-changed $(if $(ROWS),--rows "$$ROWS") $(if $(OUT),--out "$$OUT") $(ARGS)
-compare: $(READY)  ## two sweeps point by point, a gate (BASE=dir HEAD=dir OUT=dir ARGS="--threshold 1%")
+compare: $(READY)  ## draw: two sweeps point by point, a gate (BASE=dir HEAD=dir)
 	$(call needs,BASE,and HEAD=dir: folders of rows)
 	$(call needs,HEAD,and BASE=dir: folders of rows)
 	@$(PY) -m analysis compare "$$BASE" "$$HEAD" $(if $(OUT),--out "$$OUT") $(ARGS)
-validate: $(READY)  ## can a folder of rows from someone's card be taken? (ROWS=dir; OUT=dir: copy what belongs)
+validate: $(READY)  ## draw: can rows from someone's card be taken? (OUT=dir keeps them)
 	$(call needs,ROWS,a folder of rows)
 	@$(PY) -m analysis validate --rows "$$ROWS" $(if $(OUT),--out "$$OUT") $(ARGS)
-reproduce: $(READY)  ## measure exactly the recorded points again, and compare (ROWS=dir OUT=dir DRY_RUN=1)
+reproduce: $(READY)  ## measure: exactly the recorded points again, and compare (ROWS=dir)
 	$(call needs,ROWS,a folder of rows)
 	@$(PY) -m experiments.reproduce --rows "$$ROWS" --out "$${OUT:-outputs/reproduced}" $(if $(dry),--dry-run) $(ARGS)
-selftest: $(READY)  ## this card's noise floor: variants against themselves, timers, cold caches (OUT=dir)
+selftest: $(READY)  ## measure: this card's noise floor: A/A, timers, cold caches
 	$(plain)
 	@out="$${OUT:-outputs/selftest}"; \
 	$(PY) -m experiments.run experiment=selftest "out='$$out'" $(words) || exit; \
 	[ -n "$(dry)" ] || { $(PY) -m experiments.probe --out "$$out" && $(PY) -m analysis selftest --rows "$$out"; }
-reference: $(READY)  ## draw all of outputs/reference again and compare with its checksums (ARGS=--write: keep)
+reference: $(READY)  ## draw: outputs/reference again, against checksums (ARGS=--write: keep)
 	@$(PY) -m analysis.reference $(ARGS)
-docs: $(READY)  ## the numbers in README.md and docs/ made anew, and the pages as a site in site/
+docs: $(READY)  ## draw: the numbers in README.md and docs/, and the site in site/
 	@$(PY) -c 'import material' 2>/dev/null || $(environment) build $(VENV) docs
 	@$(PY) -m docs.fill --write
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build
-counts: $(READY)  ## what every variant's code requests of memory, counted without a GPU (OUT=dir)
+counts: $(READY)  ## measure: what each variant's code requests of memory; needs no GPU
 	@$(PY) -m experiments.count --out "$${OUT:-outputs/reference/counts}" $(ARGS)
-counters: $(READY)  ## what the card's counters saw: bytes, occupancy, pipes (needs ncu; ARGS="kernel=online" OUT=dir)
+counters: $(READY)  ## measure: what the card's counters saw; needs ncu
 	$(plain)
 	@$(PY) -m experiments.counters experiment=counters "out='$${OUT:-outputs/counters}'" $(words)
-test: $(READY)  ## every test that needs no GPU
+test: $(READY)  ## test: all that needs no GPU
 	@$(PY) -c 'import xdist' 2>/dev/null && jobs='-n auto --maxprocesses 8 --dist loadfile'; \
 	$(PY) -m pytest $$jobs -m 'not gpu and not browser and not faults and not slurm' $(ARGS)
-test-gpu: $(READY)  ## the tests that need a CUDA device
+test-gpu: $(READY)  ## test: what needs a CUDA device
 	@$(PY) -m pytest -m gpu $(ARGS)
-test-browser: $(READY)  ## the report's page in headless Chromium (CHROMIUM=path)
+test-browser: $(READY)  ## test: the report in headless Chromium (CHROMIUM=path)
 	@$(PY) -c 'import playwright' 2>/dev/null || $(environment) build $(VENV) browser
 	@$(PY) -m pytest -m browser tests/browser $(ARGS)
-test-faults: $(READY)  ## kills and damage at random, through the command line (FAULT_KILLS=100 FAULT_EXAMPLES=40)
+test-faults: $(READY)  ## test: kills and damage at random (FAULT_KILLS=100 FAULT_EXAMPLES=40)
 	@FAULT_KILLS=$(or $(FAULT_KILLS),100) FAULT_EXAMPLES=$(or $(FAULT_EXAMPLES),40) $(PY) -m pytest tests/faults \
 	    tests/experiments/test_faults.py tests/experiments/test_wandb.py $(ARGS)
-test-slurm: $(READY) slurm  ## a sweep through a real Slurm of one node, started here (needs slurmctld, slurmd, munged)
+test-slurm: $(READY) slurm  ## test: a sweep through a Slurm of one node, which is started here
 	@$(PY) -m pytest -m slurm tests/slurm $(ARGS)
-lint: $(READY)  ## ruff and mypy
+lint: $(READY)  ## test: ruff and mypy
 	@$(PY) -m ruff check . && $(PY) -m ruff format --check . && $(PY) -m mypy
-sync: $(READY)  ## upload the offline W&B runs of every sweep in outputs/ (OUT=dir: of that one)
+sync: $(READY)  ## measure: upload the offline W&B runs of outputs/, or of OUT=dir
 	@$(PY) -m experiments.wandb $(if $(OUT),--out "$$OUT") $(ARGS)
-wheelhouse: .python  ## wheels for a node without internet (FOR=3.12, its Python; WHEELS=all EXTRA=peers EXTRA=slurm)
+wheelhouse: .python  ## install: wheels for a node without internet (FOR=3.12 EXTRA=peers)
 	@$(environment) wheelhouse $(WHEELHOUSE) $(FOR) $(WHEELS) $(EXTRA)
-clean:  ## remove environments and caches; outputs/ and the wheelhouse stay
+clean:  ## install: remove environments and caches; outputs/ stays
 	rm -rf .venv .site build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 .python:

@@ -25,8 +25,11 @@ def card(tmp_path: Path) -> str:
     return f"{tmp_path}:{os.environ['PATH']}"
 
 
-def test_make_alone_lists_every_target_for_users() -> None:
-    listed = set(re.findall(r"^  ([a-z-]+) ", make().stdout, re.M))
+def test_make_alone_lists_every_target_for_users_by_groups_in_80_columns() -> None:
+    shown = make().stdout
+    listed = set(re.findall(r"^  ([a-z-]+) ", shown, re.M))
+    assert re.findall(r"^\w+$", shown, re.M) == ["measure", "draw", "test", "install"]
+    assert max(map(len, shown.splitlines())) <= 80
     makefile = (ROOT / "Makefile").read_text().replace("\\\n", " ")
     (phony,) = re.findall(r"^\.PHONY: (.*)$", makefile, re.M)
     assert listed == {name for name in phony.split() if not name.startswith(".")}
