@@ -278,7 +278,7 @@ def year(drawn: Path) -> str:
     seconds, nights = sum(one["elapsed_s"] for one in sessions), 365 * CARDS_OF_A_YEAR
     lines = [
         ["rows", f"{points:,}", f"{points * nights / 1e6:.1f} million"],
-        ["rows files, and W&B runs", f"{len(files)}", f"{len(files) * nights / 1e6:.2f} million"],
+        ["rows files", f"{len(files)}", f"{len(files) * nights / 1e6:.2f} million"],
         ["JSON", f"{size / 1e6:.2f} MB", f"{size * nights / 1e9:.0f} GB"],
         ["time of a card", f"{seconds:.0f} s", f"{seconds * nights / 3600:,.0f} hours"],
     ]
