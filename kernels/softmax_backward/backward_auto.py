@@ -35,7 +35,7 @@ class BackwardAuto(Kernel):
     operation = SOFTMAX_BACKWARD
     backend = "triton"
     dtypes = (*Kernel.dtypes, torch.float64)
-    on_chip = sympy.Piecewise((2 * N, N <= WIDEST), (TILES.on_chip_elements(), True))
+    on_chip = sympy.Piecewise((2 * N, N <= WIDEST), (sympy.Integer(2 * TILES.block_size), True))
 
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
