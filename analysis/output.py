@@ -23,6 +23,7 @@ from experiments.data.records import KINDS
 from experiments.data.rows import rows_files
 
 ROOT = Path(__file__).parents[1]
+SEVERAL = 3  # things left out, of which each can still be explained in a line
 # All that decides what is drawn: analysis itself, what it takes from the other side, the cards.
 CODE = (
     "analysis/**/*",
@@ -55,14 +56,18 @@ def finish(
 ) -> None:
     """Writes the manifest of what a command made and prints it.
 
-    Paths go to standard output; what was left out and why, to standard error. ``asked`` are the
-    names or files that the command was limited to.
+    Paths go to standard output; what was left out, to standard error in one line, and why where
+    that is short. ``asked`` are the names or files that the command was limited to.
     """
     write_manifest(kind, inputs.rows, inputs.out, made, asked)
     for path in made:
         print(path)
-    for needs in missing:
-        print(f"skipped: {needs}", file=sys.stderr)
+    skipped = "; ".join(missing)
+    if len(missing) > SEVERAL and kind in ("figures", "tables"):
+        names = ", ".join(needs.partition(" needs ")[0] for needs in missing)
+        skipped = f"{names}; --only NAME says what one needs"
+    if skipped:
+        print(f"skipped: {skipped}", file=sys.stderr)
 
 
 def write_manifest(

@@ -83,6 +83,11 @@ def test_pictures_of_records_are_drawn_where_they_are_and_skipped_where_not(
         tmp_path / "rows", counts=[count("naive"), count("online")], counters=h200(),
         traces=[trace(kernel) for kernel in ("naive", "fused")],
     )  # fmt: skip
+    assert main(["figures", "--rows", "rows", "--out", "all"]) == 0
+    error = capsys.readouterr().err
+    assert error.startswith("skipped: ")
+    assert error.endswith("; --only NAME says what one needs\n")
+    assert error.count("\n") == 1
     assert main([*command, "--out", "one"]) == 0
     assert "skipped: b_fig1 needs" in capsys.readouterr().err
     drawn = {path.stem for path in (tmp_path / "one").glob("*.svg")}

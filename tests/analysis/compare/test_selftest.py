@@ -156,7 +156,8 @@ def test_what_lacks_is_said_and_the_rest_is_made(
     assert main(["selftest", "--rows", str(folder), "--out", "out"]) == 0
     error = capsys.readouterr().err
     assert "skipped: timers needs" in error
-    assert "skipped: cold needs probe.jsonl" in error
+    assert "; cold needs probe.jsonl" in error
+    assert error.count("\n") == 1
     assert "read cold" not in (tmp_path / "out" / "noise_floor.md").read_text()
     one = whole(tmp_path, twins(rounds=1))
     assert math.isnan(one.between)
