@@ -131,23 +131,31 @@ def _coded(columns: Columns) -> pa.Table:
     return pa.table(columns | coded | {SAMPLES: pa.array(samples, pa.large_binary())})
 
 
-def _decoded(tables: Sequence[pa.Table]) -> pd.DataFrame:
-    """The rows of all tables, as they were before `_coded`."""
+def _decoded(tables: list[pa.Table]) -> pd.DataFrame:
+    """The rows of all tables, as they were before `_coded`; memory is given back on the way."""
     import pyarrow as pa
 
-    frame: pd.DataFrame = pa.concat_tables(tables, promote_options="permissive").to_pandas()
+    whole = pa.concat_tables(tables, promote_options="permissive")
+    tables.clear()
+    taken = (one for chunk in whole[SAMPLES].chunks for one in chunk.to_pylist())
+    samples = [None if one is None else array("d", one) for one in taken]
+    place, whole = whole.column_names.index(SAMPLES), whole.drop_columns(SAMPLES)
+    frame: pd.DataFrame = whole.to_pandas(split_blocks=True, self_destruct=True)
     for name in JSON:
         known = [*map(json.loads, frame[name].cat.categories), None]  # of code -1
         values = [known[code] for code in frame[name].cat.codes]
         frame[name] = pd.Series(values, dtype=object)
-    samples = [None if one is None else array("d", one) for one in frame[SAMPLES]]
-    frame[SAMPLES] = pd.Series(samples, dtype=object)
+    frame.insert(place, SAMPLES, pd.Series(samples, dtype=object))
     return frame
 
 
-def each_once(change: Callable[[Any], Any], values: Iterable[Any]) -> list[Any]:
+def each_once(change: Callable[[Any], Any], values: Sequence[Any]) -> list[Any]:
     """Values changed, each object and each list of texts once: rows share few of them."""
-    values = list(values)
-    keys = [tuple(one) if type(one) is list else id(one) for one in values]
+    lists = list in map(type, values)
+    keys = (
+        [tuple(one) if type(one) is list else id(one) for one in values]
+        if lists
+        else [*map(id, values)]
+    )
     changed = {key: change(one) for key, one in dict(zip(keys, values, strict=True)).items()}
     return [changed[key] for key in keys]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -145,8 +144,8 @@ class Row(BaseModel):
 
         A sweep that goes on after an interruption may find another card under the same index.
         """
-        names = self.sweep, self.card, self.environment.get("mark")
-        return "/".join(str(name) for name in names if name is not None)
+        mark = self.environment.get("mark")
+        return f"{self.sweep}/{self.card}" + ("" if mark is None else f"/{mark}")
 
     @property
     def expected(self) -> bool:
@@ -201,8 +200,11 @@ def parse_row(line: bytes) -> Row:
     Raises:
         ValueError: in one line, what is wrong with it.
     """
-    with contextlib.suppress(ValidationError):
+    try:
         row = Row.model_validate_json(line)
+    except ValidationError:
+        pass
+    else:
         keys = row.model_fields_set
         count = len(keys) + _keys(row.params) + _keys(row.environment)
         if line.count(b":") == count and "schema_version" in keys:
@@ -216,8 +218,10 @@ def parse_row(line: bytes) -> Row:
     return validated(Row, data)
 
 
-def _keys(value: Any) -> int:
-    """How many keys a JSON value has, those of what lies in it too."""
-    if isinstance(value, dict):
-        return len(value) + sum(map(_keys, value.values()))
-    return sum(map(_keys, value)) if isinstance(value, list) else 0
+def _keys(value: dict[str, Any] | list[Any]) -> int:
+    """How many keys a JSON value has, with those of what lies in it."""
+    count, inside = (len(value), value.values()) if isinstance(value, dict) else (0, value)
+    for one in inside:
+        if isinstance(one, dict | list):
+            count += _keys(one)
+    return count
