@@ -53,7 +53,9 @@ DRAWINGS = (
     *(Drawing((kind,), (*PAPER, ONLINE), f"h200/{kind}") for kind in ("claims", "report")),
     Drawing(("compare",), ("h200/rows.tar.gz", "h200/again.tar.gz"), "h200/compare"),
     Drawing(("selftest",), ("h200/selftest/twins.tar.gz",), "h200/selftest"),
-    Drawing(("figures", "--only", "headline,limits,limits_ratio"), (LIMITS,), "h200_limits/figures"),
+    Drawing(
+        ("figures", "--only", "headline,limits,limits_ratio"), (LIMITS,), "h200_limits/figures"
+    ),
     Drawing(
         ("tables", "--only", "limits,limits_summary,above_roof,environment"),
         (LIMITS,),
@@ -72,9 +74,7 @@ DRAWINGS = (
 )
 
 
-def draw(
-    out: Path, reference: Path = REFERENCE, leave_out: Collection[str] = ()
-) -> dict[str, str]:
+def draw(out: Path, reference: Path = REFERENCE, leave_out: Collection[str] = ()) -> dict[str, str]:
     """Draws everything below ``out``; returns the checksum of each file by its path there.
 
     ``leave_out`` names commands whose files are not wanted.

@@ -34,10 +34,14 @@ SCRIPTS = ("theme.js", "points.js")
 STYLES = ("page.css", "parts.css", "figures.css", "media.css")
 OWN = {"C-prof", "D-test"}  # ids whose place is always there, with rows or without
 # The section of a table by how its name begins; all others stand under Tables.
-PLACED = {"traffic": "traffic", "cards": "traffic", "limits": "limits", "card_to_card": "noise"}
+PLACED = {
+    **{"traffic": "traffic", "cards": "traffic", "limits": "limits", "environment": "environment"},
+    **dict.fromkeys(("card_to_card", "floor", "intervals", "timers", "cold", "flush"), "noise"),
+}
 FOLDED = 24  # lines from which a table is folded: a screen has no more
 MOST = 5000  # points of a figure and lines of a table; a page of more is slow to open
-SHORT = 17  # characters of a cell that is kept on one line
+WRAPS = 40  # characters of a cell that is broken into lines, a line
+SHORT = 28  # characters of a cell that is kept on one line
 _NUMBER = re.compile(r"([−+-]?[\d,]*\.?\d+(e[+-]?\d+)? ?(%|×)?)?")
 
 
@@ -51,9 +55,9 @@ def page(inputs: Inputs, most: int = MOST) -> str:
     gpus = sorted(map(str, frame["gpu"].unique()))
     anchors = {name for name, _ in SECTIONS} | OWN
     noise = recorded.noise_of(inputs)
-    drawn = gallery(inputs, anchors, most, [picture for one in noise for picture in one.pictures])
+    drawn = gallery(inputs, anchors, most, noise.pictures if noise else ())
     named, missing = tables_of(inputs)
-    tables = _tables([*named, *(table for one in noise for table in one.tables)], anchors)
+    tables = _tables([*named, *(noise.tables if noise else ())], anchors)
     anchors |= {"C-viz"} if traced else set()
     results = [one for gpu in gpus for one in results_of(frame, gpu)]
     judgements = judge(inputs)
@@ -99,6 +103,12 @@ def columns(table: Table) -> list[str]:
     Neither is broken into lines; the empty class may be.
     """
     return [_kind(column) for column in zip(*table.lines, strict=True)] or [""] * len(table.heads)
+
+
+def folds(table: Table) -> bool:
+    """Whether it is longer than a screen."""
+    lines = (max(map(len, line), default=0) for line in table.lines)
+    return sum(1 + length // WRAPS if length > SHORT else 1 for length in lines) > FOLDED
 
 
 def ticks(text: str) -> Markup:
@@ -169,12 +179,13 @@ def _templates(most: int) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.globals |= {"signs": SIGNS, "folded": FOLDED}
+    templates.globals |= {"signs": SIGNS}
     templates.filters |= {
         "markup": Markup,
         "ticks": ticks,
         "columns": columns,
         "shortened": partial(shortened, most=most),
+        "folds": folds,
         "shown": shown_of,
     }
     return templates

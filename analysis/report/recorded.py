@@ -13,7 +13,6 @@ from typing import Any
 from analysis import limits
 from analysis.compare.selftest_report import selftest_of
 from analysis.estimate import Estimate, geometric_mean
-from analysis.figures.style import slug
 from analysis.format import NamedTable, Table, thousands
 from analysis.gallery import Picture
 from analysis.limits import OWN, LimitPoint
@@ -36,7 +35,8 @@ class Headline:
     points: int
     peers: str  # the fastest public softmax's time over that of auto, with its interval
     torch: str
-    roof: str  # the least share of the fastest copy's bandwidth, and where
+    roof: str  # the copy's time over that of auto, in the mean: its share of the copy's bandwidth
+    least: str  # the least such share, and where
 
 
 @dataclass(frozen=True)
@@ -62,18 +62,18 @@ def large_only(summary: Table) -> Table:
     return replace(summary, title=f"{summary.title}: {PARTS[0][0]}", lines=lines, notes=())
 
 
-def noise_of(inputs: Inputs) -> list[Noise]:
-    """The noise floor of every recording of twins."""
-    found = []
-    for one in (inputs, *inputs.packed):
-        if selftest := selftest_of(one):
-            stems = [slug(one.place)] * bool(one.place)
-            pictures = [
-                Picture("noise", FLOOR, replace(page, name="-".join([page.name, *stems])))
-                for page in selftest.pages
-            ]
-            found.append(Noise(selftest.sentences, selftest.tables, pictures))
-    return found
+def noise_of(inputs: Inputs) -> Noise | None:
+    """The noise floor of the recording with most twins, None where there are none."""
+
+    def twins(one: Inputs) -> int:
+        return sum(bool(name.rpartition("-")[0]) for name in set(one.frame["kernel"]))
+
+    found = max((inputs, *inputs.packed), key=twins)
+    selftest = selftest_of(found) if twins(found) else None
+    if selftest is None:
+        return None
+    pictures = [Picture("noise", FLOOR, page) for page in selftest.pages]
+    return Noise(selftest.sentences, selftest.tables, pictures)
 
 
 def card_sentences(inputs: Inputs) -> list[str]:
@@ -107,6 +107,7 @@ def _headline(points: Sequence[LimitPoint]) -> Headline:
         len(points),
         _ratio(peers),
         _ratio(limits.geomean(points, "torch")),
+        _percent(limits.geomean(points, "copy")),
         f"{100 * share:.1f} % at {name}" if name else "",
     )
 
@@ -115,13 +116,20 @@ def _ratio(found: Estimate | None) -> str:
     return f"{found.value:.3f} ({found.low:.3f} to {found.high:.3f})" if found else ""
 
 
+def _percent(found: Estimate | None) -> str:
+    if not found:
+        return ""
+    value, low, high = (100 * end for end in (found.value, found.low, found.high))
+    return f"{value:.1f} % ({low:.1f} to {high:.1f})"
+
+
 def _cards_text(cards: Cards) -> str:
     means = []
-    for text, short in ((f"{SHORT_US:g} µs and more", False), (f"below {SHORT_US:g} µs", True)):
+    for text, short in ((f"of {SHORT_US:g} µs and more", False), (f"below {SHORT_US:g} µs", True)):
         spreads = [p.spread for p in cards.points if (p.mean_us < SHORT_US) is short]
         if spreads:
             mean = geometric_mean(spreads)
-            means.append(f"{mean:.4f} over {thousands(len(spreads))} points of {text}")
+            means.append(f"{mean:.4f} over {thousands(len(spreads))} points {text}")
     count = len(cards.cards)
     return (
         f"{count} × {card_of(cards.gpu).name} of one host: the slowest card's time over that of "
