@@ -30,7 +30,6 @@ from analysis.estimate import Estimate, geometric_mean
 from analysis.format import markdown_of
 from analysis.limits import LimitPoint
 from analysis.load import load
-from analysis.published import sources
 from analysis.selection import timer_label
 from experiments.data.cards import card_of
 from experiments.data.packed import unpacked
@@ -94,17 +93,8 @@ def headline(drawn: Path) -> str:
 
 
 def sources_table(drawn: Path) -> str:
-    """The five sources, with the verdicts on their claims."""
-    counts: dict[str, Counter[str]] = {}
-    for line in _records(drawn / "h200/claims/claims.csv"):
-        counts.setdefault(line["claim"][0], Counter())[line["verdict"]] += 1
-    lines = []
-    for letter, one in sources().items():
-        found = [f"{counts[letter][verdict]} {verdict}" for verdict in VERDICTS
-                 if counts[letter][verdict]]  # fmt: skip
-        by = ", ".join(each for each in (one.author, one.kind, one.date) if each)
-        lines.append([letter, f"[{one.title}]({one.url})", by, ", ".join(found)])
-    return _table(["", "source", "by", "its claims on an H200"], lines)
+    """The five sources, what they claim, and the verdicts."""
+    return _part(drawn / "h200/claims/sources.md", "The sources")
 
 
 def limits_summary(drawn: Path) -> str:

@@ -29,8 +29,8 @@ ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
 COLUMNS, LINES = 100, 60
 BROWSERS = (os.environ.get("CHROMIUM", ""), "chromium", "chromium-browser", "google-chrome")
-FIRST, LAST = 16, 8  # lines of a long table that the picture has
-WINDOW = (1280, 1500)
+FIRST, LAST = 1, 23  # lines of a long table that the picture has: its head, its widest shape
+WINDOW = (1280, 1240)
 
 
 def terminal(out: Path) -> None:

@@ -115,7 +115,7 @@ def test_the_headline_is_what_the_table_of_limits_says(drawn: Drawn) -> None:
             assert f"the mean of {line['count']} shapes" in first
             assert f"**{_numbers(line['× best peer'])[0]:.2f} ×**" in first
             assert f"**{_numbers(line['× torch'])[0]:.2f} ×**" in second
-            assert f"behind by more than noise at {line['behind']}." in first
+            assert f"behind by more than noise at {line['behind']} of them." in first
 
 
 def test_a_script_that_shares_no_code_finds_the_same_headline(drawn: Drawn) -> None:
