@@ -27,6 +27,7 @@ DRAWN: tuple[Entry, ...] = (
 ENTRIES: tuple[Entry, ...] = (*DRAWN, *ROOFLINE_FIGURES)
 # What a recording of its own is made for: of a folder without one, what is packed below it counts.
 PACKED: Mapping[Entry, Callable[[Inputs], Sequence[Inputs]]] = {
+    HEADLINE: lambda inputs: [recording_of(inputs)],
     LIMITS: lambda inputs: [recording_of(inputs)],
     LIMITS_RATIO: lambda inputs: [recording_of(inputs)],
     CARD_TO_CARD: lambda inputs: inputs.packed,

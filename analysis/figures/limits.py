@@ -60,9 +60,9 @@ ABOVE, BELOW = 1.16, 0.62  # inches that titles and small print take
 # Left end and width of the panels, shares of the width; numbers stand in the gaps beside them.
 SHARE_PLACE, RATIO_PLACE = (0.172, 0.375), (0.603, 0.345)
 NAMES = (0.02, 0.135)  # left end of M and right end of N
-SHARES = (40.0, 108.0)  # percent
-RATIOS = (0.9, 2.0)
-SHARE_TICKS, RATIO_TICKS = (40, 50, 60, 70, 80, 90, 100), (0.9, 1, 1.1, 1.25, 1.5, 1.75, 2)
+SHARES = (40.0, 112.0)  # percent
+RATIOS = (0.88, 2.5)
+SHARE_TICKS, RATIO_TICKS = (40, 50, 60, 70, 80, 90, 100), (0.9, 1, 1.1, 1.25, 1.5, 2, 2.5)
 # limits_ratio: its axis holds all that is there, up to ends that no number worth reading is beyond.
 WIDEST, COARSE = (0.5, 8.0), (0.5, 0.75, 0.9, 1, 1.25, 1.5, 2, 3, 4, 6, 8)
 FINE = (0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.75, 2)
@@ -197,7 +197,8 @@ def _draw_ratios(canvas: Canvas, points: Points, ends: tuple[float, float]) -> N
         ticks(ax.yaxis, [p for p in places if ends[0] <= p <= ends[1]], lambda v: f"{v:g}×")
         write(ax, 0, 1.03, dtype, 8.5, color=INK, fontweight="bold")
         ax.set_xlim(min(p.moved_bytes for p in points) / 2, max(p.moved_bytes for p in points) * 2)
-        ticks(ax.xaxis, [10.0**e for e in range(0, 20, 2)], _bytes_label)
+        low, high = ax.get_xlim()
+        ticks(ax.xaxis, [10.0**e for e in range(0, 20, 1 + (high > 1e4 * low))], _bytes_label)
         ax.tick_params(labelsize=7, labelleft=i == 0)
         ax.set_xlabel("bytes moved, 2MN", fontsize=7.5, labelpad=2)
     top = 1 - 0.78 / canvas.get_figheight()

@@ -86,7 +86,7 @@ STYLES: Mapping[str, LineStyle] = MappingProxyType(
         "fused_row": LineStyle("#2bb1ef", "*"),
         "online_l2": LineStyle("#7cdd7c", (4, 1, 45)),
         "fused_multirow": LineStyle("#3e04ff", (5, 1, 180)),
-        "cluster": LineStyle("#a0312a", (4, 1, 0)),
+        "cluster": LineStyle("#964b4b", (4, 1, 0)),
         "cluster_reduce": LineStyle("#a03364", (6, 1, 0)),
         "cooperative": LineStyle("#e92bae", (3, 1, 270)),
         "auto": LineStyle("#c71f19", (8, 1, 0)),

@@ -22,7 +22,7 @@ from analysis.report.inline import SETTINGS, Inlined, inlined
 from analysis.selection import name_variants, records_of
 
 SIZES = ("rows", "cols")
-ALIKE = 6  # pictures of one figure and GPU: where each sweep has its own, the last ones
+ALIKE = 12  # pictures of one figure and GPU: where each sweep has its own, the last ones
 TALL = 1.3  # heights of a width from which a picture is folded
 # The section of a picture by how its id begins; all others are the sources' and across variants.
 SECTIONS = {"roofline": "roofline", "traffic": "traffic", "dram": "traffic", "limits": "limits",

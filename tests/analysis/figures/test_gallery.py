@@ -12,9 +12,10 @@ import pytest
 from analysis.figures.card_to_card import CARD_TO_CARD
 from analysis.figures.limits import HEADLINE, LIMITS, LIMITS_RATIO
 from analysis.figures.multiples import D_FIG1_GPUS, DTYPES_TIME
+from analysis.figures.page import Canvas
 from analysis.figures.specs import E_FIG1
 from analysis.figures.style import style_of
-from analysis.gallery import DRAWN, ENTRIES, Entry, Picture, missing, pictures
+from analysis.gallery import DRAWN, ENTRIES, Entry, Picture, missing, pictures, pictures_with_packed
 from analysis.limits import OWN, PEERS
 from analysis.load import Inputs, Records, kernel_name, read_inputs
 from tests.analysis.drawing import frame_of, overhang, rendered
@@ -24,7 +25,7 @@ from tests.conftest import ROOT
 
 SOURCED = ["a_fig1", "a_fig2", "b_fig1", "c_fig1", "c_fig2", "c_fig3", "d_fig1", "e_fig1"]
 OURS = ["speedup_naive", "speedup_torch", "backward", "dtypes_time", "dtypes_bandwidth"]
-OF_OTHER_ROWS = (HEADLINE, LIMITS, LIMITS_RATIO, CARD_TO_CARD, D_FIG1_GPUS)
+PACKED_ALONE = (HEADLINE, LIMITS, LIMITS_RATIO, CARD_TO_CARD)
 MIXED = (E_FIG1, DTYPES_TIME, LIMITS, CARD_TO_CARD)
 
 
@@ -64,13 +65,20 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> list[Picture]:
     (clone / "outputs" / "reference").symlink_to(ROOT / "outputs" / "reference")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(clone)
-        return list(pictures(read_inputs(None, None, "figures")))
+        return list(pictures_with_packed(read_inputs(None, None, "figures")))
 
 
-def test_no_figure_of_one_operation_has_a_kernel_of_another(recorded: list[Picture]) -> None:
+@pytest.fixture(scope="module")
+def canvases(recorded: list[Picture]) -> list[tuple[Picture, Canvas]]:
+    return [(picture, rendered(picture.page)) for picture in recorded]
+
+
+def test_no_figure_of_one_operation_has_a_kernel_of_another(
+    canvases: list[tuple[Picture, Canvas]],
+) -> None:
     seen: dict[str, set[str]] = {}
-    for picture in recorded:
-        rows = [mark.row for mark in rendered(picture.page).kept]
+    for picture, canvas in canvases:
+        rows = [mark.row for mark in canvas.kept]
         gradient = picture.id == "backward" or "softmax-backward" in picture.page.name
         expected = {"softmax_backward"} if gradient else {"softmax"}
         assert {row["operation"] for row in rows if "operation" in row} <= expected | {"copy"}
@@ -83,11 +91,11 @@ def test_no_figure_of_one_operation_has_a_kernel_of_another(recorded: list[Pictu
 
 
 def test_variants_of_one_figure_stay_apart_for_eyes_that_confuse_colours(
-    recorded: list[Picture],
+    canvases: list[tuple[Picture, Canvas]],
 ) -> None:
     together = [{OWN, *PEERS}]
-    for picture in recorded:
-        names = {str(mark.row.get("variant", "")) for mark in rendered(picture.page).kept}
+    for _, canvas in canvases:
+        names = {str(mark.row.get("variant", "")) for mark in canvas.kept}
         together.append({kernel_name(name.split(" ")[0]) for name in names})
     pairs = {
         pair
@@ -108,14 +116,15 @@ def test_variants_of_one_figure_stay_apart_for_eyes_that_confuse_colours(
 def test_every_figure_of_the_sources_comes_first_in_their_order(recorded: list[Picture]) -> None:
     found = [picture.id for picture in recorded]
     assert list(dict.fromkeys(found))[: len(SOURCED + OURS)] == SOURCED + OURS
-    assert missing(recorded) == [entry.needs for entry in OF_OTHER_ROWS]
+    assert {entry.id for entry in PACKED_ALONE} <= set(found)
+    assert missing(recorded) == [D_FIG1_GPUS.needs]
     assert len({picture.page.name for picture in recorded}) == len(found)
 
 
-def test_every_recorded_picture_fits_its_canvas(recorded: list[Picture]) -> None:
-    for picture in {one.id: one for one in recorded}.values():  # the last card or dtype of each
+def test_every_recorded_picture_fits_its_canvas(canvases: list[tuple[Picture, Canvas]]) -> None:
+    for picture, canvas in {one.id: (one, drawn) for one, drawn in canvases}.values():
         assert len(picture.page.small) <= 3
-        assert overhang(rendered(picture.page)) == [], picture.page.name
+        assert overhang(canvas) == [], picture.page.name
 
 
 def test_what_cannot_be_drawn_says_what_it_needs_in_one_line(tmp_path: Path) -> None:
