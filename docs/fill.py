@@ -15,11 +15,9 @@ import json
 import re
 import subprocess
 import sys
-import tarfile
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -79,13 +77,14 @@ def headline(drawn: Path) -> str:
     ]
     visits = {visit for point in tuned for visit in point.seen[limits.OWN]}
     recordings = len({recording for recording, _ in visits})
+    rounds = len(visits) // recordings
     others = "others have no recorded rows yet"
     if held_out:
         ahead = _interval(limits.geomean(held_out))
         others = f"at {len(held_out)} points of others it has {ahead} the speed of the fastest peer"
     note = (
-        f"{card_of(points[0].gpu).name}, recorded {_day(REFERENCE / 'h200_limits')}: "
-        f"{recordings} recording{'s' * (recordings > 1)} of {len(visits) // recordings} rounds, "
+        f"{card_of(points[0].gpu).name}, recorded {_day('h200_limits')}: "
+        f"{recordings} recording{'s' * (recordings > 1)} of {rounds} round{'s' * (rounds > 1)}, "
         "CUDA events, cold L2. Geometric means, 95 % intervals in brackets. The widths are those "
         f"that `auto` was tuned on; {others}."
     )
@@ -189,7 +188,9 @@ def gradient(drawn: Path) -> str:
     names = " · ".join(dtypes)
     roofs = sorted({str(one) for one in timed["roof"].dropna()}) or ["copy"]
     heads = ["timer", "M×N", "× PyTorch's", "× the best public one", f"of the roof ({roofs[0]})"]
-    return f"`{own}`; each cell {names}.\n\n" + _table(heads, lines)
+    return f"`{own}`, recorded {_day('h200_backward')}; each cell {names}.\n\n" + _table(
+        heads, lines
+    )
 
 
 def hostcost(drawn: Path) -> str:
@@ -366,15 +367,12 @@ def _least(points: Sequence[LimitPoint], over: str) -> str:
     return f"least {ratio.value:.2f} at {point.name}{rival}"
 
 
-def _day(folder: Path) -> str:
-    """The day at which the newest archive of a recording was packed."""
-    stamps = [0]
-    for path in folder.glob("*.tar.gz"):
-        with tarfile.open(path) as archive:
-            stamps += [int(member.mtime) for member in archive]
-    if not max(stamps):
-        raise ValueError(f"{folder}: its archives have no times; pack them with the day's")
-    return datetime.fromtimestamp(max(stamps), UTC).date().isoformat()
+def _day(recording: str) -> str:
+    """The day of a recording; rows do not say it."""
+    days: dict[str, str] = json.loads((REFERENCE / "recorded.json").read_text())
+    if recording not in days:
+        raise ValueError(f"outputs/reference/recorded.json: no day of {recording}")
+    return days[recording]
 
 
 def _commit(host: str) -> str:
