@@ -38,10 +38,10 @@ PLACED = {
     **{"traffic": "traffic", "cards": "traffic", "limits": "limits", "environment": "environment"},
     **dict.fromkeys(("card_to_card", "floor", "intervals", "timers", "cold", "flush"), "noise"),
 }
-FOLDED = 24  # lines from which a table is folded: a screen has no more
+FOLDED = 14  # lines above which a table is folded, about half a screen
 MOST = 5000  # points of a figure and lines of a table; a page of more is slow to open
 WRAPS = 40  # characters of a cell that is broken into lines, a line
-SHORT = 28  # characters of a cell that is kept on one line
+SHORT = 32  # characters of a cell that is kept on one line
 _NUMBER = re.compile(r"([−+-]?[\d,]*\.?\d+(e[+-]?\d+)? ?(%|×)?)?")
 
 
@@ -106,7 +106,7 @@ def columns(table: Table) -> list[str]:
 
 
 def folds(table: Table) -> bool:
-    """Whether it is longer than a screen."""
+    """Whether it takes more lines than a reader wants before they ask."""
     lines = (max(map(len, line), default=0) for line in table.lines)
     return sum(1 + length // WRAPS if length > SHORT else 1 for length in lines) > FOLDED
 

@@ -59,7 +59,7 @@ def large_only(summary: Table) -> Table:
     """Of the table of limits in short the lines of its first part, without notes."""
     place = summary.heads.index("points")
     lines = [line for line in summary.lines if line[place] == PARTS[0][0]]
-    return replace(summary, title=f"{summary.title}: {PARTS[0][0]}", lines=lines, notes=())
+    return replace(summary, title=f"{PARTS[0][0]}, in full", lines=lines, notes=())
 
 
 def noise_of(inputs: Inputs) -> Noise | None:

@@ -76,10 +76,15 @@ def tables_of(inputs: Inputs, only: Sequence[str] = ()) -> tuple[list[NamedTable
 
 
 def _with_lines(make: Callable[[Inputs], list[NamedTable]], inputs: Inputs) -> list[NamedTable]:
-    """The tables that have lines; a packed recording's name says where it lies."""
-    stems = [slug(inputs.place)] * bool(inputs.place)
+    """The tables that have lines; names of a packed recording's say where it lies."""
+    made = [named for named in make(inputs) if named.table.lines]
+    if not inputs.place:
+        return made
     return [
-        replace(named, stem="-".join([named.stem, *stems]))
-        for named in make(inputs)
-        if named.table.lines
+        NamedTable(
+            f"{one.stem}-{slug(inputs.place)}",
+            replace(one.table, title=f"{one.table.title} ({inputs.place})"),
+            one.data,
+        )
+        for one in made
     ]
