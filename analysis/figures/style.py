@@ -121,7 +121,7 @@ def style_of(kernel: str) -> LineStyle:
 
 def _like(kernel: str) -> str:
     """A kernel of the gradient looks like its softmax: a figure is of one operation."""
-    return "fused_row" if kernel == "backward" else kernel.removeprefix("backward_")
+    return "fused" if kernel == "backward" else kernel.removeprefix("backward_")
 
 
 def variant_order(variant: str) -> tuple[int, str]:
