@@ -48,11 +48,6 @@ def constant(value: Any) -> Any:
     return value if tl is None else tl.constexpr(value)
 
 
-def triton_version() -> str:
-    """The version of Triton that is installed, empty where there is none."""
-    return "" if triton is None else str(triton.__version__)
-
-
 def next_power_of_two(n: int) -> int:
     """The least power of two that is at least ``n``, and 1 for ``n`` = 0."""
     return 1 << max(n - 1, 0).bit_length()

@@ -87,7 +87,6 @@ STYLES: Mapping[str, LineStyle] = MappingProxyType(
         "online_l2": LineStyle("#7cdd7c", (4, 1, 45)),
         "fused_multirow": LineStyle("#3e04ff", (5, 1, 180)),
         "cluster": LineStyle("#964b4b", (4, 1, 0)),
-        "cluster_reduce": LineStyle("#a03364", (6, 1, 0)),
         "cooperative": LineStyle("#e92bae", (3, 1, 270)),
         "auto": LineStyle("#c71f19", (8, 1, 0)),
         "compiled_max": LineStyle("#6c2b24", (5, 0, 180)),

@@ -68,32 +68,18 @@ class FusedRow(Kernel):
 
     @override
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        warps = self.num_warps or warps_by_width(next_power_of_two(x.shape[1]))
-        return whole_rows(x, self.accumulate, num_warps=warps)
-
-
-def whole_rows(x: torch.Tensor, accumulate: str, **options: int) -> torch.Tensor:
-    """Softmax of the rows of ``x`` by a program each.
-
-    Args:
-        x: Shape (M, N).
-        accumulate: dtype of the statistics.
-        options: Triton's own, as ``num_warps``.
-    """
-    y = empty_result(x)
-    if x.numel() > 0:
-        rows, cols = x.shape
-        launch(
-            _fused_row,
-            (rows,),
-            (x, y, cols, x.stride(0), x.stride(1)),
-            {
-                "BLOCK": next_power_of_two(cols),
-                "STATISTICS": triton_statistics(x.dtype, accumulate),
-            },
-            **options,
-        )
-    return y
+        y = empty_result(x)
+        if x.numel() > 0:
+            rows, cols = x.shape
+            block = next_power_of_two(cols)
+            launch(
+                _fused_row,
+                (rows,),
+                (x, y, cols, x.stride(0), x.stride(1)),
+                {"BLOCK": block, "STATISTICS": triton_statistics(x.dtype, self.accumulate)},
+                num_warps=self.num_warps or warps_by_width(block),
+            )
+        return y
 
 
 def warps_by_width(block: int) -> int:

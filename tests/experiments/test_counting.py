@@ -13,7 +13,7 @@ from experiments.sweep.client import Worker
 
 CLASSES = {
     "three_pass": "ThreePass", "online": "Online", "hybrid": "Hybrid", "fused": "Fused",
-    "fused_row": "FusedRow", "fused_multirow": "FusedMultirow", "cluster_reduce": "ClusterReduce",
+    "fused_row": "FusedRow", "fused_multirow": "FusedMultirow",
 }  # fmt: skip
 ITEMSIZE = {"float32": 4, "float16": 2, "bfloat16": 2, "float64": 8}
 FORGETFUL = {"_target_": "tests.doubles.forgetful.Forgetful"}
@@ -46,7 +46,7 @@ def total(record: Count, field: str) -> int:
         (softmax("online", block_size=16, evict="last_first", num_stages=2), (4, 70), "float16"),
         (softmax("fused_multirow", rows_per_program=4), (7, 13), "float16"),
         (softmax("three_pass", block_size=64), (1, 5), "float32"),  # masked lanes request nothing
-        (softmax("cluster_reduce"), (0, 5), "float32"),
+        (softmax("fused_row"), (0, 5), "float32"),
     ],
 )
 def test_counted_equals_modelled_exactly(

@@ -16,11 +16,10 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from triton.experimental.gluon._runtime import GluonASTSource
 
-from kernels.language import next_power_of_two, tl, triton_version
+from kernels.language import next_power_of_two, tl
 from kernels.mover import _move
 from kernels.softmax.along import _along
 from kernels.softmax.cluster import _cluster, cut
-from kernels.softmax.cluster_reduce import REDUCES_FROM
 from kernels.softmax.cooperative import _cooperative, slices_of
 from kernels.softmax.fused import _fused
 from kernels.softmax.fused_multirow import _fused_multirow, lanes_by_tile
@@ -204,12 +203,3 @@ def test_a_cluster_meets_once_and_fences_nothing(
     assert "fence.acq_rel" not in ptx, "a fence that all loads wait for"
     assert "membar" not in ptx
     assert metadata.shared <= 192 << 10
-
-
-def test_reductions_of_a_cluster_cross_its_shared_memory() -> None:
-    if tuple(map(int, triton_version().split(".")[:2])) < REDUCES_FROM:
-        pytest.skip("in this Triton they do not")
-    constants = {"BLOCK": 65536, "STATISTICS": F32}
-    ptx, _ = compiled(_fused_row, "fp32", constants, WHOLE, num_warps=8, num_ctas=8)
-    assert "mapa" in ptx
-    assert "ld.global.v4.b32" in ptx

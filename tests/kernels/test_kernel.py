@@ -18,7 +18,6 @@ from kernels.copy.copy_triton import CopyTriton
 from kernels.copy.operation import COPY
 from kernels.kernel import Kernel, one_of, power_of_two, whole_number
 from kernels.softmax.cluster import Cluster
-from kernels.softmax.cluster_reduce import ClusterReduce
 from kernels.softmax.cooperative import Cooperative
 from kernels.softmax.fused import Fused
 from kernels.softmax.fused_multirow import FusedMultirow
@@ -87,7 +86,6 @@ def test_what_a_tunable_may_be_is_taken() -> None:
         (Cooperative, "num_warps", 4, 32),
         (Cluster, "programs", 1, 16),
         (Cluster, "num_warps", 1, 16),
-        (ClusterReduce, "num_ctas", 1, 16),
         (FusedMultirow, "rows_per_program", 1, 1024),
         (Fused, "num_stages", 1, 16),
     ],
@@ -164,7 +162,7 @@ def test_a_recording_of_an_earlier_commit_names_a_kernel_that_still_builds(modul
 # formula, LaTeX, reads and writes at 3 × 16, elements of a row on chip at N = 16
 TWO = ("2MN", "2 M N", (48, 48), 16)
 NAIVE = ("8MN + 4M", "8 M N + 4 M", (246, 150), 1)
-ON_CHIP = "Compiled Fused FusedRow FusedMultirow Cluster ClusterReduce Cooperative Liger Quack"
+ON_CHIP = "Compiled Fused FusedRow FusedMultirow Cluster Cooperative Liger Quack"
 DECLARED = dict.fromkeys(f"TorchSoftmax CompiledSoftmax CopyTriton {ON_CHIP}".split(), TWO) | {
     "Naive": NAIVE,
     "NaiveScript": NAIVE,

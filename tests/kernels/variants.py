@@ -11,11 +11,9 @@ from kernels.add.add import Add
 from kernels.add.add_triton import AddTriton
 from kernels.copy.copy import Copy
 from kernels.copy.copy_triton import CopyTriton
-from kernels.device import Device, cuda_device
 from kernels.kernel import Kernel
 from kernels.softmax.auto import Auto
 from kernels.softmax.cluster import Cluster
-from kernels.softmax.cluster_reduce import ClusterReduce
 from kernels.softmax.compiled import Compiled
 from kernels.softmax.compiled_softmax import CompiledSoftmax
 from kernels.softmax.cooperative import Cooperative
@@ -45,11 +43,7 @@ TRITON: tuple[Kernel, ...] = (
     Auto(),
 )
 INTERPRETED = os.environ.get("TRITON_INTERPRET", "0") not in ("", "0")
-HERE = Device("cpu", "cpu") if INTERPRETED or not torch.cuda.is_available() else cuda_device(0)
-# needs a Triton and a card that not every machine has
-REDUCE = ClusterReduce(num_ctas=2)
-CLUSTERED = () if REDUCE.unsupported((2, 3), torch.float32, HERE) else (REDUCE,)
-QUICK = LIBRARY + TRITON + CLUSTERED  # `compiled` takes seconds a shape and is tried on few
+QUICK = LIBRARY + TRITON  # `compiled` takes seconds a shape and is tried on few
 SOFTMAXES = (*QUICK, Compiled(), CompiledSoftmax())
 # of packages that may not be here
 PEERS: tuple[Kernel, ...] = (Liger(), FlagGems(), Quack(), Helion())

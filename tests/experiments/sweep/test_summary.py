@@ -63,7 +63,7 @@ def test_time_kernel_and_status_are_whole_on_a_narrow_terminal(
     terminal: Callable[[int], None], capsys: pytest.CaptureFixture[str], tmp_path: Path,
     columns: int, head: str,
 ) -> None:  # fmt: skip
-    slow = row("cluster_reduce", 1024, time_us=76830.4, time_low_us=629.0, time_high_us=74683.0,
+    slow = row("fused_multirow", 1024, time_us=76830.4, time_low_us=629.0, time_high_us=74683.0,
                stop_reason="max_samples")  # fmt: skip
     short = row("torch", 1024, time_us=4.268, time_low_us=4.1, time_high_us=4.3)
     terminal(columns)
@@ -71,7 +71,7 @@ def test_time_kernel_and_status_are_whole_on_a_narrow_terminal(
     lines = plain(capsys.readouterr().out)
     assert max(len(line) for line in lines if str(tmp_path) not in line) <= columns
     shown = [line.split() for line in lines]
-    [first] = [line for line in shown if "cluster_reduce" in line]
+    [first] = [line for line in shown if "fused_multirow" in line]
     assert "76,830" in first
     assert " ".join(first).endswith("ok; not converged: max" + " samples" * (columns == 140))
     assert any({"torch", "4.27", "ok"} <= set(line) for line in shown)

@@ -15,7 +15,6 @@ from kernels.language import next_power_of_two
 from kernels.softmax import fused, online
 from kernels.softmax.auto import choice
 from kernels.softmax.cluster import LANES, SHARED_BYTES, cut
-from kernels.softmax.cluster_reduce import ClusterReduce
 from kernels.softmax.cooperative import Cooperative, slices_of
 from kernels.softmax.fused import Fused
 from kernels.softmax.fused_multirow import lanes_by_tile, rows_by_shape, warps_by_tile
@@ -234,12 +233,6 @@ def test_the_cut_of_a_row_follows_what_a_card_holds() -> None:
     plan = cut((1024, 131072), 2, 8, crowded)
     assert plan is not None
     assert plan.programs < 16
-
-
-def test_clusters_that_reduce_by_triton_widen_with_the_row() -> None:
-    blocks = (256, 8192, 16384, 131072, 262144)
-    reduced = [ClusterReduce()._cluster(block) for block in blocks]
-    assert reduced == [(1, 4), (1, 8), (2, 8), (16, 8), (16, 16)]
 
 
 def test_slices_spread_over_all_sms_as_far_as_there_are_rows(h200: Device) -> None:

@@ -15,9 +15,7 @@ import torch
 from kernels.copy.copy_triton import CopyTriton
 from kernels.device import Device
 from kernels.kernel import Kernel
-from kernels.softmax import cluster_reduce
 from kernels.softmax.cluster import Cluster
-from kernels.softmax.cluster_reduce import ClusterReduce
 from kernels.softmax.cooperative import NOT_HERE, Cooperative
 from kernels.softmax.fused import Fused
 from kernels.softmax.fused_multirow import FusedMultirow
@@ -31,7 +29,7 @@ from kernels.softmax.peers.quack import Quack
 from kernels.softmax.three_pass import ThreePass
 from kernels.softmax_backward.peers import BackwardFlagGems, BackwardLiger, BackwardQuack
 from tests.conftest import ROOT
-from tests.kernels.variants import CLUSTERED, COPIES, PEERS, SOFTMAXES, name
+from tests.kernels.variants import COPIES, PEERS, SOFTMAXES, name
 
 EVERY = SOFTMAXES + COPIES
 F16, F32, F64 = torch.float16, torch.float32, torch.float64
@@ -40,10 +38,9 @@ CPU = Device(kind="cpu", name="cpu")
 
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if every package were here and Triton new; nothing of them may be imported."""
+    """As if every package were here; nothing of them may be imported."""
     monkeypatch.setattr("kernels.kernel.distribution", lambda package: package)
     monkeypatch.setattr("kernels.softmax.peers.quack.find_spec", lambda module: module)
-    monkeypatch.setattr(cluster_reduce, "triton_version", lambda: "3.9.0+git1234")
     monkeypatch.setenv("TRITON_INTERPRET", "1")
 
 
@@ -89,10 +86,6 @@ CASES: list[Case] = [
     (Cluster(), (4096, (1 << 19) + 1), F32, {}, None),
     (Cluster(), (4, 65536), F32, {"capability": (12, 0), "name": "a card"}, "a card has fewer"),
     (Cluster(), (1 << 30, 65536), F32, {}, "2147483647 programs; here it is 16 a row"),
-    (ClusterReduce(), (4096, 262144), F32, {}, None),
-    (ClusterReduce(), (4, 8), F32, NO_CLUSTERS, "compute capability 9.0 or newer, not 8.9"),
-    (ClusterReduce(2), (4, 262144), F32, {}, "131072 registers of each CTA of a cluster of 2"),
-    (ClusterReduce(), (4, (1 << 20) + 1), F32, {}, "1048576"),
     (Liger(), (4, 65536), F64, NO_CLUSTERS, None),
     (Liger(), (4, 65537), F32, {}, "Liger takes rows of at most 65536, not 65537"),
     (Liger(), (4, 64), F32, NO_GPU, None),
@@ -127,7 +120,7 @@ def test_what_a_variant_cannot_do_is_said(h200: Device, case: Case) -> None:
         assert "\n" not in said
 
 
-@pytest.mark.parametrize("kernel", [k for k in EVERY if k not in CLUSTERED], ids=name)
+@pytest.mark.parametrize("kernel", EVERY, ids=name)
 def test_a_matrix_of_floats_is_taken_whatever_its_shape_and_nothing_else(
     h200: Device, kernel: Kernel
 ) -> None:
@@ -145,15 +138,6 @@ def test_triton_without_a_gpu_needs_its_interpreter(
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     said = kernel.unsupported((2, 3), F32, CPU)
     assert (said is not None and "CUDA" in said) == (kernel.backend == "triton")
-
-
-@pytest.mark.parametrize("version", ["3.7.1", "2.9.0", "unknown"])
-def test_a_triton_whose_reductions_cross_no_cluster_is_named(
-    h200: Device, monkeypatch: pytest.MonkeyPatch, version: str
-) -> None:
-    monkeypatch.setattr(cluster_reduce, "triton_version", lambda: version)
-    said = ClusterReduce().unsupported((4, 8), F32, h200)
-    assert said == f"needs Triton 3.8 or newer, whose reductions cross a cluster, not {version}"
 
 
 @pytest.mark.usefixtures("installed")
