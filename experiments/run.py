@@ -90,6 +90,8 @@ def _reason(error: Exception) -> str:
         return f"cannot write{where}: {error.strerror}; choose another out="
     if isinstance(error, YAMLError):
         return f"a file in conf/ is not YAML: {text}"
+    if isinstance(error, OverflowError):
+        return f"a number is too large: {text}"
     if not isinstance(error, UserError | HydraException | OmegaConfBaseException):
         return f"{type(error).__name__}: {text} (unforeseen; --verbose shows where)"
     unread = re.match(r"LexerNoViableAltException: (.*?),? \^", text)

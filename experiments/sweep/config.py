@@ -110,10 +110,10 @@ def check_overrides(overrides: list[str]) -> None:
         if isinstance(value, RangeSweep) and not 0 < _length(value) <= MOST_POINTS:
             raise UserError(f"{line}: a range has 1 to {MOST_POINTS} values")
         if key in CHOSEN:
-            if override.is_delete() and key != "experiment":
-                raise UserError(f"{line}: each job has one {key}")
             if not override.is_delete():
                 _check_choice(line, key, value)
+            elif line != "~experiment":
+                raise UserError(f"{line}: each job has one {key}; {key}=name chooses it")
         elif re.match(r"hydra\b", key) and (override.is_delete() or not re.fullmatch(OURS, key)):
             why = next((why for start, why in NOT_OURS.items() if key.startswith(start)), OF_HYDRA)
             raise UserError(f"{line} is not for this program; {why}")
@@ -136,7 +136,7 @@ def _check_choice(line: str, group: str, value: Any) -> None:
     if len(names) > 1 and group == "hydra/launcher":
         raise UserError(f"{line}: a sweep has one launcher")
     for name in names:
-        if not isinstance(name, str | QuotedString):
+        if not isinstance(name, str | QuotedString) or name == "_self_":
             raise UserError(f"{line} names no file of conf/{group}/; --help lists them")
 
 

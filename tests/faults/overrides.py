@@ -15,6 +15,9 @@ KEYS = (
     "hydra.launcher._target_", "hydra.sweeper._target_", "hydra.sweeper.params",
     "hydra.sweeper.max_batch_size", "hydra.job.chdir", "hydra.job.name", "hydra.searchpath",
     "hydra.verbose", "hydra/launcher", "hydra", "defaults", "nonsense", "a.b.c", "@", "",
+    "hydra.run.dir", "hydra.sweep.dir", "hydra.launcher", "hydra.launcher.cards.0", "hydra/sweeper",
+    "hydra/job_logging", "hydra.callbacks", "kernel@x", "@_global_", "kernel._args_", "schema",
+    "gpu.facts.l2_mib", "gpu.facts.x", "grid.elements", "grid.drawn", "dry_run",
 )  # fmt: skip
 VALUES = (
     "", "0", "-1", "1", "2", "3", "7.5", "1e30", "1e400", "nan", "inf", "-inf", "null", "true",
@@ -27,6 +30,9 @@ VALUES = (
     "x=y", "=", "-", "--", "os.system", "builtins.exec", "kernels.softmax.online.Online",
     "kernels.softmax", "experiments.run.main", "tests.doubles.kernels.Good", "range(1,4)",
     "range(0,10,0)", "choice(1,2)", "glob(*)", "sort(2,1)", "interval(0,1)", "tag(a,1)", "int(x)",
+    "[[0,1]]", "{a: {b: [1]}}", "[null]", "[online,torch]", "'online'", "null,null", "???", "'???'",
+    "${grid.rows}", "${.}", "schema", "basic", "slurm", "shuffle(range(1,5))", "sort(a,1)",
+    "extend_list(1)", "choice()", "float(a)", "range(1)", "1" * 400, "[" * 60 + "]" * 60, "o@x",
     "x" * 300, "\t", "\n", "a/b", "a/../b", ".", "..", "~", "*", "?", "#", "!", ";", "&", "|",
 )  # fmt: skip
 FLAGS = ("-m", "--multirun", "--cfg", "--nonsense", "-x", "--config-name=x",
@@ -38,6 +44,8 @@ FLAGS = ("-m", "--multirun", "--cfg", "--nonsense", "-x", "--config-name=x",
 def overrides(draw: st.DrawFn) -> str:
     """One override, mostly well formed."""
     sign = draw(st.sampled_from(["", "", "", "", "+", "++", "~"]))
+    if sign == "~" and draw(st.booleans()):
+        return f"~{draw(st.sampled_from(KEYS))}"
     value = draw(st.one_of(st.sampled_from(VALUES), st.text("0123456789[]{},:.ab'$ ", max_size=12)))
     return f"{sign}{draw(st.sampled_from(KEYS))}={value}"
 

@@ -147,6 +147,7 @@ def test_any_command_line_is_a_plan_or_one_line(asked: Sequence[str]) -> None:
             text=True, errors="replace", timeout=2 * LIMIT_S, stdin=subprocess.DEVNULL,
         )  # fmt: skip
         assert "Traceback" not in done.stderr, done.stderr
+        assert "unforeseen" not in done.stderr, done.stderr
         errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
         assert done.returncode in (0, 1, 2), done.stderr
         assert len(errors) == (1 if done.returncode == 2 else 0), done.stderr

@@ -10,9 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, Phase, given, settings
 
 from experiments.worker.describe import BadJob, build_kernel
 from tests.conftest import ROOT, Command, shape
+from tests.faults.overrides import COMMAND_LINES
 
 WRONG = [
     (["kernel=nonsense"], "Could not find 'kernel/nonsense'"),
@@ -39,6 +41,7 @@ WRONG = [
     (["kernel=good,naive", "timing=nope"], "Could not find 'timing/nope'"),
     (["rounds=range(0,9,0)"], "rounds=range(0,9,0): a range has 1 to 500000 values"),
     (["timing.warmup=glob(*)"], "glob chooses among files; timing.warmup takes values"),
+    ([f"timing.precision={'9' * 400}"], "a number is too large"),
     (["@=1"], "names no option"),
     (["kernel=;"], "kernel=; is not in Hydra's grammar"),
     (["name=a\u202e"], "name=a\\u202e is not in Hydra's grammar"),
@@ -73,6 +76,20 @@ def test_wrong_input_is_one_line_and_nothing_is_measured(
     done = sweep(*arguments)
     assert done.status == 2, done.stdout
     assert complaint in done.error
+    assert done.rows == []
+
+
+@settings(max_examples=100, derandomize=True, database=None, deadline=None,
+          phases=[Phase.generate], suppress_health_check=list(HealthCheck))  # fmt: skip
+@given(asked=COMMAND_LINES)
+def test_random_overrides_are_a_plan_or_one_plain_line(sweep: Command, asked: list[str]) -> None:
+    given_keys = {argument.partition("=")[0].lstrip("+~") for argument in asked}
+    options = [o for o in ("grid=point", "dry_run=true") if o.partition("=")[0] not in given_keys]
+    done = sweep(*options, *asked)
+    assert done.status in (0, 1, 2), done.stderr
+    assert "unforeseen" not in done.stderr
+    if done.status == 2:
+        assert done.error.isprintable()
     assert done.rows == []
 
 
