@@ -56,6 +56,7 @@ DRAWINGS = (
     Drawing(
         ("figures", "--only", "headline,limits,limits_ratio"), (LIMITS,), "h200_limits/figures"
     ),
+    Drawing(("figures", "--only", "backward"), ("h200_backward",), "h200_backward/figures"),
     Drawing(
         ("tables", "--only", "limits,limits_summary,above_roof,environment"),
         (LIMITS,),
