@@ -15,7 +15,7 @@ import sys
 import time
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -110,7 +110,7 @@ def _keep(path: Path, table: pa.Table) -> None:
     from pyarrow import feather
 
     buffer = io.BytesIO()
-    feather.write_feather(table, buffer, compression="zstd")
+    feather.write_feather(table, buffer, compression="lz4")
     data = buffer.getvalue()
     write_file(path, hashlib.sha256(data).digest() + data)
     for old in FOLDER.glob(f"{path.name.partition('-')[0]}-*"):
@@ -151,11 +151,6 @@ def _decoded(tables: list[pa.Table]) -> pd.DataFrame:
 
 def each_once(change: Callable[[Any], Any], values: Sequence[Any]) -> list[Any]:
     """Values changed, each object and each list of texts once: rows share few of them."""
-    lists = list in map(type, values)
-    keys = (
-        [tuple(one) if type(one) is list else id(one) for one in values]
-        if lists
-        else [*map(id, values)]
-    )
+    keys = [tuple(one) if type(one) is list else id(one) for one in values]
     changed = {key: change(one) for key, one in dict(zip(keys, values, strict=True)).items()}
     return [changed[key] for key in keys]

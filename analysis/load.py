@@ -142,7 +142,8 @@ def load(rows: Path) -> pd.DataFrame:
     """
     if not rows.exists():
         raise RowsError(f"{rows}: no such folder; `make sweep` makes rows, --rows names them")
-    frame = _typed(cached(rows, rows_files(rows), _columns))
+    with _collector_off():
+        frame = _typed(cached(rows, rows_files(rows), _columns))
     if frame.empty:
         raise RowsError(f"no rows in {rows}: run `make sweep`, or name a folder that has some")
     return frame
@@ -258,18 +259,15 @@ def _folder(rows: Path) -> Path:
 
 def _columns(files: Iterable[Path]) -> dict[str, list[Any]]:
     """The rows of some files by column, `COLUMNS`; samples are arrays, texts are visible ones."""
-    with _collector_off():
-        rows = latest(row for file in files for row in read_rows(file))
-        fields, own = [vars(row) for row in rows], list(derived(rows))
-        columns = {
-            name: [one[name] for one in (own if name in _OWN else fields)] for name in COLUMNS
-        }
-        for name in _NAMES:
-            columns[name] = each_once(_visible_name, columns[name])
-        for name in _TEXTS:
-            columns[name] = each_once(shown, columns[name])
-        samples = columns["samples_us"]
-        columns["samples_us"] = [None if one is None else array("d", one) for one in samples]
+    rows = latest(row for file in files for row in read_rows(file))
+    fields, own = [vars(row) for row in rows], list(derived(rows))
+    columns = {name: [one[name] for one in (own if name in _OWN else fields)] for name in COLUMNS}
+    for name in _NAMES:
+        columns[name] = each_once(_visible_name, columns[name])
+    for name in _TEXTS:
+        columns[name] = each_once(shown, columns[name])
+    samples = columns["samples_us"]
+    columns["samples_us"] = [None if one is None else array("d", one) for one in samples]
     return columns
 
 

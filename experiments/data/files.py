@@ -120,7 +120,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, bytes, bool]]:
         RowsError: a line is longer than `LINE_BYTES`, or this is not a plain file.
     """
     check_plain(path)
-    with path.open("rb") as file:
+    with path.open("rb", buffering=2**16) as file:
         number = 0
         while line := file.readline(LINE_BYTES + 1):
             number += 1
@@ -148,7 +148,7 @@ def validated(kind: type[Model], value: Any) -> Model:
         return kind.model_validate(value)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        field = ".".join(map(str, first["loc"]))
+        field = ".".join(str(part)[:40] for part in first["loc"])
         reason = first["msg"].removeprefix("Value error, ")
         raise ValueError(f"field {field!r}: {reason}" if field else reason) from None
 

@@ -42,21 +42,21 @@ def derived(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     the same shape, dtype, protocol, round and recording; ``above_roof`` says that a row beats it by
     more than its interval. ``roof`` is the row's own, `COPY` of rows recorded before they had one.
     """
-    roofs: dict[tuple[Any, ...], Row] = {}
-    naives: dict[tuple[Any, ...], Row] = {}
-    places = [_neighbourhood(row) for row in rows]
-    for row, place in zip(rows, places, strict=True):
+    places: dict[tuple[Any, ...], dict[tuple[str, str], Row]] = {}
+    beside = [places.setdefault(_neighbourhood(row), {}) for row in rows]
+    for row, near in zip(rows, beside, strict=True):
         if row.time_us is None or row.status != "ok":
             continue
         if row.operation == (row.roof or COPY):
-            fastest = roofs.get((row.operation, *place), row)
-            roofs[row.operation, *place] = min(fastest, row, key=lambda each: each.time_us or 0)
+            fastest = near.get(("roof", row.operation), row)
+            near["roof", row.operation] = min(fastest, row, key=lambda each: each.time_us or 0)
         elif row.kernel == "naive":
-            naives[row.operation, *place] = row
-    for row, place in zip(rows, places, strict=True):
+            near["naive", row.operation] = row
+    for row, near in zip(rows, beside, strict=True):
         roof = row.roof or COPY
-        found = roofs.get((roof, *place)), naives.get((row.operation, *place))
-        yield {"recording": place[0], "roof": roof, **_derived(row, *found)}
+        own = _derived(row, near.get(("roof", roof)), near.get(("naive", row.operation)))
+        own["recording"], own["roof"] = row.recording, roof
+        yield own
 
 
 def _neighbourhood(row: Row) -> tuple[Any, ...]:

@@ -214,7 +214,9 @@ def parse_row(line: bytes) -> Row:
         raise ValueError(f"a row is a JSON object, not {type(data).__name__}")
     version = data.get("schema_version")
     if version != SCHEMA_VERSION:
-        raise ValueError(f"schema_version {version!r}; this version reads {SCHEMA_VERSION}")
+        raise ValueError(
+            f"schema_version {repr(version)[:40]}; this version reads {SCHEMA_VERSION}"
+        )
     return validated(Row, data)
 
 
