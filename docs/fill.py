@@ -52,6 +52,13 @@ Lines = Iterable[Sequence[str]]
 def headline(drawn: Path) -> str:
     """Three numbers with what each leaves out, and how they were measured."""
     points = [point for point in _limit_points() if point.timer == "events"]
+    chain = [point for point in _limit_points() if point.timer == "chain" and point.tuned]
+    chained = ""
+    if chain:
+        chained = (
+            f"Between a producer and a consumer it is {_interval(limits.geomean(chain))}, behind "
+            f"at {sum(point.behind for point in chain)} of {len(chain)}. "
+        )
     tuned, held_out = ([p for p in points if p.tuned is one] for one in (True, False))
     large = [point for point in tuned if point.large]
     behind = sum(point.behind for point in tuned)
@@ -60,7 +67,7 @@ def headline(drawn: Path) -> str:
         (
             f"{_bold(limits.geomean(tuned))} the speed of the fastest public softmax",
             f"the mean of {len(tuned)} shapes and dtypes; {_least(tuned, 'peers')}, behind by more "
-            f"than noise at {behind} of them. Where {LARGE} or more are moved it is "
+            f"than noise at {behind} of them. {chained}Where {LARGE} or more are moved it is "
             f"{_interval(limits.geomean(large))}",
         ),
         (
