@@ -33,7 +33,7 @@ COLUMNS = ("dtype", "M×N", "kernel", "time µs", "95 %", "GB/s", "of roof", "tr
 # What a narrow terminal does without, the first first; time, kernel and status are always shown.
 DROPPED = ("traffic", "95 %", "dtype", "GB/s", "of roof")
 LEFT = ("dtype", "M×N", "kernel", "traffic", "status")
-FOLDED = {"kernel": 24, "status": 26}  # columns that go on in another line, beyond this width
+FOLDED = {"kernel": 24, "status": 30}  # columns that go on in another line, beyond this width
 WORKER_START_S = 4.0
 
 
@@ -228,6 +228,11 @@ def _print_columns(
             break
         if wanted.pop(name, None) and len({*columns[name]}) == 1 and columns[name][0]:
             print(f"{name} {columns[name][0]}")
+    excess = sum(wanted.values()) + 2 * (len(wanted) - 1) - console.width
+    for name in ("status", "kernel"):  # fold earlier
+        if excess > 0 and name in wanted:
+            excess -= wanted[name] - (narrow := max(wanted[name] - excess, 12))
+            wanted[name] = narrow
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name, width in wanted.items():
         justify: JustifyMethod = "left" if name in LEFT else "right"

@@ -68,6 +68,8 @@ def take_place(asked: str) -> Place:
         raise RuntimeError("there is no such CUDA device on this machine; use gpu=auto or gpu=cpu")
     if not cuda:
         os.environ["TRITON_INTERPRET"] = "1"
+        # Inductor's pool of compilers takes seconds to start, and one graph at a time is compiled
+        os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
     from kernels.device import Device, cuda_device
 
     if cuda:

@@ -19,7 +19,7 @@ from experiments.reproduce import differences
 from experiments.sweep import driver
 from experiments.sweep.client import Worker
 from experiments.sweep.jobs import Compose, Job
-from experiments.sweep.plan import PROTOCOL, Point
+from experiments.sweep.plan import PROTOCOL, Point, interleave
 from tests.conftest import QUICK, ROOT, Command, Result, once_each, shape
 
 SMALL = ["kernel=good", *shape(16, [8, 64]), "dtype=float32", *QUICK]
@@ -191,6 +191,24 @@ def test_a_sweep_visits_whole_rounds_each_in_an_order_of_its_own(
     points = planned("rounds=9")
     firsts = {next(p[1] for p in points if p[0] == round_)[:3] for round_ in range(9)}
     assert firsts == {"32×", "819"}  # the first shard is not always the same
+
+
+def test_a_sweep_shows_something_before_it_compiles_slowly(compose_job: Compose) -> None:
+    job = compose_job(["kernel=good"])
+    points = [
+        Point(job, f"{backend}{cols}", 0, 0, "a card", "cpu", {"backend": backend},
+              {"dtype": "float32", "rows": 8, "cols": cols})
+        for backend in ("torch", "inductor", "triton") for cols in (16, 32)
+    ]  # fmt: skip
+    orders = {
+        round_: [[p.variant["backend"] for p in interleave(points, seed, round_)]
+                 for seed in range(40)]
+        for round_ in (0, 1)
+    }  # fmt: skip
+    assert {order[2] for order in orders[0]} == {"inductor"}
+    assert {order[0] for order in orders[0]} == {"torch", "triton"}
+    for anywhere in ([order[0] for order in orders[1]], [order[3] for order in orders[0]]):
+        assert set(anywhere) == {"torch", "inductor", "triton"}
 
 
 def test_a_dry_run_sums_up_kernels_by_grids_and_leaves_nothing(

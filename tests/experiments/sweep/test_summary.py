@@ -55,7 +55,7 @@ def plain(text: str) -> list[str]:
     ("columns", "head"),
     [
         (140, "dtype M×N kernel time µs 95 % GB/s of roof traffic status"),
-        (80, "M×N kernel time µs GB/s of roof status"),
+        (80, "M×N kernel time µs of roof status"),
         (60, "M×N kernel time µs status"),
     ],
 )
@@ -73,7 +73,8 @@ def test_time_kernel_and_status_are_whole_on_a_narrow_terminal(
     shown = [line.split() for line in lines]
     [first] = [line for line in shown if "fused_multirow" in line]
     assert "76,830" in first
-    assert " ".join(first).endswith("ok; not converged: max" + " samples" * (columns == 140))
+    assert " ".join(first).endswith("ok; not converged: max" + " samples" * (columns >= 80))
+    assert columns >= 80 or ["samples"] in shown  # on the next line, and whole
     assert any({"torch", "4.27", "ok"} <= set(line) for line in shown)
     assert head.split() in shown
     assert (["dtype", slow.dtype] in shown) == (columns < 140)  # said once where it is left out
