@@ -123,7 +123,7 @@ def _intensity(
     own, gpu = own[own["dtype"] == dtype], str(first["gpu"])
     card, measured = card_of(gpu), records.counters_of(gpu)
     ceilings = ceilings_of(own, copies, card, measured)
-    keys = ["dots: by the model's bytes, the largest M·N as a marker",
+    keys = ["dots: by the model's bytes, largest M·N as a marker, smallest cut off",
             "open: by DRAM's" if measured else "no DRAM counters recorded"]  # fmt: skip
     if not ceilings[0][0].startswith("L2"):
         keys.append("no L2 ceiling: neither warm copy nor counters")
