@@ -26,6 +26,7 @@ ALIKE = 12  # pictures of one figure and GPU: where each sweep has its own, the 
 TALL = 1.3  # heights of a width from which a picture is folded
 # The section of a picture by how its id begins; all others are the sources' and across variants.
 SECTIONS = {"roofline": "roofline", "traffic": "traffic", "dram": "traffic", "limits": "limits",
+            "headline": "result",
             "card": "noise", "noise": "noise"}  # fmt: skip
 PLACES = 5  # decimals of a share: a hundredth of a pixel of the widest page
 

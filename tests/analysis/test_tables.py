@@ -116,6 +116,19 @@ def test_main_marks_what_is_above_the_roof_and_never_calls_it_best(tmp_path: Pat
     )  # fmt: skip
 
 
+def test_main_is_of_one_operation_and_says_why_sampling_ended(tmp_path: Path) -> None:
+    rows = [row(k, n, stop_reason="time_limit" if k == "naive" else "converged")
+            for k in ("naive", "fused", "copy") for n in (256, 1024)]  # fmt: skip
+    gradient = {"operation": "softmax_backward", "roof": "copy"}
+    rows += [row("backward", n, **gradient) for n in (256, 1024)]
+    softmax, backward = make("main", tmp_path, rows)
+    assert backward.stem == "main-softmax-backward-nvidia-h200-float32"
+    assert softmax.table.heads[2:] == ["naive", "fused", "copy"]
+    assert backward.table.heads[2:] == ["backward", "copy"]
+    assert ["(a)" in cell for cell in softmax.table.lines[0][2:]] == [True, False, False]
+    assert "(a) not converged: time limit" in softmax.table.notes
+
+
 def test_d_test_shows_the_worst_visit_to_its_shape(tmp_path: Path) -> None:
     place: dict[str, Any] = {"rows": 1823, "relative_error": 1e-7}
     rows = [

@@ -56,6 +56,10 @@ def test_rows_without_auto_give_a_readable_table_and_skip_our_claims_in_one_line
     assert [line.split()[0] for line in printed.splitlines() if re.match(r" [A-E]\d ", line)] == IDS
     assert re.search(r"NVIDIA H200: \d+ supported, .* of 26 claims", printed)
     assert "python -m experiments.run kernel=" in printed
+    named = (rows / "claims" / "sources.md").read_text(encoding="utf-8").splitlines()
+    letters = [line.split(" | ")[0] for line in named if "](https://" in line]
+    assert letters == [f"| {letter}" for letter in "ABCDE"]
+    assert named[-1].endswith("| not testable here 1 |")
 
 
 def test_markup_in_a_reason_stays_text(tmp_path: Path) -> None:

@@ -92,6 +92,11 @@ def test_a_file_that_holds_something_else_is_one_line(
     assert "\n" not in str(caught.value)
 
 
+def test_a_claim_of_a_source_that_is_at_hand_has_its_words() -> None:
+    without = [claim.id for claim in read_claims() if not claim.words]
+    assert without == ["E1"]  # of E there are reports alone
+
+
 @pytest.mark.parametrize("path", [CLAIMS, OWN_CLAIMS], ids=["the sources'", "ours"])
 def test_a_range_that_a_statement_gives_is_checked_at_both_ends(path: Path) -> None:
     number = r"(\d+(?:\.\d+)?)"

@@ -28,7 +28,7 @@ from analysis.report.inline import (
     inlined,
 )
 from analysis.report.page import ticks
-from analysis.report.results import Results, results_of
+from analysis.report.results import Results, results_of, standings_table, statuses_of
 from experiments.data.metrics import derive
 from experiments.data.rows import Row
 from tests.analysis.plausible import interpreted, row, unsupported
@@ -98,6 +98,8 @@ def test_a_point_above_the_roof_and_a_record_of_counters_say_what_they_are() -> 
     seen = dict(zip(HEADS, facts(above), strict=True))
     assert seen["time"] == "5.000 µs (4.950 to 5.050)"
     assert seen["of the roof"] == "200.0 % (above it: not a win)"
+    seen = dict(zip(HEADS, facts(above | {"stop_reason": "time_limit"}), strict=True))
+    assert seen["time"] == "5.000 µs (4.950 to 5.050), not converged: time limit"
     counted = counters("online", 2048, 4096, 1.25, 0.9).model_dump()
     seen = dict(zip(HEADS, facts(counted), strict=True))
     assert seen["DRAM reads"] == "1.250 MN (model 2.000 MN)"
@@ -113,9 +115,14 @@ def test_no_text_becomes_markup_or_ends_the_element_that_holds_it(text: str) -> 
     assert json.loads(written) == {"text": text + "</script><!--"}
 
 
-def results(rows: list[Row], gpu: str = H200) -> Results:
+def framed(rows: list[Row]) -> pd.DataFrame:
     frame = pd.DataFrame(derive(rows))
-    return results_of(frame.assign(above_roof=frame["above_roof"].eq(True)), gpu)
+    return frame.assign(above_roof=frame["above_roof"].eq(True))
+
+
+def results(rows: list[Row], gpu: str = H200) -> Results:
+    [found] = results_of(framed(rows), gpu)
+    return found
 
 
 def timed(**times: tuple[float | None, ...]) -> Results:
@@ -136,15 +143,36 @@ def test_a_share_is_the_geometric_mean_of_time_ratios() -> None:
     assert best["over_naive"] == pytest.approx(math.sqrt(4 * 2))
     assert math.isnan(best["over_torch"])
     assert (best["top"]["fraction_of_roof"], best["top"]["cols"]) == (pytest.approx(0.5), 8192)
-    above = timed(copy=(10, 10), online=(5, 20)).standings[0]
+
+
+def test_a_time_shorter_than_the_roofs_is_no_win() -> None:
+    found = timed(copy=(10, 10), online=(5, 20), naive=(80, 80))
+    above = found.standings[0]
     assert above["top"]["cols"] == 16384  # a point above the roof is nobody's
+    assert above["share"] == pytest.approx(math.sqrt(1 * 0.5))
+    assert above["over_naive"] == pytest.approx(math.sqrt(16 * 4))  # times are as measured
+    assert found.shorter == 1
+    table = standings_table(found)
+    assert table
+    assert "1 of these times are shorter than the roof's" in table.notes[1]
+
+
+def test_operations_are_not_averaged() -> None:
+    rows = [row(k, 16384, time_us=t) for k, t in (("copy", 10), ("online", 20), ("torch", 40))]
+    rows += [
+        row(k, 16384, time_us=t, operation="softmax_backward", roof="copy")
+        for k, t in (("backward", 11), ("backward_torch", 22))
+    ]
+    softmax, gradient = sorted(results_of(framed(rows), H200), key=lambda one: one.operation)
+    assert [one["variant"] for one in softmax.standings] == ["online", "torch"]
+    assert [one["variant"] for one in gradient.standings] == ["backward", "backward_torch"]
+    assert gradient.standings[0]["over_torch"] == pytest.approx(2)
 
 
 def test_variants_are_compared_where_all_have_a_time() -> None:
     found = timed(copy=(10,) * 4, online=(20,) * 4, fused=(11, 11, 11, None))
     assert found.compared == 3
     assert [one["variant"] for one in found.standings] == ["fused", "online"]
-    assert found.points == {"ok": 11, "unsupported": 1}
     fewer = timed(copy=(10,) * 4, online=(20,) * 4, fused=(11, None, None, None))
     assert (fewer.compared, fewer.left_out) == (4, ["fused"])
 
@@ -156,5 +184,6 @@ def test_only_what_exceeds_l2_counts_where_its_size_is_known() -> None:
     assert (known.beyond_l2, known.compared) == (True, 1)
     unknown = results([r.model_copy(update={"gpu": "A card"}) for r in rows], "A card")
     assert (unknown.beyond_l2, unknown.compared) == (False, 2)
-    found = results([interpreted("online", 256)], "A CPU")
-    assert (found.points, found.standings) == ({"ok": 1}, ())
+    interpreted_alone = framed([interpreted("online", 256)])
+    assert statuses_of(interpreted_alone, "A CPU") == {"ok": 1}
+    assert [one.standings for one in results_of(interpreted_alone, "A CPU")] == [()]
