@@ -11,6 +11,7 @@ from kernels.add.add import Add
 from kernels.add.add_triton import AddTriton
 from kernels.copy.copy import Copy
 from kernels.copy.copy_triton import CopyTriton
+from kernels.device import Device, cuda_device
 from kernels.kernel import Kernel
 from kernels.softmax.auto import Auto
 from kernels.softmax.cluster import Cluster
@@ -43,6 +44,7 @@ TRITON: tuple[Kernel, ...] = (
     Auto(),
 )
 INTERPRETED = os.environ.get("TRITON_INTERPRET", "0") not in ("", "0")
+HERE = Device("cpu", "cpu") if INTERPRETED or not torch.cuda.is_available() else cuda_device(0)
 QUICK = LIBRARY + TRITON  # `compiled` takes seconds a shape and is tried on few
 SOFTMAXES = (*QUICK, Compiled(), CompiledSoftmax())
 # of packages that may not be here
