@@ -82,7 +82,7 @@ def page(inputs: Inputs, most: int = MOST) -> str:
         "audit": audit_of(),
         "results": results,
         "statuses": [(card_of(gpu).name, statuses_of(frame, gpu)) for gpu in gpus],
-        "standings": [table for one in results if (table := standings_table(one))],
+        "standings": [standings_table(one) for one in results],
         "noise": noise,
         **recorded.context(inputs, named),
         **_check(inputs),

@@ -8,6 +8,7 @@ times possible. Each finding names a file, with its line where it has one, or a 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -254,10 +255,11 @@ class _Reader:
         for kind, pattern in forms.own_names():
             if pattern.search(path.as_posix().encode()):
                 self._say("privacy", kind, path, f"{kind} of this machine in its path")
-            for number, line in enumerate((self._folder / path).open("rb"), start=1):
-                if len(line) < 2**23 and pattern.search(line):
-                    self._say("privacy", kind, f"{path}:{number}", f"{kind} of this machine")
-                    break
+            with contextlib.suppress(RowsError):  # of a line too long, which is refused anyway
+                for number, line, _ in read_lines(self._folder / path):
+                    if pattern.search(line):
+                        self._say("privacy", kind, f"{path}:{number}", f"{kind} of this machine")
+                        break
 
     def _texts(self, value: Any, form: forms.Form, where: object) -> None:
         for place, text in forms.odd_texts(value, form):

@@ -1,12 +1,15 @@
 import json
 import os
+import random
+import re
 from pathlib import Path
 
 import pytest
 
-from experiments.data.files import RowsError, write_file
+from experiments.data.files import RowsError, parse_json, validated, write_file
 from experiments.data.rows import Row, parse_row, read_rows, rows_files
 from experiments.sweep.record import append_row, truncate_torn_line
+from tests.faults.mutations import mutated
 
 
 def row(**changes: object) -> Row:
@@ -137,3 +140,22 @@ CONTRACT = """
 def test_a_row_has_every_field_of_the_contract() -> None:
     written = json.loads(row().model_dump_json())
     assert not set(CONTRACT.split()) - set(written)
+
+
+def test_a_mutated_line_is_a_row_as_the_slow_parser_has_it_or_refused_in_one_line() -> None:
+    dice, fields = random.Random(5), json.loads(row(samples_us=[1.5, 2]).model_dump_json())
+    fields |= {"params": {"a": {"b": [1, {"c": ":"}]}}, "environment": {"torch": "2", "ok": True}}
+    refused = []
+    for _ in range(1300):
+        text = json.dumps(mutated(dice, fields))
+        if dice.random() < 0.1:  # a key twice
+            text = f'{text[:-1]}, "{dice.choice([*fields])}" \t: null}}'
+        try:
+            parsed = parse_row(text.encode())
+        except ValueError as error:
+            refused.append(str(error))
+        else:
+            assert repr(parsed) == repr(validated(Row, parse_json(text)))
+            assert parse_row(parsed.model_dump_json().encode()) == parsed
+    assert 400 < len(refused) < 1200
+    assert all(re.fullmatch("[^\n]{1,300}", one) for one in refused)

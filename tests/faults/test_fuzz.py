@@ -9,7 +9,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import json
 import os
+import random
+import re
 import signal
 import subprocess
 import sys
@@ -21,17 +24,23 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from analysis.__main__ import main
 from analysis.figures import page
 from analysis.load import load
-from experiments.data.files import RowsError
+from experiments.data.files import RowsError, parse_json, validated
+from experiments.data.records import KINDS
+from experiments.data.rows import Row
 from tests.analysis.compare.twins import probes, twins
+from tests.analysis.contributed import contributed
+from tests.analysis.contributed import validated as validated_folder
 from tests.analysis.odd import declare, few
 from tests.analysis.plausible import write
-from tests.analysis.records import counters, record_files
+from tests.analysis.records import count, counters, record_files, trace
 from tests.conftest import ROOT
 from tests.faults.corruption import DAMAGE, Damage
+from tests.faults.mutations import mutated
 from tests.faults.overrides import COMMAND_LINES
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(0)]  # an example has a limit of its own
@@ -75,8 +84,14 @@ def analyse(*arguments: str) -> tuple[int, str]:
 def sound(folder: Path) -> None:
     """Rows of every kind, with records and declarations beside them."""
     rows = few() + few(dtype="float16", timer="graph", cache="warm")
+    rows.append(few(gpu="A card without a roof")[0])
     write(folder, rows + twins(rounds=2, times_us=[5.0, 60.0], kernels=["torch"], samples=7))
-    record_files(folder, counters=[counters("naive", 4096, 4096, 5, 3)])
+    record_files(
+        folder,
+        counts=[count("naive"), count("online")],
+        traces=[trace("naive"), trace("online")],
+        counters=[counters("naive", 4096, 4096, 5, 3)],
+    )
     probes(folder, sizes=[1])
     declare(folder)
 
@@ -130,6 +145,65 @@ def test_damaged_rows_are_read_or_refused_with_file_and_line(damages: Sequence[D
                 return
         assert place in message
         assert "\n" not in message
+
+
+def taken(dice: random.Random, line: str, kind: type[BaseModel], attempts: int = 20) -> str:
+    """A line with a value changed to one that the schema takes, or as it was."""
+    for _ in range(attempts):
+        changed = json.dumps(mutated(dice, json.loads(line)))
+        with contextlib.suppress(ValueError):
+            validated(kind, parse_json(changed))
+            return changed
+    return line
+
+
+@pytest.mark.parametrize("seed", range(max(EXAMPLES // 40, 1)))
+def test_what_the_schema_takes_every_command_reads(seed: int, tmp_path: Path) -> None:
+    dice, folder = random.Random(seed), tmp_path / "rows"
+    folder.mkdir()
+    sound(folder)
+    lines = (folder / "rows.jsonl").read_text().splitlines()
+    for i in range(60):  # a sweep for each: what is changed has its neighbours
+        ours = [r.model_copy(update={"sweep": f"sweep {i}"}).model_dump_json() for r in few()]
+        place = dice.randrange(len(ours))
+        ours[place] = taken(dice, ours[place], Row)
+        lines += ours
+    (folder / "rows.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    for name, kind in KINDS.items():
+        known = (folder / name).read_text().splitlines()
+        known += [taken(dice, line, kind) for line in known]
+        (folder / name).write_text("".join(f"{line}\n" for line in known))
+    for command in (*COMMANDS, "report"):
+        rows = [str(folder), str(folder)] if command == "compare" else ["--rows", str(folder)]
+        status, error = analyse(command, *rows, "--out", str(tmp_path / command))
+        assert (status, "Traceback" in error) == (0, False), error
+    tables = [path for path in tmp_path.rglob("*") if path.suffix in (".md", ".csv", ".tex")]
+    assert len(tables) > 20
+    for path in tables:
+        assert not re.search(r"\b(nan|inf|NaN|NaT|None)\b", path.read_text()), path
+
+
+def test_what_validate_takes_every_command_reads(tmp_path: Path) -> None:
+    dice, folder = random.Random(7), contributed(tmp_path)
+    valid = 0
+    for _ in range(2 * EXAMPLES):
+        path = dice.choice([*folder.rglob("rows.jsonl")])
+        before = path.read_text()
+        lines = before.splitlines(keepends=True)
+        place = dice.randrange(len(lines))
+        lines[place] = taken(dice, lines[place], Row) + "\n"
+        path.write_text("".join(lines))
+        answer = validated_folder(folder)
+        assert answer.verdict.startswith("valid: " if answer.status == 0 else "not valid: ")
+        valid += answer.status == 0
+        if answer.status:
+            path.write_text(before)
+    assert valid > EXAMPLES // 10
+    for command in (*COMMANDS, "report"):
+        rows = [str(folder), str(folder)] if command == "compare" else ["--rows", str(folder)]
+        status, error = analyse(command, *rows, "--out", str(tmp_path / command))
+        assert "error: " not in error or command == "selftest", error
+        assert status == 0 or command == "selftest", error
 
 
 @random_examples(max_examples=EXAMPLES)
