@@ -16,7 +16,7 @@ from analysis.report.contents import ORDER, tally
 from analysis.report.facts import microseconds
 from experiments.data.statistics import unconverged
 
-MOST = 400  # rows that a claim shows
+MOST = 100  # rows that a claim shows
 ENDS = ("time_us", "low", "high")
 
 

@@ -23,7 +23,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 SWITCHES = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
             "--disable-background-networking", "--disable-component-update",
             "--disable-sync"]  # fmt: skip
-DESK, PHONE = (1280, 900), (360, 740)
+DESK, PHONE, SMALL = (1280, 900), (390, 844), (360, 740)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from analysis.published import sources
 from experiments.data.rows import Row
 from tests.analysis.plausible import paper, row, unsupported, write
 from tests.browser.conftest import Open, make
@@ -23,7 +24,8 @@ def hostile() -> list[Row]:
     """Plausible rows, and one variant and GPU whose every text is an attack."""
     gpu = f"Card {MARKUP}"
     environment = {"torch": MARKUP, "commit": URL, "python": {"<b>": [MARKUP]}}
-    rows = [r.model_copy(update={"gpu": gpu, "environment": environment}) for r in paper()]
+    alike = {"gpu": gpu, "environment": environment, "sweep": MARKUP}  # figures draw one sweep
+    rows = [r.model_copy(update=alike) for r in paper()]
     attacker = f"a{MARKUP}"
     rows += [
         row(attacker, n, gpu=gpu, params={"<i>": MARKUP}, key=MARKUP + str(n), suspect=[MARKUP],
@@ -50,7 +52,10 @@ def test_nothing_that_rows_hold_runs_or_loads_and_all_is_shown_as_text(
     assert seen.complaints == []
     assert len(seen.requests) == 1
     assert page.locator("img, iframe, object, [onerror], [onload]").count() == 0
-    assert set(page.evaluate("[...document.links].map(a => a.protocol)")) == {"file:"}
+    outside = set(page.evaluate("[...document.links].map(a => a.href)"))
+    assert {at for at in outside if not at.startswith("file:")} == {
+        source.url for source in sources().values()
+    }
     shown = page.locator("main").inner_text()
     assert "<script>window.taken=1</script>" in shown
     assert "{{ 7 * 7 }}" in shown

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.conftest import DESK, PHONE, Open
+from tests.browser.conftest import DESK, PHONE, SMALL, Open
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -40,7 +40,7 @@ def test_its_policy_stops_what_would_load(opened: Open) -> None:
 def test_every_id_of_the_sources_is_there_once_and_linked(page: Page) -> None:
     for name in IDS:
         assert page.locator(f"[id='{name}']").count() == 1, name
-        page.locator(f"#sources ~ .sources a[href='#{name}']").click()
+        page.locator(f"#sources td a[href='#{name}']").click()
         assert page.locator(f"[id='{name}']").bounding_box() is not None
         top = page.evaluate("id => document.getElementById(id).getBoundingClientRect().top", name)
         assert -2 <= top < DESK[1], name
@@ -51,6 +51,31 @@ def test_text_stands_out_in_both_schemes(opened: Open, scheme: str) -> None:
     page = opened(scheme).page
     page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
     assert page.evaluate(PALE) == []
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(("scheme", "size"), [("light", DESK), ("dark", PHONE)])
+def test_axe_finds_nothing(opened: Open, scheme: str, size: tuple[int, int]) -> None:
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright",
+        reason="needs axe-playwright-python (pip install -c constraints.txt axe-playwright-python)",
+    )
+    page = opened(scheme, size, bypass_csp=True).page  # the policy stops axe's own script
+    found = axe.Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+    assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found] == []
+
+
+def test_what_is_longer_than_a_screen_is_folded(page: Page) -> None:
+    tall = page.evaluate(
+        "[...document.querySelectorAll('main table')].filter(e => e.offsetHeight > innerHeight && "
+        "!e.closest('details:not([open])')).map(e => e.textContent.slice(0, 80))"
+    )
+    assert tall == []
+    opening = page.locator("#result").inner_text()
+    assert re.search(r"On NVIDIA H200, auto is 1\.\d+ times as fast as the fastest", opening)
+    for name in ("Our own claims", "Noise floor", "Card to card"):
+        assert name in opening
+    assert page.locator("#sources tbody tr").count() == 5
 
 
 def test_schemes_differ_and_the_button_overrules_the_system(opened: Open) -> None:
@@ -67,7 +92,7 @@ def test_schemes_differ_and_the_button_overrules_the_system(opened: Open) -> Non
         assert colors(dark) == colors({"light": light, "dark": opened("dark").page}[name])
 
 
-@pytest.mark.parametrize("size", [PHONE, (768, 1024)])
+@pytest.mark.parametrize("size", [SMALL, PHONE, (768, 1024), DESK])
 def test_no_width_scrolls_sideways(opened: Open, size: tuple[int, int]) -> None:
     page = opened(size=size).page
     page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
