@@ -267,6 +267,11 @@ def card_to_card(drawn: Path) -> str:
     return _hosts(drawn, "tables/card_to_card.md", "Card to card", "GPU", "sweep")
 
 
+def scale(drawn: Path) -> str:
+    """What many rows cost, as `analysis.scale` printed it."""
+    return _part(REFERENCE / "scale.md", "Rows of")
+
+
 def year(drawn: Path) -> str:
     """The recorded sweep, each night of a year on many cards."""
     sweep = unpacked(REFERENCE / "h200/rows.tar.gz")
@@ -288,7 +293,7 @@ NUMBERS: dict[str, Callable[[Path], str]] = {
     for function in (headline, limits_summary, limits_peers, own_claims, claims_count, claims,
                      audit_count, audit, explained, roofline, dram_reads, gradient, hostcost,
                      hostcost_shape, cost, again, floor, timers, spread_over_cards, side_by_side,
-                     card_to_card, sources_table, year)
+                     card_to_card, sources_table, scale, year)
 }  # fmt: skip
 
 

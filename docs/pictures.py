@@ -30,7 +30,7 @@ IMAGES = ROOT / "docs" / "images"
 COLUMNS, LINES = 110, 60
 BROWSERS = (os.environ.get("CHROMIUM", ""), "chromium", "chromium-browser", "google-chrome")
 FIRST, LAST = 1, 18  # lines of a long table that the picture has: its head, its widest shape
-WINDOW = (1280, 1240)
+WINDOW = (1280, 742)
 
 
 def terminal(out: Path) -> None:
