@@ -51,24 +51,30 @@ Lines = Iterable[Sequence[str]]
 
 def headline(drawn: Path) -> str:
     """Three numbers with what each leaves out, and how they were measured."""
-    points = [point for point in _limit_points() if point.timer == "events"]
-    chain = [point for point in _limit_points() if point.timer == "chain" and point.tuned]
-    chained = ""
-    if chain:
-        chained = (
-            f"Between a producer and a consumer it is {_interval(limits.geomean(chain))}, behind "
-            f"at {sum(point.behind for point in chain)} of {len(chain)}. "
-        )
+    timed = [point for point in _limit_points() if point.large]
+    points = [point for point in timed if point.timer == "events"]
+    chain = [point for point in timed if point.timer == "chain" and point.tuned]
     tuned, held_out = ([p for p in points if p.tuned is one] for one in (True, False))
-    large = [point for point in tuned if point.large]
-    behind = sum(point.behind for point in tuned)
+    every = [p for p in _limit_points() if p.timer == "events" and p.tuned]
+    others, between = "", ""
+    if held_out:
+        ahead = _interval(limits.geomean(held_out))
+        others = f" At {len(held_out)} points of widths it was not tuned for it has {ahead}."
+    if chain:
+        between = f" Between a producer and a consumer it is {_interval(limits.geomean(chain))}."
     plain = next(one for one in _hostcost()["layers"] if one["layer"] == "plain function")
     lines = [
         (
             f"{_bold(limits.geomean(tuned))} the speed of the fastest public softmax",
-            f"the mean of {len(tuned)} shapes and dtypes; {_least(tuned, 'peers')}, behind by more "
-            f"than noise at {behind} of them. {chained}Where {LARGE} or more are moved it is "
-            f"{_interval(limits.geomean(large))}",
+            f"the mean of {len(tuned)} shapes and dtypes; {_least(tuned, 'peers')}.{between}"
+            f"{others} Left out are smaller matrices: over all {len(every)} it is "
+            f"{_interval(limits.geomean(every))}, {_least(every, 'peers')}, behind by more than "
+            f"noise at {sum(point.behind for point in every)}",
+        ),
+        (
+            f"{_bold(limits.geomean(tuned, 'copy'), '%')} of the speed of a copy",
+            f"the same mean; {_least(tuned, 'copy')}. "
+            "[All shapes](docs/results.md#auto-at-the-limit)",
         ),
         (
             f"{_bold(limits.geomean(tuned, 'torch'))} the speed of `torch.softmax`",
@@ -76,24 +82,15 @@ def headline(drawn: Path) -> str:
             f"{plain['ratio']:.2f} × PyTorch's "
             "([table](docs/results.md#what-a-call-costs-the-host))",
         ),
-        (
-            f"{_bold(limits.geomean(large, 'copy'), '%')} of the speed of a copy",
-            f"the {len(large)} that move {LARGE} or more; {_least(large, 'copy')}. Smaller ones "
-            "are left out: [all of them](docs/results.md#auto-at-the-limit)",
-        ),
     ]
     visits = {visit for point in tuned for visit in point.seen[limits.OWN]}
     recordings = len({recording for recording, _ in visits})
     rounds = len(visits) // recordings
-    others = "others have no recorded rows yet"
-    if held_out:
-        ahead = _interval(limits.geomean(held_out))
-        others = f"at {len(held_out)} points of others it has {ahead} the speed of the fastest peer"
     note = (
         f"{card_of(points[0].gpu).name}, recorded {_day('h200_limits')}: "
         f"{recordings} recording{'s' * (recordings > 1)} of {rounds} round{'s' * (rounds > 1)}, "
-        "CUDA events, cold L2. Geometric means, 95 % intervals in brackets. The widths are those "
-        f"that `auto` was tuned on; {others}."
+        f"CUDA events, cold L2. Where {LARGE} or more are moved, at widths that `auto` was tuned "
+        "on; geometric means, 95 % intervals in brackets."
     )
     return _table(["`auto` has", "over what, and what it leaves out"], lines) + "\n\n" + note
 
