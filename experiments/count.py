@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> None:
             mine = counts_of(worker, name, config, shapes, dtypes)
             counts += mine
             if name in traced and mine[0].method != "none":
-                traces += traces_of(worker, name, config, mine[0].operation)
+                traces += traces_of(worker, name, config)
             verdicts = [
                 count.difference or (count.reason if count.method == "none" else AS_MODELLED)
                 for count in mine
@@ -134,19 +134,16 @@ def counts_of(
     return [Count(kernel=name, **_fields(Count, reply)) for reply in found]
 
 
-def traces_of(
-    worker: Worker, name: str, config: dict[str, Any], operation: str = "softmax"
-) -> Iterator[Trace]:
-    """A kernel's traces of its operation's `TRACED` cases; none if it is not countable."""
-    # copies have no statistics: one case shows all that there is to see
-    for case in (case for case in TRACED if operation in case.operations):
+def traces_of(worker: Worker, name: str, config: dict[str, Any]) -> Iterator[Trace]:
+    """A kernel's traces of the `TRACED` cases; none if it is not countable, or has two inputs."""
+    for case in TRACED:
         blocks = case.blocks if "block_size" in config else (None,)
         for block in blocks:
             label, tiled = name, config
             if block is not None:
                 label, tiled = f"{name},block_size={block}", config | {"block_size": block}
             reply = _ask(worker, name, tiled, case.shape, "float32", trace=True, **case.given)
-            if reply["accesses"] is None:
+            if reply["accesses"] is None or (reply["roof"] and not case.roofs):
                 return
             yield Trace(kernel=label, **_fields(Trace, reply))
 

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from experiments.sweep.jobs import Job
 
 AXES = ("M", "N", "round")
-METRICS = ("time_us", "time_low_us", "time_high_us", *DERIVED, "model_bytes",
-           "max_abs_error", "relative_error")  # fmt: skip
+METRICS = ("time_us", "time_low_us", "time_high_us", *DERIVED, "model_bytes", "flops", "peak_bytes",
+           "max_abs_error", "relative_error", "deterministic", "batch_invariant")  # fmt: skip
 ENVIRONMENT = ("torch", "triton", "cuda", "driver", "python", "commit", "dirty")
 TOLD = 8  # lines of a run's notes
 OFFLINE = "wandb/offline-run-*/run-*.wandb"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, distribution
@@ -16,9 +16,26 @@ import sympy
 import torch
 
 from .device import Device
-from .traffic import Traffic
+from .traffic import M, N, Traffic, evaluate
 
 Shape = tuple[int, ...]
+Tensors = torch.Tensor | tuple[torch.Tensor, ...]  # an operation's answer: one, or several
+
+
+@dataclass(frozen=True)
+class Array:
+    """One of the tensors that an operation takes or gives.
+
+    Attributes:
+        name: As formulas and counts call it, e.g. ``"x"``.
+        shape: The size of each dimension in the operation's symbols. Where the first is the
+            operation's first, M, it has a row for each row of the point; else all rows share it.
+        dtype: Its own, or None for the point's.
+    """
+
+    name: str
+    shape: tuple[sympy.Expr, ...] = (M, N)
+    dtype: torch.dtype | None = None
 
 
 class Operation(ABC):
@@ -26,9 +43,15 @@ class Operation(ABC):
 
     Attributes:
         name: As rows spell it, e.g. ``"softmax"``.
-        symbols: One name for each dimension of the input, e.g. ``("M", "N")``.
-        compulsory: What any implementation must move.
+        symbols: One name for each number of a point's shape.
+        inputs: What a kernel is given, in this order; one at least has the point's dtype.
+        outputs: What it returns, a tensor or a tuple of them; all have a row for each row.
         exact: Whether the answer is a copy of bits, so that no rounding is forgiven.
+        row_sums: The invariant that the rows of an output add up to something, by its name, with
+            what that is; None stands for what the reference's do. A gate checks these sums too:
+            a bias that each element may have, or an answer of zeros, shows in them.
+        flops: Floating-point operations of a call, in its symbols, where they may bound its time.
+        exponentials: How many exponentials, likewise.
         roof: Name of the operation that moves the same mix of reads and writes and does nothing
             else; a sweep without it gets the configuration of that name. A plain string, which the
             sweep reads without importing.
@@ -36,27 +59,87 @@ class Operation(ABC):
 
     name: ClassVar[str]
     symbols: ClassVar[tuple[str, ...]] = ("M", "N")
-    compulsory: ClassVar[Traffic]
+    inputs: ClassVar[tuple[Array, ...]] = (Array("x"),)
+    outputs: ClassVar[tuple[Array, ...]] = (Array("y"),)
     exact: ClassVar[bool] = False
+    row_sums: ClassVar[Mapping[str, float | None]] = {}
+    flops: ClassVar[sympy.Expr | None] = None
+    exponentials: ClassVar[sympy.Expr | None] = None
     roof: ClassVar[str] = "copy"
 
-    def make_input(
+    def __init_subclass__(cls) -> None:
+        for array in cls.outputs:
+            if not array.shape or str(array.shape[0]) != cls.symbols[0]:
+                raise TypeError(f"{cls.__name__}: output {array.name} has no row for each row")
+
+    def make_inputs(
         self, shape: Shape, dtype: torch.dtype, device: torch.device | str, seed: int
-    ) -> torch.Tensor:
-        """A contiguous input of ``shape``, the same for the same arguments on the same device.
+    ) -> tuple[torch.Tensor, ...]:
+        """Contiguous inputs at ``shape``, the same for the same arguments on the same device.
 
         Standard normal values, unless an operation overrides it.
         """
         generator = torch.Generator(device).manual_seed(seed)
-        return torch.randn(shape, dtype=dtype, device=device, generator=generator)
+        return tuple(
+            torch.randn(size, dtype=own, device=device, generator=generator)
+            for size, own in self.layout(self.inputs, shape, dtype)
+        )
 
     @abstractmethod
-    def reference(self, x: torch.Tensor) -> torch.Tensor:
-        """The answer in float64 for a block of whole rows ``x`` of any dtype, shape ``(m, N)``."""
+    def reference(self, *blocks: Any, **_: Any) -> Tensors:
+        """The outputs in float64 for a block of whole rows of the inputs, of any dtype.
+
+        An input that all rows share is given whole.
+        """
+
+    def magnitude(self, *blocks: Any, **_: Any) -> Tensors | None:
+        """The size of the terms that add up to each output, as `reference`, where they may cancel.
+
+        Rounding then leaves an error of their spacing and not of the answer's. None where they
+        do not cancel.
+        """
+        return None
+
+    @property
+    def compulsory(self) -> Traffic:
+        """What any implementation must move: each input read once, each output written once."""
+        moved = []
+        for arrays in (self.inputs, self.outputs):
+            moved.append(sum(sympy.prod(a.shape) for a in arrays if a.dtype is None))
+            further = (sympy.prod(a.shape) * a.dtype.itemsize for a in arrays if a.dtype)
+            moved.append(sympy.Integer(0) + sum(further))
+        reads, read_bytes, writes, write_bytes = map(sympy.sympify, moved)
+        return Traffic(reads, writes, read_bytes, write_bytes)
+
+    def layout(
+        self, arrays: Sequence[Array], shape: Shape, dtype: torch.dtype
+    ) -> list[tuple[Shape, torch.dtype]]:
+        """The shape and dtype of each array at a point."""
+        sizes = self.sizes(shape)
+        return [(tuple(evaluate(n, sizes) for n in a.shape), a.dtype or dtype) for a in arrays]
+
+    def point_of(self, inputs: Sequence[torch.Tensor]) -> tuple[Shape, torch.dtype]:
+        """The shape and dtype of the point whose inputs these are."""
+        found = {
+            str(size): length
+            for array, x in zip(self.inputs, inputs, strict=True)
+            for size, length in zip(array.shape, x.shape, strict=True)
+        }
+        (dtype, *_) = (x.dtype for a, x in zip(self.inputs, inputs, strict=True) if a.dtype is None)
+        return tuple(found[symbol] for symbol in self.symbols), dtype
+
+    def rowwise(self, array: Array) -> bool:
+        """Whether an array has a row for each row of the point."""
+        return bool(array.shape) and str(array.shape[0]) == self.symbols[0]
 
     def sizes(self, shape: Shape) -> dict[str, int]:
         """Symbol name to size, for evaluating a formula at ``shape``."""
         return dict(zip(self.symbols, shape, strict=True))
+
+
+def as_tuple(tensors: Tensors) -> tuple[torch.Tensor, ...]:
+    """What a kernel or a reference returned, a tensor or several, as a tuple."""
+    return (tensors,) if isinstance(tensors, torch.Tensor) else tuple(tensors)
 
 
 @dataclass(frozen=True)
@@ -126,6 +209,8 @@ class Kernel(ABC):
         dtypes: The dtypes it accepts.
         packages: Distributions that it runs beside torch and Triton, of the extra ``peers``.
             Their versions are part of what is measured.
+        overwrites: Name of the input in whose memory it leaves an output, None where it leaves all
+            inputs as they are.
         moves: Its traffic; a variant whose tunables change it overrides `traffic` instead.
         on_chip: Likewise for `on_chip_elements`.
     """
@@ -134,6 +219,7 @@ class Kernel(ABC):
     backend: ClassVar[str]
     dtypes: ClassVar[tuple[torch.dtype, ...]] = (torch.float32, torch.float16, torch.bfloat16)
     packages: ClassVar[tuple[str, ...]] = ()
+    overwrites: ClassVar[str | None] = None
     moves: ClassVar[Traffic]
     on_chip: ClassVar[sympy.Expr]
 
@@ -144,15 +230,16 @@ class Kernel(ABC):
                 allowed.check(name, value)
 
     @abstractmethod
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        """The answer for ``x``, in a tensor of its own with the shape and dtype of ``x``.
+    def __call__(self, *inputs: Any, **_: Any) -> Any:
+        """The operation's outputs, a tensor or a tuple, in memory of their own.
 
         Args:
-            x: Shape ``(M, N)``; rows may be strided, any M or N may be zero or one.
+            inputs: The operation's, each an argument of its own; rows may be strided, any M or N
+                may be zero or one.
         """
 
     def traffic(self) -> Traffic:
-        """What the algorithm asks of global memory in one call, in elements."""
+        """What the algorithm asks of global memory in one call."""
         return self.moves
 
     def on_chip_elements(self) -> sympy.Expr:
@@ -173,8 +260,8 @@ class Kernel(ABC):
                 return f"needs {package} of the extra peers, not installed here; run make peers"
         return _without_triton(device) if self.backend == "triton" else None
 
-    def prepare(self, x: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
-        """What is called when this kernel is timed on inputs like ``x``.
+    def prepare(self, *inputs: Any, **_: Any) -> Callable[..., Any]:
+        """What is called when this kernel is timed on inputs like these.
 
         It does now whatever a caller does once for a shape, compiling above all, so that the
         returned function only launches. Most variants need nothing and return themselves.

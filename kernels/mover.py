@@ -54,7 +54,9 @@ class Mover(Kernel):
         return None
 
     def move(self, x: torch.Tensor, other: torch.Tensor | None = None) -> torch.Tensor:
-        """``x``, or ``x`` plus ``other``, in memory of its own; both (M, N), strided alike."""
+        """``x``, or ``x`` plus ``other``, in memory of its own; both (M, N)."""
+        if other is not None and other.stride() != x.stride():  # it steps through both alike
+            x, other = x.contiguous(), other.contiguous()
         y = torch.empty_like(x, memory_format=torch.contiguous_format)
         if x.numel() > 0:
             sources = [x, x if other is None else other]

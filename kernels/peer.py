@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from typing_extensions import override
@@ -18,18 +19,18 @@ class Peer(Kernel):
     """A public library's kernel; see `Kernel`."""
 
     @abstractmethod
-    def function(self, x: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
-        """The library's function for inputs like ``x``, of at least one element."""
+    def function(self, *inputs: Any, **_: Any) -> Callable[..., Any]:
+        """The library's function for inputs like these, of at least one element."""
 
     @override
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        return self.prepare(x)(x)
+    def __call__(self, *inputs: torch.Tensor) -> Any:
+        return self.prepare(*inputs)(*inputs)
 
     @override
-    def prepare(self, x: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
+    def prepare(self, *inputs: torch.Tensor) -> Callable[..., Any]:
         """See `Kernel`: what the library looks up once is looked up now."""
-        return self.function(x) if x.numel() > 0 else _empty
-
-
-def _empty(x: torch.Tensor) -> torch.Tensor:
-    return torch.empty(x.shape[-2:], dtype=x.dtype, device=x.device)
+        if all(x.numel() > 0 for x in inputs):
+            return self.function(*inputs)
+        return lambda *inputs: torch.empty(
+            inputs[0].shape, dtype=inputs[0].dtype, device=inputs[0].device
+        )

@@ -1,13 +1,16 @@
-"""How many elements a kernel moves, as formulas in the symbols of its operation's shape.
+"""How much a kernel moves, as formulas in the symbols of its operation's shape.
 
-A formula prints as the papers write it (``8MN + 4M``), renders as LaTeX and evaluates to whole
-elements. Traffic that depends on the shape is a ``sympy.Piecewise``.
+It is counted in elements of the point's dtype, and in bytes where an array has a dtype of its own
+(an int64 target, a float32 loss). A formula prints as the papers write it (``8MN + 4M``), renders
+as LaTeX and evaluates to whole elements. Traffic that depends on the shape is a
+``sympy.Piecewise``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import sympy
@@ -18,20 +21,29 @@ N = sympy.Symbol("N", integer=True, nonnegative=True)
 
 @dataclass(frozen=True)
 class Traffic:
-    """Elements read from and written to global memory by one call.
+    """What one call reads from and writes to global memory.
 
     Attributes:
-        reads: Elements loaded, an expression in the operation's symbols.
+        reads: Elements loaded of the point's dtype, an expression in the operation's symbols.
         writes: Elements stored, likewise.
+        read_bytes: Bytes loaded beside them, of arrays that have a dtype of their own.
+        write_bytes: Bytes stored, likewise.
     """
 
     reads: sympy.Expr
     writes: sympy.Expr
+    read_bytes: sympy.Expr = sympy.S.Zero
+    write_bytes: sympy.Expr = sympy.S.Zero
 
     @property
     def total(self) -> sympy.Expr:
         """Elements moved in all, reads plus writes."""
         return sympy.piecewise_fold(self.reads + self.writes)
+
+    @property
+    def further(self) -> sympy.Expr:
+        """Bytes moved beside them, reads plus writes."""
+        return sympy.piecewise_fold(self.read_bytes + self.write_bytes)
 
     def elements(self, sizes: Mapping[str, int]) -> tuple[int, int]:
         """Reads and writes, in elements, at the given sizes (symbol name to size).
@@ -41,12 +53,23 @@ class Traffic:
         """
         return evaluate(self.reads, sizes), evaluate(self.writes, sizes)
 
+    def bytes(self, sizes: Mapping[str, int], itemsize: int) -> int:
+        """Bytes moved in all, at the given sizes, where an element has ``itemsize``.
+
+        Raises:
+            ValueError: a symbol of the formula has no size.
+        """
+        return sum(self.elements(sizes)) * itemsize + evaluate(self.further, sizes)
+
     def __str__(self) -> str:
-        return formula(self.total)
+        return formula(self.total) + (f" + {formula(self.further)} bytes" if self.further else "")
 
     def latex(self) -> str:
         """The total as LaTeX, without delimiters."""
-        return str(sympy.latex(self.total, order="grlex", mul_symbol=None))
+        text = str(sympy.latex(self.total, order="grlex", mul_symbol=None))
+        if not self.further:
+            return text
+        return f"{text} + {sympy.latex(self.further, mul_symbol=None)}\\ \\mathrm{{bytes}}"
 
 
 def evaluate(expression: sympy.Expr, sizes: Mapping[str, int]) -> int:
@@ -55,7 +78,12 @@ def evaluate(expression: sympy.Expr, sizes: Mapping[str, int]) -> int:
     Raises:
         ValueError: a symbol has no size, or the value is not a whole number.
     """
-    expression = sympy.sympify(expression)
+    return _value(sympy.sympify(expression), tuple(sizes.items()))
+
+
+@lru_cache(maxsize=1 << 16)  # many ask for the same, and SymPy takes its time
+def _value(expression: sympy.Expr, given: tuple[tuple[str, int], ...]) -> int:
+    sizes = dict(given)
     missing = {str(s) for s in expression.free_symbols} - set(sizes)
     if missing:
         raise ValueError(f"the formula {expression} needs sizes for {sorted(missing)}")

@@ -128,6 +128,8 @@ class Config(_Written):
         fresh: Whether each round begins in new worker processes.
         seed: Of the inputs and of the order.
         remeasure: Whether a suspect point is measured once more.
+        determinism: Whether each point is also judged for giving the same bits at every call, and
+            to a row whatever M it comes in.
     """
 
     kernel: JsonObject
@@ -143,6 +145,7 @@ class Config(_Written):
     fresh: bool = False
     seed: int = Field(0, gt=-(2**62), lt=2**62)
     remeasure: bool = True
+    determinism: bool = False
     overwrite: bool = False
     only_failed: bool = False
     dry_run: bool = False

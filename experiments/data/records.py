@@ -204,13 +204,13 @@ class Case:
     Attributes:
         shape: Rows and columns.
         blocks: Sizes of a tile, for variants that have one.
-        operations: Those it is recorded for.
+        roofs: Whether also for operations that only move: they have no statistics to show.
         input: The rows of x; None for seeded ones.
     """
 
     shape: tuple[int, int]
     blocks: tuple[int, ...]
-    operations: tuple[str, ...]
+    roofs: bool
     input: tuple[tuple[float, ...], ...] | None = None
 
     @property
@@ -220,8 +220,8 @@ class Case:
 
 
 def _example(rows: int) -> Case:
-    return Case((rows, len(EXAMPLE[0])), (2, 4, 8), ("softmax",), EXAMPLE[:rows])
+    return Case((rows, len(EXAMPLE[0])), (2, 4, 8), False, EXAMPLE[:rows])
 
 
 # A-fig1 and B-fig1 are drawn from the first; C works a 3×8 tensor and steps through a 2×8 one.
-TRACED = (Case((4, 8), (4,), ("softmax", "copy")), _example(3), _example(2))
+TRACED = (Case((4, 8), (4,), True), _example(3), _example(2))

@@ -96,6 +96,8 @@ class Row(BaseModel):
     model_formula: Text | None = None
     model_bytes: Whole | None = None
     compulsory_bytes: Whole | None = None
+    flops: Whole | None = Field(None, description="of the operation, where they may bound it")
+    peak_bytes: Whole | None = Field(None, description="most that a call had beyond its inputs")
     # launch
     programs: Whole | None = None
     warps: Whole | None = None
@@ -105,6 +107,9 @@ class Row(BaseModel):
     # error
     max_abs_error: float | None = Field(None, ge=0)
     relative_error: float | None = Field(None, ge=0)
+    # the same bits, null where nobody asked
+    deterministic: bool | None = Field(None, description="at each of several calls")
+    batch_invariant: bool | None = Field(None, description="of a row, whatever M it comes in")
     # machine state
     sm_clock_before_mhz: Amount | None = Field(None, description="before sampling, others after")
     sm_clock_mhz: Amount | None = None

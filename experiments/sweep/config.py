@@ -39,8 +39,8 @@ GROUPS: dict[str, type[BaseModel]] = {
     "tracker": TrackerConfig,
 }
 # Options of the whole sweep; jobs of one sweep may not differ in them.
-SHARED = ("out", "rounds", "fresh", "seed", "remeasure", "overwrite", "only_failed", "dry_run",
-          "tracker")  # fmt: skip
+SHARED = ("out", "rounds", "fresh", "seed", "remeasure", "determinism", "overwrite", "only_failed",
+          "dry_run", "tracker")  # fmt: skip
 
 CHOSEN = ("kernel", *GROUPS, "experiment", "hydra/launcher")
 # Of Hydra's own options few do something here; what is meant by some of the others.

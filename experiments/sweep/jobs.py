@@ -153,7 +153,7 @@ def roof_of(operation: str) -> str:
 # These choose a job's place, or how the sweep is run; they are not variations of what is measured.
 _ELSEWHERE = re.compile(
     r"[+~]*(kernel|grid|dtype|gpu|tracker|experiment|name|out|twin|rounds|fresh|seed|remeasure"
-    r"|overwrite|only_failed|dry_run|(tracker|hydra)[./].*)="
+    r"|determinism|overwrite|only_failed|dry_run|(tracker|hydra)[./].*)="
 )
 
 

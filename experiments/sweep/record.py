@@ -25,7 +25,7 @@ from experiments.sweep.client import Worker, WorkerDied
 from experiments.sweep.plan import PROTOCOL, Identity, Plan, Point
 
 DECLARED = ("rows", "cols", "dtype", "model_reads", "model_writes", "model_bytes",
-            "compulsory_bytes")  # fmt: skip
+            "compulsory_bytes", "flops")  # fmt: skip
 # NFS locks files and no folders (EBADF); some shared file systems lock nothing.
 NO_LOCK = (errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 
@@ -225,6 +225,7 @@ def measure(point: Point, worker: Worker) -> dict[str, Any]:
         "kernel": point.job.config["kernel"],
         "timing": timing,
         "seed": point.job.config["seed"],
+        "determinism": point.job.config["determinism"],
         **{name: point.declared[name] for name in ("rows", "cols", "dtype")},
     }
     began = time.perf_counter()

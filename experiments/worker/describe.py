@@ -7,7 +7,7 @@ import dataclasses
 import hashlib
 import importlib
 import importlib.util
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from experiments.child import ROOT
 from experiments.worker.place import version_of
 from kernels.device import Device
 from kernels.kernel import Kernel
-from kernels.traffic import Traffic, formula
+from kernels.traffic import evaluate, formula
 
 PACKAGE = "kernels"  # whose code decides what a variant does
 BACKENDS = ("eager", "torchscript", "torch", "inductor", "triton", "cute")  # those the gate knows
@@ -84,13 +84,13 @@ def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
     if kernel.backend not in BACKENDS:
         raise BadJob(f"backend {kernel.backend!r} is unknown; use one of {', '.join(BACKENDS)}")
     traffic, operation = kernel.traffic(), kernel.operation
+    compulsory, flops = operation.compulsory, operation.flops
     points = []
     for name in job["dtypes"]:
         dtype = torch_dtype(name)
         for shape in job["shapes"]:
-            sizes = tuple(operation.sizes(tuple(shape)).items())
-            reads, writes = _elements(traffic, sizes)
-            compulsory = sum(_elements(operation.compulsory, sizes))
+            sizes = operation.sizes(tuple(shape))
+            reads, writes = traffic.elements(sizes)
             points.append(
                 {
                     "rows": shape[0],
@@ -99,8 +99,9 @@ def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
                     "unsupported": kernel.unsupported(tuple(shape), dtype, device),
                     "model_reads": reads,
                     "model_writes": writes,
-                    "model_bytes": (reads + writes) * dtype.itemsize,
-                    "compulsory_bytes": compulsory * dtype.itemsize,
+                    "model_bytes": traffic.bytes(sizes, dtype.itemsize),
+                    "compulsory_bytes": compulsory.bytes(sizes, dtype.itemsize),
+                    "flops": evaluate(flops, sizes) if flops is not None else None,
                 }
             )
     return {
@@ -119,12 +120,6 @@ def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
         "on_chip": formula(kernel.on_chip_elements()),
         "points": points,
     }
-
-
-@lru_cache(maxsize=1 << 16)
-def _elements(traffic: Traffic, sizes: tuple[tuple[str, int], ...]) -> tuple[int, int]:
-    """`Traffic.elements`, once for all the dtypes and jobs that ask: SymPy takes its time."""
-    return traffic.elements(dict(sizes))
 
 
 def backend(kernel: Kernel, device: Device) -> str:

@@ -1,22 +1,22 @@
 """The gate: no time is published for a wrong answer.
 
 An element may differ from float64's answer by so many spacings of its dtype at that answer, plus
-one subnormal step. A row's sum may differ from the sum of the correctly rounded answers by a mean
-of so many spacings an element: rounding errors cancel in a sum, and an answer of all zeros, which
-passes element by element where 16-bit values near the smallest number, does not. Where an operation
-says that its answer is a sum whose terms cancel, spacings are taken at the terms' magnitude.
+one subnormal step; a whole number may not differ. Where an operation says what its rows sum to, a
+row's sum may differ from the sum of the correctly rounded answers by a mean of so many spacings an
+element: rounding errors cancel in a sum, and an answer of all zeros, which passes element by
+element where 16-bit values near the smallest number, does not. Where an operation says that its
+answer is a sum whose terms cancel, spacings are taken at the terms' magnitude.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import MutableMapping
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 import torch
 
-from kernels.kernel import Operation
+from kernels.kernel import Array, Operation, Tensors, as_tuple
 
 EXPONENT = 0x7FF0 << 48  # of a float64
 CHUNK_ELEMENTS = 1 << 23  # float64 temporaries of a chunk stay near half a gigabyte
@@ -62,14 +62,6 @@ TOLERANCES: dict[tuple[str, torch.dtype], Tolerance] = {
 EXACT = Tolerance(0, 0)
 
 
-@runtime_checkable
-class Cancelling(Protocol):
-    """An operation whose answer is a sum of terms that may cancel."""
-
-    def magnitude(self, x: torch.Tensor) -> torch.Tensor:
-        """The terms' absolute values added up, in float64, like the operation's reference."""
-
-
 @dataclass(frozen=True)
 class Verdict:
     """What the gate found. ``reason`` is None when the answer is right."""
@@ -79,95 +71,150 @@ class Verdict:
     relative_error: float | None = None
 
 
+Prints = tuple[int, ...]  # a fingerprint of each of several tensors
+
+
 @dataclass(frozen=True)
 class Known:
-    """An answer that passed: its fingerprint, and what the gate found."""
+    """An answer that passed: its fingerprints, and what the gate found."""
 
-    answer: int
+    answer: Prints
     verdict: Verdict
 
 
 def check(
-    y: torch.Tensor,
-    x: torch.Tensor,
+    answer: Tensors,
+    given: Tensors,
     operation: Operation,
     backend: str,
-    made: MutableMapping[int, Known | None] | None = None,
+    made: MutableMapping[Prints, Known | None] | None = None,
 ) -> Verdict:
     """Compares an answer with the float64 reference, in chunks of whole rows.
 
-    An answer that is bit for bit one that passed for the same input is not computed with again.
+    An answer that is bit for bit one that passed for the same inputs is not computed with again.
 
     Args:
-        y: What the kernel returned for ``x``.
-        x: The input, shape ``(M, N)``, or several matrices of one shape stacked before it.
+        answer: What the kernel returned, a tensor or a tuple.
+        given: The operation's inputs, likewise; of one that the kernel overwrites, a copy from
+            before the call.
         operation: Gives the reference.
         backend: Selects the tolerance, as rows spell it.
-        made: For the `fingerprint` of every input as it was made, the answer that passed for it,
-            which is noted here; None where nothing was called.
+        made: For the `fingerprints` of all inputs as they were made, the answer that passed for
+            them, which is noted here; None where nothing was called.
     """
-    shape, asked = x.shape[-2:], None if made is None else fingerprint(x)
+    answers, inputs = as_tuple(answer), as_tuple(given)
+    asked = fingerprints(inputs)
     if made is not None and asked not in made:
         return Verdict("changed its input, so that its answer cannot be compared with any")
-    if y.shape != shape or y.dtype != x.dtype:
-        return Verdict(f"returned {tuple(y.shape)} {y.dtype} for {tuple(shape)} {x.dtype}")
-    if x.numel() and y.data_ptr() == x.data_ptr():
+    shape, dtype = operation.point_of(inputs)
+    found = [(tuple(y.shape), y.dtype) for y in answers]
+    wanted = operation.layout(operation.outputs, shape, dtype)
+    if found != wanted:
+        return Verdict(f"returned {_layout(found)} for {_layout(wanted)}")
+    if {y.data_ptr() for y in answers if y.numel()} & {x.data_ptr() for x in inputs}:
         return Verdict("returned its input's own memory")
-    tolerance = EXACT if operation.exact else TOLERANCES[backend, x.dtype]
-    if made is None or asked is None:
-        return _compare(y, x, operation, tolerance)
-    known, answered = made[asked], fingerprint(y)
+    answered, known = fingerprints(answers), None if made is None else made[asked]
     if known is not None and known.answer == answered:
         return known.verdict
-    verdict = _compare(y, x, operation, tolerance)
-    if verdict.reason is None:
+    verdict = _compare(answers, inputs, operation, backend)
+    if verdict.reason is None and made is not None:
         made[asked] = Known(answered, verdict)
     return verdict
 
 
+def _layout(tensors: Sequence[tuple[tuple[int, ...], torch.dtype]]) -> str:
+    return ", ".join(f"{shape} {dtype}" for shape, dtype in tensors)
+
+
 def _compare(
-    y: torch.Tensor, x: torch.Tensor, operation: Operation, tolerance: Tolerance
+    answers: Sequence[torch.Tensor],
+    inputs: Sequence[torch.Tensor],
+    operation: Operation,
+    backend: str,
 ) -> Verdict:
-    shape, info = y.shape, torch.finfo(x.dtype)
-    slack = 0.0 if tolerance == EXACT else info.smallest_normal * info.eps
-    step = max(CHUNK_ELEMENTS // max(shape[1], 1), 1)
-    # right elements, right row sums, Σ(y − ref)² and Σ ref², read once at the end
-    totals = torch.zeros(4, dtype=torch.float64, device=x.device)
-    worst = torch.zeros((), dtype=torch.float64, device=x.device)
-    for first in range(0, shape[0], step):
-        rows = slice(first, first + step)
-        block, answer = x[..., rows, :], y[rows].double()
-        if y.dtype == torch.float64:
+    (rows, *_), _ = operation.point_of(inputs)
+    cut = [operation.rowwise(array) for array in operation.inputs]
+    widest = max(t.numel() for t in (*answers, *inputs)) // max(rows, 1)
+    step = max(CHUNK_ELEMENTS // max(widest, 1), 1)
+    pairs = zip(answers, operation.outputs, strict=True)
+    totals = [_Totals(y, array, operation, backend) for y, array in pairs]
+    for first in range(0, rows, step):
+        part = slice(first, first + step)
+        blocks = [x[part] if by_rows else x for x, by_rows in zip(inputs, cut, strict=True)]
+        references = as_tuple(operation.reference(*blocks))
+        magnitudes = operation.magnitude(*blocks)
+        ats = references if magnitudes is None else as_tuple(magnitudes)
+        for total, reference, at in zip(totals, references, ats, strict=True):
+            total.add(part, reference, at)
+    verdicts = [total.verdict(len(totals) > 1) for total in totals]
+    wrong = next((one.reason for one in verdicts if one.reason is not None), None)
+    absolute = [one.max_abs_error for one in verdicts]
+    relative = [one.relative_error for one in verdicts]
+    return Verdict(wrong, _largest(absolute), _largest(relative))
+
+
+class _Totals:
+    """What a comparison of one output with its reference adds up, block by block."""
+
+    def __init__(self, y: torch.Tensor, array: Array, operation: Operation, backend: str) -> None:
+        self._y, self._name = y, array.name
+        whole = operation.exact or not y.dtype.is_floating_point
+        self._tolerance = EXACT if whole else TOLERANCES[backend, y.dtype]
+        self._slack = 0.0 if whole else _subnormal_step(y.dtype)
+        self._sums = array.name in operation.row_sums
+        # right elements, right row sums, Σ(y − ref)² and Σ ref², read once at the end
+        self._totals = torch.zeros(4, dtype=torch.float64, device=y.device)
+        self._worst = torch.zeros((), dtype=torch.float64, device=y.device)
+
+    def add(self, part: slice, reference: torch.Tensor, at: torch.Tensor) -> None:
+        """Compares some rows; spacings are taken at ``at``."""
+        answer, dtype, reference = self._y[part].double(), self._y.dtype, reference.double()
+        if dtype == torch.float64:
             answer = answer.clone()  # what follows works in place
-        reference = operation.reference(block)
-        at = operation.magnitude(block) if isinstance(operation, Cancelling) else reference
-        space = spacing(at, x.dtype)
-        rounded = reference.to(x.dtype).sum(-1, dtype=torch.float64)
-        sums = (answer.sum(-1) - rounded).abs()
-        # written as "within", so that NaN counts as wrong
-        right_sums = sums <= tolerance.row_mean * space.sum(-1)
+        space = spacing(at.double(), dtype)
+        right_sums = torch.ones(answer.shape[:1], dtype=torch.bool, device=answer.device)
+        if self._sums:
+            rounded = reference.to(dtype).sum(-1, dtype=torch.float64)
+            sums = (answer.sum(-1) - rounded).abs()
+            # written as "within", so that NaN counts as wrong
+            right_sums = sums <= self._tolerance.row_mean * space.sum(-1)
         error = answer.sub_(reference).abs_()
-        right = error <= space.mul_(tolerance.element).add_(slack)
+        right = error <= space.mul_(self._tolerance.element).add_(self._slack)
         found = (
             *(right.sum().double(), right_sums.sum().double()),
             *(error.square().sum(), reference.square().sum()),
         )
-        totals += torch.stack(found)
+        self._totals += torch.stack(found)
         if error.numel():
-            worst = torch.maximum(worst, error.max())
-    right_ones, right_rows, error2, reference2 = totals.tolist()
-    wrong, wrong_sums = y.numel() - int(right_ones), shape[0] - int(right_rows)
-    share = _finite(math.sqrt(error2 / reference2)) if reference2 > 0 else 0.0
-    errors = _finite(float(worst)), share
-    if wrong:
-        return Verdict(
-            f"{wrong} of {y.numel()} elements differ from float64 by more than "
-            f"{tolerance.element:g} spacings",
-            *errors,
-        )
-    if wrong_sums:
-        return Verdict(f"{wrong_sums} of {shape[0]} row sums are off", *errors)
-    return Verdict(None, *errors)
+            self._worst = torch.maximum(self._worst, error.max())
+
+    def verdict(self, named: bool) -> Verdict:
+        """What was found; ``named`` says of which output."""
+        right_ones, right_rows, error2, reference2 = self._totals.tolist()
+        y, of = self._y, f"{self._name}: " if named else ""
+        wrong, wrong_sums = y.numel() - int(right_ones), y.shape[0] - int(right_rows)
+        share = _finite(math.sqrt(error2 / reference2)) if reference2 > 0 else 0.0
+        errors = _finite(float(self._worst)), share
+        if wrong:
+            return Verdict(
+                f"{of}{wrong} of {y.numel()} elements differ from float64 by more than "
+                f"{self._tolerance.element:g} spacings",
+                *errors,
+            )
+        if wrong_sums:
+            return Verdict(f"{of}{wrong_sums} of {y.shape[0]} row sums are off", *errors)
+        return Verdict(None, *errors)
+
+
+def _largest(values: Sequence[float | None]) -> float | None:
+    """The largest, None where one is not finite."""
+    known = [value for value in values if value is not None]
+    return max(known) if len(known) == len(values) else None
+
+
+def fingerprints(tensors: Sequence[torch.Tensor]) -> Prints:
+    """The `fingerprint` of each."""
+    return tuple(map(fingerprint, tensors))
 
 
 def fingerprint(x: torch.Tensor) -> int:
@@ -192,11 +239,18 @@ def spacing(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Distance between neighbours of ``dtype`` at float64 ``values``, subnormals included.
 
     It is a tensor of its own. What a double keeps of its bits as exponent is the power of two
-    below its magnitude; zero and subnormal doubles have none.
+    below its magnitude; zero and subnormal doubles have none. Whole numbers have no spacing.
     """
+    if not dtype.is_floating_point:
+        return torch.zeros_like(values)
     info = torch.finfo(dtype)
     powers = values.contiguous().view(torch.int64).bitwise_and(EXPONENT).view(torch.float64)
-    return powers.mul_(info.eps).clamp_(info.smallest_normal * info.eps, info.max * info.eps)
+    return powers.mul_(info.eps).clamp_(_subnormal_step(dtype), info.max * info.eps)
+
+
+def _subnormal_step(dtype: torch.dtype) -> float:
+    info = torch.finfo(dtype)
+    return info.smallest_normal * info.eps
 
 
 def _finite(value: float) -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from importlib import import_module
@@ -15,13 +15,14 @@ import torch
 from experiments.child import one_line
 from experiments.data.statistics import median
 from experiments.worker.describe import backend, build_kernel, torch_dtype
+from experiments.worker.determinism import judge_determinism
 from experiments.worker.flush import Flush
-from experiments.worker.gate import Known, Verdict, check, fingerprint
+from experiments.worker.gate import Known, Prints, Verdict, check, fingerprints
 from experiments.worker.launches import recorded
 from experiments.worker.machine import Monitor, require
 from experiments.worker.place import Place
-from experiments.worker.timers import CannotTime, Protocol, Sampling, Subject
-from kernels.kernel import NotCompiled
+from experiments.worker.timers import CannotTime, Inputs, Protocol, Sampling, Subject
+from kernels.kernel import NotCompiled, Shape, Tensors
 
 COMPILERS = (
     *("triton.compiler", "triton.runtime.errors"),
@@ -68,47 +69,58 @@ def _measure(point: dict[str, Any], bench: Bench, stage: Callable[[str], None]) 
     operation, shape = kernel.operation, (point["rows"], point["cols"])
     name = backend(kernel, place.device)
 
-    made: dict[int, Known | None] = {}  # a timer may call the kernel on copies of what it made
+    made: dict[Prints, Known | None] = {}  # a timer may call the kernel on copies of what it made
 
-    def make(index: int) -> torch.Tensor:
-        x = operation.make_input(shape, dtype, place.torch_device, point["seed"] + index)
-        made[fingerprint(x)] = None
-        return x
+    def make(index: int) -> Inputs:
+        inputs = operation.make_inputs(shape, dtype, place.torch_device, point["seed"] + index)
+        made[fingerprints(inputs)] = None
+        return inputs
 
-    def judge(y: torch.Tensor, x: torch.Tensor) -> Verdict:
-        return check(y, x, operation, name, made)
+    def judge(answer: Tensors, asked: Inputs) -> Verdict:
+        return check(answer, asked, operation, name, made)
 
     stage("sampling")
+    moved = operation.compulsory.bytes(operation.sizes(shape), dtype.itemsize)
     if place.device.kind == "cpu":
-        require(sum(operation.compulsory.elements(operation.sizes(shape))) * dtype.itemsize)
-    x = make(0)
+        require(moved)
+    inputs, outputs = make(0), operation.layout(operation.outputs, shape, dtype)
+    names = [array.name for array in operation.inputs]
+    over = None if kernel.overwrites is None else names.index(kernel.overwrites)
+    original = None if over is None else inputs[over].clone()
     stage("compiling")
     if name == "interpreter":  # it compiles nothing, so that its first call is the judged one
-        poison(x)
+        poison(outputs, place.torch_device)
     began = time.perf_counter()
     with recorded() as launches:
-        call = kernel.prepare(x)
-        y = call(x)
-        if x.is_cuda:
+        call = kernel.prepare(*inputs)
+        answer = call(*inputs)
+        if place.device.kind == "cuda":
             torch.cuda.synchronize()
     fields: dict[str, Any] = {"compile_s": time.perf_counter() - began, **launches.fields()}
     stage("sampling")
-    if name == "interpreter":
-        return fields | _judged(judge(y, x))
-    del y
-    poison(x)
-    verdict = judge(call(x), x)
+    flush = bench.flush if protocol.cache == "cold" else None
+    cache_bytes = place.device.l2_bytes or 0
+    subject = Subject(call, inputs, make, flush, cache_bytes, moved, over, original)
+    if name != "interpreter":
+        del answer
+        subject.restore()
+        poison(outputs, place.torch_device)
+        answer, fields["peak_bytes"] = with_peak(lambda: call(*inputs), place.device.kind)
+    verdict = judge(answer, subject.asked(inputs))
     if verdict.reason is not None:
         return fields | _judged(verdict)
+    if point.get("determinism"):
+        fields |= judge_determinism(kernel, subject, answer, place.device)
+    if name == "interpreter":
+        return fields | _judged(verdict)
+    del answer
     before, began = bench.monitor.read(), time.perf_counter()
-    flush = bench.flush if protocol.cache == "cold" else None
     timer = import_module(f"experiments.worker.timers.{protocol.timer}")
-    subject = Subject(call, x, make, flush, place.device.l2_bytes or 0)
     sampling: Sampling = timer.sample(subject, protocol)
     fields["sampling_s"] = time.perf_counter() - began
     after = bench.monitor.read()
-    for timed_x, timed_y in sampling.timed:
-        verdict = judge(timed_y, timed_x)
+    for asked, timed in sampling.timed:
+        verdict = judge(timed, asked)
         if verdict.reason is not None:
             return fields | _judged(verdict) | {"reason": f"after timing: {verdict.reason}"}
     middle = median(sampling.samples_us)
@@ -138,12 +150,30 @@ def _protocol(timing: dict[str, Any], place: Place) -> Protocol:
     return Protocol(**known | {"timer": timer})
 
 
-def poison(x: torch.Tensor) -> None:
-    """Leaves NaN in the memory that an output for ``x`` is likely to get.
+def poison(outputs: Sequence[tuple[Shape, torch.dtype]], device: str) -> None:
+    """Leaves NaN, or −77, in the memory that outputs of these shapes and dtypes are likely to get.
 
     An element that a kernel forgets to write would otherwise still hold the last right answer.
     """
-    torch.full(x.shape[-2:], torch.nan, dtype=x.dtype, device=x.device)
+    held = []
+    for shape, dtype in outputs:
+        value = torch.nan if dtype.is_floating_point else -77
+        held.append(torch.full(shape, value, dtype=dtype, device=device))
+
+
+def with_peak(call: Callable[[], Tensors], device: str) -> tuple[Tensors, int | None]:
+    """A call's answer, and the most bytes of PyTorch's device memory it had beyond its inputs.
+
+    Its outputs are among them; None on a CPU.
+    """
+    if device != "cuda":
+        return call(), None
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    answer = call()
+    torch.cuda.synchronize()
+    return answer, torch.cuda.max_memory_allocated() - before
 
 
 def _judged(verdict: Verdict) -> dict[str, Any]:
@@ -203,12 +233,12 @@ def profile(point: dict[str, Any], bench: Bench) -> dict[str, Any]:
     def two_calls() -> dict[str, Any]:
         kernel, dtype = build_kernel(point["kernel"]), torch_dtype(point["dtype"])
         shape = (point["rows"], point["cols"])
-        x = kernel.operation.make_input(shape, dtype, bench.place.torch_device, point["seed"])
-        call = kernel.prepare(x)
-        call(x)
+        inputs = kernel.operation.make_inputs(shape, dtype, bench.place.torch_device, point["seed"])
+        call = kernel.prepare(*inputs)
+        call(*inputs)
         bench.flush()
         with profiler_range(point["range"]):
-            call(x)
+            call(*inputs)
         return {"status": "ok", "reason": None}
 
     return _guarded(two_calls, bench.place.device.kind)

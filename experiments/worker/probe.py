@@ -39,8 +39,7 @@ def _cold_and_warm(bench: Bench) -> Iterator[dict[str, Any]]:
         make = partial(_buffer, bench, size)
         for cache in ("cold", "warm"):
             before = bench.flush if cache == "cold" else None
-            # a rotation is counted in bytes read and written, and this reads alone
-            subject = Subject(read, make(), make, before, 2 * cache_bytes)
+            subject = Subject(read, make(), make, before, cache_bytes, size)
             for timer, sample in (("events", events.sample), ("graph", graph.sample)):
                 protocol = _protocol(timer, cache)
                 yield _record(bench, protocol, size, sample(subject, protocol))
@@ -60,8 +59,8 @@ def _left(bench: Bench) -> Iterator[dict[str, Any]]:
     for size in LEFT_BYTES:
         if size >= cache_bytes:
             continue
-        x = _buffer(bench, size)
-        turns = cycle([_buffer(bench, size) for _ in range(3 * cache_bytes // size + 2)])
+        (x,) = _buffer(bench, size)
+        turns = cycle([_buffer(bench, size)[0] for _ in range(3 * cache_bytes // size + 2)])
 
         def next_one(_: torch.Tensor, turns: Iterator[torch.Tensor] = turns) -> torch.Tensor:
             return read(next(turns))
@@ -83,14 +82,14 @@ def _by_events(
     steps: Sequence[Callable[[], object]],
 ) -> Sampling:
     """A call by events, after some steps that are not in its time."""
-    subject = Subject(call, x, lambda _: x, lambda: [step() for step in steps])
+    subject = Subject(call, (x,), lambda _: (x,), lambda: [step() for step in steps])
     return events.sample(subject, _protocol("events", cache))
 
 
-def _buffer(bench: Bench, size: int, _: int = 0) -> torch.Tensor:
+def _buffer(bench: Bench, size: int, _: int = 0) -> tuple[torch.Tensor]:
     """So many bytes of ones."""
     shape = (size // (4 * COLS), COLS)
-    return torch.ones(shape, dtype=torch.float32, device=bench.place.torch_device)
+    return (torch.ones(shape, dtype=torch.float32, device=bench.place.torch_device),)
 
 
 def _protocol(timer: str, cache: str) -> Protocol:

@@ -29,6 +29,5 @@ class Add(Kernel):
     on_chip = sympy.Integer(2)
 
     @override
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        """See `Kernel`; ``x`` is a and b stacked, shape (2, M, N), the answer has shape (M, N)."""
-        return torch.add(x[0], x[1]).contiguous()
+    def __call__(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return torch.add(a, b).contiguous()

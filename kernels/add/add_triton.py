@@ -26,9 +26,8 @@ class AddTriton(Mover):
     moves = Traffic(reads=2 * M * N, writes=M * N)
 
     @override
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        """See `Kernel`; ``x`` is a and b stacked, shape (2, M, N), the answer has shape (M, N)."""
-        return self.move(x[0], x[1])
+    def __call__(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return self.move(a, b)
 
     @override
     def on_chip_elements(self) -> sympy.Expr:

@@ -64,7 +64,7 @@ class Hybrid(Kernel):
     def on_chip_elements(self) -> sympy.Expr:
         return self._either(N, sympy.Integer(self.block_size))
 
-    def _path(self, cols: int) -> Kernel:
+    def _path(self, cols: int) -> FusedRow | ThreePass:
         if cols <= self.block_size:
             return FusedRow(num_warps=self.num_warps, accumulate=self.accumulate)
         warps = self.num_warps or warps_by_width(self.block_size)

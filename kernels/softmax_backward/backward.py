@@ -49,11 +49,10 @@ class Backward(Kernel):
         return super().unsupported(shape, dtype, device) or too_many_rows(shape)
 
     @override
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        """See `Kernel`; ``x`` is y and dy stacked, shape (2, M, N), the answer has shape (M, N)."""
-        dx = torch.empty(x.shape[1:], dtype=x.dtype, device=x.device)
+    def __call__(self, y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
+        dx = torch.empty(y.shape, dtype=y.dtype, device=y.device)
         if dx.numel() > 0:
-            self.into(x[0], x[1], dx, dim=1)
+            self.into(y, dy, dx, dim=1)
         return dx
 
     def into(

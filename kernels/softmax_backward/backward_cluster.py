@@ -83,15 +83,15 @@ class BackwardCluster(Kernel):
         return cut((rows, cols), size, width, device, self.programs, self.num_warps, tensors=2)
 
     @override
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        """See `Kernel`; ``x`` is y and dy stacked, shape (2, M, N), the answer has shape (M, N).
+    def __call__(self, y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
+        """See `Kernel`.
 
         Raises:
             ValueError: the rows are not whole vectors of 16 bytes, or do not fit on chip.
         """
-        dx = torch.empty(x.shape[1:], dtype=x.dtype, device=x.device)
+        dx = torch.empty(y.shape, dtype=y.dtype, device=y.device)
         if dx.numel() > 0:
-            self.into(x[0], x[1], dx)
+            self.into(y, dy, dx)
         return dx
 
     def into(

@@ -29,7 +29,5 @@ class BackwardTorch(Kernel):
     on_chip = 2 * N
 
     @override
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        """See `Kernel`; ``x`` is y and dy stacked, shape (2, M, N), the answer has shape (M, N)."""
-        y, dy = x[0], x[1]
+    def __call__(self, y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
         return torch.ops.aten._softmax_backward_data(dy, y, 1, y.dtype).contiguous()  # type: ignore[no-any-return]

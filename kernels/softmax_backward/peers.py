@@ -28,6 +28,7 @@ from ..softmax.tiles import too_many_rows
 from ..traffic import M, N, Traffic
 from .operation import SOFTMAX_BACKWARD
 
+Gradient = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # of y and dy
 WIDEST_TILE = 1024  # of FlagGems: tune_configs.yaml, softmax_inner
 
 
@@ -46,10 +47,10 @@ class BackwardQuack(Peer):
         return super().unsupported(shape, dtype, device) or refused(shape, dtype, device, 2)
 
     @override
-    def function(self, x: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
+    def function(self, y: torch.Tensor, dy: torch.Tensor) -> Gradient:
         from quack.softmax import softmax_bwd
 
-        return lambda x: softmax_bwd(x[1], x[0])
+        return lambda y, dy: softmax_bwd(dy, y)
 
 
 @dataclass(frozen=True)
@@ -72,12 +73,12 @@ class BackwardLiger(Peer):
         return reason
 
     @override
-    def function(self, x: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
+    def function(self, y: torch.Tensor, dy: torch.Tensor) -> Gradient:
         from liger_kernel.ops.softmax import _softmax_backward
         from liger_kernel.ops.utils import calculate_settings
 
-        block, warps = calculate_settings(x.shape[-1])
-        return lambda x: _softmax_backward(x[1], x[0], block, warps, False)
+        block, warps = calculate_settings(y.shape[-1])
+        return lambda y, dy: _softmax_backward(dy, y, block, warps, False)
 
 
 @dataclass(frozen=True)
@@ -98,10 +99,10 @@ class BackwardFlagGems(Peer):
         return reason
 
     @override
-    def function(self, x: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
+    def function(self, y: torch.Tensor, dy: torch.Tensor) -> Gradient:
         from flag_gems.ops import softmax_backward
 
-        return lambda x: softmax_backward(x[1], x[0], 1, x.dtype)
+        return lambda y, dy: softmax_backward(dy, y, 1, y.dtype)
 
     @override
     def traffic(self) -> Traffic:

@@ -28,10 +28,12 @@ class Card(TorchDispatchMode):
         return result
 
     def replayed(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
-        """Does one operation again, into the memory that took its result at first."""
+        """Does one operation again, into the memory that took its results at first."""
         again = func(*args, **kwargs)
-        if again.data_ptr() != result.data_ptr():
-            result.copy_(again)
+        pairs = zip(again, result, strict=True) if isinstance(again, tuple) else [(again, result)]
+        for new, first in pairs:
+            if new.data_ptr() != first.data_ptr():
+                first.copy_(new)
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Puts it in place of `torch.cuda`'s parts that timers use."""

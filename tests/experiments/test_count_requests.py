@@ -24,7 +24,7 @@ interpreter = pytest.mark.skipif(
 
 def moved(x: torch.Tensor, call: Callable[[torch.Tensor], object]) -> Moved:
     """Loads and stores by tensor."""
-    recorder = Recorder(x)
+    recorder = Recorder({"x": x})
     with interpreted(recorder), Operations(recorder):
         call(x)
     return {t["name"]: (t["loads"], t["stores"]) for t in totals(recorder.requests)}
@@ -53,7 +53,7 @@ def test_an_operation_reads_its_inputs_and_writes_its_outputs_once(
 
 def test_values_are_taken_down_before_an_operation_overwrites_them() -> None:
     x = torch.tensor([[0.0, 1.0], [2.0, 3.0]])
-    recorder = Recorder(x, watching=True)
+    recorder = Recorder({"x": x}, watching=True)
     with Operations(recorder):
         x.t().neg_()
     values = [
@@ -103,7 +103,7 @@ def _twice(x: tl.tensor, count: tl.tensor) -> None:
 @interpreter
 def test_the_state_after_a_request_is_that_before_the_programs_next() -> None:
     x, elsewhere = torch.tensor([5.0]), torch.zeros(2)
-    recorder = Recorder(x, watching=True)
+    recorder = Recorder({"x": x}, watching=True)
     with interpreted(recorder):
         _twice[(2,)](x, elsewhere)
     assert [(r.kind, r.state["total"]) for r in recorder.requests] == [

@@ -18,7 +18,7 @@ def answer(x: torch.Tensor) -> torch.Tensor:
 
 
 def random_input(m: int, n: int, dtype: torch.dtype, seed: int = 0) -> torch.Tensor:
-    return SOFTMAX.make_input((m, n), dtype, "cpu", seed)
+    return SOFTMAX.make_inputs((m, n), dtype, "cpu", seed)[0]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -105,7 +105,7 @@ def test_any_changed_element_changes_a_fingerprint(
 
 def test_only_the_very_answer_that_passed_passes_without_being_computed_again() -> None:
     x = random_input(4, 100, torch.float32)
-    made: dict[int, gate.Known | None] = {gate.fingerprint(x): None}
+    made: dict[gate.Prints, gate.Known | None] = {gate.fingerprints([x]): None}
     first = check(answer(x), x, SOFTMAX, "torch", made)
     assert check(answer(x), x, SOFTMAX, "torch", made) is first
     wrong = answer(x)

@@ -131,7 +131,7 @@ def test_the_wrong_card_and_a_missing_card_are_one_line_and_no_row(sweep: Comman
 def elapsed(call: Callable[[torch.Tensor], torch.Tensor], flush: Flush | None, n: int) -> float:
     protocol = Protocol("events", "cold", 3, 50, 100, 0.01, 30)
     x = torch.randn(n, n, device="cuda")
-    samples = sorted(events.sample(Subject(call, x, lambda _: x, flush), protocol).samples_us)
+    samples = sorted(events.sample(Subject(call, (x,), lambda _: (x,), flush), protocol).samples_us)
     return samples[len(samples) // 2]
 
 
@@ -165,7 +165,7 @@ def test_a_host_that_stumbles_leaves_no_mark_on_the_samples() -> None:
     protocol = Protocol("events", "cold", 3, 100, 100, 1e-9, 30)
     x = torch.randn(512, 512, device="cuda")
     flush = Flush("cuda", 60 << 20)
-    samples = events.sample(Subject(stumbling, x, lambda _: x, flush), protocol).samples_us
+    samples = events.sample(Subject(stumbling, (x,), lambda _: (x,), flush), protocol).samples_us
     assert len(samples) == 100
     assert max(samples) < 100
 
@@ -183,8 +183,8 @@ def test_a_call_that_waits_for_the_device_is_refused_by_events() -> None:
 def test_a_graph_is_timed_at_many_places() -> None:
     places = set()
 
-    def make(_: int) -> torch.Tensor:
-        return torch.randn(4096, 4096, device="cuda")
+    def make(_: int) -> tuple[torch.Tensor]:
+        return (torch.randn(4096, 4096, device="cuda"),)
 
     def call(x: torch.Tensor) -> torch.Tensor:
         y = torch.clone(x)
@@ -193,7 +193,7 @@ def test_a_graph_is_timed_at_many_places() -> None:
 
     protocol = Protocol("graph", "cold", 1, 5, 5, 1e-9, 30)
     cache_bytes = torch.cuda.get_device_properties(0).L2_cache_size
-    sampling = graph.sample(Subject(call, make(0), make, None, cache_bytes), protocol)
+    sampling = graph.sample(Subject(call, make(0), make, None, cache_bytes, 2 << 26), protocol)
     assert len(places) >= PLACES
     assert len(sampling.samples_us) == 5
-    assert all(torch.equal(x, y) for x, y in sampling.timed)
+    assert all(torch.equal(x, y) for (x,), (y,) in sampling.timed)

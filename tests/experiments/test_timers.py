@@ -28,7 +28,7 @@ def protocol(**changes: float) -> Protocol:
 
 
 def sampled(call: Call, x: torch.Tensor, flush: Any, chosen: Protocol) -> Sampling:
-    return host.sample(Subject(call, x, lambda _: x, flush), chosen)
+    return host.sample(Subject(call, (x,), lambda _: (x,), flush), chosen)
 
 
 @dataclass
@@ -94,7 +94,7 @@ def test_a_flush_reads_twice_the_cache_and_leaves_its_buffer_clean() -> None:
 @pytest.mark.parametrize("store", [False, True])
 def test_a_touch_loads_or_stores_each_element_once_and_nothing_else(store: bool) -> None:
     x = torch.full((BLOCK + 7,), 2.0)
-    recorder = Recorder(x)
+    recorder = Recorder({"x": x})
     with interpreted(recorder):
         touch(x, store)
     kinds = Counter({one.kind: 0 for one in recorder.requests})
@@ -136,22 +136,31 @@ def measured(
     measure: Callable[..., dict[str, Any]] = measure,
     target: str = GOOD,
     cache: str = "warm",
+    rows: int = 4,
+    determinism: bool = False,
     **tunables: Any,
 ) -> dict[str, Any]:
     timing = vars(protocol(sampling_limit_s=30.0)) | {"timer": timer, "cache": cache}
     kernel = {"_target_": target} | tunables
-    point = {"kernel": kernel, "rows": 4, "cols": 8, "dtype": "float32", "seed": 0}
+    point = {"kernel": kernel, "rows": rows, "cols": 8, "dtype": "float32", "seed": 0}
+    point |= {"determinism": determinism}
     place = take_place("cpu")
     bench = Bench(replace(place, device=replace(place.device, l2_bytes=L2_BYTES)))
     return measure(point | {"timing": timing}, bench, lambda stage: None)
 
 
-def chained(monkeypatch: pytest.MonkeyPatch, kernel_us: float, **how: Any) -> dict[str, Any]:
-    """A chain whose producers and consumers take 2 µs each."""
-    costs = {"aten.mul.out": 2.0, "softmax": kernel_us}
+def chained(
+    monkeypatch: pytest.MonkeyPatch,
+    kernel_us: float,
+    operation: str = "softmax",
+    timer: str = "chain",
+    **how: Any,
+) -> dict[str, Any]:
+    """A chain whose producers and consumers take 2 µs each; ``operation`` is the kernel's."""
+    costs = {"aten.mul.out": 2.0, operation: kernel_us}
     with Card(lambda name: sum(us for part, us in costs.items() if part in name)) as card:
         card.install(monkeypatch)
-        return measured("chain", **{"cache": "cold"} | how)
+        return measured(timer, **{"cache": "cold"} | how)
 
 
 @pytest.mark.parametrize("target", [GOOD, "kernels.softmax_backward.backward_torch.BackwardTorch"])
@@ -217,7 +226,7 @@ def test_the_recipe_of_a_rows_field_is_a_line_in_the_schema_and_one_where_it_is_
         exec(source.replace(before, before + recipe(f"experiments/{place}")), names)
         edited.append(names)
     outcome = measured("host", edited[0]["measure"])
-    assert outcome["peak_bytes"] is None  # there is no card here
+    assert outcome["reserved_bytes"] is None  # there is no card here
     old = timed(1024).model_dump()
-    assert edited[1]["Row"].model_validate(old).peak_bytes is None
-    assert edited[1]["Row"].model_validate(old | {"peak_bytes": 7}).peak_bytes == 7
+    assert edited[1]["Row"].model_validate(old).reserved_bytes is None
+    assert edited[1]["Row"].model_validate(old | {"reserved_bytes": 7}).reserved_bytes == 7

@@ -26,7 +26,7 @@ PAGES = {
 }
 README, ALL = PAGES["README.md"], "\n".join(PAGES.values())
 RUN = "python -m experiments.run "
-ADDED = ("two_line", "log_softmax_torch", "stages=", "process")  # by recipes, which have tests
+ADDED = ("two_line", "rms_norm_torch", "stages=", "process")  # by recipes, which have tests
 COMMANDS = [
     line.partition("  #")[0].removeprefix(RUN)
     for line in ALL.splitlines()

@@ -19,7 +19,7 @@ from tests.conftest import QUICK, ROOT
 PAGES = "\n".join((ROOT / name).read_text() for name in ("README.md", "docs/extending.md"))
 BLOCK = re.compile(r"```(?:python|yaml)\n# ((?:kernels|conf|claims)/\S+)\n(.*?)```", re.DOTALL)
 COMMANDS = re.compile(
-    r"^python -m experiments\.run (kernel=\S*(?:two_line|log_softmax)\S*) (grid=smoke gpu=cpu)$",
+    r"^python -m experiments\.run (kernel=\S*(?:two_line|rms_norm)\S*) (grid=smoke gpu=cpu)$",
     re.MULTILINE,
 )
 RECIPES = dict(BLOCK.findall(PAGES))
@@ -64,7 +64,7 @@ def test_each_recipe_is_a_class_and_a_file_of_configuration() -> None:
     ("kernel", "operation"),
     [
         ("two_line", "softmax"),
-        ("log_softmax_torch", "log_softmax"),
+        ("rms_norm_torch", "rms_norm"),
         ("clone", "copy"),
         ("scipy_softmax", "softmax"),
     ],

@@ -16,7 +16,7 @@ from experiments.worker.counting.requests import Operations, Recorder, Request
 from experiments.worker.counting.trace import accesses, numbers
 from experiments.worker.describe import build_kernel, source_hash, torch_dtype
 from kernels.device import Device
-from kernels.kernel import Kernel
+from kernels.kernel import Kernel, as_tuple
 from kernels.traffic import evaluate, formula
 
 METHODS = {"triton": "interpreter", "eager": "dispatch", "torch": "dispatch"}
@@ -46,6 +46,7 @@ def count(point: dict[str, Any], device: Device) -> dict[str, Any]:
     reads, writes = kernel.traffic().elements(sizes)
     record: dict[str, Any] = {
         "operation": kernel.operation.name,
+        "roof": kernel.operation.roof == kernel.operation.name,
         "params": asdict(kernel),  # type: ignore[call-overload]
         "source": source_hash(type(kernel).__module__),
         "rows": point["rows"],
@@ -66,19 +67,20 @@ def count(point: dict[str, Any], device: Device) -> dict[str, Any]:
         record["reason"] = kernel.unsupported(shape, dtype, device)
     if record["reason"] is not None:
         return record | {"method": "none"}
+    inputs: tuple[torch.Tensor, ...]
     if "input" in point:
-        x = torch.tensor(point["input"], dtype=dtype)
+        inputs = (torch.tensor(point["input"], dtype=dtype),)
     else:
-        x = kernel.operation.make_input(shape, dtype, "cpu", point["seed"])
-    tracing = bool(point.get("trace"))
+        inputs = kernel.operation.make_inputs(shape, dtype, "cpu", point["seed"])
+    tracing = bool(point.get("trace")) and len(inputs) == 1
     try:
-        requests = requests_of(kernel, x, watching=tracing)
+        requests = requests_of(kernel, *inputs, watching=tracing)
     except Exception as error:  # a kernel may raise anything
         reason = f"not countable: it fails here with {one_line(error)}"
         return record | {"method": "none", "reason": reason}
     if tracing:
-        record["input"] = [numbers(row.tolist()) for row in x]
-        record["accesses"] = accesses(requests, x)
+        record["input"] = [numbers(row.tolist()) for row in inputs[0]]
+        record["accesses"] = accesses(requests, kernel.operation.inputs[0].name, inputs[0])
     tensors = totals(requests)
     return record | {
         "tensors": tensors,
@@ -87,18 +89,20 @@ def count(point: dict[str, Any], device: Device) -> dict[str, Any]:
     }
 
 
-def requests_of(kernel: Kernel, x: torch.Tensor, watching: bool = False) -> list[Request]:
-    """All that one call of a kernel on ``x``, a matrix on the CPU, asks of memory, in order.
+def requests_of(kernel: Kernel, *inputs: torch.Tensor, watching: bool = False) -> list[Request]:
+    """All that one call of a kernel on its inputs, on the CPU, asks of memory, in order.
 
     With ``watching`` they carry the values that they moved and the variables they left behind.
     """
-    call = kernel.prepare(x)
-    recorder = Recorder(x, watching)
+    call, operation = kernel.prepare(*inputs), kernel.operation
+    given = {array.name: x for array, x in zip(operation.inputs, inputs, strict=True)}
+    recorder = Recorder(given, watching)
     with interpreted(recorder), Operations(recorder):
-        y = call(x)
-    buffer = recorder.buffer(y)
-    if buffer is not None and buffer.name != "x":
-        buffer.name = "y"
+        answer = call(*inputs)
+    for array, y in zip(operation.outputs, as_tuple(answer), strict=True):
+        buffer = recorder.buffer(y)
+        if buffer is not None and buffer.name not in given:
+            buffer.name = array.name
     return recorder.requests
 
 
@@ -128,13 +132,19 @@ def difference(kernel: Kernel, sizes: Mapping[str, int], tensors: Sequence[Any])
         tensors: The counts of its tensors, each with ``name dtype loads stores``.
     """
     parts = []
-    for verb, model, field in (
-        ("reads", kernel.traffic().reads, "loads"),
-        ("writes", kernel.traffic().writes, "stores"),
+    operation, traffic = kernel.operation, kernel.traffic()
+    own = {a.name for a in (*operation.inputs, *operation.outputs) if a.dtype is not None}
+    for verb, model, further, field in (
+        ("reads", traffic.reads, traffic.read_bytes, "loads"),
+        ("writes", traffic.writes, traffic.write_bytes, "stores"),
     ):
-        excess = sum(tensor[field] for tensor in tensors) - evaluate(model, sizes)
+        counted = sum(t[f"{field[:-1]}_bytes"] for t in tensors if t["name"] in own)
+        if counted != evaluate(further, sizes):
+            parts.append(f"{verb} {counted} bytes where the model says {formula(further)}")
+        counted = sum(tensor[field] for tensor in tensors if tensor["name"] not in own)
+        excess = counted - evaluate(model, sizes)
         if excess:
-            text = f"{verb} {_compared(model, excess, kernel.operation.symbols, sizes)}"
+            text = f"{verb} {_compared(model, excess, operation.symbols, sizes)}"
             # eager operations may write an index beside a value, which no formula counts
             indices = [t for t in tensors if t[field] and "int" in t["dtype"]]
             if indices and sum(t[field] for t in indices) == excess:

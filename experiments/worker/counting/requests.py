@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -65,15 +65,19 @@ class Request:
 
 
 class Recorder:
-    """Takes down the requests of a call on ``x``; with ``watching`` also values and variables."""
+    """Takes down the requests of a call on named inputs.
 
-    def __init__(self, x: torch.Tensor, watching: bool = False) -> None:
+    With ``watching`` it takes down values and variables too.
+    """
+
+    def __init__(self, inputs: Mapping[str, torch.Tensor], watching: bool = False) -> None:
         self.requests: list[Request] = []
         self.launches = 0
         self.interpreting = False  # what Triton's interpreter does to its arguments is not traffic
         self.watching = watching
         self._buffers: dict[int, Buffer] = {}
-        self.meet("x", x)
+        for name, x in inputs.items():
+            self.meet(name, x)
 
     def buffer(self, tensor: torch.Tensor) -> Buffer | None:
         """The known buffer that a tensor lies in."""

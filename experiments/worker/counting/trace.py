@@ -16,7 +16,7 @@ from experiments.worker.counting.requests import Addresses, Request, Values
 FIGURES = 7
 
 
-def accesses(requests: list[Request], x: torch.Tensor) -> list[dict[str, Any]]:
+def accesses(requests: list[Request], name: str, x: torch.Tensor) -> list[dict[str, Any]]:
     """The fields of `Access` records; a request that spans rows becomes one access for each.
 
     ``sweep`` counts the passes over a row: it rises when a program starts again to load a row's
@@ -32,6 +32,7 @@ def accesses(requests: list[Request], x: torch.Tensor) -> list[dict[str, Any]]:
 
     Args:
         requests: Of one call on ``x``; memory that no tensor of the call owns is passed over.
+        name: Of the input.
         x: The contiguous input, shape (M, N).
     """
     result: list[dict[str, Any]] = []
@@ -52,7 +53,7 @@ def accesses(requests: list[Request], x: torch.Tensor) -> list[dict[str, Any]]:
                         sweeps[place] = sweep = sweep + 1
                         loaded[place] = set()
                     loaded[place].add((tensor, first))
-                    if tensor == "x" and request.program is not None:
+                    if tensor == name and request.program is not None:
                         seen.setdefault(place, set()).update(columns.tolist())
                 maximum, total = _statistics(x, row, seen.get(place, set()))
                 result.append(

@@ -8,14 +8,17 @@ is decided in `collect` alone.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from experiments.data.statistics import stop_reason
+from kernels.kernel import Tensors
 
-Call = Callable[[torch.Tensor], torch.Tensor]
+Call = Callable[..., Any]  # the inputs of an operation to its outputs, a tensor or a tuple
+Inputs = tuple[torch.Tensor, ...]
 
 
 class CannotTime(Exception):
@@ -28,17 +31,44 @@ class Subject:
 
     Attributes:
         call: The prepared kernel.
-        x: Its input.
-        make: Makes the i-th further input, for a timer that takes buffers in turn.
+        inputs: What it is called with.
+        make: Makes the i-th further inputs, for a timer that takes buffers in turn.
         flush: To be called before each sample and outside of it, such as a `Flush`, or None.
         cache_bytes: The device's L2.
+        moved_bytes: What a call has to read and write.
+        overwritten: Which of the inputs the call leaves its output in, None for none.
+        original: A copy of that input from before any call.
     """
 
     call: Call
-    x: torch.Tensor
-    make: Callable[[int], torch.Tensor]
+    inputs: Inputs
+    make: Callable[[int], Inputs]
     flush: Callable[[], object] | None = None
     cache_bytes: int = 0
+    moved_bytes: int = 0
+    overwritten: int | None = None
+    original: torch.Tensor | None = None
+
+    def restore(self) -> None:
+        """Puts the overwritten input back: applied to its own answers, values would run away."""
+        if self.overwritten is not None and self.original is not None:
+            self.inputs[self.overwritten].copy_(self.original)
+
+    def before(self) -> None:
+        """What precedes a sample, outside of it: `restore`, then the flush.
+
+        What the copy leaves in L2 the flush drives out; where the cache is to be warm, the input is
+        as warm as a kernel before it would leave it.
+        """
+        self.restore()
+        if self.flush is not None:
+            self.flush()
+
+    def asked(self, inputs: Inputs) -> Inputs:
+        """Inputs as they were before the call, for the gate."""
+        if self.overwritten is None or self.original is None:
+            return inputs
+        return *inputs[: self.overwritten], self.original, *inputs[self.overwritten + 1 :]
 
 
 @dataclass(frozen=True)
@@ -56,14 +86,14 @@ class Protocol:
 
 @dataclass
 class Sampling:
-    """All samples of a point, why they ended, and the buffers that were timed.
+    """All samples of a point, why they ended, and the inputs and answers that were timed.
 
     ``late`` counts windows that were no sample, because the host had not handed the call over.
     """
 
     samples_us: list[float]
     stop_reason: str
-    timed: list[tuple[torch.Tensor, torch.Tensor]]
+    timed: Sequence[tuple[Inputs, Tensors]]
     late: int = 0
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import torch
 
 from experiments.data.statistics import median
-from experiments.worker.timers import CannotTime, Protocol, Sampling, Subject, collect
+from experiments.worker.timers import CannotTime, Inputs, Protocol, Sampling, Subject, collect
 from experiments.worker.timers.events import hold_cycles
 from experiments.worker.timers.graph import cold_buffers, elapsed_us, visits_of
+from kernels.kernel import as_tuple
 
 ROUGH_HOLD = 2_000_000  # cycles, a millisecond: longer than handing over one link takes
 
@@ -17,8 +19,11 @@ ROUGH_HOLD = 2_000_000  # cycles, a millisecond: longer than handing over one li
 def sample(subject: Subject, protocol: Protocol) -> Sampling:
     """What a kernel adds to a CUDA graph of producer → kernel → consumer.
 
-    Producer and consumer are elementwise kernels of PyTorch: x = a · 1, bit for bit the input as it
-    was made, and z = y · 2; without the kernel the consumer reads x, of stacked matrices the first.
+    Producers and consumers are elementwise kernels of PyTorch, a producer for each floating-point
+    matrix that the kernel is given, x = a · 1, bit for bit the input as it was made, and a consumer
+    for each of its outputs, z = y · 2. Without the kernel a consumer reads the first x of its
+    output's size, or where there is none memory that nobody writes. Other inputs, targets or a row
+    of weights, are read where they were made; one that the kernel overwrites is produced anew.
     Each link has buffers of its own, in a rotation that L2 does not hold, as in `graph`. So a is
     cold, x is where its producer left it, and the consumer finds y where the kernel left it: what a
     kernel finds in L2 and what it leaves there counts. Replays of the two graphs alternate. A
@@ -27,30 +32,43 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
 
     Raises:
         CannotTime: the cache is to be warm, a rotation would need more than 2048 links, or the
-            difference is not above zero by more than its interval.
+            difference is not above zero by more than its interval, or no producer makes what the
+            kernel overwrites.
     """
     if protocol.cache != "cold":
         raise CannotTime(
             "in a chain the input comes from the producer before it; use timing.cache=cold"
         )
-    call, first = subject.call, subject.x
-    elements = 2 * (first.numel() + first.shape[-2:].numel())  # a and x, y and z
-    buffers = cold_buffers(first, elements, subject.cache_bytes)
+    call, first = subject.call, subject.inputs
+    made = [i for i, a in enumerate(first) if a.dim() == 2 and a.is_floating_point()]
+    if subject.overwritten not in (None, *made):
+        raise CannotTime("no producer makes the input that is overwritten; use timing=events")
+    outputs = as_tuple(call(*first))  # lazy initialisation is not allowed during capture
+    subject.restore()
+    between = sum(t.nbytes for t in (*(first[i] for i in made), *outputs))
+    buffers = cold_buffers(first[0].device, subject.moved_bytes + between, subject.cache_bytes)
     sources = [first, *(subject.make(i) for i in range(1, buffers))]
-    inputs = [torch.empty_like(a) for a in sources]
-    ends = [torch.empty_like(_matrix(x)) for x in inputs]
-    answers: list[torch.Tensor] = []
+    inputs = [
+        tuple(torch.empty_like(a) if i in made else a for i, a in enumerate(source))
+        for source in sources
+    ]
+    ends = [[torch.empty_like(y) for y in outputs] for _ in inputs]
+    instead = [[_like(y, [given[i] for i in made]) for y in outputs] for given in inputs]
+    del outputs
+    answers: list[Inputs] = []
 
-    def link(i: int, with_kernel: bool) -> torch.Tensor:
-        torch.mul(sources[i], 1, out=inputs[i])
-        y = call(inputs[i]) if with_kernel else _matrix(inputs[i])
-        torch.mul(y, 2, out=ends[i])
-        return y
+    def link(i: int, with_kernel: bool) -> Inputs:
+        for k in made:
+            torch.mul(sources[i][k], 1, out=inputs[i][k])
+        ys = as_tuple(call(*inputs[i])) if with_kernel else tuple(instead[i])
+        for y, end in zip(ys, ends[i], strict=True):
+            torch.mul(y, 2, out=end)
+        return ys
 
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
-        link(0, True)  # lazy initialisation is not allowed during capture
+        link(0, True)
         torch.cuda._sleep(ROUGH_HOLD)
         rough_us = elapsed_us(lambda: link(0, True))
     torch.cuda.current_stream().wait_stream(side)
@@ -89,12 +107,18 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
             f"95 % interval from {middle.low:.3g}: no more than its noise; use timing=events"
         )
     # the answers live in the graph's own memory, which goes with it
-    timed = [(inputs[i], answers[i].clone()) for i in {0, buffers // 2, buffers - 1}]
+    timed = []
+    for i in {0, buffers // 2, buffers - 1}:
+        given = list(inputs[i])
+        if subject.overwritten is not None:
+            given[subject.overwritten] = sources[i][subject.overwritten]
+        timed.append((tuple(given), tuple(y.clone() for y in answers[i])))
     for graph in (without, whole):
         graph.reset()
     return Sampling(samples, reason, timed)
 
 
-def _matrix(x: torch.Tensor) -> torch.Tensor:
-    """The matrix itself, or the first of several that are stacked."""
-    return x.reshape(-1, *x.shape[-2:])[0]
+def _like(y: torch.Tensor, produced: Sequence[torch.Tensor]) -> torch.Tensor:
+    """What an output's consumer reads where there is no kernel."""
+    same = [x for x in produced if x.shape == y.shape and x.dtype == y.dtype]
+    return same[0] if same else torch.zeros_like(y)

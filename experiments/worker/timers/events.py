@@ -25,19 +25,18 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
     Raises:
         CannotTime: the host is late however long the queue is held.
     """
-    call, x, flush = subject.call, subject.x, subject.flush
-    hold = hold_cycles(lambda: call(x))
+    call, inputs = subject.call, subject.inputs
+    hold = hold_cycles(lambda: call(*inputs))
     dropped = 0
-    y = [call(x)]
+    y = [call(*inputs)]
 
     def one() -> tuple[Any, Any, bool]:
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         torch.cuda._sleep(hold)
-        if flush is not None:
-            flush()
+        subject.before()
         y.clear()  # the call may have the block of the last answer again
         start.record()
-        y.append(call(x))
+        y.append(call(*inputs))
         end.record()
         return start, end, start.query()
 
@@ -60,7 +59,7 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
         one()
     torch.cuda.synchronize()
     samples, reason = collect(batch, protocol)
-    return Sampling(samples, reason, [(x, y[0])], dropped)
+    return Sampling(samples, reason, [(subject.asked(inputs), y[0])], dropped)
 
 
 def hold_cycles(work: Callable[[], object]) -> int:

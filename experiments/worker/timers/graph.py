@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 
 from experiments.worker.timers import CannotTime, Protocol, Sampling, Subject, collect
+from kernels.kernel import Tensors, as_tuple
 
 MAX_BUFFERS = 2048
 PLACES = 12  # buffers, of which a rotation has at least so many if they fit
@@ -25,25 +26,30 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
     as 4 GiB hold, on a small card an eighth of its memory.
 
     Raises:
-        CannotTime: a cold rotation would need more than 2048 buffers.
+        CannotTime: a cold rotation would need more than 2048 buffers, or the kernel overwrites its
+            input: a replay would take its own answers for one.
     """
-    call, first, buffers = subject.call, subject.x, 1
+    if subject.overwritten is not None:
+        raise CannotTime(
+            "a replay would give the kernel its own answers, since it overwrites its input; use "
+            "timing=events or timing=chain"
+        )
+    call, first, buffers = subject.call, subject.inputs, 1
     if protocol.cache == "cold":
-        elements = first.numel() + first.shape[-2:].numel()  # read, and written
-        buffers = cold_buffers(first, elements, subject.cache_bytes)
+        buffers = cold_buffers(first[0].device, subject.moved_bytes, subject.cache_bytes)
     inputs = [first, *(subject.make(i) for i in range(1, buffers))]
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
-        call(first)  # lazy initialisation is not allowed during capture
-        rough_us = elapsed_us(lambda: call(first))
+        call(*first)  # lazy initialisation is not allowed during capture
+        rough_us = elapsed_us(lambda: call(*first))
     torch.cuda.current_stream().wait_stream(side)
     visits = visits_of(rough_us * buffers)
     captured = torch.cuda.CUDAGraph()
-    outputs: list[torch.Tensor] = []
+    outputs: list[Tensors] = []
     with torch.cuda.graph(captured):
         for _ in range(visits):
-            outputs = [call(x) for x in inputs]
+            outputs = [call(*given) for given in inputs]
 
     def batch(_: int = 1) -> list[float]:
         return [elapsed_us(captured.replay) / (visits * buffers)]
@@ -53,24 +59,24 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
     torch.cuda.synchronize()
     samples, reason = collect(batch, protocol)
     # the answers live in the graph's own memory, which goes with it
-    timed = [(inputs[i], outputs[i].clone()) for i in {0, len(inputs) // 2, len(inputs) - 1}]
+    chosen = {0, len(inputs) // 2, len(inputs) - 1}
+    timed = [(inputs[i], tuple(y.clone() for y in as_tuple(outputs[i]))) for i in chosen]
     captured.reset()
     return Sampling(samples, reason, timed)
 
 
-def cold_buffers(x: torch.Tensor, elements: int, cache_bytes: int) -> int:
-    """How many buffers a cold rotation takes on the card that ``x`` lies on.
+def cold_buffers(device: torch.device, moved: int, cache_bytes: int) -> int:
+    """How many buffers a cold rotation takes on a card.
 
     Args:
-        x: An input.
-        elements: What a call reads and writes, elements of its dtype.
+        device: The card.
+        moved: Bytes that a call reads and writes.
         cache_bytes: The card's L2.
 
     Raises:
         CannotTime: more than 2048.
     """
-    moved = elements * x.element_size()
-    memory_bytes = torch.cuda.get_device_properties(x.device).total_memory
+    memory_bytes = torch.cuda.get_device_properties(device).total_memory
     buffers = rotation(moved, cache_bytes, memory_bytes)
     if buffers > MAX_BUFFERS:
         raise CannotTime(

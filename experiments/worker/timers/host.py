@@ -11,17 +11,17 @@ from experiments.worker.timers import Protocol, Sampling, Subject, collect
 
 def sample(subject: Subject, protocol: Protocol) -> Sampling:
     """The host's monotonic clock around each call; on CUDA it includes launch and waiting."""
-    x, is_cuda = subject.x, subject.x.is_cuda
-    y = [subject.call(x)]
+    call, inputs = subject.call, subject.inputs
+    is_cuda = inputs[0].is_cuda
+    y = [call(*inputs)]
 
     def batch(_: int = 1) -> list[float]:
-        if subject.flush is not None:
-            subject.flush()
+        subject.before()
         y.clear()
         if is_cuda:
             torch.cuda.synchronize()
         start = time.perf_counter_ns()
-        y.append(subject.call(x))
+        y.append(call(*inputs))
         if is_cuda:
             torch.cuda.synchronize()
         return [(time.perf_counter_ns() - start) / 1e3]
@@ -29,4 +29,4 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
     for _ in range(protocol.warmup):
         batch()
     samples, reason = collect(batch, protocol)
-    return Sampling(samples, reason, [(x, y[0])])
+    return Sampling(samples, reason, [(subject.asked(inputs), y[0])])

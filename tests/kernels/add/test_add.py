@@ -24,17 +24,16 @@ every = pytest.mark.parametrize("kernel", ADDS, ids=name)
 def test_any_two_matrices_pass_the_gate(
     kernel: Kernel, device: str, rows: int, cols: int, dtype: torch.dtype, strided: bool
 ) -> None:
-    x = ADD.make_input((rows, cols), dtype, device, seed=1)
-    assert x.shape == (2, rows, cols)
-    x = x.mT.contiguous().mT if strided else x
+    a, b = ADD.make_inputs((rows, cols), dtype, device, seed=1)
+    a = a.mT.contiguous().mT if strided else a
     interpreted = kernel.backend == "triton" and device == "cpu"
-    z = kernel(x)
+    z = kernel(a, b)
     assert z.is_contiguous()
-    assert check(z, x, ADD, "interpreter" if interpreted else kernel.backend).reason is None
+    assert check(z, (a, b), ADD, "interpreter" if interpreted else kernel.backend).reason is None
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=name)
 def test_the_gate_turns_a_wrong_sum_away(device: str, dtype: torch.dtype) -> None:
-    x = ADD.make_input((7, 33), dtype, device, seed=0)
-    for answer in (x[0].clone(), x[0] - x[1], torch.zeros_like(x[0])):
-        assert check(answer, x, ADD, "torch").reason is not None
+    a, b = ADD.make_inputs((7, 33), dtype, device, seed=0)
+    for answer in (a.clone(), a - b, torch.zeros_like(a)):
+        assert check(answer, (a, b), ADD, "torch").reason is not None

@@ -187,7 +187,7 @@ def test_infinities_and_nan_give_what_torch_gives(dtype: torch.dtype, ahead: boo
 @pytest.mark.parametrize("ahead", [False, True])
 def test_each_element_is_read_once_and_written_once(ahead: bool) -> None:
     x, words = torch.randn(7, 70), torch.zeros(2 * 2 * 5, dtype=torch.int64)
-    recorder = Recorder(x)
+    recorder = Recorder({"x": x})
     recorder.meet("words", words)
     with interpreted(recorder):
         softmax(x, words, groups=2, ahead=ahead, seed=3)

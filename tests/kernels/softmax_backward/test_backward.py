@@ -35,8 +35,9 @@ def backend(kernel: Kernel, x: torch.Tensor) -> str:
 def test_any_rows_pass_the_gate(
     kernel: Kernel, device: str, rows: int, cols: int, dtype: torch.dtype, seed: int
 ) -> None:
-    x = SOFTMAX_BACKWARD.make_input((rows, cols), dtype, device, seed)
-    assert check(kernel(x), x, SOFTMAX_BACKWARD, backend(kernel, x)).reason is None
+    inputs = SOFTMAX_BACKWARD.make_inputs((rows, cols), dtype, device, seed)
+    ran = backend(kernel, inputs[0])
+    assert check(kernel(*inputs), inputs, SOFTMAX_BACKWARD, ran).reason is None
 
 
 @every
@@ -44,7 +45,7 @@ def test_the_gradient_is_autograds(kernel: Kernel, device: str) -> None:
     leaf = torch.randn(5, 33, device=device, requires_grad=True)
     y, dy = torch.softmax(leaf, 1), torch.randn(5, 33, device=device)
     (wanted,) = torch.autograd.grad(y, leaf, dy)
-    torch.testing.assert_close(kernel(torch.stack([y.detach(), dy])), wanted)
+    torch.testing.assert_close(kernel(y.detach(), dy), wanted)
 
 
 @pytest.mark.parametrize("kernel", [BackwardQuack(), BackwardLiger(), BackwardFlagGems()], ids=name)
@@ -54,8 +55,9 @@ def test_a_peers_gradient_passes_the_gate(
 ) -> None:
     if reason := kernel.unsupported(shape, torch.float32, HERE):
         pytest.skip(reason)
-    x = SOFTMAX_BACKWARD.make_input(shape, torch.float32, device, 0)
-    assert check(kernel(x), x, SOFTMAX_BACKWARD, backend(kernel, x)).reason is None
+    inputs = SOFTMAX_BACKWARD.make_inputs(shape, torch.float32, device, 0)
+    ran = backend(kernel, inputs[0])
+    assert check(kernel(*inputs), inputs, SOFTMAX_BACKWARD, ran).reason is None
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=name)
@@ -63,19 +65,22 @@ def test_a_peers_gradient_passes_the_gate(
 def test_the_gate_turns_wrong_gradients_away(
     device: str, shape: tuple[int, int], dtype: torch.dtype
 ) -> None:
-    x = SOFTMAX_BACKWARD.make_input(shape, dtype, device, 0)
-    y, dy = x[0].double(), x[1].double()
+    inputs = SOFTMAX_BACKWARD.make_inputs(shape, dtype, device, 0)
+    y, dy = (x.double() for x in inputs)
     total = (y * dy).sum(-1, keepdim=True)
     for answer in (y * dy, y * (dy + total), dy - total, torch.zeros_like(y)):
-        assert check(answer.to(dtype), x, SOFTMAX_BACKWARD, "torch").reason is not None
-    assert check(x[0], x, SOFTMAX_BACKWARD, "torch").reason == "returned its input's own memory"
+        assert check(answer.to(dtype), inputs, SOFTMAX_BACKWARD, "torch").reason is not None
+    for x in inputs:
+        verdict = check(x, inputs, SOFTMAX_BACKWARD, "torch")
+        assert verdict.reason == "returned its input's own memory"
 
 
 def test_an_input_holds_softmaxs_answer_and_is_the_same_for_the_same_seed(device: str) -> None:
-    x = SOFTMAX_BACKWARD.make_input((4, 50), torch.float32, device, 3)
-    assert x.shape == (2, 4, 50)
-    torch.testing.assert_close(x[0].sum(-1), torch.ones(4, device=device))
-    assert torch.equal(x, SOFTMAX_BACKWARD.make_input((4, 50), torch.float32, device, 3))
+    inputs = SOFTMAX_BACKWARD.make_inputs((4, 50), torch.float32, device, 3)
+    assert [x.shape for x in inputs] == [(4, 50), (4, 50)]
+    torch.testing.assert_close(inputs[0].sum(-1), torch.ones(4, device=device))
+    again = SOFTMAX_BACKWARD.make_inputs((4, 50), torch.float32, device, 3)
+    assert all(map(torch.equal, inputs, again))
 
 
 def test_clusters_take_rows_of_whole_vectors_that_fit_on_chip(h200: Device) -> None:
@@ -104,9 +109,9 @@ def test_clusters_take_rows_of_whole_vectors_that_fit_on_chip(h200: Device) -> N
 def test_any_gradient_on_a_card_is_autograds(
     rows: int, cols: int, strided: bool, dtype: torch.dtype, seed: int
 ) -> None:
-    x = SOFTMAX_BACKWARD.make_input((rows, cols), dtype, "cuda", seed)
-    laid = torch.cat([x, x], dim=2)[..., :cols] if strided else x
-    assert check(BackwardAuto()(laid), x, SOFTMAX_BACKWARD, "triton").reason is None
+    inputs = SOFTMAX_BACKWARD.make_inputs((rows, cols), dtype, "cuda", seed)
+    laid = [torch.cat([x, x], dim=1)[:, :cols] if strided else x for x in inputs]
+    assert check(BackwardAuto()(*laid), inputs, SOFTMAX_BACKWARD, "triton").reason is None
 
 
 @pytest.mark.gpu
@@ -116,7 +121,7 @@ def test_any_cut_of_a_gradients_row_is_right(cut: tuple[int | None, int | None])
         for cols in (1024, 2040, 8192):
             if BackwardCluster(*cut).unsupported((70, cols), dtype, cuda_device(0)) is not None:
                 continue  # eight warps at least for 8192 columns of float32
-            x = SOFTMAX_BACKWARD.make_input((70, cols), dtype, "cuda", 1)
-            dx = BackwardCluster(*cut)(x)
-            assert check(dx, x, SOFTMAX_BACKWARD, "triton").reason is None
-            assert torch.equal(dx, BackwardCluster(*cut)(x))
+            inputs = SOFTMAX_BACKWARD.make_inputs((70, cols), dtype, "cuda", 1)
+            dx = BackwardCluster(*cut)(*inputs)
+            assert check(dx, inputs, SOFTMAX_BACKWARD, "triton").reason is None
+            assert torch.equal(dx, BackwardCluster(*cut)(*inputs))

@@ -1,0 +1,147 @@
+"""Operations of other forms than softmax's: several inputs and outputs, other dtypes, in place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from kernels.kernel import Array, Kernel, Operation, Shape
+from kernels.language import jit, next_power_of_two, tl
+from kernels.traffic import M, N, Traffic
+from tests.doubles.kernels import Double
+
+
+class Loss(Operation):
+    """The cross-entropy of each row with its target, and its log-sum-exp, both float32."""
+
+    name = "loss"
+    inputs = (Array("x"), Array("target", (M,), torch.int64))
+    outputs = (Array("loss", (M,), torch.float32), Array("lse", (M,), torch.float32))
+    flops = 4 * M * N
+
+    def make_inputs(
+        self, shape: Shape, dtype: torch.dtype, device: torch.device | str, seed: int
+    ) -> tuple[torch.Tensor, ...]:
+        generator = torch.Generator(device).manual_seed(seed)
+        x = torch.randn(shape, dtype=dtype, device=device, generator=generator)
+        return x, torch.randint(shape[1], shape[:1], device=device, generator=generator)
+
+    def reference(self, x: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        lse = torch.logsumexp(x.double(), 1)
+        return lse - x.double().gather(1, target[:, None])[:, 0], lse
+
+    def magnitude(self, x: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        loss, lse = self.reference(x, target)
+        return loss.abs() + 2 * lse.abs(), lse.abs() + x.double().abs().amax(1)
+
+
+LOSS = Loss()
+
+
+class Lossy(Kernel):
+    """One read of x and of the targets, two floats a row."""
+
+    operation = LOSS
+    moves = Traffic(M * N, 0 * M, read_bytes=8 * M, write_bytes=8 * M)
+    on_chip = N
+
+
+@dataclass(frozen=True)
+class TorchLoss(Lossy):
+    """By PyTorch's operations; ``wrong`` spoils one of the outputs."""
+
+    backend = "torch"
+
+    wrong: str = ""
+
+    def __call__(self, x: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        lse = torch.logsumexp(x.float(), 1)
+        loss = torch.nn.functional.cross_entropy(x.float(), target, reduction="none")
+        return loss, lse * 1.001 if self.wrong == "lse" else lse
+
+
+@dataclass(frozen=True)
+class TritonLoss(Lossy):
+    """A program a row; ``twice`` reads the target once more than it says."""
+
+    backend = "triton"
+
+    twice: bool = False
+
+    def __call__(self, x: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        made = [torch.empty(len(x), dtype=torch.float32, device=x.device) for _ in range(2)]
+        block = next_power_of_two(x.shape[1])
+        _loss[(len(x),)](x, target, *made, x.shape[1], BLOCK=block, TWICE=self.twice)
+        return made[0], made[1]
+
+
+@jit
+def _loss(
+    x: tl.tensor,
+    target: tl.tensor,
+    loss: tl.tensor,
+    lse: tl.tensor,
+    cols: tl.tensor,
+    BLOCK: tl.constexpr,
+    TWICE: tl.constexpr,
+) -> None:
+    row = tl.program_id(0)
+    columns = tl.arange(0, BLOCK)
+    values = tl.load(x + row * cols + columns, columns < cols, float("-inf")).to(tl.float32)
+    chosen = tl.load(target + row)
+    if TWICE:
+        chosen = tl.load(target + row)
+    maximum = tl.max(values)
+    total = maximum + tl.log(tl.sum(tl.exp(values - maximum)))
+    tl.store(lse + row, total)
+    tl.store(loss + row, total - tl.sum(tl.where(columns == chosen, values, 0.0)))
+
+
+class Grow(Operation):
+    """y = 1000·x, which a few calls on its own answers make infinite."""
+
+    name = "grow"
+
+    def reference(self, x: torch.Tensor) -> torch.Tensor:
+        return 1000 * x.double()
+
+
+@dataclass(frozen=True)
+class GrowInPlace(Kernel):
+    """Leaves its answer in its input, as it says."""
+
+    operation = Grow()
+    backend = "torch"
+    overwrites = "x"
+    moves = Traffic(M * N, M * N)
+    on_chip = N
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        return x.mul_(1000)
+
+
+@dataclass(frozen=True)
+class GrowInSilence(GrowInPlace):
+    """Does not say so."""
+
+    overwrites = None
+
+
+@dataclass(frozen=True)
+class Moody(Double):
+    """A last bit differs at every other call, or in matrices of more than four rows."""
+
+    at: str = "calls"
+
+    def prepare(self, x: torch.Tensor):  # type: ignore[no-untyped-def]
+        calls = 0
+
+        def call(x: torch.Tensor) -> torch.Tensor:
+            nonlocal calls
+            calls += 1
+            y = torch.softmax(x, -1)
+            off = calls % 2 == 0 if self.at == "calls" else self.at == "rows" and len(x) > 4
+            return torch.nextafter(y, torch.ones_like(y)) if off else y
+
+        return call

@@ -1,0 +1,194 @@
+"""Operations of any form: several inputs and outputs, dtypes of their own, answers in place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from experiments.count import counts_of
+from experiments.sweep.client import Worker
+from experiments.worker import gate
+from experiments.worker.describe import describe
+from experiments.worker.determinism import slices
+from experiments.worker.gate import check
+from kernels.add.operation import ADD
+from kernels.copy.operation import COPY
+from kernels.device import Device
+from kernels.kernel import Array, Operation
+from kernels.softmax.operation import SOFTMAX
+from kernels.softmax_backward.operation import SOFTMAX_BACKWARD
+from kernels.traffic import M, N, Traffic
+from tests.doubles.operations import LOSS, TorchLoss
+from tests.experiments.test_timers import chained, measured
+
+DOUBLES = "tests.doubles.operations"
+SHAPE = (5, 300)
+
+
+@pytest.mark.parametrize(
+    ("operation", "text", "elements", "size"),
+    [
+        (SOFTMAX, "2MN", (21, 21), 84),
+        (COPY, "2MN", (21, 21), 84),
+        (ADD, "3MN", (42, 21), 126),
+        (SOFTMAX_BACKWARD, "3MN", (42, 21), 126),
+        (LOSS, "MN + 16M bytes", (21, 0), 42 + 8 * 3 + 2 * 4 * 3),
+    ],
+    ids=lambda value: value.name if isinstance(value, Operation) else None,
+)
+def test_what_must_be_moved_follows_from_inputs_and_outputs(
+    operation: Operation, text: str, elements: tuple[int, int], size: int
+) -> None:
+    traffic, sizes = operation.compulsory, {"M": 3, "N": 7}
+    assert (str(traffic), traffic.elements(sizes)) == (text, elements)
+    assert traffic.bytes(sizes, 2) == size
+
+
+def test_bytes_of_other_dtypes_stand_beside_elements_in_latex_too() -> None:
+    assert Traffic(M * N, M, read_bytes=8 * M).latex() == r"M N + M + 8 M\ \mathrm{bytes}"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    "operation", [SOFTMAX, SOFTMAX_BACKWARD], ids=lambda operation: operation.name
+)
+def test_rows_of_a_reference_sum_to_what_its_operation_says(
+    operation: Operation, dtype: torch.dtype
+) -> None:
+    inputs = operation.make_inputs(SHAPE, dtype, "cpu", 1)
+    (total,) = operation.row_sums.values()
+    sums = operation.reference(*inputs).sum(-1)  # type: ignore[union-attr]
+    # the rows of a rounded y do not quite sum to one
+    near = torch.finfo(dtype).eps * 10
+    torch.testing.assert_close(sums, torch.full_like(sums, total or 0.0), atol=near, rtol=0)
+
+
+def test_an_output_without_a_row_for_each_row_is_no_operations() -> None:
+    with pytest.raises(TypeError, match=r"^Sum: output total has no row for each row$"):
+        type("Sum", (Operation,), {"outputs": (Array("total", (N,)),)})
+
+
+def test_every_output_is_compared_in_its_own_dtype(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "CHUNK_ELEMENTS", 700)  # two rows at a time
+    inputs = LOSS.make_inputs(SHAPE, torch.bfloat16, "cpu", 0)
+    loss, lse = TorchLoss()(*inputs)
+    verdict = check((loss, lse), inputs, LOSS, "torch")
+    assert verdict.reason is None
+    assert verdict.relative_error is not None
+    assert verdict.relative_error < 1e-5
+    for answer, said in (
+        ((loss, lse * 1.001), "lse: 5 of 5 elements differ"),
+        ((loss * torch.tensor([1, 1, 1, 1, torch.nan]), lse), "loss: 1 of 5 elements differ"),
+        ((loss.bfloat16(), lse), "returned (5,) torch.bfloat16, (5,) torch.float32 for (5,)"),
+        (loss, "returned (5,) torch.float32 for (5,) torch.float32, (5,) torch.float32"),
+    ):
+        assert said in str(check(answer, inputs, LOSS, "torch").reason)
+
+
+def test_whole_numbers_are_right_or_wrong() -> None:
+    class Best(Operation):
+        name = "best"
+        outputs = (Array("y", (M,), torch.int64),)
+
+        def reference(self, x: torch.Tensor) -> torch.Tensor:
+            return x.argmax(1)
+
+    x = torch.randn(SHAPE)
+    assert check(x.argmax(1), x, Best(), "torch").reason is None
+    off = x.argmax(1) + torch.tensor([0, 0, 0, 0, 1])
+    assert "1 of 5 elements" in str(check(off, x, Best(), "torch").reason)
+
+
+def test_a_points_bytes_and_flops_are_those_of_its_arrays() -> None:
+    job = {"kernel": {"_target_": f"{DOUBLES}.TorchLoss"}, "shapes": [[4, 8]]}
+    told = describe(job | {"dtypes": ["bfloat16", "float32"]}, Device("cpu", "cpu"))
+    assert told["formula"] == "MN + 16M bytes"
+    for point, itemsize in zip(told["points"], (2, 4), strict=True):
+        assert (point["model_reads"], point["model_writes"]) == (32, 0)
+        assert point["model_bytes"] == point["compulsory_bytes"] == 32 * itemsize + 4 * 16
+        assert point["flops"] == 128
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_counted_bytes_of_other_dtypes_are_compared_as_bytes(worker: Worker, dtype: str) -> None:
+    def difference(**tunables: Any) -> str | None:
+        config = {"_target_": f"{DOUBLES}.TritonLoss", **tunables}
+        (record,) = counts_of(worker, "loss", config, [(3, 7)], [dtype])
+        assert record.method == "interpreter", record.reason
+        return record.difference
+
+    assert difference() is None
+    assert difference(twice=True) == "reads 48 bytes where the model says 8M"
+
+
+@pytest.mark.parametrize("timer", ["host", "chain"])
+def test_any_operation_is_timed_and_each_of_its_outputs_checked(
+    timer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def outcome(**how: Any) -> dict[str, Any]:
+        target = f"{DOUBLES}.TorchLoss"
+        if timer == "host":
+            return measured("host", target=target, **how)
+        return chained(monkeypatch, 3.0, "logsumexp", target=target, **how)
+
+    assert (right := outcome())["status"] == "ok", right["reason"]
+    assert right["peak_bytes"] is None  # no card
+    if timer == "chain":  # a producer of x alone, a consumer for each output
+        assert right["samples_us"] == pytest.approx([3.0] * 5)
+    assert outcome(wrong="lse")["reason"].startswith("lse: ")
+
+
+@pytest.mark.parametrize("timer", ["host", "events", "chain"])
+def test_an_answer_in_place_is_timed_on_inputs_that_are_put_back(
+    timer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if timer == "host":
+        outcome = measured("host", target=f"{DOUBLES}.GrowInPlace")
+    else:
+        target = f"{DOUBLES}.GrowInPlace"
+        outcome = chained(monkeypatch, 3.0, "mul_.Tensor", timer=timer, target=target)
+    assert outcome["status"] == "ok", outcome["reason"]
+    assert len(outcome["samples_us"]) >= 5
+
+
+def test_an_answer_in_place_needs_a_word_and_has_no_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = measured("host", target=f"{DOUBLES}.GrowInSilence")
+    assert (silent["status"], silent["reason"].partition(",")[0]) == (
+        "incorrect", "changed its input",
+    )  # fmt: skip
+    graph = chained(monkeypatch, 3.0, "mul_", timer="graph", target=f"{DOUBLES}.GrowInPlace")
+    assert (graph["status"], graph["reason"].partition(";")[2]) == (
+        "unsupported", " use timing=events or timing=chain",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("target", "tunables", "found"),
+    [
+        (f"{DOUBLES}.Moody", {"at": "calls"}, (False, False)),
+        (f"{DOUBLES}.Moody", {"at": "rows"}, (True, False)),
+        (f"{DOUBLES}.Moody", {"at": "never"}, (True, True)),
+        (f"{DOUBLES}.GrowInPlace", {}, (True, True)),
+        (f"{DOUBLES}.TorchLoss", {}, (True, True)),
+        ("kernels.softmax.fused_multirow.FusedMultirow", {}, (True, True)),  # interpreted
+        ("kernels.softmax.online.Online", {}, (True, True)),
+    ],
+    ids=str,
+)
+def test_the_same_bits_at_each_call_and_in_any_m_are_facts_of_a_row(
+    target: str, tunables: dict[str, Any], found: tuple[bool, bool]
+) -> None:
+    outcome = measured("host", target=target, rows=9, determinism=True, **tunables)
+    assert outcome["status"] == "ok", outcome["reason"]
+    assert (outcome["deterministic"], outcome["batch_invariant"]) == found
+    assert "deterministic" not in measured("host", target=target, **tunables)
+
+
+def test_one_row_alone_has_no_fewer_and_many_are_cut_where_kernels_cut_otherwise() -> None:
+    outcome = measured("host", rows=1, determinism=True)
+    assert (outcome["deterministic"], outcome["batch_invariant"]) == (True, None)
+    assert [(s.start, s.stop) for s in slices(4096)] == [(0, 1), (4088, 4096), (1024, 3072)]
+    for rows in range(20):
+        assert all(0 <= s.start < s.stop <= rows and s.stop - s.start < rows for s in slices(rows))
