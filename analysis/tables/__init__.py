@@ -15,6 +15,7 @@ from analysis.format import NamedTable
 from analysis.load import Inputs
 from analysis.tables.comparisons import card_to_card, limits_summary, limits_tables
 from analysis.tables.declared import a_tab1, b_tab1
+from analysis.tables.determinism import NEEDS, determinism
 from analysis.tables.environment import c_prof, environment
 from analysis.tables.results import above_roof, cards, d_test, main
 from analysis.tables.traffic import traffic
@@ -42,6 +43,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Inputs], list[NamedTable]]]] = {
     "limits_summary": (limits.NEEDS, limits_summary),
     "above_roof": ("timed rows beside their roof", above_roof),
     "card_to_card": (spread.NEEDS, card_to_card),
+    "determinism": (NEEDS, determinism),
     "traffic": ("counts.jsonl or counters.jsonl (make counters)", traffic),
     "cards": ("rows with model_bytes", cards),
     "environment": ("rows", environment),

@@ -25,6 +25,7 @@ IRREGULAR: Shape = (1823, 781)  # D-test
 PRICED = ((4096, 1024, "float32"), (4096, 16384, "float32"), (4096, 262144, "float32"),
           (8192, 32000, "float16"))  # fmt: skip
 FEWEST_PRICED = 2  # shapes shown where rows hold none of these: their largest
+ALIKE = 1.05  # as much memory, but for what an allocator rounds up
 MOST_SHAPES = 8  # shown where rows hold none of the sources' own
 BASELINE = "naive"
 TIMES = ("time_us", "time_low_us", "time_high_us")
@@ -38,6 +39,10 @@ NOTE = (
     "narrow as asked. GB/s: the bytes that any kernel of the operation must move (2MN of softmax) "
     "over the time. Of roof: against the fastest copy of the same shape, protocol and sweep. "
     "Bold: the fastest."
+)
+MEMORY = (
+    "Memory: the most that a call had beyond its inputs, its output among it; shown where variants "
+    "differ."
 )
 SHARED = (
     "Over several shapes: those at which every variant has a time and none is above the roof; the "
@@ -105,7 +110,14 @@ def _main_table(rows: pd.DataFrame, operation: str, protocols: pd.DataFrame) -> 
     ]
     summary = aggregates(points, variants)
     reasons = [f"({letter}) {reason}" for reason, letter in letters.items()]
-    notes = [NOTE, *[SHARED] * bool(summary), *[ABOVE] * int(points["above_roof"].any()), *reasons]
+    remembered = any(line[1] == "memory MB" for line in lines)
+    notes = [
+        NOTE,
+        *[MEMORY] * remembered,
+        *[SHARED] * bool(summary),
+        *[ABOVE] * int(points["above_roof"].any()),
+        *reasons,
+    ]
     other = [operation] * (operation != "softmax")
     places = [card_of(gpu).name, *other, dtype, f"{cache} cache", f"{timer} timer"]
     title = f"Main results: {', '.join(places)}"
@@ -272,6 +284,7 @@ def _shape_lines(
 ) -> list[list[str]]:
     """Four lines of one shape: time, its interval, GB/s and the share of the roof.
 
+    Memory follows where variants differ in it, and flop/s where the operation counts any.
     ``letters`` gains one for each new reason of those without a time.
     """
     rows = {row["variant"]: row for row in records_of(point)}
@@ -280,13 +293,25 @@ def _shape_lines(
     shortest = min(timed, key=lambda row: float(row["time_us"]), default=None)
     digits = 0 if shortest is None else decimals(*(shortest[name] for name in TIMES))
     m, n = point[["rows", "cols"]].iloc[0]
-    columns = [[f"{m}×{n}", "", "", ""], ["time µs", "95 %", "GB/s", "of roof"]]
+    further = _further([row for row in timed if row["variant"] in racing])
+    columns = [[f"{m}×{n}", "", "", ""], ["time µs", "95 %", "GB/s", "of roof", *further]]
+    columns[0] += [""] * len(further)
     for variant in variants:
         cells = _cells(rows.get(variant), digits, letters)
         if (row := rows.get(variant)) and row["may_win"] and row["time_us"] == best:
             cells[0] = Cell(cells[0], strong=variant in racing)
-        columns.append(cells)
+        more = (values.get(variant) for values in further.values())
+        columns.append([*cells, *("" if value is None else number_text(value) for value in more)])
     return list(map(list, zip(*columns, strict=True)))
+
+
+def _further(timed: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
+    """What else is shown of a shape, by variant: only what says something."""
+    memory = {r["variant"]: b / 1e6 for r in timed if (b := number(r, "peak_bytes")) is not None}
+    rates = {r["variant"]: f / r["time_us"] / 1e6 for r in timed if (f := number(r, "flops"))}
+    differ = max(memory.values(), default=0) > ALIKE * min(memory.values(), default=0)
+    found = {"memory MB": memory if differ else {}, "Tflop/s": rates}
+    return {name: values for name, values in found.items() if values}
 
 
 def _cells(row: Mapping[str, Any] | None, digits: int, letters: dict[str, str]) -> list[str]:

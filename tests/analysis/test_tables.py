@@ -56,6 +56,42 @@ def lines_of(table: Table, *columns: int) -> Lines:
     }
 
 
+def test_memory_and_flops_have_lines_where_they_say_something(tmp_path: Path) -> None:
+    most = row("naive", 256, time_us=10.0, peak_bytes=30_000_000, flops=40_000_000)
+    least = row("fused", 256, time_us=10.0, peak_bytes=15_000_000)
+    (named,) = make("main", tmp_path / "several", [most, least, row("copy", 256)])
+    found = {line[1]: list(line[2:]) for line in named.table.lines}
+    assert (found["memory MB"], found["Tflop/s"]) == (["30.0", "15.0", ""], ["4.00", "", ""])
+    assert any(note.startswith("Memory: ") for note in named.table.notes)
+    alike = [
+        row(name, 256, peak_bytes=8_000_000 + size) for name, size in (("naive", 0), ("fused", 9))
+    ]
+    (named,) = make("main", tmp_path / "alike", alike)
+    assert {line[1] for line in named.table.lines} == {"time µs", "95 %", "GB/s", "of roof"}
+
+
+def test_where_answers_are_not_the_same_bits_is_said(tmp_path: Path) -> None:
+    def judged(kernel: str, cols: int, call: bool | None, batch: bool | None, **more: Any) -> Row:
+        return row(kernel, cols, deterministic=call, batch_invariant=batch, **more)
+
+    rows = [
+        *(judged("fused", n, True, True) for n in (256, 512)),
+        *(judged("online", n, True, n != 512) for n in (256, 512, 1024)),
+        judged("online", 256, True, False, round=1),  # of several visits the worst
+        *(judged("naive", 2**k, False, False) for k in range(8, 14)),
+        judged("three_pass", 256, True, None),
+        row("torch", 256),  # nobody asked
+    ]
+    (named,) = make("determinism", tmp_path, rows)
+    m = rows[0].rows
+    assert [line[1:] for line in named.table.lines] == [
+        ["naive", "no", "no", "6"],
+        ["three_pass", "yes", "–", "1"],
+        ["online", "yes", f"not at {m}×256 float32, {m}×512 float32", "3"],
+        ["fused", "yes", "yes", "2"],
+    ]
+
+
 def strong(line: dict[str, str]) -> set[str]:
     return {head for head, cell in line.items() if isinstance(cell, Cell) and cell.strong}
 
