@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, cast
 
 import pandas as pd
 
+from analysis.published import OPERATION
 from experiments.data.cards import Card, card_of
 from experiments.data.rows import ITEM_BYTES
 
@@ -54,7 +55,7 @@ class Query:
     over: str = "cols"
     sizes: tuple[int, ...] | range | None = None
     without: tuple[str, ...] = ()
-    operation: str = "softmax"
+    operation: str = OPERATION
 
 
 @dataclass(frozen=True)

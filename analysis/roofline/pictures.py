@@ -34,6 +34,7 @@ from analysis.figures.style import (
     write,
 )
 from analysis.load import Key, Records, key_of
+from analysis.published import OPERATION
 from analysis.roofline.verdicts import EXPLAINED, PROTOCOL, checked
 from analysis.selection import Query, name_variants, one_sweep, records_of
 from experiments.data.cards import Card, card_of
@@ -97,7 +98,7 @@ def _pages(draw: Draw) -> Callable[[Records, pd.DataFrame], list[Page]]:
         drawn = []
         for (operation, gpu, timer, cache), mine in own.groupby(["operation", *PROTOCOL]):
             moved = (points["operation"] == "copy") & (points["gpu"] == gpu)
-            of = [slug(str(operation))] * (operation != "softmax")
+            of = [slug(str(operation))] * (operation != OPERATION)
             suffix = "-".join([*of, slug(str(gpu)), str(timer), str(cache)])
             mine = name_variants(one_sweep(mine, mine))
             drawn.append(draw(mine, points[moved], suffix, records))
@@ -116,7 +117,7 @@ def _intensity(
 
     Points at their launch floor are left out: neither memory nor arithmetic bounds them.
     """
-    own = points[(points["operation"] == "softmax") & (points["verdict"] != "launch")]
+    own = points[(points["operation"] == OPERATION) & (points["verdict"] != "launch")]
     if own.empty:
         return None
     first, dtype = own.iloc[0], own["dtype"].value_counts().index[0]
@@ -245,7 +246,7 @@ def _predicted(points: pd.DataFrame, _: pd.DataFrame, suffix: str, __: Records) 
         ax = canvas.add_axes((0.2, bottom, 0.78, 1 - bottom - 0.68 / size[1]))
         _draw_residuals(ax, points, by_variant)
 
-    of = "" if operation == "softmax" else f", {operation}"
+    of = "" if operation == OPERATION else f", {operation}"
     title = f"Measured time over the time its traffic takes{of}"
     return Page(f"roofline_predicted-{suffix}", title, subtitle, small, draw, size, gpu)
 

@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import Any
 
 from analysis.load import Records, kernel_name
+from analysis.published import OPERATION
 from experiments.data.records import Access, Number, Trace
 
 MINUS = "\u2212"
@@ -39,7 +40,7 @@ def stepper_data(records: Records) -> dict[str, Any]:
     traces = [
         trace
         for trace in records.traces
-        if trace.operation == "softmax" and trace.input is not None and trace.accesses
+        if trace.operation == OPERATION and trace.input is not None and trace.accesses
         if all(access.values is not None for access in trace.accesses)
     ]
     traces.sort(key=lambda t: (kernel_name(t.kernel), t.rows, t.params.get("block_size", 0)))

@@ -11,7 +11,7 @@ from analysis.figures.style import variant_order
 from analysis.format import Cell, NamedTable, Table, thousands
 from analysis.formula import N, equal, expression, latex
 from analysis.load import Inputs
-from analysis.published import Traffic, sources
+from analysis.published import OPERATION, Traffic, sources
 from analysis.selection import name_variants
 from analysis.traffic.levels import LIBRARY, NOMINAL, counted_verdict
 from experiments.data.jobs import Declaration
@@ -50,7 +50,7 @@ def a_tab1(inputs: Inputs) -> list[NamedTable]:
 
 def b_tab1(inputs: Inputs) -> list[NamedTable]:
     """Reads, on-chip memory and wide rows: B's three approaches first, then all others."""
-    softmax = name_variants(inputs.frame[inputs.frame["operation"] == "softmax"])
+    softmax = name_variants(inputs.frame[inputs.frame["operation"] == OPERATION])
     seen = softmax.assign(label=softmax["variant"].astype(str).str.replace(" ", ","))
     dtype = sources()["B"].dtype
     lines = []
@@ -71,7 +71,7 @@ def _approaches(
     inputs: Inputs, place: str
 ) -> Iterator[tuple[str, Declaration | None, Traffic | None]]:
     """What a source prints at ``place``, declared or not, then all other softmax variants."""
-    declared = {k: d for k, d in inputs.declarations.items() if d.operation == "softmax"}
+    declared = {k: d for k, d in inputs.declarations.items() if d.operation == OPERATION}
     statements = [t for source in sources().values() for t in source.traffic]
     printed = {statement.kernel: statement for statement in statements if statement.at == place}
     others = sorted(declared.keys() - printed, key=lambda k: variant_order(k.replace(",", " ")))

@@ -13,7 +13,7 @@ from analysis.figures.style import CACHES, slug, variant_order
 from analysis.format import Cell, NamedTable, Table, decimals, interval_text, number, number_text
 from analysis.limits import LARGE_BYTES
 from analysis.load import Inputs
-from analysis.published import sources
+from analysis.published import OPERATION, sources
 from analysis.selection import PROTOCOLS, middle_visits, name_variants, records_of, timer_label
 from experiments.data.cards import card_of, known_cards
 from experiments.data.statistics import unconverged
@@ -118,7 +118,7 @@ def _main_table(rows: pd.DataFrame, operation: str, protocols: pd.DataFrame) -> 
         *[ABOVE] * int(points["above_roof"].any()),
         *reasons,
     ]
-    other = [operation] * (operation != "softmax")
+    other = [operation] * (operation != OPERATION)
     places = [card_of(gpu).name, *other, dtype, f"{cache} cache", f"{timer} timer"]
     title = f"Main results: {', '.join(places)}"
     table = Table(title, ["M×N", "", *variants], [*lines, *summary], notes)
@@ -240,7 +240,7 @@ def above_roof(inputs: Inputs) -> list[NamedTable]:
 def d_test(inputs: Inputs) -> list[NamedTable]:
     """How far each variant is from float64 at D's irregular shape, by GPU and dtype."""
     frame, (m, n) = inputs.frame, IRREGULAR
-    rows = frame[(frame["rows"] == m) & (frame["cols"] == n) & (frame["operation"] == "softmax")]
+    rows = frame[(frame["rows"] == m) & (frame["cols"] == n) & (frame["operation"] == OPERATION)]
     # of several visits one that failed, else the one with the largest error
     worst = name_variants(rows).assign(fine=rows["status"] == "ok").sort_values(
         ["fine", "max_abs_error"], ascending=[True, False], na_position="last", kind="stable"

@@ -36,7 +36,7 @@ from analysis.figures.style import (
     write,
 )
 from analysis.load import Records, kernel_name, key_of, records_hash
-from analysis.published import name_of
+from analysis.published import OPERATION, name_of
 from analysis.roofline.verdicts import rows_in_flight
 from analysis.selection import OTHER_SIDE, records_of
 from analysis.traffic.levels import NOMINAL, Level, backends, counted_beside, levels_of
@@ -47,7 +47,7 @@ from experiments.data.rows import ITEM_BYTES
 Shape = tuple[int, int, str]  # M, N, dtype
 Line = list[Counters]  # of one variant, by rising size
 Launches = Mapping[tuple[str, ...], int]  # rows in flight on a full card, by `_launch_of`
-SOFTMAX, COPY = "softmax", "copy"
+COPY = "copy"
 MOST_PANELS = 3  # far above L2, around it, below it
 COVERED = 0.75  # of the variants that the fullest shape has; no variant runs at every shape
 LEVELS: Mapping[str, Mapping[str, Any]] = {
@@ -92,11 +92,11 @@ def _levels(records: Records, frame: pd.DataFrame) -> list[Page]:
 
 
 def _by_operation(records: Records, frame: pd.DataFrame) -> dict[str, Records]:
-    """Counts and counters of each operation with those of its roof; softmax comes first."""
+    """Counts and counters of each operation with those of its roof; the sources' comes first."""
     roofs = dict(zip(frame["operation"], frame["roof"], strict=True))
     known = {one.operation for one in (*records.counts, *records.counters)}
     found = {}
-    for name in sorted(known - {COPY, *roofs.values()} or known, key=lambda o: (o != SOFTMAX, o)):
+    for name in sorted(known - {COPY, *roofs.values()} or known, key=lambda o: (o != OPERATION, o)):
         both = {name, roofs.get(name, COPY)}
         found[name] = Records(
             counts=tuple(one for one in records.counts if one.operation in both),
@@ -107,7 +107,7 @@ def _by_operation(records: Records, frame: pd.DataFrame) -> dict[str, Records]:
 
 def _levels_of(operation: str, records: Records, frame: pd.DataFrame) -> list[Page]:
     found = levels_of(records, backends(frame))
-    of = [] if operation == SOFTMAX else [operation]
+    of = [] if operation == OPERATION else [operation]
     counts = f"{records_hash(records.counts)} ({len(records.counts)})"
     pages = []
     gpus = sorted({c.gpu for c in records.counters if c.operation == operation})
@@ -217,7 +217,7 @@ def _draw_cell(ax: Axes, cell: Level, place: int) -> None:
 
 def _dram_reads(records: Records, frame: pd.DataFrame) -> list[Page]:
     pages = []
-    softmax = _by_operation(records, frame).get(SOFTMAX, Records()).counters
+    softmax = _by_operation(records, frame).get(OPERATION, Records()).counters
     for gpu in sorted({c.gpu for c in softmax}):
         counters = [c for c in softmax if c.gpu == gpu and c.rows and c.cols]
         panels = {over: lines for over in LETTER if (lines := series(counters, over))}

@@ -16,8 +16,6 @@ from experiments.data.statistics import median
 Aspect = Literal["schema", "completeness", "privacy", "plausibility"]
 VERSIONS = ("torch", "triton", "cuda", "driver", "python", "commit")
 ROUNDED_US = 1e-4  # rows keep samples to four places
-# Elements that any implementation must move, in units of MN.
-COMPULSORY = {"softmax": 2, "copy": 2, "softmax_backward": 3, "add": 3}
 # A copy by the library may be slower than what L2 serves; on an H200 kernels reach 1.06 of it by a
 # card's own timers. The host's clock counts launches of small shapes too, and proves nothing.
 FAR_ABOVE = 1.25
@@ -60,8 +58,10 @@ def doubts(placed: Sequence[Placed], sweep: str) -> Iterator[Finding]:
     """What is wrong with the times of the rows of one sweep, which stands at ``sweep``."""
     for kind, what in _notes([one.row for one in placed]):
         yield Finding("plausibility", kind, sweep, what, grave=kind == "mixed cards")
+    said = Counter((_must(one.row), one.row.compulsory_bytes) for one in placed)
+    usual = {must: size for (must, size), _ in reversed(said.most_common())}
     for one in placed:
-        for kind, what in _contradictions(one.row):
+        for kind, what in _contradictions(one.row, usual[_must(one.row)]):
             yield Finding("plausibility", kind, one.where, what)
     places = {id(one.row): one.where for one in placed}
     rows = latest(one.row for one in placed)
@@ -70,19 +70,21 @@ def doubts(placed: Sequence[Placed], sweep: str) -> Iterator[Finding]:
             yield from _limits(row, derived, places[id(row)])
 
 
-def _contradictions(row: Row) -> Iterator[tuple[str, str]]:
-    """What in a row denies something else in it."""
-    item, passes = ITEM_BYTES[row.dtype], COMPULSORY.get(row.operation)
-    least = passes and passes * row.rows * row.cols * item
-    moved = None
-    if row.model_reads is not None and row.model_writes is not None:
-        moved = (row.model_reads + row.model_writes) * item
-    for name, kept, made in (
-        ("model_bytes", row.model_bytes, moved),
-        ("compulsory_bytes", row.compulsory_bytes, least),
-    ):
-        if kept is not None and made is not None and kept != made:
-            yield "wrong bytes", f"{name} is {kept}, its elements make {made}"
+def _must(row: Row) -> tuple[Any, ...]:
+    """Rows that must move the same bytes."""
+    return row.operation, row.rows, row.cols, row.dtype
+
+
+def _contradictions(row: Row, usual: int | None) -> Iterator[tuple[str, str]]:
+    """What in a row denies something else in it, or the compulsory bytes that are usual."""
+    model, least = row.model_bytes, row.compulsory_bytes
+    if model is not None and row.model_reads is not None and row.model_writes is not None:
+        made = (row.model_reads + row.model_writes) * ITEM_BYTES[row.dtype]
+        # arrays with a dtype of their own are bytes beside the elements
+        if model < made or (model > made and not str(row.model_formula).endswith(" bytes")):
+            yield "wrong bytes", f"model_bytes is {model}, its elements make {made}"
+    if None not in (least, usual) and least != usual:
+        yield "wrong bytes", f"compulsory_bytes is {least}, in other rows of its shape {usual}"
     if row.status != "ok":
         if row.time_us is not None:
             yield "no time", f"status {row.status}, but it has a time"

@@ -83,7 +83,7 @@ IMPOSSIBLE: dict[str, dict[str, Any]] = {
     "time_low_us is 0.5, its samples make ": {"time_low_us": 0.5},
     "status ok, but no samples or no time": {"samples_us": None},
     "status unsupported, but it has a time": {"status": "unsupported"},
-    "compulsory_bytes is 1048576, its elements make ": {"compulsory_bytes": 1 << 20},
+    "compulsory_bytes is 1048576, in other rows of its shape ": {"compulsory_bytes": 1 << 20},
     "model_bytes is 7, its elements make ": {"model_bytes": 7},
     "its samples add up to ": {"sampling_s": 1e-6},
     "sampling and compiling took ": {"wall_s": 1e-6},
