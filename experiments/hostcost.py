@@ -1,4 +1,4 @@
-"""``python -m experiments.hostcost --out DIR``: what a call of `softmax(x)` costs the host.
+"""``python -m experiments.hostcost --out DIR``: what a call of a public function costs the host.
 
 It prints the table, and writes hostcost.json and hostcost.md below ``DIR``.
 """

@@ -22,13 +22,6 @@ from kernels.traffic import evaluate, formula
 PACKAGE = "kernels"  # whose code decides what a variant does
 BACKENDS = ("eager", "torchscript", "torch", "inductor", "triton", "cute")  # those the gate knows
 
-# Where kernels lie that recordings of earlier commits name by another module
-MOVED = {
-    "kernels.softmax.cluster.cluster": "kernels.softmax.cluster",
-    "kernels.softmax.cooperative.cooperative": "kernels.softmax.cooperative",
-    "kernels.softmax.multirow.fused_multirow": "kernels.softmax.fused_multirow",
-}
-
 
 class BadJob(Exception):
     """A job that cannot be run as configured; one line for its user."""
@@ -52,7 +45,7 @@ def build_kernel(config: dict[str, Any]) -> Kernel:
             "kernels.copy.copy.Copy"
         )
     try:
-        kind = getattr(importlib.import_module(MOVED.get(module, module)), name)
+        kind = getattr(importlib.import_module(_present(module)), name)
     except (ImportError, AttributeError) as error:
         raise BadJob(f"_target_ {target} cannot be imported: {error}") from error
     if not (isinstance(kind, type) and issubclass(kind, Kernel) and dataclasses.is_dataclass(kind)):
@@ -68,6 +61,15 @@ def build_kernel(config: dict[str, Any]) -> Kernel:
         raise BadJob(f"{name}: {error}") from error
     assert isinstance(kernel, Kernel)
     return kernel
+
+
+def _present(module: str) -> str:
+    """A module, or where it lies now if a recording has it in a folder that is gone since."""
+    parts = module.split(".")
+    here, above = ROOT.joinpath(*parts), [*parts[:-2], parts[-1]]
+    if here.is_dir() or here.with_suffix(".py").is_file():
+        return module
+    return ".".join(above) if ROOT.joinpath(*above).with_suffix(".py").is_file() else module
 
 
 def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
@@ -173,6 +175,6 @@ def _imports(module: str, is_package: bool, source: bytes) -> list[str]:
             base = node.module or ""
             if node.level:
                 base = importlib.util.resolve_name("." * node.level + base, package)
-            # `from kernels.softmax import online` may name a module or something inside one
+            # `from kernels.copy import copy` may name a module or something inside one
             names += [base, *(f"{base}.{alias.name}" for alias in node.names)]
     return [name for name in names if name.split(".")[0] == PACKAGE]

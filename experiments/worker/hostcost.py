@@ -1,4 +1,4 @@
-"""What a call of `softmax(x)` costs the host, layer by layer, beside `torch.softmax`.
+"""What a call of a public function costs the host, layer by layer, beside PyTorch's own.
 
 The matrix is so small that its kernel is over before the next call is made; batches are short and
 end with a synchronisation outside of the clock, so that no call waits for room in the queue. All
@@ -16,12 +16,9 @@ import torch
 
 from experiments.data.statistics import median
 from experiments.worker.place import Place
-from kernels.functions import softmax, softmax_operator
+from kernels.layers import SHAPE, Layer, layers
 
-SHAPE = (128, 256)
 CALLS, ROUNDS, WARMUP = 50, 300, 20  # calls a batch, batches of each layer, unmeasured ones
-
-Layer = tuple[str, str, Callable[[], Any]]  # name, the one it is compared with, a call
 
 
 def hostcost(place: Place) -> dict[str, Any]:
@@ -32,27 +29,6 @@ def hostcost(place: Place) -> dict[str, Any]:
         "environment": place.environment,
         "layers": measure(layers(place.torch_device), torch.cuda.synchronize),
     }
-
-
-def layers(device: str) -> list[Layer]:
-    """The calls that are timed, each PyTorch's first."""
-    x = torch.randn(SHAPE, device=device)
-    leaf = x.clone().requires_grad_()
-    dy = torch.randn_like(x)
-
-    def both(function: Callable[..., torch.Tensor]) -> Callable[[], Any]:
-        return lambda: torch.autograd.grad(function(leaf, -1), leaf, dy)
-
-    forward, backward = "torch.softmax, requires_grad", "torch.softmax, forward and backward"
-    return [
-        ("torch.softmax", "torch.softmax", lambda: torch.softmax(x, -1)),
-        ("plain function", "torch.softmax", lambda: softmax(x)),
-        ("operator", "torch.softmax", lambda: softmax_operator(x, -1, 1.0, x.dtype)),
-        (forward, forward, lambda: torch.softmax(leaf, -1)),
-        ("autograd, forward", forward, lambda: softmax(leaf)),
-        (backward, backward, both(torch.softmax)),
-        ("autograd, forward and backward", backward, both(softmax)),
-    ]
 
 
 def measure(timed: list[Layer], wait: Callable[[], object]) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from experiments.worker.flush import Flush
-from experiments.worker.measure import Bench, measure
+from experiments.worker.measure import Bench, measure, with_peak
 from experiments.worker.place import take_place
 from experiments.worker.timers import CannotTime, Protocol, Subject, events, graph
 from experiments.worker.timers.graph import PLACES
@@ -178,6 +178,26 @@ def test_a_call_that_waits_for_the_device_is_refused_by_events() -> None:
 
     with pytest.raises(CannotTime, match="timing=host"):
         elapsed(waiting, None, 512)
+
+
+def test_the_most_memory_of_a_call_is_its_output_and_what_it_makes_on_the_way() -> None:
+    x = torch.randn(1024, 1024, device="cuda")
+    assert with_peak(lambda: torch.softmax(x, 1), "cuda")[1] == x.nbytes
+    assert with_peak(lambda: x.exp().add(1).mul(2), "cuda")[1] == 2 * x.nbytes
+    assert with_peak(lambda: x.mul_(1), "cuda")[1] == 0
+
+
+@pytest.mark.parametrize("timer", ["events", "graph", "chain", "host"])
+@pytest.mark.parametrize("double", ["TorchLoss", "TritonLoss", "GrowInPlace"])
+def test_any_operation_is_timed_on_a_card(bench: Bench, double: str, timer: str) -> None:
+    asked = point(f"tests.doubles.operations.{double}", 4096, 1024, "bfloat16", timer=timer)
+    outcome = measure(asked | {"determinism": True}, bench, lambda stage: None)
+    refused = (double, timer) == ("GrowInPlace", "graph")
+    assert outcome["status"] == ("unsupported" if refused else "ok"), outcome["reason"]
+    if not refused:
+        assert outcome["deterministic"]
+        assert outcome["batch_invariant"] is not None
+        assert outcome["peak_bytes"] >= 0
 
 
 def test_a_graph_is_timed_at_many_places() -> None:

@@ -13,6 +13,7 @@ from experiments.worker import gate
 from experiments.worker.describe import describe
 from experiments.worker.determinism import slices
 from experiments.worker.gate import check
+from experiments.worker.measure import with_peak
 from kernels.add.operation import ADD
 from kernels.copy.operation import COPY
 from kernels.device import Device
@@ -123,7 +124,7 @@ def test_counted_bytes_of_other_dtypes_are_compared_as_bytes(worker: Worker, dty
     assert difference(twice=True) == "reads 48 bytes where the model says 8M"
 
 
-@pytest.mark.parametrize("timer", ["host", "chain"])
+@pytest.mark.parametrize("timer", ["host", "events", "graph", "chain"])
 def test_any_operation_is_timed_and_each_of_its_outputs_checked(
     timer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,13 +132,32 @@ def test_any_operation_is_timed_and_each_of_its_outputs_checked(
         target = f"{DOUBLES}.TorchLoss"
         if timer == "host":
             return measured("host", target=target, **how)
-        return chained(monkeypatch, 3.0, "logsumexp", target=target, **how)
+        return chained(monkeypatch, 3.0, "logsumexp", timer, target=target, **how)
 
     assert (right := outcome())["status"] == "ok", right["reason"]
     assert right["peak_bytes"] is None  # no card
-    if timer == "chain":  # a producer of x alone, a consumer for each output
-        assert right["samples_us"] == pytest.approx([3.0] * 5)
+    if timer != "host":  # by a chain with a producer of x alone and a consumer for each output
+        assert right["samples_us"] == pytest.approx([3.0] * len(right["samples_us"]))
     assert outcome(wrong="lse")["reason"].startswith("lse: ")
+
+
+def test_the_most_memory_is_what_the_allocator_had_beyond_the_inputs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As CUDA's allocator counts; test_gpu asks the real one."""
+    held, most = [1000], [9999]
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda: most.__setitem__(0, held[0]))
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda: held[0])
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: most[0])
+
+    def call() -> torch.Tensor:
+        most[0] = held[0] + 700  # a temporary that is given back
+        held[0] += 500
+        return torch.ones(1)
+
+    assert with_peak(call, "cuda") == (torch.ones(1), 700)
+    assert with_peak(call, "cpu") == (torch.ones(1), None)
 
 
 @pytest.mark.parametrize("timer", ["host", "events", "chain"])
