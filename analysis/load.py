@@ -14,6 +14,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, wraps
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -42,7 +43,7 @@ REFERENCE = "reference"
 COUNTED = OUTPUTS / REFERENCE / "counts"  # counts and traces, which are the same on every machine
 
 COLUMNS = [*Row.model_fields, *DERIVED, "recording"]
-_OWN = {*DERIVED, "recording", "roof"}  # not of the row alone
+_OWN = [*DERIVED, "recording", "roof"]  # not of the row alone
 _NAMES = ("key", "sweep", "recording", "operation", "kernel", "dtype", "gpu", "backend")
 _TEXTS = ("params", "reason", "suspect", "environment", "stop_reason", "model_formula", "throttled")
 _RECORD_TEXTS = ("kernel", "operation", "params", "gpu", "reason", "difference", "environment")
@@ -260,8 +261,10 @@ def _folder(rows: Path) -> Path:
 def _columns(files: Iterable[Path]) -> dict[str, list[Any]]:
     """The rows of some files by column, `COLUMNS`; samples are arrays, texts are visible ones."""
     rows = latest(row for file in files for row in read_rows(file))
-    fields, own = [vars(row) for row in rows], list(derived(rows))
-    columns = {name: [one[name] for one in (own if name in _OWN else fields)] for name in COLUMNS}
+    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+    for each, names in ((map(vars, rows), [*Row.model_fields]), (derived(rows), _OWN)):
+        taken = map(itemgetter(*names), each)
+        columns |= zip(names, map(list, zip(*taken, strict=True)), strict=False)  # of no rows none
     for name in _NAMES:
         columns[name] = each_once(_visible_name, columns[name])
     for name in _TEXTS:
@@ -278,7 +281,9 @@ def _typed(frame: pd.DataFrame) -> pd.DataFrame:
              for name in fields}  # fmt: skip
     numbers = [n for n in fields if kinds[n] <= {"integer", "number", "null"}]
     numbers += [name for name in DERIVED if name != "above_roof"]
-    frame[numbers] = frame[numbers].apply(pd.to_numeric)
+    for name in numbers:
+        if not pd.api.types.is_numeric_dtype(frame[name]):
+            frame[name] = pd.to_numeric(frame[name])
     frame["above_roof"] = frame["above_roof"].eq(True)
     return frame
 

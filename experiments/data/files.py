@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import marshal
 import os
 import secrets
 import stat
-from collections import defaultdict
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -131,11 +131,16 @@ def read_lines(path: Path) -> Iterator[tuple[int, bytes, bool]]:
 
 def files_below(folder: Path, *names: str) -> dict[str, list[Path]]:
     """By name, the files so called below a folder, in order. Links to folders are not followed."""
-    found = defaultdict(list)
-    for place, _, files in os.walk(folder):
-        for name in {*names}.intersection(files):
-            found[name].append(Path(place, name))
-    return {name: sorted(found[name]) for name in names}
+    found: dict[str, list[Path]] = {name: [] for name in names}
+    waiting = [str(folder)]
+    while waiting:  # a third of the time of os.walk, where there are many folders
+        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+                elif entry.name in found and not entry.is_dir():
+                    found[entry.name].append(Path(entry.path))
+    return {name: sorted(paths) for name, paths in found.items()}
 
 
 def validated(kind: type[Model], value: Any) -> Model:

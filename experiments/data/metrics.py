@@ -42,8 +42,9 @@ def derived(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     the same shape, dtype, protocol, round and recording; ``above_roof`` says that a row beats it by
     more than its interval. ``roof`` is the row's own, `COPY` of rows recorded before they had one.
     """
-    places: dict[tuple[Any, ...], dict[tuple[str, str], Row]] = {}
-    beside = [places.setdefault(_neighbourhood(row), {}) for row in rows]
+    known: dict[tuple[Any, ...], dict[tuple[str, str], Row]] = {}
+    places = [_neighbourhood(row) for row in rows]
+    beside = [known.setdefault(place, {}) for place in places]
     for row, near in zip(rows, beside, strict=True):
         if row.time_us is None or row.status != "ok":
             continue
@@ -52,10 +53,10 @@ def derived(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
             near["roof", row.operation] = min(fastest, row, key=lambda each: each.time_us or 0)
         elif row.kernel == "naive":
             near["naive", row.operation] = row
-    for row, near in zip(rows, beside, strict=True):
+    for row, place, near in zip(rows, places, beside, strict=True):
         roof = row.roof or COPY
         own = _derived(row, near.get(("roof", roof)), near.get(("naive", row.operation)))
-        own["recording"], own["roof"] = row.recording, roof
+        own["recording"], own["roof"] = place[0], roof
         yield own
 
 

@@ -229,6 +229,6 @@ def _keys(value: dict[str, Any] | list[Any]) -> int:
     """How many keys a JSON value has, with those of what lies in it."""
     count, inside = (len(value), value.values()) if isinstance(value, dict) else (0, value)
     for one in inside:
-        if isinstance(one, dict | list):
+        if type(one) is dict or type(one) is list:  # what JSON has, and faster than isinstance
             count += _keys(one)
     return count
