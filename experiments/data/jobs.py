@@ -194,6 +194,8 @@ class Declaration(_Written):
     writes: Text
     latex: Text
     on_chip: Text
+    flops: Text | None = None
+    exponentials: Text | None = None
 
 
 def expand(grid: Mapping[str, Any]) -> list[tuple[int, int]]:

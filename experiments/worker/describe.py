@@ -86,7 +86,9 @@ def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
     if kernel.backend not in BACKENDS:
         raise BadJob(f"backend {kernel.backend!r} is unknown; use one of {', '.join(BACKENDS)}")
     traffic, operation = kernel.traffic(), kernel.operation
-    compulsory, flops = operation.compulsory, operation.flops
+    compulsory, flops, exponentials = (
+        operation.compulsory, operation.flops, operation.exponentials
+    )  # fmt: skip
     points = []
     for name in job["dtypes"]:
         dtype = torch_dtype(name)
@@ -120,6 +122,8 @@ def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
         "writes": formula(traffic.writes),
         "latex": traffic.latex(),
         "on_chip": formula(kernel.on_chip_elements()),
+        "flops": None if flops is None else formula(flops),
+        "exponentials": None if exponentials is None else formula(exponentials),
         "points": points,
     }
 

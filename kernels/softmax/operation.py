@@ -8,6 +8,7 @@ import torch
 from typing_extensions import override
 
 from ..kernel import Operation
+from ..traffic import M, N
 
 
 class Softmax(Operation):
@@ -15,6 +16,7 @@ class Softmax(Operation):
 
     name = "softmax"
     row_sums: ClassVar = {"y": 1.0}
+    exponentials = M * N
 
     @override
     def reference(self, x: torch.Tensor) -> torch.Tensor:

@@ -19,6 +19,7 @@ class Loss(Operation):
     inputs = (Array("x"), Array("target", (M,), torch.int64))
     outputs = (Array("loss", (M,), torch.float32), Array("lse", (M,), torch.float32))
     flops = 4 * M * N
+    exponentials = M * N
 
     def make_inputs(
         self, shape: Shape, dtype: torch.dtype, device: torch.device | str, seed: int
