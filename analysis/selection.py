@@ -108,7 +108,7 @@ class Selection:
 
     @property
     def passes(self) -> int:
-        """How often the matrix has to be moved, 2 for softmax and 3 for its gradient."""
+        """How often the matrix has to be moved, 2 where it is read and written once."""
         elements = self.own["rows"] * self.own["cols"] * self.item_bytes
         return round(float((self.own["compulsory_bytes"] / elements).median()))
 

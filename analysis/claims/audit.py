@@ -38,7 +38,7 @@ from experiments.data.rows import ITEM_BYTES
 
 ENTRIES = Path(__file__).with_name("audit.yaml")
 DECLARED = Path(__file__).resolve().parents[2] / "outputs" / REFERENCE
-COPY = "copy"  # reads the input and writes the output: what any softmax must move
+COPY = "copy"  # reads the input and writes the output: what any of them must move
 NOTE = (
     "Physically impossible: above the datasheet peak of every card described in conf/gpu, for "
     "matrices that its L2 does not hold. Self-contradictory: two statements of one source, of a "

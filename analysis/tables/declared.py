@@ -50,8 +50,8 @@ def a_tab1(inputs: Inputs) -> list[NamedTable]:
 
 def b_tab1(inputs: Inputs) -> list[NamedTable]:
     """Reads, on-chip memory and wide rows: B's three approaches first, then all others."""
-    softmax = name_variants(inputs.frame[inputs.frame["operation"] == OPERATION])
-    seen = softmax.assign(label=softmax["variant"].astype(str).str.replace(" ", ","))
+    own = name_variants(inputs.frame[inputs.frame["operation"] == OPERATION])
+    seen = own.assign(label=own["variant"].astype(str).str.replace(" ", ","))
     dtype = sources()["B"].dtype
     lines = []
     for label, ours, they in _approaches(inputs, "B-tab1"):
@@ -70,7 +70,7 @@ def b_tab1(inputs: Inputs) -> list[NamedTable]:
 def _approaches(
     inputs: Inputs, place: str
 ) -> Iterator[tuple[str, Declaration | None, Traffic | None]]:
-    """What a source prints at ``place``, declared or not, then all other softmax variants."""
+    """What a source prints at ``place``, declared or not, then all other variants."""
     declared = {k: d for k, d in inputs.declarations.items() if d.operation == OPERATION}
     statements = [t for source in sources().values() for t in source.traffic]
     printed = {statement.kernel: statement for statement in statements if statement.at == place}

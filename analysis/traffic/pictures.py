@@ -217,9 +217,9 @@ def _draw_cell(ax: Axes, cell: Level, place: int) -> None:
 
 def _dram_reads(records: Records, frame: pd.DataFrame) -> list[Page]:
     pages = []
-    softmax = _by_operation(records, frame).get(OPERATION, Records()).counters
-    for gpu in sorted({c.gpu for c in softmax}):
-        counters = [c for c in softmax if c.gpu == gpu and c.rows and c.cols]
+    own = _by_operation(records, frame).get(OPERATION, Records()).counters
+    for gpu in sorted({c.gpu for c in own}):
+        counters = [c for c in own if c.gpu == gpu and c.rows and c.cols]
         panels = {over: lines for over in LETTER if (lines := series(counters, over))}
         if not panels:
             continue

@@ -110,7 +110,9 @@ def _measure(point: dict[str, Any], bench: Bench, stage: Callable[[str], None]) 
     if verdict.reason is not None:
         return fields | _judged(verdict)
     if point.get("determinism"):
+        stage("compiling")  # for other numbers of rows
         fields |= judge_determinism(kernel, subject, answer, place.device)
+        stage("sampling")
     if name == "interpreter":
         return fields | _judged(verdict)
     del answer
