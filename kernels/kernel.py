@@ -103,13 +103,12 @@ class Operation(ABC):
     @property
     def compulsory(self) -> Traffic:
         """What any implementation must move: each input read once, each output written once."""
-        moved = []
+        elements, further = [], []
         for arrays in (self.inputs, self.outputs):
-            moved.append(sum(sympy.prod(a.shape) for a in arrays if a.dtype is None))
-            further = (sympy.prod(a.shape) * a.dtype.itemsize for a in arrays if a.dtype)
-            moved.append(sympy.Integer(0) + sum(further))
-        reads, read_bytes, writes, write_bytes = map(sympy.sympify, moved)
-        return Traffic(reads, writes, read_bytes, write_bytes)
+            elements.append(sympy.Add(*(sympy.prod(a.shape) for a in arrays if not a.dtype)))
+            own = (sympy.prod(a.shape) * a.dtype.itemsize for a in arrays if a.dtype)
+            further.append(sympy.Add(*own))
+        return Traffic(*elements, *further)
 
     def layout(
         self, arrays: Sequence[Array], shape: Shape, dtype: torch.dtype

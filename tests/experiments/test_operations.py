@@ -114,6 +114,8 @@ def test_a_points_bytes_and_flops_are_those_of_its_arrays() -> None:
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 def test_counted_bytes_of_other_dtypes_are_compared_as_bytes(worker: Worker, dtype: str) -> None:
+    worker.stop()  # a sweep's thread may have started it, with which it ends
+
     def difference(**tunables: Any) -> str | None:
         config = {"_target_": f"{DOUBLES}.TritonLoss", **tunables}
         (record,) = counts_of(worker, "loss", config, [(3, 7)], [dtype])
