@@ -180,9 +180,11 @@ def _draw_levels(
         counted = [counted_beside(everything, c) for c in here if c.level == "modelled"]
         for cell in dict.fromkeys([*here, *filter(None, counted)]):
             _draw_cell(ax, cell, variants.index(cell.variant))
-        for variant in set(variants) - {c.variant for c in here}:
-            ax.text(0.1, variants.index(variant), blank(variant, shape), fontsize=7, color=MUTED,
-                    va="center")  # fmt: skip
+        drawn = {c.variant for c in here}
+        for place, variant in enumerate(variants):
+            if variant not in drawn:
+                text = blank(variant, shape)
+                ax.text(0.1, place, text, fontsize=7, color=MUTED, va="center")
         write(ax, 0, 1 + 0.06 / (tall * height), f"{shape[0]} × {shape[1]}")
     levels = [Line2D([], [], ls="", label=label, **{"mfc": MUTED, **style})
               for level, style in LEVELS.items()
