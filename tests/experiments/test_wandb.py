@@ -178,14 +178,18 @@ def test_a_disk_that_is_full_for_wandb_costs_a_warning(tmp_path: Path) -> None:
     [
         ("import time; time.sleep(60)", "gave no answer for 0.5 s"),
         ("import os; os.kill(os.getpid(), 11)", "its process failed: SIGSEGV"),
-        ("import os, sys; os.write(int(sys.argv[-1].split(',')[1]), b'x\\n')", "'x', which is no"),
+        # it stays until it is killed: to one that is gone nothing can be sent
+        (
+            "import os, sys, time; os.write(int(sys.argv[-1].split(',')[1]), b'x\\n'); time.sleep(60)",
+            "'x', which is no",
+        ),
     ],
 )
 def test_a_wandb_that_hangs_or_dies_costs_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer: str, complaint: str
 ) -> None:
     monkeypatch.setattr(wandb, "WRITER", ("-S", "-c", writer))
-    monkeypatch.setattr(wandb, "SILENCE_S", 0.5 if "sleep" in writer else 20.0)
+    monkeypatch.setattr(wandb, "SILENCE_S", 0.5 if "answer" in complaint else 20.0)
     [warning] = mirrored(tmp_path, [timed(1024)])
     assert complaint in warning
     assert "the rows are complete on disk" in warning
