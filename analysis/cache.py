@@ -11,11 +11,14 @@ import contextlib
 import hashlib
 import io
 import json
+import os
+import subprocess
 import sys
+import tempfile
 import time
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,10 +29,13 @@ import pandas as pd
 if TYPE_CHECKING:
     import pyarrow as pa
 
-from experiments.data.files import write_file
+from experiments.data.files import RowsError, write_file
 
+ROOT = Path(__file__).parents[1]
 FOLDER = Path("outputs") / ".rows"
 LARGE_BYTES = 8 * 2**20  # of rows files, some 5,000 rows: JSON takes a second there
+MANY_BYTES = 2**26  # of them, for each process that reads: it takes two seconds to start
+MOST_PROCESSES = 8  # each holds a sweep in memory
 SETTLED_NS = 2 * 10**9  # no clock of a file system is coarser
 CODE = ("analysis/cache.py", "analysis/load.py", "analysis/format.py", "experiments/data/*.py")
 JSON = ["params", "environment", "suspect", "throttled"]  # few different ones: rows share them
@@ -62,12 +68,60 @@ def cached(
     units: dict[Path, list[Path]] = defaultdict(list)
     for file in files:
         units[sweep(top if file == top else file.parent) or top].append(file)
-    tables = [_table(root, unit, read) for root, unit in units.items()]
+    with _helped(units):
+        tables = [_table(root, unit, read) for root, unit in units.items()]
     names = [name for table in tables for name in table["sweep"].unique().to_pylist()]
     if len(set(names)) < len(names):
         # of one point's rows the last attempt counts, in whichever folder it lies
         return pd.DataFrame(read(files))
     return _decoded(tables)
+
+
+@contextlib.contextmanager
+def _helped(units: Mapping[Path, Sequence[Path]]) -> Iterator[None]:
+    """Other processes make copies of the sweeps that come last, until the caller is done.
+
+    They begin at the end, and the caller at the beginning: where they meet, copies are found. What
+    one of them cannot read, the caller reads, and says what is wrong.
+    """
+    lacking = [(root, unit) for root, unit in units.items() if not _copy(root, unit).exists()]
+    size = sum(file.stat().st_size for _, unit in lacking for file in unit)
+    helpers = min(os.cpu_count() or 1, len(lacking), size // MANY_BYTES, MOST_PROCESSES) - 1
+    started = []
+    for first in range(helpers):
+        work = [[str(root), *map(str, unit)] for root, unit in lacking[::-1][first::helpers]]
+        path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+        with tempfile.TemporaryFile("w+") as work_file:  # a pipe holds less than it may be
+            json.dump(work, work_file)
+            work_file.seek(0)
+            process = subprocess.Popen(
+                [sys.executable, "-m", "analysis.cache"],
+                stdin=work_file,
+                stderr=subprocess.DEVNULL,
+                env=os.environ | {"PYTHONPATH": path},
+            )
+            started.append(process)
+    try:
+        yield
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+def main() -> None:
+    """Makes the copies of the sweeps that the standard input lists, those another made left out."""
+    from analysis.load import columns_of
+
+    for root, *files in json.load(sys.stdin):
+        unit = [*map(Path, files)]
+        with contextlib.suppress(RowsError, OSError):  # the parent comes there, and says so
+            if not _copy(Path(root), unit).exists():
+                _table(Path(root), unit, columns_of)
+
+
+def _copy(root: Path, files: Sequence[Path]) -> Path:
+    return FOLDER / _name(root, files)
 
 
 def _table(
@@ -76,7 +130,7 @@ def _table(
     """The rows of one sweep, from its copy where there is one that is whole."""
     from pyarrow import BufferReader, feather
 
-    path = FOLDER / _name(root, files)
+    path = _copy(root, files)
     with contextlib.suppress(OSError):
         data = memoryview(path.read_bytes())
         if hashlib.sha256(data[32:]).digest() == data[:32]:
@@ -85,7 +139,7 @@ def _table(
     table = _coded(read(files))
     changed_ns = max(file.stat().st_mtime_ns for file in files)
     settled = time.time_ns() - changed_ns > SETTLED_NS  # a further change would show in the times
-    if settled and path == FOLDER / _name(root, files):  # nobody wrote them meanwhile
+    if settled and path == _copy(root, files):  # nobody wrote them meanwhile
         with contextlib.suppress(OSError):  # a full disk, or a folder of somebody else's
             _keep(path, table)
     return table
@@ -101,8 +155,7 @@ def _name(folder: Path, files: Sequence[Path]) -> str:
 
 @cache
 def _code() -> list[str]:
-    root = Path(__file__).parents[1]
-    paths = [path for pattern in CODE for path in sorted(root.glob(pattern))]
+    paths = [path for pattern in CODE for path in sorted(ROOT.glob(pattern))]
     return [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
 
 
@@ -154,3 +207,7 @@ def each_once(change: Callable[[Any], Any], values: Sequence[Any]) -> list[Any]:
     keys = [tuple(one) if type(one) is list else id(one) for one in values]
     changed = {key: change(one) for key, one in dict(zip(keys, values, strict=True)).items()}
     return [changed[key] for key in keys]
+
+
+if __name__ == "__main__":
+    main()

@@ -144,7 +144,7 @@ def load(rows: Path) -> pd.DataFrame:
     if not rows.exists():
         raise RowsError(f"{rows}: no such folder; `make sweep` makes rows, --rows names them")
     with _collector_off():
-        frame = _typed(cached(rows, rows_files(rows), _columns))
+        frame = _typed(cached(rows, rows_files(rows), columns_of))
     if frame.empty:
         raise RowsError(f"no rows in {rows}: run `make sweep`, or name a folder that has some")
     return frame
@@ -258,7 +258,7 @@ def _folder(rows: Path) -> Path:
     return rows.parent if rows.is_file() else rows
 
 
-def _columns(files: Iterable[Path]) -> dict[str, list[Any]]:
+def columns_of(files: Iterable[Path]) -> dict[str, list[Any]]:
     """The rows of some files by column, `COLUMNS`; samples are arrays, texts are visible ones."""
     rows = latest(row for file in files for row in read_rows(file))
     columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}

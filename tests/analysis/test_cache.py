@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -139,3 +140,26 @@ def test_nothing_beside_the_rows_is_written_and_a_linked_folder_is_left_alone(
     (tmp_path / "linked").symlink_to(victim)
     same_as_files(nights)
     assert [path.name for path in victim.iterdir()] == ["kept"]
+
+
+def test_other_processes_make_copies_of_what_comes_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cache, "FOLDER", Path("outputs") / ".rows")
+    folder = tmp_path / "nights"
+    units = {
+        folder / f"night-{i}": [sweep(folder / f"night-{i}", [row("naive", 256, sweep=f"n-{i}")])]
+        for i in range(3)
+    }
+    monkeypatch.setattr(cache, "MANY_BYTES", 1)
+    monkeypatch.setattr(cache, "MOST_PROCESSES", 2)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    with cache._helped(units):  # one other process, while this one reads nothing
+        end = time.monotonic() + 60
+        while len(copies()) < 3 and time.monotonic() < end:
+            time.sleep(0.05)
+    assert len(copies()) == 3
+    made = copies()
+    assert list(same_as_files(folder)["sweep"]) == ["n-0", "n-1", "n-2"]
+    assert copies() == made
