@@ -12,6 +12,7 @@ import hashlib
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -105,14 +106,15 @@ def _helped(units: Mapping[Path, Sequence[Path]]) -> Iterator[None]:
         yield
     finally:
         for process in started:
-            process.kill()
+            process.terminate()
             process.wait()
 
 
 def main() -> None:
-    """Makes the copies of the sweeps that the standard input lists, those another made left out."""
+    """Makes the copies of the sweeps that the standard input lists, but those that are there."""
     from analysis.load import columns_of
 
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # so that a half-written copy goes
     for root, *files in json.load(sys.stdin):
         unit = [*map(Path, files)]
         with contextlib.suppress(RowsError, OSError):  # the parent comes there, and says so

@@ -46,7 +46,7 @@ AXES = ("M", "N", "round")
 METRICS = ("time_us", "time_low_us", "time_high_us", *DERIVED, "model_bytes", "flops", "peak_bytes",
            "max_abs_error", "relative_error", "deterministic", "batch_invariant")  # fmt: skip
 ENVIRONMENT = ("torch", "triton", "cuda", "driver", "python", "commit", "dirty")
-TOLD = 8  # lines of a run's notes
+NOTE_LINES = 8  # lines of a run's notes
 OFFLINE = "wandb/offline-run-*/run-*.wandb"
 WRITER = ("-P", "-m", "experiments.wandb", "--write")  # -P: a sweep's folder has a wandb/ too
 SPARE_BYTES = 1 << 20
@@ -181,7 +181,7 @@ def _runs(
     for job, found in jobs:
         for number, curve in _curves(job, [derived[row.identity] for row in found]):
             run = {"id": _id(sweep, job.name, number), "group": sweep, "job_type": job.kernel}
-            yield run | _told(job, curve)
+            yield run | _described(job, curve)
 
 
 def _curves(job: Job, rows: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, list[Any]]]:
@@ -200,7 +200,7 @@ def _curves(job: Job, rows: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, 
     return curves.items()
 
 
-def _told(job: Job, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _described(job: Job, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What a curve's run says: its name, what it is found and filtered by, its lines."""
     last, place = rows[-1], dict[str, Any]()
     for name, field in (("M", "rows"), ("N", "cols")):
@@ -219,7 +219,7 @@ def _told(job: Job, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {
         "name": " ".join(filter(None, [job.label, job.grid, last["dtype"], *fixed, job.variation])),
         "tags": list(dict.fromkeys(tags)),
-        "notes": "\n".join(notes[:TOLD]),
+        "notes": "\n".join(notes[:NOTE_LINES]),
         "config": {
             "kernel": {**last["params"], "name": job.kernel, "backend": last["backend"]},
             "grid": job.grid,

@@ -104,9 +104,13 @@ def test_whole_numbers_are_right_or_wrong() -> None:
 
 def test_a_points_bytes_and_flops_are_those_of_its_arrays() -> None:
     job = {"kernel": {"_target_": f"{DOUBLES}.TorchLoss"}, "shapes": [[4, 8]]}
-    told = describe(job | {"dtypes": ["bfloat16", "float32"]}, Device("cpu", "cpu"))
-    assert (told["formula"], told["flops"], told["exponentials"]) == ("MN + 16M bytes", "4MN", "MN")
-    for point, itemsize in zip(told["points"], (2, 4), strict=True):
+    declared = describe(job | {"dtypes": ["bfloat16", "float32"]}, Device("cpu", "cpu"))
+    assert (declared["formula"], declared["flops"], declared["exponentials"]) == (
+        "MN + 16M bytes",
+        "4MN",
+        "MN",
+    )
+    for point, itemsize in zip(declared["points"], (2, 4), strict=True):
         assert (point["model_reads"], point["model_writes"]) == (32, 0)
         assert point["model_bytes"] == point["compulsory_bytes"] == 32 * itemsize + 4 * 16
         assert point["flops"] == 128

@@ -121,12 +121,12 @@ def test_each_run_is_a_curve_over_n_or_over_m_where_n_is_fixed(
     assert mirror_all(tmp_path / "shards" / "5eed", jobs) == []  # on Slurm, a shard's folder
     assert sync(tmp_path, capsys)[0] == 0
     assert server.store.named("rows a sweep 5eed").artifacts == ["rows-a-sweep-5eed"]
-    told = {
+    runs_of = {
         run.fields["displayName"].replace(" tutorial", ""): run
         for run in server.store.runs.values()
         if run.lines
     }
-    places = {name: [(line["M"], line["N"]) for line in run.lines] for name, run in told.items()}
+    places = {name: [(line["M"], line["N"]) for line in run.lines] for name, run in runs_of.items()}
     assert places == {
         "batch float32 N=64": [(1, 64), (8, 64)],
         "batch float16 N=64": [(1, 64), (8, 64)],
@@ -134,7 +134,7 @@ def test_each_run_is_a_curve_over_n_or_over_m_where_n_is_fixed(
         "grid float32 M=8": [(8, 32), (8, 64)],
         "irregular float32": [(9, 5), (3, 7)],
     }
-    for name, run in told.items():
+    for name, run in runs_of.items():
         metrics = run.config["_wandb"]["m"]  # 1: a name; 5: the number of its axis, from 1
         axes = {metric["1"]: metrics[metric["5"] - 1]["1"] for metric in metrics if "5" in metric}
         assert {*axes.values()} == {"M" if "N=" in name else "N"}
