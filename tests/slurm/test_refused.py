@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,8 @@ def test_wrong_options_are_one_line_and_nothing_is_submitted(
 def test_the_wrong_card_is_an_error_and_no_row(cluster: Cluster, tmp_path: Path) -> None:
     done = submit(cluster, tmp_path, *ONE[:-4], "gpu=h200", *QUICK)
     assert done.status == 1
-    assert "gpu=h200: there is no such CUDA device on this machine" in done.stderr
+    # without a driver and with another card the reason differs, the advice does not
+    assert re.search(r"gpu=h200: [^\n]*; use gpu=auto or gpu=cpu", done.stderr)
     assert done.rows == []
     assert status(cluster, tmp_path).status == 1
 
