@@ -31,11 +31,14 @@ class Array:
         shape: The size of each dimension in the operation's symbols. Where the first is the
             operation's first, M, it has a row for each row of the point; else all rows share it.
         dtype: Its own, or None for the point's.
+        either: Whether a kernel may give it in the point's dtype in place of its own, as PyTorch
+            gives the loss of 16-bit logits.
     """
 
     name: str
     shape: tuple[sympy.Expr, ...] = (M, N)
     dtype: torch.dtype | None = None
+    either: bool = False
 
 
 class Operation(ABC):

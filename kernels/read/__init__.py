@@ -1,0 +1,1 @@
+"""Reading a matrix: the roof of operations that write next to nothing."""

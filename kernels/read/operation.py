@@ -1,0 +1,28 @@
+"""The largest of every few neighbours of an M×N matrix: what it takes to read every element."""
+
+from __future__ import annotations
+
+import sympy
+import torch
+from typing_extensions import override
+
+from ..kernel import Array, Operation
+from ..traffic import M, N
+
+STRETCH = 4096  # elements of a row that become one
+
+
+class Read(Operation):
+    """y[i, j] = max of x[i, 4096·j … 4096·(j + 1) − 1], with what there is at a row's end."""
+
+    name = "read"
+    outputs = (Array("y", (M, sympy.ceiling(N / sympy.Integer(STRETCH)))),)
+    exact = True
+    roof = "read"
+
+    @override
+    def reference(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.stack([part.amax(-1) for part in x.double().split(STRETCH, -1)], -1)
+
+
+READ = Read()
