@@ -44,6 +44,14 @@ DOUBLES = ROOT / "tests" / "doubles" / "conf"
 QUICK = ["timing.min_samples=5", "timing.max_samples=20", "timing.cache=warm"]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What needs a card is skipped where there is none, asked for or not."""
+    if not torch.cuda.is_available():
+        for item in items:
+            if item.get_closest_marker("gpu") is not None:
+                item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
+
+
 @dataclass(frozen=True)
 class Result:
     """How a command ended."""

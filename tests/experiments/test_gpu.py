@@ -14,10 +14,7 @@ from experiments.worker.timers import CannotTime, Protocol, Subject, events, gra
 from experiments.worker.timers.graph import PLACES
 from tests.conftest import Command, once_each, shape
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
+pytestmark = pytest.mark.gpu
 
 TIMING = {
     "timer": "events", "cache": "cold", "warmup": 3, "min_samples": 20, "max_samples": 100,

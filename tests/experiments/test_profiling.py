@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from hydra.core.global_hydra import GlobalHydra
 
 from experiments.child import Child
@@ -118,7 +117,6 @@ def test_a_call_warms_up_l2_is_flushed_one_is_inside_the_range_and_a_failure_is_
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_on_a_card_every_point_asked_for_is_listed_with_its_range(tmp_path: Path) -> None:
     asked = ["kernel=good,raise,fused_row", "dtype=float32", "rounds=2", *shape(8, [64, 128])]
     done = subprocess.run(

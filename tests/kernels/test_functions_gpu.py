@@ -9,10 +9,7 @@ from kernels import functions
 from kernels.functions import softmax
 from tests.kernels.variants import DTYPES, name
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
+pytestmark = pytest.mark.gpu
 WIDTHS = (1, 3, 255, 256, 1000, 4096, 16384, 40001, 131072, 300001)
 ROUNDED = {torch.float32: 5e-6, torch.float64: 1e-12, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
 

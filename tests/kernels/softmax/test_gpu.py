@@ -33,7 +33,6 @@ from tests.kernels.variants import LAYOUTS, PEERS, assert_softmax, extremes, lay
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.timeout(240),  # a hang is a failure, not a wait
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
 ]
 
 LEAN = Online(16384, 32, reverse=True, evict="last_first", rows_in_flight="l2")
