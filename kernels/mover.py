@@ -1,7 +1,8 @@
 """Moving tiles: the Triton kernel of the roofs, and the tunables that they share.
 
-A program reads one tile of a matrix, or the same tile of two, and writes the tile or its sum. A
-contiguous matrix is taken as a single long row, so that narrow rows fill their tiles too.
+A program reads one tile of a matrix, or the same tile of two, and writes the tile or its sum, to a
+matrix of its own or over the one that it read. Contiguous matrices are taken as a single long row,
+so that narrow rows fill their tiles too.
 """
 
 from __future__ import annotations
@@ -53,14 +54,21 @@ class Mover(Kernel):
             return f"starts a program a tile, and a launch takes {MOST_PROGRAMS}, not {programs}"
         return None
 
-    def move(self, x: torch.Tensor, other: torch.Tensor | None = None) -> torch.Tensor:
-        """``x``, or ``x`` plus ``other``, in memory of its own; both (M, N)."""
+    def move(
+        self,
+        x: torch.Tensor,
+        other: torch.Tensor | None = None,
+        out: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """``x``, or ``x`` plus ``other``, in memory of its own or in ``out``; all (M, N)."""
         if other is not None and other.stride() != x.stride():  # it steps through both alike
             x, other = x.contiguous(), other.contiguous()
-        y = torch.empty_like(x, memory_format=torch.contiguous_format)
+        y = torch.empty_like(x, memory_format=torch.contiguous_format) if out is None else out
         if x.numel() > 0:
-            sources = [x, x if other is None else other]
-            first, second = (m.view(1, -1) for m in sources) if x.is_contiguous() else sources
+            matrices = [x, x if other is None else other, y]
+            if x.is_contiguous() and y.is_contiguous():
+                matrices = [matrix.view(1, -1) for matrix in matrices]
+            first, second, third = matrices
             rows, cols = first.shape
             block = self._block(x.dtype)
             tiles = -(-cols // block)
@@ -68,11 +76,11 @@ class Mover(Kernel):
             _move[(rows * tiles,)](
                 first,
                 second,
-                y,
+                third,
                 tiles,
                 cols,
-                first.stride(0),
-                first.stride(1),
+                *first.stride(),
+                *third.stride(),
                 BLOCK=block,
                 ADD=other is not None,
                 LOADS=load_hint(x, self.keep),
@@ -100,6 +108,8 @@ def _move(
     cols: tl.tensor,
     row_stride: tl.tensor,
     col_stride: tl.tensor,
+    y_row_stride: tl.tensor,
+    y_col_stride: tl.tensor,
     BLOCK: tl.constexpr,
     ADD: tl.constexpr,
     LOADS: tl.constexpr,
@@ -119,4 +129,5 @@ def _move(
         values = values.to(wide)
         values += tl.load(other + places, mask=inside, eviction_policy=LOADS).to(wide)
         values = values.to(y.dtype.element_ty)
-    tl.store(y + row * cols + columns, values, mask=inside, eviction_policy=STORES)
+    y += row * y_row_stride + columns * y_col_stride
+    tl.store(y, values, mask=inside, eviction_policy=STORES)

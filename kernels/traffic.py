@@ -8,6 +8,7 @@ as LaTeX and evaluates to whole elements. Traffic that depends on the shape is a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -95,7 +96,10 @@ def _value(expression: sympy.Expr, given: tuple[tuple[str, int], ...]) -> int:
 
 
 def formula(expression: sympy.Expr) -> str:
-    """An expression as the papers print it: ``8MN + 4M``, ``2MN if N ≤ 1024 else 4MN``."""
+    """An expression as the papers print it: ``8MN + 4M``, ``2MN if N ≤ 1024 else 4MN``.
+
+    A quotient rounded up prints as ``M⌈N/4096⌉``.
+    """
     if not isinstance(expression, sympy.Piecewise):
         return _polynomial(expression)
     text = ""
@@ -108,8 +112,10 @@ def formula(expression: sympy.Expr) -> str:
 
 def _polynomial(expression: Any) -> str:
     text = str(sympy.sstr(expression, order="grlex"))
-    if not sympy.sympify(expression).is_polynomial():
+    plain = sympy.sympify(expression).replace(sympy.ceiling, lambda _: sympy.Dummy())
+    if not plain.is_polynomial():
         return text
+    text = re.sub(r"ceiling\(([^()]*)\)", r"⌈\1⌉", text)
     return text.replace("**", "^").replace("*", "")
 
 

@@ -22,7 +22,9 @@ class Read(Operation):
 
     @override
     def reference(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.stack([part.amax(-1) for part in x.double().split(STRETCH, -1)], -1)
+        x = x.double()
+        largest = [part.amax(-1) for part in x.split(STRETCH, -1) if part.shape[1]]
+        return torch.stack(largest, -1) if largest else x
 
 
 READ = Read()

@@ -18,6 +18,7 @@ from triton.experimental.gluon._runtime import GluonASTSource
 
 from kernels.language import next_power_of_two, tl
 from kernels.mover import _move
+from kernels.read.read_triton import ReadTriton, _read
 from kernels.softmax.along import _along
 from kernels.softmax.cluster import _cluster, cut
 from kernels.softmax.cooperative import _cooperative, slices_of
@@ -30,7 +31,7 @@ from kernels.softmax_backward.backward import _backward
 from tests.kernels.conftest import H200
 
 F32, F64 = tl.float32, tl.float64
-WHOLE = ("rows", "cols", "row_stride")  # divisible by 16
+WHOLE = ("rows", "cols", "row_stride", "y_row_stride")  # divisible by 16
 TILE = {"BLOCK": 4096, "STAGES": 4, "LOADS": "", "STORES": "", "DEPENDENT": True, "ADD": True}
 
 
@@ -42,7 +43,7 @@ def compiled(
     Of ``constants`` the kernel takes those that it has; ``options`` are Triton's own.
     """
     pointers = dict.fromkeys(("x", "other", "y", "dy", "dx"), f"*{pointer}") | {"words": "*i64"}
-    fixed = {"col_stride": 1} | constants
+    fixed = {"col_stride": 1, "y_col_stride": 1} | constants
     types, attributes = {}, {}
     for place, parameter in enumerate(kernel.arg_names):
         types[parameter] = pointers.get(parameter, "fp64" if parameter == "inverse" else "i32")
@@ -77,6 +78,36 @@ def test_tiles_are_stored_in_whole_vectors(kernel: Any, pointer: str, statistics
         row = 4096 * (4 if pointer == "fp32" else 2)
         assert "cp.async" in ptx
         assert 3 * row <= metadata.shared <= 3 * row + 1024
+
+
+@pytest.mark.parametrize("kernel", [ReadTriton(), ReadTriton(256, 1, keep=True)], ids=str)
+@pytest.mark.parametrize(
+    ("pointer", "rows", "cols"),
+    [
+        *(("fp32", 8192, 128256), ("bf16", 8192, 128256), ("fp16", 1, 1 << 20)),
+        *(("fp32", 8192, 50257), ("bf16", 8192, 50257), ("bf16", 4096, 1001)),  # begin anywhere
+        *(("bf16", 32768, 256), ("fp32", 32768, 1000), ("bf16", 40000, 100), ("fp64", 4096, 1001)),
+    ],
+)
+def test_a_reading_takes_whole_vectors_and_the_ends_of_a_row_a_lane_each(
+    kernel: ReadTriton, pointer: str, rows: int, cols: int
+) -> None:
+    itemsize = {"fp64": 8, "fp32": 4}.get(pointer, 2)
+    vector = 16 // itemsize
+    whole = cols % vector == 0
+    block, units, warps = kernel._tile((rows, cols), itemsize)
+    constants = {"STRETCH": 4096, "UNITS": units, "BLOCK": block, "VECTOR": vector, "WHOLE": whole}
+    constants |= {"LOADS": "evict_last" if kernel.keep else "", "DEPENDENT": True}
+    constants |= {} if cols > 4096 else {"parts": 1}  # Triton makes a constant of a 1
+    ptx, _ = compiled(_read, pointer, constants, ("stretches",), num_warps=warps)
+    assert_waits_before_it_touches_memory(ptx)
+    vectors = len(re.findall(r"ld\.global(\S+)?\.v(4\.b32|2\.b64)", ptx))
+    threads = 32 * warps
+    assert vectors == max(units * block * itemsize // (16 * threads), 1)
+    single = ptx.count("ld.global") - vectors
+    assert single <= (0 if whole else -(-units * 2 * vector // threads))
+    assert ("evict_last" in ptx) == bool(kernel.keep)
+    assert ("bar.sync" in ptx) == (warps > 1), "a warp by itself waits for no other"
 
 
 def test_lines_compile() -> None:

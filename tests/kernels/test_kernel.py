@@ -17,6 +17,8 @@ from kernels.copy.copy import Copy
 from kernels.copy.copy_triton import CopyTriton
 from kernels.copy.operation import COPY
 from kernels.kernel import Kernel, one_of, power_of_two, whole_number
+from kernels.read.operation import READ
+from kernels.read.read_triton import ReadTriton
 from kernels.softmax.cluster import Cluster
 from kernels.softmax.cooperative import Cooperative
 from kernels.softmax.fused import Fused
@@ -29,7 +31,7 @@ from kernels.softmax_backward.backward import Backward
 from kernels.softmax_backward.peers import BackwardFlagGems
 from kernels.traffic import M, N, Traffic, evaluate
 from tests.conftest import CONF
-from tests.kernels.variants import COPIES, PEERS, SOFTMAXES, WAITING, name
+from tests.kernels.variants import COPIES, IN_PLACE, PEERS, READS, SOFTMAXES, WAITING, name
 
 EVERY = (*SOFTMAXES, *WAITING, *COPIES, *PEERS)
 
@@ -81,6 +83,7 @@ def test_what_a_tunable_may_be_is_taken() -> None:
         (Online, "num_stages", 1, 16),
         (Online, "rows_in_flight", 1, (1 << 31) - 1),
         (CopyTriton, "block_size", 1, 1 << 20),
+        (ReadTriton, "thread_bytes", 16, 512),
         (Backward, "block_size", 1, 32768),
         (Cooperative, "block_size", 1, 32768),
         (Cooperative, "num_warps", 4, 32),
@@ -112,7 +115,7 @@ WORDS = {
 }
 
 
-@pytest.mark.parametrize("kernel", [*EVERY, Backward()], ids=name)
+@pytest.mark.parametrize("kernel", [*EVERY, *IN_PLACE, *READS, Backward()], ids=name)
 def test_a_tunable_is_checked_in_all_that_have_it(kernel: Kernel) -> None:
     assert hash(kernel) == hash(dataclasses.replace(kernel))  # type: ignore[type-var]
     for field in dataclasses.fields(kernel):  # type: ignore[arg-type]
@@ -136,7 +139,8 @@ def test_a_kernel_that_does_not_declare_what_it_moves_cannot_be_made() -> None:
 
 # a variant as a source ran it, or for one purpose, not as it comes
 SETTINGS = {
-    *("compiled_max", "hybrid_whole", "hybrid_capped", "online_l2", "copy_hinted", "add_hinted")
+    *("compiled_max", "hybrid_whole", "hybrid_capped", "online_l2"),
+    *("copy_hinted", "copy_in_place", "add_hinted", "read_hinted"),
 }
 
 
@@ -209,6 +213,11 @@ def test_traffic_rises_where_a_row_no_longer_fits(
     assert traffic.elements(fits) == kernel.operation.compulsory.elements(fits)
     assert traffic.elements(wider) == tuple(2 * (cols + 1) * each for each in beyond)
     assert evaluate(kernel.on_chip_elements(), wider) == on_chip
+
+
+def test_a_quotient_rounded_up_prints_as_one() -> None:
+    assert str(READ.compulsory) == "MN + M⌈N/4096⌉"
+    assert READ.compulsory.elements({"M": 3, "N": 4097}) == (3 * 4097, 6)
 
 
 def test_formula_without_a_size_or_a_whole_value_is_refused() -> None:

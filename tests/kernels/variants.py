@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 from kernels.add.add import Add
 from kernels.add.add_triton import AddTriton
 from kernels.copy.copy import Copy
+from kernels.copy.copy_in_place import CopyInPlace
 from kernels.copy.copy_triton import CopyTriton
 from kernels.device import Device, cuda_device
 from kernels.kernel import Kernel
+from kernels.read.read_triton import ReadTriton
 from kernels.softmax.auto import Auto
 from kernels.softmax.cluster import Cluster
 from kernels.softmax.compiled import Compiled
@@ -52,6 +54,8 @@ PEERS: tuple[Kernel, ...] = (Liger(), FlagGems(), Quack(), Helion())
 # for one another, which only a card lets them
 WAITING: tuple[Kernel, ...] = (Cluster(), Cooperative())
 COPIES: tuple[Kernel, ...] = (Copy(), CopyTriton(block_size=16))
+IN_PLACE: tuple[Kernel, ...] = (CopyInPlace(block_size=16),)
+READS: tuple[Kernel, ...] = (ReadTriton(), ReadTriton(thread_bytes=256, num_warps=1))
 ADDS: tuple[Kernel, ...] = (Add(), AddTriton(block_size=16))
 DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernels.kernel import Kernel
-from tests.kernels.variants import COPIES, LAYOUTS, lay_out, matrices, name
+from tests.kernels.variants import COPIES, IN_PLACE, LAYOUTS, lay_out, matrices, name
 
 every = pytest.mark.parametrize("kernel", COPIES, ids=name)
 
@@ -23,6 +23,19 @@ def test_copy_is_the_same_bits_in_memory_of_its_own(
     assert y.dtype == x.dtype
     assert y.is_contiguous()
     assert x.numel() == 0 or y.data_ptr() != x.data_ptr()
+
+
+@pytest.mark.parametrize("kernel", IN_PLACE, ids=name)
+@settings(max_examples=20, deadline=None)
+@given(x=matrices(), layout=st.sampled_from(LAYOUTS[:-1]))
+def test_a_copy_in_place_leaves_every_bit_in_the_same_memory(
+    kernel: Kernel, device: str, x: torch.Tensor, layout: str
+) -> None:
+    x = lay_out(x.to(device), layout)
+    before = x.clone()
+    y = kernel(x)
+    assert torch.equal(y, before)
+    assert (y.data_ptr(), y.stride()) == (x.data_ptr(), x.stride())
 
 
 @every
