@@ -26,11 +26,15 @@ from numbers import Real
 from typing import Any
 
 import torch
+from torch._C import _are_functorch_transforms_active as _transforms_active
+from torch._C import _is_tracing
+from torch._C import _len_torch_dispatch_stack as _dispatch_modes
 from torch.autograd import Function, forward_ad
+from torch.compiler import is_dynamo_compiling
 
 from .device import Device, cuda_device
 from .language import tl
-from .launch import ALIGNMENT, launches, replay
+from .launch import ALIGNMENT, Plan
 from .lines import lines
 from .softmax.along import along
 from .softmax.auto import Auto
@@ -77,20 +81,29 @@ def softmax(
     if type(dim) is not int or type(temperature) is not float:
         # first of all, for as a key of a cache True, 1 and 1.0 are one
         dim, temperature = _dimension(dim), _temperature(temperature)
-    if (
-        torch.compiler.is_compiling()  # first: Dynamo follows none of what comes after
-        or type(x) not in _PLAIN
-        or not (x.is_cuda or (INTERPRETED and x.is_cpu))
-        or x.is_neg()
-        or forward_ad._current_level >= 0
-        or torch._C._len_torch_dispatch_stack()
-        or torch._C._are_functorch_transforms_active()
-        or torch._C._get_tracing_state() is not None
-    ):
+    if watched(x):
         return _observed(x, dim, temperature, dtype)
     if x.requires_grad and torch.is_grad_enabled():
         return _differentiable(x, (dim, temperature, dtype), False)
     return plain_softmax(x, dim, temperature, dtype)
+
+
+def watched(x: Any) -> bool:
+    """Whether a call may not simply launch a kernel on ``x``.
+
+    It may not where something compiles, traces, transforms, watches or differentiates forwards, nor
+    on what is no tensor of a GPU, or of the interpreter's CPU, or means other than it holds.
+    """
+    return (
+        is_dynamo_compiling()  # first: Dynamo follows none of what comes after
+        or type(x) not in _PLAIN
+        or not (x.is_cuda or (INTERPRETED and x.is_cpu))
+        or x.is_neg()
+        or forward_ad._current_level >= 0
+        or _dispatch_modes() > 0
+        or _transforms_active()
+        or _is_tracing()
+    )
 
 
 def _observed(
@@ -194,81 +207,15 @@ def gradient_by_torch(
 
 def _transformed() -> bool:
     """Whether forward-mode differentiation or a transform of functorch is at work."""
-    return forward_ad._current_level >= 0 or torch._C._are_functorch_transforms_active()
+    return forward_ad._current_level >= 0 or _transforms_active()
 
 
 # --- by a kernel ---
 
 
-class Plan:
-    """One way to carry out a call: the ordinary one, until its launch can be made again.
-
-    Inputs are alike that share shape, strides, dtypes, device and alignment: all that Triton
-    compiles apart for. A plan holds no tensor.
-
-    Args:
-        carry: Takes one input or two, makes a contiguous answer with the shape of the first.
-        dtype: The answer's.
-        index: The CUDA device's; −1 on a CPU, where nothing is launched again.
-        alike: Whether the first input is contiguous and of the answer's dtype.
-    """
-
-    __slots__ = ("_again", "_alike", "_carry", "_dtype", "_index", "_tried")
-
-    def __init__(self, carry: Carry, dtype: torch.dtype, index: int, alike: bool) -> None:
-        self._carry, self._dtype, self._index, self._alike = carry, dtype, index, alike
-        self._again: Callable[..., None] | None = None
-        self._tried = False
-
-    def __call__(self, *inputs: torch.Tensor) -> torch.Tensor:
-        """The answer for inputs that are alike."""
-        index, again = self._index, self._again
-        if index < 0:
-            return self._carry(*inputs)
-        if torch._C._cuda_getDevice() != index:
-            with torch.cuda.device(index):
-                return self(*inputs)
-        if again is None:
-            return self._first(*inputs)
-        first = inputs[0]
-        if self._alike:  # the cheaper of the two
-            made = torch.empty_like(first)
-        else:
-            made = torch.empty(first.shape, dtype=self._dtype, device=first.device)
-        pointer = made.data_ptr()
-        if pointer % ALIGNMENT:  # an allocator of the user's own
-            return self._carry(*inputs)
-        stream = torch._C._cuda_getCurrentRawStream(index)
-        if len(inputs) == 1:
-            again(stream, first.data_ptr(), pointer)
-        else:
-            again(stream, first.data_ptr(), inputs[1].data_ptr(), pointer)
-        return made
-
-    def _first(self, *inputs: torch.Tensor) -> torch.Tensor:
-        if self._tried:  # and it cannot be made again
-            return self._carry(*inputs)
-        with launches() as seen:
-            made = self._carry(*inputs)
-        if len(seen) == 1 and made.data_ptr() % ALIGNMENT == 0:
-            self._again = replay(seen[0], (*inputs, made))
-        self._tried = True
-        return made
-
-
 def _runs_on(index: int) -> bool:
     """Whether a kernel can run on the CUDA device of that index, or on the CPU where it is −1."""
     return tl is not None and (index >= 0 or INTERPRETED)
-
-
-def _contiguous(shape: Shape, strides: Shape) -> bool:
-    """Whether a tensor's elements lie side by side, in order."""
-    step = 1
-    for size, stride in zip(reversed(shape), reversed(strides), strict=True):
-        if size != 1 and stride != step:
-            return False
-        step *= size
-    return True
 
 
 def _at_least_1d(x: torch.Tensor) -> torch.Tensor:
@@ -283,9 +230,11 @@ def plain_softmax(
     Raises:
         IndexError, NotImplementedError, TypeError, ValueError: see `softmax`.
     """
-    offset = x.data_ptr() % ALIGNMENT
-    plan = _forward(x.shape, x.stride(), x.dtype, x.get_device(), offset, dim, temperature, dtype)
-    return plan(x)
+    address = x.data_ptr()
+    alike = x.shape, x.stride(), x.dtype, x.get_device(), address % ALIGNMENT
+    plan = _forward(*alike, dim, temperature, dtype)
+    made = plan.again(address)
+    return plan(x) if made is None else made
 
 
 @lru_cache(maxsize=KEPT)
@@ -298,7 +247,7 @@ def _forward(
     dim: int,
     temperature: float,
     wanted: torch.dtype | None,
-) -> Plan:
+) -> Plan[torch.Tensor]:
     result = result_dtype(dtype, wanted, len(shape), dim, temperature)
     place = dim % max(len(shape), 1)
     found = lines(shape or (1,), strides or (1,), place)
@@ -324,7 +273,7 @@ def _forward(
             along(_at_least_1d(x), _at_least_1d(y), place, temperature)
         return y
 
-    return Plan(carry, result, index, result is dtype and _contiguous(shape, strides))
+    return Plan(carry, index)
 
 
 def plain_gradient(
@@ -335,10 +284,12 @@ def plain_gradient(
     The variant `backward_auto` takes any dimension and reads both tensors where they lie,
     or copied, as softmax itself.
     """
-    offsets = y.data_ptr() % ALIGNMENT, dy.data_ptr() % ALIGNMENT
+    addresses = y.data_ptr(), dy.data_ptr()
+    offsets = addresses[0] % ALIGNMENT, addresses[1] % ALIGNMENT
     layout = y.shape, y.stride(), dy.stride(), offsets
     plan = _backward(layout, y.dtype, y.get_device(), dim, temperature, dtype)
-    return plan(y, dy)
+    made = plan.again(*addresses)
+    return plan(y, dy) if made is None else made
 
 
 @lru_cache(maxsize=KEPT)
@@ -349,7 +300,7 @@ def _backward(
     dim: int,
     temperature: float,
     dtype: torch.dtype,
-) -> Plan:
+) -> Plan[torch.Tensor]:
     shape, *strides, _ = layout
     place = dim % max(len(shape), 1)
     apart = any(lines(shape or (1,), each or (1,), place) is None for each in strides)
@@ -365,7 +316,7 @@ def _backward(
             BACKWARD.into(y, dy, _at_least_1d(dx), place, temperature)
         return dx
 
-    return Plan(carry, dtype, index, y_dtype is dtype and _contiguous(shape, layout[1]))
+    return Plan(carry, index)
 
 
 # --- the operators, for torch.compile and torch.export ---
@@ -450,7 +401,7 @@ class _Differentiable(Function):
             torch.is_grad_enabled()  # the gradient is to be differentiated in its turn
             or type(dy) is not torch.Tensor
             or dy.is_neg()
-            or torch._C._len_torch_dispatch_stack()
+            or _dispatch_modes()
             or _transformed()
             or torch._C._functorch.is_legacy_batchedtensor(dy)  # autograd's own vmap
         ):

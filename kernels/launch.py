@@ -2,9 +2,10 @@
 
 `launch` is ``function[grid](*arguments, **constants, **options)``: Triton binds the arguments,
 looks at each one's type, value and alignment, finds the compiled kernel and launches it, in 7–14 µs
-of host time. What it did can be listened to (`launches`), and `replay` makes of it a call that
-hands other memory to the same compiled kernel. Whoever replays answers for what Triton looked at:
-shapes, strides, dtypes, device and each address modulo 16 must be those of the launch.
+of host time. What it did can be listened to (`launches`), and a `Plan` hands other memory to the
+same compiled kernel: it allocates the answer and calls the function in C behind Triton's launcher.
+Whoever keeps a plan answers for what Triton looked at: shapes, strides, dtypes, device and each
+address modulo 16 must be those of the launch.
 
 Programmatic dependent launch (`dependent`): of two kernels in one stream the second is by default
 not started before the first has ended and its writes are seen: about a microsecond in which the
@@ -36,8 +37,10 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from copy import copy
 from dataclasses import dataclass
-from typing import Any
+from types import FunctionType
+from typing import Any, Generic, TypeVar
 
 import torch
 
@@ -58,6 +61,8 @@ DEPENDENT_FROM = (9, 0)  # compute capability
 WAIT = constant("griddepcontrol.wait; griddepcontrol.launch_dependents; // $0")
 LARGE, HUGE = 1, 8  # times L2
 LAST = "evict_last"
+
+Answer = TypeVar("Answer")  # a tensor, or a tuple of tensors
 
 
 @dataclass(frozen=True)
@@ -113,70 +118,161 @@ def launches() -> Iterator[list[Launched]]:
         _listening.reset(token)
 
 
-def replay(launched: Launched, tensors: Sequence[torch.Tensor]) -> Callable[..., None] | None:
-    """A call that makes a launch again on other memory, or None where that would not be right.
+class Plan(Generic[Answer]):
+    """A call on inputs that are alike: `carry` the first time, from then on the launch it made.
+
+    Inputs are alike that share shape, strides, dtype, device and address modulo 16: all that Triton
+    compiles apart for. A plan holds no tensor. The cheapest call of one is
+
+        made = plan.again(x.data_ptr())
+        return plan(x) if made is None else made
+
+    Args:
+        carry: Takes the inputs and returns what it made of them: a tensor, or a tuple of tensors.
+            The kernel's first parameters are the inputs, then those, in this order.
+        index: The CUDA device's; −1 on a CPU, where nothing is launched again.
+
+    Attributes:
+        again: Takes the address of each input, None for one that is None. Returns what `carry`
+            would, or None where the call is to be made by the plan itself.
+    """
+
+    __slots__ = ("_carry", "_index", "_tried", "again")
+
+    def __init__(self, carry: Callable[..., Answer], index: int) -> None:
+        self._carry, self._index, self._tried = carry, index, index < 0
+        self.again: Callable[..., Answer | None] = _never
+
+    def __call__(self, *inputs: torch.Tensor | None) -> Answer:
+        """What `carry` makes of the inputs, on their device."""
+        if self._index >= 0 and torch._C._cuda_getDevice() != self._index:
+            with torch.cuda.device(self._index):
+                made = self.again(*map(_address, inputs))
+                return self(*inputs) if made is None else made
+        if self._tried:
+            return self._carry(*inputs)
+        with launches() as seen:
+            made = self._carry(*inputs)
+        if len(seen) == 1:
+            outputs: tuple[Any, ...] = made if isinstance(made, tuple) else (made,)
+            self.again = replay(seen[0], inputs, outputs, self._index) or _never
+        self._tried = True
+        return made
+
+
+def _never(*_: int | None) -> None:
+    return None
+
+
+def _address(tensor: torch.Tensor | None) -> int | None:
+    return None if tensor is None else tensor.data_ptr()
+
+
+def _memory(tensor: torch.Tensor) -> tuple[int, torch.dtype]:
+    return tensor.data_ptr(), tensor.dtype
+
+
+def replay(
+    launched: Launched,
+    inputs: Sequence[torch.Tensor | None],
+    outputs: Sequence[torch.Tensor],
+    index: int,
+) -> Callable[..., Any] | None:
+    """`Plan.again`, or None where a launch made again would not be right. It keeps no tensor alive.
 
     Args:
         launched: The launch to make again.
-        tensors: What it was given and made: its first arguments, in order, and its only tensors.
-
-    Returns:
-        ``again(stream, *pointers)``: a raw CUDA stream of the current device, then the address of
-        each tensor. It keeps no tensor alive.
+        inputs: What it was given: its first arguments, in order.
+        outputs: What it made: its next arguments, and its last tensors.
+        index: The CUDA device's.
     """
+    tensors = (*inputs, *outputs)
     given, rest = launched.arguments[: len(tensors)], launched.arguments[len(tensors) :]
     same = len(given) == len(tensors) and all(
-        isinstance(a, torch.Tensor) and a.data_ptr() == t.data_ptr() and a.dtype == t.dtype
+        a is t or (hasattr(a, "data_ptr") and t is not None and _memory(a) == _memory(t))
         for a, t in zip(given, tensors, strict=True)
     )
-    if not same or any(hasattr(argument, "data_ptr") for argument in rest):
+    aligned = not any(output.data_ptr() % ALIGNMENT for output in outputs)
+    if not (same and aligned) or any(hasattr(argument, "data_ptr") for argument in rest):
         return None
-    if not (hasattr(launched.compiled, "__getitem__") and hasattr(launched.compiled, "run")):
-        return None  # the interpreter, or a Triton that keeps it elsewhere
-    return _direct(launched, rest) or _by_runner(launched, rest)
-
-
-def _by_runner(launched: Launched, rest: tuple[Any, ...]) -> Callable[..., None]:
-    """By the call that Triton itself offers on a compiled kernel: about 2 µs dearer."""
-    runner = launched.compiled[launched.grid]
-
-    def again(stream: int, *pointers: int) -> None:
-        runner(*pointers, *rest, stream=stream)
-
-    return again
-
-
-def _direct(launched: Launched, rest: tuple[Any, ...]) -> Callable[..., None] | None:
-    """By the launcher behind it, without the hooks of profilers as long as there are none."""
-    compiled, (programs_x, programs_y, programs_z) = launched.compiled, launched.grid
-    run = compiled.run
-    try:
-        from triton import knobs
-
-        runtime = knobs.runtime
-        enter, leave = runtime.launch_enter_hook, runtime.launch_exit_hook
-        known = list(inspect.signature(type(run).__call__).parameters) in _KNOWN
-        function, metadata = compiled.function, compiled.packed_metadata
-        calls = enter.calls, leave.calls
-    except (ImportError, AttributeError, TypeError, ValueError):
+    found = _launcher(launched, len(tensors), rest)
+    # past the dispatcher, as Inductor allocates
+    empty = getattr(torch._C._dynamo.guards, "_empty_strided_cuda", None)
+    if found is None or empty is None:
         return None
-    if not known or not all(isinstance(hooks, list) for hooks in calls):
-        return None
-    hooked = _by_runner(launched, rest)
+    run, before, between, after, grouped, runtime = found
+    enter, leave = runtime.launch_enter_hook, runtime.launch_exit_hook
+    device, stream = torch._C._cuda_getDevice, torch._C._cuda_getCurrentRawStream
+    shapes, single = [(tuple(t.shape), t.stride(), t.dtype) for t in outputs], len(outputs) == 1
 
-    def again(stream: int, *pointers: int) -> None:
+    def again(*pointers: int | None) -> Any:
         if (
-            runtime.launch_enter_hook is not enter
-            or runtime.launch_exit_hook is not leave
+            device() != index
+            or runtime.launch_enter_hook is not enter  # a profiler's, which asks for what it is
+            or runtime.launch_exit_hook is not leave  # told the ordinary way
             or enter.calls
             or leave.calls
         ):
-            return hooked(stream, *pointers)
-        run(programs_x, programs_y, programs_z, stream, function, metadata, None, None, None,
-            *pointers, *rest)  # fmt: skip
-        return None
+            return None
+        addresses: tuple[int, ...]
+        made: Any
+        if single:
+            made = empty(*shapes[0])
+            addresses = (made.data_ptr(),)
+        else:
+            made = tuple([empty(*shape) for shape in shapes])
+            addresses = tuple([t.data_ptr() for t in made])
+        for address in addresses:
+            if address % ALIGNMENT:  # an allocator of the user's own
+                return None
+        if grouped:
+            run(*before, stream(index), *between, (*pointers, *addresses, *after))
+        else:
+            run(*before, stream(index), *between, *pointers, *addresses, *after)
+        return made
 
     return again
+
+
+def _launcher(launched: Launched, count: int, rest: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """The function in C behind Triton's launcher, and what it is handed: found by watching it.
+
+    Args:
+        launched: The launch to make again.
+        count: Its tensors.
+        rest: Its arguments after those.
+
+    Returns:
+        The function; its arguments before the stream, between the stream and the tensors, and after
+        the tensors; whether tensors and what follows are one argument, a tuple; and Triton's
+        settings of hooks. None of a launcher that is not known, or that needs memory of its own.
+    """
+    compiled = launched.compiled
+    try:
+        from triton import knobs
+
+        settings, launcher = knobs.runtime, compiled.run
+        known = list(inspect.signature(type(launcher).__call__).parameters) in _KNOWN
+        plain = not isinstance(launcher.launch, FunctionType)  # that rewrites TMA descriptors
+        scratch = launcher.global_scratch_size or launcher.profile_scratch_size
+        hooks = settings.launch_enter_hook.calls, settings.launch_exit_hook.calls
+        if not (known and plain) or scratch or not all(isinstance(calls, list) for calls in hooks):
+            return None
+        handed: list[tuple[Any, ...]] = []
+        watched, marks = copy(launcher), [object() for _ in range(1 + count)]
+        watched.launch = lambda *arguments: handed.append(arguments)
+        watched(*launched.grid, marks[0], compiled.function, compiled.packed_metadata,
+                None, None, None, *marks[1:], *rest)  # fmt: skip
+        (flat,) = handed
+        grouped = isinstance(flat[-1], tuple) and marks[-1] in flat[-1]
+        flat = (*flat[:-1], *flat[-1]) if grouped else flat
+        first, second = flat.index(marks[0]), flat.index(marks[1])
+    except (ImportError, AttributeError, TypeError, ValueError):
+        return None
+    if [*flat[second : second + count]] != marks[1:]:
+        return None
+    before, between, after = flat[:first], flat[first + 1 : second], flat[second + count :]
+    return launcher.launch, before, between, after, grouped, settings
 
 
 def dependent(device: Device, wanted: bool) -> bool:

@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 from collections.abc import Callable
 from typing import Any
-from unittest.mock import MagicMock, call
+from unittest.mock import MagicMock, call, patch
 
 import pytest
 import torch
@@ -18,6 +18,7 @@ from kernels.kernel import Kernel
 from kernels.launch import (
     _KNOWN,
     Launched,
+    Plan,
     dependent,
     launch,
     launch_option,
@@ -33,16 +34,69 @@ L2 = 4096  # bytes
 Call = Callable[[torch.Tensor], torch.Tensor]
 
 
-class Compiled:
-    """Stands for a compiled kernel of a Triton whose launcher is not known."""
+class Flat:
+    """Triton's launcher as of 3.6: the kernel's arguments follow its own."""
 
-    run = None
+    global_scratch_size = profile_scratch_size = 0
 
     def __init__(self) -> None:
-        self.ran: list[Any] = []
+        self.launch = MagicMock()
 
-    def __getitem__(self, grid: tuple[int, ...]) -> Any:
-        return lambda *arguments, stream: self.ran.append((grid, stream, arguments))
+    def __call__(
+        self, gridX: int, gridY: int, gridZ: int, stream: int, function: int, *args: Any
+    ) -> None:
+        self.launch(gridX, gridY, gridZ, stream, function, False, *args)
+
+
+class Grouped(Flat):
+    """As of 3.7: they are one of its own, a tuple."""
+
+    def __call__(
+        self,
+        gridX: int,
+        gridY: int,
+        gridZ: int,
+        stream: int,
+        function: int,
+        kernel_metadata: Any,
+        launch_metadata: Any,
+        launch_enter_hook: Any,
+        launch_exit_hook: Any,
+        *args: Any,
+    ) -> None:
+        hooks = launch_enter_hook, launch_exit_hook
+        self.launch(gridX, gridY, gridZ, stream, function, kernel_metadata, *hooks, args)
+
+
+class Unknown(Flat):
+    def __call__(self, *args: Any) -> None:
+        self.launch(*args)
+
+
+class Needing(Flat):
+    """A launcher of a kernel that needs memory of its own at each launch."""
+
+    global_scratch_size = 8
+
+
+class Compiled:
+    """Stands for a compiled kernel."""
+
+    function, packed_metadata = 77, (4, 1, 0)
+
+    def __init__(self, launcher: Callable[[], Any] = Flat) -> None:
+        self.run = launcher()
+
+
+@pytest.fixture
+def card(monkeypatch: pytest.MonkeyPatch) -> MagicMock:
+    """A card of index 0 whose memory is the CPU's; its raw stream is 7."""
+    card = MagicMock(return_value=0)
+    monkeypatch.setattr(torch._C, "_cuda_getDevice", card, raising=False)
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda _: 7, raising=False)
+    guards = torch._C._dynamo.guards
+    monkeypatch.setattr(guards, "_empty_strided_cuda", guards._empty_strided_cpu)
+    return card
 
 
 def test_a_launch_is_the_ordinary_one_and_is_told_to_who_listens() -> None:
@@ -60,21 +114,86 @@ def test_a_launch_is_the_ordinary_one_and_is_told_to_who_listens() -> None:
     assert (one.grid, one.arguments[2:]) == ((5, 1, 1), (3, 4))
 
 
-def test_again_takes_other_memory_and_the_same_rest() -> None:
-    compiled, x, y = Compiled(), torch.ones(3), torch.ones(3)
-    again = replay(Launched(compiled, (5, 1, 1), (x, y, 3, 4)), (x, y))
+@pytest.mark.parametrize(("launcher", "outputs"), [(Flat, 1), (Grouped, 1), (Flat, 2), (Flat, 0)])
+def test_again_takes_other_memory_and_the_same_rest(
+    card: MagicMock, launcher: Callable[[], Any], outputs: int
+) -> None:
+    compiled, x, made = Compiled(launcher), torch.ones(3), [torch.ones(2, 4).t()] * outputs
+    again = replay(Launched(compiled, (5, 1, 1), (x, None, *made, 3, 4)), (x, None), made, 0)
     assert again is not None
-    again(7, 160, 320)
-    assert compiled.ran == [((5, 1, 1), 7, (160, 320, 3, 4))]
+    answer = again(160, None)
+    new = answer if isinstance(answer, tuple) else (answer,)
+    arguments = (160, None, *(t.data_ptr() for t in new), 3, 4)
+    assert [(t.shape, t.stride(), t.dtype) for t in new] == [
+        (t.shape, t.stride(), t.dtype) for t in made
+    ]
+    metadata = compiled.packed_metadata
+    between, rest = {
+        Flat: ((False, metadata, None, None, None), arguments),
+        Grouped: ((metadata, None, None), (arguments,)),
+    }[launcher]
+    compiled.run.launch.assert_called_once_with(5, 1, 1, 7, 77, *between, *rest)
 
 
-@pytest.mark.parametrize("case", ["third tensor", "other input", "other dtype", "interpreter"])
-def test_what_might_come_out_wrong_is_not_launched_again(case: str) -> None:
-    x, y = torch.ones(3), torch.ones(3)
-    compiled: Any = None if case == "interpreter" else Compiled()
+@pytest.mark.parametrize("reason", ["device", "hook", "other hooks", "alignment"])
+def test_what_is_unusual_is_left_to_the_ordinary_launch(
+    card: MagicMock, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled, x, y = Compiled(), torch.ones(3), torch.ones(3)
+    again = replay(Launched(compiled, (5, 1, 1), (x, y, 3)), (x,), (y,), 0)
+    runtime = pytest.importorskip("triton").knobs.runtime
+    assert again is not None
+    assert again(160) is not None
+    if reason == "device":
+        card.return_value = 1
+    elif reason == "hook":
+        monkeypatch.setattr(runtime.launch_exit_hook, "calls", [print])
+    elif reason == "other hooks":
+        monkeypatch.setattr(runtime, "launch_enter_hook", MagicMock(calls=[]))
+    else:
+        shifted = torch.empty(8)[1:4]
+        monkeypatch.setattr(torch._C._dynamo.guards, "_empty_strided_cuda", lambda *_: shifted)
+        again = replay(Launched(compiled, (5, 1, 1), (x, y, 3)), (x,), (y,), 0)
+        assert again is not None
+    assert again(160) is None
+    assert compiled.run.launch.call_count == 1
+
+
+@pytest.mark.parametrize(
+    "case",
+    ["third tensor", "other input", "other dtype", "interpreter", "launcher", "scratch", "output"],
+)
+def test_what_might_come_out_wrong_is_not_launched_again(case: str, card: MagicMock) -> None:
+    x, y = torch.ones(3), torch.ones(9)[1:4] if case == "output" else torch.ones(3)
+    launcher = {"launcher": Unknown, "scratch": Needing}.get(case, Flat)
+    compiled = None if case == "interpreter" else Compiled(launcher)
     rest = (torch.ones(1),) if case == "third tensor" else (3,)
-    given = {"other input": (y, x), "other dtype": (x.view(torch.int32), y)}.get(case, (x, y))
-    assert replay(Launched(compiled, (5, 1, 1), (x, y, *rest)), given) is None
+    given = {"other input": y.clone(), "other dtype": x.view(torch.int32)}.get(case, x)
+    assert replay(Launched(compiled, (5, 1, 1), (x, y, *rest)), (given,), (y,), 0) is None
+
+
+def test_a_plan_carries_out_once_and_then_launches_again(card: MagicMock) -> None:
+    compiled, carried = Compiled(), []
+    function = MagicMock(arg_names=("x", "y"))
+    function.__getitem__.return_value = MagicMock(return_value=compiled)
+
+    def carry(x: torch.Tensor) -> torch.Tensor:
+        y = torch.empty_like(x)
+        launch(function, (5,), (x, y), {})
+        carried.append(x)
+        return y
+
+    plan, x = Plan(carry, 0), torch.ones(3)
+    assert plan.again(x.data_ptr()) is None
+    plan(x)
+    assert plan.again(x.data_ptr()).shape == x.shape
+    assert len(carried) == compiled.run.launch.call_count == 1
+    card.return_value = 1  # the answer is made on the device of the inputs
+    assert plan.again(x.data_ptr()) is None
+    with patch("torch.cuda.device") as device:
+        device.return_value.__enter__.side_effect = lambda: card.configure_mock(return_value=0)
+        plan(x)
+    assert (len(carried), compiled.run.launch.call_count) == (1, 2)
 
 
 def test_the_launcher_of_the_installed_triton_is_one_that_is_known() -> None:
