@@ -69,7 +69,7 @@ TOO_FEW_BYTES, TOO_FEW_WARPS, WAITING, OTHER_WARPS, LAST_WAVE, SPREAD = (
 
 LOG2E = constant(1.4426950408889634)
 PTX_LOG2E = "0f3FB8AA3B"
-MINUS_INFINITY = "0fFF800000"
+MINUS_INFINITY, MINUS_300, ONE = "0fFF800000", "0fC3960000", "0f3F800000"
 SEND = "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b64"
 SLOT = 8  # bytes of a packed (m, d)
 
@@ -327,14 +327,15 @@ def in_shared_memory(width: int, programs: int) -> object:
 
 
 @constexpr_function
-def open_slots(programs: int, warps: int) -> str:
+def open_slots(programs: int, warps: int, messages: int = 1) -> str:
     """PTX that makes the slots; ``$0`` is its address in shared memory.
 
     Args:
         programs: Programs of the cluster.
         warps: Warps of a program.
+        messages: Of each warp.
     """
-    slots = programs * warps
+    slots = programs * warps * messages
     if programs == 1:
         return f"{{ .shared .align 8 .b64 slots[{slots}]; mov.u32 $0, slots; }}"
     arrived = f"[slots+{SLOT * slots}]"
@@ -368,30 +369,88 @@ def exchange(programs: int, warps: int) -> str:
     ``$0`` becomes 1 / Σ dᵢ·exp(mᵢ − max m), ``$1`` the maximum, or 0 where all is −inf, and ``$4``
     is the slots' address. Every warp adds in the same order, so that all agree to the last bit.
     """
-    slots = programs * warps
-    each = max(1, slots // 32)  # messages a lane reads
-    width = min(32, slots)
-    guard = "@p " if slots < 32 else ""
+    lines = _gathered(programs, warps, ["{$2, $3}"], "$4")
+    for i in range(_each(programs, warps)):
+        lines += [
+            f"sub.f32 m{i}, m{i}, most;",
+            f"mul.f32 m{i}, m{i}, {PTX_LOG2E};",
+            f"ex2.approx.ftz.f32 m{i}, m{i};",
+            f"fma.rn.f32 sum, d{i}, m{i}, sum;",
+        ]
+    lines += add_lanes("sum", min(32, programs * warps))
+    lines += ["div.full.f32 $0, 0f3F800000, sum;", "mov.f32 $1, most;"]
+    return "{\n" + "\n".join(lines) + "\n}"
+
+
+@constexpr_function
+def exchange_further(programs: int, warps: int, weighted: bool) -> str:
+    """As `exchange`, PTX that turns a warp's (m, d) and a further sum into the row's.
+
+    These are ``$3`` to ``$5``; ``$0`` and ``$1`` become as there, ``$2`` the sum of the further
+    ones, and ``$6`` is the slots' address, opened for two messages a warp.
+
+    Args:
+        programs: Programs of the cluster.
+        warps: Warps of a program.
+        weighted: Whether the further sum is of exp(x − m)·(x − m)·log₂e against the warp's own
+            maximum, so that it is brought to the row's; else it is added up as it is.
+    """
+    lines = _gathered(programs, warps, ["{$3, $4}", "{$5, $5}"], "$6")
+    for i in range(_each(programs, warps)):
+        lines += [f"sub.f32 m{i}, m{i}, most;", f"mul.f32 m{i}, m{i}, {PTX_LOG2E};"]
+        if weighted:  # exp2(−300) is 0, and no 0 · −inf comes of it
+            lines += [f"max.f32 m{i}, m{i}, {MINUS_300};", f"fma.rn.f32 e{i}, d{i}, m{i}, e{i};"]
+        lines += [f"ex2.approx.ftz.f32 m{i}, m{i};", f"fma.rn.f32 sum, d{i}, m{i}, sum;"]
+        by = f"m{i}" if weighted else ONE
+        lines.append(f"fma.rn.f32 further, e{i}, {by}, further;")
+    for value in ("sum", "further"):
+        lines += add_lanes(value, min(32, programs * warps))
+    lines += ["div.full.f32 $0, 0f3F800000, sum;", "mov.f32 $1, most;", "mov.f32 $2, further;"]
+    return "{\n" + "\n".join(lines) + "\n}"
+
+
+@constexpr_function
+def _each(programs: int, warps: int) -> int:
+    """Messages of a kind that a lane reads."""
+    return max(1, programs * warps // 32)
+
+
+@constexpr_function
+def _gathered(programs: int, warps: int, messages: list[str], slots: str) -> list[str]:
+    """Exchanges messages, of which the first is (m, d); a second one holds its number twice.
+
+    Afterwards a lane has its part of them in m₀, d₀, e₀, m₁ …, and the greatest m, or 0 where all
+    is −inf, in ``most``.
+    """
+    number, each = programs * warps, _each(programs, warps)
+    guard = "@p " if number < 32 else ""
+    held = ", ".join(f"m{i}, d{i}" for i in range(each))
     lines = [
         ".reg .pred p;",
         ".reg .b32 lane, thread, warp, program, slot, arrived, there, signal, ordered, sign;",
         ".reg .b64 message;",
-        f".reg .f32 most, sum, other, {', '.join(f'm{i}, d{i}' for i in range(each))};",
+        f".reg .f32 most, sum, other, {held};",
         "mov.u32 lane, %laneid;",
         "mov.u32 thread, %tid.x;",
         "shr.u32 warp, thread, 5;",
-        "mov.b64 message, {$2, $3};",
-        *deliver(programs, warps, "$4"),
+        f"mov.b64 message, {messages[0]};",
+        *deliver(programs, warps, slots, messages[1:]),
     ]
-    if slots < 32:
-        lines.append(f"setp.lt.u32 p, lane, {slots};")
-    lines.append(f"mad.lo.u32 slot, lane, {SLOT}, $4;")
+    if number < 32:
+        lines.append(f"setp.lt.u32 p, lane, {number};")
+    lines.append(f"mad.lo.u32 slot, lane, {SLOT}, {slots};")
     for i in range(each):
         lines += [
             f"mov.f32 m{i}, {MINUS_INFINITY};",
             f"mov.f32 d{i}, 0f00000000;",
             f"{guard}ld.shared.v2.f32 {{m{i}, d{i}}}, [slot+{32 * SLOT * i}];",
         ]
+    if len(messages) > 1:
+        lines.append(f".reg .f32 further, {', '.join(f'e{i}' for i in range(each))};")
+        lines.append("mov.f32 further, 0f00000000;")
+        for i in range(each):
+            lines.append(f"mov.f32 e{i}, 0f00000000;")
+            lines.append(f"{guard}ld.shared.f32 e{i}, [slot+{SLOT * (number + 32 * i)}];")
     lines.append(f"mov.f32 most, {MINUS_INFINITY};")
     lines += [f"max.f32 most, most, m{i};" for i in range(each)]
     lines += _greatest("most")
@@ -401,48 +460,54 @@ def exchange(programs: int, warps: int) -> str:
         "selp.f32 most, 0f00000000, most, p;",
         "mov.f32 sum, 0f00000000;",
     ]
-    for i in range(each):
-        lines += [
-            f"sub.f32 m{i}, m{i}, most;",
-            f"mul.f32 m{i}, m{i}, {PTX_LOG2E};",
-            f"ex2.approx.ftz.f32 m{i}, m{i};",
-            f"fma.rn.f32 sum, d{i}, m{i}, sum;",
-        ]
-    lines += [*add_lanes("sum", width), "div.full.f32 $0, 0f3F800000, sum;", "mov.f32 $1, most;"]
-    return "{\n" + "\n".join(lines) + "\n}"
-
-
-@constexpr_function
-def deliver(programs: int, warps: int, slots: str) -> list[str]:
-    """The warp's ``message`` into the slots at ``slots`` of all programs, and all warps' here."""
-    lines: list[str] = _store(warps, slots) if programs == 1 else _send(programs, warps, slots)
     return lines
 
 
 @constexpr_function
-def _store(warps: int, slots: str) -> list[str]:
-    """Within one program: lane 0 writes, and the program's barrier makes it visible."""
-    return [
-        f"mad.lo.u32 slot, warp, {SLOT}, {slots};",
-        "setp.eq.u32 p, lane, 0;",
-        "@p st.shared.b64 [slot], message;",
-        "bar.sync 0;",
-    ]
+def deliver(programs: int, warps: int, slots: str, others: tuple[str, ...] = ()) -> list[str]:
+    """The warp's ``message`` into the slots at ``slots`` of all programs, and all warps' here.
+
+    Each of the ``others`` goes to slots of its own, behind those of the one before.
+    """
+    deliver_all = _store if programs == 1 else _send
+    lines: list[str] = deliver_all(programs, warps, slots, others)
+    return lines
 
 
 @constexpr_function
-def _send(programs: int, warps: int, slots: str) -> list[str]:
+def _store(programs: int, warps: int, slots: str, others: tuple[str, ...]) -> list[str]:
+    """Within one program: lane 0 writes, and the program's barrier makes it visible."""
+    lines = [
+        f"mad.lo.u32 slot, warp, {SLOT}, {slots};",
+        "setp.eq.u32 p, lane, 0;",
+        "@p st.shared.b64 [slot], message;",
+    ]
+    for place, other in enumerate(others, 1):
+        lines.append(f"mov.b64 message, {other};")
+        lines.append(f"@p st.shared.b64 [slot+{SLOT * programs * warps * place}], message;")
+    return [*lines, "bar.sync 0;"]
+
+
+@constexpr_function
+def _send(programs: int, warps: int, slots: str, others: tuple[str, ...]) -> list[str]:
     """To every program of the cluster, this one too, then wait for the messages of all."""
-    return [
+    number = programs * warps
+    lines = [
         "mov.u32 program, %cluster_ctarank;",
         f"mad.lo.u32 warp, program, {warps}, warp;",
         f"mad.lo.u32 slot, warp, {SLOT}, {slots};",
-        f"add.u32 arrived, {slots}, {SLOT * programs * warps};",
+        f"add.u32 arrived, {slots}, {SLOT * number * (1 + len(others))};",
         f"setp.lt.u32 p, lane, {programs};",
         "barrier.cluster.wait.acquire.aligned;",
         "@p mapa.shared::cluster.u32 there, slot, lane;",
         "@p mapa.shared::cluster.u32 signal, arrived, lane;",
         f"@p {SEND} [there], message, [signal];",
+    ]
+    for place, other in enumerate(others, 1):
+        lines.append(f"mov.b64 message, {other};")
+        lines.append(f"@p {SEND} [there+{SLOT * number * place}], message, [signal];")
+    return [
+        *lines,
         "WAIT:",
         "mbarrier.try_wait.parity.shared::cta.b64 p, [arrived], 0;",
         "@!p bra WAIT;",
@@ -506,8 +571,75 @@ def _exponential(value, shift):  # type: ignore[no-untyped-def]
 
 
 @gluon_jit
-def _by_lane(values, VECTOR: gl.constexpr, single: gl.constexpr, reduce: gl.constexpr):  # type: ignore[no-untyped-def]
-    # What each lane holds of a tile becomes one value, in the layout that has one for each lane
+def row_at(pointer, row, stride, VECTOR: gl.constexpr, ENDS: gl.constexpr):  # type: ignore[no-untyped-def]
+    """Pointers to the first element of a row, and to the first vector within it.
+
+    Lengths come in vectors, so that the compiler knows that each is a whole number of them; with
+    ENDS in elements.
+    """
+    if ENDS:
+        begin = row * gl.cast(stride, gl.int64)
+        first = pointer + begin
+        within = pointer + (begin + VECTOR - 1) // VECTOR * VECTOR
+    else:  # a length of 1 is made a constant, which has no dtype to change
+        first = pointer + row * (gl.cast(stride, gl.int64) * VECTOR)
+        within = first
+    return first, within
+
+
+@gluon_jit
+def ends_of(row, stride, cols, VECTOR: gl.constexpr, single: gl.constexpr):  # type: ignore[no-untyped-def]
+    """What lies before and behind the vectors within a row, and how many vectors these are.
+
+    Returns:
+        The column that each lane takes, whether it takes one, the vectors, and how many elements
+        are ahead of them. Lanes 0 to 15 of the first slice's warp take what is ahead, 16 to 31 what
+        is behind.
+    """
+    SLICES: gl.constexpr = gl.num_ctas() * gl.num_warps()
+    begin = row * gl.cast(stride, gl.int64)
+    ahead = ((begin + VECTOR - 1) // VECTOR * VECTOR - begin).to(gl.int32)
+    behind = (cols - ahead) % VECTOR
+    lane = gl.arange(0, 32, gl.SliceLayout(0, single))
+    end = gl.where(lane < 16, lane, cols - behind - 16 + lane)
+    at_end = gl.where(lane < 16, lane < ahead, lane < 16 + behind)
+    at_end = (gl.arange(0, SLICES, gl.SliceLayout(1, single)) == 0)[:, None] & at_end[None, :]
+    end = end[None, :] + gl.zeros([SLICES, 32], gl.int32, single)
+    return end, at_end, (cols - ahead) // VECTOR, ahead
+
+
+@gluon_jit
+def load_chunks(  # type: ignore[no-untyped-def]
+    source,
+    columns,
+    vectors,
+    col_stride,
+    SHARED: gl.constexpr,
+    CHUNKS: gl.constexpr,
+    CHUNK: gl.constexpr,
+    VECTOR: gl.constexpr,
+    EVEN: gl.constexpr,
+    LOADS: gl.constexpr,
+):
+    """The chunks from SHARED on, −inf beyond the last vector."""
+    CACHE: gl.constexpr = ".cg" if LOADS == "" else ""  # PTX takes one or the other
+    values = ()  # type: tuple[gl.tensor, ...]
+    for i in gl.static_range(SHARED, CHUNKS):
+        place = source + (columns + i * CHUNK) * col_stride
+        if EVEN or i + 1 < CHUNKS:
+            value = gl.load(place, cache_modifier=CACHE, eviction_policy=LOADS)
+        else:
+            inside = (columns + i * CHUNK) // VECTOR < vectors
+            value = gl.load(
+                place, mask=inside, other=float("-inf"), cache_modifier=CACHE, eviction_policy=LOADS
+            )
+        values += (value,)
+    return values
+
+
+@gluon_jit
+def by_lane(values, VECTOR: gl.constexpr, single: gl.constexpr, reduce: gl.constexpr):  # type: ignore[no-untyped-def]
+    """What each lane holds of a tile, reduced to one value, in the layout of one for each lane."""
     lanes = gl.reshape(values, [values.shape[0], 32, VECTOR])
     return gl.convert_layout(reduce(lanes, axis=2), single, assert_trivial=True)
 
@@ -538,7 +670,6 @@ def _cluster(  # type: ignore[no-untyped-def]
     single: gl.constexpr = in_registers(1, WARPS, PROGRAMS)
     HELD: gl.constexpr = CHUNKS - SHARED  # chunks in registers
     TOGETHER: gl.constexpr = 2 if SHARED % 2 == 0 else 1  # chunks read from shared memory at once
-    CACHE: gl.constexpr = ".cg" if LOADS == "" else ""  # PTX takes one or the other
 
     if DEPENDENT:
         gl.inline_asm_elementwise(WAIT, "=r", [], gl.int32, is_pure=False, pack=1)
@@ -552,26 +683,11 @@ def _cluster(  # type: ignore[no-untyped-def]
     slice_ = gl.arange(0, SLICES, gl.SliceLayout(1, layout))
     within = gl.arange(0, WIDTH, gl.SliceLayout(0, layout))
     columns = (slice_[:, None] * WIDTH + within[None, :]).to(gl.int64)
-    if ENDS:  # lengths come in elements; source and target are the first vectors within the row
-        begin = row * gl.cast(row_vectors, gl.int64)
-        ahead = ((begin + VECTOR - 1) // VECTOR * VECTOR - begin).to(gl.int32)
-        first, behind = x + begin, (vectors - ahead) % VECTOR
-        source = x + (begin + VECTOR - 1) // VECTOR * VECTOR
-        begin = row * gl.cast(vectors, gl.int64)
-        result = y + begin
-        target = y + (begin + VECTOR - 1) // VECTOR * VECTOR + columns
-        # Lanes 0 to 15 of the first slice's warp take what is ahead, 16 to 31 what is behind
-        lane = gl.arange(0, 32, gl.SliceLayout(0, single))
-        end = gl.where(lane < 16, lane, vectors - behind - 16 + lane)
-        at_end = gl.where(lane < 16, lane < ahead, lane < 16 + behind)
-        at_end = (gl.arange(0, SLICES, gl.SliceLayout(1, single)) == 0)[:, None] & at_end[None, :]
-        end = end[None, :] + gl.zeros([SLICES, 32], gl.int32, single)
-        vectors = (vectors - ahead) // VECTOR
-    else:
-        # Lengths come in vectors, so that the compiler knows that each is a whole number of them; a
-        # length of 1 it makes a constant, which has no dtype to change
-        source = x + row * (gl.cast(row_vectors, gl.int64) * VECTOR)
-        target = y + row * (gl.cast(vectors, gl.int64) * VECTOR) + columns
+    first, source = row_at(x, row, row_vectors, VECTOR, ENDS)
+    result, target = row_at(y, row, vectors, VECTOR, ENDS)
+    target += columns
+    if ENDS:
+        end, at_end, vectors, _ = ends_of(row, row_vectors, vectors, VECTOR, single)
 
     if SHARED > 0:
         waiting = gl.allocate_shared_memory(
@@ -581,17 +697,9 @@ def _cluster(  # type: ignore[no-untyped-def]
             place = source + (columns + i * CHUNK) * col_stride
             async_copy.async_copy_global_to_shared(waiting.index(i), place, cache_modifier=".cg")
         async_copy.commit_group()
-    values = ()  # type: tuple[gl.tensor, ...]
-    for i in gl.static_range(SHARED, CHUNKS):
-        place = source + (columns + i * CHUNK) * col_stride
-        if EVEN or i + 1 < CHUNKS:
-            value = gl.load(place, cache_modifier=CACHE, eviction_policy=LOADS)
-        else:
-            inside = (columns + i * CHUNK) // VECTOR < vectors
-            value = gl.load(
-                place, mask=inside, other=float("-inf"), cache_modifier=CACHE, eviction_policy=LOADS
-            )
-        values += (value,)
+    values = load_chunks(
+        *(source, columns, vectors, col_stride, SHARED, CHUNKS, CHUNK, VECTOR, EVEN, LOADS)
+    )
     if ENDS:
         value_at_end = gl.load(first + end, mask=at_end, other=float("-inf")).to(gl.float32)
 
@@ -606,7 +714,7 @@ def _cluster(  # type: ignore[no-untyped-def]
                 value = waiting.index(i + j).load(layout)
                 highest = gl.maximum(highest, value.to(gl.float32))
     if ENDS:
-        highest = gl.maximum(_by_lane(highest, VECTOR, single, gl.max), value_at_end)
+        highest = gl.maximum(by_lane(highest, VECTOR, single, gl.max), value_at_end)
         maximum = gl.convert_layout(gl.max(highest, axis=1), gl.SliceLayout(1, layout))
     else:
         maximum = gl.max(highest, axis=1)
@@ -628,7 +736,7 @@ def _cluster(  # type: ignore[no-untyped-def]
     # NaN comes through here: Triton's maximum passes over it
     if ENDS:
         shift_at_end = gl.convert_layout(shift, gl.SliceLayout(1, single))
-        total = _by_lane(total, VECTOR, single, gl.sum) + _exponential(value_at_end, shift_at_end)
+        total = by_lane(total, VECTOR, single, gl.sum) + _exponential(value_at_end, shift_at_end)
         summed = gl.convert_layout(gl.sum(total, axis=1), gl.SliceLayout(1, layout))
     else:
         summed = gl.sum(total, axis=1)
