@@ -1,0 +1,1078 @@
+"""Cross-entropy of rows of logits, forward, backward, and both in one call: streaming kernels.
+
+`forward` reads each logit once, whatever N and M: MN. A lane keeps a running maximum m of its
+elements and a sum of exp(z − m), which it rescales once a tile: an element costs one exponential,
+and within a chunk of tiles no thread waits for another. Lanes meet at the end of a chunk, and
+chunks are added up one after the other. How a row is cut follows from N, its dtype and where it
+begins in a vector; how many of its chunks a program takes also from M, which changes no bit.
+`backward` is elementwise, from a row's lse: 2MN. `both` reads a row of up to `HELD` elements once,
+2MN; a wider one a second time, from its end to its begin, as L2 may still hold it: 3MN.
+Of each row the target's logit is read once more. Rows may begin anywhere (`kernels.vectors`).
+On chip: a tile; in `both` a row of up to `HELD` elements.
+Source: Milakov & Gimelshein 2018, arXiv 1805.02867; the gradient from a kept logsumexp as in
+flash-attention's and QuACK's cross-entropy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+
+from ..device import Device, device_of
+from ..language import constant, jit, next_power_of_two, tl
+from ..launch import launch, load_hint, store_hint
+from ..vectors import (
+    Layout,
+    ahead_of,
+    end_columns,
+    first_element,
+    first_vector,
+    layout,
+    offsets_of,
+    vectors_of,
+    whole_vectors,
+)
+
+LOG2E = constant(1.4426950408889634)
+NARROW = 2048  # elements of a row that a warp, or a part of one, reads alone
+A_LANE = 32  # elements that a lane takes of a tile of a wider row
+CHUNK, MOST_CHUNKS = 8192, 16  # elements of a chunk at least, chunks of a row about at most
+HELD = 16384  # elements of a row that a program keeps from its reading to its gradient
+SKIPPED = 8192  # elements of a row from which on it is worth waiting for its target first
+PROGRAMS_PER_SM = 8  # wanted; where there are fewer rows, several programs share one
+UNFUSED = {"enable_fp_fusion": False}  # or two kernels would round the same sum unlike each other
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a row's loss is beside logsumexp(z) − z[target]; z = cap(x) / temperature.
+
+    Attributes:
+        ignore_index: A target whose row counts for nothing: loss and gradient are 0.
+        label_smoothing: Part of the loss that is the mean over all columns.
+        softcap: c of cap(x) = c·tanh(x / c); 0 for none.
+        temperature: Divides the logits.
+        z_loss: Factor of lse², which is added.
+    """
+
+    ignore_index: int = -100
+    label_smoothing: float = 0.0
+    softcap: float = 0.0
+    temperature: float = 1.0
+    z_loss: float = 0.0
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """How rows are cut; None leaves it to their width.
+
+    Attributes:
+        block_size: Elements of a tile of a row that is wider than `NARROW`.
+        num_warps: Warps a program.
+        num_stages: Tiles under way at once, through shared memory; 1 loads straight to registers.
+        split: Programs that share a row; None takes them by M, which changes no bit.
+    """
+
+    block_size: int | None = None
+    num_warps: int | None = None
+    num_stages: int = 1
+    split: int | None = None
+
+
+PLAIN, BY_WIDTH = Options(), Tiles()
+
+
+def forward(
+    logits: torch.Tensor,
+    target: torch.Tensor,
+    options: Options = PLAIN,
+    weight: torch.Tensor | None = None,
+    *,
+    loss: torch.Tensor,
+    lse: torch.Tensor,
+    tiles: Tiles = BY_WIDTH,
+) -> None:
+    """Writes each row's loss, and its logsumexp(z) for the gradient.
+
+    A target that is out of range and not `ignore_index` gives a loss of NaN. The lse of a row that
+    is ignored is 0, and of a wide one nothing is read.
+
+    Args:
+        logits: (M, N), float16, bfloat16, float32 or float64; any row and column stride.
+        target: (M,), int64, contiguous like all that follow.
+        options: See there.
+        weight: (N,), of each class, or None.
+        loss: (M,), float32, or float64 for float64 logits.
+        lse: Likewise.
+        tiles: How rows are cut.
+    """
+    statistics(
+        "loss", logits, options, target=target, weight=weight, first=loss, lse=lse, tiles=tiles
+    )
+
+
+def backward(
+    logits: torch.Tensor,
+    target: torch.Tensor,
+    lse: torch.Tensor,
+    dloss: torch.Tensor | None,
+    options: Options = PLAIN,
+    weight: torch.Tensor | None = None,
+    *,
+    dlogits: torch.Tensor,
+    tiles: Tiles = BY_WIDTH,
+) -> None:
+    """Writes the gradient of the logits; see `forward` for what is not named here.
+
+    Args:
+        logits: As they were.
+        target: As it was.
+        lse: What `forward` wrote.
+        dloss: Gradient of the loss: (M,) of any stride, or (1,) for all rows; None for ones.
+        options: As they were.
+        weight: As it was.
+        dlogits: (M, N), dtype of the logits; it may be ``logits`` itself. Where its rows begin at
+            other places of a vector than those of ``logits`` do, both are moved by less at a time.
+        tiles: How rows are cut.
+    """
+    if logits.numel() == 0:
+        return
+    rows, cols = logits.shape
+    plan = layout(logits, dlogits)
+    parts = cut_of_copy(cols, plan.vector, logits.element_size(), tiles)
+    launch(
+        _backward,
+        (-(-rows // parts.rows) * parts.chunks,),
+        (
+            *(plan.bases[0], target, weight, _total(options, weight), lse, *_spread(dloss)),
+            *(rows, plan.cols, parts.chunks, *plan.strides[0], plan.leads[0], *_of(options)),
+            *(plan.bases[1], *plan.strides[1], plan.leads[1]),
+        ),
+        {
+            "HOW": _how("loss", logits, plan, parts, options, weight, dloss),
+            "ROWS": parts.rows,
+        },
+        num_warps=parts.warps,
+        **UNFUSED,
+    )
+
+
+def both(
+    logits: torch.Tensor,
+    target: torch.Tensor,
+    dloss: torch.Tensor | None,
+    options: Options = PLAIN,
+    weight: torch.Tensor | None = None,
+    *,
+    loss: torch.Tensor,
+    lse: torch.Tensor,
+    dlogits: torch.Tensor,
+    tiles: Tiles = BY_WIDTH,
+) -> None:
+    """Writes what `forward` and `backward` write, in one call; ``dlogits`` may be ``logits``."""
+    statistics(
+        *("loss", logits, options),
+        **{"target": target, "weight": weight, "first": loss, "lse": lse},
+        **{"dloss": dloss, "y": dlogits, "tiles": tiles},
+    )
+
+
+def logprob_entropy(
+    logits: torch.Tensor,
+    target: torch.Tensor,
+    *,
+    temperature: float = 1.0,
+    logprob: torch.Tensor,
+    entropy: torch.Tensor,
+    lse: torch.Tensor,
+    tiles: Tiles = BY_WIDTH,
+) -> None:
+    """Writes log p[target], the entropy −Σ p·log p, and logsumexp(z) of each row.
+
+    A target out of range gives a log-probability of NaN.
+    """
+    options = Options(temperature=temperature)
+    outputs = {"first": logprob, "second": entropy, "lse": lse}
+    statistics("entropy", logits, options, target=target, **outputs, tiles=tiles)
+
+
+def reduce_losses(
+    loss: torch.Tensor,
+    target: torch.Tensor,
+    options: Options,
+    weight: torch.Tensor | None,
+    mean: bool,
+    *,
+    out: torch.Tensor,
+) -> None:
+    """Writes the sum of all losses into ``out``, a number; always added in the same order.
+
+    With ``mean`` it is divided by Σ weight[target] of the rows that count, NaN where none does.
+    """
+    _reduce_rows(loss, target, options, weight, out, mean)
+
+
+def scale_of_mean(
+    target: torch.Tensor, options: Options, weight: torch.Tensor | None, *, scale: torch.Tensor
+) -> None:
+    """Writes 1 / Σ weight[target] of the rows that count into ``scale``, a number."""
+    _reduce_rows(None, target, options, weight, scale, True)
+
+
+# --- launching ---
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How rows are cut.
+
+    Attributes:
+        rows: Of a program.
+        lanes: Of a row.
+        pieces: Vectors that a lane takes of a tile.
+        tiles: Of a chunk.
+        chunks: Of a row.
+        warps: Of a program.
+    """
+
+    rows: int
+    lanes: int
+    pieces: int
+    tiles: int
+    chunks: int
+    warps: int
+
+    def split(self, rows: int, wanted: int | None, device: Device) -> int:
+        """Programs that share a row, a power of two."""
+        if wanted is None:
+            wanted = PROGRAMS_PER_SM * (device.sms or 0) // rows
+        return min(next_power_of_two(wanted), next_power_of_two(self.chunks + 1) // 2)
+
+
+def cut(cols: int, vector: int, tiles: Tiles, whole: bool = False, twice: bool = False) -> Cut:
+    """How rows of ``cols`` elements are cut, whatever M.
+
+    Args:
+        cols: At least 1.
+        vector: Elements of a vector.
+        tiles: What is asked for.
+        whole: Whether a tile is to hold a row.
+        twice: Whether a row is read twice.
+    """
+    vectors = max(cols // vector, 1)
+    if cols <= NARROW:
+        warps = tiles.num_warps or 4
+        lanes, most = min(32, next_power_of_two(vectors)), max(1, 2 * A_LANE // vector)
+    else:
+        held = next_power_of_two(cols) // (32 * A_LANE)
+        warps = tiles.num_warps or (held if whole else 32 if twice else 4)
+        lanes = 32 * warps
+        most = max(1, (tiles.block_size or lanes * A_LANE) // (lanes * vector))
+    needed = -(-vectors // lanes)
+    pieces = needed if whole else min(most, needed)
+    a_tile = lanes * pieces
+    chunk = max(CHUNK, next_power_of_two(cols) // MOST_CHUNKS) // vector
+    in_chunk = max(1, chunk // a_tile)
+    chunks = -(-vectors // (a_tile * in_chunk))
+    return Cut(32 * warps // lanes, lanes, pieces, in_chunk, chunks, warps)
+
+
+def cut_of_copy(cols: int, vector: int, itemsize: int, tiles: Tiles) -> Cut:
+    """How rows are cut of which each element is by itself: a program a chunk, of one tile."""
+    vectors = max(cols // vector, 1)
+    warps = tiles.num_warps or 4
+    lanes = min(32 * warps, next_power_of_two(vectors))
+    block = tiles.block_size or 32 * warps * 32 // itemsize  # 32 bytes a thread, as copies do
+    pieces = max(1, min(block // (lanes * vector), -(-vectors // lanes)))
+    return Cut(32 * warps // lanes, lanes, pieces, 1, -(-vectors // (lanes * pieces)), warps)
+
+
+def statistics(
+    kind: str,
+    x: torch.Tensor,
+    options: Options = PLAIN,
+    *,
+    target: torch.Tensor | None = None,
+    weight: torch.Tensor | None = None,
+    first: torch.Tensor | None = None,
+    second: torch.Tensor | None = None,
+    lse: torch.Tensor | None = None,
+    dloss: torch.Tensor | None = None,
+    y: torch.Tensor | None = None,
+    tiles: Tiles = BY_WIDTH,
+) -> None:
+    """Computes what needs the logsumexp of each row of ``x``.
+
+    Args:
+        kind: ``"lse"`` alone; ``"loss"``, into ``first``; ``"entropy"``, the log-probability of
+            the target into ``first`` and the entropy into ``second``.
+        x: (M, N).
+        options: See there.
+        target: (M,), except for the kind ``"lse"``.
+        weight: (N,) or None.
+        first: (M,).
+        second: (M,).
+        lse: (M,); None leaves it unwritten.
+        dloss: As of `backward`.
+        y: (M, N): the gradient of the loss, or log-softmax where the kind is ``"lse"``, or None.
+        tiles: How rows are cut.
+    """
+    rows, cols = x.shape
+    if x.numel() == 0:  # of no columns, as PyTorch has it
+        for result, value in ((lse, float("-inf")), (first, float("nan")), (second, 0.0)):
+            if result is not None:
+                result.fill_(value)
+        return
+    plan = layout(x) if y is None else layout(x, y)
+    whole = y is not None and cols <= HELD
+    parts = cut(cols, plan.vector, tiles, whole, twice=y is not None)
+    split = 1 if y is not None else parts.split(rows, tiles.split, device_of(x))
+    partial = None
+    if split > 1:
+        numbers = 2 + (kind == "entropy") + bool(options.label_smoothing)
+        dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
+        partial = torch.empty((numbers, parts.chunks, rows), dtype=dtype, device=x.device)
+    arguments = (
+        *(plan.bases[0], target, weight, _total(options, weight), first, second, lse, partial),
+        *(rows, plan.cols, parts.chunks, *plan.strides[0], plan.leads[0], *_of(options)),
+    )
+    answer = (None, 0, 1, 0) if y is None else (plan.bases[1], *plan.strides[1], plan.leads[1])
+    how = _how(kind, x, plan, parts, options, weight, dloss, lse is not None)
+    launch(
+        _rows,
+        (-(-rows // parts.rows) * split,),
+        (*arguments, *answer, *_spread(dloss)),
+        {
+            "HOW": how,
+            "ROWS": parts.rows,
+            "TILES": parts.tiles,
+            "STAGES": tiles.num_stages,
+            "SPLIT": split,
+            "SKIP": kind == "loss" and cols >= SKIPPED and y is None,
+            "EMIT": y is not None,
+            "WHOLE": whole,
+        },
+        num_warps=parts.warps,
+        **UNFUSED,
+    )
+    if split > 1:
+        rest = {"HOW": how, "ROWS": 32}
+        launch(_join, (-(-rows // 32),), arguments, rest, num_warps=1, **UNFUSED)
+
+
+def _reduce_rows(
+    loss: torch.Tensor | None,
+    target: torch.Tensor,
+    options: Options,
+    weight: torch.Tensor | None,
+    out: torch.Tensor,
+    mean: bool,
+) -> None:
+    cols = 0 if weight is None else weight.numel()
+    launch(
+        _reduce,
+        (1,),
+        (loss, target, weight, out, target.numel(), cols, options.ignore_index),
+        {"SUMMED": loss is not None, "WEIGHTED": weight is not None, "MEAN": mean, "BLOCK": 4096},
+        num_warps=16,
+    )
+
+
+class How(NamedTuple):
+    """What a kernel is compiled with or without; see `statistics` and `kernels.vectors.Layout`."""
+
+    kind: str
+    vector: int
+    ends: bool
+    lanes: int
+    pieces: int
+    keeps: bool  # the logsumexp
+    ones: bool  # for dloss
+    weighted: bool
+    smooth: bool
+    capped: bool
+    scaled: bool
+    squared: bool
+    loads: str
+    stores: str
+    statistics: Any
+
+
+def _how(
+    kind: str,
+    x: torch.Tensor,
+    plan: Layout,
+    parts: Cut,
+    options: Options,
+    weight: torch.Tensor | None,
+    dloss: torch.Tensor | None,
+    keeps: bool = True,
+) -> How:
+    return How(
+        *(kind, plan.vector, plan.ends, parts.lanes, parts.pieces, keeps, dloss is None),
+        *(weight is not None, options.label_smoothing != 0, options.softcap != 0),
+        *(options.temperature != 1, options.z_loss != 0),
+        *(load_hint(x, None), store_hint(x, None)),
+        tl.float64 if x.dtype == torch.float64 else tl.float32,
+    )
+
+
+def _of(options: Options) -> tuple[int, float, float, float, float]:
+    """The numbers among the options."""
+    return (
+        *(options.ignore_index, 1 / options.temperature, options.softcap),
+        *(options.label_smoothing, options.z_loss),
+    )
+
+
+def _total(options: Options, weight: torch.Tensor | None) -> torch.Tensor | None:
+    """The sum of all weights, where label smoothing asks for it."""
+    return None if weight is None or not options.label_smoothing else weight.sum()
+
+
+def _spread(dloss: torch.Tensor | None) -> tuple[torch.Tensor | None, int]:
+    """The gradients of the losses, and how far that of a row is from that of the row before."""
+    return dloss, 0 if dloss is None or dloss.numel() == 1 else dloss.stride(0)
+
+
+# --- device code ---
+#
+# What is of a row has the shape [rows], of a lane [rows, lanes], of an element of a tile's piece
+# [rows, lanes, elements of a vector]. The statistics of a part of a row are four: the maximum m of
+# z, the sum s of exp(z − m), the sum e of exp(z − m)·(z − m) for the entropy, and the sum t of w·z
+# for label smoothing. Exponentials are of z − _shift(m), so that an infinite m does no harm.
+# `numbers` are the inverse of the temperature, softcap, label_smoothing and z_loss.
+
+
+@jit
+def _exp(difference: tl.tensor) -> tl.tensor:
+    # exp itself takes three more instructions, to keep the smallest subnormal results
+    if difference.dtype == tl.float64:
+        return tl.exp(difference)
+    return tl.exp2(difference * LOG2E)
+
+
+@jit
+def _shift(most: tl.tensor) -> tl.tensor:
+    return tl.where(tl.abs(most) == float("inf"), 0.0, most)
+
+
+@jit
+def _product(s: tl.tensor, difference: tl.tensor) -> tl.tensor:
+    """s·difference, 0 where s is 0 because the difference is −inf."""
+    return s * tl.maximum(difference, -1e30)
+
+
+@jit
+def _transform(values: tl.tensor, numbers: tl.tuple, HOW: tl.constexpr) -> tl.tensor:
+    """z of logits."""
+    z = values.to(HOW.statistics)
+    if HOW.capped:
+        # tanh(u) = 1 − 2 / (exp(2u) + 1), which is ±1 where exp overflows or is 0
+        z = numbers[1] * (1 - 2 / (_exp(2 * (z / numbers[1])) + 1))
+    if HOW.scaled:
+        z *= numbers[0]
+    return z
+
+
+@jit
+def _load_tile(
+    source: tl.tensor,
+    tile: tl.tensor,
+    vectors: tl.tensor,
+    stride: tl.tensor,
+    numbers: tl.tuple,
+    HOW: tl.constexpr,
+    MASKED: tl.constexpr,
+    HINT: tl.constexpr,
+) -> tl.tuple:
+    """z of a tile, piece by piece; what lies behind a row's ``vectors`` is −inf."""
+    pieces: tl.tuple = ()
+    for piece in tl.static_range(HOW.pieces):
+        vector = vectors_of(tile * HOW.pieces + piece, HOW.lanes)
+        places = source + offsets_of(vector, stride, HOW.vector)
+        if MASKED:
+            inside = vector < vectors
+            value = tl.load(places, mask=inside, other=float("-inf"), eviction_policy=HINT)
+        else:
+            value = tl.load(places, eviction_policy=HINT)
+        z = _transform(value, numbers, HOW)
+        if MASKED and HOW.capped:
+            z = tl.where(inside, z, float("-inf"))
+        pieces = pieces + (z,)  # noqa: RUF005, Triton unpacks no tuple
+    return pieces
+
+
+@jit
+def _absorb(
+    lanes: tl.tuple,
+    pieces: tl.tuple,
+    tile: tl.tensor,
+    vectors: tl.tensor,
+    weight: tl.tensor,
+    HOW: tl.constexpr,
+) -> tl.tuple:
+    """The statistics of lanes with one more tile; ``weight`` is that of a row's first vector."""
+    m, s, e, t = lanes
+    highest = pieces[0]
+    for piece in tl.static_range(1, HOW.pieces):
+        highest = tl.maximum(highest, pieces[piece])
+    # Triton's maximum passes over NaN; it comes back through the sum
+    raised = tl.maximum(m, tl.max(highest, 2))
+    shift = _shift(raised)
+    scale = _exp(m - shift)
+    sums = tl.zeros_like(highest)
+    products, plain = sums, sums
+    for piece in tl.static_range(HOW.pieces):
+        difference = pieces[piece] - shift[:, :, None]
+        exponential = _exp(difference)
+        sums += exponential
+        if HOW.kind == "entropy":
+            products += _product(exponential, difference)
+        if HOW.smooth:
+            vector = vectors_of(tile * HOW.pieces + piece, HOW.lanes)
+            z = tl.where(vector < vectors, pieces[piece], 0.0)
+            if HOW.weighted:
+                places = weight + offsets_of(vector, 1, HOW.vector)
+                z *= tl.load(places, mask=vector < vectors, other=0.0)
+            plain += z
+    if HOW.kind == "entropy":
+        e = (e + _product(s, m - shift)) * scale + tl.sum(products, 2)
+    if HOW.smooth:
+        t += tl.sum(plain, 2)
+    return raised, s * scale + tl.sum(sums, 2), e, t
+
+
+@jit
+def _meet(lanes: tl.tuple, HOW: tl.constexpr) -> tl.tuple:
+    """The statistics of rows from those of their lanes."""
+    m, s, e, t = lanes
+    most = tl.max(m, 1)
+    change = m - _shift(most)[:, None]
+    scale = _exp(change)
+    total = tl.sum(s * scale, 1)
+    products, plain = tl.zeros_like(total), tl.zeros_like(total)
+    if HOW.kind == "entropy":
+        products = tl.sum((e + _product(s, change)) * scale, 1)
+    if HOW.smooth:
+        plain = tl.sum(t, 1)
+    return most, total, products, plain
+
+
+@jit
+def _fold(one: tl.tuple, two: tl.tuple, HOW: tl.constexpr) -> tl.tuple:
+    """The statistics of two parts of each row together."""
+    m, s, e, t = one
+    m2, s2, e2, t2 = two
+    most = tl.maximum(m, m2)
+    shift = _shift(most)
+    scale, scale2 = _exp(m - shift), _exp(m2 - shift)
+    if HOW.kind == "entropy":
+        e = (e + _product(s, m - shift)) * scale + (e2 + _product(s2, m2 - shift)) * scale2
+    return most, s * scale + s2 * scale2, e, t + t2
+
+
+@jit
+def _nothing(shape: tl.constexpr, HOW: tl.constexpr) -> tl.tuple:
+    """The statistics of no elements."""
+    zeros = tl.zeros(shape, HOW.statistics)
+    return zeros + float("-inf"), zeros, zeros, zeros
+
+
+@jit
+def _load_ends(
+    begin: tl.tensor, columns: tl.tensor, numbers: tl.tuple, HOW: tl.constexpr
+) -> tl.tensor:
+    """z of the ends of rows that begin at ``begin``, −inf where there is none."""
+    value = tl.load(begin[:, None] + columns, mask=columns >= 0, other=float("-inf"))
+    return tl.where(columns >= 0, _transform(value, numbers, HOW), float("-inf"))
+
+
+@jit
+def _fold_ends(
+    row: tl.tuple, z: tl.tensor, columns: tl.tensor, weight: tl.tensor, HOW: tl.constexpr
+) -> tl.tuple:
+    """The statistics of rows with those of their ends, of which each element is a lane's only."""
+    plain = tl.where(columns >= 0, z, 0.0)
+    if HOW.smooth and HOW.weighted:
+        plain *= tl.load(weight + columns, mask=columns >= 0, other=0.0)
+    return _fold(row, _meet((z, _exp(z - _shift(z)), tl.zeros_like(z), plain), HOW), HOW)
+
+
+@jit
+def _targets(
+    begin: tl.tensor,
+    col_stride: tl.tensor,
+    target: tl.tensor,
+    weight: tl.tensor,
+    row: tl.tensor,
+    exists: tl.tensor,
+    length: tl.tensor,
+    ignored: tl.tensor,
+    numbers: tl.tuple,
+    HOW: tl.constexpr,
+) -> tl.tuple:
+    """Of rows whether they count, their target, its weight, and its z.
+
+    A target out of range is −1, its weight and z NaN.
+    """
+    chosen = tl.load(target + row, mask=exists, other=-1)
+    wanted = exists
+    if HOW.kind == "loss":
+        wanted = exists & (chosen != ignored)
+    valid = wanted & (chosen >= 0) & (chosen < length)
+    w = tl.where(valid, 1.0, float("nan")).to(HOW.statistics)
+    if HOW.weighted:
+        w = tl.load(weight + chosen, mask=valid, other=float("nan")).to(HOW.statistics)
+    z = w
+    if begin is not None:
+        value = tl.load(begin + chosen * col_stride, mask=valid, other=float("nan"))
+        z = _transform(value, numbers, HOW)
+    return wanted, tl.where(valid, chosen, -1), w, z
+
+
+@jit
+def _finish(
+    statistics: tl.tuple,
+    targets: tl.tuple,
+    total: tl.tensor,
+    length: tl.tensor,
+    numbers: tl.tuple,
+    HOW: tl.constexpr,
+) -> tl.tuple:
+    """What is asked for beside each row's logsumexp, and that; ``total`` is of all weights."""
+    m, s, e, t = statistics
+    wanted, _, w, z = targets
+    logarithm = tl.log(s)
+    lse = _shift(m) + logarithm
+    first, second = lse, lse
+    if HOW.kind == "entropy":
+        first, second = z - lse, logarithm - e / s
+    if HOW.kind == "loss":
+        lse = tl.where(lse == float("inf"), float("nan"), lse)  # inf − inf, as PyTorch has it
+        first = w * (lse - z)
+        if HOW.smooth:
+            first = (1 - numbers[2]) * first + numbers[2] / length * (total * lse - t)
+        if HOW.squared:
+            first += numbers[3] * (lse * lse)
+        first, lse = tl.where(wanted, first, 0.0), tl.where(wanted, lse, 0.0)
+    return first, second, lse
+
+
+@jit
+def _store_statistics(
+    outputs: tl.tuple, answers: tl.tuple, row: tl.tensor, exists: tl.tensor, HOW: tl.constexpr
+) -> None:
+    if HOW.kind != "lse":
+        tl.store(outputs[0] + row, answers[0], mask=exists)
+    if HOW.kind == "entropy":
+        tl.store(outputs[1] + row, answers[1], mask=exists)
+    if HOW.keeps:
+        tl.store(outputs[2] + row, answers[2], mask=exists)
+
+
+@jit
+def _factors(
+    lse: tl.tensor,
+    targets: tl.tuple,
+    dloss: tl.tensor,
+    exists: tl.tensor,
+    total: tl.tensor,
+    length: tl.tensor,
+    numbers: tl.tuple,
+    HOW: tl.constexpr,
+) -> tl.tuple:
+    """What of a row its gradient takes: whether it counts, its target, lse, and a, b and c of
+    a·p − b·onehot − c·w; ``dloss`` points to the gradients of the rows' losses."""
+    wanted, chosen, w, _ = targets
+    a, b, c = w, w, w
+    if HOW.smooth:
+        b = (1 - numbers[2]) * w
+        c = numbers[2] / length + tl.zeros_like(w)
+        a = b + c * total
+    if HOW.squared:
+        a += 2 * numbers[3] * lse
+    scale = tl.full((), 1.0, HOW.statistics)
+    if not HOW.ones:
+        scale *= tl.load(dloss, mask=exists, other=0.0)
+    if HOW.scaled:
+        scale *= numbers[0]
+    return wanted, chosen, lse, a * scale, b * scale, c * scale
+
+
+@jit
+def _gradient(
+    z: tl.tensor,
+    columns: tl.tensor,
+    inside: tl.tensor,
+    row: tl.tuple,
+    weight: tl.tensor,
+    numbers: tl.tuple,
+    HOW: tl.constexpr,
+) -> tl.tensor:
+    """The gradient of logits, or log-softmax, from their z; ``row`` is what `_factors` gives."""
+    wanted, chosen, lse, a, b, c = row
+    if HOW.kind == "lse":
+        return z - lse
+    gradient = a * _exp(z - lse)
+    if HOW.smooth:
+        if HOW.weighted:
+            c = c * tl.load(weight + columns, mask=inside, other=0.0)
+        gradient -= c
+    gradient -= tl.where(columns == chosen, b, 0.0)
+    if HOW.capped:  # the derivative of cap is 1 − tanh²
+        u = z / numbers[1]
+        if HOW.scaled:
+            u = u / numbers[0]
+        gradient *= 1 - u * u
+    return tl.where(wanted, gradient, 0.0)
+
+
+@jit
+def _emit_tile(
+    aim: tl.tensor,
+    pieces: tl.tuple,
+    tile: tl.tensor,
+    vectors: tl.tensor,
+    stride: tl.tensor,
+    ahead: tl.tensor,
+    row: tl.tuple,
+    weight: tl.tensor,
+    numbers: tl.tuple,
+    HOW: tl.constexpr,
+) -> None:
+    """Writes the gradient, or log-softmax, of a tile, from its z, behind ``aim``."""
+    wide: tl.tuple = ()
+    for i in tl.static_range(len(row)):
+        wide = wide + (row[i][:, None, None],)  # noqa: RUF005, Triton unpacks no tuple
+    for piece in tl.static_range(HOW.pieces):
+        vector = vectors_of(tile * HOW.pieces + piece, HOW.lanes)
+        inside = vector < vectors
+        columns = ahead[:, None, None] + offsets_of(vector, 1, HOW.vector)
+        answer = _gradient(pieces[piece], columns, inside, wide, weight, numbers, HOW)
+        places = aim + offsets_of(vector, stride, HOW.vector)
+        answer = answer.to(aim.dtype.element_ty)
+        tl.store(places, answer, mask=inside, eviction_policy=HOW.stores)
+
+
+@jit
+def _emit_ends(
+    begin: tl.tensor,
+    z: tl.tensor,
+    columns: tl.tensor,
+    row: tl.tuple,
+    weight: tl.tensor,
+    numbers: tl.tuple,
+    HOW: tl.constexpr,
+) -> None:
+    """Likewise of the ends of rows that begin at ``begin``."""
+    wide: tl.tuple = ()
+    for i in tl.static_range(len(row)):
+        wide = wide + (row[i][:, None],)  # noqa: RUF005, Triton unpacks no tuple
+    answer = _gradient(z, columns, columns >= 0, wide, weight, numbers, HOW)
+    tl.store(begin[:, None] + columns, answer.to(begin.dtype.element_ty), mask=columns >= 0)
+
+
+@jit
+def _numbers(
+    inverse: tl.tensor,
+    softcap: tl.tensor,
+    smoothing: tl.tensor,
+    z_loss: tl.tensor,
+    HOW: tl.constexpr,
+) -> tl.tuple:
+    return (
+        tl.full((), inverse, tl.float64).to(HOW.statistics),
+        tl.full((), softcap, tl.float64).to(HOW.statistics),
+        tl.full((), smoothing, tl.float64).to(HOW.statistics),
+        tl.full((), z_loss, tl.float64).to(HOW.statistics),
+    )
+
+
+@jit
+def _rows(
+    x: tl.tensor,
+    target: tl.tensor,
+    weight: tl.tensor,
+    weight_total: tl.tensor,
+    first: tl.tensor,
+    second: tl.tensor,
+    lse: tl.tensor,
+    partial: tl.tensor,
+    rows: tl.tensor,
+    cols: tl.tensor,
+    chunks: tl.tensor,
+    row_stride: tl.tensor,
+    col_stride: tl.tensor,
+    lead: tl.tensor,
+    ignored: tl.tensor,
+    inverse: tl.float64,  # a plain float would be float32
+    softcap: tl.float64,
+    smoothing: tl.float64,
+    z_loss: tl.float64,
+    y: tl.tensor,
+    y_row_stride: tl.tensor,
+    y_col_stride: tl.tensor,
+    y_lead: tl.tensor,
+    dloss: tl.tensor,
+    dloss_stride: tl.tensor,
+    HOW: tl.constexpr,
+    ROWS: tl.constexpr,
+    TILES: tl.constexpr,
+    STAGES: tl.constexpr,
+    SPLIT: tl.constexpr,
+    SKIP: tl.constexpr,
+    EMIT: tl.constexpr,
+    WHOLE: tl.constexpr,
+) -> None:
+    LANES: tl.constexpr = HOW.lanes
+    A_TILE: tl.constexpr = HOW.lanes * HOW.pieces
+    numbers = _numbers(inverse, softcap, smoothing, z_loss, HOW)
+    program = tl.program_id(0)
+    row = (program // SPLIT).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    exists = row < rows
+    length = cols * (1 if HOW.ends else HOW.vector)
+    begin = first_element(x, row, row_stride, lead, HOW.vector, HOW.ends)
+    ahead = ahead_of(row, row_stride, lead, HOW.vector, HOW.ends)
+    source = first_vector(x, row, row_stride, lead, HOW.vector, HOW.ends)[:, None, None]
+    weight_ahead = weight
+    if HOW.weighted:
+        weight_ahead = weight + ahead[:, None, None]
+    targets = (exists, row, row, row)
+    read = exists
+    if HOW.kind != "lse":
+        targets = _targets(
+            begin, col_stride, target, weight, row, exists, length, ignored, numbers, HOW
+        )
+        if SKIP:
+            read = targets[0]
+    vectors = tl.where(read, whole_vectors(cols, ahead, HOW.vector, HOW.ends), 0)
+    if HOW.ends and SPLIT == 1:
+        columns = tl.where(read[:, None], end_columns(length, ahead, HOW.vector), -1)
+        z_at_ends = _load_ends(begin, columns, numbers, HOW)
+    many = vectors[:, None, None]
+    tiles = tl.cdiv(tl.max(vectors, 0), A_TILE)
+
+    statistics = _nothing((ROWS,), HOW)
+    if WHOLE:
+        pieces = _load_tile(source, 0, many, col_stride, numbers, HOW, True, HOW.loads)
+        lanes = _absorb(_nothing((ROWS, LANES), HOW), pieces, 0, many, weight_ahead, HOW)
+        statistics = _meet(lanes, HOW)
+    else:
+        full = tl.min(vectors, 0) // A_TILE  # tiles that need no mask
+        each = tl.cdiv(chunks, SPLIT)
+        begin_at = program % SPLIT * each
+        for chunk in tl.range(begin_at, tl.minimum(begin_at + each, chunks), num_stages=1):
+            lanes = _nothing((ROWS, LANES), HOW)
+            start = tl.minimum(chunk * TILES, tiles)
+            end = tl.minimum(start + TILES, tiles)
+            middle = tl.minimum(tl.maximum(full, start), end)
+            for tile in tl.range(start, middle, num_stages=STAGES):
+                pieces = _load_tile(source, tile, many, col_stride, numbers, HOW, False, HOW.loads)
+                lanes = _absorb(lanes, pieces, tile, many, weight_ahead, HOW)
+            for tile in tl.range(middle, end, num_stages=1):
+                pieces = _load_tile(source, tile, many, col_stride, numbers, HOW, True, HOW.loads)
+                lanes = _absorb(lanes, pieces, tile, many, weight_ahead, HOW)
+            found = _meet(lanes, HOW)
+            if SPLIT > 1:
+                places = partial + (tl.cast(chunk, tl.int64) * rows + row)
+                step = tl.cast(chunks, tl.int64) * rows
+                tl.store(places, found[0], mask=exists)
+                tl.store(places + step, found[1], mask=exists)
+                if HOW.kind == "entropy":
+                    tl.store(places + 2 * step, found[2], mask=exists)
+                if HOW.smooth:
+                    tl.store(places + 2 * step, found[3], mask=exists)
+            else:
+                statistics = _fold(statistics, found, HOW)
+
+    if SPLIT == 1:
+        if HOW.ends:
+            statistics = _fold_ends(statistics, z_at_ends, columns, weight, HOW)
+        total = tl.cast(length, HOW.statistics)
+        if HOW.weighted and HOW.smooth:
+            total = tl.load(weight_total).to(HOW.statistics)
+        answers = _finish(statistics, targets, total, length, numbers, HOW)
+        _store_statistics((first, second, lse), answers, row, exists, HOW)
+        if EMIT:
+            of_row = (exists, row, answers[2], answers[2], answers[2], answers[2])
+            if HOW.kind == "loss":
+                gradient_at = dloss
+                if not HOW.ones:
+                    gradient_at = dloss + row * dloss_stride
+                of_row = _factors(
+                    answers[2], targets, gradient_at, exists, total, length, numbers, HOW
+                )
+            # another warp may not have read the target's logit yet, which is now overwritten
+            tl.debug_barrier()
+            aim = first_vector(y, row, y_row_stride, y_lead, HOW.vector, HOW.ends)[:, None, None]
+            if WHOLE:
+                _emit_tile(aim, pieces, 0, many, y_col_stride, ahead, of_row, weight, numbers, HOW)
+            else:
+                for step in tl.range(tiles, num_stages=1):
+                    tile = tiles - 1 - step
+                    pieces = _load_tile(
+                        source, tile, many, col_stride, numbers, HOW, True, "evict_first"
+                    )
+                    _emit_tile(
+                        aim, pieces, tile, many, y_col_stride, ahead, of_row, weight, numbers, HOW
+                    )
+            if HOW.ends:
+                begin = first_element(y, row, y_row_stride, y_lead, HOW.vector, HOW.ends)
+                _emit_ends(begin, z_at_ends, columns, of_row, weight, numbers, HOW)
+
+
+@jit
+def _join(
+    x: tl.tensor,
+    target: tl.tensor,
+    weight: tl.tensor,
+    weight_total: tl.tensor,
+    first: tl.tensor,
+    second: tl.tensor,
+    lse: tl.tensor,
+    partial: tl.tensor,
+    rows: tl.tensor,
+    cols: tl.tensor,
+    chunks: tl.tensor,
+    row_stride: tl.tensor,
+    col_stride: tl.tensor,
+    lead: tl.tensor,
+    ignored: tl.tensor,
+    inverse: tl.float64,
+    softcap: tl.float64,
+    smoothing: tl.float64,
+    z_loss: tl.float64,
+    HOW: tl.constexpr,
+    ROWS: tl.constexpr,
+) -> None:
+    """`_rows` from where the chunks of a row are added up, for rows that programs shared."""
+    numbers = _numbers(inverse, softcap, smoothing, z_loss, HOW)
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    exists = row < rows
+    length = cols * (1 if HOW.ends else HOW.vector)
+    begin = first_element(x, row, row_stride, lead, HOW.vector, HOW.ends)
+    targets = (exists, row, row, row)
+    if HOW.kind != "lse":
+        targets = _targets(
+            begin, col_stride, target, weight, row, exists, length, ignored, numbers, HOW
+        )
+    statistics = _nothing((ROWS,), HOW)
+    zeros = statistics[1]
+    step = tl.cast(chunks, tl.int64) * rows
+    for chunk in tl.range(chunks, num_stages=1):
+        places = partial + (tl.cast(chunk, tl.int64) * rows + row)
+        m = tl.load(places, mask=exists, other=float("-inf"))
+        s = tl.load(places + step, mask=exists, other=0.0)
+        e, t = zeros, zeros
+        if HOW.kind == "entropy":
+            e = tl.load(places + 2 * step, mask=exists, other=0.0)
+        if HOW.smooth:
+            t = tl.load(places + 2 * step, mask=exists, other=0.0)
+        statistics = _fold(statistics, (m, s, e, t), HOW)
+    if HOW.ends:
+        ahead = ahead_of(row, row_stride, lead, HOW.vector, HOW.ends)
+        columns = tl.where(exists[:, None], end_columns(length, ahead, HOW.vector), -1)
+        z = _load_ends(begin, columns, numbers, HOW)
+        statistics = _fold_ends(statistics, z, columns, weight, HOW)
+    total = tl.cast(length, HOW.statistics)
+    if HOW.weighted and HOW.smooth:
+        total = tl.load(weight_total).to(HOW.statistics)
+    answers = _finish(statistics, targets, total, length, numbers, HOW)
+    _store_statistics((first, second, lse), answers, row, exists, HOW)
+
+
+@jit
+def _backward(
+    x: tl.tensor,
+    target: tl.tensor,
+    weight: tl.tensor,
+    weight_total: tl.tensor,
+    lse: tl.tensor,
+    dloss: tl.tensor,
+    dloss_stride: tl.tensor,
+    rows: tl.tensor,
+    cols: tl.tensor,
+    chunks: tl.tensor,
+    row_stride: tl.tensor,
+    col_stride: tl.tensor,
+    lead: tl.tensor,
+    ignored: tl.tensor,
+    inverse: tl.float64,
+    softcap: tl.float64,
+    smoothing: tl.float64,
+    z_loss: tl.float64,
+    y: tl.tensor,
+    y_row_stride: tl.tensor,
+    y_col_stride: tl.tensor,
+    y_lead: tl.tensor,
+    HOW: tl.constexpr,
+    ROWS: tl.constexpr,
+) -> None:
+    numbers = _numbers(inverse, softcap, smoothing, z_loss, HOW)
+    program = tl.program_id(0)
+    row = (program // chunks).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    tile = program % chunks
+    exists = row < rows
+    length = cols * (1 if HOW.ends else HOW.vector)
+    ahead = ahead_of(row, row_stride, lead, HOW.vector, HOW.ends)
+    vectors = tl.where(exists, whole_vectors(cols, ahead, HOW.vector, HOW.ends), 0)[:, None, None]
+    source = first_vector(x, row, row_stride, lead, HOW.vector, HOW.ends)[:, None, None]
+    pieces = _load_tile(source, tile, vectors, col_stride, numbers, HOW, True, HOW.loads)
+    targets = _targets(None, col_stride, target, weight, row, exists, length, ignored, numbers, HOW)
+    total = tl.cast(length, HOW.statistics)
+    if HOW.weighted and HOW.smooth:
+        total = tl.load(weight_total).to(HOW.statistics)
+    gradient_at = dloss
+    if not HOW.ones:
+        gradient_at = dloss + row * dloss_stride
+    kept = tl.load(lse + row, mask=exists, other=0.0)
+    of_row = _factors(kept, targets, gradient_at, exists, total, length, numbers, HOW)
+    aim = first_vector(y, row, y_row_stride, y_lead, HOW.vector, HOW.ends)[:, None, None]
+    _emit_tile(aim, pieces, tile, vectors, y_col_stride, ahead, of_row, weight, numbers, HOW)
+    if HOW.ends:
+        wanted = (exists & (tile == 0))[:, None]
+        columns = tl.where(wanted, end_columns(length, ahead, HOW.vector), -1)
+        begin = first_element(x, row, row_stride, lead, HOW.vector, HOW.ends)
+        z = _load_ends(begin, columns, numbers, HOW)
+        begin = first_element(y, row, y_row_stride, y_lead, HOW.vector, HOW.ends)
+        _emit_ends(begin, z, columns, of_row, weight, numbers, HOW)
+
+
+@jit
+def _reduce(
+    loss: tl.tensor,
+    target: tl.tensor,
+    weight: tl.tensor,
+    out: tl.tensor,
+    rows: tl.tensor,
+    cols: tl.tensor,
+    ignored: tl.tensor,
+    SUMMED: tl.constexpr,
+    WEIGHTED: tl.constexpr,
+    MEAN: tl.constexpr,
+    BLOCK: tl.constexpr,
+) -> None:
+    sums = tl.zeros((BLOCK,), tl.float64)
+    weights = tl.zeros((BLOCK,), tl.float64)
+    for start in tl.range(0, rows, BLOCK, num_stages=1):
+        row = tl.cast(start, tl.int64) + tl.arange(0, BLOCK)
+        inside = row < rows
+        if SUMMED:
+            sums += tl.load(loss + row, mask=inside, other=0.0).to(tl.float64)
+        if MEAN:
+            chosen = tl.load(target + row, mask=inside, other=ignored)
+            counts = inside & (chosen != ignored)
+            if WEIGHTED:
+                valid = counts & (chosen >= 0) & (chosen < cols)
+                weights += tl.load(weight + chosen, mask=valid, other=0.0).to(tl.float64)
+            else:
+                weights += counts.to(tl.float64)
+    total = tl.full((), 1.0, tl.float64)
+    if SUMMED:
+        total = tl.sum(sums, 0)
+    if MEAN:
+        total = total / tl.sum(weights, 0)
+    tl.store(out, total.to(out.dtype.element_ty))
