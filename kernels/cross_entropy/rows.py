@@ -468,7 +468,8 @@ def _product(s: tl.tensor, difference: tl.tensor) -> tl.tensor:
 @jit
 def _transform(values: tl.tensor, numbers: tl.tuple, HOW: tl.constexpr) -> tl.tensor:
     """z of logits."""
-    z = values.to(HOW.statistics)
+    STATISTICS: tl.constexpr = HOW.statistics
+    z = values.to(STATISTICS)
     if HOW.capped:
         # tanh(u) = 1 − 2 / (exp(2u) + 1), which is ±1 where exp overflows or is 0
         z = numbers[1] * (1 - 2 / (_exp(2 * (z / numbers[1])) + 1))
@@ -489,10 +490,13 @@ def _load_tile(
     HINT: tl.constexpr,
 ) -> tl.tuple:
     """z of a tile, piece by piece; what lies behind a row's ``vectors`` is −inf."""
+    PIECES: tl.constexpr = HOW.pieces
+    LANES: tl.constexpr = HOW.lanes
+    VECTOR: tl.constexpr = HOW.vector
     pieces: tl.tuple = ()
-    for piece in tl.static_range(HOW.pieces):
-        vector = vectors_of(tile * HOW.pieces + piece, HOW.lanes)
-        places = source + offsets_of(vector, stride, HOW.vector)
+    for piece in tl.static_range(PIECES):
+        vector = vectors_of(tile * PIECES + piece, LANES)
+        places = source + offsets_of(vector, stride, VECTOR)
         if MASKED:
             inside = vector < vectors
             value = tl.load(places, mask=inside, other=float("-inf"), eviction_policy=HINT)
@@ -515,9 +519,12 @@ def _absorb(
     HOW: tl.constexpr,
 ) -> tl.tuple:
     """The statistics of lanes with one more tile; ``weight`` is that of a row's first vector."""
+    PIECES: tl.constexpr = HOW.pieces
+    LANES: tl.constexpr = HOW.lanes
+    VECTOR: tl.constexpr = HOW.vector
     m, s, e, t = lanes
     highest = pieces[0]
-    for piece in tl.static_range(1, HOW.pieces):
+    for piece in tl.static_range(1, PIECES):
         highest = tl.maximum(highest, pieces[piece])
     # Triton's maximum passes over NaN; it comes back through the sum
     raised = tl.maximum(m, tl.max(highest, 2))
@@ -525,17 +532,17 @@ def _absorb(
     scale = _exp(m - shift)
     sums = tl.zeros_like(highest)
     products, plain = sums, sums
-    for piece in tl.static_range(HOW.pieces):
+    for piece in tl.static_range(PIECES):
         difference = pieces[piece] - shift[:, :, None]
         exponential = _exp(difference)
         sums += exponential
         if HOW.kind == "entropy":
             products += _product(exponential, difference)
         if HOW.smooth:
-            vector = vectors_of(tile * HOW.pieces + piece, HOW.lanes)
+            vector = vectors_of(tile * PIECES + piece, LANES)
             z = tl.where(vector < vectors, pieces[piece], 0.0)
             if HOW.weighted:
-                places = weight + offsets_of(vector, 1, HOW.vector)
+                places = weight + offsets_of(vector, 1, VECTOR)
                 z *= tl.load(places, mask=vector < vectors, other=0.0)
             plain += z
     if HOW.kind == "entropy":
@@ -577,7 +584,8 @@ def _fold(one: tl.tuple, two: tl.tuple, HOW: tl.constexpr) -> tl.tuple:
 @jit
 def _nothing(shape: tl.constexpr, HOW: tl.constexpr) -> tl.tuple:
     """The statistics of no elements."""
-    zeros = tl.zeros(shape, HOW.statistics)
+    STATISTICS: tl.constexpr = HOW.statistics
+    zeros = tl.zeros(shape, STATISTICS)
     return zeros + float("-inf"), zeros, zeros, zeros
 
 
@@ -618,14 +626,15 @@ def _targets(
 
     A target out of range is −1, its weight and z NaN.
     """
+    STATISTICS: tl.constexpr = HOW.statistics
     chosen = tl.load(target + row, mask=exists, other=-1)
     wanted = exists
     if HOW.kind == "loss":
         wanted = exists & (chosen != ignored)
     valid = wanted & (chosen >= 0) & (chosen < length)
-    w = tl.where(valid, 1.0, float("nan")).to(HOW.statistics)
+    w = tl.where(valid, 1.0, float("nan")).to(STATISTICS)
     if HOW.weighted:
-        w = tl.load(weight + chosen, mask=valid, other=float("nan")).to(HOW.statistics)
+        w = tl.load(weight + chosen, mask=valid, other=float("nan")).to(STATISTICS)
     z = w
     if begin is not None:
         value = tl.load(begin + chosen * col_stride, mask=valid, other=float("nan"))
@@ -686,6 +695,7 @@ def _factors(
 ) -> tl.tuple:
     """What of a row its gradient takes: whether it counts, its target, lse, and a, b and c of
     a·p − b·onehot − c·w; ``dloss`` points to the gradients of the rows' losses."""
+    STATISTICS: tl.constexpr = HOW.statistics
     wanted, chosen, w, _ = targets
     a, b, c = w, w, w
     if HOW.smooth:
@@ -694,7 +704,7 @@ def _factors(
         a = b + c * total
     if HOW.squared:
         a += 2 * numbers[3] * lse
-    scale = tl.full((), 1.0, HOW.statistics)
+    scale = tl.full((), 1.0, STATISTICS)
     if not HOW.ones:
         scale *= tl.load(dloss, mask=exists, other=0.0)
     if HOW.scaled:
@@ -744,17 +754,21 @@ def _emit_tile(
     HOW: tl.constexpr,
 ) -> None:
     """Writes the gradient, or log-softmax, of a tile, from its z, behind ``aim``."""
+    PIECES: tl.constexpr = HOW.pieces
+    LANES: tl.constexpr = HOW.lanes
+    VECTOR: tl.constexpr = HOW.vector
+    STORES: tl.constexpr = HOW.stores
     wide: tl.tuple = ()
     for i in tl.static_range(len(row)):
         wide = wide + (row[i][:, None, None],)  # noqa: RUF005, Triton unpacks no tuple
-    for piece in tl.static_range(HOW.pieces):
-        vector = vectors_of(tile * HOW.pieces + piece, HOW.lanes)
+    for piece in tl.static_range(PIECES):
+        vector = vectors_of(tile * PIECES + piece, LANES)
         inside = vector < vectors
-        columns = ahead[:, None, None] + offsets_of(vector, 1, HOW.vector)
+        columns = ahead[:, None, None] + offsets_of(vector, 1, VECTOR)
         answer = _gradient(pieces[piece], columns, inside, wide, weight, numbers, HOW)
-        places = aim + offsets_of(vector, stride, HOW.vector)
+        places = aim + offsets_of(vector, stride, VECTOR)
         answer = answer.to(aim.dtype.element_ty)
-        tl.store(places, answer, mask=inside, eviction_policy=HOW.stores)
+        tl.store(places, answer, mask=inside, eviction_policy=STORES)
 
 
 @jit
@@ -783,11 +797,12 @@ def _numbers(
     z_loss: tl.tensor,
     HOW: tl.constexpr,
 ) -> tl.tuple:
+    STATISTICS: tl.constexpr = HOW.statistics
     return (
-        tl.full((), inverse, tl.float64).to(HOW.statistics),
-        tl.full((), softcap, tl.float64).to(HOW.statistics),
-        tl.full((), smoothing, tl.float64).to(HOW.statistics),
-        tl.full((), z_loss, tl.float64).to(HOW.statistics),
+        tl.full((), inverse, tl.float64).to(STATISTICS),
+        tl.full((), softcap, tl.float64).to(STATISTICS),
+        tl.full((), smoothing, tl.float64).to(STATISTICS),
+        tl.full((), z_loss, tl.float64).to(STATISTICS),
     )
 
 
@@ -827,16 +842,21 @@ def _rows(
     EMIT: tl.constexpr,
     WHOLE: tl.constexpr,
 ) -> None:
+    PIECES: tl.constexpr = HOW.pieces
     LANES: tl.constexpr = HOW.lanes
-    A_TILE: tl.constexpr = HOW.lanes * HOW.pieces
+    VECTOR: tl.constexpr = HOW.vector
+    ENDS: tl.constexpr = HOW.ends
+    LOADS: tl.constexpr = HOW.loads
+    STATISTICS: tl.constexpr = HOW.statistics
+    A_TILE: tl.constexpr = LANES * PIECES
     numbers = _numbers(inverse, softcap, smoothing, z_loss, HOW)
     program = tl.program_id(0)
     row = (program // SPLIT).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     exists = row < rows
-    length = cols * (1 if HOW.ends else HOW.vector)
-    begin = first_element(x, row, row_stride, lead, HOW.vector, HOW.ends)
-    ahead = ahead_of(row, row_stride, lead, HOW.vector, HOW.ends)
-    source = first_vector(x, row, row_stride, lead, HOW.vector, HOW.ends)[:, None, None]
+    length = cols * (1 if ENDS else VECTOR)
+    begin = first_element(x, row, row_stride, lead, VECTOR, ENDS)
+    ahead = ahead_of(row, row_stride, lead, VECTOR, ENDS)
+    source = first_vector(x, row, row_stride, lead, VECTOR, ENDS)[:, None, None]
     weight_ahead = weight
     if HOW.weighted:
         weight_ahead = weight + ahead[:, None, None]
@@ -848,16 +868,16 @@ def _rows(
         )
         if SKIP:
             read = targets[0]
-    vectors = tl.where(read, whole_vectors(cols, ahead, HOW.vector, HOW.ends), 0)
-    if HOW.ends and SPLIT == 1:
-        columns = tl.where(read[:, None], end_columns(length, ahead, HOW.vector), -1)
+    vectors = tl.where(read, whole_vectors(cols, ahead, VECTOR, ENDS), 0)
+    if ENDS and SPLIT == 1:
+        columns = tl.where(read[:, None], end_columns(length, ahead, VECTOR), -1)
         z_at_ends = _load_ends(begin, columns, numbers, HOW)
     many = vectors[:, None, None]
     tiles = tl.cdiv(tl.max(vectors, 0), A_TILE)
 
     statistics = _nothing((ROWS,), HOW)
     if WHOLE:
-        pieces = _load_tile(source, 0, many, col_stride, numbers, HOW, True, HOW.loads)
+        pieces = _load_tile(source, 0, many, col_stride, numbers, HOW, True, LOADS)
         lanes = _absorb(_nothing((ROWS, LANES), HOW), pieces, 0, many, weight_ahead, HOW)
         statistics = _meet(lanes, HOW)
     else:
@@ -870,10 +890,10 @@ def _rows(
             end = tl.minimum(start + TILES, tiles)
             middle = tl.minimum(tl.maximum(full, start), end)
             for tile in tl.range(start, middle, num_stages=STAGES):
-                pieces = _load_tile(source, tile, many, col_stride, numbers, HOW, False, HOW.loads)
+                pieces = _load_tile(source, tile, many, col_stride, numbers, HOW, False, LOADS)
                 lanes = _absorb(lanes, pieces, tile, many, weight_ahead, HOW)
             for tile in tl.range(middle, end, num_stages=1):
-                pieces = _load_tile(source, tile, many, col_stride, numbers, HOW, True, HOW.loads)
+                pieces = _load_tile(source, tile, many, col_stride, numbers, HOW, True, LOADS)
                 lanes = _absorb(lanes, pieces, tile, many, weight_ahead, HOW)
             found = _meet(lanes, HOW)
             if SPLIT > 1:
@@ -889,11 +909,11 @@ def _rows(
                 statistics = _fold(statistics, found, HOW)
 
     if SPLIT == 1:
-        if HOW.ends:
+        if ENDS:
             statistics = _fold_ends(statistics, z_at_ends, columns, weight, HOW)
-        total = tl.cast(length, HOW.statistics)
+        total = tl.cast(length, STATISTICS)
         if HOW.weighted and HOW.smooth:
-            total = tl.load(weight_total).to(HOW.statistics)
+            total = tl.load(weight_total).to(STATISTICS)
         answers = _finish(statistics, targets, total, length, numbers, HOW)
         _store_statistics((first, second, lse), answers, row, exists, HOW)
         if EMIT:
@@ -907,7 +927,7 @@ def _rows(
                 )
             # another warp may not have read the target's logit yet, which is now overwritten
             tl.debug_barrier()
-            aim = first_vector(y, row, y_row_stride, y_lead, HOW.vector, HOW.ends)[:, None, None]
+            aim = first_vector(y, row, y_row_stride, y_lead, VECTOR, ENDS)[:, None, None]
             if WHOLE:
                 _emit_tile(aim, pieces, 0, many, y_col_stride, ahead, of_row, weight, numbers, HOW)
             else:
@@ -919,8 +939,8 @@ def _rows(
                     _emit_tile(
                         aim, pieces, tile, many, y_col_stride, ahead, of_row, weight, numbers, HOW
                     )
-            if HOW.ends:
-                begin = first_element(y, row, y_row_stride, y_lead, HOW.vector, HOW.ends)
+            if ENDS:
+                begin = first_element(y, row, y_row_stride, y_lead, VECTOR, ENDS)
                 _emit_ends(begin, z_at_ends, columns, of_row, weight, numbers, HOW)
 
 
@@ -949,11 +969,14 @@ def _join(
     ROWS: tl.constexpr,
 ) -> None:
     """`_rows` from where the chunks of a row are added up, for rows that programs shared."""
+    VECTOR: tl.constexpr = HOW.vector
+    ENDS: tl.constexpr = HOW.ends
+    STATISTICS: tl.constexpr = HOW.statistics
     numbers = _numbers(inverse, softcap, smoothing, z_loss, HOW)
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     exists = row < rows
-    length = cols * (1 if HOW.ends else HOW.vector)
-    begin = first_element(x, row, row_stride, lead, HOW.vector, HOW.ends)
+    length = cols * (1 if ENDS else VECTOR)
+    begin = first_element(x, row, row_stride, lead, VECTOR, ENDS)
     targets = (exists, row, row, row)
     if HOW.kind != "lse":
         targets = _targets(
@@ -972,14 +995,14 @@ def _join(
         if HOW.smooth:
             t = tl.load(places + 2 * step, mask=exists, other=0.0)
         statistics = _fold(statistics, (m, s, e, t), HOW)
-    if HOW.ends:
-        ahead = ahead_of(row, row_stride, lead, HOW.vector, HOW.ends)
-        columns = tl.where(exists[:, None], end_columns(length, ahead, HOW.vector), -1)
+    if ENDS:
+        ahead = ahead_of(row, row_stride, lead, VECTOR, ENDS)
+        columns = tl.where(exists[:, None], end_columns(length, ahead, VECTOR), -1)
         z = _load_ends(begin, columns, numbers, HOW)
         statistics = _fold_ends(statistics, z, columns, weight, HOW)
-    total = tl.cast(length, HOW.statistics)
+    total = tl.cast(length, STATISTICS)
     if HOW.weighted and HOW.smooth:
-        total = tl.load(weight_total).to(HOW.statistics)
+        total = tl.load(weight_total).to(STATISTICS)
     answers = _finish(statistics, targets, total, length, numbers, HOW)
     _store_statistics((first, second, lse), answers, row, exists, HOW)
 
@@ -1011,33 +1034,37 @@ def _backward(
     HOW: tl.constexpr,
     ROWS: tl.constexpr,
 ) -> None:
+    VECTOR: tl.constexpr = HOW.vector
+    ENDS: tl.constexpr = HOW.ends
+    LOADS: tl.constexpr = HOW.loads
+    STATISTICS: tl.constexpr = HOW.statistics
     numbers = _numbers(inverse, softcap, smoothing, z_loss, HOW)
     program = tl.program_id(0)
     row = (program // chunks).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     tile = program % chunks
     exists = row < rows
-    length = cols * (1 if HOW.ends else HOW.vector)
-    ahead = ahead_of(row, row_stride, lead, HOW.vector, HOW.ends)
-    vectors = tl.where(exists, whole_vectors(cols, ahead, HOW.vector, HOW.ends), 0)[:, None, None]
-    source = first_vector(x, row, row_stride, lead, HOW.vector, HOW.ends)[:, None, None]
-    pieces = _load_tile(source, tile, vectors, col_stride, numbers, HOW, True, HOW.loads)
+    length = cols * (1 if ENDS else VECTOR)
+    ahead = ahead_of(row, row_stride, lead, VECTOR, ENDS)
+    vectors = tl.where(exists, whole_vectors(cols, ahead, VECTOR, ENDS), 0)[:, None, None]
+    source = first_vector(x, row, row_stride, lead, VECTOR, ENDS)[:, None, None]
+    pieces = _load_tile(source, tile, vectors, col_stride, numbers, HOW, True, LOADS)
     targets = _targets(None, col_stride, target, weight, row, exists, length, ignored, numbers, HOW)
-    total = tl.cast(length, HOW.statistics)
+    total = tl.cast(length, STATISTICS)
     if HOW.weighted and HOW.smooth:
-        total = tl.load(weight_total).to(HOW.statistics)
+        total = tl.load(weight_total).to(STATISTICS)
     gradient_at = dloss
     if not HOW.ones:
         gradient_at = dloss + row * dloss_stride
     kept = tl.load(lse + row, mask=exists, other=0.0)
     of_row = _factors(kept, targets, gradient_at, exists, total, length, numbers, HOW)
-    aim = first_vector(y, row, y_row_stride, y_lead, HOW.vector, HOW.ends)[:, None, None]
+    aim = first_vector(y, row, y_row_stride, y_lead, VECTOR, ENDS)[:, None, None]
     _emit_tile(aim, pieces, tile, vectors, y_col_stride, ahead, of_row, weight, numbers, HOW)
-    if HOW.ends:
+    if ENDS:
         wanted = (exists & (tile == 0))[:, None]
-        columns = tl.where(wanted, end_columns(length, ahead, HOW.vector), -1)
-        begin = first_element(x, row, row_stride, lead, HOW.vector, HOW.ends)
+        columns = tl.where(wanted, end_columns(length, ahead, VECTOR), -1)
+        begin = first_element(x, row, row_stride, lead, VECTOR, ENDS)
         z = _load_ends(begin, columns, numbers, HOW)
-        begin = first_element(y, row, y_row_stride, y_lead, HOW.vector, HOW.ends)
+        begin = first_element(y, row, y_row_stride, y_lead, VECTOR, ENDS)
         _emit_ends(begin, z, columns, of_row, weight, numbers, HOW)
 
 
