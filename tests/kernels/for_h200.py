@@ -16,6 +16,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from triton.experimental.gluon._runtime import GluonASTSource
 
+from kernels.cross_entropy.cluster import _rows
 from kernels.language import next_power_of_two, tl
 from kernels.mover import _move
 from kernels.read.read_triton import ReadTriton, _read
@@ -42,17 +43,22 @@ def compiled(
 
     Of ``constants`` the kernel takes those that it has; ``options`` are Triton's own.
     """
-    pointers = dict.fromkeys(("x", "other", "y", "dy", "dx"), f"*{pointer}") | {"words": "*i64"}
+    pointers = dict.fromkeys(("x", "other", "y", "dy", "dx"), f"*{pointer}")
+    pointers |= dict.fromkeys(("words", "target"), "*i64")
+    pointers |= dict.fromkeys(("loss", "entropy", "lse", "dloss"), "*fp32")
+    scalars = dict.fromkeys(("softcap", "smoothing", "share", "z_loss"), "fp32")
+    scalars["inverse"] = "fp32" if kernel is _rows else "fp64"
     fixed = {"col_stride": 1, "y_col_stride": 1} | constants
     types, attributes = {}, {}
     for place, parameter in enumerate(kernel.arg_names):
-        types[parameter] = pointers.get(parameter, "fp64" if parameter == "inverse" else "i32")
+        types[parameter] = pointers.get(parameter, scalars.get(parameter, "i32"))
         if parameter in fixed:
             types[parameter] = "constexpr"
         elif parameter in pointers or parameter in whole:
             attributes[(place,)] = [["tt.divisibility", 16]]
     fixed = {key: value for key, value in fixed.items() if key in types}
-    source = (GluonASTSource if kernel is _cluster else ASTSource)(kernel, types, fixed, attributes)
+    source_of = GluonASTSource if kernel in (_cluster, _rows) else ASTSource
+    source = source_of(kernel, types, fixed, attributes)
     made = compile(source, target=GPUTarget("cuda", 90, 32), options=options)
     return made.asm["ptx"], made.metadata
 
@@ -234,3 +240,44 @@ def test_a_cluster_meets_once_and_fences_nothing(
     assert "fence.acq_rel" not in ptx, "a fence that all loads wait for"
     assert "membar" not in ptx
     assert metadata.shared <= 192 << 10
+
+
+@pytest.mark.parametrize(
+    ("pointer", "vector", "cols", "gives", "options"),
+    [
+        ("bf16", 8, 128256, ("target", "loss", "lse"), ()),
+        ("bf16", 8, 128256, ("target", "loss", "lse", "y", "dloss"), ()),
+        ("bf16", 8, 50257, ("target", "loss", "y"), ("SMOOTHED", "CAPPED")),
+        ("fp32", 4, 262144, ("target", "loss", "y"), ("SMOOTHED",)),
+        ("bf16", 8, 151936, ("target", "loss", "entropy"), ()),
+        ("fp32", 4, 1001, ("y",), ("LOGARITHM",)),
+        ("fp32", 4, 128, ("lse",), ()),
+    ],
+)
+def test_rows_of_logits_meet_once_and_are_moved_in_whole_vectors(
+    pointer: str, vector: int, cols: int, gives: tuple[str, ...], options: tuple[str, ...]
+) -> None:
+    plan = cut((8192, cols), 4 if pointer == "fp32" else 2, vector, H200)
+    assert plan is not None
+    tensors = ("target", "loss", "entropy", "y", "lse", "dloss")
+    constants: dict[str, Any] = {name: None for name in tensors if name not in gives}
+    ends = cols % vector > 0
+    constants |= {"CHUNKS": plan.chunks, "VECTOR": vector, "PACKED": plan.packed, "ENDS": ends}
+    constants |= {"EVEN": cols == plan.chunks * plan.chunk, "LOSS": "loss" in gives}
+    constants["LOSS"] &= "entropy" not in gives
+    flags = ("LOGARITHM", "CAPPED", "SMOOTHED", "EACH")
+    constants |= {flag: flag in options for flag in flags} | {"LOADS": "", "STORES": ""}
+    shape = {"num_warps": plan.warps, "num_ctas": plan.programs}
+    ptx, metadata = compiled(_rows, pointer, constants, (), **shape)
+    several = plan.programs > 1
+    two = "SMOOTHED" in options or "entropy" in gives
+    assert ptx.count("st.async") == several * (1 + two)
+    assert ptx.count("redux.sync.max") == (plan.programs * plan.warps > 1)
+    assert ptx.count("ld.global.cg.v4.b32") == plan.chunks
+    assert ptx.count("st.global.v4.b32") == plan.chunks * ("y" in gives)
+    # of a row beside these: its target and the target's logit, what is at its two ends, a gradient
+    single = ptx.count("ld.global") - plan.chunks
+    assert single == 2 * ("target" in gives) + ends + ("dloss" in gives)
+    assert "fence.acq_rel" not in ptx
+    assert "membar" not in ptx
+    assert metadata.shared <= 1024

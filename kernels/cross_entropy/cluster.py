@@ -1,0 +1,602 @@
+"""Rows of logits, one for a cluster of programs that keep it on chip: Gluon, sm_90 and up.
+
+Loss, loss and gradient, log-softmax, logsumexp, and log-probability with entropy are one kernel.
+Passes: one; reads MN, and writes MN where there is a gradient or a log-softmax.
+Idea: as `softmax/cluster.py`: a warp loads its slice of the row into registers, takes its maximum m
+and the sum d of exp(z − m) among its own lanes, and sends the pair to all programs of the cluster,
+the only message among them; a further sum, Σ z of label smoothing or that of the entropy, goes with
+it. The lane that holds the target's logit reads it once more, by itself, and writes what there is
+one of a row. Of the gradient all lanes write p·a − b, as if there were no target; then that lane
+writes over its one element. No element is compared with the target, and the gradient may be written
+over the logits, as each thread overwrites only what it has read itself.
+On chip: the row. A thread holds up to 64 float32 elements, or 128 of 16 bit, which stay packed.
+Source: this project; z-loss and the logsumexp that is kept as in flash-attention's and QuACK's
+cross-entropy, the gradient in place of the logits as in Liger-Kernel's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import sympy
+import torch
+from typing_extensions import override
+
+from ..device import Device, device_of, largest_cluster
+from ..kernel import Kernel, Shape, power_of_two
+from ..language import MOST_PROGRAMS, constant, gl, gluon_jit
+from ..launch import launch, load_hint, store_hint
+from ..softmax.cluster import (
+    LOG2E,
+    Cut,
+    by_lane,
+    clusters_missing,
+    cut,
+    distinct,
+    ends_of,
+    exchange,
+    exchange_further,
+    in_registers,
+    load_chunks,
+    open_slots,
+    row_at,
+    row_of,
+)
+from ..softmax.tiles import LONGEST, empty_result, vector
+from ..traffic import M, N, Traffic
+from .operation import CROSS_ENTROPY, CROSS_ENTROPY_GRAD, LOGPROB_ENTROPY
+from .rows import PLAIN, Options
+
+LN2 = constant(0.6931471805599453)
+LARGEST = constant(3.4028234663852886e38)
+NOTHING = constant(-300.0)  # exp2 of it is 0 in float32
+SMALL = constant(0.2)  # below, tanh by its series: the quotient would lose digits
+
+
+@dataclass(frozen=True)
+class RowCluster(Kernel):
+    """What these variants share: a cluster a row.
+
+    Attributes:
+        programs: Programs of a cluster, up to 16; None takes them by M, N and dtype.
+        num_warps: Warps a program; None likewise.
+        keep: Whether loads ask L2 to keep them longest; None asks by size (`kernels.launch`).
+    """
+
+    backend = "triton"
+    on_chip = N
+
+    programs: Annotated[int | None, power_of_two(1, 16)] = None
+    num_warps: Annotated[int | None, power_of_two(1, 16)] = None
+    keep: bool | None = None
+
+    @override
+    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        reason = super().unsupported(shape, dtype, device) or clusters_missing(device)
+        rows, cols = shape
+        if reason is not None or rows * cols == 0:
+            return reason
+        plan = self.plan(shape, dtype, LONGEST // dtype.itemsize, device)
+        if plan is None:
+            return f"keeps a row in the registers of a cluster; {cols} elements do not fit"
+        if plan.programs > largest_cluster(device):
+            return f"a row of {cols} takes a cluster of {plan.programs}; {device.name} has fewer"
+        if rows * plan.programs > MOST_PROGRAMS:
+            return f"a launch takes {MOST_PROGRAMS} programs; here it is {plan.programs} a row"
+        return None
+
+    def plan(self, shape: Shape, dtype: torch.dtype, width: int, device: Device) -> Cut | None:
+        """How a row that is read by vectors of ``width`` is cut, or None where it does not fit."""
+        rows, cols = shape
+        found = cut((rows, cols), dtype.itemsize, width, device, self.programs, self.num_warps)
+        return None if found is None or found.shared > 0 else found
+
+    def run(
+        self,
+        x: torch.Tensor,
+        options: Options = PLAIN,
+        *,
+        target: torch.Tensor | None = None,
+        dloss: torch.Tensor | None = None,
+        loss: torch.Tensor | None = None,
+        logprob: torch.Tensor | None = None,
+        entropy: torch.Tensor | None = None,
+        lse: torch.Tensor | None = None,
+        dlogits: torch.Tensor | None = None,
+        y: torch.Tensor | None = None,
+        keep_output: bool | None = None,
+    ) -> None:
+        """Writes what it is given memory for, of the rows of ``x``.
+
+        Args:
+            x: The logits, (M, N), M and N at least 1; any strides.
+            options: Of the loss; the temperature is of all.
+            target: (M,), int64, contiguous; for ``loss``, ``logprob`` and ``dlogits``.
+            dloss: Gradient of the loss, float32: (M,), or (1,) for all rows; None stands for ones.
+            loss: (M,), float32, contiguous, as the three that follow; not with ``entropy``.
+            logprob: log p[target].
+            entropy: −Σ p·log p; with ``logprob``.
+            lse: logsumexp(z); 0 beside the loss of a row that is ignored.
+            dlogits: (M, N); it may be ``x``.
+            y: (M, N), the log-softmax; not with ``dlogits``.
+            keep_output: As ``keep``, of the stores of a matrix.
+
+        Raises:
+            ValueError: a row does not fit on chip; strided columns fit less.
+        """
+        written = y if dlogits is None else dlogits
+        rows, cols = x.shape
+        width, ends = reading(x, written)
+        unit = 1 if ends else width  # of the lengths that the kernel is given
+        plan = self.plan((rows, cols), x.dtype, width, device_of(x))
+        if plan is None:
+            raise ValueError(f"cluster: {cols} elements read by {width} do not fit on chip")
+        strides = (0, 1) if written is None else (written.stride(0) // unit, written.stride(1))
+        launch(
+            _rows,
+            (rows,),
+            (
+                *(x, target, logprob if loss is None else loss, entropy, written, lse, dloss),
+                *(cols // unit, x.stride(0) // unit, x.stride(1), *strides),
+                *(options.ignore_index, 1 / options.temperature, options.softcap),
+                *(options.label_smoothing, options.label_smoothing / cols, options.z_loss),
+            ),
+            {
+                "CHUNKS": plan.chunks,
+                "VECTOR": width,
+                "EVEN": not ends and cols == plan.chunks * plan.chunk,
+                "ENDS": ends,
+                "PACKED": plan.packed,
+                "LOSS": loss is not None,
+                "LOGARITHM": y is not None,
+                "CAPPED": options.softcap != 0,
+                "SMOOTHED": options.label_smoothing != 0,
+                "EACH": dloss is not None and dloss.numel() > 1,
+                "LOADS": load_hint(x, self.keep),
+                "STORES": store_hint(x, keep_output),
+            },
+            num_warps=plan.warps,
+            num_ctas=plan.programs,
+        )
+
+
+@dataclass(frozen=True)
+class CeCluster(RowCluster):
+    """Each row's loss."""
+
+    operation = CROSS_ENTROPY
+    moves = Traffic(reads=M * N + M, writes=sympy.S.Zero, read_bytes=8 * M, write_bytes=4 * M)
+
+    @override
+    def __call__(self, logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        loss = _number_a_row(logits)
+        if logits.numel() > 0:
+            self.run(logits, target=target, loss=loss)
+        return loss
+
+
+@dataclass(frozen=True)
+class CeGradCluster(RowCluster):
+    """Each row's loss, and the gradient of their sum.
+
+    Attributes:
+        keep_output: Whether stores ask L2 to keep them longest; None asks by size.
+    """
+
+    operation = CROSS_ENTROPY_GRAD
+    moves = Traffic(reads=M * N + M, writes=M * N + M, read_bytes=8 * M, write_bytes=4 * M)
+
+    keep_output: bool | None = None
+
+    @override
+    def __call__(
+        self, logits: torch.Tensor, target: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        loss, dlogits = _number_a_row(logits), empty_result(logits)
+        if logits.numel() > 0:
+            self.run(
+                logits, target=target, loss=loss, dlogits=dlogits, keep_output=self.keep_output
+            )
+        return loss, dlogits
+
+
+@dataclass(frozen=True)
+class LogprobEntropyCluster(RowCluster):
+    """The target's log-probability and the entropy of each row."""
+
+    operation = LOGPROB_ENTROPY
+    moves = Traffic(reads=M * N + M, writes=sympy.S.Zero, read_bytes=8 * M, write_bytes=8 * M)
+
+    @override
+    def __call__(
+        self, logits: torch.Tensor, target: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        logprob, entropy = _number_a_row(logits), _number_a_row(logits)
+        if logits.numel() > 0:
+            self.run(logits, target=target, logprob=logprob, entropy=entropy)
+        return logprob, entropy
+
+
+def forward(
+    logits: torch.Tensor,
+    target: torch.Tensor,
+    options: Options,
+    weight: torch.Tensor | None = None,
+    *,
+    loss: torch.Tensor,
+    lse: torch.Tensor,
+) -> None:
+    """As `rows.forward`, where `refused` does not object."""
+    CeCluster().run(logits, options, target=target, loss=loss, lse=lse)
+
+
+def both(
+    logits: torch.Tensor,
+    target: torch.Tensor,
+    dloss: torch.Tensor | None,
+    options: Options,
+    weight: torch.Tensor | None = None,
+    *,
+    loss: torch.Tensor,
+    lse: torch.Tensor,
+    dlogits: torch.Tensor,
+) -> None:
+    """As `rows.both`, where `refused` does not object."""
+    CeGradCluster().run(
+        *(logits, options), target=target, dloss=dloss, loss=loss, lse=lse, dlogits=dlogits
+    )
+
+
+def logprob_entropy(
+    logits: torch.Tensor,
+    target: torch.Tensor,
+    *,
+    temperature: float = 1.0,
+    logprob: torch.Tensor,
+    entropy: torch.Tensor,
+    lse: torch.Tensor,
+) -> None:
+    """As `rows.logprob_entropy`, where `refused` does not object."""
+    options = Options(temperature=temperature)
+    LogprobEntropyCluster().run(
+        logits, options, target=target, logprob=logprob, entropy=entropy, lse=lse
+    )
+
+
+def refused(
+    logits: torch.Tensor, weight: torch.Tensor | None = None, dlogits: torch.Tensor | None = None
+) -> str | None:
+    """Why these entry points do not take a call, in one sentence, or None where they do."""
+    if weight is not None:
+        return "weights of classes are for the streaming kernels"
+    device, shape = device_of(logits), tuple(logits.shape)
+    kernel = CeGradCluster()
+    if (reason := kernel.unsupported(shape, logits.dtype, device)) is None and logits.numel() > 0:
+        width, _ = reading(logits, dlogits)
+        if kernel.plan(shape, logits.dtype, width, device) is None:
+            return f"rows of {shape[1]} that are read by {width} do not fit on chip"
+    return reason
+
+
+def reading(x: torch.Tensor, written: torch.Tensor | None = None) -> tuple[int, bool]:
+    """Elements of the vectors that most of each row of ``x`` is read by, and ``written`` written.
+
+    Args:
+        x: Shape (M, N), M and N at least 1.
+        written: A matrix of the same shape and dtype, or None.
+
+    Returns:
+        The elements, and whether rows begin or end elsewhere than such a vector does.
+    """
+    matrices = (x,) if written is None else (x, written)
+    longest, (rows, cols) = LONGEST // x.element_size(), x.shape
+    whole = min(map(vector, matrices))
+    alike = rows == 1 or all((m.stride(0) - x.stride(0)) % longest == 0 for m in matrices)
+    begins = all(m.stride(1) == 1 and m.data_ptr() % LONGEST == 0 for m in matrices)
+    if cols >= 2 * longest and alike and begins:
+        return longest, whole < longest
+    return whole, False
+
+
+def _number_a_row(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty(x.shape[0], dtype=torch.float32, device=x.device)
+
+
+# What each program runs: device code in Gluon.
+
+
+@gluon_jit
+def _tanh(value):  # type: ignore[no-untyped-def]
+    magnitude = gl.abs(value)
+    small = gl.exp2(magnitude * (-2 * LOG2E))
+    square = value * value
+    series = value * (1.0 - square * (1 / 3 - square * (2 / 15 - square * (17 / 315))))
+    quotient = (1.0 - small) / (1.0 + small)
+    return gl.where(magnitude < SMALL, series, gl.where(value < 0, -quotient, quotient))
+
+
+@gluon_jit
+def _capped(value, softcap, CAPPED: gl.constexpr):  # type: ignore[no-untyped-def]
+    value = value.to(gl.float32)
+    if CAPPED:
+        value = softcap * _tanh(value / softcap)
+    return value
+
+
+@gluon_jit
+def _gradient(  # type: ignore[no-untyped-def]
+    exponential,
+    logit,
+    scale,
+    offset,
+    softcap,
+    CAPPED: gl.constexpr,
+    SMOOTHED: gl.constexpr,
+):
+    value = exponential * scale
+    if SMOOTHED:
+        value = value - offset
+    if CAPPED:
+        ratio = logit / softcap
+        value = value * (1.0 - ratio * ratio)
+    return value
+
+
+@gluon_jit
+def _rows(  # type: ignore[no-untyped-def]
+    x,
+    target,
+    loss,
+    entropy,
+    y,
+    lse,
+    dloss,
+    vectors,
+    row_vectors,
+    col_stride,
+    y_row_vectors,
+    y_col_stride,
+    ignored,
+    inverse,
+    softcap,
+    smoothing,
+    share,
+    z_loss,
+    CHUNKS: gl.constexpr,
+    VECTOR: gl.constexpr,
+    EVEN: gl.constexpr,
+    ENDS: gl.constexpr,
+    PACKED: gl.constexpr,
+    LOSS: gl.constexpr,
+    LOGARITHM: gl.constexpr,
+    CAPPED: gl.constexpr,
+    SMOOTHED: gl.constexpr,
+    EACH: gl.constexpr,
+    LOADS: gl.constexpr,
+    STORES: gl.constexpr,
+):
+    WARPS: gl.constexpr = gl.num_warps()
+    PROGRAMS: gl.constexpr = gl.num_ctas()
+    SLICES: gl.constexpr = PROGRAMS * WARPS
+    WIDTH: gl.constexpr = 32 * VECTOR
+    CHUNK: gl.constexpr = SLICES * WIDTH
+    layout: gl.constexpr = in_registers(VECTOR, WARPS, PROGRAMS)
+    single: gl.constexpr = in_registers(1, WARPS, PROGRAMS)  # a lane's one element
+    ENTROPY: gl.constexpr = entropy is not None
+    GRADIENT: gl.constexpr = y is not None and not LOGARITHM
+    FURTHER: gl.constexpr = ENTROPY or SMOOTHED
+    KEPT: gl.constexpr = GRADIENT and not PACKED and not CAPPED  # exponentials in place of logits
+
+    if SLICES > 1:
+        slots = gl.inline_asm_elementwise(
+            open_slots(PROGRAMS, WARPS, 2 if FURTHER else 1),
+            "=r",
+            [],
+            gl.int32,
+            is_pure=False,
+            pack=1,
+        )
+    row = gl.inline_asm_elementwise(row_of(PROGRAMS), "=r", [], gl.int32, is_pure=True, pack=1).to(
+        gl.int64
+    )
+    slice_ = gl.arange(0, SLICES, gl.SliceLayout(1, layout))
+    within = gl.arange(0, WIDTH, gl.SliceLayout(0, layout))
+    columns = (slice_[:, None] * WIDTH + within[None, :]).to(gl.int64)
+    first, source = row_at(x, row, row_vectors, VECTOR, ENDS)
+    vectors = gl.cast(vectors, gl.int32)
+    cols = vectors
+    if ENDS:
+        end, at_end, vectors, ahead = ends_of(row, row_vectors, vectors, VECTOR, single)
+    else:
+        cols = vectors * VECTOR
+
+    if target is not None:
+        wanted = gl.load(target + row)
+    values = load_chunks(
+        *(source, columns, vectors, col_stride, 0, CHUNKS, CHUNK, VECTOR, EVEN, LOADS)
+    )
+    if ENDS:
+        value_at_end = gl.load(first + end, mask=at_end, other=float("-inf"))
+
+    # The lane that reads and writes the target's column, or the first where there is no target
+    chosen = gl.cast(0, gl.int32)
+    if target is not None:
+        valid = (wanted >= 0) & (wanted < cols)
+        chosen = gl.where(valid, wanted, 0).to(gl.int32)
+    if LOSS:
+        counts = wanted != ignored
+    if ENDS:
+        inner, whole = chosen - ahead, vectors * VECTOR
+        outside = (inner < 0) | (inner >= whole)
+        its_slice = gl.where(outside, 0, inner % CHUNK // WIDTH)
+        behind = gl.where(inner >= whole, 16 + inner - whole, inner % WIDTH // VECTOR)
+        its_lane = gl.where(inner < 0, chosen, behind)
+    else:
+        its_slice, its_lane = chosen % CHUNK // WIDTH, chosen % WIDTH // VECTOR
+    lane = gl.arange(0, 32, gl.SliceLayout(0, single))
+    own = gl.arange(0, SLICES, gl.SliceLayout(1, single)) == its_slice
+    own = own[:, None] & (lane == its_lane)[None, :]
+    zeros = gl.zeros([SLICES, 32], gl.int64, single)
+    if target is not None:
+        logit = gl.load(first + (zeros + chosen) * col_stride, mask=own, other=0.0)
+        logit = _capped(logit, softcap, CAPPED)
+
+    highest = values[0].to(gl.float32)
+    for i in gl.static_range(1, CHUNKS):
+        highest = gl.maximum(highest, values[i].to(gl.float32))
+    if ENDS:
+        highest = by_lane(highest, VECTOR, single, gl.max)
+        highest = gl.maximum(highest, value_at_end.to(gl.float32))
+        maximum = gl.convert_layout(gl.max(highest, axis=1), gl.SliceLayout(1, layout))
+    else:
+        maximum = gl.max(highest, axis=1)
+    maximum = _capped(maximum, softcap, CAPPED)  # it rises with the logit
+    if target is None and y is None:  # the logsumexp of +∞ is +∞, and no NaN as that of a loss
+        maximum = gl.minimum(maximum, LARGEST)
+    # −inf − −inf would be NaN where only this slice is all −inf
+    shift = gl.where(maximum == float("-inf"), 0.0, maximum)
+
+    rate = inverse * LOG2E
+    kept = ()  # type: tuple[gl.tensor, ...]
+    total = gl.full([SLICES, WIDTH], 0.0, gl.float32, layout)
+    further = gl.full([SLICES, WIDTH], 0.0, gl.float32, layout)
+    for i in gl.static_range(CHUNKS):
+        value = _capped(distinct(values[i], PACKED), softcap, CAPPED)
+        power = (value - shift[:, None]) * rate
+        exponential = gl.exp2(power)
+        if (CAPPED or SMOOTHED) and not EVEN and i + 1 == CHUNKS:
+            inside = (columns + i * CHUNK) // VECTOR < vectors
+            exponential = gl.where(inside, exponential, 0.0)
+            value = gl.where(inside, value, 0.0)
+        total = total + exponential
+        if ENTROPY:
+            further = further + exponential * gl.maximum(power, NOTHING)
+        if SMOOTHED:
+            further = further + value
+        if KEPT:
+            kept += (exponential,)
+    # NaN comes through here: Triton's maximum passes over it
+    if ENDS:
+        shift_at_end = gl.convert_layout(shift, gl.SliceLayout(1, single))[:, None]
+        value_at_end = _capped(value_at_end, softcap, CAPPED)
+        power = (value_at_end - shift_at_end) * rate
+        exponential_at_end = gl.where(at_end, gl.exp2(power), 0.0)
+        total = by_lane(total, VECTOR, single, gl.sum) + exponential_at_end
+        summed = gl.convert_layout(gl.sum(total, axis=1), gl.SliceLayout(1, layout))
+    else:
+        summed = gl.sum(total, axis=1)
+    if FURTHER and ENDS:
+        further = by_lane(further, VECTOR, single, gl.sum)
+        if ENTROPY:
+            further = further + exponential_at_end * gl.maximum(power, NOTHING)
+        if SMOOTHED:
+            further = further + gl.where(at_end, value_at_end, 0.0)
+        further = gl.convert_layout(gl.sum(further, axis=1), gl.SliceLayout(1, layout))
+    elif FURTHER:
+        further = gl.sum(further, axis=1)
+
+    maximum, scaled = maximum * inverse, shift * inverse
+    if SLICES == 1:
+        quotient, row_maximum = 1.0 / summed, scaled
+    elif FURTHER:
+        quotient, row_maximum, further = gl.inline_asm_elementwise(
+            exchange_further(PROGRAMS, WARPS, ENTROPY),
+            "=f,=f,=f,f,f,f,r",
+            [maximum, summed, further, slots],
+            (gl.float32, gl.float32, gl.float32),
+            is_pure=False,
+            pack=1,
+        )
+    else:
+        quotient, row_maximum = gl.inline_asm_elementwise(
+            exchange(PROGRAMS, WARPS),
+            "=f,=f,f,f,r",
+            [maximum, summed, slots],
+            (gl.float32, gl.float32),
+            is_pure=False,
+            pack=1,
+        )
+    logarithm = -gl.log(quotient)  # of Σ exp(z − max z)
+
+    if y is not None:
+        result, place = row_at(y, row, y_row_vectors, VECTOR, ENDS)
+    if LOGARITHM:
+        offset = scaled - row_maximum - logarithm
+        for i in gl.static_range(CHUNKS):
+            value = distinct(values[i], PACKED).to(gl.float32) - shift[:, None]
+            value = (value * inverse + offset[:, None]).to(y.dtype.element_ty)
+            to = place + (columns + i * CHUNK) * y_col_stride
+            if EVEN or i + 1 < CHUNKS:
+                gl.store(to, value, eviction_policy=STORES)
+            else:
+                inside = (columns + i * CHUNK) // VECTOR < vectors
+                gl.store(to, value, mask=inside, eviction_policy=STORES)
+        if ENDS:
+            offset = gl.convert_layout(offset, gl.SliceLayout(1, single))
+            value = (value_at_end - shift_at_end) * inverse + offset[:, None]
+            gl.store(result + end, value.to(y.dtype.element_ty), mask=at_end)
+    if GRADIENT:
+        factor = gl.cast(inverse, gl.float32)
+        if dloss is not None:
+            factor = factor * gl.load(dloss + row if EACH else dloss)
+        factor = gl.where(valid, factor, float("nan"))
+        scale = quotient * gl.exp2((maximum - row_maximum) * LOG2E)
+        scale = scale * (factor * (1.0 + 2.0 * z_loss * (row_maximum + logarithm)))
+        offset = factor * share
+        for i in gl.static_range(CHUNKS):
+            if KEPT:
+                value, exponential = 0.0, kept[i]
+            else:
+                value = _capped(distinct(values[i], PACKED), softcap, CAPPED)
+                exponential = gl.exp2((value - shift[:, None]) * rate)
+            value = _gradient(
+                *(exponential, value, scale[:, None], offset, softcap, CAPPED, SMOOTHED)
+            )
+            value = gl.where(counts, value, 0.0).to(y.dtype.element_ty)
+            to = place + (columns + i * CHUNK) * y_col_stride
+            if EVEN or i + 1 < CHUNKS:
+                gl.store(to, value, eviction_policy=STORES)
+            else:
+                inside = (columns + i * CHUNK) // VECTOR < vectors
+                gl.store(to, value, mask=inside, eviction_policy=STORES)
+        scale = gl.convert_layout(scale, gl.SliceLayout(1, single))[:, None]
+        if ENDS:
+            value = _gradient(
+                *(exponential_at_end, value_at_end, scale, offset, softcap, CAPPED, SMOOTHED)
+            )
+            value = gl.where(counts, value, 0.0).to(y.dtype.element_ty)
+            gl.store(result + end, value, mask=at_end)
+        # The lane writes the target's element a second time, after all that it wrote itself
+        shift_there = gl.convert_layout(shift, gl.SliceLayout(1, single))[:, None]
+        exponential = gl.exp2((logit - shift_there) * rate)
+        offset = offset + factor * (1.0 - smoothing)
+        value = _gradient(exponential, logit, scale, offset, softcap, CAPPED, True)
+        value = gl.where(counts, value, 0.0).to(y.dtype.element_ty)
+        gl.store(result + (zeros + chosen) * y_col_stride, value, mask=own)
+
+    # What there is one of a row
+    row_maximum = gl.convert_layout(row_maximum, gl.SliceLayout(1, single))[:, None]
+    logarithm = gl.convert_layout(logarithm, gl.SliceLayout(1, single))[:, None]
+    if FURTHER:
+        further = gl.convert_layout(further, gl.SliceLayout(1, single))[:, None]
+    row_lse = row_maximum + logarithm
+    there = zeros + row
+    if lse is not None:
+        value = row_lse + zeros.to(gl.float32)
+        if LOSS:
+            value = gl.where(counts, value, 0.0)
+        gl.store(lse + there, value, mask=own)
+    if LOSS:
+        value = (row_maximum - logit * inverse) + logarithm
+        if SMOOTHED:
+            value = value * (1.0 - smoothing) + (smoothing * row_lse - share * inverse * further)
+        value = value + z_loss * row_lse * row_lse
+        value = gl.where(valid, value, float("nan"))
+        gl.store(loss + there, gl.where(counts, value, 0.0), mask=own)
+    if ENTROPY:
+        value = gl.where(valid, (logit * inverse - row_maximum) - logarithm, float("nan"))
+        gl.store(loss + there, value, mask=own)
+        quotient = gl.convert_layout(quotient, gl.SliceLayout(1, single))[:, None]
+        value = logarithm - further * quotient * LN2
+        gl.store(entropy + there, value + zeros.to(gl.float32), mask=own)

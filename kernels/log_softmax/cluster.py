@@ -1,0 +1,65 @@
+"""Log-softmax and logsumexp, a row for a cluster that keeps it on chip: Gluon, sm_90 and up.
+
+Passes: one; reads MN, and the log-softmax writes MN. The kernel is that of `cross_entropy/cluster`.
+On chip: the row.
+Source: this project, as there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sympy
+import torch
+from typing_extensions import override
+
+from ..cross_entropy.cluster import RowCluster
+from ..softmax.tiles import empty_result
+from ..traffic import M, N, Traffic
+from .operation import LOG_SOFTMAX, LOGSUMEXP
+
+
+@dataclass(frozen=True)
+class LogSoftmaxCluster(RowCluster):
+    """The logarithm of the softmax.
+
+    Attributes:
+        keep_output: Whether stores ask L2 to keep them longest; None asks by size.
+    """
+
+    operation = LOG_SOFTMAX
+    moves = Traffic(reads=M * N, writes=M * N)
+
+    keep_output: bool | None = None
+
+    @override
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        y = empty_result(x)
+        if x.numel() > 0:
+            self.run(x, y=y, keep_output=self.keep_output)
+        return y
+
+
+@dataclass(frozen=True)
+class LogSumExpCluster(RowCluster):
+    """A number a row."""
+
+    operation = LOGSUMEXP
+    moves = Traffic(reads=M * N, writes=sympy.S.Zero, write_bytes=4 * M)
+
+    @override
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        lse = torch.empty(x.shape[0], dtype=torch.float32, device=x.device)
+        if x.numel() > 0:
+            self.run(x, lse=lse)
+        return lse
+
+
+def logsumexp(x: torch.Tensor, *, lse: torch.Tensor) -> None:
+    """As `rows.logsumexp`, where `cross_entropy.cluster.refused` does not object."""
+    LogSumExpCluster().run(x, lse=lse)
+
+
+def log_softmax(x: torch.Tensor, *, y: torch.Tensor) -> None:
+    """As `rows.log_softmax`, likewise."""
+    LogSoftmaxCluster().run(x, y=y)

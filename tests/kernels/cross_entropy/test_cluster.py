@@ -1,0 +1,269 @@
+"""Rows of logits in clusters: on a card where there is one, else the kernel's Python on the CPU."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+
+from kernels.cross_entropy import cluster
+from kernels.cross_entropy.cluster import (
+    CeCluster,
+    CeGradCluster,
+    LogprobEntropyCluster,
+    RowCluster,
+    reading,
+    refused,
+)
+from kernels.cross_entropy.rows import Options
+from kernels.device import Device, cuda_device
+from kernels.log_softmax.cluster import LogSoftmaxCluster, LogSumExpCluster
+from tests.kernels import gluon_on_cpu
+from tests.kernels.conftest import H200
+
+pytest.importorskip("triton")
+
+CUDA = torch.cuda.is_available()
+BY_DEFAULT = Options()
+OPTIONS = (
+    *(BY_DEFAULT, Options(label_smoothing=0.1, z_loss=1e-2, temperature=0.7)),
+    *(Options(softcap=5.0, label_smoothing=0.1), Options(softcap=30.0, z_loss=1e-4)),
+)
+# rows, columns, programs, warps: of one lane, one warp, one program, several; odd and not
+CUTS = (
+    *((3, 4, 1, 1), (4, 33, 1, 1), (5, 1000, 1, 4), (5, 1001, 2, 2), (4, 2048, 2, 4)),
+    *((2, 5003, 4, 16), (3, 777, 16, 1), (3, 1, 1, 1)),
+)
+
+
+@pytest.fixture(autouse=True)
+def place(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Where tensors go; on the CPU a launch runs the kernel's Python."""
+    if CUDA:
+        return "cuda"
+
+    def launch(kernel: Any, grid: Any, given: Any, constants: Any, **options: Any) -> None:
+        gluon_on_cpu.run(kernel, grid[0], list(given), constants | options)
+
+    monkeypatch.setattr(cluster, "launch", launch)
+    monkeypatch.setattr(cluster, "device_of", lambda x: H200)
+    return "cpu"
+
+
+def logits_of(
+    rows: int, cols: int, dtype: torch.dtype, place: str
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Logits with some −inf, and targets: the first and last column, an ignored and a wrong one."""
+    generator = torch.Generator().manual_seed(cols)
+    logits = (3 * torch.randn(rows, cols, generator=generator)).to(dtype)
+    target = torch.randint(cols, (rows,), generator=generator)
+    target[0], target[-1] = 0, cols - 1
+    if rows > 3:
+        target[1:3] = torch.tensor([-100, cols])
+    if cols > 1000:
+        logits[-1, : cols - 3] = -torch.inf
+    return logits.to(place), target.to(place)
+
+
+def wanted(
+    logits: torch.Tensor, target: torch.Tensor, options: Options, dloss: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Loss, logsumexp and gradient by autograd in float64."""
+    x = logits.double().requires_grad_()
+    cols = x.shape[1]
+    z = options.softcap * torch.tanh(x / options.softcap) if options.softcap else x
+    z = z / options.temperature
+    lse = z.logsumexp(-1)
+    inside = (target >= 0) & (target < cols)
+    ignored = target == options.ignore_index
+    chosen = z.gather(1, torch.where(inside, target, 0)[:, None]).squeeze(1)
+    loss = (1 - options.label_smoothing) * (lse - chosen) + options.z_loss * lse**2
+    if options.label_smoothing:
+        loss = loss + options.label_smoothing / cols * (lse[:, None] - z).sum(1)
+    (gradient,) = torch.autograd.grad((loss * dloss.double()).sum(), x)
+    loss = torch.where(inside | ignored, loss, math.nan).masked_fill(ignored, 0)
+    gradient = gradient.masked_fill(~inside[:, None], math.nan).masked_fill(ignored[:, None], 0)
+    return loss.detach(), lse.detach().masked_fill(ignored, 0), gradient
+
+
+def numbers(rows: int, place: str) -> torch.Tensor:
+    return torch.full((rows,), 7.0, device=place)
+
+
+def near(found: torch.Tensor, reference: torch.Tensor) -> None:
+    rtol = {torch.float32: 3e-5, torch.bfloat16: 2e-2, torch.float16: 3e-3}[found.dtype]
+    torch.testing.assert_close(found.double(), reference, rtol=rtol, atol=3e-6, equal_nan=True)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_loss_and_gradient_are_those_of_float64(
+    dtype: torch.dtype, options: Options, place: str
+) -> None:
+    for rows, cols, programs, warps in CUTS:
+        logits, target = logits_of(rows, cols, dtype, place)
+        kernel = CeGradCluster(programs, warps)
+        for dloss in (torch.linspace(-1, 2, rows, device=place), torch.full((1,), 0.3).to(place)):
+            loss, lse = numbers(rows, place), numbers(rows, place)
+            dlogits = torch.full_like(logits, 7)
+            given: dict[str, Any] = {"target": target, "dloss": dloss, "loss": loss, "lse": lse}
+            kernel.run(logits, options, **given, dlogits=dlogits)
+            for found, reference in zip(
+                (loss, lse, dlogits), wanted(logits, target, options, dloss), strict=True
+            ):
+                near(found, reference)
+        over = logits.clone()
+        kernel.run(over, options, **given, dlogits=over)
+        assert torch.equal(over.isnan(), dlogits.isnan())
+        assert torch.equal(over.nan_to_num(), dlogits.nan_to_num()), "in place it is another one"
+        alone = numbers(rows, place)
+        CeCluster(programs, warps).run(logits, options, target=target, loss=alone)
+        assert torch.equal(alone.nan_to_num(), loss.nan_to_num()), "without the gradient another"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+def test_log_softmax_logsumexp_and_entropy_are_those_of_float64(
+    dtype: torch.dtype, place: str
+) -> None:
+    for (rows, cols, programs, warps), temperature in product(CUTS, (1.0, 0.7)):
+        logits, target = logits_of(rows, cols, dtype, place)
+        reference = (logits.double() / temperature).log_softmax(1)
+        inside = (target >= 0) & (target < cols)
+        chosen = reference.gather(1, torch.where(inside, target, 0)[:, None]).squeeze(1)
+        logprob, entropy, lse = (numbers(rows, place) for _ in range(3))
+        options = Options(temperature=temperature)
+        LogprobEntropyCluster(programs, warps).run(
+            *(logits, options), target=target, logprob=logprob, entropy=entropy, lse=lse
+        )
+        near(logprob, chosen.masked_fill(~inside, math.nan))
+        near(entropy, -(reference.exp() * reference).nan_to_num(0.0).sum(1))
+        near(lse, (logits.double() / temperature).logsumexp(1))
+        y = torch.full_like(logits, 7)
+        LogSoftmaxCluster(programs, warps).run(logits, options, y=y)
+        near(y, reference)
+        alone = numbers(rows, place)
+        LogSumExpCluster(programs, warps).run(logits, options, lse=alone)
+        assert torch.equal(alone, lse)
+
+
+@pytest.mark.parametrize("kernel", [CeGradCluster(2, 2), CeGradCluster(1, 1)], ids=str)
+def test_infinities_and_nan_give_what_torch_gives(kernel: CeGradCluster, place: str) -> None:
+    logits = torch.randn(6, 1000, generator=torch.Generator().manual_seed(0))
+    logits[0] = -torch.inf
+    logits[1, 500] = torch.inf
+    logits[2, 999] = torch.nan
+    logits[3, 7] = -torch.inf  # the target's
+    logits[4, :900] = -torch.inf
+    logits[5] = torch.nan  # ignored
+    target = torch.tensor([3, 500, 0, 7, 950, -100])
+    logits, target, ones = logits.to(place), target.to(place), torch.ones(1).to(place)
+    loss, gradient = numbers(6, place), torch.empty_like(logits)
+    kernel.run(logits, target=target, loss=loss, dlogits=gradient)
+    reference, _, slope = wanted(logits, target, BY_DEFAULT, ones)
+    near(loss, reference)
+    near(gradient[:5], slope[:5])
+    LogSumExpCluster(kernel.programs, kernel.num_warps).run(logits, lse=loss)
+    near(loss, logits.double().logsumexp(1))
+    assert torch.equal(gradient[5], torch.zeros(1000, device=place))
+
+
+@pytest.mark.parametrize("strided", ["padded", "odd", "columns", "repeated", "off"])
+def test_logits_and_gradient_may_be_strided(strided: str, place: str) -> None:
+    rows, cols, dtype = 4, 520, torch.bfloat16
+    plain, target = logits_of(rows, cols, dtype, place)
+
+    def laid_out(x: torch.Tensor) -> torch.Tensor:
+        if strided == "repeated":
+            return x[:1].expand(rows, cols)
+        step, offset = {"padded": (528, 0), "odd": (521, 0), "off": (528, 3)}.get(strided, (0, 0))
+        wide = torch.full((rows, 2 * cols), 9.0, dtype=dtype, device=place)
+        view = wide[:, ::2]
+        if strided != "columns":
+            view = torch.as_strided(wide, (rows, cols), (step, 1), offset)
+        return view.copy_(x)
+
+    logits = laid_out(plain)
+    kernel, loss, lse = CeGradCluster(2, 1), numbers(rows, place), numbers(rows, place)
+    reference = wanted(logits, target, OPTIONS[1], torch.ones(1, device=place))
+    before = logits.clone()
+    for dlogits in (torch.full_like(before, 7), logits):
+        if dlogits is logits and strided == "repeated":
+            break
+        given: dict[str, Any] = {"target": target, "loss": loss, "lse": lse, "dlogits": dlogits}
+        kernel.run(logits, OPTIONS[1], **given)
+        near(dlogits, reference[2])
+        near(loss, reference[0])
+    if strided == "padded":
+        around = torch.as_strided(logits, (rows, 8), (528, 1), cols)
+        assert (around == 9).all(), "what lies between the rows was written"
+    assert reading(before) == (8, False)
+
+
+def test_where_it_does_not_fit_is_said(place: str) -> None:
+    device = cuda_device(0) if CUDA else H200
+    half = torch.bfloat16
+    kernels: tuple[RowCluster, ...] = (CeCluster(), CeGradCluster(), LogSoftmaxCluster())
+    for kernel in kernels:
+        assert kernel.unsupported((8192, 262144), half, device) is None
+        assert kernel.unsupported((8192, 262144), torch.float32, device) is None
+        assert kernel.unsupported((1, 50257), half, device) is None
+        assert "do not fit" in str(kernel.unsupported((1, 1 << 22), half, device))
+        assert "clusters" in str(kernel.unsupported((1, 64), half, Device("cuda", "old")))
+    logits = torch.zeros(2, 64, device=place)
+    assert refused(logits) is None
+    assert "streaming" in str(refused(logits, weight=logits[0]))
+    assert "read by 1" in str(refused(logits[:, :1].to(half).expand(2, 600_000)))
+
+
+cards = pytest.mark.gpu
+
+
+@cards
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+def test_every_width_is_right_on_a_card(dtype: torch.dtype) -> None:
+    for cols in (3, 256, 781, 4096, 32000, 32776, 50257, 65536, 128256, 151936, 262144, 261999):
+        for rows in (1, 9) if cols >= 1 << 16 else (9, 300):
+            logits, target = logits_of(rows, cols, dtype, "cuda")
+            for options in OPTIONS:
+                loss, lse = numbers(rows, "cuda"), numbers(rows, "cuda")
+                given = {"target": target, "loss": loss, "lse": lse}
+                dlogits = torch.empty_like(logits)
+                CeGradCluster().run(logits, options, **given, dlogits=dlogits)
+                ones = torch.ones(1, device="cuda")
+                for found, reference in zip(
+                    (loss, lse, dlogits), wanted(logits, target, options, ones), strict=True
+                ):
+                    near(found, reference)
+
+
+@cards
+def test_the_same_bits_every_time_and_whatever_rows_come_along() -> None:
+    logits, target = logits_of(300, 50257, torch.bfloat16, "cuda")
+    first = CeGradCluster(8, 4)(logits, target)
+    for _ in range(50):
+        for found, same in zip(CeGradCluster(8, 4)(logits, target), first, strict=True):
+            assert torch.equal(found.nan_to_num(), same.nan_to_num())
+    some = CeGradCluster(8, 4)(logits[:7], target[:7])
+    for found, same in zip(some, first, strict=True):
+        assert torch.equal(found.nan_to_num(), same[:7].nan_to_num())
+
+
+@cards
+@pytest.mark.parametrize("kernel", [CeCluster(), CeGradCluster()], ids=str)
+def test_logits_beyond_two_to_the_31_elements(kernel: CeCluster | CeGradCluster) -> None:
+    if torch.cuda.mem_get_info()[0] < 20 << 30:
+        pytest.skip("needs 20 GiB of free device memory")
+    rows, cols = 17000, 128256
+    logits = torch.randn(rows, cols, dtype=torch.bfloat16, device="cuda")
+    target = torch.randint(cols, (rows,), device="cuda")
+    answer = kernel(logits, target)
+    loss, *gradient = answer if isinstance(answer, tuple) else (answer,)
+    boundary = -(-(1 << 31) // cols)
+    for part in (slice(0, 2), slice(boundary - 4, boundary + 4), slice(-2, None)):
+        reference = wanted(logits[part], target[part], BY_DEFAULT, torch.ones(1, device="cuda"))
+        near(loss[part], reference[0])
+        for found in gradient:
+            near(found[part], reference[2])
