@@ -29,7 +29,8 @@ class Array:
     Attributes:
         name: As formulas and counts call it, e.g. ``"x"``.
         shape: The size of each dimension in the operation's symbols. Where the first is the
-            operation's first, M, it has a row for each row of the point; else all rows share it.
+            operation's first, M, it has a row for each row of the point; where it is part of it,
+            as M/N, one for so many of them together; else all rows share it.
         dtype: Its own, or None for the point's.
         either: Whether a kernel may give it in the point's dtype in place of its own, as PyTorch
             gives the loss of 16-bit logits.
@@ -72,7 +73,7 @@ class Operation(ABC):
 
     def __init_subclass__(cls) -> None:
         for array in cls.outputs:
-            if not array.shape or str(array.shape[0]) != cls.symbols[0]:
+            if not _grows(array, cls.symbols[0]):
                 raise TypeError(f"{cls.__name__}: output {array.name} has no row for each row")
 
     def make_inputs(
@@ -131,12 +132,17 @@ class Operation(ABC):
         return tuple(found[symbol] for symbol in self.symbols), dtype
 
     def rowwise(self, array: Array) -> bool:
-        """Whether an array has a row for each row of the point."""
-        return bool(array.shape) and str(array.shape[0]) == self.symbols[0]
+        """Whether an array has a row for each row of the point, or for so many of them."""
+        return _grows(array, self.symbols[0])
 
     def sizes(self, shape: Shape) -> dict[str, int]:
         """Symbol name to size, for evaluating a formula at ``shape``."""
         return dict(zip(self.symbols, shape, strict=True))
+
+
+def _grows(array: Array, symbol: str) -> bool:
+    """Whether an array's first dimension does with a symbol."""
+    return bool(array.shape) and symbol in map(str, array.shape[0].free_symbols)
 
 
 def as_tuple(tensors: Tensors) -> tuple[torch.Tensor, ...]:

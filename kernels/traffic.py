@@ -115,7 +115,7 @@ def _polynomial(expression: Any) -> str:
     plain = sympy.sympify(expression).replace(sympy.ceiling, lambda _: sympy.Dummy())
     if not plain.is_polynomial():
         return text
-    text = re.sub(r"ceiling\(([^()]*)\)", r"⌈\1⌉", text)
+    text = re.sub(r"ceiling\(((?:[^()]|\([^()]*\))*)\)", r"⌈\1⌉", text)
     return text.replace("**", "^").replace("*", "")
 
 

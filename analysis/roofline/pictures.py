@@ -35,7 +35,7 @@ from analysis.figures.style import (
 )
 from analysis.load import Key, Records, key_of
 from analysis.published import OPERATION
-from analysis.roofline.verdicts import EXPLAINED, PROTOCOL, checked
+from analysis.roofline.verdicts import EXPLAINED, PROTOCOL, checked, predicted_by
 from analysis.selection import Query, name_variants, one_sweep, records_of
 from experiments.data.cards import Card, card_of
 from experiments.data.records import Counters
@@ -270,9 +270,10 @@ def _draw_residuals(ax: Axes, points: pd.DataFrame, by_variant: Mapping[str, pd.
     low, high = points["ratio"].min(), points["ratio"].max()
     ax.set_xlim(min(0.45, low / 1.1), max(2.2, high * 1.1))
     ticks(ax.xaxis, RATIOS, lambda value: f"{value:g}×")
-    ax.set_xlabel(
-        "measured time / (model's bytes / roof's bandwidth), 1× is as predicted (lower is better)"
-    )
+    by = "model's bytes / roof's bandwidth"
+    if points["arithmetic_us"].notna().any():
+        by = predicted_by(points)
+    ax.set_xlabel(f"measured time / ({by}), 1× is as predicted (lower is better)")
     sns.despine(ax=ax, left=True)
 
 

@@ -1,7 +1,8 @@
 """Is the time explained by traffic? Every timed point's prediction, and the reason where it is not.
 
 A reason is one small rule, its threshold named. The prediction is the model's bytes at the
-bandwidth of the roof at the same shape.
+bandwidth of the roof at the same shape; of what multiplies matrices or takes many exponentials the
+longest of that and of what these take at their own roofs there.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from analysis.figures.style import variant_order
@@ -60,7 +62,9 @@ def verdict(row: Mapping[str, Any], card: Card, seen: Counters | None = None) ->
         seen: What hardware counters saw there, where they did.
     """
     if abs(row["ratio"] - 1) <= EXPLAINED:
-        return "traffic"
+        arithmetic = number(row, "arithmetic_us")
+        by_it = arithmetic is not None and arithmetic >= row["predicted_us"]
+        return "compute" if by_it else "traffic"
     if row["time_us"] <= row["floor_us"] + LAUNCH_SLACK_US:
         return "launch"
     if row["ratio"] < 1:
@@ -134,7 +138,8 @@ def checked(frame: pd.DataFrame, records: Records) -> pd.DataFrame:
     own = (frame["status"] == "ok") & (frame["backend"] != "interpreter")
     timed = name_variants(frame[own & frame["time_us"].gt(0)])
     timed = timed[timed["roof_gbps"].notna() & timed["model_bytes"].gt(0)]
-    timed["predicted_us"] = timed["model_bytes"] / timed["roof_gbps"] / 1e3
+    traffic_us = timed["model_bytes"] / timed["roof_gbps"] / 1e3
+    timed["predicted_us"] = traffic_us.combine(timed["arithmetic_us"].astype(float), np.fmax)
     timed["ratio"] = timed["time_us"] / timed["predicted_us"]
     timed["floor_us"] = timed.groupby(["operation", *PROTOCOL, "variant"])["time_us"].transform(
         "min"
@@ -155,6 +160,12 @@ def checked(frame: pd.DataFrame, records: Records) -> pd.DataFrame:
     return timed.sort_values(keys, kind="stable").drop(columns="_order")
 
 
+def predicted_by(points: pd.DataFrame) -> str:
+    """What the prediction is, in a few words."""
+    alone = points["arithmetic_us"].isna().all()
+    return "model bytes / roof" if alone else "longest of model bytes, flops, exp / roof"
+
+
 def check_table(points: pd.DataFrame) -> Table:
     """One line per point: times, their ratio, and why."""
     lines = [
@@ -164,7 +175,7 @@ def check_table(points: pd.DataFrame) -> Table:
          unconverged(row["stop_reason"])]
         for row in records_of(points)
     ]  # fmt: skip
-    heads = ["GPU", "variant", "M×N", "dtype", "time µs", "model bytes / roof µs", "ratio",
+    heads = ["GPU", "variant", "M×N", "dtype", "time µs", predicted_by(points) + " µs", "ratio",
              "DRAM reads / model", "verdict", "sampling"]  # fmt: skip
     return Table("Is the time explained by traffic?", heads, lines)
 

@@ -15,7 +15,9 @@ DERIVED = (
     "fraction_of_roof",
     "speedup_over_naive",
     "above_roof",
+    "arithmetic_us",
 )
+ARITHMETIC = ("flops", "exponentials")
 
 
 def latest(rows: Iterable[Row]) -> list[Row]:
@@ -41,6 +43,8 @@ def derived(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     time, both in GB/s (1e9). ``roof_gbps`` is that of the fastest row of the operation ``roof`` at
     the same shape, dtype, protocol, round and recording; ``above_roof`` says that a row beats it by
     more than its interval. ``roof`` is the row's own, `COPY` of rows recorded before they had one.
+    ``arithmetic_us`` is the least time that its flops or its exponentials take, whichever is more,
+    by the fastest roof of such there: a matrix product, or exponentials and nothing else.
     """
     known: dict[tuple[Any, ...], dict[tuple[str, str], Row]] = {}
     places = [_neighbourhood(row) for row in rows]
@@ -51,11 +55,22 @@ def derived(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
         if row.operation == (row.roof or COPY):
             fastest = near.get(("roof", row.operation), row)
             near["roof", row.operation] = min(fastest, row, key=lambda each: each.time_us or 0)
+            for work in ARITHMETIC:
+                if _rate(row, work) > _rate(near.get(("roof of", work)), work):
+                    near["roof of", work] = row
         elif row.kernel == "naive":
             near["naive", row.operation] = row
     for row, place, near in zip(rows, places, beside, strict=True):
         roof = row.roof or COPY
         own = _derived(row, near.get(("roof", roof)), near.get(("naive", row.operation)))
+        times = [
+            getattr(row, work) / _rate(most, work)
+            for work in ARITHMETIC
+            if own["effective_gbps"] is not None
+            and getattr(row, work)
+            and (most := near.get(("roof of", work))) is not None
+        ]
+        own["arithmetic_us"] = max(times, default=None)
         own["recording"], own["roof"] = place[0], roof
         yield own
 
@@ -64,6 +79,11 @@ def _neighbourhood(row: Row) -> tuple[Any, ...]:
     return (
         row.recording, row.gpu, row.round, row.timer, row.cache, row.rows, row.cols, row.dtype
     )  # fmt: skip
+
+
+def _rate(row: Row | None, work: str) -> float:
+    """Operations of a kind per µs, 0 where it does none."""
+    return (getattr(row, work) or 0) / (row.time_us or 1.0) if row is not None else 0.0
 
 
 def _derived(row: Row, roof: Row | None, naive: Row | None) -> dict[str, Any]:

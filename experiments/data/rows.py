@@ -97,6 +97,7 @@ class Row(BaseModel):
     model_bytes: Whole | None = None
     compulsory_bytes: Whole | None = None
     flops: Whole | None = Field(None, description="of the operation, where they may bound it")
+    exponentials: Whole | None = Field(None, description="likewise, how many it takes")
     peak_bytes: Whole | None = Field(None, description="most that a call had beyond its inputs")
     # launch
     programs: Whole | None = None

@@ -25,7 +25,7 @@ from experiments.sweep.client import Worker, WorkerDied
 from experiments.sweep.plan import PROTOCOL, Identity, Plan, Point
 
 DECLARED = ("rows", "cols", "dtype", "model_reads", "model_writes", "model_bytes",
-            "compulsory_bytes", "flops")  # fmt: skip
+            "compulsory_bytes", "flops", "exponentials")  # fmt: skip
 # NFS locks files and no folders (EBADF); some shared file systems lock nothing.
 NO_LOCK = (errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 

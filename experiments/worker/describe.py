@@ -105,7 +105,10 @@ def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
                     "model_writes": writes,
                     "model_bytes": traffic.bytes(sizes, dtype.itemsize),
                     "compulsory_bytes": compulsory.bytes(sizes, dtype.itemsize),
-                    "flops": evaluate(flops, sizes) if flops is not None else None,
+                    "flops": None if flops is None else evaluate(flops, sizes),
+                    "exponentials": (
+                        None if exponentials is None else evaluate(exponentials, sizes)
+                    ),
                 }
             )
     return {

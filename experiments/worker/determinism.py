@@ -47,14 +47,14 @@ def _fewer(
 ) -> Iterator[tuple[Prints, Prints]]:
     """Fingerprints of the answers for some rows alone, and for the same rows among all."""
     operation, inputs = kernel.operation, subject.inputs
-    (rows, *rest), dtype = operation.point_of(inputs)
-    for part in slices(rows):
-        shape = (part.stop - part.start, *rest)
+    for part in slices(as_tuple(answer)[0].shape[0]):
+        some = tuple(
+            x[part] if operation.rowwise(array) else x
+            for array, x in zip(operation.inputs, inputs, strict=True)
+        )
+        shape, dtype = operation.point_of(some)
         if kernel.unsupported(shape, dtype, device) is None:
-            alone: Inputs = tuple(
-                x[part].clone() if operation.rowwise(array) else x.clone()
-                for array, x in zip(operation.inputs, inputs, strict=True)
-            )
+            alone: Inputs = tuple(x.clone() for x in some)
             among = fingerprints([y[part].clone() for y in as_tuple(answer)])
             yield fingerprints(as_tuple(kernel.prepare(*alone)(*alone))), among
 

@@ -136,7 +136,7 @@ def _compare(
     operation: Operation,
     backend: str,
 ) -> Verdict:
-    (rows, *_), _ = operation.point_of(inputs)
+    rows = answers[0].shape[0]
     cut = [operation.rowwise(array) for array in operation.inputs]
     widest = max(t.numel() for t in (*answers, *inputs)) // max(rows, 1)
     step = max(CHUNK_ELEMENTS // max(widest, 1), 1)

@@ -39,6 +39,8 @@ def point(
 
 @pytest.mark.parametrize(("made", "expected"), [
     (point(ratio=0.901), "traffic"), (point(ratio=1.099), "traffic"),
+    (point(ratio=1.05, arithmetic_us=2.0, predicted_us=2.0), "compute"),
+    (point(ratio=1.05, arithmetic_us=1.9, predicted_us=2.0), "traffic"),
     (point(ratio=1.101), "unexplained"), (point(ratio=0.899), "unexplained"),
     (point(cols=256, **EARLY), "launch"),
     (point(cols=256, **EARLY | {"time_us": 10.1}), "unexplained"),

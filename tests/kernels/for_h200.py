@@ -16,7 +16,9 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from triton.experimental.gluon._runtime import GluonASTSource
 
+from kernels.attention.attention_online import _attention
 from kernels.cross_entropy.cluster import _rows
+from kernels.exponentials.exponentials import _exponentials
 from kernels.language import next_power_of_two, tl
 from kernels.mover import _move
 from kernels.read.read_triton import ReadTriton, _read
@@ -65,6 +67,16 @@ def compiled(
 
 def assert_waits_before_it_touches_memory(ptx: str) -> None:
     assert ptx.index("griddepcontrol.wait") < ptx.index("ld.global")
+
+
+def registers_without_spills(ptx: str, folder: Path) -> int:
+    """Of a thread, as ptxas gives them."""
+    (folder / "x.ptx").write_text(ptx, encoding="utf-8")
+    command = [knobs.nvidia.ptxas.path, "-v", "--gpu-name=sm_90a", "x.ptx", "-o", "x"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    assert "0 bytes spill stores, 0 bytes spill loads" in done.stderr
+    (used,) = re.findall("Used ([0-9]+) registers", done.stderr)
+    return int(used)
 
 
 def assert_stores_are_whole(ptx: str) -> None:
@@ -191,12 +203,7 @@ def test_slices_of_a_row_are_exchanged_relaxed_and_spill_nothing(
     assert "ld.relaxed.gpu.global.b64" in ptx
     assert "atom.global.gpu.relaxed.exch.b64" in ptx
     assert "fma" not in ptx, "threads would sum unlike each other"
-    (tmp_path / "x.ptx").write_text(ptx, encoding="utf-8")
-    command = [knobs.nvidia.ptxas.path, "-v", "--gpu-name=sm_90a", "x.ptx", "-o", "x"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert "0 bytes spill stores, 0 bytes spill loads" in done.stderr
-    (used,) = re.findall("Used ([0-9]+) registers", done.stderr)
-    assert int(used) <= registers
+    assert registers_without_spills(ptx, tmp_path) <= registers
 
 
 @pytest.mark.parametrize(
@@ -281,3 +288,38 @@ def test_rows_of_logits_meet_once_and_are_moved_in_whole_vectors(
     assert "fence.acq_rel" not in ptx
     assert "membar" not in ptx
     assert metadata.shared <= 1024
+
+
+@pytest.mark.parametrize("dim", [64, 128])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("tile", "stages"), [((128, 128), 2), ((128, 64), 3)])
+@pytest.mark.parametrize("descriptors", [False, True])
+def test_attention_multiplies_by_warp_groups_and_spills_nothing(
+    tmp_path: Path, tile: tuple[int, int], stages: int, dim: int, causal: bool, descriptors: bool
+) -> None:
+    constants = {"DIM": dim, "BLOCK_M": tile[0], "BLOCK_N": tile[1], "STAGES": stages}
+    constants |= {"CAUSAL": causal, "DESCRIPTORS": descriptors, "PRECISION": "tf32"}
+    types, attributes = dict.fromkeys(_attention.arg_names, "i32") | {"scale": "fp32"}, {}
+    types |= dict.fromkeys(constants, "constexpr") | {"y": "*bf16"}
+    for name, rows in zip("qkv", (tile[0], tile[1], tile[1]), strict=True):
+        types[name] = f"tensordesc<bf16[1,{rows},{dim}]>" if descriptors else "*bf16"
+    for name in ("y",) if descriptors else ("q", "k", "v", "y"):
+        attributes[(_attention.arg_names.index(name),)] = [["tt.divisibility", 16]]
+    source = ASTSource(_attention, types, constants, attributes)
+    made = compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 8})
+    ptx = made.asm["ptx"]
+    # two products in each of two loops, by steps of 16 along D and along the keys
+    assert ptx.count("wgmma.mma_async") == 2 * (dim + tile[1]) // 16
+    assert made.metadata.shared <= H200.shared_bytes_per_block
+    assert ("cp.async.bulk.tensor" in ptx) == descriptors
+    if not descriptors:
+        sizes = set(re.findall(r"cp\.async\.c[ag]\.shared\.global .*?\], .*?\], (\w+)", ptx))
+        assert sizes == {"0x10"}, "keys and values come by 16 bytes"
+    assert registers_without_spills(ptx, tmp_path) <= 255
+
+
+def test_exponentials_come_with_two_additions_each() -> None:
+    ptx, _ = compiled(_exponentials, "bf16", {"BLOCK": 512}, (), num_warps=4)
+    exponentials = ptx.count("ex2.approx")
+    assert exponentials == 16 * 4  # a step of the loop, of the four elements of a thread
+    assert len(re.findall(r"(add|fma|sub)\.\S*f32", ptx)) <= 2 * exponentials + 32

@@ -1,0 +1,59 @@
+"""FlashAttention as its authors publish it for Hopper and Blackwell, a peer: CuTe DSL.
+
+Passes: nominally one, 4DM. On Hopper it is FlashAttention-3's design: groups of warps that load and
+groups that compute, the exponentials of one tile beside the products of the next.
+On chip: nominally a query.
+What is called is `flash_attn.cute.flash_attn_func`, each head as a batch of its own.
+Source: `flash_attn/cute` of https://github.com/Dao-AILab/flash-attention, the package flash-attn-4,
+a pre-release that the extra peers leaves out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+import torch
+from typing_extensions import override
+
+from ..device import Device
+from ..kernel import Shape
+from .operation import Function
+from .variant import HALVES, OfAttention
+
+NEEDED = "flash-attn-4"
+
+
+@dataclass(frozen=True)
+class AttentionFlash(OfAttention):
+    """Of the package flash-attn-4; see `OfAttention`. It chooses its tiles itself."""
+
+    backend = "cute"
+    dtypes = HALVES
+    packages = (NEEDED, "nvidia-cutlass-dsl")
+
+    @override
+    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        """See `Kernel`; also cards that the library has no kernel for."""
+        if find_spec("flash_attn") is None:
+            return f"needs the package {NEEDED}, not installed here; pip install --pre {NEEDED}"
+        reason = super().unsupported(shape, dtype, device)
+        if reason is None and (device.capability is None or device.capability < (9, 0)):
+            return f"{NEEDED} needs a CUDA device of compute capability 9.0 or newer"
+        return reason
+
+    @override
+    def __call__(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return self.prepare(q, k, v)(q, k, v)
+
+    @override
+    def prepare(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Function:
+        """See `Kernel`: the library is imported now."""
+        from flash_attn.cute import flash_attn_func
+
+        def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+            given = (x.unsqueeze(2) for x in (q, k, v))  # batch, length, heads, D
+            y: torch.Tensor = flash_attn_func(*given, causal=self.causal)[0]
+            return y.squeeze(2)
+
+        return attention

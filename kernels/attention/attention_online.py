@@ -1,0 +1,223 @@
+"""Attention in one pass: the online softmax's rescaling, applied to a row of the output too.
+
+Passes: a program has `block_m` queries of a head and steps through the head's keys and values by
+tiles of `block_n`. With the running maximum m, sum d and output o of a query, a tile's scores s and
+values v give m' = max(m, max s), d' = d·exp(m − m') + Σ exp(s − m'), and the output is rescaled
+alike, o' = o·exp(m − m') + Σ exp(s − m')·v; at the end y = o/d. No score is ever written. Each
+program reads all keys and values that its queries see: 2DM for each of the N/block_m tiles of a
+head. DRAM gives them once as long as a head's fit in L2, 4DN bytes in 16 bit.
+On chip: a tile of queries, of keys, of values and of the output, whatever N.
+Exponentials are base 2, the scale 1/√D and log₂e folded into one multiply-add; tiles that no query
+sees in part are taken without a mask.
+Source: Dao, arXiv 2307.08691 (FlashAttention-2), Algorithm 1; Milakov & Gimelshein, arXiv
+1805.02867. It is plain Triton: no warp specialisation, so that the matrix units wait while
+exponentials are taken, except for what another group of warps has to multiply. cuDNN and
+FlashAttention-3, which overlap them within a tile, are faster.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import sympy
+import torch
+from typing_extensions import override
+
+from ..device import Device
+from ..kernel import Shape, power_of_two, whole_number
+from ..language import MOST_PROGRAMS, jit, tl
+from ..launch import launch
+from ..softmax.tiles import empty_result
+from ..traffic import M, N, Traffic
+from .variant import OfAttention
+
+LOG2_E = 1.4426950408889634
+MOST = 1 << 31  # elements of a head, which 32-bit offsets count
+
+
+@dataclass(frozen=True)
+class AttentionOnline(OfAttention):
+    """One tile of queries per program; see `OfAttention`.
+
+    Attributes:
+        block_m: Queries of a program.
+        block_n: Keys of a step; causal, it divides `block_m`.
+        num_warps: Warps a program.
+        num_stages: Steps whose keys and values are under way at once.
+        descriptors: Whether tiles are copied by the tensor memory accelerator (sm_90 and newer).
+    """
+
+    backend = "triton"
+
+    block_m: Annotated[int, power_of_two(16, 256)] = 128
+    block_n: Annotated[int, power_of_two(16, 256)] = 128
+    num_warps: Annotated[int, power_of_two(1, 16)] = 8
+    num_stages: Annotated[int, whole_number(1, 8)] = 2
+    descriptors: bool = False
+
+    @override
+    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        """See `Kernel`; also tiles that do not suit each other or fit no shared memory."""
+        reason = super().unsupported(shape, dtype, device)
+        if reason is not None:
+            return reason
+        if device.kind == "cpu" and dtype == torch.bfloat16:
+            return "Triton's interpreter multiplies no matrices of bfloat16"
+        if self.causal and self.block_m % self.block_n:
+            return f"causal takes a block_m that block_n={self.block_n} divides, not {self.block_m}"
+        if shape[1] * self.dim >= MOST:
+            return f"counts a head's elements in 32 bit, and {shape[1]} keys of {self.dim} are more"
+        if shape[0] // shape[1] * -(-shape[1] // self.block_m) > MOST_PROGRAMS:
+            return f"starts a program a tile of queries, and a launch takes {MOST_PROGRAMS}"
+        if self.descriptors and device.capability is not None and device.capability < (9, 0):
+            return "descriptors=true needs compute capability 9.0 or newer"
+        tiles = self.block_m + 2 * self.num_stages * self.block_n
+        needs, room = tiles * self.dim * dtype.itemsize, device.shared_bytes_per_block
+        if room is not None and needs > room:
+            return (
+                f"its tiles take {needs} bytes of shared memory; this device gives a block {room}"
+            )
+        return None
+
+    @override
+    def __call__(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        y = empty_result(q)
+        if y.numel() > 0:
+            count, length, _ = q.shape
+            tiles = -(-length // self.block_m)
+            given: list[Any] = [x.contiguous() for x in (q, k, v)]
+            if self.descriptors:
+                given = [self._described(x, i == 0) for i, x in enumerate(given)]
+            launch(
+                _attention,
+                (count * tiles,),
+                (*given, y, length, tiles, LOG2_E * self.dim**-0.5),
+                {
+                    "DIM": self.dim,
+                    "BLOCK_M": self.block_m,
+                    "BLOCK_N": self.block_n,
+                    "STAGES": self.num_stages,
+                    "CAUSAL": self.causal,
+                    "DESCRIPTORS": self.descriptors,
+                    "PRECISION": "ieee" if q.dtype == torch.float32 else "tf32",
+                },
+                num_warps=self.num_warps,
+            )
+        return y
+
+    def _described(self, x: torch.Tensor, of_queries: bool) -> Any:
+        from triton.tools.tensor_descriptor import TensorDescriptor
+
+        return TensorDescriptor.from_tensor(
+            x, [1, self.block_m if of_queries else self.block_n, self.dim]
+        )
+
+    @override
+    def traffic(self) -> Traffic:
+        """See `Kernel`: keys and values for each tile of queries; causal, up to the tile's end."""
+        tiles = sympy.ceiling(N / sympy.Integer(self.block_m))
+        again: sympy.Expr = tiles
+        if self.causal:  # 1·block_m + 2·block_m + … and N for the last, over N
+            again = 1 + self.block_m * tiles * (tiles - 1) / (2 * N)
+        reads = sympy.expand(self.dim * M * (1 + 2 * again))
+        return Traffic(reads=reads, writes=self.dim * M)
+
+    @override
+    def on_chip_elements(self) -> sympy.Expr:
+        return sympy.Integer((2 * self.block_m + 2 * self.num_stages * self.block_n) * self.dim)
+
+
+@jit
+def _attention(
+    q: tl.tensor,
+    k: tl.tensor,
+    v: tl.tensor,
+    y: tl.tensor,
+    length: tl.tensor,
+    tiles: tl.tensor,
+    scale: tl.tensor,
+    DIM: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    STAGES: tl.constexpr,
+    CAUSAL: tl.constexpr,
+    DESCRIPTORS: tl.constexpr,
+    PRECISION: tl.constexpr,
+) -> None:
+    program = tl.program_id(0)
+    head, tile = program // tiles, program % tiles
+    if CAUSAL:
+        tile = tiles - 1 - tile  # those that see most keys first, so that none is late
+    first = tile * BLOCK_M
+    query = _tile(q, head, first, length, length, DIM, BLOCK_M, True, DESCRIPTORS)
+
+    end, whole = length, length // BLOCK_N * BLOCK_N
+    if CAUSAL:
+        end, whole = tl.minimum(first + BLOCK_M, length), first
+    maximum = tl.full((BLOCK_M,), float("-inf"), tl.float32)
+    total = tl.full((BLOCK_M,), 0.0, tl.float32)
+    output = tl.full((BLOCK_M, DIM), 0.0, tl.float32)
+    for start in tl.range(0, whole, BLOCK_N, num_stages=STAGES):
+        key = _tile(k, head, start, end, length, DIM, BLOCK_N, False, DESCRIPTORS)
+        scores = tl.dot(query, tl.trans(key), input_precision=PRECISION)
+        maximum, total, output, p = _rescaled(maximum, total, output, scores, scale)
+        value = _tile(v, head, start, end, length, DIM, BLOCK_N, False, DESCRIPTORS)
+        output = tl.dot(p.to(value.dtype), value, output, input_precision=PRECISION)
+    for start in tl.range(whole, end, BLOCK_N, num_stages=STAGES):
+        key = _tile(k, head, start, end, length, DIM, BLOCK_N, True, DESCRIPTORS)
+        scores = tl.dot(query, tl.trans(key), input_precision=PRECISION)
+        keys = start + tl.arange(0, BLOCK_N)[None, :]
+        seen = keys < end
+        if CAUSAL:
+            seen = seen & (keys <= first + tl.arange(0, BLOCK_M)[:, None])
+        scores = tl.where(seen, scores, float("-inf"))
+        maximum, total, output, p = _rescaled(maximum, total, output, scores, scale)
+        value = _tile(v, head, start, end, length, DIM, BLOCK_N, True, DESCRIPTORS)
+        output = tl.dot(p.to(value.dtype), value, output, input_precision=PRECISION)
+
+    queries = first + tl.arange(0, BLOCK_M)
+    places = queries[:, None] * DIM + tl.arange(0, DIM)[None, :]
+    output = output / total[:, None]
+    target = y + tl.cast(head, tl.int64) * length * DIM
+    tl.store(target + places, output.to(y.dtype.element_ty), mask=(queries < length)[:, None])
+
+
+@jit
+def _rescaled(
+    maximum: tl.tensor, total: tl.tensor, output: tl.tensor, scores: tl.tensor, scale: tl.tensor
+) -> tuple[tl.tensor, tl.tensor, tl.tensor, tl.tensor]:
+    """The new maximum, sum and rescaled output of each query, and the exponentials of its scores.
+
+    Each query sees one key of its first tile at least, so that no maximum is −inf afterwards.
+    """
+    raised = tl.maximum(maximum, tl.max(scores, 1))
+    kept = tl.exp2((maximum - raised) * scale)
+    p = tl.exp2(scores * scale - (raised * scale)[:, None])
+    return raised, total * kept + tl.sum(p, 1), output * kept[:, None], p
+
+
+@jit
+def _tile(
+    tensor: tl.tensor,
+    head: tl.tensor,
+    start: tl.tensor,
+    end: tl.tensor,
+    length: tl.tensor,
+    DIM: tl.constexpr,
+    BLOCK: tl.constexpr,
+    MASKED: tl.constexpr,
+    DESCRIPTORS: tl.constexpr,
+) -> tl.tensor:
+    """Rows ``start …`` of a head, BLOCK × DIM, zero from ``end`` on (by descriptor, its length)."""
+    rows = start + tl.arange(0, BLOCK)
+    if DESCRIPTORS:
+        values = tl.reshape(tensor.load([head, start, 0]), (BLOCK, DIM))
+    else:
+        places = rows[:, None] * DIM + tl.arange(0, DIM)[None, :]
+        places = tensor + tl.cast(head, tl.int64) * length * DIM + places
+        if MASKED:
+            values = tl.load(places, mask=(rows < end)[:, None], other=0.0)
+        else:
+            values = tl.load(places)
+    return values

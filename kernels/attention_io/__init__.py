@@ -1,0 +1,1 @@
+"""Three tensors in and one out: the roof of attention's memory."""

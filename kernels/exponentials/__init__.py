@@ -1,0 +1,1 @@
+"""Exponentials and hardly anything else: the roof of what takes many."""

@@ -1,0 +1,1 @@
+"""A matrix product: the roof of what multiplies matrices."""

@@ -1,0 +1,241 @@
+"""Attention's variants against float64, what they say that they move, and what they refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib.machinery import ModuleSpec
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from experiments.count import counts_of
+from experiments.sweep.client import Worker
+from experiments.worker import gate
+from experiments.worker.describe import build_kernel
+from experiments.worker.gate import check
+from kernels.attention import attention_flash, operation
+from kernels.attention.attention_flash import AttentionFlash
+from kernels.attention.attention_naive import SOFTMAXES, AttentionNaive
+from kernels.attention.attention_online import AttentionOnline
+from kernels.attention.attention_torch import LIBRARIES, AttentionTorch
+from kernels.attention.operation import ATTENTIONS
+from kernels.attention.variant import OfAttention
+from kernels.device import Device
+from kernels.kernel import Kernel
+from kernels.traffic import evaluate
+from tests.experiments.test_timers import measured
+from tests.kernels.variants import HERE, name
+
+F16, BF16, F32 = torch.float16, torch.bfloat16, torch.float32
+CPU = Device("cpu", "cpu")
+SMALL = {"block_m": 32, "block_n": 16, "num_warps": 4}
+VARIANTS: tuple[OfAttention, ...] = (
+    AttentionOnline(**SMALL),
+    AttentionOnline(**SMALL, descriptors=True, num_stages=3),
+    AttentionOnline(block_m=16, block_n=16, num_warps=4),
+    AttentionNaive(),
+    AttentionNaive("naive"),
+    AttentionNaive("online", folded=True),
+    AttentionTorch("flash"),
+    AttentionTorch("math"),
+)
+
+
+@pytest.fixture(scope="module")
+def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
+    worker = Worker("cpu", 0, tmp_path_factory.mktemp("worker") / "worker.log")
+    yield worker
+    worker.stop()
+
+
+def judged(kernel: Kernel, shape: tuple[int, int], dtype: torch.dtype, device: str) -> str | None:
+    inputs = kernel.operation.make_inputs(shape, dtype, device, 1)
+    interpreted = kernel.backend == "triton" and device == "cpu"
+    backend = "interpreter" if interpreted else kernel.backend
+    return check(kernel(*inputs), inputs, kernel.operation, backend).reason
+
+
+@pytest.mark.parametrize("kernel", VARIANTS, ids=str)
+@settings(max_examples=10, deadline=None)
+@given(
+    heads=st.integers(1, 3),
+    length=st.integers(1, 70),
+    dim=st.sampled_from((64, 128)),
+    causal=st.booleans(),
+    dtype=st.sampled_from((F32, F16, BF16)),
+)
+def test_any_heads_pass_the_gate(
+    kernel: Any, device: str, heads: int, length: int, dim: int, causal: bool, dtype: torch.dtype
+) -> None:
+    if getattr(kernel, "folded", False):
+        causal = False
+    kernel, shape = replace(kernel, dim=dim, causal=causal), (heads * length, length)
+    if kernel.unsupported(shape, dtype, HERE) is None:
+        assert judged(kernel, shape, dtype, device) is None
+
+
+def test_every_softmax_may_stand_in_the_middle(device: str) -> None:
+    ran = 0
+    for softmax in SOFTMAXES:
+        kernel = AttentionNaive(softmax)
+        reason = kernel.unsupported((100, 50), F32, HERE)
+        assert reason == SOFTMAXES[softmax].unsupported((100, 50), F32, HERE)
+        if reason is None:
+            assert judged(kernel, (100, 50), F32, device) is None
+            ran += 1
+    assert ran >= 8
+
+
+@pytest.mark.parametrize("dtype", [F32, F16, BF16], ids=name)
+@pytest.mark.parametrize("attention", ATTENTIONS.values(), ids=lambda one: one.name)
+def test_the_gate_turns_wrong_attention_away(
+    attention: Any, dtype: torch.dtype, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shape = (4 * 80, 80)
+    inputs = q, k, v = attention.make_inputs(shape, dtype, device, 0)
+    right = attention.reference(*inputs)
+    monkeypatch.setattr(gate, "CHUNK_ELEMENTS", 1)  # one head at a time
+    monkeypatch.setattr(operation, "SCORES", 240)  # of which three queries at once
+    assert check(right.to(dtype), inputs, attention, "torch").reason is None
+    other = ATTENTIONS[attention.dim, not attention.causal].reference(*inputs)
+    wrong = [other, right.flip(0), right.roll(1, 1), attention.reference(2 * q, k, v), 0 * right]
+    for answer in (*wrong, right * 1.02):
+        assert check(answer.to(dtype), inputs, attention, "torch").reason is not None
+
+
+def test_a_points_heads_are_read_off_its_inputs_and_attention_is_pytorchs() -> None:
+    for (dim, causal), attention in ATTENTIONS.items():
+        inputs = attention.make_inputs((12, 4), F32, "cpu", 0)
+        assert [x.shape for x in inputs] == [(3, 4, dim)] * 3
+        assert attention.point_of(inputs) == ((12, 4), F32)
+        assert attention.compulsory.bytes({"M": 12, "N": 4}, 2) == 4 * 12 * dim * 2
+        doubles = [x.double() for x in inputs]
+        wanted = torch.nn.functional.scaled_dot_product_attention(*doubles, is_causal=causal)
+        torch.testing.assert_close(attention.reference(*inputs), wanted)
+
+
+def test_operations_that_count_are_half_of_all_and_the_diagonal_where_causal() -> None:
+    def counts(dim: int, causal: bool) -> list[int]:
+        one, sizes = ATTENTIONS[dim, causal], {"M": 12, "N": 4}
+        return [evaluate(e, sizes) for e in (one.flops, one.exponentials) if e is not None]
+
+    assert counts(128, False) == [4 * 128 * 12 * 4, 12 * 4]
+    assert counts(64, True) == [4 * 64 * 30, 30]  # three heads of 1 + 2 + 3 + 4 pairs
+
+
+ONLINE, NAIVE = "attention_online.AttentionOnline", "attention_naive.AttentionNaive"
+
+
+@pytest.mark.parametrize(
+    ("target", "tunables", "formula"),
+    [
+        (ONLINE, SMALL, "256M⌈N/32⌉ + 256M"),
+        (ONLINE, SMALL | {"descriptors": True, "dim": 64}, "128M⌈N/32⌉ + 128M"),
+        (ONLINE, SMALL | {"causal": True}, None),
+        (ONLINE, SMALL | {"causal": True, "descriptors": True}, None),
+        (NAIVE, {"softmax": "torch"}, "6MN + 512M"),
+        (NAIVE, {"softmax": "torch", "folded": True}, "4MN + 768M"),
+        (NAIVE, {"softmax": "online", "causal": True}, "7MN + N^2 + 512M"),
+        (NAIVE, {"softmax": "three_pass", "dim": 64}, "8MN + 256M"),
+    ],
+    ids=str,
+)
+def test_counted_equals_modelled(
+    worker: Worker, target: str, tunables: dict[str, Any], formula: str | None
+) -> None:
+    config = {"_target_": f"kernels.attention.{target}", **tunables}
+    shapes = [(200, 100), (96, 96), (66, 33)]
+    assert formula in (None, str(build_kernel(config).traffic()))
+    for record in counts_of(worker, "attention", config, shapes, ["float16"]):
+        assert record.method != "none", record.reason
+        assert record.difference is None
+        if target == ONLINE:
+            assert {tensor.name for tensor in record.tensors} == {"q", "k", "v", "y"}
+
+
+def test_a_head_is_the_same_bits_alone_and_among_others() -> None:
+    target = f"kernels.attention.{ONLINE}"
+    outcome = measured("host", target=target, rows=32, determinism=True, **SMALL)  # four heads of 8
+    assert outcome["status"] == "ok", outcome["reason"]
+    assert (outcome["deterministic"], outcome["batch_invariant"]) == (True, True)
+
+
+def test_what_cannot_be_done_is_said_in_a_sentence(
+    h200: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = replace(h200, capability=(7, 5))
+    online = AttentionOnline()
+    for kernel, shape, dtype, device, said in (
+        (online, (100, 30), F16, h200, "heads of N, and 100 is no multiple of 30"),
+        (online, (0, 0), F16, h200, "0 is no multiple of 0"),
+        (online, (1 << 25, 1 << 25), F16, h200, "32 bit"),
+        (online, (128, 128), F32, h200, "its tiles take 327680 bytes of shared memory"),
+        (online, (128, 128), torch.float64, h200, "takes float32, float16, bfloat16, not float64"),
+        (online, (128, 128), BF16, CPU, "no matrices of bfloat16"),
+        (AttentionOnline(causal=True, block_m=64), (8, 8), F16, h200, "block_n=128 divides"),
+        (AttentionOnline(descriptors=True), (8, 8), F16, old, "capability 9.0"),
+        (AttentionNaive(causal=True, folded=True), (8, 8), F16, h200, "use causal=false"),
+        (AttentionNaive("cluster"), (8, 8), F16, CPU, "cannot"),
+        (AttentionTorch(), (8, 8), F16, CPU, "library=cudnn needs a CUDA device"),
+        (AttentionTorch(), (8, 8), F32, h200, "library=cudnn takes float16 and bfloat16 alone"),
+        (AttentionTorch("flash"), (8, 8), F16, old, "needs compute capability 8.0"),
+        (AttentionFlash(), (8, 8), F16, h200, "needs the package flash-attn-4"),
+    ):
+        reason = kernel.unsupported(shape, dtype, device)
+        if said != "cannot":
+            assert said in str(reason)
+        assert reason is not None
+        assert "\n" not in reason
+    assert online.unsupported((1 << 18, 32768), BF16, h200) is None
+    monkeypatch.setattr(attention_flash, "find_spec", lambda name: ModuleSpec(name, None))
+    assert "not installed here" in str(AttentionFlash().unsupported((8, 8), F16, h200))
+    with pytest.raises(ValueError, match=r"^dim must be 64 or 128, not 96$"):
+        AttentionOnline(dim=96)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dim", [64, 128])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        AttentionOnline(),
+        AttentionOnline(block_n=64, num_stages=3),
+        AttentionOnline(block_n=64, num_stages=3, descriptors=True),
+        AttentionNaive(),
+        AttentionFlash(),
+        *map(AttentionTorch, LIBRARIES),
+    ],
+    ids=str,
+)
+def test_on_a_card_attention_of_any_length_passes_the_gate(
+    kernel: Any, causal: bool, dim: int
+) -> None:
+    kernel = replace(kernel, dim=dim, causal=causal)
+    for dtype in (F16, BF16):
+        for length in (1, 127, 1000, 4096):
+            shape = (3 * length, length)
+            if (reason := kernel.unsupported(shape, dtype, HERE)) is not None:
+                pytest.skip(reason)
+            assert judged(kernel, shape, dtype, "cuda") is None
+
+
+@pytest.mark.gpu
+def test_on_a_card_the_online_form_needs_memory_for_its_output_alone() -> None:
+    inputs = ATTENTIONS[128, False].make_inputs((4 * 4096, 4096), BF16, "cuda", 0)
+    for kernel, at_least, at_most in (
+        (AttentionOnline(), 1, 1.01),
+        (AttentionNaive(), 1 + 2 * 32, 1.01 * (1 + 2 * 32)),  # two M×N matrices, N = 32·D
+    ):
+        call = kernel.prepare(*inputs)
+        call(*inputs)
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        y = call(*inputs)
+        peak = torch.cuda.max_memory_allocated() - before
+        assert at_least <= peak / y.nbytes <= at_most
