@@ -413,6 +413,8 @@ def _rows(  # type: ignore[no-untyped-def]
 
     if target is not None:
         wanted = gl.load(target + row)
+    if dloss is not None:
+        upstream = gl.load(dloss + row if EACH else dloss)
     values = load_chunks(
         *(source, columns, vectors, col_stride, 0, CHUNKS, CHUNK, VECTOR, EVEN, LOADS)
     )
@@ -539,7 +541,7 @@ def _rows(  # type: ignore[no-untyped-def]
     if GRADIENT:
         factor = gl.cast(inverse, gl.float32)
         if dloss is not None:
-            factor = factor * gl.load(dloss + row if EACH else dloss)
+            factor = factor * upstream
         factor = gl.where(valid, factor, float("nan"))
         scale = quotient * gl.exp2((maximum - row_maximum) * LOG2E)
         scale = scale * (factor * (1.0 + 2.0 * z_loss * (row_maximum + logarithm)))
