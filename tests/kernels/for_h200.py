@@ -31,6 +31,7 @@ from kernels.softmax.fused_row import _fused_row
 from kernels.softmax.online import EVICT, _online
 from kernels.softmax.three_pass import _three_pass
 from kernels.softmax_backward.backward import _backward
+from kernels.softmax_backward.backward_multirow import _backward_multirow
 from tests.kernels.conftest import H200
 
 F32, F64 = tl.float32, tl.float64
@@ -180,6 +181,26 @@ def test_narrow_rows_stay_in_their_warps_and_move_in_whole_vectors(
     assert ptx.count("st.global") == ptx.count(f"st.global.{whole}") == loads
     first_wait = ptx.find("shfl.sync") if cols > vector else len(ptx)
     assert ptx.rindex("ld.global") < first_wait, "a load waits"
+
+
+@pytest.mark.parametrize(
+    ("pointer", "vector", "cols", "rows", "warps"),
+    [("fp32", 4, 256, 4, 2), ("bf16", 8, 256, 8, 2), ("bf16", 8, 1000, 2, 2)],
+)
+def test_narrow_gradients_stay_in_their_warps_and_move_in_whole_vectors(
+    pointer: str, vector: int, cols: int, rows: int, warps: int
+) -> None:
+    width = lanes_by_tile(rows, warps, cols * 16 // vector) * vector
+    constants = {"VECTOR": vector, "ROWS": rows, "WIDTH": width, "PIECES": -(-cols // width)}
+    constants |= {"LOADS": "", "STORES": "", "STATISTICS": F32}
+    constants |= {"y_col_stride": 1, "dy_col_stride": 1}
+    ptx, metadata = compiled(_backward_multirow, pointer, constants, (), num_warps=warps)
+    assert metadata.shared == 0, "a row leaves its warp"
+    assert "bar.sync" not in ptx, "warps wait for each other"
+    loads = ptx.count("ld.global")
+    assert loads == ptx.count("ld.global.v4.b32") > 0, "cut loads"
+    assert 2 * ptx.count("st.global") == 2 * ptx.count("st.global.v4.b32") == loads
+    assert ptx.rindex("ld.global") < ptx.find("shfl.sync"), "a load waits"
 
 
 @pytest.mark.parametrize(

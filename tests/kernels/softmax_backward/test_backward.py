@@ -11,12 +11,16 @@ from kernels.kernel import Kernel
 from kernels.softmax_backward.backward import Backward
 from kernels.softmax_backward.backward_auto import BackwardAuto, clusters_suit
 from kernels.softmax_backward.backward_cluster import BackwardCluster
+from kernels.softmax_backward.backward_multirow import BackwardMultirow
 from kernels.softmax_backward.backward_torch import BackwardTorch
 from kernels.softmax_backward.operation import SOFTMAX_BACKWARD
 from kernels.softmax_backward.peers import BackwardFlagGems, BackwardLiger, BackwardQuack
 from tests.kernels.variants import DTYPES, HERE, name
 
-VARIANTS = (Backward(), Backward(block_size=16), BackwardAuto(), BackwardTorch())
+VARIANTS = (
+    *(Backward(), Backward(block_size=16), BackwardAuto(), BackwardTorch()),
+    *(BackwardMultirow(), BackwardMultirow(rows_per_program=8, num_warps=2)),
+)
 every = pytest.mark.parametrize("kernel", VARIANTS, ids=str)
 
 

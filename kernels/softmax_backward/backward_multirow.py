@@ -1,0 +1,164 @@
+"""The gradient of softmax, several narrow rows per program, by whole vectors.
+
+dx = y∘(dy − s), s = Σ y∘dy.
+Passes: one; reads 2MN, writes MN: 3MN.
+Idea: as `softmax/fused_multirow.py`: tiles of (rows, what a warp's lanes load at once), in vectors
+of 16 bytes where rows and strides are whole vectors. A row's sum stays in its warp, or in half of
+one, and all loads are under way before it is asked for.
+On chip: the rows of y and dy of a program.
+Source: this project; tiles after PyTorch's PersistentSoftmax.cuh.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import torch
+from typing_extensions import override
+
+from ..device import Device
+from ..kernel import Kernel, Shape, power_of_two
+from ..language import MOST_PROGRAMS, jit, next_power_of_two, tl
+from ..launch import launch, load_hint, store_hint
+from ..softmax.fused_multirow import (
+    FEW_ROWS,
+    MOST_ROWS,
+    SHORT,
+    WARP,
+    lanes_by_tile,
+    rows_by_shape,
+    warps_by_tile,
+)
+from ..softmax.tiles import triton_statistics, vector
+from ..traffic import M, N, Traffic
+from .operation import SOFTMAX_BACKWARD
+
+WIDEST = 2048  # elements of a row
+MOST_A_LANE = 64  # elements of y, and as many of dy
+
+
+@dataclass(frozen=True)
+class BackwardMultirow(Kernel):
+    """Several rows per program, which it holds whole.
+
+    Attributes:
+        rows_per_program: Rows a program; None takes them by width and number of rows.
+        num_warps: Warps a program; None takes them by the rows and their width.
+        keep: Whether loads ask L2 to keep them longest; None asks by size (`kernels.launch`).
+        keep_output: Whether stores ask for it; None likewise.
+    """
+
+    operation = SOFTMAX_BACKWARD
+    backend = "triton"
+    dtypes = (*Kernel.dtypes, torch.float64)
+    moves = Traffic(reads=2 * M * N, writes=M * N)
+    on_chip = 2 * N
+
+    rows_per_program: Annotated[int | None, power_of_two(1, MOST_ROWS)] = None
+    num_warps: Annotated[int | None, power_of_two(1, 32)] = None
+    keep: bool | None = None
+    keep_output: bool | None = None
+
+    @override
+    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        """See `Kernel`; also rows too wide to share a program, and more of them than it holds."""
+        reason = super().unsupported(shape, dtype, device)
+        if reason is not None:
+            return reason
+        if shape[1] > WIDEST:
+            return f"takes rows of at most {WIDEST} elements, not {shape[1]}"
+        rows, warps = self._tile(shape, dtype)
+        held = rows * next_power_of_two(shape[1]) // (WARP * warps)
+        if held > MOST_A_LANE:
+            return (
+                f"rows_per_program={rows} and num_warps={warps} leave a lane {held} elements of "
+                f"rows of {shape[1]}, and it takes at most {MOST_A_LANE}"
+            )
+        programs = -(-shape[0] // rows)
+        if programs > MOST_PROGRAMS:
+            return f"a launch takes {MOST_PROGRAMS} programs, not {programs}"
+        return None
+
+    @override
+    def __call__(self, y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
+        dx = torch.empty(y.shape, dtype=y.dtype, device=y.device)
+        if dx.numel() > 0:
+            rows, cols = y.shape
+            tile_rows, warps = self._tile(y.shape, y.dtype)
+            elements = min(vector(y), vector(dy))
+            lanes = lanes_by_tile(tile_rows, warps, cols * y.element_size())
+            width = min(lanes * elements, next_power_of_two(cols))
+            strides = y.stride(0) // elements, y.stride(1), dy.stride(0) // elements, dy.stride(1)
+            launch(
+                _backward_multirow,
+                (-(-rows // tile_rows),),
+                (y, dy, dx, rows, cols // elements, *strides),
+                {
+                    "VECTOR": elements,
+                    "ROWS": tile_rows,
+                    "WIDTH": width,
+                    "PIECES": -(-cols // width),
+                    "LOADS": load_hint(y, self.keep),
+                    "STORES": store_hint(y, self.keep_output),
+                    "STATISTICS": triton_statistics(y.dtype, "float32"),
+                },
+                num_warps=warps,
+            )
+        return dx
+
+    def _tile(self, shape: Shape, dtype: torch.dtype) -> tuple[int, int]:
+        """Rows and warps of a program: the rule of `fused_multirow`, until this one is measured."""
+        block, few = next_power_of_two(shape[1]), shape[0] <= FEW_ROWS
+        rows = self.rows_per_program or rows_by_shape(shape[0], block, dtype.itemsize)
+        short = shape[1] * dtype.itemsize <= SHORT
+        return rows, self.num_warps or warps_by_tile(rows, block, few, short)
+
+
+@jit
+def _backward_multirow(
+    y: tl.tensor,
+    dy: tl.tensor,
+    dx: tl.tensor,
+    rows: tl.tensor,
+    vectors: tl.tensor,
+    y_stride: tl.tensor,
+    y_col_stride: tl.tensor,
+    dy_stride: tl.tensor,
+    dy_col_stride: tl.tensor,
+    VECTOR: tl.constexpr,
+    ROWS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    PIECES: tl.constexpr,
+    LOADS: tl.constexpr,
+    STORES: tl.constexpr,
+    STATISTICS: tl.constexpr,
+) -> None:
+    # Lengths in vectors, times the constant VECTOR, show Triton that no mask cuts a vector
+    cols = vectors * VECTOR
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
+    lane = tl.arange(0, WIDTH)[None, :].to(tl.int64)
+    y += row * y_stride * VECTOR
+    dy += row * dy_stride * VECTOR
+    dx += row * cols
+
+    ps: tl.tuple = ()
+    gs: tl.tuple = ()
+    for piece in tl.static_range(PIECES):
+        columns = piece * WIDTH + lane
+        inside = (row < rows) & (columns < cols)
+        p = tl.load(y + columns * y_col_stride, mask=inside, other=0.0, eviction_policy=LOADS)
+        g = tl.load(dy + columns * dy_col_stride, mask=inside, other=0.0, eviction_policy=LOADS)
+        ps = ps + (p.to(STATISTICS),)  # noqa: RUF005, Triton unpacks no tuple
+        gs = gs + (g.to(STATISTICS),)  # noqa: RUF005
+
+    products = tl.zeros((ROWS, WIDTH), STATISTICS)
+    for piece in tl.static_range(PIECES):
+        products += ps[piece] * gs[piece]
+    total = tl.sum(products, 1)[:, None]
+
+    for piece in tl.static_range(PIECES):
+        columns = piece * WIDTH + lane
+        inside = (row < rows) & (columns < cols)
+        value = (ps[piece] * (gs[piece] - total)).to(dx.dtype.element_ty)
+        tl.store(dx + columns, value, mask=inside, eviction_policy=STORES)
