@@ -40,6 +40,7 @@ NARROW = 2048  # elements of a row that a warp, or a part of one, reads alone
 A_LANE = 32  # elements that a lane takes of a tile of a wider row
 CHUNK, MOST_CHUNKS = 8192, 16  # elements of a chunk at least, chunks of a row about at most
 HELD = 16384  # elements of a row that a program keeps from its reading to its gradient
+MOVED = 2048  # elements of a tile of `backward`: of 16 bit 32 bytes a thread, as in copies
 SKIPPED = 8192  # elements of a row from which on it is worth waiting for its target first
 PROGRAMS_PER_SM = 8  # wanted; where there are fewer rows, several programs share one
 UNFUSED = {"enable_fp_fusion": False}  # or two kernels would round the same sum unlike each other
@@ -141,7 +142,7 @@ def backward(
         return
     rows, cols = logits.shape
     plan = layout(logits, dlogits)
-    parts = cut_of_copy(cols, plan.vector, logits.element_size(), tiles)
+    parts = cut_of_copy(cols, plan.vector, tiles)
     launch(
         _backward,
         (-(-rows // parts.rows) * parts.chunks,),
@@ -173,9 +174,16 @@ def both(
 ) -> None:
     """Writes what `forward` and `backward` write, in one call; ``dlogits`` may be ``logits``."""
     statistics(
-        *("loss", logits, options),
-        **{"target": target, "weight": weight, "first": loss, "lse": lse},
-        **{"dloss": dloss, "y": dlogits, "tiles": tiles},
+        "loss",
+        logits,
+        options,
+        target=target,
+        weight=weight,
+        first=loss,
+        lse=lse,
+        dloss=dloss,
+        y=dlogits,
+        tiles=tiles,
     )
 
 
@@ -186,16 +194,23 @@ def logprob_entropy(
     temperature: float = 1.0,
     logprob: torch.Tensor,
     entropy: torch.Tensor,
-    lse: torch.Tensor,
+    lse: torch.Tensor | None = None,
     tiles: Tiles = BY_WIDTH,
 ) -> None:
-    """Writes log p[target], the entropy −Σ p·log p, and logsumexp(z) of each row.
+    """Writes log p[target], the entropy −Σ p·log p, and where asked logsumexp(z) of each row.
 
     A target out of range gives a log-probability of NaN.
     """
-    options = Options(temperature=temperature)
-    outputs = {"first": logprob, "second": entropy, "lse": lse}
-    statistics("entropy", logits, options, target=target, **outputs, tiles=tiles)
+    statistics(
+        "entropy",
+        logits,
+        Options(temperature=temperature),
+        target=target,
+        first=logprob,
+        second=entropy,
+        lse=lse,
+        tiles=tiles,
+    )
 
 
 def reduce_losses(
@@ -279,14 +294,13 @@ def cut(cols: int, vector: int, tiles: Tiles, whole: bool = False, twice: bool =
     return Cut(32 * warps // lanes, lanes, pieces, in_chunk, chunks, warps)
 
 
-def cut_of_copy(cols: int, vector: int, itemsize: int, tiles: Tiles) -> Cut:
-    """How rows are cut of which each element is by itself: a program a chunk, of one tile."""
+def cut_of_copy(cols: int, vector: int, tiles: Tiles) -> Cut:
+    """How rows are cut of which each element is by itself: a program a tile, which is a chunk."""
     vectors = max(cols // vector, 1)
-    warps = tiles.num_warps or 4
+    warps, block = tiles.num_warps or 4, tiles.block_size or MOVED
     lanes = min(32 * warps, next_power_of_two(vectors))
-    block = tiles.block_size or 32 * warps * 32 // itemsize  # 32 bytes a thread, as copies do
     pieces = max(1, min(block // (lanes * vector), -(-vectors // lanes)))
-    return Cut(32 * warps // lanes, lanes, pieces, 1, -(-vectors // (lanes * pieces)), warps)
+    return Cut(32 * warps // lanes, lanes, pieces, 1, -(-cols // block), warps)
 
 
 def statistics(
@@ -940,6 +954,8 @@ def _rows(
                         aim, pieces, tile, many, y_col_stride, ahead, of_row, weight, numbers, HOW
                     )
             if ENDS:
+                if not WHOLE:  # as all else of the row
+                    z_at_ends = _load_ends(begin, columns, numbers, HOW)
                 begin = first_element(y, row, y_row_stride, y_lead, VECTOR, ENDS)
                 _emit_ends(begin, z_at_ends, columns, of_row, weight, numbers, HOW)
 

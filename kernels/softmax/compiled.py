@@ -64,37 +64,37 @@ class Compiled(Kernel):
                 returned function raises where it would have to compile again.
         """
         statistics = statistics_dtype(x.dtype, self.accumulate)
-        return compile_once(five_operations, self.mode, x, statistics)
+        return compile_once(five_operations, self.mode, x, constants=(statistics,))
 
 
 def compile_once(
-    function: Callable[..., torch.Tensor], mode: str, x: torch.Tensor, *constants: Any
-) -> Callable[[torch.Tensor], torch.Tensor]:
-    """``function`` of a matrix and ``constants`` as one static graph for inputs like ``x``.
+    function: Callable[..., Any], mode: str, *inputs: torch.Tensor, constants: tuple[Any, ...] = ()
+) -> Callable[..., Any]:
+    """``function`` of tensors and ``constants`` as one static graph for inputs like these.
 
     Args:
         function: A Python function; a copy of it is compiled.
         mode: One of `MODES`.
-        x: Shape ``(M, N)``.
-        constants: What the function takes beside the matrix.
+        inputs: The first has the shape ``(M, N)``.
+        constants: What the function takes beside them.
 
     Raises:
         NotCompiled: PyTorch ran the function eagerly instead of compiling it. The returned
             function raises where it would have to compile again.
     """
-    if x.numel() == 0:
-        return torch.empty_like
+    if inputs[0].numel() == 0:
+        return torch.empty_like if len(inputs) == 1 else function
     backend = _OneGraph(mode)
     compiled = torch.compile(_copy_of(function), backend=backend, dynamic=False, fullgraph=True)
 
-    def call(x: torch.Tensor) -> torch.Tensor:
+    def call(*inputs: torch.Tensor) -> Any:
         # Inductor may lay the result out like its input
-        y: torch.Tensor = compiled(x, *constants).contiguous()
-        return y
+        y = compiled(*inputs, *constants)
+        return y.contiguous() if isinstance(y, torch.Tensor) else tuple(t.contiguous() for t in y)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
-        call(x)
+        call(*inputs)
     if not backend.compiled:
         raise NotCompiled("torch.compile ran its function eagerly; is it switched off?")
     return call

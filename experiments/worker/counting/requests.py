@@ -14,6 +14,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 Addresses = npt.NDArray[np.int64]
 Values = npt.NDArray[np.float64]
 Kind = Literal["load", "store"]
+# What an operation reads of its argument `self`: of each row as many elements as its row of another
+# argument picks, or nothing but a shape
+PICKING = {"gather": "index", "nll_loss_forward": "target"}
+SHAPED = ("nll_loss_backward",)
 OVERWRITERS = ("copy_", "fill_", "zero_", "normal_", "uniform_", "random_", "exponential_")
 
 
@@ -163,7 +167,8 @@ class Operations(TorchDispatchMode):
     An operation reads each tensor it is given once and writes each tensor it makes once. Views move
     nothing; what an operation overwrites (``out=``, ``copy_``, ``fill_``) it only writes, what it
     updates in place it reads and writes. Operations that touch a part of a tensor count as if they
-    touched it whole.
+    touched it whole, but for `PICKING`, which count as many elements as they read, the first of
+    each row.
     """
 
     def __init__(self, recorder: Recorder) -> None:
@@ -212,7 +217,10 @@ class Operations(TorchDispatchMode):
                 if self._recorder.buffer(tensor) is None:  # it was made before the call
                     self._recorder.meet(argument.name, tensor)
                 stores += [tensor] if written else []
-                loads += [] if overwritten else [tensor]
+                if argument.name == "self" and name in PICKING:
+                    tensor = tensor[:, : given[PICKING[name]][:1].numel()]
+                unread = overwritten or (argument.name == "self" and name in SHAPED)
+                loads += [] if unread else [tensor]
         if name.startswith("new_") or name.endswith("_like"):
             loads = []  # of a model for shape and dtype nothing is read
         return loads, stores

@@ -1,0 +1,182 @@
+"""Cross-entropy's family by streaming kernels: any M, any N, rows that begin anywhere.
+
+Passes: loss, and log-probability with entropy, one: MN, and the target's logit of each row again.
+The loss also writes the row's logsumexp, for a gradient. The gradient of a known logsumexp one:
+2MN. Loss and gradient in one call: 2MN where N ≤ 16384, else 3MN, of which L2 may serve the second
+reading. In place the gradient is written over the logits.
+On chip: a tile; of loss and gradient a row of up to 16384 elements.
+At few rows several programs share one, and each writes 8 bytes a chunk of it, which are read again;
+the formulas leave out these at most 16 chunks a row.
+Source: `rows`, where the algorithm is told.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import sympy
+import torch
+from typing_extensions import override
+
+from ..device import Device
+from ..kernel import Kernel, Shape, power_of_two, whole_number
+from ..language import MOST_PROGRAMS
+from ..softmax.tiles import empty_result
+from ..traffic import M, N, Traffic
+from .operation import (
+    CROSS_ENTROPY,
+    CROSS_ENTROPY_BACKWARD,
+    CROSS_ENTROPY_GRAD,
+    LOGPROB_ENTROPY,
+)
+from .rows import A_LANE, HELD, MOVED, PLAIN, Tiles, backward, both, forward, logprob_entropy
+
+Pair = tuple[torch.Tensor, torch.Tensor]
+HELD_OR_TILE = sympy.Piecewise((N, N <= HELD), (sympy.Integer(32 * 32 * A_LANE), True))
+
+
+@dataclass(frozen=True)
+class Streaming(Kernel):
+    """A row, or a few narrow ones, for a program, tile by tile.
+
+    Attributes:
+        block_size: Elements of a tile of a row wider than 2048; None takes 32 a thread.
+        num_warps: Warps a program; None takes them by the width.
+        num_stages: Tiles under way at once, through shared memory; 1 loads straight to registers.
+    """
+
+    backend = "triton"
+
+    block_size: Annotated[int | None, power_of_two(1, 1 << 16)] = None
+    num_warps: Annotated[int | None, power_of_two(1, 32)] = None
+    num_stages: Annotated[int, whole_number(1, 8)] = 1
+
+    @property
+    def tiles(self) -> Tiles:
+        """How rows are cut."""
+        return Tiles(self.block_size, self.num_warps, self.num_stages)
+
+    @override
+    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        reason = super().unsupported(shape, dtype, device)
+        programs = shape[0] * -(-shape[1] // (self.block_size or MOVED))
+        if reason is None and programs > MOST_PROGRAMS:
+            return f"starts up to a program a tile, and a launch takes {MOST_PROGRAMS}"
+        return reason
+
+    @override
+    def on_chip_elements(self) -> sympy.Expr:
+        return sympy.Integer(self.block_size or 32 * (self.num_warps or 4) * A_LANE)
+
+
+def of_rows(x: torch.Tensor) -> torch.Tensor:
+    """A float32 for each row of ``x``, yet to be written."""
+    return torch.empty(x.shape[0], dtype=torch.float32, device=x.device)
+
+
+@dataclass(frozen=True)
+class CeOnline(Streaming):
+    """The loss of each row, and its logsumexp; see `Streaming`."""
+
+    operation = CROSS_ENTROPY
+    moves = Traffic(reads=M * N + M, writes=sympy.S.Zero, read_bytes=8 * M, write_bytes=8 * M)
+
+    @override
+    def __call__(self, logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        loss = of_rows(logits)
+        forward(logits, target, PLAIN, loss=loss, lse=of_rows(logits), tiles=self.tiles)
+        return loss
+
+
+@dataclass(frozen=True)
+class CeBackward(Streaming):
+    """The gradient of a known logsumexp; `block_size` None takes 2048; see `Streaming`."""
+
+    operation = CROSS_ENTROPY_BACKWARD
+
+    @override
+    def __call__(
+        self, logits: torch.Tensor, target: torch.Tensor, lse: torch.Tensor, dloss: torch.Tensor
+    ) -> torch.Tensor:
+        dlogits = self.answer(logits)
+        backward(logits, target, lse, dloss, PLAIN, dlogits=dlogits, tiles=self.tiles)
+        return dlogits
+
+    def answer(self, logits: torch.Tensor) -> torch.Tensor:
+        """Where the gradient goes."""
+        return empty_result(logits)
+
+    @override
+    def traffic(self) -> Traffic:
+        """See `Kernel`; a program reads its row's target, lse and dloss."""
+        of_row = 16 * M * sympy.ceiling(N / sympy.Integer(self.block_size or MOVED))
+        return Traffic(reads=M * N, writes=M * N, read_bytes=of_row)
+
+    @override
+    def on_chip_elements(self) -> sympy.Expr:
+        return sympy.Integer(self.block_size or MOVED)
+
+
+@dataclass(frozen=True)
+class CeBackwardInPlace(CeBackward):
+    """The same over the logits."""
+
+    overwrites = "logits"
+
+    @override
+    def answer(self, logits: torch.Tensor) -> torch.Tensor:
+        return logits
+
+
+@dataclass(frozen=True)
+class CeGradOnline(Streaming):
+    """Loss, logsumexp and gradient in one call; see `Streaming`."""
+
+    operation = CROSS_ENTROPY_GRAD
+    moves = Traffic(
+        reads=sympy.Piecewise((M * N + M, N <= HELD), (2 * M * N + M, True)),
+        writes=M * N,
+        read_bytes=8 * M,
+        write_bytes=8 * M,
+    )
+
+    @override
+    def __call__(self, logits: torch.Tensor, target: torch.Tensor) -> Pair:
+        loss, dlogits = of_rows(logits), self.answer(logits)
+        outputs = {"loss": loss, "lse": of_rows(logits), "dlogits": dlogits}
+        both(logits, target, None, PLAIN, **outputs, tiles=self.tiles)
+        return loss, dlogits
+
+    def answer(self, logits: torch.Tensor) -> torch.Tensor:
+        """Where the gradient goes."""
+        return empty_result(logits)
+
+    @override
+    def on_chip_elements(self) -> sympy.Expr:
+        return HELD_OR_TILE
+
+
+@dataclass(frozen=True)
+class CeGradInPlace(CeGradOnline):
+    """The same, the gradient over the logits."""
+
+    overwrites = "logits"
+
+    @override
+    def answer(self, logits: torch.Tensor) -> torch.Tensor:
+        return logits
+
+
+@dataclass(frozen=True)
+class LogprobEntropyOnline(Streaming):
+    """log p[target] and the entropy of each row; see `Streaming`."""
+
+    operation = LOGPROB_ENTROPY
+    moves = CeOnline.moves
+
+    @override
+    def __call__(self, logits: torch.Tensor, target: torch.Tensor) -> Pair:
+        logprob, entropy = of_rows(logits), of_rows(logits)
+        logprob_entropy(logits, target, logprob=logprob, entropy=entropy, tiles=self.tiles)
+        return logprob, entropy

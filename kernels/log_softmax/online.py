@@ -1,0 +1,53 @@
+"""log-softmax and logsumexp by the streaming kernels of cross-entropy.
+
+Passes: logsumexp one, MN; log-softmax one, 2MN, where N ≤ 16384, else two, 3MN.
+On chip: a tile; of log-softmax a row of up to 16384 elements.
+Source: `kernels.cross_entropy.rows`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sympy
+import torch
+from typing_extensions import override
+
+from ..cross_entropy.online import HELD_OR_TILE, Streaming, of_rows
+from ..cross_entropy.rows import HELD
+from ..softmax.tiles import empty_result
+from ..traffic import M, N, Traffic
+from .operation import LOG_SOFTMAX, LOGSUMEXP
+from .rows import log_softmax, logsumexp
+
+
+@dataclass(frozen=True)
+class LogSumExpOnline(Streaming):
+    """The logsumexp of each row; see `Streaming`."""
+
+    operation = LOGSUMEXP
+    moves = Traffic(reads=M * N, writes=sympy.S.Zero, write_bytes=4 * M)
+
+    @override
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        lse = of_rows(x)
+        logsumexp(x, lse=lse, tiles=self.tiles)
+        return lse
+
+
+@dataclass(frozen=True)
+class LogSoftmaxOnline(Streaming):
+    """Log-softmax of each row; see `Streaming`."""
+
+    operation = LOG_SOFTMAX
+    moves = Traffic(reads=sympy.Piecewise((M * N, N <= HELD), (2 * M * N, True)), writes=M * N)
+
+    @override
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        y = empty_result(x)
+        log_softmax(x, y=y, tiles=self.tiles)
+        return y
+
+    @override
+    def on_chip_elements(self) -> sympy.Expr:
+        return HELD_OR_TILE
