@@ -113,6 +113,11 @@ class Selection:
         return round(float((self.own["compulsory_bytes"] / elements).median()))
 
     @property
+    def formula(self) -> str:
+        """The same as it is written: ``2MN``, or ``MN``."""
+        return f"{self.passes if self.passes > 1 else ''}MN"
+
+    @property
     def sizes(self) -> list[int]:
         """The x axis: every size some variant was tried at."""
         return sorted(set(self.points[self.query.over].tolist()))
@@ -121,6 +126,19 @@ class Selection:
     def item_bytes(self) -> int:
         """Bytes an element."""
         return ITEM_BYTES[self.dtype]
+
+
+def compulsory(rows: pd.DataFrame) -> str:
+    """What rows of one operation have to move, to its largest terms: ``2MN``.
+
+    Empty where that is not a number of passes over M×N elements.
+    """
+    elements = rows["rows"] * rows["cols"] * rows["dtype"].map(ITEM_BYTES)
+    ratios = (rows["compulsory_bytes"] / elements)[elements > 0].dropna()
+    # of wide rows: what a row moves besides does not show there
+    passes = float(ratios.min()) if len(ratios) else 0.0
+    whole = round(passes)
+    return f"{whole if whole > 1 else ''}MN" if 0 < whole <= passes < whole + 0.1 else ""
 
 
 def timer_label(timer: str) -> str:

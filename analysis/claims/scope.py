@@ -201,6 +201,11 @@ def _tunables() -> dict[str, dict[str, Any]]:
     }
 
 
+def kernels() -> Iterable[str]:
+    """The names of all kernels that a sweep can name."""
+    return _tunables().keys()
+
+
 def _formula(text: str) -> str:
     expression(text)
     return text

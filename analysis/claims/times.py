@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Annotated, Literal
 
 import pandas as pd
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from analysis.claims.points import (
     ENOUGH,
@@ -32,17 +32,24 @@ from analysis.claims.points import (
     spread,
     taken,
 )
-from analysis.claims.scope import PLACE, Name, Sizes, Strict, Where, each
+from analysis.claims.scope import PLACE, Name, Sizes, Strict, Where, each, kernels
 from analysis.claims.verdict import Band
-from analysis.limits import COMMAND, OWN, LimitPoint, geomean, points_of, worst
-from analysis.published import sources
+from analysis.estimate import Estimate
+from analysis.limits import COMMAND, OWN, PEERS, ROOF, LimitPoint, geomean, points_of, worst
+from analysis.published import OPERATION, sources
 from analysis.selection import timer_label
 from experiments.data.cards import card_of
+from experiments.data.metrics import COPY
 
-Rival = Literal[
-    "peers", "copy", "torch", "compiled", "compiled_softmax", "compiled_max", "liger", "flag_gems",
-    "quack", "helion",
-]  # fmt: skip
+
+def _rival(name: str) -> str:
+    if name in (known := ["peers", ROOF, COPY, *PEERS]) or name in kernels():
+        return name
+    raise ValueError(f"nothing to compare with is called {name!r}; known are {', '.join(known)}, "
+                     "and the names of kernels")  # fmt: skip
+
+
+Rival = Annotated[str, AfterValidator(_rival)]
 
 
 class Ratio(Strict):
@@ -111,7 +118,7 @@ class Value(Strict):
     ``take`` asks ``each`` or ``most`` of its points, makes one number of them (min, max), or
     follows it along N: ``trend`` is the value at ``to`` columns over that at ``from``, ``spread``
     the highest over the lowest, 1 if perfectly steady. ``card: source`` judges it on the source's
-    own card alone.
+    own card alone, a card's name on that one.
     """
 
     variant: Name
@@ -120,7 +127,7 @@ class Value(Strict):
     start: int | None = Field(None, alias="from")
     end: int | None = Field(None, alias="to")
     where: Where = Where()
-    card: Literal["any", "source"] = "any"
+    card: str = "any"
 
     @model_validator(mode="after")
     def _sound(self) -> Value:
@@ -135,7 +142,7 @@ class Value(Strict):
 
     def judge(self, context: Context, band: Band) -> Finding:
         """The verdict on one GPU."""
-        if self.card == "source" and (lacking := _another_card(context)):
+        if lacking := _another_card(context, self.card):
             return lacking
         (rows,) = context.timed([self.variant], self.where)
         visits, known = fullest(by_visit(rows, self.column))
@@ -169,14 +176,18 @@ class Value(Strict):
 class Limit(Strict):
     """A rival's time over that of `auto`, or less it, at points of one timer with a cold cache.
 
-    ``over`` is ``peers``, the fastest of them at each point, ``copy``, the faster one, or a peer's
-    name. Of several timers the first that rows have counts. ``gap`` takes the difference in µs in
-    place of the ratio. ``take: geomean`` makes one number of all points, which mixes dtypes as
-    ratios may; ``each`` asks every point. Points are narrowed by ``where``, by whether `auto` was
-    tuned at their ``widths``, by the bytes that 2MN are (``moved``) and by the time of `auto`, µs.
+    ``over`` is ``peers``, the fastest of them at each point, ``roof``, the fastest that only moves
+    (of softmax also ``copy``), whose bandwidth is then 1, a maker, whose fastest counts, or a
+    kernel's name. `auto` is the one of the ``operation``. Of several timers the first that rows
+    have counts. ``gap`` takes the difference in µs in place of the ratio. ``take: geomean`` makes
+    one number of all points, which mixes dtypes as ratios may; ``each`` asks every point. Points
+    are narrowed by ``where``, by whether `auto` was tuned at their ``widths``, by the bytes that
+    any kernel moves (``moved``) and by the time of `auto`, µs. Only softmax has widths held out; of
+    another operation all points count.
     """
 
     over: Rival
+    operation: str = OPERATION
     timer: Annotated[tuple[Literal["events", "chain", "graph"], ...], BeforeValidator(each)]
     widths: Literal["tuned", "held out"] = "tuned"
     take: Literal["geomean", "each"] = "each"
@@ -193,17 +204,20 @@ class Limit(Strict):
         timer = next((t for t in self.timer if (mine["timer"] == t).any()), self.timer[0])
         places = set(mine[PLACE].itertuples(index=False, name=None))
         points = [
-            (point, rival) for point in points_of(context.frame)
+            (point, rival) for point in points_of(context.frame, self.operation)
             if (point.timer, point.cache) == (timer, "cold")
             and (point.rows, point.cols, point.dtype) in places
-            and point.widths == self.widths
+            and point.widths in (self.widths, "all")
             and point.moved_bytes >= self.moved
-            and self.slower_than <= point.us(OWN) < self.faster_than
+            and self.slower_than <= point.us(point.own) < self.faster_than
             and (rival := point.rival(self.over)) is not None
         ]  # fmt: skip
         if not points:
-            what = f"{OWN} and {self.over} by {timer} at {self.where}, {self.widths} widths"
-            return missing(f"needs timed rows of {what}", COMMAND)
+            own, widths, needs = OWN, f", {self.widths} widths", COMMAND
+            if self.operation != OPERATION:
+                own, widths, needs = f"{OWN} of {self.operation}", "", ""
+            what = f"{own} and {self.over} by {timer} at {self.where}{widths}"
+            return missing(f"needs timed rows of {what}", needs)
         why = (
             ""
             if timer == self.timer[0]
@@ -217,10 +231,20 @@ class Limit(Strict):
             return self._mean([point for point, _ in points], sum(labels, ()), band)
         lines = []
         for (point, rival), own in zip(points, labels, strict=True):
-            found = point.difference(rival) if self.gap else point.ratio(rival)
+            found = self._number(point, rival)
             place = point.rows, point.cols, point.dtype
             lines.append((*place, found.value, found.low, found.high, own))
         return taken(pd.DataFrame(lines, columns=POINT), "each", band)
+
+    def _number(self, point: LimitPoint, rival: str) -> Estimate:
+        """Of a roof the share of its bandwidth, which may have other bytes to move."""
+        if self.gap:
+            return point.difference(rival)
+        return point.share or point.ratio(rival) if self._of_roof else point.ratio(rival)
+
+    @property
+    def _of_roof(self) -> bool:
+        return self.over in (ROOF, COPY)
 
     def _mean(self, points: list[LimitPoint], labels: tuple[int, ...], band: Band) -> Finding:
         mean, least = geomean(points, self.over), worst(points, self.over)
@@ -236,11 +260,14 @@ class Limit(Strict):
 def _labels(point: LimitPoint, rival: str) -> tuple[int, ...]:
     """The rows behind a ratio, as the frame labels them."""
     shared = point.by_visit(rival)
-    return tuple(int(point.seen[name][v]["label"]) for name in (OWN, rival) for v in shared)
+    return tuple(int(point.seen[name][v]["label"]) for name in (point.own, rival) for v in shared)
 
 
-def _another_card(context: Context) -> Finding | None:
-    """That these rows are not of the card that the source measured on, if they are not."""
+def _another_card(context: Context, asked: str) -> Finding | None:
+    """That these rows are not of the card asked for, if they are not."""
+    if asked != "source":
+        wrong = asked not in ("any", card_of(context.gpu).name)
+        return missing(f"of a {asked}: needs its rows") if wrong else None
     source = sources().get(context.source)
     if source is None or source.card is None:
         return missing(f"{context.source} names no card")

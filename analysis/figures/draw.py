@@ -48,6 +48,7 @@ LONGEST, ROOM = 34, 28  # characters of a label: what fits legibly, and what fit
 DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
 DASHED = (0, (5, 2))
 ROOF_SHARE = "fraction_of_roof"
+PEAK = "peak_bytes"
 HIGHEST_SHARE = 1.25  # the datasheet peak is far above where launches bound the roof as well
 LEVEL_DASH = (0, (1.5, 1.5))
 MARK_ALL = 16  # points a line may have before their markers hide it
@@ -60,7 +61,7 @@ MIDDLE = 1.035  # how far above a level the middle of words on it is
 class Panel:
     """What one pair of axes shows over a size."""
 
-    y: str  # the column drawn: ``time_us``, ``effective_gbps``, or ``speedup`` over a variant
+    y: str  # the column drawn, such as ``time_us`` or `PEAK`, or ``speedup`` over a variant
     label: str  # of the y axis
     scale: Literal["linear", "log", "ratio"] = "linear"  # from 0; base 10; base 2 around 1
     over: tuple[str, ...] = ()  # speedups: rows are over the first, claims over any of these
@@ -96,6 +97,8 @@ def draw_panel(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
     labels = lines(ax, compared, panel.y)
     if panel.y == ROOF_SHARE:
         return labels + _share(ax, shown, panel)
+    if panel.y == PEAK:
+        return labels + _buffer(ax, shown, panel)
     if panel.over:
         base = panel.over[0]
         labels.append(_across(ax, shown, 1, f"{base} = 1", INK, lw=1.2, zorder=2.4, label=base))
@@ -231,6 +234,8 @@ def _interval(line: pd.DataFrame, y: str) -> tuple[pd.Series, pd.Series]:
         return line[f"{y}_low"], line[f"{y}_high"]
     if y == "time_us":
         return line["time_low_us"], line["time_high_us"]
+    if y == PEAK:  # the same in every call
+        return line[y], line[y]
     moved = line[y] * line["time_us"]
     return moved / line["time_high_us"], moved / line["time_low_us"]
 
@@ -279,6 +284,17 @@ def _share(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
     return labels
 
 
+def _buffer(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
+    """Bytes from 0, beside those of one matrix M×N: what a gradient of its own takes."""
+    sizes = np.array(shown.sizes)
+    matrix = shown.at * sizes * shown.item_bytes
+    ax.plot(sizes, matrix, color=INK, lw=1.6, label="one M×N matrix", zorder=2.8)
+    ax.set_ylim(0, None)
+    value_axis(ax, panel.label)
+    ax.yaxis.set_major_formatter(lambda value, _: f"{value / 1e9:g}")
+    return [Label("one M×N matrix", sizes[-1], float(matrix[-1]), LineStyle(INK, ""))]
+
+
 def _peak(ax: Axes, shown: Selection, card: Card, name: str, **line: Any) -> list[Label]:
     """Draws a card's datasheet bandwidth, GB/s, where it is known."""
     if card.peak_gbps is None:
@@ -315,7 +331,7 @@ def shade_l2(ax: Axes, shown: Selection, height: float = 0.02, caption: str = ""
     ):
         return
     ax.axvspan(left, min(edge, right), color=FAINT, alpha=0.7, lw=0, zorder=0, label="fits in L2")
-    text = caption or f"{shown.passes}MN fits in L2 ({size / 2**20:g} MiB)"
+    text = caption or f"{shown.formula} fits in L2 ({size / 2**20:g} MiB)"
     write(ax, 0.012, height, text, 6.5, va="bottom")
 
 

@@ -1,9 +1,10 @@
-"""Limits: each shape's share of the copy roof, and the best peer's time over that of `auto`.
+"""Limits: each shape's share of the roof, and the best peer's time over that of `auto`.
 
-Widths that `auto` was tuned on have pages of their own, apart from those held out.
-`limits` has a page per dtype with a line per shape; `limits_ratio` shows every point's ratio
-against the bytes it moves; `headline` has the bandwidths of QuACK's benchmark. What lies beyond
-an axis stands at its end with its number beside the axis, or is counted in the small print.
+Softmax comes first, then every other operation that has an `auto` beside a peer; widths that `auto`
+was tuned on have pages of their own, apart from those held out. `limits` has a page per dtype with
+a line per shape; `limits_ratio` shows every point's ratio against the bytes it moves; `headline`
+has the bandwidths of QuACK's benchmark. What lies beyond an axis stands at its end with its number
+beside the axis, or is counted in the small print.
 """
 
 from __future__ import annotations
@@ -47,12 +48,15 @@ from analysis.limits import (
     LimitPoint,
     geomean,
     groups_of,
+    operations_of,
+    peer_order,
     points_of,
 )
 from analysis.load import Records
+from analysis.published import OPERATION
 from analysis.selection import timer_label
 from experiments.data.cards import card_of
-from experiments.data.jobs import named_grids
+from experiments.data.jobs import named_grids, named_widths
 from experiments.data.rows import ITEM_BYTES
 
 WIDTH, LINE = 7.2, 0.133  # inches: of a page, and of a shape
@@ -60,6 +64,7 @@ ABOVE, BELOW = 1.16, 0.62  # inches that titles and small print take
 # Left end and width of the panels, shares of the width; numbers stand in the gaps beside them.
 SHARE_PLACE, RATIO_PLACE = (0.172, 0.375), (0.603, 0.345)
 NAMES = (0.02, 0.135)  # left end of M and right end of N
+FOR_LABELS = 1.05  # inches that a page is wider by where widths have names
 SHARES = (40.0, 112.0)  # percent
 RATIOS = (0.88, 2.5)
 SHARE_TICKS, RATIO_TICKS = (40, 50, 60, 70, 80, 90, 100), (0.9, 1, 1.1, 1.25, 1.5, 2, 2.5)
@@ -87,17 +92,19 @@ Heights = dict[tuple[int, int], float]  # where each shape stands
 
 def _draw_shapes(canvas: Canvas, points: Points, heights: Heights) -> None:
     """Shares of the copy roof, and beside them ratios to the best peer."""
-    height = canvas.get_figheight()
+    width, height = canvas.get_size_inches()
     bottom, tall = BELOW / height, 1 - (ABOVE + BELOW) / height
+    more = width - WIDTH
     shares, ratios = (
-        canvas.add_axes((left, bottom, width, tall)) for left, width in (SHARE_PLACE, RATIO_PLACE)
+        canvas.add_axes(((left * WIDTH + more) / width, bottom, wide * WIDTH / width, tall))
+        for left, wide in (SHARE_PLACE, RATIO_PLACE)
     )
     for ax in (shares, ratios):
         _ground(ax, heights, points)
     compared = [(heights[p.rows, p.cols], p, p.ratio(p.best)) for p in points]
     _draw_share_panel(shares, compared)
     _draw_ratio_panel(ratios, compared)
-    before = 0
+    before, labels = 0, named_widths()
     for (m, n), y in heights.items():
         at: dict[str, Any] = {
             "transform": shares.get_yaxis_transform(),
@@ -105,11 +112,17 @@ def _draw_shapes(canvas: Canvas, points: Points, heights: Heights) -> None:
             "va": "center",
         }
         left, right = ((x - SHARE_PLACE[0]) / SHARE_PLACE[1] for x in NAMES)
-        shares.text(right, y, size_label(n), ha="right", **at)
+        left -= more / SHARE_PLACE[1] / WIDTH
+        plain = points[0].operation != OPERATION and n & (n - 1)  # 256000 is no 250K to anyone
+        shares.text(right, y, str(n) if plain else size_label(n), ha="right", **at)
+        if more:
+            beside: dict[str, Any] = {"xytext": (-29, 0), "textcoords": "offset points"}
+            shares.annotate(labels.get(n, ""), (right, y), xycoords=at["transform"], fontsize=6.2,
+                            ha="right", va="center", color=MUTED, **beside)  # fmt: skip
         if m != before:
             shares.text(left, y, f"{m:,} ×", fontweight="bold", **at)
         before = m
-    _legend(canvas, points, [OWN])
+    _legend(canvas, points, [points[0].own])
 
 
 def _heights(points: Points) -> Heights:
@@ -137,7 +150,7 @@ def _ground(ax: Axes, heights: Heights, points: Points) -> None:
 
 
 def _draw_share_panel(ax: Axes, points: Sequence[tuple[float, LimitPoint, Estimate]]) -> None:
-    """Percent; the copy's line at 100."""
+    """Percent; the roof's line at 100."""
     ax.set_xlim(*SHARES)
     ax.axvline(100, color=INK, lw=0.9, zorder=1)
     for y, point, ratio in points:
@@ -149,10 +162,11 @@ def _draw_share_panel(ax: Axes, points: Sequence[tuple[float, LimitPoint, Estima
         if SHARES[0] <= peer <= SHARES[1]:
             _dot(ax, peer, y, point, point.best, small=True)
         low, high = (within(100 * end, SHARES) for end in (share.low, share.high))
-        ax.hlines(y, low, high, color=style_of(OWN).color, lw=1.1, zorder=2)
-        _placed(ax, own, y, SHARES, point, OWN, f"{own:.0f}")
+        ax.hlines(y, low, high, color=style_of(point.own).color, lw=1.1, zorder=2)
+        _placed(ax, own, y, SHARES, point, point.own, f"{own:.0f}")
     ticks(ax.xaxis, SHARE_TICKS, lambda value: f"{value:g}")
-    _title(ax, "share of the copy roof, % (higher is better)")
+    roof = points[0][1].roof_name
+    _title(ax, f"share of the {roof} roof, % (higher is better)")
 
 
 def _draw_ratio_panel(ax: Axes, points: Sequence[tuple[float, LimitPoint, Estimate]]) -> None:
@@ -200,7 +214,8 @@ def _draw_ratios(canvas: Canvas, points: Points, ends: tuple[float, float]) -> N
         low, high = ax.get_xlim()
         ticks(ax.xaxis, [10.0**e for e in range(0, 20, 1 + (high > 1e4 * low))], _bytes_label)
         ax.tick_params(labelsize=7, labelleft=i == 0)
-        ax.set_xlabel("bytes moved, 2MN", fontsize=7.5, labelpad=2)
+        text = "bytes moved, 2MN" if points[0].operation == OPERATION else "bytes moved"
+        ax.set_xlabel(text, fontsize=7.5, labelpad=2)
     top = 1 - 0.78 / canvas.get_figheight()
     canvas.text(0.07, top, "best peer's time / auto's (higher is better)", fontsize=8, color=MUTED)
     _legend(canvas, points, [])
@@ -213,7 +228,7 @@ def _bytes_label(value: float) -> str:
 
 
 def _legend(canvas: Canvas, points: Points, first: list[str]) -> None:
-    peers = [peer for peer in PEERS if any(p.best == peer for p in points)]
+    peers = sorted({p.best for p in points}, key=peer_order)
     marker_legend(canvas, first + peers, (canvas.get_figwidth(), canvas.get_figheight()))
 
 
@@ -246,8 +261,9 @@ def _row(point: LimitPoint, name: str) -> Mapping[str, Any]:
 
 
 def _pages(records: Records, frame: pd.DataFrame) -> list[Page]:
-    made, title = [], "At the limit: the copy roof and the best public softmax, shape by shape"
-    for group in groups_of(p for p in points_of(frame) if p.share is not None):
+    made = []
+    for group in _groups(frame, shares=True):
+        title = f"At the limit: the {group[0].roof_name} roof and {_best(group)}, shape by shape"
         for dtype in (d for d in ITEM_BYTES if any(p.dtype == d for p in group)):
             points = [p for p in group if p.dtype == dtype]
             notes = [f"marker: that variant's{DOT}shaded: below {SHORT_US:g} µs",
@@ -259,14 +275,18 @@ def _pages(records: Records, frame: pd.DataFrame) -> list[Page]:
             shapes = LINE * (len(heights) + 0.6 * len({m for m, _ in heights}))
             draw = partial(_draw_shapes, points=points, heights=heights)
             subtitle = DOT.join([_subtitle(points), dtype, _means(points)])
-            name, size = f"{file_of('limits', points[0])}-{dtype}", (WIDTH, ABOVE + BELOW + shapes)
+            name, named = f"{file_of('limits', points[0])}-{dtype}", named_widths()
+            width = WIDTH + FOR_LABELS * (group[0].operation != OPERATION and
+                                          any(p.cols in named for p in points))  # fmt: skip
+            size = (width, ABOVE + BELOW + shapes)
             made.append(Page(name, title, subtitle, small, draw, size, points[0].gpu))
     return made
 
 
 def _ratio_pages(records: Records, frame: pd.DataFrame) -> list[Page]:
-    made, title = [], "Best public softmax over auto, by size"
-    for points in groups_of(points_of(frame)):
+    made = []
+    for points in _groups(frame):
+        title = f"{_best(points).removeprefix('the ').capitalize()} over {points[0].own}, by size"
         ratios = [p.ratio(p.best) for p in points]
         ends = (
             max(min(0.9, *(r.low / 1.03 for r in ratios)), WIDEST[0]),
@@ -288,11 +308,28 @@ def _ratio_pages(records: Records, frame: pd.DataFrame) -> list[Page]:
     return made
 
 
+def _groups(frame: pd.DataFrame, shares: bool = False) -> list[list[LimitPoint]]:
+    """The groups of all operations, if asked of the points alone that have a roof."""
+    return [
+        group
+        for operation in operations_of(frame)
+        for group in groups_of(
+            p for p in points_of(frame, operation) if not shares or p.share is not None
+        )
+    ]
+
+
+def _best(points: Points) -> str:
+    """What `auto` is compared with."""
+    operation = points[0].operation
+    return "the best public softmax" if operation == OPERATION else f"the best peer of {operation}"
+
+
 def _headline_pages(records: Records, frame: pd.DataFrame) -> list[Page]:
     """A picture for each GPU whose rows hold QuACK's shapes, of the first timer and dtype."""
     shapes = {(m, n) for m, n, _ in named_grids()["quack"]}
     found: dict[str, list[list[LimitPoint]]] = {}
-    points = [p for p in points_of(frame) if (p.rows, p.cols) in shapes and p.copy is not None]
+    points = [p for p in points_of(frame) if (p.rows, p.cols) in shapes and p.roof is not None]
     known = sorted(points, key=lambda p: p.cols)
     for gpu, timer, cache in dict.fromkeys((p.gpu, p.timer, p.cache) for p in points):
         alike = [p for p in known if (p.gpu, p.timer, p.cache) == (gpu, timer, cache)]
@@ -313,7 +350,7 @@ def _headline_page(frame: pd.DataFrame, points: Points) -> Page:
         ax = canvas.add_axes((LEFT, BOTTOM, WIDE, HIGH))
         size_axis(ax, [p.cols for p in points], "cols")
         labels = [_headline_line(ax, points, name) for name in names]
-        roof = [p.moved_bytes / p.us(str(p.copy)) / 1e3 for p in points]
+        roof = [p.moved_bytes / p.us(str(p.roof)) / 1e3 for p in points]
         ax.plot([p.cols for p in points], roof, color=HALO, lw=7, zorder=2.1, label="copy roof")
         labels.append(
             Label("copy of the same matrix", points[-1].cols, roof[-1], LineStyle(HALO, "s"))
@@ -362,7 +399,8 @@ def _provenance(frame: pd.DataFrame, points: Points) -> list[str]:
 
 def file_of(stem: str, point: LimitPoint) -> str:
     """What the files of a point's group are called."""
-    parts = [stem, slug(point.gpu), point.timer, *[point.cache] * (point.cache != "cold")]
+    other = [slug(point.operation)] * (point.operation != OPERATION)
+    parts = [stem, *other, slug(point.gpu), point.timer, *[point.cache] * (point.cache != "cold")]
     return "-".join([*parts, *["held_out"] * (not point.tuned)])
 
 
@@ -391,13 +429,13 @@ LIMITS = Figure(
     "limits",
     f"limits needs {NEEDS}, and a copy",
     _pages,
-    "At every shape and dtype the share of the copy roof that auto and the fastest public softmax "
-    "reach, and that peer's time over that of auto.",
+    "At every shape and dtype the share of the roof that auto and the fastest public kernel reach, "
+    "and that peer's time over that of auto.",
 )
 LIMITS_RATIO = Figure(
     "limits_ratio",
     f"limits_ratio needs {NEEDS}",
     _ratio_pages,
-    "The fastest public softmax's time over that of auto against the bytes that any softmax moves, "
-    "at every shape, a panel per dtype.",
+    "The fastest public kernel's time over that of auto against the bytes that any kernel of the "
+    "operation moves, at every shape, a panel per dtype.",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.figures.draw import ROOF_SHARE, LineFigure, Panel
+from analysis.figures.draw import PEAK, ROOF_SHARE, LineFigure, Panel
 from analysis.figures.style import STYLES
 from analysis.published import name_of, series
 from analysis.selection import Query
@@ -121,6 +121,36 @@ BACKWARD = LineFigure(
     size=(6.6, 5.9),
 )
 
+
+def _cross_entropy(mode: str, title: str, moved: str, does: str) -> LineFigure:
+    """A mode of cross-entropy over the vocabulary: bandwidth, share of the roof, memory."""
+    upper, middle, lower = (0.675, 0.245), (0.385, 0.225), (0.095, 0.225)
+    memory = "peak memory beyond the inputs, GB (lower is better)"
+    return LineFigure(
+        mode,
+        title,
+        Query(8192, "bfloat16", operation=mode),
+        (
+            Panel("effective_gbps", BANDWIDTH.replace("2MN", moved), place=upper, gap=0.08),
+            Panel(ROOF_SHARE, "share of the roof (higher is better)", place=middle, gap=0.087),
+            Panel(PEAK, memory, place=lower, gap=0.087),
+        ),
+        caption=f"Cross-entropy of 8192 rows of bfloat16 logits over the vocabulary N: {does}. "
+        "Bandwidth, share of the fastest kernel that only moves, and the most memory of a call.",
+        size=(6.6, 8.4),
+    )
+
+
+CROSS_ENTROPY = (
+    _cross_entropy("cross_entropy", "Cross-entropy: the loss by vocabulary", "MN",
+                   "the loss of each row, for which the logits are read once"),
+    _cross_entropy("cross_entropy_backward", "Cross-entropy: the gradient by vocabulary", "2MN",
+                   "the gradient from the logits and their logsumexp, both matrices moved once"),
+    _cross_entropy("cross_entropy_grad", "Cross-entropy: loss and gradient by vocabulary", "2MN",
+                   "loss and gradient in one call, logits read and gradient written once"),
+)  # fmt: skip
+
 LINE_FIGURES = (
     *(A_FIG2, C_FIG1, C_FIG2, C_FIG3, D_FIG1, E_FIG1, SPEEDUP_NAIVE, SPEEDUP_TORCH, BACKWARD),
+    *CROSS_ENTROPY,
 )

@@ -118,9 +118,16 @@ def style_of(kernel: str) -> LineStyle:
     return LineStyle(color, FURTHER_MARKERS[number // 64 % len(FURTHER_MARKERS)])
 
 
+@cache
 def _like(kernel: str) -> str:
-    """A kernel of the gradient looks like its softmax: a figure is of one operation."""
-    return "fused" if kernel == "backward" else kernel.removeprefix("backward_")
+    """Whose style a kernel has: ``ce_quack`` looks like `quack`; a figure is of one operation.
+
+    Of several variants whose names end it the longest counts.
+    """
+    if kernel == "backward":
+        return "fused"
+    known = [name for name in STYLES if kernel.endswith(f"_{name}") and kernel not in STYLES]
+    return max(known, key=len, default=kernel)
 
 
 def variant_order(variant: str) -> tuple[int, str]:

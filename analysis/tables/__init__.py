@@ -13,6 +13,7 @@ from analysis import limits, spread
 from analysis.figures.style import slug
 from analysis.format import NamedTable
 from analysis.load import Inputs
+from analysis.tables import memory
 from analysis.tables.comparisons import card_to_card, limits_summary, limits_tables
 from analysis.tables.declared import a_tab1, b_tab1
 from analysis.tables.determinism import NEEDS, determinism
@@ -44,6 +45,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Inputs], list[NamedTable]]]] = {
     "above_roof": ("timed rows beside their roof", above_roof),
     "card_to_card": (spread.NEEDS, card_to_card),
     "determinism": (NEEDS, determinism),
+    "memory": (memory.NEEDS, memory.memory),
     "traffic": ("counts.jsonl or counters.jsonl (make counters)", traffic),
     "cards": ("rows with model_bytes", cards),
     "environment": ("rows", environment),

@@ -17,6 +17,7 @@ from analysis.figures.style import CACHES
 from analysis.format import Cell, NamedTable, Table, decimals, interval_text, number, number_text
 from analysis.limits import OWN, SHORT_US, LimitPoint
 from analysis.load import Inputs
+from analysis.published import OPERATION
 from analysis.selection import timer_label
 from analysis.spread import Cards, cards_of
 from experiments.data.cards import card_of
@@ -29,6 +30,12 @@ LIMITS_NOTES = (
     f"~ below {SHORT_US:g} µs, where timers step by half a microsecond. "
     "! above the roof by more than its interval: not a win; in means the copy's time replaces it. "
     "A word in place of a time: why there is none; incorrect answers are not timed.",
+)
+OTHER_NOTES = (
+    "Times are geometric means of the rounds' medians, µs; intervals are 95 %, their unit the "
+    "recording, or the round where there is one recording. Bold: fastest of the operation. × best "
+    "peer, × torch: its time over that of our choice in the same round. MB: what any kernel of the "
+    "operation moves. Of roof: our share of the bandwidth of the fastest kernel that only moves.",
 )
 LARGE = f"{limits.LARGE_BYTES / 1e6:.0f} MB"
 PARTS: tuple[tuple[str, Callable[[LimitPoint], bool]], ...] = (  # the headline first
@@ -64,11 +71,15 @@ CARD_HEADS = ("GPU", "sweep", "points", "count", "card", "mean", "5 % to 95 % of
 
 
 def limits_tables(inputs: Inputs) -> list[NamedTable]:
-    """At every shape each peer's time, that of `auto` and of the copy.
+    """At every shape each peer's time, that of `auto` and of the roof, softmax first.
 
-    Each protocol has a table, and another for widths that `auto` was not tuned on.
+    Each operation and protocol has a table, and another for widths that `auto` was not tuned on.
     """
-    return [_limits_table(points) for points in limits.groups_of(limits.points_of(inputs.frame))]
+    return [
+        _limits_table(points)
+        for operation in limits.operations_of(inputs.frame)
+        for points in limits.groups_of(limits.points_of(inputs.frame, operation))
+    ]
 
 
 def limits_summary(inputs: Inputs) -> list[NamedTable]:
@@ -124,25 +135,32 @@ def _protocol(point: LimitPoint) -> str:
 def _limits_table(points: Sequence[LimitPoint]) -> NamedTable:
     first = points[0]
     tried = {name for point in points for name in (*filter(point.has, point.seen), *point.failed)}
-    names = [name for name in (*limits.COPIES, *limits.PEERS) if name in tried]
-    heads = ["M×N", "dtype", "MB", *names, OWN, "95 %", "launch", "best peer", "× best peer",
+    names = [
+        *sorted(filter(first.roofs.__contains__, tried), key=limits.roof_order),
+        *sorted(filter(limits.maker, tried), key=limits.peer_order),
+    ]
+    heads = ["M×N", "dtype", "MB", *names, first.own, "95 %", "launch", "best peer", "× best peer",
              "interval", "× torch", "of roof"]  # fmt: skip
-    title = f"At the limit: {card_of(first.gpu).name}, {_protocol(first)}, {first.widths} widths"
+    other = [first.operation] * (first.operation != OPERATION)
+    place = [*other, card_of(first.gpu).name, _protocol(first), f"{first.widths} widths"]
+    title = f"At the limit: {', '.join(place)}"
     numbers = [_limits_numbers(point, names) for point in points]
     lines = [_limits_line(*pair, names) for pair in zip(points, numbers, strict=True)]
-    table = Table(title, heads, lines, LIMITS_NOTES)
+    table = Table(
+        title, heads, lines, LIMITS_NOTES if not other else [*OTHER_NOTES, LIMITS_NOTES[1]]
+    )
     return NamedTable(file_of("limits", first), table, Table.of(title, pd.DataFrame(numbers)))
 
 
 def _limits_line(point: LimitPoint, numbers: Mapping[str, Any], names: Sequence[str]) -> list[str]:
     """The numbers of a point as text."""
-    low, high = numbers[f"{OWN}_low_us"], numbers[f"{OWN}_high_us"]
-    times = {name: numbers[f"{name}_us"] for name in (*names, OWN)}
-    fastest = min(us for name, us in times.items() if us and name not in limits.COPIES)
+    low, high = numbers[f"{point.own}_low_us"], numbers[f"{point.own}_high_us"]
+    times = {name: numbers[f"{name}_us"] for name in (*names, point.own)}
+    fastest = min(us for name, us in times.items() if us and name not in point.roofs)
     digits = min(decimals(min(filter(None, times.values())), low, high), 2)
     cells = [
         point.failed.get(name)
-        or Cell(number_text(us, digits), strong=name not in limits.COPIES and us == fastest)
+        or Cell(number_text(us, digits), strong=name not in point.roofs and us == fastest)
         for name, us in times.items()
     ]
     share = numbers["roof_ratio"]
@@ -163,26 +181,26 @@ def _limits_line(point: LimitPoint, numbers: Mapping[str, Any], names: Sequence[
 
 def _launch(point: LimitPoint) -> str:
     """Programs × warps that `auto` chose to launch, where its rows have them."""
-    row = next(iter(point.seen[OWN].values()))
+    row = next(iter(point.seen[point.own].values()))
     programs, warps = number(row, "programs"), number(row, "warps")
     return "–" if programs is None or warps is None else f"{programs:.0f}×{warps:.0f}"
 
 
 def _limits_numbers(point: LimitPoint, names: Sequence[str]) -> dict[str, Any]:
     """The same for machines: numbers as they are, each ratio with its interval."""
-    own, nothing = point.time_of(OWN), Estimate(math.nan, math.nan, math.nan)
+    own, nothing = point.time_of(point.own), Estimate(math.nan, math.nan, math.nan)
     ratios = {
         "best": point.ratio(point.best),
-        "torch": point.ratio("torch") if point.has("torch") else nothing,
+        "torch": point.ratio(torch) if (torch := point.rival("torch")) else nothing,
         "roof": point.share or nothing,
     }
     numbers = {
         **{name: getattr(point, name) for name in LIMIT_PLACE},
         "rounds": own.rounds,
         **{f"{name}_us": point.us(name) if point.has(name) else None for name in names},
-        f"{OWN}_us": own.value,
-        f"{OWN}_low_us": own.low,
-        f"{OWN}_high_us": own.high,
+        f"{point.own}_us": own.value,
+        f"{point.own}_low_us": own.low,
+        f"{point.own}_high_us": own.high,
         "launch": _launch(point),
         "best_peer": point.best,
     }

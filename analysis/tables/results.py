@@ -14,7 +14,14 @@ from analysis.format import Cell, NamedTable, Table, decimals, interval_text, nu
 from analysis.limits import LARGE_BYTES
 from analysis.load import Inputs
 from analysis.published import OPERATION, sources
-from analysis.selection import PROTOCOLS, middle_visits, name_variants, records_of, timer_label
+from analysis.selection import (
+    PROTOCOLS,
+    compulsory,
+    middle_visits,
+    name_variants,
+    records_of,
+    timer_label,
+)
 from experiments.data.cards import card_of, known_cards
 from experiments.data.statistics import unconverged
 
@@ -36,9 +43,8 @@ MACHINE_COLUMNS = (
 )  # fmt: skip
 NOTE = (
     "Time: the median, its 95 % interval below it; a letter: why sampling ended before that was as "
-    "narrow as asked. GB/s: the bytes that any kernel of the operation must move (2MN of softmax) "
-    "over the time. Of roof: against the fastest copy of the same shape, protocol and sweep. "
-    "Bold: the fastest."
+    "narrow as asked. GB/s: the bytes that any kernel of the operation must move{} over the time. "
+    "Of roof: against the fastest {} of the same shape, protocol and sweep. Bold: the fastest."
 )
 MEMORY = (
     "Memory: the most that a call had beyond its inputs, its output among it; shown where variants "
@@ -111,8 +117,10 @@ def _main_table(rows: pd.DataFrame, operation: str, protocols: pd.DataFrame) -> 
     summary = aggregates(points, variants)
     reasons = [f"({letter}) {reason}" for reason, letter in letters.items()]
     remembered = any(line[1] == "memory MB" for line in lines)
+    moved = compulsory(racing)
+    of_operation = f" ({moved} of {operation})" if moved else ""
     notes = [
-        NOTE,
+        NOTE.format(of_operation, racing["roof"].iloc[0]),
         *[MEMORY] * remembered,
         *[SHARED] * bool(summary),
         *[ABOVE] * int(points["above_roof"].any()),

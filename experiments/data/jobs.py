@@ -41,12 +41,17 @@ class _Written(BaseModel):
 
 
 class GridConfig(_Written):
-    """Shapes, named after what they reproduce; see `expand`."""
+    """Shapes, named after what they reproduce; see `expand`.
+
+    Attributes:
+        labels: What each width of a list of ``cols`` is, in its order: whose vocabulary, say.
+    """
 
     source: Name
     dtypes: list[Dtype]
     rows: Any = None
     cols: Any = None
+    labels: list[Text] = []
     shapes: list[list[int]] = []
     elements: list[int] = []
     drawn: int = Field(0, ge=0, le=MOST)
@@ -248,6 +253,16 @@ def named_grids(folder: Path = GRID_FILES) -> dict[str, list[tuple[int, int, str
         for name, grid in files.items()
         if "dtypes" in (grid or {}) and "drawn" not in grid
     }
+
+
+@cache
+def named_widths(folder: Path = GRID_FILES) -> dict[int, str]:
+    """What the widths are that a grid in conf/grid has ``labels`` for."""
+    grids = (
+        yaml.safe_load(path.read_text("utf-8")) or {} for path in sorted(folder.glob("*.yaml"))
+    )
+    labelled = [(grid["cols"], grid["labels"]) for grid in grids if grid.get("labels")]
+    return {n: text for cols, texts in labelled for n, text in zip(cols, texts, strict=True)}
 
 
 def _drawn_widths(count: int, seed: int) -> list[int]:

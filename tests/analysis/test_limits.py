@@ -8,11 +8,20 @@ from pathlib import Path
 import pytest
 
 from analysis.estimate import log_reach
-from analysis.limits import LimitPoint, geomean, points_of, summed, worst
+from analysis.limits import (
+    LimitPoint,
+    geomean,
+    maker,
+    operations_of,
+    points_of,
+    summed,
+    worst,
+)
 from analysis.load import load
 from experiments.data.rows import Row
 from tests.analysis.drawing import frame_of
 from tests.analysis.limit_rows import FEWER, limits
+from tests.analysis.loss_rows import SHAPES, loss
 from tests.analysis.plausible import interpreted, row, write
 
 
@@ -206,3 +215,42 @@ def test_a_time_above_the_roof_counts_as_the_roof(tmp_path: Path) -> None:
     assert below is not None
     assert above is not None
     assert (below.value, above.value) == pytest.approx((2.4, 1.2))  # 240 µs over 100, over 200
+
+
+TIMES = {"ce_auto": 0.25, "ce_torch": 1.0, "ce_quack": 0.26, "ce_grad_x": 0.1}
+ROOFS = {"read": 0.24, "read_hinted": 0.235}
+
+
+def test_an_operation_has_its_own_choice_peers_roof_and_bytes(tmp_path: Path) -> None:
+    frame = frame_of(tmp_path, [*loss(TIMES | ROOFS), *timed("auto", 9.0), *timed("torch", 12.0)])
+    assert operations_of(frame) == ["softmax", "cross_entropy"]
+    assert [point.operation for point in points_of(frame)] == ["softmax"]
+    found = points_of(frame, "cross_entropy")
+    assert [(p.rows, p.cols, p.own, p.best) for p in found] == [
+        (m, n, "ce_auto", "ce_quack") for m, n in SHAPES
+    ]
+    for point in found:
+        assert [point.rival(over) for over in ("peers", "roof", "torch", "ce_torch", "liger")] == [
+            *("ce_quack", "read_hinted", "ce_torch", "ce_torch", None)
+        ]
+        assert point.widths == "all"
+        size = point.rows * point.cols * 2
+        assert point.moved_bytes == size + 12 * point.rows
+        # of unlike bytes the share is one of bandwidths
+        roof = size + 2 * point.rows * -(-point.cols // 4096)
+        assert point.share is not None
+        assert point.share.value == pytest.approx(0.235 / 0.25 * point.moved_bytes / roof)
+        row = point.seen["ce_auto"]["paper/0", 0]
+        assert point.share.value == pytest.approx(row["fraction_of_roof"])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "whose"),
+    [
+        *(("torch", "torch"), ("ce_torch", "torch"), ("compiled_softmax", "compiled_softmax")),
+        *(("ce_grad_quack_dx", "quack"), ("backward_flag_gems", "flag_gems"), ("auto", None)),
+        *(("ce_compiled_max", "compiled_max"), ("naive_script", None), ("torch-1", None)),
+    ],
+)
+def test_a_kernels_maker_is_in_its_name(kernel: str, whose: str | None) -> None:
+    assert maker(kernel) == whose

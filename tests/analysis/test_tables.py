@@ -16,7 +16,8 @@ from analysis.tables import TABLES, tables_of
 from analysis.tables.environment import trimmed_mean
 from experiments.data.jobs import Declaration
 from experiments.data.rows import Row
-from tests.analysis.plausible import PASSES, interpreted, row, unsupported, write
+from tests.analysis.loss_rows import SHAPES, loss
+from tests.analysis.plausible import PASSES, interpreted, paper, row, unsupported, write
 from tests.analysis.records import count
 
 Lines = dict[tuple[str, ...], dict[str, str]]
@@ -68,6 +69,38 @@ def test_memory_and_flops_have_lines_where_they_say_something(tmp_path: Path) ->
     ]
     (named,) = make("main", tmp_path / "alike", alike)
     assert {line[1] for line in named.table.lines} == {"time µs", "95 %", "GB/s", "of roof"}
+
+
+def test_peak_memory_is_told_in_matrices_or_where_it_is_little_in_bytes(tmp_path: Path) -> None:
+    matrix = 8192 * 32000 * 2
+    rows = loss({"ce_auto": 0.25, "read": 0.24}, SHAPES[:2])
+    rows += loss({"ce_naive": 2.0}, SHAPES[:1], peak_bytes=3 * matrix)
+    rows += loss({"ce_quack": 0.26}, SHAPES[:1], peak_bytes=0)
+    (named,) = make("memory", tmp_path, rows)
+    assert named.stem == "memory-cross-entropy-nvidia-h200-bfloat16"
+    assert named.table.heads == ["M×N", "ce_naive", "ce_auto", "ce_quack"]
+    assert named.table.lines == [
+        ["8192×32000", "3.00", "32.8 KB", "0"],
+        ["8192×50257", "–", "32.8 KB", "–"],
+    ]
+    assert make("memory", tmp_path / "older", paper()) == []
+
+
+def test_main_says_what_each_operation_moves_and_what_its_roof_is(tmp_path: Path) -> None:
+    rows = [*loss({"ce_auto": 0.25, "read": 0.24}), *paper(), *other_rows()]
+    notes = {named.table.title.split(", ")[1]: named.table.notes[0]
+             for named in make("main", tmp_path, rows)}  # fmt: skip
+    assert "(MN of cross_entropy)" in notes["cross_entropy"]
+    assert "the fastest read of" in notes["cross_entropy"]
+    assert "(2MN of softmax)" in notes["float32"]
+    assert "the fastest copy of" in notes["float32"]
+    assert "must move over the time" in notes["odd"], "no number of passes over M×N elements"
+
+
+def other_rows() -> list[Row]:
+    """An operation that moves neither one pass nor two."""
+    fields = {"operation": "odd", "roof": "read", "compulsory_bytes": 8192 * 32000 * 3}
+    return loss({"odd_auto": 1.0}, SHAPES[:1], **fields)
 
 
 def test_where_answers_are_not_the_same_bits_is_said(tmp_path: Path) -> None:

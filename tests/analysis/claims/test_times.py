@@ -20,6 +20,7 @@ from tests.analysis.claims.bench import (
     timed,
     untestable,
 )
+from tests.analysis.loss_rows import loss
 from tests.analysis.plausible import row, unsupported
 
 LINE = {"rows": 4096, "dtype": "float32"}
@@ -239,3 +240,34 @@ def test_a_limit_names_its_worst_point_its_rows_and_what_rows_lack(tmp_path: Pat
     )
     assert "needs timed rows of auto and quack by events" in lacking.why
     assert lacking.needs == "make sweep EXPERIMENT=limits"
+
+
+def of_loss(**fields: Any) -> dict[str, Any]:
+    return limit({"at_least": 0.97}, operation="cross_entropy") | {
+        "limit": {"timer": "events", "over": "roof", "operation": "cross_entropy"} | fields
+    }
+
+
+def test_a_limit_of_another_operation_is_of_its_own_kernels(tmp_path: Path) -> None:
+    rows = loss({"ce_auto": 0.24, "ce_quack": 0.30, "read": 0.238})
+    rows += point(100.0, quack=50.0, copy=10.0)  # softmax is no part of it
+    judged, estimate = found(tmp_path, rows, of_loss(), source="this project")
+    # what a row moves besides is least where rows are widest
+    assert (judged, estimate.value) == ("supported", pytest.approx(0.238 / 0.24, abs=3e-4))
+    large = of_loss(over="peers", moved=2 * 10**9)
+    judged, estimate = found(tmp_path, rows, large, source="this project")
+    assert (judged, estimate.value) == ("supported", pytest.approx(1.25))
+    mean = of_loss(over="quack", take="geomean")
+    assert found(tmp_path, rows, mean, source="this project")[1].value == pytest.approx(1.25)
+    lacking = untestable(tmp_path, rows, of_loss(over="liger"))
+    assert "auto of cross_entropy and liger by events" in lacking.why
+
+
+def test_a_time_may_be_claimed_of_one_card_alone(tmp_path: Path) -> None:
+    for card, verdict in (("NVIDIA H200", "supported"), ("NVIDIA A100", "not testable here")):
+        check = {
+            "value": {"variant": "fused", "where": LINE | {"cols": 1024}, "card": card},
+            "expect": {"at_most": 12},
+        }
+        one = judgement(tmp_path / card, [timed("fused", 1024, 10.0)], check, source="this project")
+        assert one.verdict == verdict

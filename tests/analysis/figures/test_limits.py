@@ -12,6 +12,7 @@ from analysis.figures.page import Canvas, Figure
 from experiments.data.rows import Row
 from tests.analysis.drawing import draw, lines, overhang, pages, rendered, words
 from tests.analysis.limit_rows import DTYPES, FEWER, QUACK, limits
+from tests.analysis.loss_rows import loss
 from tests.analysis.plausible import paper, row
 
 
@@ -84,3 +85,32 @@ def test_the_headline_is_autos_bandwidth_beside_the_peers_and_the_copys(tmp_path
     assert {"Liger-Kernel, to 64K", "auto, this project's"} <= set(words(canvas).splitlines())
     assert overhang(canvas) == []
     assert pages(tmp_path / "paper", HEADLINE, paper()) == []
+
+
+def test_another_operation_has_pages_of_its_own_against_its_own_roof(tmp_path: Path) -> None:
+    times = {"ce_auto": 0.25, "ce_torch": 1.0, "ce_quack": 0.26, "read": 0.24}
+    rows = [*loss(times), *one(100.0, 120.0)]
+    softmax, other = pages(tmp_path / "both", LIMITS, rows)
+    assert softmax.name == "limits-nvidia-h200-events-float32"
+    assert other.name == "limits-cross-entropy-nvidia-h200-events-bfloat16"
+    assert other.title == (
+        "At the limit: the read roof and the best peer of cross_entropy, shape by shape"
+    )
+    canvas = rendered(other)
+    assert "share of the read roof, % (higher is better)" in words(canvas)
+    assert "256000" in words(draw(tmp_path / "wide", LIMITS, loss(times, [(8192, 256000)])))
+    assert overhang(canvas) == []
+    assert [p.name for p in pages(tmp_path / "ratio", LIMITS_RATIO, rows)][1:] == [
+        "limits_ratio-cross-entropy-nvidia-h200-events"
+    ]
+
+
+def test_widths_that_grids_name_have_those_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("analysis.figures.limits.named_widths", lambda: {50257: "GPT-2"})
+    rows = loss({"ce_auto": 0.25, "ce_torch": 1.0, "read": 0.24})
+    [page] = pages(tmp_path, LIMITS, rows)
+    canvas = rendered(page)
+    assert "GPT-2" in words(canvas)
+    assert overhang(canvas) == []

@@ -16,6 +16,7 @@ from analysis.figures.specs import (
     A_FIG2,
     BACKWARD,
     C_FIG3,
+    CROSS_ENTROPY,
     D_FIG1,
     E_FIG1,
     SPEEDUP_NAIVE,
@@ -34,6 +35,7 @@ from tests.analysis.drawing import (
     rendered,
     words,
 )
+from tests.analysis.loss_rows import SHAPES, loss
 from tests.analysis.plausible import PAPER, interpreted, paper, row, unsupported
 from tests.conftest import ROOT
 
@@ -55,6 +57,23 @@ def test_neither_a_wrong_answer_nor_its_interval_moves_the_axis(tmp_path: Path) 
     rows = [row("torch", n, rows=64, time_us=50.0) for n in NARROW[1:]]
     rows += [row("torch", 256, rows=64, status="incorrect", time_us=1.0)]
     assert draw(tmp_path, A_FIG2, rows).axes[0].get_ylim()[0] > 1
+
+
+def test_a_loss_is_drawn_by_its_own_bytes_roof_and_memory(tmp_path: Path) -> None:
+    rows = loss({"ce_auto": 0.25, "ce_torch": 1.0, "read": 0.24})
+    rows += loss({"ce_naive": 2.0}, peak_bytes=3 * 8192 * 32000 * 2)
+    canvas = draw(tmp_path, CROSS_ENTROPY[0], rows)
+    assert "effective bandwidth, GB/s = MN bytes / time (higher is better)" in words(canvas)
+    bandwidth, share, memory = (lines(canvas, panel) for panel in range(3))
+    widths = [n for _, n in SHAPES]
+    moved = [8192 * n * 2 + 12 * 8192 for n in widths]
+    times = [0.25 * 8192 * n * 2 / 1e6 for n in widths]
+    assert bandwidth["ce_auto"][:, 1] == pytest.approx(np.array(moved) / times / 1e3)
+    assert share["ce_auto"][:, 1] == pytest.approx(0.24 / 0.25, abs=3e-4)
+    assert memory["ce_auto"][:, 1].tolist() == [4 * 8192] * 3
+    assert memory["one M×N matrix"][:, 1].tolist() == [8192 * n * 2 for n in widths]
+    assert memory["ce_naive"][:, 1].tolist() == [3 * 8192 * 32000 * 2] * 3
+    assert "MN fits in L2 (50 MiB)" not in words(canvas), "no width does"
 
 
 def test_a_point_above_the_roof_is_crossed_out_and_not_in_the_line(tmp_path: Path) -> None:
