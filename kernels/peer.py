@@ -31,6 +31,10 @@ class Peer(Kernel):
         """See `Kernel`: what the library looks up once is looked up now."""
         if all(x.numel() > 0 for x in inputs):
             return self.function(*inputs)
-        return lambda *inputs: torch.empty(
-            inputs[0].shape, dtype=inputs[0].dtype, device=inputs[0].device
-        )
+        return self._empty
+
+    def _empty(self, *inputs: torch.Tensor) -> Any:
+        shape, dtype = self.operation.point_of(inputs)
+        layout = self.operation.layout(self.operation.outputs, shape, dtype)
+        made = [torch.empty(size, dtype=own, device=inputs[0].device) for size, own in layout]
+        return made[0] if len(made) == 1 else tuple(made)

@@ -1,0 +1,183 @@
+"""Cross-entropy by public libraries, peers: QuACK's, Liger-Kernel's and FlagGems'.
+
+What each forward writes differs, and so what it can be compared with:
+- QuACK's writes loss and logsumexp, M each, from one reading, MN: as ours. Its backward takes that
+  logsumexp, 2MN. Asked for the gradient too (`return_dx`), its forward writes it from the same
+  reading, 2MN: compare with the other gradients in one call.
+- Liger's, where logits want a gradient, writes it over the logits, from a second reading: 3MN, L2
+  may serve part of it. That is what its users run, and what is called here, once for the loss and
+  once for both; compare its loss with other gradients. It asks the host for the number of rows that
+  count, and checks the targets, at every call, which no CUDA graph can capture.
+- FlagGems' writes loss and the weight of each target in float32, then the loss in the dtype of the
+  logits: MN. Its tuner times twelve tiles when it first meets a width.
+On chip: QuACK's row, in a cluster of up to sixteen blocks; else a tile.
+Reductions are none: a loss for each row, gradients of their sum.
+Source: `quack/cross_entropy.py` (`cross_entropy_fwd`, `cross_entropy_bwd`),
+`liger_kernel/ops/cross_entropy.py` (`cross_entropy_forward`),
+`flag_gems/fused/cross_entropy_loss.py` (`cross_entropy_loss`), of the packages that
+`kernels.softmax.peers` names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import sympy
+import torch
+from typing_extensions import override
+
+from ..device import Device
+from ..kernel import Operation, Shape
+from ..peer import Peer
+from ..softmax.peers.quack import VECTOR_BYTES, refused
+from ..softmax.tiles import too_many_rows
+from ..traffic import M, N, Traffic
+from .operation import CROSS_ENTROPY, CROSS_ENTROPY_BACKWARD, CROSS_ENTROPY_GRAD
+
+Pair = tuple[torch.Tensor, torch.Tensor]
+WIDEST_CHUNK = 16384  # of a row, that a block of QuACK's backward takes
+LIGER_TILE = 32768
+FLAG_GEMS_TILE = 1024  # about: tune_configs.yaml, cross_entropy_loss
+
+
+@dataclass(frozen=True)
+class CeQuack(Peer):
+    """Loss and logsumexp, of the package quack-kernels. It chooses cluster and threads itself."""
+
+    operation: ClassVar[Operation] = CROSS_ENTROPY
+    backend = "cute"
+    packages = ("quack-kernels", "nvidia-cutlass-dsl")
+    moves = Traffic(reads=M * N + M, writes=sympy.S.Zero, read_bytes=8 * M, write_bytes=8 * M)
+    on_chip = N
+
+    @override
+    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        return super().unsupported(shape, dtype, device) or refused(shape, dtype, device)
+
+    @override
+    def function(
+        self, logits: torch.Tensor, target: torch.Tensor
+    ) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+        from quack.cross_entropy import cross_entropy_fwd
+
+        return lambda logits, target: cross_entropy_fwd(logits, target, return_lse=True)[0]
+
+
+@dataclass(frozen=True)
+class CeGradQuack(CeQuack):
+    """Loss and gradient from one reading, `return_dx`."""
+
+    operation = CROSS_ENTROPY_GRAD
+    moves = Traffic(reads=M * N + M, writes=M * N, read_bytes=8 * M, write_bytes=4 * M)
+
+    @override
+    def function(  # type: ignore[override]
+        self, logits: torch.Tensor, target: torch.Tensor
+    ) -> Callable[[torch.Tensor, torch.Tensor], Pair]:
+        from quack.cross_entropy import cross_entropy_fwd
+
+        return lambda logits, target: cross_entropy_fwd(logits, target, return_dx=True)
+
+
+@dataclass(frozen=True)
+class CeBackwardQuack(Peer):
+    """The gradient of a known logsumexp, of the package quack-kernels."""
+
+    operation = CROSS_ENTROPY_BACKWARD
+    backend = "cute"
+    packages = ("quack-kernels", "nvidia-cutlass-dsl")
+    on_chip = sympy.Min(N, WIDEST_CHUNK)
+    moves = Traffic(
+        reads=M * N,
+        writes=M * N,
+        read_bytes=16 * M * sympy.ceiling(N / sympy.Integer(WIDEST_CHUNK)),
+    )
+
+    @override
+    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        """See `Kernel`; a block holds a part of a row, so that any width fits."""
+        rows, cols = shape
+        part = cols if cols <= WIDEST_CHUNK else WIDEST_CHUNK + cols % VECTOR_BYTES
+        reason = super().unsupported(shape, dtype, device)
+        return reason or refused((rows, part), dtype, device)
+
+    @override
+    def function(
+        self, logits: torch.Tensor, target: torch.Tensor, lse: torch.Tensor, dloss: torch.Tensor
+    ) -> Callable[..., torch.Tensor]:
+        from quack.cross_entropy import cross_entropy_bwd
+
+        return lambda logits, target, lse, dloss: cross_entropy_bwd(logits, target, dloss, lse)
+
+
+@dataclass(frozen=True)
+class CeLiger(Peer):
+    """The loss, and its gradient over the logits, of the package liger-kernel."""
+
+    operation: ClassVar[Operation] = CROSS_ENTROPY
+    backend = "triton"
+    packages = ("liger-kernel",)
+    overwrites = "logits"
+    moves = Traffic(reads=2 * M * N + M, writes=M * N + M, read_bytes=8 * M)
+    on_chip = sympy.Min(N, LIGER_TILE)
+
+    @override
+    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        return super().unsupported(shape, dtype, device) or too_many_rows(shape)
+
+    @override
+    def function(
+        self, logits: torch.Tensor, target: torch.Tensor
+    ) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+        return lambda logits, target: _liger(logits, target)[0]
+
+
+@dataclass(frozen=True)
+class CeGradLiger(CeLiger):
+    """The same call, of which the gradient is looked at too."""
+
+    operation = CROSS_ENTROPY_GRAD
+
+    @override
+    def function(  # type: ignore[override]
+        self, logits: torch.Tensor, target: torch.Tensor
+    ) -> Callable[[torch.Tensor, torch.Tensor], Pair]:
+        return _liger
+
+
+def _liger(logits: torch.Tensor, target: torch.Tensor) -> Pair:
+    from liger_kernel.ops.cross_entropy import cross_entropy_forward
+
+    leaf = logits.detach().requires_grad_()  # asks for the gradient, in the same memory
+    loss, *_ = cross_entropy_forward(leaf, target, None, -100, 0.0, 0.0, "none", None, False)
+    return loss, logits
+
+
+@dataclass(frozen=True)
+class CeFlagGems(Peer):
+    """The loss, of the package flag-gems. It tunes its tile itself."""
+
+    operation: ClassVar[Operation] = CROSS_ENTROPY
+    backend = "triton"
+    packages = ("flag-gems",)
+    # the loss goes out in float32, and from there to the dtype of the logits
+    moves = Traffic(reads=M * N + M, writes=M, read_bytes=12 * M, write_bytes=8 * M)
+    on_chip = sympy.Integer(FLAG_GEMS_TILE)
+
+    @override
+    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        """See `Kernel`; the library also looks for a card when it is imported."""
+        reason = super().unsupported(shape, dtype, device) or too_many_rows(shape)
+        if reason is None and device.kind != "cuda":
+            return "needs a CUDA device: FlagGems cannot be imported without one"
+        return reason
+
+    @override
+    def function(
+        self, logits: torch.Tensor, target: torch.Tensor
+    ) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+        from flag_gems.fused.cross_entropy_loss import cross_entropy_loss
+
+        return lambda logits, target: cross_entropy_loss(logits, target, reduction="none")
