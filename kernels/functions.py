@@ -29,12 +29,13 @@ import torch
 from torch._C import _are_functorch_transforms_active as _transforms_active
 from torch._C import _is_tracing
 from torch._C import _len_torch_dispatch_stack as _dispatch_modes
+from torch._C._functorch import is_legacy_batchedtensor as _is_batched  # by autograd's own vmap
 from torch.autograd import Function, forward_ad
 from torch.compiler import is_dynamo_compiling
 
 from .device import Device, cuda_device
 from .language import tl
-from .launch import ALIGNMENT, Plan
+from .launch import ALIGNMENT, Plan, alike
 from .lines import lines
 from .softmax.along import along
 from .softmax.auto import Auto
@@ -81,11 +82,28 @@ def softmax(
     if type(dim) is not int or type(temperature) is not float:
         # first of all, for as a key of a cache True, 1 and 1.0 are one
         dim, temperature = _dimension(dim), _temperature(temperature)
-    if watched(x):
+    if is_dynamo_compiling() or type(x) not in _PLAIN:  # Dynamo follows none of what comes after
         return _observed(x, dim, temperature, dtype)
-    if x.requires_grad and torch.is_grad_enabled():
-        return _differentiable(x, (dim, temperature, dtype), False)
-    return plain_softmax(x, dim, temperature, dtype)
+    differentiated = x.requires_grad
+    try:
+        call = x.shape, differentiated, dim, temperature, dtype
+        plan = _RECENT.get(call)
+    except (RuntimeError, TypeError):  # nested tensors have no shape, symbolic ones no hash
+        plan = None
+    if (
+        plan is None
+        or forward_ad._current_level >= 0
+        or not plan.alike(x)
+        or (address := x.data_ptr()) % ALIGNMENT != plan.offset
+    ):
+        if watched(x):
+            return _observed(x, dim, temperature, dtype)
+        plan, address = _plan(x, dim, temperature, dtype), x.data_ptr()
+        _remember(call, plan, x)
+    if differentiated and torch.is_grad_enabled():
+        return _differentiable(x, plan, address)
+    y = plan.again(address)
+    return plan(x) if y is None else y
 
 
 def watched(x: Any) -> bool:
@@ -230,11 +248,38 @@ def plain_softmax(
     Raises:
         IndexError, NotImplementedError, TypeError, ValueError: see `softmax`.
     """
-    address = x.data_ptr()
-    alike = x.shape, x.stride(), x.dtype, x.get_device(), address % ALIGNMENT
-    plan = _forward(*alike, dim, temperature, dtype)
-    made = plan.again(address)
-    return plan(x) if made is None else made
+    return _plan(x, dim, temperature, dtype)(x)
+
+
+class _Softmax(Plan[torch.Tensor]):
+    """A plan, and how to differentiate what it carries out.
+
+    Attributes:
+        offset: The input's address modulo 16.
+        settings: Dimension, temperature and dtype of the gradient.
+        gradient: The gradient's plan where both tensors are contiguous and aligned.
+    """
+
+    __slots__ = ("gradient", "offset", "settings")
+
+    offset: int
+    gradient: Plan[torch.Tensor]
+    settings: tuple[int, float, torch.dtype]
+
+
+_RECENT: dict[tuple[Any, ...], _Softmax] = {}  # by what is cheapest read; the rest `alike` compares
+
+
+def _remember(call: tuple[Any, ...], plan: _Softmax, x: torch.Tensor) -> None:
+    if len(_RECENT) >= KEPT:
+        _RECENT.clear()
+    plan.alike = alike(x)
+    _RECENT[call] = plan
+
+
+def _plan(x: torch.Tensor, dim: int, temperature: float, dtype: torch.dtype | None) -> _Softmax:
+    offset = x.data_ptr() % ALIGNMENT
+    return _forward(x.shape, x.stride(), x.dtype, x.get_device(), offset, dim, temperature, dtype)
 
 
 @lru_cache(maxsize=KEPT)
@@ -247,7 +292,7 @@ def _forward(
     dim: int,
     temperature: float,
     wanted: torch.dtype | None,
-) -> Plan[torch.Tensor]:
+) -> _Softmax:
     result = result_dtype(dtype, wanted, len(shape), dim, temperature)
     place = dim % max(len(shape), 1)
     found = lines(shape or (1,), strides or (1,), place)
@@ -273,7 +318,11 @@ def _forward(
             along(_at_least_1d(x), _at_least_1d(y), place, temperature)
         return y
 
-    return Plan(carry, index)
+    plan = _Softmax(carry, index)
+    plan.offset, plan.settings = offset, (dim, temperature, dtype)
+    dense = torch.empty(shape, device="meta").stride()
+    plan.gradient = _backward((shape, dense, dense, (0, 0)), result, index, *plan.settings)
+    return plan
 
 
 def plain_gradient(
@@ -284,12 +333,9 @@ def plain_gradient(
     The variant `backward_auto` takes any dimension and reads both tensors where they lie,
     or copied, as softmax itself.
     """
-    addresses = y.data_ptr(), dy.data_ptr()
-    offsets = addresses[0] % ALIGNMENT, addresses[1] % ALIGNMENT
+    offsets = y.data_ptr() % ALIGNMENT, dy.data_ptr() % ALIGNMENT
     layout = y.shape, y.stride(), dy.stride(), offsets
-    plan = _backward(layout, y.dtype, y.get_device(), dim, temperature, dtype)
-    made = plan.again(*addresses)
-    return plan(y, dy) if made is None else made
+    return _backward(layout, y.dtype, y.get_device(), dim, temperature, dtype)(y, dy)
 
 
 @lru_cache(maxsize=KEPT)
@@ -333,7 +379,7 @@ def _operator_autograd(
     if _transformed():
         return by_torch(x, dim, temperature, dtype)
     if x.requires_grad and torch.is_grad_enabled():
-        return _differentiable(x, (dim, temperature, dtype), True)
+        return _traced(x, dim, temperature, dtype)
     return _below_autograd(softmax_operator, x, dim, temperature, dtype)
 
 
@@ -376,38 +422,55 @@ backward_operator = torch.ops.softmax_roofline.softmax_backward.default
 
 
 class _Differentiable(Function):
-    """Softmax and its gradient by kernels, or by the operators where a compiler traces."""
+    """Softmax and its gradient by kernels."""
 
     @staticmethod
-    def forward(
-        ctx: Any, x: torch.Tensor, settings: tuple[int, float, torch.dtype | None], traced: bool
-    ) -> torch.Tensor:
-        if traced:
-            y = _below_autograd(softmax_operator, x, *settings)
-        else:
-            y = plain_softmax(x, *settings)
-        dim, temperature, _ = settings
-        ctx.like, ctx.traced = (dim, temperature, x.dtype), traced
+    def forward(ctx: Any, x: torch.Tensor, plan: _Softmax, address: int) -> torch.Tensor:
+        y = plan.again(address)
+        if y is None:
+            y = plan(x)
+        ctx.plan = plan
         ctx.save_for_backward(y)
         return y
 
     @staticmethod
     def backward(ctx: Any, dy: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        (y,), forward = ctx.saved_tensors, ctx.plan
+        plan: Plan[torch.Tensor] = forward.gradient
+        # where gradients are enabled, this one is to be differentiated in its turn
+        if torch.is_grad_enabled() or forward_ad._current_level >= 0 or not plan.alike(y, dy):
+            if torch.is_grad_enabled() or watched(dy) or _is_batched(dy):
+                return gradient_by_torch(y, dy, *forward.settings), None, None
+            if not (y.is_contiguous() and dy.is_contiguous()):
+                return plain_gradient(y, dy, *forward.settings), None, None
+            plan.alike = alike(y, dy)
+        addresses = y.data_ptr(), dy.data_ptr()
+        if (addresses[0] | addresses[1]) % ALIGNMENT:
+            return plain_gradient(y, dy, *forward.settings), None, None
+        dx = plan.again(*addresses)
+        return (plan(y, dy) if dx is None else dx), None, None
+
+
+class _Traced(Function):
+    """Both by the operators, which a compiler traces."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: torch.Tensor, dim: int, temperature: float, dtype: torch.dtype
+    ) -> torch.Tensor:
+        y = _below_autograd(softmax_operator, x, dim, temperature, dtype)
+        ctx.settings = dim, temperature, x.dtype
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, dy: torch.Tensor) -> tuple[torch.Tensor, None, None, None]:
         (y,) = ctx.saved_tensors
-        compute: Callable[..., torch.Tensor] = plain_gradient
-        if ctx.traced:
-            compute = backward_operator
-        elif (
-            torch.is_grad_enabled()  # the gradient is to be differentiated in its turn
-            or type(dy) is not torch.Tensor
-            or dy.is_neg()
-            or _dispatch_modes()
-            or _transformed()
-            or torch._C._functorch.is_legacy_batchedtensor(dy)  # autograd's own vmap
-        ):
-            compute = gradient_by_torch
-        return compute(y, dy, *ctx.like), None, None
+        return backward_operator(y, dy, *ctx.settings), None, None, None
 
 
-# Function.apply itself first looks for functorch's wrappers, 2 µs; callers have ruled them out
+# Past PyTorch's own layers in Python: one looks for functorch's wrappers, which callers have ruled
+# out, the other for the function that computes the gradient, which is known
 _differentiable: Callable[..., torch.Tensor] = super(Function, _Differentiable).apply
+_traced: Callable[..., torch.Tensor] = super(Function, _Traced).apply
+_Differentiable._backward_cls.apply = _Differentiable.backward  # type: ignore[attr-defined]

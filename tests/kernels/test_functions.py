@@ -137,6 +137,7 @@ def test_integers_are_cast_where_a_dtype_is_given(device: str) -> None:
 
 def test_without_gpu_or_interpreter_pytorch_computes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(functions, "INTERPRETED", False)
+    monkeypatch.setattr(functions, "_RECENT", {})
     x = torch.randn(3, 4, requires_grad=True)
     made_by = softmax(x).grad_fn
     assert made_by is not None
@@ -147,6 +148,9 @@ def test_without_gpu_or_interpreter_pytorch_computes(monkeypatch: pytest.MonkeyP
 
     for function in (scaled, compiled(scaled)):
         torch.testing.assert_close(function(x), torch.softmax(x / 2, 0))
+    nested = torch.nested.nested_tensor([torch.randn(2, 3), torch.randn(4, 3)])
+    for ours, row in zip(softmax(nested).unbind(), nested.unbind(), strict=True):
+        torch.testing.assert_close(ours, torch.softmax(row, -1))
 
 
 def test_gradients_of_first_and_second_order(device: str) -> None:
@@ -261,6 +265,9 @@ PROGRAMS: dict[str, Callable[[Function, torch.Tensor, torch.Tensor], Any]] = {
     "gradient, dispatch mode": lambda f, x, t: gradient(squared(watched(f)), x),
     "jit.trace, forward mode of it": lambda f, x, t: dual(traced(f, x), x, t),
     "make_fx, jvp of it": lambda f, x, t: func.jvp(make_fx(f)(x), (x,), (t,)),
+    "make_fx of symbolic shapes, vmap": lambda f, x, t: make_fx(
+        func.vmap(f, in_dims=2), tracing_mode="symbolic"
+    )(torch.stack((x, t), 2))(torch.stack((x, t), 2)),
     "export, jvp of it": lambda f, x, t: func.jvp(exported(f, x), (x,), (t,)),
     "export, vmap of it": lambda f, x, t: func.vmap(exported(f, x))(torch.stack((x, t))),
     "export, second gradient": lambda f, x, t: gradient(

@@ -10,6 +10,8 @@ from unittest.mock import MagicMock, call, patch
 
 import pytest
 import torch
+from torch import func
+from torch.utils.flop_counter import FlopCounterMode
 
 from kernels import launch as launching
 from kernels.copy.copy_triton import CopyTriton
@@ -19,6 +21,7 @@ from kernels.launch import (
     _KNOWN,
     Launched,
     Plan,
+    alike,
     dependent,
     launch,
     launch_option,
@@ -118,8 +121,9 @@ def test_a_launch_is_the_ordinary_one_and_is_told_to_who_listens() -> None:
 def test_again_takes_other_memory_and_the_same_rest(
     card: MagicMock, launcher: Callable[[], Any], outputs: int
 ) -> None:
-    compiled, x, made = Compiled(launcher), torch.ones(3), [torch.ones(2, 4).t()] * outputs
-    again = replay(Launched(compiled, (5, 1, 1), (x, None, *made, 3, 4)), (x, None), made, 0)
+    compiled, x, made = Compiled(launcher), torch.ones(3), (torch.ones(2, 4).t(),) * outputs
+    launched = Launched(compiled, (5, 1, 1), (x, None, *made, 3, 4))
+    again = replay(launched, (x, None), made[0] if outputs == 1 else made, 0)
     assert again is not None
     answer = again(160, None)
     new = answer if isinstance(answer, tuple) else (answer,)
@@ -140,7 +144,7 @@ def test_what_is_unusual_is_left_to_the_ordinary_launch(
     card: MagicMock, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiled, x, y = Compiled(), torch.ones(3), torch.ones(3)
-    again = replay(Launched(compiled, (5, 1, 1), (x, y, 3)), (x,), (y,), 0)
+    again = replay(Launched(compiled, (5, 1, 1), (x, y, 3)), (x,), y, 0)
     runtime = pytest.importorskip("triton").knobs.runtime
     assert again is not None
     assert again(160) is not None
@@ -153,7 +157,7 @@ def test_what_is_unusual_is_left_to_the_ordinary_launch(
     else:
         shifted = torch.empty(8)[1:4]
         monkeypatch.setattr(torch._C._dynamo.guards, "_empty_strided_cuda", lambda *_: shifted)
-        again = replay(Launched(compiled, (5, 1, 1), (x, y, 3)), (x,), (y,), 0)
+        again = replay(Launched(compiled, (5, 1, 1), (x, y, 3)), (x,), y, 0)
         assert again is not None
     assert again(160) is None
     assert compiled.run.launch.call_count == 1
@@ -169,7 +173,7 @@ def test_what_might_come_out_wrong_is_not_launched_again(case: str, card: MagicM
     compiled = None if case == "interpreter" else Compiled(launcher)
     rest = (torch.ones(1),) if case == "third tensor" else (3,)
     given = {"other input": y.clone(), "other dtype": x.view(torch.int32)}.get(case, x)
-    assert replay(Launched(compiled, (5, 1, 1), (x, y, *rest)), (given,), (y,), 0) is None
+    assert replay(Launched(compiled, (5, 1, 1), (x, y, *rest)), (given,), y, 0) is None
 
 
 def test_a_plan_carries_out_once_and_then_launches_again(card: MagicMock) -> None:
@@ -194,6 +198,51 @@ def test_a_plan_carries_out_once_and_then_launches_again(card: MagicMock) -> Non
         device.return_value.__enter__.side_effect = lambda: card.configure_mock(return_value=0)
         plan(x)
     assert (len(carried), compiled.run.launch.call_count) == (1, 2)
+
+
+def negated(x: torch.Tensor) -> torch.Tensor:
+    return torch._neg_view(x)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda x: x[:2],
+        lambda x: x.t().contiguous().t(),
+        lambda x: x.double(),
+        lambda x: x.clone().requires_grad_(),
+        lambda x: x.to("meta"),
+        negated,
+        torch.nn.Parameter,
+    ],
+)
+def test_tensors_are_alike_if_a_launch_could_not_tell_them_apart(other: Call) -> None:
+    x = torch.randn(3, 3)
+    same = alike(x)
+    assert same(torch.ones(3, 3))
+    assert not same(other(x))
+    pair = alike(x, x.t())
+    assert pair(torch.ones(3, 3), torch.ones(3, 3).t())
+    assert not pair(torch.ones(3, 3), torch.ones(3, 3))
+
+
+def test_no_tensors_are_alike_while_something_watches() -> None:
+    x, said = torch.randn(3), []
+    same = alike(x)
+
+    def asked(other: torch.Tensor) -> torch.Tensor:
+        said.extend((same(x), same(other)))
+        return other * 2
+
+    with FlopCounterMode(display=False):
+        asked(x)
+    func.vmap(asked)(torch.ones(2, 3))
+    func.functionalize(asked)(x)
+    func.jvp(asked, (x,), (x,))
+    torch.jit.trace(asked, (x,), check_trace=False)  # type: ignore[no-untyped-call]
+    assert len(said) == 10
+    assert not any(said)
+    assert same(x)
 
 
 def test_the_launcher_of_the_installed_triton_is_one_that_is_known() -> None:
