@@ -32,7 +32,7 @@ from analysis.estimate import Estimate, geometric_mean
 from analysis.load import Records
 from analysis.selection import PROTOCOLS
 
-Column = Literal["time_us", "effective_gbps", "modelled_gbps"]
+Column = Literal["time_us", "effective_gbps", "modelled_gbps", "peak_bytes"]
 VISIT = ["sweep", "card", "round", "timer", "cache"]
 ENDS = ["value", "low", "high"]
 POINT = [*PLACE, *ENDS, "labels"]
@@ -107,12 +107,17 @@ class Context:
 
 
 def by_visit(rows: pd.DataFrame, column: str) -> pd.DataFrame:
-    """A point per visit and place; a rate's ends are the time's, the other way round."""
+    """A point per visit and place; a rate's ends are the time's, the other way round.
+
+    Memory is the same at every call, and has none.
+    """
     rows = rows[rows[column].notna()]
     value, time = rows[column].astype(float), rows["time_us"].astype(float)
     low, high = (rows[end].astype(float).fillna(time) for end in ("time_low_us", "time_high_us"))
     if column != "time_us":
         low, high = value * time / high, value * time / low
+    if column == "peak_bytes":
+        low = high = value
     points = rows[[*VISIT, *PLACE]].assign(value=value, low=low, high=high, labels=own_labels(rows))
     return points.sort_values(VISIT, kind="stable")
 

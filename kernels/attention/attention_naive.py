@@ -55,13 +55,14 @@ class AttentionNaive(OfAttention):
     """Operation by operation; see `OfAttention`.
 
     Attributes:
-        softmax: The variant of softmax in the middle, with its default tunables.
+        softmax: The variant of softmax in the middle, with its default tunables; None takes
+            ``auto`` on a GPU and ``torch`` elsewhere, where Triton's would be interpreted.
         folded: Whether q is scaled in place of the scores; not causal.
     """
 
     backend = "eager"
 
-    softmax: Annotated[str, one_of(*SOFTMAXES)] = "auto"
+    softmax: Annotated[str | None, one_of(*SOFTMAXES)] = None
     folded: bool = False
 
     @override
@@ -70,7 +71,10 @@ class AttentionNaive(OfAttention):
         reason = super().unsupported(shape, dtype, device)
         if reason is None and self.causal and self.folded:
             return "folded=true has no pass over the scores in which to mask them; use causal=false"
-        return reason or SOFTMAXES[self.softmax].unsupported(shape, dtype, device)
+        softmax = self._softmax(device.kind)
+        if reason is None and softmax.backend == "triton" and device.kind == "cpu":
+            return "on a CPU its softmax would be interpreted, whose time means nothing; use torch"
+        return reason or softmax.unsupported(shape, dtype, device)
 
     @override
     def __call__(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
@@ -84,7 +88,7 @@ class AttentionNaive(OfAttention):
         if self.causal:
             mask = torch.full((length, length), -torch.inf, dtype=q.dtype, device=q.device).triu(1)
         like = torch.empty(count * length, length, dtype=q.dtype, device=q.device)
-        softmax = SOFTMAXES[self.softmax].prepare(like)
+        softmax = self._softmax(q.device.type).prepare(like)
         del like
 
         def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
@@ -99,7 +103,7 @@ class AttentionNaive(OfAttention):
 
     @override
     def traffic(self) -> Traffic:
-        own, io = SOFTMAXES[self.softmax].traffic(), self.dim * M
+        own, io = self._softmax("cuda").traffic(), self.dim * M
         scaled = io if self.folded else M * N
         mask = N * N if self.causal else 0
         return Traffic(
@@ -109,4 +113,7 @@ class AttentionNaive(OfAttention):
 
     @override
     def on_chip_elements(self) -> sympy.Expr:
-        return SOFTMAXES[self.softmax].on_chip_elements()
+        return self._softmax("cuda").on_chip_elements()
+
+    def _softmax(self, device: str) -> Kernel:
+        return SOFTMAXES[self.softmax or ("torch" if device == "cpu" else "auto")]

@@ -15,8 +15,8 @@ from tests.analysis.limit_rows import FEWER, limits
 from tests.analysis.plausible import paper, row, write
 
 IDS = [
-    *(f"A{i}" for i in range(1, 9)), *(f"B{i}" for i in range(1, 7)),
-    *(f"C{i}" for i in range(1, 8)), *(f"D{i}" for i in range(1, 5)), "E1",
+    *(f"A{i}" for i in range(1, 9)), *(f"B{i}" for i in range(1, 10)),
+    *(f"C{i}" for i in range(1, 9)), *(f"D{i}" for i in range(1, 5)), "E1",
 ]  # fmt: skip
 
 
@@ -54,7 +54,7 @@ def test_rows_without_auto_give_a_readable_table_and_skip_our_claims_in_one_line
     assert "skipped: own_claims needs timed rows of auto" in skipped
     assert "\x1b" not in printed
     assert [line.split()[0] for line in printed.splitlines() if re.match(r" [A-E]\d ", line)] == IDS
-    assert re.search(r"NVIDIA H200: \d+ supported, .* of 26 claims", printed)
+    assert re.search(r"NVIDIA H200: \d+ supported, .* of 30 claims", printed)
     assert "python -m experiments.run kernel=" in printed
     named = (rows / "claims" / "sources.md").read_text(encoding="utf-8").splitlines()
     letters = [line.split(" | ")[0] for line in named if "](https://" in line]
