@@ -251,7 +251,7 @@ def plain_softmax(
     return _plan(x, dim, temperature, dtype)(x)
 
 
-class _Softmax(Plan[torch.Tensor]):
+class _Softmax(Plan):
     """A plan, and how to differentiate what it carries out.
 
     Attributes:
@@ -263,7 +263,7 @@ class _Softmax(Plan[torch.Tensor]):
     __slots__ = ("gradient", "offset", "settings")
 
     offset: int
-    gradient: Plan[torch.Tensor]
+    gradient: Plan
     settings: tuple[int, float, torch.dtype]
 
 
@@ -346,7 +346,7 @@ def _backward(
     dim: int,
     temperature: float,
     dtype: torch.dtype,
-) -> Plan[torch.Tensor]:
+) -> Plan:
     shape, *strides, _ = layout
     place = dim % max(len(shape), 1)
     apart = any(lines(shape or (1,), each or (1,), place) is None for each in strides)
@@ -436,9 +436,14 @@ class _Differentiable(Function):
     @staticmethod
     def backward(ctx: Any, dy: torch.Tensor) -> tuple[torch.Tensor, None, None]:
         (y,), forward = ctx.saved_tensors, ctx.plan
-        plan: Plan[torch.Tensor] = forward.gradient
+        plan: Plan = forward.gradient
         # where gradients are enabled, this one is to be differentiated in its turn
-        if torch.is_grad_enabled() or forward_ad._current_level >= 0 or not plan.alike(y, dy):
+        if (
+            is_dynamo_compiling()
+            or torch.is_grad_enabled()
+            or forward_ad._current_level >= 0
+            or not plan.alike(y, dy)
+        ):
             if torch.is_grad_enabled() or watched(dy) or _is_batched(dy):
                 return gradient_by_torch(y, dy, *forward.settings), None, None
             if not (y.is_contiguous() and dy.is_contiguous()):

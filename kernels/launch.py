@@ -40,7 +40,7 @@ from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass
 from types import FunctionType
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import torch
 
@@ -61,8 +61,6 @@ DEPENDENT_FROM = (9, 0)  # compute capability
 WAIT = constant("griddepcontrol.wait; griddepcontrol.launch_dependents; // $0")
 LARGE, HUGE = 1, 8  # times L2
 LAST = "evict_last"
-
-Answer = TypeVar("Answer")  # a tensor, or a tuple of tensors
 
 
 @dataclass(frozen=True)
@@ -118,7 +116,7 @@ def launches() -> Iterator[list[Launched]]:
         _listening.reset(token)
 
 
-class Plan(Generic[Answer]):
+class Plan:
     """A call on inputs that are alike: `carry` the first time, from then on the launch it made.
 
     Inputs are alike that share shape, strides, dtype, device and address modulo 16: all that Triton
@@ -128,30 +126,30 @@ class Plan(Generic[Answer]):
         return plan(x) if made is None else made
 
     Args:
-        carry: Takes the inputs and returns what it made of them: a tensor, or a tuple of tensors.
-            The kernel's first parameters are the inputs, then those, in this order.
+        carry: Takes the inputs and returns a tensor that it made of them. The kernel's first
+            parameters are the inputs, then that tensor.
         index: The CUDA device's; −1 on a CPU, where nothing is launched again.
 
     Attributes:
-        again: Takes the address of each input, None for one that is None. Returns what `carry`
-            would, or None where the call is to be made by the plan itself.
+        again: Takes the address of each input. Returns what `carry` would, or None where the call
+            is to be made by the plan itself.
         alike: What `alike` made of inputs of an earlier call, if anything.
     """
 
     __slots__ = ("_carry", "_index", "_tried", "again", "alike")
 
-    def __init__(self, carry: Callable[..., Answer], index: int) -> None:
+    def __init__(self, carry: Callable[..., torch.Tensor], index: int) -> None:
         self._carry, self._index, self._tried = carry, index, index < 0
-        self.again: Callable[..., Answer | None] = _never
+        self.again: Callable[..., torch.Tensor | None] = _never
         self.alike: Callable[..., bool | None] = _never
 
-    def __call__(self, *inputs: torch.Tensor | None) -> Answer:
+    def __call__(self, *inputs: torch.Tensor) -> torch.Tensor:
         """What `carry` makes of the inputs, on their device."""
         if self._index >= 0 and torch._C._cuda_getDevice() != self._index:
             with torch.cuda.device(self._index):
                 return self(*inputs)
         if self._tried:
-            again = self.again(*map(_address, inputs))
+            again = self.again(*[x.data_ptr() for x in inputs])
             return self._carry(*inputs) if again is None else again
         with launches() as seen:
             made = self._carry(*inputs)
@@ -181,40 +179,26 @@ def _never(*_: Any) -> None:
     return None
 
 
-def _address(tensor: torch.Tensor | None) -> int | None:
-    return None if tensor is None else tensor.data_ptr()
-
-
-def _memory(tensor: torch.Tensor) -> tuple[int, torch.dtype]:
-    return tensor.data_ptr(), tensor.dtype
-
-
 def replay(
-    launched: Launched,
-    inputs: Sequence[torch.Tensor | None],
-    made: Any,
-    index: int,
-) -> Callable[..., Any] | None:
+    launched: Launched, inputs: Sequence[torch.Tensor], made: torch.Tensor, index: int
+) -> Callable[..., torch.Tensor | None] | None:
     """`Plan.again`, or None where a launch made again would not be right. It keeps no tensor alive.
 
     Args:
         launched: The launch to make again.
         inputs: What it was given: its first arguments, in order.
-        made: What it made, a tensor or a tuple: its next arguments, and its last tensors.
+        made: What it made: its next argument, and its last tensor.
         index: The CUDA device's.
     """
-    single = not isinstance(made, tuple)
-    outputs: tuple[torch.Tensor, ...] = (made,) if single else made
-    tensors = (*inputs, *outputs)
+    tensors = (*inputs, made)
     given, rest = launched.arguments[: len(tensors)], launched.arguments[len(tensors) :]
     same = len(given) == len(tensors) and all(
-        a is t or (hasattr(a, "data_ptr") and t is not None and _memory(a) == _memory(t))
+        isinstance(a, torch.Tensor) and a.data_ptr() == t.data_ptr() and a.dtype == t.dtype
         for a, t in zip(given, tensors, strict=True)
     )
-    aligned = not any(output.data_ptr() % ALIGNMENT for output in outputs)
-    if not (same and aligned) or any(hasattr(argument, "data_ptr") for argument in rest):
+    if not same or made.data_ptr() % ALIGNMENT or any(hasattr(each, "data_ptr") for each in rest):
         return None
-    found = _launcher(launched, len(tensors), rest)
+    found = launcher(launched, len(tensors), rest)
     # past the dispatcher, as Inductor allocates
     empty = getattr(torch._C._dynamo.guards, "_empty_strided_cuda", None)
     if found is None or empty is None:
@@ -222,19 +206,9 @@ def replay(
     run, before, between, after, grouped, runtime = found
     enter, leave = runtime.launch_enter_hook, runtime.launch_exit_hook
     device, stream = torch._C._cuda_getDevice, torch._C._cuda_getCurrentRawStream
-    shapes = [(tuple(t.shape), t.stride(), t.dtype) for t in outputs]
-    shape = shapes[0] if single else ()
+    shape, strides, dtype = tuple(made.shape), made.stride(), made.dtype
 
-    def several(pointers: tuple[int | None, ...]) -> tuple[torch.Tensor, ...] | None:
-        made = tuple([empty(*shape) for shape in shapes])
-        addresses = tuple([t.data_ptr() for t in made])
-        if any(address % ALIGNMENT for address in addresses):
-            return None
-        arguments = *pointers, *addresses, *after
-        run(*before, stream(index), *between, *((arguments,) if grouped else arguments))
-        return made
-
-    def again(*pointers: int | None) -> Any:
+    def again(*addresses: int) -> torch.Tensor | None:
         if (
             device() != index
             or runtime.launch_enter_hook is not enter  # a profiler's, which asks for what it is
@@ -243,22 +217,20 @@ def replay(
             or leave.calls
         ):
             return None
-        if not single:
-            return several(pointers)
-        made = empty(*shape)
-        address = made.data_ptr()
+        answer: torch.Tensor = empty(shape, strides, dtype)
+        address = answer.data_ptr()
         if address % ALIGNMENT:  # an allocator of the user's own
             return None
         if grouped:
-            run(*before, stream(index), *between, (*pointers, address, *after))
+            run(*before, stream(index), *between, (*addresses, address, *after))
         else:
-            run(*before, stream(index), *between, *pointers, address, *after)
-        return made
+            run(*before, stream(index), *between, *addresses, address, *after)
+        return answer
 
     return again
 
 
-def _launcher(launched: Launched, count: int, rest: tuple[Any, ...]) -> tuple[Any, ...] | None:
+def launcher(launched: Launched, count: int, rest: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """The function in C behind Triton's launcher, and what it is handed: found by watching it.
 
     Args:

@@ -11,6 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import func
+from torch._dynamo.compiled_autograd import _enable
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import forward_ad
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -239,6 +240,15 @@ def gradient(f: Function, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return torch.autograd.grad(f(leaf), leaf)
 
 
+def compiled_autograd(f: Function, x: torch.Tensor) -> torch.Tensor | None:
+    """A graph whose gradient Dynamo traces as it is computed."""
+    leaf = x.clone().requires_grad_()
+    y = squared(f)(leaf)
+    with _enable(torch.compile(backend="eager")):
+        y.backward()
+    return leaf.grad
+
+
 def forward_over_reverse(f: Function, x: torch.Tensor, t: torch.Tensor) -> torch.Tensor | None:
     """A graph made before the dual level, run backwards with a dual gradient."""
     leaf = x.clone().requires_grad_()
@@ -263,6 +273,7 @@ PROGRAMS: dict[str, Callable[[Function, torch.Tensor, torch.Tensor], Any]] = {
     "forward mode over a gradient": forward_over_reverse,
     "gradient, negated": lambda f, x, t: gradient(squared(lambda x: f(negated(x))), x),
     "gradient, dispatch mode": lambda f, x, t: gradient(squared(watched(f)), x),
+    "gradient, compiled autograd": lambda f, x, t: compiled_autograd(f, x),
     "jit.trace, forward mode of it": lambda f, x, t: dual(traced(f, x), x, t),
     "make_fx, jvp of it": lambda f, x, t: func.jvp(make_fx(f)(x), (x,), (t,)),
     "make_fx of symbolic shapes, vmap": lambda f, x, t: make_fx(
