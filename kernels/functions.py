@@ -3,7 +3,7 @@
 A call takes the shortest of three ways, for each layer costs the host time:
 
 - A plain call launches a kernel. Where a gradient is asked for, an autograd function keeps the
-  answer and calls the backward kernel, 3MN.
+  answer and calls the backward kernel, 3MN. A call like an earlier one finds that one's `Plan`.
 - `torch.compile` and `torch.export` see an operator of PyTorch's with the same kernels behind it.
 - PyTorch's own operations compute whatever else watches, traces or differentiates: forward-mode
   differentiation, functorch's transforms, dispatch modes, `torch.jit.trace` and subclasses of a

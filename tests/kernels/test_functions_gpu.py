@@ -61,6 +61,10 @@ def test_every_plan_of_a_variant_launches_again() -> None:
             softmax(x)
             softmax(x, 0, temperature=2.0)
         key = (x.shape, x.stride(), x.dtype, 0, 0)
+        for _ in range(2):
+            softmax(x.clone().requires_grad_()).backward(x)
+        gradient = functions._forward(*key, -1, 1.0, None).gradient
+        assert gradient.again(x.data_ptr(), x.data_ptr()) is not None, (shape, "gradient")
         for rest in ((-1, 1.0, None), (0, 2.0, None)):
             assert functions._forward(*key, *rest).again(x.data_ptr()) is not None, (shape, rest)
 
