@@ -70,8 +70,14 @@ def peer_order(kernel: str) -> tuple[int, str]:
 
 
 def is_own(kernel: str) -> bool:
-    """Whether a kernel is the one that chooses among ours."""
-    return kernel == OWN or kernel.endswith(f"_{OWN}")
+    """Whether a kernel stands for ours: the one that chooses, or where none does, ``…_online``."""
+    return kernel == OWN or kernel.endswith((f"_{OWN}", "_online"))
+
+
+def _own_of(kernels: Iterable[str]) -> str:
+    """The one of an operation's kernels that is compared with its peers."""
+    found = sorted(filter(is_own, kernels), key=lambda name: (not name.endswith(OWN), len(name)))
+    return found[0] if found else OWN
 
 
 def roof_order(kernel: str) -> tuple[int, str]:
@@ -275,14 +281,17 @@ def _samples(row: Mapping[str, Any]) -> Sequence[float]:
 
 
 @once_per_frame
-def points_of(frame: pd.DataFrame, operation: str = OPERATION) -> list[LimitPoint]:
+def points_of(
+    frame: pd.DataFrame, operation: str = OPERATION, variant: str = ""
+) -> list[LimitPoint]:
     """Every point at which `auto` and a peer were timed in one visit, by protocol and shape.
 
-    Within a protocol those at tuned widths come first.
+    Within a protocol those at tuned widths come first. A ``variant`` is taken in place of `auto`.
     """
     mine = frame["operation"] == operation
     roofs = set(frame.loc[mine, "roof"]) - {operation}
-    kernels = {name for name in frame.loc[mine, "kernel"].unique() if is_own(name) or maker(name)}
+    kernels = {name for name in frame.loc[mine, "kernel"].unique()
+               if name == variant or is_own(name) or maker(name)}  # fmt: skip
     movers = {n for n in frame.loc[frame["operation"].isin(roofs), "kernel"].unique()
               if "-" not in n}  # fmt: skip
     known = (mine & frame["kernel"].isin(kernels)) | (
@@ -297,7 +306,7 @@ def points_of(frame: pd.DataFrame, operation: str = OPERATION) -> list[LimitPoin
     timed = timed.sort_values("time_us", kind="stable")
     timed = timed.drop_duplicates([*PLACE, *VISIT, "kernel"]).drop(columns="_set")
     found, failures = [], _failures(frame[mine])
-    own = min(filter(is_own, kernels), key=len, default=OWN)
+    own = variant or _own_of(kernels)
     names = tuple(sorted(movers, key=roof_order))
     places: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in records_of(timed.dropna(subset=PLACE)):
@@ -341,6 +350,25 @@ def recording_of(inputs: Inputs) -> Inputs:
         return len(kernels & {*PEERS}) if OWN in kernels else 0
 
     return inputs if peers(inputs) else max([inputs, *inputs.packed], key=peers)
+
+
+def with_all_operations(inputs: Inputs) -> Inputs:
+    """`recording_of`, with the rows of each operation that it lacks from where most peers are."""
+    one, several = recording_of(inputs), [inputs, *inputs.packed]
+    known = {id(each): operations_of(each.frame) for each in several}
+    frames = [one.frame]
+    for name in sorted({name for names in known.values() for name in names}):
+        if name in operations_of(one.frame):
+            continue
+        frame = max(
+            (each.frame for each in several if name in known[id(each)]),
+            key=lambda frame: frame.loc[frame["operation"] == name, "kernel"].nunique(),
+        )
+        roofs = frame.loc[frame["operation"] == name, "roof"].unique()
+        frames.append(frame[frame["operation"].isin([name, *roofs])])
+    if len(frames) == 1:
+        return one
+    return replace(one, frame=pd.concat(frames, ignore_index=True))
 
 
 def groups_of(points: Iterable[LimitPoint]) -> list[list[LimitPoint]]:

@@ -14,7 +14,7 @@ from analysis.claims.schema import CLAIMS, OWN_CLAIMS, Check, Claim, read_claims
 from analysis.claims.verdict import MEANING, UNTESTABLE, Band, Verdict, together
 from analysis.estimate import Estimate
 from analysis.format import number
-from analysis.limits import points_of, recording_of
+from analysis.limits import operations_of, points_of, with_all_operations
 from analysis.load import Inputs, rows_hash
 from analysis.selection import records_of
 
@@ -86,8 +86,8 @@ def judge(inputs: Inputs, claims: Path = CLAIMS) -> list[Judgement]:
 
 def judge_own(inputs: Inputs) -> list[Judgement]:
     """Our own claims on each GPU that has rows of what they are about, packed ones too."""
-    one = recording_of(inputs)
-    gpus = {point.gpu for point in points_of(one.frame)}
+    one = with_all_operations(inputs)
+    gpus = {p.gpu for name in operations_of(one.frame) for p in points_of(one.frame, name)}
     whole = gpus == set(one.frame["gpu"])
     frame = one.frame if whole else one.frame[one.frame["gpu"].isin(gpus)]
     return judge(replace(one, frame=frame), OWN_CLAIMS)

@@ -142,6 +142,14 @@ def over(
     )
 
 
+def added(one: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
+    """One number and another wherever both share a visit and a place."""
+    both = one.merge(other, on=[*VISIT, *PLACE], suffixes=("", "_other"))
+    columns = [*ENDS, "labels"]
+    sums = {name: both[name] + both[f"{name}_other"] for name in columns}
+    return both[[*VISIT, *PLACE]].assign(**sums)
+
+
 def fullest(points: pd.DataFrame) -> tuple[pd.DataFrame, int]:
     """The visits that cover most places, and how many; others would describe another range."""
     sizes = points.groupby(VISIT)["value"].transform("size")

@@ -16,8 +16,10 @@ from experiments.data.cards import card_of
 NOTES = (
     "Refuted where any part of a claim is, else inconclusive (an interval straddles its "
     "threshold), else not testable here (rows or records are missing), else supported.",
-    "Intervals: 95 %, rank-based, of each median; a ratio's from lower over upper bound to the "
-    "opposite. They describe one session; a second one on the same card may differ by more.",
+    "Intervals: 95 %. A time's is rank-based, of its median, a ratio's goes from lower over upper "
+    "bound to the opposite: of one session, and a second one on the same card may differ by more. "
+    "Where a check compares this project's choice with its rivals, the interval is of recordings, "
+    "or of the rounds where there is one recording.",
 )
 HEADS = ["claim", "GPU", "statement", "verdict", "measured", "expected", "place", "evidence"]
 CHECK_HEADS = ["claim", "GPU", "part", "verdict", "measured", "expected", "why"]

@@ -15,6 +15,7 @@ from analysis.claims.points import (
     Column,
     Context,
     Finding,
+    added,
     by_visit,
     extreme,
     fullest,
@@ -56,12 +57,14 @@ class Ratio(Strict):
     """``top``'s column over ``bottom``'s at shared points: how many times as fast, for a time.
 
     ``take`` makes one number of many points (geomean, min, max, ``peaks``, the best of each, or
-    ``spread``, the highest over the lowest of each), or asks ``each`` or ``most`` of them. Where
+    ``spread``, the highest over the lowest of each), or asks ``each`` or ``most`` of them. The time
+    of ``plus`` is added to that of ``top``: two calls in place of one. Where
     ``top`` ran and ``bottom`` cannot, the point counts as not as expected under
     ``unsupported: fails``.
     """
 
     top: Name
+    plus: Name | None = None
     bottom: Name
     column: Column = "time_us"
     take: Literal["geomean", "each", "most", "min", "max", "peaks", "spread"] = "geomean"
@@ -72,15 +75,19 @@ class Ratio(Strict):
     def _sound(self) -> Ratio:
         if self.take in ("geomean", "peaks", "spread") and not self.where.fixes("dtype"):
             raise ValueError(f"{self.take} never mixes dtypes: where has to name one")
+        if self.plus and self.column != "time_us":
+            raise ValueError("plus adds times: column takes time_us there")
         if self.take == "geomean" and self.column != "time_us":
             raise ValueError("a geometric mean is of time ratios: column takes time_us there")
         return self
 
     def judge(self, context: Context, band: Band) -> Finding:
         """The verdict on one GPU."""
-        variants = self.top, self.bottom
+        variants = [self.top, self.bottom, *([self.plus] if self.plus else [])]
         timed = context.timed(variants, self.where)
-        top, bottom = (by_visit(rows, self.column) for rows in timed)
+        top, bottom, *more = (by_visit(rows, self.column) for rows in timed)
+        for other in more:
+            top = added(top, other)
         found, cannot = middle(over(top, bottom)), self._unsupported(context, timed[0])
         known = len(found) + len(cannot)
         if found.empty or known < ENOUGH * len(self.where.places):
@@ -188,6 +195,7 @@ class Limit(Strict):
 
     over: Rival
     operation: str = OPERATION
+    variant: Name | None = None
     timer: Annotated[tuple[Literal["events", "chain", "graph"], ...], BeforeValidator(each)]
     widths: Literal["tuned", "held out"] = "tuned"
     take: Literal["geomean", "each"] = "each"
@@ -204,7 +212,7 @@ class Limit(Strict):
         timer = next((t for t in self.timer if (mine["timer"] == t).any()), self.timer[0])
         places = set(mine[PLACE].itertuples(index=False, name=None))
         points = [
-            (point, rival) for point in points_of(context.frame, self.operation)
+            (point, rival) for point in points_of(context.frame, self.operation, self._own)
             if (point.timer, point.cache) == (timer, "cold")
             and (point.rows, point.cols, point.dtype) in places
             and point.widths in (self.widths, "all")
@@ -213,9 +221,9 @@ class Limit(Strict):
             and (rival := point.rival(self.over)) is not None
         ]  # fmt: skip
         if not points:
-            own, widths, needs = OWN, f", {self.widths} widths", COMMAND
+            own, widths, needs = self._own or OWN, f", {self.widths} widths", COMMAND
             if self.operation != OPERATION:
-                own, widths, needs = f"{OWN} of {self.operation}", "", ""
+                own, widths, needs = f"{own} of {self.operation}", "", ""
             what = f"{own} and {self.over} by {timer} at {self.where}{widths}"
             return missing(f"needs timed rows of {what}", needs)
         why = (
@@ -241,6 +249,10 @@ class Limit(Strict):
         if self.gap:
             return point.difference(rival)
         return point.share or point.ratio(rival) if self._of_roof else point.ratio(rival)
+
+    @property
+    def _own(self) -> str:
+        return self.variant.name if self.variant else ""
 
     @property
     def _of_roof(self) -> bool:

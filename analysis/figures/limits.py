@@ -113,10 +113,10 @@ def _draw_shapes(canvas: Canvas, points: Points, heights: Heights) -> None:
         }
         left, right = ((x - SHARE_PLACE[0]) / SHARE_PLACE[1] for x in NAMES)
         left -= more / SHARE_PLACE[1] / WIDTH
-        plain = points[0].operation != OPERATION and n & (n - 1)  # 256000 is no 250K to anyone
+        plain = points[0].operation != OPERATION  # a vocabulary of 256000 is no 250K to anyone
         shares.text(right, y, str(n) if plain else size_label(n), ha="right", **at)
         if more:
-            beside: dict[str, Any] = {"xytext": (-29, 0), "textcoords": "offset points"}
+            beside: dict[str, Any] = {"xytext": (-33, 0), "textcoords": "offset points"}
             shares.annotate(labels.get(n, ""), (right, y), xycoords=at["transform"], fontsize=6.2,
                             ha="right", va="center", color=MUTED, **beside)  # fmt: skip
         if m != before:
@@ -180,7 +180,7 @@ def _draw_ratio_panel(ax: Axes, points: Sequence[tuple[float, LimitPoint, Estima
         ax.hlines(y, low, high, color=style_of(point.best).color, lw=1.1, zorder=2)
         _placed(ax, ratio.value, y, RATIOS, point, point.best, f"{ratio.value:.3g}")
     ticks(ax.xaxis, RATIO_TICKS, lambda value: f"{value:g}")
-    _title(ax, "best peer's time / auto's (higher is better)")
+    _title(ax, f"best peer's time / {points[0][1].own}'s (higher is better)")
 
 
 def _title(ax: Axes, text: str) -> None:
@@ -217,7 +217,8 @@ def _draw_ratios(canvas: Canvas, points: Points, ends: tuple[float, float]) -> N
         text = "bytes moved, 2MN" if points[0].operation == OPERATION else "bytes moved"
         ax.set_xlabel(text, fontsize=7.5, labelpad=2)
     top = 1 - 0.78 / canvas.get_figheight()
-    canvas.text(0.07, top, "best peer's time / auto's (higher is better)", fontsize=8, color=MUTED)
+    text = f"best peer's time / {points[0].own}'s (higher is better)"
+    canvas.text(0.07, top, text, fontsize=8, color=MUTED)
     _legend(canvas, points, [])
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from experiments.data.files import RowsError
 from experiments.data.rows import Row
 from tests.analysis.claims.bench import (
     WIDTHS,
@@ -261,6 +262,26 @@ def test_a_limit_of_another_operation_is_of_its_own_kernels(tmp_path: Path) -> N
     assert found(tmp_path, rows, mean, source="this project")[1].value == pytest.approx(1.25)
     lacking = untestable(tmp_path, rows, of_loss(over="liger"))
     assert "auto of cross_entropy and liger by events" in lacking.why
+
+
+def test_another_variant_may_stand_for_ours(tmp_path: Path) -> None:
+    rows = loss({"ce_auto": 0.24, "ce_cluster": 0.20, "ce_quack": 0.30, "read": 0.19})
+    check = of_loss(over="peers", take="geomean", variant="ce_cluster")
+    assert found(tmp_path, rows, check, source="this project")[1].value == pytest.approx(1.5)
+
+
+def test_two_calls_are_added_up_against_one(tmp_path: Path) -> None:
+    rows = [timed(kernel, n, time) for n in WIDTHS
+            for kernel, time in (("torch", 10.0), ("naive", 20.0), ("fused", 15.0))]  # fmt: skip
+    rows = rows[:-3] + [one for one in rows[-3:] if one.kernel != "naive"]  # no sum, no ratio
+    check = ratio({"above": 1}, plus="naive")
+    one = judgement(tmp_path, rows, check)
+    assert one.estimate is not None
+    assert one.estimate.value == pytest.approx(2.0)
+    assert len(one.rows) == 2 * 3
+    with pytest.raises(RowsError, match="plus adds times"):
+        judgement(tmp_path / "rate", rows, ratio({"above": 1}, plus="naive", take="min",
+                  column="effective_gbps"))  # fmt: skip
 
 
 def test_a_time_may_be_claimed_of_one_card_alone(tmp_path: Path) -> None:
