@@ -116,6 +116,29 @@ def launches() -> Iterator[list[Launched]]:
         _listening.reset(token)
 
 
+_lending: ContextVar[list[torch.Tensor] | None] = ContextVar("_lending", default=None)
+
+
+def workspace(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """Memory that launches write before they read it, and nobody reads after them."""
+    made = torch.empty(shape, dtype=dtype, device=device)
+    lent = _lending.get()
+    if lent is not None:
+        lent.append(made)
+    return made
+
+
+@contextmanager
+def workspaces() -> Iterator[list[torch.Tensor]]:
+    """Collects what `workspace` gave to this thread inside the block."""
+    lent: list[torch.Tensor] = []
+    token = _lending.set(lent)
+    try:
+        yield lent
+    finally:
+        _lending.reset(token)
+
+
 class Plan:
     """A call on inputs that are alike: `carry` the first time, from then on the launch it made.
 

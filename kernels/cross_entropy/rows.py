@@ -22,7 +22,7 @@ import torch
 
 from ..device import Device, device_of
 from ..language import constant, jit, next_power_of_two, tl
-from ..launch import launch, load_hint, store_hint
+from ..launch import launch, load_hint, store_hint, workspace
 from ..vectors import (
     Layout,
     ahead_of,
@@ -347,7 +347,7 @@ def statistics(
     if split > 1:
         numbers = 2 + (kind == "entropy") + bool(options.label_smoothing)
         dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
-        partial = torch.empty((numbers, parts.chunks, rows), dtype=dtype, device=x.device)
+        partial = workspace((numbers, parts.chunks, rows), dtype, x.device)
     arguments = (
         *(plan.bases[0], target, weight, _total(options, weight), first, second, lse, partial),
         *(rows, plan.cols, parts.chunks, *plan.strides[0], plan.leads[0], *_of(options)),
@@ -1118,4 +1118,6 @@ def _reduce(
         total = tl.sum(sums, 0)
     if MEAN:
         total = total / tl.sum(weights, 0)
+    if out.dtype.element_ty != tl.float64:
+        total = total.to(tl.float32)  # from float64 to bfloat16 at once the interpreter goes wrong
     tl.store(out, total.to(out.dtype.element_ty))

@@ -1,0 +1,667 @@
+"""`cross_entropy(input, target)`, as PyTorch's own, and `logprob_entropy(logits, target)`.
+
+What moves, of M rows of N logits in elements, and what is kept beside the logits:
+
+- A loss alone: MN.
+- A training step: the loss, MN, keeps a number of each row; the gradient, 2MN more, is written into
+  a buffer of its own as the backward pass comes to it. 3MN, whatever is done to the loss after.
+- A training step with ``inplace=True``: the gradient is written over the logits. Loss and gradient
+  come from one call, 2MN (3MN where a row is too wide to stay on the chip), and the backward pass
+  multiplies by the gradient that it is given: it reads that number on the device and moves nothing
+  where it is 1, else 2MN more. So a loss scaled after, by a gradient scaler or over accumulated
+  steps, costs more so than the ordinary way, and the ordinary way is the default. float16 logits
+  are spared the second rounding, which a scaler is there to avoid, and ``reduction="none"`` has no
+  gradient known beforehand: of these the logits are kept, unseen, and overwritten in the backward
+  pass, 3MN.
+
+Logits that were overwritten are not to be read again. PyTorch is told so of the memory itself, not
+of one tensor: whatever shares it, a view, its base, another tensor that autograd kept, raises an
+error that names this function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch.autograd import Function
+from torch.utils import dlpack
+
+from ..calls import (
+    PLAIN,
+    Repeatable,
+    aligned,
+    below_autograd,
+    define,
+    gradient_of,
+    like_rows,
+    plain_gradient,
+    runs_on,
+    transformed,
+)
+from ..functions import DTYPES, KEPT, LEAST, MOST, watched
+from ..log_softmax.functions import numbers_by_torch, numbers_operator, row_numbers
+from . import rows as by_kernels
+from .gradients import multiply
+
+SMALL = (torch.float16, torch.bfloat16)
+OVERWRITTEN = (
+    "these logits were overwritten by cross_entropy(..., inplace=True): neither they nor what "
+    "shares their memory can be used again; inplace=False leaves them"
+)
+TWICE = (
+    "the gradient of cross_entropy(..., inplace=True) can be taken once, and not be differentiated "
+    "in its turn: its buffer was the logits'; inplace=False allows both"
+)
+LEAF = (
+    "cross_entropy(..., inplace=True) would overwrite a leaf tensor that requires grad, or a view "
+    "of one; it takes logits that an operation computed"
+)
+
+Pair = tuple[torch.Tensor, torch.Tensor]
+# ignore_index, reduction, label_smoothing, z_loss, softcap, temperature, dtype of the loss
+Settings = tuple[int, str, float, float, float, float, torch.dtype]
+_overwritten: Callable[[int, str], None] | None = getattr(
+    torch._C, "_set_storage_data_ptr_access_error_msg", None
+)
+
+
+def cross_entropy(
+    input: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+    *,
+    z_loss: float = 0.0,
+    softcap: float = 0.0,
+    temperature: float = 1.0,
+    inplace: bool = False,
+) -> torch.Tensor:
+    """`torch.nn.functional.cross_entropy` with more options, differentiable in ``input``.
+
+    With z = cap(input) / temperature and cap(x) = softcap·tanh(x / softcap), the loss of a row is
+    that of z as PyTorch has it, plus z_loss·logsumexp(z)². "mean" divides the former by the sum of
+    the weights of the targets that count, as PyTorch does, and the latter by their number.
+
+    It is computed in float32, float64 of float64, and has the dtype of ``input``, or float32 under
+    autocast. A target that is neither a class nor ``ignore_index`` makes its row's loss and
+    gradient NaN: an error would have to wait for the GPU. Nothing here waits for it; results are
+    bitwise repeatable, and a row's loss and gradient do not depend on the other rows.
+
+    Kernels take class indices (int64). Logits whose classes lie side by side and whose other
+    dimensions can be merged into one are read in place, a slice of a padded vocabulary too; others
+    are copied first. PyTorch's operations compute what is left: class probabilities, no elements,
+    ``weight`` and ``z_loss`` under "mean", the CPU, and whatever transforms or watches the call.
+
+    Args:
+        input: Logits: (C), (N, C) or (N, C, d1, …).
+        target: Class indices, (), (N) or (N, d1, …); or probabilities, shape of ``input``.
+        weight: (C), of each class, of any real dtype.
+        ignore_index: A target that counts for nothing.
+        reduction: "none", "mean" or "sum". The mean of no rows is NaN.
+        label_smoothing: From 0 to 1.
+        z_loss: A finite number.
+        softcap: A positive number, or 0 for none.
+        temperature: From 1e-30 to 1e30.
+        inplace: Lets the gradient overwrite ``input``, where a gradient is asked for and a kernel
+            computes it at once, and not under `torch.compile`; O(N) memory beside the inputs. They
+            cannot be used after that, nor anything that shares their memory: that is an error. Nor
+            can the gradient be taken twice, or be differentiated. Not for a leaf.
+
+    Raises:
+        IndexError, NotImplementedError, RuntimeError, TypeError, ValueError: as PyTorch's.
+    """
+    options = z_loss, softcap, temperature
+    if (
+        watched(input)
+        or type(target) not in PLAIN
+        or (weight is not None and (type(weight) not in PLAIN or weight.requires_grad))
+    ):
+        dtype = _dtype_of_loss(input)
+        return _observed(
+            input, target, weight, ignore_index, reduction, label_smoothing, *options, dtype
+        )
+    dtype = input.dtype
+    if dtype in SMALL and torch.is_autocast_enabled("cuda" if input.is_cuda else "cpu"):
+        dtype = torch.float32
+    settings = ignore_index, reduction, label_smoothing, *options, dtype
+    plan = _plan_of(input, target, weight, settings)
+    training = input.requires_grad and torch.is_grad_enabled()
+    if training and inplace:
+        base = input if input._base is None else input._base
+        if input.is_leaf or (base.is_leaf and base.requires_grad):
+            raise RuntimeError(LEAF)
+    if plan is None:
+        return by_torch(input, target, weight, *settings)
+    if plan is False:
+        loss = cross_entropy(
+            *_rearranged(input, target, weight),
+            ignore_index,
+            reduction,
+            label_smoothing,
+            z_loss=z_loss,
+            softcap=softcap,
+            temperature=temperature,
+            inplace=inplace and training,
+        )
+        return loss.view(target.shape) if reduction == "none" else loss
+    if not training:
+        return plan.loss(input, target, weight)[0]
+    if inplace and plan.apart and _overwritten is not None:
+        return _overwriting(input, target, weight, plan)
+    return _differentiable(input, target, weight, settings, plan)
+
+
+def logprob_entropy(
+    logits: torch.Tensor, target: torch.Tensor, *, temperature: float = 1.0
+) -> Pair:
+    """log p[target] and the entropy −Σ p·log p, where p = softmax(logits / temperature): one read.
+
+    Both are float32, float64 of float64, differentiable in ``logits``, and their gradient takes 2MN
+    more. A target that is no class makes its row's log-probability and gradient NaN.
+
+    Args:
+        logits: (…, N), of a floating dtype; read in place where its classes lie side by side and
+            its other dimensions can be merged into one, else copied first.
+        target: (…), int64.
+        temperature: From 1e-30 to 1e30.
+
+    Raises:
+        RuntimeError: the target has another dtype or device, or the logits no floating one.
+        TypeError: an argument is of another type.
+        ValueError: shapes differ, or the temperature is out of range.
+    """
+    for name, value in (("logits", logits), ("target", target)):
+        if not isinstance(value, torch.Tensor):
+            given = type(value).__name__
+            raise TypeError(f"logprob_entropy(): argument '{name}' must be Tensor, not {given}")
+    _option("temperature", temperature, LEAST, MOST, False)
+    if logits.dim() == 0 or target.shape != logits.shape[:-1]:
+        raise ValueError(
+            f"logprob_entropy(): of logits (…, N) there is a target (…) for each row, "
+            f"not {tuple(target.shape)} of {tuple(logits.shape)}"
+        )
+    if not logits.is_floating_point() or target.dtype is not torch.int64:
+        raise RuntimeError(
+            "logprob_entropy(): logits are of a floating dtype and targets int64, "
+            f"not {logits.dtype} and {target.dtype}"
+        )
+    if target.device != logits.device:
+        raise RuntimeError(
+            f"logprob_entropy(): targets are on {target.device}, logits on {logits.device}"
+        )
+    compiled = torch.compiler.is_compiling()
+    kernels = compiled or not (watched(logits) or type(target) not in PLAIN)
+    if not kernels or 0 in logits.shape or logits.dtype not in DTYPES or not runs_on(logits):
+        logprob, entropy, _ = numbers_by_torch(logits, target, temperature)
+        return logprob, entropy
+    rows = logits.reshape(-1, logits.shape[-1])
+    if rows.stride(1) != 1 and rows.shape[1] > 1:
+        rows = rows.contiguous()
+    compute = numbers_operator if compiled else row_numbers
+    logprob, entropy, *_ = compute(rows, target.reshape(-1).contiguous(), float(temperature))
+    return logprob.view(target.shape), entropy.view(target.shape)
+
+
+def _observed(
+    input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, *settings: Any
+) -> torch.Tensor:
+    """The loss of a call that is compiled, traced, transformed, watched or not on a GPU."""
+    if (
+        torch.compiler.is_compiling()
+        and runs_on(input)
+        and not (weight is not None and weight.requires_grad)
+        and _takes(input, target, weight, settings)
+    ):
+        logits, rows_target, rows_weight = _rearranged(input, target, weight)
+        loss: torch.Tensor = loss_operator(logits, rows_target, rows_weight, *settings)[0]
+        return loss.view(target.shape) if settings[1] == "none" else loss
+    return by_torch(input, target, weight, *settings)
+
+
+# --- arguments ---
+
+
+def _dtype_of_loss(input: torch.Tensor) -> torch.dtype:
+    if not isinstance(input, torch.Tensor):
+        name = type(input).__name__
+        raise TypeError(f"cross_entropy(): argument 'input' must be Tensor, not {name}")
+    small = input.dtype in SMALL and torch.is_autocast_enabled(input.device.type)
+    return torch.float32 if small else input.dtype
+
+
+def _option(name: str, value: Any, least: float, most: float, none: bool) -> None:
+    wanted = f"{'0 for none, or ' if none else ''}a number from {least:g} to {most:g}"
+    message = f"{name} must be {wanted}, not {value!r}"
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(message)
+    if not (least <= value <= most or (none and value == 0)):
+        raise ValueError(message)
+
+
+def _check_options(z_loss: float, softcap: float, temperature: float) -> None:
+    """Those that PyTorch does not have."""
+    _option("z_loss", z_loss, -MOST, MOST, False)
+    _option("softcap", softcap, LEAST, MOST, True)
+    _option("temperature", temperature, LEAST, MOST, False)
+
+
+def _takes(input: Any, target: Any, weight: Any, settings: tuple[Any, ...]) -> bool:
+    """Whether kernels compute this loss, of tensors by what they are, not by their strides."""
+    _, reduction, label_smoothing, *options, _ = settings
+    z_loss, softcap, temperature = options
+    _check_options(z_loss, softcap, temperature)
+    shape = tuple(input.shape)
+    return (
+        reduction in ("none", "mean", "sum")
+        and 0 <= label_smoothing <= 1
+        and input.dtype in DTYPES
+        and target.dtype is torch.int64
+        and target.device == input.device
+        and len(shape) > 0
+        and 0 not in shape
+        and tuple(target.shape) == (shape[:1] + shape[2:] if len(shape) > 1 else ())
+        and (
+            weight is None
+            or (
+                tuple(weight.shape) == shape[min(len(shape) - 1, 1) :][:1]
+                and not weight.dtype.is_complex
+                and weight.device == input.device
+                and not (z_loss and reduction == "mean")
+            )
+        )
+    )
+
+
+def _rearranged(
+    input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+    """Logits as rows whose classes lie side by side, their targets, and weights as kernels ask."""
+    logits = input.unsqueeze(0) if input.dim() == 1 else input
+    if logits.dim() > 2:
+        logits = logits.movedim(1, -1).reshape(-1, input.shape[1])
+    if logits.stride(1) != 1 and logits.shape[1] > 1:
+        logits = logits.contiguous()
+    wide = torch.promote_types(input.dtype, torch.float32)
+    if weight is not None:
+        weight = weight.to(wide).contiguous()
+    return logits, target.reshape(-1).contiguous(), weight
+
+
+# --- by PyTorch's operations ---
+
+
+def by_torch(
+    input: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None,
+    ignore_index: int,
+    reduction: str,
+    label_smoothing: float,
+    z_loss: float,
+    softcap: float,
+    temperature: float,
+    dtype: torch.dtype,
+) -> torch.Tensor:
+    """The loss by PyTorch's operations, of all that they take."""
+    _check_options(z_loss, softcap, temperature)
+    # what is no logits PyTorch refuses
+    z = _capped(input, softcap, temperature) if input.is_floating_point() else input
+    if isinstance(weight, torch.Tensor):
+        weight = weight.to(z.dtype)
+    if isinstance(target, torch.Tensor) and target.is_floating_point():
+        target = target.to(z.dtype)
+    loss = F.cross_entropy(
+        *(z, target, weight),
+        ignore_index=ignore_index,
+        reduction=reduction,
+        label_smoothing=label_smoothing,
+    )
+    if z_loss:
+        squares = z.logsumexp(min(z.dim() - 1, 1)).square()
+        counts = torch.ones_like(squares, dtype=torch.bool)
+        if not target.is_floating_point():
+            counts = target != ignore_index
+            squares = torch.where(counts, squares, 0.0)
+        if reduction != "none":
+            squares = squares.sum() / (counts.sum() if reduction == "mean" else 1)
+        loss = loss + z_loss * squares
+    return loss.to(dtype)
+
+
+def _capped(logits: torch.Tensor, softcap: float, temperature: float) -> torch.Tensor:
+    z = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    if softcap:
+        z = softcap * torch.tanh(z / softcap)
+    return z if temperature == 1 else z / temperature
+
+
+# --- by kernels ---
+
+
+class Plan:
+    """How losses and gradients of logits of one layout are computed.
+
+    Args:
+        logits: Such logits, (M, N), without numbers.
+        index: The CUDA device's; −1 on a CPU.
+        settings: Of the loss.
+    """
+
+    def __init__(self, logits: torch.Tensor, index: int, *settings: Any) -> None:
+        ignore_index, self.reduction, label_smoothing, *options, self.dtype = settings
+        z_loss, softcap, temperature = (float(option) for option in options)
+        self.options = by_kernels.Options(
+            ignore_index=ignore_index,
+            label_smoothing=float(label_smoothing),
+            softcap=softcap,
+            temperature=temperature,
+            z_loss=z_loss,
+        )
+        self.rows, (stride, _) = len(logits), logits.stride()
+        self.wide = torch.promote_types(logits.dtype, torch.float32)
+        self.apart = stride >= logits.shape[1] or self.rows == 1  # no two rows overlap
+        # one number scales all rows, and is known before the backward pass unless rounded twice
+        self.fused = self.reduction != "none" and logits.dtype is not torch.float16
+        self._forward = Repeatable(self._launch_forward, index)
+        self._both = Repeatable(self._launch_both, index)
+        self._multiply = Repeatable(multiply, index)
+        self._scale = Repeatable(self._launch_scale, index)
+        # apart for a gradient of the loss for all rows, and for one for each row
+        self._backward = [Repeatable(self._launch_backward, index) for _ in range(2)]
+        self._over = [Repeatable(self._launch_over, index) for _ in range(2)]
+
+    def loss(self, logits: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None) -> Pair:
+        """The loss, and the logsumexp of each row."""
+        losses, lse, out = self._outputs(logits)
+        self._forward(logits, target, weight, losses, lse, out)
+        return losses if out is None else out, lse
+
+    def loss_and_gradient(
+        self, logits: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None
+    ) -> torch.Tensor:
+        """The loss; its gradient is written over the logits. Only where it is `fused`."""
+        losses, lse, out = self._outputs(logits)
+        scale = torch.empty(1, dtype=self.wide, device=logits.device)
+        self._both(logits, target, weight, losses, lse, scale, out)
+        assert out is not None
+        return out
+
+    def gradient(
+        self,
+        logits: torch.Tensor,
+        target: torch.Tensor,
+        weight: torch.Tensor | None,
+        lse: torch.Tensor,
+        dloss: torch.Tensor,
+        over: bool = False,
+    ) -> torch.Tensor:
+        """The gradient of the logits, written over them or not."""
+        dloss = self._of_rows(dloss)
+        if self.reduction == "mean":
+            scale = torch.empty(1, dtype=self.wide, device=logits.device)
+            self._scale(target, weight, scale)
+            dloss = dloss * scale
+        if over:
+            self._over[len(dloss) == 1](logits, target, weight, lse, dloss)
+            return logits
+        dlogits = like_rows(logits)
+        self._backward[len(dloss) == 1](logits, target, weight, lse, dloss, dlogits)
+        return dlogits
+
+    def multiply(self, gradient: torch.Tensor, dloss: torch.Tensor) -> None:
+        """Multiplies a gradient in place by that of the loss, one number."""
+        self._multiply(gradient, self._of_rows(dloss))
+
+    def _of_rows(self, dloss: torch.Tensor) -> torch.Tensor:
+        """(1,) or (M,), as kernels take it."""
+        if dloss.dim() == 0 or dloss.stride(0) == 0:
+            dloss = dloss.as_strided((1,), (1,))
+        return aligned(dloss.to(self.wide))
+
+    def _outputs(
+        self, logits: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+        rows, device, none = self.rows, logits.device, self.reduction == "none"
+        losses = torch.empty(rows, dtype=self.dtype if none else self.wide, device=device)
+        out = None if none else torch.empty((), dtype=self.dtype, device=device)
+        return losses, torch.empty(rows, dtype=self.wide, device=device), out
+
+    def _launch_forward(self, logits: Any, target: Any, weight: Any, *outputs: Any) -> None:
+        losses, lse, out = outputs
+        by_kernels.forward(logits, target, self.options, weight, loss=losses, lse=lse)
+        self._reduce(losses, target, weight, out)
+
+    def _launch_both(self, logits: Any, target: Any, weight: Any, *outputs: Any) -> None:
+        losses, lse, scale, out = outputs
+        if self.reduction == "mean":
+            self._launch_scale(target, weight, scale)
+        by_kernels.both(
+            *(logits, target, scale if self.reduction == "mean" else None, self.options, weight),
+            **{"loss": losses, "lse": lse, "dlogits": logits},
+        )
+        self._reduce(losses, target, weight, out)
+
+    def _reduce(self, losses: Any, target: Any, weight: Any, out: Any) -> None:
+        if out is not None:
+            mean = self.reduction == "mean"
+            by_kernels.reduce_losses(losses, target, self.options, weight, mean, out=out)
+
+    def _launch_scale(self, target: Any, weight: Any, scale: Any) -> None:
+        by_kernels.scale_of_mean(target, self.options, weight, scale=scale)
+
+    def _launch_backward(
+        self, logits: Any, target: Any, weight: Any, lse: Any, dloss: Any, dlogits: Any
+    ) -> None:
+        by_kernels.backward(logits, target, lse, dloss, self.options, weight, dlogits=dlogits)
+
+    def _launch_over(self, logits: Any, target: Any, weight: Any, lse: Any, dloss: Any) -> None:
+        self._launch_backward(logits, target, weight, lse, dloss, logits)
+
+
+def _plan_of(
+    input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, settings: Any
+) -> Plan | Literal[False] | None:
+    """None where PyTorch computes, and False where the tensors are to be rearranged first."""
+    return _plan(
+        *(input.shape, input.stride(), input.dtype, input.get_device()),
+        *(target.shape, target.stride(), target.dtype, target.get_device()),
+        None
+        if weight is None
+        else (weight.shape, weight.stride(), weight.dtype, weight.get_device()),
+        *settings,
+    )
+
+
+@lru_cache(maxsize=KEPT, typed=True)
+def _plan(
+    shape: Any, strides: Any, dtype: Any, index: int, target_shape: Any, target_strides: Any,
+    target_dtype: Any, target_index: int, weight_layout: Any, *settings: Any,
+) -> Plan | Literal[False] | None:  # fmt: skip
+    def meta(shape: Any, strides: Any, dtype: Any, place: int) -> torch.Tensor:
+        device = "meta" if place == index else "cpu"
+        return torch.empty_strided(shape, strides, dtype=dtype, device=device)
+
+    ignore_index, reduction, label_smoothing, *_ = settings
+    F.cross_entropy(  # PyTorch's own errors for its own options
+        *(torch.zeros(1, 1, device="cpu"), torch.zeros(1, dtype=torch.int64, device="cpu")),
+        ignore_index=ignore_index,
+        reduction=reduction,
+        label_smoothing=label_smoothing,
+    )
+    input = meta(shape, strides, dtype, index)
+    target = meta(target_shape, target_strides, target_dtype, target_index)
+    weight = None if weight_layout is None else meta(*weight_layout)
+    if not _takes(input, target, weight, settings):
+        return None
+    same = all(
+        a is b
+        or (b is not None and (a.shape, a.stride(), a.dtype) == (b.shape, b.stride(), b.dtype))
+        for a, b in zip((input, target, weight), _rearranged(input, target, weight), strict=True)
+        if a is not None
+    )
+    return Plan(input, index, *settings) if same else False
+
+
+# --- the operators, for torch.compile and torch.export ---
+
+_SETTINGS = (
+    "int ignore_index, str reduction, float label_smoothing, float z_loss, float softcap, "
+    "float temperature, ScalarType dtype"
+)
+
+
+def _loss_kernel(
+    logits: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, *settings: Any
+) -> Pair:
+    logits, target, weight = _rearranged(logits, target, weight)
+    plan = _plan_of(logits, target, weight, settings) if runs_on(logits) else None
+    return (
+        plan.loss(logits, target, weight)
+        if plan
+        else _both_by_torch(logits, target, weight, *settings)
+    )
+
+
+def _both_by_torch(
+    logits: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, *settings: Any
+) -> Pair:
+    lse = _capped(logits.detach(), *settings[4:6]).logsumexp(-1)
+    return by_torch(logits, target, weight, *settings), lse
+
+
+def _loss_fake(
+    logits: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, *settings: Any
+) -> Pair:
+    rows, _ = logits.shape
+    wide = torch.promote_types(logits.dtype, torch.float32)
+    loss = logits.new_empty(rows if settings[1] == "none" else (), dtype=settings[-1])
+    return loss, logits.new_empty(rows, dtype=wide)
+
+
+def _gradient_kernel(
+    logits: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None,
+    lse: torch.Tensor,
+    dloss: torch.Tensor,
+    *settings: Any,
+) -> torch.Tensor:
+    rows = _rearranged(logits, target, weight)
+    plan = _plan_of(*rows, settings) if runs_on(logits) else None
+    if plan:
+        return plan.gradient(*rows, lse, dloss)
+    return _gradient_by_torch(*rows, lse, dloss, *settings)
+
+
+def _gradient_by_torch(
+    logits: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None,
+    lse: torch.Tensor,
+    dloss: torch.Tensor,
+    *settings: Any,
+) -> torch.Tensor:
+    def loss(x: torch.Tensor) -> tuple[torch.Tensor]:
+        return (by_torch(x, target, weight, *settings),)
+
+    return gradient_of(loss, logits, [dloss])
+
+
+def _gradient_fake(logits: torch.Tensor, *_: Any) -> torch.Tensor:
+    return like_rows(logits)
+
+
+loss_operator = define(
+    f"cross_entropy(Tensor logits, Tensor target, Tensor? weight, {_SETTINGS}) -> (Tensor, Tensor)",
+    *(_loss_kernel, _loss_fake, _both_by_torch),
+    differentiable=lambda *arguments: _differentiable(*arguments[:3], arguments[3:], None),
+)
+gradient_operator = define(
+    "cross_entropy_backward(Tensor logits, Tensor target, Tensor? weight, Tensor lse, "
+    f"Tensor dloss, {_SETTINGS}) -> Tensor",
+    *(_gradient_kernel, _gradient_fake, _gradient_by_torch),
+)
+
+
+# --- reverse-mode differentiation ---
+
+
+class _Loss(Function):
+    """The loss and its gradient by kernels, or by the operators where there is no plan."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        logits: torch.Tensor,
+        target: torch.Tensor,
+        weight: torch.Tensor | None,
+        settings: Settings,
+        plan: Plan | None,
+    ) -> torch.Tensor | Pair:
+        ctx.settings, ctx.plan = settings, plan
+        if plan is not None:
+            loss, lse = plan.loss(logits, target, weight)
+        else:
+            loss, lse = below_autograd(loss_operator, logits, target, weight, *settings)
+            ctx.mark_non_differentiable(lse)
+        ctx.save_for_backward(logits, target, weight, lse)
+        return loss if plan is not None else (loss, lse)
+
+    @staticmethod
+    def backward(ctx: Any, dloss: torch.Tensor, *_: Any) -> tuple[torch.Tensor | None, ...]:
+        logits, target, weight, lse = ctx.saved_tensors
+        if ctx.plan is None:
+            dx = gradient_operator(logits, target, weight, lse, dloss, *ctx.settings)
+        elif plain_gradient(dloss):
+            dx = ctx.plan.gradient(logits, target, weight, lse, dloss)
+        else:
+            dx = _gradient_by_torch(logits, target, weight, lse, dloss, *ctx.settings)
+        return dx, None, None, None, None
+
+
+class _Overwriting(Function):
+    """The loss, whose gradient takes the memory of the logits."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        logits: torch.Tensor,
+        target: torch.Tensor,
+        weight: torch.Tensor | None,
+        plan: Plan,
+    ) -> torch.Tensor:
+        # the same memory as another storage: that of the logits can then refuse to be read
+        taken = dlpack.from_dlpack(torch._C._to_dlpack(logits.detach()))
+        if plan.fused:
+            loss = plan.loss_and_gradient(taken, target, weight)
+            ctx.save_for_backward(taken)
+        else:
+            loss, lse = plan.loss(taken, target, weight)
+            ctx.save_for_backward(taken, target, weight, lse)
+        assert _overwritten is not None
+        _overwritten(logits.untyped_storage()._cdata, OVERWRITTEN)
+        ctx.plan, ctx.taken = plan, False
+        return loss
+
+    @staticmethod
+    def backward(ctx: Any, dloss: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        if ctx.taken or torch.is_grad_enabled() or transformed():
+            raise RuntimeError(TWICE)
+        gradient, *rest = ctx.saved_tensors
+        ctx.taken, dloss = True, dloss.resolve_neg()
+        if ctx.plan.fused:
+            ctx.plan.multiply(gradient, dloss)
+        else:
+            ctx.plan.gradient(gradient, *rest, dloss, over=True)
+        return gradient, None, None, None
+
+
+# Function.apply itself first looks for functorch's wrappers, 2 µs; `watched` has ruled them out
+_differentiable: Callable[..., torch.Tensor] = super(Function, _Loss).apply
+_overwriting: Callable[..., torch.Tensor] = super(Function, _Overwriting).apply

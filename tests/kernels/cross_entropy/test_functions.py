@@ -1,0 +1,639 @@
+"""`cross_entropy` and `logprob_entropy` beside PyTorch in float64, and what is done with them."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils.checkpoint import checkpoint
+from torch.utils.flop_counter import FlopCounterMode
+
+from kernels.cross_entropy import functions
+from kernels.cross_entropy.functions import (
+    cross_entropy,
+    gradient_operator,
+    logprob_entropy,
+    loss_operator,
+)
+from tests.kernels.test_functions import PROGRAMS, Subclass, compiled
+from tests.kernels.variants import DTYPES, name
+
+Options = dict[str, Any]
+# Half a spacing for the rounding, one for the interpreter, which cuts bfloat16 instead
+CLOSE = {dtype: {"rtol": 2 * torch.finfo(dtype).eps, "atol": 1e-6} for dtype in DTYPES}
+CLOSE[torch.float32] = {"rtol": 1e-5, "atol": 1e-6}
+CLOSE[torch.float64] = {"rtol": 1e-12, "atol": 1e-13}
+NOT_PYTORCHS = ("z_loss", "softcap", "temperature")
+REDUCTIONS = ("none", "mean", "sum")
+
+guarded = pytest.mark.skipif(
+    functions._overwritten is None, reason="needs a PyTorch built for CUDA, which guards memory"
+)
+
+
+def due(input: torch.Tensor, target: torch.Tensor, **options: Any) -> torch.Tensor:
+    """The loss in float64."""
+    z_loss, softcap, temperature = (options.pop(key, 0.0) for key in NOT_PYTORCHS)
+    z = input.double()
+    z = (softcap * (z / softcap).tanh() if softcap else z) / (temperature or 1)
+    if options.get("weight") is not None:
+        options["weight"] = options["weight"].double()
+    target = target.double() if target.is_floating_point() else target
+    loss = F.cross_entropy(z, target, **options)
+    if not z_loss:
+        return loss
+    squares = z.logsumexp(min(1, z.dim() - 1)) ** 2
+    counts = torch.ones_like(squares, dtype=torch.bool)
+    if not target.is_floating_point():
+        counts = target != options.get("ignore_index", -100)
+    squares = squares * counts
+    if options.get("reduction", "mean") == "mean":
+        squares = squares.sum() / counts.sum()
+    elif options["reduction"] == "sum":
+        squares = squares.sum()
+    return loss + z_loss * squares
+
+
+def agrees(input: torch.Tensor, target: torch.Tensor, **options: Any) -> torch.Tensor:
+    """Asserts loss and gradient; returns the loss."""
+    wanted_of = input.detach().double().requires_grad_()
+    wanted = due(wanted_of, target, **options)
+    leaf = input.detach().requires_grad_()
+    loss = cross_entropy(leaf, target, **options)
+    assert (loss.shape, loss.dtype) == (wanted.shape, input.dtype)
+    close = CLOSE[input.dtype]
+    torch.testing.assert_close(loss.double(), wanted, **close, equal_nan=True)
+    generator = torch.Generator(loss.device).manual_seed(1)
+    dloss = torch.rand(loss.shape, generator=generator, device=loss.device, dtype=loss.dtype) + 0.5
+    (dx,) = torch.autograd.grad(loss, leaf, dloss)
+    (wanted_dx,) = torch.autograd.grad(wanted, wanted_of, dloss.double())
+    assert (dx.shape, dx.dtype) == (input.shape, input.dtype)
+    torch.testing.assert_close(dx.double(), wanted_dx, **close, equal_nan=True)
+    with torch.no_grad():
+        again = cross_entropy(input, target, **options)
+    torch.testing.assert_close(again, loss.detach(), rtol=0, atol=0, equal_nan=True)
+    return loss
+
+
+@st.composite
+def calls(draw: st.DrawFn) -> tuple[torch.Tensor, torch.Tensor, Options]:
+    classes = draw(st.integers(1, 40))
+    shape = draw(st.sampled_from(((), (3,), (1,), (5,), (2, 3), (3, 1), (2, 2, 2), (0,), (0, 2))))
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 2**16)))
+    full = (*shape[:1], classes, *shape[1:])
+    x = (torch.randn(full, generator=generator) * draw(st.sampled_from((1.0, 10.0)))).to(
+        draw(st.sampled_from(DTYPES))
+    )
+    ignored = draw(st.sampled_from((-100, 0, -1)))
+    target = torch.randint(classes, shape, generator=generator)
+    target[torch.rand(shape, generator=generator) < draw(st.sampled_from((0.0, 0.4)))] = ignored
+    options: Options = {
+        "reduction": draw(st.sampled_from(REDUCTIONS)),
+        "label_smoothing": draw(st.sampled_from((0.0, 0.1, 1, 1.0))),
+        "ignore_index": ignored,
+        "z_loss": draw(st.sampled_from((0, 1e-2))),
+        "softcap": draw(st.sampled_from((0, 5.0))),
+        "temperature": draw(st.sampled_from((1, 0.7))),
+    }
+    if draw(st.booleans()):
+        options["weight"] = torch.rand(classes, generator=generator) + 0.1
+    if draw(st.sampled_from((False, False, True))):
+        target = torch.rand(full, generator=generator).to(x.dtype)
+        del options["ignore_index"]
+    return x, target, options
+
+
+@settings(max_examples=40, deadline=None)
+@given(call=calls())
+def test_any_call_gets_the_loss_and_gradient_of_float64(
+    device: str, call: tuple[torch.Tensor, torch.Tensor, Options]
+) -> None:
+    x, target, options = call
+    options = {k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in options.items()}
+    agrees(x.to(device), target.to(device), **options)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=name)
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("option", ["weight", "label_smoothing", *NOT_PYTORCHS])
+def test_each_option_of_rows_wider_than_a_tile(
+    device: str, option: str, reduction: str, dtype: torch.dtype
+) -> None:
+    x = (torch.randn(3, 2051, device=device) * 3).to(dtype)
+    value = torch.rand(2051, device=device) if option == "weight" else 0.3
+    target = torch.tensor([2050, -100, 0], device=device)
+    agrees(x, target, reduction=reduction, **{option: value})
+    padded = torch.randn(3, 2056, device=device, dtype=dtype)
+    agrees(padded[:, :2051], target, reduction=reduction, **{option: value})
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_strided_logits_targets_and_weights(device: str, reduction: str) -> None:
+    target = torch.randint(7, (4, 6), device=device)
+    for x in (
+        torch.randn(4, 6, 7, device=device).transpose(1, 2),  # as rows of tokens
+        torch.randn(4, 7, 6, device=device),  # as pixels: copied
+        torch.randn(6, 7, 4, device=device).permute(2, 1, 0),
+        torch.randn(4, 6, 9, device=device)[..., 1:8].transpose(1, 2),
+    ):
+        agrees(x, target, reduction=reduction)
+    flat = target.reshape(-1)
+    for x in (
+        torch.randn(7, 24, device=device).t(),
+        torch.randn(24, 10, device=device)[:, 3:],
+        torch.randn(1, 7, device=device).expand(24, 7),
+    ):
+        agrees(x, flat, reduction=reduction)
+        weight = torch.rand(14, device=device)[::2]
+        agrees(x, torch.stack((flat, flat), 1)[:, 0], reduction=reduction, weight=weight)
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_nothing_that_counts_and_no_rows(device: str, reduction: str, smoothing: float) -> None:
+    x = torch.randn(3, 5, device=device)
+    ignored = torch.full((3,), 2, device=device)
+    options: Options = {"reduction": reduction, "label_smoothing": smoothing, "ignore_index": 2}
+    loss = agrees(x, ignored, **options)
+    assert loss.isnan().all() if reduction == "mean" else (loss == 0).all()
+    agrees(x[:0], ignored[:0], **options)
+
+
+def test_infinite_logits_and_a_target_among_them(device: str) -> None:
+    x = torch.randn(3, 6, device=device)
+    x[0, 1], x[1, 2:] = -math.inf, -math.inf
+    target = torch.tensor([1, 0, 5], device=device)
+    for inplace in (False, True):
+        leaf = x.clone().requires_grad_()
+        loss = cross_entropy(leaf * 1, target, reduction="none", inplace=inplace)
+        torch.testing.assert_close(loss, due(x, target, reduction="none").float())
+        assert loss[0] == math.inf
+        (dx,) = torch.autograd.grad(loss.sum(), leaf)
+        p = torch.softmax(x, -1)
+        torch.testing.assert_close(dx, p - F.one_hot(target, 6))
+
+
+@pytest.mark.parametrize("inplace", [False, True])
+def test_a_target_of_no_class_is_nan_in_its_row_alone(device: str, inplace: bool) -> None:
+    x = torch.randn(4, 6, device=device, requires_grad=True)
+    target = torch.tensor([1, 6, -1, 2], device=device)
+    loss = cross_entropy(x * 1, target, reduction="none", inplace=inplace)
+    (dx,) = torch.autograd.grad(loss.sum(), x)
+    for row, bad in enumerate((False, True, True, False)):
+        assert loss[row].isnan() == bad
+        assert dx[row].isnan().all() == dx[row].isnan().any() == torch.tensor(bad)
+
+
+def test_a_rows_results_do_not_depend_on_the_others_and_repeat(device: str) -> None:
+    x = torch.randn(20, 70, device=device, dtype=torch.bfloat16)
+    target = torch.randint(70, (20,), device=device)
+
+    def results(rows: slice) -> tuple[torch.Tensor, torch.Tensor]:
+        leaf = x[rows].clone().requires_grad_()
+        loss = cross_entropy(leaf, target[rows], reduction="none")
+        return loss, torch.autograd.grad(loss.sum(), leaf)[0]
+
+    whole = results(slice(None))
+    for rows in (slice(None), slice(5, 6), slice(7, 15)):
+        for all_rows, some in zip(whole, results(rows), strict=True):
+            assert torch.equal(all_rows[rows], some)
+
+
+# --- arguments ---
+
+X, T = torch.randn(3, 5), torch.tensor([1, 2, 3])
+REFUSED: dict[str, tuple[Any, Any, Options]] = {
+    "smoothing above 1": (X, T, {"label_smoothing": 2}),
+    "smoothing of text": (X, T, {"label_smoothing": "a"}),
+    "reduction": (X, T, {"reduction": "x"}),
+    "no reduction": (X, T, {"reduction": None}),
+    "ignored fraction": (X, T, {"ignore_index": 1.5}),
+    "ignored truth": (X, T, {"ignore_index": True}),
+    "int32 targets": (X, T.int(), {}),
+    "too few targets": (X, T[:2], {}),
+    "too few weights": (X, T, {"weight": torch.ones(4)}),
+    "weights that need a gradient": (X, T, {"weight": torch.ones(5, requires_grad=True)}),
+    "list of weights": (X, T, {"weight": [1.0] * 5}),
+    "list of logits": ([1.0], T, {}),
+    "list of targets": (X, [1, 2, 3], {}),
+    "integer logits": (X.int(), T, {}),
+    "no dimension": (torch.tensor(1.0), torch.tensor(0), {}),
+    "no class": (torch.empty(3, 0), T, {}),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_pytorch_refuses_is_refused_alike(device: str, case: str) -> None:
+    def there(value: Any) -> Any:
+        return value.to(device) if isinstance(value, torch.Tensor) else value
+
+    x, target, options = REFUSED[case]
+    options = {key: there(value) for key, value in options.items()}
+    for ignored in (1, -100):  # what a cache may keep
+        cross_entropy(X.to(device), T.to(device), ignore_index=ignored, label_smoothing=1)
+    refused: list[type[BaseException]] = []
+    for function in (F.cross_entropy, cross_entropy):
+        with pytest.raises(
+            (IndexError, NotImplementedError, RuntimeError, TypeError, ValueError)
+        ) as caught:
+            function(there(x), there(target), **options)
+        refused.append(caught.type)
+    assert refused[0] == refused[1]
+
+
+@pytest.mark.parametrize("option", NOT_PYTORCHS)
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [(math.nan, ValueError), (math.inf, ValueError), (-math.inf, ValueError), (10**400, ValueError)]
+    + [(bad, TypeError) for bad in ("1", None, True, torch.tensor(1.0))],
+)
+def test_options_that_are_no_number_in_range_are_refused(
+    device: str, option: str, value: Any, error: type[Exception]
+) -> None:
+    x, target = X.to(device), T.to(device)
+    cross_entropy(x, target, **{option: 1}), cross_entropy(x, target, **{option: 1.0})
+    for call in (cross_entropy, compiled_loss):
+        with pytest.raises(error, match=f"^{option} must be "):
+            call(x, target, **{option: value})
+
+
+def compiled_loss(x: torch.Tensor, target: torch.Tensor, **options: Any) -> torch.Tensor:
+    """By PyTorch's operations, whatever the device."""
+    with FlopCounterMode(display=False):
+        return cross_entropy(x, target, **options)
+
+
+# --- who differentiates, traces and watches ---
+
+OPTIONS: Options = {"label_smoothing": 0.1, "z_loss": 0.1, "softcap": 3.0, "temperature": 0.7}
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("options", [{}, OPTIONS], ids=["plain", "options"])
+def test_gradients_of_first_and_second_order(device: str, reduction: str, options: Options) -> None:
+    x = torch.randn(2, 3, dtype=torch.float64, device=device, requires_grad=True)
+    target = torch.tensor([1, -100], device=device)
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return cross_entropy(x, target, reduction=reduction, **options)
+
+    assert torch.autograd.gradcheck(f, (x,), check_forward_ad=True, check_batched_grad=True)
+    assert torch.autograd.gradgradcheck(f, (x,))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning")
+@pytest.mark.parametrize("reduction", ["none", "mean"])
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_whatever_differentiates_or_traces_it_gets_the_answer_of_pytorchs(
+    device: str, program: str, reduction: str
+) -> None:
+    x, t = torch.randn(2, 3, 4, dtype=torch.float64, device=device)
+    target = torch.tensor([1, -100, 3], device=device)
+    weight = torch.rand(4, dtype=torch.float64, device=device)
+    options: Options = {"weight": weight, "label_smoothing": 0.1, "reduction": reduction}
+    ones = torch.ones(3, 4, dtype=torch.float64, device=device)
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return cross_entropy(x, target, temperature=0.7, **options).reshape(-1, 1) * ones
+
+    def g(x: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(x / 0.7, target, **options).reshape(-1, 1) * ones
+
+    ours, wanted = (PROGRAMS[program](each, x, t) for each in (f, g))
+    assert wanted is not None
+    torch.testing.assert_close(ours, wanted)
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_operators_keep_the_rules_of_pytorchs_operators(device: str, reduction: str) -> None:
+    target = torch.tensor([1, -100, 3], device=device)
+    for x in (torch.randn(3, 5, device=device), torch.randn(3, 8, device=device)[:, :5]):
+        for weight in (None, torch.rand(5, device=device)):
+            rest = (-100, reduction, 0.1, 0.0, 2.0, 0.5, torch.float32)
+            given_ = (x.clone().requires_grad_(), target, weight, *rest)
+            torch.library.opcheck(loss_operator, given_)
+            loss, lse = loss_operator(x, target, weight, *rest)
+            torch.library.opcheck(
+                gradient_operator, (x, target, weight, lse, torch.rand_like(loss), *rest)
+            )
+
+
+def test_compiled_whole_it_is_one_operator(device: str) -> None:
+    x = torch.randn(2, 3, 9, device=device, requires_grad=True)
+    target = torch.randint(9, (2, 3), device=device)
+    seen: list[str] = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        seen.extend(str(node.target) for node in graph.graph.nodes)
+        return graph
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return cross_entropy(x.transpose(1, 2) * 2, target, inplace=True)
+
+    torch.compiler.reset()
+    torch.compile(f, backend=backend, fullgraph=True)(x)
+    assert [each for each in seen if "cross_entropy" in each] == [
+        "softmax_roofline.cross_entropy.default"
+    ]
+    loss = compiled(f)(x)
+    (dx,) = torch.autograd.grad(loss, x)
+    wanted = F.cross_entropy(x.transpose(1, 2) * 2, target)
+    torch.testing.assert_close(loss, wanted)
+    torch.testing.assert_close(dx, torch.autograd.grad(wanted, x)[0])
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("dtype", DTYPES, ids=name)
+def test_under_autocast_the_loss_has_the_dtype_that_pytorchs_has(
+    device: str, dtype: torch.dtype, kind: torch.dtype
+) -> None:
+    x = torch.randn(3, 5, device=device).to(dtype).requires_grad_()
+    with torch.autocast(device, dtype=kind):
+        wanted = F.cross_entropy(x, T.to(device))
+        for loss in (
+            cross_entropy(x, T.to(device)),
+            compiled_loss(x, T.to(device)),
+            compiled(lambda x: cross_entropy(x, T.to(device)))(x),
+        ):
+            assert loss.dtype == wanted.dtype
+            torch.testing.assert_close(loss.double(), due(x, T.to(device)), rtol=1e-5, atol=1e-6)
+            (dx,) = torch.autograd.grad(loss, x)
+            assert dx.dtype == dtype
+
+
+def test_fake_meta_and_parameters(device: str) -> None:
+    with FakeTensorMode():
+        x, target = torch.empty(3, 5, device=device), torch.empty(3, device=device).long()
+        assert cross_entropy(x, target, reduction="none").shape == (3,)
+    meta = torch.empty(3, 5, device="meta"), torch.empty(3, device="meta", dtype=torch.int64)
+    assert cross_entropy(*meta).shape == ()
+    parameter = torch.nn.Parameter(X.to(device))
+    assert cross_entropy(parameter, T.to(device)).grad_fn is not None
+    with torch.no_grad():
+        assert cross_entropy(parameter, T.to(device)).grad_fn is None
+    subclass = X.to(device).as_subclass(Subclass)  # type: ignore[arg-type]
+    assert isinstance(cross_entropy(subclass, T.to(device)), Subclass)
+
+
+def test_without_gpu_or_interpreter_pytorch_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernels.functions.INTERPRETED", False)
+    x = torch.randn(3, 5, requires_grad=True)
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return cross_entropy(x, T, temperature=2.0)
+
+    monkeypatch.setattr(functions.by_kernels, "forward", None)
+    for function in (f, compiled(f)):
+        torch.testing.assert_close(function(x), F.cross_entropy(x / 2, T))
+
+
+# --- in place ---
+
+
+def made(x: torch.Tensor) -> torch.Tensor:
+    """Logits that an operation computed, and keeps for its own gradient."""
+    return torch.tanh(x)
+
+
+USES: dict[str, Callable[[torch.Tensor], Any]] = {
+    "read": lambda y: y + 1,
+    "read by a reduction": lambda y: y.argmax(-1),
+    "read by a number": lambda y: y[0, 0].item(),
+    "printed": repr,
+    "written": lambda y: y.detach().zero_(),
+    "written to": lambda y: torch.add(torch.ones_like(y), 1, out=y.detach()),
+    "copied": copy.deepcopy,
+    "pickled": lambda y: pickle.dumps(y.detach()),
+    "multiplied": lambda y: y @ y.t(),
+    "another loss": lambda y: cross_entropy(y, torch.zeros(len(y), dtype=torch.int64).to(y.device)),
+    "the same again": lambda y: cross_entropy(
+        y, torch.zeros(len(y), dtype=torch.int64).to(y.device), inplace=True
+    ),
+    "by its address": lambda y: y.data_ptr(),
+    "by a view made after": lambda y: y[1:].sum(),
+}
+
+
+@guarded
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=name)
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("use", USES)
+def test_overwritten_logits_and_all_that_shares_their_memory_are_refused(
+    device: str, use: str, backwards: bool, dtype: torch.dtype, reduction: str
+) -> None:
+    target = torch.randint(6, (4,), device=device)
+    leaf = torch.randn(4, 6, device=device, dtype=dtype, requires_grad=True)
+    base = made(leaf)
+    logits, other = base.view(4, 6), base[:, :6]
+    loss = cross_entropy(logits, target, reduction=reduction, inplace=True)
+    assert loss.isfinite().all()
+    for y in (logits, base, other, base.detach(), base.data):
+        y = y.detach() if use == "copied" else y
+        with pytest.raises(RuntimeError, match=r"overwritten by cross_entropy\(.*inplace=True\)"):
+            USES[use](y)
+    if backwards:  # tanh kept them
+        with pytest.raises(RuntimeError, match=r"overwritten by cross_entropy\(.*inplace=True\)"):
+            loss.sum().backward()
+
+
+@guarded
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("dtype", DTYPES, ids=name)
+@pytest.mark.parametrize("factor", [1.0, 0.25, 3.0])
+def test_in_place_gives_the_same_loss_and_gradient_in_the_memory_of_the_logits(
+    device: str, factor: float, dtype: torch.dtype, reduction: str
+) -> None:
+    target = torch.tensor([1, -100, 3, 0], device=device)
+    x = torch.randn(4, 70, device=device).to(dtype)
+    for cols in (70, 65):  # and a slice of a padded vocabulary
+        wanted = due(
+            wanted_of := x[:, :cols].double().requires_grad_(), target, reduction=reduction
+        )
+        (wanted_dx,) = torch.autograd.grad(factor * wanted.sum(), wanted_of)
+        leaf = x.clone().requires_grad_()
+        logits = leaf * 1
+        sliced = logits[:, :cols]
+        address, grads = logits.data_ptr(), []
+        sliced.register_hook(grads.append)
+        loss = cross_entropy(sliced, target, reduction=reduction, inplace=True)
+        assert loss.dtype == dtype
+        torch.testing.assert_close(loss.double(), wanted, **CLOSE[dtype])
+        (factor * loss.sum()).backward()
+        assert grads[0].data_ptr() == address
+        assert leaf.grad is not None
+        twice = {"rtol": 2 * CLOSE[dtype]["rtol"], "atol": 1e-6}  # rounded
+        torch.testing.assert_close(leaf.grad[:, :cols].double(), wanted_dx, **twice)
+        assert (leaf.grad[:, cols:] == 0).all()
+
+
+@guarded
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_an_overwriting_gradient_is_taken_once_and_not_differentiated(
+    device: str, reduction: str
+) -> None:
+    target = T.to(device)
+    x = X.to(device).requires_grad_()
+
+    def loss() -> torch.Tensor:
+        return cross_entropy(x * 1, target, reduction=reduction, inplace=True).sum()
+
+    kept = loss()
+    (first,) = torch.autograd.grad(kept, x, retain_graph=True)
+    saved = first.clone()
+    for again in (
+        lambda: torch.autograd.grad(kept, x, retain_graph=True),
+        lambda: torch.autograd.grad(loss(), x, create_graph=True),
+        lambda: torch.autograd.grad(loss(), x, torch.rand(2, device=device), is_grads_batched=True),
+    ):
+        with pytest.raises(RuntimeError, match="can be taken once, and not be differentiated"):
+            again()
+    assert torch.equal(first, saved)
+    checkpointed = checkpoint(lambda x: cross_entropy(x * 1, target, inplace=True), x,
+                              use_reentrant=False)  # fmt: skip
+    (dx,) = torch.autograd.grad(checkpointed, x)
+    torch.testing.assert_close(dx, torch.autograd.grad(F.cross_entropy(x, target), x)[0])
+
+
+def test_leaves_and_what_needs_no_gradient_are_not_overwritten(device: str) -> None:
+    x, target = torch.randn(4, 5, device=device), torch.randint(5, (4,), device=device)
+    before, leaf = x.clone(), x.clone().requires_grad_()
+    for bad in (leaf, leaf.view(4, 5), leaf[:, :4], torch.nn.Parameter(x)):
+        with pytest.raises(RuntimeError, match="would overwrite a leaf tensor that requires grad"):
+            cross_entropy(bad, target.clamp(max=3), inplace=True)
+    cross_entropy(x, target, inplace=True)
+    with torch.no_grad():
+        cross_entropy(leaf * 1, target, inplace=True)
+        cross_entropy(leaf, target, inplace=True)
+    assert torch.equal(x, before)
+    assert torch.equal(leaf, before)
+    rows = (leaf[:1] * 1).expand(4, 5)  # rows that overlap
+    cross_entropy(rows, target, inplace=True).backward()
+    wanted = F.cross_entropy(before[:1].requires_grad_().expand(4, 5), target)
+    torch.testing.assert_close(cross_entropy(rows, target), wanted)
+
+
+def test_where_memory_cannot_be_guarded_nothing_is_overwritten(
+    device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(functions, "_overwritten", None)
+    x = X.to(device).requires_grad_()
+    logits = x * 1
+    cross_entropy(logits, T.to(device), inplace=True).backward()
+    assert torch.equal(logits, x)
+    torch.testing.assert_close(x.grad, torch.autograd.grad(F.cross_entropy(x, T.to(device)), x)[0])
+
+
+# --- log-probability and entropy ---
+
+
+def chosen(x: torch.Tensor, target: torch.Tensor, *, temperature: float) -> list[torch.Tensor]:
+    """Log-probability and entropy in float64."""
+    logp = torch.log_softmax(x.double() / temperature, -1)
+    entropy = -torch.where(logp.exp() > 0, logp.exp() * logp, 0.0).sum(-1)
+    return [logp.gather(-1, target[..., None])[..., 0], entropy]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=name)
+@pytest.mark.parametrize("temperature", [1, 0.6])
+@pytest.mark.parametrize("shape", [(7,), (3, 7), (2, 3, 2051), (0, 7), (2, 1)], ids=str)
+def test_log_probability_and_entropy_and_their_gradients(
+    device: str, shape: tuple[int, ...], temperature: float, dtype: torch.dtype
+) -> None:
+    x = (torch.randn(shape, device=device) * 3).to(dtype)
+    target = torch.randint(shape[-1], shape[:-1], device=device)
+    close = {"rtol": 2e-5, "atol": 1e-5} if dtype is not torch.float64 else CLOSE[dtype]
+    wanted_of, leaf = x.double().requires_grad_(), x.clone().requires_grad_()
+    wanted = chosen(wanted_of, target, temperature=temperature)
+    ours = logprob_entropy(leaf, target, temperature=temperature)
+    dlogprob, dentropy = torch.rand(2, *shape[:-1], device=device) if shape[:-1] else torch.rand(2)
+    for mine, its in zip(ours, wanted, strict=True):
+        assert mine.dtype == torch.promote_types(dtype, torch.float32)
+        torch.testing.assert_close(mine.double(), its, **close)
+    for grads in ((dlogprob, None), (None, dentropy), (dlogprob, dentropy)):
+        total, wanted_total = (
+            sum((g.to(y) * y).sum() for g, y in zip(grads, ys, strict=True) if g is not None)
+            for ys in (ours, wanted)
+        )
+        (dx,) = torch.autograd.grad(total, leaf, retain_graph=True)
+        (wanted_dx,) = torch.autograd.grad(wanted_total, wanted_of, retain_graph=True)
+        assert dx.dtype == dtype
+        torch.testing.assert_close(dx.double(), wanted_dx, **(CLOSE[dtype] | {"atol": 1e-5}))
+
+
+def test_log_probability_and_entropy_of_infinite_logits_and_no_class(device: str) -> None:
+    x = torch.randn(3, 6, device=device)
+    x[0, 1], x[1, 2:] = -math.inf, -math.inf
+    x.requires_grad_()
+    target = torch.tensor([1, 0, 6], device=device)
+    logprob, entropy = logprob_entropy(x, target)
+    wanted = chosen(x, target.clamp(max=5), temperature=1.0)
+    torch.testing.assert_close(entropy.double(), wanted[1])
+    torch.testing.assert_close(logprob[:2].double(), wanted[0][:2])
+    assert logprob[2].isnan()
+    (dx,) = torch.autograd.grad(entropy.sum(), x, retain_graph=True)
+    assert dx.isfinite().all()
+    (dx,) = torch.autograd.grad(logprob.sum(), x)
+    assert dx[2].isnan().all()
+    assert dx[:2].isfinite().all()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning")
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_whatever_differentiates_log_probability_and_entropy_gets_pytorchs_answer(
+    device: str, program: str
+) -> None:
+    x, t = torch.randn(2, 3, 4, dtype=torch.float64, device=device)
+    target = torch.tensor([1, 0, 3], device=device)
+    ones = torch.ones(3, 4, dtype=torch.float64, device=device)
+
+    def both(function: Callable[..., Any]) -> Callable[[torch.Tensor], torch.Tensor]:
+        def f(x: torch.Tensor) -> torch.Tensor:
+            logprob, entropy = function(x, target, temperature=0.7)
+            return (logprob + 2 * entropy).reshape(-1, 1) * ones
+
+        return f
+
+    ours, wanted = (PROGRAMS[program](both(each), x, t) for each in (logprob_entropy, chosen))
+    torch.testing.assert_close(ours, wanted)
+
+
+def test_second_gradients_of_log_probability_and_entropy(device: str) -> None:
+    x = torch.randn(2, 4, dtype=torch.float64, device=device, requires_grad=True)
+    for pick in (slice(0, 1), slice(1, 2), slice(0, 2)):
+
+        def f(x: torch.Tensor, pick: slice = pick) -> Any:
+            return logprob_entropy(x, T[:2].to(device), temperature=0.7)[pick]
+
+        assert torch.autograd.gradcheck(f, (x,), check_batched_grad=True)
+        assert torch.autograd.gradgradcheck(f, (x,))
+
+
+@pytest.mark.parametrize(
+    ("logits", "target", "options", "error"),
+    [
+        ([1.0], T, {}, TypeError),
+        (X, [1, 2, 3], {}, TypeError),
+        (X, T[:2], {}, ValueError),
+        (torch.tensor(1.0), torch.tensor(0), {}, ValueError),
+        (X, T.int(), {}, RuntimeError),
+        (X.int(), T, {}, RuntimeError),
+        (X, T, {"temperature": 0}, ValueError),
+        (X, T, {"temperature": True}, TypeError),
+    ],
+)
+def test_log_probability_and_entropy_refuse_what_they_do_not_take(
+    logits: Any, target: Any, options: Options, error: type[Exception]
+) -> None:
+    with pytest.raises(error) as caught:
+        logprob_entropy(logits, target, **options)
+    assert "\n" not in str(caught.value)
