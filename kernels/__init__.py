@@ -2,14 +2,18 @@
 
 Installed, this folder is the package ``softmax_roofline``, whose functions are for other programs:
 
-    from softmax_roofline import softmax
+    from softmax_roofline import cross_entropy, softmax
 
-``softmax_roofline.softmax`` is then that function; the folder of the same name is still imported
-from, ``from softmax_roofline.softmax.online import Online``. In its checkout the folder is
-`kernels`, of which the harness imports one variant at a time.
+``softmax_roofline.softmax`` is then that function, as are those of other operations; the folder of
+the same name is still imported from, ``from softmax_roofline.softmax.online import Online``. In its
+checkout the folder is `kernels`, of which the harness imports one variant at a time.
 """
 
 __version__ = "0.1.0"
 
 if __name__ != "kernels":
+    from .cross_entropy.functions import cross_entropy as cross_entropy
+    from .cross_entropy.functions import logprob_entropy as logprob_entropy
     from .functions import softmax as softmax
+    from .log_softmax.functions import log_softmax as log_softmax
+    from .log_softmax.functions import logsumexp as logsumexp

@@ -190,7 +190,7 @@ def _repeated(
     """
     empty = getattr(torch._C._dynamo.guards, "_empty_strided_cuda", None)
     known = _extended([-1 if each is None else each.data_ptr() for each in (*tensors, *made)])
-    found = []
+    found: list[tuple[tuple[Any, ...], Callable[..., Any], list[Any]]] = []
     for each in seen:
         given = each.arguments
         count = max((i + 1 for i, x in enumerate(given) if isinstance(x, torch.Tensor)), default=0)
@@ -206,9 +206,11 @@ def _repeated(
                 return _never
         how = launcher(each, count, given[count:])
         nested = any(hasattr(x, "data_ptr") for y in given if isinstance(y, tuple) for x in y)
-        if how is None or empty is None or nested or count < 2:
+        if how is None or nested or count < 2:
             return _never
         found.append((how, itemgetter(*places), constants))
+    if not found or empty is None:
+        return _never
     hooks, stream_of = found[0][0][-1], torch._C._cuda_getCurrentRawStream
     layouts = [(tuple(x.shape), x.stride(), x.dtype) for x in made]
 

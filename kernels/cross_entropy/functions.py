@@ -651,7 +651,8 @@ class _Overwriting(Function):
 
     @staticmethod
     def backward(ctx: Any, dloss: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        if ctx.taken or torch.is_grad_enabled() or transformed():
+        batched = torch._C._functorch.is_legacy_batchedtensor(dloss)  # by autograd's own vmap
+        if ctx.taken or torch.is_grad_enabled() or transformed() or batched:
             raise RuntimeError(TWICE)
         gradient, *rest = ctx.saved_tensors
         ctx.taken, dloss = True, dloss.resolve_neg()
