@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from analysis.figures.attention import ATTENTION_FIGURES
 from analysis.figures.card_to_card import CARD_TO_CARD
 from analysis.figures.draw import LineFigure
 from analysis.figures.limits import HEADLINE, LIMITS, LIMITS_RATIO
@@ -23,6 +24,7 @@ DRAWN: tuple[Entry, ...] = (
     *LINE_FIGURES,
     *(DTYPES_TIME, DTYPES_BANDWIDTH, LIMITS, LIMITS_RATIO, CARD_TO_CARD, D_FIG1_GPUS),
     *TRAFFIC_FIGURES,
+    *ATTENTION_FIGURES,
 )
 ENTRIES: tuple[Entry, ...] = (*DRAWN, *ROOFLINE_FIGURES)
 # What a recording of its own is made for: of a folder without one, what is packed below it counts.

@@ -40,7 +40,7 @@ def where(**fields: Any) -> dict[str, Any]:
     ({"ratio": RATIO | {"over": "cols"}}, "ratio.over: Extra inputs are not permitted"),
     ({"ratio": RATIO | {"column": "effective_gbps"}}, "a geometric mean is of time ratios"),
     ({"ratio": PAIR | {"where": {"rows": 4096}}}, "geomean never mixes dtypes"),
-    (where(grid="tutorials"), "where.grid.0: no grid 'tutorials'; known are attention, attention_counters"),
+    (where(grid="tutorials"), "where.grid.0: no grid 'tutorials'; known are attention"),
     (where(dtype="fp32"), "float64|float32"), (where(cols="wide"), "valid integer"),
     (where(cols=[]), "at least 1 item"), (where(cols={"until": 9}), "cols.until: Extra inputs"),
     ({"expect": {"above": 1, "below": 2}}, "expect: give one of about"),
