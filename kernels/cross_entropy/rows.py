@@ -443,7 +443,9 @@ def _of(options: Options) -> tuple[int, float, float, float, float]:
 
 def _total(options: Options, weight: torch.Tensor | None) -> torch.Tensor | None:
     """The sum of all weights, where label smoothing asks for it."""
-    return None if weight is None or not options.label_smoothing else weight.sum()
+    if weight is None or not options.label_smoothing:
+        return None
+    return weight.sum(dtype=torch.float64)
 
 
 def _spread(dloss: torch.Tensor | None) -> tuple[torch.Tensor | None, int]:
@@ -668,14 +670,15 @@ def _finish(
     """What is asked for beside each row's logsumexp, and that; ``total`` is of all weights."""
     m, s, e, t = statistics
     wanted, _, w, z = targets
-    logarithm = tl.log(s)
-    lse = _shift(m) + logarithm
+    shift, logarithm = _shift(m), tl.log(s)
+    lse = shift + logarithm
     first, second = lse, lse
     if HOW.kind == "entropy":
-        first, second = z - lse, logarithm - e / s
+        first, second = (z - shift) - logarithm, logarithm - e / s
     if HOW.kind == "loss":
         lse = tl.where(lse == float("inf"), float("nan"), lse)  # inf − inf, as PyTorch has it
-        first = w * (lse - z)
+        # not lse − z, in which a large shift would swallow the logarithm
+        first = w * (tl.where(lse == lse, shift - z, lse) + logarithm)
         if HOW.smooth:
             first = (1 - numbers[2]) * first + numbers[2] / length * (total * lse - t)
         if HOW.squared:

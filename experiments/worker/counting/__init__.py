@@ -133,10 +133,11 @@ def difference(kernel: Kernel, sizes: Mapping[str, int], tensors: Sequence[Any])
     """
     parts = []
     operation, traffic = kernel.operation, kernel.traffic()
-    arrays, ours = (*operation.inputs, *operation.outputs), kernel.backend == "triton"
-    # a loss that PyTorch's operations make has the point's dtype
-    own = {a.name for a in arrays if a.dtype is not None and (ours or not a.either)}
-    if ours:  # what it keeps beside the operation's arrays has a dtype of its own, as float32
+    arrays, triton = (*operation.inputs, *operation.outputs), kernel.backend == "triton"
+    # a loss that PyTorch's operations make, or a peer, has the point's dtype
+    either = triton and not kernel.packages
+    own = {a.name for a in arrays if a.dtype is not None and (either or not a.either)}
+    if triton:  # what it keeps beside the operation's arrays has a dtype of its own, as float32
         own |= {t["name"] for t in tensors} - {a.name for a in arrays}
     for verb, model, further, field in (
         ("reads", traffic.reads, traffic.read_bytes, "loads"),

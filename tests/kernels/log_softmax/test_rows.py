@@ -1,0 +1,72 @@
+"""The entry points of `kernels.log_softmax.rows`, against PyTorch in float64."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernels.cross_entropy.rows import Tiles
+from kernels.log_softmax.rows import log_softmax, logsumexp
+from tests.kernels.variants import DTYPES, LAYOUTS, extremes, lay_out, matrices
+
+
+def lse_of(x: torch.Tensor, **more: Tiles) -> torch.Tensor:
+    wide = torch.float64 if x.dtype == torch.float64 else torch.float32
+    lse = torch.empty(x.shape[0], dtype=wide, device=x.device)
+    logsumexp(x, lse=lse, **more)
+    return lse
+
+
+def assert_right(x: torch.Tensor) -> None:
+    """Both functions, log-softmax also over its input."""
+    fine = 1e-12 if x.dtype == torch.float64 else 1e-6
+    at = x.double()
+    right = at.logsumexp(1)
+    # in float32 a sum of large numbers is rounded at their size
+    found = lse_of(x)
+    torch.testing.assert_close(found.double(), right, rtol=fine, atol=4 * fine, equal_nan=True)
+    right, step = at.log_softmax(1), torch.finfo(x.dtype).eps + fine
+    over = x.clone(memory_format=torch.contiguous_format)
+    y = torch.empty_like(over)
+    log_softmax(x, y=y)
+    log_softmax(over, y=over)
+    assert torch.equal(y.nan_to_num(7.0), over.nan_to_num(7.0)) or x.stride() != over.stride()
+    size = at.abs().nan_to_num(0.0, 0.0, 0.0).max() if at.numel() else 0.0
+    for answer in (y, over):
+        torch.testing.assert_close(
+            answer.double(), right, rtol=step, atol=float(4 * fine * (1 + size)), equal_nan=True
+        )
+
+
+@settings(max_examples=40, deadline=None)
+@given(x=matrices(), layout=st.sampled_from(LAYOUTS))
+def test_any_matrix_gives_the_answer_of_float64(device: str, x: torch.Tensor, layout: str) -> None:
+    x = lay_out(x.to(device), layout)
+    if x.shape[1]:
+        assert_right(x)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("cols", [2047, 3000, 16_385])
+def test_wide_rows_give_the_answer_of_float64(device: str, dtype: torch.dtype, cols: int) -> None:
+    assert_right(torch.randn(3, cols, device=device).to(dtype))
+
+
+@pytest.mark.parametrize("wider", [1, 60, 500])
+def test_infinities_and_nan_give_what_torch_gives(device: str, wider: int) -> None:
+    assert_right(extremes().repeat_interleave(wider, dim=1).to(device))
+
+
+def test_programs_that_share_a_row_change_no_bit(device: str) -> None:
+    x = torch.randn(3, 40_001, device=device)
+    alone = lse_of(x)
+    for tiles in (Tiles(split=2), Tiles(split=16)):
+        assert torch.equal(lse_of(x, tiles=tiles), alone)
+    assert torch.equal(lse_of(x[:1]), alone[:1])
+
+
+def test_no_column_is_an_empty_sum(device: str) -> None:
+    assert (lse_of(torch.empty(3, 0, device=device)) == -torch.inf).all()
+    log_softmax(torch.empty(3, 0, device=device), y=torch.empty(3, 0, device=device))
