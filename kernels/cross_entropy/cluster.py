@@ -45,6 +45,7 @@ from ..softmax.cluster import (
 )
 from ..softmax.tiles import LONGEST, empty_result, vector
 from ..traffic import M, N, Traffic
+from .online import of_rows
 from .operation import CROSS_ENTROPY, CROSS_ENTROPY_GRAD, LOGPROB_ENTROPY
 from .rows import PLAIN, Options
 
@@ -163,16 +164,16 @@ class RowCluster(Kernel):
 
 @dataclass(frozen=True)
 class CeCluster(RowCluster):
-    """Each row's loss."""
+    """Each row's loss, and its logsumexp."""
 
     operation = CROSS_ENTROPY
-    moves = Traffic(reads=M * N + M, writes=sympy.S.Zero, read_bytes=8 * M, write_bytes=4 * M)
+    moves = Traffic(reads=M * N + M, writes=sympy.S.Zero, read_bytes=8 * M, write_bytes=8 * M)
 
     @override
     def __call__(self, logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        loss = _number_a_row(logits)
+        loss = of_rows(logits)
         if logits.numel() > 0:
-            self.run(logits, target=target, loss=loss)
+            self.run(logits, target=target, loss=loss, lse=of_rows(logits))
         return loss
 
 
@@ -193,12 +194,27 @@ class CeGradCluster(RowCluster):
     def __call__(
         self, logits: torch.Tensor, target: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        loss, dlogits = _number_a_row(logits), empty_result(logits)
+        loss, dlogits = of_rows(logits), self.answer(logits)
         if logits.numel() > 0:
             self.run(
                 logits, target=target, loss=loss, dlogits=dlogits, keep_output=self.keep_output
             )
         return loss, dlogits
+
+    def answer(self, logits: torch.Tensor) -> torch.Tensor:
+        """Where the gradient goes."""
+        return empty_result(logits)
+
+
+@dataclass(frozen=True)
+class CeGradClusterInPlace(CeGradCluster):
+    """The same, the gradient over the logits."""
+
+    overwrites = "logits"
+
+    @override
+    def answer(self, logits: torch.Tensor) -> torch.Tensor:
+        return logits
 
 
 @dataclass(frozen=True)
@@ -212,7 +228,7 @@ class LogprobEntropyCluster(RowCluster):
     def __call__(
         self, logits: torch.Tensor, target: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        logprob, entropy = _number_a_row(logits), _number_a_row(logits)
+        logprob, entropy = of_rows(logits), of_rows(logits)
         if logits.numel() > 0:
             self.run(logits, target=target, logprob=logprob, entropy=entropy)
         return logprob, entropy
@@ -297,10 +313,6 @@ def reading(x: torch.Tensor, written: torch.Tensor | None = None) -> tuple[int, 
     if cols >= 2 * longest and alike and begins:
         return longest, whole < longest
     return whole, False
-
-
-def _number_a_row(x: torch.Tensor) -> torch.Tensor:
-    return torch.empty(x.shape[0], dtype=torch.float32, device=x.device)
 
 
 # What each program runs: device code in Gluon.

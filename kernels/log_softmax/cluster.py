@@ -14,6 +14,7 @@ import torch
 from typing_extensions import override
 
 from ..cross_entropy.cluster import RowCluster
+from ..cross_entropy.online import of_rows
 from ..softmax.tiles import empty_result
 from ..traffic import M, N, Traffic
 from .operation import LOG_SOFTMAX, LOGSUMEXP
@@ -49,7 +50,7 @@ class LogSumExpCluster(RowCluster):
 
     @override
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        lse = torch.empty(x.shape[0], dtype=torch.float32, device=x.device)
+        lse = of_rows(x)
         if x.numel() > 0:
             self.run(x, lse=lse)
         return lse

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 import torch
 
+from experiments.worker.gate import check
 from kernels.cross_entropy import cluster
 from kernels.cross_entropy.cluster import (
     CeCluster,
     CeGradCluster,
+    CeGradClusterInPlace,
     LogprobEntropyCluster,
     RowCluster,
     reading,
@@ -20,6 +22,7 @@ from kernels.cross_entropy.cluster import (
 )
 from kernels.cross_entropy.rows import Options
 from kernels.device import Device, cuda_device
+from kernels.kernel import as_tuple
 from kernels.log_softmax.cluster import LogSoftmaxCluster, LogSumExpCluster
 from tests.kernels import gluon_on_cpu
 from tests.kernels.conftest import H200
@@ -216,6 +219,24 @@ def test_where_it_does_not_fit_is_said(place: str) -> None:
     assert refused(logits) is None
     assert "streaming" in str(refused(logits, weight=logits[0]))
     assert "read by 1" in str(refused(logits[:, :1].to(half).expand(2, 600_000)))
+
+
+def test_the_variants_give_what_their_operations_ask_for(place: str) -> None:
+    shape, half = (5, 1000), torch.bfloat16
+    kernels: tuple[RowCluster, ...] = (
+        *(CeCluster(2, 2), CeGradCluster(2, 2), CeGradClusterInPlace(2, 2)),
+        *(LogprobEntropyCluster(2, 2), LogSoftmaxCluster(2, 2), LogSumExpCluster(2, 2)),
+    )
+    for kernel in kernels:
+        inputs = kernel.operation.make_inputs(shape, half, place, 0)
+        before = tuple(x.clone() for x in inputs)
+        answer = kernel(*inputs)
+        verdict = check(answer, before, kernel.operation, kernel.backend)
+        assert verdict.reason is None, (kernel, verdict)
+        over = [x is y for x, y in product(inputs, as_tuple(answer))]
+        assert any(over) == (kernel.overwrites is not None)
+        empty = kernel.operation.make_inputs((0, 1000), half, place, 0)
+        assert all(x.shape[0] == 0 for x in as_tuple(kernel(*empty)))
 
 
 cards = pytest.mark.gpu
