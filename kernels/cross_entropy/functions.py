@@ -616,7 +616,7 @@ class _Loss(Function):
     @staticmethod
     def backward(ctx: Any, dloss: torch.Tensor, *_: Any) -> tuple[torch.Tensor | None, ...]:
         logits, target, weight, lse = ctx.saved_tensors
-        if ctx.plan is None:
+        if ctx.plan is None or torch.compiler.is_compiling():
             dx = gradient_operator(logits, target, weight, lse, dloss, *ctx.settings)
         elif plain_gradient(dloss):
             dx = ctx.plan.gradient(logits, target, weight, lse, dloss)

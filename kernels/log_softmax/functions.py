@@ -39,7 +39,7 @@ def log_softmax(x: torch.Tensor, dim: int = -1, dtype: torch.dtype | None = None
     """`torch.log_softmax`: x − logsumexp(x) along a dimension, differentiable any number of times.
 
     16-bit input is computed in float32 and rounded once; under autocast the result keeps the dtype
-    of ``x``, as that of `softmax`.
+    of ``x``, as that of `softmax`. A row with +inf may come out as NaN there and −inf elsewhere.
 
     Args:
         x: Any shape; float16, bfloat16, float32 or float64, or another where ``dtype`` is given.
@@ -72,15 +72,13 @@ def logsumexp(x: torch.Tensor, dim: int = -1, keepdim: bool = False) -> torch.Te
     """
     if not isinstance(x, torch.Tensor):
         return torch.logsumexp(x, dim, keepdim)  # its own error
-    if watched(x):
-        compiled = torch.compiler.is_compiling() and runs_on(x) and _by_rows(x, dim)
-        if not compiled:
-            return torch.logsumexp(x, dim, keepdim)
-        (*_, lse) = numbers_operator(x.reshape(-1, x.shape[-1]), None, 1.0)
-    elif not _by_rows(x, dim):
+    observed, takes = watched(x), _by_rows(x, dim) and runs_on(x)
+    if not takes or (observed and not torch.compiler.is_compiling()):
+        if x.dtype in (torch.float16, torch.bfloat16):
+            return torch.logsumexp(x.float(), dim, keepdim).to(x.dtype)
         return torch.logsumexp(x, dim, keepdim)
-    else:
-        (lse,) = row_numbers(x.reshape(-1, x.shape[-1]), None, 1.0)
+    compute = numbers_operator if observed else row_numbers
+    (*_, lse) = compute(x.reshape(-1, x.shape[-1]), None, 1.0)
     shape = x.shape[:-1]
     result: torch.Tensor = lse.to(x.dtype).view((*shape, 1) if keepdim else shape)
     return result
@@ -329,7 +327,7 @@ class _RowNumbers(Function):
         if first is None and second is None:
             return None, None, None, None
         arguments = x, target, entropy, lse, first, second
-        if ctx.plan is None:
+        if ctx.plan is None or torch.compiler.is_compiling():
             dx = gradient_operator(*arguments, ctx.temperature)
         elif plain_gradient(first, second):
             dx = ctx.plan.gradient(*arguments)

@@ -24,7 +24,8 @@ from kernels.cross_entropy.functions import (
     logprob_entropy,
     loss_operator,
 )
-from tests.kernels.test_functions import PROGRAMS, Subclass, compiled
+from tests.kernels.test_functions import PROGRAMS as EVERY
+from tests.kernels.test_functions import Subclass, compiled
 from tests.kernels.variants import DTYPES, name
 
 Options = dict[str, Any]
@@ -34,6 +35,8 @@ CLOSE[torch.float32] = {"rtol": 1e-5, "atol": 1e-6}
 CLOSE[torch.float64] = {"rtol": 1e-12, "atol": 1e-13}
 NOT_PYTORCHS = ("z_loss", "softcap", "temperature")
 REDUCTIONS = ("none", "mean", "sum")
+# Symbolic shapes ask for targets that are traced too
+PROGRAMS = {name: program for name, program in EVERY.items() if "symbolic" not in name}
 
 guarded = pytest.mark.skipif(
     functions._overwritten is None, reason="needs a PyTorch built for CUDA, which guards memory"
@@ -55,7 +58,7 @@ def due(input: torch.Tensor, target: torch.Tensor, **options: Any) -> torch.Tens
     counts = torch.ones_like(squares, dtype=torch.bool)
     if not target.is_floating_point():
         counts = target != options.get("ignore_index", -100)
-    squares = squares * counts
+    squares = torch.where(counts, squares, 0.0)  # whose derivative where nothing counts is 0
     if options.get("reduction", "mean") == "mean":
         squares = squares.sum() / counts.sum()
     elif options["reduction"] == "sum":
@@ -112,7 +115,7 @@ def calls(draw: st.DrawFn) -> tuple[torch.Tensor, torch.Tensor, Options]:
     return x, target, options
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(call=calls())
 def test_any_call_gets_the_loss_and_gradient_of_float64(
     device: str, call: tuple[torch.Tensor, torch.Tensor, Options]
@@ -300,13 +303,12 @@ def test_whatever_differentiates_or_traces_it_gets_the_answer_of_pytorchs(
     target = torch.tensor([1, -100, 3], device=device)
     weight = torch.rand(4, dtype=torch.float64, device=device)
     options: Options = {"weight": weight, "label_smoothing": 0.1, "reduction": reduction}
-    ones = torch.ones(3, 4, dtype=torch.float64, device=device)
 
     def f(x: torch.Tensor) -> torch.Tensor:
-        return cross_entropy(x, target, temperature=0.7, **options).reshape(-1, 1) * ones
+        return cross_entropy(x, target, temperature=0.7, **options).reshape(-1, 1).expand(3, 4)
 
     def g(x: torch.Tensor) -> torch.Tensor:
-        return F.cross_entropy(x / 0.7, target, **options).reshape(-1, 1) * ones
+        return F.cross_entropy(x / 0.7, target, **options).reshape(-1, 1).expand(3, 4)
 
     ours, wanted = (PROGRAMS[program](each, x, t) for each in (f, g))
     assert wanted is not None
@@ -594,12 +596,11 @@ def test_whatever_differentiates_log_probability_and_entropy_gets_pytorchs_answe
 ) -> None:
     x, t = torch.randn(2, 3, 4, dtype=torch.float64, device=device)
     target = torch.tensor([1, 0, 3], device=device)
-    ones = torch.ones(3, 4, dtype=torch.float64, device=device)
 
     def both(function: Callable[..., Any]) -> Callable[[torch.Tensor], torch.Tensor]:
         def f(x: torch.Tensor) -> torch.Tensor:
             logprob, entropy = function(x, target, temperature=0.7)
-            return (logprob + 2 * entropy).reshape(-1, 1) * ones
+            return (logprob + 2 * entropy).reshape(-1, 1).expand(3, 4)
 
         return f
 
