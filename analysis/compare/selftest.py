@@ -109,7 +109,8 @@ def _differs(ratio: Estimate) -> bool:
 def _resolvable(ratio: Estimate) -> float:
     # a time longer by d moves the interval by the factor 1 + d, so it is found where
     # low·(1 + d) > 1, or high / (1 + d) < 1 for the other twin
-    return max(1 / ratio.low, ratio.high) - 1
+    # differences of chains may reach down to nothing: then no slowdown is
+    return max(1 / ratio.low, ratio.high) - 1 if ratio.low > 0 else math.inf
 
 
 def _held(rounds: list[Estimate]) -> tuple[int, int]:

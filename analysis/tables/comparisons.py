@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from analysis.published import OPERATION
 from analysis.selection import timer_label
 from analysis.spread import Cards, cards_of
 from experiments.data.cards import card_of
+from experiments.data.statistics import unconverged
 
 LIMITS_NOTES = (
     "Times are geometric means of the rounds' medians, µs; intervals are 95 %, their unit the "
@@ -145,10 +147,10 @@ def _limits_table(points: Sequence[LimitPoint]) -> NamedTable:
     place = [*other, card_of(first.gpu).name, _protocol(first), f"{first.widths} widths"]
     title = f"At the limit: {', '.join(place)}"
     numbers = [_limits_numbers(point, names) for point in points]
+    ended = _stop_notes(points, [*names, first.own])
     lines = [_limits_line(*pair, names) for pair in zip(points, numbers, strict=True)]
-    table = Table(
-        title, heads, lines, LIMITS_NOTES if not other else [*OTHER_NOTES, LIMITS_NOTES[1]]
-    )
+    notes = [*OTHER_NOTES, LIMITS_NOTES[1]] if other else LIMITS_NOTES
+    table = Table(title, heads, lines, [*notes, *ended])
     return NamedTable(file_of("limits", first), table, Table.of(title, pd.DataFrame(numbers)))
 
 
@@ -177,6 +179,32 @@ def _limits_line(point: LimitPoint, numbers: Mapping[str, Any], names: Sequence[
         number_text(numbers["torch_ratio"], 2),
         "–" if math.isnan(share) else f"{100 * share:.1f} %{'!' * point.above_roof}",
     ]
+
+
+def _stop_notes(points: Sequence[LimitPoint], names: Sequence[str]) -> list[str]:
+    """How many times of how many are of rows that stopped before they converged, by reason."""
+    reasons = [
+        unconverged(row["stop_reason"])
+        for point in points
+        for name in names
+        for row in point.seen.get(name, {}).values()
+    ]
+    counts = Counter(filter(None, reasons))
+    texts = [f"{reason} {count:,}" for reason, count in counts.most_common()]
+    rows = f"Of {len(reasons):,} rows, "
+    return [rows + "; ".join(texts) + ". The machine's table names them."] if texts else []
+
+
+def _unconverged(point: LimitPoint, names: Sequence[str]) -> str:
+    """The variants of which some visit stopped before it converged, and why."""
+    found = {
+        name: "; ".join(dict.fromkeys(
+            text for row in point.seen.get(name, {}).values()
+            if (text := unconverged(row["stop_reason"]))
+        ))
+        for name in names
+    }  # fmt: skip
+    return ", ".join(f"{name} {text}" for name, text in found.items() if text)
 
 
 def _launch(point: LimitPoint) -> str:
@@ -208,7 +236,8 @@ def _limits_numbers(point: LimitPoint, names: Sequence[str]) -> dict[str, Any]:
         ends = {"ratio": ratio.value, "low": ratio.low, "high": ratio.high}
         numbers |= {f"{name}_{end}": value for end, value in ends.items()}
     failed = "; ".join(f"{name}: {status}" for name, status in point.failed.items())
-    return numbers | {"above_roof": point.above_roof, "failed": failed}
+    ended = _unconverged(point, [*names, point.own])
+    return numbers | {"above_roof": point.above_roof, "unconverged": ended, "failed": failed}
 
 
 def _summary(points: Sequence[LimitPoint]) -> list[str]:

@@ -88,7 +88,7 @@ def _form(pattern: str) -> Callable[[str], bool]:
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NUMBER = re.compile(r"[-+]?[\d.,]{1,16}(?:e[-+]?\d{1,2})?[%×]?")
-_OUTER, _INNER = "`\"'.,;:()[]{}*!?…", re.compile(r"[-=×/≤<>+,'’]")
+_OUTER, _INNER = "`\"'.,;:()[]{}*!?…", re.compile(r"[-=×/≤<>+,'’⌈⌉]")
 LARGEST = 10**10  # serial numbers have more digits
 
 
@@ -152,7 +152,7 @@ def label(text: str) -> bool:
     """A sweep's name: plain words with dashes, at its end the token that keeps it apart."""
     words, _ = _vocabulary()
     parts = re.split(r"[_=+-]", re.sub(r"-[0-9a-f]{6}$", "", text))
-    plain = r"[A-Za-z]{1,12}\d?|\d{1,3}"
+    plain = r"[A-Za-z]{1,12}\d?|\d{1,3}|20\d\d(0[1-9]|1[0-2])([0-2]\d|3[01])"  # or a date
     return len(text) <= 100 and all(p in words or re.fullmatch(plain, p) for p in parts)
 
 

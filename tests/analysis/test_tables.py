@@ -16,6 +16,7 @@ from analysis.tables import TABLES, tables_of
 from analysis.tables.environment import trimmed_mean
 from experiments.data.jobs import Declaration
 from experiments.data.rows import Row
+from tests.analysis.limit_rows import limits
 from tests.analysis.loss_rows import SHAPES, loss
 from tests.analysis.plausible import PASSES, interpreted, paper, row, unsupported, write
 from tests.analysis.records import count
@@ -273,6 +274,18 @@ def test_widths_nobody_tuned_for_have_lines_and_tables_of_their_own(tmp_path: Pa
     assert means == {"tuned": "1.200", "held out": "1.100"}
     stems = [table.stem for table in make("limits", tmp_path / "b", rows)]
     assert stems == [f"limits-nvidia-h200-events{more}" for more in ("", "-held_out")]
+
+
+def test_tables_of_limits_say_which_times_had_not_converged(tmp_path: Path) -> None:
+    rows = limits([(4096, 1024)], ("auto", "torch", "copy"), ["float32"], ["events"])
+    ended = {"auto": "converged", "torch": "max_samples", "copy": "converged"}
+    rows = [one.model_copy(update={"stop_reason": ended[one.kernel]}) for one in rows]
+    (named,) = make("limits", tmp_path, rows)
+    assert any("Of 9 rows, not converged: max samples 3." in note for note in named.table.notes)
+    data = named.data
+    assert data is not None
+    place = data.heads.index("unconverged")
+    assert [line[place] for line in data.lines] == ["torch not converged: max samples"]
 
 
 def test_a_peer_whose_answer_is_wrong_is_named_in_place_of_its_time(tmp_path: Path) -> None:

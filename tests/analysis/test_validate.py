@@ -320,6 +320,16 @@ def test_texts_of_this_project_are_taken() -> None:
                         "target": "kernels.softmax.cluster.Cluster", "dirty": False},
     }  # fmt: skip
     assert list(forms.odd_texts(row, forms.ROW)) == []
+    for text in ("MN + M⌈N/4096⌉", "2MN + 16M⌈N/2048⌉ bytes", "2MN + M if N ≤ 16384 else 3MN + M"):
+        assert list(forms.odd_texts({"model_formula": text}, forms.ROW)) == []
+
+
+@pytest.mark.parametrize(("name", "taken"), [
+    ("limits_20261122", True), ("limits-20261122-c70ed3", True), ("cross_entropy", True),
+    ("limits_12345678", False), ("limits_20261322", False),  # a serial number, no month
+])  # fmt: skip
+def test_a_sweeps_name_may_have_a_date(name: str, taken: bool) -> None:
+    assert (list(forms.odd_texts({"sweep": name}, forms.ROW)) == []) is taken
 
 
 def test_this_machines_own_names_are_known(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

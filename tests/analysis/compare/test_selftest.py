@@ -55,6 +55,19 @@ def test_only_rounds_that_both_twins_have_are_compared(tmp_path: Path) -> None:
     assert list(single) == pytest.approx([a / b for a, b in zip(first, second, strict=True)])
 
 
+@pytest.mark.parametrize(("below", "resolvable"), [(2, 0.1), (9, math.inf)])
+def test_twins_of_a_chain_count_with_their_samples_below_zero(
+    below: int, resolvable: float, tmp_path: Path
+) -> None:
+    rows = twins(rounds=1, times_us=[1.0], kernels=["torch"], timers=["chain"], samples=20)
+    samples = [[-0.3] * below + list(one.samples_us or ())[below:] for one in rows]
+    rows = [r.model_copy(update={"samples_us": s}) for r, s in zip(rows, samples, strict=True)]
+    [pair] = pairs(tmp_path, rows).itertuples()
+    assert pair.rounds == 1
+    assert pair.resolvable <= resolvable
+    assert math.isinf(pair.resolvable) == math.isinf(resolvable)
+
+
 def test_kernels_whose_names_are_alike_are_no_twins(tmp_path: Path) -> None:
     rows = twins(rounds=2, times_us=[50.0], kernels=["torch"])
     code = [{**r.environment, "target": f"kernels.{r.kernel}", "source": "1"} for r in rows]
