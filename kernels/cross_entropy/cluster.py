@@ -10,6 +10,7 @@ one of a row. Of the gradient all lanes write p·a − b, as if there were no ta
 writes over its one element. No element is compared with the target, and the gradient may be written
 over the logits, as each thread overwrites only what it has read itself.
 On chip: the row. A thread holds up to 64 float32 elements, or 128 of 16 bit, which stay packed.
+A row's bits depend on N, the cut, and where in a vector of 16 bytes the row begins; not on M.
 Source: this project; z-loss and the logsumexp that is kept as in flash-attention's and QuACK's
 cross-entropy, the gradient in place of the logits as in Liger-Kernel's.
 """
@@ -50,6 +51,7 @@ from .operation import CROSS_ENTROPY, CROSS_ENTROPY_GRAD, LOGPROB_ENTROPY
 from .rows import PLAIN, Options
 
 LN2 = constant(0.6931471805599453)
+MANY = 4096  # rows for which every matrix is cut, lest a row's bits depend on how many there are
 LARGEST = constant(3.4028234663852886e38)
 NOTHING = constant(-300.0)  # exp2 of it is 0 in float32
 SMALL = constant(0.2)  # below, tanh by its series: the quotient would lose digits
@@ -60,7 +62,7 @@ class RowCluster(Kernel):
     """What these variants share: a cluster a row.
 
     Attributes:
-        programs: Programs of a cluster, up to 16; None takes them by M, N and dtype.
+        programs: Programs of a cluster, up to 16; None takes them by N and dtype, whatever M.
         num_warps: Warps a program; None likewise.
         keep: Whether loads ask L2 to keep them longest; None asks by size (`kernels.launch`).
     """
@@ -89,9 +91,8 @@ class RowCluster(Kernel):
 
     def plan(self, shape: Shape, dtype: torch.dtype, width: int, device: Device) -> Cut | None:
         """How a row that is read by vectors of ``width`` is cut, or None where it does not fit."""
-        rows, cols = shape
-        found = cut((rows, cols), dtype.itemsize, width, device, self.programs, self.num_warps)
-        return None if found is None or found.shared > 0 else found
+        size, programs, warps = dtype.itemsize, self.programs, self.num_warps
+        return cut((MANY, shape[1]), size, width, device, programs, warps, waiting=False)
 
     def run(
         self,

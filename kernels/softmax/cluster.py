@@ -212,6 +212,7 @@ def cut(
     programs: int | None = None,
     warps: int | None = None,
     tensors: int = 1,
+    waiting: bool = True,
 ) -> Cut | None:
     """The cut of each row of a matrix that costs least, or None where a row does not fit on chip.
 
@@ -223,12 +224,15 @@ def cut(
         programs: Of the cluster; None takes what costs least.
         warps: Of a program; None likewise.
         tensors: Matrices of which a row is held.
+        waiting: Whether chunks may wait in shared memory, of one matrix.
     """
+    waiting = waiting and tensors == 1
     cuts = [
         fitting
         for some in ([programs] if programs else (1, 2, 4, 8, 16))
         for many in ([warps] if warps else (1, 2, 4, 8, 16))
-        if (fitting := _fitting(shape[1], itemsize, width, some, many, tensors)) is not None
+        if (fitting := _fitting(shape[1], itemsize, width, some, many, tensors, waiting))
+        is not None
     ]
     if not cuts:
         return None
@@ -237,7 +241,7 @@ def cut(
 
 
 def _fitting(
-    cols: int, itemsize: int, width: int, programs: int, warps: int, tensors: int = 1
+    cols: int, itemsize: int, width: int, programs: int, warps: int, tensors: int, waiting: bool
 ) -> Cut | None:
     """Rows of ``cols`` elements among so many programs and warps, or None where they do not fit."""
     chunk = programs * warps * LANES * width
@@ -246,8 +250,8 @@ def _fitting(
     packed = itemsize == 2 and width > 1 and held > 32
     if held <= (128 if packed else 64):
         return Cut(programs, warps, chunk, chunks, 0, packed)
-    if width * itemsize < LONGEST or tensors > 1:
-        return None  # only copies of 16 bytes go past L1 into shared memory, and of one matrix
+    if width * itemsize < LONGEST or not waiting:
+        return None  # only copies of 16 bytes go past L1 into shared memory
     # Of 64 elements in registers some give way, so that they leave room for a third program an SM
     in_registers = 64 // width - (0 if packed else 2 if warps < MOST_WARPS else 8)
     shared = chunks - in_registers
