@@ -137,7 +137,7 @@ def difference(kernel: Kernel, sizes: Mapping[str, int], tensors: Sequence[Any])
     # a loss that PyTorch's operations make, or a peer, has the point's dtype
     either = triton and not kernel.packages
     own = {a.name for a in arrays if a.dtype is not None and (either or not a.either)}
-    if triton:  # what it keeps beside the operation's arrays has a dtype of its own, as float32
+    if triton and traffic.further:  # it may keep more beside the arrays, as float32
         own |= {t["name"] for t in tensors} - {a.name for a in arrays}
     for verb, model, further, field in (
         ("reads", traffic.reads, traffic.read_bytes, "loads"),
