@@ -125,8 +125,8 @@ def _roofline(options: argparse.Namespace) -> int:
     points = checked(inputs.frame, inputs.records)
     if points.empty:
         raise RowsError(
-            f"{inputs.rows}: no roofline can be drawn: it needs timed rows and a copy variant, "
-            "the roof, at the same shapes"
+            f"{inputs.rows}: no roofline can be drawn: it needs timed rows and those of "
+            "their roof, at the same shapes"
         )
     drawn = list(pictures(inputs, ROOFLINE_FIGURES))
     made = [path for picture in drawn for path in picture.page.files(inputs.out)]

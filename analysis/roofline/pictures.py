@@ -51,7 +51,7 @@ ACROSS, PANEL, ABOVE = 5, 1.45, 1.0  # panels side by side; inches of their heig
 STRIP = 0.24  # inches of a variant's line
 RATIOS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 PREDICTED_NOTE = "grey: within 10 %; tick: a variant's median"
-NEEDS = "needs timed rows and a copy variant, the roof, at the same shapes"
+NEEDS = "needs timed rows and those of their roof, at the same shapes"
 Ceilings = list[tuple[str, float, bool]]  # name, height, whether it slopes: GB/s, else Gflop/s
 Draw = Callable[[pd.DataFrame, pd.DataFrame, str, Records], Page | None]
 

@@ -60,7 +60,7 @@ def test_what_is_missing_is_named_in_a_sentence(
         "a_fig2 needs timed softmax rows",
         "a_fig1 needs traces of naive and fused",
         "traffic needs counts.jsonl or counters.jsonl",
-        "The check needs timed rows and a copy variant",
+        "The check needs timed rows and those of their roof",
         "No hardware counters of A CPU",
         "No row was timed at C's worked point",
         "No row has the shape 1823×781",
