@@ -934,7 +934,9 @@ def _rows(
         answers = _finish(statistics, targets, total, length, numbers, HOW)
         _store_statistics((first, second, lse), answers, row, exists, HOW)
         if EMIT:
-            of_row = (exists, row, answers[2], answers[2], answers[2], answers[2])
+            # log-softmax of a row with +inf is inf − inf, as PyTorch has it
+            kept = tl.where(answers[2] == float("inf"), float("nan"), answers[2])
+            of_row = (exists, row, kept, kept, kept, kept)
             if HOW.kind == "loss":
                 gradient_at = dloss
                 if not HOW.ones:
