@@ -16,6 +16,10 @@ export OUT ROWS BASE HEAD
 # The default preset: paper where a CUDA device is visible or Slurm has them, cpu elsewhere.
 has_gpu = case "$${CUDA_VISIBLE_DEVICES-all}" in ''|-1) false;; *) nvidia-smi -L 2>/dev/null | grep -q '^GPU';; esac
 EXPERIMENT ?= $(if $(filter slurm,$(LAUNCHER)),paper,$(shell if $(has_gpu); then echo paper; else echo cpu; fi))
+# The tour has shapes for a card, and others for none.
+ifeq ($(EXPERIMENT),tour)
+override EXPERIMENT := $(if $(filter slurm,$(LAUNCHER)),tour,$(shell if $(has_gpu); then echo tour; else echo tour_cpu; fi))
+endif
 in_args = $(patsubst $(1)=%,%,$(lastword $(filter $(1)=%,$(ARGS))))
 override OUT := $(or $(OUT),$(call in_args,out))
 NAME = $(or $(call in_args,name),$(EXPERIMENT))

@@ -19,6 +19,8 @@ from experiments.data.records import Access, Number, Trace
 MINUS = "\u2212"
 # The kernels' names for a row's maximum and sum, and those of eager operations' tensors.
 STATISTICS = {"maximum": "max.values", "total": "sum"}
+# Softmax with a row of output, the vectors that all rows read, and the kernel's name for that row.
+WEIGHTED, SHARED, OUTPUT = "weighted", "v", "output"
 BEFORE = "Nothing has happened yet: the input is in memory."
 RECOMPUTED = "† not in a variable of the kernel: computed from what it had loaded. "
 EMPTY = "An empty cell is not recorded, or not yet."
@@ -40,7 +42,7 @@ def stepper_data(records: Records) -> dict[str, Any]:
     traces = [
         trace
         for trace in records.traces
-        if trace.operation == OPERATION and trace.input is not None and trace.accesses
+        if trace.operation in (OPERATION, WEIGHTED) and trace.input is not None and trace.accesses
         if all(access.values is not None for access in trace.accesses)
     ]
     traces.sort(key=lambda t: (kernel_name(t.kernel), t.rows, t.params.get("block_size", 0)))
@@ -74,7 +76,7 @@ def _tensors(trace: Trace) -> list[dict[str, Any]]:
     for access in trace.accesses:
         size = sizes[access.tensor]
         size[:] = max(size[0], access.row + 1), max(size[1], access.last + 1)
-    sizes["y"] = [trace.rows, trace.cols]
+    sizes["y"] = [trace.rows, trace.cols if trace.operation == OPERATION else sizes["y"][1]]
     sizes["x"] = [trace.rows, max(sizes["x"][1], trace.cols)]
     return [{"name": n, "width": width, "rows": rows} for n, (rows, width) in sizes.items()]
 
@@ -132,7 +134,7 @@ def _steps(trace: Trace, eager: bool) -> list[dict[str, Any]]:
                     _moved_so_far("loaded", "load", moved["load"], trace.model_reads, trace),
                     _moved_so_far("stored", "store", moved["store"], trace.model_writes, trace),
                 ],
-                "rows": {str(access.row): tally.row(access.row) for access in accesses},
+                "rows": {str(a.row): tally.row(a.row) for a in accesses if a.tensor != SHARED},
                 "phase": phase,
                 "text": _sentence(accesses, changed) if accesses else BEFORE,
             }
@@ -166,13 +168,15 @@ class _RowTally:
     """What a trace shows of each row so far: its statistics, and its probabilities as stored."""
 
     def __init__(self, trace: Trace) -> None:
-        self._cols = trace.cols
+        self._cols, self._probabilities = trace.cols, trace.operation == OPERATION
         self._own: dict[tuple[int, str], Number] = {}
         self._recomputed: dict[tuple[int, str], Number] = {}
         self._stored: dict[int, dict[int, float]] = {}
 
     def add(self, access: Access) -> None:
-        """Takes in one more access."""
+        """Takes in one more access; one to what all rows share says nothing of a row."""
+        if access.tensor == SHARED:
+            return
         for key, again in (("maximum", access.maximum), ("total", access.total)):
             own = (access.state or {}).get(key)
             if own is not None and not isinstance(own, list):
@@ -181,7 +185,7 @@ class _RowTally:
                 self._own[access.row, key] = access.values[0]
             if again is not None:
                 self._recomputed[access.row, key] = again
-        if access.kind == "store" and access.tensor == "y":
+        if access.kind == "store" and access.tensor == "y" and self._probabilities:
             values = enumerate(map(float, access.values or ()), access.first)
             self._stored.setdefault(access.row, {}).update(values)
 
@@ -228,6 +232,8 @@ def _titles(trace: Trace) -> dict[int, str]:
 
 
 def _purpose(trace: Trace, mine: Sequence[Access], count: int) -> str:
+    if trace.operation == WEIGHTED:
+        return "statistics and the output row, rescaled together"
     if any(access.kind == "store" for access in mine):
         return "normalise" if count > 1 else "statistics and normalise, the row on chip"
     earlier = [a for a in trace.accesses if a.sweep < mine[0].sweep and a.row == mine[0].row]
@@ -252,6 +258,7 @@ def _sentence(accesses: Sequence[Access], changed: Sequence[str]) -> str:
         for name in STATISTICS
         if name in changed and isinstance(value := state.get(name), int | float | str)
     ]
+    found += ["the row of output is rescaled and added to"] * (OUTPUT in changed)
     return f"{text}; then {_listed(found)}." if found else f"{text}."
 
 

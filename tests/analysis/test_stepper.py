@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from analysis.load import COUNTED, Records, load_records
 from analysis.stepper import stepper_data
+from experiments.count import configurations, traces_of
 from experiments.data.records import Trace
+from experiments.sweep.client import Worker
 from tests.conftest import ROOT
 
 RECORDS = load_records(ROOT / COUNTED, ROOT / COUNTED)
@@ -67,6 +70,40 @@ def test_a_step_names_the_variables_that_its_own_program_changed() -> None:
         assert step["changed"] == [name for name in state if known.get(name) != state[name]]
         before[program] = state
     assert set(before) == {"0", "1"}
+
+
+def test_an_output_row_is_rescaled_with_the_sum_and_what_all_rows_share_is_no_row(
+    tmp_path: Path,
+) -> None:
+    worker = Worker("cpu", 0, tmp_path / "worker.log")
+    try:
+        (config,) = configurations(["weighted_online"]).values()
+        traces = list(traces_of(worker, "weighted_online", config))
+    finally:
+        worker.stop()
+    cases = stepper_data(Records(traces=tuple(traces)))["cases"]
+    assert [case["shape"] for case in cases] == ["2×8"] * 3 + ["3×8"] * 3 + ["4×8"]
+    for case in cases:
+        sizes = {one["name"]: (one["rows"], one["width"]) for one in case["tensors"]}
+        assert sizes == {"x": (case["rows"], 8), "v": (8, 4), "y": (case["rows"], 4)}
+        vectors: dict[int, list[float]] = {}
+        for step in case["steps"][1:]:
+            (touch,), state = step["touches"], dict(step["state"])
+            if touch["tensor"] == "v":
+                vectors[touch["row"]] = touch["values"]
+                assert step["rows"] == {}
+            elif touch["kind"] == "store":
+                x = case["input"][touch["row"]]
+                p = [math.exp(value - max(x)) for value in x]
+                y = [sum(p[j] * vectors[j][i] for j in range(8)) / sum(p) for i in range(4)]
+                assert touch["values"] == pytest.approx(y, rel=1e-4, abs=1e-5)
+                assert state["total"] == pytest.approx(sum(p), rel=1e-5)
+                assert step["rows"][str(touch["row"])]["cells"][2:] == [""] * 4
+        assert (case["steps"][-1]["loads"], case["steps"][-1]["stores"]) == (
+            5 * 8 * case["rows"],
+            4 * case["rows"],
+        )
+        assert "the row of output is rescaled" in " ".join(s["text"] for s in case["steps"])
 
 
 def test_a_trace_without_values_gives_no_case_and_odd_values_are_shown() -> None:

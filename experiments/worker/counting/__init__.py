@@ -67,12 +67,13 @@ def count(point: dict[str, Any], device: Device) -> dict[str, Any]:
         record["reason"] = kernel.unsupported(shape, dtype, device)
     if record["reason"] is not None:
         return record | {"method": "none"}
-    inputs: tuple[torch.Tensor, ...]
-    if "input" in point:
-        inputs = (torch.tensor(point["input"], dtype=dtype),)
-    else:
-        inputs = kernel.operation.make_inputs(shape, dtype, "cpu", point["seed"])
-    tracing = bool(point.get("trace")) and len(inputs) == 1
+    operation = kernel.operation
+    inputs = operation.make_inputs(shape, dtype, "cpu", point["seed"])
+    # rows of one matrix are what a trace shows, and what all of them share
+    tracing = bool(point.get("trace")) and inputs[0].shape == shape
+    tracing &= not any(map(operation.rowwise, operation.inputs[1:]))
+    if tracing and "input" in point:
+        inputs = (torch.tensor(point["input"], dtype=dtype), *inputs[1:])
     try:
         requests = requests_of(kernel, *inputs, watching=tracing)
     except Exception as error:  # a kernel may raise anything

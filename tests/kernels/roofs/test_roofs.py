@@ -1,4 +1,4 @@
-"""The roofs of attention: what each must do, and that the gate sees where it does not."""
+"""What stands beside attention, its roofs and a row of it, and that the gate sees what is wrong."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from kernels.kernel import Kernel
 from kernels.matmul.matmul import Matmul
 from kernels.matmul.operation import MATMUL
 from kernels.traffic import evaluate
+from kernels.weighted.operation import WEIGHTED
+from kernels.weighted.weighted_online import WeightedOnline
 from tests.kernels.variants import HERE, name
 
 KERNELS: tuple[Kernel, ...] = (AttentionIo(block_size=64), Matmul(), Exponentials(block_size=32))
@@ -40,6 +42,18 @@ def test_a_roof_of_any_shape_passes_the_gate(
     assert kernel.unsupported(shape, dtype, HERE) is None
     inputs = kernel.operation.make_inputs(shape, dtype, device, 0)
     assert judge(kernel, kernel(*inputs), inputs) is None
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=name)
+def test_a_softmaxs_weighted_sum_passes_the_gate_and_a_wrong_one_does_not(
+    device: str, dtype: torch.dtype
+) -> None:
+    for shape in ((3, 40), (1, 1), (2, 16), (2, 0)):
+        inputs = WEIGHTED.make_inputs(shape, dtype, device, 0)
+        y = WeightedOnline(block_size=16)(*inputs)
+        assert judge(WeightedOnline(), y, inputs) is None
+        if shape[1] > 1:
+            assert judge(WeightedOnline(), y.flip(1), inputs) is not None
 
 
 @every

@@ -1,0 +1,1 @@
+"""A softmax and what it weighs: what attention does with a row of its scores."""
