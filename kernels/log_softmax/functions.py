@@ -39,7 +39,7 @@ def log_softmax(x: torch.Tensor, dim: int = -1, dtype: torch.dtype | None = None
     """`torch.log_softmax`: x − logsumexp(x) along a dimension, differentiable any number of times.
 
     16-bit input is computed in float32 and rounded once; under autocast the result keeps the dtype
-    of ``x``, as that of `softmax`. A row with +inf may come out as NaN there and −inf elsewhere.
+    of ``x``, as that of `softmax`.
 
     Args:
         x: Any shape; float16, bfloat16, float32 or float64, or another where ``dtype`` is given.

@@ -9,6 +9,8 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
@@ -18,6 +20,9 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from experiments.data.rows import Row
 from experiments.sweep.config import register
+from kernels.cross_entropy.functions import cross_entropy, logprob_entropy
+from kernels.functions import softmax
+from kernels.log_softmax.functions import log_softmax, logsumexp
 from tests.conftest import ROOT
 
 PAGES = {
@@ -77,17 +82,34 @@ def test_its_page_names_every_option_of_a_group(page: str, group: str) -> None:
     assert _names(group) - named == set()
 
 
-def test_examples_of_the_function_run() -> None:
+def test_examples_of_the_functions_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    # the package is the room `kernels`: tests/house/test_package.py installs it
+    package: Any = ModuleType("softmax_roofline")
+    package.softmax, package.logsumexp, package.log_softmax = softmax, logsumexp, log_softmax
+    package.cross_entropy, package.logprob_entropy = cross_entropy, logprob_entropy
+    monkeypatch.setitem(sys.modules, "softmax_roofline", package)
     examples = re.findall(r"```python\n(import torch\n.*?)```", ALL, re.S)
-    assert len(examples) == 2
+    assert len(examples) == 3
     for example in examples:
         found: dict[str, torch.Tensor] = {}
-        small = example.replace("8, 512, 1000", "2, 5, 40").replace('device="cuda"', 'device="cpu"')
-        # the package is the room `kernels`: tests/house/test_package.py installs it
-        exec(small.replace("softmax_roofline", "kernels.functions"), found)
-        assert found["y"].dtype == torch.bfloat16
-        torch.testing.assert_close(found["y"].float().sum(-1), torch.ones(2, 5), atol=0.02, rtol=0)
-    assert found["dx"].shape == found["x"].shape
+        small = example.replace('device="cuda"', 'device="cpu"')
+        for size, less in (
+            ("8, 512, 1000", "2, 5, 40"),
+            ("512", "5"),
+            ("50257", "40"),
+            ("128", "3"),
+        ):
+            small = small.replace(size, less)
+        exec(small, found)
+        if "y" in found:
+            assert found["y"].dtype == torch.bfloat16
+            sums = found["y"].detach().float().sum(-1)
+            torch.testing.assert_close(sums, torch.ones_like(sums), atol=0.02, rtol=0)
+        if "z" in found:
+            assert found["dx"].shape == found["x"].shape
+        if "logprob" in found:
+            assert (found["logprob"] < 0).all()
+            assert found["entropy"].shape == found["target"].shape
 
 
 def test_table_of_rows_names_every_field_of_a_row() -> None:

@@ -87,7 +87,6 @@ def test_infinities_and_nan_come_out_as_from_pytorch(
 ) -> None:
     x = torch.randn(5, 6, device=device)
     x[0, 0], x[1, 1], x[2, 2], x[3] = math.inf, -math.inf, math.nan, -math.inf
-    x = x if function is logsumexp else x[1:]
     torch.testing.assert_close(function(x), FUNCTIONS[function](x, -1), equal_nan=True)
 
 
