@@ -227,7 +227,7 @@ def fingerprint(x: torch.Tensor) -> int:
     Each word of bits, as a whole number, is multiplied by an odd number of its own, and the
     products are summed modulo 2^64. A word is eight bytes, or an element where they do not divide.
     """
-    flat = x.flatten()
+    flat = x.flatten().contiguous()  # of one column, flattened rows may still be apart
     aligned = flat.numel() * flat.itemsize % 8 == 0 and flat.data_ptr() % 8 == 0
     whole = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
     bits = flat.view(torch.int64 if aligned else whole[x.itemsize])
