@@ -32,9 +32,9 @@ def count(point: dict[str, Any], device: Device) -> dict[str, Any]:
 
     Args:
         point: ``kernel`` (its configuration), ``rows``, ``cols``, ``dtype``, ``seed``, or
-            ``input`` (its rows) in place of a seeded one, and ``trace`` where the order of the
-            requests is wanted, at a small shape; ``reason`` where it is known already that it
-            cannot be executed.
+            ``input``, the rows of the first input in place of seeded ones, and ``trace`` where the
+            order of the requests is wanted, at a small shape; ``reason`` where it is known already
+            that it cannot be executed.
         device: The worker's own, a CPU.
 
     Raises:
@@ -68,7 +68,7 @@ def count(point: dict[str, Any], device: Device) -> dict[str, Any]:
     if record["reason"] is not None:
         return record | {"method": "none"}
     operation = kernel.operation
-    inputs = operation.make_inputs(shape, dtype, "cpu", point["seed"])
+    inputs = operation.make_inputs(shape, dtype, "cpu", point.get("seed", 0))
     # rows of one matrix are what a trace shows, and what all of them share
     tracing = bool(point.get("trace")) and inputs[0].shape == shape
     tracing &= not any(map(operation.rowwise, operation.inputs[1:]))
