@@ -138,6 +138,24 @@ def like_rows(x: torch.Tensor) -> torch.Tensor:
     return torch.empty_strided((rows, cols), (gaps, 1), dtype=x.dtype, device=x.device)
 
 
+def allocator(index: int) -> Callable[..., torch.Tensor]:
+    """What allocates (shape, strides, dtype) on a CUDA device, or with −1 on the CPU.
+
+    Past the dispatcher, as Inductor does, in a third of the time, where that device is the current.
+    """
+    name = "_empty_strided_cuda" if index >= 0 else "_empty_strided_cpu"
+    fast = getattr(torch._C._dynamo.guards, name, None)
+    device = f"cuda:{index}" if index >= 0 else "cpu"
+
+    def empty(shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+        if fast is None or (index >= 0 and torch._C._cuda_getDevice() != index):
+            return torch.empty_strided(shape, strides, dtype=dtype, device=device)
+        made: torch.Tensor = fast(shape, strides, dtype)
+        return made
+
+    return empty
+
+
 class Repeatable:
     """Work on tensors: launched the ordinary way the first time, its launches repeated after that.
 

@@ -34,6 +34,7 @@ from ..calls import (
     PLAIN,
     Repeatable,
     aligned,
+    allocator,
     below_autograd,
     define,
     gradient_of,
@@ -368,6 +369,7 @@ class Plan:
         self.apart = stride >= logits.shape[1] or self.rows == 1  # no two rows overlap
         # one number scales all rows, and is known before the backward pass unless rounded twice
         self.fused = self.reduction != "none" and logits.dtype is not torch.float16
+        self._empty = allocator(index)
         self._forward = Repeatable(self._launch_forward, index)
         self._both = Repeatable(self._launch_both, index)
         self._multiply = Repeatable(multiply, index)
@@ -378,7 +380,7 @@ class Plan:
 
     def loss(self, logits: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None) -> Pair:
         """The loss, and the logsumexp of each row."""
-        losses, lse, out = self._outputs(logits)
+        losses, lse, out = self._outputs()
         self._forward(logits, target, weight, losses, lse, out)
         return losses if out is None else out, lse
 
@@ -386,8 +388,8 @@ class Plan:
         self, logits: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None
     ) -> torch.Tensor:
         """The loss; its gradient is written over the logits. Only where it is `fused`."""
-        losses, lse, out = self._outputs(logits)
-        scale = torch.empty(1, dtype=self.wide, device=logits.device)
+        losses, lse, out = self._outputs()
+        scale = self._empty((1,), (1,), self.wide)
         self._both(logits, target, weight, losses, lse, scale, out)
         assert out is not None
         return out
@@ -404,7 +406,7 @@ class Plan:
         """The gradient of the logits, written over them or not."""
         dloss = self._of_rows(dloss)
         if self.reduction == "mean":
-            scale = torch.empty(1, dtype=self.wide, device=logits.device)
+            scale = self._empty((1,), (1,), self.wide)
             self._scale(target, weight, scale)
             dloss = dloss * scale
         if over:
@@ -424,13 +426,11 @@ class Plan:
             dloss = dloss.as_strided((1,), (1,))
         return aligned(dloss.to(self.wide))
 
-    def _outputs(
-        self, logits: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
-        rows, device, none = self.rows, logits.device, self.reduction == "none"
-        losses = torch.empty(rows, dtype=self.dtype if none else self.wide, device=device)
-        out = None if none else torch.empty((), dtype=self.dtype, device=device)
-        return losses, torch.empty(rows, dtype=self.wide, device=device), out
+    def _outputs(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+        empty, rows, none = self._empty, (self.rows,), self.reduction == "none"
+        losses = empty(rows, (1,), self.dtype if none else self.wide)
+        out = None if none else empty((), (), self.dtype)
+        return losses, empty(rows, (1,), self.wide), out
 
     def _launch_forward(self, logits: Any, target: Any, weight: Any, *outputs: Any) -> None:
         losses, lse, out = outputs
