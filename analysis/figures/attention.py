@@ -39,7 +39,7 @@ NEEDS = f"timed {OPERATION} rows at two or more N"
 NAIVE, FOLDED, SOFTMAX = "attention_naive", "attention_naive_folded", "auto"
 PARTS = {  # of the materialised form, by the rows whose difference each is
     "two matrix products": style_of("fused").color,
-    "softmax": style_of("auto").color,
+    "the softmax": style_of("auto").color,
     "scale": style_of("naive").color,
 }
 BAR = 1.22  # from its size to its ends, on a logarithm
@@ -206,7 +206,7 @@ def parts_of(shown: Selection, frame: pd.DataFrame) -> pd.DataFrame:
     }
     found = pd.DataFrame({
         "two matrix products": times[FOLDED] - times[SOFTMAX],
-        "softmax": times[SOFTMAX],
+        "the softmax": times[SOFTMAX],
         "scale": times[NAIVE] - times[FOLDED],
     }).dropna()  # fmt: skip
     return found[(found > 0).all(axis=1)]

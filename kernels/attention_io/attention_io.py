@@ -36,7 +36,7 @@ class AttentionIo(Kernel):
     backend = "triton"
     moves = Traffic(reads=3 * 128 * M, writes=128 * M)
 
-    block_size: Annotated[int, power_of_two(16, LARGEST_BLOCK)] = 2048
+    block_size: Annotated[int, power_of_two(1, LARGEST_BLOCK)] = 2048
     num_warps: Annotated[int, power_of_two(1, 32)] = 4
 
     @override

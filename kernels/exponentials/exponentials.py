@@ -41,7 +41,7 @@ class Exponentials(Kernel):
     backend = "triton"
     moves = Traffic(reads=M * COLS, writes=M * COLS)
 
-    block_size: Annotated[int, power_of_two(16, LARGEST_BLOCK)] = 512
+    block_size: Annotated[int, power_of_two(1, LARGEST_BLOCK)] = 512
     num_warps: Annotated[int, power_of_two(1, 32)] = 4
 
     @override

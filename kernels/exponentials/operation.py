@@ -22,7 +22,7 @@ class Exponentials(Operation):
     """y = Σ exp(x − j/256)/256 over j of 0 … 255, for an element of x for each 256 of a row."""
 
     name = "exponentials"
-    inputs = (Array("x", (M, COLS)),)
+    inputs = (Array("power", (M, COLS)),)
     outputs = (Array("y", (M, COLS)),)
     exponentials = M * COLS * STRETCH
     roof = "exponentials"

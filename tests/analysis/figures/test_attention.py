@@ -87,7 +87,7 @@ def test_the_parts_of_its_time_add_up_to_it(frame: pd.DataFrame) -> None:
     parts, times = parts_of(shown, frame), frame.set_index(["kernel", "cols"])["time_us"]
     for n in LENGTHS:
         assert parts.loc[n].sum() == pytest.approx(times[NAIVE, n])
-        assert parts.loc[n, "softmax"] == times[SOFTMAX, n]
+        assert parts.loc[n, "the softmax"] == times[SOFTMAX, n]
         assert parts.loc[n, "scale"] == pytest.approx(times[NAIVE, n] - times[FOLDED, n])
     (page,) = PARTS.pages(Records(), frame)
     assert "two matrix products" in words(rendered(page))
