@@ -482,13 +482,21 @@ def _product(s: tl.tensor, difference: tl.tensor) -> tl.tensor:
 
 
 @jit
+def _tanh(u: tl.tensor) -> tl.tensor:
+    # the quotient is ±1 where exp overflows or is 0, and loses the digits of a small u: the series
+    SMALL: tl.constexpr = 0.01 if u.dtype == tl.float64 else 0.2
+    square = u * u
+    series = u * (1 - square * (1 / 3 - square * (2 / 15 - square * (17 / 315))))
+    return tl.where(tl.abs(u) < SMALL, series, 1 - 2 / (_exp(2 * u) + 1))
+
+
+@jit
 def _transform(values: tl.tensor, numbers: tl.tuple, HOW: tl.constexpr) -> tl.tensor:
     """z of logits."""
     STATISTICS: tl.constexpr = HOW.statistics
     z = values.to(STATISTICS)
     if HOW.capped:
-        # tanh(u) = 1 − 2 / (exp(2u) + 1), which is ±1 where exp overflows or is 0
-        z = numbers[1] * (1 - 2 / (_exp(2 * (z / numbers[1])) + 1))
+        z = numbers[1] * _tanh(z / numbers[1])
     if HOW.scaled:
         z *= numbers[0]
     return z

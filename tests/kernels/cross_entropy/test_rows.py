@@ -158,6 +158,17 @@ def test_loss_and_gradient_with_any_options_are_pytorchs(
     assert_close(in_place(logits, target, options, weight, over), right, dtype)
 
 
+@pytest.mark.parametrize(("dtype", "rtol"), [(torch.float32, 5e-7), (torch.float64, 1e-13)])
+def test_a_capped_logit_keeps_its_digits_however_small(
+    device: str, dtype: torch.dtype, rtol: float
+) -> None:
+    logits = torch.logspace(-6, 2.5, 200, dtype=dtype, device=device)[:, None]  # z is the lse
+    target, options = torch.zeros(200, dtype=torch.int64, device=device), Options(softcap=30.0)
+    lse = separately(logits, target, options)[1]
+    right = z_of(logits.double(), options)[:, 0]
+    torch.testing.assert_close(lse.double(), right, rtol=rtol, atol=0)
+
+
 @pytest.mark.parametrize("cols", [20_001, 32_768])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 def test_wide_rows_of_which_a_tile_is_a_part(device: str, cols: int, dtype: torch.dtype) -> None:
