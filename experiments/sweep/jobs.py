@@ -133,21 +133,27 @@ def with_roofs(jobs: Sequence[Job], compose: Compose) -> list[Job]:
     found = list({job.name: job for job in jobs}.values())
     roofed = {(job.neighbours, job.operation) for job in found}
     for job in list(found):
-        roof = roof_of(job.operation)
-        if (job.neighbours, roof) not in roofed:
-            roofed.add((job.neighbours, roof))
-            kept = [o for o in job.overrides if not re.match(r"[+~]*(kernel[.=]|twin=)", o)]
-            found.append(compose([*kept, f"kernel={roof}"]))
+        for roof in roofs_of(job.operation):
+            if (job.neighbours, roof) not in roofed:
+                roofed.add((job.neighbours, roof))
+                kept = [o for o in job.overrides if not re.match(r"[+~]*(kernel[.=]|twin=)", o)]
+                found.append(compose([*kept, f"kernel={roof}"]))
     return found
 
 
 @cache
-def roof_of(operation: str) -> str:
-    """The roof that an operation's module names, read as text: the parent imports no kernel."""
-    modules = (ROOT / "kernels" / operation / name for name in ("operation.py", "__init__.py"))
+def roofs_of(folder: str) -> tuple[str, ...]:
+    """The roofs that the operations of a folder of `kernels` name.
+
+    They are read as text, for the parent imports no kernel: which of several operations a kernel
+    carries out only a worker knows.
+    """
+    modules = (ROOT / "kernels" / folder / name for name in ("operation.py", "__init__.py"))
     text = "\n".join(path.read_text(encoding="utf-8") for path in modules if path.is_file())
-    named = re.search(r'^    roof = "(\w+)"$', text, re.MULTILINE)
-    return named[1] if operation and named else ROOF
+    said = re.findall(r'^    (name|roof) = "(\w+)"$', text if folder else "", re.MULTILINE)
+    named = [value for key, value in said if key == "roof"]
+    silent = len(named) < len(said) - len(named) or not named
+    return tuple(dict.fromkeys([*named, *[ROOF] * silent]))
 
 
 # These choose a job's place, or how the sweep is run; they are not variations of what is measured.

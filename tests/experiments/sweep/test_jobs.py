@@ -15,7 +15,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from experiments.sweep.config import register
-from experiments.sweep.jobs import Job, SweepLoader, job_from, roof_of, with_roofs
+from experiments.sweep.jobs import Job, SweepLoader, job_from, roofs_of, with_roofs
 from experiments.worker.describe import build_kernel
 from tests.conf import options
 from tests.conftest import DOUBLES, ROOT
@@ -74,7 +74,7 @@ def job(target: str, *overrides: str) -> Job:
     return Job(name, name, "wide", ("float32",), "native", "auto", "", (), config, overrides)
 
 
-def test_a_shard_gets_the_roof_of_each_operation_that_it_lacks() -> None:
+def test_a_shard_gets_the_roofs_of_each_operation_that_it_lacks() -> None:
     def added(*targets: str) -> list[tuple[str, ...]]:
         jobs = [job(target, "grid=wide", f"kernel={i}") for i, target in enumerate(targets)]
         found = with_roofs(jobs, lambda overrides: job("made.X", *overrides))
@@ -86,6 +86,7 @@ def test_a_shard_gets_the_roof_of_each_operation_that_it_lacks() -> None:
     assert added("softmax_backward.backward.Backward", "copy.copy.Copy") == [add]
     assert added("softmax_backward.backward.Backward", "softmax.online.Online") == [add, copy]
     assert added("add.add.Add") == []
+    assert added("log_softmax.online.Online") == [("grid=wide", "kernel=read"), copy]
 
 
 @pytest.mark.parametrize("kernel", options("kernel"))
@@ -93,8 +94,8 @@ def test_the_roof_that_an_operation_names_is_read_without_importing_it(kernel: s
     config = OmegaConf.to_container(OmegaConf.load(ROOT / "conf" / "kernel" / f"{kernel}.yaml"))
     assert isinstance(config, dict)
     operation = build_kernel({str(k): v for k, v in config.items()}).operation
-    assert roof_of(operation.name) == operation.roof
-    assert roof_of(operation.roof) == operation.roof
+    assert operation.roof in roofs_of(config["_target_"].split(".")[1])
+    assert roofs_of(operation.roof) == (operation.roof,)
 
 
 def test_a_file_is_read_once_for_all_jobs(
