@@ -86,22 +86,23 @@ def counted_beside(levels: Iterable[Level], model: Level) -> Level | None:
 
 
 def counted_verdict(kind: str, count: Count) -> str:
-    """Whether requested elements are the model's, exactly or nominally (`Count.nominal`).
+    """Whether what was requested is the model's, exactly or nominally (`Count.nominal`).
 
     int64 indices in excess have that name.
 
     Elements, not bytes: eager operations keep statistics of 16-bit rows in 32 bit.
     """
+    differences = [text for text in (count.difference or "").split("; ") if text.startswith(kind)]
     model = count.model_reads if kind == "reads" else count.model_writes
     moved = [(t.dtype, t.loads if kind == "reads" else t.stores) for t in count.tensors]
     size = sum(elements for _, elements in moved)
     indices = sum(elements for dtype, elements in moved if dtype == "int64")
-    if size == model:
+    only_indices = indices and size - indices == model
+    if count.nominal and only_indices:
+        return f"{NOMINAL}, int64 indices"
+    if not differences or size == model:
         return NOMINAL if count.nominal else "exact"
-    if indices and size - indices == model:
-        return f"{NOMINAL}, int64 indices" if count.nominal else "int64 indices"
-    differences = (count.difference or "").split("; ")
-    return next((text for text in differences if text.startswith(kind)), "unexplained")
+    return "int64 indices" if only_indices else differences[0]
 
 
 def measured_verdict(level: str, kind: str, size: int, seen: Counters, backend: str) -> str:
@@ -148,5 +149,9 @@ def _level(record: Count | Counters, name: str, kind: str, size: int | None, ver
 
 
 def _model_bytes(record: Count | Counters, kind: str) -> int:
+    if isinstance(record, Count):
+        size = record.model_read_bytes if kind == "reads" else record.model_write_bytes
+        if size is not None:
+            return size
     elements = record.model_reads if kind == "reads" else record.model_writes
     return elements * ITEM_BYTES[record.dtype]

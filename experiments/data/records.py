@@ -72,6 +72,8 @@ class Count(Record):
     tensors: list[TensorCount] = []
     model_reads: Whole
     model_writes: Whole
+    model_read_bytes: Whole | None = Field(None, description="with arrays of a dtype of their own")
+    model_write_bytes: Whole | None = None
     difference: Text | None = Field(None, description="how the count differs from the model, if so")
 
     @property

@@ -13,6 +13,7 @@ from analysis.tables.traffic import size_text, wide_table
 from analysis.traffic.levels import counted_verdict, levels_of, measured_verdict
 from analysis.traffic.pictures import edge
 from experiments.data.cards import Card, card_of
+from experiments.data.records import TensorCount
 from tests.analysis.plausible import row, write
 from tests.analysis.records import count, counters, h200, record_files, trace
 
@@ -33,6 +34,19 @@ def test_a_count_is_exact_or_differs_in_the_models_words() -> None:
     assert counted_verdict("writes", fault) == "exact"
     assert counted_verdict("writes", count("naive")) == "nominal, int64 indices"
     assert counted_verdict("reads", count("naive")) == "nominal"
+    further = {"name": "loss", "dtype": "float32", "loads": 0, "stores": 5, "load_bytes": 0,
+               "store_bytes": 20}  # fmt: skip
+    online = count("online")
+    kept = online.model_copy(
+        update={
+            "tensors": [*online.tensors, TensorCount.model_validate(further)],
+            "model_read_bytes": 2 * 5 * 8192 * 4,
+            "model_write_bytes": 5 * 8192 * 4 + 20,
+        }
+    )
+    assert counted_verdict("writes", kept) == "exact"
+    of_writes = [one for one in levels_of(Records(counts=(kept,)), {}) if one.kind == "writes"]
+    assert [one.size for one in of_writes] == [5 * 8192 * 4 + 20] * 2
 
 
 @pytest.mark.parametrize(("reads", "backend", "expected"), [

@@ -43,7 +43,8 @@ def count(point: dict[str, Any], device: Device) -> dict[str, Any]:
     kernel, dtype = build_kernel(point["kernel"]), torch_dtype(point["dtype"])
     shape = (point["rows"], point["cols"])
     sizes = kernel.operation.sizes(shape)
-    reads, writes = kernel.traffic().elements(sizes)
+    traffic = kernel.traffic()
+    reads, writes = traffic.elements(sizes)
     record: dict[str, Any] = {
         "operation": kernel.operation.name,
         "roof": kernel.operation.roof == kernel.operation.name,
@@ -57,7 +58,9 @@ def count(point: dict[str, Any], device: Device) -> dict[str, Any]:
         "tensors": [],
         "model_reads": reads,
         "model_writes": writes,
-        "model_formula": str(kernel.traffic()),
+        "model_read_bytes": reads * dtype.itemsize + evaluate(traffic.read_bytes, sizes),
+        "model_write_bytes": writes * dtype.itemsize + evaluate(traffic.write_bytes, sizes),
+        "model_formula": str(traffic),
         "accesses": None,
     }
     if kernel.backend not in METHODS:
