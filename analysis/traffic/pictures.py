@@ -60,6 +60,7 @@ LEVELS: Mapping[str, Mapping[str, Any]] = {
 DRAM_TITLE = "Reads at DRAM: where L2 stops serving the second pass"
 PAIRS_NOTE = "writes lag at DRAM, where lines stay dirty in L2: judge on reads"
 L2_NOTE = "dotted: rows in flight × row bytes = L2, in the colour of its variant"
+LETTER_WIDTH = 0.068  # inches of a letter of a variant's name
 LETTER = {"cols": "N", "rows": "M"}
 HEIGHTS = {"reads": (-0.2, 1.0), "writes": (0.22, 0.5)}  # in a variant's line, and how opaque
 KINDS = {"load": style_of("fused").color, "store": style_of("torch").color}
@@ -113,6 +114,8 @@ def _levels_of(operation: str, records: Records, frame: pd.DataFrame) -> list[Pa
     gpus = sorted({c.gpu for c in records.counters if c.operation == operation})
     for gpu in gpus or [""] * bool(found):
         mine = [c for c in found if c.gpu == gpu]
+        if all(c.size is None or c.level == "modelled" for c in mine):
+            continue  # the model alone, of shapes that no kernel takes
         shapes = shapes_shown(mine)
         counters = [c for c in records.counters if c.gpu == gpu]
         card = card_of(gpu).name if gpu else "any machine"
@@ -160,10 +163,11 @@ def _draw_levels(
 ) -> None:
     shown = {c.variant for c in mine if (c.rows, c.cols, c.dtype) in shapes}
     variants = sorted(shown, key=variant_order)
-    width, height = 0.82 / len(shapes), canvas.get_figheight()
+    left = max(0.145, (0.1 + LETTER_WIDTH * max(map(len, variants))) / canvas.get_figwidth())
+    width, height = (0.965 - left) / len(shapes), canvas.get_figheight()
     bottom, tall = 0.8 / height, 1 - 1.75 / height
     for i, shape in enumerate(shapes):
-        ax = canvas.add_axes((0.145 + i * (width + 0.015), bottom, width - 0.015, tall))
+        ax = canvas.add_axes((left + i * (width + 0.015), bottom, width - 0.015, tall))
         ax.set_ylim(len(variants) - 0.5, -0.5)
         ax.set_yticks(range(len(variants)), [""] * len(variants) if i else variants)
         for place, variant in enumerate(variants):
@@ -174,7 +178,6 @@ def _draw_levels(
         ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         ax.grid(axis="x", color="white", lw=0.9)
         ax.set_axisbelow(True)
-        ax.set_xlabel("traffic, MN elements (lower is better)", fontsize=7.5)
         sns.despine(ax=ax, left=True)
         here = [c for c in mine if (c.rows, c.cols, c.dtype) == shape]
         counted = [counted_beside(everything, c) for c in here if c.level == "modelled"]
@@ -186,6 +189,9 @@ def _draw_levels(
                 text = blank(variant, shape)
                 ax.text(0.1, place, text, fontsize=7, color=MUTED, va="center")
         write(ax, 0, 1 + 0.06 / (tall * height), f"{shape[0]} × {shape[1]}")
+    middle, below = (left + 0.965) / 2, bottom - 0.28 / height
+    canvas.text(middle, below, "traffic, MN elements (lower is better)", fontsize=7.5, ha="center",
+                va="top")  # fmt: skip
     levels = [Line2D([], [], ls="", label=label, **{"mfc": MUTED, **style})
               for level, style in LEVELS.items()
               for label in ["counted, nominal" if level == NOMINAL else level]]  # fmt: skip

@@ -196,10 +196,10 @@ def _print_table(rows: Sequence[dict[str, Any]], labels: Mapping[str, str], path
     A file that cannot be written is a warning: the rows are on disk, and they alone decide the exit
     status.
     """
-    ordered = sorted(
-        rows,
-        key=lambda r: (r["dtype"], r["rows"], r["cols"], r["round"], r["time_us"] or 9e99),
-    )
+    # a roof stands among the kernels that it is the roof of, several operations each by itself
+    several = len({r["operation"] for r in rows} - {r["roof"] for r in rows}) > 1
+    places = ("dtype", "rows", "cols", "round", *["operation"] * several)
+    ordered = sorted(rows, key=lambda r: (*(r[name] for name in places), r["time_us"] or 9e99))
     cells = [_cells(row, labels) for row in ordered]
     head, *lines = (f"| {' | '.join(line)} |\n" for line in [COLUMNS, *cells])
     try:

@@ -31,6 +31,23 @@ def test_a_time_that_did_not_converge_says_why_sampling_ended(
     assert line.endswith(status)
 
 
+@pytest.mark.parametrize(("other", "order"), [
+    ("softmax", ["copy", "second", "torch"]),  # by time, the roof among them
+    ("weighted", ["copy", "torch", "second"]),
+])  # fmt: skip
+def test_several_operations_are_listed_each_by_itself(
+    tmp_path: Path, other: str, order: list[str]
+) -> None:
+    rows = [
+        row("torch", 1024, time_us=12.0, operation="softmax", roof="copy"),
+        row("copy", 1024, time_us=9.0, operation="copy", roof="copy"),
+        row("second", 1024, time_us=10.0, operation=other, roof="copy"),
+    ]
+    print_summary(rows, {}, tmp_path, "", [])
+    _, _, *lines = (tmp_path / "table.md").read_text().splitlines()
+    assert [line.split(" | ")[2] for line in lines] == order
+
+
 @pytest.fixture
 def terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
