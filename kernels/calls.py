@@ -12,13 +12,12 @@ from operator import itemgetter, or_
 from typing import Any
 
 import torch
-from torch.autograd import forward_ad
 
 from . import functions
+from .functions import below_autograd, transformed
 from .language import tl
 from .launch import ALIGNMENT, Launched, launcher, launches, workspaces
 
-PLAIN = (torch.Tensor, torch.nn.Parameter)  # a subclass may mean something else by its elements
 NAMESPACE = "softmax_roofline"
 _LIBRARIES: list[torch.library.Library] = []  # an operator lives as long as its library
 
@@ -29,11 +28,6 @@ def runs_on(x: torch.Tensor) -> bool:
     """Whether a kernel can run where ``x`` is."""
     kind = x.device.type
     return tl is not None and (kind == "cuda" or (kind == "cpu" and functions.INTERPRETED))
-
-
-def transformed() -> bool:
-    """Whether forward-mode differentiation or a transform of functorch is at work."""
-    return forward_ad._current_level >= 0 or torch._C._are_functorch_transforms_active()
 
 
 def plain_gradient(*grads: torch.Tensor | None) -> bool:
@@ -70,12 +64,6 @@ def gradient_of(
         x = x if x.requires_grad else x.detach().requires_grad_()
         (dx,) = torch.autograd.grad(function(x), x, tuple(grads), create_graph=again)
     return dx
-
-
-def below_autograd(operator: Callable[..., Any], *arguments: Any) -> Any:
-    """Calls an operator past its derivative."""
-    with torch._C._AutoDispatchBelowAutograd():
-        return operator(*arguments)
 
 
 def define(
@@ -234,7 +222,7 @@ def _repeated(
 
     def again(starts: list[int]) -> bool:
         if hooks.launch_enter_hook.calls or hooks.launch_exit_hook.calls:
-            return False  # a profiler's, which asks for what it is told the ordinary way
+            return False  # a profiler's: it is called the ordinary way
         space = [empty(*layout) for layout in layouts]  # held until all is launched
         pointers = _extended([*starts, *[x.data_ptr() for x in space]])
         stream = stream_of(index)

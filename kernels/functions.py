@@ -48,7 +48,7 @@ KEPT = 4096  # plans of each direction, the least recently used makes room; some
 INTERPRETED = os.environ.get("TRITON_INTERPRET", "0") not in ("", "0")
 AUTO, BACKWARD = Auto(), BackwardAuto()
 
-_PLAIN = (torch.Tensor, torch.nn.Parameter)  # a subclass may mean something else by its elements
+PLAIN = (torch.Tensor, torch.nn.Parameter)  # a subclass may mean something else by its elements
 
 Shape = tuple[int, ...]
 Carry = Callable[..., torch.Tensor]
@@ -82,7 +82,7 @@ def softmax(
     if type(dim) is not int or type(temperature) is not float:
         # first of all, for as a key of a cache True, 1 and 1.0 are one
         dim, temperature = _dimension(dim), _temperature(temperature)
-    if is_dynamo_compiling() or type(x) not in _PLAIN:  # Dynamo follows none of what comes after
+    if is_dynamo_compiling() or type(x) not in PLAIN:  # Dynamo follows none of what comes after
         return _observed(x, dim, temperature, dtype)
     differentiated = x.requires_grad
     try:
@@ -114,7 +114,7 @@ def watched(x: Any) -> bool:
     """
     return (
         is_dynamo_compiling()  # first: Dynamo follows none of what comes after
-        or type(x) not in _PLAIN
+        or type(x) not in PLAIN
         or not (x.is_cuda or (INTERPRETED and x.is_cpu))
         or x.is_neg()
         or forward_ad._current_level >= 0
@@ -223,7 +223,7 @@ def gradient_by_torch(
     return dx.to(dtype)
 
 
-def _transformed() -> bool:
+def transformed() -> bool:
     """Whether forward-mode differentiation or a transform of functorch is at work."""
     return forward_ad._current_level >= 0 or _transforms_active()
 
@@ -376,24 +376,27 @@ def _operator_autograd(
     x: torch.Tensor, dim: int, temperature: float, dtype: torch.dtype
 ) -> torch.Tensor:
     """The operator's derivatives; a graph that holds it may be transformed long after."""
-    if _transformed():
+    if transformed():
         return by_torch(x, dim, temperature, dtype)
     if x.requires_grad and torch.is_grad_enabled():
         return _traced(x, dim, temperature, dtype)
-    return _below_autograd(softmax_operator, x, dim, temperature, dtype)
+    answer: torch.Tensor = below_autograd(softmax_operator, x, dim, temperature, dtype)
+    return answer
 
 
 def _backward_operator_autograd(
     y: torch.Tensor, dy: torch.Tensor, dim: int, temperature: float, dtype: torch.dtype
 ) -> torch.Tensor:
-    if _transformed() or (torch.is_grad_enabled() and (y.requires_grad or dy.requires_grad)):
+    if transformed() or (torch.is_grad_enabled() and (y.requires_grad or dy.requires_grad)):
         return gradient_by_torch(y, dy, dim, temperature, dtype)
-    return _below_autograd(backward_operator, y, dy, dim, temperature, dtype)
+    answer: torch.Tensor = below_autograd(backward_operator, y, dy, dim, temperature, dtype)
+    return answer
 
 
-def _below_autograd(function: Callable[..., torch.Tensor], *arguments: Any) -> torch.Tensor:
+def below_autograd(operator: Callable[..., Any], *arguments: Any) -> Any:
+    """Calls an operator past its derivative."""
     with torch._C._AutoDispatchBelowAutograd():
-        return function(*arguments)
+        return operator(*arguments)
 
 
 _OPERATORS = {  # of each its tensors, its kernel, its derivative and what takes batched tensors
@@ -463,7 +466,7 @@ class _Traced(Function):
     def forward(
         ctx: Any, x: torch.Tensor, dim: int, temperature: float, dtype: torch.dtype
     ) -> torch.Tensor:
-        y = _below_autograd(softmax_operator, x, dim, temperature, dtype)
+        y: torch.Tensor = below_autograd(softmax_operator, x, dim, temperature, dtype)
         ctx.settings = dim, temperature, x.dtype
         ctx.save_for_backward(y)
         return y

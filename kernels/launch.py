@@ -234,8 +234,8 @@ def replay(
     def again(*addresses: int) -> torch.Tensor | None:
         if (
             device() != index
-            or runtime.launch_enter_hook is not enter  # a profiler's, which asks for what it is
-            or runtime.launch_exit_hook is not leave  # told the ordinary way
+            or runtime.launch_enter_hook is not enter  # a profiler's: the call is
+            or runtime.launch_exit_hook is not leave  # made the ordinary way
             or enter.calls
             or leave.calls
         ):

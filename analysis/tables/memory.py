@@ -15,7 +15,7 @@ from experiments.data.cards import card_of
 from experiments.data.rows import ITEM_BYTES
 
 NEEDS = "rows that say how much memory a call had (peak_bytes)"
-LEAST = 0.05  # of a matrix: what is less is told in bytes
+LEAST = 0.05  # of a matrix: what is less is printed in bytes
 UNITS = ((1e6, "MB"), (1e3, "KB"), (1, "B"))
 NOTES = (
     "In units of the memory of one M×N matrix of the dtype, the output included: 1 is a result of "

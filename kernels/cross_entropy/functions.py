@@ -14,9 +14,9 @@ What moves, of M rows of N logits in elements, and what is kept beside the logit
   gradient known beforehand: of these the logits are kept, unseen, and overwritten in the backward
   pass, 3MN.
 
-Logits that were overwritten are not to be read again. PyTorch is told so of the memory itself, not
-of one tensor: whatever shares it, a view, its base, another tensor that autograd kept, raises an
-error that names this function.
+Logits that were overwritten are not to be read again. PyTorch guards their memory, not one tensor:
+whatever shares it, a view, its base, another tensor that autograd kept, raises an error that names
+this function.
 """
 
 from __future__ import annotations
@@ -31,19 +31,16 @@ from torch.autograd import Function
 from torch.utils import dlpack
 
 from ..calls import (
-    PLAIN,
     Repeatable,
     aligned,
     allocator,
-    below_autograd,
     define,
     gradient_of,
     like_rows,
     plain_gradient,
     runs_on,
-    transformed,
 )
-from ..functions import DTYPES, KEPT, LEAST, MOST, watched
+from ..functions import DTYPES, KEPT, LEAST, MOST, PLAIN, below_autograd, transformed, watched
 from ..log_softmax.functions import numbers_by_torch, numbers_operator, row_numbers
 from . import rows as by_kernels
 from .gradients import multiply

@@ -7,7 +7,7 @@ reading. In place the gradient is written over the logits.
 On chip: a tile; of loss and gradient a row of up to 16384 elements.
 At few rows several programs share one, and each writes 8 bytes a chunk of it, which are read again;
 the formulas leave out these at most 16 chunks a row.
-Source: `rows`, where the algorithm is told.
+Source: `rows`, which describes the algorithm.
 """
 
 from __future__ import annotations

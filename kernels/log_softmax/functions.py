@@ -20,7 +20,6 @@ from ..calls import (
     Repeatable,
     Tensors,
     aligned,
-    below_autograd,
     define,
     gradient_of,
     like_rows,
@@ -29,7 +28,7 @@ from ..calls import (
 )
 from ..cross_entropy import rows as by_rows
 from ..cross_entropy.gradients import row_gradient
-from ..functions import DTYPES, KEPT, watched
+from ..functions import DTYPES, KEPT, below_autograd, watched
 from . import rows as by_kernels
 
 Maybe = torch.Tensor | None
