@@ -90,13 +90,21 @@ class SweepLauncher(Launcher):
 
 
 class ProfileLauncher(SweepLauncher):
-    """Calls each point inside a profiler range: `experiments.profile.profiling.profile`."""
+    """Calls each point inside a profiler range: `experiments.profile.profiling.profile`.
+
+    Attributes:
+        only: The label of the one kernel whose points are called, None for all.
+    """
+
+    def __init__(self, cards: Any = (0,), only: str | None = None) -> None:
+        super().__init__(cards)
+        self.only = only
 
     def act(self, jobs: Iterator[Job], compose: Compose) -> None:
         """Profiles the jobs."""
         from experiments.profile.profiling import profile
 
-        profile(list(jobs), compose, self.cards)
+        profile(list(jobs), compose, self.cards, self.only)
 
 
 class SlurmLauncher(SweepLauncher):

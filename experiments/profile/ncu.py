@@ -10,6 +10,9 @@ the call the worker empties L2 itself. To replay each kernel by itself would res
 it writes in between, and either empty the caches before each pass or leave there what the pass
 before had read.
 
+All passes have to launch the same kernels, or ncu gives no table at all. So what compiles by timing
+candidates has to keep its choice in a file (`VARIABLES`).
+
 What ``ncu --nvtx --csv --page raw`` prints is a header, a row of units, then one row per launch,
 with a column per metric; ncu's own remarks stand between them and begin with ``==``. The ranges
 that a launch is in are one column: its name begins ``thread Domain:Push/Pop_Range``, its cells are
@@ -68,6 +71,14 @@ OPTIONS = (
     "--nvtx",
     *("--csv", "--page", "raw", "--print-units", "base"),
 )
+VARIABLES = {
+    "LC_ALL": "C.UTF-8",
+    "TORCHINDUCTOR_COMPILE_THREADS": "1",  # or ncu would have to follow each compiling process
+    # Inductor times a reduction's block and its half against each other in every process, and
+    # keeps the faster nowhere (https://github.com/pytorch/pytorch/issues/189121)
+    "TORCHINDUCTOR_DYNAMIC_SCALE_RBLOCK": "0",
+    "TRITON_CACHE_AUTOTUNING": "1",
+}
 # To µs, bytes and percent, from the base units that ncu is asked for, as its versions spell them
 SCALE = {"ns": 1e-3, "nsecond": 1e-3, "us": 1.0, "usecond": 1.0, "byte": 1.0, "%": 1.0, "": 1.0}
 IDENTITY, RANGES = "ID", "Push/Pop_Range"
@@ -109,14 +120,12 @@ def run_ncu(ncu: str, command: Sequence[str], log: Path) -> tuple[int, str]:
     Raises:
         UserError: counters are forbidden, or a required metric is unknown.
     """
-    # one compiling process: ncu would have to follow each of Inductor's
-    variables = {"LC_ALL": "C.UTF-8", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
     metrics = list(METRICS)
     while True:
         log.unlink(missing_ok=True)
         options = [*OPTIONS, "--metrics", ",".join(metrics), "--log-file", str(log)]
         done = subprocess.run(
-            [ncu, *options, *command], env=child.environment(os.environ) | variables
+            [ncu, *options, *command], env=child.environment(os.environ) | VARIABLES
         )
         text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
         if "ERR_NVGPUCTRPERM" in text:

@@ -33,18 +33,25 @@ class Profiled(Record):
     environment: dict[str, Any]
 
 
-def profile(jobs: Sequence[Job], compose: Compose, cards: Any = (0,)) -> None:
+def profile(
+    jobs: Sequence[Job], compose: Compose, cards: Any = (0,), only: str | None = None
+) -> None:
     """Calls every supported point of the jobs once inside a profiler range.
 
     Args:
         jobs: All jobs, as composed; no roof is added to them.
         compose: Makes a job of overrides.
         cards: The launcher's; jobs that pin no card run on the first.
+        only: The label of the jobs whose points are called, None for all.
 
     Raises:
         UserError: something asked for cannot be done, or there is no CUDA device.
         SweepFailed: a point failed.
     """
+    labels = sorted({job.label for job in jobs})
+    if only not in (None, *labels):
+        raise UserError(f"hydra.launcher.only={only} is none of {', '.join(labels)}")
+    jobs = [job for job in jobs if only in (None, job.label)]
     options = shared_options([job.config for job in jobs])
     out = Path(options["out"])
     log, locked = out / "worker.log", not options["dry_run"]

@@ -13,7 +13,8 @@ import torch
 
 from experiments.counters import main
 from experiments.data.records import Counters, read_records, write_records
-from experiments.profile.ncu import METRICS, TIME
+from experiments.profile import ncu
+from experiments.profile.ncu import METRICS, REQUIRED, TIME
 from experiments.profile.profiling import LIST, Profiled
 from tests.conftest import Result
 from tests.doubles.ncu import executable, table
@@ -126,6 +127,42 @@ def test_a_metric_the_card_lacks_a_failed_point_and_a_complaint_cost_no_other_re
     assert (record.dram_read_bytes, record.l2_to_sm_bytes) == (3, None)
 
 
+def test_a_kernel_that_ncu_cannot_replay_costs_its_own_points_alone(
+    tmp_path: Path, collect: Collect
+) -> None:
+    skipped = "Skipped [triton_red_0, (4096, 1, 1)x(1024, 1, 1), ctx 1, stream 7]"
+    complaint = f"==ERROR== Unexpected number of profiled kernels.\n==ERROR== {skipped}\n"
+    wide = point(0, "fused_row", "unsupported", reason="too wide")
+    points = [wide, *(point(i, k) for i, k in enumerate(("naive", "online,x=1", "compiled"), 1))]
+    prepared(
+        tmp_path,
+        points,
+        table([(p.range, dict.fromkeys(METRICS, 2.0)) for p in points]),
+        "import json\n"
+        "out = Path(next(a for a in command if a.startswith('out='))[4:])\n"
+        f"points, table = (Path({str(tmp_path)!r}) / name for name in ({LIST!r}, 'table.csv'))\n"
+        "only = [a[21:].strip(\"'\") for a in command if a.startswith('hydra.launcher.only=')]\n"
+        "listed = [line for line in points.read_text().splitlines(True)\n"
+        "          if not only or json.loads(line)['kernel'] == only[0]]\n"
+        "(out / points.name).write_text(''.join(listed))\n"
+        "bad = not only or only == ['compiled']\n"
+        f"log.write_text({complaint!r} if bad else table.read_text())\n"
+        "sys.exit(bad)",
+    )
+    done = collect()
+    assert done.status == 1
+    assert [(r.kernel, r.dram_read_bytes) for r in recorded(tmp_path)] == [
+        ("naive", 2), ("online,x=1", 2),
+    ]  # fmt: skip
+    lost = "point 3 compiled 4x8 float32: ncu: Unexpected number of profiled kernels.; no record"
+    assert lost in done.stdout
+    assert "4 points: 2 recorded, 0 without kernels, 1 unsupported, 1 failed" in done.stdout
+    assert skipped in done.stderr
+    assert sorted(path.name for path in done.out.glob("ncu*.csv")) == [
+        "ncu.csv", "ncu_compiled.csv", "ncu_naive.csv", "ncu_online,x=1.csv",
+    ]  # fmt: skip
+
+
 FORBIDDEN = (
     "ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance "
     "Counters on the target device 0."
@@ -167,8 +204,9 @@ def test_without_a_device_the_profiled_command_says_so_in_one_line(
 @pytest.mark.gpu
 @pytest.mark.skipif(shutil.which("ncu") is None, reason="needs ncu")
 def test_on_a_card_fused_row_moves_at_dram_what_its_model_says(
-    tmp_path: Path, collect: Collect
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, collect: Collect
 ) -> None:
+    monkeypatch.setattr(ncu, "METRICS", REQUIRED)  # few enough for one pass
     shape = ["grid=point", "grid.rows=4096", "grid.cols=16384", "dtype=float32"]
     done = collect("kernel=fused_row,naive", *shape)
     assert done.status == 0, done.stderr

@@ -67,6 +67,12 @@ def test_each_point_is_called_once_in_a_range_of_its_name_and_listed(
     assert ranges == []
     assert not (tmp_path / LIST).exists()
 
+    assert profile("kernel=torch,naive", "dry_run=true", "hydra.launcher.only=naive") == 0
+    alone = ["point 0 naive 4x8 float32", f"point 1 naive {wide}"]
+    assert capfd.readouterr().out.splitlines() == alone
+    assert profile("kernel=torch,naive", "hydra.launcher.only=native") == 2
+    assert "only=native is none of naive, torch" in capfd.readouterr().err
+
     assert profile("kernel=torch,naive,fused_row", "rounds=3") == 1  # naive failed
     listed = {record.range: record for record in read_records(tmp_path / LIST, Profiled)}
     names = {name.split(maxsplit=2)[2]: record for name, record in listed.items()}
