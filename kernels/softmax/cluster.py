@@ -59,12 +59,13 @@ SHARED_BYTES = 192 << 10  # a program's part of the row in shared memory, out of
 # What a cut costs beside the best one, as a fraction of the time, fitted to all cuts of 50 widths
 # on an H200 (docs/lab_book.md): too few bytes on chip at once, warps short of what SMs hold, chunks
 # that wait in shared memory, programs of more or fewer warps than five, a last wave that fills the
-# card in part, and threads with little of the row, for each halving of it.
+# card in part, threads with little of the row, for each halving of it, and, seen at 1M columns
+# alone, programs that have their SM for themselves: while they wait nothing is loaded.
 ENOUGH_BYTES = 92 << 10  # of rows, for each SM
 ENOUGH_BYTES_A_THREAD = 27
 BEST_WARPS = 5
-TOO_FEW_BYTES, TOO_FEW_WARPS, WAITING, OTHER_WARPS, LAST_WAVE, SPREAD = (
-    *(0.055, 0.033, 0.027, 0.016, 0.006, 0.1),
+TOO_FEW_BYTES, TOO_FEW_WARPS, WAITING, OTHER_WARPS, LAST_WAVE, SPREAD, ALONE = (
+    *(0.055, 0.033, 0.027, 0.016, 0.006, 0.1, 0.07),
 )
 
 LOG2E = constant(1.4426950408889634)
@@ -271,6 +272,7 @@ def _cost(one: Cut, shape: tuple[int, int], itemsize: int, width: int, device: D
     registers = min(registers, known(device.registers_per_sm) // (one.warps * LANES))
     shared = one.shared * one.warps * LANES * LONGEST + SLOT * (one.programs * one.warps + 1)
     resident = resident_programs(registers, one.warps, shared, device)
+    alone = resident <= sms
     if one.programs > 1:  # an SM holds eight of an empty kernel's programs in clusters
         an_sm = min(resident // sms, CLUSTER_PROGRAMS_PER_SM)
         clusters = resident_clusters(one.programs, device)
@@ -287,6 +289,7 @@ def _cost(one: Cut, shape: tuple[int, int], itemsize: int, width: int, device: D
         + OTHER_WARPS * abs(log2(one.warps / BEST_WARPS))
         + LAST_WAVE * (ceil(waves) / waves - 1)
         + SPREAD * max(0.0, log2(ENOUGH_BYTES_A_THREAD / a_thread))
+        + ALONE * (alone and waves > 1)
     )
 
 

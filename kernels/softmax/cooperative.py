@@ -6,7 +6,9 @@ combines them and scales what it holds. How they pass through L2 is written belo
 two words a program, which one launch hands to the next, and no part of the 2MN.
 On chip: the row, N elements, spread over the registers of as many SMs as it takes, so that what
 ends is the whole chip. Programs are persistent: groups of them, each of a row's width, share out
-the rows, and while one group waits another, on the same SMs, loads.
+the rows, and while one group waits another, on the same SMs, loads. Where registers hold slices of
+two rows, a row's words are awaited only after the next row's are published: by then they have come,
+and the slice of the row after is under way.
 
 It cannot hang. A program that waits keeps its place on the card, so that all for which it waits
 must have one too: the launch is cooperative, and the driver refuses a grid that the card cannot
@@ -24,13 +26,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Annotated, Any
+from math import ceil
+from typing import Annotated
 
 import torch
 from typing_extensions import override
 
-from ..device import Device, device_of, resident_programs
-from ..kernel import Kernel, Shape, one_of, power_of_two
+from ..device import Device, device_of, known, resident_programs
+from ..kernel import Kernel, Shape, power_of_two
 from ..language import constant, jit, next_power_of_two, tl
 from ..launch import load_hint, store_hint
 from ..traffic import M, N, Traffic
@@ -42,14 +45,16 @@ NOT_HERE = (
     "needs a CUDA device: its programs wait for one another, and Triton's interpreter "
     "runs each to its end before the next"
 )
-LEAST_SLICE, LARGEST_SLICE = 1024, 32768
-SLICE = 8192  # 64 elements per thread of 4 warps: half of an SM's registers hold slices
-RAGGED_SLICE = 16384  # where an address and a mask an element leave room for two programs an SM
+LEAST_SLICE, SLICE, LARGEST_SLICE = 1024, 8192, 32768
 LEAST_WARPS = 4  # so that an SM's warps run out before its places for programs
 OTHERS = 32  # registers per thread that hold no element
 SCRATCH_BYTES = 256  # shared memory of the reductions, generously
 MOST_REGISTERS = 255
-LEAST_AN_SM = 2  # programs: one loads while another waits
+# Elements of a slice, warps of a program and whether words are awaited a row late: the first that
+# holds a row. Twice two slices fill an SM's registers, or four. Without whole vectors an address
+# and a mask for each element take the room of a second slice.
+WAYS = ((SLICE, 8, True), (SLICE, 4, False))
+RAGGED_WAYS, RAGGED_AN_SM = ((SLICE, 8, False), (2 * SLICE, 8, False)), 2
 
 
 @dataclass(frozen=True)
@@ -58,10 +63,11 @@ class Cooperative(Kernel):
 
     Attributes:
         block_size: Elements of a slice; a row takes N / `block_size` programs, rounded up. None
-            takes slices that spread the matrix over all SMs, from 1024 to 16384 elements.
-        num_warps: Warps a program, at least 4; None takes 4, or 8 for slices of 8192 on.
-        loads: When the next row's slice is asked for: ``"after"`` this row's is stored, or
-            ``"before"`` this row's words are awaited, which keeps both slices in registers.
+            takes slices that spread the matrix over all SMs, up to 8192 elements or 16384.
+        num_warps: Warps a program, at least 4; None takes 4 or 8 by the slices.
+        deferred: Whether a row's words are awaited only after the next row's are published, which
+            keeps two slices on chip; None defers where they fit. Rows that are not read by whole
+            vectors are never deferred.
         keep: Whether loads ask L2 to keep them longest; None asks by size (`kernels.launch`).
         keep_output: Whether stores ask for it; None likewise.
     """
@@ -73,7 +79,7 @@ class Cooperative(Kernel):
 
     block_size: Annotated[int | None, power_of_two(1, LARGEST_SLICE)] = None
     num_warps: Annotated[int | None, power_of_two(LEAST_WARPS, 32)] = None
-    loads: Annotated[str, one_of("after", "before")] = "after"
+    deferred: bool | None = None
     keep: bool | None = None
     keep_output: bool | None = None
 
@@ -85,12 +91,11 @@ class Cooperative(Kernel):
         reason = super().unsupported(shape, dtype, device)
         if reason is not None or 0 in shape or device.sms is None:
             return reason
-        slices = self._slices(shape, True, device)
-        held = slices.most_at_once(self._ahead, device)
-        if slices.number > held:
+        slices = self._slices((shape[0], shape[1]), True, device)
+        if slices.number > slices.held:
             return (
                 f"a row of {shape[1]} takes {slices.number} programs of {slices.block} elements "
-                f"at once, and this device holds {held}"
+                f"at once, and this device holds {slices.held}"
             )
         return None
 
@@ -112,83 +117,61 @@ class Cooperative(Kernel):
         whole = cols % WHOLE == 0 and x.stride(0) % WHOLE == 0 and x.stride(1) == 1
         slices = self._slices((rows, cols), whole, device)
         options = {
-            "SLOTS": slices.slots,
+            "SLOTS": next_power_of_two(slices.number),
             "BLOCK": slices.block,
-            "AHEAD": self._ahead,
+            "DEFERRED": slices.deferred and slices.groups < rows,
             "LOADS": load_hint(x, self.keep),
             "STORES": store_hint(x, self.keep_output),
             "num_warps": slices.warps,
-            "maxnreg": slices.registers(self._ahead, whole, device),
+            "maxnreg": slices.registers(device),
             "enable_fp_fusion": False,  # all threads of all programs are to sum alike
-            "launch_cooperative_grid": True,
+            "launch_cooperative_grid": True,  # refused by the driver if programs do not all fit
         }
-
-        def arguments(x: torch.Tensor, y: torch.Tensor, words: torch.Tensor) -> tuple[Any, ...]:
-            return x, y, words, rows, cols, x.stride(0), x.stride(1), slices.number
-
-        some = torch.empty(1, dtype=torch.int64, device=x.device)
-        compiled = _cooperative.warmup(*arguments(x, empty_result(x), some), **options, grid=(1,))
-        compiled._init_handles()  # loads it, after which its registers are known
-        held = resident_programs(compiled.n_regs, slices.warps, compiled.metadata.shared, device)
-        # at least one group: were the count wrong, the driver would refuse the launch
-        programs = slices.number * min(rows, max(held // slices.number, 1))
-        words = Workspaces(2 * programs, x.device)
+        sizes = rows, cols, x.stride(0), x.stride(1), slices.number, slices.width
+        programs = slices.number * slices.groups
+        words = Workspaces(WORDS * programs, x.device)
 
         def launch(x: torch.Tensor) -> torch.Tensor:
             y = empty_result(x)
-            _cooperative[(programs,)](*arguments(x, y, words.current()), **options)
+            _cooperative[(programs,)](x, y, words.current(), *sizes, **options)
             return y
 
         return launch
 
-    @property
-    def _ahead(self) -> bool:
-        return self.loads == "before"
-
-    def _slices(self, shape: Shape, whole: bool, device: Device) -> Slices:
-        rows, cols = shape
-        return slices_of(rows, cols, device, whole, self._ahead, self.block_size, self.num_warps)
+    def _slices(self, shape: tuple[int, int], whole: bool, device: Device) -> Slices:
+        return slices_of(*shape, device, whole, self.deferred, self.block_size, self.num_warps)
 
 
 @dataclass(frozen=True)
 class Slices:
-    """A row's cut.
+    """A row's cut, and how many rows are under way.
 
     Attributes:
         number: Programs a row.
-        block: Elements of a slice, a power of two.
+        width: Elements of a slice; the last may have fewer.
         warps: Warps a program.
+        deferred: Whether a program has registers for its slices of two rows.
+        groups: Rows at once, each by a group of programs.
+        held: Programs that the device holds at once.
     """
 
     number: int
-    block: int
+    width: int
     warps: int
+    deferred: bool
+    groups: int
+    held: int
 
     @property
-    def slots(self) -> int:
-        """Lanes that await a row's words, a power of two."""
-        return next_power_of_two(self.number)
+    def block(self) -> int:
+        """Elements that a program has room for, a power of two."""
+        return next_power_of_two(self.width)
 
-    def registers(self, ahead: bool, whole: bool, device: Device) -> int:
-        """Registers a thread may have: what its elements need, so that most programs fit.
-
-        Without whole vectors it may have more, as long as the row's programs fit, two an SM.
-        """
-        if whole:
-            return self._needed(ahead)
-        an_sm = max(LEAST_AN_SM, -(-self.number // (device.sms or 1)))
-        room = (device.registers_per_sm or 0) // (32 * self.warps * an_sm) // 8 * 8
-        return max(self._needed(ahead), min(room, MOST_REGISTERS))
-
-    def most_at_once(self, ahead: bool, device: Device) -> int:
-        """Programs that the device holds with the registers they need."""
-        if self._needed(ahead) > MOST_REGISTERS:
-            return 0
-        return resident_programs(self._needed(ahead), self.warps, SCRATCH_BYTES, device)
-
-    def _needed(self, ahead: bool) -> int:
-        elements = -(-self.block // (32 * self.warps)) * (2 if ahead else 1)
-        return -(-(elements + elements // 2 + OTHERS) // 8) * 8  # some are held twice on their way
+    def registers(self, device: Device) -> int:
+        """Registers a thread may have, so that all programs are resident."""
+        an_sm = -(-self.number * self.groups // known(device.sms))
+        room = known(device.registers_per_sm) // (32 * self.warps * an_sm)
+        return min(room // 8 * 8, MOST_REGISTERS)
 
 
 def slices_of(
@@ -196,34 +179,52 @@ def slices_of(
     cols: int,
     device: Device,
     whole: bool,
-    ahead: bool,
+    deferred: bool | None = None,
     block: int | None = None,
     warps: int | None = None,
 ) -> Slices:
     """The cut of a row of ``cols``.
 
-    Few rows are cut finely, so that their slices cover all SMs; many, or wide ones, coarsely, so
-    that few words are exchanged for what is loaded.
+    As many rows are under way as the registers of all SMs hold, and their slices are as narrow as
+    cover all SMs: by a program each where that suffices.
 
     Args:
         rows: Of the matrix, at least one.
         cols: At least one.
         device: A CUDA device.
         whole: Whether rows can be loaded in whole vectors.
-        ahead: Whether a program keeps two slices, of this row and of its next.
-        block: Elements of a slice; None derives it.
+        deferred: Whether a program keeps slices of two rows; None derives it.
+        block: Elements of a slice; None derives them.
         warps: Warps a program; None derives them.
     """
-    sms = device.sms or 1
+    sms = known(device.sms)
+    ways = WAYS if whole else RAGGED_WAYS
+    for most, many, late in [way for way in ways if deferred in (None, way[-1])] or ways:
+        most, many = block or most, warps or many
+        held = _held(most, many, late, whole, device)
+        least = -(-cols // most)
+        if least <= held:
+            break  # else none holds it
+    rounds = -(-rows // max(held // least, 1))
+    groups = -(-rows // rounds)
+    width = most
     if block is None:
-        most = SLICE if whole or cols <= SLICE * LEAST_AN_SM * sms else RAGGED_SLICE
-        share = next_power_of_two(-(-rows * cols // sms))
-        block = min(max(share, LEAST_SLICE), most, next_power_of_two(cols))
-    number = -(-cols // block)
-    if warps is None:  # a program alone on its SM takes more
-        doubled = block >= SLICE and (ahead or not whole or rows * number <= sms)
-        warps = 2 * LEAST_WARPS if doubled else LEAST_WARPS
-    return Slices(number, block, warps)
+        number = (sms if least * groups <= sms else held) // groups
+        even, whole_row = (ceil(each / WHOLE) * WHOLE for each in (cols / max(number, least), cols))
+        width = min(max(even, LEAST_SLICE), whole_row)
+    if warps is None and width <= SLICE // 2:
+        many = LEAST_WARPS
+    return Slices(-(-cols // width), width, many, late, groups, held)
+
+
+def _held(block: int, warps: int, deferred: bool, whole: bool, device: Device) -> int:
+    """Programs that the device holds at once with the registers they need."""
+    elements = -(-block // (32 * warps)) * (2 if deferred else 1)
+    needed = -(-(elements + elements // 2 + OTHERS) // 8) * 8  # some are held twice on their way
+    if needed > MOST_REGISTERS:
+        return 0
+    held = resident_programs(needed, warps, SCRATCH_BYTES, device)
+    return held if whole else min(held, RAGGED_AN_SM * known(device.sms))
 
 
 class Workspaces:
@@ -282,9 +283,14 @@ class Workspaces:
 # own tags from its own words as it starts, and since all programs of a group publish equally often,
 # theirs are the tags of the whole group.
 #
-# Each program has two words, for rows in turn. Publishing row i + 2 overwrites row i: this is safe,
-# as a program gets there only with the words of row i + 1 of all others in hand, and each of them
-# published that one after it had read all of row i.
+# A program may publish row i before it awaits row i − 1, so that nobody waits for a word that was
+# only just sent. Hence each has four words, for rows in turn. Publishing row i overwrites that of
+# row i − 4: this is safe, as a program gets there only with the words of row i − 2 of all others in
+# hand, and each of them published that one after it had read all of row i − 4. Three words would
+# not do.
+
+WORDS = 4  # of each program
+WORDS_OF_EACH = constant(WORDS)
 
 POLLS = 1 << 26  # trips to L2, so of the order of a minute: no word is as late as that
 
@@ -383,45 +389,71 @@ def _cooperative(
     row_stride: tl.tensor,
     col_stride: tl.tensor,
     slices: tl.tensor,
+    slice_width: tl.tensor,
     SLOTS: tl.constexpr,
     BLOCK: tl.constexpr,
-    AHEAD: tl.constexpr,
+    DEFERRED: tl.constexpr,
     LOADS: tl.constexpr,
     STORES: tl.constexpr,
 ) -> None:
     member = tl.program_id(0) % slices
     group = (tl.program_id(0) // slices).to(tl.int64)
-    groups = tl.num_programs(0) // slices
+    groups = tl.num_programs(0) // slices  # no more than rows
+    begin = member.to(tl.int64) * slice_width
+    width = tl.minimum(slice_width, cols - member * slice_width)
+    x += begin * col_stride
+    y += begin
+    # under way before the words are asked for
+    values = _load(x + group * row_stride, width, col_stride, BLOCK, LOADS)
 
-    words += group * 2 * slices
+    words += group * WORDS_OF_EACH * slices
+    tags = 0  # a bit for each word
+    for turn in tl.static_range(WORDS_OF_EACH):
+        tags |= tag_of(tl.load(words + turn * slices + member)) << turn
+    turn = 0
+    waiting = tl.zeros((BLOCK,), tl.float32)  # the row before's exponentials, and their maximum
+    highest = 0.0
+    for row in range(group, rows, groups):
+        tags ^= 1 << turn
+        exponentials, maximum, total = summarise(values.to(tl.float32))
+        publish(words + turn * slices + member, maximum, total, (tags >> turn) & 1)
+        following = row + groups
+        left = tl.where(following < rows, width, 0)
+        if DEFERRED:
+            values = _load(x + following * row_stride, left, col_stride, BLOCK, LOADS)
+            if row > group:
+                before = (turn + WORDS_OF_EACH - 1) % WORDS_OF_EACH
+                factor = _factor(words, slices, before, tags, highest, SLOTS)
+                _store(y + (row - groups) * cols, waiting * factor, width, BLOCK, STORES)
+            waiting = exponentials
+            highest = maximum
+        else:
+            factor = _factor(words, slices, turn, tags, maximum, SLOTS)
+            _store(y + row * cols, exponentials * factor, width, BLOCK, STORES)
+            values = _load(x + following * row_stride, left, col_stride, BLOCK, LOADS)
+        turn = (turn + 1) % WORDS_OF_EACH
+    if DEFERRED:
+        before = (turn + WORDS_OF_EACH - 1) % WORDS_OF_EACH
+        factor = _factor(words, slices, before, tags, highest, SLOTS)
+        last = group + (rows - 1 - group) // groups * groups
+        _store(y + last * cols, waiting * factor, width, BLOCK, STORES)
+
+
+@jit
+def _factor(
+    words: tl.tensor,
+    slices: tl.tensor,
+    turn: tl.tensor,
+    tags: tl.tensor,
+    maximum: tl.tensor,
+    SLOTS: tl.constexpr,
+) -> tl.tensor:
+    """Awaits a row's words and returns what its slice's exponentials are scaled by."""
     lanes = tl.arange(0, SLOTS)
     present = lanes < slices
     places = tl.minimum(lanes, slices - 1)  # a lane too many awaits a word that comes anyway
-    tag, other_tag = tag_of(tl.load(words + member)), tag_of(tl.load(words + slices + member))
-    turn = 0
-
-    x += member.to(tl.int64) * BLOCK * col_stride
-    y += member.to(tl.int64) * BLOCK
-    width = cols - member * BLOCK
-    columns = tl.arange(0, BLOCK)
-    if AHEAD:
-        values = _load(x + group * row_stride, width, col_stride, BLOCK, LOADS)
-    for row in range(group, rows, groups):
-        if not AHEAD:
-            values = _load(x + row * row_stride, width, col_stride, BLOCK, LOADS)
-        tag ^= 1
-        exponentials, maximum, total = summarise(values.to(tl.float32))
-        publish(words + turn * slices + member, maximum, total, tag)
-        if AHEAD:
-            following = row + groups
-            left = tl.where(following < rows, width, 0)
-            values = _load(x + following * row_stride, left, col_stride, BLOCK, LOADS)
-        seen = await_words(words + turn * slices + places, tag)
-        quotients = (exponentials * scale(seen, present, maximum)).to(y.dtype.element_ty)
-        target = y + row * cols + columns
-        tl.store(target, quotients, mask=columns < width, eviction_policy=STORES)
-        tag, other_tag = other_tag, tag
-        turn = 1 - turn
+    seen = await_words(words + turn * slices + places, (tags >> turn) & 1)
+    return scale(seen, present, maximum)
 
 
 @jit
@@ -432,3 +464,12 @@ def _load(
     columns = tl.arange(0, BLOCK)
     places = slice + columns.to(tl.int64) * stride
     return tl.load(places, mask=columns < width, other=float("-inf"), eviction_policy=HINT)
+
+
+@jit
+def _store(
+    slice: tl.tensor, values: tl.tensor, width: tl.tensor, BLOCK: tl.constexpr, HINT: tl.constexpr
+) -> None:
+    columns = tl.arange(0, BLOCK)
+    values = values.to(slice.dtype.element_ty)
+    tl.store(slice + columns, values, mask=columns < width, eviction_policy=HINT)

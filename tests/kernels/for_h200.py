@@ -36,6 +36,7 @@ from tests.kernels.conftest import H200
 
 F32, F64 = tl.float32, tl.float64
 WHOLE = ("rows", "cols", "row_stride", "y_row_stride")  # divisible by 16
+SLICED = ("cols", "row_stride", "slice_width")
 TILE = {"BLOCK": 4096, "STAGES": 4, "LOADS": "", "STORES": "", "DEPENDENT": True, "ADD": True}
 
 
@@ -204,19 +205,19 @@ def test_narrow_gradients_stay_in_their_warps_and_move_in_whole_vectors(
 
 
 @pytest.mark.parametrize(
-    ("pointer", "rows", "cols", "ahead"),
-    [("fp32", 1, 131072, False), ("fp32", 4096, 1 << 20, True), ("bf16", 8, 131072, False)],
+    ("pointer", "rows", "cols"),
+    [("fp32", 1, 131072), ("fp32", 64, 1 << 20), ("bf16", 64, 1 << 20), ("fp32", 64, 1 << 22)],
 )
 def test_slices_of_a_row_are_exchanged_relaxed_and_spill_nothing(
-    pointer: str, rows: int, cols: int, ahead: bool, tmp_path: Path
+    pointer: str, rows: int, cols: int, tmp_path: Path
 ) -> None:
-    plan = slices_of(rows, cols, H200, True, ahead)
-    registers = plan.registers(ahead, True, H200)
-    constants = {"SLOTS": plan.slots, "BLOCK": plan.block, "AHEAD": ahead}
-    constants |= {"LOADS": "", "STORES": ""}
+    plan = slices_of(rows, cols, H200, True)
+    registers = plan.registers(H200)
+    constants = {"SLOTS": next_power_of_two(plan.number), "BLOCK": plan.block}
+    constants |= {"DEFERRED": plan.deferred and plan.groups < rows, "LOADS": "", "STORES": ""}
     options = {"num_warps": plan.warps, "maxnreg": registers}
     options |= {"enable_fp_fusion": False, "launch_cooperative_grid": True}
-    ptx, metadata = compiled(_cooperative, pointer, constants, ("cols", "row_stride"), **options)
+    ptx, metadata = compiled(_cooperative, pointer, constants, SLICED, **options)
     assert metadata.launch_cooperative_grid
     assert "ld.global.v4.b32" in ptx
     assert "st.global.v4.b32" in ptx

@@ -20,7 +20,7 @@ from experiments.worker.counting.interpreter import interpreted
 from experiments.worker.counting.requests import Recorder
 from kernels.language import jit, next_power_of_two, tl
 from kernels.softmax import cooperative
-from kernels.softmax.cooperative import Workspaces, pack, tag_of
+from kernels.softmax.cooperative import WORDS, Workspaces, pack, tag_of
 from tests.kernels.variants import INTERPRETED, LAYOUTS, extremes, lay_out
 
 at_once = pytest.mark.skipif(not INTERPRETED, reason="a card runs programs at once by itself")
@@ -135,17 +135,17 @@ def in_turns(kernel: Any, module: Any, seed: int) -> Iterator[None]:
 
 
 def softmax(
-    x: torch.Tensor, words: torch.Tensor, groups: int, ahead: bool, seed: int
+    x: torch.Tensor, words: torch.Tensor, groups: int, deferred: bool, seed: int, width: int = BLOCK
 ) -> torch.Tensor:
-    """One launch of the kernel with slices of 16, on the words of launches before it."""
+    """One launch of the kernel with slices of up to 16, on the words of launches before it."""
     y = torch.full_like(x, 7.0, memory_format=torch.contiguous_format)
-    slices = -(-x.shape[1] // BLOCK)
+    slices = -(-x.shape[1] // width)
     with in_turns(cooperative._cooperative, cooperative, seed):
         cooperative._cooperative[(groups * slices,)](
-            *(x, y, words, *x.shape, *x.stride(), slices),
+            *(x, y, words, *x.shape, *x.stride(), slices, width),
             SLOTS=next_power_of_two(slices),
             BLOCK=BLOCK,
-            AHEAD=ahead,
+            DEFERRED=deferred,
             LOADS="",
             STORES="",
         )
@@ -158,39 +158,46 @@ def softmax(
     launches=st.lists(st.integers(1, 7), min_size=1, max_size=4),
     cols=st.integers(1, 75),
     groups=st.integers(1, 3),
-    ahead=st.booleans(),
+    deferred=st.booleans(),
+    width=st.integers(11, BLOCK),
     layout=st.sampled_from(LAYOUTS),
     seed=st.integers(0, 2**16),
 )
 def test_launch_after_launch_on_the_same_words_is_right_in_any_order(
-    launches: list[int], cols: int, groups: int, ahead: bool, layout: str, seed: int
+    launches: list[int],
+    cols: int,
+    groups: int,
+    deferred: bool,
+    width: int,
+    layout: str,
+    seed: int,
 ) -> None:
-    words = torch.zeros(2 * groups * -(-cols // BLOCK), dtype=torch.int64)
+    words = torch.zeros(WORDS * groups * -(-cols // width), dtype=torch.int64)
     generator = torch.Generator().manual_seed(seed)
     for rows in launches:
         x = lay_out(torch.randn(rows, cols, generator=generator), layout)
-        y = softmax(x, words, groups, ahead, seed)
+        y = softmax(x, words, min(groups, rows), deferred, seed, width)
         torch.testing.assert_close(y, torch.softmax(x, dim=1))
 
 
 @at_once
-@pytest.mark.parametrize("ahead", [False, True])
+@pytest.mark.parametrize("deferred", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_infinities_and_nan_give_what_torch_gives(dtype: torch.dtype, ahead: bool) -> None:
+def test_infinities_and_nan_give_what_torch_gives(dtype: torch.dtype, deferred: bool) -> None:
     x = extremes().to(dtype)
-    y = softmax(x, torch.zeros(12, dtype=torch.int64), groups=2, ahead=ahead, seed=1)
+    y = softmax(x, torch.zeros(24, dtype=torch.int64), groups=2, deferred=deferred, seed=1)
     wanted = torch.softmax(x.double(), dim=1)
     torch.testing.assert_close(y.double(), wanted, rtol=2e-2, atol=1e-7, equal_nan=True)
 
 
 @at_once
-@pytest.mark.parametrize("ahead", [False, True])
-def test_each_element_is_read_once_and_written_once(ahead: bool) -> None:
-    x, words = torch.randn(7, 70), torch.zeros(2 * 2 * 5, dtype=torch.int64)
+@pytest.mark.parametrize("deferred", [False, True])
+def test_each_element_is_read_once_and_written_once(deferred: bool) -> None:
+    x, words = torch.randn(7, 70), torch.zeros(WORDS * 2 * 5, dtype=torch.int64)
     recorder = Recorder({"x": x})
     recorder.meet("words", words)
     with interpreted(recorder):
-        softmax(x, words, groups=2, ahead=ahead, seed=3)
+        softmax(x, words, groups=2, deferred=deferred, seed=3)
     for kind, name in (("load", "x"), ("store", None)):  # the answer has no name
         touched = [
             address
@@ -203,10 +210,10 @@ def test_each_element_is_read_once_and_written_once(ahead: bool) -> None:
 
 @at_once
 def test_a_group_of_which_one_never_comes_is_seen_to_wait() -> None:
-    words = torch.zeros(4, dtype=torch.int64)
+    words = torch.zeros(2 * WORDS, dtype=torch.int64)
     words[1] = -1  # as if the second program had published its next row's word already
     with pytest.raises(Exception, match="none goes on"):
-        softmax(torch.randn(2, 32), words, groups=1, ahead=False, seed=0)
+        softmax(torch.randn(2, 32), words, groups=1, deferred=False, seed=0)
 
 
 @jit

@@ -15,7 +15,7 @@ from kernels.kernel import Kernel
 from kernels.softmax.auto import Auto
 from kernels.softmax.cluster import Cluster
 from kernels.softmax.compiled import Compiled
-from kernels.softmax.cooperative import Cooperative, _cooperative
+from kernels.softmax.cooperative import WORDS, Cooperative, _cooperative
 from kernels.softmax.fused import Fused
 from kernels.softmax.fused_multirow import FusedMultirow
 from kernels.softmax.fused_row import FusedRow
@@ -108,7 +108,7 @@ def test_infinities_and_nan_give_what_torch_gives(kernel: Kernel, dtype: torch.d
     [
         *(Cluster(*cut) for cut in ((1, 1), (1, 4), (2, 2), (4, 8), (16, 1), (16, 16))),
         *(Cooperative(*cut) for cut in ((16, 4), (64, 4), (1024, 4), (8192, 4), (16384, 16))),
-        *(Cooperative(*cut, loads="before") for cut in ((1024, 4), (2048, 8), (8192, 4))),
+        *(Cooperative(*cut, deferred=False) for cut in ((1024, 4), (2048, 8), (8192, 4))),
     ],
     ids=str,
 )
@@ -271,11 +271,11 @@ def test_the_widest_row_that_cooperative_does_not_refuse_runs(card: Device) -> N
 def test_a_grid_that_cannot_be_resident_is_refused_and_not_hung() -> None:
     x = randn(2, 1 << 20)
     y, programs = torch.empty_like(x), 1 << 14
-    words = torch.zeros(2 * programs, dtype=torch.int64, device="cuda")
+    words = torch.zeros(WORDS * programs, dtype=torch.int64, device="cuda")
     with pytest.raises(RuntimeError, match="too many blocks in cooperative launch"):
         _cooperative[(programs,)](
-            *(x, y, words, 2, 1 << 20, x.stride(0), 1, programs),
-            **{"SLOTS": programs, "BLOCK": 64, "AHEAD": False, "LOADS": "", "STORES": ""},
+            *(x, y, words, 2, 1 << 20, x.stride(0), 1, programs, 64),
+            **{"SLOTS": programs, "BLOCK": 64, "DEFERRED": False, "LOADS": "", "STORES": ""},
             num_warps=4,
             launch_cooperative_grid=True,
         )

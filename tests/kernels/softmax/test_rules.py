@@ -228,6 +228,7 @@ def test_the_cut_of_a_row_follows_what_a_card_holds() -> None:
     # the best of all cuts measured at 268 MB, or within 1.3 % of it
     assert cuts((6554, 20480), (7085, 18944), (1638, 81920)) == [(2, 4), (2, 4), (8, 4)]
     assert cuts((1024, 262144), (2093, 128256), itemsize=4) == [(16, 8), (16, 4)]
+    assert cuts((64, 1 << 20), (1024, 1 << 20)) == [(16, 8)] * 2  # two programs an SM
     assert cuts((1, 32768), (4096, 32768), itemsize=4) == [(16, 4), (8, 8)]  # few rows spread wider
     crowded = replace(H200, clusters=(528, 248, 60, 8))  # a card that holds few large clusters
     plan = cut((1024, 131072), 2, 8, crowded)
@@ -237,30 +238,39 @@ def test_the_cut_of_a_row_follows_what_a_card_holds() -> None:
 
 def test_slices_spread_over_all_sms_as_far_as_there_are_rows(h200: Device) -> None:
     for rows, cols, *plan in (
-        (1, 131072, 128, 1024, 4),  # one row covers nearly all of the 132 SMs
-        (1, 1 << 20, 128, 8192, 8),
-        (8, 131072, 16, 8192, 8),  # and so do eight
-        (64, 131072, 16, 8192, 4),
-        (4096, 5, 1, 8, 4),  # a row narrower than any slice
+        (1, 131072, 128, 1024, 4, 1),  # one row covers nearly all of the 132 SMs
+        (1, 1 << 20, 132, 7952, 8, 1),
+        (8, 131072, 16, 8192, 8, 8),  # and so do eight
+        (64, 1 << 20, 132, 7952, 8, 2),  # two programs an SM, each with slices of two rows
+        (64, 1 << 22, 528, 7952, 4, 1),  # four, for one slice alone fills a thread's registers
+        (16, 300_000, 44, 6832, 8, 6),  # three rounds of six rows, where seven fit: 7 + 7 + 2
+        (4096, 5, 1, 16, 4, 256),  # a row narrower than any slice
     ):
-        found = slices_of(rows, cols, h200, whole=True, ahead=False)
-        assert [found.number, found.block, found.warps] == plan
+        found = slices_of(rows, cols, h200, whole=True)
+        assert [found.number, found.width, found.warps, found.groups] == plan
+        assert found.deferred == (cols < 1 << 22)
 
 
 @given(
-    way=st.sampled_from([(True, False), (True, True), (False, False)]),
+    whole=st.booleans(),
+    deferred=st.sampled_from([None, True, False]),
     rows=st.sampled_from([1, 7, 64, 5000]),
-    cols=st.sampled_from([1, 1000, 32000, 131072, 10**6, 264 * 8192, 264 * 16384]),
+    cols=st.sampled_from([1, 1000, 32000, 131072, 10**6, 264 * 8192, 264 * 8192 + 1, 264 * 16384]),
 )
 def test_slices_that_are_not_refused_are_resident_with_the_registers_they_may_have(
-    way: tuple[bool, bool], rows: int, cols: int
+    whole: bool, deferred: bool | None, rows: int, cols: int
 ) -> None:
-    whole, ahead = way
-    if Cooperative(loads="before" if ahead else "after").unsupported((rows, cols), F32, H200):
-        assert ahead
+    refused = Cooperative(deferred=deferred).unsupported((rows, cols), F32, H200)
+    assert (refused is not None) == (deferred is True and cols > 264 * 8192)
+    if refused and whole:
         return
-    plan = slices_of(rows, cols, H200, whole, ahead)
-    registers = plan.registers(ahead, whole, H200)
-    assert plan.number * plan.block >= cols > (plan.number - 1) * plan.block
-    assert registers <= 255
-    assert plan.number <= 132 * (65536 // (registers * 32 * plan.warps))
+    plan = slices_of(rows, cols, H200, whole, deferred)
+    registers = plan.registers(H200)
+    assert plan.number * plan.width >= cols > (plan.number - 1) * plan.width
+    assert plan.width % 16 == 0
+    assert plan.width <= plan.block <= plan.width * 2
+    held = (2 if plan.deferred else 1) * plan.block // (32 * plan.warps)
+    assert held < registers <= 255
+    resident = resident_programs(registers, plan.warps, 256, H200)
+    assert plan.number * plan.groups <= resident
+    assert -(-rows // plan.groups) * plan.groups - rows < plan.groups <= rows
