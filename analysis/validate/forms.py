@@ -88,7 +88,7 @@ def _form(pattern: str) -> Callable[[str], bool]:
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NUMBER = re.compile(r"[-+]?[\d.,]{1,16}(?:e[-+]?\d{1,2})?[%×]?")
-_OUTER, _INNER = "`\"'.,;:()[]{}*!?…", re.compile(r"[-=×/≤<>+,'’⌈⌉]")
+_OUTER, _INNER = "`\"'.,;:()[]{}*!?…", re.compile(r"[-=×/≤<>+,'’⌈⌉()^]")
 LARGEST = 10**10  # serial numbers have more digits
 
 
@@ -188,7 +188,7 @@ ROW: Form = {"key": _hash, "sweep": label, "gpu": device, "environment": ENVIRON
              "params": _ANY, "source": _hash, "tensors": {"name": tensor, "**": sentence},
              "accesses": {"state": _ANY, "tensor": tensor, "operation": tensor, "**": sentence},
              "pipes_percent": _ANY, "**": sentence}  # fmt: skip
-_GRID: Form = {"source": sentence, "dtypes": sentence, "**": {"*": never}}
+_GRID: Form = {**dict.fromkeys(("source", "dtypes", "labels"), sentence), "**": {"*": never}}
 CONFIG: Form = {
     "kernel": {"_target_": _target, "*": sentence}, "grid": _GRID, "dtype": _ANY,
     "gpu": {"name": device, "match": lambda _: True, "device": sentence,

@@ -13,11 +13,14 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
+from omegaconf import OmegaConf
 
 from analysis.load import read_inputs
 from analysis.validate import forms
 from experiments.data.packed import recording
 from experiments.data.rows import rows_files
+from experiments.worker.describe import describe
+from kernels.device import Device
 from tests.analysis.contributed import (
     CONFIG,
     COPY,
@@ -32,7 +35,8 @@ from tests.analysis.contributed import (
     write_json,
 )
 from tests.analysis.hostile import HOSTILE, Harm
-from tests.conftest import ROOT
+from tests.conf import options
+from tests.conftest import ROOT, Composed
 from tests.faults.corruption import DAMAGE, Damage
 
 LARGE, SMALL = (8192, 65536), (8192, 512)
@@ -388,3 +392,18 @@ def test_a_damaged_folder_gets_a_verdict_and_what_is_valid_is_read(
     assert all(line.isprintable() for line in answer.text.split("\n"))
     if answer.status == 0:
         read_inputs(folder, folder / "out", "tables")
+
+
+def test_what_a_variant_declares_and_a_grid_says_of_itself_may_be_contributed(
+    composed: Composed,
+) -> None:
+    odd = []
+    for name in options("kernel"):
+        kernel = OmegaConf.to_container(composed(f"kernel={name}").kernel, resolve=True)
+        declared = describe({"kernel": kernel, "shapes": [], "dtypes": []}, Device("cpu", "cpu"))
+        del declared["points"]
+        odd += forms.odd_texts({name: declared}, forms.DECLARED)
+    for name in options("grid"):
+        grid = OmegaConf.to_container(composed(f"grid={name}").grid, resolve=True)
+        odd += forms.odd_texts({"grid": grid}, forms.CONFIG)
+    assert odd == []
