@@ -24,15 +24,16 @@ import sympy
 import torch
 from typing_extensions import override
 
-from ..device import Device
+from ..device import Device, device_of
 from ..kernel import Shape, power_of_two, whole_number
 from ..language import MOST_PROGRAMS, jit, tl
-from ..launch import launch
+from ..launch import ALIGNMENT, launch
 from ..softmax.tiles import empty_result
 from ..traffic import M, N, Traffic
-from .variant import OfAttention
+from .variant import HALVES, OfAttention
 
 LOG2_E = 1.4426950408889634
+TILE = 8192  # elements of a tile of keys
 MOST = 1 << 31  # elements of a head, which 32-bit offsets count
 
 
@@ -42,19 +43,28 @@ class AttentionOnline(OfAttention):
 
     Attributes:
         block_m: Queries of a program.
-        block_n: Keys of a step; causal, it divides `block_m`.
+        block_n: Keys of a step; causal, it divides `block_m`. None takes a tile of 8192 elements,
+            causal no more than 64 keys nor than `block_m`.
         num_warps: Warps a program.
         num_stages: Steps whose keys and values are under way at once.
         descriptors: Whether tiles are copied by the tensor memory accelerator (sm_90 and newer).
+            None does where there is one, if a tile of keys has 8192 elements or more.
     """
 
     backend = "triton"
 
-    block_m: Annotated[int, power_of_two(16, 256)] = 128
-    block_n: Annotated[int, power_of_two(16, 256)] = 128
-    num_warps: Annotated[int, power_of_two(1, 16)] = 8
-    num_stages: Annotated[int, whole_number(1, 8)] = 2
-    descriptors: bool = False
+    block_m: Annotated[int, power_of_two(16, 256)] = 64
+    block_n: Annotated[int | None, power_of_two(16, 256)] = None
+    num_warps: Annotated[int, power_of_two(1, 16)] = 4
+    num_stages: Annotated[int, whole_number(1, 8)] = 3
+    descriptors: bool | None = None
+
+    @property
+    def keys(self) -> int:
+        """Keys of a step, see `block_n`."""
+        if self.block_n is not None:
+            return self.block_n
+        return min(64, self.block_m) if self.causal else TILE // self.dim
 
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
@@ -64,19 +74,22 @@ class AttentionOnline(OfAttention):
             return reason
         if device.kind == "cpu" and dtype == torch.bfloat16:
             return "Triton's interpreter multiplies no matrices of bfloat16"
-        if self.causal and self.block_m % self.block_n:
-            return f"causal takes a block_m that block_n={self.block_n} divides, not {self.block_m}"
+        if device.kind == "cuda" and dtype not in HALVES:
+            return "takes float16 and bfloat16 on a GPU, whose tensor cores round float32"
+        if self.causal and self.block_m % self.keys:
+            return f"causal takes a block_m that block_n={self.keys} divides, not {self.block_m}"
         if shape[1] * self.dim >= MOST:
             return f"counts a head's elements in 32 bit, and {shape[1]} keys of {self.dim} are more"
         if shape[0] // shape[1] * -(-shape[1] // self.block_m) > MOST_PROGRAMS:
             return f"starts a program a tile of queries, and a launch takes {MOST_PROGRAMS}"
-        if self.descriptors and device.capability is not None and device.capability < (9, 0):
+        if self.descriptors and device.kind == "cuda" and not _copies_tiles(device):
             return "descriptors=true needs compute capability 9.0 or newer"
-        tiles = self.block_m + 2 * self.num_stages * self.block_n
+        tiles = self.block_m + 2 * self.num_stages * self.keys
         needs, room = tiles * self.dim * dtype.itemsize, device.shared_bytes_per_block
         if room is not None and needs > room:
             return (
-                f"its tiles take {needs} bytes of shared memory; this device gives a block {room}"
+                f"its tiles take {needs} bytes of shared memory; this device gives a block {room}: "
+                "num_stages, block_n and block_m may be smaller"
             )
         return None
 
@@ -85,10 +98,11 @@ class AttentionOnline(OfAttention):
         y = empty_result(q)
         if y.numel() > 0:
             count, length, _ = q.shape
-            tiles = -(-length // self.block_m)
+            tiles, sizes = -(-length // self.block_m), (self.block_m, self.keys, self.keys)
             given: list[Any] = [x.contiguous() for x in (q, k, v)]
-            if self.descriptors:
-                given = [self._described(x, i == 0) for i, x in enumerate(given)]
+            described = self.described(device_of(q))
+            if described:
+                given = [_descriptor(x, n) for x, n in zip(given, sizes, strict=True)]
             launch(
                 _attention,
                 (count * tiles,),
@@ -96,22 +110,20 @@ class AttentionOnline(OfAttention):
                 {
                     "DIM": self.dim,
                     "BLOCK_M": self.block_m,
-                    "BLOCK_N": self.block_n,
+                    "BLOCK_N": self.keys,
                     "STAGES": self.num_stages,
                     "CAUSAL": self.causal,
-                    "DESCRIPTORS": self.descriptors,
-                    "PRECISION": "ieee" if q.dtype == torch.float32 else "tf32",
+                    "DESCRIPTORS": described,
                 },
                 num_warps=self.num_warps,
             )
         return y
 
-    def _described(self, x: torch.Tensor, of_queries: bool) -> Any:
-        from triton.tools.tensor_descriptor import TensorDescriptor
-
-        return TensorDescriptor.from_tensor(
-            x, [1, self.block_m if of_queries else self.block_n, self.dim]
-        )
+    def described(self, device: Device) -> bool:
+        """Whether tiles are copied by descriptors there, see `descriptors`."""
+        if self.descriptors is not None:
+            return self.descriptors
+        return _copies_tiles(device) and self.keys * self.dim >= TILE
 
     @override
     def traffic(self) -> Traffic:
@@ -125,7 +137,20 @@ class AttentionOnline(OfAttention):
 
     @override
     def on_chip_elements(self) -> sympy.Expr:
-        return sympy.Integer((2 * self.block_m + 2 * self.num_stages * self.block_n) * self.dim)
+        return sympy.Integer((2 * self.block_m + 2 * self.num_stages * self.keys) * self.dim)
+
+
+def _copies_tiles(device: Device) -> bool:
+    """Whether a device has a tensor memory accelerator."""
+    return device.capability is not None and device.capability >= (9, 0)
+
+
+def _descriptor(x: torch.Tensor, rows: int) -> Any:
+    """Tiles of so many rows of one head, of a copy where memory does not begin at 16 bytes."""
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    aligned = x if x.data_ptr() % ALIGNMENT == 0 else x.clone()
+    return TensorDescriptor.from_tensor(aligned, [1, rows, x.shape[-1]])
 
 
 @jit
@@ -143,7 +168,6 @@ def _attention(
     STAGES: tl.constexpr,
     CAUSAL: tl.constexpr,
     DESCRIPTORS: tl.constexpr,
-    PRECISION: tl.constexpr,
 ) -> None:
     program = tl.program_id(0)
     head, tile = program // tiles, program % tiles
@@ -160,13 +184,13 @@ def _attention(
     output = tl.full((BLOCK_M, DIM), 0.0, tl.float32)
     for start in tl.range(0, whole, BLOCK_N, num_stages=STAGES):
         key = _tile(k, head, start, end, length, DIM, BLOCK_N, False, DESCRIPTORS)
-        scores = tl.dot(query, tl.trans(key), input_precision=PRECISION)
+        scores = tl.dot(query, tl.trans(key))
         maximum, total, output, p = _rescaled(maximum, total, output, scores, scale)
         value = _tile(v, head, start, end, length, DIM, BLOCK_N, False, DESCRIPTORS)
-        output = tl.dot(p.to(value.dtype), value, output, input_precision=PRECISION)
+        output = tl.dot(p.to(value.dtype), value, output)
     for start in tl.range(whole, end, BLOCK_N, num_stages=STAGES):
         key = _tile(k, head, start, end, length, DIM, BLOCK_N, True, DESCRIPTORS)
-        scores = tl.dot(query, tl.trans(key), input_precision=PRECISION)
+        scores = tl.dot(query, tl.trans(key))
         keys = start + tl.arange(0, BLOCK_N)[None, :]
         seen = keys < end
         if CAUSAL:
@@ -174,7 +198,7 @@ def _attention(
         scores = tl.where(seen, scores, float("-inf"))
         maximum, total, output, p = _rescaled(maximum, total, output, scores, scale)
         value = _tile(v, head, start, end, length, DIM, BLOCK_N, True, DESCRIPTORS)
-        output = tl.dot(p.to(value.dtype), value, output, input_precision=PRECISION)
+        output = tl.dot(p.to(value.dtype), value, output)
 
     queries = first + tl.arange(0, BLOCK_M)
     places = queries[:, None] * DIM + tl.arange(0, DIM)[None, :]

@@ -9,6 +9,7 @@ Source: `torch.nn.functional.scaled_dot_product_attention`. On a GPU ``cudnn`` i
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -52,6 +53,12 @@ class AttentionTorch(OfAttention):
                 return f"library={self.library} takes float16 and bfloat16 alone"
             if device.capability is not None and device.capability < (8, 0):
                 return f"library={self.library} needs compute capability 8.0 or newer"
+        if reason is None and device.kind == "cuda" and torch.cuda.is_available():
+            head = (1, 1, shape[1], self.dim)
+            try:
+                return refusal(torch.empty(head, dtype=dtype, device="cuda"), self)
+            except torch.OutOfMemoryError:
+                return None  # as the point itself will find
         return reason
 
     @override
@@ -59,3 +66,20 @@ class AttentionTorch(OfAttention):
         with sdpa_kernel(LIBRARIES[self.library]):
             y = scaled_dot_product_attention(q[None], k[None], v[None], is_causal=self.causal)
         return y[0].contiguous()
+
+
+def refusal(x: torch.Tensor, kernel: AttentionTorch) -> str | None:
+    """Why a kernel's library takes no queries, keys and values like these, in its own words.
+
+    It is asked and runs nothing: which lengths a library takes depends on its version.
+    """
+    with warnings.catch_warnings(record=True) as said, sdpa_kernel(LIBRARIES[kernel.library]):
+        warnings.simplefilter("always")
+        try:
+            torch._fused_sdp_choice(x, x, x, is_causal=kernel.causal)
+        except RuntimeError as error:
+            texts = [str(one.message).partition(" (Triggered")[0] for one in said]
+            own = [t for t in texts if not t.endswith(("because:", "runtime disabled."))]
+            words = " ".join(own) or str(error).partition("\n")[0]
+            return f"library={kernel.library} refuses it: {words.rstrip('.')}"
+    return None

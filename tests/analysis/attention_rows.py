@@ -25,7 +25,7 @@ def _at(n: int, changes: dict[str, Any]) -> list[Row]:
     arithmetic = flops / FLOPS
     moved = {
         "attention_naive": 6 * scores + io, "attention_naive_folded": 4 * scores + io * 3 // 2,
-        "attention_online": 512 * M * (-(-n // 128) + 1), "attention_torch": io,
+        "attention_online": 512 * M * (-(-n // 64) + 1), "attention_torch": io,
         "attention_torch_flash": io,
     }  # fmt: skip
     found = []
@@ -42,7 +42,7 @@ def _at(n: int, changes: dict[str, Any]) -> list[Row]:
         reads = (3 if kernel == "attention_naive" else 2) * M * n + 384 * M
         peak = 2 * 128 * M + (2 * scores if naive else 0)
         if kernel == "attention_online":
-            reads = 256 * M * -(-n // 128) + 128 * M
+            reads = 256 * M * -(-n // 64) + 128 * M
         add(kernel, "attention", time, "attention_io", flops=flops, exponentials=exponentials,
             compulsory_bytes=io, model_bytes=size, peak_bytes=peak,
             model_reads=reads if naive or "online" in kernel else 384 * M, model_writes=128 * M,

@@ -68,8 +68,8 @@ def test_traffic_and_memory_are_per_query_and_counters_of_another_m_stand_beside
     drawn, held = lines(canvas), lines(canvas, 1)
     assert drawn["counters"].tolist() == [[4096, 25.0]]
     for n, (kb, asked, most) in {
-        512: (7.168, 2.56, 2.304),
-        32768: (394.24, 131.584, 131.328),
+        512: (7.168, 4.608, 2.304),
+        32768: (394.24, 262.656, 131.328),
     }.items():
         place = LENGTHS.index(n)
         assert drawn[NAIVE][place, 1] == pytest.approx(kb)

@@ -21,7 +21,7 @@ from kernels.attention import attention_flash, operation
 from kernels.attention.attention_flash import AttentionFlash
 from kernels.attention.attention_naive import SOFTMAXES, AttentionNaive
 from kernels.attention.attention_online import AttentionOnline
-from kernels.attention.attention_torch import LIBRARIES, AttentionTorch
+from kernels.attention.attention_torch import LIBRARIES, AttentionTorch, refusal
 from kernels.attention.operation import ATTENTIONS
 from kernels.attention.variant import OfAttention
 from kernels.device import Device
@@ -35,8 +35,8 @@ CPU = Device("cpu", "cpu")
 SMALL = {"block_m": 32, "block_n": 16, "num_warps": 4}
 VARIANTS: tuple[OfAttention, ...] = (
     AttentionOnline(**SMALL),
-    AttentionOnline(**SMALL, descriptors=True, num_stages=3),
-    AttentionOnline(block_m=16, block_n=16, num_warps=4),
+    AttentionOnline(**SMALL, descriptors=True, num_stages=2),
+    AttentionOnline(block_m=16),
     AttentionNaive(),
     AttentionNaive("naive"),
     AttentionNaive("torch", folded=True),
@@ -169,10 +169,11 @@ def test_what_cannot_be_done_is_said_in_a_sentence(
         (online, (100, 30), F16, h200, "heads of N, and 100 is no multiple of 30"),
         (online, (0, 0), F16, h200, "0 is no multiple of 0"),
         (online, (1 << 25, 1 << 25), F16, h200, "32 bit"),
-        (online, (128, 128), F32, h200, "its tiles take 327680 bytes of shared memory"),
+        (online, (128, 128), F32, h200, "takes float16 and bfloat16 on a GPU"),
+        (AttentionOnline(block_n=256), (8, 8), F16, h200, "tiles take 409600 bytes of shared mem"),
         (online, (128, 128), torch.float64, h200, "takes float32, float16, bfloat16, not float64"),
         (online, (128, 128), BF16, CPU, "no matrices of bfloat16"),
-        (AttentionOnline(causal=True, block_m=64), (8, 8), F16, h200, "block_n=128 divides"),
+        (AttentionOnline(causal=True, block_n=128), (8, 8), F16, h200, "block_n=128 divides"),
         (AttentionOnline(descriptors=True), (8, 8), F16, old, "capability 9.0"),
         (AttentionNaive(causal=True, folded=True), (8, 8), F16, h200, "use causal=false"),
         (AttentionNaive("online"), (8, 8), F16, CPU, "would be interpreted"),
@@ -194,6 +195,44 @@ def test_what_cannot_be_done_is_said_in_a_sentence(
         AttentionOnline(dim=96)
 
 
+def test_a_library_that_refuses_a_length_is_quoted() -> None:
+    kernel, x = AttentionTorch("flash"), torch.empty(1, 1, 4, 128)
+    assert refusal(x, kernel) is None
+    said = refusal(x[:, :, :0], kernel)
+    assert said is not None
+    assert said.startswith("library=flash refuses it: All fused kernels do not support zero seq")
+    assert "Triggered" not in said
+
+
+def test_tiles_follow_d_the_mask_and_the_card(h200: Device) -> None:
+    old = replace(h200, capability=(8, 0))
+    for dim, causal, keys, described in (
+        (128, False, 64, True),
+        (128, True, 64, True),
+        (64, False, 128, True),
+        (64, True, 64, False),  # tiles of 4096 elements
+    ):
+        kernel = AttentionOnline(dim=dim, causal=causal)
+        assert (kernel.keys, kernel.described(h200)) == (keys, described)
+        assert not kernel.described(old)
+        assert kernel.unsupported((4096, 4096), F16, old) is None
+    assert AttentionOnline(block_m=32, causal=True).keys == 32
+
+
+@pytest.mark.parametrize("descriptors", [False, True])
+def test_memory_may_begin_anywhere_and_heads_lie_apart(device: str, descriptors: bool) -> None:
+    kernel = AttentionOnline(**SMALL, descriptors=descriptors)
+    inputs = kernel.operation.make_inputs((99, 33), F16, device, 1)
+    moved = []
+    for offset, x in enumerate(inputs, 1):
+        memory = torch.empty(x.numel() + offset, dtype=F16, device=device)
+        moved.append(memory[offset:].view_as(x).copy_(x))
+    apart = [torch.zeros(3, 33, 136, dtype=F16, device=device)[..., 4:132].copy_(x) for x in inputs]
+    assert all(x.data_ptr() % 16 for x in moved)
+    assert torch.equal(kernel(*moved), kernel(*inputs))
+    assert torch.equal(kernel(*apart), kernel(*inputs))
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("dim", [64, 128])
 @pytest.mark.parametrize("causal", [False, True])
@@ -201,8 +240,8 @@ def test_what_cannot_be_done_is_said_in_a_sentence(
     "kernel",
     [
         AttentionOnline(),
-        AttentionOnline(block_n=64, num_stages=3),
-        AttentionOnline(block_n=64, num_stages=3, descriptors=True),
+        AttentionOnline(descriptors=False),
+        AttentionOnline(block_m=128, block_n=64, num_warps=8, descriptors=True),
         AttentionNaive(),
         AttentionFlash(),
         *map(AttentionTorch, LIBRARIES),
@@ -212,13 +251,16 @@ def test_what_cannot_be_done_is_said_in_a_sentence(
 def test_on_a_card_attention_of_any_length_passes_the_gate(
     kernel: Any, causal: bool, dim: int
 ) -> None:
-    kernel = replace(kernel, dim=dim, causal=causal)
+    kernel, ran = replace(kernel, dim=dim, causal=causal), 0
     for dtype in (F16, BF16):
-        for length in (1, 127, 1000, 4096):
+        for length in (1, 2, 127, 1000, 4096):
             shape = (3 * length, length)
-            if (reason := kernel.unsupported(shape, dtype, HERE)) is not None:
-                pytest.skip(reason)
-            assert judged(kernel, shape, dtype, "cuda") is None
+            if kernel.unsupported(shape, dtype, HERE) is None:
+                assert judged(kernel, shape, dtype, "cuda") is None
+                ran += 1
+    if not ran:
+        pytest.skip(str(kernel.unsupported((3 * 4096, 4096), BF16, HERE)))
+    assert ran >= 4, "float16 and bfloat16 at 1000 and 4096 at least"
 
 
 @pytest.mark.gpu
