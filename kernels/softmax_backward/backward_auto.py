@@ -2,8 +2,9 @@
 
 Passes: one where the rows of y and dy fit on chip, 3MN; two beyond, 5MN.
 On chip: the row of y and that of dy where they fit, else two tiles.
-The rule: contiguous rows of 1 KB to 262144 elements, in whole vectors of 16 bytes, a cluster each
-(`backward_cluster`), on sm_90 and newer; all others by tiles (`backward`).
+The rule: contiguous rows in whole vectors of 16 bytes are several a program below 1 KB
+(`backward_multirow`), and up to 262144 elements a cluster each, on sm_90 and newer
+(`backward_cluster`); all others go by tiles (`backward`).
 Source: this project; docs/lab_book.md has the measurements.
 """
 
@@ -18,19 +19,21 @@ from typing_extensions import override
 
 from ..device import Device, device_of
 from ..kernel import Kernel, Shape
+from ..softmax.tiles import LONGEST
 from ..traffic import M, N, Traffic
 from .backward import Backward
 from .backward_cluster import BackwardCluster, in_vectors
+from .backward_multirow import BackwardMultirow
 from .operation import SOFTMAX_BACKWARD
 
-NARROW = 1 << 10  # bytes of a row, below which several share a program
+NARROW = 1 << 10  # bytes of a row
 WIDEST = 1 << 18  # elements of a row; twice as many of 16 bit would fit
-CLUSTER, TILES = BackwardCluster(), Backward()
+NARROW_ROWS, CLUSTER, TILES = BackwardMultirow(), BackwardCluster(), Backward()
 
 
 @dataclass(frozen=True)
 class BackwardAuto(Kernel):
-    """A cluster a row where that suits, else tiles."""
+    """Several rows a program or a cluster a row where that suits, else tiles."""
 
     operation = SOFTMAX_BACKWARD
     backend = "triton"
@@ -40,7 +43,7 @@ class BackwardAuto(Kernel):
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         reason = super().unsupported(shape, dtype, device)
-        if reason is not None or clusters_suit((shape[0], shape[1]), dtype, device):
+        if reason is not None or in_vectors_by((shape[0], shape[1]), dtype, device) is not None:
             return reason
         return TILES.unsupported(shape, dtype, device)
 
@@ -73,8 +76,9 @@ class BackwardAuto(Kernel):
                 y, dy, dx, dim = *(t.view(-1, t.shape[-1]) for t in (y, dy, dx)), 1
             if y.dim() == 2 and all(map(in_vectors, (y, dy, dx))):
                 rows, cols = y.shape
-                if clusters_suit((rows, cols), y.dtype, device_of(y)):
-                    return CLUSTER.into(y, dy, dx, temperature)
+                chosen = in_vectors_by((rows, cols), y.dtype, device_of(y))
+                if chosen is not None:
+                    return chosen.into(y, dy, dx, temperature)
         return TILES.into(y, dy, dx, dim, temperature)
 
     @override
@@ -85,7 +89,12 @@ class BackwardAuto(Kernel):
 
 
 @lru_cache(maxsize=4096)
-def clusters_suit(shape: tuple[int, int], dtype: torch.dtype, device: Device) -> bool:
-    """Whether contiguous rows that begin at vectors are for clusters."""
-    suits = shape[1] * dtype.itemsize >= NARROW and shape[1] <= WIDEST
-    return suits and CLUSTER.unsupported(shape, dtype, device) is None
+def in_vectors_by(
+    shape: tuple[int, int], dtype: torch.dtype, device: Device
+) -> BackwardMultirow | BackwardCluster | None:
+    """What takes contiguous rows that begin at vectors; None where that is for tiles."""
+    rows, cols = shape
+    if cols * dtype.itemsize % LONGEST != 0 or cols > WIDEST:
+        return None
+    chosen = NARROW_ROWS if cols * dtype.itemsize < NARROW else CLUSTER
+    return chosen if chosen.unsupported((rows, cols), dtype, device) is None else None

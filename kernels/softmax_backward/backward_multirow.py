@@ -84,31 +84,44 @@ class BackwardMultirow(Kernel):
     def __call__(self, y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
         dx = torch.empty(y.shape, dtype=y.dtype, device=y.device)
         if dx.numel() > 0:
-            rows, cols = y.shape
-            tile_rows, warps = self._tile(y.shape, y.dtype)
-            elements = min(vector(y), vector(dy))
-            lanes = lanes_by_tile(tile_rows, warps, cols * y.element_size())
-            width = min(lanes * elements, next_power_of_two(cols))
-            strides = y.stride(0) // elements, y.stride(1), dy.stride(0) // elements, dy.stride(1)
-            launch(
-                _backward_multirow,
-                (-(-rows // tile_rows),),
-                (y, dy, dx, rows, cols // elements, *strides),
-                {
-                    "VECTOR": elements,
-                    "ROWS": tile_rows,
-                    "WIDTH": width,
-                    "PIECES": -(-cols // width),
-                    "LOADS": load_hint(y, self.keep),
-                    "STORES": store_hint(y, self.keep_output),
-                    "STATISTICS": triton_statistics(y.dtype, "float32"),
-                },
-                num_warps=warps,
-            )
+            self.into(y, dy, dx)
         return dx
 
+    def into(
+        self, y: torch.Tensor, dy: torch.Tensor, dx: torch.Tensor, temperature: float = 1.0
+    ) -> None:
+        """Writes the gradient of softmax(x / temperature) along the last dimension into ``dx``.
+
+        Args:
+            y: Softmax's answer, shape (M, N), M and N at least 1.
+            dy: The gradient of ``y``.
+            dx: Contiguous, at an address that is a multiple of 16.
+            temperature: As it was.
+        """
+        rows, cols = y.shape
+        tile_rows, warps = self._tile((rows, cols), y.dtype)
+        elements = min(vector(y), vector(dy))
+        lanes = lanes_by_tile(tile_rows, warps, cols * y.element_size())
+        width = min(lanes * elements, next_power_of_two(cols))
+        strides = y.stride(0) // elements, y.stride(1), dy.stride(0) // elements, dy.stride(1)
+        launch(
+            _backward_multirow,
+            (-(-rows // tile_rows),),
+            (y, dy, dx, rows, cols // elements, *strides, 1 / temperature),
+            {
+                "VECTOR": elements,
+                "ROWS": tile_rows,
+                "WIDTH": width,
+                "PIECES": -(-cols // width),
+                "LOADS": load_hint(y, self.keep),
+                "STORES": store_hint(y, self.keep_output),
+                "STATISTICS": triton_statistics(y.dtype, "float32"),
+            },
+            num_warps=warps,
+        )
+
     def _tile(self, shape: Shape, dtype: torch.dtype) -> tuple[int, int]:
-        """Rows and warps of a program: the rule of `fused_multirow`, until this one is measured."""
+        """Rows and warps of a program: by the rule of `fused_multirow`."""
         block, few = next_power_of_two(shape[1]), shape[0] <= FEW_ROWS
         rows = self.rows_per_program or rows_by_shape(shape[0], block, dtype.itemsize)
         short = shape[1] * dtype.itemsize <= SHORT
@@ -126,6 +139,7 @@ def _backward_multirow(
     y_col_stride: tl.tensor,
     dy_stride: tl.tensor,
     dy_col_stride: tl.tensor,
+    inverse: tl.float64,  # a plain float would be float32
     VECTOR: tl.constexpr,
     ROWS: tl.constexpr,
     WIDTH: tl.constexpr,
@@ -156,9 +170,10 @@ def _backward_multirow(
     for piece in tl.static_range(PIECES):
         products += ps[piece] * gs[piece]
     total = tl.sum(products, 1)[:, None]
+    scale = tl.full((), inverse, tl.float64).to(STATISTICS)
 
     for piece in tl.static_range(PIECES):
         columns = piece * WIDTH + lane
         inside = (row < rows) & (columns < cols)
-        value = (ps[piece] * (gs[piece] - total)).to(dx.dtype.element_ty)
+        value = (ps[piece] * (gs[piece] - total) * scale).to(dx.dtype.element_ty)
         tl.store(dx + columns, value, mask=inside, eviction_policy=STORES)

@@ -9,7 +9,7 @@ from experiments.worker.gate import check
 from kernels.device import Device, cuda_device
 from kernels.kernel import Kernel
 from kernels.softmax_backward.backward import Backward
-from kernels.softmax_backward.backward_auto import BackwardAuto, clusters_suit
+from kernels.softmax_backward.backward_auto import BackwardAuto, in_vectors_by
 from kernels.softmax_backward.backward_cluster import BackwardCluster
 from kernels.softmax_backward.backward_multirow import BackwardMultirow
 from kernels.softmax_backward.backward_torch import BackwardTorch
@@ -79,6 +79,18 @@ def test_the_gate_turns_wrong_gradients_away(
         assert verdict.reason == "returned its input's own memory"
 
 
+@pytest.mark.parametrize("cols", [36, 37], ids=["whole vectors", "others"])
+@pytest.mark.parametrize("dtype", DTYPES, ids=name)
+def test_a_temperature_divides_the_gradient(device: str, dtype: torch.dtype, cols: int) -> None:
+    y, dy = SOFTMAX_BACKWARD.make_inputs((5, cols), dtype, device, 0)
+    dx = torch.empty_like(y)
+    BackwardAuto().into(y, dy, dx, 1, temperature=0.3)
+    wanted = SOFTMAX_BACKWARD.reference(y, dy) / 0.3
+    torch.testing.assert_close(
+        dx.double(), wanted, rtol=1e-2, atol=1e-2 if dtype.itemsize == 2 else 1e-5
+    )
+
+
 def test_an_input_holds_softmaxs_answer_and_is_the_same_for_the_same_seed(device: str) -> None:
     inputs = SOFTMAX_BACKWARD.make_inputs((4, 50), torch.float32, device, 3)
     assert [x.shape for x in inputs] == [(4, 50), (4, 50)]
@@ -87,16 +99,18 @@ def test_an_input_holds_softmaxs_answer_and_is_the_same_for_the_same_seed(device
     assert all(map(torch.equal, inputs, again))
 
 
-def test_clusters_take_rows_of_whole_vectors_that_fit_on_chip(h200: Device) -> None:
-    f16, f32 = torch.float16, torch.float32
-    for cols, dtype, suits in (
-        *((512, f16, True), (504, f16, False), (256, f32, True)),  # 1 KB
-        *((50257, f16, False), (50304, f16, True)),
-        *((262144, f32, True), (262148, f32, False), (262152, f16, False)),
-        (4096, torch.float64, False),
+def test_rows_of_whole_vectors_go_by_width_and_others_by_tiles(h200: Device) -> None:
+    f16, f32, f64 = torch.float16, torch.float32, torch.float64
+    for cols, dtype, by in (
+        *((512, f16, "BackwardCluster"), (256, f32, "BackwardCluster")),  # 1 KB
+        *((504, f16, "BackwardMultirow"), (8, f16, "BackwardMultirow")),
+        *((126, f64, "BackwardMultirow"), (4096, f64, None), (127, f32, None)),
+        *((50257, f16, None), (50304, f16, "BackwardCluster")),
+        *((262144, f32, "BackwardCluster"), (262148, f32, None), (262152, f16, None)),
     ):
-        assert clusters_suit((64, cols), dtype, h200) is suits
-    assert not clusters_suit((64, 4096), f32, Device("cpu", "cpu"))
+        chosen = in_vectors_by((64, cols), dtype, h200)
+        assert (chosen and type(chosen).__name__) == by
+    assert in_vectors_by((64, 4096), f32, Device("cpu", "cpu")) is None
     assert "do not fit" in str(BackwardCluster().unsupported((64, 1 << 20), f16, h200))
     assert BackwardAuto().unsupported((64, 1 << 20), f16, h200) is None
 
