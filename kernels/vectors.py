@@ -162,5 +162,5 @@ def offsets_of(vectors: tl.tensor, stride: tl.tensor, VECTOR: tl.constexpr) -> t
     """Elements from a row's first whole vector to those of its ``vectors``."""
     columns = vectors * VECTOR + tl.arange(0, VECTOR)[None, None, :]
     if VECTOR == 1:
-        return columns.to(tl.int64) * stride
+        columns = columns.to(tl.int64) * stride
     return columns

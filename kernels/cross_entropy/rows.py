@@ -38,6 +38,7 @@ from ..vectors import (
 LOG2E = constant(1.4426950408889634)
 NARROW = 2048  # elements of a row that a warp, or a part of one, reads alone
 A_LANE = 32  # elements that a lane takes of a tile of a wider row
+FEW, PIECES = 4, 8  # of vectors of fewer elements a lane takes as many of a tile: it is unrolled
 CHUNK, MOST_CHUNKS = 8192, 16  # elements of a chunk at least, chunks of a row about at most
 HELD = 16384  # elements of a row that a program keeps from its reading to its gradient
 MOVED = 2048  # elements of a tile of `backward`: of 16 bit 32 bytes a thread, as in copies
@@ -285,6 +286,8 @@ def cut(cols: int, vector: int, tiles: Tiles, whole: bool = False, twice: bool =
         warps = tiles.num_warps or (held if whole else 32 if twice else 4)
         lanes = 32 * warps
         most = max(1, (tiles.block_size or lanes * A_LANE) // (lanes * vector))
+    if vector < FEW:
+        most = min(most, PIECES)
     needed = -(-vectors // lanes)
     pieces = needed if whole else min(most, needed)
     a_tile = lanes * pieces
@@ -340,7 +343,7 @@ def statistics(
                 result.fill_(value)
         return
     plan = layout(x) if y is None else layout(x, y)
-    whole = y is not None and cols <= HELD
+    whole = y is not None and cols <= (HELD if plan.vector > 1 else 32 * PIECES)
     parts = cut(cols, plan.vector, tiles, whole, twice=y is not None)
     split = 1 if y is not None else parts.split(rows, tiles.split, device_of(x))
     partial = None
@@ -709,6 +712,8 @@ def _store_statistics(
 
 @jit
 def _factors(
+    shift: tl.tensor,
+    over: tl.tensor,
     lse: tl.tensor,
     targets: tl.tuple,
     dloss: tl.tensor,
@@ -718,8 +723,12 @@ def _factors(
     numbers: tl.tuple,
     HOW: tl.constexpr,
 ) -> tl.tuple:
-    """What of a row its gradient takes: whether it counts, its target, lse, and a, b and c of
-    a·p − b·onehot − c·w; ``dloss`` points to the gradients of the rows' losses."""
+    """What of a row its gradient takes: whether it counts, its target, ``shift``, and a, b and c of
+    a·exp(z − shift) − b·onehot − c·w, where p = ``over``·exp(z − shift).
+
+    From the row's maximum and 1 / Σ exp(z − m), p has half the error that it has from an lse
+    rounded to the sum's precision; ``dloss`` points to the gradients of the rows' losses.
+    """
     STATISTICS: tl.constexpr = HOW.statistics
     wanted, chosen, w, _ = targets
     a, b, c = w, w, w
@@ -734,7 +743,7 @@ def _factors(
         scale *= tl.load(dloss, mask=exists, other=0.0)
     if HOW.scaled:
         scale *= numbers[0]
-    return wanted, chosen, lse, a * scale, b * scale, c * scale
+    return wanted, chosen, shift, a * scale * over, b * scale, c * scale
 
 
 @jit
@@ -748,15 +757,17 @@ def _gradient(
     HOW: tl.constexpr,
 ) -> tl.tensor:
     """The gradient of logits, or log-softmax, from their z; ``row`` is what `_factors` gives."""
-    wanted, chosen, lse, a, b, c = row
+    wanted, chosen, shift, a, b, c = row
     if HOW.kind == "lse":
-        return z - lse
-    gradient = a * _exp(z - lse)
+        gradient = (z - shift) - a
+    else:
+        gradient = a * _exp(z - shift)
     if HOW.smooth:
         if HOW.weighted:
             c = c * tl.load(weight + columns, mask=inside, other=0.0)
         gradient -= c
-    gradient -= tl.where(columns == chosen, b, 0.0)
+    if HOW.kind == "loss":
+        gradient -= tl.where(columns == chosen, b, 0.0)
     if HOW.capped:  # the derivative of cap is 1 − tanh²
         u = z / numbers[1]
         if HOW.scaled:
@@ -942,15 +953,26 @@ def _rows(
         answers = _finish(statistics, targets, total, length, numbers, HOW)
         _store_statistics((first, second, lse), answers, row, exists, HOW)
         if EMIT:
-            # log-softmax of a row with +inf is inf − inf, as PyTorch has it
-            kept = tl.where(answers[2] == float("inf"), float("nan"), answers[2])
-            of_row = (exists, row, kept, kept, kept, kept)
+            # a row with +inf is inf − inf, as PyTorch has it
+            shift = _shift(statistics[0])
+            summed = tl.where(statistics[0] == float("inf"), float("nan"), statistics[1])
+            logarithm = tl.log(summed)
+            of_row = (exists, row, shift, logarithm, logarithm, logarithm)
             if HOW.kind == "loss":
                 gradient_at = dloss
                 if not HOW.ones:
                     gradient_at = dloss + row * dloss_stride
                 of_row = _factors(
-                    answers[2], targets, gradient_at, exists, total, length, numbers, HOW
+                    shift,
+                    1 / summed,
+                    answers[2],
+                    targets,
+                    gradient_at,
+                    exists,
+                    total,
+                    length,
+                    numbers,
+                    HOW,
                 )
             # another warp may not have read the target's logit yet, which is now overwritten
             tl.debug_barrier()
@@ -1085,7 +1107,7 @@ def _backward(
     if not HOW.ones:
         gradient_at = dloss + row * dloss_stride
     kept = tl.load(lse + row, mask=exists, other=0.0)
-    of_row = _factors(kept, targets, gradient_at, exists, total, length, numbers, HOW)
+    of_row = _factors(kept, 1.0, kept, targets, gradient_at, exists, total, length, numbers, HOW)
     aim = first_vector(y, row, y_row_stride, y_lead, VECTOR, ENDS)[:, None, None]
     _emit_tile(aim, pieces, tile, vectors, y_col_stride, ahead, of_row, weight, numbers, HOW)
     if ENDS:

@@ -9,18 +9,28 @@ from typing import Any
 import pytest
 import torch
 from triton import compile
+from triton._C.libtriton import ir
 from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
+from triton.compiler import ASTSource, make_backend
 
 from kernels.cross_entropy import rows
 from kernels.cross_entropy.rows import Options, backward, both, forward, logprob_entropy
+from kernels.log_softmax.rows import log_softmax
 from tests.kernels.conftest import H200
 
-POINTERS = {torch.bfloat16: "*bf16", torch.float32: "*fp32", torch.int64: "*i64"}
+POINTERS = {torch.bfloat16: "*bf16", torch.float32: "*fp32", torch.float64: "*fp64"}
+POINTERS_OF_LOGITS = tuple(POINTERS)
+POINTERS[torch.int64] = "*i64"
 
 
 class Launches(list[tuple[str, str, Any]]):
-    """Stands for `launch`: compiles each, and keeps its kernel's name, PTX and metadata."""
+    """Stands for `launch`: compiles each, and keeps its kernel's name, PTX and metadata.
+
+    Attributes:
+        whole: Whether down to PTX; else Triton only reads each kernel, which takes a tenth.
+    """
+
+    whole = True
 
     def __call__(
         self,
@@ -45,9 +55,18 @@ class Launches(list[tuple[str, str, Any]]):
             if whole:
                 attributes[(place,)] = [["tt.divisibility", 16]]
         signature = {p: "constexpr" if p in fixed else types[p] for p in kernel.arg_names}
-        source = ASTSource(kernel, signature, fixed, attributes)
-        made = compile(source, target=GPUTarget("cuda", 90, 32), options=options)
-        self.append((kernel.fn.__name__, made.asm["ptx"], made.metadata))
+        source, target = ASTSource(kernel, signature, fixed, attributes), GPUTarget("cuda", 90, 32)
+        if self.whole:
+            made = compile(source, target=target, options=options)
+            self.append((kernel.fn.__name__, made.asm["ptx"], made.metadata))
+            return
+        backend, context = make_backend(target), ir.context()
+        ir.load_dialects(context)
+        backend.load_dialects(context)
+        parsed = backend.parse_options(options)
+        implementations = backend.get_codegen_implementation(parsed)
+        source.make_ir(target, parsed, implementations, backend.get_module_map(), context)
+        self.append((kernel.fn.__name__, "", None))
 
 
 @pytest.fixture
@@ -72,6 +91,25 @@ def widths(ptx: str, what: str) -> set[str]:
 
 def matrix_moves(ptx: str, what: str) -> int:
     return len(re.findall(rf"{what}\.global[.:\w]*\.v4\.b32", ptx))
+
+
+@pytest.mark.parametrize("dtype", POINTERS_OF_LOGITS, ids=str)
+@pytest.mark.parametrize(("n", "strided"), [(1, False), (7, False), (33, False), (20_000, True)])
+def test_rows_compile_however_they_are_read(
+    n: int, strided: bool, dtype: torch.dtype, launched: Launches
+) -> None:
+    launched.whole = False
+    storage = torch.empty(2 * 4 * n, dtype=dtype)
+    logits = storage.view(4, -1)[:, ::2] if strided else storage[: 4 * n].view(4, n)
+    target, loss, lse = torch.zeros(4, dtype=torch.int64), torch.empty(4), torch.empty(4)
+    options, weight = Options(0, 0.1, 30.0, 0.7, 1e-4), torch.empty(n)
+    for some, of_class in ((Options(), None), (options, weight)):
+        forward(logits, target, some, of_class, loss=loss, lse=lse)
+        backward(logits, target, lse, loss, some, of_class, dlogits=logits)
+        both(logits, target, None, some, of_class, loss=loss, lse=lse, dlogits=logits)
+    logprob_entropy(logits, target, logprob=loss, entropy=lse)
+    log_softmax(logits, y=logits)
+    assert len(launched) == 8 + 3 * strided  # of few wide rows programs share one
 
 
 ODD_OR_NOT = pytest.mark.parametrize(

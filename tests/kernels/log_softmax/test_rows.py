@@ -59,6 +59,14 @@ def test_infinities_and_nan_give_what_torch_gives(device: str, wider: int) -> No
     assert_right(extremes().repeat_interleave(wider, dim=1).to(device))
 
 
+@pytest.mark.parametrize("cols", [300, 20_001])
+def test_log_softmax_keeps_its_digits_however_large_the_elements(device: str, cols: int) -> None:
+    x = torch.randn(3, cols, device=device) + 1e4  # a float32 near it has a spacing of 1e-3
+    y = torch.empty_like(x)
+    log_softmax(x, y=y)
+    torch.testing.assert_close(y.double(), x.double().log_softmax(1), rtol=1e-6, atol=1e-5)
+
+
 def test_programs_that_share_a_row_change_no_bit(device: str) -> None:
     x = torch.randn(3, 40_001, device=device)
     alone = lse_of(x)
