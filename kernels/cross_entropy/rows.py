@@ -758,10 +758,7 @@ def _gradient(
 ) -> tl.tensor:
     """The gradient of logits, or log-softmax, from their z; ``row`` is what `_factors` gives."""
     wanted, chosen, shift, a, b, c = row
-    if HOW.kind == "lse":
-        gradient = (z - shift) - a
-    else:
-        gradient = a * _exp(z - shift)
+    gradient = (z - shift) - a if HOW.kind == "lse" else a * _exp(z - shift)
     if HOW.smooth:
         if HOW.weighted:
             c = c * tl.load(weight + columns, mask=inside, other=0.0)
