@@ -4,14 +4,12 @@ Passes: nominally one, 4DM. On Hopper it is FlashAttention-3's design: groups of
 groups that compute, the exponentials of one tile beside the products of the next.
 On chip: nominally a query.
 What is called is `flash_attn.cute.flash_attn_func`, each head as a batch of its own.
-Source: `flash_attn/cute` of https://github.com/Dao-AILab/flash-attention, the package flash-attn-4,
-a pre-release that the extra peers leaves out.
+Source: `flash_attn/cute` of https://github.com/Dao-AILab/flash-attention, the package flash-attn-4.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.util import find_spec
 
 import torch
 from typing_extensions import override
@@ -21,8 +19,6 @@ from ..kernel import Shape
 from .operation import Function
 from .variant import HALVES, OfAttention
 
-NEEDED = "flash-attn-4"
-
 
 @dataclass(frozen=True)
 class AttentionFlash(OfAttention):
@@ -30,16 +26,14 @@ class AttentionFlash(OfAttention):
 
     backend = "cute"
     dtypes = HALVES
-    packages = (NEEDED, "nvidia-cutlass-dsl")
+    packages = ("flash-attn-4", "nvidia-cutlass-dsl", "quack-kernels")
 
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         """See `Kernel`; also cards that the library has no kernel for."""
-        if find_spec("flash_attn") is None:
-            return f"needs the package {NEEDED}, not installed here; pip install --pre {NEEDED}"
         reason = super().unsupported(shape, dtype, device)
         if reason is None and (device.capability is None or device.capability < (9, 0)):
-            return f"{NEEDED} needs a CUDA device of compute capability 9.0 or newer"
+            return "flash-attn-4 needs a CUDA device of compute capability 9.0 or newer"
         return reason
 
     @override

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from importlib.machinery import ModuleSpec
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from experiments.sweep.client import Worker
 from experiments.worker import gate
 from experiments.worker.describe import build_kernel
 from experiments.worker.gate import check
-from kernels.attention import attention_flash, operation
+from kernels.attention import operation
 from kernels.attention.attention_flash import AttentionFlash
 from kernels.attention.attention_naive import SOFTMAXES, AttentionNaive
 from kernels.attention.attention_online import AttentionOnline
@@ -180,7 +179,7 @@ def test_what_cannot_be_done_is_said_in_a_sentence(
         (AttentionTorch(), (8, 8), F16, CPU, "library=cudnn needs a CUDA device"),
         (AttentionTorch(), (8, 8), F32, h200, "library=cudnn takes float16 and bfloat16 alone"),
         (AttentionTorch("flash"), (8, 8), F16, old, "needs compute capability 8.0"),
-        (AttentionFlash(), (8, 8), F16, h200, "needs the package flash-attn-4"),
+        (AttentionFlash(), (8, 8), F16, h200, "needs flash-attn-4 of the extra peers"),
     ):
         reason = kernel.unsupported(shape, dtype, device)
         assert said in str(reason)
@@ -189,8 +188,10 @@ def test_what_cannot_be_done_is_said_in_a_sentence(
     long = (1 << 21, 1 << 21)
     assert AttentionNaive("fused").unsupported(long, F16, h200) is not None
     assert SOFTMAXES["fused"].unsupported(long, F16, h200) is not None
-    monkeypatch.setattr(attention_flash, "find_spec", lambda name: ModuleSpec(name, None))
-    assert "not installed here" in str(AttentionFlash().unsupported((8, 8), F16, h200))
+    monkeypatch.setattr("kernels.kernel._installed", lambda package: True)
+    for kernel, device in ((AttentionFlash(), old), (AttentionFlash(), CPU)):
+        assert "needs a CUDA device" in str(kernel.unsupported((8, 8), F16, device))
+    assert AttentionFlash().unsupported((8, 8), F16, h200) is None
     with pytest.raises(ValueError, match=r"^dim must be 64 or 128, not 96$"):
         AttentionOnline(dim=96)
 
