@@ -1,39 +1,113 @@
-"""The loss variant that suits a shape.
+"""Of the loss, of loss and gradient, and of log-probability and entropy the variant for a shape.
 
-Passes: one, MN.
-On chip: a tile.
-The rule: `online` at every shape, until measurements of `cluster` beside it say otherwise.
+Passes: one: MN, or 2MN with a gradient; 3MN where a row does not fit a cluster's registers.
+On chip: the row where it fits, else a tile.
+The rule, measured on an H200: a cluster keeps the row (`cluster`) where there are clusters and the
+row fits, so that all of it is asked for before anything waits. Rows of up to `NARROW` elements are
+`online`'s, a warp each, but for the gradient. Log-probability and entropy compute more than a
+row's warps hide while they wait for each other: of more rows than `PROGRAMS_PER_SM` an SM they
+stream (`online`), so that there, and there alone, which kernel runs depends on M.
 Source: this project.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
 
+import sympy
 import torch
 from typing_extensions import override
 
-from ..device import Device
+from ..device import Device, device_of
 from ..kernel import Kernel, Shape
-from .online import CeOnline
-from .operation import CROSS_ENTROPY
+from ..softmax.tiles import LONGEST
+from ..traffic import M, N, Traffic
+from .cluster import CeCluster, CeGradCluster, LogprobEntropyCluster, RowCluster, reading
+from .online import CeGradOnline, CeOnline, LogprobEntropyOnline
+from .operation import CROSS_ENTROPY, CROSS_ENTROPY_GRAD, LOGPROB_ENTROPY
+from .rows import NARROW, PROGRAMS_PER_SM
 
-ONLINE = CeOnline()
+WIDEST = 1 << 19  # elements of a row on chip; twice as many of 16 bit
+Pair = tuple[torch.Tensor, torch.Tensor]
 
 
-@dataclass(frozen=True)
-class CeAuto(Kernel):
-    """The streaming kernel. It has no tunables."""
+class Chooses(Kernel):
+    """A cluster a row where that is the faster one, else tiles. It has no tunables."""
 
-    operation = CROSS_ENTROPY
     backend = "triton"
-    moves = CeOnline.moves
-    on_chip = ONLINE.on_chip_elements()
+    on_chip = sympy.Piecewise((N, N <= WIDEST), (CeOnline().on_chip_elements(), True))
+    cluster: ClassVar[RowCluster]
+    online: ClassVar[Kernel]
 
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        return super().unsupported(shape, dtype, device) or ONLINE.unsupported(shape, dtype, device)
+        reason = super().unsupported(shape, dtype, device)
+        kernel = chosen(self, shape, dtype, device, LONGEST // dtype.itemsize)
+        return reason or kernel.unsupported(shape, dtype, device)
 
     @override
-    def __call__(self, logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        return ONLINE(logits, target)
+    def __call__(self, *inputs: torch.Tensor) -> torch.Tensor | Pair:
+        logits = inputs[0]
+        shape = (logits.shape[0], logits.shape[1])
+        width = reading(logits)[0] if logits.numel() else 1
+        kernel = chosen(self, shape, logits.dtype, device_of(logits), width)
+        answer: torch.Tensor | Pair = kernel(*inputs)
+        return answer
+
+    def suits(self, shape: Shape, device: Device) -> bool:
+        """Whether a cluster is the faster one where it has room for a row."""
+        return shape[1] > NARROW
+
+
+@lru_cache(maxsize=4096)
+def chosen(
+    auto: Chooses, shape: Shape, dtype: torch.dtype, device: Device, width: int
+) -> RowCluster | Kernel:
+    """The variant for rows that are read by vectors of ``width`` elements."""
+    fits = auto.cluster.unsupported(shape, dtype, device) is None and (
+        auto.suits(shape, device) and auto.cluster.plan(shape, dtype, width, device) is not None
+    )
+    return auto.cluster if fits else auto.online
+
+
+@dataclass(frozen=True)
+class CeAuto(Chooses):
+    """The loss; see `Chooses`."""
+
+    operation = CROSS_ENTROPY
+    moves = CeOnline.moves
+    cluster, online = CeCluster(), CeOnline()
+
+
+@dataclass(frozen=True)
+class CeGradAuto(Chooses):
+    """Loss and gradient; see `Chooses`."""
+
+    operation = CROSS_ENTROPY_GRAD
+    cluster, online = CeGradCluster(), CeGradOnline()
+
+    @override
+    def suits(self, shape: Shape, device: Device) -> bool:
+        return shape[1] > 0
+
+    @override
+    def traffic(self) -> Traffic:
+        """See `Kernel`; that of an H200, whose clusters hold `WIDEST` elements of float32."""
+        wide = self.online.traffic()
+        reads = sympy.Piecewise((M * N + M, N <= WIDEST), (wide.reads, True))
+        return Traffic(reads, M * N, read_bytes=wide.read_bytes, write_bytes=wide.write_bytes)
+
+
+@dataclass(frozen=True)
+class LogprobEntropyAuto(Chooses):
+    """Log-probability and entropy; see `Chooses`."""
+
+    operation = LOGPROB_ENTROPY
+    moves = LogprobEntropyOnline.moves
+    cluster, online = LogprobEntropyCluster(), LogprobEntropyOnline()
+
+    @override
+    def suits(self, shape: Shape, device: Device) -> bool:
+        return shape[1] > NARROW and shape[0] <= PROGRAMS_PER_SM * (device.sms or 0)

@@ -18,6 +18,7 @@ cross-entropy, the gradient in place of the logits as in Liger-Kernel's.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated
 
 import sympy
@@ -52,6 +53,7 @@ from .rows import PLAIN, Options
 
 LN2 = constant(0.6931471805599453)
 MANY = 4096  # rows for which every matrix is cut, lest a row's bits depend on how many there are
+FEWEST_WARPS, AT_ONCE = 4, 3  # of a row, and programs of rows that an SM is to hold
 LARGEST = constant(3.4028234663852886e38)
 NOTHING = constant(-300.0)  # exp2 of it is 0 in float32
 SMALL = constant(0.2)  # below, tanh by its series: the quotient would lose digits
@@ -91,8 +93,7 @@ class RowCluster(Kernel):
 
     def plan(self, shape: Shape, dtype: torch.dtype, width: int, device: Device) -> Cut | None:
         """How a row that is read by vectors of ``width`` is cut, or None where it does not fit."""
-        size, programs, warps = dtype.itemsize, self.programs, self.num_warps
-        return cut((MANY, shape[1]), size, width, device, programs, warps, waiting=False)
+        return plan_of(shape[1], dtype.itemsize, width, device, self.programs, self.num_warps)
 
     def run(
         self,
@@ -161,6 +162,36 @@ class RowCluster(Kernel):
             num_warps=plan.warps,
             num_ctas=plan.programs,
         )
+
+
+@lru_cache(maxsize=4096)
+def plan_of(
+    cols: int, size: int, width: int, device: Device, programs: int | None, warps: int | None
+) -> Cut | None:
+    """The cut of rows that are read by ``width`` elements of ``size`` bytes, None if none fits.
+
+    A warp asks for all that it holds before it waits, and what is held packed takes half a
+    register: the fewer warps hold a row, the more bytes an SM has under way. So a row that takes
+    four warps or more has as few as hold it, and as few programs as leave an SM `AT_ONCE` of them,
+    of which some compute while others load. Fitted to the cuts of 32000 to 262144 columns on an
+    H200; narrower rows, and programs or warps that are asked for, are cut as softmax's.
+    """
+
+    def cut_into(programs: int | None, warps: int | None) -> Cut | None:
+        return cut((MANY, cols), size, width, device, programs, warps, waiting=False)
+
+    asked = cut_into(programs, warps)
+    if asked is None or programs is not None or warps is not None:
+        return asked
+    for total in (1 << n for n in range(9)):
+        shares = [(some, total // some) for some in (1, 2, 4, 8, 16) if 1 <= total // some <= 16]
+        cuts = [one for share in shares if (one := cut_into(*share)) is not None]
+        if cuts and total < FEWEST_WARPS:
+            return asked
+        if cuts:
+            wide = AT_ONCE * (device.sms or 1)
+            return next((one for one in cuts if one.resident(width, device) >= wide), cuts[-1])
+    return asked
 
 
 @dataclass(frozen=True)

@@ -180,6 +180,15 @@ class Cut:
     shared: int
     packed: bool
 
+    def resident(self, width: int, device: Device) -> int:
+        """Programs that the device holds at once, by their registers and shared memory."""
+        held = (self.chunks - self.shared) * width
+        registers = int(32 + 0.55 * held if self.packed else 17 + 1.1 * held)  # as Triton compiles
+        registers = min(registers, known(device.registers_per_sm) // (self.warps * LANES))
+        slots = SLOT * (self.programs * self.warps + 1)
+        shared = self.shared * self.warps * LANES * LONGEST + slots
+        return resident_programs(registers, self.warps, shared, device)
+
 
 def clusters_missing(device: Device) -> str | None:
     """Why a device has no clusters of programs, or None where it has."""
@@ -267,11 +276,7 @@ def _fitting(
 def _cost(one: Cut, shape: tuple[int, int], itemsize: int, width: int, device: Device) -> float:
     """What a cut takes beyond a perfect one's time, as a fraction of it."""
     rows, cols = shape
-    sms, held = known(device.sms), (one.chunks - one.shared) * width
-    registers = int(32 + 0.55 * held if one.packed else 17 + 1.1 * held)  # as Triton compiles it
-    registers = min(registers, known(device.registers_per_sm) // (one.warps * LANES))
-    shared = one.shared * one.warps * LANES * LONGEST + SLOT * (one.programs * one.warps + 1)
-    resident = resident_programs(registers, one.warps, shared, device)
+    sms, resident = known(device.sms), one.resident(width, device)
     alone = resident <= sms
     if one.programs > 1:  # an SM holds eight of an empty kernel's programs in clusters
         an_sm = min(resident // sms, CLUSTER_PROGRAMS_PER_SM)

@@ -17,7 +17,7 @@ from triton.compiler import ASTSource
 from triton.experimental.gluon._runtime import GluonASTSource
 
 from kernels.attention.attention_online import AttentionOnline, _attention
-from kernels.cross_entropy.cluster import _rows
+from kernels.cross_entropy.cluster import AT_ONCE, _rows, plan_of
 from kernels.device import SHARED_RESERVED, known
 from kernels.exponentials.exponentials import _exponentials
 from kernels.language import next_power_of_two, tl
@@ -285,9 +285,14 @@ def test_a_cluster_meets_once_and_fences_nothing(
     ],
 )
 def test_rows_of_logits_meet_once_and_are_moved_in_whole_vectors(
-    pointer: str, vector: int, cols: int, gives: tuple[str, ...], options: tuple[str, ...]
+    pointer: str,
+    vector: int,
+    cols: int,
+    gives: tuple[str, ...],
+    options: tuple[str, ...],
+    tmp_path: Path,
 ) -> None:
-    plan = cut((8192, cols), 4 if pointer == "fp32" else 2, vector, H200)
+    plan = plan_of(cols, 4 if pointer == "fp32" else 2, vector, H200, None, None)
     assert plan is not None
     tensors = ("target", "loss", "entropy", "y", "lse", "dloss")
     constants: dict[str, Any] = {name: None for name in tensors if name not in gives}
@@ -311,6 +316,9 @@ def test_rows_of_logits_meet_once_and_are_moved_in_whole_vectors(
     assert "fence.acq_rel" not in ptx
     assert "membar" not in ptx
     assert metadata.shared <= 1024
+    fits = 65536 // (plan.warps * 32 * AT_ONCE)  # registers of a thread
+    if not options:
+        assert registers_without_spills(ptx, tmp_path) <= fits
 
 
 @pytest.mark.parametrize("dim", [64, 128])

@@ -11,6 +11,7 @@ import torch
 
 from experiments.worker.gate import check
 from kernels.cross_entropy import cluster
+from kernels.cross_entropy.auto import CeAuto, CeGradAuto, LogprobEntropyAuto, chosen
 from kernels.cross_entropy.cluster import (
     CeCluster,
     CeGradCluster,
@@ -221,6 +222,42 @@ def test_where_it_does_not_fit_is_said(place: str) -> None:
     assert refused(logits) is None
     assert "streaming" in str(refused(logits, weight=logits[0]))
     assert "read by 1" in str(refused(logits[:, :1].to(half).expand(2, 600_000)))
+
+
+@pytest.mark.parametrize(
+    ("cols", "dtype", "best"),
+    [
+        *((2048, torch.bfloat16, (1, 4)), (32000, torch.bfloat16, (2, 4))),
+        *((50257, torch.bfloat16, (4, 4)), (50304, torch.float16, (4, 4))),
+        *((128256, torch.bfloat16, (8, 4)), (151936, torch.bfloat16, (8, 8))),
+        *((262144, torch.bfloat16, (16, 4)), (128256, torch.float32, (16, 4))),
+    ],
+)
+def test_a_row_is_cut_as_was_fastest_on_an_h200(
+    cols: int, dtype: torch.dtype, best: tuple[int, int]
+) -> None:
+    for kernel in (CeCluster(), CeGradCluster()):
+        plan = kernel.plan((8192, cols), dtype, 16 // dtype.itemsize, H200)
+        assert plan is not None
+        assert (plan.programs, plan.warps) == best
+        asked = CeCluster(16, 8).plan((8192, cols), dtype, 16 // dtype.itemsize, H200)
+        assert asked is not None
+        assert (asked.programs, asked.warps) == (16, 8)
+
+
+def test_auto_takes_the_cluster_where_it_was_the_faster_one() -> None:
+    half, old = torch.bfloat16, Device("cuda", "NVIDIA A100", (8, 0), sms=108)
+    loss, both, entropy = CeAuto(), CeGradAuto(), LogprobEntropyAuto()
+    for auto, shape, device, width, by_cluster in (
+        *((loss, (1, 32000), H200, 8, True), (loss, (8192, 128256), H200, 8, True)),
+        *((loss, (32768, 2048), H200, 8, False), (both, (32768, 2048), H200, 8, True)),
+        *((loss, (8, 1 << 21), H200, 8, False), (both, (8, 1 << 21), H200, 8, False)),
+        *((loss, (8, 1 << 20), H200, 1, False), (loss, (8, 128256), old, 8, False)),
+        *((entropy, (64, 151936), H200, 8, True), (entropy, (8192, 151936), H200, 8, False)),
+    ):
+        kernel = chosen(auto, shape, half, device, width)
+        assert kernel is (auto.cluster if by_cluster else auto.online), (auto, shape, width)
+        assert auto.unsupported(shape, half, device) is None
 
 
 def test_the_variants_give_what_their_operations_ask_for(place: str) -> None:
