@@ -11,8 +11,9 @@ answer is a sum whose terms cancel, spacings are taken at the terms' magnitude.
 from __future__ import annotations
 
 import math
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Collection, MutableMapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -72,14 +73,8 @@ class Verdict:
 
 
 Prints = tuple[int, ...]  # a fingerprint of each of several tensors
-
-
-@dataclass(frozen=True)
-class Known:
-    """An answer that passed: its fingerprints, and what the gate found."""
-
-    answer: Prints
-    verdict: Verdict
+# By operation, point, tolerances, and fingerprints of inputs and answer: the verdict that passed.
+Passed = MutableMapping[tuple[Any, ...], Verdict]
 
 
 def check(
@@ -87,11 +82,13 @@ def check(
     given: Tensors,
     operation: Operation,
     backend: str,
-    made: MutableMapping[Prints, Known | None] | None = None,
+    made: Collection[Prints] | None = None,
+    passed: Passed | None = None,
 ) -> Verdict:
     """Compares an answer with the float64 reference, in chunks of whole rows.
 
-    An answer that is bit for bit one that passed for the same inputs is not computed with again.
+    An answer that is bit for bit one that passed for the same inputs is not computed with again,
+    whichever kernel gave it.
 
     Args:
         answer: What the kernel returned, a tensor or a tuple.
@@ -99,8 +96,8 @@ def check(
             before the call.
         operation: Gives the reference.
         backend: Selects the tolerance, as rows spell it.
-        made: For the `fingerprints` of all inputs as they were made, the answer that passed for
-            them, which is noted here; None where nothing was called.
+        made: The `fingerprints` of all inputs as they were made; None where nothing was called.
+        passed: Answers that passed before, and this one where it does; None keeps none.
     """
     answers, inputs = as_tuple(answer), as_tuple(given)
     asked = fingerprints(inputs)
@@ -117,13 +114,18 @@ def check(
         return Verdict(f"returned {_layout(found)} for {_layout(wanted)}")
     if {y.data_ptr() for y in answers if y.numel()} & {x.data_ptr() for x in inputs}:
         return Verdict("returned its input's own memory")
-    answered, known = fingerprints(answers), None if made is None else made[asked]
-    if known is not None and known.answer == answered:
-        return known.verdict
-    verdict = _compare(answers, inputs, operation, backend)
-    if verdict.reason is None and made is not None:
-        made[asked] = Known(answered, verdict)
-    return verdict
+    pairs = zip(answers, operation.outputs, strict=True)
+    totals = [_Totals(y, array, operation, backend) for y, array in pairs]
+    if passed is None:
+        return _compare(totals, inputs, operation)
+    tolerances = tuple(total.tolerance for total in totals)
+    key = operation, shape, dtype, tuple(found), tolerances, asked, fingerprints(answers)
+    if key not in passed:
+        verdict = _compare(totals, inputs, operation)
+        if verdict.reason is not None:
+            return verdict
+        passed[key] = verdict
+    return passed[key]
 
 
 def _layout(tensors: Sequence[tuple[tuple[int, ...], torch.dtype]]) -> str:
@@ -131,17 +133,13 @@ def _layout(tensors: Sequence[tuple[tuple[int, ...], torch.dtype]]) -> str:
 
 
 def _compare(
-    answers: Sequence[torch.Tensor],
-    inputs: Sequence[torch.Tensor],
-    operation: Operation,
-    backend: str,
+    totals: Sequence[_Totals], inputs: Sequence[torch.Tensor], operation: Operation
 ) -> Verdict:
+    answers = [total.y for total in totals]
     rows = answers[0].shape[0]
     cut = [operation.rowwise(array) for array in operation.inputs]
     widest = max(t.numel() for t in (*answers, *inputs)) // max(rows, 1)
     step = max(CHUNK_ELEMENTS // max(widest, 1), 1)
-    pairs = zip(answers, operation.outputs, strict=True)
-    totals = [_Totals(y, array, operation, backend) for y, array in pairs]
     for first in range(0, rows, step):
         part = slice(first, first + step)
         blocks = [x[part] if by_rows else x for x, by_rows in zip(inputs, cut, strict=True)]
@@ -161,10 +159,11 @@ class _Totals:
     """What a comparison of one output with its reference adds up, block by block."""
 
     def __init__(self, y: torch.Tensor, array: Array, operation: Operation, backend: str) -> None:
-        self._y, self._name = y, array.name
+        self.y, self._name = y, array.name
         whole = operation.exact or not y.dtype.is_floating_point
-        self._tolerance = EXACT if whole else TOLERANCES[backend, y.dtype]
-        self._slack = 0.0 if whole else _subnormal_step(y.dtype)
+        self.tolerance = EXACT if whole else TOLERANCES[backend, y.dtype]
+        slack = 0.0 if whole else _subnormal_step(y.dtype)
+        self._slack = torch.tensor(slack, dtype=torch.float64, device=y.device)
         self._sums = array.name in operation.row_sums
         # right elements, right row sums, Σ(y − ref)² and Σ ref², read once at the end
         self._totals = torch.zeros(4, dtype=torch.float64, device=y.device)
@@ -172,7 +171,7 @@ class _Totals:
 
     def add(self, part: slice, reference: torch.Tensor, at: torch.Tensor) -> None:
         """Compares some rows; spacings are taken at ``at``."""
-        answer, dtype, reference = self._y[part].double(), self._y.dtype, reference.double()
+        answer, dtype, reference = self.y[part].double(), self.y.dtype, reference.double()
         if dtype == torch.float64:
             answer = answer.clone()  # what follows works in place
         space = spacing(at.double(), dtype)
@@ -181,13 +180,11 @@ class _Totals:
             rounded = reference.to(dtype).sum(-1, dtype=torch.float64)
             sums = (answer.sum(-1) - rounded).abs()
             # written as "within", so that NaN counts as wrong
-            right_sums = sums <= self._tolerance.row_mean * space.sum(-1)
+            right_sums = sums <= self.tolerance.row_mean * space.sum(-1)
         error = answer.sub_(reference).abs_()
-        right = error <= space.mul_(self._tolerance.element).add_(self._slack)
-        found = (
-            *(right.sum().double(), right_sums.sum().double()),
-            *(error.square().sum(), reference.square().sum()),
-        )
+        right = error <= torch.add(self._slack, space, alpha=self.tolerance.element, out=space)
+        norms = [torch.linalg.vector_norm(values).square() for values in (error, reference)]
+        found = right.sum().double(), right_sums.sum().double(), *norms
         self._totals += torch.stack(found)
         if error.numel():
             self._worst = torch.maximum(self._worst, error.max())
@@ -195,14 +192,14 @@ class _Totals:
     def verdict(self, named: bool) -> Verdict:
         """What was found; ``named`` says of which output."""
         right_ones, right_rows, error2, reference2 = self._totals.tolist()
-        y, of = self._y, f"{self._name}: " if named else ""
+        y, of = self.y, f"{self._name}: " if named else ""
         wrong, wrong_sums = y.numel() - int(right_ones), y.shape[0] - int(right_rows)
         share = _finite(math.sqrt(error2 / reference2)) if reference2 > 0 else 0.0
         errors = _finite(float(self._worst)), share
         if wrong:
             return Verdict(
                 f"{of}{wrong} of {y.numel()} elements differ from float64 by more than "
-                f"{self._tolerance.element:g} spacings",
+                f"{self.tolerance.element:g} spacings",
                 *errors,
             )
         if wrong_sums:

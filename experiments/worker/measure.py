@@ -17,7 +17,7 @@ from experiments.data.statistics import median
 from experiments.worker.describe import backend, build_kernel, torch_dtype
 from experiments.worker.determinism import judge_determinism
 from experiments.worker.flush import Flush
-from experiments.worker.gate import Known, Prints, Verdict, check, fingerprints
+from experiments.worker.gate import Passed, Prints, Verdict, check, fingerprints
 from experiments.worker.launches import recorded
 from experiments.worker.machine import Monitor, require
 from experiments.worker.place import Place
@@ -31,12 +31,16 @@ COMPILERS = (
 
 
 class Bench:
-    """What a worker keeps between points: its place, the flush buffer and the card's monitor."""
+    """What a worker keeps between points.
+
+    Its place, the flush buffer, the card's monitor, and the answers that passed the gate.
+    """
 
     def __init__(self, place: Place) -> None:
         self.place = place
         self.monitor = Monitor(place.serial)
         self.flush = Flush(place.torch_device, place.device.l2_bytes or 32 << 20)
+        self.passed: Passed = {}
 
 
 def measure(point: dict[str, Any], bench: Bench, stage: Callable[[str], None]) -> dict[str, Any]:
@@ -69,15 +73,15 @@ def _measure(point: dict[str, Any], bench: Bench, stage: Callable[[str], None]) 
     operation, shape = kernel.operation, (point["rows"], point["cols"])
     name = backend(kernel, place.device)
 
-    made: dict[Prints, Known | None] = {}  # a timer may call the kernel on copies of what it made
+    made: set[Prints] = set()  # a timer may call the kernel on copies of what it made
 
     def make(index: int) -> Inputs:
         inputs = operation.make_inputs(shape, dtype, place.torch_device, point["seed"] + index)
-        made[fingerprints(inputs)] = None
+        made.add(fingerprints(inputs))
         return inputs
 
     def judge(answer: Tensors, asked: Inputs) -> Verdict:
-        return check(answer, asked, operation, name, made)
+        return check(answer, asked, operation, name, made, bench.passed)
 
     stage("sampling")
     moved = operation.compulsory.bytes(operation.sizes(shape), dtype.itemsize)

@@ -36,8 +36,8 @@ def _chosen(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
 
 def _gradient(logits: torch.Tensor, target: torch.Tensor, lse: torch.Tensor) -> torch.Tensor:
     """p − onehot, where ``lse`` is the logarithm of the sum of each row's exponentials."""
-    p = (logits - lse[:, None]).exp()
-    return p.scatter_add(-1, target[:, None], p.new_full((len(p), 1), -1.0))
+    p = (logits - lse[:, None]).exp_()
+    return p.scatter_add_(-1, target[:, None], p.new_full((len(p), 1), -1.0))
 
 
 class CrossEntropy(_OfTargets):
@@ -130,7 +130,7 @@ class LogprobEntropy(_OfTargets):
     def reference(self, logits: torch.Tensor, target: torch.Tensor) -> Rows:
         logits = logits.double()
         lse = logits.logsumexp(-1)
-        p = (logits - lse[:, None]).exp()
+        p = (logits - lse[:, None]).exp_()
         mean = torch.where(p > 0, p * logits, 0.0).sum(-1)  # a logit of −inf adds nothing
         return _chosen(logits, target) - lse, lse - mean
 
@@ -139,7 +139,7 @@ class LogprobEntropy(_OfTargets):
         """See `Operation`: the sums of the magnitudes of the terms."""
         logits = logits.double()
         lse = logits.logsumexp(-1)
-        p = (logits - lse[:, None]).exp()
+        p = (logits - lse[:, None]).exp_()
         mean = torch.where(p > 0, p * logits.abs(), 0.0).sum(-1)
         return _chosen(logits, target).abs() + lse.abs(), lse.abs() + mean
 

@@ -105,15 +105,31 @@ def test_any_changed_element_changes_a_fingerprint(
     assert gate.fingerprint(apart) == gate.fingerprint(x[:2, :1].clone())
 
 
-def test_only_the_very_answer_that_passed_passes_without_being_computed_again() -> None:
+def test_only_the_very_answer_that_passed_passes_without_being_computed_again(
+    monkeypatch: Patch,
+) -> None:
     x = random_input(4, 100, torch.float32)
-    made: dict[gate.Prints, gate.Known | None] = {gate.fingerprints([x]): None}
-    first = check(answer(x), x, SOFTMAX, "torch", made)
-    assert check(answer(x), x, SOFTMAX, "torch", made) is first
-    wrong = answer(x)
+    passed: gate.Passed = {}
+
+    def judged(y: torch.Tensor, given: torch.Tensor = x, backend: str = "torch") -> gate.Verdict:
+        return check(y, given, SOFTMAX, backend, {gate.fingerprints([x])}, passed)
+
+    first, wrong = judged(answer(x)), answer(x)
+    assert first.reason is None
+    assert judged(answer(x)) is first
+    assert judged(answer(x), backend="triton") is first  # whichever kernel gave it
     wrong[3, 99] *= 1.05
-    assert check(wrong, x, SOFTMAX, "torch", made).reason is not None
-    assert "changed its input" in str(check(answer(x), x + 1, SOFTMAX, "torch", made).reason)
+    assert "1 of 400 elements" in str(judged(wrong).reason)
+    assert "1 of 400 elements" in str(judged(wrong).reason)  # what failed is not kept
+    assert "changed its input" in str(judged(answer(x), x + 1).reason)
+    # other tolerances, or the same bits as another shape, are other questions
+    y = answer(x).half().float()
+    assert judged(y).reason is not None
+    monkeypatch.setitem(gate.TOLERANCES, ("eager", torch.float32), gate.Tolerance(1e6, 1e6))
+    assert judged(y, backend="eager").reason is None
+    assert judged(y).reason is not None
+    flat = x.reshape(1, -1)
+    assert judged(answer(x).reshape(1, -1), flat).reason is not None
 
 
 def test_no_spacing_is_infinite() -> None:

@@ -11,6 +11,7 @@ import torch
 from experiments.worker.timers import CannotTime, Protocol, Sampling, Subject, collect
 
 EVENTS_A_BATCH = 10
+CLOCK_HZ = 2e9  # above any card's today
 LONGEST_HOLD = 200_000_000  # cycles, a tenth of a second
 
 
@@ -23,7 +24,7 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
     dropped, and the next batch is held back twice as long.
 
     Raises:
-        CannotTime: the host is late however long the queue is held.
+        CannotTime: the call returns only when the queue is empty, so that the host is always late.
     """
     call, inputs = subject.call, subject.inputs
     hold = hold_cycles(lambda: call(*inputs))
@@ -45,7 +46,7 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
         taken = [one() for _ in range(min(EVENTS_A_BATCH, most))]
         torch.cuda.synchronize()
         samples = [start.elapsed_time(end) * 1e3 for start, end, late in taken if not late]
-        if not samples and hold == LONGEST_HOLD:
+        if not samples and (hold == LONGEST_HOLD or waits(lambda: call(*inputs))):
             raise CannotTime(
                 "the call waits for the device, so events cannot separate its work from the host's "
                 "time; use timing=host"
@@ -63,15 +64,28 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
 
 
 def hold_cycles(work: Callable[[], object]) -> int:
-    """Clock cycles to spin so that the host is ahead: what handing ``work`` over takes, and more.
+    """Clock cycles to spin so that the host is ahead: for longer than handing ``work`` over."""
+    return int(1.5 * _host_s(work) * CLOCK_HZ) + 20_000
 
-    Its time is the shortest of three; 2 GHz is above any card's clock today.
+
+def waits(work: Callable[[], object]) -> bool:
+    """Whether ``work`` returns only when the device has done what was queued before it."""
+    cycles = 10 * hold_cycles(work)
+    return _host_s(work, cycles) > 0.5 * cycles / CLOCK_HZ
+
+
+def _host_s(work: Callable[[], object], cycles: int = 0) -> float:
+    """The host's seconds for handing ``work`` over, the shortest of three.
+
+    The device is idle, or spins for so many cycles before it.
     """
     seconds = []
     for _ in range(3):
         torch.cuda.synchronize()
+        if cycles:
+            torch.cuda._sleep(cycles)
         start = time.perf_counter()
         work()
         seconds.append(time.perf_counter() - start)
     torch.cuda.synchronize()
-    return int(1.5 * min(seconds) * 2e9) + 20_000
+    return min(seconds)
