@@ -51,8 +51,8 @@ OTHERS = 32  # registers per thread that hold no element
 SCRATCH_BYTES = 256  # shared memory of the reductions, generously
 MOST_REGISTERS = 255
 # Elements of a slice, warps of a program and whether words are awaited a row late: the first that
-# holds a row. Twice two slices fill an SM's registers, or four. Without whole vectors an address
-# and a mask for each element take the room of a second slice.
+# holds a row, or two. Twice two slices fill an SM's registers, or four. Without whole vectors an
+# address and a mask for each element take the room of a second slice.
 WAYS = ((SLICE, 8, True), (SLICE, 4, False))
 RAGGED_WAYS, RAGGED_AN_SM = ((SLICE, 8, False), (2 * SLICE, 8, False)), 2
 
@@ -203,7 +203,8 @@ def slices_of(
         most, many = block or most, warps or many
         held = _held(most, many, late, whole, device)
         least = -(-cols // most)
-        if least <= held:
+        # a row at a time gains nothing by the delay
+        if least * (min(rows, 2) if late else 1) <= held:
             break  # else none holds it
     rounds = -(-rows // max(held // least, 1))
     groups = -(-rows // rounds)
