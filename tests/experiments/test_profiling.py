@@ -67,8 +67,9 @@ def test_each_point_is_called_once_in_a_range_of_its_name_and_listed(
     assert ranges == []
     assert not (tmp_path / LIST).exists()
 
-    assert profile("kernel=torch,naive", "dry_run=true", "hydra.launcher.only=naive") == 0
-    alone = ["point 0 naive 4x8 float32", f"point 1 naive {wide}"]
+    online = ["kernel=online", "kernel.block_size=4,8"]
+    assert profile(*online, "dry_run=true", "hydra.launcher.only='online,block_size=8'") == 0
+    alone = [f"point {i} online,block_size=8 {at}" for i, at in enumerate(("4x8 float32", wide))]
     assert capfd.readouterr().out.splitlines() == alone
     assert profile("kernel=torch,naive", "hydra.launcher.only=native") == 2
     assert "only=native is none of naive, torch" in capfd.readouterr().err
