@@ -38,6 +38,7 @@ PEERS = (  # public, any maker's
     *("torch", "compiled", "compiled_softmax", "compiled_max"),
     *("liger", "flag_gems", "quack", "helion"),
 )
+MAKERS = (*PEERS, "flash")  # FlashAttention's have no softmax by itself
 ELSEWHERE = (  # public, too: they need a toolkit or versions that do not resolve with these
     "TileLang and TileOPs, cuTile and TileGym, cuDNN, FlashInfer, Apex, Transformer Engine, "
     "Megatron, ThunderKittens, OneFlow, CUB and Mojo"
@@ -54,19 +55,19 @@ PLACE = ["gpu", "timer", "cache", "rows", "cols", "dtype"]
 VISIT = ["recording", "round"]
 Visit = tuple[str, int]  # recording and round: what a ratio never leaves
 Pair = tuple[float, float]  # the times of a rival and of `auto`, µs
-_MAKER = re.compile(rf"(?:.*_)??({'|'.join(sorted(PEERS, key=len, reverse=True))})(?:_.*)?")
+_MAKER = re.compile(rf"(?:.*_)??({'|'.join(sorted(MAKERS, key=len, reverse=True))})(?:_.*)?")
 
 
 @cache
 def maker(kernel: str) -> str | None:
-    """Which of `PEERS` a kernel is of, None where it is ours or only moves."""
+    """Which of `MAKERS` a kernel is of, None where it is ours or only moves."""
     found = _MAKER.fullmatch(kernel)
     return found[1] if found else None
 
 
 def peer_order(kernel: str) -> tuple[int, str]:
     """Sorts peers as tables have them."""
-    return (PEERS.index(maker(kernel) or PEERS[-1]), kernel)
+    return (MAKERS.index(maker(kernel) or MAKERS[-1]), kernel)
 
 
 def is_own(kernel: str) -> bool:

@@ -25,7 +25,7 @@ from typing import Any
 from analysis import limits, reference
 from analysis.claims.verdict import VERDICTS
 from analysis.estimate import Estimate, geometric_mean
-from analysis.format import markdown_of
+from analysis.format import markdown_of, number
 from analysis.limits import LimitPoint
 from analysis.load import load
 from analysis.selection import timer_label
@@ -40,6 +40,15 @@ PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 MARKED = re.compile(r"<!-- ([a-z_]+) -->(.*?)<!-- end -->", re.DOTALL)
 GRADIENTS = ("backward_auto", "backward")  # our own, the present one first
 HOSTS = {"h200_cards": 2, "h200_x4": 4}  # recordings of several cards, and how many
+RECORDED = {  # by operation the recording that says how near the limit it is
+    "softmax": "h200_limits",
+    "softmax_backward": "h200_backward",
+    **dict.fromkeys(
+        ("cross_entropy", "cross_entropy_backward", "cross_entropy_grad", "logsumexp",
+         "log_softmax", "logprob_entropy"), "h200_cross_entropy"
+    ),
+    "attention": "h200_attention",
+}  # fmt: skip
 LARGE = f"{limits.LARGE_BYTES / 1e6:.0f} MB"
 CARDS_OF_A_YEAR = 64
 NOT_DRAWN = ("figures", "report")  # pictures, which hold no text
@@ -93,6 +102,29 @@ def headline(drawn: Path) -> str:
         "on; geometric means, 95 % intervals in brackets."
     )
     return _table(["`auto` has", "over what, and what it leaves out"], lines) + "\n\n" + note
+
+
+def operations(drawn: Path) -> str:
+    """For each operation our kernel over the fastest public one, and its share of the roof."""
+    lines = []
+    for operation, recording in RECORDED.items():
+        every = _limit_points() if operation == "softmax" else _points(recording, operation)
+        points = [p for p in every if p.large and p.tuned and p.timer == "events"]
+        if not points:
+            lines.append([operation, "", "not recorded yet", "", ""])
+            continue
+        (best, _), *_ = Counter(point.best for point in points).most_common()
+        lines.append(
+            [
+                operation,
+                f"`{points[0].own}`",
+                f"{_bold(limits.geomean(points))} {best}",
+                _roof(points),
+                f"{len(points)}",
+            ]
+        )
+    heads = ["operation", "ours", "× the fastest public one, mostly", "of its roof", "points"]
+    return _table(heads, lines)
 
 
 def sources_table(drawn: Path) -> str:
@@ -287,9 +319,9 @@ def year(drawn: Path) -> str:
 
 NUMBERS: dict[str, Callable[[Path], str]] = {
     function.__name__: function
-    for function in (headline, limits_summary, limits_peers, own_claims, claims_count, claims,
-                     audit_count, audit, explained, roofline, dram_reads, gradient, hostcost,
-                     hostcost_shape, cost, again, floor, timers, spread_over_cards, side_by_side,
+    for function in (headline, operations, limits_summary, limits_peers, own_claims, claims_count,
+                     claims, audit_count, audit, explained, roofline, dram_reads, gradient,
+                     hostcost, hostcost_shape, cost, again, floor, timers, spread_over_cards, side_by_side,
                      card_to_card, sources_table, scale, year)
 }  # fmt: skip
 
@@ -347,6 +379,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
 @cache
 def _limit_points() -> list[LimitPoint]:
     return limits.points_of(load(unpacked(ROOT / reference.REFERENCE / reference.LIMITS)))
+
+
+def _points(recording: str, operation: str) -> list[LimitPoint]:
+    """An operation's points in a recording, none where there is no such recording yet."""
+    folder = REFERENCE / recording
+    return limits.points_of(load(folder), operation) if folder.exists() else []
+
+
+def _roof(points: Sequence[LimitPoint]) -> str:
+    """The share that our kernel has of the roof, of whichever is longest where it has several."""
+    rows = [row for point in points for row in point.seen[point.own].values()]
+    if any(number(row, "arithmetic_us") for row in rows):
+        shares = [max(row["fraction_of_roof"] or 0, row["arithmetic_us"] / row["time_us"])
+                  for row in rows]  # fmt: skip
+        return f"{geometric_mean(shares):.0%} of the longest of three"
+    found = limits.geomean(points, limits.ROOF)
+    assert found is not None, "nothing was recorded of its roof"
+    return f"{found.value:.0%} of `{points[0].roof_name}`"
 
 
 def _hostcost() -> dict[str, Any]:

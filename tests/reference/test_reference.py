@@ -20,6 +20,8 @@ from analysis.output import drawn_by
 from analysis.selection import timer_label
 from docs import fill
 from experiments import hostcost
+from tests.analysis.attention_rows import SLOWDOWN, attention_rows
+from tests.analysis.plausible import write
 from tests.conftest import ROOT
 
 LIMITS = ROOT / reference.REFERENCE / "h200_limits"
@@ -48,6 +50,19 @@ def committed(tmp_path: Path) -> Path:
     folder.mkdir()
     shutil.copy(ROOT / reference.REFERENCE / reference.CHECKSUMS, folder)
     return folder
+
+
+def test_each_operation_has_a_headline_once_it_is_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "recorded", attention_rows((512, 1024)))
+    monkeypatch.setattr(fill, "REFERENCE", tmp_path)
+    monkeypatch.setattr(fill, "RECORDED", {"attention": "recorded", "logsumexp": "absent"})
+    _, _, attention, logsumexp = fill.operations(tmp_path).splitlines()
+    share, speed = 1 / SLOWDOWN["attention_online"], SLOWDOWN["attention_torch"]
+    assert f"| `attention_online` | **{speed * share:.2f} ×**" in attention
+    assert f"attention_torch | {share:.0%} of the longest of three | 2 |" in attention
+    assert "not recorded yet" in logsumexp
 
 
 @pytest.mark.timeout(600)
