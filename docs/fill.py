@@ -321,8 +321,8 @@ NUMBERS: dict[str, Callable[[Path], str]] = {
     function.__name__: function
     for function in (headline, operations, limits_summary, limits_peers, own_claims, claims_count,
                      claims, audit_count, audit, explained, roofline, dram_reads, gradient,
-                     hostcost, hostcost_shape, cost, again, floor, timers, spread_over_cards, side_by_side,
-                     card_to_card, sources_table, scale, year)
+                     hostcost, hostcost_shape, cost, again, floor, timers, spread_over_cards,
+                     side_by_side, card_to_card, sources_table, scale, year)
 }  # fmt: skip
 
 
