@@ -42,8 +42,9 @@ _FLOAT64 = Tolerance(element=64, row_mean=32)  # the reference rounds in the sam
 _ROUNDED_ONCE = Tolerance(element=1.5, row_mean=0.25)
 # Each of five operations rounds to 16 bit: the difference max − x by half a spacing of a value up
 # to 10, which exp turns into up to eight spacings; the sum, the exponential and the quotient add
-# one each. The rounded sum is common to the row and biases all of it.
-_ROUNDED_EACH = Tolerance(element=16, row_mean=2)
+# one each. The rounded sum is common to the row and biases all of it. A log-probability of up to
+# 32 in magnitude, rounded by half a spacing of its own, gives a probability up to seventeen.
+_ROUNDED_EACH = Tolerance(element=18, row_mean=2)
 # Triton's interpreter cuts float32 to bfloat16 instead of rounding: up to one spacing, half of
 # one on average, always downward.
 _TRUNCATED = Tolerance(element=2, row_mean=1)

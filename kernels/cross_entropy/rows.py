@@ -559,12 +559,21 @@ def _absorb(
     scale = _exp(m - shift)
     sums = tl.zeros_like(highest)
     products, plain = sums, sums
+    # Of log-probability and entropy an element takes a fourth less by powers of two, each rounded
+    # once. Their shift is not quite that of m: `off` is how far it is from it.
+    FUSED: tl.constexpr = HOW.kind == "entropy" and HOW.statistics == tl.float32
+    of_two = shift * LOG2E
     for piece in tl.static_range(PIECES):
-        difference = pieces[piece] - shift[:, :, None]
-        exponential = _exp(difference)
+        if FUSED:
+            power = tl.fma(pieces[piece], LOG2E, -of_two[:, :, None])
+            exponential = tl.exp2(power)
+            products = tl.fma(exponential, tl.maximum(power, -1e30), products)
+        else:
+            difference = pieces[piece] - shift[:, :, None]
+            exponential = _exp(difference)
+            if HOW.kind == "entropy":
+                products += _product(exponential, difference)
         sums += exponential
-        if HOW.kind == "entropy":
-            products += _product(exponential, difference)
         if HOW.smooth:
             vector = vectors_of(tile * PIECES + piece, LANES)
             z = tl.where(vector < vectors, pieces[piece], 0.0)
@@ -572,11 +581,17 @@ def _absorb(
                 places = weight + offsets_of(vector, 1, VECTOR)
                 z *= tl.load(places, mask=vector < vectors, other=0.0)
             plain += z
+    total, product = tl.sum(sums, 2), tl.sum(products, 2)
+    if FUSED:
+        off = tl.fma(shift, LOG2E, -of_two)
+        back = tl.exp2(-off)
+        product = (product - off * total) * (back / LOG2E)
+        total *= back
     if HOW.kind == "entropy":
-        e = (e + _product(s, m - shift)) * scale + tl.sum(products, 2)
+        e = (e + _product(s, m - shift)) * scale + product
     if HOW.smooth:
         t += tl.sum(plain, 2)
-    return raised, s * scale + tl.sum(sums, 2), e, t
+    return raised, s * scale + total, e, t
 
 
 @jit
@@ -755,22 +770,26 @@ def _gradient(
     weight: tl.tensor,
     numbers: tl.tuple,
     HOW: tl.constexpr,
+    COMMON: tl.constexpr,
 ) -> tl.tensor:
-    """The gradient of logits, or log-softmax, from their z; ``row`` is what `_factors` gives."""
+    """The gradient of logits, or log-softmax, from their z; ``row`` is what `_factors` gives.
+
+    Where it is ``COMMON`` the rows count and none of the elements is its row's target.
+    """
     wanted, chosen, shift, a, b, c = row
     gradient = (z - shift) - a if HOW.kind == "lse" else a * _exp(z - shift)
     if HOW.smooth:
         if HOW.weighted:
             c = c * tl.load(weight + columns, mask=inside, other=0.0)
         gradient -= c
-    if HOW.kind == "loss":
+    if HOW.kind == "loss" and not COMMON:
         gradient -= tl.where(columns == chosen, b, 0.0)
     if HOW.capped:  # the derivative of cap is 1 − tanh²
         u = z / numbers[1]
         if HOW.scaled:
             u = u / numbers[0]
         gradient *= 1 - u * u
-    return tl.where(wanted, gradient, 0.0)
+    return gradient if COMMON else tl.where(wanted, gradient, 0.0)
 
 
 @jit
@@ -785,6 +804,7 @@ def _emit_tile(
     weight: tl.tensor,
     numbers: tl.tuple,
     HOW: tl.constexpr,
+    COMMON: tl.constexpr,
 ) -> None:
     """Writes the gradient, or log-softmax, of a tile, from its z, behind ``aim``."""
     PIECES: tl.constexpr = HOW.pieces
@@ -798,7 +818,7 @@ def _emit_tile(
         vector = vectors_of(tile * PIECES + piece, LANES)
         inside = vector < vectors
         columns = ahead[:, None, None] + offsets_of(vector, 1, VECTOR)
-        answer = _gradient(pieces[piece], columns, inside, wide, weight, numbers, HOW)
+        answer = _gradient(pieces[piece], columns, inside, wide, weight, numbers, HOW, COMMON)
         places = aim + offsets_of(vector, stride, VECTOR)
         answer = answer.to(aim.dtype.element_ty)
         tl.store(places, answer, mask=inside, eviction_policy=STORES)
@@ -818,7 +838,7 @@ def _emit_ends(
     wide: tl.tuple = ()
     for i in tl.static_range(len(row)):
         wide = wide + (row[i][:, None],)  # noqa: RUF005, Triton unpacks no tuple
-    answer = _gradient(z, columns, columns >= 0, wide, weight, numbers, HOW)
+    answer = _gradient(z, columns, columns >= 0, wide, weight, numbers, HOW, False)
     tl.store(begin[:, None] + columns, answer.to(begin.dtype.element_ty), mask=columns >= 0)
 
 
@@ -975,7 +995,9 @@ def _rows(
             tl.debug_barrier()
             aim = first_vector(y, row, y_row_stride, y_lead, VECTOR, ENDS)[:, None, None]
             if WHOLE:
-                _emit_tile(aim, pieces, 0, many, y_col_stride, ahead, of_row, weight, numbers, HOW)
+                _emit_tile(
+                    aim, pieces, 0, many, y_col_stride, ahead, of_row, weight, numbers, HOW, False
+                )
             else:
                 for step in tl.range(tiles, num_stages=1):
                     tile = tiles - 1 - step
@@ -983,7 +1005,8 @@ def _rows(
                         source, tile, many, col_stride, numbers, HOW, True, "evict_first"
                     )
                     _emit_tile(
-                        aim, pieces, tile, many, y_col_stride, ahead, of_row, weight, numbers, HOW
+                        *(aim, pieces, tile, many, y_col_stride, ahead),
+                        *(of_row, weight, numbers, HOW, False),
                     )
             if ENDS:
                 if not WHOLE:  # as all else of the row
@@ -1106,14 +1129,24 @@ def _backward(
     kept = tl.load(lse + row, mask=exists, other=0.0)
     of_row = _factors(kept, 1.0, kept, targets, gradient_at, exists, total, length, numbers, HOW)
     aim = first_vector(y, row, y_row_stride, y_lead, VECTOR, ENDS)[:, None, None]
-    _emit_tile(aim, pieces, tile, vectors, y_col_stride, ahead, of_row, weight, numbers, HOW)
-    if ENDS:
-        wanted = (exists & (tile == 0))[:, None]
-        columns = tl.where(wanted, end_columns(length, ahead, VECTOR), -1)
-        begin = first_element(x, row, row_stride, lead, VECTOR, ENDS)
-        z = _load_ends(begin, columns, numbers, HOW)
-        begin = first_element(y, row, y_row_stride, y_lead, VECTOR, ENDS)
-        _emit_ends(begin, z, columns, of_row, weight, numbers, HOW)
+    # most tiles have no target, and rows that count: their elements take a third less
+    begin = tile * (HOW.lanes * HOW.pieces * VECTOR)
+    place = targets[1] - ahead
+    there = (place >= begin) & (place < begin + HOW.lanes * HOW.pieces * VECTOR)
+    if tl.max((there | (exists & (targets[0] == 0))).to(tl.int32), 0) == 0:
+        _emit_tile(
+            aim, pieces, tile, vectors, y_col_stride, ahead, of_row, weight, numbers, HOW, True
+        )
+    else:
+        _emit_tile(
+            aim, pieces, tile, vectors, y_col_stride, ahead, of_row, weight, numbers, HOW, False
+        )
+    if ENDS and tile == 0:  # a branch, lest all others run through what is masked
+        columns = tl.where(exists[:, None], end_columns(length, ahead, VECTOR), -1)
+        begin_of_row = first_element(x, row, row_stride, lead, VECTOR, ENDS)
+        z = _load_ends(begin_of_row, columns, numbers, HOW)
+        begin_of_row = first_element(y, row, y_row_stride, y_lead, VECTOR, ENDS)
+        _emit_ends(begin_of_row, z, columns, of_row, weight, numbers, HOW)
 
 
 @jit
