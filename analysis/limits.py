@@ -243,13 +243,26 @@ class LimitPoint:
     def share(self) -> Estimate | None:
         """The share of the roof's bandwidth that `auto` has; None where no roof was timed.
 
-        Of equal bytes it is the roof's time over that of `auto`.
+        Of equal bytes it is the roof's time over that of `auto`. Where arithmetic alone takes
+        longer than the roof, it is that time over `auto`'s.
         """
         if self.roof is None:
             return None
         ratio = self.ratio(self.roof)
         low, high = (end * self._less for end in (ratio.low, ratio.high))
-        return replace(ratio, value=ratio.value * self._less, low=low, high=high)
+        share = replace(ratio, value=ratio.value * self._less, low=low, high=high)
+        if self.by_arithmetic:
+            rows = self.seen[self.own].values()
+            us, own = geometric_mean(row["arithmetic_us"] for row in rows), self.time_of(self.own)
+            bound = replace(own, value=us / own.value, low=us / own.high, high=us / own.low)
+            share = max(share, bound, key=lambda one: one.value)
+        return share
+
+    @property
+    def by_arithmetic(self) -> bool:
+        """Whether roofs of arithmetic were timed beside every row of `auto`."""
+        rows = self.seen[self.own].values()
+        return all(number(row, "arithmetic_us") is not None for row in rows)
 
     @cached_property
     def roof(self) -> str | None:

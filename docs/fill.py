@@ -25,7 +25,7 @@ from typing import Any
 from analysis import limits, reference
 from analysis.claims.verdict import VERDICTS
 from analysis.estimate import Estimate, geometric_mean
-from analysis.format import markdown_of, number
+from analysis.format import markdown_of
 from analysis.limits import LimitPoint
 from analysis.load import load
 from analysis.selection import timer_label
@@ -389,10 +389,8 @@ def _points(recording: str, operation: str) -> list[LimitPoint]:
 
 def _roof(points: Sequence[LimitPoint]) -> str:
     """The share that our kernel has of the roof, of whichever is longest where it has several."""
-    rows = [row for point in points for row in point.seen[point.own].values()]
-    if any(number(row, "arithmetic_us") for row in rows):
-        shares = [max(row["fraction_of_roof"] or 0, row["arithmetic_us"] / row["time_us"])
-                  for row in rows]  # fmt: skip
+    if all(point.by_arithmetic for point in points):
+        shares = [point.share.value for point in points if point.share]
         return f"{geometric_mean(shares):.0%} of the longest of three"
     found = limits.geomean(points, limits.ROOF)
     assert found is not None, "nothing was recorded of its roof"

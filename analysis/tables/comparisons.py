@@ -37,7 +37,8 @@ OTHER_NOTES = (
     "Times are geometric means of the rounds' medians, µs; intervals are 95 %, their unit the "
     "recording, or the round where there is one recording. Bold: fastest of the operation. × best "
     "peer, × torch: its time over that of our choice in the same round. MB: what any kernel of the "
-    "operation moves. Of roof: our share of the bandwidth of the fastest kernel that only moves.",
+    "operation moves. Of roof: our share of the bandwidth of the fastest kernel that only moves; "
+    "where arithmetic alone takes longer than that kernel, its time over ours.",
 )
 LARGE = f"{limits.LARGE_BYTES / 1e6:.0f} MB"
 PARTS: tuple[tuple[str, Callable[[LimitPoint], bool]], ...] = (  # the headline first

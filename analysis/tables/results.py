@@ -44,7 +44,7 @@ MACHINE_COLUMNS = (
 NOTE = (
     "Time: the median, its 95 % interval below it; a letter: why sampling ended before that was as "
     "narrow as asked. GB/s: the bytes that any kernel of the operation must move{} over the time. "
-    "Of roof: against the fastest {} of the same shape, protocol and sweep. Bold: the fastest."
+    "Of roof: against the fastest {} of the same shape, protocol and sweep{}. Bold: the fastest."
 )
 MEMORY = (
     "Memory: the most that a call had beyond its inputs, its output among it; shown where variants "
@@ -57,6 +57,7 @@ SHARED = (
 ABOVE = (
     "! above the roof by more than its interval: L2 served it, or the model is wrong; not a win."
 )
+ARITHMETIC = ", or arithmetic alone where that takes longer"
 ROOFS = (
     "A point, a shape and dtype under one protocol, is above its roof where most of its visits are "
     "by more than their interval: the interval's end, in bytes a second, is beyond the roof's. Its "
@@ -119,8 +120,9 @@ def _main_table(rows: pd.DataFrame, operation: str, protocols: pd.DataFrame) -> 
     remembered = any(line[1] == "memory MB" for line in lines)
     moved = compulsory(racing)
     of_operation = f" ({moved} of {operation})" if moved else ""
+    of_arithmetic = ARITHMETIC if racing["arithmetic_us"].notna().any() else ""
     notes = [
-        NOTE.format(of_operation, racing["roof"].iloc[0]),
+        NOTE.format(of_operation, racing["roof"].iloc[0], of_arithmetic),
         *[MEMORY] * remembered,
         *[SHARED] * bool(summary),
         *[ABOVE] * int(points["above_roof"].any()),

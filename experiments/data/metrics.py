@@ -45,6 +45,8 @@ def derived(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     more than its interval. ``roof`` is the row's own, `COPY` of rows recorded before they had one.
     ``arithmetic_us`` is the least time that its flops or its exponentials take, whichever is more,
     by the fastest roof of such there: a matrix product, or exponentials and nothing else.
+    ``fraction_of_roof`` is of the roof that takes longest: effective over roof bandwidth, or
+    ``arithmetic_us`` over the time where that is more.
     """
     known: dict[tuple[Any, ...], dict[tuple[str, str], Row]] = {}
     places = [_neighbourhood(row) for row in rows]
@@ -70,7 +72,9 @@ def derived(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
             and getattr(row, work)
             and (most := near.get(("roof of", work))) is not None
         ]
-        own["arithmetic_us"] = max(times, default=None)
+        own["arithmetic_us"] = bound = max(times, default=None)
+        if bound is not None and own["fraction_of_roof"] is not None and row.time_us:
+            own["fraction_of_roof"] = max(own["fraction_of_roof"], bound / row.time_us)
         own["recording"], own["roof"] = place[0], roof
         yield own
 

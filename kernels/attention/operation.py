@@ -18,7 +18,7 @@ from typing_extensions import override
 from ..kernel import Array, Operation, Shape
 from ..traffic import M, N
 
-SCORES = 1 << 24  # elements of the reference's scores at once, in float64
+SCORES = 1 << 25  # elements of the reference's scores at once, and of their softmax, in float64
 
 
 def heads(dim: int, *names: str) -> tuple[Array, ...]:

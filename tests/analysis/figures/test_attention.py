@@ -16,6 +16,7 @@ from analysis.figures.attention import (
     parts_of,
     roofs_of,
 )
+from analysis.limits import points_of
 from analysis.load import Records
 from analysis.roofline.verdicts import checked, predicted_by
 from analysis.selection import select
@@ -44,6 +45,19 @@ def test_the_three_roofs_are_memory_products_and_exponentials(frame: pd.DataFram
         ("exponentials roof", lambda n: M * n / EXPONENTIALS),
     ):
         assert roofs[name].to_dict() == pytest.approx({n: wanted(n) for n in LENGTHS})
+
+
+def test_its_share_is_of_the_roof_that_takes_longest(frame: pd.DataFrame) -> None:
+    by = frame.set_index(["kernel", "cols"])
+    points = points_of(frame, "attention")
+    assert [point.cols for point in points] == [*LENGTHS]
+    for point in points:
+        n, online = point.cols, by.loc[("attention_online", point.cols)]
+        longest = max(1024 * M / BYTES, 512 * M * n / FLOPS, M * n / EXPONENTIALS)
+        assert online["fraction_of_roof"] == pytest.approx(longest / online["time_us"])
+        assert point.share is not None
+        assert point.share.value == pytest.approx(online["fraction_of_roof"])
+        assert (point.own, point.best) == ("attention_online", "attention_torch")
 
 
 def test_time_is_drawn_beside_the_roofs_and_as_a_share_of_the_longest(frame: pd.DataFrame) -> None:
