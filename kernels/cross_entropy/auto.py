@@ -24,10 +24,11 @@ from ..device import Device, device_of
 from ..kernel import Kernel, Shape
 from ..softmax.tiles import LONGEST
 from ..traffic import M, N, Traffic
+from . import cluster, rows
 from .cluster import CeCluster, CeGradCluster, LogprobEntropyCluster, RowCluster, reading
 from .online import CeGradOnline, CeOnline, LogprobEntropyOnline
 from .operation import CROSS_ENTROPY, CROSS_ENTROPY_GRAD, LOGPROB_ENTROPY
-from .rows import NARROW, PROGRAMS_PER_SM
+from .rows import NARROW, PROGRAMS_PER_SM, Options
 
 WIDEST = 1 << 19  # elements of a row on chip; twice as many of 16 bit
 Pair = tuple[torch.Tensor, torch.Tensor]
@@ -111,3 +112,21 @@ class LogprobEntropyAuto(Chooses):
     @override
     def suits(self, shape: Shape, device: Device) -> bool:
         return shape[1] > NARROW and shape[0] <= PROGRAMS_PER_SM * (device.sms or 0)
+
+
+def both(
+    logits: torch.Tensor,
+    target: torch.Tensor,
+    dloss: torch.Tensor | None,
+    options: Options,
+    weight: torch.Tensor | None = None,
+    *,
+    loss: torch.Tensor,
+    lse: torch.Tensor,
+    dlogits: torch.Tensor,
+) -> None:
+    """As `rows.both`, by the cluster where it takes the call; which one does not depend on M."""
+    one_for_all = dloss is None or dloss.numel() == 1
+    fits = one_for_all and cluster.refused(logits, weight, dlogits) is None
+    compute = cluster.both if fits else rows.both
+    compute(logits, target, dloss, options, weight, loss=loss, lse=lse, dlogits=dlogits)

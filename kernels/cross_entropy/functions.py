@@ -43,6 +43,7 @@ from ..calls import (
 from ..functions import DTYPES, KEPT, LEAST, MOST, PLAIN, below_autograd, transformed, watched
 from ..log_softmax.functions import numbers_by_torch, numbers_operator, row_numbers
 from . import rows as by_kernels
+from .auto import both
 from .gradients import multiply
 
 SMALL = (torch.float16, torch.bfloat16)
@@ -438,7 +439,7 @@ class Plan:
         losses, lse, scale, out = outputs
         if self.reduction == "mean":
             self._launch_scale(target, weight, scale)
-        by_kernels.both(
+        both(
             *(logits, target, scale if self.reduction == "mean" else None, self.options, weight),
             **{"loss": losses, "lse": lse, "dlogits": logits},
         )

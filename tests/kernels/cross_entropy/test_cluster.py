@@ -11,7 +11,8 @@ import torch
 
 from experiments.worker.gate import check
 from kernels.cross_entropy import cluster
-from kernels.cross_entropy.auto import CeAuto, CeGradAuto, LogprobEntropyAuto, chosen
+from kernels.cross_entropy import rows as streaming
+from kernels.cross_entropy.auto import CeAuto, CeGradAuto, LogprobEntropyAuto, both, chosen
 from kernels.cross_entropy.cluster import (
     CeCluster,
     CeGradCluster,
@@ -258,6 +259,22 @@ def test_auto_takes_the_cluster_where_it_was_the_faster_one() -> None:
         kernel = chosen(auto, shape, half, device, width)
         assert kernel is (auto.cluster if by_cluster else auto.online), (auto, shape, width)
         assert auto.unsupported(shape, half, device) is None
+
+
+def test_loss_and_gradient_in_one_call_are_the_clusters_where_it_takes_the_call(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    streamed: list[Any] = []
+    monkeypatch.setattr(streaming, "both", lambda *given, **_: streamed.append(given))
+    logits, target = logits_of(4, 520, torch.bfloat16, place)
+    ones, over = torch.ones(1, device=place), logits.clone()
+    given = {"loss": numbers(4, place), "lse": numbers(4, place), "dlogits": over}
+    both(over, target, ones, BY_DEFAULT, **given)
+    near(over, wanted(logits, target, BY_DEFAULT, ones)[2])
+    assert not streamed
+    both(over, target, ones, BY_DEFAULT, torch.ones(520, device=place), **given)
+    both(over, target, torch.ones(4, device=place)[:, None].expand(4, 2)[:, 0], BY_DEFAULT, **given)
+    assert len(streamed) == 2
 
 
 def test_the_variants_give_what_their_operations_ask_for(place: str) -> None:
