@@ -27,6 +27,7 @@ EXPLAINED = 0.10  # traffic explains a time within a tenth of bytes / roof: the 
 # An empty kernel's event time grows by 3.3 µs from one program to 4096 on an H200, so a time this
 # near the variant's smallest measures launching, whatever it moves.
 LAUNCH_SLACK_US = 4.0
+LONGEST_LAUNCH_US = 25.0  # a variant whose smallest time is longer was never seen near its floor
 # From half of an SM's warps on, more of them hardly hide more latency (CUDA Best Practices Guide).
 LOW_OCCUPANCY = 0.50
 BUSY_PIPE_PERCENT = 70.0  # above it a pipe, not memory, sets the pace; ncu's own rule says 80
@@ -65,7 +66,7 @@ def verdict(row: Mapping[str, Any], card: Card, seen: Counters | None = None) ->
         arithmetic = number(row, "arithmetic_us")
         by_it = arithmetic is not None and arithmetic >= row["predicted_us"]
         return "compute" if by_it else "traffic"
-    if row["time_us"] <= row["floor_us"] + LAUNCH_SLACK_US:
+    if row["time_us"] <= min(row["floor_us"], LONGEST_LAUNCH_US) + LAUNCH_SLACK_US:
         return "launch"
     if row["ratio"] < 1:
         return "re-reads served by L2" if _served_by_l2(row, card) else "unexplained"

@@ -44,6 +44,8 @@ def point(
     (point(ratio=1.101), "unexplained"), (point(ratio=0.899), "unexplained"),
     (point(cols=256, **EARLY), "launch"),
     (point(cols=256, **EARLY | {"time_us": 10.1}), "unexplained"),
+    (point(cols=256, time_us=29.0, floor_us=29.0), "launch"),
+    (point(cols=256, time_us=29.1, floor_us=29.1), "unexplained"),  # all its points are as long
     (point(spills=82), "spills"), (point(spills=0), "unexplained"),
     (point(spills=0, **seen("fused", 1.0, local_load_bytes=4096, local_store_bytes=0)), "spills"),
     # what DRAM never saw was served by L2: by counters, where the matrix or rows in flight fit
