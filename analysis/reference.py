@@ -51,8 +51,9 @@ LIMITS = "h200_limits/limits.tar.gz"
 DRAWINGS = (
     *(Drawing((kind,), PAPER, f"h200/{kind}") for kind in ("figures", "tables", "roofline")),
     *(Drawing((kind,), (*PAPER, ONLINE), f"h200/{kind}") for kind in ("claims", "report")),
-    Drawing(("compare",), ("h200/rows.tar.gz", "h200/again.tar.gz"), "h200/compare"),
+    Drawing(("compare",), ("h200/again.tar.gz/once", "h200/again.tar.gz/again"), "h200/compare"),
     Drawing(("selftest",), ("h200/selftest/twins.tar.gz",), "h200/selftest"),
+    Drawing(("selftest",), ("h200_limits/selftest.tar.gz",), "h200_limits/selftest"),
     Drawing(
         ("figures", "--only", "headline,limits,limits_ratio"), (LIMITS,), "h200_limits/figures"
     ),

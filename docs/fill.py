@@ -242,7 +242,7 @@ def hostcost_shape(drawn: Path) -> str:
 
 def cost(drawn: Path) -> str:
     """What the recorded sweep cost."""
-    words = [sys.executable, "-m", "experiments.cost", str(REFERENCE / "h200")]
+    words = [sys.executable, "-m", "experiments.cost", str(_paper())]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
     return f"```\n{done.stdout.strip()}\n```"
 
@@ -256,12 +256,12 @@ def floor(drawn: Path) -> str:
     """What two equal things differ by, and what an interval of one round holds."""
     held = {
         (line["timer"], line["time, µs"]): line["a round's interval holds another's median"]
-        for line in _records(drawn / "h200/selftest/intervals.csv")
+        for line in _records(drawn / "h200_limits/selftest/intervals.csv")
     }
     heads = ["timer", "time, µs", "pairs", "called different", "one round within", "resolves"]
     lines = [
         [*(line[head] for head in heads), held.get((line["timer"], line["time, µs"]), "–")]
-        for line in _records(drawn / "h200/selftest/floor.csv")
+        for line in _records(drawn / "h200_limits/selftest/floor.csv")
     ]
     return _table([*heads, "one round's interval holds another's median"], lines)
 
@@ -303,7 +303,7 @@ def scale(drawn: Path) -> str:
 
 def year(drawn: Path) -> str:
     """The recorded sweep, each night of a year on many cards."""
-    sweep = unpacked(REFERENCE / "h200/rows.tar.gz")
+    sweep = _paper()
     sessions = [json.loads(line) for line in (sweep / "sessions.jsonl").read_text().splitlines()]
     files = rows_files(sweep)
     points, size = sum(one["points"] for one in sessions), sum(f.stat().st_size for f in files)
@@ -395,6 +395,11 @@ def _roof(points: Sequence[LimitPoint]) -> str:
     found = limits.geomean(points, limits.ROOF)
     assert found is not None, "nothing was recorded of its roof"
     return f"{found.value:.0%} of `{points[0].roof_name}`"
+
+
+def _paper() -> Path:
+    """The recorded sweep of the sources' grids."""
+    return unpacked(REFERENCE / "h200/rows.tar.gz") / "paper"
 
 
 def _hostcost() -> dict[str, Any]:

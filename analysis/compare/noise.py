@@ -1,7 +1,7 @@
 """How far two sweeps of the same code lie apart: measured, by time range, and kept in a file.
 
     tar xzf outputs/reference/h200/again.tar.gz -C /tmp
-    python -m analysis.compare.noise outputs/reference/h200 /tmp/again > analysis/compare/noise.json
+    python -m analysis.compare.noise /tmp/once /tmp/again > analysis/compare/noise.json
 
 Two processes that run the same kernel differ by more than the samples of either can show: other
 addresses, other neighbours in L2, another temperature. For each range of times the logarithms of

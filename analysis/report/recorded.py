@@ -63,12 +63,12 @@ def large_only(summary: Table) -> Table:
 
 
 def noise_of(inputs: Inputs) -> Noise | None:
-    """The noise floor of the recording with most twins, None where there are none."""
+    """The noise floor of the last recording with most twins, None where there are none."""
 
     def twins(one: Inputs) -> int:
         return sum(bool(name.rpartition("-")[0]) for name in set(one.frame["kernel"]))
 
-    found = max((inputs, *inputs.packed), key=twins)
+    found = max((*reversed(inputs.packed), inputs), key=twins)
     selftest = selftest_of(found) if twins(found) else None
     if selftest is None:
         return None

@@ -210,12 +210,12 @@ def test_odd_rows_compared_with_themselves_hold_no_change(
 
 
 def test_the_recorded_noise_is_what_its_command_makes_of_the_recorded_sweeps() -> None:
-    recorded = ROOT / "outputs" / "reference" / "h200"
-    again = unpacked(recorded / "again.tar.gz") / "again"
-    made = recorded_anew(recorded, again)
+    pair = unpacked(ROOT / "outputs" / "reference" / "h200" / "again.tar.gz")
+    once, again = pair / "once", pair / "again"
+    made = recorded_anew(once, again)
     assert made == (ROOT / "analysis" / "compare" / "noise.json").read_text()
     # the false alarms of two real sweeps of equal code
-    points = judged(matched(load(recorded), load(again)))
+    points = judged(matched(load(once), load(again)))
     verdicts = points["verdict"].tolist()
     assert len(verdicts) == 1518
     assert not {"slower", "faster", "failed", "fixed"} & set(verdicts)
