@@ -37,10 +37,12 @@ TALL = (6.6, 5.9)
 UPPER, LOWER = (0.545, 0.335), (0.135, 0.32)  # bottom and height of the panels
 NEEDS = f"timed {OPERATION} rows at two or more N"
 NAIVE, FOLDED, SOFTMAX = "attention_naive", "attention_naive_folded", "auto"
-PARTS = {  # of the materialised form, by the rows whose difference each is
-    "two matrix products": style_of("fused").color,
-    "the softmax": style_of("auto").color,
+VALUES = "attention_values"
+PARTS = {  # of the materialised form, in its order
+    "q·kᵀ": style_of("fused").color,
     "scale": style_of("naive").color,
+    "the softmax": style_of("auto").color,
+    "p·v": style_of("online").color,
 }
 BAR = 1.22  # from its size to its ends, on a logarithm
 ROOFS = {"flops": "matmul", "exponentials": "exponentials"}
@@ -192,8 +194,8 @@ def _draw_time(canvas: Canvas, shown: Selection, frame: pd.DataFrame, records: R
 def parts_of(shown: Selection, frame: pd.DataFrame) -> pd.DataFrame:
     """By N the µs of each of `PARTS`, where rows of one visit tell them.
 
-    Softmax is `auto` on a matrix of the scores' form, the scale what folding it into q saves, and
-    the products the rest.
+    Softmax is `auto` on a matrix of the scores' form, p·v `VALUES`, the scale what folding it into
+    q saves, and q·kᵀ the rest.
     """
     own = name_variants(shown.recorded)
     near = frame[(frame["gpu"] == shown.gpu) & (frame["status"] == "ok")]
@@ -202,12 +204,13 @@ def parts_of(shown: Selection, frame: pd.DataFrame) -> pd.DataFrame:
     near = near[near["sweep"].isin(own["sweep"].unique())]
     times = {
         kernel: near[near["kernel"] == kernel].groupby("cols")["time_us"].median()
-        for kernel in (NAIVE, FOLDED, SOFTMAX)
+        for kernel in (NAIVE, FOLDED, SOFTMAX, VALUES)
     }
     found = pd.DataFrame({
-        "two matrix products": times[FOLDED] - times[SOFTMAX],
-        "the softmax": times[SOFTMAX],
+        "q·kᵀ": times[FOLDED] - times[SOFTMAX] - times[VALUES],
         "scale": times[NAIVE] - times[FOLDED],
+        "the softmax": times[SOFTMAX],
+        "p·v": times[VALUES],
     }).dropna()  # fmt: skip
     return found[(found > 0).all(axis=1)]
 
@@ -270,10 +273,11 @@ ATTENTION_FIGURES = (
     ),
     Figure(
         "attention_parts",
-        f"attention_parts needs timed rows of {NAIVE}, {FOLDED} and {SOFTMAX} at one M and dtype",
+        f"attention_parts needs timed rows of {NAIVE}, {FOLDED}, {SOFTMAX} and {VALUES} at one M "
+        "and dtype",
         _pages("attention_parts", "Where the time of materialised attention goes", _draw_parts,
-               _parted, (6.6, 3.9), "softmax: auto on an M×N matrix; scale: what folding it into q "
-               "saves; products: the rest"),
+               _parted, (6.6, 3.9), "softmax: auto on an M×N matrix; p·v: by itself; scale: what "
+               "folding it into q saves; q·kᵀ: the rest"),
         "The shares of matrix products, scale and softmax in the time of attention whose scores "
         "are in memory, by rows of its variants and of the softmax alone.",
     ),

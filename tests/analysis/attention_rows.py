@@ -51,5 +51,7 @@ def _at(n: int, changes: dict[str, Any]) -> list[Row]:
     add("matmul", "matmul", arithmetic, "matmul", flops=flops, compulsory_bytes=io)
     add("exponentials", "exponentials", exponentials / EXPONENTIALS,
         "exponentials", exponentials=exponentials, compulsory_bytes=io)  # fmt: skip
+    add("attention_values", "attention_values", 0.6 * arithmetic, "read", flops=flops // 2,
+        compulsory_bytes=scores + io // 2)  # fmt: skip
     add("auto", "softmax", 2 * scores / BYTES, "copy", compulsory_bytes=2 * scores)
     return found

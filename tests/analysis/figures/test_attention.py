@@ -13,6 +13,7 @@ from analysis.figures.attention import (
     NAIVE,
     QUERY,
     SOFTMAX,
+    VALUES,
     parts_of,
     roofs_of,
 )
@@ -102,13 +103,15 @@ def test_the_parts_of_its_time_add_up_to_it(frame: pd.DataFrame) -> None:
     for n in LENGTHS:
         assert parts.loc[n].sum() == pytest.approx(times[NAIVE, n])
         assert parts.loc[n, "the softmax"] == times[SOFTMAX, n]
+        assert parts.loc[n, "p·v"] == times[VALUES, n]
         assert parts.loc[n, "scale"] == pytest.approx(times[NAIVE, n] - times[FOLDED, n])
     (page,) = PARTS.pages(Records(), frame)
-    assert "two matrix products" in words(rendered(page))
+    assert all(name in words(rendered(page)) for name in ("q·kᵀ", "scale", "the softmax", "p·v"))
 
 
 def test_without_roofs_or_a_softmax_there_is_no_such_picture(tmp_path: Path) -> None:
-    for without, figure in (("matmul", TIME), ("exponentials", TIME), ("auto", PARTS)):
+    needed = {TIME: ("matmul", "exponentials"), PARTS: (SOFTMAX, VALUES)}
+    for figure, without in [(each, one) for each, names in needed.items() for one in names]:
         rows = [row for row in rows_of((512, 1024)) if row.kernel != without]
         assert figure.pages(Records(), frame_of(tmp_path / without, rows)) == []
         assert without in figure.needs

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from experiments.worker.gate import check
 from kernels.attention.operation import ATTENTION
 from kernels.attention_io.attention_io import AttentionIo
+from kernels.attention_values.attention_values import AttentionValues
 from kernels.exponentials.exponentials import Exponentials
 from kernels.exponentials.operation import EXPONENTIALS
 from kernels.kernel import Kernel
@@ -21,7 +22,9 @@ from kernels.weighted.operation import WEIGHTED
 from kernels.weighted.weighted_online import WeightedOnline
 from tests.kernels.variants import HERE, name
 
-KERNELS: tuple[Kernel, ...] = (AttentionIo(block_size=64), Matmul(), Exponentials(block_size=32))
+KERNELS: tuple[Kernel, ...] = (
+    *(AttentionIo(block_size=64), Matmul(), Exponentials(block_size=32), AttentionValues()),
+)
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 every = pytest.mark.parametrize("kernel", KERNELS, ids=name)
 
