@@ -84,21 +84,24 @@ class CeAuto(Chooses):
 
 @dataclass(frozen=True)
 class CeGradAuto(Chooses):
-    """Loss and gradient; see `Chooses`."""
+    """Loss and gradient; see `Chooses`.
+
+    Its traffic is by an H200's clusters, which hold `WIDEST` elements of float32. They write the
+    target's element once more, M in all, and no logsumexp.
+    """
 
     operation = CROSS_ENTROPY_GRAD
+    moves = Traffic(
+        reads=sympy.Piecewise((M * N + M, N <= WIDEST), (2 * M * N + M, True)),
+        writes=M * N,
+        read_bytes=8 * M,
+        write_bytes=8 * M,
+    )
     cluster, online = CeGradCluster(), CeGradOnline()
 
     @override
     def suits(self, shape: Shape, device: Device) -> bool:
         return shape[1] > 0
-
-    @override
-    def traffic(self) -> Traffic:
-        """See `Kernel`; that of an H200, whose clusters hold `WIDEST` elements of float32."""
-        wide = self.online.traffic()
-        reads = sympy.Piecewise((M * N + M, N <= WIDEST), (wide.reads, True))
-        return Traffic(reads, M * N, read_bytes=wide.read_bytes, write_bytes=wide.write_bytes)
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 Passes: loss, and log-probability with entropy, one: MN, and the target's logit of each row again.
 The loss also writes the row's logsumexp, for a gradient. The gradient of a known logsumexp one:
-2MN. Loss and gradient in one call: 2MN where N ≤ 16384, else 3MN, of which L2 may serve the second
-reading. In place the gradient is written over the logits.
+2MN. Loss and gradient in one call: 2MN where N ≤ 16384, else 3MN in two launches. In place the
+gradient is written over the logits.
 On chip: a tile; of loss and gradient a row of up to 16384 elements.
 At few rows several programs share one, and each writes 8 bytes a chunk of it, which are read again;
 the formulas leave out these at most 16 chunks a row.
@@ -33,7 +33,7 @@ from .operation import (
 from .rows import A_LANE, HELD, MOVED, PLAIN, Tiles, backward, both, forward, logprob_entropy
 
 Pair = tuple[torch.Tensor, torch.Tensor]
-HELD_OR_TILE = sympy.Piecewise((N, N <= HELD), (sympy.Integer(32 * 32 * A_LANE), True))
+HELD_OR_TILE = sympy.Piecewise((N, N <= HELD), (sympy.Integer(32 * 4 * A_LANE), True))
 
 
 @dataclass(frozen=True)
@@ -134,12 +134,6 @@ class CeGradOnline(Streaming):
     """Loss, logsumexp and gradient in one call; see `Streaming`."""
 
     operation = CROSS_ENTROPY_GRAD
-    moves = Traffic(
-        reads=sympy.Piecewise((M * N + M, N <= HELD), (2 * M * N + M, True)),
-        writes=M * N,
-        read_bytes=8 * M,
-        write_bytes=8 * M,
-    )
 
     @override
     def __call__(self, logits: torch.Tensor, target: torch.Tensor) -> Pair:
@@ -151,6 +145,17 @@ class CeGradOnline(Streaming):
     def answer(self, logits: torch.Tensor) -> torch.Tensor:
         """Where the gradient goes."""
         return empty_result(logits)
+
+    @override
+    def traffic(self) -> Traffic:
+        """See `Kernel`; of a wide row a program that writes reads the target, m and the sum."""
+        held, parts = N <= HELD, M * sympy.ceiling(N / sympy.Integer(self.block_size or MOVED))
+        return Traffic(
+            reads=sympy.Piecewise((M * N + M, held), (2 * M * N + M, True)),
+            writes=M * N,
+            read_bytes=8 * M + sympy.Piecewise((0, held), (16 * parts, True)),
+            write_bytes=sympy.Piecewise((8 * M, held), (16 * M, True)),
+        )
 
     @override
     def on_chip_elements(self) -> sympy.Expr:

@@ -6,7 +6,8 @@ and within a chunk of tiles no thread waits for another. Lanes meet at the end o
 chunks are added up one after the other. How a row is cut follows from N, its dtype and where it
 begins in a vector; how many of its chunks a program takes also from M, which changes no bit.
 `backward` is elementwise, from a row's lse: 2MN. `both` reads a row of up to `HELD` elements once,
-2MN; a wider one a second time, from its end to its begin, as L2 may still hold it: 3MN.
+2MN; of wider ones it is one after the other, 3MN, from each row's m and sum. (In one launch, which
+reads a row again while L2 may hold it, it was slower from 32000 to 262144 columns on an H200.)
 Of each row the target's logit is read once more. Rows may begin anywhere (`kernels.vectors`).
 On chip: a tile; in `both` a row of up to `HELD` elements.
 Source: Milakov & Gimelshein 2018, arXiv 1805.02867; the gradient from a kept logsumexp as in
@@ -139,26 +140,8 @@ def backward(
             other places of a vector than those of ``logits`` do, both are moved by less at a time.
         tiles: How rows are cut.
     """
-    if logits.numel() == 0:
-        return
-    rows, cols = logits.shape
-    plan = layout(logits, dlogits)
-    parts = cut_of_copy(cols, plan.vector, tiles)
-    launch(
-        _backward,
-        (-(-rows // parts.rows) * parts.chunks,),
-        (
-            *(plan.bases[0], target, weight, _total(options, weight), lse, *_spread(dloss)),
-            *(rows, plan.cols, parts.chunks, *plan.strides[0], plan.leads[0], *_of(options)),
-            *(plan.bases[1], *plan.strides[1], plan.leads[1]),
-        ),
-        {
-            "HOW": _how("loss", logits, plan, parts, options, weight, dloss),
-            "ROWS": parts.rows,
-        },
-        num_warps=parts.warps,
-        **UNFUSED,
-    )
+    if logits.numel() > 0:
+        _each_element("loss", logits, options, target, weight, dloss, lse, None, dlogits, tiles)
 
 
 def both(
@@ -267,7 +250,7 @@ class Cut:
         return min(next_power_of_two(wanted), next_power_of_two(self.chunks + 1) // 2)
 
 
-def cut(cols: int, vector: int, tiles: Tiles, whole: bool = False, twice: bool = False) -> Cut:
+def cut(cols: int, vector: int, tiles: Tiles, whole: bool = False) -> Cut:
     """How rows of ``cols`` elements are cut, whatever M.
 
     Args:
@@ -275,7 +258,6 @@ def cut(cols: int, vector: int, tiles: Tiles, whole: bool = False, twice: bool =
         vector: Elements of a vector.
         tiles: What is asked for.
         whole: Whether a tile is to hold a row.
-        twice: Whether a row is read twice.
     """
     vectors = max(cols // vector, 1)
     if cols <= NARROW:
@@ -283,7 +265,7 @@ def cut(cols: int, vector: int, tiles: Tiles, whole: bool = False, twice: bool =
         lanes, most = min(32, next_power_of_two(vectors)), max(1, 2 * A_LANE // vector)
     else:
         held = next_power_of_two(cols) // (32 * A_LANE)
-        warps = tiles.num_warps or (held if whole else 32 if twice else 4)
+        warps = tiles.num_warps or (held if whole else 4)
         lanes = 32 * warps
         most = max(1, (tiles.block_size or lanes * A_LANE) // (lanes * vector))
     if vector < FEW:
@@ -330,7 +312,8 @@ def statistics(
         target: (M,), except for the kind ``"lse"``.
         weight: (N,) or None.
         first: (M,).
-        second: (M,).
+        second: (M,); or None but for the kind ``"entropy"``, else (2, M), for what `_each_element`
+            takes: that which each row's z is less by, and Σ exp of what is left.
         lse: (M,); None leaves it unwritten.
         dloss: As of `backward`.
         y: (M, N): the gradient of the loss, or log-softmax where the kind is ``"lse"``, or None.
@@ -342,21 +325,26 @@ def statistics(
             if result is not None:
                 result.fill_(value)
         return
+    dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
     plan = layout(x) if y is None else layout(x, y)
-    whole = y is not None and cols <= (HELD if plan.vector > 1 else 32 * PIECES)
-    parts = cut(cols, plan.vector, tiles, whole, twice=y is not None)
+    if y is not None and cols > (HELD if plan.vector > 1 else 32 * PIECES):
+        sums = workspace((2, rows), dtype, x.device)
+        given: dict[str, Any] = {"target": target, "weight": weight, "tiles": tiles}
+        statistics(kind, x, options, first=first, second=sums, lse=lse, **given)
+        _each_element(kind, x, options, target, weight, dloss, None, sums, y, tiles)
+        return
+    parts = cut(cols, plan.vector, tiles, y is not None)
     split = 1 if y is not None else parts.split(rows, tiles.split, device_of(x))
     partial = None
     if split > 1:
         numbers = 2 + (kind == "entropy") + bool(options.label_smoothing)
-        dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
         partial = workspace((numbers, parts.chunks, rows), dtype, x.device)
     arguments = (
         *(plan.bases[0], target, weight, _total(options, weight), first, second, lse, partial),
         *(rows, plan.cols, parts.chunks, *plan.strides[0], plan.leads[0], *_of(options)),
     )
     answer = (None, 0, 1, 0) if y is None else (plan.bases[1], *plan.strides[1], plan.leads[1])
-    how = _how(kind, x, plan, parts, options, weight, dloss, lse is not None)
+    how = _how(kind, x, plan, parts, options, weight, dloss, lse is not None, second is not None)
     launch(
         _rows,
         (-(-rows // parts.rows) * split,),
@@ -368,8 +356,7 @@ def statistics(
             "STAGES": tiles.num_stages,
             "SPLIT": split,
             "SKIP": kind == "loss" and cols >= SKIPPED and y is None,
-            "EMIT": y is not None,
-            "WHOLE": whole,
+            "WHOLE": y is not None,
         },
         num_warps=parts.warps,
         **UNFUSED,
@@ -377,6 +364,36 @@ def statistics(
     if split > 1:
         rest = {"HOW": how, "ROWS": 32}
         launch(_join, (-(-rows // 32),), arguments, rest, num_warps=1, **UNFUSED)
+
+
+def _each_element(
+    kind: str,
+    x: torch.Tensor,
+    options: Options,
+    target: torch.Tensor | None,
+    weight: torch.Tensor | None,
+    dloss: torch.Tensor | None,
+    lse: torch.Tensor | None,
+    sums: torch.Tensor | None,
+    y: torch.Tensor,
+    tiles: Tiles,
+) -> None:
+    """Writes ``y`` of `statistics` element by element, from ``sums``, or a loss's from ``lse``."""
+    rows, cols = x.shape
+    plan = layout(x, y)
+    parts = cut_of_copy(cols, plan.vector, tiles)
+    launch(
+        _elements,
+        (-(-rows // parts.rows) * parts.chunks,),
+        (
+            *(plan.bases[0], target, weight, _total(options, weight), lse, sums, *_spread(dloss)),
+            *(rows, plan.cols, parts.chunks, *plan.strides[0], plan.leads[0], *_of(options)),
+            *(plan.bases[1], *plan.strides[1], plan.leads[1]),
+        ),
+        {"HOW": _how(kind, x, plan, parts, options, weight, dloss), "ROWS": parts.rows},
+        num_warps=parts.warps,
+        **UNFUSED,
+    )
 
 
 def _reduce_rows(
@@ -406,6 +423,7 @@ class How(NamedTuple):
     lanes: int
     pieces: int
     keeps: bool  # the logsumexp
+    more: bool  # writes `second`
     ones: bool  # for dloss
     weighted: bool
     smooth: bool
@@ -426,9 +444,10 @@ def _how(
     weight: torch.Tensor | None,
     dloss: torch.Tensor | None,
     keeps: bool = True,
+    more: bool = False,
 ) -> How:
     return How(
-        *(kind, plan.vector, plan.ends, parts.lanes, parts.pieces, keeps, dloss is None),
+        *(kind, plan.vector, plan.ends, parts.lanes, parts.pieces, keeps, more, dloss is None),
         *(weight is not None, options.label_smoothing != 0, options.softcap != 0),
         *(options.temperature != 1, options.z_loss != 0),
         *(load_hint(x, None), store_hint(x, None)),
@@ -714,13 +733,33 @@ def _finish(
 
 
 @jit
+def _shift_and_sum(statistics: tl.tuple) -> tl.tuple:
+    """That which z is less by in a row's exponentials, and their sum.
+
+    Of a row with +inf it is NaN: inf − inf, as PyTorch has it.
+    """
+    m, s, _, _ = statistics
+    return _shift(m), tl.where(m == float("inf"), float("nan"), s)
+
+
+@jit
 def _store_statistics(
-    outputs: tl.tuple, answers: tl.tuple, row: tl.tensor, exists: tl.tensor, HOW: tl.constexpr
+    outputs: tl.tuple,
+    answers: tl.tuple,
+    statistics: tl.tuple,
+    row: tl.tensor,
+    rows: tl.tensor,
+    exists: tl.tensor,
+    HOW: tl.constexpr,
 ) -> None:
     if HOW.kind != "lse":
         tl.store(outputs[0] + row, answers[0], mask=exists)
     if HOW.kind == "entropy":
         tl.store(outputs[1] + row, answers[1], mask=exists)
+    elif HOW.more:
+        shift, summed = _shift_and_sum(statistics)
+        tl.store(outputs[1] + row, shift, mask=exists)
+        tl.store(outputs[1] + rows + row, summed, mask=exists)
     if HOW.keeps:
         tl.store(outputs[2] + row, answers[2], mask=exists)
 
@@ -892,7 +931,6 @@ def _rows(
     STAGES: tl.constexpr,
     SPLIT: tl.constexpr,
     SKIP: tl.constexpr,
-    EMIT: tl.constexpr,
     WHOLE: tl.constexpr,
 ) -> None:
     PIECES: tl.constexpr = HOW.pieces
@@ -968,11 +1006,9 @@ def _rows(
         if HOW.weighted and HOW.smooth:
             total = tl.load(weight_total).to(STATISTICS)
         answers = _finish(statistics, targets, total, length, numbers, HOW)
-        _store_statistics((first, second, lse), answers, row, exists, HOW)
-        if EMIT:
-            # a row with +inf is inf − inf, as PyTorch has it
-            shift = _shift(statistics[0])
-            summed = tl.where(statistics[0] == float("inf"), float("nan"), statistics[1])
+        _store_statistics((first, second, lse), answers, statistics, row, rows, exists, HOW)
+        if WHOLE:
+            shift, summed = _shift_and_sum(statistics)
             logarithm = tl.log(summed)
             of_row = (exists, row, shift, logarithm, logarithm, logarithm)
             if HOW.kind == "loss":
@@ -994,23 +1030,10 @@ def _rows(
             # another warp may not have read the target's logit yet, which is now overwritten
             tl.debug_barrier()
             aim = first_vector(y, row, y_row_stride, y_lead, VECTOR, ENDS)[:, None, None]
-            if WHOLE:
-                _emit_tile(
-                    aim, pieces, 0, many, y_col_stride, ahead, of_row, weight, numbers, HOW, False
-                )
-            else:
-                for step in tl.range(tiles, num_stages=1):
-                    tile = tiles - 1 - step
-                    pieces = _load_tile(
-                        source, tile, many, col_stride, numbers, HOW, True, "evict_first"
-                    )
-                    _emit_tile(
-                        *(aim, pieces, tile, many, y_col_stride, ahead),
-                        *(of_row, weight, numbers, HOW, False),
-                    )
+            _emit_tile(
+                aim, pieces, 0, many, y_col_stride, ahead, of_row, weight, numbers, HOW, False
+            )
             if ENDS:
-                if not WHOLE:  # as all else of the row
-                    z_at_ends = _load_ends(begin, columns, numbers, HOW)
                 begin = first_element(y, row, y_row_stride, y_lead, VECTOR, ENDS)
                 _emit_ends(begin, z_at_ends, columns, of_row, weight, numbers, HOW)
 
@@ -1075,16 +1098,17 @@ def _join(
     if HOW.weighted and HOW.smooth:
         total = tl.load(weight_total).to(STATISTICS)
     answers = _finish(statistics, targets, total, length, numbers, HOW)
-    _store_statistics((first, second, lse), answers, row, exists, HOW)
+    _store_statistics((first, second, lse), answers, statistics, row, rows, exists, HOW)
 
 
 @jit
-def _backward(
+def _elements(
     x: tl.tensor,
     target: tl.tensor,
     weight: tl.tensor,
     weight_total: tl.tensor,
     lse: tl.tensor,
+    sums: tl.tensor,
     dloss: tl.tensor,
     dloss_stride: tl.tensor,
     rows: tl.tensor,
@@ -1119,21 +1143,36 @@ def _backward(
     vectors = tl.where(exists, whole_vectors(cols, ahead, VECTOR, ENDS), 0)[:, None, None]
     source = first_vector(x, row, row_stride, lead, VECTOR, ENDS)[:, None, None]
     pieces = _load_tile(source, tile, vectors, col_stride, numbers, HOW, True, LOADS)
-    targets = _targets(None, col_stride, target, weight, row, exists, length, ignored, numbers, HOW)
-    total = tl.cast(length, STATISTICS)
-    if HOW.weighted and HOW.smooth:
-        total = tl.load(weight_total).to(STATISTICS)
-    gradient_at = dloss
-    if not HOW.ones:
-        gradient_at = dloss + row * dloss_stride
-    kept = tl.load(lse + row, mask=exists, other=0.0)
-    of_row = _factors(kept, 1.0, kept, targets, gradient_at, exists, total, length, numbers, HOW)
+    if sums is not None:
+        shift = tl.load(sums + row, mask=exists, other=0.0)
+        summed = tl.load(sums + rows + row, mask=exists, other=1.0)
+        logarithm = tl.log(summed)
+        over, kept = 1 / summed, shift + logarithm
+        of_row = (exists, row, shift, logarithm, logarithm, logarithm)
+    else:
+        shift = tl.load(lse + row, mask=exists, other=0.0)
+        over, kept = 1.0, shift
+    common = 1
+    A_TILE: tl.constexpr = HOW.lanes * HOW.pieces * VECTOR
+    if HOW.kind == "loss":
+        targets = _targets(
+            None, col_stride, target, weight, row, exists, length, ignored, numbers, HOW
+        )
+        total = tl.cast(length, STATISTICS)
+        if HOW.weighted and HOW.smooth:
+            total = tl.load(weight_total).to(STATISTICS)
+        gradient_at = dloss
+        if not HOW.ones:
+            gradient_at = dloss + row * dloss_stride
+        of_row = _factors(
+            shift, over, kept, targets, gradient_at, exists, total, length, numbers, HOW
+        )
+        # most tiles have no target, and rows that count: their elements take a third less
+        place = targets[1] - ahead - tile * A_TILE
+        apart = ((place >= 0) & (place < A_TILE)) | (exists & (targets[0] == 0))
+        common = 1 - tl.max(apart.to(tl.int32), 0)
     aim = first_vector(y, row, y_row_stride, y_lead, VECTOR, ENDS)[:, None, None]
-    # most tiles have no target, and rows that count: their elements take a third less
-    begin = tile * (HOW.lanes * HOW.pieces * VECTOR)
-    place = targets[1] - ahead
-    there = (place >= begin) & (place < begin + HOW.lanes * HOW.pieces * VECTOR)
-    if tl.max((there | (exists & (targets[0] == 0))).to(tl.int32), 0) == 0:
+    if common == 1:
         _emit_tile(
             aim, pieces, tile, vectors, y_col_stride, ahead, of_row, weight, numbers, HOW, True
         )

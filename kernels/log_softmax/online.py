@@ -14,7 +14,7 @@ import torch
 from typing_extensions import override
 
 from ..cross_entropy.online import HELD_OR_TILE, Streaming, of_rows
-from ..cross_entropy.rows import HELD
+from ..cross_entropy.rows import HELD, MOVED
 from ..softmax.tiles import empty_result
 from ..traffic import M, N, Traffic
 from .operation import LOG_SOFTMAX, LOGSUMEXP
@@ -40,13 +40,23 @@ class LogSoftmaxOnline(Streaming):
     """Log-softmax of each row; see `Streaming`."""
 
     operation = LOG_SOFTMAX
-    moves = Traffic(reads=sympy.Piecewise((M * N, N <= HELD), (2 * M * N, True)), writes=M * N)
 
     @override
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         y = empty_result(x)
         log_softmax(x, y=y, tiles=self.tiles)
         return y
+
+    @override
+    def traffic(self) -> Traffic:
+        """See `Kernel`; of a wide row a program that writes reads the row's m and sum."""
+        held, parts = N <= HELD, M * sympy.ceiling(N / sympy.Integer(self.block_size or MOVED))
+        return Traffic(
+            reads=sympy.Piecewise((M * N, held), (2 * M * N, True)),
+            writes=M * N,
+            read_bytes=sympy.Piecewise((0, held), (8 * parts, True)),
+            write_bytes=sympy.Piecewise((0, held), (8 * M, True)),
+        )
 
     @override
     def on_chip_elements(self) -> sympy.Expr:

@@ -109,7 +109,8 @@ def test_rows_compile_however_they_are_read(
         both(logits, target, None, some, of_class, loss=loss, lse=lse, dlogits=logits)
     logprob_entropy(logits, target, logprob=loss, entropy=lse)
     log_softmax(logits, y=logits)
-    assert len(launched) == 8 + 3 * strided  # of few wide rows programs share one
+    # of few wide rows programs share one, and a gradient with its loss is a launch of its own
+    assert len(launched) == 8 + 9 * strided
 
 
 ODD_OR_NOT = pytest.mark.parametrize(
@@ -149,7 +150,8 @@ def test_gradients_are_moved_by_whole_vectors(
     both(logits, target, None, loss=loss, lse=lse, dlogits=logits)
     for kernel, ptx, _ in launched:
         reads, writes = matrix_moves(ptx, "ld"), matrix_moves(ptx, "st")
-        assert 2 * reads >= writes > 0, kernel  # of a gradient: with a target in the tile, or none
+        # of a gradient twice: with a target in the tile, or none
+        assert (2 * reads >= writes > 0) if kernel == "_elements" or n == 1001 else writes == 0
         assert len(re.findall(r"st\.global\.b16", ptx)) <= 1, "cut stores"
         assert ".local" not in ptx
 
