@@ -2,7 +2,7 @@
 
 A row whose length or stride is not a whole number of vectors begins at another place than a vector
 does. Its body is the vectors that lie within it; of what is left at its two ends, fewer than a
-vector each, every element is moved by itself (`ENDS`). A tile of rows has three axes: rows, lanes,
+vector each, every element is moved by itself (`ENDS`). A tile of rows has three axes: lanes, rows,
 and the elements of a lane's vector, so that what a lane holds is reduced within its thread.
 Lengths come to a kernel in vectors, times the constant VECTOR, so that Triton knows that no mask
 and no row's begin cuts a vector. Where columns are strided a vector is an element.
@@ -142,9 +142,9 @@ def whole_vectors(
 
 @jit
 def end_columns(cols: tl.tensor, ahead: tl.tensor, VECTOR: tl.constexpr) -> tl.tensor:
-    """The columns at rows' two ends, rows × 2·VECTOR; −1 where there is none."""
-    lane = tl.arange(0, 2 * VECTOR)[None, :]
-    ahead = ahead[:, None]
+    """The columns at rows' two ends, 2·VECTOR × rows; −1 where there is none."""
+    lane = tl.arange(0, 2 * VECTOR)[:, None]
+    ahead = ahead[None, :]
     behind = (cols - ahead) % VECTOR
     before = tl.where(lane < ahead, lane, -1)
     after = tl.where(lane < VECTOR + behind, cols - behind - VECTOR + lane, -1)
@@ -153,8 +153,8 @@ def end_columns(cols: tl.tensor, ahead: tl.tensor, VECTOR: tl.constexpr) -> tl.t
 
 @jit
 def vectors_of(piece: tl.tensor, LANES: tl.constexpr) -> tl.tensor:
-    """The number in its row of each lane's vector, in a piece of LANES vectors: 1 × LANES × 1."""
-    return piece * LANES + tl.arange(0, LANES)[None, :, None]
+    """The number in its row of each lane's vector, in a piece of LANES vectors: LANES × 1 × 1."""
+    return piece * LANES + tl.arange(0, LANES)[:, None, None]
 
 
 @jit

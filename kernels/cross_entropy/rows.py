@@ -477,10 +477,11 @@ def _spread(dloss: torch.Tensor | None) -> tuple[torch.Tensor | None, int]:
 
 # --- device code ---
 #
-# What is of a row has the shape [rows], of a lane [rows, lanes], of an element of a tile's piece
-# [rows, lanes, elements of a vector]. The statistics of a part of a row are four: the maximum m of
-# z, the sum s of exp(z − m), the sum e of exp(z − m)·(z − m) for the entropy, and the sum t of w·z
-# for label smoothing. Exponentials are of z − _shift(m), so that an infinite m does no harm.
+# What is of a row has the shape [rows], of a lane [lanes, rows], of an element of a tile's piece
+# [lanes, rows, elements of a vector]: in this order Triton gives each warp rows of its own where a
+# program has several. The statistics of a part of a row are four: the maximum m of z, the sum s of
+# exp(z − m), the sum e of exp(z − m)·(z − m) for the entropy, and the sum t of w·z for label
+# smoothing. Exponentials are of z − _shift(m), so that an infinite m does no harm.
 # `numbers` are the inverse of the temperature, softcap, label_smoothing and z_loss.
 
 
@@ -617,15 +618,15 @@ def _absorb(
 def _meet(lanes: tl.tuple, HOW: tl.constexpr) -> tl.tuple:
     """The statistics of rows from those of their lanes."""
     m, s, e, t = lanes
-    most = tl.max(m, 1)
-    change = m - _shift(most)[:, None]
+    most = tl.max(m, 0)
+    change = m - _shift(most)[None, :]
     scale = _exp(change)
-    total = tl.sum(s * scale, 1)
+    total = tl.sum(s * scale, 0)
     products, plain = tl.zeros_like(total), tl.zeros_like(total)
     if HOW.kind == "entropy":
-        products = tl.sum((e + _product(s, change)) * scale, 1)
+        products = tl.sum((e + _product(s, change)) * scale, 0)
     if HOW.smooth:
-        plain = tl.sum(t, 1)
+        plain = tl.sum(t, 0)
     return most, total, products, plain
 
 
@@ -655,7 +656,7 @@ def _load_ends(
     begin: tl.tensor, columns: tl.tensor, numbers: tl.tuple, HOW: tl.constexpr
 ) -> tl.tensor:
     """z of the ends of rows that begin at ``begin``, −inf where there is none."""
-    value = tl.load(begin[:, None] + columns, mask=columns >= 0, other=float("-inf"))
+    value = tl.load(begin[None, :] + columns, mask=columns >= 0, other=float("-inf"))
     return tl.where(columns >= 0, _transform(value, numbers, HOW), float("-inf"))
 
 
@@ -852,11 +853,11 @@ def _emit_tile(
     STORES: tl.constexpr = HOW.stores
     wide: tl.tuple = ()
     for i in tl.static_range(len(row)):
-        wide = wide + (row[i][:, None, None],)  # noqa: RUF005, Triton unpacks no tuple
+        wide = wide + (row[i][None, :, None],)  # noqa: RUF005, Triton unpacks no tuple
     for piece in tl.static_range(PIECES):
         vector = vectors_of(tile * PIECES + piece, LANES)
         inside = vector < vectors
-        columns = ahead[:, None, None] + offsets_of(vector, 1, VECTOR)
+        columns = ahead[None, :, None] + offsets_of(vector, 1, VECTOR)
         answer = _gradient(pieces[piece], columns, inside, wide, weight, numbers, HOW, COMMON)
         places = aim + offsets_of(vector, stride, VECTOR)
         answer = answer.to(aim.dtype.element_ty)
@@ -876,9 +877,9 @@ def _emit_ends(
     """Likewise of the ends of rows that begin at ``begin``."""
     wide: tl.tuple = ()
     for i in tl.static_range(len(row)):
-        wide = wide + (row[i][:, None],)  # noqa: RUF005, Triton unpacks no tuple
+        wide = wide + (row[i][None, :],)  # noqa: RUF005, Triton unpacks no tuple
     answer = _gradient(z, columns, columns >= 0, wide, weight, numbers, HOW, False)
-    tl.store(begin[:, None] + columns, answer.to(begin.dtype.element_ty), mask=columns >= 0)
+    tl.store(begin[None, :] + columns, answer.to(begin.dtype.element_ty), mask=columns >= 0)
 
 
 @jit
@@ -947,10 +948,10 @@ def _rows(
     length = cols * (1 if ENDS else VECTOR)
     begin = first_element(x, row, row_stride, lead, VECTOR, ENDS)
     ahead = ahead_of(row, row_stride, lead, VECTOR, ENDS)
-    source = first_vector(x, row, row_stride, lead, VECTOR, ENDS)[:, None, None]
+    source = first_vector(x, row, row_stride, lead, VECTOR, ENDS)[None, :, None]
     weight_ahead = weight
     if HOW.weighted:
-        weight_ahead = weight + ahead[:, None, None]
+        weight_ahead = weight + ahead[None, :, None]
     targets = (exists, row, row, row)
     read = exists
     if HOW.kind != "lse":
@@ -961,28 +962,33 @@ def _rows(
             read = targets[0]
     vectors = tl.where(read, whole_vectors(cols, ahead, VECTOR, ENDS), 0)
     if ENDS and SPLIT == 1:
-        columns = tl.where(read[:, None], end_columns(length, ahead, VECTOR), -1)
+        columns = tl.where(read[None, :], end_columns(length, ahead, VECTOR), -1)
         z_at_ends = _load_ends(begin, columns, numbers, HOW)
-    many = vectors[:, None, None]
-    tiles = tl.cdiv(tl.max(vectors, 0), A_TILE)
+    many = vectors[None, :, None]
+    if ROWS == 1:
+        tiles = tl.cdiv(tl.max(vectors, 0), A_TILE)
+        full = tl.min(vectors, 0) // A_TILE  # tiles that need no mask
+    else:  # not to be found out among warps, each of which has rows of its own
+        tiles = tl.cdiv(cols // VECTOR if ENDS else cols, A_TILE)
+        full = 0
 
     statistics = _nothing((ROWS,), HOW)
     if WHOLE:
         pieces = _load_tile(source, 0, many, col_stride, numbers, HOW, True, LOADS)
-        lanes = _absorb(_nothing((ROWS, LANES), HOW), pieces, 0, many, weight_ahead, HOW)
+        lanes = _absorb(_nothing((LANES, ROWS), HOW), pieces, 0, many, weight_ahead, HOW)
         statistics = _meet(lanes, HOW)
     else:
-        full = tl.min(vectors, 0) // A_TILE  # tiles that need no mask
         each = tl.cdiv(chunks, SPLIT)
         begin_at = program % SPLIT * each
         for chunk in tl.range(begin_at, tl.minimum(begin_at + each, chunks), num_stages=1):
-            lanes = _nothing((ROWS, LANES), HOW)
+            lanes = _nothing((LANES, ROWS), HOW)
             start = tl.minimum(chunk * TILES, tiles)
             end = tl.minimum(start + TILES, tiles)
             middle = tl.minimum(tl.maximum(full, start), end)
-            for tile in tl.range(start, middle, num_stages=STAGES):
-                pieces = _load_tile(source, tile, many, col_stride, numbers, HOW, False, LOADS)
-                lanes = _absorb(lanes, pieces, tile, many, weight_ahead, HOW)
+            if ROWS == 1:
+                for tile in tl.range(start, middle, num_stages=STAGES):
+                    pieces = _load_tile(source, tile, many, col_stride, numbers, HOW, False, LOADS)
+                    lanes = _absorb(lanes, pieces, tile, many, weight_ahead, HOW)
             for tile in tl.range(middle, end, num_stages=1):
                 pieces = _load_tile(source, tile, many, col_stride, numbers, HOW, True, LOADS)
                 lanes = _absorb(lanes, pieces, tile, many, weight_ahead, HOW)
@@ -1029,7 +1035,7 @@ def _rows(
                 )
             # another warp may not have read the target's logit yet, which is now overwritten
             tl.debug_barrier()
-            aim = first_vector(y, row, y_row_stride, y_lead, VECTOR, ENDS)[:, None, None]
+            aim = first_vector(y, row, y_row_stride, y_lead, VECTOR, ENDS)[None, :, None]
             _emit_tile(
                 aim, pieces, 0, many, y_col_stride, ahead, of_row, weight, numbers, HOW, False
             )
@@ -1091,7 +1097,7 @@ def _join(
         statistics = _fold(statistics, (m, s, e, t), HOW)
     if ENDS:
         ahead = ahead_of(row, row_stride, lead, VECTOR, ENDS)
-        columns = tl.where(exists[:, None], end_columns(length, ahead, VECTOR), -1)
+        columns = tl.where(exists[None, :], end_columns(length, ahead, VECTOR), -1)
         z = _load_ends(begin, columns, numbers, HOW)
         statistics = _fold_ends(statistics, z, columns, weight, HOW)
     total = tl.cast(length, STATISTICS)
@@ -1140,8 +1146,8 @@ def _elements(
     exists = row < rows
     length = cols * (1 if ENDS else VECTOR)
     ahead = ahead_of(row, row_stride, lead, VECTOR, ENDS)
-    vectors = tl.where(exists, whole_vectors(cols, ahead, VECTOR, ENDS), 0)[:, None, None]
-    source = first_vector(x, row, row_stride, lead, VECTOR, ENDS)[:, None, None]
+    vectors = tl.where(exists, whole_vectors(cols, ahead, VECTOR, ENDS), 0)[None, :, None]
+    source = first_vector(x, row, row_stride, lead, VECTOR, ENDS)[None, :, None]
     pieces = _load_tile(source, tile, vectors, col_stride, numbers, HOW, True, LOADS)
     if sums is not None:
         shift = tl.load(sums + row, mask=exists, other=0.0)
@@ -1171,7 +1177,7 @@ def _elements(
         place = targets[1] - ahead - tile * A_TILE
         apart = ((place >= 0) & (place < A_TILE)) | (exists & (targets[0] == 0))
         common = 1 - tl.max(apart.to(tl.int32), 0)
-    aim = first_vector(y, row, y_row_stride, y_lead, VECTOR, ENDS)[:, None, None]
+    aim = first_vector(y, row, y_row_stride, y_lead, VECTOR, ENDS)[None, :, None]
     if common == 1:
         _emit_tile(
             aim, pieces, tile, vectors, y_col_stride, ahead, of_row, weight, numbers, HOW, True
@@ -1181,7 +1187,7 @@ def _elements(
             aim, pieces, tile, vectors, y_col_stride, ahead, of_row, weight, numbers, HOW, False
         )
     if ENDS and tile == 0:  # a branch, lest all others run through what is masked
-        columns = tl.where(exists[:, None], end_columns(length, ahead, VECTOR), -1)
+        columns = tl.where(exists[None, :], end_columns(length, ahead, VECTOR), -1)
         begin_of_row = first_element(x, row, row_stride, lead, VECTOR, ENDS)
         z = _load_ends(begin_of_row, columns, numbers, HOW)
         begin_of_row = first_element(y, row, y_row_stride, y_lead, VECTOR, ENDS)
