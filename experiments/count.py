@@ -27,8 +27,8 @@ from experiments.sweep.config import register
 
 CONF = ROOT / "conf"
 LIMIT_S = {"counting": 300.0}
-# odd sizes, a row of one tile of most variants, and a row beyond the tile of every variant
-SHAPES = "7x13,3x1000,5x8192"
+# two square blocks of odd sizes, a row of one tile of most variants, and one beyond every tile
+SHAPES = "198x99,3x1000,5x8192"
 COUNTED_DTYPES = "float32,float16,bfloat16"
 AS_MODELLED = "as modelled"
 

@@ -1,7 +1,8 @@
 """PyTorch's own attention, by one of the libraries behind it.
 
 Passes: nominally one, 4DM: what flash attention gives DRAM to do as long as a head's keys and
-values stay in L2. ``math`` writes its scores to memory, in float32 too, and is not what this says.
+values stay in L2. ``flash`` writes a number for each query beside it, its scores' logsumexp.
+``math`` writes its scores to memory, in float32 too, and is not what this says.
 On chip: nominally a query.
 Source: `torch.nn.functional.scaled_dot_product_attention`. On a GPU ``cudnn`` is NVIDIA's library,
 ``flash`` FlashAttention-2 and ``efficient`` that of xFormers; on a CPU ``flash`` is PyTorch's own.
@@ -10,7 +11,7 @@ Source: `torch.nn.functional.scaled_dot_product_attention`. On a GPU ``cudnn`` i
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import torch
@@ -20,6 +21,7 @@ from typing_extensions import override
 
 from ..device import Device
 from ..kernel import Shape, one_of
+from ..traffic import M, Traffic
 from .variant import HALVES, OfAttention
 
 LIBRARIES = {
@@ -47,7 +49,7 @@ class AttentionTorch(OfAttention):
         """See `Kernel`; also what the library does not take."""
         reason = super().unsupported(shape, dtype, device)
         if reason is None and device.kind == "cpu" and self.library in ("cudnn", "efficient"):
-            return f"library={self.library} needs a CUDA device; on a CPU there are flash and math"
+            return f"needs a CUDA device for library={self.library}; on a CPU take flash or math"
         if reason is None and device.kind == "cuda" and self.library in ("cudnn", "flash"):
             if dtype not in HALVES:
                 return f"library={self.library} takes float16 and bfloat16 alone"
@@ -60,6 +62,11 @@ class AttentionTorch(OfAttention):
             except torch.OutOfMemoryError:
                 return None  # as the point itself will find
         return reason
+
+    @override
+    def traffic(self) -> Traffic:
+        own = super().traffic()
+        return replace(own, writes=own.writes + M) if self.library == "flash" else own
 
     @override
     def __call__(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:

@@ -23,7 +23,7 @@ def count(out: Path, *arguments: str) -> tuple[Path, list[Count], str]:
 @pytest.fixture(scope="module")
 def everything(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Count], str]:
     return count(tmp_path_factory.mktemp("count") / "out", "--dtypes", "float16",
-        "--shapes", "7x13,3x8192")  # fmt: skip
+        "--shapes", "26x13,3x8192")  # fmt: skip
 
 
 def test_every_variant_moves_what_it_declares(everything: tuple[Path, list[Count], str]) -> None:
@@ -80,14 +80,14 @@ def test_a_fault_shows_a_crash_stops_no_other_and_the_rest_is_the_same_to_the_by
 ) -> None:
     _, counts, printed = count(
         tmp_path, "--config-dir", str(DOUBLES), "--kernel", "segfault,raise,reread,naive",
-        "--shapes", "4x8,7x13", "--dtypes", "float16",
+        "--shapes", "4x8,26x13", "--dtypes", "float16",
     )  # fmt: skip
     segfault, failing, reread, _ = counts[::2]  # a kernel that is not counted is not traced
     assert segfault.reason == "not countable: the worker died while counting: SIGSEGV"
     assert str(failing.reason).startswith("not countable: it fails here with RuntimeError: first")
     assert reread.difference == "reads 3MN where the model says 2MN"
     assert "reads 3MN where the model says 2MN" in printed
-    for file, at in (("counts.jsonl", '"rows":7'), ("traces.jsonl", "")):
+    for file, at in (("counts.jsonl", '"rows":26'), ("traces.jsonl", "")):
         written = [line for line in (tmp_path / file).open() if '"naive"' in line and at in line]
         assert written
         assert set(written) <= set((everything[0] / file).open())
@@ -98,7 +98,7 @@ def test_a_fault_shows_a_crash_stops_no_other_and_the_rest_is_the_same_to_the_by
     ("arguments", "expected"),
     [
         (["--kernel", "fast"], "kernel 'fast' is unknown; there are add, "),
-        (["--shapes", "4x"], "--shapes 4x; write rows x columns, as in 7x13"),
+        (["--shapes", "4x"], "--shapes 4x; write rows x columns, as in 198x99"),
         (["--dtypes", "int8"], "--dtypes 'int8' is unknown; use one of "),
     ],
 )

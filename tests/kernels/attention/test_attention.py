@@ -124,6 +124,7 @@ def test_operations_that_count_are_half_of_all_and_the_diagonal_where_causal() -
 
 
 ONLINE, NAIVE = "attention_online.AttentionOnline", "attention_naive.AttentionNaive"
+TORCH = "attention_torch.AttentionTorch"
 
 
 @pytest.mark.parametrize(
@@ -136,6 +137,7 @@ ONLINE, NAIVE = "attention_online.AttentionOnline", "attention_naive.AttentionNa
         (NAIVE, {"softmax": "torch"}, "6MN + 512M"),
         (NAIVE, {"folded": True}, None),  # of torch's softmax, as auto's up to 4194304 keys
         (NAIVE, {"softmax": "torch", "causal": True, "dim": 64}, "6MN + N^2 + 256M"),
+        (TORCH, {"library": "flash"}, "513M"),
     ],
     ids=str,
 )
@@ -176,7 +178,7 @@ def test_what_cannot_be_done_is_said_in_a_sentence(
         (AttentionOnline(descriptors=True), (8, 8), F16, old, "capability 9.0"),
         (AttentionNaive(causal=True, folded=True), (8, 8), F16, h200, "use causal=false"),
         (AttentionNaive("online"), (8, 8), F16, CPU, "would be interpreted"),
-        (AttentionTorch(), (8, 8), F16, CPU, "library=cudnn needs a CUDA device"),
+        (AttentionTorch(), (8, 8), F16, CPU, "needs a CUDA device for library=cudnn"),
         (AttentionTorch(), (8, 8), F32, h200, "library=cudnn takes float16 and bfloat16 alone"),
         (AttentionTorch("flash"), (8, 8), F16, old, "needs compute capability 8.0"),
         (AttentionFlash(), (8, 8), F16, h200, "needs flash-attn-4 of the extra peers"),
