@@ -118,6 +118,18 @@ def test_peers_say_what_they_need_and_give_empty_answers_of_the_right_shape(h200
         assert check(answer, inputs, kernel.operation, kernel.backend).reason is None
 
 
+def test_pytorchs_gradient_is_held_to_what_rounded_log_probabilities_give() -> None:
+    operation = CeGradTorch().operation
+    logits, target = operation.make_inputs((40, 50_000), torch.bfloat16, "cpu", 0)
+    logp = logits.double().log_softmax(1)
+    rounded = logp.to(torch.bfloat16).double().exp()  # as a GPU keeps it for the backward pass
+    rounded.scatter_add_(1, target[:, None], torch.full((40, 1), -1.0, dtype=torch.float64))
+    answer = -logp.gather(1, target[:, None])[:, 0].float(), rounded.to(torch.bfloat16)
+    verdict = check(answer, (logits, target), operation, CeGradTorch().backend)
+    assert verdict.reason is None
+    assert "1.5 spacings" in str(check(answer, (logits, target), operation, "triton").reason)
+
+
 @pytest.mark.skipif(HERE.kind != "cpu", reason="a count runs on the CPU")
 @pytest.mark.parametrize("kernel", OURS + LIBRARY, ids=str)
 def test_counted_equals_modelled_exactly(kernel: Kernel) -> None:
