@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
 
 import pytest
 import torch
@@ -34,3 +37,34 @@ def device() -> str:
 def h200() -> Device:
     """An H200 by its limits, wherever the tests run."""
     return H200
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _language_replaced_once() -> Iterator[None]:
+    """Triton's interpreter looks through its language at each call of a function in a kernel.
+
+    A launch has replaced all of it by then: nothing is found, in half of the time that a kernel
+    takes.
+    """
+    try:
+        from triton.runtime import interpreter
+    except ImportError:
+        yield
+        return
+    language, replace = interpreter.tl, interpreter._patch_lang
+
+    @cache
+    def seen_by(function: Callable[..., Any]) -> tuple[Any, ...]:
+        seen = [id(value) for value in function.__globals__.values()]
+        return tuple(module for module in (language, language.core) if id(module) in seen)
+
+    def replaced(function: Callable[..., Any]) -> Any:
+        for module in seen_by(function):
+            if module.static_print is not print or language.core.is_builtin(module.tensor.__add__):
+                return replace(function)
+        return interpreter._LangPatchScope()
+
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        if hasattr(interpreter, "_LangPatchScope"):  # of Triton 3.6 and 3.7
+            monkeypatch.setattr(interpreter, "_patch_lang", replaced)
+        yield
