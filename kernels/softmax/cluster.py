@@ -60,12 +60,13 @@ SHARED_BYTES = 192 << 10  # a program's part of the row in shared memory, out of
 # on an H200 (docs/lab_book.md): too few bytes on chip at once, warps short of what SMs hold, chunks
 # that wait in shared memory, programs of more or fewer warps than five, a last wave that fills the
 # card in part, threads with little of the row, for each halving of it, and, seen at 1M columns
-# alone, programs that have their SM for themselves: while they wait nothing is loaded.
+# alone, programs that have their SM for themselves: while they wait nothing is loaded; and, at
+# 8×262144, clusters of 16, a GPC each, of which two share SMs that one keeps busy, others idle.
 ENOUGH_BYTES = 92 << 10  # of rows, for each SM
 ENOUGH_BYTES_A_THREAD = 27
 BEST_WARPS = 5
-TOO_FEW_BYTES, TOO_FEW_WARPS, WAITING, OTHER_WARPS, LAST_WAVE, SPREAD, ALONE = (
-    *(0.055, 0.033, 0.027, 0.016, 0.006, 0.1, 0.07),
+TOO_FEW_BYTES, TOO_FEW_WARPS, WAITING, OTHER_WARPS, LAST_WAVE, SPREAD, ALONE, CROWDED = (
+    *(0.055, 0.033, 0.027, 0.016, 0.006, 0.1, 0.07, 0.03),
 )
 
 LOG2E = constant(1.4426950408889634)
@@ -277,11 +278,14 @@ def _cost(one: Cut, shape: tuple[int, int], itemsize: int, width: int, device: D
     """What a cut takes beyond a perfect one's time, as a fraction of it."""
     rows, cols = shape
     sms, resident = known(device.sms), one.resident(width, device)
-    alone = resident <= sms
+    alone, crowded = resident <= sms, False
     if one.programs > 1:  # an SM holds eight of an empty kernel's programs in clusters
         an_sm = min(resident // sms, CLUSTER_PROGRAMS_PER_SM)
         clusters = resident_clusters(one.programs, device)
         resident = clusters * an_sm // CLUSTER_PROGRAMS_PER_SM
+        two_on_an_sm = clusters // CLUSTER_PROGRAMS_PER_SM < rows <= resident
+        busy_with_one = cols * itemsize / one.programs > ENOUGH_BYTES / 2
+        crowded = one.programs == 16 and two_on_an_sm and busy_with_one
     at_once = min(max(resident, 1), rows)
     on_chip = at_once * cols * itemsize / sms
     busy = at_once * one.programs * one.warps / (sms * known(device.warps_per_sm))
@@ -295,6 +299,7 @@ def _cost(one: Cut, shape: tuple[int, int], itemsize: int, width: int, device: D
         + LAST_WAVE * (ceil(waves) / waves - 1)
         + SPREAD * max(0.0, log2(ENOUGH_BYTES_A_THREAD / a_thread))
         + ALONE * (alone and waves > 1)
+        + CROWDED * crowded
     )
 
 

@@ -229,6 +229,8 @@ def test_the_cut_of_a_row_follows_what_a_card_holds() -> None:
     assert cuts((6554, 20480), (7085, 18944), (1638, 81920)) == [(2, 4), (2, 4), (8, 4)]
     assert cuts((1024, 262144), (2093, 128256), itemsize=4) == [(16, 8), (16, 4)]
     assert cuts((64, 1 << 20), (1024, 1 << 20)) == [(16, 8)] * 2  # two programs an SM
+    # seven GPCs have room for a cluster of 16
+    assert cuts((7, 262144), (8, 262144), (15, 262144), itemsize=4) == [(16, 8), (8, 16), (16, 8)]
     assert cuts((1, 32768), (4096, 32768), itemsize=4) == [(16, 4), (8, 8)]  # few rows spread wider
     crowded = replace(H200, clusters=(528, 248, 60, 8))  # a card that holds few large clusters
     plan = cut((1024, 131072), 2, 8, crowded)
