@@ -126,11 +126,11 @@ def test_any_call_gets_the_loss_and_gradient_of_float64(
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=name)
-@pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("option", ["weight", "label_smoothing", *NOT_PYTORCHS])
 def test_each_option_of_rows_wider_than_a_tile(
-    device: str, option: str, reduction: str, dtype: torch.dtype
+    device: str, option: str, dtype: torch.dtype
 ) -> None:
+    reduction = REDUCTIONS[DTYPES.index(dtype) % 3]  # each of each option
     x = (torch.randn(3, 2051, device=device) * 3).to(dtype)
     value = torch.rand(2051, device=device) if option == "weight" else 0.3
     target = torch.tensor([2050, -100, 0], device=device)

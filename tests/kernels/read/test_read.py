@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from kernels.device import device_of
 from kernels.kernel import Kernel
+from kernels.read import read_triton
 from kernels.read.operation import READ, STRETCH
 from kernels.read.read_triton import ReadTriton
 from tests.kernels.variants import DTYPES, LAYOUTS, READS, lay_out, matrices, name
@@ -48,8 +49,11 @@ def test_the_largest_of_a_stretch_is_found_wherever_it_is(
 
 
 @every
-def test_many_narrow_rows_share_a_program(kernel: Kernel, device: str) -> None:
-    x = torch.randn(5000, 12, device=device)
+def test_many_narrow_rows_share_a_program(
+    kernel: Kernel, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_triton, "FEW_PROGRAMS", 16)
+    x = torch.randn(131, 12, device=device)
     tile = kernel._tile(x.shape, 4) if isinstance(kernel, ReadTriton) else (0, 0, 0)
     assert tile[1] > 1
     assert_read(kernel, x)
