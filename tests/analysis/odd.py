@@ -92,6 +92,16 @@ def sizes_at_the_edge(folder: Path) -> None:
     write(folder, [row(k, n, rows=m) for k in KERNELS for m, n in edges])
 
 
+def same_names(folder: Path) -> None:
+    """A gradient and an addition, of which kernels are called as some of softmax's."""
+    write(folder, [
+        row(kernel, n, key=f"{name} {kernel} {n}", operation=name, roof="add",
+            compulsory_bytes=12 * 4096 * n)
+        for name, kernel in (("softmax_backward", "naive"), ("add", "naive"), ("add", "add"))
+        for n in WIDTHS
+    ])  # fmt: skip
+
+
 def odd_fields(folder: Path) -> None:
     """Names that are empty, intervals upside down, and tunables of tunables."""
     params = {"a": [{"b": None}], "c": {}}
@@ -100,7 +110,10 @@ def odd_fields(folder: Path) -> None:
 
 Make = Callable[[Path], object]
 SOUND: Mapping[str, Make] = {
-    **{make.__name__: make for make in (partly_failed, two_gpus, hostile, repeated, odd_fields)},
+    **{
+        make.__name__: make
+        for make in (partly_failed, two_gpus, hostile, repeated, same_names, odd_fields)
+    },
     "no_bytes": lambda folder: edited(folder, model_bytes=None, compulsory_bytes=None),
     "no_protocol": lambda folder: edited(folder, timer=None, cache=None),
     "no_interval": lambda folder: edited(folder, time_low_us=None, time_high_us=None),

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from analysis.__main__ import main
 from analysis.figures.draw import LineFigure, spread
 from analysis.figures.specs import (
     A_FIG2,
@@ -110,8 +109,6 @@ def test_a_figure_is_of_one_operation_where_another_has_a_kernel_of_the_same_nam
     assert "3MN fits in L2" in words(canvas)
     gradient = [r for r in rows if r.operation != "softmax"]
     assert pages(tmp_path / "alone", D_FIG1, gradient) == []
-    for command in ("figures", "report"):
-        assert main([command, "--rows", str(tmp_path / "rows"), "--out", str(tmp_path / "o")]) == 0
 
 
 def test_of_several_sweeps_the_one_with_the_sources_variants_is_drawn(tmp_path: Path) -> None:

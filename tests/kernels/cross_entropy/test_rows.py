@@ -268,11 +268,10 @@ def test_log_probability_and_entropy_are_pytorchs(
 def test_a_rows_bits_depend_neither_on_m_nor_on_who_reads_it(
     device: str, cols: int, options: Options
 ) -> None:
-    logits, target = case(5, cols, torch.bfloat16, device)
+    logits, target = case(3, cols, torch.bfloat16, device)
     alone = separately(logits, target, options)
-    for rows in (1, 2):
-        some = separately(logits[:rows], target[:rows], options)
-        assert all(torch.equal(a[:rows], b) for a, b in zip(alone, some, strict=True))
+    some = separately(logits[:1], target[:1], options)
+    assert all(torch.equal(a[:1], b) for a, b in zip(alone, some, strict=True))
     for split in (2, 16):
         shared = separately(logits, target, options, tiles=Tiles(split=split))
         assert all(map(torch.equal, alone, shared))

@@ -133,9 +133,9 @@ def test_pytorchs_gradient_is_held_to_what_rounded_log_probabilities_give() -> N
 @pytest.mark.skipif(HERE.kind != "cpu", reason="a count runs on the CPU")
 @pytest.mark.parametrize("kernel", OURS + LIBRARY, ids=str)
 def test_counted_equals_modelled_exactly(kernel: Kernel) -> None:
-    shapes = [(7, 13), (3, 1000), (2, 16384)]
+    shapes = [(7, 13), (3, 1000), (1, 16384)]
     if isinstance(kernel, Streaming) and kernel.block_size is None:
-        shapes.append((2, 20_001))
+        shapes.append((1, 20_001))
     for shape, dtype in product(shapes, (torch.float16, torch.float32)):
         inputs = kernel.operation.make_inputs(shape, dtype, "cpu", 0)
         tensors = totals(requests_of(kernel, *inputs))
