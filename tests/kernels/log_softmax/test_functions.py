@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils.flop_counter import FlopCounterMode
 
 from kernels.log_softmax import functions
 from kernels.log_softmax.functions import (
@@ -164,6 +165,8 @@ def test_compiled_fake_and_without_gpu_or_interpreter(
         assert function(torch.empty(3, 4, device=device)).shape[0] == 3
     with torch.autocast(device, dtype=torch.bfloat16):
         assert function(x).dtype == torch.bfloat16
+        with FlopCounterMode(display=False):  # by PyTorch's operations
+            assert function(x).dtype == torch.bfloat16
     monkeypatch.setattr("kernels.functions.INTERPRETED", False)
     monkeypatch.setattr(functions, "by_kernels", None)
     if device == "cpu":
