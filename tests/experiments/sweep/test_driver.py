@@ -19,7 +19,7 @@ from experiments.reproduce import differences
 from experiments.sweep import driver
 from experiments.sweep.client import Worker
 from experiments.sweep.jobs import Compose, Job
-from experiments.sweep.plan import PROTOCOL, Point, interleave
+from experiments.sweep.plan import LIBRARIES, PROTOCOL, Point, interleave, key_of
 from tests.conftest import QUICK, ROOT, Command, Result, once_each, shape
 
 SMALL = ["kernel=good", *shape(16, [8, 64]), "dtype=float32", *QUICK]
@@ -53,6 +53,17 @@ def test_a_run_without_m_is_a_sweep_of_one_job_with_its_roof(measured: Result) -
     assert variants["copy"]["operation"] == "copy"
     for path in rows_files(done.out):
         assert json.loads((path.parent / "config.json").read_text())["name"] == "adhoc"
+
+
+def test_a_row_that_was_not_judged_for_determinism_is_none_that_was(compose_job: Compose) -> None:
+    variant = {"target": "a.Kernel", "params": {}, "source": "0123", "packages": {}}
+    declared = {"rows": 8, "cols": 8, "dtype": "float32"}
+    host = {"environment": dict.fromkeys(LIBRARIES, "1"), "device": {"name": "a card"}}
+    unasked, no, yes = (
+        key_of(compose_job(["kernel=copy", *asked]), variant, declared, host)
+        for asked in ([], ["determinism=false"], ["determinism=true"])
+    )
+    assert unasked == no != yes
 
 
 def test_what_cannot_run_is_refused_before_the_other_jobs_are_composed(
