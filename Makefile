@@ -102,7 +102,7 @@ counters: $(READY)  ## measure: what the card's counters saw; needs ncu
 	$(plain)
 	@$(PY) -m experiments.counters experiment=counters "out='$${OUT:-outputs/counters}'" $(words)
 test: $(READY)  ## test: all that needs no GPU
-	@$(PY) -c 'import xdist' 2>/dev/null && jobs='-n auto --maxprocesses 8 --dist loadfile'; \
+	@$(PY) -c 'import xdist' 2>/dev/null && jobs='-n auto --maxprocesses 8 --dist worksteal'; \
 	$(PY) -m pytest $$jobs -m 'not gpu and not browser and not faults and not slurm' $(ARGS)
 test-gpu: $(READY)  ## test: what needs a CUDA device
 	@$(PY) -m pytest -m gpu $(ARGS)
