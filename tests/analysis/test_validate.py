@@ -259,9 +259,11 @@ def test_what_a_reader_must_know_is_a_warning(folder: Path) -> None:
     answer = validated(folder)
     assert answer.status == 0
     rows = sum(len(path.read_text().splitlines()) for path in rows_files(folder))
-    for said in (f"the sweep: 1 of {rows} rows name no commit whose code they measured",
-                 "the sweep: rows of 2 versions of driver: 1.0, 580.159.04",
-                 "the sweep: rows were flagged as measured: modes 8, throttled 2, trend 1"):  # fmt: skip
+    for said in (
+        f"the sweep: 1 of {rows} rows name no commit whose code they measured",
+        "the sweep: rows of 2 versions of driver: 1.0, 580.159.04",
+        "the sweep: rows were flagged as measured: modes 8, throttled 2, trend 1",
+    ):
         assert said in answer.text
 
 
