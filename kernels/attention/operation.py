@@ -21,6 +21,13 @@ from ..traffic import M, N
 SCORES = 1 << 25  # elements of the reference's scores at once, and of their softmax, in float64
 
 
+def no_heads(shape: Shape) -> str | None:
+    """Why M rows by N are no whole number of heads, each of N rows; None where they are."""
+    if 0 in shape or shape[0] % shape[1]:
+        return f"takes M rows in heads of N, and {shape[0]} is no multiple of {shape[1]}"
+    return None
+
+
 def heads(dim: int, *names: str) -> tuple[Array, ...]:
     """Tensors of M/N heads, each N×``dim``."""
     return tuple(Array(name, (M / N, N, sympy.Integer(dim))) for name in names)

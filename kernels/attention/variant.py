@@ -12,7 +12,7 @@ from typing_extensions import override
 from ..device import Device
 from ..kernel import Allowed, Kernel, Operation, Shape
 from ..traffic import M, Traffic
-from .operation import ATTENTION, ATTENTIONS
+from .operation import ATTENTION, ATTENTIONS, no_heads
 
 HALVES = (torch.float16, torch.bfloat16)
 
@@ -40,10 +40,7 @@ class OfAttention(Kernel):
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         """See `Kernel`; also queries that are no whole number of heads."""
-        reason = super().unsupported(shape, dtype, device)
-        if reason is None and (0 in shape or shape[0] % shape[1]):
-            return f"takes M queries in heads of N, and {shape[0]} is no multiple of {shape[1]}"
-        return reason
+        return super().unsupported(shape, dtype, device) or no_heads(shape)
 
     @override
     def traffic(self) -> Traffic:

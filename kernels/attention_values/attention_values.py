@@ -13,6 +13,7 @@ import sympy
 import torch
 from typing_extensions import override
 
+from ..attention.operation import no_heads
 from ..device import Device
 from ..kernel import Kernel, Shape
 from ..traffic import M, N, Traffic
@@ -31,10 +32,7 @@ class AttentionValues(Kernel):
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         """See `Kernel`; also rows that are no whole number of heads."""
-        reason = super().unsupported(shape, dtype, device)
-        if reason is None and (0 in shape or shape[0] % shape[1]):
-            return f"takes M rows in heads of N, and {shape[0]} is no multiple of {shape[1]}"
-        return reason
+        return super().unsupported(shape, dtype, device) or no_heads(shape)
 
     @override
     def __call__(self, p: torch.Tensor, v: torch.Tensor) -> torch.Tensor:

@@ -1,12 +1,10 @@
-"""Of the loss, of loss and gradient, and of log-probability and entropy the variant for a shape.
+"""Of the loss, and of loss and gradient in one call, the variant for a shape.
 
 Passes: one: MN, or 2MN with a gradient; 3MN where a row does not fit a cluster's registers.
 On chip: the row where it fits, else a tile.
 The rule, measured on an H200: a cluster keeps the row (`cluster`) where there are clusters and the
 row fits, so that all of it is asked for before anything waits. Rows of up to `NARROW` elements are
-`online`'s, a warp each, but for the gradient. Log-probability and entropy compute more than a
-row's warps hide while they wait for each other: of more rows than `PROGRAMS_PER_SM` an SM they
-stream (`online`), so that there, and there alone, which kernel runs depends on M.
+`online`'s, a warp each, but for the gradient. Which kernel runs does not depend on M.
 Source: this project.
 """
 
@@ -25,10 +23,10 @@ from ..kernel import Kernel, Shape
 from ..softmax.tiles import LONGEST
 from ..traffic import M, N, Traffic
 from . import cluster, rows
-from .cluster import CeCluster, CeGradCluster, LogprobEntropyCluster, RowCluster, reading
-from .online import CeGradOnline, CeOnline, LogprobEntropyOnline
-from .operation import CROSS_ENTROPY, CROSS_ENTROPY_GRAD, LOGPROB_ENTROPY
-from .rows import NARROW, PROGRAMS_PER_SM, Options
+from .cluster import CeCluster, CeGradCluster, RowCluster, reading
+from .online import CeGradOnline, CeOnline
+from .operation import CROSS_ENTROPY, CROSS_ENTROPY_GRAD
+from .rows import NARROW, Options
 
 WIDEST = 1 << 19  # elements of a row on chip; twice as many of 16 bit
 Pair = tuple[torch.Tensor, torch.Tensor]
@@ -57,9 +55,9 @@ class Chooses(Kernel):
         answer: torch.Tensor | Pair = kernel(*inputs)
         return answer
 
-    def suits(self, shape: Shape, device: Device) -> bool:
+    def suits(self, cols: int) -> bool:
         """Whether a cluster is the faster one where it has room for a row."""
-        return shape[1] > NARROW
+        return cols > NARROW
 
 
 @lru_cache(maxsize=4096)
@@ -68,7 +66,7 @@ def chosen(
 ) -> RowCluster | Kernel:
     """The variant for rows that are read by vectors of ``width`` elements."""
     fits = auto.cluster.unsupported(shape, dtype, device) is None and (
-        auto.suits(shape, device) and auto.cluster.plan(shape, dtype, width, device) is not None
+        auto.suits(shape[1]) and auto.cluster.plan(shape, dtype, width, device) is not None
     )
     return auto.cluster if fits else auto.online
 
@@ -100,21 +98,8 @@ class CeGradAuto(Chooses):
     cluster, online = CeGradCluster(), CeGradOnline()
 
     @override
-    def suits(self, shape: Shape, device: Device) -> bool:
-        return shape[1] > 0
-
-
-@dataclass(frozen=True)
-class LogprobEntropyAuto(Chooses):
-    """Log-probability and entropy; see `Chooses`."""
-
-    operation = LOGPROB_ENTROPY
-    moves = LogprobEntropyOnline.moves
-    cluster, online = LogprobEntropyCluster(), LogprobEntropyOnline()
-
-    @override
-    def suits(self, shape: Shape, device: Device) -> bool:
-        return shape[1] > NARROW and shape[0] <= PROGRAMS_PER_SM * (device.sms or 0)
+    def suits(self, cols: int) -> bool:
+        return cols > 0
 
 
 def both(

@@ -12,7 +12,7 @@ import torch
 from experiments.worker.gate import check
 from kernels.cross_entropy import cluster
 from kernels.cross_entropy import rows as streaming
-from kernels.cross_entropy.auto import CeAuto, CeGradAuto, LogprobEntropyAuto, both, chosen
+from kernels.cross_entropy.auto import CeAuto, CeGradAuto, both, chosen
 from kernels.cross_entropy.cluster import (
     CeCluster,
     CeGradCluster,
@@ -248,13 +248,12 @@ def test_a_row_is_cut_as_was_fastest_on_an_h200(
 
 def test_auto_takes_the_cluster_where_it_was_the_faster_one() -> None:
     half, old = torch.bfloat16, Device("cuda", "NVIDIA A100", (8, 0), sms=108)
-    loss, both, entropy = CeAuto(), CeGradAuto(), LogprobEntropyAuto()
+    loss, both = CeAuto(), CeGradAuto()
     for auto, shape, device, width, by_cluster in (
         *((loss, (1, 32000), H200, 8, True), (loss, (8192, 128256), H200, 8, True)),
         *((loss, (32768, 2048), H200, 8, False), (both, (32768, 2048), H200, 8, True)),
         *((loss, (8, 1 << 21), H200, 8, False), (both, (8, 1 << 21), H200, 8, False)),
         *((loss, (8, 1 << 20), H200, 1, False), (loss, (8, 128256), old, 8, False)),
-        *((entropy, (64, 151936), H200, 8, True), (entropy, (8192, 151936), H200, 8, False)),
     ):
         kernel = chosen(auto, shape, half, device, width)
         assert kernel is (auto.cluster if by_cluster else auto.online), (auto, shape, width)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from experiments.worker.counting import difference, requests_of, totals
 from experiments.worker.gate import check
-from kernels.cross_entropy.auto import CeAuto, CeGradAuto, LogprobEntropyAuto
+from kernels.cross_entropy.auto import CeAuto, CeGradAuto
 from kernels.cross_entropy.library import (
     CeBackwardCompiled,
     CeCompiled,
@@ -53,7 +53,7 @@ from tests.kernels.variants import HERE, name
 OURS: tuple[Kernel, ...] = (
     *(CeOnline(), CeAuto(), CeBackward(), CeBackwardInPlace(), CeGradOnline(), CeGradInPlace()),
     *(LogprobEntropyOnline(), LogSumExpOnline(), LogSoftmaxOnline()),
-    *(CeGradAuto(), LogprobEntropyAuto()),
+    CeGradAuto(),
     *(CeOnline(256, 1), CeBackward(256, 1), LogSumExpOnline(512, 2), LogprobEntropyOnline(64, 1)),
 )
 LIBRARY: tuple[Kernel, ...] = (
