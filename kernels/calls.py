@@ -19,6 +19,7 @@ from .language import tl
 from .launch import ALIGNMENT, Launched, launcher, launches, workspaces
 
 NAMESPACE = "softmax_roofline"
+AUTOGRAD = torch._C.DispatchKey.AutogradFunctionality
 _LIBRARIES: list[torch.library.Library] = []  # an operator lives as long as its library
 
 Tensors = tuple[torch.Tensor, ...]
@@ -60,7 +61,8 @@ def gradient_of(
         (dx,) = torch.func.vjp(function, x)[1](tuple(grads))
         return dx  # type: ignore[no-any-return]
     again = torch.is_grad_enabled()
-    with torch.enable_grad():
+    # an operator that has no kernel for its tensors asks from below autograd
+    with torch._C._SetExcludeDispatchKeyGuard(AUTOGRAD, False), torch.enable_grad():
         x = x if x.requires_grad else x.detach().requires_grad_()
         (dx,) = torch.autograd.grad(function(x), x, tuple(grads), create_graph=again)
     return dx

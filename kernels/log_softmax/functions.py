@@ -91,7 +91,7 @@ def _by_rows(x: torch.Tensor, dim: Any) -> bool:
         and dims > 0
         and dim in (-1, dims - 1)
         and x.dtype in DTYPES
-        and x.numel() > 0
+        and 0 not in x.shape
         and (x.stride(-1) == 1 or x.shape[-1] == 1)
     )
 
@@ -260,7 +260,8 @@ def _numbers_kernel(x: torch.Tensor, target: Maybe, temperature: float) -> Tenso
 
 def _numbers_fake(x: torch.Tensor, target: Maybe, temperature: float) -> Tensors:
     wide = torch.promote_types(x.dtype, torch.float32)
-    counts = (0, 0, len(x)) if target is None else (len(x),) * 3
+    rows, _ = x.shape
+    counts = (0, 0, rows) if target is None else (rows,) * 3
     return tuple(x.new_empty(count, dtype=wide) for count in counts)
 
 

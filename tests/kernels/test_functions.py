@@ -235,6 +235,16 @@ def compiled(f: Function) -> Function:
     return torch.compile(f, backend="aot_eager")
 
 
+def of_kept_rows(f: Callable[..., Any], kept: list[bool], *tensors: torch.Tensor) -> Any:
+    """``f`` of the rows that a mask keeps, in one graph: how many they are, the data decide."""
+    mask = torch.tensor(kept, device=tensors[0].device)
+    torch.compiler.reset()
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        return torch.compile(
+            lambda *each: f(*(x[mask] for x in each)), backend="aot_eager", fullgraph=True
+        )(*tensors)
+
+
 def gradient(f: Function, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     leaf = x.clone().requires_grad_()
     return torch.autograd.grad(f(leaf), leaf)

@@ -7,6 +7,7 @@ import math
 import pickle
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ from kernels.cross_entropy.functions import (
     loss_operator,
 )
 from tests.kernels.test_functions import PROGRAMS as EVERY
-from tests.kernels.test_functions import Subclass, compiled
+from tests.kernels.test_functions import Subclass, compiled, of_kept_rows
 from tests.kernels.variants import DTYPES, name
 
 Options = dict[str, Any]
@@ -352,6 +353,24 @@ def test_compiled_whole_it_is_one_operator(device: str) -> None:
     wanted = F.cross_entropy(x.transpose(1, 2) * 2, target)
     torch.testing.assert_close(loss, wanted)
     torch.testing.assert_close(dx, torch.autograd.grad(wanted, x)[0])
+
+
+@pytest.mark.parametrize("kept", [[True, False, True], [False] * 3], ids=["two", "none"])
+def test_compiled_of_rows_whose_number_the_data_decide(device: str, kept: list[bool]) -> None:
+    x = torch.randn(3, 5, device=device, requires_grad=True)
+    target = torch.tensor([1, -100, 3], device=device)
+    for reduction in REDUCTIONS:
+        loss = of_kept_rows(partial(cross_entropy, reduction=reduction), kept, x, target)
+        wanted = F.cross_entropy(x[kept], target[kept], reduction=reduction)
+        torch.testing.assert_close(loss, wanted, equal_nan=True)
+        dx, wanted_dx = (torch.autograd.grad(each.sum(), x)[0] for each in (loss, wanted))
+        torch.testing.assert_close(dx, wanted_dx)
+    target = target.clamp(min=0)
+    ours = of_kept_rows(logprob_entropy, kept, x, target)
+    wanted = chosen(x[kept], target[kept], temperature=1.0)
+    torch.testing.assert_close(ours, wanted, check_dtype=False)
+    dx, wanted_dx = (torch.autograd.grad(sum(each).sum(), x)[0] for each in (ours, wanted))
+    torch.testing.assert_close(dx, wanted_dx)
 
 
 @pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])

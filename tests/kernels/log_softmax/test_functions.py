@@ -19,7 +19,7 @@ from kernels.log_softmax.functions import (
     logsumexp,
     numbers_operator,
 )
-from tests.kernels.test_functions import PROGRAMS, compiled
+from tests.kernels.test_functions import PROGRAMS, compiled, of_kept_rows
 from tests.kernels.variants import DTYPES, name
 
 CLOSE = {dtype: {"rtol": 2 * torch.finfo(dtype).eps, "atol": 1e-5} for dtype in DTYPES}
@@ -171,3 +171,15 @@ def test_compiled_fake_and_without_gpu_or_interpreter(
     monkeypatch.setattr(functions, "by_kernels", None)
     if device == "cpu":
         torch.testing.assert_close(function(x).float(), wanted, **close)
+
+
+@both
+@pytest.mark.parametrize("kept", [[True, False, True], [False] * 3], ids=["two", "none"])
+def test_compiled_of_rows_whose_number_the_data_decide(
+    device: str, function: Callable[..., torch.Tensor], kept: list[bool]
+) -> None:
+    x = torch.randn(3, 5, device=device, requires_grad=True)
+    y, wanted = of_kept_rows(function, kept, x), FUNCTIONS[function](x[kept], -1)
+    torch.testing.assert_close(y, wanted)
+    dx, wanted_dx = (torch.autograd.grad(each.sum(), x)[0] for each in (y, wanted))
+    torch.testing.assert_close(dx, wanted_dx)
