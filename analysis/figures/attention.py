@@ -96,7 +96,7 @@ def _line(ax: Axes, shown: Selection, values: pd.Series, text: str, style: LineS
 
 def _draw_traffic(canvas: Canvas, shown: Selection, frame: pd.DataFrame, records: Records) -> None:
     upper, lower = (_axes(canvas, shown, place) for place in (UPPER, LOWER))
-    labels, held = [], []
+    labels, held, counted = [], [], ""
     own, counters = shown.own, records.counters_of(shown.gpu).values()
     for variant in sorted(own["variant"].unique(), key=variant_order):
         rows = own[own["variant"] == variant].set_index("cols")
@@ -119,6 +119,7 @@ def _draw_traffic(canvas: Canvas, shown: Selection, frame: pd.DataFrame, records
             x, y, found = zip(*seen, strict=True)
             upper.plot(x, y, label="counters", zorder=4, **style.dots(hollow=True, mew=0.9))
             mark(upper, x, y, found)
+            counted = "; open: counters"
     for variant in sorted(own["variant"].unique(), key=variant_order):
         rows = own[own["variant"] == variant].set_index("cols")
         if rows["peak_bytes"].notna().any():
@@ -127,11 +128,7 @@ def _draw_traffic(canvas: Canvas, shown: Selection, frame: pd.DataFrame, records
             held.append(_line(lower, shown, each, variant, style, **style.dots(ls="-", mew=0.6)))
             mark(lower, each.index, each, records_of(rows.reset_index()))
     for ax, found, text in (
-        (
-            upper,
-            labels,
-            "KB per query at DRAM by the model; open: by counters (lower is better)",
-        ),
+        (upper, labels, f"modelled KB per query at DRAM{counted} (lower is better)"),
         (lower, held, "most memory of a call, KB per query (lower is better)"),
     ):
         ax.set_yscale("log", base=10)

@@ -99,6 +99,15 @@ STYLES: Mapping[str, LineStyle] = MappingProxyType(
         "copy_triton": LineStyle("#8b929c", "h"),
     }
 )
+# Variants that look like another one, which no figure draws beside them: it is of one operation.
+ALIKE: Mapping[str, str] = MappingProxyType(
+    {
+        "backward": "fused",
+        "attention_naive_folded": "naive_script",
+        "attention_torch_flash": "hybrid",
+        "attention_flash": "fused",
+    }
+)
 FURTHER_COLORS = ("#a50f3c", "#4d9221", "#5e3fbe", "#1b9aaa", "#e0526e", "#8a8d0f")
 FURTHER_MARKERS: tuple[Marker, ...] = (
     *("H", "8"), (3, 1, 0), (7, 1, 0), (10, 1, 0), (6, 1, 30), (5, 1, 90)
@@ -120,12 +129,12 @@ def style_of(kernel: str) -> LineStyle:
 
 @cache
 def _like(kernel: str) -> str:
-    """Whose style a kernel has: ``ce_quack`` looks like `quack`; a figure is of one operation.
+    """Whose style a kernel has: that of `ALIKE`, else ``ce_quack`` looks like `quack`.
 
     Of several variants whose names end it the longest counts.
     """
-    if kernel == "backward":
-        return "fused"
+    if kernel in ALIKE:
+        return ALIKE[kernel]
     known = [name for name in STYLES if kernel.endswith(f"_{name}") and kernel not in STYLES]
     return max(known, key=len, default=kernel)
 

@@ -24,7 +24,7 @@ from analysis.selection import select
 from experiments.data.records import Counters
 from tests.analysis.attention_rows import BYTES, EXPONENTIALS, FLOPS, LENGTHS, SLOWDOWN, M
 from tests.analysis.attention_rows import attention_rows as rows_of
-from tests.analysis.drawing import frame_of, lines, overhang, rendered, words
+from tests.analysis.drawing import frame_of, lines, overhang, overlaps, rendered, words
 from tests.analysis.records import counters
 
 GPU = "NVIDIA H200"
@@ -67,7 +67,7 @@ def test_time_is_drawn_beside_the_roofs_and_as_a_share_of_the_longest(frame: pd.
     assert {"attention_io roof", "matmul roof", "exponentials roof"} < set(lines(canvas))
     share = lines(canvas, 1)["attention_torch"][:, 1]
     assert share == pytest.approx(1 / SLOWDOWN["attention_torch"])  # products bound it
-    assert overhang(canvas) == []
+    assert (overhang(canvas), overlaps(canvas)) == ([], [])
 
 
 def test_traffic_and_memory_are_per_query_and_counters_of_another_m_stand_beside(
@@ -93,7 +93,7 @@ def test_traffic_and_memory_are_per_query_and_counters_of_another_m_stand_beside
         assert held[NAIVE][place, 1] == pytest.approx(most)
         assert held["attention_online"][place, 1] == pytest.approx(0.256)
     assert "attention_torch" not in drawn, "its model is no more than nominal"
-    assert overhang(canvas) == []
+    assert (overhang(canvas), overlaps(canvas)) == ([], [])
 
 
 def test_the_parts_of_its_time_add_up_to_it(frame: pd.DataFrame) -> None:
@@ -106,7 +106,9 @@ def test_the_parts_of_its_time_add_up_to_it(frame: pd.DataFrame) -> None:
         assert parts.loc[n, "p·v"] == times[VALUES, n]
         assert parts.loc[n, "scale"] == pytest.approx(times[NAIVE, n] - times[FOLDED, n])
     (page,) = PARTS.pages(Records(), frame)
-    assert all(name in words(rendered(page)) for name in ("q·kᵀ", "scale", "the softmax", "p·v"))
+    canvas = rendered(page)
+    assert all(name in words(canvas) for name in ("q·kᵀ", "scale", "the softmax", "p·v"))
+    assert overlaps(canvas) == []
 
 
 def test_without_roofs_or_a_softmax_there_is_no_such_picture(tmp_path: Path) -> None:

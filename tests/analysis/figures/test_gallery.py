@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.figures.attention import ATTENTION_FIGURES
 from analysis.figures.card_to_card import CARD_TO_CARD
 from analysis.figures.limits import HEADLINE, LIMITS, LIMITS_RATIO
 from analysis.figures.multiples import D_FIG1_GPUS, DTYPES_TIME
@@ -121,7 +120,7 @@ def test_every_figure_of_the_sources_comes_first_in_their_order(recorded: list[P
     found = [picture.id for picture in recorded]
     assert list(dict.fromkeys(found))[: len(SOURCED + OURS)] == SOURCED + OURS
     assert {entry.id for entry in PACKED_ALONE} <= set(found)
-    unrecorded = (*CROSS_ENTROPY, *ATTENTION_FIGURES, D_FIG1_GPUS)
+    unrecorded = (*CROSS_ENTROPY, D_FIG1_GPUS)
     assert missing(recorded) == [entry.needs for entry in ENTRIES if entry in unrecorded]
     assert len({picture.page.name for picture in recorded}) == len(found)
 
