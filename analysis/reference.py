@@ -48,22 +48,35 @@ class Drawing(NamedTuple):
 PAPER = ("h200", "h200_exploration")
 ONLINE = "h200_online"  # wide rows, some of them incorrect
 LIMITS = "h200_limits/limits.tar.gz"
+BACKWARD, ATTENTION = "h200_backward", "h200_attention"
 DRAWINGS = (
     *(Drawing((kind,), PAPER, f"h200/{kind}") for kind in ("figures", "tables", "roofline")),
-    *(Drawing((kind,), (*PAPER, ONLINE), f"h200/{kind}") for kind in ("claims", "report")),
+    *(
+        Drawing((kind,), (*PAPER, ONLINE, ATTENTION), f"h200/{kind}")
+        for kind in ("claims", "report")
+    ),
     Drawing(("compare",), ("h200/again.tar.gz/once", "h200/again.tar.gz/again"), "h200/compare"),
     Drawing(("selftest",), ("h200/selftest/twins.tar.gz",), "h200/selftest"),
     Drawing(("selftest",), ("h200_limits/selftest.tar.gz",), "h200_limits/selftest"),
     Drawing(
         ("figures", "--only", "headline,limits,limits_ratio"), (LIMITS,), "h200_limits/figures"
     ),
-    Drawing(("figures", "--only", "backward"), ("h200_backward",), "h200_backward/figures"),
+    Drawing(("figures", "--only", "backward"), (BACKWARD,), "h200_backward/figures"),
+    Drawing(
+        ("figures", "--only", "attention_traffic,attention_time,attention_parts"),
+        (ATTENTION,),
+        "h200_attention/figures",
+    ),
     Drawing(
         ("tables", "--only", "limits,limits_summary,above_roof,environment"),
         (LIMITS,),
         "h200_limits/tables",
     ),
-    Drawing(("claims", "--claims", "analysis/own_claims.yaml"), (LIMITS,), "h200_limits/claims"),
+    Drawing(
+        ("claims", "--claims", "analysis/own_claims.yaml"),
+        (LIMITS, BACKWARD, ATTENTION),
+        "h200_limits/claims",
+    ),
     *(
         Drawing(words, tuple(f"{host}/cards.tar.gz/{part}" for part in parts), f"{host}/{words[0]}")
         for host in ("h200_cards", "h200_x4")

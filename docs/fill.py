@@ -25,6 +25,7 @@ from typing import Any
 from analysis import limits, reference
 from analysis.claims.verdict import VERDICTS
 from analysis.estimate import Estimate, geometric_mean
+from analysis.figures.attention import QUERY, ROOFS
 from analysis.format import markdown_of
 from analysis.limits import LimitPoint
 from analysis.load import load
@@ -229,6 +230,38 @@ def gradient(drawn: Path) -> str:
     )
 
 
+def attention(drawn: Path) -> str:
+    """By length the times of attention and of its roofs, and how near ours comes to either."""
+    frame = load(REFERENCE / "h200_attention")
+    timed = frame[(frame["status"] == "ok") & frame["rows"].eq(QUERY.at)]
+    timed = timed[timed["operation"].isin([QUERY.operation, "attention_io", *ROOFS.values()])]
+    us = timed.groupby(["kernel", "cols"])["time_us"].agg(geometric_mean).unstack()
+    points = [p for p in _points("h200_attention", QUERY.operation) if p.rows == QUERY.at]
+    own, shares = points[0].own, [p.share for p in points if p.share]  # one for each length
+    rate = timed[timed["kernel"] == own].groupby("cols")["flops"].first() / us.loc[own] / 1e6
+    lines = [
+        *([f"`{name}`, µs", *(f"{one:,.0f}" for one in us.loc[name])]
+          for name in us.mean(axis=1).sort_values(ascending=False).index),
+        [f"`{own}`, Tflop/s", *(f"{one:.0f}" for one in rate)],
+        *([f"`{own}` × `{name}`", *(f"{p.ratio(name).value:.2f}" for p in points)]
+          for name in ("attention_torch", "attention_flash")),
+        [f"`{own}`, of its longest roof", *(f"{share.value:.0%}" for share in shares)],
+    ]  # fmt: skip
+    note = f"Recorded {_day('h200_attention')} on an {card_of(timed['gpu'].iloc[0]).name}."
+    return note + "\n\n" + _table(["", *(f"N = {n}" for n in us)], lines)
+
+
+def attention_throttled(drawn: Path) -> str:
+    """How many of its rows the power limit slowed down, and to which clocks at the longest."""
+    frame = load(REFERENCE / "h200_attention")
+    held, longest = frame["throttled"].map(bool), frame[frame["cols"] == frame["cols"].max()]
+    clocks = longest.groupby("kernel")["sm_clock_mhz"].mean()
+    each = " and ".join(
+        f"`{name}` at {clocks[name]:,.0f}" for name in ("matmul", "attention_flash")
+    )
+    return f"{held.sum()} of {len(held)} rows; at {longest['cols'].iloc[0]} keys {each} MHz"
+
+
 def hostcost(drawn: Path) -> str:
     """What a call costs the host, by layer."""
     record = _hostcost()
@@ -321,8 +354,9 @@ NUMBERS: dict[str, Callable[[Path], str]] = {
     function.__name__: function
     for function in (headline, operations, limits_summary, limits_peers, own_claims, claims_count,
                      claims, audit_count, audit, explained, roofline, dram_reads, gradient,
-                     hostcost, hostcost_shape, cost, again, floor, timers, spread_over_cards,
-                     side_by_side, card_to_card, sources_table, scale, year)
+                     attention, attention_throttled, hostcost, hostcost_shape, cost, again, floor,
+                     timers, spread_over_cards, side_by_side, card_to_card, sources_table, scale,
+                     year)
 }  # fmt: skip
 
 
