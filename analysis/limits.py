@@ -349,7 +349,8 @@ def operations_of(frame: pd.DataFrame) -> list[str]:
     """The operations of which `auto` stands beside a peer, the sources' own first."""
     kernels = frame.groupby("operation")["kernel"].unique()
     found = [str(name) for name, own in kernels.items()
-             if any(map(is_own, own)) and any(map(maker, own))]  # fmt: skip
+             if any(map(is_own, own)) and any(map(maker, own)) and points_of(frame, str(name))
+             ]  # fmt: skip
     return sorted(found, key=lambda name: (name != OPERATION, name))
 
 
@@ -360,8 +361,9 @@ def recording_of(inputs: Inputs) -> Inputs:
     """
 
     def peers(one: Inputs) -> int:
-        kernels = set(one.frame["kernel"])
-        return len(kernels & {*PEERS}) if OWN in kernels else 0
+        # a recording of another operation may hold `auto` alone, one of the sources the peers
+        points = points_of(one.frame) if OWN in set(one.frame["kernel"]) else []
+        return len({peer for point in points for peer in point.peers})
 
     return inputs if peers(inputs) else max([inputs, *inputs.packed], key=peers)
 

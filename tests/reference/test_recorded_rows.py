@@ -16,7 +16,7 @@ from tests.conftest import ROOT
 
 REFERENCE = ROOT / "outputs" / "reference"
 ARCHIVES = sorted(REFERENCE.rglob("*.tar.gz"))
-PATH = re.compile(r"(?<![\w.])(/[\w.+-]+){2,}|\b(root|home)\b|[A-Z]:\\\\|~/")
+PATH = re.compile(r"(?<![\w./])(?<!https:)(/[\w.+-]+){2,}|\b(root|home)\b|[A-Z]:\\\\|~/")
 
 
 def test_no_record_names_a_folder_of_the_machine_it_was_made_on() -> None:
