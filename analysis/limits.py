@@ -441,6 +441,10 @@ def _combined(
         for visit, (rival, own) in point.held_to_roof(name).items()
     ]
     times = pd.DataFrame(lines, columns=["point", *VISIT, "rival", "own"])
+    # cards that shared the points of a sweep made one recording of it, each alone a part
+    sweep = times["recording"].str.split("/").str[0]
+    anew = times.assign(sweep=sweep).duplicated(["sweep", "point", "round"])
+    times["recording"] = times["recording"].where(sweep.isin(sweep[anew]), sweep)
 
     def number_of(some: pd.DataFrame) -> float:
         visits = np.bincount(some["point"])

@@ -93,9 +93,9 @@ def headline(drawn: Path) -> str:
             "([table](docs/results.md#what-a-call-costs-the-host))",
         ),
     ]
-    visits = {visit for point in tuned for visit in point.seen[limits.OWN]}
-    recordings = len({recording for recording, _ in visits})
-    rounds = len(visits) // recordings
+    best = limits.geomean(tuned)
+    assert best is not None
+    recordings, rounds = best.recordings, best.rounds // best.recordings
     note = (
         f"{card_of(points[0].gpu).name}, recorded {_day('h200_limits')}: "
         f"{recordings} recording{'s' * (recordings > 1)} of {rounds} round{'s' * (rounds > 1)}, "

@@ -2,10 +2,10 @@
 
     python docs/recompute.py outputs/reference/h200_limits/limits.tar.gz
 
-takes archives, folders and rows.jsonl files. Nothing of this project is imported; pandas is all it
-needs. A visit is one round of one recording (a sweep on a card), and there a ratio divides two
-times. A point (shape, dtype, timer) has the geometric mean of its visits. Where `auto` is above the
-roof, beyond its interval and in most visits, the copy's time stands for its own.
+takes archives, folders and rows.jsonl files, and needs pandas alone. A visit is one round on one
+card of a sweep, where a ratio divides two times; cards that shared a sweep's points made one
+recording of it. A point (shape, dtype, timer) has the geometric mean of its visits. Where `auto`
+is above the roof, beyond its interval and in most visits, the copy's time stands for its own.
 """
 
 import json
@@ -64,7 +64,7 @@ def points(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
     place = ["gpu", "timer", "cache", "rows", "cols", "dtype"]
     for where, here in rows.groupby(place):
         gpu, timer, cache, m, n, dtype = cast(tuple[str, str, str, int, int, str], where)
-        visits = {v: one.set_index("kernel") for v, one in here.groupby(["recording", "round"])}
+        visits = {v: one.set_index("kernel") for v, one in here.groupby(["unit", "card", "round"])}
         visits = {v: one for v, one in visits.items() if OWN in one.index
                   and not one.index.intersection(PEERS).empty}  # fmt: skip
         if not visits:
@@ -76,15 +76,12 @@ def points(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
         }  # fmt: skip
         best = min((k for k in PEERS if k in ratios), key=ratios.__getitem__)
         roof = min((k for k in COPIES if k in ratios), key=ratios.__getitem__, default=OWN)
-        above = 0
-        for one in visits.values():
-            copies = one[one.index.isin(COPIES)].sort_values("time_us", kind="stable")
-            if not copies.empty:
-                above += one.loc[OWN, "time_high_us"] < copies["time_low_us"].iloc[0]
-        held = {
-            v: max(t[OWN], t.get(roof, 0.0)) if 2 * above > len(us) else t[OWN]
-            for v, t in us.items()
-        }
+        copies = {v: one[one.index.isin(COPIES)].sort_values("time_us", kind="stable")
+                  for v, one in visits.items()}  # fmt: skip
+        above = sum(visits[v].loc[OWN, "time_high_us"] < one["time_low_us"].iloc[0]
+                    for v, one in copies.items() if not one.empty)  # fmt: skip
+        held = {v: max(t[OWN], t.get(roof, 0.0)) if 2 * above > len(us) else t[OWN]
+                for v, t in us.items()}  # fmt: skip
         own = mean(t[OWN] for t in us.values())
         yield {
             "group": (gpu, timer, cache, "tuned" if n in TUNED else "held out"),
@@ -97,15 +94,15 @@ def points(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
 
 def number(found: list[dict[str, Any]], rival: str, take: Callable[..., float]) -> str:
     """One number of many points; its 95 % interval is of recordings, or the rounds of only one."""
-    each = [p[rival] for p in found if p[rival]]
-    if not each:
+    if not (each := [p[rival] for p in found if p[rival]]):
         return "–"
     value = take([[mean(side) for side in zip(*visits.values(), strict=True)] for visits in each])
     most = [visits for visits in each if len(visits) == max(map(len, each))]
-    rounds: dict[str, list[float]] = {}
-    for visit in sorted({visit for visits in most for visit in visits}):
-        rounds.setdefault(visit[0], []).append(take([v[visit] for v in most if visit in v]))
-    units = next(iter(rounds.values())) if len(rounds) == 1 else list(map(mean, rounds.values()))
+    times: dict[str, dict[int, list[Any]]] = {}
+    for (unit, _, turn), pair in (item for visits in most for item in visits.items()):
+        times.setdefault(unit, {}).setdefault(turn, []).append(pair)
+    rounds = [list(map(take, one.values())) for one in times.values()]
+    units = rounds[0] if len(rounds) == 1 else list(map(mean, rounds))
     if len(units) == 1:
         return f"{value:.3f}"
     reach = T95[len(units) - 2] * stdev(map(math.log, units)) / math.sqrt(len(units))
@@ -119,7 +116,7 @@ def main(paths: list[str]) -> None:
     rows = pd.DataFrame(
         row
         | {
-            "recording": f"{row['sweep']}/{row['card']}/{row['environment'].get('mark')}",
+            "card": f"{row['sweep']}/{row['card']}/{row['environment'].get('mark')}",
             "params": json.dumps(row["params"], sort_keys=True),
             **{"samples_us": None, "environment": None},  # which take most of the memory
         }
@@ -128,7 +125,9 @@ def main(paths: list[str]) -> None:
     rows = rows.sort_values("attempt", kind="stable")  # of attempts the last counts
     rows = rows.drop_duplicates(["sweep", "key", "card", "round"], keep="last").sort_index()
     rows = rows[(rows["status"] == "ok") & (rows["backend"] != "interpreter")]
-    same = ["gpu", "timer", "cache", "rows", "cols", "dtype", "recording", "round", "kernel"]
+    several = rows.groupby(["sweep", "key", "round"])["card"].transform("nunique") > 1
+    rows["unit"] = rows["card"].where(rows["sweep"].isin(rows["sweep"][several]), rows["sweep"])
+    same = ["gpu", "timer", "cache", "rows", "cols", "dtype", "card", "round", "kernel"]
     rows = rows.drop_duplicates([*same, "params"], keep="last")  # an edited kernel's older rows
     rows = rows.sort_values("time_us", kind="stable").drop_duplicates(same)  # the fastest setting
     found = list(points(rows))

@@ -163,6 +163,29 @@ def test_a_sweep_that_went_on_upon_another_card_is_two_recordings(tmp_path: Path
     assert point.by_visit("quack") == {("paper/0/bbbbbbbb", 0): 0.5}
 
 
+def test_cards_that_shared_the_points_of_a_sweep_made_one_recording(tmp_path: Path) -> None:
+    cards = [{"card": i, "environment": {"mark": "ab"[i] * 8}} for i in (0, 1)]
+
+    def swept(sweep: str, short: float, wide: float, several: bool) -> list[Row]:
+        return [
+            row(kernel, n, time_us=time, sweep=sweep, **cards[several and n > 1024])
+            for n, ratio in ((256, short), (4096, wide))
+            for kernel, time in (("auto", 100.0), ("torch", 100.0 * ratio))
+        ]
+
+    rows = [*swept("r0", 2.0, 1.1, False), *swept("r1", 2.02, 1.12, False)]
+    rows += swept("r2", 2.01, 1.11, True)
+    mean = geomean(points(tmp_path, rows))
+    assert mean is not None
+    assert mean.recordings == 3
+    assert mean.spread == pytest.approx(((2.0 * 1.1) ** 0.5, (2.02 * 1.12) ** 0.5))
+    # one of its cards measured a point anew: each card's rows count by themselves
+    anew = [r.model_copy(update=cards[0]) for r in rows if (r.sweep, r.cols) == ("r2", 4096)]
+    mean = geomean(points(tmp_path / "2", rows + anew))
+    assert mean is not None
+    assert mean.recordings == 4
+
+
 def test_a_visit_without_a_peer_counts_for_nothing(tmp_path: Path) -> None:
     rows = [*timed("auto", 100.0, 100.0), *timed("torch", 150.0, 150.0), *timed("copy", 90.0, 90.0)]
     own = [*timed("auto", 100.0, sweep="own"), *timed("copy", 50.0, sweep="own")]
