@@ -130,9 +130,7 @@ def test_the_headline_is_what_the_table_of_limits_says(drawn: Drawn) -> None:
             assert f"the mean of {line['count']} shapes" in first
             assert f"**{_numbers(line['× best peer'])[0]:.2f} ×**" in first
             assert f"**{_numbers(line['× torch'])[0]:.2f} ×**" in torchs
-            [least] = re.findall(
-                r"least ([\d.]+) at", copied
-            )  # of two digits, the table's of three
+            [least] = re.findall(r"least ([\d.]+) at", copied)
             assert float(least) == pytest.approx(_numbers(line["least of roof"])[0] / 100, abs=6e-3)
         if line["points"] == "all":
             assert (
