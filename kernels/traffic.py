@@ -9,7 +9,7 @@ as LaTeX and evaluates to whole elements. Traffic that depends on the shape is a
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -18,6 +18,7 @@ import sympy
 
 M = sympy.Symbol("M", integer=True, nonnegative=True)
 N = sympy.Symbol("N", integer=True, nonnegative=True)
+_BYTE = sympy.Dummy("byte")  # by which bytes are told from elements in a sum of both
 
 
 @dataclass(frozen=True)
@@ -62,15 +63,34 @@ class Traffic:
         """
         return sum(self.elements(sizes)) * itemsize + evaluate(self.further, sizes)
 
+    @property
+    def cases(self) -> list[tuple[sympy.Expr, sympy.Expr, sympy.Basic]]:
+        """By case the elements moved, the bytes beside them, and the condition, true at the last.
+
+        The cases of both are one, so that each reads whole.
+        """
+        whole = sympy.piecewise_fold(self.total + _BYTE * self.further)
+        parts = whole.args if isinstance(whole, sympy.Piecewise) else ((whole, sympy.true),)
+        return [(one.subs(_BYTE, 0), sympy.expand(one).coeff(_BYTE), where) for one, where in parts]
+
     def __str__(self) -> str:
-        return formula(self.total) + (f" + {formula(self.further)} bytes" if self.further else "")
+        return _in_cases(
+            (formula(elements) + (f" + {formula(further)} bytes" if further else ""), where)
+            for elements, further, where in self.cases
+        )
 
     def latex(self) -> str:
         """The total as LaTeX, without delimiters."""
-        text = str(sympy.latex(self.total, order="grlex", mul_symbol=None))
-        if not self.further:
-            return text
-        return f"{text} + {sympy.latex(self.further, mul_symbol=None)}\\ \\mathrm{{bytes}}"
+        texts = [
+            _latex(elements) + (f" + {_latex(further)}\\ \\mathrm{{bytes}}" if further else "")
+            for elements, further, _ in self.cases
+        ]
+        if len(texts) == 1:
+            return texts[0]
+        words = [rf"\text{{for}}\: {_latex(where)}" for *_, where in self.cases[:-1]]
+        rows = zip(texts, [*words, r"\text{otherwise}"], strict=True)
+        cases = r" \\ ".join(f"{text} & {where}" for text, where in rows)
+        return rf"\begin{{cases}} {cases} \end{{cases}}"
 
 
 def evaluate(expression: sympy.Expr, sizes: Mapping[str, int]) -> int:
@@ -100,14 +120,19 @@ def formula(expression: sympy.Expr) -> str:
 
     A quotient rounded up prints as ``M⌈N/4096⌉``.
     """
-    if not isinstance(expression, sympy.Piecewise):
-        return _polynomial(expression)
-    text = ""
-    for value, condition in expression.args:
-        text += _polynomial(value)
-        if condition != sympy.true:
-            text += f" if {_condition(condition)} else "
-    return text
+    parts = expression.args if isinstance(expression, sympy.Piecewise) else [(expression, True)]
+    return _in_cases((_polynomial(value), where) for value, where in parts)
+
+
+def _in_cases(cases: Iterable[tuple[str, Any]]) -> str:
+    return "".join(
+        text + (f" if {_condition(where)} else " if where != sympy.true else "")
+        for text, where in cases
+    )
+
+
+def _latex(expression: sympy.Basic) -> str:
+    return str(sympy.latex(expression, order="grlex", mul_symbol=None))
 
 
 def _polynomial(expression: Any) -> str:

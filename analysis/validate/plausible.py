@@ -81,7 +81,7 @@ def _contradictions(row: Row, usual: int | None) -> Iterator[tuple[str, str]]:
     if model is not None and row.model_reads is not None and row.model_writes is not None:
         made = (row.model_reads + row.model_writes) * ITEM_BYTES[row.dtype]
         # arrays with a dtype of their own are bytes beside the elements
-        if model < made or (model > made and not str(row.model_formula).endswith(" bytes")):
+        if model < made or (model > made and " bytes" not in str(row.model_formula)):
             yield "wrong bytes", f"model_bytes is {model}, its elements make {made}"
     if None not in (least, usual) and least != usual:
         yield "wrong bytes", f"compulsory_bytes is {least}, in other rows of its shape {usual}"

@@ -327,7 +327,11 @@ def test_texts_of_this_project_are_taken() -> None:
                         "target": "kernels.softmax.cluster.Cluster", "dirty": False},
     }  # fmt: skip
     assert list(forms.odd_texts(row, forms.ROW)) == []
-    for text in ("MN + M⌈N/4096⌉", "2MN + 16M⌈N/2048⌉ bytes", "2MN + M if N ≤ 16384 else 3MN + M"):
+    for text in (
+        "MN + M⌈N/4096⌉",
+        "2MN + 16M⌈N/2048⌉ bytes",
+        "2MN if N ≤ 64 else 3MN + 8M⌈N/64⌉ + 8M bytes",
+    ):
         assert list(forms.odd_texts({"model_formula": text}, forms.ROW)) == []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import sympy
 import torch
 
 from experiments.count import counts_of
@@ -49,6 +50,24 @@ def test_what_must_be_moved_follows_from_inputs_and_outputs(
 
 def test_bytes_of_other_dtypes_stand_beside_elements_in_latex_too() -> None:
     assert Traffic(M * N, M, read_bytes=8 * M).latex() == r"M N + M + 8 M\ \mathrm{bytes}"
+
+
+def test_each_case_of_traffic_reads_whole_with_its_elements_and_bytes() -> None:
+    held = N <= 64
+    moved = Traffic(
+        sympy.Piecewise((M * N, held), (2 * M * N, True)),
+        M * N,
+        read_bytes=sympy.Piecewise((0, held), (4 * M, True)),
+        write_bytes=sympy.Piecewise((0, held), (8 * M * sympy.ceiling(N / 64), True)),
+    )
+    assert str(moved) == "2MN if N ≤ 64 else 3MN + 8M⌈N/64⌉ + 4M bytes"
+    assert moved.latex() == (
+        r"\begin{cases} 2 M N & \text{for}\: N \leq 64 \\ 3 M N + 8 M \left\lceil{\frac{N}{64}}"
+        r"\right\rceil + 4 M\ \mathrm{bytes} & \text{otherwise} \end{cases}"
+    )
+    assert [moved.bytes({"M": 1, "N": n}, 2) for n in (64, 65)] == [256, 410]
+    always = Traffic(moved.reads, M * N, read_bytes=8 * M)
+    assert str(always) == "2MN + 8M bytes if N ≤ 64 else 3MN + 8M bytes"
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
