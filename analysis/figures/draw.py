@@ -28,6 +28,7 @@ from analysis.figures.style import (
     INK,
     MUTED,
     LineStyle,
+    named_axis,
     ratio_axis,
     size_axis,
     size_label,
@@ -41,6 +42,7 @@ from analysis.load import Records
 from analysis.published import name_of, series, sources
 from analysis.selection import Query, Selection, records_of, select
 from experiments.data.cards import Card, card_of
+from experiments.data.jobs import named_widths
 
 LEFT, BOTTOM, WIDE, HIGH = 0.078, 0.207, 0.567, 0.622  # of the axes; labels stand right of them
 LEADER, MARK, TEXT = 1.035, 1.055, 1.08  # where labels begin, in widths of the axes
@@ -167,11 +169,16 @@ class LineFigure:
         fixed, card = "M" if shown.query.over == "cols" else "N", shown.card.name
         small = provenance(shown.recorded, card, shown.timer, shown.cache, flagged(shown))
         small += [self.note] if self.note and shown.exact else []
+        known = named_widths() if shown.query.over == "cols" else {}
+        names = {n: known[n] for n in shown.sizes if n in known}
 
         def draw(canvas: Canvas) -> None:
             for panel in self.panels:
                 ax = canvas.add_axes((LEFT, panel.place[0], WIDE, panel.place[1]))
-                size_axis(ax, shown.sizes, shown.query.over)
+                if len(names) == len(shown.sizes):
+                    named_axis(ax, names, texts=panel is self.panels[-1])
+                else:
+                    size_axis(ax, shown.sizes, shown.query.over)
                 write_labels(ax, draw_panel(ax, shown, panel), panel.gap)
                 if panel is not self.panels[-1]:
                     ax.set_xlabel("")
@@ -292,6 +299,8 @@ def _buffer(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
     ax.set_ylim(0, None)
     value_axis(ax, panel.label)
     ax.yaxis.set_major_formatter(lambda value, _: f"{value / 1e9:g}")
+    for line in ax.get_lines():  # markers at 0 stand half below the axis
+        line.set_clip_on(False)
     return [Label("one M×N matrix", sizes[-1], float(matrix[-1]), LineStyle(INK, ""))]
 
 

@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 import matplotlib
+import numpy as np
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
@@ -73,7 +74,7 @@ class LineStyle:
 # variants that no preset draws together.
 STYLES: Mapping[str, LineStyle] = MappingProxyType(
     {
-        "naive": LineStyle("#543506", "s"),
+        "naive": LineStyle("#4a2a00", "s"),
         "naive_script": LineStyle("#c2a070", "D"),
         "torch": LineStyle("#e36a0a", "o"),
         "compiled": LineStyle("#feb41e", "^"),
@@ -85,8 +86,10 @@ STYLES: Mapping[str, LineStyle] = MappingProxyType(
         "fused": LineStyle("#3f78e2", "P"),
         "fused_row": LineStyle("#2bb1ef", "*"),
         "online_l2": LineStyle("#7cdd7c", (4, 1, 45)),
+        "online_in_place": LineStyle("#12636c", (6, 1, 0)),
         "fused_multirow": LineStyle("#3e04ff", (5, 1, 180)),
         "cluster": LineStyle("#964b4b", (4, 1, 0)),
+        "cluster_in_place": LineStyle("#9c6fb2", (4, 0, 0)),
         "cooperative": LineStyle("#e92bae", (3, 1, 270)),
         "auto": LineStyle("#c71f19", (8, 1, 0)),
         "compiled_max": LineStyle("#6c2b24", (5, 0, 180)),
@@ -103,6 +106,7 @@ STYLES: Mapping[str, LineStyle] = MappingProxyType(
 ALIKE: Mapping[str, str] = MappingProxyType(
     {
         "backward": "fused",
+        "ce_backward_in_place": "online_in_place",
         "attention_naive_folded": "naive_script",
         "attention_torch_flash": "hybrid",
         "attention_flash": "fused",
@@ -210,6 +214,19 @@ def size_axis(ax: Axes, sizes: Sequence[int], over: str, most: int = 11) -> None
     step = 1 + (len(exponents) - 1) // most
     ticks(ax.xaxis, [2.0**e for e in exponents[::step]], size_label)
     ax.set_xlabel(SIZES[over])
+
+
+def named_axis(ax: Axes, names: Mapping[int, str], texts: bool = True) -> None:
+    """An x axis over widths that have names: all as far apart, as vocabularies are in heaps."""
+    widths, ranks = np.array(sorted(names)), np.arange(-1, len(names) + 1)
+    places = np.array([widths[0] / 2, *widths, 2 * widths[-1]])
+    ax.set_xscale("function", functions=(
+        lambda n: np.interp(n, places, ranks), lambda rank: np.interp(rank, ranks, places)
+    ))  # fmt: skip
+    ax.set_xlim(*np.interp([-0.35, len(names) - 0.8], ranks, places))
+    labels = [f"{names[n]}  {n}" if texts else "" for n in sorted(names)]
+    ax.set_xticks(widths, labels, rotation=38, ha="right", rotation_mode="anchor", fontsize=7)
+    ax.set_xlabel("vocabulary N")
 
 
 def value_axis(ax: Axes, label: str) -> None:
