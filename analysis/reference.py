@@ -47,13 +47,15 @@ class Drawing(NamedTuple):
 
 PAPER = ("h200", "h200_exploration")
 ONLINE = "h200_online"  # wide rows, some of them incorrect
+LOSSES = "h200_cross_entropy"
 LIMITS = "h200_limits/limits.tar.gz"
 BACKWARD, ATTENTION = "h200_backward", "h200_attention"
-OWN = (LIMITS, BACKWARD, ATTENTION)  # what this project claims is of all its kernels
+OWN = (LIMITS, BACKWARD, ATTENTION, LOSSES)  # what this project claims is of all its kernels
+OF_LOSSES = "cross_entropy,cross_entropy_backward,cross_entropy_grad,limits,limits_ratio"
 DRAWINGS = (
     *(Drawing((kind,), PAPER, f"h200/{kind}") for kind in ("figures", "tables", "roofline")),
     *(
-        Drawing((kind,), (*PAPER, ONLINE, ATTENTION), f"h200/{kind}")
+        Drawing((kind,), (*PAPER, ONLINE, ATTENTION, LOSSES), f"h200/{kind}")
         for kind in ("claims", "report")
     ),
     Drawing(("compare",), ("h200/again.tar.gz/once", "h200/again.tar.gz/again"), "h200/compare"),
@@ -72,6 +74,10 @@ DRAWINGS = (
         ("tables", "--only", "limits,limits_summary,above_roof,environment"),
         (LIMITS,),
         "h200_limits/tables",
+    ),
+    Drawing(("figures", "--only", OF_LOSSES), (LOSSES,), f"{LOSSES}/figures"),
+    Drawing(
+        ("tables", "--only", "memory,limits,above_roof,environment"), (LOSSES,), f"{LOSSES}/tables"
     ),
     Drawing(("claims", "--claims", "analysis/own_claims.yaml"), OWN, "h200_limits/claims"),
     *(

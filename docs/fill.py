@@ -32,7 +32,7 @@ from analysis.load import load
 from analysis.selection import timer_label
 from experiments.data.cards import card_of
 from experiments.data.packed import unpacked
-from experiments.data.rows import read_rows, rows_files
+from experiments.data.rows import EXPECTED, ITEM_BYTES, read_rows, rows_files
 from experiments.hostcost import table as hostcost_table
 
 ROOT = Path(__file__).parents[1]
@@ -50,6 +50,9 @@ RECORDED = {  # by operation the recording that says how near the limit it is
     ),
     "attention": "h200_attention",
 }  # fmt: skip
+LOSSES = ("cross_entropy", "cross_entropy_backward", "cross_entropy_grad")
+LOSS_SHAPE = (8192, 128256, "bfloat16")
+NEAR = 0.97  # of the roof: a large point below it is named
 LARGE = f"{limits.LARGE_BYTES / 1e6:.0f} MB"
 CARDS_OF_A_YEAR = 64
 NOT_DRAWN = ("figures", "report")  # pictures, which hold no text
@@ -262,6 +265,87 @@ def attention_throttled(drawn: Path) -> str:
     return f"{held.sum()} of {len(held)} rows; at {longest['cols'].iloc[0]} keys {each} MHz"
 
 
+def losses(drawn: Path) -> str:
+    """Cross-entropy's three operations over the best peer, PyTorch and the roof, by protocol."""
+    lines = []
+    for operation in LOSSES:
+        points = _points(RECORDED[operation], operation)
+        for timer in dict.fromkeys(point.timer for point in points):
+            alike = [point for point in points if point.timer == timer]
+            for text, some in (
+                (f"{LARGE} and more", [p for p in alike if p.large]),
+                ("all", alike),
+            ):
+                shares = [point.share.value for point in some if point.share]
+                makers = [limits.geomean(some, maker) for maker in ("quack", "torch")]
+                lines.append(
+                    [
+                        *(f"`{some[0].own}`", timer_label(timer), text, f"{len(some)}"),
+                        *(_interval(limits.geomean(some)), _least(some, "peers")[6:]),
+                        f"{sum(point.behind for point in some)}",
+                        *(_interval(one) if one else "–" for one in makers),
+                        f"{geometric_mean(shares):.1%} of {some[0].roof_name}",
+                        f"{min(shares):.1%}",
+                    ]
+                )
+    heads = ["ours", "timer", "points", "count", "× the best public one", "least", "behind",
+             "× QuACK's", "× PyTorch's", "of the roof", "least of it"]  # fmt: skip
+    return f"Recorded {_day(RECORDED[LOSSES[0]])}.\n\n" + _table(heads, lines)
+
+
+def losses_short(drawn: Path) -> str:
+    """Where cross-entropy is behind a public kernel, and the large points far below the roof."""
+    lines = []
+    for operation in LOSSES:
+        points = _points(RECORDED[operation], operation)
+        for timer in dict.fromkeys(point.timer for point in points):
+            alike = [point for point in points if point.timer == timer]
+            behind = [f"{p.rows}×{p.cols} {p.ratio(p.best).value:.2f} ({p.best})"
+                      for p in alike if p.behind]  # fmt: skip
+            low = [f"{p.rows}×{p.cols} {p.share.value:.1%}"
+                   for p in alike if p.large and p.share and p.share.value < NEAR]  # fmt: skip
+            cells = (", ".join(texts) or "nowhere" for texts in (behind, low))
+            lines.append([f"`{alike[0].own}`", timer_label(timer), *cells])
+    heads = ["ours", "timer", "behind, its rival's time over ours",
+             f"below {NEAR:.0%} of the roof, of {LARGE} and more"]  # fmt: skip
+    return _table(heads, lines)
+
+
+def losses_failed(drawn: Path) -> str:
+    """Which public kernels gave wrong answers, at which vocabularies and numbers of tokens."""
+    frame = load(REFERENCE / RECORDED[LOSSES[0]])
+    wrong = frame[frame["operation"].isin(LOSSES) & ~frame["status"].isin(EXPECTED)]
+    lines = []
+    for (kernel, cols), some in wrong.groupby(["kernel", "cols"]):
+        most = some.sort_values("rows").iloc[-1]
+        tokens = ", ".join(map(str, sorted(some["rows"].unique())))
+        found = f"{some['recording'].nunique()} of {frame['recording'].nunique()} recordings"
+        lines.append(
+            [f"`{kernel}`", f"{cols}", tokens, found, f"{most['status']}: {most['reason']}"]
+        )
+    return _table(["kernel", "vocabulary", "tokens", "in", "at the most tokens"], lines)
+
+
+def losses_memory(drawn: Path) -> str:
+    """The most memory of a call beyond its inputs, at Llama 3's vocabulary, in logits' buffers."""
+    frame = load(REFERENCE / RECORDED[LOSSES[0]])
+    rows, cols, dtype = LOSS_SHAPE
+    here = frame[(frame["rows"] == rows) & (frame["cols"] == cols) & (frame["dtype"] == dtype)]
+    matrix, lines = rows * cols * ITEM_BYTES[dtype], []
+    for operation in LOSSES:
+        peak = here[here["operation"] == operation].groupby("kernel")["peak_bytes"].max() / matrix
+        ranges = ((0, 0.01), (0.01, 1.1), (1.1, 99))
+        parts = [peak[(low <= peak) & (peak < high)].sort_values() for low, high in ranges]
+        few, one, more = (
+            [f"`{name}`" + f" {value:.2f}" * (value > 1.1) for name, value in part.items()]
+            for part in parts
+        )
+        most = f" (at most {parts[0].max() * matrix / 1e3:.0f} KB)" if max(parts[0]) else ""
+        lines.append([operation, ", ".join(few) + most, ", ".join(one), ", ".join(more)])
+    heads = ["operation", "no buffer of logits", "one", "more"]
+    return f"{rows}×{cols} {dtype}.\n\n" + _table(heads, lines)
+
+
 def hostcost(drawn: Path) -> str:
     """What a call costs the host, by layer."""
     record = _hostcost()
@@ -354,9 +438,9 @@ NUMBERS: dict[str, Callable[[Path], str]] = {
     function.__name__: function
     for function in (headline, operations, limits_summary, limits_peers, own_claims, claims_count,
                      claims, audit_count, audit, explained, roofline, dram_reads, gradient,
-                     attention, attention_throttled, hostcost, hostcost_shape, cost, again, floor,
-                     timers, spread_over_cards, side_by_side, card_to_card, sources_table, scale,
-                     year)
+                     losses, losses_short, losses_failed, losses_memory, attention,
+                     attention_throttled, hostcost, hostcost_shape, cost, again, floor, timers,
+                     spread_over_cards, side_by_side, card_to_card, sources_table, scale, year)
 }  # fmt: skip
 
 

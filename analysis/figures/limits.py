@@ -65,6 +65,7 @@ ABOVE, BELOW = 1.16, 0.62  # inches that titles and small print take
 SHARE_PLACE, RATIO_PLACE = (0.172, 0.375), (0.603, 0.345)
 NAMES = (0.02, 0.135)  # left end of M and right end of N
 FOR_LABELS = 1.05  # inches that a page is wider by where widths have names
+TITLE = 52  # characters of a panel's title that fit at full size
 SHARES = (40.0, 112.0)  # percent
 RATIOS = (0.88, 2.5)
 SHARE_TICKS, RATIO_TICKS = (40, 50, 60, 70, 80, 90, 100), (0.9, 1, 1.1, 1.25, 1.5, 2, 2.5)
@@ -180,11 +181,12 @@ def _draw_ratio_panel(ax: Axes, points: Sequence[tuple[float, LimitPoint, Estima
         ax.hlines(y, low, high, color=style_of(point.best).color, lw=1.1, zorder=2)
         _placed(ax, ratio.value, y, RATIOS, point, point.best, f"{ratio.value:.3g}")
     ticks(ax.xaxis, RATIO_TICKS, lambda value: f"{value:g}")
-    _title(ax, f"best peer's time / {points[0][1].own}'s (higher is better)")
+    text = f"best peer's time / {points[0][1].own}'s (higher is better)"
+    _title(ax, text, 7.5 * min(1, TITLE / len(text)))
 
 
-def _title(ax: Axes, text: str) -> None:
-    ax.annotate(text, (0, 1), xytext=(0, 14), xycoords="axes fraction", fontsize=7.5, color=MUTED,
+def _title(ax: Axes, text: str, size: float = 7.5) -> None:
+    ax.annotate(text, (0, 1), xytext=(0, 14), xycoords="axes fraction", fontsize=size, color=MUTED,
                 textcoords="offset points")  # fmt: skip
 
 

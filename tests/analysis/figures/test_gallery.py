@@ -126,7 +126,8 @@ def test_every_figure_of_the_sources_comes_first_in_their_order(recorded: list[P
 
 
 def test_every_recorded_picture_fits_its_canvas(canvases: list[tuple[Picture, Canvas]]) -> None:
-    for picture, canvas in {one.id: (one, drawn) for one, drawn in canvases}.values():
+    each = {(one.id, one.page.title): (one, drawn) for one, drawn in canvases}
+    for picture, canvas in each.values():
         assert len(picture.page.small) <= 3
         assert overhang(canvas) == [], picture.page.name
 
