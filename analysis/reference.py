@@ -64,7 +64,9 @@ DRAWINGS = (
     Drawing(
         ("figures", "--only", "headline,limits,limits_ratio"), (LIMITS,), "h200_limits/figures"
     ),
-    Drawing(("figures", "--only", "backward"), (BACKWARD,), "h200_backward/figures"),
+    Drawing(
+        ("figures", "--only", "backward,limits,limits_ratio"), (BACKWARD,), "h200_backward/figures"
+    ),
     Drawing(
         ("figures", "--only", "attention_traffic,attention_time,attention_parts"),
         (ATTENTION,),
