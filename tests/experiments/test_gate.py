@@ -7,9 +7,11 @@ import torch
 from experiments.worker import gate
 from experiments.worker.gate import check, spacing
 from kernels.copy.operation import COPY
+from kernels.cross_entropy.operation import CrossEntropyGrad
 from kernels.softmax.operation import SOFTMAX
 
 Patch = pytest.MonkeyPatch
+LOSS_AND_GRADIENT = CrossEntropyGrad()
 DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
 
 
@@ -63,6 +65,18 @@ def test_a_biased_row_fails_though_each_element_is_within_a_spacing() -> None:
     y = answer(x)
     low = torch.nextafter(y, torch.zeros_like(y))
     assert "row sums" in str(check(low, x, SOFTMAX, "torch").reason)
+
+
+def test_an_element_that_is_most_of_its_row_may_be_tipped_over_by_rounding() -> None:
+    given = LOSS_AND_GRADIENT.make_inputs((3, 1001), torch.bfloat16, "cpu", 0)
+    loss, exact = LOSS_AND_GRADIENT.reference(*given)
+    gradient, row, target = exact.bfloat16(), 1, int(given[1][1])
+    gradient[row, target] = torch.nextafter(gradient[row, target], torch.tensor(0.0).bfloat16())
+    assert check((loss.float(), gradient), given, LOSS_AND_GRADIENT, "triton").reason is None
+    above = torch.nextafter(gradient[row], torch.ones(1001).bfloat16())
+    gradient[row] = above.where(gradient[row] < exact[row], gradient[row])  # never rounded down
+    verdict = check((loss.float(), gradient), given, LOSS_AND_GRADIENT, "triton")
+    assert "1 of 3 row sums are off" in str(verdict.reason)
 
 
 def test_other_shapes_dtypes_and_the_input_itself_fail() -> None:
