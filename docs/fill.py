@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -265,29 +265,33 @@ def attention_throttled(drawn: Path) -> str:
     return f"{held.sum()} of {len(held)} rows; at {longest['cols'].iloc[0]} keys {each} MHz"
 
 
-def losses(drawn: Path) -> str:
-    """Cross-entropy's three operations over the best peer, PyTorch and the roof, by protocol."""
-    lines = []
+def _losses() -> Iterator[list[LimitPoint]]:
+    """The points of each of cross-entropy's operations by each timer."""
     for operation in LOSSES:
         points = _points(RECORDED[operation], operation)
         for timer in dict.fromkeys(point.timer for point in points):
-            alike = [point for point in points if point.timer == timer]
-            for text, some in (
-                (f"{LARGE} and more", [p for p in alike if p.large]),
-                ("all", alike),
-            ):
-                shares = [point.share.value for point in some if point.share]
-                makers = [limits.geomean(some, maker) for maker in ("quack", "torch")]
-                lines.append(
-                    [
-                        *(f"`{some[0].own}`", timer_label(timer), text, f"{len(some)}"),
-                        *(_interval(limits.geomean(some)), _least(some, "peers")[6:]),
-                        f"{sum(point.behind for point in some)}",
-                        *(_interval(one) if one else "–" for one in makers),
-                        f"{geometric_mean(shares):.1%} of {some[0].roof_name}",
-                        f"{min(shares):.1%}",
-                    ]
-                )
+            yield [point for point in points if point.timer == timer]
+
+
+def losses(drawn: Path) -> str:
+    """Cross-entropy's three operations over the best peer, PyTorch and the roof, by protocol."""
+    lines = []
+    for alike in _losses():
+        large = [point for point in alike if point.large]
+        for text, some in ((f"{LARGE} and more", large), ("all", alike)):
+            shares = [point.share.value for point in some if point.share]
+            makers = [limits.geomean(some, maker) for maker in ("quack", "torch")]
+            least = _least(some, "peers").removeprefix("least ")
+            lines.append(
+                [
+                    *(f"`{some[0].own}`", timer_label(some[0].timer), text, f"{len(some)}"),
+                    *(_interval(limits.geomean(some)), least),
+                    f"{sum(point.behind for point in some)}",
+                    *(_interval(one) if one else "–" for one in makers),
+                    f"{geometric_mean(shares):.1%} of {some[0].roof_name}",
+                    f"{min(shares):.1%}",
+                ]
+            )
     heads = ["ours", "timer", "points", "count", "× the best public one", "least", "behind",
              "× QuACK's", "× PyTorch's", "of the roof", "least of it"]  # fmt: skip
     return f"Recorded {_day(RECORDED[LOSSES[0]])}.\n\n" + _table(heads, lines)
@@ -296,16 +300,13 @@ def losses(drawn: Path) -> str:
 def losses_short(drawn: Path) -> str:
     """Where cross-entropy is behind a public kernel, and the large points far below the roof."""
     lines = []
-    for operation in LOSSES:
-        points = _points(RECORDED[operation], operation)
-        for timer in dict.fromkeys(point.timer for point in points):
-            alike = [point for point in points if point.timer == timer]
-            behind = [f"{p.rows}×{p.cols} {p.ratio(p.best).value:.2f} ({p.best})"
-                      for p in alike if p.behind]  # fmt: skip
-            low = [f"{p.rows}×{p.cols} {p.share.value:.1%}"
-                   for p in alike if p.large and p.share and p.share.value < NEAR]  # fmt: skip
-            cells = (", ".join(texts) or "nowhere" for texts in (behind, low))
-            lines.append([f"`{alike[0].own}`", timer_label(timer), *cells])
+    for alike in _losses():
+        behind = [f"{p.rows}×{p.cols} {p.ratio(p.best).value:.2f} ({p.best})"
+                  for p in alike if p.behind]  # fmt: skip
+        low = [f"{p.rows}×{p.cols} {p.share.value:.1%}"
+               for p in alike if p.large and p.share and p.share.value < NEAR]  # fmt: skip
+        cells = (", ".join(texts) or "nowhere" for texts in (behind, low))
+        lines.append([f"`{alike[0].own}`", timer_label(alike[0].timer), *cells])
     heads = ["ours", "timer", "behind, its rival's time over ours",
              f"below {NEAR:.0%} of the roof, of {LARGE} and more"]  # fmt: skip
     return _table(heads, lines)

@@ -38,7 +38,7 @@ def derive(rows: Sequence[Row]) -> list[dict[str, Any]]:
 def derived(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     """For each row its derived columns, None where they do not apply.
 
-    ``recording`` names what the row belongs to: one sweep on one card.
+    ``recording`` names the sweep that the row belongs to, and the card that measured it.
     ``effective_gbps`` is compulsory bytes over time, ``modelled_gbps`` the model's bytes over
     time, both in GB/s (1e9). ``roof_gbps`` is that of the fastest row of the operation ``roof`` at
     the same shape, dtype, protocol, round and recording; ``above_roof`` says that a row beats it by

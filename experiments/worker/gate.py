@@ -180,12 +180,11 @@ class _Totals:
         if self._sums and answer.numel():
             # the largest element may be most of the sum, and rounding tips it by a whole spacing:
             # it is held to its own tolerance, the others to that of their sum
-            largest, rounded = space.argmax(-1, keepdim=True), reference.to(dtype)
-            ours, theirs = (
-                t.sum(-1, dtype=torch.float64) - t.gather(-1, largest).squeeze(-1).double()
-                for t in (answer, rounded)
+            largest = space.argmax(-1, keepdim=True)
+            ours, theirs, spaces = (
+                t.scatter(-1, largest, 0).sum(-1, dtype=torch.float64)
+                for t in (self.y[part], reference.to(dtype), space)
             )
-            spaces = space.sum(-1) - space.gather(-1, largest).squeeze(-1)
             # written as "within", so that NaN counts as wrong
             right_sums = (ours - theirs).abs() <= self.tolerance.row_mean * spaces
         error = answer.sub_(reference).abs_()
