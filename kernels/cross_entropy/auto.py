@@ -102,6 +102,21 @@ class CeGradAuto(Chooses):
         return cols > 0
 
 
+def forward(
+    logits: torch.Tensor,
+    target: torch.Tensor,
+    options: Options,
+    weight: torch.Tensor | None = None,
+    *,
+    loss: torch.Tensor,
+    lse: torch.Tensor,
+) -> None:
+    """As `rows.forward`, by the cluster where it takes the call, which reads ignored rows too."""
+    fits = logits.shape[1] > NARROW and cluster.refused(logits, weight) is None
+    compute = cluster.forward if fits else rows.forward
+    compute(logits, target, options, weight, loss=loss, lse=lse)
+
+
 def both(
     logits: torch.Tensor,
     target: torch.Tensor,

@@ -42,8 +42,8 @@ from ..calls import (
 )
 from ..functions import DTYPES, KEPT, LEAST, MOST, PLAIN, below_autograd, transformed, watched
 from ..log_softmax.functions import numbers_by_torch, numbers_operator, row_numbers
+from . import auto
 from . import rows as by_kernels
-from .auto import both
 from .gradients import multiply
 
 SMALL = (torch.float16, torch.bfloat16)
@@ -432,14 +432,14 @@ class Plan:
 
     def _launch_forward(self, logits: Any, target: Any, weight: Any, *outputs: Any) -> None:
         losses, lse, out = outputs
-        by_kernels.forward(logits, target, self.options, weight, loss=losses, lse=lse)
+        auto.forward(logits, target, self.options, weight, loss=losses, lse=lse)
         self._reduce(losses, target, weight, out)
 
     def _launch_both(self, logits: Any, target: Any, weight: Any, *outputs: Any) -> None:
         losses, lse, scale, out = outputs
         if self.reduction == "mean":
             self._launch_scale(target, weight, scale)
-        both(
+        auto.both(
             *(logits, target, scale if self.reduction == "mean" else None, self.options, weight),
             **{"loss": losses, "lse": lse, "dlogits": logits},
         )

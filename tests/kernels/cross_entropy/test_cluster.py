@@ -12,7 +12,7 @@ import torch
 from experiments.worker.gate import check
 from kernels.cross_entropy import cluster
 from kernels.cross_entropy import rows as streaming
-from kernels.cross_entropy.auto import CeAuto, CeGradAuto, both, chosen
+from kernels.cross_entropy.auto import CeAuto, CeGradAuto, both, chosen, forward
 from kernels.cross_entropy.cluster import (
     CeCluster,
     CeGradCluster,
@@ -258,6 +258,28 @@ def test_auto_takes_the_cluster_where_it_was_the_faster_one() -> None:
         kernel = chosen(auto, shape, half, device, width)
         assert kernel is (auto.cluster if by_cluster else auto.online), (auto, shape, width)
         assert auto.unsupported(shape, half, device) is None
+
+
+def test_a_loss_alone_is_the_clusters_where_it_takes_the_call(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    streamed: list[Any] = []
+    monkeypatch.setattr(streaming, "forward", lambda *given, **_: streamed.append(given))
+    for cols, weighted, by_cluster in (
+        (520, False, False),
+        (2056, False, True),
+        (2056, True, False),
+    ):
+        logits, target = logits_of(4, cols, torch.bfloat16, place)
+        loss, lse = numbers(4, place), numbers(4, place)
+        weight = torch.ones(cols, device=place) if weighted else None
+        forward(logits, target, BY_DEFAULT, weight, loss=loss, lse=lse)
+        assert len(streamed) == (not by_cluster)
+        if by_cluster:
+            expected = wanted(logits, target, BY_DEFAULT, torch.ones(1, device=place))
+            near(loss, expected[0])
+            near(lse, expected[1])
+        streamed.clear()
 
 
 def test_loss_and_gradient_in_one_call_are_the_clusters_where_it_takes_the_call(
