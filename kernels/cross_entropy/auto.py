@@ -112,9 +112,15 @@ def forward(
     lse: torch.Tensor,
 ) -> None:
     """As `rows.forward`, by the cluster where it takes the call, which reads ignored rows too."""
-    fits = logits.shape[1] > NARROW and cluster.refused(logits, weight) is None
-    compute = cluster.forward if fits else rows.forward
+    compute = cluster.forward if clustered(logits, weight) else rows.forward
     compute(logits, target, options, weight, loss=loss, lse=lse)
+
+
+def clustered(
+    logits: torch.Tensor, weight: torch.Tensor | None = None, y: torch.Tensor | None = None
+) -> bool:
+    """Whether functions that read rows once have them in clusters; it does not depend on M."""
+    return logits.shape[1] > NARROW and cluster.refused(logits, weight, y) is None
 
 
 def both(

@@ -2,7 +2,7 @@
 
 Passes: one where the rows of y and dy fit on chip, 3MN; two beyond, 5MN.
 On chip: the row of y and that of dy where they fit, else two tiles.
-The rule: contiguous rows in whole vectors of 16 bytes are several a program below 1 KB
+The rule: contiguous rows in whole vectors of 16 bytes are several a program up to 512 elements
 (`backward_multirow`), and up to 262144 elements a cluster each, on sm_90 and newer
 (`backward_cluster`); all others go by tiles (`backward`).
 Source: this project; docs/lab_book.md has the measurements.
@@ -26,7 +26,7 @@ from .backward_cluster import BackwardCluster, in_vectors
 from .backward_multirow import BackwardMultirow
 from .operation import SOFTMAX_BACKWARD
 
-NARROW = 1 << 10  # bytes of a row
+NARROW = 512  # elements of a row
 WIDEST = 1 << 18  # elements of a row; twice as many of 16 bit would fit
 NARROW_ROWS, CLUSTER, TILES = BackwardMultirow(), BackwardCluster(), Backward()
 
@@ -96,5 +96,5 @@ def in_vectors_by(
     rows, cols = shape
     if cols * dtype.itemsize % LONGEST != 0 or cols > WIDEST:
         return None
-    chosen = NARROW_ROWS if cols * dtype.itemsize < NARROW else CLUSTER
+    chosen = NARROW_ROWS if cols <= NARROW else CLUSTER
     return chosen if chosen.unsupported((rows, cols), dtype, device) is None else None

@@ -12,7 +12,7 @@ import torch
 from experiments.worker.gate import check
 from kernels.cross_entropy import cluster
 from kernels.cross_entropy import rows as streaming
-from kernels.cross_entropy.auto import CeAuto, CeGradAuto, both, chosen, forward
+from kernels.cross_entropy.auto import CeAuto, CeGradAuto, both, chosen, clustered, forward
 from kernels.cross_entropy.cluster import (
     CeCluster,
     CeGradCluster,
@@ -258,6 +258,19 @@ def test_auto_takes_the_cluster_where_it_was_the_faster_one() -> None:
         kernel = chosen(auto, shape, half, device, width)
         assert kernel is (auto.cluster if by_cluster else auto.online), (auto, shape, width)
         assert auto.unsupported(shape, half, device) is None
+
+
+def test_which_kernel_reads_rows_once_follows_from_width_and_dtype(place: str) -> None:
+    for cols, dtype, by_cluster in (
+        *((2048, torch.bfloat16, False), (2049, torch.bfloat16, True)),
+        *((1 << 17, torch.float32, True), (1 << 21, torch.float32, False)),
+        (4096, torch.float64, False),
+    ):
+        x = torch.empty(2, cols, dtype=dtype, device=place)
+        assert clustered(x) == by_cluster, (cols, dtype)
+    wide = torch.empty(2, 4096, dtype=torch.bfloat16, device=place)
+    assert clustered(wide, y=wide)
+    assert not clustered(wide, torch.ones(4096, device=place))
 
 
 def test_a_loss_alone_is_the_clusters_where_it_takes_the_call(
