@@ -29,9 +29,11 @@ from experiments.data.packed import is_archive, packed_below, unpacked
 from experiments.data.records import (
     COUNTERS,
     COUNTS,
+    HOSTCOST,
     TRACES,
     Count,
     Counters,
+    HostCost,
     Record,
     Trace,
     read_records,
@@ -55,11 +57,15 @@ Key = tuple[str, str, int, int, str]
 
 @dataclass(frozen=True)
 class Records:
-    """What was counted, traced and measured by counters, in a fixed order, each once."""
+    """What was counted, traced, measured by counters and on the host, in a fixed order, each once.
+
+    Of several host costs of one card the last counts.
+    """
 
     counts: tuple[Count, ...] = ()
     traces: tuple[Trace, ...] = ()
     counters: tuple[Counters, ...] = ()
+    hosts: tuple[HostCost, ...] = ()
 
     def counters_of(self, gpu: str) -> dict[Key, Counters]:
         """The counters of one card by variant, shape and dtype."""
@@ -190,11 +196,13 @@ def load_records(rows: Path, counted: Path = COUNTED) -> Records:
     Raises:
         RowsError: a line is not a record of its file's kind; it names file and line.
     """
-    own, shared = (files_below(_folder(one), COUNTS, TRACES, COUNTERS) for one in (rows, counted))
+    names = (COUNTS, TRACES, COUNTERS, HOSTCOST)
+    own, shared = (files_below(_folder(one), *names) for one in (rows, counted))
     return Records(
         _records(Count, own[COUNTS] or shared[COUNTS]),
         _records(Trace, own[TRACES] or shared[TRACES]),
         _records(Counters, own[COUNTERS]),
+        tuple(map(_host_cost, own[HOSTCOST])),
     )
 
 
@@ -238,7 +246,7 @@ def rows_hash(frame: pd.DataFrame) -> str:
     return _hash(map(" ".join, zip(*(map(str, frame[c].tolist()) for c in columns), strict=True)))
 
 
-def records_hash(records: Iterable[Record]) -> str:
+def records_hash(records: Iterable[Record | HostCost]) -> str:
     """A short hash of which records these are, whatever order they come in."""
     return _hash(record.model_dump_json() for record in records)
 
@@ -309,6 +317,14 @@ def _records(kind: type[R], paths: Iterable[Path]) -> tuple[R, ...]:
     # of records of the same thing the last, ordered by what they are of
     known = {(key_of(r.model_dump()), str(getattr(r, "gpu", ""))): r for r in read}
     return tuple(known[key] for key in sorted(known))
+
+
+def _host_cost(path: Path) -> HostCost:
+    read = read_json(path)
+    try:
+        return validated(HostCost, shown(read))
+    except ValueError as error:
+        raise RowsError(f"{path}: {error}") from None
 
 
 def _visible_record(record: R) -> R:

@@ -19,7 +19,7 @@ from analysis.format import visible
 from analysis.load import COUNTED, Inputs
 from experiments.data.files import RowsError, files_below, write_file
 from experiments.data.packed import packed_below
-from experiments.data.records import KINDS
+from experiments.data.records import HOSTCOST, KINDS
 from experiments.data.rows import rows_files
 
 ROOT = Path(__file__).parents[1]
@@ -94,7 +94,7 @@ def is_current(kind: str, rows: Path, out: Path) -> bool:
 
 def _inputs(rows: Path) -> dict[str, Any]:
     folders = (rows.parent if rows.is_file() else rows, COUNTED)
-    names = (*KINDS, "variants.json")
+    names = (*KINDS, HOSTCOST, "variants.json")
     found = (files_below(folder, *names).values() for folder in folders)
     beside = {path for kinds in found for paths in kinds for path in paths}
     code = {path for pattern in CODE for path in ROOT.glob(pattern) if _is_code(path)}

@@ -36,7 +36,8 @@ class Drawing(NamedTuple):
 
     Attributes:
         command: Words for ``python -m analysis``.
-        rows: The recordings it reads: a folder, an archive, or a part of what one holds.
+        rows: The recordings it reads: a folder, an archive or a part of what one holds, and records
+            beside them.
         out: Where its files belong.
     """
 
@@ -50,7 +51,8 @@ ONLINE = "h200_online"  # wide rows, some of them incorrect
 LOSSES = "h200_cross_entropy"
 LIMITS = "h200_limits/limits.tar.gz"
 BACKWARD, ATTENTION = "h200_backward", "h200_attention"
-OWN = (LIMITS, BACKWARD, ATTENTION, LOSSES)  # what this project claims is of all its kernels
+HOST = "h200_limits/hostcost.json"
+OWN = (LIMITS, HOST, BACKWARD, ATTENTION, LOSSES)  # what this project claims: of all its kernels
 OF_LOSSES = "cross_entropy,cross_entropy_backward,cross_entropy_grad,limits,limits_ratio"
 DRAWINGS = (
     *(Drawing((kind,), PAPER, f"h200/{kind}") for kind in ("figures", "tables", "roofline")),
@@ -155,7 +157,10 @@ def _rows(drawing: Drawing, reference: Path, scratch: Path) -> list[Path]:
     if not together.exists():
         for name, place in zip(drawing.rows, places, strict=True):
             ignored = shutil.ignore_patterns(*KINDS, "selftest", "[!r]*.tar.gz", ".unpacked")
-            shutil.copytree(place, together / name, ignore=ignored)
+            if place.is_file():
+                shutil.copy(place, together / name)
+            else:
+                shutil.copytree(place, together / name, ignore=ignored)
     return [together]
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.data.files import write_file
+from experiments.data.records import HOSTCOST
 from experiments.errors import Parser, UserError
 from experiments.probe import asked_of_card
 
@@ -28,7 +29,7 @@ def main() -> None:
         parser.exit(2, "error: hostcost needs a CUDA device: it times launches of kernels\n")
     printed = table(cost["layers"])
     print(printed)
-    write_file(out / "hostcost.json", json.dumps(cost, indent=1) + "\n")
+    write_file(out / HOSTCOST, json.dumps(cost, indent=1) + "\n")
     write_file(out / "hostcost.md", printed + "\n")
 
 

@@ -1,4 +1,4 @@
-"""Checks of what a variant moves, how its points ended, and whether two variants agree."""
+"""Checks of what a variant moves, what a call costs the host, how points ended, and agreement."""
 
 from __future__ import annotations
 
@@ -20,16 +20,19 @@ from analysis.claims.points import (
     missing,
     one,
     own_labels,
+    plain,
     taken,
 )
 from analysis.claims.scope import PLACE, Formula, Name, Strict, Variant, Where, command
 from analysis.claims.verdict import REFUTED, SUPPORTED, Band
+from analysis.estimate import Estimate
 from analysis.formula import elements
 from analysis.load import kernel_name, records_hash
-from experiments.data.records import Count, Counters
+from experiments.data.records import HOSTCOST, Count, Counters
 from experiments.data.rows import ITEM_BYTES, Status
 
 EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+HOST_COMMAND = "python -m experiments.hostcost"
 LEAST_NORMAL = 2.0**-126  # of float32: smaller values are compared as if they were this large
 
 
@@ -100,6 +103,35 @@ class Traffic(Strict):
     def _of_formula(self, rows: int, cols: int, dtype: str) -> int:
         size = elements(str(self.formula), rows, cols)
         return size if self.by == "counts" else size * ITEM_BYTES[dtype]
+
+
+class Host(Strict):
+    """What a call of ``layer`` costs the host, over PyTorch's beside it or over another ``layer``.
+
+    A ratio's interval is that of the batches where it was recorded, else that of both layers' µs.
+    """
+
+    layer: str
+    over: str | None = None
+
+    def judge(self, context: Context, band: Band) -> Finding:
+        """The verdict on one GPU."""
+        found = [one for one in context.records.hosts if one.gpu == context.gpu]
+        layers = {one.layer: one for one in found[-1].layers} if found else {}
+        if missed := [name for name in (self.layer, self.over) if name and name not in layers]:
+            return missing(f"needs the host's cost of {' and '.join(missed)}", HOST_COMMAND)
+        mine = layers[self.layer]
+        other = layers[self.over or mine.base]
+        if self.over or mine.ratio_low is None or mine.ratio_high is None:
+            ratio = Estimate(
+                mine.host_us / other.host_us if self.over else mine.ratio,
+                mine.host_low_us / other.host_high_us,
+                mine.host_high_us / other.host_low_us,
+            )
+        else:
+            ratio = Estimate(mine.ratio, mine.ratio_low, mine.ratio_high)
+        note = f"{plain(mine.host_us)} over {plain(other.host_us)} µs"
+        return one(ratio, band, f"{HOSTCOST} {records_hash(found[-1:])}", note)
 
 
 class Outcome(Strict):

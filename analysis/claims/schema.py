@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, ValidationError, field_validator, m
 
 from analysis.claims.points import plain
 from analysis.claims.printed import Example, Implied, Printed, Unrecorded
-from analysis.claims.records import Agreement, Outcome, Traffic
+from analysis.claims.records import Agreement, Host, Outcome, Traffic
 from analysis.claims.scope import Strict
 from analysis.claims.times import Limit, Ratio, Value
 from analysis.claims.verdict import Band
@@ -95,6 +95,7 @@ class Check(Strict):
     value: Value | None = None
     limit: Limit | None = None
     traffic: Traffic | None = None
+    host: Host | None = None
     outcome: Outcome | None = None
     agreement: Agreement | None = None
     example: Example | None = None

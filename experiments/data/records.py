@@ -2,8 +2,8 @@
 
 ``counts.jsonl`` holds what a variant's code requested, counted by executing it; ``traces.jsonl``
 the order of those requests at small shapes, with the values that they moved and what the kernel
-kept between them; ``counters.jsonl`` what a card's memory system moved. Analysis reads them as it
-reads rows.
+kept between them; ``counters.jsonl`` what a card's memory system moved; ``hostcost.json``
+what calls cost the host. Analysis reads them as it reads rows.
 """
 
 from __future__ import annotations
@@ -166,7 +166,34 @@ class Probe(Record):
     environment: JsonObject = {}
 
 
+class HostLayer(BaseModel):
+    """What a call costs the host, and over its base, PyTorch's; older records lack ratios' ends."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    layer: Name
+    base: Name
+    host_us: Time
+    host_low_us: Time
+    host_high_us: Time
+    ratio: Amount
+    ratio_low: Amount | None = None
+    ratio_high: Amount | None = None
+
+
+class HostCost(BaseModel):
+    """What `experiments.hostcost` found on one card, by layer."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    gpu: Name
+    shape: list[Size] = Field(description="rows and columns where a layer names no others")
+    environment: JsonObject = {}
+    layers: list[HostLayer]
+
+
 R = TypeVar("R", bound=Record)
+HOSTCOST = "hostcost.json"
 COUNTS, TRACES, COUNTERS, PROBES = "counts.jsonl", "traces.jsonl", "counters.jsonl", "probe.jsonl"
 KINDS: dict[str, type[Record]] = {
     COUNTS: Count, TRACES: Trace, COUNTERS: Counters, PROBES: Probe,

@@ -53,6 +53,7 @@ def test_a_slower_layer_shows_and_waiting_is_not_counted(monkeypatch: pytest.Mon
     )
     assert (base["host_us"], base["ratio"]) == (1, 1)
     assert (slow["host_us"], slow["ratio"]) == (8, 8)
+    assert (slow["ratio_low"], slow["ratio_high"]) == (8, 8)
 
 
 def test_a_probe_reads_what_was_left_in_l2_before_and_after_a_flush_and_in_a_rotation(

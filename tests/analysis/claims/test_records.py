@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from analysis.load import Records
+from analysis.load import Records, load_records
+from experiments.data.files import RowsError
 from experiments.data.records import TensorCount, Trace
 from tests.analysis.claims.bench import found, judgement, untestable
 from tests.analysis.plausible import interpreted, row, unsupported
@@ -121,6 +123,34 @@ def test_traced_values_are_compared_where_both_stored_them(tmp_path: Path) -> No
         one = judgement(tmp_path / str(second), ROWS, check, records=records)
         assert (one.verdict, one.evidence) == (verdict, "8 traced values")
     assert untestable(tmp_path, ROWS, check).needs == "make counts"
+
+
+def test_the_hosts_cost_is_read_where_it_lies_below_the_rows(tmp_path: Path) -> None:
+    def layer(name: str, base: str, us: float, **ends: float) -> dict[str, Any]:
+        bounds = {"host_low_us": 0.9 * us, "host_high_us": 1.1 * us}
+        return {"layer": name, "base": base, "host_us": us, "ratio": us / 5} | bounds | ends
+
+    timed = [layer("torch", "torch", 5.0, ratio_low=1.0, ratio_high=1.0),
+             layer("plain", "torch", 6.0, ratio_low=1.19, ratio_high=1.21),
+             layer("older", "torch", 6.0), layer("peer", "torch", 12.0)]  # fmt: skip
+    record = {"gpu": "NVIDIA H200", "shape": [128, 256], "layers": timed}
+    (tmp_path / "hostcost.json").write_text(json.dumps(record))
+    records = load_records(tmp_path, tmp_path)
+    for name, over, ends in (
+        ("plain", None, (1.2, 1.19, 1.21)),
+        ("older", None, (1.2, 5.4 / 5.5, 6.6 / 4.5)),
+        ("plain", "peer", (0.5, 5.4 / 13.2, 6.6 / 10.8)),
+    ):
+        check = {"host": {"layer": name, "over": over}, "expect": {"at_most": 1.1}}
+        verdict, estimate = found(tmp_path / f"{name}{over}", ROWS, check, records=records)
+        assert (estimate.value, estimate.low, estimate.high) == pytest.approx(ends)
+        assert verdict == {"older": "inconclusive"}.get(name, "supported" if over else "refuted")
+    check = {"host": {"layer": "absent"}, "expect": {"at_most": 1.1}}
+    lacking = untestable(tmp_path / "absent", ROWS, check, records=records)
+    assert lacking.needs == "python -m experiments.hostcost"
+    (tmp_path / "hostcost.json").write_text("{}")
+    with pytest.raises(RowsError, match=r"hostcost\.json: field 'gpu'"):
+        load_records(tmp_path, tmp_path)
 
 
 def test_a_part_that_nothing_records_says_what_it_needs(tmp_path: Path) -> None:
