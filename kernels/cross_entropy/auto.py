@@ -1,10 +1,12 @@
-"""Of the loss, and of loss and gradient in one call, the variant for a shape.
+"""Of cross-entropy's family the variant for a shape, which the functions launch.
 
 Passes: one: MN, or 2MN with a gradient; 3MN where a row does not fit a cluster's registers.
 On chip: the row where it fits, else a tile.
 The rule, measured on an H200: a cluster keeps the row (`cluster`) where there are clusters and the
 row fits, so that all of it is asked for before anything waits. Rows of up to `NARROW` elements are
-`online`'s, a warp each, but for the gradient. Which kernel runs does not depend on M.
+`online`'s, a warp each, but for the gradient; and so are for the entropy, whose arithmetic takes
+longest, rows of more than `ENTROPY` elements: 6 % at 8192×151936. Which kernel runs does not
+depend on M.
 Source: this project.
 """
 
@@ -23,12 +25,13 @@ from ..kernel import Kernel, Shape
 from ..softmax.tiles import LONGEST
 from ..traffic import M, N, Traffic
 from . import cluster, rows
-from .cluster import CeCluster, CeGradCluster, RowCluster, reading
-from .online import CeGradOnline, CeOnline
-from .operation import CROSS_ENTROPY, CROSS_ENTROPY_GRAD
+from .cluster import CeCluster, CeGradCluster, LogprobEntropyCluster, RowCluster, reading
+from .online import CeGradOnline, CeOnline, LogprobEntropyOnline
+from .operation import CROSS_ENTROPY, CROSS_ENTROPY_GRAD, LOGPROB_ENTROPY
 from .rows import NARROW, Options
 
 WIDEST = 1 << 19  # elements of a row on chip; twice as many of 16 bit
+ENTROPY = 1 << 17  # elements of a row
 Pair = tuple[torch.Tensor, torch.Tensor]
 
 
@@ -102,6 +105,19 @@ class CeGradAuto(Chooses):
         return cols > 0
 
 
+@dataclass(frozen=True)
+class LogprobEntropyAuto(Chooses):
+    """Log-probability and entropy; see `Chooses`."""
+
+    operation = LOGPROB_ENTROPY
+    moves = LogprobEntropyOnline.moves
+    cluster, online = LogprobEntropyCluster(), LogprobEntropyOnline()
+
+    @override
+    def suits(self, cols: int) -> bool:
+        return NARROW < cols <= ENTROPY
+
+
 def forward(
     logits: torch.Tensor,
     target: torch.Tensor,
@@ -114,6 +130,21 @@ def forward(
     """As `rows.forward`, by the cluster where it takes the call, which reads ignored rows too."""
     compute = cluster.forward if clustered(logits, weight) else rows.forward
     compute(logits, target, options, weight, loss=loss, lse=lse)
+
+
+def logprob_entropy(
+    logits: torch.Tensor,
+    target: torch.Tensor,
+    *,
+    temperature: float = 1.0,
+    logprob: torch.Tensor,
+    entropy: torch.Tensor,
+    lse: torch.Tensor,
+) -> None:
+    """As `rows.logprob_entropy`, by the cluster where it takes the call and is the faster one."""
+    fits = logits.shape[1] <= ENTROPY and clustered(logits)
+    compute = cluster.logprob_entropy if fits else rows.logprob_entropy
+    compute(logits, target, temperature=temperature, logprob=logprob, entropy=entropy, lse=lse)
 
 
 def clustered(

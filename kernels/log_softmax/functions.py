@@ -26,13 +26,10 @@ from ..calls import (
     plain_gradient,
     runs_on,
 )
-from ..cross_entropy import cluster as losses_by_cluster
-from ..cross_entropy import rows as losses_by_rows
-from ..cross_entropy.auto import clustered
+from ..cross_entropy.auto import logprob_entropy
 from ..cross_entropy.gradients import row_gradient
 from ..functions import DTYPES, KEPT, below_autograd, watched
-from . import cluster as by_cluster
-from . import rows as by_rows
+from . import auto
 
 Maybe = torch.Tensor | None
 
@@ -126,11 +123,7 @@ def _log_softmax_plain(x: torch.Tensor) -> torch.Tensor:
 
 @lru_cache(maxsize=KEPT)
 def _log_softmax_plan(shape: Any, strides: Any, dtype: torch.dtype, index: int) -> Repeatable:
-    return Repeatable(_launch_log_softmax, index)
-
-
-def _launch_log_softmax(x: Any, y: Any) -> None:
-    (by_cluster if clustered(x, y=y) else by_rows).log_softmax(x, y=y)
+    return Repeatable(lambda x, y: auto.log_softmax(x, y=y), index)
 
 
 def _log_softmax_kernel(x: torch.Tensor) -> torch.Tensor:
@@ -195,7 +188,7 @@ class _Numbers:
 
     def __init__(self, dtype: torch.dtype, index: int, temperature: float) -> None:
         self.wide, self.temperature = torch.promote_types(dtype, torch.float32), temperature
-        self._lse = Repeatable(self._launch_lse, index)
+        self._lse = Repeatable(lambda x, lse: auto.logsumexp(x, lse=lse), index)
         self._all = Repeatable(self._launch_all, index)
         # by the gradients that there are
         self._gradient = {
@@ -230,11 +223,8 @@ class _Numbers:
         launch(x, target, entropy, lse, first, second, dx)
         return dx
 
-    def _launch_lse(self, x: Any, lse: Any) -> None:
-        (by_cluster if clustered(x) else by_rows).logsumexp(x, lse=lse)
-
     def _launch_all(self, x: Any, target: Any, logprob: Any, entropy: Any, lse: Any) -> None:
-        (losses_by_cluster if clustered(x) else losses_by_rows).logprob_entropy(
+        logprob_entropy(
             x, target, temperature=self.temperature, logprob=logprob, entropy=entropy, lse=lse
         )
 

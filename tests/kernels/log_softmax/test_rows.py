@@ -28,6 +28,8 @@ def assert_right(x: torch.Tensor) -> None:
     found = lse_of(x)
     torch.testing.assert_close(found.double(), right, rtol=fine, atol=4 * fine, equal_nan=True)
     right, step = at.log_softmax(1), torch.finfo(x.dtype).eps + fine
+    rounded = right.to(x.dtype).double()
+    right = torch.where(rounded.isinf(), rounded, right)  # beyond what float16 holds
     over = x.clone(memory_format=torch.contiguous_format)
     y = torch.empty_like(over)
     log_softmax(x, y=y)

@@ -1,0 +1,54 @@
+"""Of log-softmax and logsumexp the variant for a shape, which the functions launch.
+
+Passes: one; log-softmax reads rows again that do not fit a cluster's registers.
+On chip: the row where it fits, else a tile.
+The rule is that of `cross_entropy/auto`.
+Source: this project.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sympy
+import torch
+from typing_extensions import override
+
+from ..cross_entropy.auto import WIDEST, Chooses, clustered
+from ..traffic import M, N, Traffic
+from . import cluster, rows
+from .cluster import LogSoftmaxCluster, LogSumExpCluster
+from .online import LogSoftmaxOnline, LogSumExpOnline
+from .operation import LOG_SOFTMAX, LOGSUMEXP
+
+
+@dataclass(frozen=True)
+class LogSumExpAuto(Chooses):
+    """A number a row; see `Chooses`."""
+
+    operation = LOGSUMEXP
+    moves = LogSumExpOnline.moves
+    cluster, online = LogSumExpCluster(), LogSumExpOnline()
+
+
+@dataclass(frozen=True)
+class LogSoftmaxAuto(Chooses):
+    """The logarithm of the softmax; see `Chooses`. Its traffic is by an H200's clusters."""
+
+    operation = LOG_SOFTMAX
+    cluster, online = LogSoftmaxCluster(), LogSoftmaxOnline()
+
+    @override
+    def traffic(self) -> Traffic:
+        reads = sympy.Piecewise((M * N, N <= WIDEST), (2 * M * N, True))
+        return Traffic(reads=reads, writes=M * N)
+
+
+def logsumexp(x: torch.Tensor, *, lse: torch.Tensor) -> None:
+    """As `rows.logsumexp`, by the cluster where it takes the call."""
+    (cluster if clustered(x) else rows).logsumexp(x, lse=lse)
+
+
+def log_softmax(x: torch.Tensor, *, y: torch.Tensor) -> None:
+    """As `rows.log_softmax`, likewise."""
+    (cluster if clustered(x, y=y) else rows).log_softmax(x, y=y)
