@@ -34,6 +34,7 @@ from experiments.data.metrics import COPY
 from experiments.data.rows import EXPECTED, ITEM_BYTES
 
 OWN, ROOF = "auto", "roof"
+STANDING = ("_auto", "_cluster", "_online")  # the ends of the names of kernels that stand for ours
 PEERS = (  # public, any maker's
     *("torch", "compiled", "compiled_softmax", "compiled_max"),
     *("liger", "flag_gems", "quack", "helion"),
@@ -71,14 +72,14 @@ def peer_order(kernel: str) -> tuple[int, str]:
 
 
 def is_own(kernel: str) -> bool:
-    """Whether a kernel stands for ours: the one that chooses, or where none does, ``…_online``."""
-    return kernel == OWN or kernel.endswith((f"_{OWN}", "_online"))
+    """Whether a kernel may stand for ours: the first of `STANDING` that an operation has does."""
+    return kernel == OWN or kernel.endswith(STANDING)
 
 
 def _own_of(kernels: Iterable[str]) -> str:
     """The one of an operation's kernels that is compared with its peers."""
-    found = sorted(filter(is_own, kernels), key=lambda name: (not name.endswith(OWN), len(name)))
-    return found[0] if found else OWN
+    found = sorted(filter(is_own, kernels), key=len)
+    return next((name for end in STANDING for name in found if f"_{name}".endswith(end)), OWN)
 
 
 def roof_order(kernel: str) -> tuple[int, str]:

@@ -53,6 +53,7 @@ LIMITS = "h200_limits/limits.tar.gz"
 BACKWARD, ATTENTION = "h200_backward", "h200_attention"
 HOST = "h200_limits/hostcost.json"
 OWN = (LIMITS, HOST, BACKWARD, ATTENTION, LOSSES)  # what this project claims: of all its kernels
+DETERMINISM = "h200_determinism"
 OF_LOSSES = "cross_entropy,cross_entropy_backward,cross_entropy_grad,limits,limits_ratio"
 DRAWINGS = (
     *(Drawing((kind,), PAPER, f"h200/{kind}") for kind in ("figures", "tables", "roofline")),
@@ -83,6 +84,7 @@ DRAWINGS = (
     Drawing(
         ("tables", "--only", "memory,limits,above_roof,environment"), (LOSSES,), f"{LOSSES}/tables"
     ),
+    Drawing(("tables", "--only", "determinism"), (DETERMINISM,), f"{DETERMINISM}/tables"),
     Drawing(("claims", "--claims", "analysis/own_claims.yaml"), OWN, "h200_limits/claims"),
     *(
         Drawing(words, tuple(f"{host}/cards.tar.gz/{part}" for part in parts), f"{host}/{words[0]}")
@@ -99,7 +101,8 @@ DRAWINGS = (
 def draw(out: Path, reference: Path = REFERENCE, leave_out: Collection[str] = ()) -> dict[str, str]:
     """Draws everything below ``out``; returns the checksum of each file by its path there.
 
-    ``leave_out`` names commands whose files are not wanted.
+    ``leave_out`` names commands whose files are not wanted. What was not recorded yet is left out
+    too: of a recording that is gone, `differences` names the files that are no longer drawn.
 
     Raises:
         RuntimeError: a command failed; it has the command and what was printed.
@@ -109,8 +112,11 @@ def draw(out: Path, reference: Path = REFERENCE, leave_out: Collection[str] = ()
         tempfile.TemporaryDirectory() as scratch,
         mock.patch("analysis.load.load", cache(load)),
     ):
-        for drawing in (one for one in DRAWINGS if one.command[0] not in leave_out):
-            _run(drawing, _rows(drawing, reference, Path(scratch)), out / drawing.out)
+        for drawing in DRAWINGS:
+            files = ("".join(name.partition(".tar.gz")[:2]) for name in drawing.rows)
+            recorded = all((reference / file).exists() for file in files)
+            if recorded and drawing.command[0] not in leave_out:
+                _run(drawing, _rows(drawing, reference, Path(scratch)), out / drawing.out)
     made = sorted(path for path in out.rglob("*") if path.is_file())
     return {
         path.relative_to(out).as_posix(): digest([path])

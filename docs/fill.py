@@ -28,8 +28,9 @@ from analysis.estimate import Estimate, geometric_mean
 from analysis.figures.attention import QUERY, ROOFS
 from analysis.format import markdown_of
 from analysis.limits import LimitPoint
-from analysis.load import load
-from analysis.selection import timer_label
+from analysis.load import load, load_records
+from analysis.selection import TIMERS, timer_label
+from analysis.tables.determinism import QUESTIONS
 from experiments.data.cards import card_of
 from experiments.data.packed import unpacked
 from experiments.data.rows import EXPECTED, ITEM_BYTES, read_rows, rows_files
@@ -41,20 +42,19 @@ PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 MARKED = re.compile(r"<!-- ([a-z_]+) -->(.*?)<!-- end -->", re.DOTALL)
 GRADIENTS = ("backward_auto", "backward")  # our own, the present one first
 HOSTS = {"h200_cards": 2, "h200_x4": 4}  # recordings of several cards, and how many
+LOSSES = ("cross_entropy", "cross_entropy_backward", "cross_entropy_grad")
+LOGPROBS = ("logsumexp", "log_softmax", "logprob_entropy")
 RECORDED = {  # by operation the recording that says how near the limit it is
     "softmax": "h200_limits",
     "softmax_backward": "h200_backward",
-    **dict.fromkeys(
-        ("cross_entropy", "cross_entropy_backward", "cross_entropy_grad", "logsumexp",
-         "log_softmax", "logprob_entropy"), "h200_cross_entropy"
-    ),
+    **dict.fromkeys((*LOSSES, *LOGPROBS), "h200_cross_entropy"),
     "attention": "h200_attention",
 }  # fmt: skip
-LOSSES = ("cross_entropy", "cross_entropy_backward", "cross_entropy_grad")
 LOSS_SHAPE = (8192, 128256, "bfloat16")
 NEAR = 0.97  # of the roof: a large point below it is named
 LARGE = f"{limits.LARGE_BYTES / 1e6:.0f} MB"
 CARDS_OF_A_YEAR = 64
+NOT_YET = "Not recorded yet."
 NOT_DRAWN = ("figures", "report")  # pictures, which hold no text
 Lines = Iterable[Sequence[str]]
 
@@ -347,6 +347,67 @@ def losses_memory(drawn: Path) -> str:
     return f"{rows}×{cols} {dtype}.\n\n" + _table(heads, lines)
 
 
+def losses_recorded(drawn: Path) -> str:
+    """What each recording of these operations holds."""
+    frame = load(REFERENCE / RECORDED[LOSSES[0]])
+    lines = []
+    for name, some in frame.groupby(frame["sweep"].str.rpartition("-")[0]):
+        tokens, cols = (sorted(some[side].unique()) for side in ("rows", "cols"))
+        timers = [one for one in TIMERS if some["timer"].eq(one).any()]
+        lines.append(
+            [
+                *(f"`{name}`", f"{some['kernel'].nunique()}", ", ".join(map(str, tokens))),
+                *(f"{len(cols)}, {cols[0]} to {cols[-1]}", ", ".join(map(timer_label, timers))),
+            ]
+        )
+    return _table(["recording", "kernels", "tokens", "columns", "timers"], lines)
+
+
+def logprobs(drawn: Path) -> str:
+    """Log-probabilities at Llama 3's vocabulary over PyTorch, the compiler and the roof."""
+    lines = []
+    for operation in LOGPROBS:
+        for p in _points(RECORDED[operation], operation):
+            if (p.rows, p.cols, p.dtype) != LOSS_SHAPE:
+                continue
+            rivals = (f"{operation}_{maker}" for maker in ("torch", "compiled"))
+            lines.append(
+                [
+                    *(f"`{p.own}`", timer_label(p.timer), f"{p.us(p.own):,.0f}"),
+                    f"{p.share.value:.1%} of {p.roof_name}" if p.share else "–",
+                    *(_interval(p.ratio(one)) if p.has(one) else "–" for one in rivals),
+                ]
+            )
+    heads = ["ours", "timer", "µs", "of the roof", "× PyTorch's", "× the compiler's"]
+    rows, cols, dtype = LOSS_SHAPE
+    return f"{rows}×{cols} {dtype}.\n\n" + _table(heads, lines) if lines else NOT_YET
+
+
+def losses_dram(drawn: Path) -> str:
+    """What DRAM's counters saw of cross-entropy."""
+    return _dram(RECORDED[LOSSES[0]])
+
+
+def attention_dram(drawn: Path) -> str:
+    """What DRAM's counters saw of attention."""
+    return _dram(RECORDED[QUERY.operation])
+
+
+def determinism(drawn: Path) -> str:
+    """How many variants always give the same bits, and each one's answer."""
+    found = sorted((drawn / "h200_determinism/tables").glob("determinism-*.csv"))
+    if not found:
+        return NOT_YET
+    lines = [line for path in found for line in _records(path)]
+    always, any_m = ([line["variant"] for line in lines if line[head] == "yes"]
+                     for head in QUESTIONS.values())  # fmt: skip
+    text = (
+        f"Of {len(lines)} variants {len(always)} give the same bits at each call at every point, "
+        f"{len(any_m)} of them for a row in any M."
+    )
+    return "\n\n".join([f"Recorded {_day('h200_determinism')}. {text}", *map(_csv, found)])
+
+
 def hostcost(drawn: Path) -> str:
     """What a call costs the host, by layer."""
     record = _hostcost()
@@ -439,8 +500,9 @@ NUMBERS: dict[str, Callable[[Path], str]] = {
     function.__name__: function
     for function in (headline, operations, limits_summary, limits_peers, own_claims, claims_count,
                      claims, audit_count, audit, explained, roofline, dram_reads, gradient,
-                     losses, losses_short, losses_failed, losses_memory, attention,
-                     attention_throttled, hostcost, hostcost_shape, cost, again, floor, timers,
+                     losses, losses_recorded, losses_short, losses_failed, losses_memory,
+                     losses_dram, logprobs, attention, attention_throttled, attention_dram,
+                     determinism, hostcost, hostcost_shape, cost, again, floor, timers,
                      spread_over_cards, side_by_side, card_to_card, sources_table, scale, year)
 }  # fmt: skip
 
@@ -519,6 +581,24 @@ def _roof(points: Sequence[LimitPoint]) -> str:
 def _paper() -> Path:
     """The recorded sweep of the sources' grids."""
     return unpacked(REFERENCE / "h200/rows.tar.gz") / "paper"
+
+
+def _dram(recording: str) -> str:
+    """By kernel and shape the bytes that DRAM read and wrote, and their sum over the model's."""
+    seen = load_records(REFERENCE / recording).counters
+    shapes = sorted({(c.rows, c.cols, c.dtype) for c in seen})
+    cells: dict[tuple[str, str], dict[Any, str]] = {}
+    for c in seen:
+        model = (c.model_reads + c.model_writes) * ITEM_BYTES[c.dtype]
+        moved = (c.dram_read_bytes, c.dram_write_bytes)
+        text = " + ".join(f"{one / 1e9:.2f}" for one in moved) + f" ({sum(moved) / model:.2f})"
+        cells.setdefault((c.operation, c.kernel), {})[c.rows, c.cols, c.dtype] = text
+    lines = [
+        [f"`{kernel}`", *(here.get(shape, "–") for shape in shapes)]
+        for (_, kernel), here in sorted(cells.items())
+    ]
+    heads = [f"{rows}×{cols} {dtype}" for rows, cols, dtype in shapes]
+    return _table(["GB read + written (over the model's)", *heads], lines) if lines else NOT_YET
 
 
 def _hostcost() -> dict[str, Any]:
