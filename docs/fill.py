@@ -117,7 +117,7 @@ def operations(drawn: Path) -> str:
         if not points:
             lines.append([operation, "", "not recorded yet", "", ""])
             continue
-        (best, _), *_ = Counter(point.best for point in points).most_common()
+        (best, _), *_ = Counter(limits.maker(point.best) for point in points).most_common()
         lines.append(
             [
                 operation,

@@ -61,7 +61,7 @@ def test_each_operation_has_a_headline_once_it_is_recorded(
     _, _, attention, logsumexp = fill.operations(tmp_path).splitlines()
     share, speed = 1 / SLOWDOWN["attention_online"], SLOWDOWN["attention_torch"]
     assert f"| `attention_online` | **{speed * share:.2f} ×**" in attention
-    assert f"attention_torch | {share:.0%} of the longest of three | 2 |" in attention
+    assert f" torch | {share:.0%} of the longest of three | 2 |" in attention
     assert "not recorded yet" in logsumexp
 
 
