@@ -320,7 +320,8 @@ def losses_failed(drawn: Path) -> str:
     for (kernel, cols), some in wrong.groupby(["kernel", "cols"]):
         most = some.sort_values("rows").iloc[-1]
         tokens = ", ".join(map(str, sorted(some["rows"].unique())))
-        found = f"{some['recording'].nunique()} of {frame['recording'].nunique()} recordings"
+        tried = frame.loc[(frame["kernel"] == kernel) & (frame["cols"] == cols), "recording"]
+        found = f"{some['recording'].nunique()} of {tried.nunique()} recordings"
         lines.append(
             [f"`{kernel}`", f"{cols}", tokens, found, f"{most['status']}: {most['reason']}"]
         )

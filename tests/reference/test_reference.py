@@ -20,8 +20,10 @@ from analysis.output import drawn_by
 from analysis.selection import timer_label
 from docs import fill
 from experiments import hostcost
+from experiments.data.records import COUNTERS, write_records
 from tests.analysis.attention_rows import SLOWDOWN, attention_rows
-from tests.analysis.plausible import write
+from tests.analysis.plausible import row, write
+from tests.analysis.records import counters
 from tests.conftest import ROOT
 
 LIMITS = ROOT / reference.REFERENCE / "h200_limits"
@@ -63,6 +65,44 @@ def test_each_operation_has_a_headline_once_it_is_recorded(
     assert f"| `attention_online` | **{speed * share:.2f} ×**" in attention
     assert f" torch | {share:.0%} of the longest of three | 2 |" in attention
     assert "not recorded yet" in logsumexp
+
+
+def test_what_dram_moved_appears_once_counters_lie_beside_the_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fill, "REFERENCE", tmp_path)
+    folder = tmp_path / fill.RECORDED["attention"]
+    folder.mkdir()
+    assert fill.attention_dram(tmp_path) == "Not recorded yet."
+    seen = [counters("online", 4096, 16384, 1.25, 0.25), counters("naive", 2048, 16384, 5.0, 3.0)]
+    write_records(folder / COUNTERS, seen)
+    heads, _, naive, online = fill.attention_dram(tmp_path).splitlines()
+    assert heads.endswith("| 2048×16384 float32 | 4096×16384 float32 |")
+    assert naive == "| `naive` | 0.67 + 0.40 (1.00) | – |"
+    assert online == "| `online` | – | 0.34 + 0.07 (0.50) |"
+
+
+def test_a_sentence_says_how_many_always_give_the_same_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [row("fused", 1024, deterministic=True, batch_invariant=True),
+            row("online", 1024, deterministic=True, batch_invariant=False),
+            row("torch", 1024, deterministic=False, batch_invariant=False)]  # fmt: skip
+    archive = tmp_path / "reference" / reference.DETERMINISM
+    write(archive / "recordings", rows)
+    days = {reference.DETERMINISM: "2026-11-24"}
+    (archive.parent / "recorded.json").write_text(json.dumps(days))
+    monkeypatch.setattr(fill, "REFERENCE", archive.parent)
+    assert fill.determinism(tmp_path) == "Not recorded yet."
+    reference.draw(tmp_path, archive.parent)  # of all drawings the one that has rows
+    text, *table = fill.determinism(tmp_path).splitlines()
+    assert text == (
+        "Recorded 2026-11-24. Of 3 variants 2 give the same bits at each call at every point, "
+        "1 of them for a row in any M."
+    )
+    assert [line for line in table if " online |" in line] == [
+        "| softmax | online | yes | no | 1 |"
+    ]
 
 
 @pytest.mark.timeout(600)
