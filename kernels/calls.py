@@ -174,9 +174,10 @@ class Repeatable:
                 return self(*tensors)
         starts = [0 if each is None else each.data_ptr() for each in tensors]
         offsets = reduce(or_, starts) % ALIGNMENT and tuple(each % ALIGNMENT for each in starts)
-        if offsets not in self._known:
+        again = self._known.get(offsets)
+        if again is None:
             self._first(offsets, tensors)
-        elif not self._known[offsets](starts):
+        elif not again(starts):
             self._work(*tensors)
         return None
 
@@ -197,26 +198,28 @@ def _repeated(
     It does not where one of them was given a tensor that is neither known nor a workspace.
     """
     empty = getattr(torch._C._dynamo.guards, "_empty_strided_cuda", None)
-    known = _extended([-1 if each is None else each.data_ptr() for each in (*tensors, *made)])
-    found: list[tuple[tuple[Any, ...], Callable[..., Any], list[Any]]] = []
+    starts = [-1 if each is None else each.data_ptr() for each in (*tensors, *made)]
+    known, constants = _extended(starts), list[Any]()
+    found: list[tuple[tuple[Any, ...], Callable[..., Any]]] = []
+    shifted = False  # whether a launch is given where a vector begins
     for each in seen:
         given = each.arguments
         count = max((i + 1 for i, x in enumerate(given) if isinstance(x, torch.Tensor)), default=0)
-        constants: list[Any] = []
         places = []
         for argument in given[:count]:
             if not isinstance(argument, torch.Tensor):
-                places.append(len(known) + len(constants))
-                constants.append(argument)
+                places.append(-1 - len(constants))  # from the end, whatever stands before
+                constants.insert(0, argument)
             elif argument.data_ptr() in known:
                 places.append(known.index(argument.data_ptr()))
+                shifted |= places[-1] >= len(starts)
             else:
                 return _never
         how = launcher(each, count, given[count:])
         nested = any(hasattr(x, "data_ptr") for y in given if isinstance(y, tuple) for x in y)
         if how is None or nested or count < 2:
             return _never
-        found.append((how, itemgetter(*places), constants))
+        found.append((how, itemgetter(*places)))
     if not found or empty is None:
         return _never
     hooks, stream_of = found[0][0][-1], torch._C._cuda_getCurrentRawStream
@@ -225,15 +228,16 @@ def _repeated(
     def again(starts: list[int]) -> bool:
         if hooks.launch_enter_hook.calls or hooks.launch_exit_hook.calls:
             return False  # a profiler's: it is called the ordinary way
-        space = [empty(*layout) for layout in layouts]  # held until all is launched
-        pointers = _extended([*starts, *[x.data_ptr() for x in space]])
+        if layouts:
+            space = [empty(*layout) for layout in layouts]  # held until all is launched
+            starts = [*starts, *[x.data_ptr() for x in space]]
+        numbers = [*(_extended(starts) if shifted else starts), *constants]
         stream = stream_of(index)
-        for (run, before, between, after, grouped, _), pick, constants in found:
-            arguments = (*pick([*pointers, *constants]), *after)
+        for (run, before, between, after, grouped, _), pick in found:
             if grouped:
-                run(*before, stream, *between, arguments)
+                run(*before, stream, *between, (*pick(numbers), *after))
             else:
-                run(*before, stream, *between, *arguments)
+                run(*before, stream, *between, *pick(numbers), *after)
         return True
 
     return again

@@ -273,7 +273,7 @@ def forward(
     weight: torch.Tensor | None = None,
     *,
     loss: torch.Tensor,
-    lse: torch.Tensor,
+    lse: torch.Tensor | None,
 ) -> None:
     """As `rows.forward`, where `refused` does not object."""
     CeCluster().run(logits, options, target=target, loss=loss, lse=lse)

@@ -94,7 +94,7 @@ def forward(
     weight: torch.Tensor | None = None,
     *,
     loss: torch.Tensor,
-    lse: torch.Tensor,
+    lse: torch.Tensor | None,
     tiles: Tiles = BY_WIDTH,
 ) -> None:
     """Writes each row's loss, and its logsumexp(z) for the gradient.
@@ -108,7 +108,7 @@ def forward(
         options: See there.
         weight: (N,), of each class, or None.
         loss: (M,), float32, or float64 for float64 logits.
-        lse: Likewise.
+        lse: Likewise; None leaves it unwritten.
         tiles: How rows are cut.
     """
     statistics(
@@ -125,6 +125,7 @@ def backward(
     weight: torch.Tensor | None = None,
     *,
     dlogits: torch.Tensor,
+    mean: bool = False,
     tiles: Tiles = BY_WIDTH,
 ) -> None:
     """Writes the gradient of the logits; see `forward` for what is not named here.
@@ -133,15 +134,19 @@ def backward(
         logits: As they were.
         target: As it was.
         lse: What `forward` wrote.
-        dloss: Gradient of the loss: (M,) of any stride, or (1,) for all rows; None for ones.
+        dloss: Gradient of the loss, of a floating dtype: (M,) of any stride, or one number for all
+            rows; None for ones.
         options: As they were.
         weight: As it was.
         dlogits: (M, N), dtype of the logits; it may be ``logits`` itself. Where its rows begin at
             other places of a vector than those of ``logits`` do, both are moved by less at a time.
+        mean: Whether ``dloss`` is multiplied by ``lse[M]``, which `reduce_losses` wrote.
         tiles: How rows are cut.
     """
     if logits.numel() > 0:
-        _each_element("loss", logits, options, target, weight, dloss, lse, None, dlogits, tiles)
+        _each_element(
+            *("loss", logits, options, target, weight, dloss, lse, None, dlogits, tiles, mean)
+        )
 
 
 def both(
@@ -205,12 +210,14 @@ def reduce_losses(
     mean: bool,
     *,
     out: torch.Tensor,
+    kept: torch.Tensor | None = None,
 ) -> None:
     """Writes the sum of all losses into ``out``, a number; always added in the same order.
 
-    With ``mean`` it is divided by Σ weight[target] of the rows that count, NaN where none does.
+    With ``mean`` it is divided by Σ weight[target] of the rows that count, NaN where none does, and
+    what `scale_of_mean` computes is written into ``kept[M]``, if there is one.
     """
-    _reduce_rows(loss, target, options, weight, out, mean)
+    _reduce_rows(loss, target, options, weight, out, mean, kept)
 
 
 def scale_of_mean(
@@ -377,6 +384,7 @@ def _each_element(
     sums: torch.Tensor | None,
     y: torch.Tensor,
     tiles: Tiles,
+    mean: bool = False,
 ) -> None:
     """Writes ``y`` of `statistics` element by element, from ``sums``, or a loss's from ``lse``."""
     rows, cols = x.shape
@@ -390,7 +398,11 @@ def _each_element(
             *(rows, plan.cols, parts.chunks, *plan.strides[0], plan.leads[0], *_of(options)),
             *(plan.bases[1], *plan.strides[1], plan.leads[1]),
         ),
-        {"HOW": _how(kind, x, plan, parts, options, weight, dloss), "ROWS": parts.rows},
+        {
+            "HOW": _how(kind, x, plan, parts, options, weight, dloss),
+            "ROWS": parts.rows,
+            "MEAN": mean,
+        },
         num_warps=parts.warps,
         **UNFUSED,
     )
@@ -403,12 +415,13 @@ def _reduce_rows(
     weight: torch.Tensor | None,
     out: torch.Tensor,
     mean: bool,
+    kept: torch.Tensor | None = None,
 ) -> None:
     cols = 0 if weight is None else weight.numel()
     launch(
         _reduce,
         (1,),
-        (loss, target, weight, out, target.numel(), cols, options.ignore_index),
+        (loss, target, weight, out, kept, target.numel(), cols, options.ignore_index),
         {"SUMMED": loss is not None, "WEIGHTED": weight is not None, "MEAN": mean, "BLOCK": 4096},
         num_warps=16,
     )
@@ -772,6 +785,7 @@ def _factors(
     lse: tl.tensor,
     targets: tl.tuple,
     dloss: tl.tensor,
+    mean: tl.tensor,
     exists: tl.tensor,
     total: tl.tensor,
     length: tl.tensor,
@@ -782,7 +796,8 @@ def _factors(
     a·exp(z − shift) − b·onehot − c·w, where p = ``over``·exp(z − shift).
 
     From the row's maximum and 1 / Σ exp(z − m), p has half the error that it has from an lse
-    rounded to the sum's precision; ``dloss`` points to the gradients of the rows' losses.
+    rounded to the sum's precision; ``dloss`` points to the gradients of the rows' losses, ``mean``,
+    if there is one, to what multiplies them all.
     """
     STATISTICS: tl.constexpr = HOW.statistics
     wanted, chosen, w, _ = targets
@@ -795,7 +810,9 @@ def _factors(
         a += 2 * numbers[3] * lse
     scale = tl.full((), 1.0, STATISTICS)
     if not HOW.ones:
-        scale *= tl.load(dloss, mask=exists, other=0.0)
+        scale *= tl.load(dloss, mask=exists, other=0.0).to(STATISTICS)
+    if mean is not None:
+        scale *= tl.load(mean)
     if HOW.scaled:
         scale *= numbers[0]
     return wanted, chosen, shift, a * scale * over, b * scale, c * scale
@@ -1027,6 +1044,7 @@ def _rows(
                     answers[2],
                     targets,
                     gradient_at,
+                    None,
                     exists,
                     total,
                     length,
@@ -1134,6 +1152,7 @@ def _elements(
     y_lead: tl.tensor,
     HOW: tl.constexpr,
     ROWS: tl.constexpr,
+    MEAN: tl.constexpr,
 ) -> None:
     VECTOR: tl.constexpr = HOW.vector
     ENDS: tl.constexpr = HOW.ends
@@ -1170,8 +1189,11 @@ def _elements(
         gradient_at = dloss
         if not HOW.ones:
             gradient_at = dloss + row * dloss_stride
+        mean = None
+        if MEAN:
+            mean = lse + rows
         of_row = _factors(
-            shift, over, kept, targets, gradient_at, exists, total, length, numbers, HOW
+            shift, over, kept, targets, gradient_at, mean, exists, total, length, numbers, HOW
         )
         # most tiles have no target, and rows that count: their elements take a third less
         place = targets[1] - ahead - tile * A_TILE
@@ -1200,6 +1222,7 @@ def _reduce(
     target: tl.tensor,
     weight: tl.tensor,
     out: tl.tensor,
+    kept: tl.tensor,
     rows: tl.tensor,
     cols: tl.tensor,
     ignored: tl.tensor,
@@ -1227,7 +1250,10 @@ def _reduce(
     if SUMMED:
         total = tl.sum(sums, 0)
     if MEAN:
-        total = total / tl.sum(weights, 0)
+        weight_of_all = tl.sum(weights, 0)
+        total = total / weight_of_all
+        if kept is not None:
+            tl.store(kept + rows, (1.0 / weight_of_all).to(kept.dtype.element_ty))
     if out.dtype.element_ty != tl.float64:
         total = total.to(tl.float32)  # from float64 to bfloat16 at once the interpreter goes wrong
     tl.store(out, total.to(out.dtype.element_ty))

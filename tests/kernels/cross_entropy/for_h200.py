@@ -14,7 +14,14 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, make_backend
 
 from kernels.cross_entropy import rows
-from kernels.cross_entropy.rows import Options, backward, both, forward, logprob_entropy
+from kernels.cross_entropy.rows import (
+    Options,
+    backward,
+    both,
+    forward,
+    logprob_entropy,
+    reduce_losses,
+)
 from kernels.log_softmax.rows import log_softmax
 from tests.kernels.conftest import H200
 
@@ -107,10 +114,13 @@ def test_rows_compile_however_they_are_read(
         forward(logits, target, some, of_class, loss=loss, lse=lse)
         backward(logits, target, lse, loss, some, of_class, dlogits=logits)
         both(logits, target, None, some, of_class, loss=loss, lse=lse, dlogits=logits)
+    forward(logits, target, loss=loss, lse=None)
+    backward(logits, target, lse, loss[0], dlogits=logits, mean=True)
+    reduce_losses(loss, target, Options(), None, True, out=loss, kept=lse)
     logprob_entropy(logits, target, logprob=loss, entropy=lse)
     log_softmax(logits, y=logits)
     # of few wide rows programs share one, and a gradient with its loss is a launch of its own
-    assert len(launched) == 8 + 9 * strided
+    assert len(launched) == 11 + 10 * strided
 
 
 ODD_OR_NOT = pytest.mark.parametrize(

@@ -392,6 +392,36 @@ def test_under_autocast_the_loss_has_the_dtype_that_pytorchs_has(
             assert dx.dtype == dtype
 
 
+def test_a_call_like_an_earlier_one_is_not_taken_for_it(device: str) -> None:
+    x = torch.randn(6, 6, device=device)
+    target = torch.arange(6, device=device)
+    for _ in range(2):  # what is remembered of the first time must not answer for another
+        for logits in (x, x.t(), x.half(), x[:, :5], x[:1].expand(6, 6)):
+            agrees(logits, target % logits.shape[1])
+        agrees(x, target, weight=torch.rand(6, device=device) + 0.1)
+        agrees(x, torch.full((6, 6), 1 / 6, device=device))
+        for reduction in ("none", "sum", "mean"):
+            agrees(x, target, reduction=reduction, ignore_index=1)
+        with torch.autocast(device, dtype=torch.float16):
+            assert cross_entropy(x.half(), target).dtype == torch.float32
+        assert cross_entropy(x.half(), target).dtype == torch.float16
+        for wrong in ({"temperature": True}, {"softcap": False}, {"z_loss": False}):
+            with pytest.raises(TypeError):
+                cross_entropy(x, target, **wrong)  # type: ignore[arg-type]
+        weight = torch.rand(6, device=device, requires_grad=True)
+        with pytest.raises(RuntimeError):
+            cross_entropy(x, target, weight)
+        with FlopCounterMode(display=False):
+            torch.testing.assert_close(cross_entropy(x, target), due(x, target).float())
+        found = torch.func.vmap(cross_entropy, (0, None))(torch.stack((x, 2 * x)), target)
+        torch.testing.assert_close(found[1], due(2 * x, target).float())
+        _, slope = torch.func.jvp(lambda x: cross_entropy(x, target), (x,), (x,))
+        _, wanted = torch.func.jvp(lambda x: F.cross_entropy(x, target), (x,), (x,))
+        torch.testing.assert_close(slope, wanted)
+        with pytest.raises((IndexError, RuntimeError, ValueError)):
+            cross_entropy(x, target[:3])
+
+
 def test_fake_meta_and_parameters(device: str) -> None:
     with FakeTensorMode():
         x, target = torch.empty(3, 5, device=device), torch.empty(3, device=device).long()

@@ -74,10 +74,11 @@ def test_every_plan_launches_again() -> None:
             for inplace in (False, True):
                 for _ in range(2):
                     step(x[:rows], target, cross_entropy, reduction=reduction, inplace=inplace)
+                    cross_entropy(x[:rows], target, reduction=reduction)
             settings = -100, reduction, 0.0, 0.0, 0.0, 1.0, x.dtype
             plan = functions._plan_of(x[:rows], target, None, settings)
             assert plan
-            used = [plan._forward, *plan._backward, *plan._over, plan._both, plan._scale]
+            used = [plan._alone, plan._forward, *plan._backward, *plan._over, plan._both]
             known = [each for one in used for each in one._known.values()]
             assert known
             assert calls._never not in known

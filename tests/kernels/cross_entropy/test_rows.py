@@ -319,6 +319,11 @@ def test_reductions_are_pytorchs(device: str, rows: int, weighted: bool) -> None
     torch.testing.assert_close(out[0].double(), mean, equal_nan=True)
     scale_of_mean(target, options, weight, scale=out)
     torch.testing.assert_close(out[0].double(), 1 / parts.sum())
+    kept = torch.zeros(rows + 1, device=device)
+    reduce_losses(loss, target, options, weight, True, out=out, kept=kept)
+    assert not kept[:rows].any()
+    scale_of_mean(target, options, weight, scale=out)
+    assert torch.equal(kept[rows:], out)
     target[:] = 3
     reduce_losses(loss, target, options, weight, True, out=out)
     assert not out.isfinite() if rows else out.isnan()
