@@ -125,7 +125,7 @@ def forward(
     weight: torch.Tensor | None = None,
     *,
     loss: torch.Tensor,
-    lse: torch.Tensor,
+    lse: torch.Tensor | None,
 ) -> None:
     """As `rows.forward`, by the cluster where it takes the call, which reads ignored rows too."""
     compute = cluster.forward if clustered(logits, weight) else rows.forward

@@ -39,6 +39,7 @@ from ..vectors import (
 LOG2E = constant(1.4426950408889634)
 NARROW = 2048  # elements of a row that a warp, or a part of one, reads alone
 A_LANE = 32  # elements that a lane takes of a tile of a wider row
+AT_ONCE = 4  # vectors that a lane asks for at once, of several rows where they are narrow
 FEW, PIECES = 4, 8  # of vectors of fewer elements a lane takes as many of a tile: it is unrolled
 CHUNK, MOST_CHUNKS = 8192, 16  # elements of a chunk at least, chunks of a row about at most
 HELD = 16384  # elements of a row that a program keeps from its reading to its gradient
@@ -250,6 +251,11 @@ class Cut:
     chunks: int
     warps: int
 
+    @property
+    def tile(self) -> int:
+        """Vectors of a tile."""
+        return self.lanes * self.pieces
+
     def split(self, rows: int, wanted: int | None, device: Device) -> int:
         """Programs that share a row, a power of two."""
         if wanted is None:
@@ -283,7 +289,10 @@ def cut(cols: int, vector: int, tiles: Tiles, whole: bool = False) -> Cut:
     chunk = max(CHUNK, next_power_of_two(cols) // MOST_CHUNKS) // vector
     in_chunk = max(1, chunk // a_tile)
     chunks = -(-vectors // (a_tile * in_chunk))
-    return Cut(32 * warps // lanes, lanes, pieces, in_chunk, chunks, warps)
+    rows = 32 * warps // lanes
+    if a_tile >= vectors and not whole and cols <= NARROW:
+        rows *= max(1, AT_ONCE // pieces)
+    return Cut(rows, lanes, pieces, in_chunk, chunks, warps)
 
 
 def cut_of_copy(cols: int, vector: int, tiles: Tiles) -> Cut:
@@ -363,7 +372,7 @@ def statistics(
             "STAGES": tiles.num_stages,
             "SPLIT": split,
             "SKIP": kind == "loss" and cols >= SKIPPED and y is None,
-            "WHOLE": y is not None,
+            "WHOLE": y is not None or cols // plan.vector <= parts.tile,
         },
         num_warps=parts.warps,
         **UNFUSED,
@@ -970,16 +979,13 @@ def _rows(
     if HOW.weighted:
         weight_ahead = weight + ahead[None, :, None]
     targets = (exists, row, row, row)
-    read = exists
-    if HOW.kind != "lse":
+    if SKIP:
         targets = _targets(
             begin, col_stride, target, weight, row, exists, length, ignored, numbers, HOW
         )
-        if SKIP:
-            read = targets[0]
-    vectors = tl.where(read, whole_vectors(cols, ahead, VECTOR, ENDS), 0)
+    vectors = tl.where(targets[0], whole_vectors(cols, ahead, VECTOR, ENDS), 0)
     if ENDS and SPLIT == 1:
-        columns = tl.where(read[None, :], end_columns(length, ahead, VECTOR), -1)
+        columns = tl.where(targets[0][None, :], end_columns(length, ahead, VECTOR), -1)
         z_at_ends = _load_ends(begin, columns, numbers, HOW)
     many = vectors[None, :, None]
     if ROWS == 1:
@@ -990,8 +996,13 @@ def _rows(
         full = 0
 
     statistics = _nothing((ROWS,), HOW)
-    if WHOLE:
+    if WHOLE:  # all of the row is on its way before a target is waited for
         pieces = _load_tile(source, 0, many, col_stride, numbers, HOW, True, LOADS)
+    if HOW.kind != "lse" and not SKIP:
+        targets = _targets(
+            begin, col_stride, target, weight, row, exists, length, ignored, numbers, HOW
+        )
+    if WHOLE:
         lanes = _absorb(_nothing((LANES, ROWS), HOW), pieces, 0, many, weight_ahead, HOW)
         statistics = _meet(lanes, HOW)
     else:
@@ -1030,7 +1041,7 @@ def _rows(
             total = tl.load(weight_total).to(STATISTICS)
         answers = _finish(statistics, targets, total, length, numbers, HOW)
         _store_statistics((first, second, lse), answers, statistics, row, rows, exists, HOW)
-        if WHOLE:
+        if y is not None:
             shift, summed = _shift_and_sum(statistics)
             logarithm = tl.log(summed)
             of_row = (exists, row, shift, logarithm, logarithm, logarithm)

@@ -340,5 +340,5 @@ def test_a_cut_covers_the_row(cols: int, vector: int, warps: int | None, whole: 
     parts = cut(cols, vector, Tiles(num_warps=warps), whole)
     covered = parts.lanes * parts.pieces * vector * (1 if whole else parts.tiles * parts.chunks)
     assert covered >= cols // vector * vector
-    assert parts.rows * parts.lanes == 32 * parts.warps
+    assert parts.rows * parts.lanes % (32 * parts.warps) == 0
     assert parts.pieces <= 64 or warps
