@@ -27,7 +27,7 @@ from typing_extensions import override
 
 from ..device import Device, device_of, largest_cluster
 from ..kernel import Kernel, Shape, power_of_two
-from ..language import MOST_PROGRAMS, constant, gl, gluon_jit
+from ..language import MOST_PROGRAMS, constant, gl, gluon_jit, next_power_of_two
 from ..launch import launch, load_hint, store_hint
 from ..softmax.cluster import (
     LOG2E,
@@ -49,11 +49,12 @@ from ..softmax.tiles import LONGEST, empty_result, vector
 from ..traffic import M, N, Traffic
 from .online import of_rows
 from .operation import CROSS_ENTROPY, CROSS_ENTROPY_GRAD, LOGPROB_ENTROPY
-from .rows import PLAIN, Options
+from .rows import NARROW, PLAIN, Options
 
 LN2 = constant(0.6931471805599453)
 MANY = 4096  # rows for which every matrix is cut, lest a row's bits depend on how many there are
 FEWEST_WARPS, AT_ONCE = 4, 3  # of a row, and programs of rows that an SM is to hold
+A_THREAD = 128  # bytes of a row of fewer warps
 LARGEST = constant(3.4028234663852886e38)
 NOTHING = constant(-300.0)  # exp2 of it is 0 in float32
 SMALL = constant(0.2)  # below, tanh by its series: the quotient would lose digits
@@ -174,7 +175,8 @@ def plan_of(
     register: the fewer warps hold a row, the more bytes an SM has under way. So a row that takes
     four warps or more has as few as hold it, and as few programs as leave an SM `AT_ONCE` of them,
     of which some compute while others load. Fitted to the cuts of 32000 to 262144 columns on an
-    H200; narrower rows, and programs or warps that are asked for, are cut as softmax's.
+    H200. A thread holds `A_THREAD` bytes of narrower rows; those of up to `NARROW` elements, and
+    where programs or warps are asked for, are cut as softmax's.
     """
 
     def cut_into(programs: int | None, warps: int | None) -> Cut | None:
@@ -187,7 +189,8 @@ def plan_of(
         shares = [(some, total // some) for some in (1, 2, 4, 8, 16) if 1 <= total // some <= 16]
         cuts = [one for share in shares if (one := cut_into(*share)) is not None]
         if cuts and total < FEWEST_WARPS:
-            return asked
+            few = next_power_of_two(-(-cols * size // (32 * A_THREAD)))
+            return (cut_into(1, few) if cols > NARROW else None) or asked
         if cuts:
             wide = AT_ONCE * (device.sms or 1)
             return next((one for one in cuts if one.resident(width, device) >= wide), cuts[-1])

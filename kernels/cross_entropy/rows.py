@@ -39,7 +39,7 @@ from ..vectors import (
 LOG2E = constant(1.4426950408889634)
 NARROW = 2048  # elements of a row that a warp, or a part of one, reads alone
 A_LANE = 32  # elements that a lane takes of a tile of a wider row
-AT_ONCE = 4  # vectors that a lane asks for at once, of several rows where they are narrow
+AT_ONCE = 2  # vectors that a lane asks for at once, of several rows where they are narrow
 FEW, PIECES = 4, 8  # of vectors of fewer elements a lane takes as many of a tile: it is unrolled
 CHUNK, MOST_CHUNKS = 8192, 16  # elements of a chunk at least, chunks of a row about at most
 HELD = 16384  # elements of a row that a program keeps from its reading to its gradient

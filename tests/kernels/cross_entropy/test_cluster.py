@@ -229,6 +229,7 @@ def test_where_it_does_not_fit_is_said(place: str) -> None:
     ("cols", "dtype", "best"),
     [
         *((2048, torch.bfloat16, (1, 4)), (32000, torch.bfloat16, (2, 4))),
+        *((4096, torch.bfloat16, (1, 2)), (4096, torch.float32, (1, 4))),
         *((50257, torch.bfloat16, (4, 4)), (50304, torch.float16, (4, 4))),
         *((128256, torch.bfloat16, (8, 4)), (151936, torch.bfloat16, (8, 8))),
         *((262144, torch.bfloat16, (16, 4)), (128256, torch.float32, (16, 4))),
