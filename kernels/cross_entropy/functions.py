@@ -595,7 +595,7 @@ def _loss_fake(
     rows, _ = logits.shape
     wide = torch.promote_types(logits.dtype, torch.float32)
     loss = logits.new_empty(rows if settings[1] == "none" else (), dtype=settings[-1])
-    return loss, logits.new_empty(rows + (settings[1] == "mean"), dtype=wide)
+    return loss, logits.new_empty(rows + int(settings[1] == "mean"), dtype=wide)
 
 
 def _gradient_kernel(
