@@ -161,11 +161,11 @@ def once_per_frame(make: Callable[Concatenate[pd.DataFrame, P], T]) -> Callable[
 
     Pictures, tables, claims and the report ask for the same points of the same rows.
     """
-    known: dict[tuple[int, ...], tuple[tuple[Any, ...], T]] = {}
+    known: dict[tuple[int | str, ...], tuple[tuple[Any, ...], T]] = {}
 
     @wraps(make)
     def remembered(frame: pd.DataFrame, *more: P.args, **none: P.kwargs) -> T:
-        place = (id(frame), *map(id, more))
+        place = (id(frame), *(one if isinstance(one, str) else id(one) for one in more))
         if place not in known:
             known[place] = more, make(frame, *more, **none)
             weakref.finalize(frame, known.pop, place, None)

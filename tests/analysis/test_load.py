@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis.load import load, newest_rows
+from analysis.load import load, newest_rows, once_per_frame
 from experiments.data.files import RowsError
 from tests.analysis.plausible import row, write
 
@@ -73,3 +73,19 @@ def test_the_newest_sweep_is_the_default_and_the_reference_where_there_is_none(
         write(tmp_path / sweep / "some" / "job", rows)
         os.utime(tmp_path / sweep / "some" / "job" / "rows.jsonl", (1e9 + age, 1e9 + age))
     assert newest_rows(tmp_path) == tmp_path / "cpu"
+
+
+def test_what_is_made_of_a_table_is_made_once_for_each_name() -> None:
+    made: list[str] = []
+
+    @once_per_frame
+    def kernels(frame: pd.DataFrame, operation: str = "") -> list[str]:
+        made.append(operation)
+        return list(frame.loc[frame["operation"] == operation, "kernel"])
+
+    tables = [pd.DataFrame({"operation": ["add"], "kernel": [name]}) for name in ("one", "two")]
+    names = ["add", "".join(["a", "dd"])]  # equal, and not the same object
+    assert [kernels(table, name) for table in tables for name in names] == [
+        *(["one"], ["one"], ["two"], ["two"])
+    ]
+    assert made == ["add", "add"]
