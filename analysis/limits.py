@@ -358,15 +358,15 @@ def operations_of(frame: pd.DataFrame) -> list[str]:
 def recording_of(inputs: Inputs) -> Inputs:
     """The rows themselves where `auto` stands beside a peer, else what is packed below them.
 
-    Of several packed recordings it is the one with most peers.
+    Of several packed recordings it is the one with most peers, of those the one with most points.
     """
 
-    def peers(one: Inputs) -> int:
+    def worth(one: Inputs) -> tuple[int, int]:
         # a recording of another operation may hold `auto` alone, one of the sources the peers
         points = points_of(one.frame) if OWN in set(one.frame["kernel"]) else []
-        return len({peer for point in points for peer in point.peers})
+        return len({peer for point in points for peer in point.peers}), len(points)
 
-    return inputs if peers(inputs) else max([inputs, *inputs.packed], key=peers)
+    return inputs if worth(inputs)[0] else max([inputs, *inputs.packed], key=worth)
 
 
 def with_all_operations(inputs: Inputs) -> Inputs:
@@ -379,7 +379,10 @@ def with_all_operations(inputs: Inputs) -> Inputs:
             continue
         frame = max(
             (each.frame for each in several if name in known[id(each)]),
-            key=lambda frame: frame.loc[frame["operation"] == name, "kernel"].nunique(),
+            key=lambda frame: (
+                frame.loc[frame["operation"] == name, "kernel"].nunique(),
+                (frame["operation"] == name).sum(),
+            ),
         )
         roofs = frame.loc[frame["operation"] == name, "roof"].unique()
         frames.append(frame[frame["operation"].isin([name, *roofs])])
