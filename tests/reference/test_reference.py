@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,13 +89,16 @@ def test_a_sentence_says_how_many_always_give_the_same_bits(
     rows = [row("fused", 1024, deterministic=True, batch_invariant=True),
             row("online", 1024, deterministic=True, batch_invariant=False),
             row("torch", 1024, deterministic=False, batch_invariant=False)]  # fmt: skip
-    archive = tmp_path / "reference" / reference.DETERMINISM
-    write(archive / "recordings", rows)
-    days = {reference.DETERMINISM: "2026-11-24"}
-    (archive.parent / "recorded.json").write_text(json.dumps(days))
-    monkeypatch.setattr(fill, "REFERENCE", archive.parent)
+    write(tmp_path / "recordings", rows)
+    below = tmp_path / "reference"
+    archive = below / reference.DETERMINISM
+    archive.parent.mkdir(parents=True)
+    with tarfile.open(archive, "w:gz") as packed:
+        packed.add(tmp_path / "recordings", "recordings")
+    (below / "recorded.json").write_text(json.dumps({archive.parent.name: "2026-11-24"}))
+    monkeypatch.setattr(fill, "REFERENCE", below)
     assert fill.determinism(tmp_path) == "Not recorded yet."
-    reference.draw(tmp_path, archive.parent)  # of all drawings the one that has rows
+    reference.draw(tmp_path, below)  # of all drawings the one that has rows
     text, *table = fill.determinism(tmp_path).splitlines()
     assert text == (
         "Recorded 2026-11-24. Of 3 variants 2 give the same bits at each call at every point, "
