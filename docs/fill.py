@@ -54,7 +54,6 @@ LOSS_SHAPE = (8192, 128256, "bfloat16")
 NEAR = 0.97  # of the roof: a large point below it is named
 LARGE = f"{limits.LARGE_BYTES / 1e6:.0f} MB"
 CARDS_OF_A_YEAR = 64
-NOT_YET = "Not recorded yet."
 NOT_DRAWN = ("figures", "report")  # pictures, which hold no text
 Lines = Iterable[Sequence[str]]
 
@@ -114,9 +113,6 @@ def operations(drawn: Path) -> str:
     for operation, recording in RECORDED.items():
         every = _limit_points() if operation == "softmax" else _points(recording, operation)
         points = [p for p in every if p.large and p.tuned and p.timer == "events"]
-        if not points:
-            lines.append([operation, "", "not recorded yet", "", ""])
-            continue
         (best, _), *_ = Counter(limits.maker(point.best) for point in points).most_common()
         lines.append(
             [
@@ -381,7 +377,7 @@ def logprobs(drawn: Path) -> str:
             )
     heads = ["ours", "timer", "µs", "of the roof", "× PyTorch's", "× the compiler's"]
     rows, cols, dtype = LOSS_SHAPE
-    return f"{rows}×{cols} {dtype}.\n\n" + _table(heads, lines) if lines else NOT_YET
+    return f"{rows}×{cols} {dtype}.\n\n" + _table(heads, lines)
 
 
 def losses_dram(drawn: Path) -> str:
@@ -397,8 +393,6 @@ def attention_dram(drawn: Path) -> str:
 def determinism(drawn: Path) -> str:
     """How many variants always give the same bits, and each one's answer."""
     found = sorted((drawn / "h200_determinism/tables").glob("determinism-*.csv"))
-    if not found:
-        return NOT_YET
     lines = [line for path in found for line in _records(path)]
     always, any_m = ([line["variant"] for line in lines if line[head] == "yes"]
                      for head in QUESTIONS.values())  # fmt: skip
@@ -599,7 +593,7 @@ def _dram(recording: str) -> str:
         for (_, kernel), here in sorted(cells.items())
     ]
     heads = [f"{rows}×{cols} {dtype}" for rows, cols, dtype in shapes]
-    return _table(["GB read + written (over the model's)", *heads], lines) if lines else NOT_YET
+    return _table(["GB read + written (over the model's)", *heads], lines)
 
 
 def _hostcost() -> dict[str, Any]:

@@ -32,10 +32,12 @@ from experiments.data.files import (
 from experiments.data.rows import Dtype
 
 
-class Record(BaseModel):
-    """What all records share: which variant at which shape. Sizes in elements."""
-
+class _Written(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class Record(_Written):
+    """What all records share: which variant at which shape. Sizes in elements."""
 
     schema_version: Literal[1] = 1
     kernel: Name = Field(description="the kernel's label: its name and the tunables that were set")
@@ -47,10 +49,8 @@ class Record(BaseModel):
     dtype: Dtype
 
 
-class TensorCount(BaseModel):
+class TensorCount(_Written):
     """Requests to one tensor of a call: elements and bytes, masked-off lanes left out."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
     name: Name = Field(description="x, y, or what an eager operation made, e.g. max.indices")
     dtype: Name
@@ -86,14 +86,12 @@ class Count(Record):
 Number = float | Literal["inf", "-inf", "nan"]
 
 
-class Access(BaseModel):
+class Access(_Written):
     """One load or store of one program, in the order it was executed.
 
     ``maximum`` and ``total`` are recomputed from what was loaded; ``state`` is the kernel's own.
     Numbers are rounded to seven significant figures. Older records lack the fields below them.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
     program: Whole
     sweep: Whole = Field(description="which pass over its row, from 0")
@@ -166,10 +164,8 @@ class Probe(Record):
     environment: JsonObject = {}
 
 
-class HostLayer(BaseModel):
+class HostLayer(_Written):
     """What a call costs the host, and over its base, PyTorch's; older records lack ratios' ends."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
     layer: Name
     base: Name
@@ -181,10 +177,8 @@ class HostLayer(BaseModel):
     ratio_high: Amount | None = None
 
 
-class HostCost(BaseModel):
+class HostCost(_Written):
     """What `experiments.hostcost` found on one card, by layer."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
     gpu: Name
     shape: list[Size] = Field(description="rows and columns where a layer names no others")

@@ -54,7 +54,7 @@ from .rows import NARROW, PLAIN, Options
 LN2 = constant(0.6931471805599453)
 MANY = 4096  # rows for which every matrix is cut, lest a row's bits depend on how many there are
 FEWEST_WARPS, AT_ONCE = 4, 3  # of a row, and programs of rows that an SM is to hold
-A_THREAD = 128  # bytes of a row of fewer warps
+A_THREAD = 128  # bytes that a thread holds of a row of fewer warps
 LARGEST = constant(3.4028234663852886e38)
 NOTHING = constant(-300.0)  # exp2 of it is 0 in float32
 SMALL = constant(0.2)  # below, tanh by its series: the quotient would lose digits

@@ -142,18 +142,15 @@ def cross_entropy(
             if differentiated:
                 return _differentiable(input, target, weight, recent[1])
             return recent[1].alone(input, target, weight)
+    dtype = _dtype_of_loss(input)
     if (
         watched(input)
         or type(target) not in PLAIN
         or (weight is not None and (type(weight) not in PLAIN or weight.requires_grad))
     ):
-        dtype = _dtype_of_loss(input)
         return _observed(
             input, target, weight, ignore_index, reduction, label_smoothing, *options, dtype
         )
-    dtype = input.dtype
-    if dtype in SMALL and torch.is_autocast_enabled("cuda" if input.is_cuda else "cpu"):
-        dtype = torch.float32
     settings = ignore_index, reduction, label_smoothing, *options, dtype
     plan = _plan_of(input, target, weight, settings)
     training = input.requires_grad and torch.is_grad_enabled()

@@ -251,11 +251,6 @@ class Cut:
     chunks: int
     warps: int
 
-    @property
-    def tile(self) -> int:
-        """Vectors of a tile."""
-        return self.lanes * self.pieces
-
     def split(self, rows: int, wanted: int | None, device: Device) -> int:
         """Programs that share a row, a power of two."""
         if wanted is None:
@@ -372,7 +367,7 @@ def statistics(
             "STAGES": tiles.num_stages,
             "SPLIT": split,
             "SKIP": kind == "loss" and cols >= SKIPPED and y is None,
-            "WHOLE": y is not None or cols // plan.vector <= parts.tile,
+            "WHOLE": y is not None or cols // plan.vector <= parts.lanes * parts.pieces,
         },
         num_warps=parts.warps,
         **UNFUSED,

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import sympy
 import torch
-from typing_extensions import override
 
 from ..cross_entropy.auto import WIDEST, Chooses, clustered
 from ..traffic import M, N, Traffic
@@ -36,12 +35,8 @@ class LogSoftmaxAuto(Chooses):
     """The logarithm of the softmax; see `Chooses`. Its traffic is by an H200's clusters."""
 
     operation = LOG_SOFTMAX
+    moves = Traffic(reads=sympy.Piecewise((M * N, N <= WIDEST), (2 * M * N, True)), writes=M * N)
     cluster, online = LogSoftmaxCluster(), LogSoftmaxOnline()
-
-    @override
-    def traffic(self) -> Traffic:
-        reads = sympy.Piecewise((M * N, N <= WIDEST), (2 * M * N, True))
-        return Traffic(reads=reads, writes=M * N)
 
 
 def logsumexp(x: torch.Tensor, *, lse: torch.Tensor) -> None:
