@@ -26,7 +26,7 @@ import pandas as pd
 from analysis import estimate
 from analysis.estimate import Estimate, Floats, geometric_mean
 from analysis.format import number
-from analysis.load import Inputs, once_per_frame
+from analysis.load import Inputs, once_per_frame, together
 from analysis.published import OPERATION
 from analysis.selection import TIMERS, records_of
 from experiments.data.jobs import named_grids
@@ -370,7 +370,10 @@ def recording_of(inputs: Inputs) -> Inputs:
 
 
 def with_all_operations(inputs: Inputs) -> Inputs:
-    """`recording_of`, with the rows of each operation that it lacks from where most peers are."""
+    """`recording_of`, with the rows of each operation that it lacks from where most peers are.
+
+    Its records are those of all recordings, its own before others of the same thing.
+    """
     one, several = recording_of(inputs), [inputs, *inputs.packed]
     known = {id(each): operations_of(each.frame) for each in several}
     frames = [one.frame]
@@ -386,9 +389,10 @@ def with_all_operations(inputs: Inputs) -> Inputs:
         )
         roofs = frame.loc[frame["operation"] == name, "roof"].unique()
         frames.append(frame[frame["operation"].isin([name, *roofs])])
-    if len(frames) == 1:
-        return one
-    return replace(one, frame=pd.concat(frames, ignore_index=True))
+    others = (each.records for each in several if each is not one)
+    records = together([*others, one.records])
+    frame = one.frame if len(frames) == 1 else pd.concat(frames, ignore_index=True)
+    return replace(one, frame=frame, records=records)
 
 
 def groups_of(points: Iterable[LimitPoint]) -> list[list[LimitPoint]]:

@@ -11,7 +11,7 @@ import hashlib
 import json
 import weakref
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, wraps
 from operator import itemgetter
@@ -206,6 +206,16 @@ def load_records(rows: Path, counted: Path = COUNTED) -> Records:
     )
 
 
+def together(several: Sequence[Records]) -> Records:
+    """The records of several recordings as those of one; of the same thing the last counts."""
+    return Records(
+        _each_once(one for each in several for one in each.counts),
+        _each_once(one for each in several for one in each.traces),
+        _each_once(one for each in several for one in each.counters),
+        tuple(one for each in several for one in each.hosts),
+    )
+
+
 def load_declarations(rows: Path) -> dict[str, Declaration]:
     """Declarations by label, of all ``variants.json`` below ``rows``; the last of a label counts.
 
@@ -313,9 +323,12 @@ def _collector_off() -> Iterator[None]:
 
 
 def _records(kind: type[R], paths: Iterable[Path]) -> tuple[R, ...]:
-    read = (_visible_record(r) for path in paths for r in read_records(path, kind))
-    # of records of the same thing the last, ordered by what they are of
-    known = {(key_of(r.model_dump()), str(getattr(r, "gpu", ""))): r for r in read}
+    return _each_once(_visible_record(r) for path in paths for r in read_records(path, kind))
+
+
+def _each_once(records: Iterable[R]) -> tuple[R, ...]:
+    """Of records of the same thing the last, ordered by what they are of."""
+    known = {(key_of(r.model_dump()), str(getattr(r, "gpu", ""))): r for r in records}
     return tuple(known[key] for key in sorted(known))
 
 

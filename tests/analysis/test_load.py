@@ -6,9 +6,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis.load import load, newest_rows, once_per_frame
+from analysis.load import Records, load, newest_rows, once_per_frame, together
 from experiments.data.files import RowsError
 from tests.analysis.plausible import row, write
+from tests.analysis.records import counters
 
 
 def test_derived_columns_follow_from_bytes_and_times(tmp_path: Path) -> None:
@@ -89,3 +90,10 @@ def test_what_is_made_of_a_table_is_made_once_for_each_name() -> None:
         *(["one"], ["one"], ["two"], ["two"])
     ]
     assert made == ["add", "add"]
+
+
+def test_records_of_several_recordings_are_those_of_one_the_last_of_the_same_thing() -> None:
+    before, after = (counters("naive", 4096, 4096, reads, 1.0) for reads in (2.0, 1.0))
+    other = counters("online", 4096, 4096, 2.0, 1.0)
+    found = together([Records(counters=(before, other)), Records(), Records(counters=(after,))])
+    assert found == Records(counters=(after, other))
