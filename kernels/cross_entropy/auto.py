@@ -4,9 +4,9 @@ Passes: one: MN, or 2MN with a gradient; 3MN where a row does not fit a cluster'
 On chip: the row where it fits, else a tile.
 The rule, measured on an H200: a cluster keeps the row (`cluster`) where there are clusters and the
 row fits, so that all of it is asked for before anything waits. Rows of up to `NARROW` elements are
-`online`'s, a warp each, but for the gradient; and so are for the entropy, whose arithmetic takes
-longest, rows of more than `ENTROPY` elements: 6 % at 8192×151936. Which kernel runs does not
-depend on M.
+`online`'s, but for the gradient, and where nothing as wide is written and they are whole vectors;
+and so are for the entropy, whose arithmetic takes longest, rows of more than `ENTROPY` elements:
+6 % at 8192×151936. Which kernel runs does not depend on M.
 Source: this project.
 """
 
@@ -25,7 +25,14 @@ from ..kernel import Kernel, Shape
 from ..softmax.tiles import LONGEST
 from ..traffic import M, N, Traffic
 from . import cluster, rows
-from .cluster import CeCluster, CeGradCluster, LogprobEntropyCluster, RowCluster, reading
+from .cluster import (
+    CeCluster,
+    CeGradCluster,
+    LogprobEntropyCluster,
+    RowCluster,
+    has_narrow,
+    reading,
+)
 from .online import CeGradOnline, CeOnline, LogprobEntropyOnline
 from .operation import CROSS_ENTROPY, CROSS_ENTROPY_GRAD, LOGPROB_ENTROPY
 from .rows import NARROW, Options
@@ -46,7 +53,8 @@ class Chooses(Kernel):
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         reason = super().unsupported(shape, dtype, device)
-        kernel = chosen(self, shape, dtype, device, LONGEST // dtype.itemsize)
+        longest = LONGEST // dtype.itemsize
+        kernel = chosen(self, shape, dtype, device, longest, shape[1] % longest == 0)
         return reason or kernel.unsupported(shape, dtype, device)
 
     @override
@@ -54,22 +62,22 @@ class Chooses(Kernel):
         logits = inputs[0]
         shape = (logits.shape[0], logits.shape[1])
         width = reading(logits)[0] if logits.numel() else 1
-        kernel = chosen(self, shape, logits.dtype, device_of(logits), width)
+        kernel = chosen(self, shape, logits.dtype, device_of(logits), width, has_narrow(logits))
         answer: torch.Tensor | Pair = kernel(*inputs)
         return answer
 
-    def suits(self, cols: int) -> bool:
-        """Whether a cluster is the faster one where it has room for a row."""
-        return cols > NARROW
+    def suits(self, cols: int, several: bool) -> bool:
+        """Whether `cluster` is the faster one where it has room; ``several`` as `has_narrow`."""
+        return cols > NARROW or several
 
 
 @lru_cache(maxsize=4096)
 def chosen(
-    auto: Chooses, shape: Shape, dtype: torch.dtype, device: Device, width: int
+    auto: Chooses, shape: Shape, dtype: torch.dtype, device: Device, width: int, several: bool
 ) -> RowCluster | Kernel:
     """The variant for rows that are read by vectors of ``width`` elements."""
     fits = auto.cluster.unsupported(shape, dtype, device) is None and (
-        auto.suits(shape[1]) and auto.cluster.plan(shape, dtype, width, device) is not None
+        auto.suits(shape[1], several) and auto.cluster.plan(shape, dtype, width, device) is not None
     )
     return auto.cluster if fits else auto.online
 
@@ -101,7 +109,7 @@ class CeGradAuto(Chooses):
     cluster, online = CeGradCluster(), CeGradOnline()
 
     @override
-    def suits(self, cols: int) -> bool:
+    def suits(self, cols: int, several: bool) -> bool:
         return cols > 0
 
 
@@ -114,8 +122,8 @@ class LogprobEntropyAuto(Chooses):
     cluster, online = LogprobEntropyCluster(), LogprobEntropyOnline()
 
     @override
-    def suits(self, cols: int) -> bool:
-        return NARROW < cols <= ENTROPY
+    def suits(self, cols: int, several: bool) -> bool:
+        return cols <= ENTROPY and super().suits(cols, several)
 
 
 def forward(
@@ -151,7 +159,8 @@ def clustered(
     logits: torch.Tensor, weight: torch.Tensor | None = None, y: torch.Tensor | None = None
 ) -> bool:
     """Whether functions that read rows once have them in clusters; it does not depend on M."""
-    return logits.shape[1] > NARROW and cluster.refused(logits, weight, y) is None
+    suits = logits.shape[1] > NARROW or (y is None and has_narrow(logits))
+    return suits and cluster.refused(logits, weight, y) is None
 
 
 def both(

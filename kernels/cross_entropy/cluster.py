@@ -9,6 +9,8 @@ it. The lane that holds the target's logit reads it once more, by itself, and wr
 one of a row. Of the gradient all lanes write p·a − b, as if there were no target; then that lane
 writes over its one element. No element is compared with the target, and the gradient may be written
 over the logits, as each thread overwrites only what it has read itself.
+Of rows of up to `NARROW` elements, read alone and by whole vectors of 16 bytes, a warp has several
+at once, or one: a row's lanes need no other warp, and several rows' loads are under way in each.
 On chip: the row. A thread holds up to 64 float32 elements, or 128 of 16 bit, which stay packed.
 A row's bits depend on N, the cut, and where in a vector of 16 bytes the row begins; not on M.
 Source: this project; z-loss and the logsumexp that is kept as in flash-attention's and QuACK's
@@ -30,6 +32,7 @@ from ..kernel import Kernel, Shape, power_of_two
 from ..language import MOST_PROGRAMS, constant, gl, gluon_jit, next_power_of_two
 from ..launch import launch, load_hint, store_hint
 from ..softmax.cluster import (
+    LANES,
     LOG2E,
     Cut,
     by_lane,
@@ -55,6 +58,8 @@ LN2 = constant(0.6931471805599453)
 MANY = 4096  # rows for which every matrix is cut, lest a row's bits depend on how many there are
 FEWEST_WARPS, AT_ONCE = 4, 3  # of a row, and programs of rows that an SM is to hold
 A_THREAD = 128  # bytes that a thread holds of a row of fewer warps
+FEWEST_LANES, AHEAD = 8, 8  # of a narrow row, and vectors that a lane asks for before it waits
+ONE_WARP = 64  # vectors of a narrow row, from which on a program is one warp
 LARGEST = constant(3.4028234663852886e38)
 NOTHING = constant(-300.0)  # exp2 of it is 0 in float32
 SMALL = constant(0.2)  # below, tanh by its series: the quotient would lose digits
@@ -133,22 +138,31 @@ class RowCluster(Kernel):
         rows, cols = x.shape
         width, ends = reading(x, written)
         unit = 1 if ends else width  # of the lengths that the kernel is given
-        plan = self.plan((rows, cols), x.dtype, width, device_of(x))
+        fixed = self.programs is not None or self.num_warps is not None
+        several = written is None and not fixed and has_narrow(x)
+        if several:
+            plan: Cut | None = narrow_cut(cols // width, width, x.element_size())
+        else:
+            plan = self.plan((rows, cols), x.dtype, width, device_of(x))
         if plan is None:
             raise ValueError(f"cluster: {cols} elements read by {width} do not fit on chip")
         strides = (0, 1) if written is None else (written.stride(0) // unit, written.stride(1))
+        lanes = plan.chunk // width if several else LANES
+        at_once = plan.warps * LANES // lanes if several else 1  # rows of a program
         launch(
             _rows,
-            (rows,),
+            (-(-rows // at_once),),
             (
                 *(x, target, logprob if loss is None else loss, entropy, written, lse, dloss),
-                *(cols // unit, x.stride(0) // unit, x.stride(1), *strides),
+                *(rows, cols // unit, x.stride(0) // unit, x.stride(1), *strides),
                 *(options.ignore_index, 1 / options.temperature, options.softcap),
                 *(options.label_smoothing, options.label_smoothing / cols, options.z_loss),
             ),
             {
                 "CHUNKS": plan.chunks,
                 "VECTOR": width,
+                "LANES": lanes,
+                "SEVERAL": several,
                 "EVEN": not ends and cols == plan.chunks * plan.chunk,
                 "ENDS": ends,
                 "PACKED": plan.packed,
@@ -195,6 +209,25 @@ def plan_of(
             wide = AT_ONCE * (device.sms or 1)
             return next((one for one in cuts if one.resident(width, device) >= wide), cuts[-1])
     return asked
+
+
+def has_narrow(x: torch.Tensor) -> bool:
+    """Whether a warp may have several rows of ``x``: narrow ones, of whole vectors of 16 bytes."""
+    if x.shape[1] > NARROW or x.numel() == 0:
+        return False
+    width, ends = reading(x)
+    return width * x.element_size() == LONGEST and not ends
+
+
+@lru_cache(maxsize=4096)
+def narrow_cut(vectors: int, width: int, size: int) -> Cut:
+    """The cut of a row of so many ``vectors`` of ``width`` elements of ``size`` bytes.
+
+    Fitted to rows of 256 to 2048 columns on an H200.
+    """
+    lanes = min(LANES, max(FEWEST_LANES, next_power_of_two(-(-vectors // AHEAD))))
+    warps = 1 if vectors >= ONE_WARP else 4
+    return Cut(1, warps, lanes * width, -(-vectors // lanes), 0, size == 2)
 
 
 @dataclass(frozen=True)
@@ -391,6 +424,14 @@ def _gradient(  # type: ignore[no-untyped-def]
 
 
 @gluon_jit
+def _by_row(value, single: gl.constexpr, SEVERAL: gl.constexpr):  # type: ignore[no-untyped-def]
+    """What there is one of a row, where each lane has one of its own."""
+    if SEVERAL:
+        value = gl.convert_layout(value, gl.SliceLayout(1, single))[:, None]
+    return value
+
+
+@gluon_jit
 def _rows(  # type: ignore[no-untyped-def]
     x,
     target,
@@ -399,6 +440,7 @@ def _rows(  # type: ignore[no-untyped-def]
     y,
     lse,
     dloss,
+    rows,
     vectors,
     row_vectors,
     col_stride,
@@ -412,6 +454,8 @@ def _rows(  # type: ignore[no-untyped-def]
     z_loss,
     CHUNKS: gl.constexpr,
     VECTOR: gl.constexpr,
+    LANES: gl.constexpr,
+    SEVERAL: gl.constexpr,
     EVEN: gl.constexpr,
     ENDS: gl.constexpr,
     PACKED: gl.constexpr,
@@ -425,17 +469,18 @@ def _rows(  # type: ignore[no-untyped-def]
 ):
     WARPS: gl.constexpr = gl.num_warps()
     PROGRAMS: gl.constexpr = gl.num_ctas()
-    SLICES: gl.constexpr = PROGRAMS * WARPS
-    WIDTH: gl.constexpr = 32 * VECTOR
-    CHUNK: gl.constexpr = SLICES * WIDTH
-    layout: gl.constexpr = in_registers(VECTOR, WARPS, PROGRAMS)
-    single: gl.constexpr = in_registers(1, WARPS, PROGRAMS)  # a lane's one element
+    SLICES: gl.constexpr = PROGRAMS * WARPS * (32 // LANES)
+    ALONE: gl.constexpr = SEVERAL or SLICES == 1  # a slice is a row
+    WIDTH: gl.constexpr = LANES * VECTOR
+    CHUNK: gl.constexpr = WIDTH if ALONE else SLICES * WIDTH
+    layout: gl.constexpr = in_registers(VECTOR, WARPS, PROGRAMS, LANES)
+    single: gl.constexpr = in_registers(1, WARPS, PROGRAMS, LANES)  # a lane's one element
     ENTROPY: gl.constexpr = entropy is not None
     GRADIENT: gl.constexpr = y is not None and not LOGARITHM
     FURTHER: gl.constexpr = ENTROPY or SMOOTHED
     KEPT: gl.constexpr = GRADIENT and not PACKED and not CAPPED  # exponentials in place of logits
 
-    if SLICES > 1:
+    if not ALONE:
         slots = gl.inline_asm_elementwise(
             open_slots(PROGRAMS, WARPS, 2 if FURTHER else 1),
             "=r",
@@ -444,13 +489,16 @@ def _rows(  # type: ignore[no-untyped-def]
             is_pure=False,
             pack=1,
         )
-    row = gl.inline_asm_elementwise(row_of(PROGRAMS), "=r", [], gl.int32, is_pure=True, pack=1).to(
-        gl.int64
-    )
+    row = gl.inline_asm_elementwise(row_of(PROGRAMS), "=r", [], gl.int32, is_pure=True, pack=1)
     slice_ = gl.arange(0, SLICES, gl.SliceLayout(1, layout))
     within = gl.arange(0, WIDTH, gl.SliceLayout(0, layout))
-    columns = (slice_[:, None] * WIDTH + within[None, :]).to(gl.int64)
+    columns = (slice_[:, None] * (0 if ALONE else WIDTH) + within[None, :]).to(gl.int64)
+    if SEVERAL:  # the last row again where there are no more
+        row = gl.minimum(row * SLICES + slice_, rows - 1)
+    row = row.to(gl.int64)
     first, source = row_at(x, row, row_vectors, VECTOR, ENDS)
+    if SEVERAL:
+        source = source[:, None]
     vectors = gl.cast(vectors, gl.int32)
     cols = vectors
     if ENDS:
@@ -470,7 +518,9 @@ def _rows(  # type: ignore[no-untyped-def]
 
     # The lane that reads and writes the target's column, or the first where there is no target
     chosen = gl.cast(0, gl.int32)
+    first, row = _by_row(first, single, SEVERAL), _by_row(row, single, SEVERAL)
     if target is not None:
+        at_slice, wanted = wanted, _by_row(wanted, single, SEVERAL)
         valid = (wanted >= 0) & (wanted < cols)
         chosen = gl.where(valid, wanted, 0).to(gl.int32)
     if LOSS:
@@ -483,10 +533,10 @@ def _rows(  # type: ignore[no-untyped-def]
         its_lane = gl.where(inner < 0, chosen, behind)
     else:
         its_slice, its_lane = chosen % CHUNK // WIDTH, chosen % WIDTH // VECTOR
-    lane = gl.arange(0, 32, gl.SliceLayout(0, single))
-    own = gl.arange(0, SLICES, gl.SliceLayout(1, single)) == its_slice
-    own = own[:, None] & (lane == its_lane)[None, :]
-    zeros = gl.zeros([SLICES, 32], gl.int64, single)
+    own = gl.arange(0, LANES, gl.SliceLayout(0, single))[None, :] == its_lane
+    if not SEVERAL:
+        own = (gl.arange(0, SLICES, gl.SliceLayout(1, single)) == its_slice)[:, None] & own
+    zeros = gl.zeros([SLICES, LANES], gl.int64, single)
     if target is not None:
         logit = gl.load(first + (zeros + chosen) * col_stride, mask=own, other=0.0)
         logit = _capped(logit, softcap, CAPPED)
@@ -505,6 +555,10 @@ def _rows(  # type: ignore[no-untyped-def]
         maximum = gl.minimum(maximum, LARGEST)
     # −inf − −inf would be NaN where only this slice is all −inf
     shift = gl.where(maximum == float("-inf"), 0.0, maximum)
+    if target is not None:
+        # Changes what nobody reads, an ignored row's; but the target is waited for together with
+        # the row, else the compiler has it read, and then its logit, behind all exponentials
+        shift = gl.where(at_slice == ignored, gl.minimum(shift, LARGEST), shift)
 
     rate = inverse * LOG2E
     kept = ()  # type: tuple[gl.tensor, ...]
@@ -546,11 +600,11 @@ def _rows(  # type: ignore[no-untyped-def]
         further = gl.sum(further, axis=1)
 
     maximum, scaled = maximum * inverse, shift * inverse
-    if SLICES == 1:
+    if ALONE:
         quotient, row_maximum = 1.0 / summed, scaled
     elif FURTHER:
         quotient, row_maximum, further = gl.inline_asm_elementwise(
-            exchange_further(PROGRAMS, WARPS, ENTROPY),
+            exchange_further(PROGRAMS, WARPS, ENTROPY, True),
             "=f,=f,=f,f,f,f,r",
             [maximum, summed, further, slots],
             (gl.float32, gl.float32, gl.float32),
@@ -559,7 +613,7 @@ def _rows(  # type: ignore[no-untyped-def]
         )
     else:
         quotient, row_maximum = gl.inline_asm_elementwise(
-            exchange(PROGRAMS, WARPS),
+            exchange(PROGRAMS, WARPS, True),
             "=f,=f,f,f,r",
             [maximum, summed, slots],
             (gl.float32, gl.float32),

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 
 import sympy
 import torch
+from typing_extensions import override
 
 from ..cross_entropy.auto import WIDEST, Chooses, clustered
+from ..cross_entropy.rows import NARROW
 from ..traffic import M, N, Traffic
 from . import cluster, rows
 from .cluster import LogSoftmaxCluster, LogSumExpCluster
@@ -37,6 +39,10 @@ class LogSoftmaxAuto(Chooses):
     operation = LOG_SOFTMAX
     moves = Traffic(reads=sympy.Piecewise((M * N, N <= WIDEST), (2 * M * N, True)), writes=M * N)
     cluster, online = LogSoftmaxCluster(), LogSoftmaxOnline()
+
+    @override
+    def suits(self, cols: int, several: bool) -> bool:
+        return cols > NARROW
 
 
 def logsumexp(x: torch.Tensor, *, lse: torch.Tensor) -> None:

@@ -313,9 +313,10 @@ def _of_cluster(programs: int) -> list[list[int]]:
 
 
 @constexpr_function
-def in_registers(width: int, warps: int, programs: int) -> object:
-    """A row of the tile a warp, so that a reduction along it stays among the warp's lanes."""
-    return gl.BlockedLayout([1, width], [1, 32], [warps, 1], [1, 0], _of_cluster(programs))
+def in_registers(width: int, warps: int, programs: int, lanes: int = 32) -> object:
+    """A row of the tile in so many lanes of a warp: a reduction along it stays among these."""
+    of_warp = [32 // lanes, lanes]
+    return gl.BlockedLayout([1, width], of_warp, [warps, 1], [1, 0], _of_cluster(programs))
 
 
 @constexpr_function
@@ -380,13 +381,14 @@ def row_of(programs: int) -> str:
 
 
 @constexpr_function
-def exchange(programs: int, warps: int) -> str:
+def exchange(programs: int, warps: int, late: bool = False) -> str:
     """PTX that turns a warp's (m, d), ``$2`` and ``$3``, into the row's.
 
     ``$0`` becomes 1 / Σ dᵢ·exp(mᵢ − max m), ``$1`` the maximum, or 0 where all is −inf, and ``$4``
     is the slots' address. Every warp adds in the same order, so that all agree to the last bit.
+    With ``late`` no warp waits for the others' slots before its message is computed.
     """
-    lines = _gathered(programs, warps, ["{$2, $3}"], "$4")
+    lines = _gathered(programs, warps, ["{$2, $3}"], "$4", late)
     for i in range(_each(programs, warps)):
         lines += [
             f"sub.f32 m{i}, m{i}, most;",
@@ -400,7 +402,7 @@ def exchange(programs: int, warps: int) -> str:
 
 
 @constexpr_function
-def exchange_further(programs: int, warps: int, weighted: bool) -> str:
+def exchange_further(programs: int, warps: int, weighted: bool, late: bool = False) -> str:
     """As `exchange`, PTX that turns a warp's (m, d) and a further sum into the row's.
 
     These are ``$3`` to ``$5``; ``$0`` and ``$1`` become as there, ``$2`` the sum of the further
@@ -411,8 +413,9 @@ def exchange_further(programs: int, warps: int, weighted: bool) -> str:
         warps: Warps of a program.
         weighted: Whether the further sum is of exp(x − m)·(x − m)·log₂e against the warp's own
             maximum, so that it is brought to the row's; else it is added up as it is.
+        late: As there.
     """
-    lines = _gathered(programs, warps, ["{$3, $4}", "{$5, $5}"], "$6")
+    lines = _gathered(programs, warps, ["{$3, $4}", "{$5, $5}"], "$6", late)
     for i in range(_each(programs, warps)):
         lines += [f"sub.f32 m{i}, m{i}, most;", f"mul.f32 m{i}, m{i}, {PTX_LOG2E};"]
         if weighted:  # exp2(−300) is 0, and no 0 · −inf comes of it
@@ -433,7 +436,7 @@ def _each(programs: int, warps: int) -> int:
 
 
 @constexpr_function
-def _gathered(programs: int, warps: int, messages: list[str], slots: str) -> list[str]:
+def _gathered(programs: int, warps: int, messages: list[str], slots: str, late: bool) -> list[str]:
     """Exchanges messages, of which the first is (m, d); a second one holds its number twice.
 
     Afterwards a lane has its part of them in m₀, d₀, e₀, m₁ …, and the greatest m, or 0 where all
@@ -451,7 +454,7 @@ def _gathered(programs: int, warps: int, messages: list[str], slots: str) -> lis
         "mov.u32 thread, %tid.x;",
         "shr.u32 warp, thread, 5;",
         f"mov.b64 message, {messages[0]};",
-        *deliver(programs, warps, slots, messages[1:]),
+        *deliver(programs, warps, slots, messages[1:], late),
     ]
     if number < 32:
         lines.append(f"setp.lt.u32 p, lane, {number};")
@@ -481,13 +484,17 @@ def _gathered(programs: int, warps: int, messages: list[str], slots: str) -> lis
 
 
 @constexpr_function
-def deliver(programs: int, warps: int, slots: str, others: tuple[str, ...] = ()) -> list[str]:
+def deliver(
+    programs: int, warps: int, slots: str, others: tuple[str, ...] = (), late: bool = False
+) -> list[str]:
     """The warp's ``message`` into the slots at ``slots`` of all programs, and all warps' here.
 
     Each of the ``others`` goes to slots of its own, behind those of the one before.
     """
-    deliver_all = _store if programs == 1 else _send
-    lines: list[str] = deliver_all(programs, warps, slots, others)
+    if programs == 1:
+        lines: list[str] = _store(programs, warps, slots, others)
+    else:
+        lines = _send(programs, warps, slots, others, late)
     return lines
 
 
@@ -506,8 +513,12 @@ def _store(programs: int, warps: int, slots: str, others: tuple[str, ...]) -> li
 
 
 @constexpr_function
-def _send(programs: int, warps: int, slots: str, others: tuple[str, ...]) -> list[str]:
-    """To every program of the cluster, this one too, then wait for the messages of all."""
+def _send(programs: int, warps: int, slots: str, others: tuple[str, ...], late: bool) -> list[str]:
+    """To every program of the cluster, this one too, then wait for the messages of all.
+
+    The wait for the cluster acquires, which empties L1, and the compiler may move it up behind the
+    row's loads. With ``late`` the message is in this program's own slot before, as it will be.
+    """
     number = programs * warps
     lines = [
         "mov.u32 program, %cluster_ctarank;",
@@ -515,6 +526,7 @@ def _send(programs: int, warps: int, slots: str, others: tuple[str, ...]) -> lis
         f"mad.lo.u32 slot, warp, {SLOT}, {slots};",
         f"add.u32 arrived, {slots}, {SLOT * number * (1 + len(others))};",
         f"setp.lt.u32 p, lane, {programs};",
+        "@p st.shared.b64 [slot], message;" if late else "",
         "barrier.cluster.wait.acquire.aligned;",
         "@p mapa.shared::cluster.u32 there, slot, lane;",
         "@p mapa.shared::cluster.u32 signal, arrived, lane;",

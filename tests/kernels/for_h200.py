@@ -17,7 +17,7 @@ from triton.compiler import ASTSource
 from triton.experimental.gluon._runtime import GluonASTSource
 
 from kernels.attention.attention_online import AttentionOnline, _attention
-from kernels.cross_entropy.cluster import AT_ONCE, _rows, plan_of
+from kernels.cross_entropy.cluster import AT_ONCE, _rows, narrow_cut, plan_of
 from kernels.device import SHARED_RESERVED, known
 from kernels.exponentials.exponentials import _exponentials
 from kernels.language import next_power_of_two, tl
@@ -298,6 +298,7 @@ def test_rows_of_logits_meet_once_and_are_moved_in_whole_vectors(
     constants: dict[str, Any] = {name: None for name in tensors if name not in gives}
     ends = cols % vector > 0
     constants |= {"CHUNKS": plan.chunks, "VECTOR": vector, "PACKED": plan.packed, "ENDS": ends}
+    constants |= {"LANES": 32, "SEVERAL": False}
     constants |= {"EVEN": cols == plan.chunks * plan.chunk, "LOSS": "loss" in gives}
     constants["LOSS"] &= "entropy" not in gives
     flags = ("LOGARITHM", "CAPPED", "SMOOTHED", "EACH")
@@ -319,6 +320,32 @@ def test_rows_of_logits_meet_once_and_are_moved_in_whole_vectors(
     fits = 65536 // (plan.warps * 32 * AT_ONCE)  # registers of a thread
     if not options:
         assert registers_without_spills(ptx, tmp_path) <= fits
+
+
+@pytest.mark.parametrize(
+    "gives", [("target", "loss", "lse"), ("target", "loss", "entropy"), ("lse",)]
+)
+@pytest.mark.parametrize(("pointer", "cols"), [("bf16", 256), ("bf16", 1000), ("fp32", 2048)])
+def test_a_warp_asks_for_all_of_its_narrow_rows_before_it_waits(
+    pointer: str, cols: int, gives: tuple[str, ...], tmp_path: Path
+) -> None:
+    size = 4 if pointer == "fp32" else 2
+    plan = narrow_cut(cols * size // 16, 16 // size, size)
+    tensors = ("target", "loss", "entropy", "y", "lse", "dloss")
+    constants: dict[str, Any] = {name: None for name in tensors if name not in gives}
+    constants |= {"CHUNKS": plan.chunks, "VECTOR": 16 // size, "PACKED": plan.packed}
+    constants |= {"LANES": plan.chunk * size // 16, "SEVERAL": True, "ENDS": False}
+    constants |= {"EVEN": cols == plan.chunks * plan.chunk, "LOADS": "", "STORES": ""}
+    constants |= dict.fromkeys(("LOGARITHM", "CAPPED", "SMOOTHED", "EACH"), False)
+    constants["LOSS"] = "loss" in gives and "entropy" not in gives
+    ptx, metadata = compiled(_rows, pointer, constants, (), num_warps=plan.warps, num_ctas=1)
+    assert ptx.count("ld.global.cg.v4.b32") == plan.chunks
+    assert ptx.count("ld.global") - plan.chunks == 2 * ("target" in gives)
+    assert ptx.rindex("ld.global.cg") < ptx.index("shfl") < ptx.index("ex2")
+    assert "bar.sync" not in ptx
+    assert metadata.shared == 0
+    registers = registers_without_spills(ptx, tmp_path)
+    assert registers <= 128
 
 
 @pytest.mark.parametrize("dim", [64, 128])

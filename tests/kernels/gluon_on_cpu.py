@@ -1,4 +1,4 @@
-"""Runs a Gluon kernel of `kernels` on the CPU, a row after another: Gluon has no interpreter.
+"""Runs a Gluon kernel of `kernels` on the CPU, a cluster after another: Gluon has no interpreter.
 
 The kernel's own Python runs on tensors of PyTorch in place of Triton's; layouts mean nothing. Its
 PTX is executed too, instruction by instruction, by all warps of a cluster in step, so that what the
@@ -28,6 +28,9 @@ class Pointer:
     def __add__(self, step: Values) -> Pointer:
         return Pointer(self.memory, self.places + step)
 
+    def __getitem__(self, index: Any) -> Pointer:
+        return Pointer(self.memory, self.places[index])
+
     def __sub__(self, other: Pointer) -> Values:
         return self.places - other.places
 
@@ -38,12 +41,12 @@ def pointer(x: torch.Tensor) -> Pointer:
     return Pointer(torch.as_strided(x, (size,), (1,), 0), x.storage_offset())
 
 
-def run(kernel: Any, rows: int, arguments: list[Any], constants: dict[str, Any]) -> None:
-    """Runs ``kernel`` on a cluster for each row, as `kernels.launch.launch` would."""
+def run(kernel: Any, clusters: int, arguments: list[Any], constants: dict[str, Any]) -> None:
+    """Runs ``kernel`` on so many clusters, as `kernels.launch.launch` would."""
     programs, warps = constants.pop("num_ctas"), constants.pop("num_warps")
     given = [pointer(a) if isinstance(a, torch.Tensor) else a for a in arguments]
-    for row in range(rows):
-        gl = _language(programs, warps, row)
+    for number in range(clusters):
+        gl = _language(programs, warps, number)
         _on(gl, kernel.fn, {})(*given, **constants)
 
 
@@ -66,7 +69,7 @@ def _on(gl: Any, function: Any, made: dict[Any, Any]) -> Callable[..., Any]:
     return copy
 
 
-def _language(programs: int, warps: int, row: int) -> Any:
+def _language(programs: int, warps: int, number: int) -> Any:
     def as_tensor(value: Values) -> torch.Tensor:
         return torch.as_tensor(value, dtype=torch.float32 if isinstance(value, float) else None)
 
@@ -87,7 +90,7 @@ def _language(programs: int, warps: int, row: int) -> Any:
         if "mov.b32 $0, $1;" in text:
             return values[0]
         if "%ctaid" in text:
-            return torch.tensor(row, dtype=torch.int32)
+            return torch.tensor(number, dtype=torch.int32)
         if ".shared .align" in text:
             return None
         outputs = Assembly(programs, warps).execute(text, [v for v in values if v is not None])

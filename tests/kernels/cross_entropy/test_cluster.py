@@ -19,6 +19,8 @@ from kernels.cross_entropy.cluster import (
     CeGradClusterInPlace,
     LogprobEntropyCluster,
     RowCluster,
+    has_narrow,
+    narrow_cut,
     reading,
     refused,
 )
@@ -154,7 +156,51 @@ def test_log_softmax_logsumexp_and_entropy_are_those_of_float64(
         assert torch.equal(alone, lse)
 
 
-@pytest.mark.parametrize("kernel", [CeGradCluster(2, 2), CeGradCluster(1, 1)], ids=str)
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_narrow_rows_are_those_of_float64(dtype: torch.dtype, options: Options, place: str) -> None:
+    for rows, cols in ((1, 8), (3, 40), (70, 256), (9, 520), (5, 1000), (7, 2048)):
+        logits, target = logits_of(rows, cols, dtype, place)
+        assert has_narrow(logits)
+        loss, lse, ones = numbers(rows, place), numbers(rows, place), torch.ones(1, device=place)
+        CeCluster().run(logits, options, target=target, loss=loss, lse=lse)
+        right = wanted(logits, target, options, ones)
+        near(loss, right[0])
+        near(lse, right[1])
+        some = numbers(2, place)
+        CeCluster().run(logits[:2], options, target=target[:2], loss=some[:rows])
+        assert torch.equal(some[:rows].nan_to_num(), loss[:2].nan_to_num()), "depends on M"
+        plain = Options(temperature=options.temperature)
+        logprob, entropy, alone = (numbers(rows, place) for _ in range(3))
+        LogprobEntropyCluster().run(
+            *(logits, plain), target=target, logprob=logprob, entropy=entropy, lse=lse
+        )
+        LogSumExpCluster().run(logits, plain, lse=alone)
+        reference = (logits.double() / plain.temperature).log_softmax(1)
+        inside = (target >= 0) & (target < cols)
+        there = reference.gather(1, torch.where(inside, target, 0)[:, None]).squeeze(1)
+        near(logprob, there.masked_fill(~inside, math.nan))
+        near(entropy, -(reference.exp() * reference).nan_to_num(0.0).sum(1))
+        near(alone, (logits.double() / plain.temperature).logsumexp(1))
+        assert torch.equal(alone, lse)
+
+
+def test_narrow_rows_are_whole_vectors_and_nothing_as_wide_is_written(place: str) -> None:
+    wide = torch.zeros(4, 4096, dtype=torch.bfloat16, device=place)
+    for x, several in (
+        *((wide[:, :2048], True), (wide[:, :1000], True), (wide[:, 8:1000], True)),
+        *((wide[:, :2056], False), (wide[:, :1001], False), (wide[:, 1:1001], False)),
+        *((wide[:, :1000:2], False), (wide[:0, :1000], False)),
+    ):
+        assert has_narrow(x) == several, (x.shape, x.stride())
+    for cols, lanes, chunks in ((8, 8, 1), (256, 8, 4), (512, 8, 8), (1000, 16, 8), (2048, 32, 8)):
+        plan = narrow_cut(cols // 8, 8, 2)
+        assert (plan.chunk // 8, plan.chunks) == (lanes, chunks)
+
+
+@pytest.mark.parametrize(
+    "kernel", [CeGradCluster(2, 2), CeGradCluster(1, 1), CeGradCluster()], ids=str
+)
 def test_infinities_and_nan_give_what_torch_gives(kernel: CeGradCluster, place: str) -> None:
     logits = torch.randn(6, 1000, generator=torch.Generator().manual_seed(0))
     logits[0] = -torch.inf
@@ -170,6 +216,8 @@ def test_infinities_and_nan_give_what_torch_gives(kernel: CeGradCluster, place: 
     reference, _, slope = wanted(logits, target, BY_DEFAULT, ones)
     near(loss, reference)
     near(gradient[:5], slope[:5])
+    CeCluster(kernel.programs, kernel.num_warps).run(logits, target=target, loss=loss)
+    near(loss, reference)
     LogSumExpCluster(kernel.programs, kernel.num_warps).run(logits, lse=loss)
     near(loss, logits.double().logsumexp(1))
     assert torch.equal(gradient[5], torch.zeros(1000, device=place))
@@ -252,18 +300,20 @@ def test_auto_takes_the_cluster_where_it_was_the_faster_one() -> None:
     loss, both = CeAuto(), CeGradAuto()
     for auto, shape, device, width, by_cluster in (
         *((loss, (1, 32000), H200, 8, True), (loss, (8192, 128256), H200, 8, True)),
-        *((loss, (32768, 2048), H200, 8, False), (both, (32768, 2048), H200, 8, True)),
+        *((loss, (32768, 2048), H200, 8, True), (both, (32768, 2048), H200, 8, True)),
+        *((loss, (32768, 2047), H200, 8, False), (both, (32768, 2047), H200, 8, True)),
         *((loss, (8, 1 << 21), H200, 8, False), (both, (8, 1 << 21), H200, 8, False)),
         *((loss, (8, 1 << 20), H200, 1, False), (loss, (8, 128256), old, 8, False)),
     ):
-        kernel = chosen(auto, shape, half, device, width)
+        kernel = chosen(auto, shape, half, device, width, shape[1] % 8 == 0)
         assert kernel is (auto.cluster if by_cluster else auto.online), (auto, shape, width)
         assert auto.unsupported(shape, half, device) is None
 
 
 def test_which_kernel_reads_rows_once_follows_from_width_and_dtype(place: str) -> None:
     for cols, dtype, by_cluster in (
-        *((2048, torch.bfloat16, False), (2049, torch.bfloat16, True)),
+        *((2047, torch.bfloat16, False), (2049, torch.bfloat16, True)),
+        *((2048, torch.bfloat16, True), (1001, torch.float32, False)),
         *((1 << 17, torch.float32, True), (1 << 21, torch.float32, False)),
         (4096, torch.float64, False),
     ):
@@ -271,6 +321,7 @@ def test_which_kernel_reads_rows_once_follows_from_width_and_dtype(place: str) -
         assert clustered(x) == by_cluster, (cols, dtype)
     wide = torch.empty(2, 4096, dtype=torch.bfloat16, device=place)
     assert clustered(wide, y=wide)
+    assert not clustered(wide[:, :2048], y=wide[:, :2048])
     assert not clustered(wide, torch.ones(4096, device=place))
 
 
@@ -280,7 +331,8 @@ def test_a_loss_alone_is_the_clusters_where_it_takes_the_call(
     streamed: list[Any] = []
     monkeypatch.setattr(streaming, "forward", lambda *given, **_: streamed.append(given))
     for cols, weighted, by_cluster in (
-        (520, False, False),
+        (520, False, True),
+        (521, False, False),
         (2056, False, True),
         (2056, True, False),
     ):
