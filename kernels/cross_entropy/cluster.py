@@ -59,7 +59,7 @@ MANY = 4096  # rows for which every matrix is cut, lest a row's bits depend on h
 FEWEST_WARPS, AT_ONCE = 4, 3  # of a row, and programs of rows that an SM is to hold
 A_THREAD = 128  # bytes that a thread holds of a row of fewer warps
 FEWEST_LANES, AHEAD = 8, 8  # of a narrow row, and vectors that a lane asks for before it waits
-ONE_WARP = 64  # vectors of a narrow row, from which on a program is one warp
+ONE_WARP = 64  # vectors of a narrow row, from which on a program is one warp, else two
 LARGEST = constant(3.4028234663852886e38)
 NOTHING = constant(-300.0)  # exp2 of it is 0 in float32
 SMALL = constant(0.2)  # below, tanh by its series: the quotient would lose digits
@@ -226,7 +226,7 @@ def narrow_cut(vectors: int, width: int, size: int) -> Cut:
     Fitted to rows of 256 to 2048 columns on an H200.
     """
     lanes = min(LANES, max(FEWEST_LANES, next_power_of_two(-(-vectors // AHEAD))))
-    warps = 1 if vectors >= ONE_WARP else 4
+    warps = 1 if vectors >= ONE_WARP else 2
     return Cut(1, warps, lanes * width, -(-vectors // lanes), 0, size == 2)
 
 
