@@ -54,6 +54,7 @@ BACKWARD, ATTENTION = "h200_backward", "h200_attention"
 HOST = "h200_limits/hostcost.json"
 OWN = (LIMITS, HOST, BACKWARD, ATTENTION, LOSSES)  # what this project claims: of all its kernels
 DETERMINISM = "h200_determinism/determinism.tar.gz"  # not to be drawn among others' times
+ATTENTION_SHAPES = "h200_attention/shapes.tar.gz"  # nor these, of other softmaxes and shapes
 OF_LOSSES = "cross_entropy,cross_entropy_backward,cross_entropy_grad,limits,limits_ratio"
 DRAWINGS = (
     *(Drawing((kind,), PAPER, f"h200/{kind}") for kind in ("figures", "tables", "roofline")),

@@ -22,6 +22,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from analysis import limits, reference
 from analysis.claims.verdict import VERDICTS
 from analysis.estimate import Estimate, geometric_mean
@@ -248,6 +250,44 @@ def attention(drawn: Path) -> str:
     ]  # fmt: skip
     note = f"Recorded {_day('h200_attention')} on an {card_of(timed['gpu'].iloc[0]).name}."
     return note + "\n\n" + _table(["", *(f"N = {n}" for n in us)], lines)
+
+
+def attention_softmaxes(drawn: Path) -> str:
+    """By length the time of attention with its scores in memory by the softmax in the middle."""
+    frame = _attention_shapes().query("kernel == 'attention_naive'")
+    frame = frame.assign(softmax=[params["softmax"] for params in frame["params"]])
+    us = frame.groupby(["softmax", "cols"])["time_us"].agg(geometric_mean).unstack()
+    us = us.loc[us.mean(axis=1).sort_values(ascending=False).index]
+    over = us / us.loc["auto"]
+    cells = us.map("{:,.0f}".format) + over.map(" ({:.2f})".format)
+    lines = [[f"`{name}`, µs", *cells.loc[name]] for name in us.index]
+    return _table(["(over `auto`'s)", *(f"N = {n}" for n in us)], lines)
+
+
+def attention_shapes(drawn: Path) -> str:
+    """Times of attention with and without a mask, at D = 64 and 128."""
+    shapes = {"attention": "128", "attention_causal": "128, causal",
+              "attention_64": "64", "attention_64_causal": "64, causal"}  # fmt: skip
+    frame = _attention_shapes()
+    frame = frame[frame["operation"].isin(list(shapes))]
+    frame = frame[[params.get("softmax") is None for params in frame["params"]]]
+    us = frame.groupby(["operation", "cols", "kernel"])["time_us"].agg(geometric_mean).unstack()
+    own, rivals = "attention_online", ("attention_torch", "attention_flash")
+    work = frame[frame["kernel"] == own].groupby(["operation", "cols"])["flops"].first()
+    ratios = us.div(us[own], axis=0)
+    names = us.mean().sort_values(ascending=False).index
+    lines = [
+        [
+            *(text, str(place[1]), *(f"{one:,.0f}" for one in us.loc[place, names])),
+            f"{work[place] / us.loc[place, own] / 1e6:.0f}",
+            *(f"{ratios.loc[place, name]:.2f}" for name in rivals),
+        ]
+        for operation, text in shapes.items()
+        for place in us.index
+        if place[0] == operation
+    ]
+    heads = [*(f"`{name}`, µs" for name in names), f"`{own}`, Tflop/s"]
+    return _table(["D", "N", *heads, *(f"`{own}` × `{name}`" for name in rivals)], lines)
 
 
 def attention_throttled(drawn: Path) -> str:
@@ -496,7 +536,8 @@ NUMBERS: dict[str, Callable[[Path], str]] = {
     for function in (headline, operations, limits_summary, limits_peers, own_claims, claims_count,
                      claims, audit_count, audit, explained, roofline, dram_reads, gradient,
                      losses, losses_recorded, losses_short, losses_failed, losses_memory,
-                     losses_dram, logprobs, attention, attention_throttled, attention_dram,
+                     losses_dram, logprobs, attention, attention_softmaxes, attention_shapes,
+                     attention_throttled, attention_dram,
                      determinism, hostcost, hostcost_shape, cost, again, floor, timers,
                      spread_over_cards, side_by_side, card_to_card, sources_table, scale, year)
 }  # fmt: skip
@@ -561,6 +602,11 @@ def _points(recording: str, operation: str) -> list[LimitPoint]:
     """An operation's points in a recording, none where there is no such recording yet."""
     folder = REFERENCE / recording
     return limits.points_of(load(folder), operation) if folder.exists() else []
+
+
+def _attention_shapes() -> pd.DataFrame:
+    frame = load(unpacked(REFERENCE / reference.ATTENTION_SHAPES))
+    return frame[frame["status"].eq("ok")]
 
 
 def _roof(points: Sequence[LimitPoint]) -> str:
