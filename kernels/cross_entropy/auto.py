@@ -5,8 +5,8 @@ On chip: the row where it fits, else a tile.
 The rule, measured on an H200: a cluster keeps the row (`cluster`) where there are clusters and the
 row fits, so that all of it is asked for before anything waits. Rows of up to `NARROW` elements are
 `online`'s, but for the gradient, and where nothing as wide is written and they are whole vectors;
-and so are for the entropy, whose arithmetic takes longest, rows of more than `ENTROPY` elements:
-6 % at 8192×151936. Which kernel runs does not depend on M.
+and so are for the entropy, whose arithmetic takes longest, rows of more than `ENTROPY` elements
+that take programs of many warps: 6 % at 8192×151936. Which kernel runs does not depend on M.
 Source: this project.
 """
 
@@ -22,10 +22,12 @@ from typing_extensions import override
 
 from ..device import Device, device_of
 from ..kernel import Kernel, Shape
+from ..softmax.cluster import Cut
 from ..softmax.tiles import LONGEST
 from ..traffic import M, N, Traffic
 from . import cluster, rows
 from .cluster import (
+    FEWEST_WARPS,
     CeCluster,
     CeGradCluster,
     LogprobEntropyCluster,
@@ -60,15 +62,19 @@ class Chooses(Kernel):
     @override
     def __call__(self, *inputs: torch.Tensor) -> torch.Tensor | Pair:
         logits = inputs[0]
-        shape = (logits.shape[0], logits.shape[1])
-        width = reading(logits)[0] if logits.numel() else 1
-        kernel = chosen(self, shape, logits.dtype, device_of(logits), width, has_narrow(logits))
-        answer: torch.Tensor | Pair = kernel(*inputs)
+        answer: torch.Tensor | Pair = variant(self, logits)(*inputs)
         return answer
 
-    def suits(self, cols: int, several: bool) -> bool:
-        """Whether `cluster` is the faster one where it has room; ``several`` as `has_narrow`."""
+    def suits(self, cols: int, several: bool, plan: Cut) -> bool:
+        """Whether `cluster`, by its ``plan``, is the faster one; ``several`` as `has_narrow`."""
         return cols > NARROW or several
+
+
+def variant(auto: Chooses, logits: torch.Tensor) -> RowCluster | Kernel:
+    """What ``auto`` runs for these logits."""
+    shape = (logits.shape[0], logits.shape[1])
+    width = reading(logits)[0] if logits.numel() else 1
+    return chosen(auto, shape, logits.dtype, device_of(logits), width, has_narrow(logits))
 
 
 @lru_cache(maxsize=4096)
@@ -76,10 +82,11 @@ def chosen(
     auto: Chooses, shape: Shape, dtype: torch.dtype, device: Device, width: int, several: bool
 ) -> RowCluster | Kernel:
     """The variant for rows that are read by vectors of ``width`` elements."""
-    fits = auto.cluster.unsupported(shape, dtype, device) is None and (
-        auto.suits(shape[1], several) and auto.cluster.plan(shape, dtype, width, device) is not None
-    )
-    return auto.cluster if fits else auto.online
+    if auto.cluster.unsupported(shape, dtype, device) is not None:
+        return auto.online
+    plan = auto.cluster.plan(shape, dtype, width, device) if shape[1] else None
+    suits = plan is not None and auto.suits(shape[1], several, plan)
+    return auto.cluster if suits else auto.online
 
 
 @dataclass(frozen=True)
@@ -109,7 +116,7 @@ class CeGradAuto(Chooses):
     cluster, online = CeGradCluster(), CeGradOnline()
 
     @override
-    def suits(self, cols: int, several: bool) -> bool:
+    def suits(self, cols: int, several: bool, plan: Cut) -> bool:
         return cols > 0
 
 
@@ -122,8 +129,9 @@ class LogprobEntropyAuto(Chooses):
     cluster, online = LogprobEntropyCluster(), LogprobEntropyOnline()
 
     @override
-    def suits(self, cols: int, several: bool) -> bool:
-        return cols <= ENTROPY and super().suits(cols, several)
+    def suits(self, cols: int, several: bool, plan: Cut) -> bool:
+        moderate = cols <= ENTROPY or plan.warps <= FEWEST_WARPS
+        return moderate and super().suits(cols, several, plan)
 
 
 def forward(
@@ -150,7 +158,7 @@ def logprob_entropy(
     lse: torch.Tensor,
 ) -> None:
     """As `rows.logprob_entropy`, by the cluster where it takes the call and is the faster one."""
-    fits = logits.shape[1] <= ENTROPY and clustered(logits)
+    fits = isinstance(variant(LogprobEntropyAuto(), logits), RowCluster)
     compute = cluster.logprob_entropy if fits else rows.logprob_entropy
     compute(logits, target, temperature=temperature, logprob=logprob, entropy=entropy, lse=lse)
 

@@ -27,7 +27,7 @@ import sympy
 import torch
 from typing_extensions import override
 
-from ..device import Device, device_of, largest_cluster
+from ..device import REGISTER_STEP, Device, device_of, largest_cluster
 from ..kernel import Kernel, Shape, power_of_two
 from ..language import MOST_PROGRAMS, constant, gl, gluon_jit, next_power_of_two
 from ..launch import launch, load_hint, store_hint
@@ -58,7 +58,10 @@ LN2 = constant(0.6931471805599453)
 MANY = 4096  # rows for which every matrix is cut, lest a row's bits depend on how many there are
 FEWEST_WARPS, AT_ONCE = 4, 3  # of a row, and programs of rows that an SM is to hold
 A_THREAD = 128  # bytes that a thread holds of a row of fewer warps
-MOST_CHUNKS = 16  # of packed elements, in a thread's registers
+UNDER_WAY = {1: 112 << 10, 2: 160 << 10}  # bytes that an SM's programs are to ask for at once, by
+MOST_UNDER_WAY = 192 << 10  # the cluster's, which wait for one another, and of larger clusters
+BESIDE, MOST_REGISTERS = 16, 128  # a thread's registers beside a row's vectors; all of them
+MANY_CHUNKS, HEAVY = 12, 96  # a thread of more chunks has so many for a gradient
 FEWEST_LANES, AHEAD = 8, 8  # of a narrow row, and vectors that a lane asks for before it waits
 ONE_WARP = 64  # vectors of a narrow row, from which on a program is one warp, else two
 LARGEST = constant(3.4028234663852886e38)
@@ -150,6 +153,10 @@ class RowCluster(Kernel):
         strides = (0, 1) if written is None else (written.stride(0) // unit, written.stride(1))
         lanes = plan.chunk // width if several else LANES
         at_once = plan.warps * LANES // lanes if several else 1  # rows of a program
+        registers = None
+        if not several and y is None:
+            gradient, further = dlogits is not None, entropy is not None
+            registers = registers_of(plan, device_of(x), gradient, further)
         launch(
             _rows,
             (-(-rows // at_once),),
@@ -164,7 +171,7 @@ class RowCluster(Kernel):
                 "VECTOR": width,
                 "LANES": lanes,
                 "SEVERAL": several,
-                "EVEN": not ends and is_even(plan, cols, gradient=dlogits is not None),
+                "EVEN": not ends and cols == plan.chunks * plan.chunk,
                 "ENDS": ends,
                 "PACKED": plan.packed,
                 "LOSS": loss is not None,
@@ -177,6 +184,7 @@ class RowCluster(Kernel):
             },
             num_warps=plan.warps,
             num_ctas=plan.programs,
+            maxnreg=registers,
         )
 
 
@@ -220,14 +228,34 @@ def has_narrow(x: torch.Tensor) -> bool:
     return width * x.element_size() == LONGEST and not ends
 
 
-def is_even(plan: Cut, cols: int, gradient: bool) -> bool:
-    """Whether the last chunk of a row of ``cols`` goes without a mask.
+@lru_cache(maxsize=4096)
+def registers_of(plan: Cut, device: Device, gradient: bool, entropy: bool) -> int | None:
+    """Registers of a thread, so that an SM holds as many programs as is fastest; None for any.
 
-    Of 16 whole packed chunks with a gradient the compiler makes 130 registers, so that an SM has
-    three programs of four warps: 8192×262144 took 9 % longer. Masked it makes 96 to 128.
+    Left to itself the compiler takes from 64 to 155 for rows alike, by what is computed of them.
+    Programs that only read ask for more at once than memory answers well where an SM holds too
+    many, and leave it idle where too few; those of the entropy compute, and are as many as fit.
+    Fitted to packed rows of 2304 to 262144 columns on an H200; those of float32, and programs of
+    more than four warps, are fast as compiled.
+
+    Args:
+        plan: The cut of a row.
+        device: It runs on.
+        gradient: Whether a gradient is written.
+        entropy: Whether there is an entropy.
     """
-    heavy = gradient and plan.packed and plan.chunks == MOST_CHUNKS
-    return cols == plan.chunks * plan.chunk and not heavy
+    if not plan.packed or plan.warps > FEWEST_WARPS or device.registers_per_sm is None:
+        return None
+    need = -(-(plan.chunks * LONGEST // 4 + BESIDE) // REGISTER_STEP) * REGISTER_STEP
+    if gradient or entropy:
+        return (HEAVY if gradient else need) if plan.chunks > MANY_CHUNKS else None
+    threads = plan.warps * LANES
+    under_way = UNDER_WAY.get(plan.programs, MOST_UNDER_WAY)
+    most = under_way // (plan.chunks * threads * LONGEST)
+    for registers in range(need, MOST_REGISTERS, REGISTER_STEP):
+        if device.registers_per_sm // (threads * registers) <= most:
+            return registers
+    return MOST_REGISTERS
 
 
 @lru_cache(maxsize=4096)

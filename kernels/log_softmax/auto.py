@@ -16,6 +16,7 @@ from typing_extensions import override
 
 from ..cross_entropy.auto import WIDEST, Chooses, clustered
 from ..cross_entropy.rows import NARROW
+from ..softmax.cluster import Cut
 from ..traffic import M, N, Traffic
 from . import cluster, rows
 from .cluster import LogSoftmaxCluster, LogSumExpCluster
@@ -41,7 +42,7 @@ class LogSoftmaxAuto(Chooses):
     cluster, online = LogSoftmaxCluster(), LogSoftmaxOnline()
 
     @override
-    def suits(self, cols: int, several: bool) -> bool:
+    def suits(self, cols: int, several: bool, plan: Cut) -> bool:
         return cols > NARROW
 
 

@@ -17,7 +17,7 @@ from triton.compiler import ASTSource
 from triton.experimental.gluon._runtime import GluonASTSource
 
 from kernels.attention.attention_online import AttentionOnline, _attention
-from kernels.cross_entropy.cluster import AT_ONCE, _rows, is_even, narrow_cut, plan_of
+from kernels.cross_entropy.cluster import AT_ONCE, _rows, narrow_cut, plan_of, registers_of
 from kernels.device import SHARED_RESERVED, known
 from kernels.exponentials.exponentials import _exponentials
 from kernels.language import next_power_of_two, tl
@@ -282,6 +282,8 @@ def test_a_cluster_meets_once_and_fences_nothing(
         ("bf16", 8, 151936, ("target", "loss", "entropy"), ()),
         ("bf16", 8, 262144, ("target", "loss", "y"), ()),
         ("bf16", 8, 32768, ("target", "loss", "y"), ()),
+        ("bf16", 8, 128259, ("target", "loss", "lse", "y", "dloss"), ()),
+        ("bf16", 8, 4096, ("lse",), ()),
         ("fp32", 4, 1001, ("y",), ("LOGARITHM",)),
         ("fp32", 4, 128, ("lse",), ()),
     ],
@@ -301,12 +303,13 @@ def test_rows_of_logits_meet_once_and_are_moved_in_whole_vectors(
     ends = cols % vector > 0
     constants |= {"CHUNKS": plan.chunks, "VECTOR": vector, "PACKED": plan.packed, "ENDS": ends}
     constants |= {"LANES": 32, "SEVERAL": False}
-    constants |= {"EVEN": is_even(plan, cols, "y" in gives and "LOGARITHM" not in options)}
-    constants |= {"LOSS": "loss" in gives}
+    constants |= {"EVEN": cols == plan.chunks * plan.chunk, "LOSS": "loss" in gives}
     constants["LOSS"] &= "entropy" not in gives
     flags = ("LOGARITHM", "CAPPED", "SMOOTHED", "EACH")
     constants |= {flag: flag in options for flag in flags} | {"LOADS": "", "STORES": ""}
     shape = {"num_warps": plan.warps, "num_ctas": plan.programs}
+    if "LOGARITHM" not in options:
+        shape["maxnreg"] = registers_of(plan, H200, "y" in gives, "entropy" in gives)
     ptx, metadata = compiled(_rows, pointer, constants, (), **shape)
     several = plan.programs > 1
     two = "SMOOTHED" in options or "entropy" in gives

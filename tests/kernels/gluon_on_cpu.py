@@ -44,6 +44,7 @@ def pointer(x: torch.Tensor) -> Pointer:
 def run(kernel: Any, clusters: int, arguments: list[Any], constants: dict[str, Any]) -> None:
     """Runs ``kernel`` on so many clusters, as `kernels.launch.launch` would."""
     programs, warps = constants.pop("num_ctas"), constants.pop("num_warps")
+    constants.pop("maxnreg", None)
     given = [pointer(a) if isinstance(a, torch.Tensor) else a for a in arguments]
     for number in range(clusters):
         gl = _language(programs, warps, number)
