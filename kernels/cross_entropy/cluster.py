@@ -11,7 +11,8 @@ writes over its one element. No element is compared with the target, and the gra
 over the logits, as each thread overwrites only what it has read itself.
 Of rows of up to `NARROW` elements, read alone and by whole vectors of 16 bytes, a warp has several
 at once, or one: a row's lanes need no other warp, and several rows' loads are under way in each.
-On chip: the row. A thread holds up to 64 float32 elements, or 128 of 16 bit, which stay packed.
+On chip: the row. A thread holds up to 64 float32 elements, or 128 of 16 bit, which stay packed; of
+capped logits that get a gradient 64 whatever the dtype, as their tanh is kept.
 A row's bits depend on N, the cut, and where in a vector of 16 bytes the row begins; not on M.
 Source: this project; z-loss and the logsumexp that is kept as in flash-attention's and QuACK's
 cross-entropy, the gradient in place of the logits as in Liger-Kernel's.
@@ -29,7 +30,7 @@ from typing_extensions import override
 
 from ..device import REGISTER_STEP, Device, device_of, largest_cluster
 from ..kernel import Kernel, Shape, power_of_two
-from ..language import MOST_PROGRAMS, constant, gl, gluon_jit, next_power_of_two
+from ..language import MOST_PROGRAMS, constant, gl, gluon_jit, next_power_of_two, tl
 from ..launch import launch, load_hint, store_hint
 from ..softmax.cluster import (
     LANES,
@@ -66,7 +67,20 @@ FEWEST_LANES, AHEAD = 8, 8  # of a narrow row, and vectors that a lane asks for 
 ONE_WARP = 64  # vectors of a narrow row, from which on a program is one warp, else two
 LARGEST = constant(3.4028234663852886e38)
 NOTHING = constant(-300.0)  # exp2 of it is 0 in float32
-SMALL = constant(0.2)  # below, tanh by its series: the quotient would lose digits
+DROP_NAN, KEEP_NAN = (constant(tl and getattr(tl.PropagateNan, one)) for one in ("NONE", "ALL"))
+
+# tanh x = t·P(t²) / Q(t²), t = |x| / EDGE but at most 1, with the sign of x: of all such quotients
+# that of least relative error, 2e-8; the rounding of its steps makes up the rest
+EDGE = constant(8.75)
+P0, P1, P2 = constant(0.31992658972740173), constant(3.28157377243042), constant(6.591681957244873)
+P3, P4 = constant(3.0051109790802), constant(0.15176866948604584)
+Q0, Q1 = constant(0.03656303882598877), constant(1.30815589427948)
+Q2, Q3 = constant(5.56182861328125), constant(5.443514347076416)  # Q4 is 1
+WITHIN_ONE = constant("{ .reg .f32 r; abs.f32 r, $1; mul.sat.f32 $0, r, $2; }")
+QUOTIENT = constant(
+    "{ .reg .f32 r; rcp.approx.ftz.f32 r, $2; mul.sat.f32 r, $1, r; copysign.f32 $0, $3, r; }"
+)
+UNPACK = constant("shl.b32 $0, $2, 16; and.b32 $1, $2, 0xffff0000;")  # one instruction each
 
 
 @dataclass(frozen=True)
@@ -104,6 +118,15 @@ class RowCluster(Kernel):
     def plan(self, shape: Shape, dtype: torch.dtype, width: int, device: Device) -> Cut | None:
         """How a row that is read by vectors of ``width`` is cut, or None where it does not fit."""
         return plan_of(shape[1], dtype.itemsize, width, device, self.programs, self.num_warps)
+
+    def unpacked(self, shape: Shape, width: int, device: Device) -> Cut | None:
+        """As `plan`, a cut where float32 fits, whatever the dtype.
+
+        Capped logits stay in float32 from one pass to the next: computing them anew would take
+        two fifths more instructions of a gradient, which are what it waits for.
+        """
+        plan = self.plan(shape, torch.float32, width, device)
+        return plan if plan is not None and plan.programs <= largest_cluster(device) else None
 
     def run(
         self,
@@ -144,26 +167,30 @@ class RowCluster(Kernel):
         unit = 1 if ends else width  # of the lengths that the kernel is given
         fixed = self.programs is not None or self.num_warps is not None
         several = written is None and not fixed and has_narrow(x)
+        capped = options.softcap != 0
         if several:
             plan: Cut | None = narrow_cut(cols // width, width, x.element_size())
         else:
             plan = self.plan((rows, cols), x.dtype, width, device_of(x))
+            if capped and dlogits is not None:
+                plan = self.unpacked((rows, cols), width, device_of(x)) or plan
         if plan is None:
             raise ValueError(f"cluster: {cols} elements read by {width} do not fit on chip")
         strides = (0, 1) if written is None else (written.stride(0) // unit, written.stride(1))
         lanes = plan.chunk // width if several else LANES
         at_once = plan.warps * LANES // lanes if several else 1  # rows of a program
+        unit_of_logits = abs(options.softcap) if capped else 1.0  # a capped one's is the cap
         registers = None
         if not several and y is None:
             gradient, further = dlogits is not None, entropy is not None
-            registers = registers_of(plan, device_of(x), gradient, further)
+            registers = registers_of(plan, device_of(x), gradient, further, capped)
         launch(
             _rows,
             (-(-rows // at_once),),
             (
                 *(x, target, logprob if loss is None else loss, entropy, written, lse, dloss),
                 *(rows, cols // unit, x.stride(0) // unit, x.stride(1), *strides),
-                *(options.ignore_index, 1 / options.temperature, options.softcap),
+                *(options.ignore_index, unit_of_logits / options.temperature, 1 / unit_of_logits),
                 *(options.label_smoothing, options.label_smoothing / cols, options.z_loss),
             ),
             {
@@ -176,7 +203,7 @@ class RowCluster(Kernel):
                 "PACKED": plan.packed,
                 "LOSS": loss is not None,
                 "LOGARITHM": y is not None,
-                "CAPPED": options.softcap != 0,
+                "CAPPED": capped,
                 "SMOOTHED": options.label_smoothing != 0,
                 "EACH": dloss is not None and dloss.numel() > 1,
                 "LOADS": load_hint(x, self.keep),
@@ -229,7 +256,9 @@ def has_narrow(x: torch.Tensor) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def registers_of(plan: Cut, device: Device, gradient: bool, entropy: bool) -> int | None:
+def registers_of(
+    plan: Cut, device: Device, gradient: bool, entropy: bool, capped: bool = False
+) -> int | None:
     """Registers of a thread, so that an SM holds as many programs as is fastest; None for any.
 
     Left to itself the compiler takes from 64 to 155 for rows alike, by what is computed of them.
@@ -243,7 +272,12 @@ def registers_of(plan: Cut, device: Device, gradient: bool, entropy: bool) -> in
         device: It runs on.
         gradient: Whether a gradient is written.
         entropy: Whether there is an entropy.
+        capped: Whether logits are capped. With 64 of them a thread a gradient spills nothing in
+            `HEAVY` registers, and takes up to 127 by itself; this was not fitted but counted.
     """
+    held = plan.chunks * plan.chunk // (plan.programs * plan.warps * LANES)
+    if capped and gradient and not plan.packed:
+        return HEAVY if held > 32 else None
     if not plan.packed or plan.warps > FEWEST_WARPS or device.registers_per_sm is None:
         return None
     need = -(-(plan.chunks * LONGEST // 4 + BESIDE) // REGISTER_STEP) * REGISTER_STEP
@@ -426,39 +460,43 @@ def reading(x: torch.Tensor, written: torch.Tensor | None = None) -> tuple[int, 
 
 
 @gluon_jit
-def _tanh(value):  # type: ignore[no-untyped-def]
-    magnitude = gl.abs(value)
-    small = gl.exp2(magnitude * (-2 * LOG2E))
-    square = value * value
-    series = value * (1.0 - square * (1 / 3 - square * (2 / 15 - square * (17 / 315))))
-    quotient = (1.0 - small) / (1.0 + small)
-    return gl.where(magnitude < SMALL, series, gl.where(value < 0, -quotient, quotient))
+def _tanh(value, scale):  # type: ignore[no-untyped-def]
+    """tanh of value·scale, scale > 0, within three spacings of float32; that of NaN is 0."""
+    size = gl.inline_asm_elementwise(
+        WITHIN_ONE, "=f,f,f", [value, scale * (1 / EDGE)], gl.float32, is_pure=True, pack=1
+    )
+    square = size * size
+    over = P0 + square * (P1 + square * (P2 + square * (P3 + square * P4)))
+    under = Q0 + square * (Q1 + square * (Q2 + square * (Q3 + square)))
+    return gl.inline_asm_elementwise(
+        QUOTIENT, "=f,f,f,f", [size * over, under, value], gl.float32, is_pure=True, pack=1
+    )
 
 
 @gluon_jit
-def _capped(value, softcap, CAPPED: gl.constexpr):  # type: ignore[no-untyped-def]
+def _capped(value, inverse_cap, CAPPED: gl.constexpr, PACKED: gl.constexpr = False):  # type: ignore[no-untyped-def]
+    """Logits in float32, unpacked anew; capped ones in units of the cap, where NaN is lost."""
+    if CAPPED and PACKED and value.dtype == gl.bfloat16:
+        value = gl.inline_asm_elementwise(
+            UNPACK, "=r,=r,r", [value], gl.float32, is_pure=False, pack=2
+        )
+    else:
+        value = distinct(value, PACKED)
     value = value.to(gl.float32)
     if CAPPED:
-        value = softcap * _tanh(value / softcap)
+        value = _tanh(value, inverse_cap)
     return value
 
 
 @gluon_jit
 def _gradient(  # type: ignore[no-untyped-def]
-    exponential,
-    logit,
-    scale,
-    offset,
-    softcap,
-    CAPPED: gl.constexpr,
-    SMOOTHED: gl.constexpr,
+    exponential, logit, scale, offset, CAPPED: gl.constexpr, SMOOTHED: gl.constexpr
 ):
     value = exponential * scale
     if SMOOTHED:
         value = value - offset
     if CAPPED:
-        ratio = logit / softcap
-        value = value * (1.0 - ratio * ratio)
+        value = value * (1.0 - logit * logit)
     return value
 
 
@@ -487,7 +525,7 @@ def _rows(  # type: ignore[no-untyped-def]
     y_col_stride,
     ignored,
     inverse,
-    softcap,
+    inverse_cap,
     smoothing,
     share,
     z_loss,
@@ -517,7 +555,7 @@ def _rows(  # type: ignore[no-untyped-def]
     ENTROPY: gl.constexpr = entropy is not None
     GRADIENT: gl.constexpr = y is not None and not LOGARITHM
     FURTHER: gl.constexpr = ENTROPY or SMOOTHED
-    KEPT: gl.constexpr = GRADIENT and not PACKED and not CAPPED  # exponentials in place of logits
+    KEPT: gl.constexpr = GRADIENT and not PACKED  # exponentials, or what is capped, for logits
 
     if not ALONE:
         slots = gl.inline_asm_elementwise(
@@ -578,18 +616,21 @@ def _rows(  # type: ignore[no-untyped-def]
     zeros = gl.zeros([SLICES, LANES], gl.int64, single)
     if target is not None:
         logit = gl.load(first + (zeros + chosen) * col_stride, mask=own, other=0.0)
-        logit = _capped(logit, softcap, CAPPED)
+        logit = _capped(logit, inverse_cap, CAPPED)
 
     highest = values[0].to(gl.float32)
     for i in gl.static_range(1, CHUNKS):
-        highest = gl.maximum(highest, values[i].to(gl.float32))
+        highest = gl.maximum(highest, values[i].to(gl.float32), KEEP_NAN if CAPPED else DROP_NAN)
+    total = gl.full([SLICES, WIDTH], 0.0, gl.float32, layout)
+    if CAPPED:  # NaN comes through here, as the cap loses it
+        total = gl.where(highest == highest, 0.0, float("nan"))
     if ENDS:
         highest = by_lane(highest, VECTOR, single, gl.max)
         highest = gl.maximum(highest, value_at_end.to(gl.float32))
         maximum = gl.convert_layout(gl.max(highest, axis=1), gl.SliceLayout(1, layout))
     else:
         maximum = gl.max(highest, axis=1)
-    maximum = _capped(maximum, softcap, CAPPED)  # it rises with the logit
+    maximum = _capped(maximum, inverse_cap, CAPPED)  # it rises with the logit
     if target is None and y is None:  # the logsumexp of +∞ is +∞, and no NaN as that of a loss
         maximum = gl.minimum(maximum, LARGEST)
     # −inf − −inf would be NaN where only this slice is all −inf
@@ -601,10 +642,9 @@ def _rows(  # type: ignore[no-untyped-def]
 
     rate = inverse * LOG2E
     kept = ()  # type: tuple[gl.tensor, ...]
-    total = gl.full([SLICES, WIDTH], 0.0, gl.float32, layout)
     further = gl.full([SLICES, WIDTH], 0.0, gl.float32, layout)
     for i in gl.static_range(CHUNKS):
-        value = _capped(distinct(values[i], PACKED), softcap, CAPPED)
+        value = _capped(values[i], inverse_cap, CAPPED, PACKED)
         power = (value - shift[:, None]) * rate
         exponential = gl.exp2(power)
         if (CAPPED or SMOOTHED) and not EVEN and i + 1 == CHUNKS:
@@ -617,11 +657,14 @@ def _rows(  # type: ignore[no-untyped-def]
         if SMOOTHED:
             further = further + value
         if KEPT:
-            kept += (exponential,)
+            kept += (value if CAPPED else exponential,)
     # NaN comes through here: Triton's maximum passes over it
     if ENDS:
         shift_at_end = gl.convert_layout(shift, gl.SliceLayout(1, single))[:, None]
-        value_at_end = _capped(value_at_end, softcap, CAPPED)
+        if CAPPED:
+            lost = value_at_end != value_at_end
+            value_at_end = _capped(value_at_end, inverse_cap, CAPPED)
+            value_at_end = gl.where(lost, float("nan"), value_at_end)
         power = (value_at_end - shift_at_end) * rate
         exponential_at_end = gl.where(at_end, gl.exp2(power), 0.0)
         total = by_lane(total, VECTOR, single, gl.sum) + exponential_at_end
@@ -680,22 +723,29 @@ def _rows(  # type: ignore[no-untyped-def]
             gl.store(result + end, value.to(y.dtype.element_ty), mask=at_end)
     if GRADIENT:
         factor = gl.cast(inverse, gl.float32)
+        if CAPPED:
+            factor = factor * inverse_cap
         if dloss is not None:
             factor = factor * upstream
         factor = gl.where(valid, factor, float("nan"))
         scale = quotient * gl.exp2((maximum - row_maximum) * LOG2E)
         scale = scale * (factor * (1.0 + 2.0 * z_loss * (row_maximum + logarithm)))
+        if CAPPED:  # where all exponentials are numbers, zeros need no selection of elements
+            scale, factor = gl.where(counts, scale, 0.0), gl.where(counts, factor, 0.0)
         offset = factor * share
         for i in gl.static_range(CHUNKS):
-            if KEPT:
+            if KEPT and not CAPPED:
                 value, exponential = 0.0, kept[i]
             else:
-                value = _capped(distinct(values[i], PACKED), softcap, CAPPED)
-                exponential = gl.exp2((value - shift[:, None]) * rate)
-            value = _gradient(
-                *(exponential, value, scale[:, None], offset, softcap, CAPPED, SMOOTHED)
-            )
-            value = gl.where(counts, value, 0.0).to(y.dtype.element_ty)
+                value = kept[i] if KEPT else _capped(values[i], inverse_cap, CAPPED, PACKED)
+                if CAPPED:
+                    exponential = gl.exp2(value * rate - (shift * rate)[:, None])
+                else:
+                    exponential = gl.exp2((value - shift[:, None]) * rate)
+            value = _gradient(exponential, value, scale[:, None], offset, CAPPED, SMOOTHED)
+            if not CAPPED:
+                value = gl.where(counts, value, 0.0)
+            value = value.to(y.dtype.element_ty)
             to = place + (columns + i * CHUNK) * y_col_stride
             if EVEN or i + 1 < CHUNKS:
                 gl.store(to, value, eviction_policy=STORES)
@@ -704,16 +754,14 @@ def _rows(  # type: ignore[no-untyped-def]
                 gl.store(to, value, mask=inside, eviction_policy=STORES)
         scale = gl.convert_layout(scale, gl.SliceLayout(1, single))[:, None]
         if ENDS:
-            value = _gradient(
-                *(exponential_at_end, value_at_end, scale, offset, softcap, CAPPED, SMOOTHED)
-            )
+            value = _gradient(exponential_at_end, value_at_end, scale, offset, CAPPED, SMOOTHED)
             value = gl.where(counts, value, 0.0).to(y.dtype.element_ty)
             gl.store(result + end, value, mask=at_end)
         # The lane writes the target's element a second time, after all that it wrote itself
         shift_there = gl.convert_layout(shift, gl.SliceLayout(1, single))[:, None]
         exponential = gl.exp2((logit - shift_there) * rate)
         offset = offset + factor * (1.0 - smoothing)
-        value = _gradient(exponential, logit, scale, offset, softcap, CAPPED, True)
+        value = _gradient(exponential, logit, scale, offset, CAPPED, True)
         value = gl.where(counts, value, 0.0).to(y.dtype.element_ty)
         gl.store(result + (zeros + chosen) * y_col_stride, value, mask=own)
 

@@ -17,7 +17,14 @@ from triton.compiler import ASTSource
 from triton.experimental.gluon._runtime import GluonASTSource
 
 from kernels.attention.attention_online import AttentionOnline, _attention
-from kernels.cross_entropy.cluster import AT_ONCE, _rows, narrow_cut, plan_of, registers_of
+from kernels.cross_entropy.cluster import (
+    AT_ONCE,
+    HEAVY,
+    _rows,
+    narrow_cut,
+    plan_of,
+    registers_of,
+)
 from kernels.device import SHARED_RESERVED, known
 from kernels.exponentials.exponentials import _exponentials
 from kernels.language import next_power_of_two, tl
@@ -51,7 +58,7 @@ def compiled(
     pointers = dict.fromkeys(("x", "other", "y", "dy", "dx"), f"*{pointer}")
     pointers |= dict.fromkeys(("words", "target"), "*i64")
     pointers |= dict.fromkeys(("loss", "entropy", "lse", "dloss"), "*fp32")
-    scalars = dict.fromkeys(("softcap", "smoothing", "share", "z_loss"), "fp32")
+    scalars = dict.fromkeys(("inverse_cap", "smoothing", "share", "z_loss"), "fp32")
     scalars["inverse"] = "fp32" if kernel is _rows else "fp64"
     fixed = {"col_stride": 1, "y_col_stride": 1} | constants
     types, attributes = {}, {}
@@ -278,6 +285,11 @@ def test_a_cluster_meets_once_and_fences_nothing(
         ("bf16", 8, 128256, ("target", "loss", "lse"), ()),
         ("bf16", 8, 128256, ("target", "loss", "lse", "y", "dloss"), ()),
         ("bf16", 8, 50257, ("target", "loss", "y"), ("SMOOTHED", "CAPPED")),
+        ("bf16", 8, 32000, ("target", "loss", "lse"), ("CAPPED",)),
+        ("bf16", 8, 128256, ("target", "loss", "lse"), ("CAPPED",)),
+        ("bf16", 8, 32000, ("target", "loss", "lse", "y", "dloss"), ("CAPPED", "EACH")),
+        ("bf16", 8, 128256, ("target", "loss", "lse", "y", "dloss"), ("CAPPED", "EACH")),
+        ("fp32", 4, 128256, ("target", "loss", "y"), ("CAPPED",)),
         ("fp32", 4, 262144, ("target", "loss", "y"), ("SMOOTHED",)),
         ("bf16", 8, 151936, ("target", "loss", "entropy"), ()),
         ("bf16", 8, 262144, ("target", "loss", "y"), ()),
@@ -296,7 +308,9 @@ def test_rows_of_logits_meet_once_and_are_moved_in_whole_vectors(
     options: tuple[str, ...],
     tmp_path: Path,
 ) -> None:
-    plan = plan_of(cols, 4 if pointer == "fp32" else 2, vector, H200, None, None)
+    capped = "CAPPED" in options
+    size = 4 if pointer == "fp32" or (capped and "y" in gives) else 2
+    plan = plan_of(cols, size, vector, H200, None, None)
     assert plan is not None
     tensors = ("target", "loss", "entropy", "y", "lse", "dloss")
     constants: dict[str, Any] = {name: None for name in tensors if name not in gives}
@@ -309,8 +323,9 @@ def test_rows_of_logits_meet_once_and_are_moved_in_whole_vectors(
     constants |= {flag: flag in options for flag in flags} | {"LOADS": "", "STORES": ""}
     shape = {"num_warps": plan.warps, "num_ctas": plan.programs}
     if "LOGARITHM" not in options:
-        shape["maxnreg"] = registers_of(plan, H200, "y" in gives, "entropy" in gives)
+        shape["maxnreg"] = registers_of(plan, H200, "y" in gives, "entropy" in gives, capped)
     ptx, metadata = compiled(_rows, pointer, constants, (), **shape)
+    assert len(re.findall(r"div\.[.\w]*f32", ptx)) == 1, "an element is divided"
     several = plan.programs > 1
     two = "SMOOTHED" in options or "entropy" in gives
     assert ptx.count("st.async") == several * (1 + two)
@@ -324,6 +339,8 @@ def test_rows_of_logits_meet_once_and_are_moved_in_whole_vectors(
     assert "membar" not in ptx
     assert metadata.shared <= 1024
     at_once = AT_ONCE if plan.warps == 8 else 4  # programs of an SM
+    if capped:
+        assert registers_without_spills(ptx, tmp_path) <= HEAVY
     if not options:
         assert registers_without_spills(ptx, tmp_path) <= 65536 // (plan.warps * 32 * at_once)
 

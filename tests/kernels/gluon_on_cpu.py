@@ -51,6 +51,11 @@ def run(kernel: Any, clusters: int, arguments: list[Any], constants: dict[str, A
         _on(gl, kernel.fn, {})(*given, **constants)
 
 
+def function(jitted: Any) -> Callable[..., Any]:
+    """The Python of one function, for a program of one warp."""
+    return _on(_language(1, 1, 0), jitted.fn, {})
+
+
 def _on(gl: Any, function: Any, made: dict[Any, Any]) -> Callable[..., Any]:
     """A kernel's Python, and that of all that it calls, with another language."""
     if function in made:
@@ -84,12 +89,20 @@ def _language(programs: int, warps: int, number: int) -> Any:
         written = as_tensor(value).broadcast_to(inside.shape)
         place.memory[as_tensor(place.places)[inside]] = written[inside].to(place.memory.dtype)
 
+    def maximum(a: torch.Tensor, b: Values, propagate_nan: Any = None) -> torch.Tensor:
+        keeping = getattr(propagate_nan, "name", "") == "ALL"
+        return (torch.maximum if keeping else torch.fmax)(a, as_tensor(b))
+
     def reduced(function: Callable[..., Values]) -> Callable[..., Values]:
         return lambda x, axis: function(x, axis)
 
     def assembly(text: str, _: str, values: list[Any], dtype: Any, **__: Any) -> Values:
         if "mov.b32 $0, $1;" in text:
             return values[0]
+        if "shl.b32 $0, $2, 16;" in text:
+            return values[0].float()
+        if "rcp.approx" in text or ".sat" in text:
+            return Assembly.of_elements(text, values)
         if "%ctaid" in text:
             return torch.tensor(number, dtype=torch.int32)
         if ".shared .align" in text:
@@ -98,9 +111,9 @@ def _language(programs: int, warps: int, number: int) -> Any:
         return outputs if isinstance(dtype, tuple) else outputs[0]
 
     return SimpleNamespace(
-        **{name: getattr(torch, name) for name in ("int32", "int64", "float32", "exp2", "log")},
-        **{name: getattr(torch, name) for name in ("abs", "reshape")},
-        maximum=lambda a, b: torch.fmax(a, as_tensor(b)),
+        **{name: getattr(torch, name) for name in ("int32", "int64", "float32", "bfloat16")},
+        **{name: getattr(torch, name) for name in ("exp2", "log", "reshape")},
+        maximum=maximum,
         minimum=lambda a, b: torch.fmin(a, as_tensor(b)),
         num_warps=lambda: warps,
         num_ctas=lambda: programs,
@@ -150,6 +163,17 @@ class Assembly:
             assert np.array_equal(output.reshape(-1), np.full(output.size, output.flat[0]), True)
         return tuple(torch.from_numpy(output[..., 0].reshape(-1).copy()) for output in outputs)
 
+    @classmethod
+    def of_elements(cls, text: str, inputs: list[Any]) -> torch.Tensor:
+        """``$0`` of a block of one line, for each element of the inputs, ``$1`` and so on."""
+        given = np.broadcast_arrays(*(np.asarray(value, np.float32) for value in inputs))
+        block = cls(1, 1)
+        block.shape = given[0].shape
+        block.values = {f"${n}": value for n, value in enumerate(given, 1)}
+        for line in text.strip("{} ;").split(";"):
+            block.step(line.strip())
+        return torch.from_numpy(np.array(block.values["$0"]))
+
     def step(self, line: str) -> None:
         if not line or line.startswith((".reg", "WAIT", "barrier", "bar.", "mbarrier", "@!p bra")):
             return
@@ -193,6 +217,12 @@ class Assembly:
             result = np.exp2(a)
         elif kind == "div":
             result = a / b
+        elif kind == "rcp":
+            result = 1 / a
+        elif kind == "abs":
+            result = np.abs(a)
+        elif kind == "copysign":
+            result = np.copysign(b, a)
         elif kind == "redux":
             result = np.broadcast_to(a.max(axis=2, keepdims=True), self.shape)
         elif kind == "shfl":
@@ -201,6 +231,8 @@ class Assembly:
             result = a[..., lane ^ n if ".bfly" in name else np.full(32, n)]
         else:
             raise AssertionError(f"no such instruction here: {name}")
+        if ".sat" in name:
+            result = np.fmin(np.fmax(result, 0), 1)
         return result.astype(np.float32) if f32 and kind != "setp" else result
 
     def of(self, place: str) -> Any:

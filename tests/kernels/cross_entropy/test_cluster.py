@@ -223,6 +223,44 @@ def test_infinities_and_nan_give_what_torch_gives(kernel: CeGradCluster, place: 
     assert torch.equal(gradient[5], torch.zeros(1000, device=place))
 
 
+@pytest.mark.parametrize("kernel", [CeGradCluster(2, 2), CeGradCluster(1, 1)], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_a_capped_infinity_is_a_number_and_nan_stays_nan(
+    kernel: CeGradCluster, dtype: torch.dtype, place: str
+) -> None:
+    options = Options(softcap=5.0)
+    for cols in (1000, 1001):
+        logits = torch.randn(5, cols, generator=torch.Generator().manual_seed(0)).to(dtype)
+        logits[0] = -torch.inf
+        logits[1, 500] = torch.inf
+        logits[2, 999], logits[3, 0] = torch.nan, torch.nan
+        logits[4] = torch.nan  # ignored
+        target = torch.tensor([3, 7, 0, 7, -100]).to(place)
+        logits = logits.to(place)
+        loss, gradient = numbers(5, place), torch.empty_like(logits)
+        kernel.run(logits, options, target=target, loss=loss, dlogits=gradient)
+        reference, _, slope = wanted(logits, target, options, torch.ones(1, device=place))
+        near(loss, reference)
+        near(gradient, slope)
+        CeCluster(kernel.programs, kernel.num_warps).run(logits, options, target=target, loss=loss)
+        near(loss, reference)
+
+
+@pytest.mark.parametrize("softcap", [1.0, 30.0, 1e6])
+def test_a_capped_logit_has_an_error_of_a_few_spacings(softcap: float, place: str) -> None:
+    if CUDA:
+        pytest.skip("of the kernel's Python by itself")
+    edges = torch.tensor([0.0, 1e-30, torch.inf, 8.75, 8.7, 9.1, 1e4])
+    x = torch.cat([edges, torch.linspace(0, 9, 20_001), torch.logspace(-20, 1.5, 20_001)])
+    x = torch.cat([x, -x]).double().mul(softcap).float()
+    tanh = gluon_on_cpu.function(cluster._tanh)
+    right, spacing = torch.tanh(x.double() / softcap), torch.finfo(torch.float32).eps
+    found = tanh(x, 1 / softcap)
+    torch.testing.assert_close(found.double(), right, rtol=4 * spacing, atol=0)
+    assert torch.equal(tanh(edges[2:3] * torch.tensor([1.0, -1.0]), 1.0), torch.tensor([1.0, -1.0]))
+    assert found.abs().max() <= 1
+
+
 @pytest.mark.parametrize("strided", ["padded", "odd", "columns", "repeated", "off"])
 def test_logits_and_gradient_may_be_strided(strided: str, place: str) -> None:
     rows, cols, dtype = 4, 520, torch.bfloat16
