@@ -318,7 +318,7 @@ def load_hint(x: torch.Tensor, keep: bool | None) -> str:
         x: The input.
         keep: Whether loads are to ask for it; None asks from once L2 on.
     """
-    wanted = _times_l2(x) >= LARGE if keep is None else keep
+    wanted = beyond_l2(x) if keep is None else keep
     return LAST if wanted else ""
 
 
@@ -331,6 +331,11 @@ def store_hint(x: torch.Tensor, keep: bool | None) -> str:
     """
     wanted = LARGE <= _times_l2(x) < HUGE if keep is None else keep
     return LAST if wanted else ""
+
+
+def beyond_l2(x: torch.Tensor) -> bool:
+    """Whether a matrix is too large to stay in its device's L2."""
+    return _times_l2(x) >= LARGE
 
 
 def _times_l2(x: torch.Tensor) -> float:

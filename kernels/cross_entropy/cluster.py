@@ -31,7 +31,7 @@ from typing_extensions import override
 from ..device import REGISTER_STEP, Device, device_of, largest_cluster
 from ..kernel import Kernel, Shape, power_of_two
 from ..language import MOST_PROGRAMS, constant, gl, gluon_jit, next_power_of_two, tl
-from ..launch import launch, load_hint, store_hint
+from ..launch import beyond_l2, launch, load_hint, store_hint
 from ..softmax.cluster import (
     LANES,
     LOG2E,
@@ -181,8 +181,8 @@ class RowCluster(Kernel):
         at_once = plan.warps * LANES // lanes if several else 1  # rows of a program
         unit_of_logits = abs(options.softcap) if capped else 1.0  # a capped one's is the cap
         registers = None
-        if not several and y is None:
-            gradient, further = dlogits is not None, entropy is not None
+        gradient, further = dlogits is not None, entropy is not None
+        if not several and (gradient or (y is None and beyond_l2(x))):
             registers = registers_of(plan, device_of(x), gradient, further, capped)
         launch(
             _rows,
@@ -264,6 +264,7 @@ def registers_of(
     Left to itself the compiler takes from 64 to 155 for rows alike, by what is computed of them.
     Programs that only read ask for more at once than memory answers well where an SM holds too
     many, and leave it idle where too few; those of the entropy compute, and are as many as fit.
+    What L2 holds is left to the compiler: the fewest registers may have a load wait for another.
     Fitted to packed rows of 2304 to 262144 columns on an H200; those of float32, and programs of
     more than four warps, are fast as compiled.
 
