@@ -339,7 +339,7 @@ def losses_short(drawn: Path) -> str:
     for alike in _losses():
         behind = [f"{p.rows}×{p.cols} {p.ratio(p.best).value:.2f} ({p.best})"
                   for p in alike if p.behind]  # fmt: skip
-        low = [f"{p.rows}×{p.cols} {p.share.value:.1%}"
+        low = [f"{p.rows}×{p.cols} {p.share.value:.2%}"
                for p in alike if p.large and p.share and p.share.value < NEAR]  # fmt: skip
         cells = (", ".join(texts) or "nowhere" for texts in (behind, low))
         lines.append([f"`{alike[0].own}`", timer_label(alike[0].timer), *cells])
