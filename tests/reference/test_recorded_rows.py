@@ -17,6 +17,7 @@ from tests.conftest import ROOT
 REFERENCE = ROOT / "outputs" / "reference"
 ARCHIVES = sorted(REFERENCE.rglob("*.tar.gz"))
 CUT_SHORT = {"limits_20261124": (9, {(4, 32000)})}  # its time on the card was over: points, shapes
+L2_BYTES = 60 << 20
 PATH = re.compile(r"(?<![\w./])(?<!https:)(/[\w.+-]+){2,}|\b(root|home)\b|[A-Z]:\\\\|~/")
 
 
@@ -56,6 +57,18 @@ def test_the_code_requests_what_the_model_says_but_for_the_indices_that_max_writ
             assert "max.indices" in (count.difference or "")
 
 
+def replaced(sweep: str, kernel: str, shape: tuple[int, int]) -> bool:
+    """Whether a row is left out, however it ended, as its kernel has been changed since.
+
+    The loss of cross-entropy: beyond L2 after the recordings called rec_, within it after the
+    others. Rows of up to 2048 columns have a kernel of their own.
+    """
+    rows, cols = shape
+    if kernel not in {"ce_auto", "ce_cluster"} or cols <= 2048:
+        return False
+    return (rows * cols * 2 >= L2_BYTES) == sweep.startswith("rec_")
+
+
 @pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_every_point_that_a_recording_plans_has_a_row_however_it_ended(archive: Path) -> None:
     folder = unpacked(archive)
@@ -77,7 +90,9 @@ def test_every_point_that_a_recording_plans_has_a_row_however_it_ended(archive: 
             for row in map(json.loads, path.read_bytes().splitlines()):
                 recorded.add((*job, row["round"], row["dtype"], (row["rows"], row["cols"])))
         assert planned
-        missing = planned - recorded
+        gone = {one for one in planned if replaced(sweep.name, one[-4], one[-1])}
+        assert not gone & recorded
+        missing = planned - recorded - gone
         expected = CUT_SHORT.get(sweep.name, (0, set()))
         assert (len(missing), {shape for *_, shape in missing}) == expected
 
