@@ -273,8 +273,8 @@ def registers_of(
         device: It runs on.
         gradient: Whether a gradient is written.
         entropy: Whether there is an entropy.
-        capped: Whether logits are capped. With 64 of them a thread a gradient spills nothing in
-            `HEAVY` registers, and takes up to 127 by itself; this was not fitted but counted.
+        capped: Whether logits are capped: with 64 of them a thread a gradient spills nothing in
+            `HEAVY` registers, where the compiler would take up to 127.
     """
     held = plan.chunks * plan.chunk // (plan.programs * plan.warps * LANES)
     if capped and gradient and not plan.packed:
