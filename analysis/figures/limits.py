@@ -166,8 +166,12 @@ def _draw_share_panel(ax: Axes, points: Sequence[tuple[float, LimitPoint, Estima
         ax.hlines(y, low, high, color=style_of(point.own).color, lw=1.1, zorder=2)
         _placed(ax, own, y, SHARES, point, point.own, f"{own:.0f}")
     ticks(ax.xaxis, SHARE_TICKS, lambda value: f"{value:g}")
-    roof = points[0][1].roof_name
-    _title(ax, f"share of the {roof} roof, % (higher is better)")
+    _title(ax, f"share of the {_roof(points[0][1])}, % (higher is better)")
+
+
+def _roof(point: LimitPoint) -> str:
+    """What the share is of: the roof that only moves, or of several the one that takes longest."""
+    return "longest roof" if point.by_arithmetic else f"{point.roof_name} roof"
 
 
 def _draw_ratio_panel(ax: Axes, points: Sequence[tuple[float, LimitPoint, Estimate]]) -> None:
@@ -266,7 +270,7 @@ def _row(point: LimitPoint, name: str) -> Mapping[str, Any]:
 def _pages(records: Records, frame: pd.DataFrame) -> list[Page]:
     made = []
     for group in _groups(frame, shares=True):
-        title = f"At the limit: the {group[0].roof_name} roof and {_best(group)}, shape by shape"
+        title = f"At the limit: the {_roof(group[0])} and {_best(group)}, shape by shape"
         for dtype in (d for d in ITEM_BYTES if any(p.dtype == d for p in group)):
             points = [p for p in group if p.dtype == dtype]
             notes = [f"marker: that variant's{DOT}shaded: below {SHORT_US:g} µs",

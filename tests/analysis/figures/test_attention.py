@@ -17,6 +17,7 @@ from analysis.figures.attention import (
     parts_of,
     roofs_of,
 )
+from analysis.figures.limits import LIMITS
 from analysis.limits import points_of
 from analysis.load import Records
 from analysis.roofline.verdicts import checked, predicted_by
@@ -59,6 +60,9 @@ def test_its_share_is_of_the_roof_that_takes_longest(frame: pd.DataFrame) -> Non
         assert point.share is not None
         assert point.share.value == pytest.approx(online["fraction_of_roof"])
         assert (point.own, point.best) == ("attention_online", "attention_torch")
+    (page,) = LIMITS.pages(Records(), frame)
+    assert page.title.startswith("At the limit: the longest roof and")
+    assert "share of the longest roof, % (higher is better)" in words(rendered(page))
 
 
 def test_time_is_drawn_beside_the_roofs_and_as_a_share_of_the_longest(frame: pd.DataFrame) -> None:
