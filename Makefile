@@ -90,7 +90,7 @@ selftest: $(READY)  ## measure: this card's noise floor: A/A, timers, cold cache
 	@out="$${OUT:-outputs/selftest}"; \
 	$(PY) -m experiments.run experiment=selftest "out='$$out'" $(words) || exit; \
 	[ -n "$(dry)" ] || { $(PY) -m experiments.probe --out "$$out" && $(PY) -m analysis selftest --rows "$$out"; }
-reference: $(READY)  ## draw: outputs/reference again, against checksums (ARGS=--write: keep)
+reference: $(READY)  ## draw: outputs/reference again, and compare (ARGS=--write: keep)
 	@$(PY) -m analysis.reference $(ARGS)
 docs: $(READY)  ## draw: the numbers in README.md and docs/, and the site in site/
 	@$(PY) -c 'import material' 2>/dev/null || $(environment) build $(VENV) docs

@@ -1,8 +1,9 @@
-"""Draws all of outputs/reference again and compares it with ``checksums.json`` there.
+"""Draws all of outputs/reference again and compares it with what is committed there.
 
 ``python -m analysis.reference`` names every file that differs, and exits with status 1
-if there is one. ``--write`` accepts what was drawn: it writes the checksums, and the few
-pictures and tables that are committed because the documentation shows them.
+if there is one. Tables are compared as text, the decimal numbers in them as numbers, and of
+pictures the names alone. ``--write`` accepts what was drawn; folders of outputs/reference limit
+it to the drawings that belong below them.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
-import json
+import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -22,13 +23,14 @@ from unittest import mock
 
 from analysis.__main__ import main as analysis
 from analysis.load import load
-from analysis.output import digest, drawn_by
 from experiments.data.packed import unpacked
 
 REFERENCE = Path("outputs") / "reference"
-CHECKSUMS = "checksums.json"
+NAMES = "drawn.txt"  # the names of all files that are drawn
 KINDS = ("figures", "tables", "roofline", "claims", "report")
-PICTURES = (".png", ".svg", ".html")  # their bytes depend on the versions that draw them
+TABLES = (".csv", ".md")  # committed and compared
+SHOWN = ".png"  # committed where the documentation shows it
+DECIMAL = re.compile(r"-?\d+(?:\.\d+(?:e[+-]?\d+)?|e[+-]?\d+)")
 
 
 class Drawing(NamedTuple):
@@ -99,10 +101,8 @@ DRAWINGS = (
 )
 
 
-def draw(out: Path, reference: Path = REFERENCE, leave_out: Collection[str] = ()) -> dict[str, str]:
-    """Draws everything below ``out``; returns the checksum of each file by its path there.
-
-    ``leave_out`` names commands whose files are not wanted.
+def draw(out: Path, reference: Path = REFERENCE, drawings: Iterable[Drawing] = DRAWINGS) -> None:
+    """Draws everything, or some drawings, below ``out``.
 
     Raises:
         RuntimeError: a command failed; it has the command and what was printed.
@@ -112,43 +112,82 @@ def draw(out: Path, reference: Path = REFERENCE, leave_out: Collection[str] = ()
         tempfile.TemporaryDirectory() as scratch,
         mock.patch("analysis.load.load", cache(load)),
     ):
-        for drawing in (one for one in DRAWINGS if one.command[0] not in leave_out):
+        for drawing in drawings:
             _run(drawing, _rows(drawing, reference, Path(scratch)), out / drawing.out)
-    made = sorted(path for path in out.rglob("*") if path.is_file())
-    return {
-        path.relative_to(out).as_posix(): digest([path])
-        for path in made
-        if not path.name.endswith(".manifest.json")
-    }
 
 
-def differences(found: dict[str, str], reference: Path = REFERENCE) -> list[str]:
-    """What differs from the checksums, one line per file.
+def names(drawn: Path) -> list[str]:
+    """The files below a folder that are drawn, as paths below it."""
+    made = (path for path in drawn.rglob("*") if path.is_file())
+    found = (path.relative_to(drawn).as_posix() for path in made)
+    return sorted(name for name in found if not name.endswith(".manifest.json"))
 
-    Pictures count only under the versions that drew the recorded ones; numbers and texts always.
-    """
-    recorded = json.loads((reference / CHECKSUMS).read_text(encoding="utf-8"))
-    same_versions = recorded["drawn_by"] == drawn_by()
-    known: dict[str, str] = recorded["files"]
+
+def differences(
+    drawn: Path, reference: Path = REFERENCE, drawings: Iterable[Drawing] = DRAWINGS
+) -> list[str]:
+    """What differs between the files drawn and those committed, one line per file."""
+    found = set(names(drawn))
+    places = {drawing.out for drawing in drawings}
+    listed = (reference / NAMES).read_text(encoding="utf-8").splitlines()
+    known = {name for name in listed if name.rpartition("/")[0] in places}
     lines = []
-    for name in sorted(known.keys() | found.keys()):
+    for name in sorted(known | found):
         if name not in found or name not in known:
             lines.append(f"{name}: {'new' if name in found else 'no longer drawn'}")
-        elif found[name] != known[name] and (same_versions or not name.endswith(PICTURES)):
-            lines.append(f"{name}: differs")
-        if (path := reference / name).exists() and digest([path]) != known.get(name):
-            lines.append(f"{name}: the committed file differs from the checksum")
+        elif not name.endswith(TABLES):
+            continue
+        elif not (reference / name).is_file():
+            lines.append(f"{name}: not committed")
+        elif text := change(*((place / name).read_text("utf-8") for place in (reference, drawn))):
+            lines.append(f"{name}:{text}")
     return lines
 
 
-def write(found: dict[str, str], drawn: Path, reference: Path = REFERENCE) -> None:
-    """Keeps the checksums, and of what was drawn the files that are committed."""
+def change(committed: str, drawn: str) -> str:
+    """Where and how two texts first differ, by more than the last digit of a decimal number."""
+    before, after = (text.splitlines() for text in (committed, drawn))
+    for number, (old, new) in enumerate(zip(before, after, strict=False), start=1):
+        if old != new and not _alike(old, new):
+            return f"{number}: {_around(old, new)!r} is now {_around(new, old)!r}"
+    return f" {len(before)} lines are now {len(after)}" if len(before) != len(after) else ""
+
+
+def _alike(old: str, new: str) -> bool:
+    """Whether two lines have the same text, and the same numbers but for the last digit written."""
+    if DECIMAL.sub("#", old) != DECIMAL.sub("#", new):
+        return False
+    pairs = zip(DECIMAL.findall(old), DECIMAL.findall(new), strict=True)
+    return all(
+        a == b or abs(float(a) - float(b)) <= 1.001 * min(_last_digit(a), _last_digit(b))
+        for a, b in pairs
+    )
+
+
+def _last_digit(number: str) -> float:
+    """What one unit in the last digit written of a number is worth."""
+    digits, _, exponent = number.partition("e")
+    return 10.0 ** (int(exponent or 0) - len(digits.partition(".")[2]))
+
+
+def _around(text: str, other: str, width: int = 60) -> str:
+    """The part of a line where it begins to differ from another."""
+    first = next((i for i, (a, b) in enumerate(zip(text, other, strict=False)) if a != b), 0)
+    return text[max(0, first - width // 3) :][:width]
+
+
+def write(drawn: Path, reference: Path = REFERENCE) -> None:
+    """Keeps the tables that were drawn, the pictures that are shown, and all names."""
+    found = names(drawn)
+    listed = (reference / NAMES).read_text(encoding="utf-8").split()
+    for name in {*listed} - {*found}:
+        (reference / name).unlink(missing_ok=True)
     for name in found:
-        if (reference / name).exists():
+        kept = name.endswith(TABLES) or (name.endswith(SHOWN) and (reference / name).exists())
+        if kept:
+            (reference / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(drawn / name, reference / name)
-    recorded = {"drawn_by": drawn_by(), "files": found}
-    text = json.dumps(recorded, indent=1, sort_keys=True) + "\n"
-    (reference / CHECKSUMS).write_text(text, encoding="utf-8")
+    (reference / NAMES).write_text("\n".join(found) + "\n", encoding="utf-8")
 
 
 def _rows(drawing: Drawing, reference: Path, scratch: Path) -> list[Path]:
@@ -190,18 +229,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Draws, and compares or writes; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m analysis.reference", description=__doc__)
     parser.add_argument("--write", action="store_true", help="accept what is drawn")
+    known = sorted({drawing.out for drawing in DRAWINGS})
+    parser.add_argument("folders", nargs="*", metavar="FOLDER", help=f"of {', '.join(known)}")
     options = parser.parse_args(arguments)
+    if unknown := [one for one in options.folders if one not in known]:
+        parser.error(f"no drawing belongs in {unknown[0]!r}; known are {', '.join(known)}")
+    if options.write and options.folders:
+        parser.error("--write accepts everything, or nothing: name no folder")
+    drawings = [one for one in DRAWINGS if not options.folders or one.out in options.folders]
     with tempfile.TemporaryDirectory() as scratch:
         drawn = Path(scratch) / "reference"
-        found = draw(drawn)
+        draw(drawn, REFERENCE, drawings)
         if options.write:
-            write(found, drawn)
-            print(f"{REFERENCE / CHECKSUMS}: {len(found)} files")
+            write(drawn)
+            print(f"{REFERENCE}: {len(names(drawn))} files")
             return 0
-        lines = differences(found)
+        lines = differences(drawn, REFERENCE, drawings)
+        count = len(names(drawn))
     for line in lines:
         print(line, file=sys.stderr)
-    print(f"{len(found)} files drawn, {len(lines)} differ from {REFERENCE / CHECKSUMS}")
+    print(f"{count} files drawn, {len(lines)} differ from {REFERENCE}")
     return 1 if lines else 0
 
 

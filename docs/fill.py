@@ -4,7 +4,7 @@
     python -m docs.fill --write   # brings them up to date, as `make docs` does
 
 Between ``<!-- name -->`` and ``<!-- end -->`` a page holds what the function of that name below
-makes of the rows in outputs/reference, drawn by `analysis.reference`. No such number is typed.
+makes of the rows in outputs/reference and of the tables there. No such number is typed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import json
 import re
 import subprocess
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -56,7 +55,6 @@ LOSS_SHAPE = (8192, 128256, "bfloat16")
 NEAR = 0.97  # of the roof: a large point below it is named
 LARGE = f"{limits.LARGE_BYTES / 1e6:.0f} MB"
 CARDS_OF_A_YEAR = 64
-NOT_DRAWN = ("figures", "report")  # pictures, which hold no text
 Lines = Iterable[Sequence[str]]
 
 
@@ -152,10 +150,9 @@ def own_claims(drawn: Path) -> str:
 
 def claims_count(drawn: Path) -> str:
     """How many claims of the sources there are, and how many of each verdict."""
-    counts = json.loads((drawn / "h200/claims/claims.json").read_text())["counts"]
-    (found,) = counts.values()
+    found = Counter(line["verdict"] for line in _records(drawn / "h200/claims/claims.csv"))
     known = [f"{found[one]} {one}" for one in VERDICTS if one in found]
-    return f"Of {sum(found.values())} claims {', '.join(known[:-1])} and {known[-1]}."
+    return f"Of {found.total()} claims {', '.join(known[:-1])} and {known[-1]}."
 
 
 def claims(drawn: Path) -> str:
@@ -568,25 +565,26 @@ def renewed(page: Path, drawn: Path) -> str:
 
 def stale(drawn: Path) -> list[Path]:
     """The pages whose numbers are not what the rows give."""
-    return [page for page in PAGES if renewed(page, drawn) != page.read_text(encoding="utf-8")]
+    return [
+        page
+        for page in PAGES
+        if reference.change(page.read_text(encoding="utf-8"), renewed(page, drawn))
+    ]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Draws, then names the pages that are out of date or writes them; returns the status."""
+    """Names the pages that are out of date or writes them; returns the status."""
     parser = argparse.ArgumentParser(prog="python -m docs.fill", description=__doc__)
     parser.add_argument("--write", action="store_true", help="bring the pages up to date")
     write = parser.parse_args(arguments).write
-    with tempfile.TemporaryDirectory() as scratch:
-        drawn = Path(scratch)
-        reference.draw(drawn, REFERENCE, leave_out=NOT_DRAWN)
-        try:
-            pages = stale(drawn)
-        except ValueError as error:
-            sys.exit(f"error: {error}")
-        for page in pages:
-            if write:
-                page.write_text(renewed(page, drawn), encoding="utf-8")
-            print(f"{page.relative_to(ROOT)}: {'written' if write else 'out of date'}")
+    try:
+        pages = stale(REFERENCE)
+    except ValueError as error:
+        sys.exit(f"error: {error}")
+    for page in pages:
+        if write:
+            page.write_text(renewed(page, REFERENCE), encoding="utf-8")
+        print(f"{page.relative_to(ROOT)}: {'written' if write else 'out of date'}")
     return 1 if pages and not write else 0
 
 

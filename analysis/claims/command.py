@@ -59,7 +59,8 @@ def run(options: argparse.Namespace) -> int:
 def as_json(judgements: Sequence[Judgement]) -> str:
     """Everything: verdicts counted by GPU, each judgement with its checks, and the rows used.
 
-    A row stands there once; a judgement's ``rows`` are places in that list.
+    A row stands there once; a judgement's ``rows`` are places in that list. Numbers have six
+    significant digits: the others differ from processor to processor.
     """
     places: dict[str, int] = {}
     gpus = dict.fromkeys(j.gpu for j in judgements)
@@ -72,7 +73,7 @@ def as_json(judgements: Sequence[Judgement]) -> str:
 
 
 def _judgement(j: Judgement, places: dict[str, int]) -> dict[str, Any]:
-    rows = [{"gpu": j.gpu} | row for row in j.rows]
+    rows = [{"gpu": j.gpu} | {name: _rounded(one) for name, one in row.items()} for row in j.rows]
     lines = [json.dumps(row, ensure_ascii=False, allow_nan=False) for row in rows]
     return {
         "id": j.id, "source": j.source, "statement": j.statement, "words": j.words,
@@ -91,7 +92,12 @@ def _judgement(j: Judgement, places: dict[str, int]) -> dict[str, Any]:
 
 
 def _numbers(finding: Finding) -> dict[str, float | None]:
-    return {end: getattr(finding.estimate, end, None) for end in ("value", "low", "high")}
+    ends = ("value", "low", "high")
+    return {end: _rounded(getattr(finding.estimate, end, None)) for end in ends}
+
+
+def _rounded(value: Any) -> Any:
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def _show(theirs: Sequence[Judgement], own: Sequence[Judgement] = (), *, audited: str) -> None:
