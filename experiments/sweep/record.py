@@ -249,9 +249,8 @@ def measure(point: Point, worker: Worker) -> dict[str, Any]:
     Raises:
         WorkerError: no worker could be started.
     """
-    reason = point.declared["unsupported"]
-    if reason is not None:
-        return {"status": "unsupported", "reason": reason}
+    if point.refusal:
+        return point.refusal
     worker.start()
     timing = point.job.config["timing"]
     limits = {"compiling": timing["compile_limit_s"], "sampling": timing["sampling_limit_s"]}
@@ -312,7 +311,8 @@ def row_of(
         first = error.errors()[0]
         what = f"{'.'.join(map(str, first['loc']))!r}: {first['msg']}"
         crash = {"status": "crashed", "reason": f"the worker's answer makes no row: field {what}"}
-        return Row.model_validate(crash | fields)
+        unsaid = dict.fromkeys(["model_formula", *DECLARED[3:]])  # they may be what is wrong
+        return Row.model_validate(crash | fields | unsaid)
 
 
 def packages_of(point: Point) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import importlib.util
 import os
 import sys
 import sysconfig
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from experiments.child import ROOT
+from experiments.data.files import EXACT
 from experiments.worker.place import version_of
 from kernels.device import Device
 from kernels.kernel import Kernel
@@ -102,20 +103,23 @@ def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
         for shape in job["shapes"]:
             sizes = operation.sizes(tuple(shape))
             reads, writes = traffic.elements(sizes)
+            numbers = {
+                "model_reads": reads,
+                "model_writes": writes,
+                "model_bytes": traffic.bytes(sizes, dtype.itemsize),
+                "compulsory_bytes": compulsory.bytes(sizes, dtype.itemsize),
+                "flops": None if flops is None else evaluate(flops, sizes),
+                "exponentials": None if exponentials is None else evaluate(exponentials, sizes),
+            }
+            impossible = _impossible(numbers)
             points.append(
                 {
                     "rows": shape[0],
                     "cols": shape[1],
                     "dtype": name,
                     "unsupported": kernel.unsupported(tuple(shape), dtype, device),
-                    "model_reads": reads,
-                    "model_writes": writes,
-                    "model_bytes": traffic.bytes(sizes, dtype.itemsize),
-                    "compulsory_bytes": compulsory.bytes(sizes, dtype.itemsize),
-                    "flops": None if flops is None else evaluate(flops, sizes),
-                    "exponentials": (
-                        None if exponentials is None else evaluate(exponentials, sizes)
-                    ),
+                    "impossible": impossible,
+                    **(dict.fromkeys(numbers) if impossible else numbers),
                 }
             )
     return {
@@ -136,6 +140,15 @@ def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
         "exponentials": None if exponentials is None else formula(exponentials),
         "points": points,
     }
+
+
+def _impossible(numbers: Mapping[str, int | None]) -> str | None:
+    """Why no row can hold what is declared of a point, None where one can."""
+    for name, number in numbers.items():
+        if number is not None and not 0 <= number <= EXACT:
+            size = "below zero" if number < 0 else "beyond 2^53"
+            return f"{name} is declared as a number {size}"
+    return None
 
 
 def backend(kernel: Kernel, device: Device) -> str:

@@ -161,6 +161,33 @@ def test_a_crash_a_hang_a_lie_and_a_glutton_are_rows_and_the_rest_is_measured(
     assert once_each(done.rows)
 
 
+def test_a_kernel_that_declares_what_no_row_can_hold_costs_its_own_points_alone(
+    sweep_here: Command,
+) -> None:
+    done = sweep_here("kernel=negative,vast,good", *shape(4, [8, 64]), "dtype=float32", *QUICK)
+    assert done.status == 1
+    assert {(r.kernel, r.cols): (r.status, r.reason) for r in done.rows if not r.expected} == {
+        ("negative", 8): ("incorrect", "model_reads is declared as a number below zero"),
+        ("vast", 8): ("incorrect", "model_reads is declared as a number beyond 2^53"),
+        ("vast", 64): ("incorrect", "model_reads is declared as a number beyond 2^53"),
+    }
+    assert len(done.rows) == 4 * 2
+    assert {row.model_bytes is None for row in done.rows if not row.expected} == {True}
+    assert "incorrect" in done.stdout
+
+
+def test_an_answer_that_makes_no_row_is_not_laid_upon_the_kernels_after_it(
+    sweep_here: Command,
+) -> None:
+    asked = ["kernel=backwards,good", *shape(4, [8, 16, 32, 64]), "dtype=float32", *QUICK]
+    done = sweep_here(*asked)
+    assert done.status == 1
+    found = {(row.kernel, row.status) for row in done.rows}
+    assert found == {("backwards", "crashed"), ("good", "ok"), ("copy", "ok")}
+    reasons = {row.reason for row in done.rows if row.kernel == "backwards"}
+    assert all(str(reason).startswith("the worker's answer makes no row") for reason in reasons)
+
+
 def test_a_second_sweep_is_refused_and_changes_nothing_in_the_folder(
     sweep_here: Command, tmp_path: Path
 ) -> None:
