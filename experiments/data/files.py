@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints, ValidationError
 
-LINE_BYTES = 4 * 2**20  # a row with 100,000 samples takes half of it
+LINE_BYTES = 4 * 2**20
 DEPTH = 4  # of mappings and lists inside one field: a row's environment takes two
 ENTRIES = 1000  # keys and values of one such field
 MOST = 2**63 - 1
