@@ -175,8 +175,7 @@ class Ledger:
             self._lock.check()
             self._check(path)
             try:
-                append_row(path, row)
-                self._sizes[path] = path.stat().st_size
+                self._sizes[path] = append_row(path, row)
             except OSError as error:
                 raise UserError(f"{path}: {error.strerror}") from None
             self._take(row)
@@ -215,13 +214,14 @@ class Ledger:
         return (identity[0], 0, identity[2]) if self._any_card else identity
 
 
-def append_row(path: Path, row: Row) -> None:
-    """Adds one row and waits until it is on disk."""
+def append_row(path: Path, row: Row) -> int:
+    """Adds one row, waits until it is on disk, and gives the size of the file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as file:
         file.write(row.model_dump_json() + "\n")
         file.flush()
         os.fsync(file.fileno())
+        return file.tell()
 
 
 def truncate_torn_line(path: Path) -> None:
