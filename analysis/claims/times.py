@@ -124,8 +124,9 @@ class Value(Strict):
 
     ``take`` asks ``each`` or ``most`` of its points, makes one number of them (min, max), or
     follows it along N: ``trend`` is the value at ``to`` columns over that at ``from``, ``spread``
-    the highest over the lowest, 1 if perfectly steady. ``card: source`` judges it on the source's
-    own card alone, a card's name on that one.
+    the highest over the lowest, 1 if perfectly steady. A time of its own needs no roof, and counts
+    above it too. ``card: source`` judges it on the source's own card alone, a card's name on that
+    one.
     """
 
     variant: Name
@@ -151,7 +152,8 @@ class Value(Strict):
         """The verdict on one GPU."""
         if lacking := _another_card(context, self.card):
             return lacking
-        (rows,) = context.timed([self.variant], self.where)
+        absolute = self.column == "time_us" and self.take not in ("trend", "spread")
+        (rows,) = context.timed([self.variant], self.where, above_roof=absolute)
         visits, known = fullest(by_visit(rows, self.column))
         if self.take == "trend":
             return self._trend(context, visits, band)

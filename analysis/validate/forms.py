@@ -148,11 +148,18 @@ def device(text: str) -> bool:
     return _device(text) and not re.search(r"\d{6}", text) and text.count(" ") <= 8
 
 
+def named(text: str) -> bool:
+    """A processor as a file of conf/gpu calls it."""
+    return text == "CPU" or device(text)
+
+
 def label(text: str) -> bool:
     """A sweep's name: plain words with dashes, at its end the token that keeps it apart."""
     words, _ = _vocabulary()
     parts = re.split(r"[_=+-]", re.sub(r"-[0-9a-f]{6}$", "", text))
-    plain = r"[A-Za-z]{1,12}\d?|\d{1,3}|20\d\d(0[1-9]|1[0-2])([0-2]\d|3[01])"  # or a date
+    plain = (  # a word, a card's model such as rtx4090, l40s, 4090 or 80gb, or a date
+        r"[A-Za-z]{1,12}\d?|[A-Za-z]{0,3}\d{1,4}[A-Za-z]{0,5}|20\d\d(0[1-9]|1[0-2])([0-2]\d|3[01])"
+    )
     return len(text) <= 100 and all(p in words or re.fullmatch(plain, p) for p in parts)
 
 
@@ -191,7 +198,7 @@ ROW: Form = {"key": _hash, "sweep": label, "gpu": device, "environment": ENVIRON
 _GRID: Form = {**dict.fromkeys(("source", "dtypes", "labels"), sentence), "**": {"*": never}}
 CONFIG: Form = {
     "kernel": {"_target_": _target, "*": sentence}, "grid": _GRID, "dtype": _ANY,
-    "gpu": {"name": device, "match": lambda _: True, "device": sentence,
+    "gpu": {"name": named, "match": lambda _: True, "device": sentence,
             "facts": {"*": {"value": never, "source": sentence}}, "**": never},
     "timing": _PROTOCOL, "tracker": {"**": lambda _: True}, "**": label,
 }  # fmt: skip

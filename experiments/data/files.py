@@ -15,10 +15,11 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints, ValidationError
 
-LINE_BYTES = 4 * 2**20  # a row with 100,000 samples takes half of it
+LINE_BYTES = 4 * 2**20
 DEPTH = 4  # of mappings and lists inside one field: a row's environment takes two
 ENTRIES = 1000  # keys and values of one such field
 MOST = 2**63 - 1
+EXACT = 2**53  # the largest whole number of a row: as a float it is the same
 
 
 class RowsError(Exception):
@@ -29,7 +30,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 Name = Annotated[str, StringConstraints(max_length=300)]
 Text = Annotated[str, StringConstraints(max_length=2000)]
-Whole = Annotated[int, Field(ge=0, le=2**53)]  # exact as a float too
+Whole = Annotated[int, Field(ge=0, le=EXACT)]
 Size = Annotated[int, Field(ge=0, le=2**40)]  # rows or columns: beyond any device
 Amount = Annotated[float, Field(ge=0, le=1e18)]
 Time = Annotated[float, Field(ge=1e-9, le=1e15)]  # µs: what some clock could measure

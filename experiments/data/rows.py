@@ -44,6 +44,7 @@ TIMERS = tuple(  # a timer is a module of the worker's
 )
 Timer = Annotated[str, StringConstraints(pattern=f"^({'|'.join(TIMERS)})$")]
 Dtype = Annotated[str, StringConstraints(pattern=f"^({'|'.join(ITEM_BYTES)})$")]
+MOST_SAMPLES = 100_000  # of at most 20 characters each: half of the longest line that is read
 MOST_PASSES = 64  # over M×N elements and M and N more: what an operation may have to move
 
 

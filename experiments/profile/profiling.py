@@ -28,8 +28,8 @@ class Profiled(Record):
     status: Literal["profiled", "unsupported", "failed"]
     reason: str | None = None
     gpu: str
-    model_reads: int
-    model_writes: int
+    model_reads: int | None
+    model_writes: int | None
     environment: dict[str, Any]
 
 
@@ -90,14 +90,12 @@ def asked(planned: Plan, jobs: Sequence[Job]) -> list[tuple[Worker, Point]]:
 
 
 def _visit(worker: Worker, point: Point, name: str) -> Profiled:
-    outcome: dict[str, Any] = {"status": "unsupported", "reason": point.declared["unsupported"]}
-    if outcome["reason"] is None:
-        outcome = _request(worker, point, name)
-        outcome["status"] = "profiled" if outcome["status"] == "ok" else "failed"
+    outcome = point.refusal or _request(worker, point, name)
+    status = outcome["status"]
     shown = ("rows", "cols", "dtype", "model_reads", "model_writes")
     return Profiled(
         range=name,
-        status=outcome["status"],
+        status=status if status == "unsupported" else "profiled" if status == "ok" else "failed",
         reason=outcome["reason"],
         kernel=point.job.label,
         operation=point.variant["operation"],

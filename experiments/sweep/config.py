@@ -29,6 +29,7 @@ from experiments.data.jobs import (
     TimingConfig,
     TrackerConfig,
 )
+from experiments.data.rows import MOST_SAMPLES
 from experiments.errors import UserError
 
 GROUPS: dict[str, type[BaseModel]] = {
@@ -166,6 +167,11 @@ def check(config: dict[str, Any]) -> None:
         raise UserError(
             f"timing.max_samples={timing['max_samples']} is below "
             f"timing.min_samples={timing['min_samples']}"
+        )
+    if timing["max_samples"] > MOST_SAMPLES:
+        raise UserError(
+            f"timing.max_samples={timing['max_samples']} makes rows too long to be read again; "
+            f"it is at most {MOST_SAMPLES}"
         )
     check_timer(timing["timer"], config["gpu"]["device"])
 

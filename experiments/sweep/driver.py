@@ -128,8 +128,9 @@ def run(
         raise UserError(f"out={out} is a sweep's on Slurm (LAUNCHER=slurm); choose another")
     measured: list[Row] = []
     with contextlib.ExitStack() as held:
-        held.callback(_tidy, [out, *(p for p in out.parents if not p.exists())])
+        held.callback(_tidy_above, [p for p in out.parents if not p.exists()])
         lock = held.enter_context(contextlib.closing(FolderLock(out)))
+        held.callback(_tidy, out)
         required = place is not None and place.on_card
         log, measures = out / "worker.log", not dry_run
         nothing_before = not log.exists()
@@ -160,6 +161,7 @@ def run(
                 schedule, sweep.record, sweep.again, options["fresh"], measured, done_before
             )
             pool.close()
+            ledger.check()
             points = plan.points
             found = [
                 (job, [row for one in points[job.name] if (row := ledger.latest(one))])
@@ -180,14 +182,24 @@ def run(
         raise SweepFailed
 
 
-def _tidy(folders: Sequence[Path]) -> None:
-    """Removes a log in which nothing was written, and folders in which nothing else was."""
-    log = folders[0] / "worker.log"
+def _tidy(out: Path) -> None:
+    """Removes a log in which nothing was written, and a folder in which nothing else was.
+
+    The folder is locked: another sweep may be planning in one that is empty.
+    """
+    log = out / "worker.log"
     with contextlib.suppress(OSError):
         if log.is_file() and not log.is_symlink() and log.stat().st_size == 0:
             log.unlink()
+        out.rmdir()
+
+
+def _tidy_above(folders: Iterable[Path]) -> None:
+    """Removes the folders that were made for ``out``, each locked, as long as they are empty."""
+    with contextlib.suppress(OSError, UserError):
         for folder in folders:
-            folder.rmdir()
+            with contextlib.closing(FolderLock(folder)):
+                folder.rmdir()
 
 
 def _gather(jobs: Iterable[Job], pool: WorkerPool) -> list[Job]:

@@ -50,7 +50,7 @@ class Point:
         gpu: The device's name.
         device: ``cuda`` or ``cpu``.
         variant: The worker's description of the job: operation, backend, params, formula.
-        declared: Rows, cols, dtype, traffic and whether it is unsupported, as described.
+        declared: Rows, cols, dtype, traffic, whether it is unsupported or impossible, as described.
     """
 
     job: Job
@@ -73,9 +73,20 @@ class Point:
         return self.declared["dtype"], self.declared["rows"], self.declared["cols"]
 
     @property
+    def refusal(self) -> dict[str, Any] | None:
+        """Its outcome where it is not measured: it cannot run, or what is declared of it is wrong.
+
+        None where it is measured.
+        """
+        for status, name in (("unsupported", "unsupported"), ("incorrect", "impossible")):
+            if (reason := self.declared[name]) is not None:
+                return {"status": status, "reason": reason}
+        return None
+
+    @property
     def estimate_s(self) -> float:
         """About how long it takes, in seconds."""
-        if self.declared["unsupported"]:
+        if self.refusal:
             return 0.0
         backend = self.variant["backend"]
         if backend == "interpreter":

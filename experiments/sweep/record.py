@@ -28,6 +28,7 @@ DECLARED = ("rows", "cols", "dtype", "model_reads", "model_writes", "model_bytes
             "compulsory_bytes", "flops", "exponentials")  # fmt: skip
 # NFS locks files and no folders (EBADF); some shared file systems lock nothing.
 NO_LOCK = (errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
+LOCK_ATTEMPTS = 5  # at a folder that others make and remove meanwhile
 
 
 class FolderLock:
@@ -42,19 +43,28 @@ class FolderLock:
 
     def __init__(self, out: Path) -> None:
         self._descriptor = -1
-        try:
-            out.mkdir(parents=True, exist_ok=True)
-            if self._take(out, os.O_RDONLY | os.O_DIRECTORY):
+        for _ in range(LOCK_ATTEMPTS):
+            try:
+                out.mkdir(parents=True, exist_ok=True)
+                if not (
+                    self._take(out, os.O_RDONLY | os.O_DIRECTORY)
+                    or self._take(out / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)
+                ):
+                    print(f"warning: no locks below {out}: let no other sweep write there",
+                          file=sys.stderr)  # fmt: skip
+                    return
+            except BlockingIOError:
+                raise UserError(
+                    f"out={out} is being written by another sweep; wait or choose another"
+                ) from None
+            except FileNotFoundError:  # a sweep that measured nothing has just removed it
+                continue
+            except OSError as error:
+                raise UserError(f"out={out} cannot be written: {error.strerror}") from None
+            if self._holds():
                 return
-            if self._take(out / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW):
-                return
-        except BlockingIOError:
-            raise UserError(
-                f"out={out} is being written by another sweep; wait or choose another"
-            ) from None
-        except OSError as error:
-            raise UserError(f"out={out} cannot be written: {error.strerror}") from None
-        print(f"warning: no locks below {out}: let no other sweep write there", file=sys.stderr)
+            self.close()
+        raise UserError(f"out={out} cannot be written: {os.strerror(errno.ENOENT)}")
 
     def _take(self, path: Path, flags: int) -> bool:
         descriptor = os.open(path, flags | os.O_CLOEXEC, 0o666)
@@ -74,15 +84,17 @@ class FolderLock:
         Raises:
             UserError: what was locked has been removed or replaced since.
         """
-        if self._descriptor < 0:
-            return
+        if self._descriptor >= 0 and not self._holds():
+            raise UserError(
+                f"{self._path} was removed or replaced while this sweep was running, and another "
+                "sweep may write there now; run the same command again"
+            )
+
+    def _holds(self) -> bool:
+        """Whether what is locked still lies where it was found."""
         with contextlib.suppress(FileNotFoundError):
-            if os.path.samestat(self._path.stat(), os.fstat(self._descriptor)):
-                return
-        raise UserError(
-            f"{self._path} was removed or replaced while this sweep was running, and another sweep "
-            "may write there now; run the same command again"
-        )
+            return os.path.samestat(self._path.stat(), os.fstat(self._descriptor))
+        return False
 
     def close(self) -> None:
         """Lets another sweep have the folder."""
@@ -109,6 +121,7 @@ class Ledger:
         self._suspect: dict[Identity, int] = {}  # attempts in succession, to the last
         self._highest_mhz: dict[tuple[str, int], float] = {}
         self._cards: dict[str, Counter[int]] = {}  # by job, of the rows when the sweep began
+        self._sizes: dict[Path, int] = {}  # of the files of rows, as this sweep left them
         self._threads = threading.Lock()
         for path in rows_files(out):
             try:
@@ -117,6 +130,7 @@ class Ledger:
                 for row in read_rows(path):
                     self._take(row)
                     cards[row.card] += 1
+                self._sizes[path] = path.stat().st_size
             except RowsError as error:
                 why = f"{error}; mend or remove that line, or choose another out="
                 raise UserError(why) from None
@@ -154,16 +168,35 @@ class Ledger:
         """Adds a row to a job's file; when this returns it is on disk.
 
         Raises:
-            UserError: it could not be written, or the folder is not this sweep's any more.
+            UserError: it could not be written, or the folder is not as this sweep left it.
         """
         path = self._out / job / "rows.jsonl"
         with self._threads:
             self._lock.check()
+            self._check(path)
             try:
-                append_row(path, row)
+                self._sizes[path] = append_row(path, row)
             except OSError as error:
                 raise UserError(f"{path}: {error.strerror}") from None
             self._take(row)
+
+    def check(self) -> None:
+        """Makes sure that all rows are still on disk.
+
+        Raises:
+            UserError: a file of rows was removed or changed since.
+        """
+        for path in self._sizes:
+            self._check(path)
+
+    def _check(self, path: Path) -> None:
+        try:
+            size = path.stat().st_size
+        except OSError:
+            size = 0
+        if size != self._sizes.get(path, 0):
+            raise UserError(f"{path} was removed or changed while this sweep was running; run the "
+                            "same command again")  # fmt: skip
 
     def _take(self, row: Row) -> None:
         slot = self._slot(row.identity)
@@ -181,13 +214,14 @@ class Ledger:
         return (identity[0], 0, identity[2]) if self._any_card else identity
 
 
-def append_row(path: Path, row: Row) -> None:
-    """Adds one row and waits until it is on disk."""
+def append_row(path: Path, row: Row) -> int:
+    """Adds one row, waits until it is on disk, and gives the size of the file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as file:
         file.write(row.model_dump_json() + "\n")
         file.flush()
         os.fsync(file.fileno())
+        return file.tell()
 
 
 def truncate_torn_line(path: Path) -> None:
@@ -215,9 +249,8 @@ def measure(point: Point, worker: Worker) -> dict[str, Any]:
     Raises:
         WorkerError: no worker could be started.
     """
-    reason = point.declared["unsupported"]
-    if reason is not None:
-        return {"status": "unsupported", "reason": reason}
+    if point.refusal:
+        return point.refusal
     worker.start()
     timing = point.job.config["timing"]
     limits = {"compiling": timing["compile_limit_s"], "sampling": timing["sampling_limit_s"]}
@@ -278,7 +311,8 @@ def row_of(
         first = error.errors()[0]
         what = f"{'.'.join(map(str, first['loc']))!r}: {first['msg']}"
         crash = {"status": "crashed", "reason": f"the worker's answer makes no row: field {what}"}
-        return Row.model_validate(crash | fields)
+        unsaid = dict.fromkeys(["model_formula", *DECLARED[3:]])  # they may be what is wrong
+        return Row.model_validate(crash | fields | unsaid)
 
 
 def packages_of(point: Point) -> dict[str, Any]:

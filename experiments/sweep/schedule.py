@@ -148,6 +148,8 @@ def measure_all(
                 return False  # the worker was ended under the point, which says nothing of it
             row = record(point, outcome, handshake)
             rows.append(row)
+            if row.status == "crashed":
+                worker.stop()  # one that gave a senseless answer would fail at other kernels too
             if again(point) and lost is None:
                 progress.repeats(point, row)
                 return visit(worker, point)

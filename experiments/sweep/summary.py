@@ -45,7 +45,7 @@ def print_estimate(points: Sequence[Point]) -> None:
         label = point.job.label
         seconds.setdefault(label, Counter())[point.job.grid] += point.estimate_s  # type: ignore[assignment]
         asked[label] += 1
-        refused[label] += bool(point.declared["unsupported"])
+        refused[label] += bool(point.refusal)
     grids = list(dict.fromkeys(point.job.grid for point in points))
     lines = [
         [label, *(_span(cells[grid]) for grid in grids),

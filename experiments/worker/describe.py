@@ -7,19 +7,27 @@ import dataclasses
 import hashlib
 import importlib
 import importlib.util
+import os
+import sys
+import sysconfig
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from experiments.child import ROOT
+from experiments.data.files import EXACT
 from experiments.worker.place import version_of
 from kernels.device import Device
 from kernels.kernel import Kernel
 from kernels.traffic import evaluate, formula
 
 PACKAGE = "kernels"  # whose code decides what a variant does
+LIBRARIES = ("torch", "triton")  # whose versions are in the key, wherever they lie
+STANDARD, SITES = sysconfig.get_path("stdlib"), {"site-packages", "dist-packages"}
 BACKENDS = ("eager", "torchscript", "torch", "inductor", "triton", "cute")  # those the gate knows
 
 
@@ -95,20 +103,23 @@ def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
         for shape in job["shapes"]:
             sizes = operation.sizes(tuple(shape))
             reads, writes = traffic.elements(sizes)
+            numbers = {
+                "model_reads": reads,
+                "model_writes": writes,
+                "model_bytes": traffic.bytes(sizes, dtype.itemsize),
+                "compulsory_bytes": compulsory.bytes(sizes, dtype.itemsize),
+                "flops": None if flops is None else evaluate(flops, sizes),
+                "exponentials": None if exponentials is None else evaluate(exponentials, sizes),
+            }
+            impossible = _impossible(numbers)
             points.append(
                 {
                     "rows": shape[0],
                     "cols": shape[1],
                     "dtype": name,
                     "unsupported": kernel.unsupported(tuple(shape), dtype, device),
-                    "model_reads": reads,
-                    "model_writes": writes,
-                    "model_bytes": traffic.bytes(sizes, dtype.itemsize),
-                    "compulsory_bytes": compulsory.bytes(sizes, dtype.itemsize),
-                    "flops": None if flops is None else evaluate(flops, sizes),
-                    "exponentials": (
-                        None if exponentials is None else evaluate(exponentials, sizes)
-                    ),
+                    "impossible": impossible,
+                    **(dict.fromkeys(numbers) if impossible else numbers),
                 }
             )
     return {
@@ -131,6 +142,15 @@ def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
     }
 
 
+def _impossible(numbers: Mapping[str, int | None]) -> str | None:
+    """Why no row can hold what is declared of a point, None where one can."""
+    for name, number in numbers.items():
+        if number is not None and not 0 <= number <= EXACT:
+            size = "below zero" if number < 0 else "beyond 2^53"
+            return f"{name} is declared as a number {size}"
+    return None
+
+
 def backend(kernel: Kernel, device: Device) -> str:
     """The row's word for who runs it: Triton on a CPU is its interpreter."""
     if kernel.backend == "triton" and device.kind == "cpu":
@@ -151,31 +171,72 @@ def torch_dtype(name: str) -> torch.dtype:
 
 
 def source_hash(module: str, root: Path = ROOT) -> str:
-    """Hash of a module's source and of all it imports, directly or not, inside ``kernels/``.
+    """Hash of a module's source and of all it imports, directly or not, that is not installed.
 
     It is part of a row's key, so that edited code never reuses a stale row.
     """
-    found: dict[str, Path] = {}
+    found: dict[str, bytes] = {}
+    seen: set[str] = set()
     waiting = [module]
     while waiting:
-        name = waiting.pop()
-        path = root / name.replace(".", "/")
-        path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-        if name not in found and path.is_file():
-            found[name] = path
-            waiting += _imports(name, path.name == "__init__.py", path.read_bytes())
+        asked = waiting.pop()
+        if asked in seen or asked.partition(".")[0] in LIBRARIES:
+            continue
+        seen.add(asked)
+        for name, spec in _own(asked, root):
+            # a folder of `PACKAGE` counts where it is named itself, so that older keys stay
+            if name in found or (name != asked and name.partition(".")[0] == PACKAGE):
+                continue
+            loader: Any = spec.loader
+            found[name] = source = loader.get_data(spec.origin)
+            if str(spec.origin).endswith(".py"):
+                waiting += _imports(name, spec.submodule_search_locations is not None, source)
     digest = hashlib.sha256()
-    for name, path in sorted(found.items()):
-        digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
+    for name, source in sorted(found.items()):
+        digest.update(name.encode() + b"\0" + source + b"\0")
     return digest.hexdigest()[:16]
+
+
+def _own(name: str, root: Path) -> Iterator[tuple[str, ModuleSpec]]:
+    """A module and the packages that it lies in, if they have a file and are not installed.
+
+    They are found as an import finds them, but nothing is imported.
+    """
+    places: Sequence[str] | None = [str(root), *sys.path]
+    parts = name.split(".")
+    for end, part in enumerate(parts, 1):
+        if places is None:
+            return  # `name` is something inside a module
+        above, name = places, ".".join(parts[:end])
+        try:
+            specs = (finder.find_spec(name, above) for finder in sys.meta_path)
+            spec = next(filter(None, specs), None)
+        except KeyError:  # a folder without __init__.py, in another that is not imported
+            places = [os.path.join(place, part) for place in above]
+            continue
+        if spec is None or (spec.has_location and _installed(Path(str(spec.origin)), root)):
+            return
+        if spec.has_location:
+            yield name, spec
+        places = spec.submodule_search_locations
+
+
+def _installed(path: Path, root: Path) -> bool:
+    """Whether a file is of the standard library or of an installed distribution."""
+    inside = path.relative_to(root) if path.is_relative_to(root) else path
+    return path.is_relative_to(STANDARD) or not SITES.isdisjoint(inside.parts)
 
 
 @cache
 def _imports(module: str, is_package: bool, source: bytes) -> list[str]:
-    """What may be modules of `PACKAGE` among what a module imports."""
+    """What may be modules among what a module imports, in its functions too."""
     package = module if is_package else module.rpartition(".")[0]
     names: list[str] = []
-    for node in ast.walk(ast.parse(source)):
+    try:
+        nodes = list(ast.walk(ast.parse(source)))
+    except (SyntaxError, ValueError):  # its import fails, which only its kernel may expect
+        return []
+    for node in nodes:
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -184,4 +245,4 @@ def _imports(module: str, is_package: bool, source: bytes) -> list[str]:
                 base = importlib.util.resolve_name("." * node.level + base, package)
             # `from kernels.copy import copy` may name a module or something inside one
             names += [base, *(f"{base}.{alias.name}" for alias in node.names)]
-    return [name for name in names if name.split(".")[0] == PACKAGE]
+    return names

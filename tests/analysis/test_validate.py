@@ -36,7 +36,7 @@ from tests.analysis.contributed import (
 )
 from tests.analysis.hostile import HOSTILE, Harm
 from tests.conf import options
-from tests.conftest import ROOT, Composed
+from tests.conftest import QUICK, ROOT, Composed, command_line, shape
 from tests.faults.corruption import DAMAGE, Damage
 
 LARGE, SMALL = (8192, 65536), (8192, 512)
@@ -338,9 +338,25 @@ def test_texts_of_this_project_are_taken() -> None:
 @pytest.mark.parametrize(("name", "taken"), [
     ("limits_20261122", True), ("limits-20261122-c70ed3", True), ("cross_entropy", True),
     ("limits_12345678", False), ("limits_20261322", False),  # a serial number, no month
+    *((card, True) for card in ("rtx_4090", "rtx4090", "a6000", "l40s", "h200_x4", "mycard",
+                                "a100-80gb", "rtx_4090-0c1f6e", "rtx3080ti", "mi300x")),
+    *((host, False) for host in ("login03", "gpu-node17", "nid001234", "r03n12", "ada@box")),
 ])  # fmt: skip
-def test_a_sweeps_name_may_have_a_date(name: str, taken: bool) -> None:
+def test_a_sweeps_name_may_have_a_date_or_a_card(name: str, taken: bool) -> None:
     assert (list(forms.odd_texts({"sweep": name}, forms.ROW)) == []) is taken
+
+
+@pytest.mark.parametrize("name", ["rtx_4090", "a100-80gb"])
+def test_a_recording_of_a_cpu_in_a_folder_named_as_a_card_is_valid(
+    name: str, tmp_path: Path
+) -> None:
+    asked = ["kernel=torch", *shape(64, 4096), "dtype=float32", *QUICK, "remeasure=false"]
+    swept = subprocess.run(
+        command_line(tmp_path / name, *asked), cwd=ROOT, capture_output=True, text=True
+    )
+    assert swept.returncode == 0, swept.stderr
+    answer = validated(tmp_path / name)
+    assert (answer.status, answer.problems) == (0, []), answer.text
 
 
 def test_this_machines_own_names_are_known(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

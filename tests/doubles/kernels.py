@@ -12,6 +12,8 @@ from kernels.kernel import Kernel
 from kernels.softmax.operation import SOFTMAX
 from kernels.traffic import M, N, Traffic
 
+FORWARDS = time.perf_counter_ns
+
 
 class Double(Kernel):
     """PyTorch's softmax, for the doubles to spoil."""
@@ -118,3 +120,28 @@ class Slowing(Double):
             return torch.softmax(x, -1)
 
         return call
+
+
+@dataclass(frozen=True)
+class Negative(Double):
+    """Says that it reads less than nothing where the matrix is small."""
+
+    def traffic(self) -> Traffic:
+        return Traffic(M * N - 100, M * N)
+
+
+@dataclass(frozen=True)
+class Vast(Double):
+    """Says that it reads more than any number in a row."""
+
+    def traffic(self) -> Traffic:
+        return Traffic(M**60, M * N)
+
+
+@dataclass(frozen=True)
+class Backwards(Double):
+    """Turns the clock of its process round."""
+
+    def prepare(self, x: torch.Tensor):  # type: ignore[no-untyped-def]
+        time.perf_counter_ns = lambda: -FORWARDS()
+        return self

@@ -19,7 +19,7 @@ import pytest
 
 from experiments.data.rows import read_rows, rows_files
 from experiments.errors import UserError
-from experiments.sweep.record import FolderLock
+from experiments.sweep.record import FolderLock, Ledger
 from tests.conftest import QUICK, ROOT, Command, command_line, once_each, shape
 
 KILLS = int(os.environ.get("FAULT_KILLS", "2"))
@@ -161,6 +161,33 @@ def test_a_crash_a_hang_a_lie_and_a_glutton_are_rows_and_the_rest_is_measured(
     assert once_each(done.rows)
 
 
+def test_a_kernel_that_declares_what_no_row_can_hold_costs_its_own_points_alone(
+    sweep_here: Command,
+) -> None:
+    done = sweep_here("kernel=negative,vast,good", *shape(4, [8, 64]), "dtype=float32", *QUICK)
+    assert done.status == 1
+    assert {(r.kernel, r.cols): (r.status, r.reason) for r in done.rows if not r.expected} == {
+        ("negative", 8): ("incorrect", "model_reads is declared as a number below zero"),
+        ("vast", 8): ("incorrect", "model_reads is declared as a number beyond 2^53"),
+        ("vast", 64): ("incorrect", "model_reads is declared as a number beyond 2^53"),
+    }
+    assert len(done.rows) == 4 * 2
+    assert {row.model_bytes is None for row in done.rows if not row.expected} == {True}
+    assert "incorrect" in done.stdout
+
+
+def test_an_answer_that_makes_no_row_is_not_laid_upon_the_kernels_after_it(
+    sweep_here: Command,
+) -> None:
+    asked = ["kernel=backwards,good", *shape(4, [8, 16, 32, 64]), "dtype=float32", *QUICK]
+    done = sweep_here(*asked)
+    assert done.status == 1
+    found = {(row.kernel, row.status) for row in done.rows}
+    assert found == {("backwards", "crashed"), ("good", "ok"), ("copy", "ok")}
+    reasons = {row.reason for row in done.rows if row.kernel == "backwards"}
+    assert all(str(reason).startswith("the worker's answer makes no row") for reason in reasons)
+
+
 def test_a_second_sweep_is_refused_and_changes_nothing_in_the_folder(
     sweep_here: Command, tmp_path: Path
 ) -> None:
@@ -173,6 +200,84 @@ def test_a_second_sweep_is_refused_and_changes_nothing_in_the_folder(
     assert "being written by another sweep" in done.error
     assert request.read_text() == "what the first sweep asked for"
     assert [path.name for path in (tmp_path / "out").iterdir()] == [".hydra"]
+    lock.close()
+
+
+@pytest.mark.parametrize("second", [[], ["dry_run=true"]])
+def test_a_refused_sweep_leaves_a_folder_alone_in_which_nothing_is_yet(
+    second: list[str], sweep_here: Command, tmp_path: Path
+) -> None:
+    lock = FolderLock(tmp_path / "out")
+    done = sweep_here(*ARGUMENTS, *second)
+    assert (done.status, done.rows) == (2, [])
+    assert "being written by another sweep" in done.error
+    lock.check()
+    (tmp_path / "out" / "worker.log").touch()
+    assert sweep_here(*ARGUMENTS, *second).status == 2
+    assert (tmp_path / "out" / "worker.log").exists()
+    lock.close()
+
+
+def test_a_folder_that_its_holder_removes_as_it_is_locked_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flock, mkdir = fcntl.flock, Path.mkdir
+    (tmp_path / "a").mkdir()
+
+    def after_the_other(descriptor: int, operation: int) -> None:
+        flock(descriptor, operation)
+        monkeypatch.setattr(fcntl, "flock", flock)
+        (tmp_path / "a").rmdir()  # as another sweep does that measured nothing
+
+    def before_the_other(path: Path, *arguments: bool, **more: bool) -> None:
+        mkdir(path, *arguments, **more)
+        monkeypatch.setattr(Path, "mkdir", mkdir)
+        path.rmdir()
+
+    monkeypatch.setattr(fcntl, "flock", after_the_other)
+    monkeypatch.setattr(Path, "mkdir", before_the_other)
+    lock = FolderLock(tmp_path / "a")
+    lock.check()
+    with pytest.raises(UserError, match="being written by another sweep"):
+        FolderLock(tmp_path / "a")
+    lock.close()
+
+
+def test_rows_that_are_removed_while_a_sweep_runs_are_noticed_and_measured_again(
+    sweep_here: Command, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    asked = ["kernel=slow,good", *shape(4, [*range(8, 28)]), "dtype=float32", "rounds=2", *QUICK]
+    process = subprocess.Popen(
+        command_line(out, *asked), cwd=ROOT, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        wait_until(lambda: lines(out) > 6, process, limit_s=60)
+        [path] = out.rglob("good/rows.jsonl")
+        path.unlink()
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 1
+    [line] = [line for line in errors.splitlines() if line.startswith("error: ")]
+    assert "good/rows.jsonl was removed or changed while this sweep was running" in line
+    done = sweep_here(*asked)
+    assert done.status == 0, done.stderr
+    assert len(done.rows) == 3 * 20 * 2
+    assert once_each(done.rows)
+
+
+def test_rows_that_are_removed_after_their_job_is_done_are_noticed(tmp_path: Path) -> None:
+    lock = FolderLock(tmp_path)
+    (tmp_path / "job").mkdir()
+    path = tmp_path / "job" / "rows.jsonl"
+    path.write_bytes(b"")
+    ledger = Ledger(tmp_path, lock)
+    ledger.check()
+    path.write_bytes(b"{}")
+    with pytest.raises(UserError, match=r"job/rows\.jsonl was removed or changed"):
+        ledger.check()
     lock.close()
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments.data.files import RowsError, parse_json, validated, write_file
-from experiments.data.rows import Row, parse_row, read_rows, rows_files
+from experiments.data.files import LINE_BYTES, RowsError, parse_json, validated, write_file
+from experiments.data.rows import MOST_SAMPLES, Row, parse_row, read_rows, rows_files
 from experiments.sweep.record import append_row, truncate_torn_line
 from tests.faults.mutations import mutated
 
@@ -28,6 +28,16 @@ def test_a_row_comes_back_as_it_was_written(tmp_path: Path) -> None:
     for each in rows:
         append_row(path, each)
     assert list(read_rows(path)) == rows
+
+
+def test_a_row_of_the_most_samples_comes_back_whatever_they_are(tmp_path: Path) -> None:
+    longest = [round(-123456789012345.1, 4), -12345678901.2346]
+    samples = longest * (MOST_SAMPLES // 2)
+    text = "x" * 2000
+    written = row(timer="chain", samples_us=samples, reason=text, suspect=[text] * 100)
+    append_row(tmp_path / "rows.jsonl", written)
+    assert list(read_rows(tmp_path / "rows.jsonl")) == [written]
+    assert (tmp_path / "rows.jsonl").stat().st_size < LINE_BYTES
 
 
 def with_text(field: str, text: str) -> str:

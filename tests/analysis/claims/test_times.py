@@ -284,6 +284,16 @@ def test_two_calls_are_added_up_against_one(tmp_path: Path) -> None:
                   column="effective_gbps"))  # fmt: skip
 
 
+def test_a_time_of_its_own_counts_above_the_roof_and_a_rate_does_not(tmp_path: Path) -> None:
+    rows = [timed("fused", 1024, 8.0), timed("copy", 1024, 9.0)]
+    value = {"variant": "fused", "where": LINE | {"cols": 1024}}
+    check = {"value": value, "expect": {"at_most": 10}}
+    one = judgement(tmp_path / "time", rows, check)
+    assert (one.verdict, len(one.rows)) == ("supported", 1)
+    rate = {"value": value | {"column": "effective_gbps"}, "expect": {"at_least": 1}}
+    untestable(tmp_path / "rate", rows, rate)
+
+
 def test_a_time_may_be_claimed_of_one_card_alone(tmp_path: Path) -> None:
     for card, verdict in (("NVIDIA H200", "supported"), ("NVIDIA A100", "not testable here")):
         check = {

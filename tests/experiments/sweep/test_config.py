@@ -48,6 +48,10 @@ WRONG = [
     (["timing=events"], "timing.timer=events needs a CUDA device"),
     (["timing.timer=sundial"], "it must be 'auto' or it must match pattern '^("),
     (["timing.min_samples=9", "timing.max_samples=3"], "is below timing.min_samples=9"),
+    (
+        ["timing.min_samples=1000000", "timing.max_samples=10000000"],
+        "timing.max_samples=10000000 makes rows too long to be read again; it is at most 100000",
+    ),
     (["+nonsense=1"], "nonsense is not an option; there are kernel, grid,"),
     (["seed=1,2"], "seed belongs to the whole sweep"),
     (["tracker.backend=mlflow"], "tracker.backend=mlflow; it must be 'wandb' or 'none'"),
