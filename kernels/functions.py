@@ -151,12 +151,16 @@ def _dimension(dim: Any) -> int:
 
 
 def _temperature(temperature: Any) -> float:
-    message = f"temperature must be a number from {LEAST:g} to {MOST:g}, not {temperature!r}"
-    if type(temperature) is bool or not issubclass(type(temperature), Real):
-        raise TypeError(message)
-    if not LEAST <= temperature <= MOST:
-        raise ValueError(message)
+    # where a call is compiled it may be symbolic, and no text can be made of it
+    if isinstance(temperature, bool) or not isinstance(temperature, Real):
+        raise TypeError(_not_a_temperature(temperature))
+    if not LEAST <= temperature <= MOST:  # type: ignore[operator]
+        raise ValueError(_not_a_temperature(temperature))
     return float(temperature)
+
+
+def _not_a_temperature(temperature: Any) -> str:
+    return f"temperature must be a number from {LEAST:g} to {MOST:g}, not {temperature!r}"
 
 
 def result_dtype(

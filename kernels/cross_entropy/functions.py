@@ -263,12 +263,16 @@ def _dtype_of_loss(input: torch.Tensor) -> torch.dtype:
 
 
 def _option(name: str, value: Any, least: float, most: float, none: bool) -> None:
-    wanted = f"{'0 for none, or ' if none else ''}a number from {least:g} to {most:g}"
-    message = f"{name} must be {wanted}, not {value!r}"
+    # where a call is compiled the value may be symbolic, and no text can be made of it
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(message)
+        raise TypeError(_must_be(name, value, least, most, none))
     if not (least <= value <= most or (none and value == 0)):
-        raise ValueError(message)
+        raise ValueError(_must_be(name, value, least, most, none))
+
+
+def _must_be(name: str, value: Any, least: float, most: float, none: bool) -> str:
+    wanted = f"{'0 for none, or ' if none else ''}a number from {least:g} to {most:g}"
+    return f"{name} must be {wanted}, not {value!r}"
 
 
 def _check_options(z_loss: float, softcap: float, temperature: float) -> None:

@@ -1,0 +1,106 @@
+"""A compiled function whose option changes from call to call gives what it gives uncompiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from kernels.cross_entropy.functions import cross_entropy, logprob_entropy
+from kernels.functions import softmax
+from kernels.log_softmax.functions import log_softmax, logsumexp
+
+Answer = torch.Tensor | tuple[torch.Tensor, ...]
+ROWS, COLS = 6, 37
+# For each public function the values that an option takes, one call after another
+OPTIONS: dict[str, tuple[Callable[..., Answer], list[Any]]] = {
+    "softmax temperature": (lambda x, t, v: softmax(x, temperature=v), [1.0, 0.7, 2.5, 3]),
+    "softmax dim": (lambda x, t, v: softmax(x, v), [-1, 0, 1]),
+    "softmax dtype": (lambda x, t, v: softmax(x, dtype=v), [None, torch.float64, torch.float16]),
+    "log_softmax dim": (lambda x, t, v: log_softmax(x, v), [-1, 0, 1]),
+    "log_softmax dtype": (lambda x, t, v: log_softmax(x, dtype=v), [None, torch.float64]),
+    "logsumexp dim": (lambda x, t, v: logsumexp(x, v), [-1, 0, 1]),
+    "logsumexp keepdim": (lambda x, t, v: logsumexp(x, 1, v), [False, True, False]),
+    "entropy temperature": (lambda x, t, v: logprob_entropy(x, t, temperature=v), [1.0, 0.7, 2]),
+    "ignore_index": (lambda x, t, v: cross_entropy(x, t, ignore_index=v), [-100, 3, 5]),
+    "reduction": (lambda x, t, v: cross_entropy(x, t, reduction=v), ["mean", "sum", "none"]),
+    "label_smoothing": (lambda x, t, v: cross_entropy(x, t, label_smoothing=v), [0.0, 0.1, 0.3]),
+    "z_loss": (lambda x, t, v: cross_entropy(x, t, None, -100, "sum", z_loss=v), [0.0, 1e-3, 0.1]),
+    "softcap": (lambda x, t, v: cross_entropy(x, t, softcap=v), [0.0, 5.0, 30.0]),
+    "temperature": (lambda x, t, v: cross_entropy(x, t, temperature=v), [1.0, 0.7, 2.5]),
+    "inplace": (lambda x, t, v: cross_entropy(x * 1, t, inplace=v), [False, True]),
+}
+
+
+def changed(option: str, device: str, dynamic: bool | None, backend: str) -> None:
+    """Calls a compiled function with each value of an option; compares answer and gradient."""
+    function, values = OPTIONS[option]
+    torch.manual_seed(0)
+    x = torch.randn(ROWS, COLS, device=device, requires_grad=True)
+    target = torch.randint(COLS, (ROWS,), device=device)
+    target[0] = 3
+    torch.compiler.reset()
+    compiled = torch.compile(function, fullgraph=True, dynamic=dynamic, backend=backend)
+    for value in values:
+        found, expected = (call(x, target, value) for call in (compiled, function))
+        torch.testing.assert_close(found, expected)
+        gradients = [torch.autograd.grad(summed(answer), x) for answer in (found, expected)]
+        torch.testing.assert_close(*gradients)
+
+
+def summed(answer: Answer) -> torch.Tensor:
+    """A number that has a gradient of each tensor: of a softmax, one that is not zero."""
+    several = answer if isinstance(answer, tuple) else (answer,)
+    return torch.stack([one.double().square().sum() for one in several]).sum()
+
+
+def samples(device: str, dynamic: bool | None, backend: str) -> int:
+    """Compares PyTorch's own samples of cross_entropy, compiled by one function; their number."""
+    pytest.importorskip("expecttest", reason="PyTorch's own samples need expecttest")
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    [info] = [one for one in op_db if one.name == "nn.functional.cross_entropy"]
+    torch.compiler.reset()
+    known: dict[tuple[str, ...], Callable[..., torch.Tensor]] = {}
+    count = 0
+    for sample in info.sample_inputs(device, torch.float32, requires_grad=True):
+        names = tuple(sorted(sample.kwargs))
+        compiled = known.setdefault(
+            names, torch.compile(cross_entropy, fullgraph=True, dynamic=dynamic, backend=backend)
+        )
+        found = compiled(sample.input, *sample.args, **sample.kwargs)
+        expected = torch.nn.functional.cross_entropy(sample.input, *sample.args, **sample.kwargs)
+        torch.testing.assert_close(found, expected)
+        count += 1
+    return count
+
+
+@pytest.fixture(autouse=True)
+def _recompiles() -> Iterator[None]:
+    """Past its limit a function would silently run uncompiled: then it is an error."""
+    with torch._dynamo.config.patch(recompile_limit=64, fail_on_recompile_limit_hit=True):
+        yield
+
+
+@pytest.mark.parametrize("dynamic", [None, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("option", OPTIONS)
+def test_an_option_that_changes(option: str, dynamic: bool | None, device: str) -> None:
+    changed(option, device, dynamic, "aot_eager")
+
+
+def test_pytorchs_samples(device: str) -> None:
+    assert samples(device, True, "eager") > 20
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dynamic", [None, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("option", OPTIONS)
+def test_an_option_that_changes_on_a_card(option: str, dynamic: bool | None) -> None:
+    changed(option, "cuda", dynamic, "inductor")
+
+
+@pytest.mark.gpu
+def test_pytorchs_samples_on_a_card() -> None:
+    assert samples("cuda", True, "inductor") > 20
