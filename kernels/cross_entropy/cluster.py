@@ -28,9 +28,9 @@ import sympy
 import torch
 from typing_extensions import override
 
-from ..device import REGISTER_STEP, Device, device_of, largest_cluster
+from ..device import REGISTER_STEP, Device, device_of
 from ..kernel import Kernel, Shape, power_of_two
-from ..language import MOST_PROGRAMS, constant, gl, gluon_jit, next_power_of_two, tl
+from ..language import constant, gl, gluon_jit, next_power_of_two, tl
 from ..launch import beyond_l2, launch, load_hint, store_hint
 from ..softmax.cluster import (
     LANES,
@@ -45,6 +45,7 @@ from ..softmax.cluster import (
     exchange_further,
     in_registers,
     load_chunks,
+    not_launched,
     open_slots,
     row_at,
     row_of,
@@ -103,17 +104,10 @@ class RowCluster(Kernel):
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         reason = super().unsupported(shape, dtype, device) or clusters_missing(device)
-        rows, cols = shape
-        if reason is not None or rows * cols == 0:
+        if reason is not None or 0 in shape:
             return reason
         plan = self.plan(shape, dtype, LONGEST // dtype.itemsize, device)
-        if plan is None:
-            return f"keeps a row in the registers of a cluster; {cols} elements do not fit"
-        if plan.programs > largest_cluster(device):
-            return f"a row of {cols} takes a cluster of {plan.programs}; {device.name} has fewer"
-        if rows * plan.programs > MOST_PROGRAMS:
-            return f"a launch takes {MOST_PROGRAMS} programs; here it is {plan.programs} a row"
-        return None
+        return not_launched(plan, shape, device, "registers", self.programs)
 
     def plan(self, shape: Shape, dtype: torch.dtype, width: int, device: Device) -> Cut | None:
         """How a row that is read by vectors of ``width`` is cut, or None where it does not fit."""
@@ -125,8 +119,7 @@ class RowCluster(Kernel):
         Capped logits stay in float32 from the first pass to that of the gradient: computed twice
         from packed ones, 4096×32000 bfloat16 takes two fifths longer on an H200.
         """
-        plan = self.plan(shape, torch.float32, width, device)
-        return plan if plan is not None and plan.programs <= largest_cluster(device) else None
+        return self.plan(shape, torch.float32, width, device)
 
     def run(
         self,

@@ -105,17 +105,10 @@ class Cluster(Kernel):
             return reason
         if (reason := clusters_missing(device)) is not None:
             return reason
-        rows, cols = shape
-        if rows * cols == 0:
+        if 0 in shape:
             return None
         plan = self.plan(shape, dtype, LONGEST // dtype.itemsize, device)
-        if plan is None:
-            return f"keeps a row in registers and shared memory of a cluster; {cols} do not fit"
-        if plan.programs > largest_cluster(device):
-            return f"a row of {cols} takes a cluster of {plan.programs}; {device.name} has fewer"
-        if rows * plan.programs > MOST_PROGRAMS:
-            return f"a launch takes {MOST_PROGRAMS} programs; here it is {plan.programs} a row"
-        return None
+        return not_launched(plan, shape, device, "registers and shared memory", self.programs)
 
     def plan(self, shape: Shape, dtype: torch.dtype, width: int, device: Device) -> Cut | None:
         """How a row that is read by vectors of ``width`` is cut, or None where it does not fit."""
@@ -186,15 +179,42 @@ class Cut:
         held = (self.chunks - self.shared) * width
         registers = int(32 + 0.55 * held if self.packed else 17 + 1.1 * held)  # as Triton compiles
         registers = min(registers, known(device.registers_per_sm) // (self.warps * LANES))
+        return resident_programs(registers, self.warps, self.shared_bytes, device)
+
+    @property
+    def shared_bytes(self) -> int:
+        """Shared memory of a program: the chunks that wait there, and the slots of the cluster."""
         slots = SLOT * (self.programs * self.warps + 1)
-        shared = self.shared * self.warps * LANES * LONGEST + slots
-        return resident_programs(registers, self.warps, shared, device)
+        return self.shared * self.warps * LANES * LONGEST + slots
 
 
 def clusters_missing(device: Device) -> str | None:
     """Why a device has no clusters of programs, or None where it has."""
     if gl is None or largest_cluster(device) == 0:
         return "needs thread-block clusters: a CUDA device of sm_90 or newer, and Gluon"
+    return None
+
+
+def not_launched(
+    plan: Cut | None, shape: Shape, device: Device, held: str, programs: int | None = None
+) -> str | None:
+    """Why a device does not launch rows that are cut so, or None where it does.
+
+    Args:
+        plan: The cut of a row, None where it does not fit.
+        shape: Rows and columns.
+        device: A device that has clusters.
+        held: Where the kernel keeps a row.
+        programs: Those of a cluster that were asked for, if any.
+    """
+    rows, cols = shape
+    most = largest_cluster(device)
+    if programs is not None and programs > most:
+        return f"clusters of {programs} programs are asked for; {device.name} has up to {most}"
+    if plan is None:
+        return f"keeps a row in the {held} of a cluster; rows of {cols} do not fit on {device.name}"
+    if rows * plan.programs > MOST_PROGRAMS:
+        return f"a launch takes {MOST_PROGRAMS} programs; here it is {plan.programs} a row"
     return None
 
 
@@ -227,6 +247,8 @@ def cut(
 ) -> Cut | None:
     """The cut of each row of a matrix that costs least, or None where a row does not fit on chip.
 
+    No cut has a larger cluster or more shared memory a program than the device.
+
     Args:
         shape: Rows and columns, each at least 1.
         itemsize: Bytes of an element, 2 or 4.
@@ -238,12 +260,15 @@ def cut(
         waiting: Whether chunks may wait in shared memory, of one matrix.
     """
     waiting = waiting and tensors == 1
+    most, room = largest_cluster(device), device.shared_bytes_per_block or SHARED_BYTES
     cuts = [
         fitting
         for some in ([programs] if programs else (1, 2, 4, 8, 16))
         for many in ([warps] if warps else (1, 2, 4, 8, 16))
-        if (fitting := _fitting(shape[1], itemsize, width, some, many, tensors, waiting))
+        if some <= most
+        and (fitting := _fitting(shape[1], itemsize, width, some, many, tensors, waiting))
         is not None
+        and fitting.shared_bytes <= room
     ]
     if not cuts:
         return None

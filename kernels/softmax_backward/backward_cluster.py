@@ -21,7 +21,7 @@ from typing_extensions import override
 
 from ..device import Device, device_of
 from ..kernel import Kernel, Shape, power_of_two
-from ..language import MOST_PROGRAMS, constexpr_function, gl, gluon_jit
+from ..language import constexpr_function, gl, gluon_jit
 from ..launch import launch, load_hint, store_hint
 from ..softmax.cluster import (
     SLOT,
@@ -32,6 +32,7 @@ from ..softmax.cluster import (
     deliver,
     distinct,
     in_registers,
+    not_launched,
     open_slots,
     row_of,
 )
@@ -64,17 +65,13 @@ class BackwardCluster(Kernel):
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         reason = super().unsupported(shape, dtype, device) or clusters_missing(device)
-        rows, cols = shape
-        if reason is not None or rows * cols == 0:
+        if reason is not None or 0 in shape:
             return reason
+        cols = shape[1]
         if cols * dtype.itemsize % LONGEST != 0:
             return f"takes rows of whole vectors of {LONGEST} bytes, not {cols * dtype.itemsize}"
         plan = self.plan(shape, dtype, device)
-        if plan is None:
-            return f"keeps y and dy in the registers of a cluster; rows of {cols} do not fit"
-        if rows * plan.programs > MOST_PROGRAMS:
-            return f"a launch takes {MOST_PROGRAMS} programs; here it is {plan.programs} a row"
-        return None
+        return not_launched(plan, shape, device, "registers", self.programs)
 
     def plan(self, shape: Shape, dtype: torch.dtype, device: Device) -> Cut | None:
         """How each row is cut, or None where it does not fit."""

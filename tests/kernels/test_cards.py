@@ -1,0 +1,129 @@
+"""On every card each kernel has a plan that the card allows, or a sentence why not."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+import yaml
+
+from experiments.data.jobs import expand
+from experiments.worker.describe import build_kernel
+from kernels.cross_entropy.auto import Chooses, chosen
+from kernels.cross_entropy.cluster import CeGradCluster, RowCluster, registers_of
+from kernels.device import Device, largest_cluster
+from kernels.kernel import Kernel
+from kernels.softmax.auto import Auto, choice
+from kernels.softmax.cluster import Cluster, Cut
+from kernels.softmax.cooperative import Cooperative
+from kernels.softmax.tiles import LONGEST
+from kernels.softmax_backward.backward_auto import BackwardAuto, in_vectors_by
+from kernels.softmax_backward.backward_cluster import BackwardCluster
+from tests.conftest import ROOT
+from tests.kernels.cards import CARDS
+
+DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+Shape = tuple[int, int]
+
+
+@cache
+def kernels() -> dict[str, Kernel]:
+    """Every kernel of conf/kernel that is described without its package."""
+    found = {}
+    for path in sorted((ROOT / "conf" / "kernel").glob("*.yaml")):
+        found[path.stem] = build_kernel(yaml.safe_load(path.read_text("utf-8")))
+    return found
+
+
+@cache
+def shapes() -> list[Shape]:
+    """The shapes of every grid; where it has many widths, powers of two and both ends."""
+    every: dict[int, set[int]] = {}
+    for path in (ROOT / "conf" / "grid").glob("*.yaml"):
+        grid = yaml.safe_load(path.read_text("utf-8")) or {}
+        if "dtypes" in grid and isinstance(grid.get("rows", 0), int | list | None):
+            for m, n in expand(grid):
+                every.setdefault(m, set()).add(n)
+    kept = {
+        (m, n)
+        for m, widths in every.items()
+        for n in widths
+        if n & (n - 1) == 0 or len(widths) < 20 or n in (min(widths), max(widths))
+    }
+    return sorted(kept)
+
+
+def plans(kernel: Kernel, shape: Shape, dtype: torch.dtype, card: Device) -> list[tuple[Cut, int]]:
+    """The cuts that a kernel may launch, with the width of their vectors: whole, or an element."""
+    whole = LONGEST // dtype.itemsize
+    if isinstance(kernel, BackwardCluster):
+        return [(one, 2 * whole) for one in [kernel.plan(shape, dtype, card)] if one]
+    if isinstance(kernel, Cluster | RowCluster):
+        found = [(kernel.plan(shape, dtype, width, card), width) for width in (whole, 1)]
+        return [(one, width) for one, width in found if one]
+    return []
+
+
+def choices(kernel: Kernel, shape: Shape, dtype: torch.dtype, card: Device) -> list[Any]:
+    """What a kernel that chooses takes, or the kernel itself."""
+    width = LONGEST // dtype.itemsize
+    if isinstance(kernel, Auto):
+        return [choice(shape, dtype, card, one) for one in (width, 1)]
+    if isinstance(kernel, Chooses):
+        return [chosen(kernel, shape, dtype, card, one, False) for one in (width, 1)]
+    if isinstance(kernel, BackwardAuto):
+        return [one for one in [in_vectors_by(shape, dtype, card)] if one]
+    return [kernel]
+
+
+@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.name.replace(" ", "_"))
+def test_no_launch_asks_for_more_than_the_card_has(card: Device) -> None:
+    asked = refused = 0
+    for name, kernel in kernels().items():
+        for shape in shapes():
+            for dtype in DTYPES.values():
+                place = f"{name} {shape} {dtype} on {card.name}"
+                reason = kernel.unsupported(shape, dtype, card)
+                asked += 1
+                if reason is not None:
+                    refused += 1
+                    assert 0 < len(reason) < 300, place
+                    assert "\n" not in reason, place
+                    continue
+                for one in choices(kernel, shape, dtype, card):
+                    assert one.unsupported(shape, dtype, card) is None, f"{place}: {one}"
+                    check(one, shape, dtype, card, place)
+    assert 0 < refused < asked
+
+
+def check(kernel: Kernel, shape: Shape, dtype: torch.dtype, card: Device, place: str) -> None:
+    """Programs, registers, shared memory and clusters within what the card has."""
+    registers_per_sm, shared = card.registers_per_sm or 0, card.shared_bytes_per_block or 0
+    for plan, width in plans(kernel, shape, dtype, card):
+        assert plan.programs <= largest_cluster(card), place
+        assert plan.warps <= 32, place
+        assert plan.shared_bytes <= shared, place
+        assert plan.resident(width, card) >= plan.programs, place
+        if isinstance(kernel, RowCluster):
+            gradient = isinstance(kernel, CeGradCluster)
+            registers = registers_of(plan, card, gradient, False)
+            assert (registers or 0) * 32 * plan.warps <= registers_per_sm, place
+    if isinstance(kernel, Cooperative) and 0 not in shape:
+        slices = kernel._slices(shape, True, card)
+        assert slices.number <= slices.held, place
+        assert slices.registers(card) * 32 * slices.warps <= registers_per_sm, place
+
+
+def test_a_card_of_small_clusters_gets_them_or_a_sentence() -> None:
+    card = next(card for card in CARDS if card.name == "RTX 5090")
+    kernel = BackwardCluster()
+    for cols, dtype, programs in ((131072, torch.float32, 8), (196608, torch.bfloat16, 8)):
+        plan = kernel.plan((64, cols), dtype, card)
+        assert plan is not None
+        assert plan.programs == programs
+    reason = str(kernel.unsupported((64, 262144), torch.float32, card))
+    assert reason.endswith("rows of 262144 do not fit on RTX 5090")
+    assert in_vectors_by((64, 262144), torch.float32, card) is None
+    assert "RTX 5090 has up to 8" in str(Cluster(16).unsupported((4, 4096), torch.float32, card))
