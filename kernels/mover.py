@@ -1,8 +1,9 @@
 """Moving tiles: the Triton kernel of the roofs, and the tunables that they share.
 
 A program reads one tile of a matrix, or the same tile of two, and writes the tile or its sum, to a
-matrix of its own or over the one that it read. Contiguous matrices are taken as a single long row,
-so that narrow rows fill their tiles too.
+matrix of its own or over the one that it read. Contiguous matrices are taken as a single long row
+of 16-byte vectors and a tail of fewer elements, so that the time depends on the bytes and not on
+the width.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from .kernel import Kernel, Shape, power_of_two
 from .language import LARGEST_BLOCK, MOST_PROGRAMS, jit, tl
 from .launch import await_previous, dependent, launch_option, load_hint, store_hint
 
+VECTOR_BYTES = 16  # the widest load
 THREAD_BYTES = 32  # of a tile, where its elements are not given
 
 
@@ -66,7 +68,8 @@ class Mover(Kernel):
         y = torch.empty_like(x, memory_format=torch.contiguous_format) if out is None else out
         if x.numel() > 0:
             matrices = [x, x if other is None else other, y]
-            if x.is_contiguous() and y.is_contiguous():
+            flat = x.is_contiguous() and y.is_contiguous()
+            if flat:
                 matrices = [matrix.view(1, -1) for matrix in matrices]
             first, second, third = matrices
             rows, cols = first.shape
@@ -82,6 +85,7 @@ class Mover(Kernel):
                 *first.stride(),
                 *third.stride(),
                 BLOCK=block,
+                VECTOR=min(VECTOR_BYTES // x.element_size(), block) if flat else 1,
                 ADD=other is not None,
                 LOADS=load_hint(x, self.keep),
                 STORES=store_hint(x, self.keep_output),
@@ -111,6 +115,7 @@ def _move(
     y_row_stride: tl.tensor,
     y_col_stride: tl.tensor,
     BLOCK: tl.constexpr,
+    VECTOR: tl.constexpr,
     ADD: tl.constexpr,
     LOADS: tl.constexpr,
     STORES: tl.constexpr,
@@ -118,16 +123,31 @@ def _move(
 ) -> None:
     # 64-bit offsets: a matrix of more than 2³¹ elements overflows 32-bit ones
     program = tl.program_id(0)
-    row = (program // tiles).to(tl.int64)
-    columns = (program % tiles).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    inside = columns < cols
-    places = row * row_stride + columns * col_stride
+    row, tile = (program // tiles).to(tl.int64), (program % tiles).to(tl.int64)
+    x += row * row_stride
+    other += row * row_stride
+    y += row * y_row_stride
+    columns = tile * BLOCK + tl.arange(0, BLOCK)
     await_previous(DEPENDENT)
-    values = tl.load(x + places, mask=inside, eviction_policy=LOADS)
+    # a vector lies inside as a whole or not at all, else its elements would be loaded one by one
+    inside = columns // VECTOR < cols // VECTOR
+    values = tl.load(x + columns * col_stride, mask=inside, eviction_policy=LOADS)
     if ADD:
-        wide: tl.constexpr = tl.float64 if x.dtype.element_ty == tl.float64 else tl.float32
-        values = values.to(wide)
-        values += tl.load(other + places, mask=inside, eviction_policy=LOADS).to(wide)
-        values = values.to(y.dtype.element_ty)
-    y += row * y_row_stride + columns * y_col_stride
-    tl.store(y, values, mask=inside, eviction_policy=STORES)
+        more = tl.load(other + columns * col_stride, mask=inside, eviction_policy=LOADS)
+        values = _sum(values, more)
+    tl.store(y + columns * y_col_stride, values, mask=inside, eviction_policy=STORES)
+    if VECTOR > 1:
+        first = cols // VECTOR * VECTOR
+        if (tile == tiles - 1) & (first < cols):
+            rest = first.to(tl.int64) + tl.arange(0, VECTOR)
+            left = tl.load(x + rest * col_stride, mask=rest < cols)
+            if ADD:
+                left = _sum(left, tl.load(other + rest * col_stride, mask=rest < cols))
+            tl.store(y + rest * y_col_stride, left, mask=rest < cols)
+
+
+@jit
+def _sum(one: tl.tensor, other: tl.tensor) -> tl.tensor:
+    """In float32, float64 of float64, rounded once."""
+    wide: tl.constexpr = tl.float64 if one.dtype == tl.float64 else tl.float32
+    return (one.to(wide) + other.to(wide)).to(one.dtype)

@@ -45,7 +45,15 @@ from tests.kernels.conftest import H200
 F32, F64 = tl.float32, tl.float64
 WHOLE = ("rows", "cols", "row_stride", "y_row_stride")  # divisible by 16
 SLICED = ("cols", "row_stride", "slice_width")
-TILE = {"BLOCK": 4096, "STAGES": 4, "LOADS": "", "STORES": "", "DEPENDENT": True, "ADD": True}
+TILE = {
+    "VECTOR": 1,
+    "BLOCK": 4096,
+    "STAGES": 4,
+    "LOADS": "",
+    "STORES": "",
+    "DEPENDENT": True,
+    "ADD": True,
+}
 
 
 def compiled(
@@ -97,15 +105,34 @@ def assert_stores_are_whole(ptx: str) -> None:
 @pytest.mark.parametrize(("pointer", "statistics"), [("fp32", F32), ("fp16", F64)])
 @pytest.mark.parametrize("kernel", [_move, _fused, _fused_row, _three_pass], ids=lambda k: k.fn)
 def test_tiles_are_stored_in_whole_vectors(kernel: Any, pointer: str, statistics: Any) -> None:
-    constants = TILE | {"STATISTICS": statistics}
+    constants = TILE | {"STATISTICS": statistics, "VECTOR": 4 if pointer == "fp32" else 8}
     ptx, metadata = compiled(kernel, pointer, constants, WHOLE, num_warps=8)
-    assert_stores_are_whole(ptx)
     if kernel is _move:
         assert_waits_before_it_touches_memory(ptx)
+        ptx, _ = ptx.split("bra", 1)  # behind the branch the last program moves a tail
+    assert_stores_are_whole(ptx)
     if kernel is _fused:  # three rows are under way beside the one that is worked on
         row = 4096 * (4 if pointer == "fp32" else 2)
         assert "cp.async" in ptx
         assert 3 * row <= metadata.shared <= 3 * row + 1024
+
+
+@pytest.mark.parametrize("add", [False, True], ids=["copy", "add"])
+@pytest.mark.parametrize(("pointer", "vector"), [("bf16", 8), ("fp16", 8), ("fp32", 4)])
+def test_a_copy_takes_whole_vectors_whatever_the_width(
+    pointer: str, vector: int, add: bool
+) -> None:
+    """Nothing is known of the number of elements; the tail of fewer than a vector stands apart."""
+    constants = TILE | {"VECTOR": vector, "ADD": add}
+    whole = ("row_stride", "y_row_stride")
+    ptx, _ = compiled(_move, pointer, constants, whole, num_warps=8)
+    body, tail = ptx.split("bra", 1)  # the tail is behind a branch of the last program
+    threads = 32 * 8
+    loads = 4096 // vector // threads * (2 if add else 1)
+    assert len(re.findall(r"ld\.global\S*\.v4\.b32", body)) == loads
+    assert body.count("ld.global") == loads
+    assert len(re.findall(r"st\.global\S*\.v4\.b32", body)) == loads // (2 if add else 1)
+    assert "ld.global" in tail
 
 
 @pytest.mark.parametrize("kernel", [ReadTriton(), ReadTriton(256, 1, keep=True)], ids=str)

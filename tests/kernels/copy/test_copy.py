@@ -5,6 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kernels.add.add_triton import AddTriton
+from kernels.copy.copy_triton import CopyTriton
 from kernels.kernel import Kernel
 from tests.kernels.variants import COPIES, IN_PLACE, LAYOUTS, lay_out, matrices, name
 
@@ -36,6 +38,17 @@ def test_a_copy_in_place_leaves_every_bit_in_the_same_memory(
     y = kernel(x)
     assert torch.equal(y, before)
     assert (y.data_ptr(), y.stride()) == (x.data_ptr(), x.stride())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("first", [0, 1])
+def test_whole_vectors_and_a_tail_make_any_number_of_elements(
+    dtype: torch.dtype, first: int, device: str
+) -> None:
+    for count in (1, 7, 8, 9, 4095, 4096, 4099, 8191):
+        x = torch.arange(first + count, device=device).to(dtype)[first:].view(1, count)
+        assert torch.equal(CopyTriton()(x), x)
+        assert torch.equal(AddTriton()(x, x), x + x)
 
 
 @every
