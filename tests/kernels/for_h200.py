@@ -124,7 +124,7 @@ def test_a_copy_takes_whole_vectors_whatever_the_width(
 ) -> None:
     """Nothing is known of the number of elements; the tail of fewer than a vector stands apart."""
     constants = TILE | {"VECTOR": vector, "ADD": add}
-    whole = ("row_stride", "y_row_stride")
+    whole = ("row_stride", "y_row_stride")  # which are 0
     ptx, _ = compiled(_move, pointer, constants, whole, num_warps=8)
     body, tail = ptx.split("bra", 1)  # the tail is behind a branch of the last program
     threads = 32 * 8
