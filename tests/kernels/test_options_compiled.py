@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -57,21 +58,34 @@ def summed(answer: Answer) -> torch.Tensor:
 
 
 def samples(device: str, dynamic: bool | None, backend: str) -> int:
-    """Compares PyTorch's own samples of cross_entropy, compiled by one function; their number."""
+    """Compares PyTorch's own samples of cross_entropy, compiled by one function; their number.
+
+    What PyTorch's own function, compiled alike, refuses, ours may refuse too: PyTorch 2.11 does so
+    for probabilities as targets where the number of weights or the ignored index is symbolic.
+    """
     pytest.importorskip("expecttest", reason="PyTorch's own samples need expecttest")
     from torch.testing._internal.common_methods_invocations import op_db
 
     [info] = [one for one in op_db if one.name == "nn.functional.cross_entropy"]
     torch.compiler.reset()
-    known: dict[tuple[str, ...], Callable[..., torch.Tensor]] = {}
+    settings = {"fullgraph": True, "dynamic": dynamic, "backend": backend}
+    known: dict[tuple[str, ...], list[Callable[..., torch.Tensor]]] = {}
     count = 0
     for sample in info.sample_inputs(device, torch.float32, requires_grad=True):
         names = tuple(sorted(sample.kwargs))
-        compiled = known.setdefault(
-            names, torch.compile(cross_entropy, fullgraph=True, dynamic=dynamic, backend=backend)
-        )
-        found = compiled(sample.input, *sample.args, **sample.kwargs)
-        expected = torch.nn.functional.cross_entropy(sample.input, *sample.args, **sample.kwargs)
+        if names not in known:
+            both = (cross_entropy, torch.nn.functional.cross_entropy)
+            known[names] = [torch.compile(one, **settings) for one in both]
+        compiled, pytorchs = known[names]
+        arguments = (sample.input, *sample.args)
+        expected = torch.nn.functional.cross_entropy(*arguments, **sample.kwargs)
+        try:
+            found = compiled(*arguments, **sample.kwargs)
+        except torch._dynamo.exc.TorchRuntimeError as ours:
+            reason = re.escape(str(ours).splitlines()[0])
+            with pytest.raises(torch._dynamo.exc.TorchRuntimeError, match=reason):
+                pytorchs(*arguments, **sample.kwargs)
+            continue
         torch.testing.assert_close(found, expected)
         count += 1
     return count
@@ -103,4 +117,4 @@ def test_an_option_that_changes_on_a_card(option: str, dynamic: bool | None) -> 
 
 @pytest.mark.gpu
 def test_pytorchs_samples_on_a_card() -> None:
-    assert samples("cuda", True, "inductor") > 20
+    assert samples("cuda", True, "inductor") > 15
