@@ -1,7 +1,7 @@
-"""Tables of text as Markdown, CSV, LaTeX and terminal output, and the text that goes into them.
+"""Tables as Markdown, CSV and terminal output, and the text that goes into them.
 
-The formatter is our own: whatever a row's text holds, it must stay text in all four formats, and
-neither tabulate, great_tables nor pandas' Styler escapes for more than one of them.
+The formatter is our own: whatever a row's text holds must stay text in all three formats, and
+neither tabulate nor pandas' Styler escapes for more than one of them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import io
 import math
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -23,7 +23,6 @@ import pandas as pd
 
 from experiments.data.files import write_file
 
-WIDE = 6  # columns that fit a line of LaTeX as they are
 SIGNIFICANT = 3  # figures of a number, where no interval says more
 LONGEST_NAME = 80  # characters of a name that are kept: a file's name holds 255 bytes
 LONGEST_TEXT = 400  # characters of a sentence that are kept
@@ -36,53 +35,38 @@ _SIGNED = r"[-+]?\d[\d,]*(?:\.\d*)?(?:e[-+]?\d+)?"
 _SPREADSHEET_NUMBER = re.compile(rf"{_SIGNED}(?: to {_SIGNED})?(?: ?[%×])?")
 # controls, direction marks, surrogates, private use, unassigned
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
-_LATEX = {
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
-    "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-    "×": r"$\times$", "µ": r"$\mu$", "μ": r"$\mu$", "≤": r"$\le$", "≥": r"$\ge$", "≠": r"$\ne$",
-    "≈": r"$\approx$", "→": r"$\to$", "·": r"$\cdot$", "−": "$-$", "±": r"$\pm$", "∞": r"$\infty$",
-    "√": r"$\surd$", "‖": r"$\Vert$", "Σ": r"$\Sigma$", "—": "---", "–": "--", "…": r"\ldots{}",
-    "<": r"$<$", ">": r"$>$", "|": r"$|$", "\"": r"\textquotedbl{}", "°": r"$^{\circ}$",
-    "′": r"$'$", "‘": "`", "’": "'", "“": "``", "”": "''", "\u00a0": "~", "\u2009": r"\,",
-    "\N{REPLACEMENT CHARACTER}": "?",
-    **{digit: f"$^{{{n}}}$" for n, digit in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")},
-    **{digit: f"$_{{{n}}}$" for n, digit in enumerate("₀₁₂₃₄₅₆₇₈₉")},
-}  # fmt: skip
 
 
 class Cell(str):
-    """Plain text with ``latex`` of its own, taken as it is, or that is ``strong``: set in bold.
+    """Plain text that is ``strong``, set in bold, or leads to ``link``, an address of ours."""
 
-    In Markdown it leads to ``link``, an address of ours that no row holds.
-    """
-
-    latex: str | None
     strong: bool
     link: str
 
-    def __new__(
-        cls, text: str, latex: str | None = None, strong: bool = False, link: str = ""
-    ) -> Cell:
+    def __new__(cls, text: str, strong: bool = False, link: str = "") -> Cell:
         """Makes the text, then records how it is set."""
         cell = super().__new__(cls, text)
-        cell.latex, cell.strong, cell.link = latex, strong, link
+        cell.strong, cell.link = strong, link
         return cell
 
 
 @dataclass(frozen=True)
 class Table:
-    """Cells of text under the names of their columns; a `Cell` is set in a way of its own."""
+    """Cells of text under the names of their columns.
+
+    Attributes:
+        title: What the table shows.
+        heads: The names of its columns.
+        lines: Its cells, line by line.
+        notes: What a reader must know, below the table.
+        data: The same for machines, in the CSV; None where these are the cells.
+    """
 
     title: str
     heads: Sequence[str]
     lines: Sequence[Sequence[str]]
-    notes: Sequence[str] = field(default=())  # what a reader must know, below the table
-
-    @classmethod
-    def of(cls, title: str, frame: pd.DataFrame) -> Table:
-        """The columns of ``frame`` for machines: six figures, empty where a value is missing."""
-        heads = list(map(str, frame.columns))
-        return cls(title, heads, [list(map(_value, row)) for row in frame.to_numpy(object)])
+    notes: Sequence[str] = field(default=())
+    data: pd.DataFrame | None = None
 
     @property
     def numeric(self) -> list[bool]:
@@ -100,31 +84,15 @@ class Table:
         return f"## {markdown_of(self.title)}\n\n" + "\n".join(rows) + "\n" + notes
 
     def csv(self) -> str:
-        """The heads and cells alone, safe to open in a spreadsheet (see `csv_of`)."""
+        """The numbers of ``data``, else the cells; safe to open in a spreadsheet (`csv_of`)."""
+        heads, lines = self.heads, self.lines
+        if self.data is not None:
+            heads = list(map(str, self.data.columns))
+            lines = [list(map(_value, row)) for row in self.data.to_numpy(object)]
         text = io.StringIO()
-        lines = ([csv_of(cell) for cell in line] for line in (self.heads, *self.lines))
-        csv.writer(text, lineterminator="\n").writerows(lines)
+        rows = ([csv_of(cell) for cell in line] for line in (heads, *lines))
+        csv.writer(text, lineterminator="\n").writerows(rows)
         return text.getvalue()
-
-    def latex(self) -> str:
-        """A ``table`` environment, no wider than a line; it needs booktabs and graphicx."""
-        body = [" & ".join(map(latex_of, line)) + r" \\" for line in self.lines]
-        wide = len(self.heads) > WIDE
-        columns = "".join("r" if number else "l" for number in self.numeric)
-        lines = [
-            r"\begin{table}",
-            rf"\caption{{{' '.join(map(latex_of, [self.title + '.', *self.notes]))}}}",
-            r"\resizebox{\linewidth}{!}{%" if wide else r"{%",
-            rf"\begin{{tabular}}{{{columns}}}",
-            r"\toprule",
-            " & ".join(map(latex_of, self.heads)) + r" \\",
-            r"\midrule",
-            *body,
-            r"\bottomrule",
-            r"\end{tabular}}",
-            r"\end{table}",
-        ]
-        return "\n".join(lines) + "\n"
 
     def plain(self) -> str:
         """Aligned columns for a terminal: the first to the left, the others to the right."""
@@ -137,21 +105,21 @@ class Table:
         return "\n".join(rows)
 
 
-@dataclass(frozen=True)
-class NamedTable:
-    """A table and what its files are called."""
+def write_table(out: Path, stem: str, table: Table) -> list[Path]:
+    """Writes ``<stem>.md`` and ``<stem>.csv`` into a folder; returns both paths."""
+    return [
+        write_file(out / f"{stem}.md", table.markdown()),
+        write_file(out / f"{stem}.csv", table.csv()),
+    ]
 
-    stem: str  # the files' name without suffix, such as ``"a_tab1"``
-    table: Table  # for people: Markdown and LaTeX
-    data: Table | None = None  # for machines, in its CSV, where that is not the same cells
 
-    def files(self, out: Path) -> list[Path]:
-        """Writes ``<stem>.md``, ``.csv`` and ``.tex`` into ``out``; returns their paths."""
-        return [
-            write_file(out / f"{self.stem}.md", self.table.markdown()),
-            write_file(out / f"{self.stem}.csv", (self.data or self.table).csv()),
-            write_file(out / f"{self.stem}.tex", self.table.latex()),
-        ]
+def keys_of(frame: pd.DataFrame, labels: Iterable[int]) -> tuple[str, str]:
+    """The keys and the recordings of the rows with these labels, as a CSV names them.
+
+    ``python -m analysis trace`` finds the rows by both.
+    """
+    rows = frame.loc[list(labels), ["key", "recording"]]
+    return tuple(" ".join(sorted(set(rows[name]))) for name in ("key", "recording"))  # type: ignore[return-value]
 
 
 def csv_of(text: str) -> str:
@@ -163,16 +131,6 @@ def csv_of(text: str) -> str:
     if cell.lstrip().startswith(_FORMULA) and not _SPREADSHEET_NUMBER.fullmatch(cell):
         return f"'{cell}"
     return cell
-
-
-def latex_of(text: str) -> str:
-    """A cell as LaTeX."""
-    cell = "".join(map(_latex_letter, plain(text)))
-    if not isinstance(text, Cell):
-        # after a line's end LaTeX takes these two for its own
-        return f"{{}}{cell}" if text[:1] in ("[", "*") else cell
-    cell = cell if text.latex is None else text.latex
-    return rf"\textbf{{{cell}}}" if text.strong else cell
 
 
 def markdown_of(text: str, cell: bool = True) -> str:
@@ -268,9 +226,3 @@ def _visible_letter(letter: str) -> str:
     if letter.isprintable() or letter == "\u2009":  # the thin space sets numbers apart
         return letter
     return "\N{REPLACEMENT CHARACTER}" if unicodedata.category(letter) in _HIDDEN else " "
-
-
-def _latex_letter(letter: str) -> str:
-    # what a plain LaTeX has no glyph for must not stop it
-    known = letter.isascii() or (letter.isalpha() and ord(letter) < 0x180)
-    return _LATEX.get(letter, letter if known else "?")

@@ -1,6 +1,9 @@
 """Rows on disk as one table with the derived columns, and the records and declarations beside them.
 
 This is the ground of every room of analysis: what a command reads is one `Inputs`.
+
+Rows may be anybody's. Only plain files are read, each of bounded size, and every text is made
+printable here, once: a name or a reason can then stand on any page or terminal.
 """
 
 from __future__ import annotations
@@ -9,23 +12,23 @@ import contextlib
 import gc
 import hashlib
 import json
-import weakref
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, wraps
+from dataclasses import dataclass
+from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 import pandas as pd
 
-from analysis.cache import cached, each_once
 from analysis.format import LONGEST_NAME, shown, visible
+from analysis.points import all_points
+from analysis.published import OPERATION
+from analysis.selection import SOURCED
 from experiments.data.files import RowsError, files_below, read_json, validated
 from experiments.data.jobs import Declaration
 from experiments.data.metrics import DERIVED, derived, latest
-from experiments.data.packed import is_archive, packed_below, unpacked
 from experiments.data.records import (
     COUNTERS,
     COUNTS,
@@ -40,24 +43,23 @@ from experiments.data.records import (
 )
 from experiments.data.rows import Row, read_rows, rows_files
 
-OUTPUTS = Path("outputs")
-REFERENCE = "reference"
-COUNTED = OUTPUTS / REFERENCE / "counts"  # counts and traces, which are the same on every machine
+REFERENCE = Path("outputs") / "reference"
+COUNTED = REFERENCE / "counts"  # counts and traces, which are the same on every machine
 
-COLUMNS = [*Row.model_fields, *DERIVED, "recording"]
-_OWN = [*DERIVED, "recording", "roof"]  # not of the row alone
-_NAMES = ("key", "sweep", "recording", "operation", "kernel", "dtype", "gpu", "backend")
+
+MOST_NAMED = 3  # cards in a command's first line
+_ROW_ALONE = [name for name in Row.model_fields if name != "roof"]
+_ADDED = [*DERIVED, "recording", "roof"]
+_NAMES = ("key", "sweep", "recording", "operation", "roof", "kernel", "dtype", "gpu", "backend")
 _TEXTS = ("params", "reason", "suspect", "environment", "stop_reason", "model_formula", "throttled")
 _RECORD_TEXTS = ("kernel", "operation", "params", "gpu", "reason", "difference", "environment")
 R = TypeVar("R", bound=Record)
-T = TypeVar("T")
-P = ParamSpec("P")
 Key = tuple[str, str, int, int, str]
 
 
 @dataclass(frozen=True)
 class Records:
-    """What was counted, traced, measured by counters and on the host, in a fixed order, each once.
+    """Counts, traces, counters and host costs, each once and in a fixed order.
 
     Of several host costs of one card the last counts.
     """
@@ -74,120 +76,112 @@ class Records:
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a command reads, and where it writes."""
+    """What a command reads, and where it writes.
 
-    rows: Path  # the folder or file that the rows were read from
-    out: Path  # the folder to write into
-    frame: pd.DataFrame  # the rows as `load` gives them
+    Attributes:
+        rows: The folder or file that the rows were read from.
+        out: The folder to write into.
+        frame: All the rows, as `load` gives them.
+        records: The records beside them.
+        declarations: What each variant declares, by label.
+        ours: The kernel that is compared with the public ones; empty for the one of ``conf/kernel``.
+    """
+
+    rows: Path
+    out: Path
+    frame: pd.DataFrame
     records: Records
-    declarations: Mapping[str, Declaration]  # what variants declare, by label
-    place: str = ""  # where a packed recording lies, below the rows that were asked for
+    declarations: Mapping[str, Declaration]
+    ours: str = ""
 
     @cached_property
-    def packed(self) -> list[Inputs]:
-        """Each recording packed below the rows that is none of them; ``place`` says where it lies.
+    def points(self) -> dict[str, pd.DataFrame]:
+        """By operation our kernel beside the public ones, as `analysis.points.points` gives it."""
+        return all_points(self.frame, self.ours)
 
-        A ``rows.tar.gz`` is its folder's rows, which the inputs hold. Archives without rows are
-        passed over.
-
-        Raises:
-            RowsError: an archive cannot be unpacked, or a line of it is no row.
-        """
-        found = [(archive, _unpacked(archive)) for archive in packed_below(self.rows)]
-        return [
-            replace(
-                read_inputs(rows, self.out, ""),
-                place=archive.relative_to(self.rows).as_posix().removesuffix(".tar.gz"),
-            )
-            for archive, rows in found
-            if rows_files(rows)
-        ]
+    @cached_property
+    def main(self) -> pd.DataFrame:
+        """The rows of `main_rows`."""
+        return main_rows(self.frame)
 
 
-def read_inputs(rows: Path | None, out: Path | None, kind: str) -> Inputs:
-    """The inputs of a command that writes into ``kind/`` beside the rows unless ``out`` is given.
+def read_inputs(rows: Path | None, out: Path | None, kind: str, ours: str = "") -> Inputs:
+    """The inputs of a command.
 
     Args:
-        rows: A folder, rows file or packed recording; None for this machine's newest sweep, else
-            the reference.
-        out: The folder to write into.
+        rows: A folder or a file of rows; None for the recorded ones, `REFERENCE`.
+        out: The folder to write into; None for ``kind/`` in the folder of the rows. Drawings of the
+            recorded rows go to ``outputs/<kind>``.
         kind: The command's name.
+        ours: A kernel that stands for us, such as one's own; see `Inputs`.
 
     Raises:
-        RowsError: there are no rows, or something read is malformed; it names file and line.
+        RowsError: there are no rows, no such kernel, or a file read is malformed; it names file and line.
     """
-    rows, out = places(rows, out, kind)
-    return Inputs(rows, out, load(rows), load_records(rows), load_declarations(rows))
+    rows = rows or REFERENCE
+    frame, folder = load(rows), _folder(rows)
+    cards = ", ".join(sorted(frame["gpu"].unique())[:MOST_NAMED])
+    print(f"{len(frame):,} rows of {cards}, read from {rows}")
+    beside = folder.parent if folder.resolve() == REFERENCE.resolve() else folder
+    out = out or beside / kind
+    if out.is_symlink():
+        raise RowsError(f"{out} is a symbolic link; remove it, or name a folder: --out")
+    if ours and ours not in set(frame["kernel"]):
+        known = ", ".join(sorted(frame["kernel"].unique()))
+        raise RowsError(f"--ours: no kernel {visible(ours)!r} in {rows}; it has {known}")
+    return Inputs(rows, out, frame, load_records(rows), load_declarations(rows), ours)
 
 
-def places(rows: Path | None, out: Path | None, kind: str) -> tuple[Path, Path]:
-    """Where a command reads and writes: what it was given, else the defaults of `read_inputs`.
+def load(rows: Path | str) -> pd.DataFrame:
+    """Every point below a folder, or in one file, with the derived columns.
 
-    Raises:
-        RowsError: there are no rows, an archive cannot be unpacked, or a link lies where files go.
-    """
-    rows = rows or newest_rows(OUTPUTS)
-    folder = _folder(rows)
-    if is_archive(rows):
-        rows = _unpacked(rows)
-    # what is drawn from the reference as a whole goes to the outputs, not into it
-    beside = OUTPUTS if folder == OUTPUTS / REFERENCE else folder
-    if out is None and (beside / kind).is_symlink():
-        raise RowsError(f"{beside / kind} is a symbolic link; remove it, or name a folder: --out")
-    return rows, out or beside / kind
+    A point counts once, at its last attempt. A number that does not apply is NaN. Units are in the
+    columns' names; ``above_roof`` is a bool. ``recording`` names the sweep and the card, ``set``
+    the folder that holds the recording: rows of two sets are never compared.
 
-
-def load(rows: Path) -> pd.DataFrame:
-    """Every point below a folder or in a rows file once, with the derived columns.
-
-    A point counts at its last attempt. A number that does not apply is NaN. Units are in the
-    columns' names; ``above_roof`` is a bool. Texts are visible ones: whatever a file holds, it can
-    be printed.
+    Args:
+        rows: A sweep's folder, a recording, a folder of several such as ``outputs/reference``, or
+            one ``rows.jsonl`` or ``rows.jsonl.gz``.
 
     Raises:
         RowsError: a line is malformed (named by file and line), or there are no rows at all.
     """
+    rows = Path(rows)
     if not rows.exists():
         raise RowsError(f"{rows}: no such folder; `make sweep` makes rows, --rows names them")
-    with _collector_off():
-        frame = _typed(cached(rows, rows_files(rows), columns_of))
+    with _no_garbage_collection():
+        frame = _numbers(pd.DataFrame(_columns(rows)))
     if frame.empty:
         raise RowsError(f"no rows in {rows}: run `make sweep`, or name a folder that has some")
     return frame
 
 
-def once_per_frame(make: Callable[Concatenate[pd.DataFrame, P], T]) -> Callable[..., T]:
-    """Remembers what ``make`` gave for a table as long as the table lives, which nobody changes.
+def main_rows(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows of one set for each operation, with those of its roof in the same set.
 
-    Pictures, tables, claims and the report ask for the same points of the same rows.
+    Softmax comes from the set that timed most of the sources' variants, every other operation from
+    the set that timed most of its kernels; of equal ones the set with more times counts.
     """
-    known: dict[tuple[int | str, ...], tuple[tuple[Any, ...], T]] = {}
+    timed = frame[(frame["status"] == "ok") & frame["time_us"].notna()]
+    kept = pd.Series(False, frame.index)
+    for operation in frame["operation"].unique():
+        mine = timed[timed["operation"] == operation]
+        wanted = mine[mine["kernel"].isin(SOURCED)] if operation == OPERATION else mine
+        chosen = best_set(wanted if len(wanted) else mine)
+        if chosen is None:
+            chosen = frame.loc[frame["operation"] == operation, "set"].iloc[0]
+        here = frame["set"] == chosen
+        roofs = frame.loc[here & (frame["operation"] == operation), "roof"].unique()
+        kept |= here & frame["operation"].isin([operation, *roofs])
+    return frame[kept]
 
-    @wraps(make)
-    def remembered(frame: pd.DataFrame, *more: P.args, **none: P.kwargs) -> T:
-        place = (id(frame), *(one if isinstance(one, str) else id(one) for one in more))
-        if place not in known:
-            known[place] = more, make(frame, *more, **none)
-            weakref.finalize(frame, known.pop, place, None)
-        return known[place][1]
 
-    return remembered
-
-
-def newest_rows(outputs: Path) -> Path:
-    """This machine's newest sweep below ``outputs``, else the committed reference.
-
-    Raises:
-        RowsError: there is neither.
-    """
-    reference = outputs / REFERENCE
-    files = [f for f in rows_files(outputs) if not f.is_relative_to(reference)]
-    if files:
-        newest = max(files, key=lambda file: file.stat().st_mtime_ns)
-        return outputs / newest.relative_to(outputs).parts[0]
-    if rows_files(reference):
-        return reference
-    raise RowsError(f"no rows below {outputs}/: run `make sweep`, or name a folder with --rows")
+def best_set(rows: pd.DataFrame) -> str | None:
+    """The set with most kernels, of equal ones with most rows; None of no rows."""
+    if rows.empty:
+        return None
+    found = rows.groupby("set").agg(kernels=("kernel", "nunique"), times=("kernel", "size"))
+    return str(found.sort_values(["kernels", "times"], kind="stable").index[-1])
 
 
 def load_records(rows: Path, counted: Path = COUNTED) -> Records:
@@ -203,16 +197,6 @@ def load_records(rows: Path, counted: Path = COUNTED) -> Records:
         _records(Trace, own[TRACES] or shared[TRACES]),
         _records(Counters, own[COUNTERS]),
         tuple(map(_host_cost, own[HOSTCOST])),
-    )
-
-
-def together(several: Sequence[Records]) -> Records:
-    """The records of several recordings as those of one; of the same thing the last counts."""
-    return Records(
-        _each_once(one for each in several for one in each.counts),
-        _each_once(one for each in several for one in each.traces),
-        _each_once(one for each in several for one in each.counters),
-        tuple(one for each in several for one in each.hosts),
     )
 
 
@@ -253,57 +237,66 @@ def key_of(record: Mapping[str, Any]) -> Key:
 def rows_hash(frame: pd.DataFrame) -> str:
     """A short hash of which rows these are and what they measured, in whatever order they come."""
     columns = ["sweep", "key", "card", "round", "attempt", "status", "time_us"]
-    return _hash(map(" ".join, zip(*(map(str, frame[c].tolist()) for c in columns), strict=True)))
-
-
-def records_hash(records: Iterable[Record | HostCost]) -> str:
-    """A short hash of which records these are, whatever order they come in."""
-    return _hash(record.model_dump_json() for record in records)
-
-
-def _hash(lines: Iterable[str]) -> str:
+    lines = map(" ".join, zip(*(map(str, frame[c].tolist()) for c in columns), strict=True))
     return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:12]
-
-
-def _unpacked(archive: Path) -> Path:
-    try:
-        return unpacked(archive)
-    except ValueError as error:
-        raise RowsError(str(error)) from None
 
 
 def _folder(rows: Path) -> Path:
     return rows.parent if rows.is_file() else rows
 
 
-def columns_of(files: Iterable[Path]) -> dict[str, list[Any]]:
-    """The rows of some files by column, `COLUMNS`; samples are arrays, texts are visible ones."""
-    rows = latest(row for file in files for row in read_rows(file))
-    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
-    for each, names in ((map(vars, rows), [*Row.model_fields]), (derived(rows), _OWN)):
-        taken = map(itemgetter(*names), each)
-        columns |= zip(names, map(list, zip(*taken, strict=True)), strict=False)  # of no rows none
+def _columns(top: Path) -> dict[str, list[Any]]:
+    """The rows below a folder by column; samples are arrays, texts are visible ones."""
+    sets: dict[str, str] = {}
+    rows: list[Row] = []
+    for path in rows_files(top):
+        folder = _set_of(path, top)
+        for row in read_rows(path):
+            rows.append(row)
+            sets.setdefault(row.sweep, folder)
+    rows = latest(rows)
+    columns: dict[str, list[Any]] = {}
+    for each, names in ((map(vars, rows), _ROW_ALONE), (derived(rows), _ADDED)):
+        values = [*zip(*map(itemgetter(*names), each), strict=True)] or [()] * len(names)
+        columns |= dict(zip(names, map(list, values), strict=True))
+    columns["set"] = [visible(sets[row.sweep], LONGEST_NAME) for row in rows]
     for name in _NAMES:
-        columns[name] = each_once(_visible_name, columns[name])
+        columns[name] = _each_object_once(_visible_name, columns[name])
     for name in _TEXTS:
-        columns[name] = each_once(shown, columns[name])
+        columns[name] = _each_object_once(shown, columns[name])
     samples = columns["samples_us"]
     columns["samples_us"] = [None if one is None else array("d", one) for one in samples]
     return columns
 
 
-def _typed(frame: pd.DataFrame) -> pd.DataFrame:
+def _set_of(path: Path, top: Path) -> str:
+    """The folder, below the one asked for, that holds the sweep of a file of rows; else empty."""
+    if path == top:
+        return ""
+    inside = [path.parent, *path.parent.parents]
+    inside = inside[: inside.index(top) + 1]
+    sweep = next((one for one in inside if (one / "sweep.json").is_file()), path.parent)
+    return "" if sweep == top else sweep.parent.relative_to(top).as_posix().removeprefix(".")
+
+
+def _numbers(frame: pd.DataFrame) -> pd.DataFrame:
     """A column of nulls alone must be numbers too, where rows keep a number or null."""
     fields = Row.model_json_schema()["properties"]
-    kinds = {name: {one.get("type") for one in fields[name].get("anyOf", [fields[name]])}
-             for name in fields}  # fmt: skip
-    numbers = [n for n in fields if kinds[n] <= {"integer", "number", "null"}]
-    numbers += [name for name in DERIVED if name != "above_roof"]
-    for name in numbers:
-        if not pd.api.types.is_numeric_dtype(frame[name]):
+    for name, field in fields.items():
+        kinds = {one.get("type") for one in field.get("anyOf", [field])}
+        if kinds <= {"integer", "number", "null"} and name in frame:
             frame[name] = pd.to_numeric(frame[name])
+    for name in (name for name in DERIVED if name != "above_roof"):
+        frame[name] = pd.to_numeric(frame[name])
     frame["above_roof"] = frame["above_roof"].eq(True)
     return frame
+
+
+def _each_object_once(change: Callable[[Any], Any], values: Sequence[Any]) -> list[Any]:
+    """Values changed, each object and each list of texts once: rows share few of them."""
+    keys = [tuple(one) if type(one) is list else id(one) for one in values]
+    changed = {key: change(one) for key, one in dict(zip(keys, values, strict=True)).items()}
+    return [changed[key] for key in keys]
 
 
 def _visible_name(name: str) -> str:
@@ -311,8 +304,8 @@ def _visible_name(name: str) -> str:
 
 
 @contextlib.contextmanager
-def _collector_off() -> Iterator[None]:
-    """Without the collector of cycles: rows make none, and it would walk all of them many times."""
+def _no_garbage_collection() -> Iterator[None]:
+    """Rows make no cycles, and the collector would walk all of them many times."""
     on = gc.isenabled()
     gc.disable()
     try:
@@ -323,19 +316,20 @@ def _collector_off() -> Iterator[None]:
 
 
 def _records(kind: type[R], paths: Iterable[Path]) -> tuple[R, ...]:
-    return _each_once(_visible_record(r) for path in paths for r in read_records(path, kind))
-
-
-def _each_once(records: Iterable[R]) -> tuple[R, ...]:
-    """Of records of the same thing the last, ordered by what they are of."""
-    known = {(key_of(r.model_dump()), str(getattr(r, "gpu", ""))): r for r in records}
+    """The records of several files, each thing once: the last of a file, of the first file."""
+    known: dict[tuple[Key, str], R] = {}
+    for path in paths:
+        own = {
+            (key_of(record.model_dump()), str(getattr(record, "gpu", ""))): record
+            for record in map(_visible_record, read_records(path, kind))
+        }
+        known = own | known
     return tuple(known[key] for key in sorted(known))
 
 
 def _host_cost(path: Path) -> HostCost:
-    read = read_json(path)
     try:
-        return validated(HostCost, shown(read))
+        return validated(HostCost, shown(read_json(path)))
     except ValueError as error:
         raise RowsError(f"{path}: {error}") from None
 

@@ -20,6 +20,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from experiments.child import ROOT
 from experiments.data.records import COUNTS, TRACED, TRACES, Count, Trace, write_records
+from experiments.data.jobs import BY
 from experiments.data.rows import ITEM_BYTES
 from experiments.errors import Parser, UserError, on_one_line
 from experiments.sweep.client import Worker, WorkerDied, WorkerError
@@ -111,9 +112,13 @@ def configurations(
     search = f"hydra.searchpath=[{','.join(f'file://{folder}' for folder in folders[1:])}]"
     with initialize_config_dir(str(CONF), version_base="1.3"):
         composed = {n: compose("config", [f"kernel={n}", search]) for n in names or known}
-    return {
-        name: OmegaConf.to_container(config.kernel, resolve=True)  # type: ignore[misc]
+    found: dict[str, Any] = {
+        name: OmegaConf.to_container(config.kernel, resolve=True)
         for name, config in composed.items()
+    }
+    return {
+        name: {key: value for key, value in config.items() if key != BY}
+        for name, config in found.items()
     }
 
 

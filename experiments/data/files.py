@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 import marshal
 import os
 import secrets
 import stat
+import zlib
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -16,6 +18,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints, ValidationError
 
 LINE_BYTES = 4 * 2**20
+FILE_BYTES = 8 * 2**30  # of one file, unpacked: ten times a sweep of a million rows
 DEPTH = 4  # of mappings and lists inside one field: a row's environment takes two
 ENTRIES = 1000  # keys and values of one such field
 MOST = 2**63 - 1
@@ -117,17 +120,27 @@ def read_json(path: Path, limit: int = LINE_BYTES) -> Any:
 def read_lines(path: Path) -> Iterator[tuple[int, bytes, bool]]:
     """The lines of a file: number from 1, bytes, and whether the line lacks its end.
 
+    A file whose name ends in ``.gz`` is unpacked on the way; its checksum is compared at its end.
+
     Raises:
-        RowsError: a line is longer than `LINE_BYTES`, or this is not a plain file.
+        RowsError: a line is longer than `LINE_BYTES`, the file longer than `FILE_BYTES`, damaged,
+            or no plain file.
     """
     check_plain(path)
-    with path.open("rb", buffering=2**16) as file:
-        number = 0
-        while line := file.readline(LINE_BYTES + 1):
-            number += 1
-            if len(line) > LINE_BYTES:
-                raise RowsError(f"{path}:{number}: a line of more than {LINE_BYTES / 2**20:g} MB")
-            yield number, line, not line.endswith(b"\n")
+    number = size = 0
+    try:
+        with path.open("rb", buffering=2**16) as plain:
+            file = gzip.GzipFile(fileobj=plain) if path.suffix == ".gz" else plain
+            while line := file.readline(LINE_BYTES + 1):
+                number, size = number + 1, size + len(line)
+                if len(line) > LINE_BYTES:
+                    limit = f"{LINE_BYTES / 2**20:g} MB"
+                    raise RowsError(f"{path}:{number}: a line of more than {limit}")
+                if size > FILE_BYTES:
+                    raise RowsError(f"{path}: more than {FILE_BYTES / 2**30:g} GB")
+                yield number, line, not line.endswith(b"\n")
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise RowsError(f"{path}: damaged after line {number}: {error}") from None
 
 
 def files_below(folder: Path, *names: str) -> dict[str, list[Path]]:

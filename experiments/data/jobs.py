@@ -30,7 +30,10 @@ DAY_S = 86400.0
 PLAIN = r"^\w[\w.,=+-]*$"  # a name that is one folder's, and climbs out of none
 MOST_POINTS = 500_000  # half a day of an H200's; planning holds each of them in memory
 NARROWEST, WIDEST = 256, 262144  # columns: between them widths are drawn
-GRID_FILES = Path(__file__).resolve().parents[2] / "conf" / "grid"
+CONF = Path(__file__).resolve().parents[2] / "conf"
+GRID_FILES = CONF / "grid"
+BY = "by"  # in a kernel's file: who made it; OURS of the variant that stands for this project
+OURS = "ours"
 
 Count = Annotated[int, Field(ge=1, le=2**53)]
 Limit = Annotated[float, Field(gt=0, le=DAY_S)]
@@ -253,6 +256,13 @@ def named_grids(folder: Path = GRID_FILES) -> dict[str, list[tuple[int, int, str
         for name, grid in files.items()
         if "dtypes" in (grid or {}) and "drawn" not in grid
     }
+
+
+@cache
+def kernel_makers(folder: Path = CONF / "kernel") -> dict[str, str]:
+    """By name who made each kernel that says so in conf/kernel: `OURS`, ``torch``, ``quack``."""
+    files = {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in folder.glob("*.yaml")}
+    return {name: str(file[BY]) for name, file in files.items() if BY in (file or {})}
 
 
 @cache

@@ -29,9 +29,9 @@ from experiments.data.files import (
     read_lines,
     validated,
 )
-from experiments.data.packed import ROWS_ARCHIVE, unpacked
 
 SCHEMA_VERSION = 1
+ROWS, PACKED_ROWS = "rows.jsonl", "rows.jsonl.gz"  # of a job, and of a whole recording
 
 Status = Literal[
     "ok", "incorrect", "unsupported", "out_of_memory", "compile_error", "launch_error", "timeout",
@@ -161,26 +161,14 @@ class Row(BaseModel):
 
 
 def rows_files(folder: Path) -> list[Path]:
-    """Every rows file below a folder, in order.
-
-    A ``rows.tar.gz`` counts as the folder it was packed from. A tracker's copies below ``wandb/``
-    and what was unpacked into ``.rows/`` do not count.
-
-    Raises:
-        RowsError: an archive cannot be unpacked.
-    """
+    """Every file of rows below a folder, in order, but a tracker's copies below ``wandb/``."""
     if folder.is_file():
         return [folder]
-    try:
-        found = files_below(folder, "rows.jsonl", ROWS_ARCHIVE)
-        for archive in found[ROWS_ARCHIVE]:
-            unpacked(archive)
-    except ValueError as error:
-        raise RowsError(str(error)) from None
-    if found[ROWS_ARCHIVE]:
-        found = files_below(folder, "rows.jsonl")
-    unread, above = {"wandb", ".rows"}, len(folder.parts)
-    return [p for p in found["rows.jsonl"] if unread.isdisjoint(p.parts[above:])]
+    found = files_below(folder, ROWS, PACKED_ROWS)
+    above = len(folder.parts)
+    return sorted(
+        path for paths in found.values() for path in paths if "wandb" not in path.parts[above:]
+    )
 
 
 def read_rows(path: Path) -> Iterator[Row]:

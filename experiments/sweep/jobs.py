@@ -22,7 +22,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from experiments.child import ROOT
-from experiments.data.jobs import MOST_POINTS, expand
+from experiments.data.jobs import BY, MOST_POINTS, expand
 from experiments.errors import UserError
 from experiments.sweep.config import GROUPS, check, check_choices
 
@@ -107,6 +107,7 @@ def job_from(config: DictConfig, choices: Mapping[str, Any], overrides: list[str
     except OmegaConfBaseException as error:
         raise UserError(str(error).splitlines()[0]) from None
     resolved.pop("experiment", None)
+    resolved["kernel"].pop(BY, None)
     check(resolved)
     kernel = "-".join(filter(None, [choices["kernel"], resolved["twin"]]))
     try:
@@ -114,6 +115,8 @@ def job_from(config: DictConfig, choices: Mapping[str, Any], overrides: list[str
     except ValueError as error:
         raise UserError(f"grid={grid}: {error}") from error
     tunables, others = _split(overrides)
+    if any(one.startswith(f"{BY}=") for one in tunables):
+        raise UserError(f"kernel.{BY} says who made a kernel, in its file; it is no tunable")
     return Job(
         kernel=kernel,
         label=_safe(",".join([kernel, *tunables])),

@@ -1,0 +1,422 @@
+"""One tidy frame of points: our kernel beside the public ones and the roof, visit by visit.
+
+A point is a shape and dtype under one protocol on one GPU. At a point a rival's time stands over
+ours in the same visit, which is a round of a recording. One kernel of each operation stands for
+this project, and who made the others is said in ``conf/kernel`` (``by:``). Rows of two sets are
+never mixed: of each operation those sets count whose rows have most public kernels.
+
+The geometric mean, its interval and the share of a roof are defined here, once.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analysis import estimate
+from analysis.estimate import Estimate, Floats, geometric_mean
+from analysis.published import OPERATION
+from analysis.selection import TIMERS
+from experiments.data.jobs import OURS, kernel_makers, named_grids
+from experiments.data.metrics import COPY
+from experiments.data.rows import EXPECTED, ITEM_BYTES
+
+ROOF = "roof"
+MAKERS = ("torch", "compile", "liger", "flag_gems", "quack", "helion", "flash")  # as tables list
+COPIES = ("copy", "copy_triton", "copy_hinted")
+ELSEWHERE = (  # public as well: they need a toolkit, or versions that do not resolve with these
+    "TileLang and TileOPs, cuTile and TileGym, cuDNN, FlashInfer, Apex, Transformer Engine, "
+    "Megatron, ThunderKittens, OneFlow, CUB and Mojo"
+)
+TUNED = ("quack", "wide", "small_batch", "batch", "few_wide")  # the grids `auto` was tuned on
+LARGE_BYTES = 256_000_000  # moved: from here on memory alone decides
+SHORT_US = 25.0  # below, an H200 flips every kernel between two values half a microsecond apart
+NEARLY_ALL = 0.9  # of the points, which each recording has where recordings are the unit
+COMMAND = "make sweep EXPERIMENT=limits"
+NEEDS = f"timed rows of our kernel beside a public one, such as auto and torch ({COMMAND})"
+PLACE = ["gpu", "timer", "cache", "rows", "cols", "dtype"]
+VISIT = ["recording", "round"]
+COLUMNS = [
+    *("operation", "set", *PLACE, *VISIT, "kernel", "role", "by", "time_us", "time_low_us"),
+    *("time_high_us", "samples_us", "compulsory_bytes", "arithmetic_us", "above_roof", "key"),
+    *("label", "stop_reason", "programs", "warps", "roof", "flops", "tuned"),
+]
+NAMED = {
+    "time_us": "us",
+    "time_low_us": "low_us",
+    "time_high_us": "high_us",
+    "compulsory_bytes": "bytes",
+}
+
+
+@dataclass(frozen=True)
+class Mean(Estimate):
+    """One number of many points, with its 95 % interval.
+
+    Attributes:
+        points: How many points it is made of.
+        units: What the interval is taken over: ``recordings``, ``widths``, ``rounds`` or, where
+            there is nothing else, ``samples``.
+    """
+
+    points: int = 0
+    units: str = "samples"
+
+
+@cache
+def maker(kernel: str) -> str:
+    """Who made a kernel: `OURS`, one of `MAKERS`, or empty."""
+    return kernel_makers().get(kernel, "")
+
+
+def peer_order(kernel: str) -> tuple[int, str]:
+    """Sorts public kernels as tables list them."""
+    by = maker(kernel)
+    return (MAKERS.index(by) if by in MAKERS else len(MAKERS), kernel)
+
+
+def points(frame: pd.DataFrame, operation: str = OPERATION, ours: str = "") -> pd.DataFrame:
+    """Every point of an operation at which our kernel and a public one were timed in one visit.
+
+    Args:
+        frame: Rows, as `analysis.load.load` gives them.
+        operation: Which operation.
+        ours: The kernel that stands for us; empty for the one that ``conf/kernel`` names.
+
+    Returns:
+        A line per place, visit and kernel, `COLUMNS` with the names of `NAMED`. ``role`` is
+        ``ours``, ``peer`` or ``roof``. ``label`` is the row's label in ``frame``. Of a kernel with
+        several settings the fastest counts. The order is that of tables.
+    """
+    found = [_points_of_set(rows, operation, ours) for _, rows in frame.groupby("set", sort=True)]
+    known = [one for one in found if len(one)]
+    if not known:
+        return _points_of_set(frame.iloc[:0], operation, ours)
+
+    def worth(one: pd.DataFrame) -> tuple[int, int]:
+        peers = one.loc[one["role"] == "peer", "kernel"].nunique()
+        return peers, len(one.drop_duplicates(PLACE))
+
+    return max(known, key=worth)
+
+
+def _points_of_set(frame: pd.DataFrame, operation: str, ours: str) -> pd.DataFrame:
+    mine = frame["operation"] == operation
+    roofs = set(frame.loc[mine, "roof"]) - {operation}
+    own = ours or _our_kernel(frame.loc[mine, "kernel"].unique())
+    by = frame["kernel"].map(maker)
+    # an A/A sweep has each kernel under two names with a mark, which are no rivals
+    role = pd.Series("", frame.index, dtype=object)
+    role[frame["operation"].isin(roofs) & ~frame["kernel"].str.contains("-")] = ROOF
+    role[mine & ~by.isin(["", OURS])] = "peer"
+    role[mine & (frame["kernel"] == own)] = "ours"
+    good = (frame["status"] == "ok") & frame["time_us"].gt(0) & (role != "")
+    good &= (frame["backend"] != "interpreter") & frame["timer"].isin(list(TIMERS))
+    good &= frame[PLACE].notna().all(axis=1) & frame["rows"].gt(0) & frame["cols"].gt(0)
+    timed = frame[good].rename_axis("label").reset_index()
+    timed = timed.assign(role=role[good].to_numpy(), by=by[good].to_numpy())
+    settings = [json.dumps(params, sort_keys=True) for params in timed["params"]]
+    # a kernel edited since leaves stale rows before the newest one
+    timed = timed.assign(_settings=settings).drop_duplicates(
+        [*PLACE, *VISIT, "kernel", "_settings"], keep="last"
+    )
+    timed = timed.sort_values("time_us", kind="stable")
+    timed = timed.drop_duplicates([*PLACE, *VISIT, "kernel"])
+    visit = [*PLACE, *VISIT]
+    roles = timed.groupby(visit)["role"]
+    both = roles.transform(lambda found: {"ours", "peer"} <= set(found)).astype(bool)
+    kept = timed[both] if len(timed) else timed
+    # only softmax knows widths that nobody tuned for
+    tuned = kept["cols"].isin(tuned_widths()) | (operation != OPERATION)
+    kept = kept.assign(operation=operation, tuned=tuned)[COLUMNS].rename(columns=NAMED)
+    order = kept.assign(
+        _timer=kept["timer"].map(list(TIMERS).index),
+        _held_out=~kept["tuned"].astype(bool),
+        _dtype=kept["dtype"].map(list(ITEM_BYTES).index),
+    ).sort_values(
+        ["gpu", "_timer", "cache", "_held_out", "rows", "cols", "_dtype", "kernel", *VISIT]
+    )
+    return kept.loc[order.index].reset_index(drop=True)
+
+
+def _our_kernel(kernels: Iterable[str]) -> str:
+    """The kernel of an operation that stands for us, empty where there is none."""
+    return next((name for name in sorted(kernels) if maker(name) == OURS), "")
+
+
+def all_points(frame: pd.DataFrame, ours: str = "") -> dict[str, pd.DataFrame]:
+    """By operation the `points` of each that has any, softmax first.
+
+    Args:
+        frame: Rows, as `analysis.load.load` gives them.
+        ours: A kernel that stands for us in its operation.
+    """
+    known = frame.groupby("operation")["kernel"].unique()
+    found = {
+        str(name): points(frame, str(name), ours if ours in set(kernels) else "")
+        for name, kernels in known.items()
+        if set(map(maker, kernels)) - {"", OURS}
+    }
+    return {
+        name: found[name]
+        for name in sorted(found, key=lambda name: (name != OPERATION, name))
+        if len(found[name])
+    }
+
+
+@cache
+def tuned_widths() -> frozenset[int]:
+    """The columns of the grids that `auto` was tuned on."""
+    return frozenset(n for grid in TUNED for _, n, _ in named_grids()[grid])
+
+
+def groups(found: pd.DataFrame) -> list[pd.DataFrame]:
+    """The points of each GPU, timer and cache, tuned widths apart from those held out."""
+    return [one for _, one in found.groupby(["gpu", "timer", "cache", "tuned"], sort=False)]
+
+
+def failures(frame: pd.DataFrame, found: pd.DataFrame) -> dict[tuple[Any, ...], dict[str, str]]:
+    """By GPU, M, N and dtype the public kernels that failed and have no time, and their status.
+
+    Args:
+        frame: The rows that the points were taken from.
+        found: Points of one operation.
+    """
+    if found.empty:
+        return {}
+    first = found.iloc[0]
+    mine = (frame["operation"] == first["operation"]) & (frame["set"] == first["set"])
+    failed = frame[mine & ~frame["status"].isin(EXPECTED)]
+    failed = failed[~failed["kernel"].map(maker).isin(["", OURS])]
+    place = ["gpu", "rows", "cols", "dtype"]
+    timed = set(found[[*place, "kernel"]].itertuples(index=False, name=None))
+    known: dict[tuple[Any, ...], dict[str, str]] = {}
+    for *at, kernel, status in failed[[*place, "kernel", "status"]].itertuples(index=False):
+        if (*at, kernel) not in timed:
+            known.setdefault(tuple(at), {})[kernel] = status
+    return known
+
+
+def pairs(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
+    """A rival's time and ours in every visit that both share.
+
+    Args:
+        found: Points of one operation.
+        over: ``peers`` for the fastest public kernel at each place, ``roof`` (or ``copy``) for the
+            fastest kernel that only moves, a maker for the fastest of that one's, or a kernel.
+
+    Returns:
+        A line per place and visit. ``rival_us`` and ``us`` are the times, ``kernel`` names the
+        rival, ``ratio`` is one over the other. The columns of our row keep their names, those of
+        the rival's end in ``_rival``. ``less`` is the bytes that the operation moves over those
+        that the rival's operation moves: 1 but for a roof.
+    """
+    mine = found[found["role"] == "ours"]
+    at_role = found["role"] == ("roof" if over in (ROOF, COPY) else "peer")
+    if over in (ROOF, COPY, "peers"):
+        others = found[at_role]
+    elif over in MAKERS and over not in set(found["kernel"]):
+        others = found[at_role & (found["by"] == over)]
+    else:
+        others = found[found["kernel"] == over]
+    columns = [*PLACE, *VISIT, "kernel", "us", "samples_us", "low_us", "high_us", "bytes", "label"]
+    both = mine.merge(others[columns], on=[*PLACE, *VISIT], suffixes=("", "_rival"))
+    both = both.rename(columns={"us_rival": "rival_us", "kernel": "own", "kernel_rival": "kernel"})
+    both = both.assign(ratio=both["rival_us"] / both["us"])
+    if both.empty:
+        return both.assign(less=1.0)
+    logs = both.assign(_log=np.log(both["ratio"])).groupby([*PLACE, "kernel"], sort=False)["_log"]
+    means = logs.mean().reset_index().sort_values("_log", kind="stable")
+    fastest = means.drop_duplicates(PLACE)[[*PLACE, "kernel"]]
+    kept = both.merge(fastest, on=[*PLACE, "kernel"])
+    same = kept["bytes"].isna() | kept["bytes_rival"].isna() | (over not in (ROOF, COPY))
+    return kept.assign(less=(kept["bytes"] / kept["bytes_rival"]).where(~same, 1.0))
+
+
+def ratios(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
+    """How many times as fast ours is as a rival at each place; `pairs` says which rival.
+
+    Returns:
+        A line per place: `PLACE`, ``operation``, ``own``, ``kernel`` (the rival), ``ratio`` with
+        ``low`` and ``high``, ``us``, ``rival_us``, ``gap_us`` (the rival's time less ours) with
+        ``gap_low`` and ``gap_high``, ``bytes``, ``tuned``, ``large``, ``short``, ``above_roof``
+        (ours beats the roof by more than its interval in most visits: never a win), ``name``,
+        ``rounds`` and ``labels``, the rows behind the line.
+    """
+    lines = [_ratio_line(one) for _, one in pairs(found, over).groupby(PLACE, sort=False)]
+    names = ["operation", *PLACE, "own", "kernel", "ratio", "low", "high", "us", "rival_us",
+             "gap_us", "gap_low", "gap_high", "bytes", "tuned", "large", "short", "above_roof",
+             "name", "rounds", "labels"]  # fmt: skip
+    return pd.DataFrame(lines, columns=names)
+
+
+def _ratio_line(one: pd.DataFrame) -> dict[str, Any]:
+    """The pairs of one place as a line of `ratios`."""
+    first = one.iloc[0]
+    samples = [[_samples(row, end) for _, row in one.iterrows()] for end in ("_rival", "")]
+    ratio = estimate.ratio_of(samples[0], samples[1], list(one["recording"]))
+    own_us = geometric_mean(one["us"])
+    bytes_ = first["bytes"]
+    if math.isnan(bytes_):
+        bytes_ = 2 * first["rows"] * first["cols"] * ITEM_BYTES[first["dtype"]]
+    return {
+        **{name: first[name] for name in ("operation", *PLACE, "own", "kernel", "tuned")},
+        **{"ratio": ratio.value, "low": ratio.low, "high": ratio.high, "rounds": ratio.rounds},
+        **{"us": own_us, "rival_us": geometric_mean(one["rival_us"])},
+        **{"gap_us": (ratio.value - 1) * own_us, "gap_low": (ratio.low - 1) * own_us},
+        **{"gap_high": (ratio.high - 1) * own_us, "bytes": int(bytes_)},
+        **{"large": bytes_ >= LARGE_BYTES, "short": own_us < SHORT_US},
+        "above_roof": 2 * one["above_roof"].sum() > len(one),
+        "name": f"{first['rows']}×{first['cols']} {first['dtype']}",
+        "labels": tuple(map(int, [*one["label"], *one["label_rival"]])),
+    }
+
+
+def shares(found: pd.DataFrame) -> pd.DataFrame:
+    """The share of the roof's bandwidth that ours reaches at each place that has a roof.
+
+    Of equal bytes that is the roof's time over ours. Where arithmetic alone takes longer than the
+    roof, it is the time of that arithmetic over ours.
+
+    Returns:
+        A line per place like `ratios`, with ``share``, ``low`` and ``high`` (shares, not percent).
+    """
+    # the time of moving bounds nothing where arithmetic takes longer and nobody timed that
+    unbounded = found["flops"].gt(0) & found["arithmetic_us"].isna()
+    found = found[~unbounded]
+    both = pairs(found, ROOF)
+    less = both.groupby(PLACE, sort=False)["less"].first().to_numpy(float)
+    lines = ratios(found, ROOF)
+    lines = lines.assign(
+        share=lines["ratio"] * less, low=lines["low"] * less, high=lines["high"] * less
+    )
+    for (_, one), at in zip(both.groupby(PLACE, sort=False), lines.index, strict=True):
+        if one["arithmetic_us"].notna().all():
+            us = geometric_mean(one["arithmetic_us"])
+            own = estimate.median_of(
+                [_samples(row, "") for _, row in one.iterrows()], list(one["recording"])
+            )
+            if us / own.value > lines.loc[at, "share"]:
+                bound = [us / own.value, us / own.high, us / own.low]
+                lines.loc[at, ["share", "low", "high"]] = bound
+    return lines
+
+
+def behind(lines: pd.DataFrame) -> pd.DataFrame:
+    """The lines of `ratios` at which ours is slower: the interval of the ratio lies below 1."""
+    return lines[lines["high"] < 1]
+
+
+def geomean(found: pd.DataFrame, over: str = "peers") -> Mean | None:
+    """The geometric mean of a rival's times over ours; see `_combined`."""
+    return _combined(found, over, lambda rival, own: geometric_mean(rival / own))
+
+
+def summed(found: pd.DataFrame, over: str = "peers") -> Mean | None:
+    """The sum of a rival's times over the sum of ours; long points count most."""
+    return _combined(found, over, lambda rival, own: float(rival.sum() / own.sum()))
+
+
+def _combined(
+    found: pd.DataFrame, over: str, combine: Callable[[Floats, Floats], float]
+) -> Mean | None:
+    """One number of the points that have the rival; None where there are none.
+
+    A time of ours above the roof is no win: in a mean the roof's time replaces it. The interval is
+    over what was averaged. Its unit is the recording where every recording has these points, nine
+    tenths of them at least; where recordings drew widths of their own it is the width; of one
+    recording with several rounds it is the round. Of a single round the interval is what the ends
+    of the points' own intervals give.
+    """
+    both = pairs(found, over)
+    if both.empty:
+        return None
+    times = both.assign(
+        point=both.groupby(PLACE, sort=False).ngroup(),
+        recording=_joined_cards(both),
+        rival_log=np.log(both["rival_us"] * both["less"]),
+        own_log=np.log(_held_to_roof(found, both)),
+    )
+
+    def number(some: pd.DataFrame) -> float:
+        logs = some.groupby("point")[["rival_log", "own_log"]].mean()
+        return combine(np.exp(logs["rival_log"].to_numpy()), np.exp(logs["own_log"].to_numpy()))
+
+    value, count = number(times), times["point"].nunique()
+    visits = times.groupby("recording")
+    visited = times.groupby("point")["recording"].nunique()
+    whole = times[times["point"].isin(visited[visited == visits.ngroups].index)]
+    rounds = times.groupby(VISIT).ngroups
+    if rounds > 1 and whole["point"].nunique() >= NEARLY_ALL * count:
+        units = [
+            [number(one) for _, one in recording.groupby("round")]
+            for _, recording in whole.groupby("recording")
+        ]
+        mean = estimate.over_recordings(units)
+        low, high = (value * end / mean.value for end in (mean.low, mean.high))
+        kind = "recordings" if visits.ngroups > 1 else "rounds"
+        return Mean(value, low, high, mean.rounds, mean.recordings, mean.spread, count, kind)
+    if times["cols"].nunique() > 2 and visits.ngroups > 1:
+        reach = _reach_over_widths(times, number, value)
+        ends = value / math.exp(reach), value * math.exp(reach)
+        return Mean(value, *ends, rounds, visits.ngroups, None, count, "widths")
+    lines = ratios(found, over).set_index(PLACE)
+    own = pd.MultiIndex.from_frame(times[PLACE])
+    low, high = (
+        number(times.assign(rival_log=times["rival_log"] + np.log(
+            (lines[end] / lines["ratio"]).reindex(own).to_numpy(float))))
+        for end in ("low", "high")
+    )  # fmt: skip
+    return Mean(value, low, high, rounds, visits.ngroups, None, count, "samples")
+
+
+def _reach_over_widths(
+    times: pd.DataFrame, number: Callable[[pd.DataFrame], float], value: float
+) -> float:
+    """Half the interval of the mean's logarithm, from leaving out each width in turn.
+
+    The jackknife takes points of one width together, as they share what is good or bad about it.
+    Source: Efron and Stein 1981, The jackknife estimate of variance.
+    """
+    widths = times["cols"].unique()
+    without = np.log([number(times[times["cols"] != width]) for width in widths])
+    count = len(widths)
+    error = math.sqrt((count - 1) / count * float(((without - without.mean()) ** 2).sum()))
+    return estimate.critical(0.95, count - 1) * error
+
+
+def _held_to_roof(found: pd.DataFrame, both: pd.DataFrame) -> Floats:
+    """Our times, µs, but where most visits are above the roof the roof's time for its bytes."""
+    own = both["us"].to_numpy(float)
+    above = both.groupby(PLACE, sort=False)["above_roof"].transform("mean") > 0.5
+    if not above.any():
+        return own
+    roofs = pairs(found, ROOF)
+    least = (roofs["rival_us"] * roofs["less"]).set_axis(
+        pd.MultiIndex.from_frame(roofs[[*PLACE, *VISIT]])
+    )
+    held = least.reindex(pd.MultiIndex.from_frame(both[[*PLACE, *VISIT]])).to_numpy(float)
+    return np.where(above, np.fmax(own, held), own)
+
+
+def _joined_cards(both: pd.DataFrame) -> pd.Series:
+    """The recordings; cards that shared the points of one sweep made one of them together."""
+    sweep = both["recording"].str.split("/").str[0]
+    again = both.assign(_sweep=sweep).duplicated(["_sweep", *PLACE, "round"])
+    return both["recording"].where(sweep.isin(sweep[again]), sweep)
+
+
+def _samples(row: pd.Series, end: str) -> list[float]:
+    """A row's samples, µs; of a row without them, the ends and the middle of its interval."""
+    samples = row[f"samples_us{end}"]
+    if samples is not None and not isinstance(samples, float) and len(samples):
+        return list(samples)
+    names = (f"low_us{end}", "rival_us" if end else "us", f"high_us{end}")
+    return [float(row[name]) for name in names if not math.isnan(row[name])]
