@@ -84,7 +84,7 @@ class Inputs:
         frame: All the rows, as `load` gives them.
         records: The records beside them.
         declarations: What each variant declares, by label.
-        ours: The kernel that is compared with the public ones; empty for the one of ``conf/kernel``.
+        ours: The kernel compared with the public ones; empty for the one of ``conf/kernel``.
     """
 
     rows: Path
@@ -116,7 +116,7 @@ def read_inputs(rows: Path | None, out: Path | None, kind: str, ours: str = "") 
         ours: A kernel that stands for us, such as one's own; see `Inputs`.
 
     Raises:
-        RowsError: there are no rows, no such kernel, or a file read is malformed; it names file and line.
+        RowsError: there are no rows, no such kernel, or a malformed file; it names file and line.
     """
     rows = rows or REFERENCE
     frame, folder = load(rows), _folder(rows)

@@ -19,8 +19,8 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from experiments.child import ROOT
-from experiments.data.records import COUNTS, TRACED, TRACES, Count, Trace, write_records
 from experiments.data.jobs import BY
+from experiments.data.records import COUNTS, TRACED, TRACES, Count, Trace, write_records
 from experiments.data.rows import ITEM_BYTES
 from experiments.errors import Parser, UserError, on_one_line
 from experiments.sweep.client import Worker, WorkerDied, WorkerError

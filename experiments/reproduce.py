@@ -15,15 +15,15 @@ import subprocess
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from experiments.child import ROOT
-from experiments.data.files import RowsError, read_json, validated
+from experiments.data.files import RowsError, validated
 from experiments.data.jobs import Config, TrackerConfig
-from experiments.data.packed import recording
+from experiments.data.recordings import RecordedJob, recorded_jobs
 from experiments.data.rows import Row, read_rows, rows_files
 from experiments.errors import Parser, SweepFailed, UserError, on_one_line
 from experiments.sweep.client import WorkerError
@@ -65,7 +65,7 @@ def reproduce(options: argparse.Namespace) -> int:
     Raises:
         UserError: the rows cannot be repeated here; nothing was measured.
     """
-    sweeps = recorded(recording(options.rows))
+    sweeps = recorded(options.rows)
     outs = [options.out / ("" if len(sweeps) == 1 else sweep.root.name) for sweep in sweeps]
     if {sweep.root for sweep in sweeps} & {out.resolve() for out in outs}:
         raise UserError(f"--out {options.out} is a recorded sweep itself; name another folder")
@@ -108,23 +108,23 @@ def recorded(folder: Path) -> list[Recorded]:
         UserError: there are none, or what lies beside rows does not say how they were measured.
         RowsError: a line is not a row; it names file and line.
     """
-    files: dict[Path, list[Path]] = {}
+    roots = set()
     for path in rows_files(folder):
         root = next((a for a in path.resolve().parents if (a / "sweep.json").is_file()), None)
         if root is None:
             raise UserError(f"{path}: no sweep.json above it; a sweep's whole folder is repeated")
-        files.setdefault(root, []).append(path)
-    if not files:
-        raise UserError(f"{folder}: no rows.jsonl in it; --rows names recorded rows")
-    return [_sweep(root, files[root]) for root in sorted(files)]
+        roots.add(root)
+    if not roots:
+        raise UserError(f"{folder}: no rows in it; --rows names recorded rows")
+    return [_sweep(root) for root in sorted(roots)]
 
 
-def _sweep(root: Path, files: Iterable[Path]) -> Recorded:
+def _sweep(root: Path) -> Recorded:
     found, left = [], 0
-    for path in files:
-        rows = {(r.dtype, r.rows, r.cols, r.round): r for r in read_rows(path)}
+    for recorded_job in recorded_jobs(root):
+        rows = {(r.dtype, r.rows, r.cols, r.round): r for r in recorded_job.rows}
         if rows:
-            job, kept = _job(root, path, rows)
+            job, kept = _job(root, recorded_job, rows)
             found.append((job, kept))
             left += len(rows) - len(kept)
     if not found:
@@ -134,11 +134,11 @@ def _sweep(root: Path, files: Iterable[Path]) -> Recorded:
     return Recorded(root, tuple(jobs), left)
 
 
-def _job(root: Path, path: Path, rows: Rows) -> tuple[Job, Rows]:
-    """A file's job, and those of its rows that the job would measure as they were."""
-    parts = path.resolve().parent.relative_to(root).parts
+def _job(root: Path, recorded_job: RecordedJob, rows: Rows) -> tuple[Job, Rows]:
+    """A job, and those of its recorded rows that it would measure as they were."""
+    place, parts = f"{root}: {recorded_job.name}", recorded_job.name.split("/")
     if len(parts) not in (3, 4) or "-" not in parts[1]:
-        raise UserError(f"{path}: it lies in no job's folder, such as wide/native-auto/online")
+        raise UserError(f"{place} is no job's folder, such as wide/native-auto/online")
     dtype, _, gpu = parts[1].partition("-")
     newest = list(rows.values())[-1]
 
@@ -158,37 +158,37 @@ def _job(root: Path, path: Path, rows: Rows) -> tuple[Job, Rows]:
         gpu=gpu,
         variation=parts[2] if len(parts) == 4 else "",
         shapes=tuple(shapes),
-        config=_config(path.parent / "config.json", newest),
+        config=_config(place, recorded_job.config, newest),
         overrides=(),
         skipped=frozenset(product - {place[:3] for place in kept}),
     )
     return job, kept
 
 
-def _config(path: Path, newest: Row) -> dict[str, Any]:
+def _config(place: str, recorded: dict[str, Any] | None, newest: Row) -> dict[str, Any]:
     """A job's configuration as it was recorded; what it lacks is as the types have it.
 
     A recorded folder may be anybody's, so three things are ours: the kernel's class is one of
     ``kernels/``, nothing is sent to the tracker it names, and the card's name must be that in the
     row, whatever expression the configuration has for it.
     """
+    if recorded is None:
+        raise UserError(f"{place}: no config.json; without it rows cannot be repeated")
     try:
-        found = dict(read_json(path))
+        found = dict(recorded)
         found["tracker"] = TrackerConfig(backend="none").model_dump()
         card = {"name": newest.gpu, "match": f"^{re.escape(newest.gpu)}$"}
         found["gpu"] = {**found["gpu"], **card}
         found["timing"] = {**found["timing"], **newest.environment.get("protocol", {})}
         found["seed"] = newest.environment.get("seed", found["seed"])
         config = validated(Config, found).model_dump()
-    except FileNotFoundError:
-        raise UserError(f"{path}: missing; without it rows cannot be repeated") from None
     except (RowsError, ValueError, TypeError, KeyError) as error:
         reason = on_one_line(str(error)) or type(error).__name__
-        raise UserError(f"{path}: no job's configuration: {reason[:200]}") from None
+        raise UserError(f"{place}: no job's configuration: {reason[:200]}") from None
     target = str(config["kernel"].get("_target_"))
     if not KERNEL.fullmatch(target):
         raise UserError(
-            f"{path}: kernel._target_ is {target[:100]!r}; only a class below kernels is measured "
+            f"{place}: kernel._target_ is {target[:100]!r}; only a class below kernels is measured "
             "again, as in kernels.copy.copy.Copy"
         )
     return config

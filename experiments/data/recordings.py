@@ -13,8 +13,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from experiments.data.files import RowsError, files_below, parse_json, read_json, read_lines
-from experiments.data.files import write_file
+from experiments.data.files import (
+    RowsError,
+    files_below,
+    parse_json,
+    read_json,
+    read_lines,
+    write_file,
+)
 from experiments.data.records import COUNTERS, HOSTCOST, PROBES
 from experiments.data.rows import PACKED_ROWS, Row, read_rows, rows_files
 

@@ -18,7 +18,6 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
-from experiments.cost import by_card
 from experiments.data.files import write_file
 from experiments.data.metrics import derive
 from experiments.data.rows import Row
@@ -277,9 +276,23 @@ def account(measured: Sequence[Row], elapsed_s: float) -> str:
     """How the wall time of this run was spent, on each of its cards."""
     if not measured:
         return f"nothing to measure; {elapsed_s:.1f} s"
-    cards = by_card(measured, elapsed_s)
     spent = f"{len(measured)} points in {elapsed_s:.1f} s"
-    if len(cards) == 1:
-        return f"{spent}: {cards.popitem()[1]}"
-    each = (f"  card {card}: {text}" for card, text in cards.items())
-    return "\n".join([f"{spent} on {len(cards)} cards", *each])
+    cards = {row.card for row in measured}
+    texts = {card: _spent([r for r in measured if r.card == card], elapsed_s) for card in cards}
+    if len(texts) == 1:
+        return f"{spent}: {texts.popitem()[1]}"
+    each = (f"  card {card}: {texts[card]}" for card in sorted(texts))
+    return "\n".join([f"{spent} on {len(texts)} cards", *each])
+
+
+def _spent(rows: Sequence[Row], elapsed_s: float) -> str:
+    """How the time of one card went; its seconds add up to the wall time ``elapsed_s``.
+
+    Cards work side by side, so each has all of it. The rest is planning, inputs, checks, and
+    waiting for the other cards.
+    """
+    sampling, compiling = (
+        sum(getattr(row, name) or 0.0 for row in rows) for name in ("sampling_s", "compile_s")
+    )
+    rest = elapsed_s - sampling - compiling
+    return f"sampling {sampling:.1f} s, compiling {compiling:.1f} s, the rest {rest:.1f} s"

@@ -103,16 +103,16 @@ def configs(folder: Path, text: bytes | None) -> None:
 
 
 WRONG: dict[str, tuple[Callable[[Path], Any], str]] = {
-    "no rows": (lambda f: [p.unlink() for p in rows_files(f)], "no rows.jsonl in it"),
+    "no rows": (lambda f: [p.unlink() for p in rows_files(f)], "no rows in it"),
     "empty": (lambda f: [p.write_text("") for p in rows_files(f)], "its rows files are empty"),
     "torn row": (lambda f: rows_files(f)[0].write_text("{}\n"), "rows.jsonl:1: schema_version"),
-    "moved": (lambda f: shutil.move(rows_files(f)[0], f / "rows.jsonl"), "in no job's folder"),
+    "moved": (lambda f: shutil.move(rows_files(f)[0], f / "rows.jsonl"), "is no job's folder"),
     "no sweep": (lambda f: (f / "sweep.json").unlink(), "no sweep.json above it"),
-    "no config": (lambda f: configs(f, None), "config.json: missing"),
-    "torn": (lambda f: configs(f, b"{"), "no job's configuration"),
+    "no config": (lambda f: configs(f, None), "no config.json; without it"),
+    "torn": (lambda f: configs(f, b"{"), "config.json: not JSON"),
     "a list": (lambda f: configs(f, b"[]"), "no job's configuration"),
-    "unknown": (lambda f: wrong(f, colour="red"), "config.json: no job's configuration"),
-    "no gpu": (lambda f: wrong(f, gpu=None), "config.json: no job's configuration"),
+    "unknown": (lambda f: wrong(f, colour="red"), ": no job's configuration"),
+    "no gpu": (lambda f: wrong(f, gpu=None), ": no job's configuration"),
     "class": (lambda f: wrong(f, kernel={"_target_": "tests.x.X"}), "only a class below kernels"),
     "up": (lambda f: wrong(f, kernel={"_target_": "kernels..x.X"}), "only a class below kernels"),
 }
