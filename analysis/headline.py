@@ -68,9 +68,10 @@ def headline(frame: pd.DataFrame, points: Mapping[str, pd.DataFrame]) -> Table |
             data.append(_data(frame, text, part, mean))
     first = found.iloc[0]
     notes = (
-        f"{first['gpu']}, {timer_label(first['timer'])}, {first['cache']} L2. Geometric means of the fastest "
-        f"public kernel's time over the time of `{_ours(found)}`, with 95 % intervals. Large: a "
-        f"call reads and writes {LARGE} or more. Share of a copy: the copy's time over ours. "
+        f"{first['gpu']}, {timer_label(first['timer'])}, {first['cache']} L2. Geometric means of "
+        f"the fastest public kernel's time over the time of `{_ours(found)}`, with 95 % "
+        f"intervals. Large: a call reads and writes {LARGE} or more. Share of a copy: the copy's "
+        "time over ours. "
         "Slower: points where the whole interval of the ratio lies below 1.",
     )
     title = "softmax against the fastest public kernel, and against a copy"

@@ -1,9 +1,7 @@
-"""Draws all of outputs/reference again and compares it with what is committed there.
+"""Draws the recorded rows again and compares tables with the committed ones: ``make reference``.
 
-``python -m analysis.reference`` names every file that differs, and exits with status 1
-if there is one. Tables are compared as text, the decimal numbers in them as numbers, and of
-pictures the names alone. ``--write`` accepts what was drawn; folders of outputs/reference limit
-it to the drawings that belong below them.
+All that pages include lies in ``docs/generated``. Text is compared as text, decimal numbers as
+numbers, and of pictures the names alone. ``--write`` keeps what was drawn.
 """
 
 from __future__ import annotations
@@ -15,137 +13,90 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 from unittest import mock
 
 from analysis.__main__ import main as analysis
-from analysis.load import load
-from experiments.data.packed import unpacked
+from analysis.format import Table, write_table
+from analysis.headline import headline, operations
+from analysis.load import REFERENCE, Inputs, load, read_inputs
 
-REFERENCE = Path("outputs") / "reference"
+GENERATED = Path("docs") / "generated"
 NAMES = "drawn.txt"  # the names of all files that are drawn
-KINDS = ("figures", "tables", "roofline", "claims", "report")
 TABLES = (".csv", ".md")  # committed and compared
-SHOWN = ".png"  # committed where the documentation shows it
+SHOWN = ".png"  # committed where a page shows it
 DECIMAL = re.compile(r"-?\d+(?:\.\d+(?:e[+-]?\d+)?|e[+-]?\d+)")
+ALL = str(REFERENCE)
 
 
-class Drawing(NamedTuple):
-    """What one command makes of recorded rows; places are paths below outputs/reference.
-
-    Attributes:
-        command: Words for ``python -m analysis``.
-        rows: The recordings it reads: a folder, an archive or a part of what one holds, and records
-            beside them.
-        out: Where its files belong.
-    """
-
-    command: tuple[str, ...]
-    rows: tuple[str, ...]
-    out: str
+def _of(folder: str) -> str:
+    return str(REFERENCE / folder)
 
 
-PAPER = ("h200", "h200_exploration")
-ONLINE = "h200_online"  # wide rows, some of them incorrect
-LOSSES = "h200_cross_entropy"
-LIMITS = "h200_limits/limits.tar.gz"
-BACKWARD, ATTENTION = "h200_backward", "h200_attention"
-HOST = "h200_limits/hostcost.json"
-OWN = (LIMITS, HOST, BACKWARD, ATTENTION, LOSSES)  # what this project claims: of all its kernels
-DETERMINISM = "h200_determinism/determinism.tar.gz"  # not to be drawn among others' times
-ATTENTION_SHAPES = "h200_attention/shapes.tar.gz"  # nor these, of other softmaxes and shapes
-OF_LOSSES = "cross_entropy,cross_entropy_backward,cross_entropy_grad,limits,limits_ratio"
-DRAWINGS = (
-    *(Drawing((kind,), PAPER, f"h200/{kind}") for kind in ("figures", "tables", "roofline")),
-    *(
-        Drawing((kind,), (*PAPER, ONLINE, ATTENTION, LOSSES), f"h200/{kind}")
-        for kind in ("claims", "report")
-    ),
-    Drawing(("compare",), ("h200/again.tar.gz/once", "h200/again.tar.gz/again"), "h200/compare"),
-    Drawing(("selftest",), ("h200/selftest/twins.tar.gz",), "h200/selftest"),
-    Drawing(("selftest",), ("h200_limits/selftest.tar.gz",), "h200_limits/selftest"),
-    Drawing(
-        ("figures", "--only", "headline,limits,limits_ratio"), (LIMITS,), "h200_limits/figures"
-    ),
-    Drawing(
-        ("figures", "--only", "backward,limits,limits_ratio"), (BACKWARD,), "h200_backward/figures"
-    ),
-    Drawing(
-        ("figures", "--only", "attention_traffic,attention_time,attention_parts"),
-        (ATTENTION,),
-        "h200_attention/figures",
-    ),
-    Drawing(
-        ("tables", "--only", "limits,limits_summary,above_roof,environment"),
-        (LIMITS,),
-        "h200_limits/tables",
-    ),
-    Drawing(("figures", "--only", OF_LOSSES), (LOSSES,), f"{LOSSES}/figures"),
-    Drawing(
-        ("tables", "--only", "memory,limits,above_roof,environment"), (LOSSES,), f"{LOSSES}/tables"
-    ),
-    Drawing(("tables", "--only", "determinism"), (DETERMINISM,), "h200_determinism/tables"),
-    Drawing(("claims", "--claims", "analysis/own_claims.yaml"), OWN, "h200_limits/claims"),
-    *(
-        Drawing(words, tuple(f"{host}/cards.tar.gz/{part}" for part in parts), f"{host}/{words[0]}")
-        for host in ("h200_cards", "h200_x4")
-        for words, parts in (
-            (("figures", "--only", "card_to_card"), ("together",)),
-            (("tables", "--only", "card_to_card"), ("together",)),
-            (("compare",), ("alone", "together")),
-        )
-    ),
-)
+# By the folder below docs/generated: the words of the command that fills it.
+DRAWINGS: dict[str, tuple[str, ...]] = {
+    **{name: (name, "--rows", ALL) for name in ("figures", "tables", "roofline", "claims")},
+    "report": ("report", "--rows", ALL),
+    "compare/h200": ("compare", _of("h200_again/once"), _of("h200_again/again")),
+    "compare/h200_cards": ("compare", _of("h200_cards/alone"), _of("h200_cards/together")),
+    "compare/h200_x4": ("compare", _of("h200_x4/alone"), _of("h200_x4/together")),
+    "selftest/h200": ("selftest", "--rows", _of("h200_selftest")),
+    "selftest/h200_limits": ("selftest", "--rows", _of("h200_limits_selftest")),
+}
 
 
-def draw(out: Path, reference: Path = REFERENCE, drawings: Iterable[Drawing] = DRAWINGS) -> None:
-    """Draws everything, or some drawings, below ``out``.
+def draw(out: Path, folders: Sequence[str] = ()) -> None:
+    """Draws everything, or some folders, below ``out``.
 
     Raises:
         RuntimeError: a command failed; it has the command and what was printed.
     """
-    # several commands draw the same rows, which are read once
-    with (
-        tempfile.TemporaryDirectory() as scratch,
-        mock.patch("analysis.load.load", cache(load)),
-    ):
-        for drawing in drawings:
-            _run(drawing, _rows(drawing, reference, Path(scratch)), out / drawing.out)
+    with mock.patch("analysis.load.load", cache(load)):  # several commands draw the same rows
+        for name, words in DRAWINGS.items():
+            if not folders or name in folders:
+                _run([*words, "--out", str(out / name)])
+        if not folders:
+            with contextlib.redirect_stdout(io.StringIO()):
+                summarize(read_inputs(REFERENCE, out, "summary"))
+
+
+def summarize(inputs: Inputs) -> list[Path]:
+    """Writes the summary tables of `analysis.headline`, which README includes."""
+    found: dict[str, Table | None] = {
+        "headline": headline(inputs.frame, inputs.points),
+        "operations": operations(inputs.frame, inputs.points),
+    }
+    made = [write_table(inputs.out, name, one) for name, one in found.items() if one is not None]
+    return [path for paths in made for path in paths]
 
 
 def names(drawn: Path) -> list[str]:
-    """The files below a folder that are drawn, as paths below it."""
-    made = (path for path in drawn.rglob("*") if path.is_file())
-    found = (path.relative_to(drawn).as_posix() for path in made)
-    return sorted(name for name in found if not name.endswith(".manifest.json"))
+    """The files below a folder, as paths below it."""
+    return sorted(p.relative_to(drawn).as_posix() for p in drawn.rglob("*") if p.is_file())
 
 
-def differences(
-    drawn: Path, reference: Path = REFERENCE, drawings: Iterable[Drawing] = DRAWINGS
-) -> list[str]:
-    """What differs between the files drawn and those committed, one line per file."""
+def differences(drawn: Path, kept: Path = GENERATED, folders: Sequence[str] = ()) -> list[str]:
+    """The differences between the files drawn and those committed, one line per file."""
     found = set(names(drawn))
-    places = {drawing.out for drawing in drawings}
-    listed = (reference / NAMES).read_text(encoding="utf-8").splitlines()
-    known = {name for name in listed if name.rpartition("/")[0] in places}
+    listed = (kept / NAMES).read_text(encoding="utf-8").splitlines()
+    known = {n for n in listed if not folders or any(n.startswith(f"{f}/") for f in folders)}
     lines = []
     for name in sorted(known | found):
         if name not in found or name not in known:
             lines.append(f"{name}: {'new' if name in found else 'no longer drawn'}")
         elif not name.endswith(TABLES):
             continue
-        elif not (reference / name).is_file():
+        elif not (kept / name).is_file():
             lines.append(f"{name}: not committed")
-        elif text := change(*((place / name).read_text("utf-8") for place in (reference, drawn))):
+        elif text := change(*((place / name).read_text("utf-8") for place in (kept, drawn))):
             lines.append(f"{name}:{text}")
     return lines
 
 
 def change(committed: str, drawn: str) -> str:
-    """Where and how two texts first differ, by more than the last digit of a decimal number."""
+    """Where two texts first differ, by more than the last digit of a decimal number; else empty."""
     before, after = (text.splitlines() for text in (committed, drawn))
     for number, (old, new) in enumerate(zip(before, after, strict=False), start=1):
         if old != new and not _alike(old, new):
@@ -165,7 +116,7 @@ def _alike(old: str, new: str) -> bool:
 
 
 def _last_digit(number: str) -> float:
-    """What one unit in the last digit written of a number is worth."""
+    """The worth of one unit in the last digit written of a number."""
     digits, _, exponent = number.partition("e")
     return 10.0 ** (int(exponent or 0) - len(digits.partition(".")[2]))
 
@@ -176,79 +127,56 @@ def _around(text: str, other: str, width: int = 60) -> str:
     return text[max(0, first - width // 3) :][:width]
 
 
-def write(drawn: Path, reference: Path = REFERENCE) -> None:
-    """Keeps the tables that were drawn, the pictures that are shown, and all names."""
+def write(drawn: Path, kept: Path = GENERATED, shown: Sequence[str] = ()) -> None:
+    """Keeps the tables that were drawn, the pictures that pages show, and the names of all."""
     found = names(drawn)
-    listed = (reference / NAMES).read_text(encoding="utf-8").split()
-    for name in {*listed} - {*found}:
-        (reference / name).unlink(missing_ok=True)
+    for old in kept.rglob("*"):
+        if old.is_file() and old.relative_to(kept).as_posix() not in found:
+            old.unlink()
     for name in found:
-        kept = name.endswith(TABLES) or (name.endswith(SHOWN) and (reference / name).exists())
-        if kept:
-            (reference / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(drawn / name, reference / name)
-    (reference / NAMES).write_text("\n".join(found) + "\n", encoding="utf-8")
+        if name.endswith(TABLES) or name in shown:
+            (kept / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(drawn / name, kept / name)
+    (kept / NAMES).write_text("\n".join(found) + "\n", encoding="utf-8")
 
 
-def _rows(drawing: Drawing, reference: Path, scratch: Path) -> list[Path]:
-    """The folders a drawing reads: one by one for compare, else all of them below one folder."""
-    places = [_place(name, reference) for name in drawing.rows]
-    if len(places) == 1 or drawing.command[0] == "compare":
-        return places
-    together = scratch / "+".join(drawing.rows)
-    if not together.exists():
-        for name, place in zip(drawing.rows, places, strict=True):
-            ignored = shutil.ignore_patterns(*KINDS, "selftest", "[!r]*.tar.gz", ".unpacked")
-            if place.is_file():
-                shutil.copy(place, together / name)
-            else:
-                shutil.copytree(place, together / name, ignore=ignored)
-    return [together]
+def shown_on_pages() -> list[str]:
+    """The pictures of `GENERATED` that README and the pages of docs/ show."""
+    pages = [Path("README.md"), *Path("docs").glob("*.md")]
+    texts = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    return re.findall(r"\]\((?:docs/)?generated/([^)\s]+\.png)\)", texts)
 
 
-def _place(name: str, reference: Path) -> Path:
-    archive, packed, part = name.partition(".tar.gz")
-    if not packed:
-        return reference / name
-    return unpacked(reference / (archive + packed)) / part.strip("/")
-
-
-def _run(drawing: Drawing, rows: Sequence[Path], out: Path) -> None:
-    if drawing.command[0] == "compare":
-        words = [*drawing.command, *map(str, rows)]
-    else:
-        words = [*drawing.command, "--rows", str(rows[0])]
+def _run(words: Sequence[str]) -> None:
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
-        status = analysis([*words, "--out", str(out)])
-    if status > (drawing.command[0] == "compare"):  # its status 1 is a verdict
+        status = analysis(words)
+    if status > (words[0] == "compare"):  # its status 1 is a verdict
         raise RuntimeError(f"python -m analysis {' '.join(words)}: {printed.getvalue()}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Draws, and compares or writes; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m analysis.reference", description=__doc__)
-    parser.add_argument("--write", action="store_true", help="accept what is drawn")
-    known = sorted({drawing.out for drawing in DRAWINGS})
-    parser.add_argument("folders", nargs="*", metavar="FOLDER", help=f"of {', '.join(known)}")
+    parser.add_argument("--write", action="store_true", help="keep what is drawn")
+    parser.add_argument("folders", nargs="*", metavar="FOLDER", help=f"of {', '.join(DRAWINGS)}")
     options = parser.parse_args(arguments)
-    if unknown := [one for one in options.folders if one not in known]:
-        parser.error(f"no drawing belongs in {unknown[0]!r}; known are {', '.join(known)}")
+    if unknown := [one for one in options.folders if one not in DRAWINGS]:
+        parser.error(f"nothing is drawn into {unknown[0]!r}; known are {', '.join(DRAWINGS)}")
     if options.write and options.folders:
-        parser.error("--write accepts everything, or nothing: name no folder")
-    drawings = [one for one in DRAWINGS if not options.folders or one.out in options.folders]
+        parser.error("--write keeps everything, or nothing: name no folder")
     with tempfile.TemporaryDirectory() as scratch:
-        drawn = Path(scratch) / "reference"
-        draw(drawn, REFERENCE, drawings)
+        drawn = Path(scratch)
+        draw(drawn, options.folders)
         if options.write:
-            write(drawn)
-            print(f"{REFERENCE}: {len(names(drawn))} files")
+            write(drawn, GENERATED, shown_on_pages())
+            print(f"{GENERATED}: {len(names(drawn))} files drawn")
             return 0
-        lines = differences(drawn, REFERENCE, drawings)
+        lines = differences(drawn, GENERATED, options.folders)
         count = len(names(drawn))
     for line in lines:
         print(line, file=sys.stderr)
-    print(f"{count} files drawn, {len(lines)} differ from {REFERENCE}")
+    print(f"{count} files drawn, {len(lines)} differ from {GENERATED}")
     return 1 if lines else 0
 
 

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from analysis.load import Records, load, newest_rows, once_per_frame, together
+from analysis.load import load, load_records, read_inputs
 from experiments.data.files import RowsError
+from experiments.data.recordings import pack
+from experiments.data.records import write_records
 from tests.analysis.plausible import row, write
 from tests.analysis.records import counters
 
@@ -62,38 +63,48 @@ def test_a_folder_without_rows_is_refused_by_name(tmp_path: Path, made: bool) ->
     assert "\n" not in str(refused.value)
 
 
-def test_the_newest_sweep_is_the_default_and_the_reference_where_there_is_none(
-    tmp_path: Path,
-) -> None:
-    with pytest.raises(RowsError, match="make sweep"):
-        newest_rows(tmp_path)
-    rows = [row("torch", 256)]
-    write(tmp_path / "reference" / "h200" / "job", rows)
-    assert newest_rows(tmp_path) == tmp_path / "reference"
-    for age, sweep in enumerate(("paper", "cpu", "reference/h100")):
-        write(tmp_path / sweep / "some" / "job", rows)
-        os.utime(tmp_path / sweep / "some" / "job" / "rows.jsonl", (1e9 + age, 1e9 + age))
-    assert newest_rows(tmp_path) == tmp_path / "cpu"
+def test_one_load_finds_all_recordings_and_names_their_set(tmp_path: Path) -> None:
+    for name in ("h200/paper", "h200/online", "h100/paper"):
+        sweep = tmp_path / "measured" / name
+        write(sweep / "wide" / "native-auto" / "torch", [row("torch", 256, sweep=name)])
+        (sweep / "sweep.json").write_text('{"sweep": "s"}')
+        pack(sweep, tmp_path / "recorded" / name)
+    measured, recorded = (load(tmp_path / one) for one in ("measured", "recorded"))
+    assert sorted(recorded["set"]) == ["h100", "h200", "h200"]
+    assert measured["set"].tolist() == recorded["set"].tolist()
+    assert measured["time_us"].tolist() == recorded["time_us"].tolist()
+    alone = load(tmp_path / "recorded" / "h200" / "paper")
+    assert alone["set"].tolist() == [""]
+    one_file = load(tmp_path / "recorded" / "h200" / "paper" / "rows.jsonl.gz")
+    assert one_file["key"].tolist() == alone["key"].tolist()
 
 
-def test_what_is_made_of_a_table_is_made_once_for_each_name() -> None:
-    made: list[str] = []
-
-    @once_per_frame
-    def kernels(frame: pd.DataFrame, operation: str = "") -> list[str]:
-        made.append(operation)
-        return list(frame.loc[frame["operation"] == operation, "kernel"])
-
-    tables = [pd.DataFrame({"operation": ["add"], "kernel": [name]}) for name in ("one", "two")]
-    names = ["add", "".join(["a", "dd"])]  # equal, and not the same object
-    assert [kernels(table, name) for table in tables for name in names] == [
-        *(["one"], ["one"], ["two"], ["two"])
-    ]
-    assert made == ["add", "add"]
+def test_texts_of_rows_are_printable(tmp_path: Path) -> None:
+    evil = "a\x1b[31m\u202e\x07"
+    rows = [row("torch", 256, roof=evil, sweep=evil, reason=evil)]
+    frame = load(write(tmp_path, rows))
+    for name in ("roof", "sweep", "reason", "recording"):
+        assert frame[name].iloc[0].isprintable()
 
 
-def test_records_of_several_recordings_are_those_of_one_the_last_of_the_same_thing() -> None:
-    before, after = (counters("naive", 4096, 4096, reads, 1.0) for reads in (2.0, 1.0))
+def test_of_the_same_record_in_two_files_the_first_counts(tmp_path: Path) -> None:
+    first, second = (counters("naive", 4096, 4096, reads, 1.0) for reads in (2.0, 1.0))
     other = counters("online", 4096, 4096, 2.0, 1.0)
-    found = together([Records(counters=(before, other)), Records(), Records(counters=(after,))])
-    assert found == Records(counters=(after, other))
+    write_records(tmp_path / "a" / "counters.jsonl", [first, other])
+    write_records(tmp_path / "b" / "counters.jsonl", [second])
+    assert load_records(tmp_path, tmp_path).counters == (first, other)
+
+
+@pytest.mark.usefixtures("inside")
+def test_recorded_rows_are_the_default_and_are_drawn_beside_them(tmp_path: Path) -> None:
+    with pytest.raises(RowsError, match="outputs/reference: no such folder"):
+        read_inputs(None, None, "tables")
+    write(tmp_path / "outputs" / "reference" / "h200" / "job", [row("torch", 256)])
+    write(tmp_path / "outputs" / "newer" / "job", [row("naive", 256)])
+    inputs = read_inputs(None, None, "tables")
+    assert inputs.frame["kernel"].tolist() == ["torch"]
+    assert inputs.out == Path("outputs") / "tables"
+    own = read_inputs(Path("outputs/newer"), None, "tables")
+    assert own.out == Path("outputs/newer/tables")
+    with pytest.raises(RowsError, match="--ours: no kernel 'mine'"):
+        read_inputs(None, None, "tables", "mine")

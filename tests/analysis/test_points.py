@@ -1,0 +1,294 @@
+"""A point holds what one visit measured together; means are geometric, over the units averaged."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from analysis.estimate import log_reach
+from analysis.load import load, main_rows
+from analysis.points import (
+    PLACE,
+    Mean,
+    all_points,
+    behind,
+    failures,
+    geomean,
+    groups,
+    maker,
+    pairs,
+    points,
+    ratios,
+    shares,
+    summed,
+)
+from experiments.data.rows import Row
+from tests.analysis.plausible import interpreted, row, write
+
+
+def of(tmp_path: Path, rows: list[Row]) -> pd.DataFrame:
+    return points(load(write(tmp_path, rows)))
+
+
+def timed(kernel: str, *times: float, **changes: object) -> list[Row]:
+    """A row per round."""
+    cols = int(str(changes.pop("cols", 1024)))
+    return [row(kernel, cols, time_us=t, round=i, **changes) for i, t in enumerate(times)]
+
+
+def line(found: pd.DataFrame, over: str = "peers") -> pd.Series:
+    [(_, one)] = ratios(found, over).iterrows()
+    return one
+
+
+def mean_of(found: pd.DataFrame, over: str = "peers") -> Mean:
+    mean = geomean(found, over)
+    assert mean is not None
+    return mean
+
+
+@pytest.mark.parametrize(
+    ("kernel", "whose"),
+    [("torch", "torch"), ("compiled_softmax", "compile"), ("ce_grad_quack", "quack"),
+     ("auto", "ours"), ("naive", ""), ("torch_of_my_own", "")],
+)  # fmt: skip
+def test_a_kernels_file_says_who_made_it_and_its_name_does_not(kernel: str, whose: str) -> None:
+    assert maker(kernel) == whose
+
+
+def test_every_shape_dtype_and_timer_is_a_point_of_its_own(tmp_path: Path) -> None:
+    rows = [
+        one
+        for kernel in ("auto", "torch")
+        for timer in ("events", "chain")
+        for dtype in ("float32", "bfloat16")
+        for cols in (1024, 1536)
+        for one in timed(kernel, 50.0, cols=cols, timer=timer, dtype=dtype)
+    ]
+    found = of(tmp_path, rows)
+    assert len(found.drop_duplicates(PLACE)) == 8
+    keys = [(g["timer"].iloc[0], bool(g["tuned"].iloc[0])) for g in groups(found)]
+    assert keys == [("events", True), ("events", False), ("chain", True), ("chain", False)]
+
+
+def test_a_ratio_divides_times_of_one_visit_and_never_of_two(tmp_path: Path) -> None:
+    # the card slows down threefold from round to round; auto is always twice as fast, and has no
+    # round of its own beside quack's last
+    rows = [*timed("auto", 50.0, 150.0, 450.0), *timed("quack", 100.0, 300.0, 900.0, 1.0)]
+    rows += timed("torch", 10.0, sweep="another")  # no neighbour of these
+    found = of(tmp_path, rows)
+    assert pairs(found, "quack")["ratio"].tolist() == [2.0, 2.0, 2.0]
+    one = line(found)
+    assert (one["kernel"], one["ratio"], one["rounds"]) == ("quack", 2.0, 3)
+    assert one["low"] == pytest.approx(2.0, rel=0.05)
+    assert "torch" not in set(found["kernel"])
+    assert len(one["labels"]) == 6
+
+
+def test_the_fastest_peer_is_the_one_with_the_least_ratio_within_its_visits(
+    tmp_path: Path,
+) -> None:
+    rows = [*timed("auto", 100.0, 100.0), *timed("quack", 110.0, 110.0)]
+    rows += [*timed("auto", 200.0, sweep="max"), *timed("compiled_max", 210.0, sweep="max")]
+    one = line(of(tmp_path, rows))
+    assert (one["kernel"], one["ratio"]) == ("compiled_max", pytest.approx(1.05))
+
+
+def test_rows_without_a_time_and_stale_ones_count_for_nothing(tmp_path: Path) -> None:
+    rows = [row("auto", 1024, time_us=900.0, key="older"), *timed("auto", 100.0)]
+    rows += [*timed("torch", 150.0), interpreted("quack", 1024)]
+    rows += [row("liger", 1024, time_us=None, status="crashed")]
+    frame = load(write(tmp_path, rows))
+    found = points(frame)
+    assert line(found, "torch")["ratio"] == pytest.approx(1.5)
+    assert set(found["kernel"]) == {"auto", "torch"}
+    assert list(failures(frame, found).values()) == [{"liger": "crashed"}]
+
+
+@pytest.mark.parametrize(
+    ("peer", "slower"), [((99.0, 99.1, 98.9), True), ((99.0, 103.0, 96.0), False)]
+)
+def test_behind_means_that_the_interval_lies_below_one(
+    peer: tuple[float, ...], slower: bool, tmp_path: Path
+) -> None:
+    found = of(tmp_path, timed("auto", 100.0, 100.0, 100.0) + timed("quack", *peer))
+    assert (len(behind(ratios(found))) == 1) == slower
+    assert line(found)["gap_us"] == pytest.approx(-1.0, abs=0.4)
+
+
+def test_the_roof_is_the_faster_copy_and_beating_it_is_flagged(tmp_path: Path) -> None:
+    rows = timed("auto", 100.0, 100.0, 100.0) + timed("torch", 150.0, 150.0, 150.0)
+    copies = timed("copy", 98.0, 98.0, 98.0) + timed("copy_triton", 97.0, 97.0, 97.0)
+    found = of(tmp_path, rows + copies)
+    assert [line(found, over)["kernel"] for over in ("copy", "roof", "peers", "torch")] == [
+        *("copy_triton", "copy_triton", "torch", "torch")
+    ]
+    assert ratios(found, "quack").empty
+    share = shares(found).iloc[0]
+    assert share["share"] == pytest.approx(0.97)
+    assert not share["above_roof"]
+    beaten = of(tmp_path / "2", rows + timed("copy", 130.0, 130.0, 130.0))
+    assert shares(beaten).iloc[0]["above_roof"]
+
+
+def made(tmp_path: Path, by_width: dict[int, list[float]], roof: float = 50.0) -> pd.DataFrame:
+    """Points by width: torch's time over auto's in each round."""
+    rows = [
+        one
+        for n, each in by_width.items()
+        for i, ratio in enumerate(each)
+        for one in (row("auto", n, time_us=100.0, round=i), row("copy", n, time_us=roof, round=i),
+                    row("torch", n, time_us=100.0 * ratio, round=i))
+    ]  # fmt: skip
+    return of(tmp_path, rows)
+
+
+def test_the_mean_is_geometric_and_its_interval_is_over_rounds(tmp_path: Path) -> None:
+    # the points are far apart, which says nothing of the mean; the rounds agree to a thousandth
+    mean = mean_of(made(tmp_path, {256: [2.0, 2.002, 1.998], 4096: [8.0, 8.008, 7.992]}))
+    assert (mean.points, mean.rounds, mean.units) == (2, 3, "rounds")
+    assert mean.value == pytest.approx(4.0)
+    reach = 4.3027 * math.sqrt(2 / 2) * 1e-3 / math.sqrt(3)  # t, s and √R by hand
+    assert math.log(mean.high / mean.value) == pytest.approx(reach, rel=0.01)
+
+
+def test_of_several_recordings_the_interval_is_over_them(tmp_path: Path) -> None:
+    hosts = (1.1, 1.2, 1.25)
+    for i, host in enumerate(hosts):  # folders below one, as three recordings lie
+        rows = [
+            row(kernel, n, time_us=time * (1 + 0.01 * j), round=j, sweep=f"limits-{i}")
+            for n in (256, 4096)
+            for j in range(2)
+            for kernel, time in (("auto", 100.0), ("torch", 100.0 * host))
+        ]
+        write(tmp_path / f"{i}", rows)
+    mean = mean_of(points(load(tmp_path)))
+    assert (mean.recordings, mean.rounds, mean.units) == (3, 6, "recordings")
+    assert mean.spread == pytest.approx((1.1, 1.25))
+    assert mean.value == pytest.approx((1.1 * 1.2 * 1.25) ** (1 / 3))
+    assert mean.high / mean.value == pytest.approx(math.exp(log_reach(hosts)), rel=0.01)
+
+
+def drawn(sweep: str, by_width: dict[int, float]) -> list[Row]:
+    return [
+        row(kernel, n, time_us=100.0 * (ratio if kernel == "torch" else 1), sweep=sweep)
+        for n, ratio in by_width.items()
+        for kernel in ("auto", "torch")
+    ]
+
+
+def test_where_recordings_drew_their_own_widths_the_interval_is_over_widths(
+    tmp_path: Path,
+) -> None:
+    # both recordings agree on the one width that they share, which says nothing of the others
+    rows = drawn("r0", {1024: 1.1, 300: 1.0, 500: 1.3}) + drawn("r1", {1024: 1.1, 700: 1.6})
+    mean = mean_of(of(tmp_path, rows))
+    assert (mean.units, mean.points, mean.spread) == ("widths", 4, None)
+    assert mean.value == pytest.approx((1.1 * 1.0 * 1.3 * 1.6) ** 0.25)
+    logs = [math.log(x) for x in (1.1, 1.0, 1.3, 1.6)]
+    middle = sum(logs) / 4
+    error = math.sqrt(sum((x - middle) ** 2 for x in logs) / 3 / 4)  # of a mean of four widths
+    assert math.log(mean.high / mean.value) == pytest.approx(3.182 * error, rel=0.01)
+
+
+def test_a_point_that_one_recording_lacks_does_not_change_the_unit(tmp_path: Path) -> None:
+    widths = {256 * k: 1.1 for k in range(1, 12)}
+    rows = drawn("r0", widths) + drawn("r1", {n: 1.2 for n in widths if n != 512})
+    mean = mean_of(of(tmp_path, rows))
+    assert (mean.units, mean.points) == ("recordings", 11)
+
+
+def test_a_sweep_that_went_on_upon_another_card_is_two_recordings(tmp_path: Path) -> None:
+    marks = ({"mark": "aaaaaaaa"}, {"mark": "bbbbbbbb"})
+    rows = [*timed("auto", 100.0, environment=marks[0])]
+    rows += timed("torch", 150.0, environment=marks[0])
+    other = [*timed("auto", 200.0, environment=marks[1])]
+    other += timed("quack", 100.0, environment=marks[1])
+    found = of(tmp_path, rows + [r.model_copy(update={"key": f"{r.key}x"}) for r in other])
+    assert pairs(found, "torch")["ratio"].tolist() == [1.5]
+    assert pairs(found, "quack")["ratio"].tolist() == [0.5]
+
+
+def test_cards_that_shared_the_points_of_a_sweep_made_one_recording(tmp_path: Path) -> None:
+    def swept(sweep: str, short: float, wide: float, several: bool) -> list[Row]:
+        return [
+            row(kernel, n, time_us=100.0 * (ratio if kernel == "torch" else 1), sweep=sweep,
+                card=int(several and n > 1024),
+                environment={"mark": "ab"[several and n > 1024] * 8})
+            for n, ratio in ((256, short), (4096, wide))
+            for kernel in ("auto", "torch")
+        ]  # fmt: skip
+
+    rows = [*swept("r0", 2.0, 1.1, False), *swept("r1", 2.02, 1.12, False)]
+    mean = mean_of(of(tmp_path, rows + swept("r2", 2.01, 1.11, True)))
+    assert (mean.recordings, mean.units) == (3, "recordings")
+    assert mean.spread == pytest.approx(((2.0 * 1.1) ** 0.5, (2.02 * 1.12) ** 0.5))
+
+
+def test_a_single_round_has_the_interval_of_its_own_samples(tmp_path: Path) -> None:
+    found = made(tmp_path, {256: [2.0], 4096: [2.0]})
+    mean = mean_of(found)
+    assert geomean(found, "quack") is None
+    assert mean.units == "samples"
+    assert (mean.low, mean.high) == pytest.approx((2 * 0.99 / 1.01, 2 * 1.01 / 0.99))
+
+
+def test_summed_times_count_long_points_most(tmp_path: Path) -> None:
+    rows = timed("auto", 100.0, 100.0) + timed("torch", 200.0, 200.0)
+    rows += [row(k, 256, time_us=10.0, round=i) for k in ("auto", "torch") for i in (0, 1)]
+    total = summed(of(tmp_path, rows))
+    assert total is not None
+    assert total.value == pytest.approx(210 / 110)
+
+
+def test_a_time_above_the_roof_counts_as_the_roof(tmp_path: Path) -> None:
+    below = mean_of(made(tmp_path, {256: [2.4], 4096: [2.4]}))
+    above = mean_of(made(tmp_path / "2", {256: [2.4, 2.4], 4096: [2.4, 2.4]}, roof=200.0))
+    assert (below.value, above.value) == pytest.approx((2.4, 1.2))  # 240 µs over 100, over 200
+
+
+def test_an_operation_has_its_own_kernels_roof_and_bytes(tmp_path: Path) -> None:
+    times = {"ce_auto": 0.25, "ce_torch": 1.0, "ce_quack": 0.26, "ce_grad_quack": 0.1}
+    size = 4096 * 1024 * 4
+    rows = [
+        row(kernel, 1024, time_us=time).model_copy(update={
+            "operation": "cross_entropy", "roof": "read", "compulsory_bytes": size + 12 * 4096,
+        })
+        for kernel, time in times.items()
+        if kernel != "ce_grad_quack"
+    ]  # fmt: skip
+    roof = {"operation": "read", "roof": "read", "compulsory_bytes": size + 2 * 4096}
+    rows += [row("read", 1024, time_us=0.24).model_copy(update=roof)]
+    rows += [*timed("auto", 9.0), *timed("torch", 12.0)]
+    frame = load(write(tmp_path, rows))
+    found = all_points(frame)
+    assert list(found) == ["softmax", "cross_entropy"]
+    loss = found["cross_entropy"]
+    assert line(loss)["kernel"] == "ce_quack"
+    assert loss["tuned"].all()
+    share = shares(loss).iloc[0]["share"]  # of unlike bytes it is one of bandwidths
+    assert share == pytest.approx(0.24 / 0.25 * (size + 12 * 4096) / (size + 2 * 4096))
+    [ours] = frame.loc[frame["kernel"] == "ce_auto", "fraction_of_roof"]
+    assert share == pytest.approx(ours)
+
+
+def test_a_kernel_of_ones_own_stands_for_ours_where_it_is_asked_for(tmp_path: Path) -> None:
+    rows = [*timed("auto", 50.0), *timed("torch", 100.0), *timed("mine", 40.0)]
+    frame = load(write(tmp_path, rows))
+    assert line(all_points(frame, "mine")["softmax"])["ratio"] == pytest.approx(2.5)
+    assert line(all_points(frame)["softmax"])["ratio"] == pytest.approx(2.0)
+
+
+def test_rows_of_two_sets_never_meet(tmp_path: Path) -> None:
+    for name, ours in (("a", 50.0), ("b", 80.0)):
+        folder = tmp_path / name / "sweep"
+        rows = [*timed("auto", ours, sweep=name), *timed("torch", 100.0, sweep=name)]
+        write(folder, rows + timed("quack", 90.0, sweep=name) * (name == "b"))
+        (folder / "sweep.json").write_text('{"sweep": "s"}')
+    frame = load(tmp_path)
+    assert set(frame["set"]) == {"a", "b"}
+    assert set(points(frame)["set"]) == {"b"}  # the set with more public kernels
+    assert main_rows(frame)["set"].nunique() == 1
