@@ -67,14 +67,14 @@ slurm: $(READY)  ## install: submitit, for make sweep LAUNCHER=slurm
 status: $(READY)  ## measure: how a sweep on Slurm stands (OUT=dir)
 	$(call needs,OUT,the folder of a sweep on Slurm)
 	@$(PY) -m experiments.slurm.status --out "$$OUT"
-# Each reads rows and never measures; where nothing changed since it last ran, it says so.
+# Each reads rows and never measures; without ROWS, the recorded ones.
 figures:   ## draw: the sources' figures
 tables:    ## draw: their tables, main results, traffic three ways, environment
 roofline:  ## draw: share of the roof, intensity, predicted time, the check
 claims:    ## draw: every claim judged, and the published numbers audited
 report:    ## draw: all of that as one HTML page
 figures tables roofline claims report: $(READY)
-	@$(PY) -m analysis $@ --if-changed $(if $(ROWS),--rows "$$ROWS") $(if $(OUT),--out "$$OUT") $(ARGS)
+	@$(PY) -m analysis $@ $(if $(ROWS),--rows "$$ROWS") $(if $(OUT),--out "$$OUT") $(ARGS)
 compare: $(READY)  ## draw: two sweeps point by point, a gate (BASE=dir HEAD=dir)
 	$(call needs,BASE,and HEAD=dir: folders of rows)
 	$(call needs,HEAD,and BASE=dir: folders of rows)
@@ -90,10 +90,11 @@ selftest: $(READY)  ## measure: this card's noise floor: A/A, timers, cold cache
 	@out="$${OUT:-outputs/selftest}"; \
 	$(PY) -m experiments.run experiment=selftest "out='$$out'" $(words) || exit; \
 	[ -n "$(dry)" ] || { $(PY) -m experiments.probe --out "$$out" && $(PY) -m analysis selftest --rows "$$out"; }
-reference: $(READY)  ## draw: outputs/reference again, and compare (ARGS=--write: keep)
+reference: $(READY)  ## draw: outputs/reference again, compare with docs/generated (ARGS=--write: keep)
 	@$(PY) -m analysis.reference $(ARGS)
-docs: $(READY)  ## draw: the numbers in README.md and docs/, and the site in site/
+docs: $(READY)  ## draw: the tables that README.md and docs/ include, and the site in site/
 	@$(PY) -c 'import material' 2>/dev/null || $(environment) build $(VENV) docs
+	@$(PY) -m analysis.reference --write
 	@$(PY) -m docs.fill --write
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build
 counts: $(READY)  ## measure: what each variant's code requests of memory; needs no GPU

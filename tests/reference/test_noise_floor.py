@@ -7,17 +7,16 @@ from collections import defaultdict
 from analysis.compare.points import judged, matched
 from analysis.estimate import prediction
 from analysis.load import load
-from experiments.data.packed import unpacked
 from experiments.data.rows import Row, read_rows, rows_files
 from tests.conftest import ROOT
 
-FLOOR = ROOT / "outputs" / "reference" / "h200" / "selftest"
+REFERENCE = ROOT / "outputs" / "reference"
 REPETITIONS, ROUNDS = 50, 8
 
 
-def test_eight_rounds_foretell_a_ninth() -> None:
+def test_eight_rounds_predict_a_ninth() -> None:
     points: dict[str, dict[int, Row]] = defaultdict(dict)
-    for path in rows_files(unpacked(FLOOR / "wide.tar.gz")):
+    for path in rows_files(REFERENCE / "h200_selftest_wide"):
         for row in read_rows(path):
             if row.status == "ok":
                 points[row.key][row.round] = row
@@ -30,7 +29,7 @@ def test_eight_rounds_foretell_a_ninth() -> None:
 
 
 def test_two_percent_more_work_is_found_and_none_is_not() -> None:
-    frame = load(unpacked(FLOOR / "slowed.tar.gz"))
+    frame = load(REFERENCE / "h200_selftest_slowed")
     frame = frame[frame["operation"] == "softmax"]
     share = frame["params"].map(lambda params: params["share"])
     # eight rounds are a repetition, which stands as a card of its own under one name

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from experiments.data.jobs import Config
-from experiments.data.packed import unpacked
+from experiments.data.recordings import SMALL, recorded_jobs
 from experiments.data.records import Count, Counters, read_records
 from tests.conftest import ROOT
 
 REFERENCE = ROOT / "outputs" / "reference"
-ARCHIVES = sorted(REFERENCE.rglob("*.tar.gz"))
+RECORDINGS = sorted(path.parent for path in REFERENCE.rglob("sweep.json"))
 CUT_SHORT = {"limits_20261124": (9, {(4, 32000)})}  # its time on the card was over: points, shapes
 L2_BYTES = 60 << 20
 PATH = re.compile(r"(?<![\w./])(?<!https:)(/[\w.+-]+){2,}|\b(root|home)\b|[A-Z]:\\\\|~/")
@@ -28,10 +28,13 @@ def test_no_record_names_a_folder_of_the_machine_it_was_made_on() -> None:
     assert found == {}
 
 
-def test_no_archive_holds_what_tells_of_the_machine_it_was_made_on() -> None:
-    for archive in ARCHIVES:
-        names = {path.name for path in unpacked(archive).rglob("*")}
-        assert names & {".hydra", "worker.log", ".lock", "wandb"} == set(), archive
+def test_a_recording_holds_its_rows_jobs_and_records_alone() -> None:
+    assert len(RECORDINGS) > 30
+    known = {"rows.jsonl.gz", "jobs.jsonl.gz", *SMALL}
+    for folder in RECORDINGS:
+        assert {path.name for path in folder.iterdir()} <= known, folder
+        for job in recorded_jobs(folder):
+            assert not PATH.search(json.dumps(job.config).replace("kernels.", "")), folder
 
 
 def test_the_card_read_from_dram_what_the_model_says() -> None:
@@ -69,41 +72,27 @@ def replaced(sweep: str, kernel: str, shape: tuple[int, int]) -> bool:
     return (rows * cols * 2 >= L2_BYTES) == sweep.startswith("rec_")
 
 
-@pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: f"{path.parent.name}/{path.name}")
-def test_every_point_that_a_recording_plans_has_a_row_however_it_ended(archive: Path) -> None:
-    folder = unpacked(archive)
-    plans = folder
-    if archive.name == "again.tar.gz":  # the points of one sweep once more, without its plan
-        folder, plans = folder / "again", folder / "once"
-    sweeps = [note.parent for note in plans.rglob("sweep.json")]
-    assert sweeps
-    for sweep in sweeps:
-        planned, recorded = set(), set()
-        for path in sweep.rglob("config.json"):
-            # a point that several grids plan has its row in the folder of the first
-            job = path.parent.relative_to(sweep).parts[1:]
-            config = Config.model_validate_json(path.read_bytes())
+@pytest.mark.parametrize("folder", RECORDINGS, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_every_point_that_a_recording_plans_has_a_row_however_it_ended(folder: Path) -> None:
+    planned, recorded = set(), set()
+    for job in recorded_jobs(folder):
+        # a point that several grids plan has its row in the folder of the first
+        place = tuple(job.name.split("/")[1:])
+        if job.config is not None:
+            config = Config.model_validate(job.config)
             shapes, dtypes = config.planned()
-            planned |= {(*job, *one) for one in product(range(config.rounds), dtypes, shapes)}
-        for path in (folder / sweep.relative_to(plans)).rglob("rows.jsonl"):
-            job = path.parent.relative_to(folder / sweep.relative_to(plans)).parts[1:]
-            for row in map(json.loads, path.read_bytes().splitlines()):
-                recorded.add((*job, row["round"], row["dtype"], (row["rows"], row["cols"])))
-        assert planned
-        gone = {one for one in planned if replaced(sweep.name, one[-4], one[-1])}
-        assert not gone & recorded
-        missing = planned - recorded - gone
-        expected = CUT_SHORT.get(sweep.name, (0, set()))
-        assert (len(missing), {shape for *_, shape in missing}) == expected
+            planned |= {(*place, *one) for one in product(range(config.rounds), dtypes, shapes)}
+        recorded |= {(*place, row.round, row.dtype, (row.rows, row.cols)) for row in job.rows}
+    assert recorded
+    gone = {one for one in planned if replaced(folder.name, one[-4], one[-1])}
+    assert not gone & recorded
+    missing = planned - recorded - gone
+    expected = CUT_SHORT.get(folder.name, (0, set()))
+    assert (len(missing), {shape for *_, shape in missing}) == expected
 
 
 def test_rows_that_were_incorrect_are_on_record() -> None:
-    path = "few_wide/common-auto/timing={}/online/rows.jsonl"
-    folder = unpacked(REFERENCE / "h200_online" / "rows.tar.gz")
-    rows = [
-        json.loads(line)
-        for timer in ("events", "graph")
-        for line in (folder / path.format(timer)).read_text(encoding="utf-8").splitlines()
-    ]
-    wrong = {(row["rows"], row["cols"], row["dtype"]) for row in rows if row["status"] != "ok"}
+    jobs = recorded_jobs(REFERENCE / "h200" / "online")
+    rows = [row for job in jobs if job.name.endswith("/online") for row in job.rows]
+    wrong = {(row.rows, row.cols, row.dtype) for row in rows if row.status != "ok"}
     assert wrong == {(8, 1048576, "float32"), (64, 1048576, "float32")}
