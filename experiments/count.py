@@ -19,7 +19,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from experiments.child import ROOT
-from experiments.data.jobs import BY
+from experiments.data.jobs import ABOUT
 from experiments.data.records import COUNTS, TRACED, TRACES, Count, Trace, write_records
 from experiments.data.rows import ITEM_BYTES
 from experiments.errors import Parser, UserError, on_one_line
@@ -117,7 +117,7 @@ def configurations(
         for name, config in composed.items()
     }
     return {
-        name: {key: value for key, value in config.items() if key != BY}
+        name: {key: value for key, value in config.items() if key not in ABOUT}
         for name, config in found.items()
     }
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 # How a list of values becomes jobs is Hydra's to define, and has no public name.
@@ -60,7 +59,7 @@ class SweepLauncher(Launcher):
     ) -> None:
         """Keeps what composing a job needs, and the time: composing many jobs takes seconds."""
         self.began = time.perf_counter()
-        self.search_path = hydra_context.config_loader.get_search_path()
+        self.loader = hydra_context.config_loader
         self.config = config
         self.request = OmegaConf.to_yaml(config)
 
@@ -73,10 +72,9 @@ class SweepLauncher(Launcher):
             UserError: something asked for cannot be done; nothing was measured.
             SweepFailed: a point has no row of expected status.
         """
-        from experiments.sweep.jobs import SweepLoader
+        from experiments.sweep.jobs import composer
 
-        compose = partial(SweepLoader(self.search_path).job, self.config)
-
+        compose = composer(self.loader, self.config)
         self.act((compose(list(overrides)) for overrides in job_overrides), compose)
         done = JobReturn(status=JobStatus.COMPLETED)
         done.return_value = None

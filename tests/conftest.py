@@ -14,13 +14,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 from hydra import compose, initialize_config_dir
-from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig
 
@@ -33,7 +31,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 from experiments.data.rows import Row, read_rows, rows_files
 from experiments.sweep.config import register
-from experiments.sweep.jobs import Compose, SweepLoader
+from experiments.sweep.jobs import Compose, composer
 from tests.wandb_jobs import no_process_left
 from tests.wandb_server import KEY, WandbServer
 
@@ -119,23 +117,10 @@ def sweep(tmp_path: Path) -> Command:
 
 
 Composed = Callable[..., DictConfig]
-Loaders = Callable[[ConfigSearchPath], SweepLoader]
-
-
-@pytest.fixture(scope="session")
-def loaders() -> Loaders:
-    """The loader that sweeps use for each search path: all tests read a file of conf/ once."""
-    made: dict[str, SweepLoader] = {}
-
-    def loader(config_search_path: ConfigSearchPath) -> SweepLoader:
-        key = repr([(place.provider, place.path) for place in config_search_path.get_path()])
-        return made.get(key) or made.setdefault(key, SweepLoader(config_search_path))
-
-    return loader
 
 
 @pytest.fixture
-def composed(loaders: Loaders) -> Iterator[Composed]:
+def composed() -> Iterator[Composed]:
     """Composes overrides with Hydra's own part, the test doubles among the kernels."""
     register()
     GlobalHydra.instance().clear()
@@ -144,16 +129,14 @@ def composed(loaders: Loaders) -> Iterator[Composed]:
         assert hydra is not None
         path = hydra.config_loader.get_search_path()
         path.prepend("doubles", f"file://{DOUBLES}", anchor="schema")
-        hydra.config_loader = loaders(path)
+        hydra.config_loader = type(hydra.config_loader)(path)
         yield lambda *overrides: compose("config", list(overrides), return_hydra_config=True)
 
 
 @pytest.fixture
 def compose_job(composed: Composed) -> Compose:
     """Composes a job as a sweep does."""
-    loader = GlobalHydra.instance().config_loader()
-    assert isinstance(loader, SweepLoader)
-    return partial(loader.job, composed())
+    return composer(GlobalHydra.instance().config_loader(), composed())
 
 
 @pytest.fixture

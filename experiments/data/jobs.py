@@ -32,8 +32,8 @@ MOST_POINTS = 500_000  # half a day of an H200's; planning holds each of them in
 NARROWEST, WIDEST = 256, 262144  # columns: between them widths are drawn
 CONF = Path(__file__).resolve().parents[2] / "conf"
 GRID_FILES = CONF / "grid"
-BY = "by"  # in a kernel's file: who made it; OURS of the variant that stands for this project
-OURS = "ours"
+ABOUT = ("by", "roof")  # in a kernel's file: who made it, and its roof where that is not the copy
+OURS = "ours"  # made the variant that stands for this project in its operation
 
 Count = Annotated[int, Field(ge=1, le=2**53)]
 Limit = Annotated[float, Field(gt=0, le=DAY_S)]
@@ -262,7 +262,7 @@ def named_grids(folder: Path = GRID_FILES) -> dict[str, list[tuple[int, int, str
 def kernel_makers(folder: Path = CONF / "kernel") -> dict[str, str]:
     """By name who made each kernel that says so in conf/kernel: `OURS`, ``torch``, ``quack``."""
     files = {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in folder.glob("*.yaml")}
-    return {name: str(file[BY]) for name, file in files.items() if BY in (file or {})}
+    return {name: str(file["by"]) for name, file in files.items() if "by" in (file or {})}
 
 
 @cache

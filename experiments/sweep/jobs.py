@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
-# Hydra has no public way to compose many jobs from files that are read once: `hydra.compose` reads
-# and merges all of them for each job, about 0.1 s, where a sweep has a hundred jobs.
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
-from hydra._internal.config_repository import ConfigRepository, IConfigRepository
-from hydra._internal.defaults_list import Overrides, create_defaults_list
-from hydra.core.config_search_path import ConfigSearchPath
-from hydra.core.default_element import ResultDefault
-from hydra.plugins.config_source import ConfigResult
+from hydra.core.config_loader import ConfigLoader
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from experiments.child import ROOT
-from experiments.data.jobs import BY, MOST_POINTS, expand
+from experiments.data.jobs import ABOUT, MOST_POINTS, expand
 from experiments.errors import UserError
 from experiments.sweep.config import GROUPS, check, check_choices
 
-ROOF = "copy"  # of an operation that names no other
+ROOF = "copy"  # of a kernel whose file names no other
 
 
 @dataclass(frozen=True)
@@ -45,6 +35,7 @@ class Job:
         config: The whole resolved configuration.
         overrides: What it was composed from.
         skipped: By dtype, M and N the points that another shard measures.
+        roof: The operation whose fastest kernel is its roof.
     """
 
     kernel: str
@@ -58,6 +49,7 @@ class Job:
     config: dict[str, Any]
     overrides: tuple[str, ...]
     skipped: frozenset[tuple[str, int, int]] = frozenset()
+    roof: str = ROOF
 
     @property
     def name(self) -> str:
@@ -107,7 +99,7 @@ def job_from(config: DictConfig, choices: Mapping[str, Any], overrides: list[str
     except OmegaConfBaseException as error:
         raise UserError(str(error).splitlines()[0]) from None
     resolved.pop("experiment", None)
-    resolved["kernel"].pop(BY, None)
+    about = {name: resolved["kernel"].pop(name, None) for name in ABOUT}
     check(resolved)
     kernel = "-".join(filter(None, [choices["kernel"], resolved["twin"]]))
     try:
@@ -115,8 +107,9 @@ def job_from(config: DictConfig, choices: Mapping[str, Any], overrides: list[str
     except ValueError as error:
         raise UserError(f"grid={grid}: {error}") from error
     tunables, others = _split(overrides)
-    if any(one.startswith(f"{BY}=") for one in tunables):
-        raise UserError(f"kernel.{BY} says who made a kernel, in its file; it is no tunable")
+    for name in ABOUT:
+        if any(one.startswith(f"{name}=") for one in tunables):
+            raise UserError(f"kernel.{name} is said in a kernel's file; it is no tunable")
     return Job(
         kernel=kernel,
         label=_safe(",".join([kernel, *tunables])),
@@ -128,35 +121,23 @@ def job_from(config: DictConfig, choices: Mapping[str, Any], overrides: list[str
         shapes=tuple(shapes),
         config=resolved,
         overrides=tuple(overrides),
+        roof=about["roof"] or ROOF,
     )
 
 
 def with_roofs(jobs: Sequence[Job], compose: Compose) -> list[Job]:
-    """The jobs, each once, and beside those that have no roof its job: ``kernel=`` its name."""
+    """The jobs, each once, and beside those that have no roof its job: ``kernel=`` its name.
+
+    A kernel's file names the operation that is its roof (``roof:``), where that is not the copy.
+    """
     found = list({job.name: job for job in jobs}.values())
     roofed = {(job.neighbours, job.operation) for job in found}
     for job in list(found):
-        for roof in roofs_of(job.operation):
-            if (job.neighbours, roof) not in roofed:
-                roofed.add((job.neighbours, roof))
-                kept = [o for o in job.overrides if not re.match(r"[+~]*(kernel[.=]|twin=)", o)]
-                found.append(compose([*kept, f"kernel={roof}"]))
+        if (job.neighbours, job.roof) not in roofed:
+            roofed.add((job.neighbours, job.roof))
+            kept = [o for o in job.overrides if not re.match(r"[+~]*(kernel[.=]|twin=)", o)]
+            found.append(compose([*kept, f"kernel={job.roof}"]))
     return found
-
-
-@cache
-def roofs_of(folder: str) -> tuple[str, ...]:
-    """The roofs that the operations of a folder of `kernels` name.
-
-    They are read as text, for the parent imports no kernel: which of several operations a kernel
-    carries out only a worker knows.
-    """
-    modules = (ROOT / "kernels" / folder / name for name in ("operation.py", "__init__.py"))
-    text = "\n".join(path.read_text(encoding="utf-8") for path in modules if path.is_file())
-    said = re.findall(r'^    (name|roof) = "(\w+)"$', text if folder else "", re.MULTILINE)
-    named = [value for key, value in said if key == "roof"]
-    silent = len(named) < len(said) - len(named) or not named
-    return tuple(dict.fromkeys([*named, *[ROOF] * silent]))
 
 
 # These choose a job's place, or how the sweep is run; they are not variations of what is measured.
@@ -180,76 +161,20 @@ def _safe(text: str) -> str:
     return f"{plain[:60]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
-class SweepLoader(ConfigLoaderImpl):
-    """Composes as Hydra does, but each file is read once and the same files are merged once.
+def composer(loader: ConfigLoader, master: DictConfig) -> Compose:
+    """Composes the jobs of a sweep whose own configuration is ``master``, as Hydra's launchers do.
 
-    Values are overridden after that, on a copy for each job.
+    The composed job's function raises a `UserError` that names the option at fault, or Hydra's own
+    ``ConfigCompositionException``.
     """
 
-    def __init__(self, config_search_path: ConfigSearchPath) -> None:
-        super().__init__(config_search_path)
-        self.repository = _CachedRepository(config_search_path)
-        self._chosen: dict[tuple[str, ...], tuple[DictConfig, dict[str, Any]]] = {}
-        self._merged: dict[str, DictConfig] = {}
+    def compose(overrides: list[str]) -> Job:
+        config = loader.load_sweep_config(master, overrides)
+        choices = dict(config.hydra.runtime.choices)
+        own = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
+        return job_from(own, choices, overrides)
 
-    def job(self, master: DictConfig, overrides: list[str]) -> Job:
-        """A job of the sweep whose composed configuration is ``master``.
-
-        Hydra's own part is the sweep's and the same for all jobs, so none composes it again.
-
-        Raises:
-            UserError: naming the option at fault.
-            ConfigCompositionException: likewise, where Hydra finds it.
-        """
-        name, lines = master.hydra.job.config_name, [*master.hydra.overrides.hydra, *overrides]
-        parsed, repo = self._parse_overrides_and_create_caching_repo(name, lines)
-        values = [o for o in Overrides(repo, parsed).config_overrides if not o.is_hydra_override()]
-        choices = tuple(str(o.input_line) for o in parsed if o not in values)
-        if choices not in self._chosen:
-            found = create_defaults_list(repo, name, parsed, prepend_hydra=True, skip_missing=False)
-            files = [file for file in found.defaults if not _is_hydras(str(file.config_path))]
-            merged = super()._compose_config_from_defaults_list(files, repo)
-            common = OmegaConf.masked_copy(merged, [str(k) for k in merged if k != "hydra"])
-            OmegaConf.set_struct(common, True)
-            self._chosen[choices] = common, found.overrides.known_choices
-        common, chosen = self._chosen[choices]
-        config = copy.deepcopy(common)
-        self._apply_overrides_to_config(values, config)
-        OmegaConf.copy_cache(from_config=master, to_config=config)
-        return job_from(config, chosen, overrides)
-
-    def _compose_config_from_defaults_list(
-        self, defaults: list[ResultDefault], repo: IConfigRepository
-    ) -> DictConfig:
-        sources = [(source.provider, source.path) for source in repo.get_sources()]
-        key = repr((sources, defaults))
-        if key not in self._merged:
-            self._merged[key] = super()._compose_config_from_defaults_list(defaults, repo)
-        return copy.deepcopy(self._merged[key])
-
-
-def _is_hydras(path: str) -> bool:
-    """Whether a file is of Hydra's own part; the one that other files add to is left in."""
-    return path.startswith("hydra/") and path != "hydra/config"
-
-
-class _CachedRepository(ConfigRepository):
-    """Config files and schemas, each read when first asked for; the caller gets a copy."""
-
-    def initialize_sources(self, config_search_path: ConfigSearchPath) -> None:
-        """Looks in these places from now on, and forgets what was read elsewhere."""
-        super().initialize_sources(config_search_path)
-        self._read: dict[str, ConfigResult | None] = {}
-
-    def load_config(self, config_path: str) -> ConfigResult | None:
-        """A file or schema with its header, None where there is none."""
-        if config_path not in self._read:
-            self._read[config_path] = super().load_config(config_path)
-        return copy.deepcopy(self._read[config_path])
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> _CachedRepository:
-        """Hydra copies its repository for each job, since a job may add places to look in."""
-        return copy.copy(self)
+    return compose
 
 
 def check_size(jobs: Sequence[Job]) -> None:

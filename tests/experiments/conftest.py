@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from hydra.core.global_hydra import GlobalHydra
 
-from experiments.sweep import driver, jobs
+from experiments.sweep import driver
 from experiments.sweep.cards import WorkerPool
 from experiments.sweep.client import Worker
-from tests.conftest import QUICK, ROOT, Command, Loaders, Result, command_line, shape
+from tests.conftest import QUICK, ROOT, Command, Result, command_line, shape
 
 
 @pytest.fixture(scope="session")
@@ -53,12 +53,10 @@ def pool(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def sweep_here(
-    pool: None, loaders: Loaders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    pool: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> Command:  # fmt: skip
     """The `sweep` of tests/conftest.py without a process of its own."""
-    monkeypatch.setattr(jobs, "SweepLoader", loaders)
-    monkeypatch.setattr("hydra._internal.hydra.ConfigLoaderImpl", loaders)
 
     def run(*arguments: str, out: Path | None = None, **variables: str) -> Result:
         folder = out or tmp_path / "out"
