@@ -11,6 +11,7 @@ from typing import NoReturn
 
 import hydra
 from hydra._internal.utils import get_args_parser  # Hydra's parser of flags has no public name
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
@@ -80,7 +81,19 @@ def _hydra_arguments(arguments: list[str]) -> list[str]:
         check_overrides(parsed.overrides)
         if not parsed.multirun:
             flags.insert(0, "--multirun")
-    return [*flags, *parsed.overrides]
+    return [*flags, *map(_of_each_job, parsed.overrides)]
+
+
+def _of_each_job(override: str) -> str:
+    """A kernel's option as a sweep of one value, which Hydra applies to the jobs alone.
+
+    Otherwise it is applied to the command's own configuration too, whose kernel may not have it.
+    """
+    key, sign, value = override.partition("=")
+    if not re.match(r"[+~]*kernel\.", key) or not sign:
+        return override
+    [parsed] = OverridesParser.create().parse_overrides([override])
+    return override if parsed.is_sweep_override() else f"{key}=choice({value})"
 
 
 def _reason(error: Exception) -> str:

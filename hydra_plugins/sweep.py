@@ -72,10 +72,10 @@ class SweepLauncher(Launcher):
             UserError: something asked for cannot be done; nothing was measured.
             SweepFailed: a point has no row of expected status.
         """
-        from experiments.sweep.jobs import composer
+        from experiments.sweep.jobs import composer, own_overrides
 
         compose = composer(self.loader, self.config)
-        self.act((compose(list(overrides)) for overrides in job_overrides), compose)
+        self.act(map(compose, own_overrides(job_overrides)), compose)
         done = JobReturn(status=JobStatus.COMPLETED)
         done.return_value = None
         return [done] * len(job_overrides)

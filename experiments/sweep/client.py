@@ -50,6 +50,22 @@ class Worker:
         self._child: Child | None = None
         self._retired = False
         self._birth = threading.Lock()
+        self._beside: dict[str, Worker] = {}
+        self._file: str | None = None  # from outside, whose kernels alone run here
+
+    def of_kernel(self, kernel: Mapping[str, Any]) -> Worker:
+        """The worker that a kernel runs in: this one, or for a file from outside one of its own.
+
+        What such a file changes in its process reaches no other kernel.
+        """
+        file = kernel.get("file")
+        if file is None or file == self._file:
+            return self
+        if file not in self._beside:
+            worker = Worker(self.device, self.card, self.log, self.measures)
+            worker.lock, worker._file = self.lock, file
+            self._beside[file] = worker
+        return self._beside[file]
 
     def spawn(self) -> None:
         """Starts its process if there is none, and does not wait until it is up.
@@ -164,9 +180,13 @@ class Worker:
         child, self._child = self._child, None
         if child is not None:
             child.close(patience_s)
+        for worker in self._beside.values():
+            worker.stop(patience_s)
 
     def retire(self) -> None:
         """Ends it for good: a lane about to start it again gets a `WorkerError` instead."""
+        for worker in self._beside.values():
+            worker.retire()
         with self._birth:
             self._retired = True
         child = self._child

@@ -6,16 +6,20 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from hydra.core.config_loader import ConfigLoader
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from experiments.data.jobs import ABOUT, MOST_POINTS, expand
+from experiments.data.jobs import ABOUT, CONF, MOST_POINTS, expand
 from experiments.errors import UserError
 from experiments.sweep.config import GROUPS, check, check_choices
 
+OUTSIDE = "outside"  # the configuration of a function of any file
+# These say which kernel from outside is meant: its name in rows says it, and a path is private.
+PLACED = re.compile(r"[+~]*kernel\.(file|function|operation|traffic)=")
 ROOF = "copy"  # of a kernel whose file names no other
 
 
@@ -77,6 +81,30 @@ class Job:
 Compose = Callable[[list[str]], Job]
 
 
+def own_overrides(jobs: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Each job's overrides, without those that are another kernel's alone; equal jobs once.
+
+    ``kernel.online.block_size=64`` is the tunable of one kernel of several, and ``kernel.file=``
+    the file of the kernel from outside.
+    """
+    chosen = [
+        next((o[len("kernel=") :] for o in job if o.startswith("kernel=")), "") for job in jobs
+    ]
+    several = {*chosen}
+    found: dict[tuple[str, ...], None] = {}
+    for name, job in zip(chosen, jobs, strict=True):
+        mine = []
+        for override in job:
+            of = re.match(r"([+~]*)kernel\.([\w-]+)\.", override)
+            if of and of[2] in several:
+                if of[2] == name:
+                    mine.append(f"{of[1]}kernel.{override[of.end() :]}")
+            elif name == OUTSIDE or OUTSIDE not in several or not PLACED.match(override):
+                mine.append(override)
+        found[tuple(mine)] = None
+    return list(map(list, found))
+
+
 def job_from(config: DictConfig, choices: Mapping[str, Any], overrides: list[str]) -> Job:
     """Checks a composed configuration and makes it a job.
 
@@ -101,7 +129,8 @@ def job_from(config: DictConfig, choices: Mapping[str, Any], overrides: list[str
     resolved.pop("experiment", None)
     about = {name: resolved["kernel"].pop(name, None) for name in ABOUT}
     check(resolved)
-    kernel = "-".join(filter(None, [choices["kernel"], resolved["twin"]]))
+    name = outside_name(resolved["kernel"]) or choices["kernel"]
+    kernel = "-".join(filter(None, [name, resolved["twin"]]))
     try:
         shapes = expand(resolved["grid"])
     except ValueError as error:
@@ -123,6 +152,27 @@ def job_from(config: DictConfig, choices: Mapping[str, Any], overrides: list[str
         overrides=tuple(overrides),
         roof=about["roof"] or ROOF,
     )
+
+
+def outside_name(kernel: dict[str, Any]) -> str | None:
+    """The name in rows of a kernel from outside: its function's; None of a kernel of ``kernels/``.
+
+    The file becomes an absolute path. A function that is called as a kernel of ours gets its file's
+    name in front.
+
+    Raises:
+        UserError: there is no such file, or no function is named.
+    """
+    if "file" not in kernel:
+        return None
+    path, function = Path(str(kernel["file"])).expanduser(), str(kernel.get("function"))
+    if not path.is_file() or path.suffix != ".py":
+        raise UserError(f"kernel.file={kernel['file']} is no Python file")
+    if not function.isidentifier():
+        raise UserError(f"kernel.function={function}; name a function of {path.name}")
+    kernel["file"] = str(path.resolve())
+    taken = (CONF / "kernel" / f"{function}.yaml").is_file()
+    return f"{path.stem}.{function}" if taken else function
 
 
 def with_roofs(jobs: Sequence[Job], compose: Compose) -> list[Job]:
@@ -148,7 +198,11 @@ _ELSEWHERE = re.compile(
 
 
 def _split(overrides: list[str]) -> tuple[list[str], list[str]]:
-    tunables = sorted(o.lstrip("+")[len("kernel.") :] for o in overrides if "kernel." in o[:9])
+    tunables = sorted(
+        o.lstrip("+")[len("kernel.") :]
+        for o in overrides
+        if "kernel." in o[:9] and not PLACED.match(o)
+    )
     others = [o for o in overrides if "kernel." not in o[:9] and not _ELSEWHERE.match(o)]
     return tunables, sorted(others)
 

@@ -227,7 +227,7 @@ def make_plan(jobs: Sequence[Job], compose: Compose | None, pool: WorkerPool) ->
                 else with_roofs(jobs, compose))  # fmt: skip
     place = pool.start(plan.jobs)
     for job in plan.jobs:
-        plan.variants[job.name] = _describe(job, place(job))
+        plan.variants[job.name] = _describe(job, place(job).of_kernel(job.config["kernel"]))
     members: dict[tuple[str, str, str], list[Job]] = {}
     for job in plan.jobs:
         members.setdefault(job.shard, []).append(job)

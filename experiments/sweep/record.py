@@ -346,8 +346,12 @@ def save_plan(plan: Plan, out: Path, request: str) -> None:
     for job in plan.jobs:
         declared = {k: v for k, v in plan.variants[job.name].items() if k != "points"}
         variants[job.label] = {"kernel": job.kernel, **declared}
-        # where the folder lies concerns this machine alone
-        write_json(out / job.name / "config.json", job.config | {"out": out.name})
+        # where the folder and a kernel's file lie concerns this machine alone
+        kernel = dict(job.config["kernel"])
+        if "file" in kernel:
+            kernel["file"] = Path(kernel["file"]).name
+        config = job.config | {"out": out.name, "kernel": kernel}
+        write_json(out / job.name / "config.json", config)
     write_json(path, variants)
 
 

@@ -137,6 +137,7 @@ def measure_all(
         def visit(worker: Worker, point: Point) -> bool:
             """Measures a point, and says whether the card's thread can go on."""
             progress.begins(point)
+            worker = worker.of_kernel(point.job.config["kernel"])
             handshake = worker.handshake
             lost = None
             try:

@@ -20,6 +20,7 @@ import torch
 
 from experiments.child import ROOT
 from experiments.data.files import EXACT
+from experiments.worker import outside
 from experiments.worker.place import version_of
 from kernels.device import Device
 from kernels.kernel import Kernel
@@ -28,7 +29,8 @@ from kernels.traffic import evaluate, formula
 PACKAGE = "kernels"  # whose code decides what a variant does
 LIBRARIES = ("torch", "triton")  # whose versions are in the key, wherever they lie
 STANDARD, SITES = sysconfig.get_path("stdlib"), {"site-packages", "dist-packages"}
-BACKENDS = ("eager", "torchscript", "torch", "inductor", "triton", "cute")  # those the gate knows
+# those the gate knows
+BACKENDS = ("eager", "torchscript", "torch", "inductor", "triton", "cute", outside.BACKEND)
 
 
 class BadJob(Exception):
@@ -41,6 +43,11 @@ def build_kernel(config: dict[str, Any]) -> Kernel:
     Raises:
         BadJob: the target is not a kernel, or a tunable is unknown or out of range.
     """
+    if "file" in config:
+        try:
+            return outside.build(config)
+        except outside.BadFile as error:
+            raise BadJob(str(error)) from error
     target = str(config.get("_target_"))
     module, _, name = target.rpartition(".")
     parts = module.split(".")
@@ -128,9 +135,9 @@ def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
         "roof": operation.roof,
         "backend": backend(kernel, device),
         "params": dataclasses.asdict(kernel),  # type: ignore[call-overload]
-        "source": source_hash(type(kernel).__module__),
+        "source": source_hash(type(kernel).__module__, file=job["kernel"].get("file")),
         "packages": {name: version_of(name) for name in kernel.packages},
-        "idea": (importlib.import_module(type(kernel).__module__).__doc__ or "").strip(),
+        "idea": (sys.modules[type(kernel).__module__].__doc__ or "").strip(),
         "formula": str(traffic),
         "reads": formula(traffic.reads),
         "writes": formula(traffic.writes),
@@ -170,14 +177,18 @@ def torch_dtype(name: str) -> torch.dtype:
     return dtype
 
 
-def source_hash(module: str, root: Path = ROOT) -> str:
+def source_hash(module: str, root: Path = ROOT, file: str | None = None) -> str:
     """Hash of a module's source and of all it imports, directly or not, that is not installed.
 
-    It is part of a row's key, so that edited code never reuses a stale row.
+    It is part of a row's key, so that edited code never reuses a stale row. ``file`` is where the
+    module lies, where no import would find it.
     """
     found: dict[str, bytes] = {}
     seen: set[str] = set()
     waiting = [module]
+    if file is not None:
+        found[module] = Path(file).read_bytes()
+        seen, waiting = {module}, _imports(module, False, found[module])
     while waiting:
         asked = waiting.pop()
         if asked in seen or asked.partition(".")[0] in LIBRARIES:

@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from experiments.child import one_line
 from experiments.data.statistics import median
+from experiments.worker import outside
 from experiments.worker.describe import backend, build_kernel, torch_dtype
 from experiments.worker.determinism import judge_determinism
 from experiments.worker.flush import Flush
@@ -51,15 +53,24 @@ def measure(point: dict[str, Any], bench: Bench, stage: Callable[[str], None]) -
         bench: The worker's own equipment.
         stage: Called with ``"compiling"`` and ``"sampling"`` as each begins, for its limit.
     """
-    return _guarded(lambda: _measure(point, bench, stage), bench.place.device.kind)
+    file = point["kernel"].get("file")
+    return _guarded(lambda: _measure(point, bench, stage), bench.place.device.kind, file)
 
 
-def _guarded(work: Callable[[], dict[str, Any]], device: str) -> dict[str, Any]:
-    """An outcome, errors as a status; ``sticky`` says that the CUDA context is lost."""
+def _guarded(
+    work: Callable[[], dict[str, Any]], device: str, file: str | None = None
+) -> dict[str, Any]:
+    """An outcome, errors as a status; ``sticky`` says that the CUDA context is lost.
+
+    The reason names the line of a kernel's ``file`` from outside.
+    """
     try:
         outcome = work()
     except Exception as error:
-        outcome = {"status": status_of(error), "reason": one_line(error)}
+        reason = one_line(error)
+        if file is not None and (line := outside.line_of(error, Path(file))):
+            reason = f"{Path(file).name}{line}: {reason}"
+        outcome = {"status": status_of(error), "reason": reason}
         outcome["sticky"] = device != "cpu" and context_is_lost()
     if device != "cpu" and not outcome.get("sticky"):
         gc.collect(0)
