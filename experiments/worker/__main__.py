@@ -31,7 +31,7 @@ def main() -> None:
         return
     # torch and the kernels are imported only now that the interpreter is chosen
     from experiments.worker.counting import count
-    from experiments.worker.describe import BadJob, describe
+    from experiments.worker.describe import BadJob, describe, inspect
     from experiments.worker.hostcost import hostcost
     from experiments.worker.measure import Bench, measure, profile
     from experiments.worker.probe import probe
@@ -56,6 +56,7 @@ def main() -> None:
 
     answers: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "describe": lambda request: describe(request["job"], place.device),
+        "inspect": lambda request: inspect(request["kernel"]),
         "count": lambda request: count(request["point"], place.device),
         "measure": lambda request: measure(request["point"], bench(), announce),
         "profile": lambda request: profile(request["point"], bench()),

@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import yaml
 
 from experiments.child import ROOT
 from experiments.data.files import EXACT
+from experiments.data.jobs import ABOUT, CONF
 from experiments.worker import outside
 from experiments.worker.place import version_of
 from kernels.device import Device
@@ -147,6 +149,34 @@ def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
         "exponentials": None if exponentials is None else formula(exponentials),
         "points": points,
     }
+
+
+def inspect(kernel: dict[str, Any]) -> dict[str, Any]:
+    """What a file from outside names, and which kernels here it is compared with.
+
+    Args:
+        kernel: ``file``, ``function`` and ``operation``, as ``conf/kernel/outside.yaml`` has them.
+
+    Returns:
+        ``functions``, its kernels; ``operation``; and ``rivals``, the configurations in
+        ``conf/kernel`` that say who made them and whose distributions are installed.
+
+    Raises:
+        BadJob: the file or the function cannot be measured.
+    """
+    try:
+        found = outside.inspect_file(kernel)
+    except outside.BadFile as error:
+        raise BadJob(str(error)) from error
+    rivals = []
+    for path in sorted((CONF / "kernel").glob("*.yaml")):
+        config = yaml.safe_load(path.read_text(encoding="utf-8"))
+        if config.get("by") and not found["own"]:
+            one = build_kernel({k: v for k, v in config.items() if k not in ABOUT})
+            installed = all(version_of(package) for package in one.packages)
+            if one.operation.name == found["operation"] and installed:
+                rivals.append(path.stem)
+    return {**found, "rivals": rivals}
 
 
 def _impossible(numbers: Mapping[str, int | None]) -> str | None:

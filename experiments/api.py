@@ -1,0 +1,140 @@
+"""Sweeps and benchmarks from Python: ``from experiments import bench, sweep``.
+
+Both run ``python -m experiments.run`` in a process of its own, so that a worker measures
+as ever, whatever the calling program has imported, and give the rows as a DataFrame.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import textwrap
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.child import ROOT, environment
+from experiments.errors import UserError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MEASURED = (0, 1)  # statuses of a sweep that ran: 1 where a point failed
+
+
+def sweep(*overrides: str, out: str | Path) -> pd.DataFrame:
+    """Runs a sweep and gives its rows.
+
+    Args:
+        overrides: As on the command line: ``"kernel=naive,fused"``, ``"grid=smoke"``.
+        out: The sweep's folder; rows that it has already are not measured again.
+
+    Returns:
+        The rows as `analysis.load.load` gives them.
+
+    Raises:
+        UserError: the request was refused; the error says why.
+    """
+    from analysis.load import load
+
+    run([*overrides], Path(out))
+    return load(Path(out))
+
+
+def bench(
+    kernel: str | Callable[..., Any],
+    *overrides: str,
+    operation: str = "softmax",
+    traffic: str | None = None,
+    out: str | Path | None = None,
+) -> pd.DataFrame:
+    """Measures a function beside PyTorch's, the compiler's, ours, the public ones and a copy.
+
+    Args:
+        kernel: ``"FILE.py::FUNCTION"``, or a function whose source can be read; it must not use
+            what stands around it, as it is written to a file with its imports.
+        overrides: Of the sweep, such as ``"grid=vocab"``.
+        operation: What it computes, as ``kernels/`` calls it.
+        traffic: Elements that it moves, such as ``"3*M*N"``; the compulsory traffic by default.
+        out: The folder of the rows; ``outputs/bench/<function>`` by default.
+
+    Returns:
+        A line per shape and dtype: time, share of the roof, ratios and the verdict.
+
+    Raises:
+        UserError: the function cannot be measured, or the request was refused.
+    """
+    from experiments.bench import measured, table
+
+    with tempfile.TemporaryDirectory() as scratch:
+        place = kernel if isinstance(kernel, str) else written(kernel, Path(scratch))
+        names, folder = measured(place, list(overrides), operation, traffic, out)
+    return table(folder, names)
+
+
+def run(overrides: Sequence[str], out: Path, shown: bool = False) -> None:
+    """Runs ``python -m experiments.run``.
+
+    Args:
+        overrides: Its words.
+        out: The sweep's folder.
+        shown: Whether its own table is printed; progress and warnings always are.
+
+    Raises:
+        UserError: it was refused; the error is its own line.
+    """
+    words = [*overrides, f"out='{out.resolve()}'"]
+    # a notebook's own standard error is no file, so lines are handed on as they come
+    with subprocess.Popen(
+        [sys.executable, "-m", "experiments.run", *words],
+        cwd=ROOT,
+        env=environment(os.environ),
+        stdout=None if shown else subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        error = ""
+        for line in process.stderr:
+            if line.startswith("error: "):
+                error = line.removeprefix("error: ").strip()
+            else:
+                print(line, end="", file=sys.stderr, flush=True)
+    if process.returncode not in MEASURED:
+        raise UserError(error or f"experiments.run ended with status {process.returncode}")
+
+
+def written(function: Callable[..., Any], folder: Path) -> str:
+    """A function as ``FILE.py::NAME``: its file's, or one with its source and the usual imports.
+
+    Raises:
+        UserError: its source cannot be read, or it is no plain function.
+    """
+    name = getattr(function, "__name__", "")
+    code = getattr(function, "__code__", None)
+    if code is None or not name.isidentifier():
+        raise UserError(f"{function!r} is no function that can be measured; name FILE.py::FUNCTION")
+    file = Path(code.co_filename)
+    if file.is_file() and file.suffix == ".py" and not code.co_freevars:
+        return f"{file}::{name}"
+    try:
+        source = textwrap.dedent(inspect.getsource(function))
+    except (OSError, TypeError):
+        raise UserError(
+            f"the source of {name} cannot be read here; write it to a file and name FILE.py::{name}"
+        ) from None
+    if code.co_freevars:
+        raise UserError(
+            f"{name} uses {', '.join(code.co_freevars)} of the function around it; "
+            f"write it to a file and name FILE.py::{name}"
+        )
+    imports = "import torch\nimport triton\nimport triton.language as tl\n"
+    if not re.search(r"\b(tl|triton)\b", source):
+        imports = "import torch\n"
+    path = folder / f"{name}_cell.py"
+    path.write_text(f"{imports}\n\n{source}", encoding="utf-8")
+    return f"{path}::{name}"
