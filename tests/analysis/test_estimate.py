@@ -33,7 +33,7 @@ from analysis.figures.specs import SPEEDUP_NAIVE
 from analysis.selection import Query, select
 from experiments.data import statistics
 from experiments.data.rows import Row
-from tests.analysis.compare.noisy import NOISES, rounds_of, samples
+from tests.analysis.noisy import NOISES, rounds_of, samples
 from tests.analysis.drawing import draw, frame_of, words
 from tests.analysis.plausible import PAPER, paper, row
 

@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from experiments.data.records import Probe
 from experiments.data.rows import Row
 from tests.analysis.plausible import row
 
 Dice = np.random.Generator
 STEP_US = 0.032  # of CUDA events
 FLIP_US = 0.5  # between the two values of a short kernel
+TIMES_US = (4.0, 8.0, 15.0, 20.0, 30.0, 45.0, 60.0, 100.0, 150.0, 300.0, 900.0)  # of twins
+TWINS = ("torch", "online", "fused_row")
 
 
 def normal(dice: Dice, rounds: int) -> np.ndarray:
@@ -53,7 +56,7 @@ def rows_of(kernel: str, cols: int, times: Sequence[float], **changes: Any) -> l
 
 
 def points(*pairs: tuple[Sequence[float], Sequence[float]]) -> pd.DataFrame:
-    """Points as `analysis.compare.points.matched` gives them, from both sides' medians, µs.
+    """Points as `analysis.compare.matched` gives them, from both sides' medians, µs.
 
     Each median is known within half a percent.
     """
@@ -87,3 +90,54 @@ def sweep(dice: Dice, times_us: np.ndarray, rounds: int, slowdown: float = 0.0) 
             medians = medians + FLIP_US * (dice.random(rounds) < 0.5)
         found.append(np.round(medians / STEP_US) * STEP_US)
     return found
+
+
+def twins(
+    *,
+    rounds: int = 8,
+    between: float = 0.002,
+    within: float = 0.004,
+    timers: Sequence[str] = ("events",),
+    slower_b: float = 1.0,
+    count: int = 60,
+    times_us: Sequence[float] = TIMES_US,
+    kernels: Sequence[str] = TWINS,
+) -> list[Row]:
+    """Rows of two twins of each kernel at each time; events report 2.5 µs more than other timers.
+
+    ``between`` is the standard deviation of a round's own factor, a logarithm, and ``within`` that
+    of a sample's; the second twin's times are multiplied by ``slower_b``.
+    """
+    dice, made = np.random.default_rng(0), []
+    for timer in timers:
+        for name in (f"{kernel}-{mark}" for kernel in kernels for mark in "ab"):
+            for i, true_us in enumerate(times_us):
+                for number in range(rounds):
+                    middle = true_us + 2.5 * (timer == "events")
+                    middle *= slower_b if name.endswith("b") else 1.0
+                    drawn = dice.normal(0, within, count) + dice.normal(0, between)
+                    taken = [float(us) for us in middle * np.exp(drawn)]
+                    made.append(
+                        row(
+                            name,
+                            1024,
+                            rows=1024 + i,
+                            round=number,
+                            timer=timer,
+                            samples_us=taken,
+                            time_us=float(np.median(taken)),
+                            sweep="selftest",
+                        )
+                    )
+    return made
+
+
+def probe(cache: str, time_us: float, left: str | None = None) -> Probe:
+    """A buffer of 1 MiB that was read by events."""
+    return Probe.model_validate(
+        {"kernel": "probe", "operation": "read", "params": {}, "source": "0", "rows": 256,
+         "cols": 1024, "dtype": "float32", "gpu": "NVIDIA H200", "timer": "events", "cache": cache,
+         "left": left, "bytes": 1 << 20, "l2_bytes": 60 << 20, "flush_bytes": 120 << 20,
+         "samples_us": [time_us], "time_us": time_us, "time_low_us": 0.99 * time_us,
+         "time_high_us": 1.01 * time_us, "stop_reason": "converged"}
+    )  # fmt: skip
