@@ -18,8 +18,8 @@ from analysis.published import sources
 from analysis.report.contents import CONTENTS
 from analysis.report.page import page
 from experiments.data.rows import Row
-from tests.analysis.noisy import twins
 from tests.analysis.limit_rows import limits
+from tests.analysis.noisy import twins
 from tests.analysis.plausible import interpreted, paper, row, write
 from tests.analysis.records import count, h200, record_files, trace
 from tests.conftest import ROOT
