@@ -64,8 +64,8 @@ def confirmed(part: str) -> tuple[float, str]:
     """The share of one part's printed numbers that are right, within one unit of the last digit.
 
     Args:
-        part: ``maxima``, ``sums``, ``block_sums``, ``outputs`` or ``row_sums``; printed sums of rows
-            are compared with the outputs printed beside them.
+        part: ``maxima``, ``sums``, ``block_sums``, ``outputs`` or ``row_sums``. Printed sums of
+            rows are compared with the outputs printed beside them.
 
     Returns:
         The share, and in words how many are right and which one is the first that is not.
@@ -109,8 +109,8 @@ def example_table() -> Table:
             lines.append((name, quantity, *_compared(stated, found, decimals)))
     sums = ", ".join(f"{sum(row):.{digits}f}" for row in example.outputs)
     note = (
-        "m and d are the running maximum and the running sum after each block, in float32. A number "
-        "agrees within one unit of its last printed digit. C's printed outputs add up to "
+        "m and d are the running maximum and the running sum after each block, in float32. A "
+        "number agrees within one unit of its last printed digit. C's printed outputs add up to "
         f"{sums}, row by row."
     )
     title = f"C-ex: {len(rows)}×{len(example.input[0])} in blocks of {example.block}, recomputed"

@@ -1,29 +1,101 @@
-"""The sources' claims and our own, a function each, judged by rows and records."""
+"""The sources' claims and our own, a function each, judged by rows and records.
+
+``python -m analysis claims`` judges them all and audits the printed numbers.
+"""
 
 from __future__ import annotations
 
+import argparse
+import importlib.util
+import re
+from collections.abc import Iterable
+from pathlib import Path
 from types import ModuleType
 
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
 from analysis.claims import a, b, c, d, e, own
+from analysis.claims.audit import audit
 from analysis.claims.measure import Card
-from analysis.claims.verdict import Claim, Judgement
-from analysis.load import Inputs
+from analysis.claims.tables import claims_tables, tally
+from analysis.claims.verdict import OURS, Claim, Judgement, claim
+from analysis.format import write_table
+from analysis.load import Inputs, read_inputs
 
 SOURCES = (a, b, c, d, e)
+MARKS = {"reproduced": "green", "holds": "green", "undecided": "yellow", "not measured": "dim"}
 
 
-def claims_of(*modules: ModuleType) -> list[Claim]:
-    """The claims of some modules, in their order."""
-    return [one for module in modules for one in vars(module).values() if isinstance(one, Claim)]
+def claims_of(modules: Iterable[ModuleType]) -> list[Claim]:
+    """The claims of some modules, in their order: functions called ``a1``, ``l35`` and the like."""
+    found = (vars(module).items() for module in modules)
+    named = [
+        (name, one) for items in found for name, one in items if re.fullmatch(r"[a-z]\d+", name)
+    ]
+    return [one if isinstance(one, Claim) else claim()(one) for name, one in named]
 
 
-def judge(inputs: Inputs, gpu: str) -> list[Judgement]:
-    """Every claim of the sources by the rows of one GPU."""
+def judge(inputs: Inputs, gpu: str, modules: Iterable[ModuleType] = SOURCES) -> list[Judgement]:
+    """The claims of some modules, by default the sources', by the rows of one GPU."""
     card = Card.of(inputs, gpu)
-    return [claim.judge(card) for claim in claims_of(*SOURCES)]
+    return [claim.judge(card) for claim in claims_of(modules)]
 
 
 def judge_own(inputs: Inputs, gpu: str) -> list[Judgement]:
-    """Every claim of this project by the rows of one GPU."""
-    card = Card.of(inputs, gpu)
-    return [claim.judge(card) for claim in claims_of(own)]
+    """Every claim of this project by the rows of one GPU; none where nothing is measured."""
+    judged = judge(inputs, gpu, [own])
+    # counts are the same on every machine, and alone say nothing of this card
+    measured = any(part.labels for one in judged for part in one.parts)
+    return judged if measured else []
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes besides the common arguments."""
+    text = "judge the claims of this Python file alone (docs/extending.md)"
+    parser.add_argument("--module", type=Path, metavar="FILE.py", help=text)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Judges every claim on every GPU, audits the printed numbers, and writes both as tables."""
+    from analysis.__main__ import finish
+
+    inputs = read_inputs(options.rows, options.out, "claims", options.ours)
+    judged: list[Judgement] = []
+    for gpu in sorted(inputs.frame["gpu"].unique()):
+        if options.module:
+            judged += judge(inputs, gpu, [_module(options.module)])
+        else:
+            judged += judge(inputs, gpu) + judge_own(inputs, gpu)
+    tables = claims_tables(inputs.frame, judged, [] if options.module else audit())
+    _show(judged)
+    finish(
+        [path for stem, table in tables.items() for path in write_table(inputs.out, stem, table)]
+    )
+    return 0
+
+
+def _module(path: Path) -> ModuleType:
+    """A Python file of somebody's claims, as a module."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise OSError(f"{path} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _show(judged: list[Judgement]) -> None:
+    """The verdicts on the terminal, and how many there are of each."""
+    table = Table("claim", "statement", "verdict", "measured", box=None)
+    for one in judged:
+        measured = one.deciding.measured or one.deciding.lacks
+        verdict = Text(one.verdict, style=MARKS.get(one.word, "red"))
+        table.add_row(Text(one.id), Text(one.statement), verdict, Text(measured))
+    console = Console()
+    console.print(table)
+    for title, own_ones in (("The sources' claims", False), ("This project's claims", True)):
+        mine = [one for one in judged if (one.source == OURS) == own_ones]
+        for line in tally(mine):
+            console.print(Text(f"{title}, {line}"), soft_wrap=True)

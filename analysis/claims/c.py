@@ -6,8 +6,20 @@ C names no card, so that none of its absolute numbers can be judged.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from analysis.claims.measure import Card, Where, implied, stated
-from analysis.claims.verdict import Parts, about, above, at_least, at_most, below, claim, equals, optional
+from analysis.claims.verdict import (
+    Parts,
+    about,
+    above,
+    at_least,
+    at_most,
+    below,
+    claim,
+    equals,
+    optional,
+)
 from analysis.worked_example import confirmed
 
 VOCAB = Where(("vocab",))
@@ -15,7 +27,7 @@ MEASURED = Where(("vocab",), cols=(1024, 32000))  # the widths from 1024 on that
 POINT = Where(rows=8192, cols=32000, dtype="float16")
 
 
-@claim("C1", "text on C-fig1", "c_fig1")
+@claim("text on C-fig1", "c_fig1")
 def c1(card: Card) -> Parts:
     """Triton is competitive at small batch.
 
@@ -28,7 +40,7 @@ def c1(card: Card) -> Parts:
     yield speed.each("speed over torch, 1 to 64 rows", at_least(0.9))
 
 
-@claim("C2", "text on C-fig3", "c_fig3")
+@claim("text on C-fig3", "c_fig3")
 def c2(card: Card) -> Parts:
     """Beyond N ≈ 1024 Triton flattens, while PyTorch “continues to scale” to similar levels.
 
@@ -43,15 +55,16 @@ def c2(card: Card) -> Parts:
     PyTorch falls first, from 1,672 to 1,060 GB/s at 8192 columns; no counter was read there.
     """
     flat = card.spread("hybrid_whole", MEASURED)
-    yield flat.single("Triton's highest over lowest bandwidth, 1024 to 32000 columns", at_most(1.25))
+    yield flat.single("Triton's highest over lowest, 1024 to 32000 columns", at_most(1.25))
     for start, end in ((1024, 8192), (8192, 32000)):
         grown = card.trend("torch", "effective_gbps", start, end, VOCAB)
         yield grown.single(f"PyTorch's climb from {start} to {end} columns", above(1))
     rates = card.ratio("hybrid_whole", "torch", Where(("vocab",), cols=32000))
+    rates = replace(rates, gain=-1)  # here PyTorch stands over Triton
     yield rates.each("PyTorch's bandwidth over Triton's at 32000 columns", about(1, 0.1))
 
 
-@claim("C3", "text on C-fig3", "c_fig3")
+@claim("text on C-fig3", "c_fig3")
 def c3(card: Card) -> Parts:
     """Triton wins at N = 512–8192 and falls behind at 32K and more.
 
@@ -59,9 +72,9 @@ def c3(card: Card) -> Parts:
     degradation at very large vocabularies (32K+), while PyTorch maintains consistent throughput
     across all vocabulary sizes”
 
-    Here: Triton does better at 32000 columns. Four warps hold the row with 162 spilled registers per
-    thread and still read it once, which beats this PyTorch by 14 %. At 65536 columns they spill 880
-    and Triton falls to a quarter of PyTorch's speed, as claimed.
+    Here: Triton does better at 32000 columns. Four warps spill 162 registers per thread there and
+    still beat this PyTorch by 14 %. At 65536 columns they spill 880, and Triton falls to a quarter
+    of PyTorch's speed, as claimed.
     """
     medium = card.ratio("torch", "hybrid_whole", Where(("vocab",), cols=(512, 8192)))
     yield medium.each("speed over torch, 512 to 8192 columns", above(1))
@@ -69,7 +82,7 @@ def c3(card: Card) -> Parts:
     yield large.each("speed over torch, 32000 columns and more", below(1))
 
 
-@claim("C4", "text, its worked point", "c_fig2")
+@claim("text, its worked point", "c_fig2")
 def c4(card: Card) -> Parts:
     """M = 8192, N = 32000, float16: PyTorch 1.1638 ms, 901.02 GB/s; Triton 1.2150 ms, 863.02 GB/s.
 
@@ -88,7 +101,7 @@ def c4(card: Card) -> Parts:
         yield rate.each(f"GB/s that {kernel}'s printed time implies", about(gbps, 0.0001))
 
 
-@claim("C5", "C-ex", "c_ex")
+@claim("C-ex", "c_ex")
 def c5(card: Card) -> Parts:
     """The worked example 3×8 in blocks of 4 is right.
 
@@ -97,20 +110,20 @@ def c5(card: Card) -> Parts:
 
     A printed number is right within one unit of its last digit.
 
-    Here: the sums of rows 2 and 3 are 1.443 and 1.567, not 3.717 and 4.982, and their outputs follow
-    neither: the printed ones add up to 0.909 and 1.015. Row 1 is right.
+    Here: the sums of rows 2 and 3 are 1.443 and 1.567, not 3.717 and 4.982. Their printed outputs
+    follow neither and add up to 0.909 and 1.015. Row 1 is right.
     """
     for part in ("maxima", "block_sums", "sums", "outputs", "row_sums"):
         share, text = confirmed(part)
-        yield stated(share, text).single(part.replace("_", " "), equals(1))
+        yield stated(share, text, told=True).single(part.replace("_", " "), equals(1))
 
 
-@claim("C6", "text", "c_fig3")
+@claim("text", "c_fig3")
 def c6(card: Card) -> Parts:
     """Capping the block made it slower from N ≥ 1024 on.
 
-    “when I capped the BLOCK_SIZE, the kernel performance wasn't great as soon we hit vocab dimension
-    of >=1024”
+    “when I capped the BLOCK_SIZE, the kernel performance wasn't great as soon we hit vocab
+    dimension of >=1024”
 
     Capped at 512, so that 1024 is the first width in three passes; both with four warps. C says it
     of the widths it measured, to 32000. At 65536 four warps cannot hold a row, and the capped form
@@ -120,7 +133,7 @@ def c6(card: Card) -> Parts:
     yield cost.each("time capped over time uncapped, 1024 to 32000 columns", above(1))
 
 
-@claim("C7", "text", "c_fig3")
+@claim("text", "c_fig3")
 def c7(card: Card) -> Parts:
     """Triton “autotuned” the block to 128 threads where torch used 1024.
 
@@ -136,10 +149,10 @@ def c7(card: Card) -> Parts:
     yield warps.single("threads over Triton's default, which tuning would change", above(1))
     tuned = card.ratio("fused_row", "hybrid_whole", Where(("vocab",), cols=(1, 32000)))
     label = "time with 4 to 16 warps by width over time with 4 (tuning finds the least)"
-    yield optional(tuned.each(label, at_least(0.95)))
+    yield optional(replace(tuned, gain=0).each(label, at_least(0.95)))  # both are Triton's
 
 
-@claim("C8", "code, the empty attention_softmax_fused", "attention_traffic")
+@claim("code, the empty attention_softmax_fused", "attention_traffic")
 def c8(card: Card) -> Parts:
     """A softmax fused into attention “reduces memory traffic in attention computation”.
 
@@ -150,12 +163,12 @@ def c8(card: Card) -> Parts:
     yield moved.each("bytes at DRAM with the scores in memory over online", above(1))
 
 
-@claim("C9", "its code, what could come next", "cross_entropy")
+@claim("its code, what could come next", "cross_entropy")
 def c9(card: Card) -> Parts:
     """Softmax and cross-entropy “in a single kernel” save the bandwidth of storing the softmax.
 
-    “Fused Softmax + Cross-Entropy Loss … softmax and cross-entropy in a single kernel … Saves memory
-    bandwidth by avoiding intermediate softmax storage”
+    “Fused Softmax + Cross-Entropy Loss … softmax and cross-entropy in a single kernel … Saves
+    memory bandwidth by avoiding intermediate softmax storage”
 
     C gives the function without a body. Naive is softmax, logarithm and gather, each its own; fused
     is `ce_online`, which writes no softmax.
@@ -165,5 +178,7 @@ def c9(card: Card) -> Parts:
     yield requested.each("elements that naive requests, nominally, over fused", above(1))
     writes = card.counts("ce_online", "MN", where, "writes")
     yield writes.each("elements that fused writes over a softmax's MN", below(0.01))
-    speed = card.ratio("ce_naive", "ce_online", Where(("llm",), rows=(4096, None), dtype="bfloat16"))
+    speed = card.ratio(
+        "ce_naive", "ce_online", Where(("llm",), rows=(4096, None), dtype="bfloat16")
+    )
     yield speed.each("speed over naive, 4096 tokens and more", above(1))

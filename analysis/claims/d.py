@@ -9,7 +9,7 @@ TUTORIAL = Where(("tutorial",))
 OF_D = Where(("tutorial",), cols=(256, 12288))
 
 
-@claim("D1", "text", "d_fig1")
+@claim("text", "d_fig1")
 def d1(card: Card) -> Parts:
     """Triton is about 4× faster than torch softmax.
 
@@ -27,7 +27,7 @@ def d1(card: Card) -> Parts:
     yield other.single("speed of torch over naive at most, by D2 and D1", above(1))
 
 
-@claim("D2", "text", "speedup_naive")
+@claim("text", "speedup_naive")
 def d2(card: Card) -> Parts:
     """Triton is 3–4× faster than naive “across varying column counts”.
 
@@ -43,9 +43,9 @@ def d2(card: Card) -> Parts:
     yield speed.mean("speed over naive, mean of 256 to 12288 columns", between(3, 4))
 
 
-@claim("D3", "text", "d_fig1")
+@claim("text", "d_fig1")
 def d3(card: Card) -> Parts:
-    """Triton sustains 1400+ GB/s and is steady from 256 to 12288 columns; PyTorch “fluctuated more”.
+    """Triton sustains 1400+ GB/s, steady from 256 to 12288 columns; PyTorch “fluctuated more”.
 
     “Performance remains consistent from 256 to 12,288 columns … Triton maintained 1,400+ GB/s for
     large matrices while PyTorch fluctuated more significantly”
@@ -63,7 +63,7 @@ def d3(card: Card) -> Parts:
     yield card.spreads("torch", "fused", OF_D).single(label, above(1))
 
 
-@claim("D4", "D-test", "d_test")
+@claim("D-test", "d_test")
 def d4(card: Card) -> Parts:
     """The answer is allclose to torch's at 1823×781.
 

@@ -8,13 +8,13 @@ from analysis.claims.verdict import Parts, above, at_most, between, claim
 TUTORIAL = Where(("tutorial",))
 
 
-@claim("E1", "text and E-fig1", "e_fig1")
+@claim("text and E-fig1", "e_fig1")
 def e1(card: Card) -> Parts:
     """Triton is up to 3× faster, slightly faster than torch in September 2024, and “very stable”.
 
-    E measured an RTX 3090 Ti with the torch of its day; of its text there are reports alone. “Up to”
-    is an upper end. Slightly is taken as by at most a quarter; very stable as in D3 and over the
-    same columns, steadier than torch.
+    E measured an RTX 3090 Ti with the torch of its day; of its text there are reports alone. “Up
+    to” is an upper end. Slightly is taken as by at most a quarter; very stable as in D3, over the
+    same columns: steadier than torch.
 
     Here: Triton does better, by 61 % in the mean. Both read a row once from DRAM, but a row in the
     registers of one program comes near the copy from 4096 columns on (3,962 GB/s and more), where

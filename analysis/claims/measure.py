@@ -7,6 +7,7 @@ stands beside its rivals the interval is over recordings, or rounds (`analysis.p
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -119,8 +120,9 @@ class Card:
         if refused:
             rows = self._rows(bottom, where)
             rows = rows[rows["status"] == "unsupported"].merge(first[["sweep", *PLACE]])
-            places = rows[PLACE].drop_duplicates()
-            found = pd.concat([found, places.assign(labels=[()] * len(places))], ignore_index=True)
+            places = rows[PLACE].drop_duplicates().reset_index(drop=True)
+            none = _exact(places, pd.Series(math.nan, places.index))
+            found = pd.concat([found, none]) if len(none) else found
         return self._enough(Points(found, gain=1), kernels, where)
 
     def peaks(self, top: str, bottom: str, where: Where) -> Points:
@@ -207,24 +209,19 @@ class Card:
         note = f"{mean.points} points, interval over {mean.units}"
         return Points(pd.DataFrame([line]), gain=1, note=note)
 
-    def counts(
-        self, kernel: str, over: str, where: Where = ANY, kind: str = "total"
-    ) -> Points:
+    def counts(self, kernel: str, over: str, where: Where = ANY, kind: str = "total") -> Points:
         """Elements that a kernel's code requests, over a formula or over another kernel's.
 
         They are the same on every machine; ``kind`` is ``reads``, ``writes`` or ``total``.
         """
         records = [c for c in self.records.counts if c.method != "none" and c.reason is None]
         lines = [
-            (c, sum(tensor.loads for tensor in c.tensors), sum(t.stores for t in c.tensors))
-            for c in records
+            (c, sum(t.loads for t in c.tensors), sum(t.stores for t in c.tensors)) for c in records
         ]
         found = _moved(lines, kind, kernel, over, where)
         return replace(found, exact=True) if len(found.lines) else found
 
-    def at_dram(
-        self, kernel: str, over: str, where: Where = ANY, kind: str = "total"
-    ) -> Points:
+    def at_dram(self, kernel: str, over: str, where: Where = ANY, kind: str = "total") -> Points:
         """Bytes that the card's counters saw at DRAM, over a formula or over another kernel's."""
         mine = [c for c in self.records.counters if c.gpu == self.gpu]
         lines = [(c, c.dram_read_bytes, c.dram_write_bytes) for c in mine]
@@ -241,7 +238,11 @@ class Card:
         ends = (mine.ratio, mine.ratio_low, mine.ratio_high)
         if over or None in ends:
             value = mine.host_us / other.host_us if over else mine.ratio
-            ends = (value, mine.host_low_us / other.host_high_us, mine.host_high_us / other.host_low_us)
+            ends = (
+                value,
+                mine.host_low_us / other.host_high_us,
+                mine.host_high_us / other.host_low_us,
+            )
         return _number(ends, note=f"{plain(mine.host_us)} over {plain(other.host_us)} µs")
 
     def outcome(
@@ -260,9 +261,11 @@ class Card:
         good = rows["status"].isin(statuses)
         tally = sorted(Counter(rows["status"]).items())
         note = ", ".join(f"{count} {status}" for status, count in tally)
-        note += f" at N = {rows['cols'].min()} to {rows['cols'].max()}"
+        ends = dict.fromkeys(str(rows["cols"].agg(end)) for end in ("min", "max"))
+        note += f" at N = {' to '.join(ends)}"
         note += "".join(f": {reason}" for reason in rows.loc[~good, "reason"].dropna()[:1])
-        return _number([float(good.mean())] * 3, gain, note, tuple(map(int, rows.index)))
+        found = _number([float(good.mean())] * 3, gain, note, tuple(map(int, rows.index)))
+        return replace(found, told=True)
 
     def distance(self, kernel: str, other: str, where: Where = ANY) -> Points:
         """How far two kernels' answers are apart, in epsilons of the dtype.
@@ -330,9 +333,7 @@ class Card:
                 return [one.sort_values(VISIT, kind="stable") for one in alike]
         return [one[:0] for one in found]
 
-    def _extremes(
-        self, kernels: Sequence[str], where: Where, reduce: Any, gain: int
-    ) -> Points:
+    def _extremes(self, kernels: Sequence[str], where: Where, reduce: Any, gain: int) -> Points:
         """Two kernels' bandwidths reduced within each visit, over the places that both ran."""
         both = self._timed(kernels, where, "effective_gbps")
         shared = [_fullest(a.merge(b[[*VISIT, *PLACE]])) for a, b in (both, both[::-1])]
@@ -373,9 +374,9 @@ def implied(letter: str, kernel: str, formula: str, series: str = "", at: str = 
     return Points(_exact(places, pd.Series(rates)), exact=True)
 
 
-def stated(value: float, note: str = "") -> Points:
+def stated(value: float, note: str = "", told: bool = False) -> Points:
     """A number that a source prints, or that follows from numbers it prints."""
-    return replace(_number([value] * 3, note=note), exact=True)
+    return replace(_number([value] * 3, note=note), exact=True, told=told)
 
 
 @cache
@@ -412,14 +413,15 @@ def _moved(
     bytes_: bool = False,
 ) -> Points:  # fmt: skip
     """What records count for a kernel, over a formula or over another kernel, at each place."""
-    moved = {"reads": lambda r, w: r, "writes": lambda r, w: w, "total": lambda r, w: r + w}[kind]
     found = pd.DataFrame(
         [
-            (kernel_name(one.kernel), one.params, one.rows, one.cols, one.dtype, moved(*counted))
-            for one, *counted in lines
+            (kernel_name(one.kernel), one.params, one.rows, one.cols, one.dtype, reads, writes)
+            for one, reads, writes in lines
         ],
-        columns=["kernel", "params", *PLACE, "moved"],
+        columns=["kernel", "params", *PLACE, "reads", "writes"],
     )
+    total = found["reads"] + found["writes"]
+    found = found.assign(moved=total if kind == "total" else found[kind])
     mine, *other = (
         where.of(_of_kernel(found, name)).drop_duplicates(PLACE, keep="last")
         for name in (kernel, over)
@@ -481,13 +483,15 @@ def _middle(points: pd.DataFrame, by: Sequence[str] = PLACE) -> pd.DataFrame:
 def _fullest(points: pd.DataFrame) -> pd.DataFrame:
     """The visits that cover most places; others would describe another range."""
     sizes = points.groupby(VISIT)["value"].transform("size")
-    return points[sizes == sizes.max()]
+    full: pd.DataFrame = points[sizes == sizes.max()]
+    return full
 
 
 def _extreme(points: pd.DataFrame, which: Literal["min", "max"]) -> pd.DataFrame:
     """By visit the lowest or the highest; its ends are the extremes of all ends."""
     groups = points.groupby(VISIT, sort=True)
-    return groups[ENDS].agg(which).assign(labels=groups["labels"].agg(_joined)).reset_index()
+    ends: pd.DataFrame = groups[ENDS].agg(which)
+    return ends.assign(labels=groups["labels"].agg(_joined)).reset_index()
 
 
 def _spread(points: pd.DataFrame) -> pd.DataFrame:

@@ -137,6 +137,7 @@ class Points:
         note: What to print beside the numbers.
         lacks: What is needed where there are no numbers.
         exact: See `Part`.
+        told: The note says the number in words.
     """
 
     lines: pd.DataFrame = field(default_factory=pd.DataFrame)
@@ -144,6 +145,7 @@ class Points:
     note: str = ""
     lacks: str = ""
     exact: bool = False
+    told: bool = False
 
     @property
     def labels(self) -> tuple[int, ...]:
@@ -200,12 +202,10 @@ class Points:
         text = f"{text_of(found)}{self._at(0)}"
         return self._part(label, band, band.outcome(found), found, text)
 
-    def _part(
-        self, label: str, band: Band, outcome: Outcome, found: Estimate, text: str
-    ) -> Part:
+    def _part(self, label: str, band: Band, outcome: Outcome, found: Estimate, text: str) -> Part:
         side = self.gain * (1 if found.value > band.high else -1)
         direction = {1: "better", -1: "worse"}.get(side, "") if outcome == "no" else ""
-        text = f"{text}, {self.note}" if self.note else text
+        text = self.note if self.told else f"{text}, {self.note}" if self.note else text
         labels, exact = self.labels, self.exact
         return Part(label, band.text, text, outcome, found, labels, exact, direction)
 
@@ -303,20 +303,18 @@ class Claim:
         )  # fmt: skip
 
 
-def claim(
-    name: str, place: str = "", figure: str = ""
-) -> Callable[[Callable[[Any], Parts]], Claim]:
+def claim(place: str = "", figure: str = "") -> Callable[[Callable[[Any], Parts]], Claim]:
     """Makes a claim of the function that measures it on a `measure.Card`.
 
-    The function's docstring has the statement, then in paragraphs the source's words in quotation
+    The function's name is the claim's: its first letter names the source, l stands for this
+    project. Its docstring has the statement, then in paragraphs the source's words in quotation
     marks, how they were read and, after ``Here:``, why an H200 does other than claimed.
 
     Args:
-        name: Its name; the first letter names the source, L stands for this project.
         place: Where the source says so.
         figure: The figure that shows it.
     """
-    return lambda measure: Claim(name, place, figure, measure)
+    return lambda measure: Claim(measure.__name__.upper(), place, figure, measure)
 
 
 def optional(part: Part) -> Part | None:
