@@ -16,8 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from analysis.claims import a, b, c, d, e, own
-from analysis.claims.audit import audit
+from analysis.claims import a, audit, b, c, d, e, own
 from analysis.claims.measure import Card
 from analysis.claims.tables import claims_tables, tally
 from analysis.claims.verdict import OURS, Claim, Judgement, claim
@@ -54,7 +53,7 @@ def judge_own(inputs: Inputs, gpu: str) -> list[Judgement]:
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes besides the common arguments."""
     text = "judge the claims of this Python file alone (docs/extending.md)"
-    parser.add_argument("--module", type=Path, metavar="FILE.py", help=text)
+    parser.add_argument("--module", dest="file", type=Path, metavar="FILE.py", help=text)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -64,11 +63,11 @@ def run(options: argparse.Namespace) -> int:
     inputs = read_inputs(options.rows, options.out, "claims", options.ours)
     judged: list[Judgement] = []
     for gpu in sorted(inputs.frame["gpu"].unique()):
-        if options.module:
-            judged += judge(inputs, gpu, [_module(options.module)])
+        if options.file:
+            judged += judge(inputs, gpu, [_module(options.file)])
         else:
             judged += judge(inputs, gpu) + judge_own(inputs, gpu)
-    tables = claims_tables(inputs.frame, judged, [] if options.module else audit())
+    tables = claims_tables(inputs.frame, judged, [] if options.file else audit.audit())
     _show(judged)
     finish(
         [path for stem, table in tables.items() for path in write_table(inputs.out, stem, table)]
@@ -88,11 +87,11 @@ def _module(path: Path) -> ModuleType:
 
 def _show(judged: list[Judgement]) -> None:
     """The verdicts on the terminal, and how many there are of each."""
-    table = Table("claim", "statement", "verdict", "measured", box=None)
+    table = Table("claim", "verdict", box=None)
+    table.add_column("statement", no_wrap=True, overflow="ellipsis")
     for one in judged:
-        measured = one.deciding.measured or one.deciding.lacks
         verdict = Text(one.verdict, style=MARKS.get(one.word, "red"))
-        table.add_row(Text(one.id), Text(one.statement), verdict, Text(measured))
+        table.add_row(Text(one.id), verdict, Text(one.statement))
     console = Console()
     console.print(table)
     for title, own_ones in (("The sources' claims", False), ("This project's claims", True)):

@@ -107,7 +107,7 @@ def a7(card: Card) -> Parts:
 
     A names no card. Any card's memory has to move the bytes in these times.
 
-    Here: the printed times hardly grow with N. They imply up to 226,051 GB/s for fused, 47 times
+    Here: The printed times hardly grow with N. They imply up to 226,051 GB/s for fused, 47 times
     the peak of the fastest card. Measured times grow with the bytes, 15-fold and 25-fold.
     """
     peak = known_cards()[0].peak_gbps or 0.0

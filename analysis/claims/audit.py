@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from analysis.load import REFERENCE, load_declarations
 from analysis.published import sources
 from analysis.worked_example import printed as example_of_c
 from experiments.data.cards import known_cards
+from experiments.data.files import RowsError
 from experiments.data.jobs import Declaration
 from experiments.data.rows import ITEM_BYTES
 
@@ -33,6 +35,7 @@ WRONG, CONSISTENT = "wrong", "consistent"
 VERDICTS = (IMPOSSIBLE, CONTRADICTORY, WRONG, CONSISTENT)  # the gravest first
 TENTH = 0.10
 HALF = 0.5  # of the last digit of a time in A-fig2, µs, and of a peak in A6, GB/s
+DECLARED = Path(__file__).parents[2] / REFERENCE  # what our variants say that they move
 WIDE = 10**6  # columns from which on a formula's widest term is all
 LEVELS = (("A6", "fused"), ("A6", "torch"), ("C2", "hybrid"), ("D3", "fused"))
 # max(dim=1), subtract, exp, sum(dim=1), divide
@@ -99,9 +102,11 @@ def audit() -> list[AuditFinding]:
     """Every check of every statement, by source.
 
     Raises:
-        RowsError: a declaration of ``outputs/reference`` is malformed.
+        RowsError: a declaration is malformed or missing; it names the file or the variant.
     """
-    declared = load_declarations(REFERENCE)
+    declared = load_declarations(DECLARED)
+    if missing := {"naive", "fused", "online", "torch"} - declared.keys():
+        raise RowsError(f"no variants.json below {DECLARED} declares {', '.join(sorted(missing))}")
     checks = (drawn_times(declared), bandwidths(), speeds(declared), traffic(declared), example())
     found = [finding for check in (*checks, words()) for finding in check]
     return sorted(found, key=lambda finding: finding.source)  # stable

@@ -33,8 +33,8 @@ def b2(card: Card) -> Parts:
     “total memory traffic: 2MN reads and MN writes — same as the fused kernel, but N can now be
     arbitrarily large”
 
-    Here: it reads the matrix twice, once for the statistics and once for the result, where fused
-    keeps the row on chip and reads it once; B1 and B-tab1 say the same.
+    Here: Online reads the matrix twice, once for the statistics and once for the result. Fused
+    keeps the row on chip and reads it once. B1 and B-tab1 say the same.
     """
     requested = card.counts("online", "fused")
     yield requested.each("elements requested over those of fused", equals(1))

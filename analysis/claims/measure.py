@@ -277,7 +277,7 @@ class Card:
             rows = self._rows(name, where)
             errors = rows["relative_error"] / rows["dtype"].map(EPSILON).astype(float)
             side = rows[place].assign(error=errors, labels=_own_labels(rows))
-            sides.append(side[errors.notna()])
+            sides.append(side[errors.lt(math.inf)])
         both = sides[0].merge(sides[1], on=place, suffixes=("", "_other"))
         if both.empty:
             return self._lacking([kernel, other], where)
@@ -296,8 +296,8 @@ class Card:
         place = operation, over
         if place not in self._known:
             found = self.points.get(operation, beside.points(self.frame[:0]))
-            make = beside.shares if over == beside.ROOF else beside.ratios
-            self._known[place] = make(found)
+            shares = over == beside.ROOF
+            self._known[place] = beside.shares(found) if shares else beside.ratios(found, over)
         return self._known[place]
 
     def _rows(self, kernel: str, where: Where) -> pd.DataFrame:
@@ -427,11 +427,11 @@ def _moved(
         for name in (kernel, over)
         if name in _settings()
     )
-    if not other:
+    if not other and len(mine):
         sizes = [elements(over, m, n) for m, n in zip(mine["rows"], mine["cols"], strict=True)]
         item = mine["dtype"].map(ITEM_BYTES) if bytes_ else 1
         other = [mine.assign(moved=sizes * item)]
-    pairs = mine.merge(other[0][[*PLACE, "moved"]], on=PLACE, suffixes=("", "_other"))
+    pairs = mine.merge((other or [mine])[0][[*PLACE, "moved"]], on=PLACE, suffixes=("", "_other"))
     pairs = pairs[pairs["moved_other"] != 0].sort_values(PLACE)
     if pairs.empty:
         made = "counters" if bytes_ else "counts"

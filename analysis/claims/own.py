@@ -92,7 +92,7 @@ def l10(card: Card) -> Parts:
 
     Its tiles are so large that few rows are in flight, which L2 may still hold at the second pass.
 
-    Here: the more columns a row has, the less of it L2 still holds at its second pass. At 262144
+    Here: The more columns a row has, the less of it L2 still holds at its second pass. At 262144
     columns DRAM gives the input 1.85 times.
     """
     yield card.counts("online_l2", "3MN").each("elements requested over 3MN", equals(1))
@@ -293,7 +293,7 @@ def l34(card: Card) -> Parts:
 def l35(card: Card) -> Parts:
     """Liger's forward moves 3MN and more
 
-    Here: it reads each row again to write the gradient over it, but L2 serves what is read again,
+    Here: It reads each row again to write the gradient over it, but L2 serves what is read again,
     so that DRAM sees less than 3MN.
     """
     yield card.at_dram("ce_liger", "3MN", LOGITS).each("bytes at DRAM over 3MN", at_least(0.99))

@@ -263,9 +263,9 @@ class Judgement:
 
     @property
     def deciding(self) -> Part:
-        """The first part of the worst outcome, one that no card could change before others."""
+        """The first part of the worst outcome."""
         order = ("no", "undecided", "not measured", "yes")
-        return min(self.parts, key=lambda part: (order.index(part.outcome), not part.exact))
+        return min(self.parts, key=lambda part: order.index(part.outcome))
 
     @property
     def word(self) -> str:
