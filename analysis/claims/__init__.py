@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.claims import a, audit, b, c, d, e, own
-from analysis.claims.measure import Card
+from analysis.claims.measure import Card, of_gpu
 from analysis.claims.tables import claims_tables, tally
 from analysis.claims.verdict import OURS, Claim, Judgement, claim
 from analysis.format import write_table
@@ -63,10 +63,11 @@ def run(options: argparse.Namespace) -> int:
     inputs = read_inputs(options.rows, options.out, "claims", options.ours)
     judged: list[Judgement] = []
     for gpu in sorted(inputs.frame["gpu"].unique()):
+        mine = of_gpu(inputs, gpu)
         if options.file:
-            judged += judge(inputs, gpu, [_module(options.file)])
+            judged += judge(mine, gpu, [_module(options.file)])
         else:
-            judged += judge(inputs, gpu) + judge_own(inputs, gpu)
+            judged += judge(mine, gpu) + judge_own(mine, gpu)
     tables = claims_tables(inputs.frame, judged, [] if options.file else audit.audit())
     _show(judged)
     finish(

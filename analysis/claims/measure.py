@@ -93,8 +93,8 @@ class Card:
     @classmethod
     def of(cls, inputs: Inputs, gpu: str) -> Card:
         """The part of a command's inputs that is of one GPU."""
-        points = {name: found[found["gpu"] == gpu] for name, found in inputs.points.items()}
-        return cls(gpu, inputs.main[inputs.main["gpu"] == gpu], points, inputs.records)
+        mine = of_gpu(inputs, gpu)
+        return cls(gpu, mine.main, mine.points, mine.records)
 
     def ratio(
         self, top: str, bottom: str, where: Where = ANY, *, plus: str = "",
@@ -102,13 +102,9 @@ class Card:
     ) -> Points:  # fmt: skip
         """One kernel's time over another's in shared visits: how many times as fast ``bottom`` is.
 
-        Args:
-            top: The slower kernel, as claims have it.
-            bottom: The faster kernel.
-            where: The points.
-            plus: A kernel whose time is added to ``top``'s: two calls in place of one.
-            refused: A place where ``bottom`` is unsupported counts, without a number.
-            name: Another column than that of times.
+        The time of ``plus`` is added to that of ``top``: two calls in place of one. With
+        ``refused`` a place where ``bottom`` is unsupported counts, without a number. ``name`` takes
+        another column than times.
         """
         kernels = [top, bottom, *([plus] if plus else [])]
         first, second, *more = self._timed(kernels, where, name)
@@ -169,15 +165,10 @@ class Card:
     ) -> Points:  # fmt: skip
         """A rival's time over ours with a cold cache; over ``roof`` our share of its bandwidth.
 
-        Args:
-            over: A rival as `analysis.points.pairs` has it.
-            clock: One of `CLOCKS`.
-            where: The points.
-            operation: Whose kernels.
-            as_gap: Take what the rival takes longer, µs, in place of the ratio.
-            held_out: Take widths that nobody tuned for; only softmax has any.
-            large: Take points alone that move 256 MB or more.
-            short: Take points alone where ours takes less than 25 µs, or only the others.
+        ``over`` is a rival as `analysis.points.pairs` has it, ``clock`` one of `CLOCKS`. With
+        ``as_gap`` it is what the rival takes longer, µs. Points are those at widths that nobody
+        tuned for (``held_out``; only softmax has any) or the others, those that move 256 MB or
+        more (``large``), and those where ours takes less than 25 µs (``short``) or more.
         """
         lines = where.of(self._against(operation, over))
         lines = lines[(lines["cache"] == "cold") & (lines["tuned"] != held_out)]
@@ -188,9 +179,8 @@ class Card:
         if short is not None:
             lines = lines[lines["short"] == short]
         if lines.empty:
-            what = f"needs our kernel of {operation} and {over} in one sweep"
-            return Points(lacks=what)
-        value = "gap" if as_gap else "share" if over == beside.ROOF else "ratio"
+            return Points(lacks=f"needs our kernel of {operation} and {over} in one sweep")
+        value = "share" if over == beside.ROOF else "ratio"
         names = ("gap_us", "gap_low", "gap_high") if as_gap else (value, "low", "high")
         values = {end: lines[name] for end, name in zip(ENDS, names, strict=True)}
         return Points(lines[["timer", *PLACE, "labels"]].assign(**values), gain=1)
@@ -357,6 +347,12 @@ class Card:
         if len(self.frame) and (self.frame["device"] == "cpu").all():
             text += "; under Triton's interpreter, on a CPU, time means nothing"
         return Points(lacks=text)
+
+
+def of_gpu(inputs: Inputs, gpu: str) -> Inputs:
+    """The inputs with the rows of one GPU alone: which sets count is chosen for each GPU."""
+    mine = inputs.frame["gpu"] == gpu
+    return inputs if mine.all() else replace(inputs, frame=inputs.frame[mine])
 
 
 def implied(letter: str, kernel: str, formula: str, series: str = "", at: str = "") -> Points:

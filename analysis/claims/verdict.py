@@ -231,34 +231,56 @@ class Points:
 
 
 @dataclass(frozen=True)
-class Judgement:
-    """A claim on one GPU.
+class Claim:
+    """A claim and the function that measures it; `claim` makes one.
 
     Attributes:
         id: The claim's name, such as ``A4``.
         source: The letter of its source, or `OURS`.
-        statement: The claim in short.
-        words: The source's own words, which stand at ``place``.
-        reading: How an unclear sentence was read, or what else bears on it.
+        place: Where the source says so.
         figure: The figure that shows it, empty for none.
-        gpu: Whose rows judged it.
-        verdict: One of `WORDS`; one that is not reproduced names the card too.
-        direction: ``better`` or ``worse`` where Triton does other than claimed.
-        why: Why it is not reproduced, with the mechanism.
-        parts: What was measured.
+        statement: The claim in short.
+        words: The source's own words.
+        reading: How an unclear sentence was read, or what else bears on it.
+        why: Why an H200 does other than claimed, with the mechanism.
+        measure: Gives the parts of the claim on a `measure.Card`.
     """
 
     id: str
     source: str
+    place: str
+    figure: str
     statement: str
     words: str
-    place: str
     reading: str
-    figure: str
+    why: str
+    measure: Callable[[Any], Parts] = field(repr=False)
+
+    def judge(self, card: Any) -> Judgement:
+        """The claim on one GPU, a `measure.Card`."""
+        parts = tuple(part for part in self.measure(card) if part)
+        wrong = [part for part in parts if part.outcome == "no"]
+        verdict = _verdict(parts, self.source, card.gpu)
+        told = wrong and (card.gpu == EXPLAINED or verdict == CONTRADICTED)
+        direction = next((part.direction for part in wrong if part.direction), "")
+        own = {**vars(self), "why": self.why if told else ""}
+        return Judgement(**own, gpu=card.gpu, verdict=verdict, direction=direction, parts=parts)
+
+
+@dataclass(frozen=True)
+class Judgement(Claim):
+    """A claim on one GPU; its ``why`` is empty where nothing has to be explained.
+
+    Attributes:
+        gpu: Whose rows judged it.
+        verdict: One of `WORDS`; one that is not reproduced names the card too.
+        direction: ``better`` or ``worse`` where Triton does other than claimed.
+        parts: What was measured.
+    """
+
     gpu: str
     verdict: str
     direction: str
-    why: str
     parts: tuple[Part, ...]
 
     @property
@@ -273,36 +295,6 @@ class Judgement:
         return self.verdict.partition(" on ")[0]
 
 
-@dataclass(frozen=True)
-class Claim:
-    """A claim and the function that measures it, whose docstring tells it; see `claim`."""
-
-    id: str
-    place: str
-    figure: str
-    measure: Callable[[Any], Parts]
-
-    def judge(self, card: Any) -> Judgement:
-        """The claim on one GPU, a `measure.Card`."""
-        parts = tuple(part for part in self.measure(card) if part)
-        wrong = [part for part in parts if part.outcome == "no"]
-        source = OURS if self.id.startswith("L") else self.id[0]
-        verdict = _verdict(parts, source, card.gpu)
-        statement, *more = inspect.cleandoc(self.measure.__doc__ or "").split("\n\n")
-        texts: dict[str, list[str]] = {"“": [], "Here: ": [], "": []}
-        for text in (" ".join(one.split()) for one in more):
-            mark = next(mark for mark in texts if text.startswith(mark))
-            texts[mark].append(text.removeprefix("Here: "))
-        words, why, reading = map(" ".join, texts.values())
-        told = wrong and (card.gpu == EXPLAINED or verdict == CONTRADICTED)
-        return Judgement(
-            self.id, source, " ".join(statement.split()).removesuffix("."), words, self.place,
-            reading, self.figure, card.gpu, verdict,
-            next((part.direction for part in wrong if part.direction), ""),
-            why if told else "", parts,
-        )  # fmt: skip
-
-
 def claim(place: str = "", figure: str = "") -> Callable[[Callable[[Any], Parts]], Claim]:
     """Makes a claim of the function that measures it on a `measure.Card`.
 
@@ -314,7 +306,20 @@ def claim(place: str = "", figure: str = "") -> Callable[[Callable[[Any], Parts]
         place: Where the source says so.
         figure: The figure that shows it.
     """
-    return lambda measure: Claim(measure.__name__.upper(), place, figure, measure)
+
+    def made(measure: Callable[[Any], Parts]) -> Claim:
+        statement, *more = inspect.cleandoc(measure.__doc__ or "").split("\n\n")
+        texts: dict[str, list[str]] = {"“": [], "Here: ": [], "": []}
+        for text in (" ".join(one.split()) for one in more):
+            mark = next(mark for mark in texts if text.startswith(mark))
+            texts[mark].append(text.removeprefix("Here: "))
+        words, why, reading = map(" ".join, texts.values())
+        statement = " ".join(statement.split()).removesuffix(".")
+        name = measure.__name__.upper()
+        source = OURS if name.startswith("L") else name[0]
+        return Claim(name, source, place, figure, statement, words, reading, why, measure)
+
+    return made
 
 
 def optional(part: Part) -> Part | None:

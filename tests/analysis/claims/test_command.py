@@ -50,12 +50,10 @@ def test_the_command_writes_its_tables_and_counts_on_the_terminal(
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         "claims.md", "claims.csv", "audit.md", "audit.csv",  # no rows of our own kernels
     }  # fmt: skip
-    assert "| B2 |" in (tmp_path / "out" / "claims.md").read_text(encoding="utf-8")
     found = {one["claim"]: one for one in lines(tmp_path / "out" / "claims.csv")}
     assert found["B2"]["claim_verdict"] == "contradicted"
     assert found["C6"]["claim_verdict"] == "not measured"
     assert found["C6"]["needs"].startswith("needs timed rows of hybrid_capped")
-    assert lines(tmp_path / "out" / "audit.csv")[0]["source"] == "A"
 
 
 def test_a_line_of_the_csv_has_the_keys_of_the_rows_behind_it(tmp_path: Path) -> None:
@@ -86,17 +84,27 @@ def test_our_claims_are_judged_where_our_kernels_have_rows(tmp_path: Path) -> No
     assert (judged["L4"].verdict, judged["L26"].verdict) == ("not measured", "not measured")
 
 
-def test_claims_of_one_s_own_are_functions_of_a_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_gpu_is_judged_by_its_own_rows(tmp_path: Path) -> None:
+    for folder, gpu, speed in (("a", H200, 2.0), ("b", "NVIDIA A100-SXM4-80GB", 0.5)):
+        point = {"rows": 8192, "dtype": "float16", "gpu": gpu, "sweep": folder}
+        rows = [timed("hybrid_whole", 32000, 10.0, **point, key=f"h{folder}")]
+        rows += [timed("torch", 32000, 10.0 * speed, **point, key=f"t{folder}")]
+        rows += [timed("fused", n, 10.0, sweep=folder, gpu=gpu, key=f"{n}{gpu}") for n in WIDTHS]
+        write(tmp_path / "rows" / folder, rows[: 3 if folder == "a" else None])
+    assert claims(tmp_path / "rows") == 0
+    found = [one for one in lines(tmp_path / "rows" / "out" / "claims.csv") if one["claim"] == "C4"]
+    assert {one["gpu"]: one["direction"] for one in found} == {
+        H200: "better", "NVIDIA A100-SXM4-80GB": "worse",
+    }  # fmt: skip
+
+
+def test_claims_of_one_s_own_are_functions_of_a_file(tmp_path: Path) -> None:
     write(tmp_path, [timed(k, 4096, t) for k, t in (("fused", 10.0), ("torch", 20.0))])
     (tmp_path / "mine.py").write_text(MODULE)
     assert claims(tmp_path, "--module", str(tmp_path / "mine.py")) == 0
     (line,) = lines(tmp_path / "out" / "claims.csv")
     assert (line["claim"], line["source"], line["claim_verdict"]) == ("X1", "X", "reproduced")
-    capsys.readouterr()
     assert claims(tmp_path, "--module", str(tmp_path / "absent.py")) == 2
-    assert capsys.readouterr().err.startswith("error: ")
 
 
 HOSTILE: dict[str, dict[str, Any]] = {
