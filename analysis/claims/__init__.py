@@ -8,13 +8,10 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import re
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
-
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from analysis.claims import a, audit, b, c, d, e, own
 from analysis.claims.measure import Card, of_gpu
@@ -24,7 +21,6 @@ from analysis.format import write_table
 from analysis.load import Inputs, read_inputs
 
 SOURCES = (a, b, c, d, e)
-MARKS = {"reproduced": "green", "holds": "green", "undecided": "yellow", "not measured": "dim"}
 
 
 def claims_of(modules: Iterable[ModuleType]) -> list[Claim]:
@@ -87,15 +83,11 @@ def _module(path: Path) -> ModuleType:
 
 
 def _show(judged: list[Judgement]) -> None:
-    """The verdicts on the terminal, and how many there are of each."""
-    table = Table("claim", "verdict", box=None)
-    table.add_column("statement", no_wrap=True, overflow="ellipsis")
+    """The verdicts on the terminal, a line per claim, and how many there are of each."""
+    longest = max((len(one.verdict) for one in judged), default=0)
     for one in judged:
-        verdict = Text(one.verdict, style=MARKS.get(one.word, "red"))
-        table.add_row(Text(one.id), verdict, Text(one.statement))
-    console = Console()
-    console.print(table)
-    for title, own_ones in (("The sources' claims", False), ("This project's claims", True)):
-        mine = [one for one in judged if (one.source == OURS) == own_ones]
-        for line in tally(mine):
-            console.print(Text(f"{title}, {line}"), soft_wrap=True)
+        line = f"{one.id:3}  {one.verdict:{longest}}  {one.statement}"
+        print(line[: shutil.get_terminal_size().columns])
+    for title, ours in (("The sources' claims", False), ("This project's claims", True)):
+        for counts in tally([one for one in judged if (one.source == OURS) == ours]):
+            print(f"{title}, {counts}")

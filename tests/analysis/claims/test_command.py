@@ -14,7 +14,6 @@ from analysis.claims import judge, judge_own
 from analysis.claims.tables import claims_tables, explained
 from analysis.format import keys_of
 from tests.analysis.claims.bench import H200, WIDTHS, inputs, timed
-from tests.analysis.odd import JOKE
 from tests.analysis.plausible import paper, row, write
 
 MODULE = '''
@@ -28,6 +27,9 @@ def x1(card: Card) -> Parts:
     speed = card.ratio("torch", "fused", Where(rows=4096, cols=4096))
     yield speed.each("speed over torch", above(1))
 '''
+
+
+JOKE = "\x1b[31mred | $&%#_ </script><script>alert(1)</script>\n[a](javascript:b) `c` \u202e {0} "
 
 
 def claims(folder: Path, *words: str) -> int:
