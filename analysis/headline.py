@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.estimate import geometric_mean
 from analysis.format import Cell, Table, keys_of
 from analysis.points import (
     LARGE_BYTES,
@@ -71,8 +72,7 @@ def headline(frame: pd.DataFrame, points: Mapping[str, pd.DataFrame]) -> Table |
         f"{first['gpu']}, {timer_label(first['timer'])}, {first['cache']} L2. Geometric means of "
         f"the fastest public kernel's time over the time of `{_ours(found)}`, with 95 % "
         f"intervals. Large: a call reads and writes {LARGE} or more. Share of a copy: the copy's "
-        "time over ours. "
-        "Slower: points where the whole interval of the ratio lies below 1.",
+        "time over ours. Slower: points where the whole interval of the ratio lies below 1.",
     )
     title = "softmax against the fastest public kernel, and against a copy"
     return Table(title, HEADS, lines, notes, pd.DataFrame(data))
@@ -154,15 +154,13 @@ def _data(frame: pd.DataFrame, text: str, part: pd.DataFrame, mean: Mean) -> dic
 
 
 def share_of_roof(found: pd.DataFrame) -> Mean | None:
-    """The mean share of the roof; where arithmetic bounds the operation, that of its points."""
+    """The mean share of the roof; arithmetic may be what bounds it."""
     if found["arithmetic_us"].notna().any():
         lines = shares(found)
         if lines.empty:
             return None
-        ends = [
-            math.exp(sum(map(math.log, lines[n])) / len(lines)) for n in ("share", "low", "high")
-        ]
-        return Mean(*ends, points=len(lines))
+        value, low, high = (geometric_mean(lines[name]) for name in ("share", "low", "high"))
+        return Mean(value, low, high, points=len(lines))
     return None if found["flops"].gt(0).any() else geomean(found, "roof")
 
 
