@@ -112,6 +112,19 @@ def operations(frame: pd.DataFrame, points: Mapping[str, pd.DataFrame]) -> Table
     return Table("Every operation", OPERATION_HEADS, lines, notes, pd.DataFrame(data))
 
 
+def versions(frame: pd.DataFrame, points: Mapping[str, pd.DataFrame]) -> str:
+    """The software behind the points in one line, such as ``torch 2.11.0, triton 3.6.0``."""
+    labels = sorted({label for found in points.values() for label in found["label"]})
+    found: dict[str, set[str]] = {}
+    for environment in {id(one): one for one in frame.loc[labels, "environment"]}.values():
+        packages = environment.get("packages") or {}
+        known = {name: environment.get(name) for name in ("torch", "triton", "cuda", "driver")}
+        for name, version in (known | packages).items():
+            if version:
+                found.setdefault(str(name), set()).add(str(version))
+    return ", ".join(f"{name} {' and '.join(sorted(of))}" for name, of in found.items())
+
+
 def most_often_fastest(found: pd.DataFrame) -> str:
     """The public kernel that is the fastest at most points."""
     return str(ratios(found)["kernel"].value_counts().index[0])

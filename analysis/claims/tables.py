@@ -9,7 +9,8 @@ import pandas as pd
 
 from analysis.claims.audit import NOTE, VERDICTS, AuditFinding
 from analysis.claims.verdict import CONTRADICTED, NOT_REPRODUCED, OURS, WORDS, Judgement
-from analysis.format import Table, keys_of
+from analysis.format import Cell, Table, keys_of
+from analysis.published import sources
 from experiments.data.cards import card_of
 
 NOTES = (
@@ -46,6 +47,17 @@ def claims_tables(
         heads = ["source", "subject", "verdict", "printed", "computed", "why"]
         tables["audit"] = Table("Audit of published numbers", heads, lines, [f"{tally}.", NOTE])
     return tables
+
+
+def sources_table(judged: Sequence[Judgement]) -> Table:
+    """The sources, what each claims in a sentence, and how its claims were judged on one GPU."""
+    lines = []
+    for letter, source in sources().items():
+        words = [one.word for one in judged if one.source == letter]
+        title = Cell(source.title, link=source.url)
+        lines.append([letter, title, source.by, source.claim, counted(words, WORDS)])
+    heads = ["", "article", "by", "claims in short", "judged here"]
+    return Table("The articles", heads, lines)
 
 
 def counted(verdicts: Sequence[str], order: Sequence[str]) -> str:
