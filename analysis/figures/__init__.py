@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from analysis.__main__ import finish, only
 from analysis.figures.limits import LIMITS_FIGURES
 from analysis.figures.lines import LineFigure
 from analysis.figures.page import Figure, Page
 from analysis.figures.specs import LINE_FIGURES
 from analysis.figures.traffic import TRAFFIC_FIGURES
-from analysis.load import Inputs
+from analysis.load import Inputs, read_inputs
+from experiments.data.files import RowsError
 
 # The sources' figures by source and number, then this project's own.
 FIGURES: tuple[Figure | LineFigure, ...] = tuple(
@@ -43,7 +46,14 @@ def pictures(
                 yield Picture(one.id, page.operation, one.source, page.title, one.caption, page)
 
 
-def missing(drawn: Iterable[Picture], only: Sequence[str] = ()) -> list[str]:
-    """What each figure that was not ``drawn`` would need, one line a figure."""
+def run(options: argparse.Namespace) -> int:
+    """Draws every figure that the rows and records allow, and prints the paths."""
+    asked = only(options.only, [one.id for one in FIGURES])
+    inputs = read_inputs(options.rows, options.out, "figures", options.ours)
+    drawn = list(pictures(inputs, asked))
     made = {picture.id for picture in drawn}
-    return [one.needs for one in FIGURES if one.id not in made and (not only or one.id in only)]
+    missing = [one.needs for one in FIGURES if one.id not in made and one.id in (asked or one.id)]
+    if not drawn:
+        raise RowsError(f"{inputs.rows}: no figure can be drawn: {'; '.join(missing)}")
+    finish([path for picture in drawn for path in picture.page.files(inputs.out)], missing)
+    return 0

@@ -39,7 +39,7 @@ from analysis.figures.style import (
 from analysis.load import Inputs
 from analysis.published import name_of, series, sources
 from analysis.selection import Query, Selection, select
-from experiments.data.cards import Card, card_of
+from experiments.data.cards import card_of
 from experiments.data.jobs import named_widths
 
 LEFT, BOTTOM, WIDE, HIGH = 0.078, 0.207, 0.567, 0.622  # of the axes; labels stand right of them
@@ -120,7 +120,9 @@ class LineFigure:
 
     def _page(self, shown: Selection) -> Page:
         fixed, card = "M" if shown.query.over == "cols" else "N", shown.card.name
-        above = ["crossed out: faster than the roof, not a win"] * bool(shown.own["above_roof"].any())
+        above = ["crossed out: faster than the roof, not a win"] * bool(
+            shown.own["above_roof"].any()
+        )
         small = provenance(shown.recorded, card, shown.timer, shown.cache, above)
         small += [self.note] if self.note and shown.exact else []
         known = named_widths() if shown.query.over == "cols" else {}
@@ -245,7 +247,9 @@ def _bound(ax: Axes, shown: Selection, values: pd.Series | float, text: str, col
     known = series.dropna()
     if known.empty:
         return []
-    ax.plot(series.index, series, **{"color": color, "lw": 1.6, "zorder": 2.8, "label": text} | line)
+    ax.plot(
+        series.index, series, **{"color": color, "lw": 1.6, "zorder": 2.8, "label": text} | line
+    )
     last = int(known.index[-1])
     whole = last == shown.sizes[-1]
     return [Label(text, last, float(known.iloc[-1]), LineStyle(color, ""), whole=whole)]
