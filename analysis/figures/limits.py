@@ -36,7 +36,7 @@ WIDTH, LINE = 7.2, 0.133  # inches: of a page, and of a shape
 ABOVE, BELOW = 1.16, 0.62  # inches that titles and small print take
 SHARE_PLACE, RATIO_PLACE = (0.172, 0.375), (0.603, 0.345)  # left end and width of the panels
 SHARES, RATIOS = (40.0, 112.0), (0.88, 2.5)  # the axes' ends, further where our points are
-RATIO_TICKS = (0.25, 0.5, 0.75, 0.9, 1, 1.1, 1.25, 1.5, 2, 2.5, 3, 4, 6, 8, 16, 32, 64)
+FINE, COARSE = (0.8, 0.9, 1, 1.1, 1.25, 1.5, 2, 2.5), (0.25, 0.5, 1, 1.5, 2, 3, 4, 6, 8, 16, 32, 64)
 UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "KB"), (1, "B"))
 HEADLINE_DTYPES = ("bfloat16", "float16", "float32")  # the first that there are points of
 HEADLINE_LEAST = 3  # widths, fewer are no line
@@ -101,6 +101,12 @@ def _ends(least: tuple[float, float], low: pd.Series, high: pd.Series) -> tuple[
     return min(least[0], float(low.min()) / 1.03), max(least[1], float(high.max()) * 1.03)
 
 
+def _ticks(ends: tuple[float, float]) -> list[float]:
+    """Ticks of an axis of ratios."""
+    places = FINE if ends[1] < 3 * ends[0] else COARSE
+    return [place for place in places if ends[0] <= place <= ends[1]]
+
+
 def _legend(canvas: Canvas, first: list[str], lines: pd.DataFrame) -> None:
     peers = sorted(lines["kernel"].unique(), key=limit.peer_order)
     style.marker_legend(canvas, first + peers, (canvas.get_figwidth(), canvas.get_figheight()))
@@ -162,8 +168,8 @@ def _draw_shapes(
     of_roof = 100 * lines["low_share"], 100 * lines["high_share"]
     for ax, one, ends, text, places in (
         (shares, 100, _ends(SHARES, *of_roof), f"share of the {roof}, % (higher is better)",
-         range(0, 200, 10)),
-        (ratios, 1, wide, over, RATIO_TICKS),
+         range(40, 120, 10)),
+        (ratios, 1, wide, over, _ticks(wide)),
     ):  # fmt: skip
         ax.set_xlim(*ends)
         ax.set_ylim(min(heights.values()) - 0.8, 0.8)
@@ -173,8 +179,7 @@ def _draw_shapes(
                   lw=0.5, zorder=0.5)  # fmt: skip
         ax.axvline(one, color=INK, lw=0.9, zorder=1)
         ax.tick_params(axis="x", labelsize=7, length=2, pad=1.5, top=True, labeltop=True)
-        inside = [place for place in places if ends[0] <= place <= ends[1]]
-        style.ticks(ax.xaxis, inside, lambda value: f"{value:g}")
+        style.ticks(ax.xaxis, places, lambda value: f"{value:g}")
         ax.annotate(text, (0, 1), xytext=(0, 14), xycoords="axes fraction", color=MUTED,
                     textcoords="offset points", fontsize=7.5 * min(1, 52 / len(text)))  # fmt: skip
     for p in lines.itertuples():
@@ -236,8 +241,7 @@ def _draw_ratios(canvas: Canvas, lines: pd.DataFrame) -> None:
             ax.vlines(p.bytes, p.low, p.high, color=style_of(p.kernel).color, lw=0.9, zorder=2)
             _dot(ax, p.bytes, p.ratio, p.kernel, 0.62, p.above_roof)
         style.value_axis(ax, "")
-        inside = [place for place in RATIO_TICKS if ends[0] <= place <= ends[1]]
-        style.ticks(ax.yaxis, inside, lambda v: f"{v:g}×")
+        style.ticks(ax.yaxis, _ticks(ends), lambda v: f"{v:g}×")
         style.write(ax, 0, 1.03, dtype, 8.5, color=INK, fontweight="bold")
         low, high = mine["bytes"].min() / 2, mine["bytes"].max() * 2
         ax.set_xlim(low, high)
@@ -292,7 +296,7 @@ def _headline_page(inputs: Inputs, found: pd.DataFrame) -> Page:
     def draw(canvas: Canvas) -> None:
         ax = canvas.add_axes((LEFT, BOTTOM, WIDE, HIGH))
         style.size_axis(ax, shown.sizes, "cols")
-        write_labels(ax, draw_panel(ax, shown, Panel("effective_gbps", BANDWIDTH)))
+        write_labels(ax, draw_panel(ax, shown, Panel("effective_gbps", BANDWIDTH, l2=0.02)))
 
     fewer = found.loc[found["rows"] < most, "cols"]
     shapes = f"M = {most:,}"

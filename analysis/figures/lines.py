@@ -93,6 +93,7 @@ class LineFigure:
     caption: str = ""  # one sentence: what it shows, and which source's figure it draws again
     size: tuple[float, float] = SIZE  # inches
     source: str = ""  # the letter of that source, if any
+    x: str = ""  # of the x axis, where that is no row width and no number of rows
 
     @property
     def needs(self) -> str:
@@ -136,8 +137,8 @@ class LineFigure:
                 else:
                     size_axis(ax, shown.sizes, shown.query.over)
                 write_labels(ax, draw_panel(ax, shown, panel), panel.gap)
-                if panel is not self.panels[-1]:
-                    ax.set_xlabel("")
+                if self.x or panel is not self.panels[-1]:
+                    ax.set_xlabel(self.x if panel is self.panels[-1] else "")
 
         subtitle = DOT.join([card, shown.dtype, f"{fixed} = {shown.at}"])
         return Page(f"{self.id}-{slug(shown.gpu)}", self.title, subtitle, small, draw, self.size,
@@ -154,20 +155,22 @@ def draw_panel(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
         ax.set_yscale("log", base=2 if panel.scale == "ratio" else 10)
     compared = speedups(shown, panel.over[0]) if panel.over else shown
     labels = lines(ax, compared, panel.y) + _roofs(ax, shown, panel)
-    if panel.scale == "linear":
+    if panel.y == "effective_gbps":
+        labels += _datasheet(ax, shown, panel)
+    if panel.scale == "linear" and not panel.over:
         ax.set_ylim(0, None)
     if panel.y == ROOF_SHARE:  # the datasheet peak is far above where launches bound the roof
         ax.set_ylim(0, max(1.25, 1.04 * float(np.nanmax(shown.own[panel.y]))))
     if shown.exact:  # what sources printed compares with rows of its shape and dtype alone
         labels += _printed(ax, shown, panel) + _levels(ax, shown, panel)
-    labels += _datasheet(ax, shown, panel)
+    if panel.y != "effective_gbps":
+        labels += _datasheet(ax, shown, panel)
     if panel.scale == "ratio":
-        _predicted(ax, compared)
         ratio_axis(ax, panel.label)
-        return labels
-    if panel.over or panel.y == PEAK:
+        return labels + _predicted(ax, compared)
+    if panel.over:
         ax.set_ylim(0, None)
-    else:
+    elif panel.y != PEAK:
         _shade_l2(ax, shown, 0.02 if panel.y == ROOF_SHARE else panel.l2)
     value_axis(ax, panel.label)
     if panel.y == ROOF_SHARE:
@@ -262,10 +265,11 @@ def _roofs(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
     least that the operation's arithmetic takes; of memory it is one matrix, the gradient's own.
     """
     roof, over = f"{shown.roof} roof", shown.query.over
+    longest = roof if shown.own["arithmetic_us"].isna().all() else "longest roof"
     if panel.over:
         return _bound(ax, shown, 1.0, f"{panel.over[0]} = 1", lw=1.2, zorder=2.4)
     if panel.y == ROOF_SHARE:
-        return _bound(ax, shown, 1.0, roof)
+        return _bound(ax, shown, 1.0, longest)
     if panel.y == PEAK:
         matrix = shown.at * shown.item_bytes * _sizes(shown)
         return _bound(ax, shown, matrix, "one M×N matrix")
@@ -372,17 +376,16 @@ def _level(ax: Axes, shown: Selection, kernel: str, low: float, high: float, tex
     return replace(label, y=(low + high) / 2)
 
 
-def _predicted(ax: Axes, compared: Selection) -> None:
+def _predicted(ax: Axes, compared: Selection) -> list[Label]:
     """Draws the ratios of the models' bytes, one quiet line for all variants that share a model."""
     simple = compared.points[~compared.points["model_formula"].str.contains(" if ", na=True)]
+    line: dict[str, Any] = {"lw": 0.8, "ls": (0, (1, 2)), "zorder": 1}
+    labels: list[Label] = []
     for formula, alike in simple.groupby("model_formula"):
-        by_size = alike.groupby(compared.query.over)["traffic_ratio"].first().dropna()
-        if by_size.empty or abs(by_size.iloc[-1] - 1) < SAME:
-            continue
-        last = float(by_size.iloc[-1])
-        ax.plot(by_size.index, by_size, color=MUTED, lw=0.8, ls=(0, (1, 2)), zorder=1)
-        ax.text(0.99, last, f"{formula} by traffic", transform=ax.get_yaxis_transform(),
-                fontsize=6, color=MUTED, va="bottom", ha="right", zorder=1.1)  # fmt: skip
+        ratios = alike.groupby(compared.query.over)["traffic_ratio"].first().dropna()
+        if len(ratios) and abs(ratios.iloc[-1] - 1) > SAME:
+            labels += _bound(ax, compared, ratios, f"{formula} by traffic", MUTED, **line)
+    return labels
 
 
 def write_labels(ax: Axes, labels: Sequence[Label], gap: float = 0.062) -> None:

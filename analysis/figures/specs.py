@@ -169,6 +169,7 @@ ATTENTION = LineFigure(
     "matrices takes and the time that its products and exponentials take, and the share of the "
     "longer one.",
     size=(6.6, 5.9),
+    x="keys of a query, N",
 )  # fmt: skip
 
 LINE_FIGURES = (
