@@ -133,7 +133,7 @@ def _limits(inputs: Inputs) -> list[Page]:
             tall = LINE * (len(heights) + 0.6 * shown["rows"].nunique())
             size = (WIDTH, ABOVE + BELOW + tall)
             draw = partial(_draw_shapes, lines=shown, heights=heights, roof=roof)
-            title = f"At the limit: the {roof} and the {_best(group)}, shape by shape"
+            title = f"At the limit: the {roof} and the {_best(group)}"
             points = group[group["dtype"] == dtype]
             made.append(_page("limits", inputs, points, title, notes, draw, size, dtype))
     return made
@@ -142,7 +142,7 @@ def _limits(inputs: Inputs) -> list[Page]:
 def _heights(lines: pd.DataFrame) -> dict[tuple[int, int], float]:
     """Where each shape stands, from 0 downwards; those of one M together."""
     heights: dict[tuple[int, int], float] = {}
-    y, shapes = 0.0, sorted({(int(p.rows), int(p.cols)) for p in lines.itertuples()})
+    y, shapes = 0.0, sorted(set(zip(lines["rows"], lines["cols"], strict=True)))
     for _, alike in groupby(shapes, key=lambda shape: shape[0]):
         y -= 0.6 if heights else 0.0
         for shape in alike:
@@ -182,19 +182,19 @@ def _draw_shapes(
         style.ticks(ax.xaxis, places, lambda value: f"{value:g}")
         ax.annotate(text, (0, 1), xytext=(0, 14), xycoords="axes fraction", color=MUTED,
                     textcoords="offset points", fontsize=7.5 * min(1, 52 / len(text)))  # fmt: skip
-    for p in lines.itertuples():
-        y = heights[int(p.rows), int(p.cols)]
-        if p.short:
+    for p in lines.to_dict("records"):
+        y = heights[p["rows"], p["cols"]]
+        if p["short"]:
             for ax in (shares, ratios):
                 ax.axhspan(y - 0.5, y + 0.5, color=FAINT, alpha=0.75, lw=0, zorder=0)
-        color = style_of(p.own).color
-        mine, peer = 100 * p.share, 100 * p.share / p.ratio
+        color = style_of(p["own"]).color
+        mine, peer = 100 * p["share"], 100 * p["share"] / p["ratio"]
         shares.plot([mine, peer], [y, y], color=MUTED, lw=0.6, alpha=0.6, zorder=1.5)
-        shares.hlines(y, 100 * p.low_share, 100 * p.high_share, color=color, lw=1.1, zorder=2)
-        _dot(shares, peer, y, p.kernel, 0.62)
-        _dot(shares, mine, y, p.own, 0.8, p.above_roof)
-        ratios.hlines(y, p.low, p.high, color=style_of(p.kernel).color, lw=1.1, zorder=2)
-        _dot(ratios, p.ratio, y, p.kernel, 0.8, p.above_roof)
+        shares.hlines(y, 100 * p["low_share"], 100 * p["high_share"], color=color, lw=1.1, zorder=2)
+        _dot(shares, peer, y, p["kernel"], 0.62)
+        _dot(shares, mine, y, p["own"], 0.8, p["above_roof"])
+        ratios.hlines(y, p["low"], p["high"], color=style_of(p["kernel"]).color, lw=1.1, zorder=2)
+        _dot(ratios, p["ratio"], y, p["kernel"], 0.8, p["above_roof"])
     # a vocabulary of 256000 is no 250K to anyone
     width_of = style.size_label if lines["operation"].iloc[0] == OPERATION else str
     shares.set_yticks([*heights.values()], [f"{m:,} × {width_of(n)}" for m, n in heights])
@@ -237,9 +237,11 @@ def _draw_ratios(canvas: Canvas, lines: pd.DataFrame) -> None:
         ax.axhspan(ends[0], 1, color=BLUSH, lw=0, zorder=0.1)
         ax.axhline(1, color=INK, lw=0.9, zorder=1)
         ax.axvline(LARGE_BYTES, color=MUTED, lw=0.7, ls=(0, (2, 2)), zorder=0.6)
-        for p in mine.itertuples():
-            ax.vlines(p.bytes, p.low, p.high, color=style_of(p.kernel).color, lw=0.9, zorder=2)
-            _dot(ax, p.bytes, p.ratio, p.kernel, 0.62, p.above_roof)
+        for p in mine.to_dict("records"):
+            ax.vlines(
+                p["bytes"], p["low"], p["high"], color=style_of(p["kernel"]).color, lw=0.9, zorder=2
+            )
+            _dot(ax, p["bytes"], p["ratio"], p["kernel"], 0.62, p["above_roof"])
         style.value_axis(ax, "")
         style.ticks(ax.yaxis, _ticks(ends), lambda v: f"{v:g}×")
         style.write(ax, 0, 1.03, dtype, 8.5, color=INK, fontweight="bold")
@@ -290,8 +292,9 @@ def _headline_page(inputs: Inputs, found: pd.DataFrame) -> Page:
         effective_gbps=lambda made: made["bytes"] / made["time_us"] / 1e3,
         above_roof=lambda made: made["role"].eq("ours") & made["cols"].map(above),
     )  # fmt: skip
-    shown = Selection(points, found, first["gpu"], card_of(first["gpu"]), Query(most, first["dtype"]),
-                      most, first["dtype"], first["timer"], first["cache"])  # fmt: skip
+    gpu, dtype = first["gpu"], first["dtype"]
+    shown = Selection(points, found, gpu, card_of(gpu), Query(most, dtype), most, dtype,
+                      first["timer"], first["cache"])  # fmt: skip
 
     def draw(canvas: Canvas) -> None:
         ax = canvas.add_axes((LEFT, BOTTOM, WIDE, HIGH))
@@ -315,8 +318,8 @@ LIMITS_FIGURES = (
         "headline",
         f"headline needs {NEEDS}, and a copy, at three shapes of the grid quack",
         _headline,
-        "Bandwidth of auto, of the public kernels and of a copy against row width, at the shapes of "
-        "QuACK's benchmark.",
+        "Bandwidth of auto, of the public kernels and of a copy against row width, at the shapes "
+        "of QuACK's benchmark.",
     ),
     Figure(
         "limits",

@@ -250,9 +250,8 @@ def _bound(ax: Axes, shown: Selection, values: pd.Series | float, text: str, col
     known = series.dropna()
     if known.empty:
         return []
-    ax.plot(
-        series.index, series, **{"color": color, "lw": 1.6, "zorder": 2.8, "label": text} | line
-    )
+    line = {"lw": 1.6, "zorder": 2.8, "label": text} | line
+    ax.plot(series.index, series, color=color, **line)
     last = int(known.index[-1])
     whole = last == shown.sizes[-1]
     return [Label(text, last, float(known.iloc[-1]), LineStyle(color, ""), whole=whole)]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import matplotlib
 import pandas as pd
-from matplotlib.figure import Figure as Canvas
+from matplotlib import figure
 
 from analysis.figures.style import CACHES, DOT, MARGIN, MUTED, theme
 from analysis.load import Inputs, rows_hash
@@ -17,6 +17,7 @@ from analysis.published import OPERATION
 from analysis.selection import timer_label
 from experiments.data.files import write_file
 
+Canvas = figure.Figure
 DPI = 240  # dots an inch
 SIZE = (6.6, 3.9)  # inches: lines, and room for their names beside them
 

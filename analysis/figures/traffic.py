@@ -92,8 +92,8 @@ def _levels_of(record: Count | Counters, backend: str) -> Iterator[Level]:
         model = _model_bytes(record, kind)
         yield Level(*place, "modelled", kind, model, model, "")
         if isinstance(record, Counters):
-            seen = {"L2": record.l2_to_sm_bytes if kind == "reads" else None,
-                    "DRAM": record.dram_read_bytes if kind == "reads" else record.dram_write_bytes}  # fmt: skip
+            reads = {"L2": record.l2_to_sm_bytes, "DRAM": record.dram_read_bytes}
+            seen = reads if kind == "reads" else {"DRAM": record.dram_write_bytes}
             for level, size in seen.items():
                 if size is not None:
                     verdict = measured_verdict(level, kind, size, record, backend)
@@ -176,10 +176,12 @@ def _traffic(inputs: Inputs) -> list[Page]:
     if OPERATION not in set(frame["operation"]):
         return []
     both = {OPERATION, *frame.loc[frame["operation"] == OPERATION, "roof"]}
-    records = Records(*(
-        tuple(one for one in kind if one.operation in both and kernel_name(one.kernel) in backends)
-        for kind in (inputs.records.counts, (), inputs.records.counters)
-    ))  # fmt: skip
+
+    def of_these(one: Count | Counters) -> bool:
+        return one.operation in both and kernel_name(one.kernel) in backends
+
+    records = Records(counts=tuple(filter(of_these, inputs.records.counts)),
+                      counters=tuple(filter(of_these, inputs.records.counters)))  # fmt: skip
     found, pages = levels_of(records, backends), []
     for gpu in sorted({one.gpu for one in records.counters}) or [""] * bool(records.counts):
         levels = [one for one in found if one.gpu == gpu]
@@ -195,8 +197,8 @@ def _traffic(inputs: Inputs) -> list[Page]:
         title = f"Traffic: modelled, counted{', measured' if gpu else ''}"
         name = "-".join(["traffic", *[slug(gpu)] * bool(gpu)])
         draw = partial(_draw_traffic, levels=levels, everything=found, shapes=shapes)
-        pages.append(Page(name, title, DOT.join([card, shapes[0][2]]), [DOT.join(small), PAIRS_NOTE],
-                          draw, (7.2, 1.65 + 0.335 * max(len(drawn), 3)), gpu))  # fmt: skip
+        subtitle, size = DOT.join([card, shapes[0][2]]), (7.2, 1.65 + 0.335 * max(len(drawn), 3))
+        pages.append(Page(name, title, subtitle, [DOT.join(small), PAIRS_NOTE], draw, size, gpu))
     return pages
 
 
@@ -245,8 +247,9 @@ def _draw_traffic(canvas: Canvas, levels: Sequence[Level], everything: Sequence[
                 s="traffic, MN elements (lower is better)")  # fmt: skip
     dots = [Line2D([], [], ls="", label="counted, nominal" if level == NOMINAL else level,
                    **{"mfc": MUTED, **look}) for level, look in LEVELS.items()]  # fmt: skip
-    bars = [Patch(color=MUTED, alpha=alpha, lw=0, label=f"{kind}: the {'upper' if place < 0 else 'lower, pale'} of a pair")
-            for kind, (place, alpha) in HEIGHTS.items()]  # fmt: skip
+    pairs = {"reads": "reads: the upper of a pair", "writes": "writes: the lower, pale of a pair"}
+    bars = [Patch(color=MUTED, alpha=HEIGHTS[kind][1], lw=0, label=text)
+            for kind, text in pairs.items()]  # fmt: skip
     _legend(canvas, dots, 0.22 / height)
     _legend(canvas, bars, 0.44 / height)
 
