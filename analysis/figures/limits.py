@@ -168,7 +168,7 @@ def _draw_shapes(
     of_roof = 100 * lines["low_share"], 100 * lines["high_share"]
     for ax, one, ends, text, places in (
         (shares, 100, _ends(SHARES, *of_roof), f"share of the {roof}, % (higher is better)",
-         range(40, 120, 10)),
+         range(0, 200, 10)),
         (ratios, 1, wide, over, _ticks(wide)),
     ):  # fmt: skip
         ax.set_xlim(*ends)

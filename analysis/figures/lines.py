@@ -110,6 +110,7 @@ class LineFigure:
     def pages(self, inputs: Inputs) -> list[Page]:
         """A picture for each GPU whose rows allow it."""
         frame = inputs.main
+        frame = frame[frame["rows"].gt(0) & frame["cols"].gt(0)]
         several = [select(frame, gpu, self.query) for gpu in sorted(frame["gpu"].unique())]
         return [self._page(shown) for shown in several if shown and self._drawable(shown)]
 
@@ -250,7 +251,7 @@ def _bound(ax: Axes, shown: Selection, values: pd.Series | float, text: str, col
     known = series.dropna()
     if known.empty:
         return []
-    line = {"lw": 1.6, "zorder": 2.8, "label": text} | line
+    line = {"lw": 1.6, "zorder": 2.8, "label": text, **line}
     ax.plot(series.index, series, color=color, **line)
     last = int(known.index[-1])
     whole = last == shown.sizes[-1]
@@ -284,7 +285,7 @@ def _roofs(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
 def _datasheet(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
     """Draws what the datasheet's memory bandwidth allows, and shades times that it does not."""
     line: dict[str, Any] = {"color": MUTED, "lw": 1.0, "ls": DASHED, "zorder": 2}
-    peak, moved = shown.card.peak_gbps, shown.passes * shown.at * shown.item_bytes
+    peak, moved = shown.card.peak_gbps, _moved(shown)
     labels: list[Label] = []
     if panel.card and shown.exact and (card := card_of(sources()[panel.card].card or "")).peak_gbps:
         text = f"card of {name_of(panel.card)}, {card.peak_gbps:,.0f}"
@@ -305,13 +306,19 @@ def _datasheet(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
     return labels
 
 
+def _moved(shown: Selection) -> int:
+    """The bytes that have to be moved for each unit of the size, 0 where rows do not say."""
+    known = shown.own["compulsory_bytes"].gt(0).any()
+    return shown.passes * shown.at * shown.item_bytes if known else 0
+
+
 def _sizes(shown: Selection) -> pd.Series:
     return pd.Series(shown.sizes, shown.sizes, dtype=float)
 
 
 def _shade_l2(ax: Axes, shown: Selection, height: float) -> None:
     """Shades the sizes at which inputs and outputs fit in the card's L2 together."""
-    size, each = shown.card.l2_bytes, shown.passes * shown.at * shown.item_bytes
+    size, each = shown.card.l2_bytes, _moved(shown)
     if size is None or not each or size / each < shown.sizes[0]:
         return
     left, right = ax.get_xlim()

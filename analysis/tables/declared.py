@@ -167,7 +167,7 @@ def _yes(answer: bool) -> str:
 
 def c_ex(inputs: Inputs) -> Named:
     """C's worked example beside what the kernel itself computed."""
-    found = example_table(inputs)
+    found = example_table(inputs.records)
     if found is not None:
         yield "c_ex", found
 

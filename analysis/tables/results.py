@@ -99,12 +99,11 @@ def _main_table(title: str, rows: pd.DataFrame, operation: str) -> Table:
     wins = points["good"] & ~points["above_roof"] & (points["operation"] == operation)
     best = points[wins].groupby(["rows", "cols"])["time_us"].transform("min")
     strong = points["time_us"].eq(best.reindex(points.index)) & wins
-    cells = [Cell(_cell(row), one) for row, one in zip(records_of(points), strong, strict=True)]
-    points["cell"] = pd.Series(cells, points.index, dtype=object)  # as text it would lose its bold
+    cells = {(row["rows"], row["cols"], row["variant"]): Cell(_cell(row), one)
+             for row, one in zip(records_of(points), strong, strict=True)}  # fmt: skip
     variants = sorted(points["variant"].unique(), key=variant_order)
-    wide = points.pivot(index=["rows", "cols"], columns="variant", values="cell")
-    wide = wide.reindex(columns=variants).fillna("–")
-    lines = [[f"{m}×{n}", *texts] for (m, n), *texts in wide.itertuples()]
+    shapes = sorted({(m, n) for m, n, _ in cells})
+    lines = [[f"{m}×{n}", *(cells.get((m, n, v), "–") for v in variants)] for m, n in shapes]
     failed = points[~points["good"] & points["reason"].notna()]
     moved, times = compulsory(own), points[points["good"]]
     moves = f" (which moves {moved})" if moved else ""
@@ -232,7 +231,7 @@ def memory(inputs: Inputs) -> Named:
         peaks.insert(4, "matrices", peaks["peak_bytes"] / matrix)
         texts = peaks.assign(text=[number_text(value, 2) for value in peaks["matrices"]])
         wide = texts.pivot(index=["rows", "cols"], columns="variant", values="text").fillna("–")
-        wide = wide[sorted(peaks["variant"].unique(), key=variant_order)]
+        wide = wide[sorted(map(str, wide), key=variant_order)]
         wide.insert(0, "M×N", [f"{m}×{n}" for m, n in wide.index])
         title = f"Peak memory beyond the inputs: {', '.join([card_of(gpu).name, operation, dtype])}"
         stem = "-".join(["memory", slug(operation), slug(gpu), dtype])
