@@ -52,7 +52,7 @@ def times_of(found: pd.DataFrame) -> pd.DataFrame:
     for place, one in found.groupby([*PLACE, "kernel"], sort=False):
         ends = one[["low_us", "us", "high_us"]].to_numpy(float)
         sampled = [
-            end[end == end] if samples is None or not len(samples) else samples
+            list(samples) if samples is not None and len(samples) else list(end[end == end])
             for samples, end in zip(one["samples_us"], ends, strict=True)
         ]
         time = median_of(sampled, list(one["recording"]))

@@ -192,6 +192,8 @@ def above_roof(inputs: Inputs) -> Named:
     """How many points of each variant are above the roof by more than their interval, and which."""
     frame = shown_sets(inputs)
     own = frame[timed(frame) & frame["roof_gbps"].notna() & (frame["operation"] != frame["roof"])]
+    if own.empty:
+        return
     alike = ["set", "gpu", "timer", "cache", "variant", "roof"]
     place = [*alike, "compulsory_bytes", "rows", "cols", "dtype"]
     points = name_variants(own).groupby(place, as_index=False).agg(
@@ -231,7 +233,7 @@ def memory(inputs: Inputs) -> Named:
         peaks.insert(4, "matrices", peaks["peak_bytes"] / matrix)
         texts = peaks.assign(text=[number_text(value, 2) for value in peaks["matrices"]])
         wide = texts.pivot(index=["rows", "cols"], columns="variant", values="text").fillna("–")
-        wide = wide[sorted(map(str, wide), key=variant_order)]
+        wide = wide[sorted(wide.columns, key=lambda name: variant_order(str(name)))]
         wide.insert(0, "M×N", [f"{m}×{n}" for m, n in wide.index])
         title = f"Peak memory beyond the inputs: {', '.join([card_of(gpu).name, operation, dtype])}"
         stem = "-".join(["memory", slug(operation), slug(gpu), dtype])
@@ -275,6 +277,8 @@ def cards(inputs: Inputs) -> Named:
     known = frame["model_bytes"].gt(0) & frame["rows"].gt(0) & frame["cols"].gt(0)
     named = name_variants(frame[known & frame["operation"].isin([OPERATION, "copy"])])
     named = named[named["set"].isin(named.loc[named["operation"] == OPERATION, "set"])]
+    if named.empty:
+        return
     place = ["variant", "rows", "cols", "dtype"]
     priced = named.groupby(place, as_index=False).agg(bytes=("model_bytes", "max"), **BEHIND)
     shapes = list(zip(priced["rows"], priced["cols"], priced["dtype"], strict=True))
@@ -300,6 +304,8 @@ def card_to_card(inputs: Inputs) -> Named:
     sweep = ["set", "gpu", "sweep"]
     place = [*sweep, "operation", "variant", "rows", "cols", "dtype", "timer", "cache"]
     several = rows.groupby(sweep)["card"].transform("nunique") > 1
+    if not several.any():
+        return
     each = rows[several].groupby([*place, "card"], as_index=False).agg(
         time=("time_us", geometric_mean), low=("time_low_us", "min"), high=("time_high_us", "max"),
         rounds=("round", "nunique"), **BEHIND,
