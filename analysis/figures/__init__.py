@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from analysis.__main__ import finish, only
 from analysis.figures.limits import LIMITS_FIGURES
@@ -15,7 +15,6 @@ from analysis.figures.traffic import TRAFFIC_FIGURES
 from analysis.load import Inputs, read_inputs
 from experiments.data.files import RowsError
 
-MOST_GPUS = 8
 # The sources' figures by source and number, then this project's own.
 FIGURES: tuple[Figure | LineFigure, ...] = tuple(
     sorted(
@@ -41,19 +40,10 @@ def pictures(
     inputs: Inputs, only: Sequence[str] = (), figures: Iterable[Figure | LineFigure] = FIGURES
 ) -> Iterator[Picture]:
     """The pictures that the inputs allow, of the figures that ``only`` names or of all."""
-    inputs = of_few_gpus(inputs)
     for one in figures:
         if not only or one.id in only:
             for page in one.pages(inputs):
                 yield Picture(one.id, page.operation, one.source, page.title, one.caption, page)
-
-
-def of_few_gpus(inputs: Inputs) -> Inputs:
-    """The inputs with the rows of the GPUs that most rows are of: each takes seconds to draw."""
-    gpus = inputs.frame["gpu"].value_counts().index
-    if len(gpus) <= MOST_GPUS:
-        return inputs
-    return replace(inputs, frame=inputs.frame[inputs.frame["gpu"].isin(gpus[:MOST_GPUS])])
 
 
 def run(options: argparse.Namespace) -> int:

@@ -11,7 +11,6 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 
 from analysis.__main__ import finish, only
-from analysis.figures import of_few_gpus
 from analysis.format import Table, write_table
 from analysis.load import Inputs, read_inputs
 from analysis.points import NEEDS
@@ -47,7 +46,6 @@ def tables_of(inputs: Inputs, asked: Sequence[str] = ()) -> tuple[dict[str, Tabl
         inputs: Rows, and all that lies beside them.
         asked: Names of `TABLES`; none for all of them.
     """
-    inputs = of_few_gpus(inputs)
     made: dict[str, Table] = {}
     missing = []
     for name, (needs, make) in TABLES.items():
