@@ -1,13 +1,11 @@
 """Lines over a size: what variants measured, what bounds them, what the sources printed of them.
 
-`LineFigure` is a figure of such lines, and `draw_panel` is the one function that draws them. The
-parts it is made of are here as well, for pictures of another kind that need some of them.
+`LineFigure` is a figure of such lines; `draw_panel` draws one pair of its axes.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +18,7 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 from scipy.optimize import isotonic_regression
 
 from analysis.estimate import comparable, speedups
-from analysis.figures.page import SIZE, Canvas, Page, mark, provenance
+from analysis.figures.page import SIZE, Canvas, Page, provenance
 from analysis.figures.style import (
     BLUSH,
     DOT,
@@ -38,25 +36,21 @@ from analysis.figures.style import (
     variant_order,
     write,
 )
-from analysis.load import Records
+from analysis.load import Inputs
 from analysis.published import name_of, series, sources
-from analysis.selection import Query, Selection, records_of, select
-from experiments.data.cards import Card, card_of
+from analysis.selection import Query, Selection, select
+from experiments.data.cards import card_of
 from experiments.data.jobs import named_widths
 
 LEFT, BOTTOM, WIDE, HIGH = 0.078, 0.207, 0.567, 0.622  # of the axes; labels stand right of them
 LEADER, MARK, TEXT = 1.035, 1.055, 1.08  # where labels begin, in widths of the axes
 LONGEST, ROOM = 34, 28  # characters of a label: what fits legibly, and what fits at full size
 DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
-DASHED = (0, (5, 2))
-ROOF_SHARE = "fraction_of_roof"
-PEAK = "peak_bytes"
-HIGHEST_SHARE = 1.25  # the datasheet peak is far above where launches bound the roof as well
-LEVEL_DASH = (0, (1.5, 1.5))
+DASHED, LEVEL_DASH = (0, (5, 2)), (0, (1.5, 1.5))
+ROOF_SHARE, PEAK = "fraction_of_roof", "peak_bytes"
 MARK_ALL = 16  # points a line may have before their markers hide it
+MOST_LINES = 32  # a panel has no room for the names of more
 SAME = 0.02  # a ratio this near 1 is drawn by the line of the variant compared with
-PLACES, HALF = 49, 4  # where words may stand along a level, and half their length in places
-MIDDLE = 1.035  # how far above a level the middle of words on it is
 
 
 @dataclass(frozen=True)
@@ -87,49 +81,6 @@ class Label:
     whole: bool = True  # whether the line reaches the end of the axis; only then a leader joins
 
 
-def draw_panel(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
-    """Draws a panel on axes whose size axis is ready; returns the labels of its lines.
-
-    Bandwidths start at 0 and are scaled to the rows: what a source printed of a faster card does
-    not squeeze them. Times span decades, so their axis is a logarithm that holds all of them.
-    """
-    if panel.scale != "linear":
-        ax.set_yscale("log", base=2 if panel.scale == "ratio" else 10)
-    compared = speedups(shown, panel.over[0]) if panel.over else shown
-    labels = lines(ax, compared, panel.y)
-    if panel.y == ROOF_SHARE:
-        return labels + _share(ax, shown, panel)
-    if panel.y == PEAK:
-        return labels + _buffer(ax, shown, panel)
-    if panel.over:
-        base = panel.over[0]
-        labels.append(_across(ax, shown, 1, f"{base} = 1", INK, lw=1.2, zorder=2.4, label=base))
-    else:
-        labels += roof(ax, shown, panel.y)
-    if panel.y == "effective_gbps":
-        labels += _peak(ax, shown, shown.card, "datasheet", label="datasheet peak", ls=DASHED)
-    if panel.scale == "linear" and not panel.over:
-        ax.set_ylim(0, None)
-    if shown.exact:  # what sources printed compares with rows of its shape and dtype alone
-        labels += _printed(ax, shown, panel) + _levels(ax, shown, panel)
-    if panel.card and shown.exact:
-        card = card_of(sources()[panel.card].card or "")
-        name = f"card of {name_of(panel.card)},"
-        labels += _peak(ax, shown, card, name, label=name, ls=LEVEL_DASH)
-    if panel.y == "time_us":
-        labels += _datasheet_floor(ax, shown)
-    if panel.scale == "ratio":
-        _predicted(ax, compared)
-        ratio_axis(ax, panel.label)
-        return labels
-    if panel.over:
-        ax.set_ylim(0, None)
-    else:
-        shade_l2(ax, shown, panel.l2)
-    value_axis(ax, panel.label)
-    return labels
-
-
 @dataclass(frozen=True)
 class LineFigure:
     """A figure of lines over N or M: a picture for each GPU whose rows allow it."""
@@ -141,6 +92,8 @@ class LineFigure:
     note: str = ""  # a last line of small print on what is published, where that is drawn
     caption: str = ""  # one sentence: what it shows, and which source's figure it draws again
     size: tuple[float, float] = SIZE  # inches
+    source: str = ""  # the letter of that source, if any
+    x: str = ""  # of the x axis, where that is no row width and no number of rows
 
     @property
     def needs(self) -> str:
@@ -154,8 +107,10 @@ class LineFigure:
             f"best {fixed} = {self.query.at} {self.query.dtype}", *dict.fromkeys(beside),
         ])  # fmt: skip
 
-    def pages(self, records: Records, frame: pd.DataFrame) -> list[Page]:
+    def pages(self, inputs: Inputs) -> list[Page]:
         """A picture for each GPU whose rows allow it."""
+        frame = inputs.main
+        frame = frame[frame["rows"].gt(0) & frame["cols"].gt(0)]
         several = [select(frame, gpu, self.query) for gpu in sorted(frame["gpu"].unique())]
         return [self._page(shown) for shown in several if shown and self._drawable(shown)]
 
@@ -167,7 +122,10 @@ class LineFigure:
 
     def _page(self, shown: Selection) -> Page:
         fixed, card = "M" if shown.query.over == "cols" else "N", shown.card.name
-        small = provenance(shown.recorded, card, shown.timer, shown.cache, flagged(shown))
+        above = ["crossed out: faster than the roof, not a win"] * bool(
+            shown.own["above_roof"].any()
+        )
+        small = provenance(shown.recorded, card, shown.timer, shown.cache, above)
         small += [self.note] if self.note and shown.exact else []
         known = named_widths() if shown.query.over == "cols" else {}
         names = {n: known[n] for n in shown.sizes if n in known}
@@ -180,18 +138,50 @@ class LineFigure:
                 else:
                     size_axis(ax, shown.sizes, shown.query.over)
                 write_labels(ax, draw_panel(ax, shown, panel), panel.gap)
-                if panel is not self.panels[-1]:
-                    ax.set_xlabel("")
+                if self.x or panel is not self.panels[-1]:
+                    ax.set_xlabel(self.x if panel is self.panels[-1] else "")
 
         subtitle = DOT.join([card, shown.dtype, f"{fixed} = {shown.at}"])
-        name = f"{self.id}-{slug(shown.gpu)}"
-        return Page(name, self.title, subtitle, small, draw, self.size, shown.gpu)
+        return Page(f"{self.id}-{slug(shown.gpu)}", self.title, subtitle, small, draw, self.size,
+                    shown.gpu, self.query.operation)  # fmt: skip
 
 
-def flagged(*several: Selection) -> list[str]:
-    """The remark on points that are crossed out, where there are any."""
-    roofs = [shown.roof for shown in several if shown.own["above_roof"].eq(True).any()]
-    return [f"crossed out: faster than the {roof} roof, not a win" for roof in roofs[:1]]
+def draw_panel(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
+    """Draws a panel on axes whose size axis is ready; returns the labels of its lines.
+
+    Bandwidths start at 0 and are scaled to the rows: what a source printed of a faster card does
+    not squeeze them. Times span decades, so their axis is a logarithm that holds all of them.
+    """
+    if panel.scale != "linear":
+        ax.set_yscale("log", base=2 if panel.scale == "ratio" else 10)
+    compared = speedups(shown, panel.over[0]) if panel.over else shown
+    labels = lines(ax, compared, panel.y) + _roofs(ax, shown, panel)
+    if panel.y == "effective_gbps":
+        labels += _datasheet(ax, shown, panel)
+    if panel.scale == "linear" and not panel.over:
+        ax.set_ylim(0, None)
+    if panel.y == ROOF_SHARE:  # the datasheet peak is far above where launches bound the roof
+        ax.set_ylim(0, max(1.25, 1.04 * float(np.nanmax(shown.own[panel.y]))))
+    if shown.exact:  # what sources printed compares with rows of its shape and dtype alone
+        labels += _printed(ax, shown, panel) + _levels(ax, shown, panel)
+    if panel.y != "effective_gbps":
+        labels += _datasheet(ax, shown, panel)
+    if panel.scale == "ratio":
+        ratio_axis(ax, panel.label)
+        return labels + _predicted(ax, compared)
+    if panel.over:
+        ax.set_ylim(0, None)
+    elif panel.y != PEAK:
+        _shade_l2(ax, shown, 0.02 if panel.y == ROOF_SHARE else panel.l2)
+    value_axis(ax, panel.label)
+    if panel.y == ROOF_SHARE:
+        ax.yaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10]))
+        ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    if panel.y == PEAK:
+        ax.yaxis.set_major_formatter(lambda value, _: f"{value / 1e9:g}")
+        for line in ax.get_lines():  # markers at 0 stand half below the axis
+            line.set_clip_on(False)
+    return labels
 
 
 def lines(ax: Axes, shown: Selection, y: str) -> list[Label]:
@@ -201,8 +191,8 @@ def lines(ax: Axes, shown: Selection, y: str) -> list[Label]:
     Points above the roof are taken out of the line, drawn open and crossed out.
     """
     own, x = shown.own, np.array(shown.sizes, dtype=float)
-    labels, drawn, rows = [], Counter[str](), records_of(own)
-    for variant in sorted(own["variant"].unique(), key=variant_order):
+    labels, drawn = [], Counter[str]()
+    for variant in sorted(own["variant"].unique(), key=variant_order)[:MOST_LINES]:
         line = own[own["variant"] == variant].set_index(shown.query.over).reindex(shown.sizes)
         value = line[y].where(line["status"] == "ok").to_numpy(dtype=float)
         valid = np.isfinite(value)
@@ -213,10 +203,8 @@ def lines(ax: Axes, shown: Selection, y: str) -> list[Label]:
         drawn[kernel] += 1
         above = line["above_roof"].eq(True).to_numpy()
         kept = np.where(above, np.nan, value)
-        ax.plot(x, kept, label=variant, zorder=3, markevery=_marked(x, kept), gid=_gid(variant),
+        ax.plot(x, kept, label=variant, zorder=3, markevery=_marked(x, kept),
                 **style.dots(ls=dash, lw=1.4, color=style.color, mew=0.6))  # fmt: skip
-        known = {row[shown.query.over]: row for row in rows if row["variant"] == variant}
-        mark(ax, x, value, [known.get(size, {}) for size in shown.sizes])
         low, high = (np.where(valid, end, np.nan) for end in _interval(line, y))
         ax.vlines(x, low, high, color=style.color, lw=1.0, zorder=2.5)
         if above.any():
@@ -228,11 +216,6 @@ def lines(ax: Axes, shown: Selection, y: str) -> list[Label]:
         text = variant if whole else f"{variant}, to {size_label(x[last])}"
         labels.append(Label(text, x[last], value[last], style, whole=whole))
     return labels
-
-
-def _gid(variant: str) -> str:
-    """What a drawn file calls the line of a variant's rows."""
-    return "rows:" + re.sub(r"[^\w.=-]", "_", variant)
 
 
 def _interval(line: pd.DataFrame, y: str) -> tuple[pd.Series, pd.Series]:
@@ -260,94 +243,88 @@ def _marked(x: np.ndarray, y: np.ndarray) -> list[int]:
     return marked
 
 
-def roof(ax: Axes, shown: Selection, y: str) -> list[Label]:
-    """Draws the measured roof: the best that any kernel of it reached at the same shape."""
-    of_roof = shown.roofs.groupby(shown.query.over)[y]
-    best = (of_roof.min() if y == "time_us" else of_roof.max()).reindex(shown.sizes)
-    if best.isna().all():
+def _bound(ax: Axes, shown: Selection, values: pd.Series | float, text: str, color: str = INK,
+           **line: Any) -> list[Label]:  # fmt: skip
+    """Draws a line without markers over all sizes, where it has values; returns its label."""
+    series = pd.Series(values, shown.sizes) if isinstance(values, float) else values
+    series = series.reindex(shown.sizes)
+    known = series.dropna()
+    if known.empty:
         return []
-    name = f"{shown.roof} roof"
-    ax.plot(shown.sizes, best.to_numpy(), color=INK, lw=1.6, label=name, zorder=2.8)
-    last = best.dropna().index[-1]
+    line = {"lw": 1.6, "zorder": 2.8, "label": text, **line}
+    ax.plot(series.index, series, color=color, **line)
+    last = int(known.index[-1])
     whole = last == shown.sizes[-1]
-    return [Label(name, last, best[last], LineStyle(INK, ""), whole=whole)]
+    return [Label(text, last, float(known.iloc[-1]), LineStyle(color, ""), whole=whole)]
 
 
-def _share(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
-    """Shares of the roof from 0; 100 % is its fastest kernel at the same shape, beside it."""
-    labels = [_across(ax, shown, 1, f"{shown.roof} roof", INK, lw=1.6, zorder=2.8)]
-    own = shown.own
-    if shown.card.peak_gbps is not None:
-        roofs = own.groupby(shown.query.over)["roof_gbps"].max().reindex(shown.sizes)
-        peak = (shown.card.peak_gbps / roofs).dropna()
-        ax.plot(peak.index, peak, color=MUTED, lw=1.0, ls=DASHED, label="datasheet peak", zorder=2)
-        text = f"datasheet {shown.card.peak_gbps:,.0f} GB/s"
-        labels.append(Label(text, peak.index[-1], peak.iloc[-1], LineStyle(MUTED, "")))
-    ax.set_ylim(0, max(HIGHEST_SHARE, 1.04 * float(np.nanmax(own[panel.y]))))
-    shade_l2(ax, shown, 0.02)
-    value_axis(ax, panel.label)
-    ax.yaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10]))
-    ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+def _roofs(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
+    """Draws what was measured beside the variants and bounds them.
+
+    It is the best that any kernel of the roof reached at the same shape, and of times also the
+    least that the operation's arithmetic takes; of memory it is one matrix, the gradient's own.
+    """
+    roof, over = f"{shown.roof} roof", shown.query.over
+    longest = roof if shown.own["arithmetic_us"].isna().all() else "longest roof"
+    if panel.over:
+        return _bound(ax, shown, 1.0, f"{panel.over[0]} = 1", lw=1.2, zorder=2.4)
+    if panel.y == ROOF_SHARE:
+        return _bound(ax, shown, 1.0, longest)
+    if panel.y == PEAK:
+        matrix = shown.at * shown.item_bytes * _sizes(shown)
+        return _bound(ax, shown, matrix, "one M×N matrix")
+    of_roof = shown.roofs.groupby(over)[panel.y]
+    if panel.y != "time_us":
+        return _bound(ax, shown, of_roof.max(), roof)
+    arithmetic = shown.own.groupby(over)["arithmetic_us"].min()
+    return _bound(ax, shown, of_roof.min(), roof) + _bound(
+        ax, shown, arithmetic, "arithmetic roof", ls=DASHED
+    )
+
+
+def _datasheet(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
+    """Draws what the datasheet's memory bandwidth allows, and shades times that it does not."""
+    line: dict[str, Any] = {"color": MUTED, "lw": 1.0, "ls": DASHED, "zorder": 2}
+    peak, moved = shown.card.peak_gbps, _moved(shown)
+    labels: list[Label] = []
+    if panel.card and shown.exact and (card := card_of(sources()[panel.card].card or "")).peak_gbps:
+        text = f"card of {name_of(panel.card)}, {card.peak_gbps:,.0f}"
+        labels = _bound(ax, shown, float(card.peak_gbps), text, **line | {"ls": LEVEL_DASH})
+    if peak is None or panel.over:
+        return labels
+    if panel.y == "effective_gbps":
+        labels += _bound(ax, shown, float(peak), f"datasheet {peak:,.0f}", **line)
+    elif panel.y == ROOF_SHARE and shown.own["arithmetic_us"].isna().all():
+        share = peak / shown.own.groupby(shown.query.over)["roof_gbps"].max()
+        labels += _bound(ax, shown, share, f"datasheet {peak:,.0f} GB/s", **line)
+    elif panel.y == "time_us" and moved:
+        floor, low = moved * _sizes(shown) / peak / 1e3, ax.get_ylim()
+        labels += _bound(ax, shown, floor, f"datasheet {peak:,.0f} GB/s", **line)
+        ax.fill_between(floor.index, floor, 1e-9, color=BLUSH, lw=0, zorder=0.1)
+        ax.set_ylim(*low)
+        write(ax, 0.985, 0.03, "faster than the card's memory", 6.5, ha="right")
     return labels
 
 
-def _buffer(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
-    """Bytes from 0, beside those of one matrix M×N: what a gradient of its own takes."""
-    sizes = np.array(shown.sizes)
-    matrix = shown.at * sizes * shown.item_bytes
-    ax.plot(sizes, matrix, color=INK, lw=1.6, label="one M×N matrix", zorder=2.8)
-    ax.set_ylim(0, None)
-    value_axis(ax, panel.label)
-    ax.yaxis.set_major_formatter(lambda value, _: f"{value / 1e9:g}")
-    for line in ax.get_lines():  # markers at 0 stand half below the axis
-        line.set_clip_on(False)
-    return [Label("one M×N matrix", sizes[-1], float(matrix[-1]), LineStyle(INK, ""))]
+def _moved(shown: Selection) -> int:
+    """The bytes that have to be moved for each unit of the size, 0 where rows do not say."""
+    known = shown.own["compulsory_bytes"].gt(0).any()
+    return shown.passes * shown.at * shown.item_bytes if known else 0
 
 
-def _peak(ax: Axes, shown: Selection, card: Card, name: str, **line: Any) -> list[Label]:
-    """Draws a card's datasheet bandwidth, GB/s, where it is known."""
-    if card.peak_gbps is None:
-        return []
-    text = f"{name} {card.peak_gbps:,.0f}"
-    return [_across(ax, shown, card.peak_gbps, text, MUTED, lw=1.0, zorder=2, **line)]
+def _sizes(shown: Selection) -> pd.Series:
+    return pd.Series(shown.sizes, shown.sizes, dtype=float)
 
 
-def _datasheet_floor(ax: Axes, shown: Selection) -> list[Label]:
-    """Draws the least time, µs, in which the datasheet's memory moves the matrices; shades it."""
-    ax.set_ylim(*ax.get_ylim())
-    peak = shown.card.peak_gbps
-    if peak is None:
-        return []
-    ends = np.array([*ax.get_xlim(), shown.sizes[-1]])
-    floor = shown.passes * shown.at * ends * shown.item_bytes / peak / 1e3
-    ax.plot(ends[:2], floor[:2], color=MUTED, lw=1.0, ls=DASHED, label="datasheet floor", zorder=2)
-    ax.fill_between(ends[:2], floor[:2], 1e-9, color=BLUSH, lw=0, zorder=0.1)
-    write(ax, 0.985, 0.03, "faster than the card's memory", 6.5, ha="right")
-    text = f"datasheet {peak:,.0f} GB/s"
-    return [Label(text, shown.sizes[-1], float(floor[2]), LineStyle(MUTED, ""))]
-
-
-def shade_l2(ax: Axes, shown: Selection, height: float = 0.02, caption: str = "") -> None:
-    """Shades the sizes at which inputs and outputs fit in the card's L2 together.
-
-    The ``caption``, by default the cache's size, stands at ``height``, a share of the axes.
-    """
-    size = shown.card.l2_bytes
-    left, right = ax.get_xlim()
-    if (
-        size is None
-        or (edge := size / (shown.passes * shown.at * shown.item_bytes)) < shown.sizes[0]
-    ):
+def _shade_l2(ax: Axes, shown: Selection, height: float) -> None:
+    """Shades the sizes at which inputs and outputs fit in the card's L2 together."""
+    size, each = shown.card.l2_bytes, _moved(shown)
+    if size is None or not each or size / each < shown.sizes[0]:
         return
-    ax.axvspan(left, min(edge, right), color=FAINT, alpha=0.7, lw=0, zorder=0, label="fits in L2")
-    text = caption or f"{shown.formula} fits in L2 ({size / 2**20:g} MiB)"
-    write(ax, 0.012, height, text, 6.5, va="bottom")
-
-
-def _across(ax: Axes, shown: Selection, y: float, text: str, color: str, **line: Any) -> Label:
-    """Draws a line at ``y`` over all sizes; returns its label."""
-    ax.axhline(y, color=color, **line)
-    return Label(text, shown.sizes[-1], y, LineStyle(color, ""))
+    left, right = ax.get_xlim()
+    edge = min(size / each, right)
+    ax.axvspan(left, edge, color=FAINT, alpha=0.7, lw=0, zorder=0, label="fits in L2")
+    write(ax, 0.012, height, f"{shown.formula} fits in L2 ({size / 2**20:g} MiB)", 6.5, va="bottom")
 
 
 def _as_run(shown: Selection, kernel: str) -> str:
@@ -381,8 +358,7 @@ def _printed(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
 def _levels(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
     """Draws what sources claim of this dtype without a size."""
     labels = []
-    alike = [letter for letter in panel.levels if sources()[letter].dtype == shown.dtype]
-    for letter in alike:
+    for letter in (one for one in panel.levels if sources()[one].dtype == shown.dtype):
         for ratio in sources()[letter].ratios if panel.over else ():
             if ratio.over in panel.over:
                 text = f"{name_of(letter)}: {ratio.label}"
@@ -397,52 +373,25 @@ def _levels(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
 
 
 def _level(ax: Axes, shown: Selection, kernel: str, low: float, high: float, text: str) -> Label:
-    """Draws a level as a dashed line, or from ``low`` to ``high`` as a band."""
+    """Draws a level as a dotted line, or from ``low`` to ``high`` as a band between two."""
     color = style_of(kernel).color
-    if low == high:
-        return _across(ax, shown, low, text, color, lw=1.1, ls=LEVEL_DASH, alpha=0.9, zorder=2.2,
-                       label=text)  # fmt: skip
-    ax.axhspan(low, high, color=color, alpha=0.13, lw=0, zorder=0.2, label=text)
-    for end in (low, high):
-        if _drawn(ax, end):
-            continue
-        ax.axhline(end, color=color, lw=0.7, ls=LEVEL_DASH, alpha=0.8, zorder=2.2)
-    return Label(text, shown.sizes[-1], (low + high) / 2, LineStyle(color, ""))
+    if low < high:
+        ax.axhspan(low, high, color=color, alpha=0.13, lw=0, zorder=0.2, label=text)
+    for end in {low, high}:
+        [label] = _bound(ax, shown, end, text, color, lw=1.0, ls=LEVEL_DASH, alpha=0.8, zorder=2.2)
+    return replace(label, y=(low + high) / 2)
 
 
-def _drawn(ax: Axes, level: float) -> bool:
-    """Whether a line across the axes stands at this level already."""
-    heights = [np.asarray(line.get_ydata(), dtype=float) for line in ax.get_lines()]
-    flat = [y for y in heights if y.size > 1 and np.ptp(y) == 0]
-    return any(abs(y[0] - level) <= SAME * level for y in flat)
-
-
-def _predicted(ax: Axes, compared: Selection) -> None:
+def _predicted(ax: Axes, compared: Selection) -> list[Label]:
     """Draws the ratios of the models' bytes, one quiet line for all variants that share a model."""
     simple = compared.points[~compared.points["model_formula"].str.contains(" if ", na=True)]
+    line: dict[str, Any] = {"lw": 0.8, "ls": (0, (1, 2)), "zorder": 1}
+    labels: list[Label] = []
     for formula, alike in simple.groupby("model_formula"):
-        by_size = alike.groupby(compared.query.over)["traffic_ratio"].first().dropna()
-        if by_size.empty or abs(by_size.iloc[-1] - 1) < SAME:
-            continue
-        last = float(by_size.iloc[-1])
-        if not _drawn(ax, last):
-            ax.plot(by_size.index, by_size, color=MUTED, lw=0.8, ls=(0, (1, 2)), zorder=1)
-        ax.text(_clear(ax, last), last, f"{formula} by traffic", fontsize=6, color=MUTED,
-                va="bottom", ha="center", zorder=1.1)  # fmt: skip
-
-
-def _clear(ax: Axes, level: float) -> float:
-    """Where along ``level`` words above it keep farthest from the nearest line over a size."""
-    across = np.geomspace(*ax.get_xlim(), PLACES)
-    room = np.full(PLACES, np.inf)
-    for line in ax.get_lines():
-        x, y = (np.asarray(side, dtype=float) for side in line.get_data())
-        real = np.isfinite(y) & (x > 0)
-        if real.sum() > 1 and np.ptp(y[real]) > SAME:  # a level is as near everywhere
-            height = np.interp(np.log(across), np.log(x[real]), np.log(y[real]))
-            room = np.minimum(room, np.abs(height - np.log(level * MIDDLE)))
-    worst = [room[i - HALF : i + HALF + 1].min() for i in range(HALF, PLACES - HALF)]
-    return float(across[HALF + int(np.argmax(worst))])
+        ratios = alike.groupby(compared.query.over)["traffic_ratio"].first().dropna()
+        if len(ratios) and abs(ratios.iloc[-1] - 1) > SAME:
+            labels += _bound(ax, compared, ratios, f"{formula} by traffic", MUTED, **line)
+    return labels
 
 
 def write_labels(ax: Axes, labels: Sequence[Label], gap: float = 0.062) -> None:
