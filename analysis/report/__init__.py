@@ -1,1 +1,0 @@
-"""The report: figures, tables, claims, audit, traffic and roofline on one self-contained page."""
