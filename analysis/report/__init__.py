@@ -42,6 +42,9 @@ FIRST = "headline"  # the picture of the result
 LEFT_OUT = ("limits",)  # pictures shape by shape: the tables have the same numbers
 # Tables about the measuring itself, by how their names begin; the others are of an operation.
 MEASURED = ("environment", "cards", "card_to_card", "determinism", "above_roof")
+# How operations follow each other; others come last.
+ORDER = (OPERATION, "cross_entropy", "cross_entropy_grad", "cross_entropy_backward", "log_softmax",
+         "logsumexp", "logprob_entropy", "softmax_backward")  # fmt: skip
 MOST_PICTURES = 80  # of a folder of many cards; `figures` draws the others
 MOST_LINES = 300  # of a table; its CSV has all
 FOLDED = 12  # lines above which a table is folded
@@ -59,23 +62,13 @@ SIGNS = {
 }
 
 
-@dataclass(frozen=True)
-class Shown:
-    """A picture as an image, without the texts that stand beside it on the page."""
-
-    picture: Picture
-    uri: str
-    width: int  # CSS pixels
-    height: int
-
-
 @dataclass
 class Exhibit:
     """What stands under one heading: pictures and tables of one thing, and the claims about it."""
 
     title: str
     label: str = ""  # the source's own id, such as ``A-fig2``
-    pictures: list[Shown] = field(default_factory=list)
+    pictures: list[Mapping[str, Any]] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
     claims: list[Judgement] = field(default_factory=list)
     missing: str = ""  # why there is no picture where there should be one
@@ -90,16 +83,18 @@ def run(options: argparse.Namespace) -> int:
 
 def page(inputs: Inputs) -> str:
     """The whole HTML document, the same text for the same rows and code."""
-    every = [one for one in pictures(inputs) if one.id not in LEFT_OUT]
+    asked = {one.id: one.needs for one in FIGURES if one.id not in LEFT_OUT}
+    every = list(pictures(inputs, tuple(asked)))
     drawn, more = every[:MOST_PICTURES], len(every) - MOST_PICTURES
-    known = {one.id for one in every}
-    needs = {one.id: one.needs for one in FIGURES if one.id not in {*known, *LEFT_OUT}}
+    needs = {name: asked[name] for name in asked if name not in {one.id for one in every}}
     made, lacking = tables_of(inputs)
     tables = dict(made)
     gpus = sorted(map(str, inputs.main["gpu"].unique()))
     lines = operations(inputs.frame, inputs.points)
-    style = _text(HERE / "page.css") + _text(STEPPER / "stepper.css")
-    scripts = [_text(HERE / "page.js"), _text(STEPPER / "stepper.js")]
+    files = (HERE / "page.css", STEPPER / "stepper.css", HERE / "page.js", STEPPER / "stepper.js")
+    *styles, script, other = (path.read_text(encoding="utf-8") for path in files)
+    style, scripts = "".join(styles), [script, other]
+    judged = _sources(inputs, gpus, drawn, tables, needs)
     context: dict[str, Any] = {
         "policy": _policy(style, scripts),
         "style": Markup(style),
@@ -108,11 +103,11 @@ def page(inputs: Inputs) -> str:
         "headline": headline(inputs.frame, inputs.points),
         "every": lines,
         "lead": [_shown(one) for one in drawn if one.id == FIRST],
-        "sources": _sources(inputs, gpus, drawn, tables, needs),
+        "sources": judged,
+        "labels": {one.label for each in judged for one in each["exhibits"]},
         "operations": _operations(drawn, tables, lines),
         "own": [one for gpu in gpus for one in judge_own(inputs, gpu)],
         "several": len(gpus) > 1,
-        "recordings": _recordings(inputs),
         "measured": [table for stem, table in tables.items() if stem.startswith(MEASURED)],
         "noise": _noise(inputs),
         "missing": [f"{more} more pictures: `make figures` draws them"] * (more > 0)
@@ -154,23 +149,23 @@ def _sources(
     found = []
     for letter, source in sources().items():
         mine = [one for one in claims if one.source == letter]
-        exhibits = {label: Exhibit(f"Claims of {letter} without a figure", label)
-                    for label in sorted({label_of(one.figure) for one in mine})}  # fmt: skip
+        exhibits: dict[str, Exhibit] = {}
+
+        def at(label: str, title: str, known: dict[str, Exhibit] = exhibits) -> Exhibit:
+            return known.setdefault(label, Exhibit(title, label))
+
         for picture in (one for one in drawn if one.source == letter):
-            label = label_of(picture.id)
-            one = exhibits.setdefault(label, Exhibit("", label))
-            one.title = picture.title
-            one.pictures.append(_shown(picture))
+            at(label_of(picture.id), picture.title).pictures.append(_shown(picture))
         for stem, table in tables.items():
             if (label := label_of(stem)).startswith(letter):
-                one = exhibits.setdefault(label, Exhibit("", label))
-                one.title = table.title.removeprefix(f"{label}: ")
-                one.tables.append(table)
+                at(label, table.title.removeprefix(f"{label}: ")).tables.append(table)
         for claim in mine:
-            exhibits[label_of(claim.figure)].claims.append(claim)
-        for label, one in exhibits.items():
-            if label and not (one.pictures or one.tables):
-                one.title, one.missing = "not drawn", lacking.get(label, "It needs other rows")
+            label = label_of(claim.figure)
+            if label not in exhibits and label.startswith(letter):
+                at(label, "not drawn").missing = lacking.get(label, "these rows do not give it")
+            elif label not in exhibits:
+                label = ""  # it has none, or that of another source
+            at(label, f"Claims of {letter} without a figure").claims.append(claim)
         shown = sorted(exhibits.values(), key=lambda one: (not one.label, one.label))
         checked = [one for one in findings if one.source == letter]
         found.append({"letter": letter, "source": source, "exhibits": shown, "claims": mine,
@@ -183,7 +178,7 @@ def _operations(
 ) -> list[tuple[str, Sequence[str], list[Exhibit]]]:
     """Each operation: its name, its line of the table of all, its pictures and tables."""
     lines = {line[0]: line for line in every.lines} if every else {}
-    found: dict[str, dict[str, Exhibit]] = {OPERATION: {}, **{name: {} for name in sorted(lines)}}
+    found: dict[str, dict[str, Exhibit]] = {name: {} for name in (OPERATION, *lines)}
     titles = {one.title: one.operation for one in reversed(drawn)}
     for picture in drawn:
         if picture.source or picture.id == FIRST:
@@ -201,11 +196,13 @@ def _operations(
             name = next((one for one, slug in slugs if slug in f"{stem}-"), OPERATION)
             title = f"Tables of {name}"
             found[name].setdefault(title, Exhibit(title)).tables.append(table)
-    return [(name, lines.get(name, ()), list(by.values())) for name, by in found.items() if by]
+    order = sorted(found, key=lambda name: (ORDER.index(name) if name in ORDER else 9, name))
+    return [(name, lines.get(name, ()), list(found[name].values()))
+            for name in order if found[name]]  # fmt: skip
 
 
-def _shown(picture: Picture) -> Shown:
-    """Draws a picture, crops it to its ink and packs it losslessly in few colours."""
+def _shown(picture: Picture) -> dict[str, Any]:
+    """Draws a picture as an image without the texts that stand beside it on the page."""
     page = picture.page
     beside = {page.title, page.subtitle, *page.small}
     drawn, packed = BytesIO(), BytesIO()
@@ -219,7 +216,7 @@ def _shown(picture: Picture) -> Shown:
     image.quantize(COLORS).convert("RGB").save(packed, "WEBP", lossless=True)
     uri = f"data:image/webp;base64,{base64.b64encode(packed.getvalue()).decode()}"
     width, height = (round(pixels * SCALE / DPI) for pixels in image.size)
-    return Shown(picture, uri, width, height)
+    return {"page": page, "caption": picture.caption, "uri": uri, "width": width, "height": height}
 
 
 def _opening(inputs: Inputs) -> dict[str, Any]:
@@ -250,19 +247,6 @@ def _days(inputs: Inputs) -> dict[str, str]:
     return {one: day for one, day in days if re.fullmatch(r"\d{4}-\d\d-\d\d", str(day))}
 
 
-def _recordings(inputs: Inputs) -> Table:
-    """Every recording that the page was made of."""
-    days, lines = _days(inputs), []
-    for (place, sweep, gpu), rows in inputs.frame.groupby(["set", "sweep", "gpu"]):
-        operations = sorted(set(rows["operation"]) - set(rows["roof"]))
-        counts = [rows[name].nunique() for name in ("card", "round", "kernel")]
-        lines.append([place or "–", sweep, card_of(str(gpu)).name, ", ".join(operations),
-                      *map(thousands, [*counts, len(rows)]), days.get(place, "–")])  # fmt: skip
-    heads = ["set", "recording", "GPU", "operations", "cards", "rounds", "kernels", "rows", "day"]
-    notes = ["A recording is one sweep. Rows of two sets are never compared with each other."]
-    return Table("Recordings", heads, lines, notes)
-
-
 def _noise(inputs: Inputs) -> list[str]:
     """Sentences on how much a variant differs from itself, of the set with most such pairs."""
     pairs = twins_of(inputs.frame)
@@ -275,15 +259,11 @@ def _noise(inputs: Inputs) -> list[str]:
 
 
 def _templates() -> Environment:
-    templates = Environment(
-        loader=FileSystemLoader([HERE, STEPPER]),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    limits = {"most_lines": MOST_LINES, "folded": FOLDED}
-    templates.globals |= {"signs": SIGNS, "tally": tally, **limits}
+    templates = Environment(loader=FileSystemLoader([HERE, STEPPER]), autoescape=True,
+                            undefined=StrictUndefined, trim_blocks=True,
+                            lstrip_blocks=True)  # fmt: skip
+    templates.globals |= {"signs": SIGNS, "tally": tally, "label_of": label_of}
+    templates.globals |= {"most_lines": MOST_LINES, "folded": FOLDED}
     templates.filters["ticks"] = ticks
     return templates
 
@@ -298,7 +278,3 @@ def _policy(style: str, scripts: Sequence[str]) -> str:
         f"default-src 'none'; script-src {' '.join(map(digest, scripts))}; "
         f"style-src {digest(style)}; img-src data:; base-uri 'none'; form-action 'none'"
     )
-
-
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8")

@@ -105,9 +105,8 @@ def steps(x: Floats, block: int = BLOCK) -> list[Step]:
     """
     rows, cols = x.shape
     unknown = np.full(rows, math.nan)
-    start = "Nothing has happened yet: the input is in memory."
-    made = [Step("before the first pass", start, -1, (0, 0), unknown, unknown,
-                 np.full(x.shape, math.nan), 0, 0)]  # fmt: skip
+    made = [Step("before the first pass", "The input is in memory.", -1, (0, 0), unknown,
+                 unknown, np.full(x.shape, math.nan), 0, 0)]  # fmt: skip
     for row in range(rows):
         for first in range(0, cols, block):
             made.append(_accumulate(made[-1], x, row, first, min(first + block, cols)))
@@ -119,23 +118,21 @@ def steps(x: Floats, block: int = BLOCK) -> list[Step]:
 def _accumulate(before: Step, x: Floats, row: int, first: int, end: int) -> Step:
     """The first pass: a block raises the maximum, rescales the sum and adds to it."""
     maxima, sums, values = before.maxima.copy(), before.sums.copy(), x[row, first:end]
-    begun = first > 0
-    old = maxima[row] if begun else -math.inf
-    maxima[row] = max(old, values.max())
+    old, new = (maxima[row] if first else -math.inf), values.max()
+    maxima[row] = max(old, new)
     scale = math.exp(old - maxima[row])
-    sums[row] = (sums[row] * scale if begun else 0.0) + np.exp(values - maxima[row]).sum()
-    text = f"Row {row + 1} reads {_columns(first, end)}. "
-    if not begun:
-        text += f"The maximum is {digits(maxima[row], 1)}"
-    elif scale < 1:
-        text += (
-            f"The maximum rises from {digits(old, 1)} to {digits(maxima[row], 1)}, so the sum "
-            f"so far is multiplied by exp({digits(old, 1)} − {digits(maxima[row], 1)}) = "
-            f"{digits(scale)}"
+    sums[row] = (sums[row] * scale if first else 0) + np.exp(values - maxima[row]).sum()
+    was, now = digits(old, 1), digits(maxima[row], 1)
+    change = f"The maximum stays {now}"
+    if not first:
+        change = f"The maximum is {now}"
+    elif new > old:
+        change = (
+            f"The maximum rises from {was} to {now}, so the sum so far is multiplied by "
+            f"exp({was} − {now}) = {digits(scale)}"
         )
-    else:
-        text += f"The maximum stays {digits(maxima[row], 1)}"
-    text += f"; the sum is now {digits(sums[row])}."
+    text = f"Row {row + 1} reads columns {first + 1} to {end}. {change}; "
+    text += f"the sum is now {digits(sums[row])}."
     return replace(before, phase=STATISTICS, text=text, row=row, columns=(first, end),
                    maxima=maxima, sums=sums, reads=before.reads + values.size)  # fmt: skip
 
@@ -145,8 +142,8 @@ def _normalise(before: Step, x: Floats, row: int, first: int, end: int) -> Step:
     output, values = before.output.copy(), x[row, first:end]
     output[row, first:end] = np.exp(values - before.maxima[row]) / before.sums[row]
     text = (
-        f"Row {row + 1} reads {_columns(first, end)} again and writes exp(x − "
-        f"{digits(before.maxima[row], 1)}) / {digits(before.sums[row])}."
+        f"Row {row + 1} reads columns {first + 1} to {end} again and writes "
+        f"exp(x − {digits(before.maxima[row], 1)}) / {digits(before.sums[row])}."
     )
     return replace(before, phase=NORMALISE, text=text, row=row, columns=(first, end),
                    output=output, reads=before.reads + values.size,
@@ -156,7 +153,3 @@ def _normalise(before: Step, x: Floats, row: int, first: int, end: int) -> Step:
 def digits(value: float, count: int = 3) -> str:
     """A number with so many decimals and a true minus; empty for NaN."""
     return "" if math.isnan(value) else f"{value:.{count}f}".replace("-", "−")
-
-
-def _columns(first: int, end: int) -> str:
-    return f"columns {first + 1} to {end}" if end - first > 1 else f"column {end}"
