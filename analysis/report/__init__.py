@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import base64
 import hashlib
+import html
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +26,8 @@ from PIL import Image
 
 from analysis import stepper
 from analysis.__main__ import finish
-from analysis.claims import Judgement, audit, judge, judge_own
+from analysis.claims import Judgement, judge, judge_own
+from analysis.claims.audit import CONSISTENT, audit
 from analysis.figures import FIGURES, Picture, pictures
 from analysis.figures.style import theme
 from analysis.format import Table, plain, thousands
@@ -167,7 +169,8 @@ def _sources(
                 label = ""  # it has none, or that of another source
             at(label, f"Claims of {letter} without a figure").claims.append(claim)
         shown = sorted(exhibits.values(), key=lambda one: (not one.label, one.label))
-        checked = [one for one in findings if one.source == letter]
+        checked = sorted((one for one in findings if one.source == letter),
+                         key=lambda one: one.verdict == CONSISTENT)  # fmt: skip
         found.append({"letter": letter, "source": source, "exhibits": shown, "claims": mine,
                       "audit": checked})  # fmt: skip
     return found
@@ -255,7 +258,8 @@ def _noise(inputs: Inputs) -> list[str]:
     sets = pairs["sweep"].map(inputs.frame.drop_duplicates("sweep").set_index("sweep")["set"])
     most = pairs[sets == sets.value_counts().index[0]]
     text = noise_floor(inputs.frame[inputs.frame["sweep"].isin(most["sweep"])], most)
-    return [paragraph.replace("**", "") for paragraph in text.split("\n\n") if paragraph.strip()]
+    # it is Markdown, for pages that quote it
+    return [html.unescape(one).replace("**", "") for one in text.split("\n\n") if one.strip()]
 
 
 def _templates() -> Environment:
