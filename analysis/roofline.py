@@ -129,10 +129,12 @@ def run(options: argparse.Namespace) -> int:
     if points.empty:
         needs = "it needs timed rows and those of their roof, at the same shapes"
         raise RowsError(f"{inputs.rows}: no roofline can be drawn: {needs}")
-    share = Panel(ROOF_SHARE, "share of the roof (higher is better)")
+    label = "share of the roof (higher is better)"
+    share = Panel(ROOF_SHARE, label, place=(0.3, 0.54))  # names of widths need room below
     figures = [
         LineFigure("-".join(["roofline", *[slug(name)] * (name != OPERATION)]),
-                   f"Share of the roof: {name}", Query(4096, "float32", operation=name), (share,))
+                   f"Share of the roof: {name}", Query(4096, "float32", operation=name), (share,),
+                   size=(6.6, 4.6))
         for name in points["operation"].unique()
     ]  # fmt: skip
     drawn = [one.page.files(inputs.out) for one in pictures(inputs, figures=figures)]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from analysis.format import LONGEST_NAME, number_text, visible
 from analysis.load import REFERENCE
-from experiments.data.files import RowsError, check_plain, read_lines
+from experiments.data.files import RowsError, read_lines
 from experiments.data.rows import parse_row, rows_files
 
 
@@ -56,7 +56,6 @@ def behind(file: Path, line: int) -> tuple[set[bytes], str]:
     """
     if not file.is_file():
         raise RowsError(f"{visible(str(file))}: no such file")
-    check_plain(file)
     try:
         with file.open(encoding="utf-8", newline="") as opened:
             lines = list(csv.DictReader(opened))
