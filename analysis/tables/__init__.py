@@ -24,7 +24,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Inputs], Named]]] = {
     "main": ("rows with a time", results.main),
     "a_tab1": (DECLARED, declared.a_tab1),
     "b_tab1": (DECLARED, declared.b_tab1),
-    "c_ex": ("a trace of C's worked example in traces.jsonl (make counts)", declared.c_ex),
+    "c_ex": ("rows of online, of which C works an example", declared.c_ex),
     "c_prof": ("rows of softmax with a time", protocol.c_prof),
     "d_test": ("rows at 1823×781 (grid=irregular)", results.d_test),
     "limits": (NEEDS, limits.limits),
