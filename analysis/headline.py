@@ -105,9 +105,9 @@ def operations(frame: pd.DataFrame, points: Mapping[str, pd.DataFrame]) -> Table
     if not lines:
         return None
     notes = (
-        f"Points that read and write {LARGE} or more, where an operation has such. Which mostly: "
-        "the public kernel that is the fastest at most points. Where it fails: the mean of the "
-        "points at which it gives no right answer, over the next fastest.",
+        "Large points, where an operation has such. Which mostly: the kernel that is fastest at "
+        "most points. Where it fails: the mean, over the next fastest, of points at which it gives "
+        "no right answer.",
     )
     return Table("Every operation", OPERATION_HEADS, lines, notes, pd.DataFrame(data))
 

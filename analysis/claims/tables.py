@@ -50,13 +50,13 @@ def claims_tables(
 
 
 def sources_table(judged: Sequence[Judgement]) -> Table:
-    """The sources, what each claims in a sentence, and how its claims were judged on one GPU."""
+    """The sources, and how their claims were judged on one GPU."""
     lines = []
     for letter, source in sources().items():
         words = [one.word for one in judged if one.source == letter]
         title = Cell(source.title, link=source.url)
-        lines.append([letter, title, source.by, source.claim, counted(words, WORDS)])
-    heads = ["", "article", "by", "claims in short", "judged here"]
+        lines.append([letter, title, counted(words, WORDS)])
+    heads = ["", "article", "its claims, judged here"]
     return Table("The articles", heads, lines)
 
 
