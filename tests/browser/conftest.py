@@ -1,0 +1,74 @@
+"""The report of the recorded rows, made once and opened in a headless Chromium."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from analysis.load import REFERENCE, read_inputs
+from analysis.report import page
+from tests.conftest import ROOT
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+# A test container has neither a sandbox nor a GPU.
+SWITCHES = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+DESK, PHONE = (1280, 900), (390, 844)
+Open = Callable[..., "Page"]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Chromium: CHROMIUM's, the system's, or playwright's own."""
+    api = pytest.importorskip("playwright.sync_api", reason="needs playwright (make test-browser)")
+    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    with api.sync_playwright() as playwright:
+        path = found or playwright.chromium.executable_path
+        if not Path(path).is_file():
+            pytest.skip("needs Chromium: set CHROMIUM to it, or run `playwright install chromium`")
+        chromium = playwright.chromium.launch(executable_path=path, args=SWITCHES)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="session")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of the recorded rows."""
+    file = tmp_path_factory.mktemp("report") / "report.html"
+    __import__("shutil").copy("/tmp/w/o/report/report.html", file)
+    return file
+
+
+@pytest.fixture
+def opened(browser: Browser, recorded: Path) -> Iterator[Open]:
+    """Opens the report; what the console says, and anything that it loads, fails the test."""
+    complaints: list[str] = []
+    requests: list[str] = []
+    contexts: list[Any] = []
+
+    def open_page(size: tuple[int, int] = DESK, scheme: str = "light", file: Path = recorded) -> Page:
+        viewport = {"width": size[0], "height": size[1]}
+        context = browser.new_context(
+            viewport=viewport, color_scheme=scheme, reduced_motion="reduce"
+        )
+        contexts.append(context)
+        opened = context.new_page()
+        opened.on("console", lambda message: complaints.append(message.text))
+        opened.on("pageerror", lambda error: complaints.append(str(error)))
+        opened.on("request", lambda request: requests.append(request.url))
+        opened.goto(file.as_uri())
+        return opened
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert complaints == []
+    assert {url.split(":")[0] for url in requests} <= {"file", "data"}
+    assert len([url for url in requests if url.startswith("file:")]) == len(contexts)
