@@ -26,8 +26,9 @@ from PIL import Image
 
 from analysis import stepper
 from analysis.__main__ import finish
-from analysis.claims import Judgement, judge, judge_own
+from analysis.claims import judge, judge_own
 from analysis.claims.audit import CONSISTENT, audit
+from analysis.claims.verdict import Judgement
 from analysis.figures import FIGURES, Picture, pictures
 from analysis.figures.style import theme
 from analysis.format import Table, plain, thousands

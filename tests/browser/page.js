@@ -9,14 +9,10 @@
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
   const behind = (node) => {
-    for (let e = node; e; e = e.parentElement) {
-      const color = getComputedStyle(e).backgroundColor;
-      if (!/, 0\)$|transparent/.test(color)) return color;
-    }
-    return "white";
+    const color = node ? getComputedStyle(node).backgroundColor : "white";
+    return /, 0\)$|transparent/.test(color) ? behind(node.parentElement) : color;
   };
-  const faults = [], boxes = [], walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  const shown = new Map();
+  const faults = [], boxes = [], shown = new Map(), walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (walk.nextNode()) {
     const node = walk.currentNode, parent = node.parentElement;
     if (!node.data.trim() || !parent.checkVisibility({ visibilityProperty: true }) || parent.closest("script, style, .unseen, nav")) continue;
