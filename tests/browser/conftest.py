@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
-# A test container has neither a sandbox nor a GPU.
-SWITCHES = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+SWITCHES = ["--no-sandbox", "--disable-gpu"]  # a test container has neither
 DESK, PHONE = (1280, 900), (390, 844)
 Open = Callable[..., "Page"]
 
@@ -32,7 +31,7 @@ def browser() -> Iterator[Browser]:
     with api.sync_playwright() as playwright:
         path = found or playwright.chromium.executable_path
         if not Path(path).is_file():
-            pytest.skip("needs Chromium: set CHROMIUM to it, or run `playwright install chromium`")
+            pytest.skip("needs Chromium: set CHROMIUM, or run `playwright install chromium`")
         chromium = playwright.chromium.launch(executable_path=path, args=SWITCHES)
         yield chromium
         chromium.close()

@@ -1,5 +1,4 @@
-// What a reader would stumble over: texts drawn over each other, texts that leave their box, and
-// texts too pale for what is behind them.
+// Texts drawn over each other, out of their box or the screen, or too pale for what is behind them.
 () => {
   const light = (color) => {
     const canvas = document.createElement("canvas").getContext("2d");

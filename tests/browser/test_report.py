@@ -12,7 +12,7 @@ from tests.browser.conftest import DESK, PHONE, Open
 pytestmark = pytest.mark.browser
 FAULTS = Path(__file__).with_name("page.js").read_text(encoding="utf-8")
 MOST_BYTES = 3_000_000
-OPEN_ALL = "document.querySelectorAll('details').forEach(one => { one.open = true })"
+OPEN = "document.querySelectorAll('details').forEach(one => { one.open = true })"
 
 
 def test_it_is_one_file_of_at_most_3_mb_that_leads_to_each_operation(recorded: Path) -> None:
@@ -30,7 +30,7 @@ def test_nothing_is_drawn_over_anything_and_all_text_is_legible(
     opened: Open, size: tuple[int, int], scheme: str
 ) -> None:
     page = opened(size, scheme)
-    for change in ("0", OPEN_ALL):
+    for change in ("0", OPEN):
         page.evaluate(change)
         assert page.evaluate(FAULTS) == []
         assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
@@ -72,7 +72,6 @@ def test_the_stepper_steps_by_button_key_and_slider_and_nothing_moves(
     assert count.inner_text() == "step 0 of 16"
     stepper.locator("[data-go=next]").click()
     assert shown.inner_text().startswith("Row 1 reads columns 1 to 2. The maximum is 2.0")
-    assert stepper.locator(".step.shown td.now").count() == 2
     stepper.focus()
     for key, step in (("ArrowRight", 2), ("End", 16), ("ArrowLeft", 15), ("Home", 0)):
         page.keyboard.press(key)

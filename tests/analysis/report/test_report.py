@@ -25,7 +25,6 @@ MARKUP = (
     "</script><script>window.taken=1</script><img src='https://example.invalid/x' "
     'onerror="window.taken=2">{{ 7 * 7 }}{% set x = 1 %}<!--'
 )
-URL = "javascript:window.taken=4"
 
 
 def few_limits() -> list[Row]:
@@ -48,14 +47,11 @@ def test_the_result_is_the_mean_of_the_points_in_every_digit(tmp_path: Path) -> 
             assert " ".join(line) in found, line
 
 
-def test_the_first_lines_say_which_rows_the_page_is_made_of(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_first_lines_say_which_rows_the_page_is_made_of(tmp_path: Path) -> None:
     folder = tmp_path / "rows"
     write(folder / "card" / "one", paper([256, 65536]))
     (folder / "recorded.json").write_text('{"card": "2026-11-23", "other": "<b>", "third": 7}')
     assert main(["report", "--rows", str(folder), "--out", str(tmp_path / "out")]) == 0
-    assert str(tmp_path / "out" / "report.html") in capsys.readouterr().out
     text = Read((tmp_path / "out" / "report.html").read_text(encoding="utf-8")).text()
     opening = text[: text.index("The result")]
     for words in ("22 rows of NVIDIA H200", "recorded 2026-11-23 ,", "by commit 0123456789ab",
@@ -68,8 +64,6 @@ def test_sources_have_their_figures_and_claims(tmp_path: Path) -> None:
     record_files(tmp_path, traces=[trace("naive"), trace("fused"), trace("online")])
     found = read([*paper(), *few_limits()], tmp_path)
     sound(found)
-    outside = {address for address in found.all("href") if not address.startswith("#")}
-    assert outside == {source.url for source in sources().values()}
     assert {"A-fig2", "D-fig1", "C-viz", "A4", "B2", "D2", "E1"} <= set(found.all("id"))
     assert "4× faster" in found.text("A4")
     assert any(word in found.text("A4") for word in SIGNS)
@@ -97,17 +91,23 @@ def test_rows_that_tell_little_make_a_page_that_says_so(
     sound(found)
 
 
-def test_nothing_that_rows_hold_becomes_markup(tmp_path: Path) -> None:
-    environment = {"torch": MARKUP, "commit": URL, "python": {"<b>": [MARKUP]}}
+def test_nothing_that_rows_hold_becomes_markup_or_may_run(tmp_path: Path) -> None:
+    environment = {"torch": MARKUP, "commit": "javascript:taken()", "python": {"<b>": [MARKUP]}}
     alike = {"gpu": f"Card {MARKUP}", "environment": environment, "sweep": MARKUP, "roof": MARKUP}
     rows = [r.model_copy(update=alike) for r in paper([256, 4096])]
     rows += [row(f"a{MARKUP}", n, params={"<i>": MARKUP}, key=MARKUP, **alike) for n in (256, 512)]
-    rows.append(row("x", 256, **alike | {"operation": MARKUP}))
-    rows.append(unsupported("fused", 8192).model_copy(update=alike | {"reason": MARKUP}))
+    refused = unsupported("fused", 8192).model_copy(update=alike | {"reason": MARKUP})
+    rows += [row("x", 256, **alike | {"operation": MARKUP}), refused]
     found = read(rows, tmp_path)
     assert "<script>window.taken=1</script>" in found.text()
     assert "{{ 7 * 7 }}" in found.text()
-    assert not any("window.taken" in script for script in found.inside("script"))
+    (policy,) = (given["content"] for _, given in found.tags if "http-equiv" in given)
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    for text in found.inside("script", "style"):
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"'sha256-{digest}'" in policy
+        assert not re.findall(r"window.taken|@import|url\(", text)
     for tag, given in found.tags:
         assert not [name for name in given if name.startswith("on") or name == "style"], given
         assert tag not in ("iframe", "object", "base", "form", "link")
@@ -116,20 +116,9 @@ def test_nothing_that_rows_hold_becomes_markup(tmp_path: Path) -> None:
     assert outside == {source.url for source in sources().values()}
 
 
-def test_a_browser_may_run_these_scripts_and_load_nothing(tmp_path: Path) -> None:
-    found = read([row("online", 256)], tmp_path)
-    (policy,) = (given["content"] for _, given in found.tags if "http-equiv" in given)
-    for text in found.inside("script", "style"):
-        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-        assert f"'sha256-{digest}'" in policy
-    assert "default-src 'none'" in policy
-    assert "unsafe" not in policy
-    assert not re.findall(r"@import|url\(", "".join(found.inside("style")))
-
-
 def test_the_same_rows_give_the_same_bytes_in_whatever_order_they_lie(tmp_path: Path) -> None:
-    pages = []
+    pages = set()
     for name, order in (("one", 1), ("two", -1)):
-        write(tmp_path / name, paper([256, 4096])[::order])
-        pages.append(page(read_inputs(tmp_path / name, None, "report")))
-    assert pages[0].replace("/one", "/two") == pages[1]
+        folder = write(tmp_path / name, paper([256, 4096])[::order])
+        pages.add(page(read_inputs(folder, None, "report")).replace(str(folder), ""))
+    assert len(pages) == 1
