@@ -19,7 +19,7 @@ def test_it_is_one_file_of_at_most_3_mb_that_leads_to_each_operation(recorded: P
     assert recorded.stat().st_size <= MOST_BYTES
     found = Read(recorded.read_text(encoding="utf-8"))
     sound(found)
-    for operation in ("softmax", "cross_entropy", "softmax_backward", "attention"):
+    for operation in ("softmax", "cross-entropy", "softmax-backward", "attention"):
         assert f"#of-{operation}" in found.all("href")
     assert all(given.get("alt") for tag, given in found.tags if tag == "img")
 

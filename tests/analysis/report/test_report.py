@@ -76,8 +76,8 @@ def test_sources_have_their_figures_and_claims(tmp_path: Path) -> None:
          ["they say nothing about which is faster", "of A CPU", "No variant was measured"]),
         ([unsupported("fused", 65536)],
          ["1 row of NVIDIA H200", "Of them 1 unsupported", "nothing about which is faster"]),
-        ([row("online", n, gpu="A CPU", device="cpu") for n in (32, 64)],
-         ["2 rows of A CPU", "not measured", "These rows judge none"]),
+        ([row("online", n, gpu=gpu) for gpu in ("Card <1>", "NVIDIA H200") for n in (32, 64)],
+         ["4 rows of Card <1>, NVIDIA H200", "not measured", "These rows judge none"]),
     ],
 )  # fmt: skip
 def test_rows_that_tell_little_make_a_page_that_says_so(
