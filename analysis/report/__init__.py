@@ -26,10 +26,11 @@ from PIL import Image
 
 from analysis import stepper
 from analysis.__main__ import finish
-from analysis.claims import Judgement, judge, judge_own
+from analysis.claims import judge, judge_own
 from analysis.claims.audit import CONSISTENT, audit
+from analysis.claims.verdict import Judgement
 from analysis.figures import FIGURES, Picture, pictures
-from analysis.figures.style import theme
+from analysis.figures.style import slug, theme
 from analysis.format import Table, plain, thousands
 from analysis.headline import headline, operations
 from analysis.load import Inputs, read_inputs, rows_hash
@@ -147,7 +148,8 @@ def _sources(
 ) -> list[dict[str, Any]]:
     """Each source with its exhibits, its claims and the check of the numbers that it prints."""
     claims = [one for gpu in gpus for one in judge(inputs, gpu)]
-    findings, lacking = audit(), {label_of(name): text for name, text in needs.items()}
+    findings = audit()
+    lacking = {label_of(name): text.partition(" needs ")[2] for name, text in needs.items()}
     found = []
     for letter, source in sources().items():
         mine = [one for one in claims if one.source == letter]
@@ -164,7 +166,7 @@ def _sources(
         for claim in mine:
             label = label_of(claim.figure)
             if label not in exhibits and label.startswith(letter):
-                at(label, "not drawn").missing = lacking.get(label, "these rows do not give it")
+                at(label, "not drawn").missing = lacking.get(label, "other rows")
             elif label not in exhibits:
                 label = ""  # it has none, or that of another source
             at(label, f"Claims of {letter} without a figure").claims.append(claim)
@@ -195,8 +197,8 @@ def _operations(
     by_length = sorted(found, key=len, reverse=True)
     for stem, table in tables.items():
         if not stem.startswith(MEASURED) and not label_of(stem):
-            slugs = ((one, f"-{one.replace('_', '-')}-") for one in by_length)
-            name = next((one for one, slug in slugs if slug in f"{stem}-"), OPERATION)
+            parts = ((one, f"-{slug(one)}-") for one in by_length)
+            name = next((one for one, part in parts if part in f"{stem}-"), OPERATION)
             title = f"Tables of {name}"
             found[name].setdefault(title, Exhibit(title)).tables.append(table)
     order = sorted(found, key=lambda name: (ORDER.index(name) if name in ORDER else 9, name))
@@ -268,7 +270,7 @@ def _templates() -> Environment:
                             lstrip_blocks=True)  # fmt: skip
     templates.globals |= {"signs": SIGNS, "tally": tally, "label_of": label_of}
     templates.globals |= {"most_lines": MOST_LINES, "folded": FOLDED}
-    templates.filters["ticks"] = ticks
+    templates.filters |= {"ticks": ticks, "slug": slug}
     return templates
 
 
