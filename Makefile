@@ -90,9 +90,9 @@ selftest: $(READY)  ## measure: this card's noise floor: A/A, timers, cold cache
 	@out="$${OUT:-outputs/selftest}"; \
 	$(PY) -m experiments.run experiment=selftest "out='$$out'" $(words) || exit; \
 	[ -n "$(dry)" ] || { $(PY) -m experiments.probe --out "$$out" && $(PY) -m analysis selftest --rows "$$out"; }
-reference: $(READY)  ## draw: outputs/reference again, compare with docs/generated (ARGS=--write: keep)
+reference: $(READY)  ## draw: the recorded rows again, and compare with docs/generated
 	@$(PY) -m analysis.reference $(ARGS)
-docs: $(READY)  ## draw: the tables that README.md and docs/ include, and the site in site/
+docs: $(READY)  ## draw: the tables that README.md and docs/ include, and the site
 	@$(PY) -c 'import material' 2>/dev/null || $(environment) build $(VENV) docs
 	@$(PY) -m analysis.reference --write
 	@$(PY) -m docs.fill --write

@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.estimate import geometric_mean
 from analysis.format import Cell, Table, keys_of
 from analysis.points import (
     LARGE_BYTES,
@@ -71,8 +72,7 @@ def headline(frame: pd.DataFrame, points: Mapping[str, pd.DataFrame]) -> Table |
         f"{first['gpu']}, {timer_label(first['timer'])}, {first['cache']} L2. Geometric means of "
         f"the fastest public kernel's time over the time of `{_ours(found)}`, with 95 % "
         f"intervals. Large: a call reads and writes {LARGE} or more. Share of a copy: the copy's "
-        "time over ours. "
-        "Slower: points where the whole interval of the ratio lies below 1.",
+        "time over ours. Slower: points where the whole interval of the ratio lies below 1.",
     )
     title = "softmax against the fastest public kernel, and against a copy"
     return Table(title, HEADS, lines, notes, pd.DataFrame(data))
@@ -105,11 +105,24 @@ def operations(frame: pd.DataFrame, points: Mapping[str, pd.DataFrame]) -> Table
     if not lines:
         return None
     notes = (
-        f"Points that read and write {LARGE} or more, where an operation has such. Which mostly: "
-        "the public kernel that is the fastest at most points. Where it fails: the mean of the "
-        "points at which it gives no right answer, over the next fastest.",
+        "Large points, where an operation has such. Which mostly: the kernel that is fastest at "
+        "most points. Where it fails: the mean, over the next fastest, of points at which it gives "
+        "no right answer.",
     )
     return Table("Every operation", OPERATION_HEADS, lines, notes, pd.DataFrame(data))
+
+
+def versions(frame: pd.DataFrame, points: Mapping[str, pd.DataFrame]) -> str:
+    """The software behind the points in one line, such as ``torch 2.11.0, triton 3.6.0``."""
+    labels = sorted({label for found in points.values() for label in found["label"]})
+    found: dict[str, set[str]] = {}
+    for environment in {id(one): one for one in frame.loc[labels, "environment"]}.values():
+        packages = environment.get("packages") or {}
+        known = {name: environment.get(name) for name in ("torch", "triton", "cuda", "driver")}
+        for name, version in (known | packages).items():
+            if version:
+                found.setdefault(str(name), set()).add(str(version))
+    return ", ".join(f"{name} {' and '.join(sorted(of))}" for name, of in found.items())
 
 
 def most_often_fastest(found: pd.DataFrame) -> str:
@@ -154,15 +167,13 @@ def _data(frame: pd.DataFrame, text: str, part: pd.DataFrame, mean: Mean) -> dic
 
 
 def share_of_roof(found: pd.DataFrame) -> Mean | None:
-    """The mean share of the roof; where arithmetic bounds the operation, that of its points."""
+    """The mean share of the roof; arithmetic may be what bounds it."""
     if found["arithmetic_us"].notna().any():
         lines = shares(found)
         if lines.empty:
             return None
-        ends = [
-            math.exp(sum(map(math.log, lines[n])) / len(lines)) for n in ("share", "low", "high")
-        ]
-        return Mean(*ends, points=len(lines))
+        value, low, high = (geometric_mean(lines[name]) for name in ("share", "low", "high"))
+        return Mean(value, low, high, points=len(lines))
     return None if found["flops"].gt(0).any() else geomean(found, "roof")
 
 

@@ -48,6 +48,8 @@ COUNTED = REFERENCE / "counts"  # counts and traces, which are the same on every
 
 
 MOST_NAMED = 3  # cards in a command's first line
+MOST_CARDS = 24  # models of cards that one command draws: each takes seconds
+MOST_ROWS = 3_000_000  # that fit a large machine's memory
 _ROW_ALONE = [name for name in Row.model_fields if name != "roof"]
 _ADDED = [*DERIVED, "recording", "roof"]
 _NAMES = ("key", "sweep", "recording", "operation", "roof", "kernel", "dtype", "gpu", "backend")
@@ -120,8 +122,13 @@ def read_inputs(rows: Path | None, out: Path | None, kind: str, ours: str = "") 
     """
     rows = rows or REFERENCE
     frame, folder = load(rows), _folder(rows)
-    cards = ", ".join(sorted(frame["gpu"].unique())[:MOST_NAMED])
-    print(f"{len(frame):,} rows of {cards}, read from {rows}")
+    cards = sorted(frame["gpu"].unique())
+    if len(cards) > MOST_CARDS:
+        raise RowsError(
+            f"{rows}: rows of {len(cards)} models of cards; at most {MOST_CARDS} are drawn at "
+            "once, name a folder of fewer"
+        )
+    print(f"{len(frame):,} rows of {', '.join(cards[:MOST_NAMED])}, read from {rows}")
     beside = folder.parent if folder.resolve() == REFERENCE.resolve() else folder
     out = out or beside / kind
     if out.is_symlink():
@@ -255,6 +262,8 @@ def _columns(top: Path) -> dict[str, list[Any]]:
             if row.samples_us is not None:  # an array takes a quarter of a list's memory
                 vars(row)["samples_us"] = array("d", row.samples_us)
             rows.append(row)
+            if len(rows) > MOST_ROWS:
+                raise RowsError(f"{top}: more than {MOST_ROWS:,} rows; name a part of it")
             sets.setdefault(row.sweep, folder)
     rows = latest(rows)
     columns: dict[str, list[Any]] = {}

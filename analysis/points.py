@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable
+from array import array
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -260,8 +261,7 @@ def ratios(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
 def _ratio_line(one: pd.DataFrame) -> dict[str, Any]:
     """The pairs of one place as a line of `ratios`."""
     first = one.iloc[0]
-    samples = [[_samples(row, end) for _, row in one.iterrows()] for end in ("_rival", "")]
-    ratio = estimate.ratio_of(samples[0], samples[1], list(one["recording"]))
+    ratio = estimate.ratio_of(_samples(one, "_rival"), _samples(one, ""), list(one["recording"]))
     own_us = geometric_mean(one["us"])
     bytes_ = first["bytes"]
     if math.isnan(bytes_):
@@ -300,9 +300,7 @@ def shares(found: pd.DataFrame) -> pd.DataFrame:
     for (_, one), at in zip(both.groupby(PLACE, sort=False), lines.index, strict=True):
         if one["arithmetic_us"].notna().all():
             us = geometric_mean(one["arithmetic_us"])
-            own = estimate.median_of(
-                [_samples(row, "") for _, row in one.iterrows()], list(one["recording"])
-            )
+            own = estimate.median_of(_samples(one, ""), list(one["recording"]))
             if us / own.value > lines.loc[at, "share"]:
                 bound = [us / own.value, us / own.high, us / own.low]
                 lines.loc[at, ["share", "low", "high"]] = bound
@@ -413,10 +411,11 @@ def _joined_cards(both: pd.DataFrame) -> pd.Series:
     return both["recording"].where(sweep.isin(sweep[again]), sweep)
 
 
-def _samples(row: pd.Series, end: str) -> list[float]:
-    """A row's samples, µs; of a row without them, the ends and the middle of its interval."""
-    samples = row[f"samples_us{end}"]
-    if samples is not None and not isinstance(samples, float) and len(samples):
-        return list(samples)
-    names = (f"low_us{end}", "rival_us" if end else "us", f"high_us{end}")
-    return [float(row[name]) for name in names if not math.isnan(row[name])]
+def _samples(one: pd.DataFrame, end: str) -> list[Sequence[float]]:
+    """The samples of each visit, µs; of a row without them, its interval's ends and its middle."""
+    columns = (f"samples_us{end}", f"low_us{end}", "rival_us" if end else "us", f"high_us{end}")
+    found: list[Sequence[float]] = []
+    for samples, *interval in zip(*(one[name].tolist() for name in columns), strict=True):
+        known = isinstance(samples, array | list) and len(samples) > 0
+        found.append(samples if known else [us for us in interval if not math.isnan(us)])
+    return found

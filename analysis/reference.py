@@ -15,13 +15,18 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from unittest import mock
 
 from analysis.__main__ import main as analysis
+from analysis.claims import judge
+from analysis.claims.measure import of_gpu
+from analysis.claims.tables import sources_table
 from analysis.format import Table, write_table
-from analysis.headline import headline, operations
+from analysis.headline import headline, operations, versions
 from analysis.load import REFERENCE, Inputs, load, read_inputs
+from experiments.data.files import write_file
 
 GENERATED = Path("docs") / "generated"
 NAMES = "drawn.txt"  # the names of all files that are drawn
@@ -68,8 +73,11 @@ def summarize(inputs: Inputs) -> list[Path]:
         "headline": headline(inputs.frame, inputs.points),
         "operations": operations(inputs.frame, inputs.points),
     }
+    gpu = inputs.main["gpu"].value_counts().index[0]
+    found["sources"] = sources_table(judge(of_gpu(inputs, gpu), gpu))
     made = [write_table(inputs.out, name, one) for name, one in found.items() if one is not None]
-    return [path for paths in made for path in paths]
+    text = f"Measured with {versions(inputs.frame, inputs.points)}.\n"
+    return [write_file(inputs.out / "versions.md", text), *chain.from_iterable(made)]
 
 
 def names(drawn: Path) -> list[str]:

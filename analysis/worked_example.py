@@ -1,125 +1,129 @@
-"""C-ex: the worked example by the kernel's own statistics, block by block, beside what C prints."""
+"""C-ex: the worked example by a plain reference, block by block, beside what C prints."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import numpy as np
 
 from analysis.format import Table
-from analysis.load import Records, kernel_name
 from analysis.published import Example, sources
-from experiments.data.records import Trace
 
-HEADS = ("row", "quantity", "published", "the kernel's own", "difference", "agrees")
+HEADS = ("row", "quantity", "published", "recomputed", "difference", "agrees")
 
 
 @dataclass(frozen=True)
 class ExampleRow:
-    """One row of the worked example, as a recorded call of the real kernel left it.
+    """One row of the example in float32.
 
-    ``blocks`` are the kernel's own running maximum and sum after each block, ``outputs`` what it
-    stored.
+    Attributes:
+        blocks: The running maximum and the running sum after each block.
+        added: What each block added to the sum, once the sum before it was rescaled.
+        outputs: The softmax of the row.
     """
 
     blocks: tuple[tuple[float, float], ...]
+    added: tuple[float, ...]
     outputs: tuple[float, ...]
 
-    @property
-    def maximum(self) -> float:
-        """The row's maximum: the running one after the last block."""
-        return self.blocks[-1][0]
-
-    @property
-    def total(self) -> float:
-        """The row's sum of exp(x − maximum): the running one after the last block."""
-        return self.blocks[-1][1]
-
-    @property
-    def added(self) -> tuple[float, ...]:
-        """What each block added to the sum, once the sum before it had been rescaled."""
-        before = ((-math.inf, 0.0), *self.blocks)
-        return tuple(
-            total - old_total * math.exp(old - maximum)
-            for (old, old_total), (maximum, total) in zip(before, self.blocks, strict=False)
-        )
+    @classmethod
+    def of(cls, given: Sequence[float], block: int) -> ExampleRow:
+        """A row in two passes, in blocks of so many elements, as online softmax goes."""
+        row = np.asarray(given, np.float32)
+        maximum, total = np.float32(-np.inf), np.float32(0)
+        blocks, added = [], []
+        for start in range(0, row.size, block):
+            part = row[start : start + block]
+            new = max(maximum, part.max())
+            sum_of_part = np.exp(part - new).sum(dtype=np.float32)
+            maximum, total = new, total * np.exp(maximum - new) + sum_of_part
+            blocks.append((float(maximum), float(total)))
+            added.append(float(sum_of_part))
+        outputs = np.exp(row - maximum) / total
+        return cls(tuple(blocks), tuple(added), tuple(map(float, outputs)))
 
 
-def example_rows(records: Records) -> tuple[ExampleRow, ...] | None:
-    """The rows of the worked example; None without a trace of its very input in its blocks."""
+@cache
+def printed() -> Example:
+    """What C prints."""
     example = sources()["C"].example
-    for trace in example_traces(records, example) if example else ():
-        named = kernel_name(trace.kernel), trace.params.get("block_size")
-        if example and named == (example.kernel, example.block):
-            rows = [ExampleRow(_blocks(trace, i), _outputs(trace, i)) for i in range(trace.rows)]
-            return tuple(rows) if all(row.blocks and row.outputs for row in rows) else None
-    return None
+    assert example is not None
+    return example
 
 
-def example_traces(records: Records, example: Example) -> list[Trace]:
-    """The recorded calls on the example's input, whatever the kernel."""
-    given = [list(row) for row in example.input]
-    return [trace for trace in records.traces if trace.input == given]
+@cache
+def example_rows() -> tuple[ExampleRow, ...]:
+    """The rows of the worked example, in its blocks."""
+    return tuple(ExampleRow.of(row, printed().block) for row in printed().input)
 
 
-def example_table(records: Records) -> Table | None:
-    """The example recomputed, a line per number that C prints; None where it is not recorded."""
-    if (example := sources()["C"].example) is None or (rows := example_rows(records)) is None:
-        return None
-    digits = example.decimals
-    lines: list[tuple[str, ...]] = []
+def confirmed(part: str) -> tuple[float, str]:
+    """The share of one part's printed numbers that are right, within one unit of the last digit.
+
+    Args:
+        part: ``maxima``, ``sums``, ``block_sums``, ``outputs`` or ``row_sums``. Printed sums of
+            rows are compared with the outputs printed beside them.
+
+    Returns:
+        The share, and in words how many are right and which one is the first that is not.
+    """
+    rows, digits = example_rows(), printed().decimals
+    right: dict[str, Any] = {
+        "maxima": [row.blocks[-1][0] for row in rows],
+        "sums": [row.blocks[-1][1] for row in rows],
+        "block_sums": [rows[0].added],  # of the first row alone
+        "outputs": [row.outputs for row in rows],
+        "row_sums": [sum(outputs) for outputs in printed().outputs],
+    }
+    found = np.array(right[part])
+    stated = np.array(getattr(printed(), part)).reshape(found.shape)
+    wrong = np.argwhere(np.abs(stated - found) > 10.0**-digits * (1 + 1e-9))
+    text = f"{found.size - len(wrong)} of {found.size} printed numbers"
+    if len(wrong):
+        at = tuple(wrong[0])
+        text += f"; row {at[0] + 1} prints {stated[at]:g}, it is {found[at]:.{digits}f}"
+    return 1 - len(wrong) / found.size, text
+
+
+def example_table() -> Table:
+    """The example recomputed, a line per number that C prints."""
+    example, rows = printed(), example_rows()
+    digits, lines = example.decimals, list[tuple[str, ...]]()
     for index, row in enumerate(rows):
         name = str(index + 1)
-        for number, (maximum, total) in enumerate(row.blocks, start=1):
+        for number, (maximum, total) in enumerate(row.blocks):
             own = f"{maximum:.1f}, {total:.6f}"
-            lines.append((name, f"m, d after block {number}", "", own, "", ""))
+            lines.append((name, f"m, d after block {number + 1}", "", own, "", ""))
             if index == 0:
-                pair = [example.block_sums[number - 1]], [row.added[number - 1]]
-                lines.append((name, f"sum of block {number}", *_compared(*pair, digits)))
-        for quantity, printed, found, decimals in (
-            ("maximum", [example.maxima[index]], [row.maximum], 1),
-            ("sum", [example.sums[index]], [row.total], digits),
+                pair = [example.block_sums[number]], [row.added[number]]
+                lines.append((name, f"sum of block {number + 1}", *_compared(*pair, digits)))
+        for quantity, stated, found, decimals in (
+            ("maximum", [example.maxima[index]], [row.blocks[-1][0]], 1),
+            ("sum", [example.sums[index]], [row.blocks[-1][1]], digits),
             ("outputs", example.outputs[index], row.outputs, digits),
             ("sum of outputs", [example.row_sums[index]], [sum(row.outputs)], digits),
         ):
-            lines.append((name, quantity, *_compared(printed, found, decimals)))
+            lines.append((name, quantity, *_compared(stated, found, decimals)))
     sums = ", ".join(f"{sum(row):.{digits}f}" for row in example.outputs)
-    mine = [row.outputs for row in rows]
-    stored = [[_outputs(t, i) for i in range(t.rows)] for t in example_traces(records, example)]
-    calls = [outputs for outputs in stored if [*map(len, outputs)] == [*map(len, mine)]]
-    pairs = [pair for call in calls for pair in zip(call, mine, strict=True)]
-    apart = max(float(np.abs(np.subtract(*pair)).max()) for pair in pairs)
-    notes = (
-        f"m and d are variables of the unchanged `{example.kernel}` kernel, read after each block "
-        "as Triton's interpreter ran it. A number agrees within one unit of its last printed "
-        f"digit. C's printed outputs add up to {sums}, row by row.",
-        f"The outputs of all {len(calls)} recorded calls on this input (every countable variant, "
-        f"each size of block) differ from these by at most {apart:.1e}.",
+    note = (
+        "m and d are the running maximum and the running sum after each block, in float32. A "
+        "number agrees within one unit of its last printed digit. C's printed outputs add up to "
+        f"{sums}, row by row."
     )
     title = f"C-ex: {len(rows)}×{len(example.input[0])} in blocks of {example.block}, recomputed"
-    return Table(title, HEADS, lines, notes)
-
-
-def _blocks(trace: Trace, index: int) -> tuple[tuple[float, float], ...]:
-    states = [a.state or {} for a in trace.accesses if a.row == index and a.sweep == 0]
-    pairs = [(state.get("maximum"), state.get("total")) for state in states]
-    return tuple((m, d) for m, d in pairs if isinstance(m, float) and isinstance(d, float))
-
-
-def _outputs(trace: Trace, index: int) -> tuple[float, ...]:
-    stores = [a for a in trace.accesses if (a.row, a.kind, a.tensor) == (index, "store", "y")]
-    return tuple(float(v) for a in sorted(stores, key=lambda a: a.first) for v in a.values or ())
+    return Table(title, HEADS, lines, (note,))
 
 
 def _compared(
-    printed: Sequence[float], found: Sequence[float], digits: int
+    stated: Sequence[float], found: Sequence[float], digits: int
 ) -> tuple[str, str, str, str]:
     """What is printed, what was found with a digit more, the worst difference, and a verdict."""
-    worst = max((b - a for a, b in zip(printed, found, strict=True)), key=abs)
+    worst = max((b - a for a, b in zip(stated, found, strict=True)), key=abs)
     agrees = "yes" if abs(worst) <= 10.0**-digits * (1 + 1e-9) else "no"
     difference = round(worst, digits + 1) + 0.0  # no -0
     own = " ".join(f"{value:.{digits + 1}f}" for value in found)
-    stated = " ".join(f"{value:.{digits}f}" for value in printed)
-    return stated, own, f"{difference:+.{digits + 1}f}", agrees
+    text = " ".join(f"{value:.{digits}f}" for value in stated)
+    return text, own, f"{difference:+.{digits + 1}f}", agrees

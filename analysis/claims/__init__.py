@@ -1,20 +1,93 @@
-"""Claims, the sources' and our own, each with its checks, judged by rows and records."""
+"""The sources' claims and our own, a function each, judged by rows and records.
+
+``python -m analysis claims`` judges them all and audits the printed numbers.
+"""
 
 from __future__ import annotations
 
-from analysis.claims.judgement import Judgement, judge, judge_own
-from analysis.claims.points import Finding
-from analysis.claims.schema import CLAIMS, OWN_CLAIMS, read_claims
-from analysis.claims.tables import claims_tables, sources_table
+import argparse
+import importlib.util
+import re
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from types import ModuleType
 
-__all__ = [
-    "CLAIMS",
-    "OWN_CLAIMS",
-    "Finding",
-    "Judgement",
-    "claims_tables",
-    "judge",
-    "judge_own",
-    "read_claims",
-    "sources_table",
-]
+from analysis.claims import a, audit, b, c, d, e, own
+from analysis.claims.measure import Card, of_gpu
+from analysis.claims.tables import claims_tables, tally
+from analysis.claims.verdict import OURS, Claim, Judgement, claim
+from analysis.format import write_table
+from analysis.load import Inputs, read_inputs
+
+SOURCES = (a, b, c, d, e)
+
+
+def claims_of(modules: Iterable[ModuleType]) -> list[Claim]:
+    """The claims of some modules, in their order: functions called ``a1``, ``l35`` and the like."""
+    found = (vars(module).items() for module in modules)
+    named = [
+        (name, one) for items in found for name, one in items if re.fullmatch(r"[a-z]\d+", name)
+    ]
+    return [one if isinstance(one, Claim) else claim()(one) for name, one in named]
+
+
+def judge(inputs: Inputs, gpu: str, modules: Iterable[ModuleType] = SOURCES) -> list[Judgement]:
+    """The claims of some modules, by default the sources', by the rows of one GPU."""
+    card = Card.of(inputs, gpu)
+    return [claim.judge(card) for claim in claims_of(modules)]
+
+
+def judge_own(inputs: Inputs, gpu: str) -> list[Judgement]:
+    """Every claim of this project by the rows of one GPU; none where nothing is measured."""
+    judged = judge(inputs, gpu, [own])
+    # counts are the same on every machine, and alone say nothing of this card
+    measured = any(part.labels for one in judged for part in one.parts)
+    return judged if measured else []
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes besides the common arguments."""
+    text = "judge the claims of this Python file alone (docs/extending.md)"
+    parser.add_argument("--module", dest="file", type=Path, metavar="FILE.py", help=text)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Judges every claim on every GPU, audits the printed numbers, and writes both as tables."""
+    from analysis.__main__ import finish
+
+    inputs = read_inputs(options.rows, options.out, "claims", options.ours)
+    judged: list[Judgement] = []
+    for gpu in sorted(inputs.frame["gpu"].unique()):
+        mine = of_gpu(inputs, gpu)
+        if options.file:
+            judged += judge(mine, gpu, [_module(options.file)])
+        else:
+            judged += judge(mine, gpu) + judge_own(mine, gpu)
+    tables = claims_tables(inputs.frame, judged, [] if options.file else audit.audit())
+    _show(judged)
+    finish(
+        [path for stem, table in tables.items() for path in write_table(inputs.out, stem, table)]
+    )
+    return 0
+
+
+def _module(path: Path) -> ModuleType:
+    """A Python file of somebody's claims, as a module."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise OSError(f"{path} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _show(judged: list[Judgement]) -> None:
+    """The verdicts on the terminal, a line per claim, and how many there are of each."""
+    longest = max((len(one.verdict) for one in judged), default=0)
+    for one in judged:
+        line = f"{one.id:3}  {one.verdict:{longest}}  {one.statement}"
+        print(line[: shutil.get_terminal_size().columns])
+    for title, ours in (("The sources' claims", False), ("This project's claims", True)):
+        for counts in tally([one for one in judged if (one.source == OURS) == ours]):
+            print(f"{title}, {counts}")

@@ -1,111 +1,109 @@
-"""Judgements as tables: one line per claim to read, one line per check for machines."""
+"""Judgements and findings as tables: a line per claim to read, a line per part for machines."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 
-from analysis.claims.judgement import Judgement
-from analysis.claims.points import Finding, listed, many
-from analysis.claims.verdict import VERDICTS
-from analysis.format import Cell, NamedTable, Table
+import pandas as pd
+
+from analysis.claims.audit import NOTE, VERDICTS, AuditFinding
+from analysis.claims.verdict import CONTRADICTED, NOT_REPRODUCED, OURS, WORDS, Judgement
+from analysis.format import Cell, Table, keys_of
 from analysis.published import sources
 from experiments.data.cards import card_of
 
 NOTES = (
-    "Refuted where any part of a claim is, else inconclusive (an interval straddles its "
-    "threshold), else not testable here (rows or records are missing), else supported.",
+    "Not reproduced: rows of this card say something else; another card may not. Contradicted: no "
+    "card could do it, by arithmetic or by the source itself. Undecided: an interval straddles the "
+    "threshold.",
     "Intervals: 95 %. A time's is rank-based, of its median, a ratio's goes from lower over upper "
-    "bound to the opposite: of one session, and a second one on the same card may differ by more. "
-    "Where a check compares this project's choice with its rivals, the interval is of recordings, "
-    "or of the rounds where there is one recording.",
+    "bound to the opposite. Where this project's kernel stands beside its rivals the interval is "
+    "over recordings, widths or rounds.",
+    "One rule for numbers: a range is judged at both ends, “at least” and “up to” at the end that "
+    "they name, “about” within the share given, and a factor said of many widths by the geometric "
+    "mean over them.",
 )
-HEADS = ["claim", "GPU", "statement", "verdict", "measured", "expected", "place", "evidence"]
-CHECK_HEADS = ["claim", "GPU", "part", "verdict", "measured", "expected", "why"]
-DATA_HEADS = ["claim", "source", "gpu", "claim_verdict", "part", "verdict", "value", "low", "high",
-              "measured", "expected", "evidence", "missing", "command"]  # fmt: skip
-
-_SWEEP = re.compile(r"(?P<run>python -m \S+) kernel=(?P<kernels>\S+) (?P<rest>.*)")
 
 
 def claims_tables(
-    judgements: Sequence[Judgement], stem: str = "claims", title: str = "The sources' claims"
-) -> list[NamedTable]:
-    """A line per claim, and a line per check; none without judgements."""
-    if not judgements:
-        return []
-    lines, checks, data = [HEADS], [CHECK_HEADS], []
-    for j in judgements:
-        gpu = card_of(j.gpu).name
-        texts = [shown(j), j.expected or "–", j.place or "–", j.evidence]
-        lines.append([j.id, gpu, j.statement, j.verdict, *texts])
-        for f in j.findings:
-            why = " – ".join(filter(None, (f.why, f.needs)))
-            texts = [text or "–" for text in (f.measured, f.expected, why)]
-            checks.append([j.id, gpu, f.part, f.verdict, *texts])
-            ends = (f.estimate.value, f.estimate.low, f.estimate.high) if f.estimate else ()
-            numbers = [f"{number:.6g}" for number in ends] or [""] * 3
-            data.append([j.id, j.source, j.gpu, j.verdict, f.part, f.verdict, *numbers,
-                         f.measured, f.expected, f.used, f.why, f.needs])  # fmt: skip
-    if len({j.gpu for j in judgements}) == 1:
-        lines, checks = ([[one[0], *one[2:]] for one in each] for each in (lines, checks))
-    notes = tuple(dict.fromkeys(f"{j.id}: {j.note}" for j in judgements if j.note))
-    parts = f"{title}, part by part"
+    frame: pd.DataFrame, judged: Sequence[Judgement], findings: Sequence[AuditFinding] = ()
+) -> dict[str, Table]:
+    """The sources' claims, ours and the audit as tables by the stem of their files.
+
+    Args:
+        frame: The rows that judged them.
+        judged: The sources' claims and ours, of any number of GPUs.
+        findings: What the audit found.
+    """
+    ours = [one for one in judged if one.source == OURS]
+    theirs = [one for one in judged if one.source != OURS]
+    tables = {"claims": _claims("The sources' claims", frame, theirs)} if theirs else {}
+    if ours:
+        tables["own_claims"] = _claims("This project's claims", frame, ours)
+    if findings:
+        lines = [list(vars(finding).values()) for finding in findings]
+        tally = counted([finding.verdict for finding in findings], VERDICTS)
+        heads = ["source", "subject", "verdict", "printed", "computed", "why"]
+        tables["audit"] = Table("Audit of published numbers", heads, lines, [f"{tally}.", NOTE])
+    return tables
+
+
+def sources_table(judged: Sequence[Judgement]) -> Table:
+    """The sources, and how their claims were judged on one GPU."""
+    lines = []
+    for letter, source in sources().items():
+        words = [one.word for one in judged if one.source == letter]
+        title = Cell(source.title, link=source.url)
+        lines.append([letter, title, counted(words, WORDS)])
+    heads = ["", "article", "its claims, judged here"]
+    return Table("The articles", heads, lines)
+
+
+def counted(verdicts: Sequence[str], order: Sequence[str]) -> str:
+    """How many there are of each: ``16 reproduced, 5 contradicted``."""
+    counts = Counter(verdicts)
+    return ", ".join(f"{counts[word]} {word}" for word in order if counts[word])
+
+
+def tally(judged: Sequence[Judgement]) -> list[str]:
+    """The verdicts counted, a sentence per GPU."""
     return [
-        NamedTable(stem, Table(title, lines[0], lines[1:], (f"{tally(judgements)}.", *NOTES))),
-        NamedTable(
-            f"{stem}_checks",
-            Table(parts, checks[0], checks[1:], notes),
-            Table(parts, DATA_HEADS, data),
-        ),
+        f"{card_of(gpu).name}: {counted([one.word for one in judged if one.gpu == gpu], WORDS)}."
+        for gpu in dict.fromkeys(one.gpu for one in judged)
     ]
 
 
-def sources_table(judgements: Sequence[Judgement]) -> NamedTable:
-    """The sources: what each is, whose card it measured on, what it claims, how that was judged.
+def explained(one: Judgement) -> str:
+    """Which way a claim is missed and why, or how its words were read."""
+    if one.word not in (NOT_REPRODUCED, CONTRADICTED):
+        return one.why or one.reading
+    way = f"Triton does {one.direction} than claimed." if one.direction and not one.why else ""
+    return " ".join(filter(None, (way, one.why)))
 
-    For README and docs as well: ``python -m analysis claims`` writes it as ``sources.md``.
-    """
+
+def _claims(title: str, frame: pd.DataFrame, judged: Sequence[Judgement]) -> Table:
+    several = len({one.gpu for one in judged}) > 1
+    heads = ["claim", *["GPU"] * several, "statement", "verdict", "measured", "expected", "why"]
     lines = []
-    for letter, source in sources().items():
-        counts = Counter((j.gpu, j.verdict) for j in judgements if j.source == letter)
-        gpus = dict.fromkeys(gpu for gpu, _ in counts)
-        each = [", ".join(f"{v} {counts[gpu, v]}" for v in VERDICTS if counts[gpu, v])
-                for gpu in gpus]  # fmt: skip
-        if len(each) > 1:
-            each = [f"{card_of(gpu).name}: {text}" for gpu, text in zip(gpus, each, strict=True)]
-        title, card = Cell(source.title, link=source.url), source.card or "not named"
-        lines.append([letter, title, source.by, card, source.claim, "; ".join(each) or "–"])
-    heads = ["source", "title", "by, what, when", "its card", "claims in short", "judged here"]
-    return NamedTable("sources", Table("The sources", heads, lines))
+    for one in judged:
+        part, gpu = one.deciding, [card_of(one.gpu).name] * several
+        measured = f"{part.label}: {part.measured or part.lacks}"
+        texts = [one.statement, one.verdict, measured, part.expected, explained(one) or "–"]
+        lines.append([one.id, *gpu, *texts])
+    data = pd.DataFrame([_data(frame, one, at) for one in judged for at in range(len(one.parts))])
+    return Table(title, heads, lines, [*tally(judged), *NOTES], data)
 
 
-def tally(judgements: Sequence[Judgement]) -> str:
-    """How many of each verdict: ``9 supported, 7 refuted``, by GPU where there are several."""
-    texts = []
-    for gpu in dict.fromkeys(j.gpu for j in judgements):
-        counts = Counter(j.verdict for j in judgements if j.gpu == gpu)
-        words = listed([f"{counts[v]} {v}" for v in VERDICTS if counts[v]])
-        texts.append(f"{card_of(gpu).name}: {words} of {many(counts.total(), 'claim')}")
-    return "; ".join(texts)
-
-
-def shown(judgement: Judgement) -> str:
-    """What was found, after the part of the claim that it decides."""
-    return f"{judgement.deciding.part}: {judgement.measured}" if judgement.measured else "–"
-
-
-def lacking(findings: Sequence[Finding]) -> list[str]:
-    """The commands that would give what is missing; kernels of like sweeps in one."""
-    kernels: dict[tuple[str, str], list[str]] = {}
-    commands = []
-    for needs in (finding.needs for finding in findings if finding.needs):
-        if sweep := _SWEEP.fullmatch(needs):
-            known = kernels.setdefault((sweep["run"], sweep["rest"]), [])
-            known += sweep["kernels"].split(",")
-        else:
-            commands.append(needs)
-    for (run, rest), names in kernels.items():
-        commands.append(f"{run} kernel={','.join(dict.fromkeys(names))} {rest}")
-    return list(dict.fromkeys(commands))
+def _data(frame: pd.DataFrame, one: Judgement, at: int) -> dict[str, object]:
+    """One part of a claim as a line of the CSV, with the keys of the rows behind it."""
+    part = one.parts[at]
+    found, (keys, recordings) = part.estimate, keys_of(frame, part.labels)
+    ends = (found.value, found.low, found.high) if found else (None, None, None)
+    return {
+        **{"claim": one.id, "source": one.source, "figure": one.figure, "gpu": one.gpu},
+        **{"claim_verdict": one.verdict, "direction": one.direction, "part": part.label},
+        **{"as_expected": part.outcome, **dict(zip(("value", "low", "high"), ends, strict=True))},
+        **{"measured": part.measured, "expected": part.expected, "needs": part.lacks},
+        **{"keys": keys, "recordings": recordings},
+    }

@@ -1,78 +1,354 @@
-"""Verdicts, in one place: their words, and when a number's interval decides one."""
+"""Verdicts in one place: what a claim allows, what was measured, and what follows from both."""
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Literal, get_args
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any, Literal
 
-from analysis.estimate import Estimate
+import pandas as pd
 
-Verdict = Literal["supported", "refuted", "inconclusive", "not testable here"]
-SUPPORTED: Verdict = "supported"
-REFUTED: Verdict = "refuted"
-INCONCLUSIVE: Verdict = "inconclusive"
-UNTESTABLE: Verdict = "not testable here"
-VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
-# Of several verdicts the first of these that occurs is the verdict of all together; what it means
-# for a part of a claim.
-MEANING: Mapping[Verdict, str] = MappingProxyType(
-    {
-        REFUTED: "not as claimed",
-        INCONCLUSIVE: "undecided",
-        UNTESTABLE: "not testable",
-        SUPPORTED: "as claimed",
-    }
-)
-COLORS: Mapping[str, str] = MappingProxyType(
-    {SUPPORTED: "green", REFUTED: "red", INCONCLUSIVE: "yellow"}
-)
+from analysis.estimate import Estimate, geometric_mean
+from experiments.data.cards import card_of
 
-AuditVerdict = Literal["physically impossible", "self-contradictory", "wrong", "consistent"]
-AUDIT_VERDICTS: tuple[AuditVerdict, ...] = get_args(AuditVerdict)  # the gravest first
-
-
-def together(verdicts: Iterable[Verdict]) -> Verdict:
-    """The verdict of a claim whose checks have these."""
-    found = set(verdicts)
-    return next((verdict for verdict in MEANING if verdict in found), UNTESTABLE)
+OURS = "this project"
+EXPLAINED = "NVIDIA H200"  # the card that the claims' explanations are of
+REPRODUCED, NOT_REPRODUCED = "reproduced", "not reproduced"
+CONTRADICTED, UNDECIDED, NOT_MEASURED = "contradicted", "undecided", "not measured"
+HOLDS, DOES_NOT_HOLD = "holds", "does not hold"
+WORDS = (REPRODUCED, HOLDS, NOT_REPRODUCED, DOES_NOT_HOLD, CONTRADICTED, UNDECIDED, NOT_MEASURED)
+PLACE = ["rows", "cols", "dtype"]
+ENDS = ["value", "low", "high"]
+Outcome = Literal["yes", "no", "undecided", "not measured"]
 
 
 @dataclass(frozen=True)
 class Band:
-    """What a claim allows: all numbers from ``low`` to ``high``, the ends of an ``open`` band and
-    ``hole`` excepted.
-    """
+    """All numbers from ``low`` to ``high``; an ``open`` band has no ends."""
 
+    text: str
     low: float = -math.inf
     high: float = math.inf
     open: bool = False
-    hole: float | None = None
 
     def holds(self, value: float) -> bool:
         """Whether one number lies inside."""
-        if value == self.hole:
-            return False
         return self.low < value < self.high if self.open else self.low <= value <= self.high
 
-    def verdict(self, found: Estimate) -> Verdict:
-        """Supported where all of the interval lies inside, refuted where all of it lies outside.
+    def outcome(self, found: Estimate) -> Outcome:
+        """Yes where all of an interval lies inside, no where all of it lies outside.
 
         Raises:
-            ValueError: its ends are not numbers, or in the wrong order.
+            ValueError: its ends are no numbers, or in the wrong order.
         """
         low, high = found.low, found.high
         if not low <= high:
             raise ValueError(f"no interval: [{low}, {high}]")
-        pierced = self.hole is not None and low <= self.hole <= high
-        if self.holds(low) and self.holds(high) and not pierced:
-            return SUPPORTED
-        beyond = high < self.low or low > self.high or low == high == self.hole
+        if self.holds(low) and self.holds(high):
+            return "yes"
+        beyond = high < self.low or low > self.high
         touching = self.open and (high <= self.low or low >= self.high)
-        return REFUTED if beyond or touching else INCONCLUSIVE
+        return "no" if beyond or touching else "undecided"
 
     def excess(self, value: float) -> float:
         """How far outside a number lies; negative inside, by its distance to the nearer end."""
         return max(self.low - value, value - self.high)
+
+
+def at_least(value: float) -> Band:
+    """This number or more."""
+    return Band(f"at least {plain(value)}", low=value)
+
+
+def at_most(value: float) -> Band:
+    """This number or less."""
+    return Band(f"at most {plain(value)}", high=value)
+
+
+def above(value: float) -> Band:
+    """More than this number."""
+    return Band(f"above {plain(value)}", low=value, open=True)
+
+
+def below(value: float) -> Band:
+    """Less than this number."""
+    return Band(f"below {plain(value)}", high=value, open=True)
+
+
+def between(low: float, high: float) -> Band:
+    """A range with its ends."""
+    return Band(f"{plain(low)} to {plain(high)}", low, high)
+
+
+def about(value: float, within: float) -> Band:
+    """A number within a share of it, such as 0.15."""
+    text = f"about {plain(value)}, within {100 * within:g} %"
+    return Band(text, value - abs(value) * within, value + abs(value) * within)
+
+
+def equals(value: float, text: str = "") -> Band:
+    """This number alone; of an outcome ``text`` says what it stands for."""
+    return Band(text or f"equals {plain(value)}", value, value)
+
+
+ALL_OK = equals(1, "every point ok")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of a claim on one GPU.
+
+    Attributes:
+        label: Which part, in a few words.
+        expected: What the claim makes one expect, in words.
+        measured: What was found, in words; empty where nothing was.
+        outcome: Whether it is as expected.
+        estimate: The number that decided.
+        labels: The rows behind it, as the frame labels them.
+        exact: No card could give another number: it was counted, or follows from what is printed.
+        direction: Whether Triton does ``better`` or ``worse`` than claimed, where that is known.
+        lacks: What is needed to decide it.
+    """
+
+    label: str
+    expected: str
+    measured: str = ""
+    outcome: Outcome = "not measured"
+    estimate: Estimate | None = None
+    labels: tuple[int, ...] = ()
+    exact: bool = False
+    direction: str = ""
+    lacks: str = ""
+
+
+Parts = Iterable[Part | None]  # None where an optional part was not measured
+
+
+@dataclass(frozen=True)
+class Points:
+    """What was measured: numbers with their intervals, a line each.
+
+    Attributes:
+        lines: `ENDS`, ``labels`` (the rows behind the number) and, of one place, `PLACE`.
+        gain: 1 where a higher number is better for Triton, -1 where a lower one is, else 0.
+        note: What to print beside the numbers.
+        lacks: What is needed where there are no numbers.
+        exact: See `Part`.
+        told: The note says the number in words.
+    """
+
+    lines: pd.DataFrame = field(default_factory=pd.DataFrame)
+    gain: int = 0
+    note: str = ""
+    lacks: str = ""
+    exact: bool = False
+    told: bool = False
+
+    @property
+    def labels(self) -> tuple[int, ...]:
+        """The labels of all rows behind the numbers."""
+        return tuple(dict.fromkeys(chain.from_iterable(self.lines["labels"])))
+
+    def each(self, label: str, band: Band) -> Part:
+        """A part that every point decides; its number is the point furthest off."""
+        if self.lacks or len(self.lines) == 1:
+            return self.single(label, band)
+        found = [Estimate(*ends) for ends in self.lines[ENDS].astype(float).to_numpy()]
+        outcomes = [band.outcome(one) for one in found]
+        outcome: Outcome = next((o for o in outcomes if o == "no"), "yes")
+        if outcome == "yes" and "undecided" in outcomes:
+            outcome = "undecided"
+        worst = int(self.lines["value"].map(band.excess).argmax())
+        text = f"{self._ends()} over {len(found)} points, {outcomes.count('yes')} as expected"
+        if outcome != "yes":
+            text += f"; furthest off {text_of(found[worst])}{self._at(worst)}"
+        part = self._part(label, band, outcome, found[worst], text)
+        return replace(part, expected=f"every point {band.text}")
+
+    def most(self, label: str, band: Band) -> Part:
+        """A part that holds where more than half of the points do.
+
+        A point without a number, which a kernel cannot run, is not as expected.
+        """
+        if self.lacks:
+            return self.single(label, band)
+        outcomes = [
+            "no" if math.isnan(ends[0]) else band.outcome(Estimate(*ends))
+            for ends in self.lines[ENDS].astype(float).to_numpy()
+        ]
+        count, yes, maybe = len(outcomes), outcomes.count("yes"), outcomes.count("undecided")
+        holding = sum(map(band.holds, self.lines["value"]))
+        share = Estimate(holding / count, yes / count, (yes + maybe) / count)
+        text = f"{100 * share.value:.0f} % of {count} points ({self._ends()})"
+        part = self._part(label, band, above(0.5).outcome(share), share, text)
+        return replace(part, expected=f"most points {band.text}")
+
+    def mean(self, label: str, band: Band) -> Part:
+        """A part that the geometric mean of the points decides."""
+        return self._reduced(geometric_mean).single(label, band)
+
+    def highest(self, label: str, band: Band) -> Part:
+        """A part that the highest point decides."""
+        return self._reduced(max).single(label, band)
+
+    def single(self, label: str, band: Band) -> Part:
+        """A part that one number decides, the only line."""
+        if self.lacks:
+            return Part(label, band.text, lacks=self.lacks)
+        found = Estimate(*self.lines[ENDS].astype(float).to_numpy()[0])
+        text = f"{text_of(found)}{self._at(0)}"
+        return self._part(label, band, band.outcome(found), found, text)
+
+    def _part(self, label: str, band: Band, outcome: Outcome, found: Estimate, text: str) -> Part:
+        side = self.gain * (1 if found.value > band.high else -1)
+        direction = {1: "better", -1: "worse"}.get(side, "") if outcome == "no" else ""
+        text = self.note if self.told else f"{text}, {self.note}" if self.note else text
+        labels, exact = self.labels, self.exact
+        return Part(label, band.text, text, outcome, found, labels, exact, direction)
+
+    def _reduced(self, reduce: Callable[[Iterable[float]], float]) -> Points:
+        """The points as one number; their range goes into the note."""
+        if self.lacks:
+            return self
+        value, low, high = (reduce(self.lines[end].dropna()) for end in ENDS)
+        # exp and log round
+        ends = {"value": value, "low": min(low, value), "high": max(high, value)}
+        note = f"{self._ends()} over {len(self.lines)} points"
+        return replace(self, lines=pd.DataFrame([ends | {"labels": self.labels}]), note=note)
+
+    def _ends(self) -> str:
+        values = self.lines["value"]
+        return " to ".join(dict.fromkeys((plain(values.min()), plain(values.max()))))
+
+    def _at(self, line: int) -> str:
+        if "dtype" not in self.lines:
+            return ""
+        rows, cols, dtype = self.lines[PLACE].to_numpy()[line]
+        return f" at {rows}×{cols} {dtype}"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim and the function that measures it; `claim` makes one.
+
+    Attributes:
+        id: The claim's name, such as ``A4``.
+        source: The letter of its source, or `OURS`.
+        place: Where the source says so.
+        figure: The figure that shows it, empty for none.
+        statement: The claim in short.
+        words: The source's own words.
+        reading: How an unclear sentence was read, or what else bears on it.
+        why: Why an H200 does other than claimed, with the mechanism.
+        measure: Gives the parts of the claim on a `measure.Card`.
+    """
+
+    id: str
+    source: str
+    place: str
+    figure: str
+    statement: str
+    words: str
+    reading: str
+    why: str
+    measure: Callable[[Any], Parts] = field(repr=False)
+
+    def judge(self, card: Any) -> Judgement:
+        """The claim on one GPU, a `measure.Card`."""
+        parts = tuple(part for part in self.measure(card) if part)
+        wrong = [part for part in parts if part.outcome == "no"]
+        verdict = _verdict(parts, self.source, card.gpu)
+        told = wrong and (card.gpu == EXPLAINED or verdict == CONTRADICTED)
+        direction = next((part.direction for part in wrong if part.direction), "")
+        own = {**vars(self), "why": self.why if told else ""}
+        return Judgement(**own, gpu=card.gpu, verdict=verdict, direction=direction, parts=parts)
+
+
+@dataclass(frozen=True)
+class Judgement(Claim):
+    """A claim on one GPU; its ``why`` is empty where nothing has to be explained.
+
+    Attributes:
+        gpu: Whose rows judged it.
+        verdict: One of `WORDS`; one that is not reproduced names the card too.
+        direction: ``better`` or ``worse`` where Triton does other than claimed.
+        parts: What was measured.
+    """
+
+    gpu: str
+    verdict: str
+    direction: str
+    parts: tuple[Part, ...]
+
+    @property
+    def deciding(self) -> Part:
+        """The first part of the worst outcome."""
+        order = ("no", "undecided", "not measured", "yes")
+        return min(self.parts, key=lambda part: order.index(part.outcome))
+
+    @property
+    def word(self) -> str:
+        """The verdict without the card, one of `WORDS`."""
+        return self.verdict.partition(" on ")[0]
+
+
+def claim(place: str = "", figure: str = "") -> Callable[[Callable[[Any], Parts]], Claim]:
+    """Makes a claim of the function that measures it on a `measure.Card`.
+
+    The function's name is the claim's: its first letter names the source, l stands for this
+    project. Its docstring has the statement, then in paragraphs the source's words in quotation
+    marks, how they were read and, after ``Here:``, why an H200 does other than claimed.
+
+    Args:
+        place: Where the source says so.
+        figure: The figure that shows it.
+    """
+
+    def made(measure: Callable[[Any], Parts]) -> Claim:
+        statement, *more = inspect.cleandoc(measure.__doc__ or "").split("\n\n")
+        texts: dict[str, list[str]] = {"“": [], "Here: ": [], "": []}
+        for text in (" ".join(one.split()) for one in more):
+            mark = next(mark for mark in texts if text.startswith(mark))
+            texts[mark].append(text.removeprefix("Here: "))
+        words, why, reading = map(" ".join, texts.values())
+        statement = " ".join(statement.split()).removesuffix(".")
+        name = measure.__name__.upper()
+        source = OURS if name.startswith("L") else name[0]
+        return Claim(name, source, place, figure, statement, words, reading, why, measure)
+
+    return made
+
+
+def optional(part: Part) -> Part | None:
+    """The part where something measured it: it is not missed elsewhere."""
+    return part if part.outcome != "not measured" else None
+
+
+def plain(value: float) -> str:
+    """Four significant figures, thousands apart: 1.427, 0.02134, 226,051."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def text_of(found: Estimate) -> str:
+    """A number with its interval, where it has one."""
+    if found.low == found.high:
+        return plain(found.value)
+    return f"{plain(found.value)} [{plain(found.low)}, {plain(found.high)}]"
+
+
+def _verdict(parts: Iterable[Part], source: str, gpu: str) -> str:
+    outcomes = {part.outcome for part in parts}
+    if "no" in outcomes and source == OURS:
+        return DOES_NOT_HOLD
+    if any(part.exact and part.outcome == "no" for part in parts):
+        return CONTRADICTED
+    if "no" in outcomes:
+        return f"{NOT_REPRODUCED} on {card_of(gpu).name}"
+    if UNDECIDED in outcomes:
+        return UNDECIDED
+    if NOT_MEASURED in outcomes or not outcomes:
+        return NOT_MEASURED
+    return HOLDS if source == OURS else REPRODUCED

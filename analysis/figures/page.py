@@ -1,81 +1,25 @@
-"""A figure page: a canvas with title, subtitle and small print, its points, its files.
-
-Each drawn point remembers its row (`Canvas.marks`), so that the report can show the points one by
-one. A row's `kernel`, `reason` and `params` hold whatever was recorded: escape them.
-"""
+"""A figure page: a canvas with title, subtitle and small print, and the files it is written to."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 import matplotlib
 import pandas as pd
 from matplotlib import figure
-from matplotlib.axes import Axes
 
 from analysis.figures.style import CACHES, DOT, MARGIN, MUTED, theme
-from analysis.load import Records, rows_hash
+from analysis.load import Inputs, rows_hash
+from analysis.published import OPERATION
 from analysis.selection import timer_label
 from experiments.data.files import write_file
 
+Canvas = figure.Figure
 DPI = 240  # dots an inch
 SIZE = (6.6, 3.9)  # inches: lines, and room for their names beside them
-
-
-@dataclass(frozen=True)
-class Mark:
-    """A drawn point of ``row``, at (x, y) in data coordinates."""
-
-    ax: Axes
-    x: float
-    y: float
-    row: Mapping[str, Any]  # with its derived columns and ``variant``; or a record
-
-    @property
-    def within(self) -> bool:
-        """Whether it lies within the limits of its axes."""
-        (left, right), (low, high) = self.ax.get_xlim(), self.ax.get_ylim()
-        return left <= self.x <= right and min(low, high) <= self.y <= max(low, high)
-
-    @property
-    def place(self) -> tuple[float, float]:
-        """How far from the canvas's left and top, as shares of its width and height."""
-        self.ax.get_xlim(), self.ax.get_ylim()  # limits are settled when they are asked for
-        across, up = self.ax.transData.transform((self.x, self.y))
-        canvas = self.ax.get_figure(root=True)
-        assert canvas is not None
-        return float(across / canvas.bbox.width), float(1 - up / canvas.bbox.height)
-
-
-class Canvas(figure.Figure):
-    """A canvas with its marks."""
-
-    def __init__(self, size: tuple[float, float]) -> None:
-        """An empty canvas; ``size`` is its width and height in inches."""
-        super().__init__(figsize=size, facecolor="white")
-        self.kept: list[Mark] = []
-
-    @property
-    def marks(self) -> list[Mark]:
-        """The points within their axes' limits, in the order of drawing."""
-        return [mark for mark in self.kept if mark.within]
-
-
-def mark(
-    ax: Axes, x: Iterable[float], y: Iterable[float], rows: Iterable[Mapping[str, Any]]
-) -> None:
-    """Remembers ``rows``, in their order, as drawn at (x, y); NaN is drawn nowhere."""
-    canvas = ax.get_figure(root=True)
-    if not isinstance(canvas, Canvas):
-        return
-    for across, up, row in zip(x, y, rows, strict=True):
-        if not (math.isnan(across) or math.isnan(up)):
-            canvas.kept.append(Mark(ax, float(across), float(up), row))
 
 
 @dataclass(frozen=True)
@@ -89,11 +33,12 @@ class Page:
     draw: Callable[[Canvas], None]  # puts axes within 0.2 and 0.83 of the canvas's height
     size: tuple[float, float] = SIZE  # inches
     gpu: str = ""  # as its driver names it; empty for what no machine changes
+    operation: str = OPERATION
 
     def render(self) -> Canvas:
         """The picture on a canvas of its own; call it within ``style.theme()``."""
         width, height = self.size
-        canvas = Canvas(self.size)
+        canvas = Canvas(figsize=self.size, facecolor="white")
         left, inch = MARGIN / width, 1 / height
         canvas.text(left, 1 - 0.21 * inch, self.title, fontsize=11, fontweight="bold")
         canvas.text(left, 1 - 0.39 * inch, self.subtitle, fontsize=8.5, color=MUTED)
@@ -103,32 +48,40 @@ class Page:
         self.draw(canvas)
         return canvas
 
+    def svg(self) -> str:
+        """The picture as the text of an SVG file."""
+        return self._drawn("svg")[0].decode()
+
     def files(self, out: Path) -> list[Path]:
         """Writes ``<name>.svg`` and ``.png``, the same bytes at every drawing; returns them."""
+        kinds = ("svg", "png")
+        drawn = zip(kinds, self._drawn(*kinds), strict=True)
+        return [write_file(out / f"{self.name}.{kind}", data) for kind, data in drawn]
+
+    def _drawn(self, *kinds: str) -> list[bytes]:
+        """Title and small print go into each file; no date does, so a redraw is the same file."""
+        texts = {"Title": f"{self.name}: {self.title}",
+                 "Description": "\n".join([self.subtitle, *self.small])}  # fmt: skip
+        made = []
         with matplotlib.rc_context(theme()):
             canvas = self.render()
-            return [self._file(canvas, out, "svg"), self._file(canvas, out, "png")]
-
-    def _file(self, canvas: Canvas, out: Path, kind: str) -> Path:
-        """Title and small print go into the file; undated, so that a redraw is the same file."""
-        texts: dict[str, str | None] = {
-            "Title": f"{self.name}: {self.title}",
-            "Description": "\n".join([self.subtitle, *self.small]),
-        }
-        undated = {"Date": None} if kind == "svg" else {}
-        drawn = BytesIO()
-        canvas.savefig(drawn, format=kind, dpi=DPI, metadata=texts | undated)
-        return write_file(out / f"{self.name}.{kind}", drawn.getvalue())
+            for kind in kinds:
+                undated = {"Date": None} if kind == "svg" else {}
+                file = BytesIO()
+                canvas.savefig(file, format=kind, dpi=DPI, metadata=texts | undated)
+                made.append(file.getvalue())
+        return made
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of the catalogue, whatever it is drawn from."""
+    """A figure of the catalogue that is not lines over a size."""
 
     id: str  # the beginning of its files' names
     needs: str  # which rows or records it cannot do without, in one line
-    pages: Callable[[Records, pd.DataFrame], list[Page]]  # none where they do not allow any
+    pages: Callable[[Inputs], list[Page]]  # none where the rows do not allow any
     caption: str  # one sentence: what it shows, and which source's figure it draws again
+    source: str = ""  # the letter of that source, if any
 
 
 def provenance(
@@ -149,10 +102,9 @@ def provenance(
     known = [(name, values_of(name)) for name in ("torch", "triton", "driver")]
     versions = [f"{name} {value}" for name, value in known if value]
     protocol = f"median, 95 % interval; {timer_label(timer)}, {CACHES[cache]}"
-    commit = values_of("commit") or "unknown"
     edited = " (edited)" if "True" in values_of("dirty") else ""
-    which = f"rows {rows_hash(rows)} ({len(rows)})"
     return [
         DOT.join([card, protocol, *versions]),
-        DOT.join([f"commit {commit}{edited}", which, *notes]),
-    ]
+        DOT.join([f"commit {values_of('commit') or 'unknown'}{edited}",
+                  f"rows {rows_hash(rows)} ({len(rows)})", *notes]),
+    ]  # fmt: skip

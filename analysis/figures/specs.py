@@ -1,14 +1,15 @@
-"""The figures that are lines over N or M: an entry each, all drawn by `analysis.figures.draw`."""
+"""The figures that are lines over N or M: an entry each, all drawn by `analysis.figures.lines`."""
 
 from __future__ import annotations
 
-from analysis.figures.draw import PEAK, ROOF_SHARE, LineFigure, Panel
+from analysis.figures.lines import PEAK, ROOF_SHARE, LineFigure, Panel
 from analysis.figures.style import STYLES
 from analysis.published import name_of, series
 from analysis.selection import Query
 
 TIME = "time, µs (lower is better)"
 BANDWIDTH = "effective bandwidth, GB/s = 2MN bytes / time (higher is better)"
+SHARE = "share of the roof (higher is better)"
 WIDTHS = series("a_fig2").sizes  # A's
 TUTORIAL = range(256, 12673)  # N of Triton's tutorial 02; its axis is linear, ours shows all powers
 VOCABULARY = (512, 1024, 2048, 4096, 8192, 16384, 32000, 65536, 131072)
@@ -32,6 +33,7 @@ A_FIG2 = LineFigure(
     note=f"open, dashed: as {A} printed them, card unknown",
     caption=f"Figure 2 of {A}: time against row width at M = 4096, float32, beside the times that "
     "it prints; the shaded times are shorter than this card's memory takes to move 2MN.",
+    source="A",
 )  # fmt: skip
 C_FIG1 = LineFigure(
     "c_fig1",
@@ -41,6 +43,7 @@ C_FIG1 = LineFigure(
     note=f"{C} gives no numbers here",
     caption=f"The small-batch figure of {C}: bandwidth over 1 to 64 rows of a 32000-word "
     "vocabulary, float16; it prints no numbers for it.",
+    source="C",
 )
 C_FIG2 = LineFigure(
     "c_fig2",
@@ -50,6 +53,7 @@ C_FIG2 = LineFigure(
     note=f"open: as {C} printed it, card unknown",
     caption=f"The batch figure of {C}: bandwidth against rows at N = 32000, float16, beside the "
     "two points that it prints for 8192 rows.",
+    source="C",
 )
 C_FIG3 = LineFigure(
     "c_fig3",
@@ -59,6 +63,7 @@ C_FIG3 = LineFigure(
     note=f"open, band: as {C} printed them, card unknown",
     caption=f"The vocabulary figure of {C}: bandwidth against row width at M = 8192, float16, "
     "beside the two points that it prints and the 870–900 GB/s at which it sees Triton flatten.",
+    source="C",
 )
 D_FIG1 = LineFigure(
     "d_fig1",
@@ -69,6 +74,7 @@ D_FIG1 = LineFigure(
     caption=f"The figure of {D}, which is Triton's tutorial 02: bandwidth against row width at "
     f"M = 4096, float32, beside the peaks that {A} states and the 1400+ GB/s that {D} sees "
     "sustained.",
+    source="D",
 )
 E_FIG1 = LineFigure(
     "e_fig1",
@@ -83,6 +89,7 @@ E_FIG1 = LineFigure(
     caption=f"The figure of {E}: bandwidth of one program per row against torch, and their ratio "
     "beside its “up to 3×”; its own curve, of an RTX 3090 Ti, is not given in numbers.",
     size=TALL,
+    source="E",
 )  # fmt: skip
 SPEEDUP_NAIVE = LineFigure(
     "speedup_naive",
@@ -114,7 +121,7 @@ BACKWARD = LineFigure(
     Query(4096, "float32", operation="softmax_backward"),
     (
         Panel("effective_gbps", BANDWIDTH.replace("2MN", "3MN"), place=(0.545, 0.34), gap=0.085),
-        Panel(ROOF_SHARE, "share of the roof (higher is better)", place=(0.135, 0.32), gap=0.09),
+        Panel(ROOF_SHARE, SHARE, place=(0.135, 0.32), gap=0.09),
     ),
     caption="Bandwidth of the gradient of softmax, which reads two matrices and writes one, "
     "against row width at M = 4096, float32, and its share of the fastest kernel that only moves.",
@@ -132,7 +139,7 @@ def _cross_entropy(mode: str, title: str, moved: str, does: str) -> LineFigure:
         Query(8192, "bfloat16", operation=mode),
         (
             Panel("effective_gbps", BANDWIDTH.replace("2MN", moved), place=upper, gap=0.08),
-            Panel(ROOF_SHARE, "share of the roof (higher is better)", place=middle, gap=0.087),
+            Panel(ROOF_SHARE, SHARE, place=middle, gap=0.087),
             Panel(PEAK, memory, place=lower, gap=0.087),
         ),
         caption=f"Cross-entropy of 8192 rows of bfloat16 logits over the vocabulary N: {does}. "
@@ -149,8 +156,23 @@ CROSS_ENTROPY = (
     _cross_entropy("cross_entropy_grad", "Cross-entropy: loss and gradient by vocabulary", "2MN",
                    "loss and gradient in one call, logits read and gradient written once"),
 )  # fmt: skip
+ATTENTION = LineFigure(
+    "attention",
+    "Attention: time against its roofs",
+    Query(262144, "bfloat16", operation="attention"),
+    (
+        Panel("time_us", TIME, "log", place=(0.545, 0.34), gap=0.075),
+        Panel(ROOF_SHARE, "share of its longest roof (higher is better)", place=(0.135, 0.32),
+              gap=0.08),
+    ),
+    caption="Time of attention over the keys of a query N, against the time that moving its "
+    "matrices takes and the time that its products and exponentials take, and the share of the "
+    "longer one.",
+    size=(6.6, 5.9),
+    x="keys of a query, N",
+)  # fmt: skip
 
 LINE_FIGURES = (
     *(A_FIG2, C_FIG1, C_FIG2, C_FIG3, D_FIG1, E_FIG1, SPEEDUP_NAIVE, SPEEDUP_TORCH, BACKWARD),
-    *CROSS_ENTROPY,
+    *(*CROSS_ENTROPY, ATTENTION),
 )

@@ -1,8 +1,4 @@
-"""How every picture looks: a colour and a marker per variant, one typeface, axes, labels of values.
-
-The typeface is matplotlib's own copy of DejaVu Sans, whatever fonts a machine has, so that the
-bytes of a picture do not depend on the machine that draws it.
-"""
+"""How every picture looks: a colour and a marker per variant, one typeface, axes, their labels."""
 
 from __future__ import annotations
 
@@ -12,18 +8,15 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import matplotlib
 import numpy as np
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
-from matplotlib.font_manager import fontManager
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
 
@@ -31,7 +24,6 @@ INK = "#22262b"
 MUTED = "#6b7280"
 FAINT = "#e8eaee"
 BLUSH = "#fbe9e4"
-FAMILY = "DejaVu Sans"
 MARGIN = 0.116  # inches left of a page's title
 DOT = "  ·  "  # between the parts of a subtitle or of the small print
 SIZES = MappingProxyType({"cols": "row width N, elements", "rows": "rows M"})
@@ -149,26 +141,11 @@ def variant_order(variant: str) -> tuple[int, str]:
     return (list(STYLES).index(kernel) if kernel in STYLES else len(STYLES), variant)
 
 
-@cache
-def typeface() -> str:
-    """The family's name, once only matplotlib's copy of it is left to be found.
-
-    A system's DejaVu is another version with other outlines: which of the two matplotlib takes
-    depends on what it listed first.
-    """
-    fontManager.ttflist = [font for font in fontManager.ttflist if font.name != FAMILY]
-    folder = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
-    for name in ("DejaVuSans.ttf", "DejaVuSans-Bold.ttf"):
-        fontManager.addfont(folder / name)
-    return FAMILY
-
-
 def theme() -> Any:
     """Settings for ``matplotlib.rc_context``; the salt makes the ids of an SVG repeatable."""
     return dict(sns.axes_style("ticks")) | {
         "svg.hashsalt": "softmax-roofline",
-        "font.family": "sans-serif",
-        "font.sans-serif": [typeface()],
+        "font.family": "DejaVu Sans",  # matplotlib brings it
         "font.size": 8.5,
         "text.parse_math": False,  # a dollar in a recorded name is a dollar
         "axes.edgecolor": MUTED,

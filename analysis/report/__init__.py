@@ -1,1 +1,286 @@
-"""The report: figures, tables, claims, audit, traffic and roofline on one self-contained page."""
+"""``report``: everything that rows say, as one HTML page that needs nothing else.
+
+The result comes first, then the five sources with each claim beside its figure, then every
+operation, then how all of it was measured. The page computes no number: its tables, figures and
+verdicts are those that the other commands give.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import hashlib
+import html
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+from PIL import Image
+
+from analysis import stepper
+from analysis.__main__ import finish
+from analysis.claims import judge, judge_own
+from analysis.claims.audit import CONSISTENT, audit
+from analysis.claims.verdict import Judgement
+from analysis.figures import FIGURES, Picture, pictures
+from analysis.figures.style import slug, theme
+from analysis.format import Table, plain, thousands
+from analysis.headline import headline, operations
+from analysis.load import Inputs, read_inputs, rows_hash
+from analysis.published import OPERATION, sources
+from analysis.selftest import noise_floor, twins_of
+from analysis.tables import tables_of
+from experiments.data.cards import card_of
+from experiments.data.files import RowsError, read_json, write_file
+
+HERE, STEPPER = Path(__file__).parent, Path(stepper.__file__).parent
+FIRST = "headline"  # the picture of the result
+LEFT_OUT = ("limits",)  # pictures shape by shape: the tables have the same numbers
+# Tables about the measuring itself, by how their names begin; the others are of an operation.
+MEASURED = ("environment", "cards", "card_to_card", "determinism", "above_roof")
+# How operations follow each other; others come last.
+ORDER = (OPERATION, "cross_entropy", "cross_entropy_grad", "cross_entropy_backward", "log_softmax",
+         "logsumexp", "logprob_entropy", "softmax_backward")  # fmt: skip
+MOST_PICTURES = 80  # of a folder of many cards; `figures` draws the others
+MOST_LINES = 300  # of a table; its CSV has all
+FOLDED = 12  # lines above which a table is folded
+DPI, COLORS, SCALE = 170, 48, 110  # of images: dots an inch, colours, CSS pixels an inch
+DAYS = "recorded.json"  # beside recordings: by set the day that it was recorded on
+# How a verdict looks: its class, and a sign for readers who do not see colours.
+SIGNS = {
+    "reproduced": ("good", "✓"),
+    "holds": ("good", "✓"),
+    "not reproduced": ("bad", "✗"),
+    "does not hold": ("bad", "✗"),
+    "contradicted": ("bad", "≠"),
+    "undecided": ("open", "?"),
+    "not measured": ("quiet", "–"),
+}
+
+
+@dataclass
+class Exhibit:
+    """What stands under one heading: pictures and tables of one thing, and the claims about it."""
+
+    title: str
+    label: str = ""  # the source's own id, such as ``A-fig2``
+    pictures: list[Mapping[str, Any]] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+    claims: list[Judgement] = field(default_factory=list)
+    missing: str = ""  # why there is no picture where there should be one
+
+
+def run(options: argparse.Namespace) -> int:
+    """Writes the page and prints its path."""
+    inputs = read_inputs(options.rows, options.out, "report", options.ours)
+    finish([write_file(inputs.out / "report.html", page(inputs))])
+    return 0
+
+
+def page(inputs: Inputs) -> str:
+    """The whole HTML document, the same text for the same rows and code."""
+    asked = {one.id: one.needs for one in FIGURES if one.id not in LEFT_OUT}
+    every = list(pictures(inputs, tuple(asked)))
+    drawn, more = every[:MOST_PICTURES], len(every) - MOST_PICTURES
+    needs = {name: asked[name] for name in asked if name not in {one.id for one in every}}
+    made, lacking = tables_of(inputs)
+    tables = dict(made)
+    gpus = sorted(map(str, inputs.main["gpu"].unique()))
+    lines = operations(inputs.frame, inputs.points)
+    files = (HERE / "page.css", STEPPER / "stepper.css", HERE / "page.js", STEPPER / "stepper.js")
+    *styles, script, other = (path.read_text(encoding="utf-8") for path in files)
+    style, scripts = "".join(styles), [script, other]
+    judged = _sources(inputs, gpus, drawn, tables, needs)
+    context: dict[str, Any] = {
+        "policy": _policy(style, scripts),
+        "style": Markup(style),
+        "scripts": list(map(Markup, scripts)),
+        "opening": _opening(inputs),
+        "headline": headline(inputs.frame, inputs.points),
+        "every": lines,
+        "lead": [_shown(one) for one in drawn if one.id == FIRST],
+        "sources": judged,
+        "labels": {one.label for each in judged for one in each["exhibits"]},
+        "operations": _operations(drawn, tables, lines),
+        "own": [one for gpu in gpus for one in judge_own(inputs, gpu)],
+        "several": len(gpus) > 1,
+        "measured": [table for stem, table in tables.items() if stem.startswith(MEASURED)],
+        "noise": _noise(inputs),
+        "missing": [f"{more} more pictures: `make figures` draws them"] * (more > 0)
+        + [*needs.values(), *lacking],
+        "steps": stepper.steps(stepper.example()),
+        "step_input": stepper.example(),
+        "step_heads": stepper.HEADS,
+    }
+    return _templates().get_template("page.html").render(context)
+
+
+def ticks(text: str) -> Markup:
+    """A sentence whose words between backticks are set as code."""
+    return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(escape(text))))
+
+
+def tally(judgements: Iterable[Judgement]) -> list[tuple[str, int]]:
+    """How many of each verdict, in the order of `SIGNS`."""
+    counts = Counter(one.word for one in judgements)
+    return [(word, counts[word]) for word in SIGNS if counts[word]]
+
+
+def label_of(stem: str) -> str:
+    """The source's id of a figure or table: A-fig1 of ``a_fig1``; empty for our own."""
+    found = re.fullmatch(r"([a-e])[_-](\w+)", stem.lower())
+    return f"{found[1].upper()}-{found[2]}" if found else ""
+
+
+def _sources(
+    inputs: Inputs,
+    gpus: Sequence[str],
+    drawn: Sequence[Picture],
+    tables: Mapping[str, Table],
+    needs: Mapping[str, str],
+) -> list[dict[str, Any]]:
+    """Each source with its exhibits, its claims and the check of the numbers that it prints."""
+    claims = [one for gpu in gpus for one in judge(inputs, gpu)]
+    findings = audit()
+    lacking = {label_of(name): text.partition(" needs ")[2] for name, text in needs.items()}
+    found = []
+    for letter, source in sources().items():
+        mine = [one for one in claims if one.source == letter]
+        exhibits: dict[str, Exhibit] = {}
+
+        def at(label: str, title: str, known: dict[str, Exhibit] = exhibits) -> Exhibit:
+            return known.setdefault(label, Exhibit(title, label))
+
+        for picture in (one for one in drawn if one.source == letter):
+            at(label_of(picture.id), picture.title).pictures.append(_shown(picture))
+        for stem, table in tables.items():
+            if (label := label_of(stem)).startswith(letter):
+                at(label, table.title.removeprefix(f"{label}: ")).tables.append(table)
+        for claim in mine:
+            label = label_of(claim.figure)
+            if label not in exhibits and label.startswith(letter):
+                at(label, "not drawn").missing = lacking.get(label, "other rows")
+            elif label not in exhibits:
+                label = ""  # it has none, or that of another source
+            at(label, f"Claims of {letter} without a figure").claims.append(claim)
+        shown = sorted(exhibits.values(), key=lambda one: (not one.label, one.label))
+        checked = sorted((one for one in findings if one.source == letter),
+                         key=lambda one: one.verdict == CONSISTENT)  # fmt: skip
+        found.append({"letter": letter, "source": source, "exhibits": shown, "claims": mine,
+                      "audit": checked})  # fmt: skip
+    return found
+
+
+def _operations(
+    drawn: Sequence[Picture], tables: Mapping[str, Table], every: Table | None
+) -> list[tuple[str, Sequence[str], list[Exhibit]]]:
+    """Each operation: its name, its line of the table of all, its pictures and tables."""
+    lines = {line[0]: line for line in every.lines} if every else {}
+    found: dict[str, dict[str, Exhibit]] = {name: {} for name in (OPERATION, *lines)}
+    titles = {one.title: one.operation for one in reversed(drawn)}
+    for picture in drawn:
+        if picture.source or picture.id == FIRST:
+            continue
+        title, name = picture.title, picture.operation
+        # the same title of a second operation says which
+        title = title if titles[title] == name else f"{title}: {name}"
+        found.setdefault(name, {}).setdefault(title, Exhibit(title)).pictures.append(
+            _shown(picture)
+        )
+    by_length = sorted(found, key=len, reverse=True)
+    for stem, table in tables.items():
+        if not stem.startswith(MEASURED) and not label_of(stem):
+            parts = ((one, f"-{slug(one)}-") for one in by_length)
+            name = next((one for one, part in parts if part in f"{stem}-"), OPERATION)
+            title = f"Tables of {name}"
+            found[name].setdefault(title, Exhibit(title)).tables.append(table)
+    order = sorted(found, key=lambda name: (ORDER.index(name) if name in ORDER else 9, name))
+    return [(name, lines.get(name, ()), list(found[name].values()))
+            for name in order if found[name]]  # fmt: skip
+
+
+def _shown(picture: Picture) -> dict[str, Any]:
+    """Draws a picture as an image without the texts that stand beside it on the page."""
+    page = picture.page
+    beside = {page.title, page.subtitle, *page.small}
+    drawn, packed = BytesIO(), BytesIO()
+    with matplotlib.rc_context(theme()):
+        canvas = page.render()
+        for text in list(canvas.texts):
+            if text.get_text() in beside:
+                text.remove()
+        canvas.savefig(drawn, format="png", dpi=DPI, bbox_inches="tight", pad_inches=0.06)
+    image = Image.open(drawn).convert("RGB")
+    image.quantize(COLORS).convert("RGB").save(packed, "WEBP", lossless=True)
+    uri = f"data:image/webp;base64,{base64.b64encode(packed.getvalue()).decode()}"
+    width, height = (round(pixels * SCALE / DPI) for pixels in image.size)
+    return {"page": page, "caption": picture.caption, "uri": uri, "width": width, "height": height}
+
+
+def _opening(inputs: Inputs) -> dict[str, Any]:
+    """What the page is made of: how many rows, of which cards, recorded when, by which code."""
+    frame = inputs.frame
+    environments = {id(one): one for one in frame["environment"]}.values()
+    commits = Counter(str(one["commit"])[:12] for one in environments if one.get("commit"))
+    counts = frame["status"].value_counts().items()
+    return {
+        "rows": thousands(len(frame)),
+        "place": plain(str(inputs.rows)),
+        "cards": sorted({card_of(str(gpu)).name for gpu in frame["gpu"].unique()}),
+        "days": sorted(set(_days(inputs).values())),
+        "commits": [name for name, _ in commits.most_common()],
+        "hash": rows_hash(frame),
+        "statuses": [f"{thousands(count)} {str(name).replace('_', ' ')}" for name, count in counts],
+    }
+
+
+def _days(inputs: Inputs) -> dict[str, str]:
+    """By set the day that it was recorded on, where a file beside the rows says so."""
+    folder = inputs.rows if inputs.rows.is_dir() else inputs.rows.parent
+    try:
+        read = read_json(folder / DAYS)
+    except (RowsError, OSError):
+        return {}
+    days = read.items() if isinstance(read, dict) else ()
+    return {one: day for one, day in days if re.fullmatch(r"\d{4}-\d\d-\d\d", str(day))}
+
+
+def _noise(inputs: Inputs) -> list[str]:
+    """Sentences on how much a variant differs from itself, of the set with most such pairs."""
+    pairs = twins_of(inputs.frame)
+    if pairs.empty:
+        return []
+    sets = pairs["sweep"].map(inputs.frame.drop_duplicates("sweep").set_index("sweep")["set"])
+    most = pairs[sets == sets.value_counts().index[0]]
+    text = noise_floor(inputs.frame[inputs.frame["sweep"].isin(most["sweep"])], most)
+    # it is Markdown, for pages that quote it
+    return [html.unescape(one).replace("**", "") for one in text.split("\n\n") if one.strip()]
+
+
+def _templates() -> Environment:
+    templates = Environment(loader=FileSystemLoader([HERE, STEPPER]), autoescape=True,
+                            undefined=StrictUndefined, trim_blocks=True,
+                            lstrip_blocks=True)  # fmt: skip
+    templates.globals |= {"signs": SIGNS, "tally": tally, "label_of": label_of}
+    templates.globals |= {"most_lines": MOST_LINES, "folded": FOLDED}
+    templates.filters |= {"ticks": ticks, "slug": slug}
+    return templates
+
+
+def _policy(style: str, scripts: Sequence[str]) -> str:
+    """What a browser may do: run these very scripts, use this very style, show images within."""
+
+    def digest(text: str) -> str:
+        return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+    return (
+        f"default-src 'none'; script-src {' '.join(map(digest, scripts))}; "
+        f"style-src {digest(style)}; img-src data:; base-uri 'none'; form-action 'none'"
+    )

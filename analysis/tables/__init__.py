@@ -1,94 +1,68 @@
-"""The sources' tables and the project's own.
+"""The sources' tables and this project's own.
 
-A table is one entry of `TABLES`: what it needs, and a function from what was read to tables with
-the names of their files, without lines where something is missing.
+A table is one entry of `TABLES`: a function of what was read, which yields tables with the names of
+their files. The CSV beside a table has the numbers as they are and, in ``keys`` and ``recordings``,
+the rows behind each line, which ``python -m analysis trace`` prints.
 """
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
-from analysis import limits, spread
-from analysis.figures.style import slug
-from analysis.format import NamedTable
-from analysis.load import Inputs
-from analysis.tables import memory
-from analysis.tables.comparisons import card_to_card, limits_summary, limits_tables
-from analysis.tables.declared import a_tab1, b_tab1
-from analysis.tables.determinism import NEEDS, determinism
-from analysis.tables.environment import c_prof, environment
-from analysis.tables.results import above_roof, cards, d_test, main
-from analysis.tables.traffic import traffic
-from analysis.worked_example import example_table
+from analysis.__main__ import finish, only
+from analysis.format import Table, write_table
+from analysis.load import Inputs, read_inputs
+from analysis.points import NEEDS
+from analysis.tables import declared, limits, protocol, results
+from analysis.tables.frames import Named
+from experiments.data.files import RowsError
 
-DECLARED_NEEDS = "variants.json with a softmax variant beside the rows (a sweep writes it)"
-EXAMPLE_NEEDS = "a trace of the kernel at C's worked example in traces.jsonl (make counts)"
-
-
-def c_ex(inputs: Inputs) -> list[NamedTable]:
-    """C's worked example beside what the kernel itself computed."""
-    table = example_table(inputs.records)
-    return [] if table is None else [NamedTable("c_ex", table)]
-
-
-# By the name that --only takes.
-TABLES: Mapping[str, tuple[str, Callable[[Inputs], list[NamedTable]]]] = {
-    "main": ("rows of softmax with a time", main),
-    "a_tab1": (DECLARED_NEEDS, a_tab1),
-    "b_tab1": (DECLARED_NEEDS, b_tab1),
-    "c_ex": (EXAMPLE_NEEDS, c_ex),
-    "c_prof": ("rows with a time", c_prof),
-    "d_test": ("rows at 1823×781 (grid=irregular)", d_test),
-    "limits": (limits.NEEDS, limits_tables),
-    "limits_summary": (limits.NEEDS, limits_summary),
-    "above_roof": ("timed rows beside their roof", above_roof),
-    "card_to_card": (spread.NEEDS, card_to_card),
-    "determinism": (NEEDS, determinism),
-    "memory": (memory.NEEDS, memory.memory),
-    "traffic": ("counts.jsonl or counters.jsonl (make counters)", traffic),
-    "cards": ("rows with model_bytes", cards),
-    "environment": ("rows", environment),
+DECLARED = "variants.json with a softmax variant beside the rows (a sweep writes it)"
+# By the name that --only takes: what a table needs, and its function.
+TABLES: Mapping[str, tuple[str, Callable[[Inputs], Named]]] = {
+    "main": ("rows with a time", results.main),
+    "a_tab1": (DECLARED, declared.a_tab1),
+    "b_tab1": (DECLARED, declared.b_tab1),
+    "c_ex": ("rows of online, of which C works an example", declared.c_ex),
+    "c_prof": ("rows of softmax with a time", protocol.c_prof),
+    "d_test": ("rows at 1823×781 (grid=irregular)", results.d_test),
+    "limits": (NEEDS, limits.limits),
+    "limits_summary": (NEEDS, limits.limits_summary),
+    "above_roof": ("timed rows beside their roof", results.above_roof),
+    "card_to_card": ("points that several cards measured in one sweep", results.card_to_card),
+    "determinism": ("rows asked for the same bits (determinism=true)", results.determinism),
+    "memory": ("rows that say how much memory a call had", results.memory),
+    "traffic": ("counts or counters of the rows' kernels (make counters)", declared.traffic),
+    "cards": ("rows of softmax with model_bytes", results.cards),
+    "environment": ("rows", protocol.environment),
 }
 
 
-# What a recording of its own is made for: of a folder without one, what is packed below it counts.
-PACKED: Mapping[str, Callable[[Inputs], Sequence[Inputs]]] = {
-    "limits": lambda inputs: [limits.recording_of(inputs)],
-    "limits_summary": lambda inputs: [limits.recording_of(inputs)],
-    "card_to_card": lambda inputs: inputs.packed,
-}
-
-
-def tables_of(inputs: Inputs, only: Sequence[str] = ()) -> tuple[list[NamedTable], list[str]]:
-    """Every table that the inputs allow, and a sentence about what each of the others needs.
+def tables_of(inputs: Inputs, asked: Sequence[str] = ()) -> tuple[dict[str, Table], list[str]]:
+    """Every table that the inputs allow, by its files' name, and what each of the others needs.
 
     Args:
         inputs: Rows, and all that lies beside them.
-        only: Names of `TABLES`; none for all of them.
+        asked: Names of `TABLES`; none for all of them.
     """
-    made: list[NamedTable] = []
-    missing: list[str] = []
+    made: dict[str, Table] = {}
+    missing = []
     for name, (needs, make) in TABLES.items():
-        if not only or name in only:
-            found = _with_lines(make, inputs)
-            if not found and name in PACKED:
-                found = [named for one in PACKED[name](inputs) for named in _with_lines(make, one)]
-            made += found
+        if not asked or name in asked:
+            found = {stem: table for stem, table in make(inputs) if table.lines}
+            made |= found
             missing += [] if found else [f"{name} needs {needs}"]
     return made, missing
 
 
-def _with_lines(make: Callable[[Inputs], list[NamedTable]], inputs: Inputs) -> list[NamedTable]:
-    """The tables that have lines; names of a packed recording's say where it lies."""
-    made = [named for named in make(inputs) if named.table.lines]
-    if not inputs.place:
-        return made
-    return [
-        NamedTable(
-            f"{one.stem}-{slug(inputs.place)}",
-            replace(one.table, title=f"{one.table.title} ({inputs.place})"),
-            one.data,
-        )
-        for one in made
-    ]
+def run(options: argparse.Namespace) -> int:
+    """Writes each table as Markdown and CSV, and prints the paths."""
+    asked = only(options.only, list(TABLES))
+    inputs = read_inputs(options.rows, options.out, "tables", options.ours)
+    tables, missing = tables_of(inputs, asked)
+    if not tables:
+        raise RowsError(f"{inputs.rows}: no table can be written: {'; '.join(missing)}")
+    files = [path for stem, one in tables.items() for path in write_table(inputs.out, stem, one)]
+    finish(files, missing)
+    return 0

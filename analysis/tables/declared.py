@@ -1,77 +1,103 @@
-"""A-tab1 and B-tab1: what variants declare, beside what the sources print and what was seen."""
+"""What variants declare, what sources print and what was counted: A-tab1, B-tab1, C-ex, traffic."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pandas as pd
 import sympy
 
 from analysis.figures.style import variant_order
-from analysis.format import Cell, NamedTable, Table, thousands
-from analysis.formula import N, equal, expression, latex
-from analysis.load import Inputs
+from analysis.figures.traffic import (
+    KINDS,
+    LIBRARY,
+    Level,
+    counted_beside,
+    counted_verdict,
+    levels_of,
+)
+from analysis.format import thousands
+from analysis.formula import N, equal, expression
+from analysis.load import Inputs, kernel_name
 from analysis.published import OPERATION, Traffic, sources
 from analysis.selection import name_variants
-from analysis.traffic.levels import LIBRARY, NOMINAL, counted_verdict
+from analysis.tables.frames import Named, table
+from analysis.worked_example import example_table
 from experiments.data.jobs import Declaration
-from experiments.data.records import Count
 
-TRAFFIC_NOTES = (
-    "Elements. Declared: what each kernel declared when its rows were made. Formulas are "
-    "compared as polynomials.",
+DECLARED = (
+    "Elements. Declared: what each kernel declared when its rows were made. Formulas are compared "
+    "as polynomials.",
     "Counted: the requests of one call, executed and instrumented, against the declared formula; "
     "nominal where a library's own kernel is assumed to read and write once.",
 )
-ON_CHIP_NOTE = (
+ON_CHIP = (
     "On chip: O(N) where the declared elements per row grow with N, O(B) where they are the block "
-    "size, else O(1). A variant takes any N unless what it holds on chip grows with N; "
-    "nominally, where the library decides that itself."
+    "size, else O(1). A variant takes any N unless what it holds on chip grows with N; nominally, "
+    "where the library decides that itself."
 )
-ORDERS = ("O(1)", "O(B)", "O(N)")
-Texts = Sequence[str | None]
-NONE: Texts = (None, None, None)
+MOVED = (
+    "In units of MN elements, then whether it agrees with the model within 1 %, or why not. The "
+    "CSV has the bytes.",
+    "Counted is at the counted shape of the same case nearest in size; counting takes small ones. "
+    "Nominal: each operation of PyTorch reads its inputs and writes its outputs once. DRAM is "
+    "judged on its reads: its writes lag, as the last lines are still dirty in L2 when a kernel "
+    "ends.",
+)
 
 
-def a_tab1(inputs: Inputs) -> list[NamedTable]:
+def a_tab1(inputs: Inputs) -> Named:
     """Reads, writes and total: A's two approaches first, then all other variants."""
     lines = []
     for label, ours, they in _approaches(inputs, "A-tab1"):
-        declared = (ours.reads, ours.writes, ours.formula) if ours else NONE
-        printed = (they.reads, they.writes, they.total) if they else NONE
-        verdict = _same(declared, printed) if ours else "not declared"
-        counts = [c for c in inputs.records.counts if c.kernel == label]
-        lines.append([label, *map(_cell, (*declared, *printed)), verdict, _counted(ours, counts)])
-    heads = ["approach", "reads", "writes", "total", "A: reads", "A: writes", "A: total",
-             "equal", "counted"]  # fmt: skip
-    table = Table("A-tab1: memory traffic by approach", heads, lines, TRAFFIC_NOTES)
-    return [NamedTable("a_tab1", table)]
+        declared = [ours.reads, ours.writes, ours.formula] if ours else [""] * 3
+        printed = [they.reads, they.writes, they.total] if they else [None] * 3
+        same = _same(declared, printed) if ours else "not declared"
+        counts = [one for one in inputs.records.counts if one.kernel == label]
+        alike = [one for one in counts if ours is None or one.source == ours.source]
+        verdicts = dict.fromkeys(
+            counted_verdict(kind, one) if one.method != "none" else one.reason or "not countable"
+            for one in alike
+            for kind in KINDS
+        )
+        counted = f"{'; '.join(verdicts)} ({len(alike)} counts)" if alike else ""
+        if counts and not alike:
+            counted = "other code was counted"
+        lines.append([label, *declared, *printed, same, counted])
+    heads = ["approach", "reads", "writes", "total", "A: reads", "A: writes", "A: total", "equal",
+             "counted"]  # fmt: skip
+    frame = pd.DataFrame(lines, columns=heads)
+    yield "a_tab1", table("A-tab1: memory traffic by approach", frame, DECLARED)
 
 
-def b_tab1(inputs: Inputs) -> list[NamedTable]:
+def b_tab1(inputs: Inputs) -> Named:
     """Reads, on-chip memory and wide rows: B's three approaches first, then all others."""
-    own = name_variants(inputs.frame[inputs.frame["operation"] == OPERATION])
+    own = name_variants(inputs.main[inputs.main["operation"] == OPERATION])
     seen = own.assign(label=own["variant"].astype(str).str.replace(" ", ","))
-    dtype = sources()["B"].dtype
-    lines = []
+    dtype, lines = sources()["B"].dtype, []
     for label, ours, they in _approaches(inputs, "B-tab1"):
-        declared = (ours.reads, _order(ours), _any_width(ours)) if ours else NONE
+        declared = [ours.reads, _order(ours), _any_width(ours)] if ours else [""] * 3
         wide = None if they is None or they.any_width is None else _yes(they.any_width)
-        printed = (they.reads, they.on_chip, wide) if they else NONE
-        verdict = _same(declared, printed, formulas=1) if ours else "not declared"
-        cells = map(_cell, (*declared, *printed))
-        lines.append([label, *cells, verdict, widths(seen, label, dtype)])
+        printed = [they.reads, they.on_chip, wide] if they else [None] * 3
+        same = _same(declared, printed, formulas=1) if ours else "not declared"
+        lines.append([label, *declared, *printed, same, _widths(seen, label, dtype)])
     heads = ["approach", "reads", "on chip per row", "any N", "B: reads", "B: on chip", "B: any N",
              "equal", f"widths in rows, {dtype}"]  # fmt: skip
-    table = Table("B-tab1: on-chip memory and wide rows by approach", heads, lines, [ON_CHIP_NOTE])
-    return [NamedTable("b_tab1", table)]
+    frame = pd.DataFrame(lines, columns=heads)
+    yield "b_tab1", table("B-tab1: on-chip memory and wide rows by approach", frame, [ON_CHIP])
 
 
 def _approaches(
     inputs: Inputs, place: str
 ) -> Iterator[tuple[str, Declaration | None, Traffic | None]]:
-    """What a source prints at ``place``, declared or not, then all other variants."""
-    declared = {k: d for k, d in inputs.declarations.items() if d.operation == OPERATION}
+    """What a source prints at ``place``, declared or not, then all other variants of the rows."""
+    kernels = set(inputs.main["kernel"])
+    declared = {
+        label: one
+        for label, one in inputs.declarations.items()
+        if one.operation == OPERATION and kernel_name(label) in kernels
+    }
     statements = [t for source in sources().values() for t in source.traffic]
     printed = {statement.kernel: statement for statement in statements if statement.at == place}
     others = sorted(declared.keys() - printed, key=lambda k: variant_order(k.replace(",", " ")))
@@ -79,34 +105,29 @@ def _approaches(
         yield label, declared.get(label), printed.get(label)
 
 
-def _same(declared: Texts, printed: Texts, formulas: int = 3) -> str:
+def _same(declared: Sequence[str], printed: Sequence[str | None], formulas: int = 3) -> str:
     """``yes`` where all that is printed is what is declared, the first as polynomials."""
-    pairs = list(zip(declared, printed, strict=True))
-    if printed == NONE:
-        return "–"
+    if not any(printed):
+        return ""
+    pairs = [*zip(declared, printed, strict=True)]
     try:
-        polynomials = [equal(str(ours), they) for ours, they in pairs[:formulas] if they]
+        polynomials = [equal(ours, they) for ours, they in pairs[:formulas] if they]
     except ValueError:
         return "not comparable"
     return _yes(all(polynomials) and all(ours == they for ours, they in pairs[formulas:] if they))
 
 
-def widths(seen: pd.DataFrame, label: str, dtype: str) -> str:
+def _widths(seen: pd.DataFrame, label: str, dtype: str) -> str:
     """A sentence per GPU: the widest N that ran, and the narrowest that did not, with its reason.
 
-    Args:
-        seen: Rows with a column ``label``.
-        label: The variant's label.
-        dtype: Whose rows count; where there are none, those of all others do, by name.
+    Rows of ``dtype`` count; where there are none, those of all others do, by name.
     """
     mine = seen[seen["label"].eq(label) | seen["kernel"].eq(label)]
-    if mine.empty:
-        return "–"
     own = mine[mine["dtype"] == dtype]
-    if own.empty:
-        dtypes = sorted(set(mine["dtype"]))
-        return "; ".join(f"{other}: {widths(mine, label, str(other))}" for other in dtypes)
-    by_gpu = {str(gpu): _widest(rows) for gpu, rows in own.groupby("gpu", sort=True)}
+    if len(mine) and own.empty:
+        others = sorted(set(mine["dtype"]))
+        return "; ".join(f"{other}: {_widths(mine, label, other)}" for other in others)
+    by_gpu = {str(gpu): _widest(rows) for gpu, rows in own.groupby("gpu")}
     if len(set(by_gpu.values())) == 1:
         return next(iter(by_gpu.values()))
     return "; ".join(f"{gpu}: {sentence}" for gpu, sentence in by_gpu.items())
@@ -119,33 +140,8 @@ def _widest(rows: pd.DataFrame) -> str:
     if stopped.empty:
         return f"{widest}, the widest tried"
     first = stopped.iloc[0]
-    why = f": {first['reason']}" if first["reason"] else ""
+    why = f": {first['reason']}" if isinstance(first["reason"], str) else ""
     return f"{widest}; {first['status']} at {thousands(first['cols'])}{why}"
-
-
-def _counted(ours: Declaration | None, counts: Sequence[Count]) -> str:
-    if not counts:
-        return "–"
-    same_code = [c for c in counts if ours is None or c.source == ours.source]
-    if not same_code:
-        return "other code was counted"
-    return f"{'; '.join(dict.fromkeys(map(_verdict, same_code)))} ({len(same_code)} counts)"
-
-
-def _verdict(count: Count) -> str:
-    if count.method == "none":
-        return (count.reason or "not countable").split(":")[0]
-    verdicts = {kind: counted_verdict(kind, count) for kind in ("reads", "writes")}
-    if not count.difference:
-        return ", ".join(dict.fromkeys(", ".join(verdicts.values()).split(", ")))
-    alike = [f"{k} {verdict}" for k, verdict in verdicts.items() if verdict in ("exact", NOMINAL)]
-    return "; ".join([*alike, *map(_without_model, count.difference.split("; "))])
-
-
-def _without_model(difference: str) -> str:
-    """A difference without the model, which stands in the same line of the table."""
-    counted, _, rest = difference.partition(" where the model says ")
-    return f"{counted}: {rest.partition(': ')[2]}" if rest else difference
 
 
 def _order(declared: Declaration) -> str:
@@ -169,13 +165,57 @@ def _yes(answer: bool) -> str:
     return "yes" if answer else "no"
 
 
-def _cell(text: str | None) -> str:
-    """A formula or an order as text and as LaTeX; a dash where there is none."""
-    if text is None:
-        return "–"
-    if text in ORDERS:
-        return Cell(text, f"${text}$")
-    try:
-        return Cell(text, latex(text))
-    except ValueError:  # a formula of more than M and N, or of none
-        return text
+def c_ex(inputs: Inputs) -> Named:
+    """C's worked example recomputed, where rows hold the kernel that it is about."""
+    if "online" in set(inputs.main["kernel"]):
+        yield "c_ex", example_table()
+
+
+def traffic(inputs: Inputs) -> Named:
+    """What the rows' kernels move at each level: a line per variant and shape.
+
+    A variant that no counter saw stands at its largest counted shape in each dtype.
+    """
+    backends = dict(zip(inputs.frame["kernel"], inputs.frame["backend"], strict=True))
+    seen = [
+        one for one in levels_of(inputs.records, backends) if kernel_name(one.variant) in backends
+    ]
+    if not seen:
+        return
+    counted = {(one[:5], one.kind): counted_beside(seen, one) for one in seen
+               if one.level == "modelled"}  # fmt: skip
+    lines: dict[tuple[Any, ...], dict[str, str]] = {}
+    for one in sorted(seen, key=_level_order):
+        other = lines.setdefault(one[:5], {})
+        other[f"{one.level} {one.kind}"] = _text(one)
+        if (best := counted[one[:5], one.kind]) is not None:
+            other[f"counted {one.kind}"] = _text(best)
+    measured = {(place[0], place[3]) for place in lines if place[4]}
+    largest: dict[tuple[str, str], tuple[Any, ...]] = {}
+    for place in lines:
+        if not place[4] and (place[0], place[3]) not in measured:
+            largest.setdefault((place[0], place[3]), place)
+    shown = [place for place in lines if place[4] or place in largest.values()]
+    columns = ["modelled reads", "modelled writes", "counted reads", "counted writes", "L2 reads",
+               "DRAM reads", "DRAM writes"]  # fmt: skip
+    texts = pd.DataFrame([
+        {"variant": place[0], "M×N": f"{place[1]}×{place[2]}", "dtype": place[3],
+         "GPU": place[4] or "any", **{name: lines[place].get(name, "") for name in columns}}
+        for place in shown
+    ])  # fmt: skip
+    data = pd.DataFrame([
+        {**one._asdict(), "units_of_mn": None if one.size is None else one.size / one.matrix}
+        for one in sorted(seen, key=_level_order)
+    ]).rename(columns={"size": "bytes", "model": "model_bytes"})  # fmt: skip
+    yield "traffic", table("Traffic: modelled, counted, measured", texts, MOVED, data)
+
+
+def _level_order(one: Level) -> tuple[Any, ...]:
+    """Counters before counts, large shapes first, variants as everywhere."""
+    name = variant_order(one.variant.replace(",", " "))
+    return not one.gpu, one.gpu, one.dtype, -one.rows * one.cols, one.cols, name
+
+
+def _text(one: Level) -> str:
+    size = "" if one.size is None else f"{one.size / one.matrix:.3f}"
+    return ", ".join(filter(None, [size, one.verdict]))

@@ -59,11 +59,11 @@ def pack(sweep: Path, out: Path) -> list[Path]:
     for path in rows_files(sweep):
         own = [line for _, line, torn in read_lines(path) if not torn]
         config = path.parent / CONFIG
-        job = {
-            "job": path.parent.relative_to(sweep).as_posix(),
-            "rows": len(own),
-            "config": read_json(config) if config.is_file() else None,
-        }
+        found = read_json(config) if config.is_file() else None
+        if isinstance(found, dict) and isinstance(found.get("tracker"), dict):
+            found["tracker"]["entity"] = None  # a name of whoever measured
+        name = path.parent.relative_to(sweep).as_posix()
+        job = {"job": name, "rows": len(own), "config": found}
         lines += own
         jobs.append(json.dumps(job) + "\n")
     made = [

@@ -12,10 +12,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.text import Text
 
-from analysis.figures.page import Canvas, Page
+from analysis.figures.lines import LineFigure
+from analysis.figures.page import Canvas, Figure, Page
 from analysis.figures.style import theme
-from analysis.gallery import Entry
-from analysis.load import Records, load
+from analysis.load import Inputs, Records, load
 from experiments.data.rows import Row
 from tests.analysis.plausible import write
 
@@ -27,8 +27,12 @@ def frame_of(folder: Path, rows: Sequence[Row]) -> pd.DataFrame:
     return load(write(folder / "rows", rows))
 
 
-def pages(folder: Path, entry: Entry, rows: Sequence[Row]) -> list[Page]:
-    return entry.pages(Records(), frame_of(folder, rows))
+def inputs_of(folder: Path, rows: Sequence[Row], records: Records | None = None) -> Inputs:
+    return Inputs(folder, folder, frame_of(folder, rows), records or Records(), {})
+
+
+def pages(folder: Path, figure: Figure | LineFigure, rows: Sequence[Row]) -> list[Page]:
+    return figure.pages(inputs_of(folder, rows))
 
 
 def rendered(page: Page) -> Canvas:
@@ -36,9 +40,9 @@ def rendered(page: Page) -> Canvas:
         return page.render()
 
 
-def draw(folder: Path, entry: Entry, rows: Sequence[Row]) -> Canvas:
+def draw(folder: Path, figure: Figure | LineFigure, rows: Sequence[Row]) -> Canvas:
     """The only picture of these rows."""
-    [page] = pages(folder, entry, rows)
+    [page] = pages(folder, figure, rows)
     return rendered(page)
 
 

@@ -33,8 +33,8 @@ from analysis.figures.specs import SPEEDUP_NAIVE
 from analysis.selection import Query, select
 from experiments.data import statistics
 from experiments.data.rows import Row
-from tests.analysis.compare.noisy import NOISES, rounds_of, samples
 from tests.analysis.drawing import draw, frame_of, words
+from tests.analysis.noisy import NOISES, rounds_of, samples
 from tests.analysis.plausible import PAPER, paper, row
 
 times = st.floats(min_value=0.01, max_value=1e6, allow_nan=False)

@@ -18,35 +18,15 @@ Captured = pytest.CaptureFixture[str]
 pytestmark = pytest.mark.usefixtures("inside", "small_pictures")
 
 
-def test_figures_prints_the_paths_of_what_it_made(tmp_path: Path, capsys: Captured) -> None:
-    write(tmp_path, paper())
-    assert main(["figures", "--rows", str(tmp_path), "--only", "a_fig2,speedup_naive"]) == 0
-    printed = [Path(line) for line in capsys.readouterr().out.splitlines()]
-    made = set((tmp_path / "figures").iterdir())
-    assert made - set(printed) == {tmp_path / "figures" / "figures.manifest.json"}
-    assert {p.name.split("-")[0] for p in printed} == {"a_fig2", "speedup_naive"}
-
-
-def test_nothing_is_made_again_until_rows_files_or_the_request_change(
+def test_a_command_says_what_it_reads_and_prints_the_paths_of_what_it_made(
     tmp_path: Path, capsys: Captured
 ) -> None:
-    def draws(*words: str) -> bool:
-        assert main(["tables", *words]) == 0  # of the newest sweep
-        return "nothing changed since" not in capsys.readouterr().out
-
-    sweep = tmp_path / "outputs" / "paper"
-    write(sweep / "job", paper([256, 1024]))
-    assert draws("--if-changed")
-    assert not draws("--if-changed")
-    assert draws("--if-changed", "--only", "main")
-    assert draws("--if-changed")  # the last one made some tables alone
-    (sweep / "tables" / "main-nvidia-h200-float32.md").write_text("edited")
-    assert draws("--if-changed")
-    rows = sweep / "job" / "rows.jsonl"
-    rows.write_text("".join(rows.read_text().splitlines(keepends=True)[:-1]))
-    assert draws("--if-changed")
-    (sweep / "tables" / "tables.manifest.json").write_text("[]")
-    assert draws("--if-changed")
+    write(tmp_path, paper())
+    assert main(["figures", "--rows", str(tmp_path), "--only", "a_fig2,speedup_naive"]) == 0
+    first, *printed = capsys.readouterr().out.splitlines()
+    assert first == f"66 rows of NVIDIA H200, read from {tmp_path}"
+    assert {Path(line) for line in printed} == set((tmp_path / "figures").iterdir())
+    assert {Path(p).name.split("-")[0] for p in printed} == {"a_fig2", "speedup_naive"}
 
 
 def refusal(capsys: Captured, *words: str) -> str:

@@ -1,4 +1,4 @@
-"""C-ex: the worked example by the kernel's own statistics."""
+"""C-ex: the worked example by a plain reference."""
 
 from __future__ import annotations
 
@@ -6,52 +6,39 @@ import math
 
 import pytest
 
-from analysis.load import COUNTED, Records, load_records
-from analysis.published import sources
-from analysis.worked_example import ExampleRow, example_rows, example_table
-from experiments.data.records import EXAMPLE, Trace
-from tests.conftest import ROOT
+from analysis.worked_example import ExampleRow, confirmed, example_rows, example_table, printed
 
 
-@pytest.fixture(scope="module")
-def records() -> Records:
-    return load_records(ROOT / COUNTED, ROOT / COUNTED)
-
-
-def test_the_kernels_own_statistics_are_those_of_the_input_that_c_prints(records: Records) -> None:
-    example, rows = sources()["C"].example, example_rows(records)
-    assert example is not None
-    assert example.input == EXAMPLE
-    assert rows is not None
-    for row, x in zip(rows, EXAMPLE, strict=True):
+def test_the_reference_is_the_softmax_of_the_input_that_c_prints() -> None:
+    for row, x in zip(example_rows(), printed().input, strict=True):
         exponentials = [math.exp(value - max(x)) for value in x]
-        assert row.maximum == max(x)
-        assert row.total == pytest.approx(sum(exponentials), rel=1e-6)
+        assert row.blocks[-1] == pytest.approx((max(x), sum(exponentials)), rel=1e-6)
         assert row.outputs == pytest.approx([e / sum(exponentials) for e in exponentials], rel=1e-6)
-        assert len(row.blocks) == 2
-        assert sum(row.added) == pytest.approx(row.total, rel=1e-6)
-    # 1 and then 3: the sum before, 1, is rescaled to exp(-2) and the second block adds 1
-    row = ExampleRow(blocks=((1.0, 1.0), (3.0, math.exp(-2) + 1)), outputs=())
-    assert row.added == pytest.approx((1.0, 1.0))
+        assert len(row.blocks) == len(row.added) == 2
 
 
-def test_a_kernels_other_sum_is_what_the_table_shows(records: Records) -> None:
-    def spoilt(trace: Trace) -> Trace:
-        accesses = [
-            a.model_copy(update={"state": a.state and a.state | {"total": 9.0}})
-            for a in trace.accesses
-        ]
-        return trace.model_copy(update={"accesses": accesses})
-
-    table = example_table(Records(traces=tuple(map(spoilt, records.traces))))
-    assert table is not None
-    assert {line[-1] for line in table.lines if line[1] == "sum"} == {"no"}
+def test_a_later_maximum_rescales_the_sum_before_it() -> None:
+    row = ExampleRow.of([1.0, -math.inf, 3.0, -math.inf], block=2)
+    assert row.blocks[0] == (1.0, 1.0)
+    assert row.blocks[1] == pytest.approx((3.0, math.exp(-2) + 1))
+    assert row.added == pytest.approx([1.0, 1.0])
 
 
-def test_without_its_trace_there_is_no_table(records: Records) -> None:
-    others = tuple(trace for trace in records.traces if trace.rows != 3)
-    assert example_table(Records(traces=others)) is None
-    bare = tuple(trace.model_copy(update={"accesses": []}) for trace in records.traces)
-    assert example_rows(Records(traces=bare)) is None
-    old = tuple(trace.model_copy(update={"input": None}) for trace in records.traces)
-    assert example_rows(Records(traces=old)) is None  # records of an older version hold no values
+@pytest.mark.parametrize(("part", "share", "text"), [
+    ("maxima", 1, "3 of 3"), ("block_sums", 1, "2 of 2"),
+    ("outputs", 11 / 24, "row 2 prints 0.546"),
+    ("sums", 1 / 3, "row 2 prints 3.717, it is 1.443"), ("row_sums", 1 / 3, "it is 0.909"),
+])  # fmt: skip
+def test_printed_numbers_are_right_within_a_unit_of_the_last_digit(
+    part: str, share: float, text: str
+) -> None:
+    found, told = confirmed(part)
+    assert found == pytest.approx(share)
+    assert text in told
+
+
+def test_the_table_has_a_line_for_each_number_that_c_prints() -> None:
+    lines = {(line[0], line[1]): line[2:] for line in example_table().lines}
+    assert lines["1", "m, d after block 2"][1] == "3.0, 1.863681"
+    assert lines["1", "sum of block 1"] == ("1.468", "1.4683", "+0.0003", "yes")
+    assert lines["2", "sum"][-1] == lines["3", "outputs"][-1] == "no"

@@ -30,11 +30,11 @@ from analysis.__main__ import main
 from analysis.figures import page
 from analysis.load import load
 from experiments.data.files import RowsError, parse_json, validated
-from experiments.data.records import KINDS
+from experiments.data.records import KINDS, PROBES, write_records
 from experiments.data.rows import Row
-from tests.analysis.compare.twins import probes, twins
 from tests.analysis.contributed import contributed
 from tests.analysis.contributed import validated as validated_folder
+from tests.analysis.noisy import probe, twins
 from tests.analysis.odd import declare, few
 from tests.analysis.plausible import write
 from tests.analysis.records import count, counters, record_files, trace
@@ -85,14 +85,14 @@ def sound(folder: Path) -> None:
     """Rows of every kind, with records and declarations beside them."""
     rows = few() + few(dtype="float16", timer="graph", cache="warm")
     rows.append(few(gpu="A card without a roof")[0])
-    write(folder, rows + twins(rounds=2, times_us=[5.0, 60.0], kernels=["torch"], samples=7))
+    write(folder, rows + twins(rounds=2, times_us=[5.0, 60.0], kernels=["torch"], count=7))
     record_files(
         folder,
         counts=[count("naive"), count("online")],
         traces=[trace("naive"), trace("online")],
         counters=[counters("naive", 4096, 4096, 5, 3)],
     )
-    probes(folder, sizes=[1])
+    write_records(folder / PROBES, [probe("cold", 8.0), probe("warm", 5.0)])
     declare(folder)
 
 

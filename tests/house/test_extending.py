@@ -8,16 +8,18 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from analysis.__main__ import main
-from analysis.load import load
-from experiments.data.packed import recording
+from analysis.claims import judge
+from analysis.load import load, read_inputs
 from tests.conftest import QUICK, ROOT
 
 PAGES = "\n".join((ROOT / name).read_text() for name in ("README.md", "docs/extending.md"))
-BLOCK = re.compile(r"```(?:python|yaml)\n# ((?:kernels|conf|claims)/\S+)\n(.*?)```", re.DOTALL)
+BLOCK = re.compile(
+    r"```(?:python|yaml)\n# ((?:kernels|conf|analysis/claims)/\S+)\n(.*?)```", re.DOTALL
+)
 COMMANDS = re.compile(
     r"^python -m experiments\.run (kernel=\S*(?:two_line|rms_norm)\S*) (grid=smoke gpu=cpu)$",
     re.MULTILINE,
@@ -39,6 +41,8 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Swept:
     for room in ("conf", "experiments", "kernels", "hydra_plugins"):
         shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
     for name, text in RECIPES.items():
+        if name.startswith("analysis"):
+            continue
         assert not (folder / name).exists()
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
@@ -94,12 +98,12 @@ def test_the_harness_knows_no_operation_by_name() -> None:
     assert found == {"analysis/published.py"}
 
 
-def test_a_claim_of_a_file_of_ones_own_is_judged(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    claims = tmp_path / "mine.yaml"
-    claims.write_text(RECIPES["claims/mine.yaml"])
-    rows = recording(ROOT / "outputs" / "reference" / "h200")
-    words = ["claims", "--rows", str(rows), "--claims", str(claims), "--out", str(tmp_path)]
-    assert main(words) == 0
-    assert re.search(r"mine-1 +supported", capsys.readouterr().out)
+def test_a_claim_is_one_function() -> None:
+    module = ModuleType("mine")
+    exec((ROOT / "analysis/claims/e.py").read_text().partition("@claim")[0], vars(module))
+    exec("from analysis.claims.verdict import at_least", vars(module))
+    exec(RECIPES["analysis/claims/e.py"], vars(module))
+    inputs = read_inputs(ROOT / "outputs" / "reference" / "h200" / "paper", None, "claims")
+    [judged] = judge(inputs, "NVIDIA H200", [module])
+    assert (judged.id, judged.verdict) == ("E2", "reproduced")
+    assert judged.parts[0].estimate.value > 1

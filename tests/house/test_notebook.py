@@ -1,4 +1,4 @@
-"""The example notebook runs as it stands, and its figure shows what `make figures` draws."""
+"""The example notebook runs as it stands, and its figure shows the points of D-fig1."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import pytest
 from matplotlib import pyplot
 
 from analysis.figures.specs import D_FIG1
-from analysis.figures.style import theme
-from analysis.load import Records
+from analysis.selection import select
 from tests.conftest import ROOT
 
 NOTEBOOK = ROOT / "docs" / "d_fig1.ipynb"
@@ -29,8 +28,9 @@ def test_notebook_redraws_d_fig1_in_three_cells(monkeypatch: pytest.MonkeyPatch)
             exec("".join(cell["source"]), found)
         pyplot.close(found["figure"])
     drawn = {(x, y) for line in found["axes"].get_lines() for x, y in line.get_xydata()}
-    (page,) = D_FIG1.pages(Records(), found["rows"])
-    with matplotlib.rc_context(theme()):
-        marks = {(mark.x, mark.y) for mark in page.render().marks}
-    assert len(marks) > 500
-    assert marks <= drawn
+    shown = select(found["rows"], "NVIDIA H200", D_FIG1.query)
+    assert shown is not None
+    own = shown.points[shown.points["status"] == "ok"]
+    points = set(own[["cols", "effective_gbps"]].itertuples(index=False, name=None))
+    assert len(points) > 500
+    assert points <= drawn

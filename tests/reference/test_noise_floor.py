@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from analysis.compare.points import judged, matched
+from analysis.compare import judged, matched
 from analysis.estimate import prediction
 from analysis.load import load
 from experiments.data.rows import Row, read_rows, rows_files

@@ -1,4 +1,4 @@
-"""Claims written as a reader would write them, judged on rows made up for the test."""
+"""A card with rows and records made up for a test."""
 
 from __future__ import annotations
 
@@ -6,77 +6,37 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from analysis.claims import Finding, Judgement, judge
-from analysis.estimate import Estimate
+from analysis.claims.measure import Card, Where
 from analysis.load import Inputs, Records, load
 from experiments.data.rows import Row
 from tests.analysis.plausible import row, write
 
+H200 = "NVIDIA H200"
 WIDTHS = (1024, 2048, 4096)
+LINE = Where(rows=4096, cols=list(WIDTHS), dtype="float32")
 
 
-def write_claims(folder: Path, *checks: dict[str, Any], **claim: Any) -> Path:
-    """A claims file with one claim of these checks."""
-    fields = {"id": "T1", "source": "A", "place": "a text", "statement": "a test"}
-    fields |= {"checks": list(checks)} | claim
-    path = folder / "claims.yaml"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(yaml.safe_dump([fields], sort_keys=False), encoding="utf-8")
-    return path
-
-
-def judgements(
-    folder: Path,
-    rows: Iterable[Row],
-    *checks: dict[str, Any],
-    records: Records | None = None,
-    **claim: Any,
-) -> list[Judgement]:
-    """That claim's judgements on these rows, one per GPU."""
-    claims = write_claims(folder, *({"part": "it"} | check for check in checks), **claim)
+def inputs(folder: Path, rows: Iterable[Row], records: Records | None = None) -> Inputs:
+    """These rows as a command reads them."""
     frame = load(write(folder / "rows", rows))
-    return judge(Inputs(folder, folder, frame, records or Records(), {}), claims)
+    return Inputs(folder, folder / "out", frame, records or Records(), {})
 
 
-def judgement(folder: Path, rows: Iterable[Row], *checks: dict[str, Any], **more: Any) -> Judgement:
-    """The same where there is one GPU."""
-    (one,) = judgements(folder, rows, *checks, **more)
-    return one
+def card(folder: Path, rows: Iterable[Row], records: Records | None = None) -> Card:
+    """The H200 of these rows."""
+    return Card.of(inputs(folder, rows, records), H200)
 
 
-def found(
-    folder: Path, rows: Iterable[Row], *checks: dict[str, Any], **more: Any
-) -> tuple[str, Estimate]:
-    """Its verdict and its number."""
-    one = judgement(folder, rows, *checks, **more)
-    return one.verdict, one.estimate or Estimate(float("nan"), float("nan"), float("nan"))
+def timed(kernel: str, cols: int, time: float, **changes: Any) -> Row:
+    """A row of this time with an interval of 1 % to both sides."""
+    return row(kernel, cols, time_us=time, time_low_us=0.99 * time, time_high_us=1.01 * time,
+               **changes)  # fmt: skip
 
 
-def untestable(folder: Path, rows: Iterable[Row], check: dict[str, Any], **more: Any) -> Finding:
-    """The finding of a check that nothing can decide."""
-    one = judgement(folder, rows, check, **more)
-    assert one.verdict == "not testable here"
-    return one.deciding
-
-
-def timed(kernel: str, cols: int, time: float, slack: float = 0.01, **changes: Any) -> Row:
-    """A row of this time with an interval of so much to both sides."""
-    bounds = {"time_low_us": time * (1 - slack), "time_high_us": time * (1 + slack)}
-    return row(kernel, cols, time_us=time, **bounds | changes)
-
-
-def ratio(expect: dict[str, Any], **fields: Any) -> dict[str, Any]:
-    """A check of torch's time over fused's at `WIDTHS`."""
-    where = {"rows": 4096, "cols": list(WIDTHS), "dtype": "float32"}
-    return {"ratio": {"top": "torch", "bottom": "fused", "where": where} | fields, "expect": expect}
-
-
-def pairs(*speeds: float) -> list[Row]:
-    """fused at 10 µs, torch at so many times that, at the widths in order."""
+def pairs(*speeds: float, **changes: Any) -> list[Row]:
+    """fused at 10 µs, torch at so many times that, at `WIDTHS` in order."""
     return [
-        made
+        timed(kernel, cols, time, **changes)
         for cols, speed in zip(WIDTHS, speeds, strict=False)
-        for made in (timed("fused", cols, 10.0), timed("torch", cols, 10.0 * speed))
+        for kernel, time in (("fused", 10.0), ("torch", 10.0 * speed))
     ]

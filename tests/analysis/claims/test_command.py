@@ -1,80 +1,132 @@
-"""``python -m analysis claims``: its files, its table, and the claims that it comes with."""
+"""``python -m analysis claims``: tables with the keys of rows, counts, and no traceback."""
 
 from __future__ import annotations
 
+import csv
 import json
-import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from analysis.__main__ import main
-from analysis.claims import OWN_CLAIMS, claims_tables, read_claims
-from analysis.claims.times import Limit
-from tests.analysis.claims.bench import judgement
-from tests.analysis.limit_rows import FEWER, limits
+from analysis.claims import judge, judge_own
+from analysis.claims.tables import claims_tables, explained
+from analysis.format import keys_of
+from tests.analysis.claims.bench import H200, WIDTHS, inputs, timed
 from tests.analysis.plausible import paper, row, write
 
-IDS = [
-    *(f"A{i}" for i in range(1, 9)), *(f"B{i}" for i in range(1, 10)),
-    *(f"C{i}" for i in range(1, 10)), *(f"D{i}" for i in range(1, 5)), "E1",
-]  # fmt: skip
+MODULE = '''
+"""A claim of one's own."""
+from analysis.claims.measure import Card, Where
+from analysis.claims.verdict import Parts, above, claim
+
+@claim("my notes")
+def x1(card: Card) -> Parts:
+    """Fused is faster than torch."""
+    speed = card.ratio("torch", "fused", Where(rows=4096, cols=4096))
+    yield speed.each("speed over torch", above(1))
+'''
 
 
-def of_these_rows(limit: Limit) -> bool:
-    """Whether a check is of softmax, and not of the widest rows alone."""
-    widest = limit.where.cols and min(limit.where.cols.listed or (0,)) >= 262144
-    return limit.operation == "softmax" and not widest
+JOKE = "\x1b[31mred | $&%#_ </script><script>alert(1)</script>\n[a](javascript:b) `c` \u202e {0} "
 
 
-def test_our_own_claims_weigh_both_timers_alike_and_are_decided_where_rows_hold_auto(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def claims(folder: Path, *words: str) -> int:
+    return main(["claims", "--rows", str(folder), "--out", str(folder / "out"), *words])
+
+
+def lines(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_command_writes_its_tables_and_counts_on_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    claims = read_claims(OWN_CLAIMS)
-    assert [claim.id for claim in claims] == [f"L{i}" for i in range(1, len(claims) + 1)]
-    for claim in claims:
-        # Liger's cross-entropy asks the host in between, which no graph can hold
-        timers = [check.limit.timer for check in claim.checks
-                  if check.limit and check.limit.over != "liger"]  # fmt: skip
-        assert timers.count(("events",)) == timers.count(("chain", "graph"))
-    monkeypatch.chdir(tmp_path)
-    shapes = [*FEWER, (4096, 256), (4096, 262144), (2670, 50257)]
-    rows = write(tmp_path / "rows", limits(shapes, dtypes=["float32"], rounds=2))
-    assert main(["claims", "--rows", str(rows)]) == 0
-    found = json.loads((rows / "claims" / "own_claims.json").read_text(encoding="utf-8"))["claims"]
-    assert [one["id"] for one in found] == [claim.id for claim in claims]
-    for claim, one in zip(claims, found, strict=True):
-        if all(check.limit and of_these_rows(check.limit) for check in claim.checks):
-            assert all(part["verdict"] != "not testable here" for part in one["findings"])
+    write(tmp_path, paper())
+    assert claims(tmp_path) == 0
     printed = capsys.readouterr().out
-    assert f"of {len(found)} claims" in printed
-    assert "python -m experiments.counters kernel=auto" in printed
+    assert "The sources' claims, NVIDIA H200: " in printed
+    assert " reproduced" in printed
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "claims.md", "claims.csv", "audit.md", "audit.csv",  # no rows of our own kernels
+    }  # fmt: skip
+    found = {one["claim"]: one for one in lines(tmp_path / "out" / "claims.csv")}
+    assert found["B2"]["claim_verdict"] == "contradicted"
+    assert found["C6"]["claim_verdict"] == "not measured"
+    assert found["C6"]["needs"].startswith("needs timed rows of hybrid_capped")
 
 
-def test_rows_without_auto_give_a_readable_table_and_skip_our_claims_in_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_a_line_of_the_csv_has_the_keys_of_the_rows_behind_it(tmp_path: Path) -> None:
+    times = {"torch": 20.0, "hybrid_whole": 25.0, "online": 30.0}
+    rows = [timed(k, 32000, us, rows=8192, dtype="float16") for k, us in times.items()]
+    given = inputs(tmp_path, rows)
+    judged = {one.id: one for one in judge(given, H200)}
+    part = judged["C4"].parts[0]
+    assert (part.outcome, part.direction) == ("no", "worse")
+    data = claims_tables(given.frame, list(judged.values()))["claims"].data
+    assert data is not None
+    line = data[data["claim"] == "C4"].iloc[0]
+    keys, recordings = keys_of(given.frame, part.labels)
+    assert (line["keys"], line["recordings"]) == (keys, recordings)
+    assert len(keys.split()) == 2
+    assert explained(judged["C4"]) == judged["C4"].why
+
+
+def test_our_claims_are_judged_where_our_kernels_have_rows(tmp_path: Path) -> None:
+    assert judge_own(inputs(tmp_path / "a", [timed("fused", 1024, 10.0)]), H200) == []
+    both = [
+        row(kernel, 16384, time_us=time, round=i, key=kernel)
+        for kernel, time in (("auto", 100.0), ("torch", 200.0), ("copy", 99.0))
+        for i in range(2)
+    ]
+    judged = {one.id: one for one in judge_own(inputs(tmp_path / "b", both), H200)}
+    assert judged["L4"].parts[0].outcome == "yes"
+    assert (judged["L4"].verdict, judged["L26"].verdict) == ("not measured", "not measured")
+
+
+def test_each_gpu_is_judged_by_its_own_rows(tmp_path: Path) -> None:
+    for folder, gpu, speed in (("a", H200, 2.0), ("b", "NVIDIA A100-SXM4-80GB", 0.5)):
+        point = {"rows": 8192, "dtype": "float16", "gpu": gpu, "sweep": folder}
+        rows = [timed("hybrid_whole", 32000, 10.0, **point, key=f"h{folder}")]
+        rows += [timed("torch", 32000, 10.0 * speed, **point, key=f"t{folder}")]
+        rows += [timed("fused", n, 10.0, sweep=folder, gpu=gpu, key=f"{n}{gpu}") for n in WIDTHS]
+        write(tmp_path / "rows" / folder, rows[: 3 if folder == "a" else None])
+    assert claims(tmp_path / "rows") == 0
+    found = [one for one in lines(tmp_path / "rows" / "out" / "claims.csv") if one["claim"] == "C4"]
+    assert {one["gpu"]: one["direction"] for one in found} == {
+        H200: "better", "NVIDIA A100-SXM4-80GB": "worse",
+    }  # fmt: skip
+
+
+def test_claims_of_one_s_own_are_functions_of_a_file(tmp_path: Path) -> None:
+    write(tmp_path, [timed(k, 4096, t) for k, t in (("fused", 10.0), ("torch", 20.0))])
+    (tmp_path / "mine.py").write_text(MODULE)
+    assert claims(tmp_path, "--module", str(tmp_path / "mine.py")) == 0
+    (line,) = lines(tmp_path / "out" / "claims.csv")
+    assert (line["claim"], line["source"], line["claim_verdict"]) == ("X1", "X", "reproduced")
+    assert claims(tmp_path, "--module", str(tmp_path / "absent.py")) == 2
+
+
+HOSTILE: dict[str, dict[str, Any]] = {
+    "no timer": {"timer": None}, "no cache": {"cache": None}, "a wide row": {"cols": 2**40},
+    "no rows": {"rows": 0}, "no columns": {"cols": 0}, "a strange dtype": {"dtype": "float8"},
+    "no time": {"time_us": None}, "a joke": {"reason": JOKE, "kernel": JOKE, "sweep": JOKE},
+    "no bytes": {"compulsory_bytes": None}, "another timer": {"timer": "sundial"},
+    "an endless error": {"relative_error": 1e308, "gpu": JOKE},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", HOSTILE.values(), ids=list(HOSTILE))
+def test_hostile_rows_give_a_table_or_one_line(
+    tmp_path: Path, change: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "150")
-    rows = write(tmp_path / "rows", paper())
-    assert main(["claims", "--rows", str(rows)]) == 0
-    assert not list((rows / "claims").glob("own_claims*"))
-    printed, skipped = capsys.readouterr()
-    assert "skipped: own_claims needs timed rows of auto" in skipped
-    assert "\x1b" not in printed
-    assert [line.split()[0] for line in printed.splitlines() if re.match(r" [A-E]\d ", line)] == IDS
-    assert re.search(r"NVIDIA H200: \d+ supported, .* of 31 claims", printed)
-    assert "python -m experiments.run kernel=" in printed
-    named = (rows / "claims" / "sources.md").read_text(encoding="utf-8").splitlines()
-    letters = [line.split(" | ")[0] for line in named if "](https://" in line]
-    assert letters == [f"| {letter}" for letter in "ABCDE"]
-    assert named[-1].endswith("| not testable here 1 |")
-
-
-def test_markup_in_a_reason_stays_text(tmp_path: Path) -> None:
-    reason = "<script>alert(1)</script> | [bold]x[/] $&%"
-    bad = row("fused", 65536, time_us=None, status="unsupported", reason=reason)
-    check = {"outcome": {"variant": "fused", "among": ["ok"]}}
-    _, checks = claims_tables([judgement(tmp_path, [bad], check)])
-    assert "<script>" not in checks.table.markdown()
-    assert r"\$\&\%" in checks.table.latex()
+    kernels = ("fused", "torch", "auto", "copy", "online", "three_pass")
+    rows = [row(kernel, n).model_dump() for kernel in kernels for n in WIDTHS]
+    text = "".join(json.dumps(one | change) + "\n" for one in rows)
+    (tmp_path / "rows.jsonl").write_text(text, encoding="utf-8")
+    status = claims(tmp_path)
+    printed = capsys.readouterr()
+    assert all(letter.isprintable() or letter == "\n" for letter in printed.out + printed.err)
+    assert status == 0 or printed.err.startswith("error: ")

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import replace
-from pathlib import Path
 
-import matplotlib
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
-from matplotlib.font_manager import FontProperties, findfont, fontManager
 
-from analysis.figures.style import FAMILY, STYLES, slug, style_of, typeface
+from analysis.figures.style import STYLES, slug, style_of
 
 # Machado, Oliveira and Fernandes 2009, severity 1, on linear RGB.
 SIGHT = {
@@ -59,18 +55,6 @@ def test_a_new_variant_always_has_the_same_style_and_none_of_ours(name: str) -> 
     if name not in STYLES:
         assert all(style.color != ours.color for ours in STYLES.values())
         assert all(style.marker != ours.marker for ours in STYLES.values())
-
-
-def test_a_systems_font_of_the_same_name_is_never_taken(tmp_path: Path) -> None:
-    own = Path(matplotlib.get_data_path())
-    typeface.cache_clear()
-    known = next(font for font in fontManager.ttflist if font.name == FAMILY)
-    stranger = tmp_path / "DejaVuSans.ttf"
-    stranger.touch()
-    fontManager.ttflist.insert(0, replace(known, fname=str(stranger)))
-    for weight in ("normal", "bold"):
-        found = findfont(FontProperties(family=typeface(), weight=weight))
-        assert Path(found).resolve().is_relative_to(own.resolve())
 
 
 def test_every_device_has_file_names_of_its_own() -> None:

@@ -1,0 +1,166 @@
+"""The claims of B, “Online softmax”. Its kernel is `online`, in chunks of 1024."""
+
+from __future__ import annotations
+
+from analysis.claims.measure import Card, Where
+from analysis.claims.verdict import ALL_OK, Parts, about, above, at_most, claim, equals, optional
+
+LINE = Where(("wide",), dtype="float32")
+LENGTHS = Where(("attention_counters",))
+LONG = Where(("attention_counters",), cols=(4096, None))
+FAILED = ("out_of_memory", "compile_error", "launch_error")
+ALL_FAILED = equals(1, f"every point {' or '.join(FAILED)}")
+
+
+@claim("text and B-tab1", "b_tab1")
+def b1(card: Card) -> Parts:
+    """Online moves 3MN: it reads 2MN and writes MN.
+
+    “this reduces the three-pass algorithm to two global memory passes”
+    """
+    for kind, formula in (("reads", "2MN"), ("writes", "MN")):
+        requested = card.counts("online", formula, kind=kind)
+        yield requested.each(f"elements of its {kind} over {formula}", equals(1))
+    where = Where(rows=4096, cols=(8192, None))
+    reads = card.at_dram("online", "2MN", where, "reads")
+    yield optional(reads.each("reads at DRAM over 2MN, beyond L2", about(1, 0.01)))
+
+
+@claim("text", "b_tab1")
+def b2(card: Card) -> Parts:
+    """Online moves as much as the fused kernel.
+
+    “total memory traffic: 2MN reads and MN writes — same as the fused kernel, but N can now be
+    arbitrarily large”
+
+    Here: Online reads the matrix twice, once for the statistics and once for the result. Fused
+    keeps the row on chip and reads it once. B1 and B-tab1 say the same.
+    """
+    requested = card.counts("online", "fused")
+    yield requested.each("elements requested over those of fused", equals(1))
+    yield card.counts("online", "3MN").each("elements requested over 3MN", equals(1))
+
+
+@claim("text")
+def b3(card: Card) -> Parts:
+    """The result is identical to that of three passes.
+
+    “online softmax is mathematically equivalent to the three-pass algorithm”
+
+    Identical in exact arithmetic. In floating point the two round differently: identical is taken
+    as no further apart than eight roundings of the dtype.
+    """
+    apart = card.distance("online", "three_pass")
+    yield apart.each("distance of the answers, in epsilons", at_most(8))
+
+
+@claim("text and B-tab1", "d_fig1")
+def b4(card: Card) -> Parts:
+    """Online takes any N.
+
+    “the outer range loop handles arbitrary N without allocating O(N) SRAM”
+
+    It has to run and its answer has to be right. C accumulates in double.
+
+    Here: Triton does worse. Every width runs, but a row of 1M float32 columns is a sum of 1024
+    rescaled partial sums, whose roundings add up: up to 142 elements of a matrix are further than
+    32 spacings from float64's answer. With the sum in float64 all are right, at twice the time.
+    """
+    yield card.outcome("online", ["ok"], gain=1).single("every shape tried", ALL_OK)
+    wide = card.outcome("online", ["ok"], Where(cols=262144, dtype="float32"))
+    yield wide.single("float32 rows of 256K columns", ALL_OK)
+    double = "online,accumulate=float64"
+    exact = card.outcome(double, ["ok"])
+    yield optional(exact.single("every shape tried with the sum in float64", ALL_OK))
+    where = Where(("few_wide",), cols=(262144, None), dtype="float32")
+    cost = card.ratio(double, "online", where)
+    yield optional(cost.each("time with the sum in float64 over that in float32", above(1)))
+
+
+@claim("text and B-tab1", "a_fig2")
+def b5(card: Card) -> Parts:
+    """Fused fails at float32 N = 65536: rows beyond 12K–57K elements (48–228 KB) do not fit.
+
+    “for float32, a row exceeding ~12K–57K elements won't fit, and the fused approach fails”
+
+    The card decides: only points that were launched count. B's own snippet is one program per row.
+
+    Here: Triton does better. It holds the row in registers and spills what does not fit to local
+    memory, so that every width runs. One program per row spills 82 registers per thread at 65536
+    columns and is faster than torch; persistent programs spill 732, read the input eight times from
+    DRAM at 131072 columns and take 3530 µs where one program per row takes 769.
+    """
+    for label, kernel, cols in (
+        ("64K columns, one program per row", "fused_row", 65536),
+        ("64K columns, persistent programs", "fused", 65536),
+        ("beyond 57K columns, persistent programs", "fused", (58369, None)),
+    ):
+        where = Where(("wide",), cols=cols, dtype="float32")
+        found = card.outcome(kernel, FAILED, where, gain=-1)
+        yield found.single(f"float32 rows of {label}", ALL_FAILED)
+
+
+@claim("text", "a_fig2")
+def b6(card: Card) -> Parts:
+    """One more read is “a worthwhile exchange when rows are too large to cache”.
+
+    “online softmax trades one extra global memory pass for O(B) SRAM — a worthwhile exchange when
+    rows are too large to cache”
+
+    Worthwhile is taken as faster than anything else that computes rows wider than a block's shared
+    memory: three passes, PyTorch, and a whole row per program wherever that runs.
+
+    Here: Triton's online does worse than Triton's whole row. At 65536 columns one program per row
+    still runs: it spills 82 registers per thread but reads the input once from DRAM (1.02 MN) where
+    online reads it twice.
+    """
+    for label, kernel, cols in (
+        ("three passes, 64K columns and more", "three_pass", (65536, None)),
+        ("torch, 64K columns and more", "torch", (65536, None)),
+        ("a whole row per program, 64K columns", "fused_row", 65536),
+    ):
+        speed = card.ratio(kernel, "online", Where(("wide",), cols=cols, dtype="float32"))
+        yield speed.each(f"speed over {label}", above(1))
+
+
+@claim("text on flash attention", "attention_traffic")
+def b7(card: Card) -> Parts:
+    """Attention with its scores in memory moves an N×N matrix, which a running (m, d) avoids.
+
+    “the naive approach materializes the full N×N attention matrix in global memory… flash attention
+    avoids this by tiling over both key and query dimensions, maintaining (m,d) incrementally and
+    accumulating the output V in the same pass”
+
+    M is queries in all, D = 128. Reads are judged: the last writes are still in L2 at the end.
+    """
+    for kernel, formula in (("attention_naive", "3MN + 384M"), ("attention_online", "384M")):
+        reads = card.at_dram(kernel, formula, LONG, "reads")
+        yield reads.each(f"reads at DRAM of {kernel} over {formula}", about(1, 0.05))
+
+
+@claim("text on flash attention", "attention_traffic")
+def b8(card: Card) -> Parts:
+    """Flash attention is one pass, “regardless of sequence length”.
+
+    “this collapses what would be a three-pass algorithm into a single fused kernel, regardless of
+    sequence length”
+
+    One pass over DRAM. Of L2 each tile of 64 queries asks for all keys and values of its head.
+    """
+    reads = card.at_dram("attention_online", "384M", LENGTHS, "reads")
+    yield reads.each("reads at DRAM over 384M, whatever the length", about(1, 0.05))
+
+
+@claim("text on flash attention", "attention_time")
+def b9(card: Card) -> Parts:
+    """Fused attention takes “arbitrarily long sequences”.
+
+    “enabling fused attention over arbitrarily long sequences”
+
+    The longest that was tried has 32768 keys.
+    """
+    where = Where(("attention",))
+    ended = card.outcome("attention_online", ["ok"], where)
+    yield ended.single("every length tried", ALL_OK)
+    grown = card.trend("attention_online", "peak_bytes", 512, 32768, where)
+    yield grown.single("memory of a call at 32768 keys over 512, as many queries", about(1, 0.02))

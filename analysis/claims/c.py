@@ -1,0 +1,185 @@
+"""The claims of C, “Triton Kernels - Fused Softmax”.
+
+Its kernel is `hybrid_whole`, whose block always held the row, with Triton's default of four warps.
+C names no card, so that none of its absolute numbers can be judged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from analysis.claims.measure import Card, Where, implied, stated
+from analysis.claims.verdict import (
+    Parts,
+    about,
+    above,
+    at_least,
+    at_most,
+    below,
+    claim,
+    equals,
+    optional,
+)
+from analysis.worked_example import confirmed
+
+VOCAB = Where(("vocab",))
+MEASURED = Where(("vocab",), cols=(1024, 32000))  # the widths from 1024 on that C shows
+POINT = Where(rows=8192, cols=32000, dtype="float16")
+
+
+@claim("text on C-fig1", "c_fig1")
+def c1(card: Card) -> Parts:
+    """Triton is competitive at small batch.
+
+    “our Triton implementation achieving competitive performance with PyTorch's optimized kernels
+    for small batches”
+
+    Competitive is taken as no more than a tenth slower, at every batch.
+    """
+    speed = card.ratio("torch", "hybrid_whole", Where(("small_batch",)))
+    yield speed.each("speed over torch, 1 to 64 rows", at_least(0.9))
+
+
+@claim("text on C-fig3", "c_fig3")
+def c2(card: Card) -> Parts:
+    """Beyond N ≈ 1024 Triton flattens, while PyTorch “continues to scale” to similar levels.
+
+    “for larger vocabulary sizes (N > ~1024), Triton performance plateaus around 870-900 GB/s while
+    PyTorch continues to scale, reaching similar performance levels at the highest vocabulary sizes”
+
+    Flat is taken as within a quarter from lowest to highest, similar as within a tenth.
+
+    Here: Triton does better, and is not flat. An H200 copies at more than four times that plateau:
+    Triton climbs to 3,961 GB/s at 4096 columns while its row stays in registers, and falls to
+    2,065 at 32000, where four warps spill 162 registers per thread.
+    PyTorch falls first, from 1,672 to 1,060 GB/s at 8192 columns; no counter was read there.
+    """
+    flat = card.spread("hybrid_whole", MEASURED)
+    yield flat.single("Triton's highest over lowest, 1024 to 32000 columns", at_most(1.25))
+    for start, end in ((1024, 8192), (8192, 32000)):
+        grown = card.trend("torch", "effective_gbps", start, end, VOCAB)
+        yield grown.single(f"PyTorch's climb from {start} to {end} columns", above(1))
+    rates = card.ratio("hybrid_whole", "torch", Where(("vocab",), cols=32000))
+    rates = replace(rates, gain=-1)  # here PyTorch stands over Triton
+    yield rates.each("PyTorch's bandwidth over Triton's at 32000 columns", about(1, 0.1))
+
+
+@claim("text on C-fig3", "c_fig3")
+def c3(card: Card) -> Parts:
+    """Triton wins at N = 512–8192 and falls behind at 32K and more.
+
+    “Triton outperforms PyTorch at medium sizes (512-8192) but shows significant performance
+    degradation at very large vocabularies (32K+), while PyTorch maintains consistent throughput
+    across all vocabulary sizes”
+
+    Here: Triton does better at 32000 columns. Four warps spill 162 registers per thread there and
+    still beat this PyTorch by 14 %. At 65536 columns they spill 880, and Triton falls to a quarter
+    of PyTorch's speed, as claimed.
+    """
+    medium = card.ratio("torch", "hybrid_whole", Where(("vocab",), cols=(512, 8192)))
+    yield medium.each("speed over torch, 512 to 8192 columns", above(1))
+    large = card.ratio("torch", "hybrid_whole", Where(("vocab",), cols=(32000, None)))
+    yield large.each("speed over torch, 32000 columns and more", below(1))
+
+
+@claim("text, its worked point", "c_fig2")
+def c4(card: Card) -> Parts:
+    """M = 8192, N = 32000, float16: PyTorch 1.1638 ms, 901.02 GB/s; Triton 1.2150 ms, 863.02 GB/s.
+
+    “Average time per iteration: 1.1638 ms; Bandwidth: 901.02 GB/s … 1.2150 ms; Bandwidth: 863.02
+    GB/s”
+
+    The arithmetic of the times and their ratio can be judged.
+
+    Here: Triton does better. It takes 508 µs, with 162 spilled registers per thread, and PyTorch
+    579. At 1,811 GB/s PyTorch is far from the 4,200 of a copy: an H200's memory does not limit it,
+    as the memory of a card near 900 GB/s may have.
+    """
+    speed = card.ratio("torch", "hybrid_whole", POINT)
+    yield speed.each("Triton's speed over PyTorch, printed 0.958", about(0.958, 0.1))
+    for kernel, gbps in (("torch", 901.02), ("hybrid", 863.02)):
+        rate = implied("C", kernel, "2MN", at="C4")
+        yield rate.each(f"GB/s that {kernel}'s printed time implies", about(gbps, 0.0001))
+
+
+@claim("C-ex", "c_ex")
+def c5(card: Card) -> Parts:
+    """The worked example 3×8 in blocks of 4 is right.
+
+    “Let's walk through a concrete example showing how softmax works in a Triton kernel with
+    block-level processing”
+
+    A printed number is right within one unit of its last digit.
+
+    Here: The sums of rows 2 and 3 are 1.443 and 1.567, not 3.717 and 4.982. Their printed outputs
+    follow neither and add up to 0.909 and 1.015. Row 1 is right.
+    """
+    for part in ("maxima", "block_sums", "sums", "outputs", "row_sums"):
+        share, text = confirmed(part)
+        yield stated(share, text, told=True).single(part.replace("_", " "), equals(1))
+
+
+@claim("text", "c_fig3")
+def c6(card: Card) -> Parts:
+    """Capping the block made it slower from N ≥ 1024 on.
+
+    “when I capped the BLOCK_SIZE, the kernel performance wasn't great as soon we hit vocab
+    dimension of >=1024”
+
+    Capped at 512, so that 1024 is the first width in three passes; both with four warps. C says it
+    of the widths it measured, to 32000. At 65536 four warps cannot hold a row, and the capped form
+    is the faster one.
+    """
+    cost = card.ratio("hybrid_capped", "hybrid_whole", MEASURED)
+    yield cost.each("time capped over time uncapped, 1024 to 32000 columns", above(1))
+
+
+@claim("text", "c_fig3")
+def c7(card: Card) -> Parts:
+    """Triton “autotuned” the block to 128 threads where torch used 1024.
+
+    “the BLOCK_SIZE was automatically changed to 128 in case of the triton kernel versus 1024 for
+    Torch. It seems that triton is autotuning the hard CUDA block size”
+
+    No row records the threads of torch's kernels.
+
+    Here: 128 threads are the four warps of 32 that Triton gives a kernel that asks for none; C's
+    code tunes nothing. At 32000 columns 16 warps take two thirds of the time.
+    """
+    warps = stated(128 / (4 * 32), "128 threads, of four warps of 32")
+    yield warps.single("threads over Triton's default, which tuning would change", above(1))
+    tuned = card.ratio("fused_row", "hybrid_whole", Where(("vocab",), cols=(1, 32000)))
+    label = "time with 4 to 16 warps by width over time with 4 (tuning finds the least)"
+    yield optional(replace(tuned, gain=0).each(label, at_least(0.95)))  # both are Triton's
+
+
+@claim("code, the empty attention_softmax_fused", "attention_traffic")
+def c8(card: Card) -> Parts:
+    """A softmax fused into attention “reduces memory traffic in attention computation”.
+
+    “Reduces memory traffic in attention computation”
+    """
+    where = Where(("attention_counters",))
+    moved = card.at_dram("attention_naive", "attention_online", where)
+    yield moved.each("bytes at DRAM with the scores in memory over online", above(1))
+
+
+@claim("its code, what could come next", "cross_entropy")
+def c9(card: Card) -> Parts:
+    """Softmax and cross-entropy “in a single kernel” save the bandwidth of storing the softmax.
+
+    “Fused Softmax + Cross-Entropy Loss … softmax and cross-entropy in a single kernel … Saves
+    memory bandwidth by avoiding intermediate softmax storage”
+
+    C gives the function without a body. Naive is softmax, logarithm and gather, each its own; fused
+    is `ce_online`, which writes no softmax.
+    """
+    where = Where(cols=(1000, None))
+    requested = card.counts("ce_naive", "ce_online", where)
+    yield requested.each("elements that naive requests, nominally, over fused", above(1))
+    writes = card.counts("ce_online", "MN", where, "writes")
+    yield writes.each("elements that fused writes over a softmax's MN", below(0.01))
+    speed = card.ratio(
+        "ce_naive", "ce_online", Where(("llm",), rows=(4096, None), dtype="bfloat16")
+    )
+    yield speed.each("speed over naive, 4096 tokens and more", above(1))

@@ -1,0 +1,79 @@
+"""The claims of D, “Fused Softmax Tutorial”, a summary of Triton's tutorial 02: kernel `fused`."""
+
+from __future__ import annotations
+
+from analysis.claims.measure import Card, Where, stated
+from analysis.claims.verdict import ALL_OK, Parts, about, above, at_least, at_most, between, claim
+
+TUTORIAL = Where(("tutorial",))
+OF_D = Where(("tutorial",), cols=(256, 12288))
+
+
+@claim("text", "d_fig1")
+def d1(card: Card) -> Parts:
+    """Triton is about 4× faster than torch softmax.
+
+    “vs. PyTorch softmax: Triton is approximately 4x faster”
+
+    D also says 3–4× over naive, which moves four times PyTorch's bytes.
+
+    Here: Triton does worse. PyTorch's softmax reads each row once from DRAM too, up to 16384
+    columns, so that both move 2MN and no factor of 4 is left; D1 and D2 together would make PyTorch
+    slower than naive.
+    """
+    speed = card.ratio("torch", "fused", TUTORIAL)
+    yield speed.mean("speed over torch, mean of the tutorial's widths", about(4, 0.15))
+    other = stated(4 / 4, "D2's 3–4 over D1's 4")
+    yield other.single("speed of torch over naive at most, by D2 and D1", above(1))
+
+
+@claim("text", "speedup_naive")
+def d2(card: Card) -> Parts:
+    """Triton is 3–4× faster than naive “across varying column counts”.
+
+    “vs. naive implementation: Triton shows 3-4x improvement across varying column counts”
+
+    Judged by the geometric mean over D's widths, as A4 is.
+
+    Here: Triton does better. Naive moves four times the bytes in five launches, and its kernels
+    reach 2,800 to 3,000 GB/s of their own traffic where fused, which holds the row on chip with the
+    next row's loads under way, reaches 3,800.
+    """
+    speed = card.ratio("naive", "fused", OF_D)
+    yield speed.mean("speed over naive, mean of 256 to 12288 columns", between(3, 4))
+
+
+@claim("text", "d_fig1")
+def d3(card: Card) -> Parts:
+    """Triton sustains 1400+ GB/s, steady from 256 to 12288 columns; PyTorch “fluctuated more”.
+
+    “Performance remains consistent from 256 to 12,288 columns … Triton maintained 1,400+ GB/s for
+    large matrices while PyTorch fluctuated more significantly”
+
+    Steady is taken by D's own comparison, as in E1 and over the same columns: the highest over the
+    lowest bandwidth is less than PyTorch's.
+
+    Here: Triton does worse, at narrow rows. 4096×256 float32 is 8 MB, which an H200's memory moves
+    in 2 µs, so that the cost of the launch decides: persistent programs of 8 warps take 11.0 µs
+    there, PyTorch 7.6. From 1024 columns on Triton is the steadier one.
+    """
+    rates = card.column("fused", "effective_gbps", Where(("tutorial",), cols=(4096, 12288)))
+    yield rates.each("GB/s from 4096 columns on", at_least(1400))
+    label = "PyTorch's highest over lowest bandwidth, over Triton's, 256 to 12288 columns"
+    yield card.spreads("torch", "fused", OF_D).single(label, above(1))
+
+
+@claim("D-test", "d_test")
+def d4(card: Card) -> Parts:
+    """The answer is allclose to torch's at 1823×781.
+
+    “Testing with irregular dimensions (1823×781) confirms padding mechanisms work correctly”
+
+    ok means that every element is within 32 spacings of float64's answer; two such answers are
+    within 8e-6 of each other, inside allclose's 1e-5.
+    """
+    where = Where(rows=1823, cols=781, dtype="float32")
+    apart = card.distance("fused", "torch", where)
+    yield apart.each("distance of the two answers, in epsilons", at_most(8))
+    for kernel in ("fused", "torch"):
+        yield card.outcome(kernel, ["ok"], where).single(f"{kernel}'s answer", ALL_OK)

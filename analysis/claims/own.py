@@ -1,0 +1,324 @@
+"""What this project says of its own kernels: a claim is a function, its docstring is the claim."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from analysis.claims.measure import ANY, CLOCKS, Card, Where
+from analysis.claims.verdict import (
+    Band,
+    Part,
+    Parts,
+    Points,
+    about,
+    at_least,
+    at_most,
+    below,
+    equals,
+)
+
+H200 = "NVIDIA H200"
+COUNTERS = Where(("limits_counters",), cols=(1, 262144))  # at least four times L2
+LOGITS = Where(rows=(4096, None), cols=(32000, None))  # five times L2 and more
+COUNTED = Where(cols=(1000, None))
+BACKWARD = "softmax_backward"
+LOSS = "cross_entropy"
+LOSS_BACKWARD = "cross_entropy_backward"
+LOSS_GRAD = "cross_entropy_grad"
+SHARE, MEAN, FROM_25 = "share of the roof", "mean", "points of 25 µs and more"
+
+
+def l1(card: Card) -> Parts:
+    """auto is at least 1.08 times as fast as the best peer, in the mean of all tuned shapes"""
+    return _both(card.rival_mean, "peers", MEAN, at_least(1.08))
+
+
+def l2(card: Card) -> Parts:
+    """and at least 1.015 times where 256 MB or more are moved, at tuned widths"""
+    return _both(card.rival_mean, "peers", MEAN, at_least(1.015), large=True)
+
+
+def l3(card: Card) -> Parts:
+    """at no point of a tuned width does the best peer take less than 0.98 of the time of auto
+
+    Below 25 µs, where an H200 flips every kernel between two values half a microsecond apart, no
+    peer is done more than 0.5 µs sooner.
+    """
+    yield from _both(card.rival, "peers", FROM_25, at_least(0.98), short=False)
+    label = "points below 25 µs, best peer less auto in µs"
+    yield from _both(card.rival, "peers", label, at_least(-0.5), short=True, as_gap=True)
+
+
+def l4(card: Card) -> Parts:
+    """auto is at least 1.6 times as fast as torch.softmax, in the mean of all tuned shapes"""
+    return _both(card.rival_mean, "torch", MEAN, at_least(1.6))
+
+
+def l5(card: Card) -> Parts:
+    """where 256 MB or more are moved, at tuned widths, auto reaches 97 % of the copy roof up to
+    131072 columns and 95 % up to 262144
+    """
+    for cols, share in (((1, 131072), 0.97), ((131073, 262144), 0.95)):
+        label, where = f"{SHARE} to {cols[1]} columns", Where(cols=cols)
+        yield from _both(card.rival, "roof", label, at_least(share), where, large=True)
+
+
+def l6(card: Card) -> Parts:
+    """auto reads its input once from DRAM, up to 262144 columns"""
+    yield _reads(card, "auto", COUNTERS, about(1, 0.02))
+
+
+def l7(card: Card) -> Parts:
+    """on few wide rows auto is at least 1.25 times as fast as QuACK, on one row 1.4 times"""
+    for rows, factor in ((1, 1.4), (64, 1.25)):
+        where = Where(rows=rows, cols=131072, dtype="float32")
+        yield from _both(card.rival, "quack", f"{rows} rows", at_least(factor), where)
+
+
+def l8(card: Card) -> Parts:
+    """rows of up to 1024 columns take at most 0.5 µs more than a copy, where that is below 25 µs"""
+    label, band, where = "copy less auto in µs", at_least(-0.5), Where(cols=(1, 1024))
+    return _both(card.rival, "roof", label, band, where, short=True, as_gap=True)
+
+
+def l9(card: Card) -> Parts:
+    """fused_multirow moves 2MN"""
+    yield card.counts("fused_multirow", "2MN").each("elements requested over 2MN", equals(1))
+
+
+def l10(card: Card) -> Parts:
+    """online_l2 requests 3MN, and DRAM gives the input once
+
+    Its tiles are so large that few rows are in flight, which L2 may still hold at the second pass.
+
+    Here: The more columns a row has, the less of it L2 still holds at its second pass. At 262144
+    columns DRAM gives the input 1.85 times.
+    """
+    yield card.counts("online_l2", "3MN").each("elements requested over 3MN", equals(1))
+    where = Where(COUNTERS.grids, cols=(32768, 262144))
+    yield _reads(card, "online_l2", where, about(1, 0.05))
+
+
+def l11(card: Card) -> Parts:
+    """cooperative reads its input once at widths that no cluster holds"""
+    yield _reads(card, "cooperative", Where(COUNTERS.grids, cols=(524288, None)), about(1, 0.02))
+
+
+def l12(card: Card) -> Parts:
+    """cluster reads its input once"""
+    yield _reads(card, "cluster", COUNTERS, about(1, 0.02))
+
+
+def l13(card: Card) -> Parts:
+    """at widths that nobody tuned for auto is at least 1.015 times as fast as the best peer where
+    256 MB or more are moved
+    """
+    return _both(card.rival_mean, "peers", MEAN, at_least(1.015), large=True, held_out=True)
+
+
+def l14(card: Card) -> Parts:
+    """and at none of them does the best peer take less than 0.98 of the time of auto"""
+    return _both(card.rival, "peers", FROM_25, at_least(0.98), held_out=True, short=False)
+
+
+def l15(card: Card) -> Parts:
+    """where 256 MB or more are moved, auto reaches 97 % of the copy roof at every one of them"""
+    return _both(card.rival, "roof", SHARE, at_least(0.97), held_out=True, large=True)
+
+
+def l16(card: Card) -> Parts:
+    """at 4096 keys attention with its scores in memory moves at least 20 times what it moves online
+
+    By the models 48 times, 6MN + 512M over 512M; as little as 33 times with the scale at q.
+    """
+    moved = card.at_dram("attention_naive", "attention_online", Where(rows=65536, cols=4096))
+    yield moved.each("bytes at DRAM of attention_naive over attention_online", at_least(20))
+
+
+def l17(card: Card) -> Parts:
+    """attention_online has 0.60 of cuDNN's speed and 420 Tflop/s from 4096 keys on, in plain Triton
+
+    cuDNN and FlashAttention-3 are faster: they take the exponentials of one tile while they
+    multiply the next. Times are those of 420 Tflop/s at D = 128.
+    """
+    where = Where(("attention",), cols=(4096, None))
+    speed = card.ratio("attention_torch", "attention_online", where)
+    yield speed.each("time of cuDNN over its own, from 4096 keys on", at_least(0.60))
+    for keys, limit in ((4096, 1309), (32768, 10472)):
+        time = card.column("attention_online", "time_us", Where(("attention",), cols=keys))
+        yield time.each(f"µs at {keys} keys", at_most(limit))
+
+
+def l18(card: Card) -> Parts:
+    """attention online needs memory for its answer alone, with scores in memory for 2N/D more"""
+    where = Where(("attention",), cols=4096)
+    memory = card.ratio("attention_naive", "attention_online", where, name="peak_bytes")
+    yield memory.each("memory of a call at 4096 keys, D = 128, over online", about(65, 0.02))
+
+
+def l19(card: Card) -> Parts:
+    """where 256 MB or more are moved, the gradient of softmax reaches 97 % of the roof of two reads
+    and a write, up to 131072 columns
+    """
+    where = Where(cols=(1, 131072))
+    return _both(card.rival, "roof", SHARE, at_least(0.97), where, large=True, operation=BACKWARD)
+
+
+def l20(card: Card) -> Parts:
+    """and 92 % at 262144 columns of float32"""
+    where = Where(cols=262144, dtype="float32")
+    return _both(card.rival, "roof", SHARE, at_least(0.92), where, large=True, operation=BACKWARD)
+
+
+def l21(card: Card) -> Parts:
+    """at no point of 25 µs and more does the best peer take less than 0.98 of our gradient"""
+    return _both(card.rival, "peers", FROM_25, at_least(0.98), short=False, operation=BACKWARD)
+
+
+def l22(card: Card) -> Parts:
+    """our gradient is at least 1.05 times as fast as the best peer's, in the mean of all points"""
+    return _both(card.rival_mean, "peers", MEAN, at_least(1.05), operation=BACKWARD)
+
+
+def l23(card: Card) -> Parts:
+    """on an H200 the gradient of 4096 rows takes at most 385 and 1600 µs in bfloat16, 770 and 3300
+    in float32, at 65536 and 262144 columns
+    """
+    for dtype, limits in (("bfloat16", (385, 1600)), ("float32", (770, 3300))):
+        for cols, limit in zip((65536, 262144), limits, strict=True):
+            yield _time(card, "backward_auto", 4096, cols, limit, dtype)
+
+
+def l24(card: Card) -> Parts:
+    """the widest rows reach 90 % of the copy roof at 64×1048576, one of them in float16 80 %"""
+    for rows, dtype, share in ((64, "bfloat16", 0.9), (64, "float32", 0.9), (1, "float16", 0.8)):
+        label, where = f"{SHARE}, {rows} rows {dtype}", Where((), rows, 1048576, dtype)
+        yield from _both(card.rival, "roof", label, at_least(share), where)
+
+
+def l25(card: Card) -> Parts:
+    """8×262144 of float32 is not behind QuACK: it is done no more than 0.5 µs later"""
+    label, where = "QuACK less auto in µs", Where((), 8, 262144, "float32")
+    return _both(card.rival, "quack", label, at_least(-0.5), where, as_gap=True)
+
+
+def l26(card: Card) -> Parts:
+    """a plain call of softmax(x) costs the host no more than torch.softmax, with autograd at most
+    1.2 times it forward and 1.1 forward and backward, and at 4096×256 no more than QuACK's
+    """
+    limits = {"plain function": 1, "autograd, forward": 1.2, "autograd, forward and backward": 1.1}
+    for layer, limit in limits.items():
+        yield card.host(layer).single(f"{layer}, over PyTorch's", at_most(limit))
+    cost = card.host("plain function, 4096×256", "QuACK's softmax, 4096×256")
+    yield cost.single("a plain call at 4096×256 over QuACK's", at_most(1))
+
+
+def l27(card: Card) -> Parts:
+    """where 256 MB or more are read, the loss of cross-entropy reaches 97 % of the read roof, and
+    on an H200 the loss of 8192×128256 bfloat16 takes at most 490 µs
+    """
+    yield from _both(card.rival, "roof", SHARE, at_least(0.97), large=True, operation=LOSS)
+    yield _time(card, "ce_auto", 8192, 128256, 490)
+
+
+def l28(card: Card) -> Parts:
+    """the loss is at least 1.15 times as fast as the best peer's in the mean of all points, and 1.5
+    times at up to 2048 columns and at the odd vocabulary 50257
+    """
+    yield from _both(card.rival_mean, "peers", MEAN, at_least(1.15), operation=LOSS)
+    for label, cols in (("to 2048 columns", (1, 2048)), ("at 50257 columns", (50257, 50257))):
+        where, label = Where(cols=cols), f"{MEAN} {label}"
+        yield from _both(card.rival_mean, "peers", label, at_least(1.5), where, operation=LOSS)
+
+
+def l29(card: Card) -> Parts:
+    """where 256 MB or more are moved, loss and gradient in one call reach 97 % of the copy roof,
+    and on an H200 those of 8192×128256 bfloat16 take at most 1020 µs
+    """
+    yield from _both(card.rival, "roof", SHARE, at_least(0.97), large=True, operation=LOSS_GRAD)
+    yield _time(card, "ce_grad_auto", 8192, 128256, 1020)
+
+
+def l30(card: Card) -> Parts:
+    """there they are at least 1.4 times as fast as QuACK's forward and backward, 1.05 times as its
+    forward that writes the gradient too, and 1.3 times as Liger's
+
+    Two calls are added up at 4096 and 8192 tokens of the vocabularies that QuACK takes: not of the
+    odd one, nor of 151936 and 152064, where its loss alone is wrong. Liger's kernel is launched
+    without what its function asks the device, and waits for, in between.
+    """
+    cols = [32000, 50304, 102400, 128256, 256000, 262144]
+    where = Where(("llm",), [4096, 8192], cols, "bfloat16")
+    both = card.ratio("ce_quack", "ce_grad_auto", where, plus="ce_backward_quack")
+    yield both.mean("QuACK's two calls, mean", at_least(1.4))
+    label = "QuACK's one call, mean"
+    yield from _both(
+        card.rival_mean, "quack", label, at_least(1.05), large=True, operation=LOSS_GRAD
+    )
+    liger = card.rival_mean("liger", "events", large=True, operation=LOSS_GRAD)
+    yield liger.single("Liger's, mean, events", at_least(1.3))
+
+
+def l31(card: Card) -> Parts:
+    """where 256 MB or more are moved, the gradient from logits and logsumexp reaches 98 % of the
+    copy roof and is at least 1.05 times as fast as QuACK's
+    """
+    which: dict[str, Any] = {"large": True, "operation": LOSS_BACKWARD}
+    yield from _both(card.rival, "roof", SHARE, at_least(0.98), **which)
+    yield from _both(card.rival_mean, "quack", "QuACK's, mean", at_least(1.05), **which)
+
+
+def l32(card: Card) -> Parts:
+    """on an H200 log-probability and entropy of 8192×151936 bfloat16 take at most 590 µs"""
+    yield _time(card, "logprob_entropy_auto", 8192, 151936, 590)
+
+
+def l33(card: Card) -> Parts:
+    """cross_entropy costs the host at most 1.1 times what F.cross_entropy does"""
+    yield card.host("cross_entropy").single("host time over PyTorch's", at_most(1.1))
+
+
+def l34(card: Card) -> Parts:
+    """the loss reads the logits once and writes next to nothing; loss and gradient in one call read
+    them once and write them once
+    """
+    for kind, band in (("reads", about(1, 0.01)), ("writes", below(0.01))):
+        counted = card.counts("ce_online", "MN", COUNTED, kind)
+        yield counted.each(f"{kind} of the loss over MN", band)
+    yield _reads(card, "ce_online", LOGITS, about(1, 0.01))
+    yield _reads(card, "ce_grad_cluster", LOGITS, about(1, 0.01))
+
+
+def l35(card: Card) -> Parts:
+    """Liger's forward moves 3MN and more
+
+    Here: It reads each row again to write the gradient over it, but L2 serves what is read again,
+    so that DRAM sees less than 3MN.
+    """
+    yield card.at_dram("ce_liger", "3MN", LOGITS).each("bytes at DRAM over 3MN", at_least(0.99))
+
+
+def _both(
+    measure: Callable[..., Points],
+    over: str,
+    label: str,
+    band: Band,
+    where: Where = ANY,
+    **which: Any,
+) -> Iterator[Part]:
+    """A part timed by events and a part timed in a graph; see `Card.rival`."""
+    for clock in CLOCKS:
+        yield measure(over, clock, where, **which).each(f"{label}, {clock}", band)
+
+
+def _reads(card: Card, kernel: str, where: Where, band: Band) -> Part:
+    reads = card.at_dram(kernel, "MN", where, "reads")
+    return reads.each(f"reads at DRAM of {kernel} over MN", band)
+
+
+def _time(
+    card: Card, kernel: str, rows: int, cols: int, limit: float, dtype: str = "bfloat16"
+) -> Part:
+    time = card.column(kernel, "time_us", Where((), rows, cols, dtype), gpu=H200)
+    return time.each(f"µs at {rows}×{cols} {dtype}", at_most(limit))

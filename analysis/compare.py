@@ -1,0 +1,495 @@
+"""``compare``: two sweeps point by point, or two kernels of one sweep.
+
+**Two sweeps.** The logarithms of times are compared: their mean over the rounds of HEAD with the
+mean over the rounds of BASE, unpaired. The variance of the difference has two parts. The rounds
+show how much they vary, s². How far two processes lie apart they cannot show where all of them ran
+in one. So two sweeps of equal code, one round each, were recorded (``noise.json``): their variance
+is τ² in each range of times. As much of it as the rounds of a range do not show,
+max(0, τ² − 2·mean s²), is added with the few degrees of freedom of its heavy tails. Eight rounds of
+one process that agree too well are then not believed, and rounds in fresh processes add nothing.
+With one round on either side τ² is all there is, widened by the row's own interval.
+
+A gate fails on one point, so the chance that any of all equal points is called different must stay
+below `ALPHA`. Holm's step-down holds it, whatever the dependence between points.
+
+**Two kernels.** Their times are paired within each visit, where they are neighbours in time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analysis.estimate import (
+    Floats,
+    geometric_mean,
+    holm,
+    log_reach,
+    median_of,
+    quantile,
+    ratio_of,
+    tail,
+)
+from analysis.figures.page import Canvas, Page
+from analysis.figures.style import CACHES, FAINT, slug, value_axis, variant_order
+from analysis.format import Cell, Table, interval_text, number_text, write_table
+from analysis.load import Inputs, kernel_name, read_inputs
+from analysis.points import PLACE, VISIT
+from analysis.selection import name_variants, records_of, timer_label
+from experiments.data.files import RowsError, write_file
+from experiments.data.statistics import Z95
+
+THRESHOLD = 0.02  # a change of less than this share counts for nothing
+ALPHA = 0.05  # the chance of a false alarm in a whole comparison
+EXPECTED = 0.05  # the share of equal points beyond the floor: so the floor was recorded
+SIDES = ("base", "head")
+ARROW = " → "  # from BASE to HEAD
+NOISE = Path(__file__).with_name("noise.json")
+EDGES_US = (0.0, 20.0, 50.0, 100.0, 200.0, 500.0, math.inf)
+SHOWN = 10  # changed points on the terminal
+PROTOCOL = ["timer", "cache"]
+POINT = ["operation", "kernel", "settings", "rows", "cols", "dtype", "gpu", "card"]
+STYLES = {
+    "failed": ("#a50f3c", "X"),
+    "slower": ("#d55e00", "^"),
+    "faster": ("#1f6fb4", "v"),
+    "fixed": ("#00795c", "P"),
+    "unclear": ("#a08a4a", "o"),
+    "same": ("#7d8794", "."),
+}
+VERDICTS = (*STYLES, "no time")
+CHANGED = VERDICTS[:4]
+SAID = (
+    "same: the point's own interval lies within the threshold around 1. slower, faster: different "
+    f"at a family-wise error of {ALPHA:g} over all points (Holm), and by more than the floor. "
+    "unclear: neither. Bold: a regression, significantly slower by more than the threshold, or no "
+    "longer ok. Intervals of single points hold for all points at once (Bonferroni).",
+    "Floor: 5 % of points differ by more when equal code is swept twice on one card, one round "
+    "each. Mean ratio: geometric, with its 95 % interval over points.",
+)
+
+
+def recorded_noise() -> tuple[str, pd.DataFrame]:
+    """The GPU on which the noise between two sweeps was measured, and its ranges of times.
+
+    A t with ``scale`` and ``df`` fits the logarithms of the ratios of the ``points`` up to
+    ``below_us`` (NaN: any longer); 5 % of them exceed ``floor``.
+    """
+    facts: dict[str, Any] = json.loads(NOISE.read_text(encoding="utf-8"))
+    return facts["gpu"], pd.DataFrame(facts["ranges"])
+
+
+def noise_at(ranges: pd.DataFrame, times_us: Floats) -> tuple[Floats, Floats, Floats]:
+    """Scale, degrees of freedom and floor at each time."""
+    place = np.searchsorted(ranges["below_us"].dropna(), times_us, side="right")
+    scale, df, floor = ranges[["scale", "df", "floor"]].to_numpy(float)[place].T
+    return scale, df, floor
+
+
+def arguments(command: argparse.ArgumentParser) -> None:
+    """Adds what ``compare`` takes."""
+    command.add_argument("base", type=Path, metavar="BASE", help="the rows before")
+    command.add_argument("head", type=Path, nargs="?", metavar="HEAD", help="the rows now")
+    two = "two kernels of the one sweep BASE, such as mine,auto, instead of HEAD"
+    command.add_argument("--kernels", type=lambda text: text.split(","), metavar="A,B", help=two)
+    beside = "default: compare/ in the rows"
+    command.add_argument("--out", type=Path, metavar="DIR", help=beside)
+    least = "a change of less counts for nothing (default: 2%%)"
+    command.add_argument("--threshold", type=_share, default=THRESHOLD, metavar="2%", help=least)
+    across = "compare rows of two GPU models all the same"
+    command.add_argument("--across-gpus", action="store_true", help=across)
+
+
+def _share(text: str) -> float:
+    try:
+        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share such as 2% or 0.02")
+    return value
+
+
+def run(options: argparse.Namespace) -> int:
+    """Compares, writes tables and pictures, prints a summary; 1 on a regression, else 0.
+
+    Raises:
+        RowsError: there are no two sides that can be compared.
+    """
+    base = read_inputs(options.base, options.out, "compare")
+    if options.kernels:
+        return _run_kernels(base, options.kernels)
+    if options.head is None:
+        raise RowsError("compare takes two folders, BASE HEAD, or one and --kernels A,B")
+    head = read_inputs(options.head, options.out, "compare")
+    _check_gpus(base.frame, head.frame, options.across_gpus)
+    points = matched(base.frame, head.frame, options.across_gpus)
+    found, notes = judged(points, options.threshold), list(_notes(base, head, points))
+    if found.empty:
+        raise RowsError(f"{base.rows} and {head.rows} have no point in common. {' '.join(notes)}")
+    kernels, changed = by_kernel(found, notes), _changed(found)
+    text = "\n".join(table.markdown() for table in (kernels, by_range(found), changed))
+    made = [
+        write_file(head.out / "compare.md", text),
+        write_file(head.out / "compare.csv", kernels.csv()),
+    ]
+    for _, mine in found[found["verdict"] != "no time"].groupby(["gpu", *PROTOCOL]):
+        made += _page(mine, options.threshold).files(head.out)
+    short = replace(changed, lines=changed.lines[:SHOWN])
+    print(kernels.plain(), short.plain(), "", sep="\n\n")
+    print(*notes, *made, "", _verdict(found, options.threshold), sep="\n")
+    return int(found["regression"].any())
+
+
+def matched(base: pd.DataFrame, head: pd.DataFrame, across_gpus: bool = False) -> pd.DataFrame:
+    """Every point of either set, one line each.
+
+    A point is an operation, kernel, parameters, shape, dtype, GPU model, card and protocol. One
+    that failed before it was timed has no protocol: it stands for the protocols of its other rows.
+    Each sweep, card and round is a visit of its own, of which the last row counts.
+
+    Returns:
+        The point, its ``variant``, and the columns of `_visited` after ``base_`` and ``head_``.
+    """
+    rows = name_variants(pd.concat([base, head], ignore_index=True))
+    rows["side"] = np.where(np.arange(len(rows)) < len(base), *SIDES)
+    rows["settings"] = [json.dumps(p, sort_keys=True, default=str) for p in rows["params"]]
+    if across_gpus:
+        rows["gpu"] = ARROW.join(dict.fromkeys(rows["gpu"]))
+        rows["card"] = rows.groupby(POINT[:-2])["card"].transform("first")
+    place, timed = [*POINT, *PROTOCOL], rows[PROTOCOL].notna().all(axis=1)
+    known = rows[timed].drop_duplicates(place)[place]
+    never = rows[~timed].drop(columns=PROTOCOL).reset_index().merge(known, "left", POINT)
+    rows = pd.concat([rows[timed], never.set_index("index")]).sort_index(kind="stable")
+    rows[PROTOCOL] = rows[PROTOCOL].fillna("")
+    # code edited since leaves stale rows of another key before the newest one
+    rows = rows.drop_duplicates([*place, "side", "sweep", "card", "round"], keep="last")
+    sides = _visited(rows, [*place, "side"])
+    points = pd.concat([sides.xs(one, level="side").add_prefix(f"{one}_") for one in SIDES], axis=1)
+    counts = [f"{side}_{name}" for side in SIDES for name in ("visits", "rounds", "bad")]
+    points[counts] = points[counts].fillna(0).astype(int)
+    points["variant"] = rows.drop_duplicates(place).set_index(place)["variant"]
+    order = ["gpu", "variant", "dtype", "rows", "cols", *PROTOCOL, "card"]
+    return points.reset_index().sort_values(order, ignore_index=True)
+
+
+def _visited(rows: pd.DataFrame, place: list[str]) -> pd.DataFrame:
+    """What each set has of each point.
+
+    Returns:
+        ``visits``; ``bad``, how many of them failed; ``rounds``, visits with a time, or recordings
+        where there are several; of the logarithms of these times the mean ``log``, the squared
+        deviations ``squares``, and for an only round the variance ``within`` by its interval;
+        ``median_us``; ``status``, the first that is not ok; ``reason``; ``suspect``; ``keys``.
+    """
+    # under Triton's interpreter a time means nothing
+    good = rows["status"].eq("ok") & rows["backend"].ne("interpreter") & rows["time_us"].gt(0)
+    timed, bad = rows[good], rows[rows["status"] != "ok"]
+    names = ["time_us", "time_low_us", "time_high_us"]
+    logs, low, high = (timed[name].astype(float).map(np.log) for name in names)
+    within = ((high - low).where(low < high, 0.0) / 2 / Z95) ** 2
+    by_place = [timed[name] for name in place]
+    # rounds of one recording are not independent witnesses beside those of another
+    several = timed.groupby(place)["recording"].transform("nunique").gt(1)
+    unit = timed["recording"].where(several, timed["round"].astype(str))
+    means = logs.groupby([*by_place, unit.rename("unit")]).mean()
+    rounds, visits, failed = means.groupby(level=place), rows.groupby(place), bad.groupby(place)
+    columns = {
+        "visits": visits.size(),
+        "bad": failed.size(),
+        "rounds": rounds.count(),
+        "log": rounds.mean(),
+        "squares": ((means - rounds.transform("mean")) ** 2).groupby(level=place).sum(),
+        "within": within.groupby(by_place).sum(),
+        "median_us": timed.groupby(place)["time_us"].median(),
+        "status": failed["status"].first(),
+        "reason": failed["reason"].first(),
+        "suspect": visits["suspect"].agg(lambda flags: any(map(bool, flags))),
+        "keys": visits["key"].agg(lambda keys: " ".join(dict.fromkeys(keys))),
+    }
+    found = pd.DataFrame(columns)
+    found["within"] = found["within"].where(found["rounds"] == 1, 0.0)
+    return found.fillna({"status": "ok", "reason": ""})
+
+
+def judged(
+    points: pd.DataFrame, threshold: float = THRESHOLD, ranges: pd.DataFrame | None = None
+) -> pd.DataFrame:
+    """The points of `matched` that both sets have, each with a verdict.
+
+    Args:
+        points: From `matched`.
+        threshold: A change of less than this share counts for nothing.
+        ranges: The noise between two sweeps, by default the recorded one.
+
+    Returns:
+        Its columns, and ``verdict`` (one of `VERDICTS`), ``regression`` (whether a gate fails on
+        it), ``ratio`` (of times, HEAD / BASE; NaN without two of them), ``low`` and ``high`` (the
+        95 % interval of this point alone), ``all_low`` and ``all_high`` (the one that holds for all
+        points at once), ``p_holm`` (the chance of such a difference between equals, corrected for
+        all points) and ``beyond_floor``.
+    """
+    noise = recorded_noise()[1] if ranges is None else ranges
+    both = points[points["base_visits"].gt(0) & points["head_visits"].gt(0)]
+    timed = both[both["base_rounds"].gt(0) & both["head_rounds"].gt(0)]
+    found = both.join(_verdicts(timed, threshold, noise))
+    for name, value in {"verdict": "no time", "regression": False, "beyond_floor": False}.items():
+        found[name] = found[name].where(found[name].notna(), value)
+    was, now = found["base_status"].eq("ok"), found["head_status"].eq("ok")
+    found.loc[was & ~now, "verdict"] = "failed"
+    found.loc[now & ~was, "verdict"] = "fixed"
+    found["regression"] = (found["regression"].astype(bool) & (was == now)) | (was & ~now)
+    found.loc[was != now, ["all_low", "all_high", "p_holm"]] = np.nan
+    return found.reset_index(drop=True)
+
+
+def _verdicts(timed: pd.DataFrame, threshold: float, ranges: pd.DataFrame) -> pd.DataFrame:
+    difference = (timed["head_log"] - timed["base_log"]).to_numpy(float)
+    error, df, floor = _errors(timed, ranges)
+    p = holm(2 * tail(np.abs(difference) / error, df))
+    limit = np.log1p(threshold)
+    # the chance of such a slowdown if it were no more than the threshold: a family of its own
+    beyond = holm(tail((difference - limit) / error, df)) <= ALPHA / 2
+    alone = quantile(ALPHA / 2, df) * error
+    every = quantile(ALPHA / 2 / max(len(timed), 1), df) * error
+    different = (p <= ALPHA) & (np.abs(difference) > floor)
+    same = np.abs(difference) + alone <= limit
+    cases = [same, different & (difference > 0), different]
+    verdicts = np.select(cases, ["same", "slower", "faster"], "unclear")
+    ends = {"": 0.0, "low": -alone, "high": alone, "all_low": -every, "all_high": every}
+    columns = {name or "ratio": np.exp(difference + end) for name, end in ends.items()}
+    columns |= {"verdict": verdicts, "regression": (verdicts == "slower") & beyond, "p_holm": p}
+    base_us = np.exp(timed["base_log"].to_numpy(float))
+    columns["beyond_floor"] = np.abs(difference) > noise_at(ranges, base_us)[2]
+    return pd.DataFrame(columns, index=timed.index)
+
+
+def _errors(timed: pd.DataFrame, ranges: pd.DataFrame) -> tuple[Floats, Floats, Floats]:
+    """Standard errors of the differences, their degrees of freedom, and the noise floor."""
+    logs, counts, squares, within = (
+        timed[[f"{side}_{name}" for side in SIDES]].to_numpy(float)
+        for name in ("log", "rounds", "squares", "within")
+    )
+    freedom, summed = counts.sum(axis=1) - 2, squares.sum(axis=1)
+    scale, shape, floor = noise_at(ranges, np.exp(logs.mean(axis=1)))
+    variance = summed / np.maximum(freedom, 1)
+    single = counts.min(axis=1) == 1
+    # the variance of one round, over all points of a range that have several
+    seen = pd.DataFrame({"squares": summed, "freedom": freedom}).mul(~single, axis=0)
+    pooled = seen.groupby(scale).transform("sum")
+    shown = (pooled["squares"] / pooled["freedom"].clip(lower=1)).to_numpy()
+    between = np.maximum(0, scale**2 - 2 * shown)
+    between = np.where(single, np.maximum(scale**2, 2 * variance), between)
+    between += np.where(single, within.sum(axis=1), 0.0)
+    measured = np.where(single, 0.0, variance * (1 / counts).sum(axis=1))
+    error = measured + between
+    # Welch and Satterthwaite; rounds that are equal to the last digit leave nothing to divide by
+    spread = measured**2 / np.maximum(freedom, 1) + between**2 / shape
+    most = 1000.0  # beyond, t is the normal within 0.3 % of a quantile, and on the wide side
+    df = np.where(spread > 0, error**2 / np.where(spread > 0, spread, 1), most)
+    least = 1e-6  # a standard error, where nothing varies at all
+    return np.sqrt(np.maximum(error, least**2)), np.minimum(df, most), floor
+
+
+def by_range(points: pd.DataFrame) -> Table:
+    """A line for each range of times of BASE, and one of all points of 20 µs and more.
+
+    Two sets that differ in nothing that matters, such as a card alone and the same card beside
+    others at work, have 5 % of their points beyond the floor, and a mean ratio of 1 in every range.
+    """
+    times_us, groups = np.exp(points["base_log"].where(points["ratio"].notna())), {}
+    for low, high in [*pairwise(EDGES_US), (EDGES_US[1], math.inf)]:
+        name = f"{low:g} to {high:g} µs" if low else f"below {high:g} µs"
+        name = name if high < math.inf else f"{low:g} µs and more"
+        groups[name] = points[(times_us >= low) & (times_us < high)]
+    return _summary("by time range", "time of BASE", groups, SAID[1:])
+
+
+def by_kernel(points: pd.DataFrame, notes: Sequence[str]) -> Table:
+    """A line for each kernel; its CSV has every point, with the keys of the rows behind it."""
+    groups = {str(name): mine for name, mine in points.groupby("variant")}
+    groups = {name: groups[name] for name in sorted(groups, key=variant_order)} | {"all": points}
+    every = points.assign(
+        base_us=np.exp(points["base_log"]),
+        head_us=np.exp(points["head_log"]),
+        keys=points["base_keys"] + " " + points["head_keys"],
+    )
+    hidden = every.filter(regex="_(log|squares|within|keys)$")
+    table = _summary("by kernel", "kernel", groups, [*notes, *SAID])
+    return replace(table, data=every.drop(columns=hidden.columns))
+
+
+def _summary(
+    title: str, head: str, groups: Mapping[str, pd.DataFrame], notes: Sequence[str]
+) -> Table:
+    """A line for each group of points: verdicts, mean ratio, extremes, points beyond the floor."""
+    found = set().union(*(mine["verdict"] for mine in groups.values()))
+    seen, lines = [verdict for verdict in VERDICTS if verdict in found], []
+    for name, mine in groups.items():
+        if mine.empty:
+            continue
+        ratios, ends = mine["ratio"].dropna(), "–"
+        mean = geometric_mean(ratios)
+        if len(ratios) > 1:
+            reach = math.exp(log_reach(ratios))
+            ends = interval_text(mean / reach, mean * reach, 4)
+        counts = [f"{n:,}" if (n := mine["verdict"].eq(one).sum()) else "" for one in seen]
+        least, most = (number_text(one, 4) for one in (ratios.min(), ratios.max()))
+        beyond = [f"{mine['beyond_floor'].sum():,}", f"{EXPECTED * len(ratios):.1f}"]
+        cells = [f"{len(mine):,}", *counts, number_text(mean, 4), ends, least, most, *beyond]
+        lines.append([name, *cells])
+    heads = [head, "points", *seen, "mean ratio", "interval", "least", "most"]
+    heads += ["beyond the floor", "expected"]
+    return Table(f"Time of HEAD / BASE, {title}", heads, lines, notes)
+
+
+def _changed(points: pd.DataFrame) -> Table:
+    """The points that changed, regressions first, the largest change first."""
+    changed, lines = points[points["verdict"].isin(CHANGED)], []
+    kept, rank = ~changed["regression"], changed["verdict"].map(CHANGED.index)
+    size = -np.log(changed["ratio"]).abs().fillna(math.inf)
+    changed = changed.assign(kept=kept, rank=rank, size=size)
+    for one in records_of(changed.sort_values(["kept", "rank", "size"], kind="stable")):
+        times = [number_text(math.exp(one[f"{side}_log"]), 2) for side in SIDES]
+        ends = interval_text(one["all_low"], one["all_high"], 3) if one["all_low"] > 0 else "–"
+        status = ARROW.join(dict.fromkeys([one["base_status"], one["head_status"]]))
+        if one["verdict"] == "failed":
+            status += f" in {one['head_bad']} of {one['head_visits']}: {one['head_reason']}"
+        verdict = Cell(one["verdict"], strong=one["regression"])
+        lines.append([_name(one), verdict, *times, number_text(one["ratio"], 3), ends, status])
+    heads = ["point", "verdict", "BASE µs", "HEAD µs", "ratio", "interval", "status"]
+    return Table("Points that changed", heads, lines)
+
+
+def _page(points: pd.DataFrame, threshold: float) -> Page:
+    """Each point's ratio against its time, the verdict by colour and marker."""
+    gpu, timer, cache = points.iloc[0][["gpu", *PROTOCOL]]
+    times_us = points["base_median_us"].fillna(points["head_median_us"])
+
+    def draw(canvas: Canvas) -> None:
+        ax = canvas.add_axes((0.08, 0.16, 0.89, 0.62))
+        limit, change = 100 * threshold, 100 * (points["ratio"] - 1)
+        top = 1.1 * max([3 * limit, *change.abs().dropna()])
+        ax.set(xscale="log", ylim=(-min(top, 100), top), xlabel="time of BASE, µs")
+        ax.axhspan(-limit, limit, color=FAINT, lw=0, zorder=0)
+        for verdict, (color, marker) in STYLES.items():
+            mine = points["verdict"] == verdict
+            low, high = (100 * (points.loc[mine, end] - 1) for end in ("low", "high"))
+            ax.vlines(times_us[mine], low, high, color=color, lw=0.5, alpha=0.4)
+            # a point that failed has no ratio: it stands at the upper edge
+            y = change[mine].fillna(top if verdict == "failed" else 0.0)
+            label = f"{verdict} {mine.sum():,}" if mine.any() else None
+            ax.plot(times_us[mine], y, ls="", marker=marker, ms=4, color=color, label=label)
+        ax.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+        value_axis(ax, "HEAD / BASE − 1, %: above 0 is slower")
+        ax.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=6, frameon=False, fontsize=7)
+
+    subtitle = f"{gpu}  ·  {timer_label(timer)}, {CACHES.get(cache, cache)}"
+    small = [f"{100 * (1 - ALPHA):g} % intervals of single points; band: the threshold"]
+    name = f"compare-{slug(gpu)}-{slug(timer)}-{slug(cache)}"
+    return Page(name, "Time of HEAD / BASE, point by point", subtitle, small, draw, gpu=gpu)
+
+
+def _check_gpus(base: pd.DataFrame, head: pd.DataFrame, across: bool) -> None:
+    was, now = (sorted(set(frame["gpu"])) for frame in (base, head))
+    measured = f"BASE was measured on {', '.join(was)}, HEAD on {', '.join(now)}"
+    if across and (len(was), len(now)) != (1, 1):
+        raise RowsError(f"{measured}: --across-gpus compares one GPU model with one")
+    if not across and not set(was) & set(now):
+        reason = "times of different GPU models say nothing about the code"
+        raise RowsError(f"{measured}: {reason}; --across-gpus compares them all the same")
+
+
+def _notes(base: Inputs, head: Inputs, points: pd.DataFrame) -> Iterator[str]:
+    """What else a reader must know: other differences, points of one side, weak points."""
+    sides = base, head
+    facts = [list({id(e): e for e in side.frame["environment"]}.values()) for side in sides]
+    for name in ("torch", "triton", "cuda", "driver", "python", "commit", "dirty", "mark"):
+        known = [{str(one[name]) for one in side if one.get(name) is not None} for side in facts]
+        if known[0] != known[1]:
+            texts = ARROW.join("/".join(sorted(one)) or "unknown" for one in known)
+            yield f"Differs: {'the card, by its mark' if name == 'mark' else name}, {texts}."
+    was, now = ({kernel_name(k): d.source for k, d in s.declarations.items()} for s in sides)
+    if edited := sorted(name for name in was.keys() & now.keys() if was[name] != now[name]):
+        yield f"Differs: the source of {', '.join(edited)}."
+    for side, other in (SIDES, SIDES[::-1]):
+        if len(only := points[points[f"{other}_visits"] == 0]):
+            yield f"Only in {side.upper()}: {_many(len(only))}, such as {_name(only.iloc[0])}."
+    timed = points[points["base_rounds"].gt(0) & points["head_rounds"].gt(0)]
+    if single := int(timed[["base_rounds", "head_rounds"]].min(axis=1).eq(1).sum()):
+        said = "judged by the recorded noise between two sweeps, which is wide"
+        yield f"Of one round on a side: {_many(single)}, {said}; rounds=8 resolves far less."
+    if others := sorted(set(timed["gpu"]) - {gpu := recorded_noise()[0]}):
+        yield f"The noise between sweeps was recorded on {gpu}, not on {', '.join(others)}."
+    if flagged := int((timed["base_suspect"].eq(True) | timed["head_suspect"].eq(True)).sum()):
+        yield f"Flagged suspect when they were measured: rows of {_many(flagged)}."
+
+
+def _verdict(found: pd.DataFrame, threshold: float) -> str:
+    counts, limit = found["verdict"].value_counts(), f"{100 * threshold:g} %"
+    each = ", ".join(f"{counts[one]:,} {one}" for one in VERDICTS if one in counts)
+    failed = int(counts.get("failed", 0))
+    slow = int(found["regression"].sum()) - failed
+    worse = [f"{_many(slow)} significantly slower by more than {limit}"] * bool(slow)
+    worse += [f"{_many(failed)} no longer ok"] * bool(failed)
+    last = f"Regression: {', '.join(worse)}." if worse else f"No regression beyond {limit}."
+    mean = number_text(geometric_mean(found["ratio"].dropna()), 3)
+    return f"{_many(len(found))}: {each}; mean ratio {mean}.\n{last}"
+
+
+def _many(count: int) -> str:
+    return f"{count:,} point{'s' * (count != 1)}"
+
+
+def _name(one: Any) -> str:
+    return f"{one['variant']} {one['rows']}×{one['cols']} {one['dtype']}"
+
+
+def _run_kernels(inputs: Inputs, names: Sequence[str]) -> int:
+    """Compares two kernels of one sweep; writes a table of all points and prints it.
+
+    Raises:
+        RowsError: one of them is not one timed variant, or no visit timed both.
+    """
+    good = inputs.frame["status"].eq("ok") & inputs.frame["time_us"].gt(0)
+    rows, visit, sides = name_variants(inputs.frame[good]), [*PLACE, *VISIT], []
+    for name in names:
+        mine = rows[rows["kernel"].eq(name) | rows["variant"].eq(name)]
+        if mine["variant"].nunique() != 1:
+            known = ", ".join(sorted(set((mine if len(mine) else rows)["variant"])))
+            raise RowsError(f"--kernels: {name!r} is not one timed variant; known are {known}")
+        mine = mine.drop_duplicates(visit, keep="last")
+        times = zip(mine["samples_us"], mine["time_us"], strict=True)
+        rounds: list[Any] = [samples or [time] for samples, time in times]
+        sides.append(mine.assign(us=rounds)[[*visit, "us", "key"]])
+    both = sides[0].merge(sides[-1], on=visit)
+    if both.empty or len(names) != 2:
+        raise RowsError(f"{inputs.rows}: no visit timed two kernels, {' and '.join(names)}")
+    lines = []
+    for place, mine in both.groupby(PLACE):
+        first, second, units = (list(mine[name]) for name in ("us_x", "us_y", "recording"))
+        ratio, keys = ratio_of(second, first, units), {*mine["key_x"], *mine["key_y"]}
+        medians = [median_of(side, units).value for side in (first, second)]
+        numbers = [*medians, ratio.value, ratio.low, ratio.high]
+        lines.append([*place, *numbers, " ".join(sorted(keys))])
+    one, other = names
+    heads = [*PLACE, f"{one} µs", f"{other} µs", f"{other} / {one}", "low", "high", "keys"]
+    found = pd.DataFrame(lines, columns=heads)
+    texts = [[f"{v:.4f}" if isinstance(v, float) else str(v) for v in line[:-1]] for line in lines]
+    said = (
+        f"Geometric mean {geometric_mean(found[heads[-4]]):.3f} over {_many(len(found))}. By 95 % "
+        f"intervals {one} is faster at {found['low'].gt(1).sum()} and {other} at "
+        f"{found['high'].lt(1).sum()}; of equal points one in twenty would be called so."
+    )
+    table = Table(f"Time of {other} / {one}", heads[:-1], texts, [said], found)
+    print(table.plain(), said, *write_table(inputs.out, "kernels", table), sep="\n")
+    return 0

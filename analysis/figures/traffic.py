@@ -1,0 +1,398 @@
+"""What kernels move: modelled, counted and seen by hardware counters; and in which order.
+
+A-fig1 and B-fig1 show the order in which the real kernels touch a row, from their traces; the
+sources drew it by hand.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch, Rectangle
+from matplotlib.ticker import MaxNLocator
+
+from analysis.figures.page import Canvas, Figure, Page
+from analysis.figures.style import DOT, FAINT, INK, MUTED, slug, style_of, variant_order, write
+from analysis.load import Inputs, Records, kernel_name
+from analysis.published import OPERATION, name_of
+from experiments.data.cards import card_of
+from experiments.data.records import Access, Count, Counters, Trace
+from experiments.data.rows import ITEM_BYTES
+
+KINDS = ("reads", "writes")
+AGREES = 0.01  # asked of counters, and more than they vary by
+SLACK_BYTES = 2**20  # at small shapes: launch parameters and code that counters see as well
+NOMINAL = "nominal"  # how the verdict on a count of PyTorch's operations begins
+LIBRARY = ("torch", "inductor", "torchscript")  # they choose algorithms, or fuse operations
+COVERED = 0.75  # of the variants that the fullest shape has; no variant runs at every shape
+LEVELS: Mapping[str, Mapping[str, Any]] = {
+    "modelled": {"marker": "|", "ms": 11.0, "mec": INK, "mew": 1.6},
+    "counted": {"marker": "o", "ms": 7.5, "mfc": "none", "mec": MUTED, "mew": 0.9},
+    NOMINAL: {"marker": "s", "ms": 6.6, "mfc": "none", "mec": MUTED, "mew": 0.9},
+    "L2": {"marker": "D", "ms": 4.2, "mfc": "white", "mec": INK, "mew": 0.8},
+    "DRAM": {"marker": "o", "ms": 4.6, "mec": "white", "mew": 0.4},
+}
+PAIRS_NOTE = "writes lag at DRAM, where lines stay dirty in L2: judge on reads"
+HEIGHTS = {"reads": (-0.2, 1.0), "writes": (0.22, 0.5)}  # in a variant's line, and how opaque
+COLORS = {"load": style_of("fused").color, "store": style_of("torch").color}
+STATISTICS = (("m", "maximum"), ("d", "total"))  # B's symbols for the kernel's own variables
+TRACED_NOTE = "every request of one row, as the unchanged kernel made it, counted without a GPU"
+A_NOTE = (
+    f"low: one element per row; {name_of('A')} drew ten trips, without two such loads and the "
+    "int64 store"
+)
+
+
+class Level(NamedTuple):
+    """Reads or writes of one variant and shape at one level."""
+
+    variant: str  # the kernel's label
+    rows: int
+    cols: int
+    dtype: str
+    gpu: str  # whose counters saw it; empty for what no machine changes
+    level: str  # ``modelled``, ``counted``, ``L2`` (between L2 and the SMs) or ``DRAM``
+    kind: str  # ``reads`` or ``writes``
+    size: int | None  # bytes, None where it cannot be counted
+    model: int  # the model's bytes
+    verdict: str  # ``exact``, ``agrees``, or why not in a few words; empty for the model itself
+
+    @property
+    def matrix(self) -> int:
+        """The bytes of one matrix of M×N elements, the unit of the figure."""
+        return self.rows * self.cols * ITEM_BYTES[self.dtype]
+
+
+def levels_of(records: Records, backends: Mapping[str, str]) -> list[Level]:
+    """What counts and counters saw of each variant and shape, and the model beside them.
+
+    Args:
+        records: Counts and counters.
+        backends: By kernel its backend, as rows say.
+    """
+    found: dict[Level, None] = {}
+    several: tuple[Count | Counters, ...] = (*records.counts, *records.counters)
+    for record in several:
+        if record.rows and record.cols:
+            found |= dict.fromkeys(_levels_of(record, backends.get(kernel_name(record.kernel), "")))
+    return list(found)
+
+
+def _levels_of(record: Count | Counters, backend: str) -> Iterator[Level]:
+    gpu = record.gpu if isinstance(record, Counters) else ""
+    place = record.kernel, record.rows, record.cols, record.dtype, gpu
+    for kind in KINDS:
+        model = _model_bytes(record, kind)
+        yield Level(*place, "modelled", kind, model, model, "")
+        if isinstance(record, Counters):
+            reads = {"L2": record.l2_to_sm_bytes, "DRAM": record.dram_read_bytes}
+            seen = reads if kind == "reads" else {"DRAM": record.dram_write_bytes}
+            for level, size in seen.items():
+                if size is not None:
+                    verdict = measured_verdict(level, kind, size, record, backend)
+                    yield Level(*place, level, kind, size, model, verdict)
+        elif record.method == "none":
+            reason = (record.reason or "not countable").split(":")[0]
+            yield Level(*place, "counted", kind, None, model, reason)
+        else:
+            size = sum(t.load_bytes if kind == "reads" else t.store_bytes for t in record.tensors)
+            yield Level(*place, "counted", kind, size, model, counted_verdict(kind, record))
+
+
+def _model_bytes(record: Count | Counters, kind: str) -> int:
+    if isinstance(record, Count):
+        size = record.model_read_bytes if kind == "reads" else record.model_write_bytes
+        if size is not None:
+            return size
+    elements = record.model_reads if kind == "reads" else record.model_writes
+    return elements * ITEM_BYTES[record.dtype]
+
+
+def counted_beside(levels: Iterable[Level], model: Level) -> Level | None:
+    """The count of the variant of ``model`` whose case and size are nearest to it.
+
+    A kernel with cases (one pass or three, by N) is counted in each; counting takes small shapes.
+    """
+    place = ("counted", model.variant, model.dtype, model.kind)
+    alike = [one for one in levels if (one.level, one.variant, one.dtype, one.kind) == place]
+    units = model.model / model.matrix
+    return min(
+        alike,
+        key=lambda one: (round(abs(one.model / one.matrix - units), 1), -one.rows * one.cols),
+        default=None,
+    )
+
+
+def counted_verdict(kind: str, count: Count) -> str:
+    """Whether what was requested is the model's, exactly or nominally (`Count.nominal`).
+
+    int64 indices in excess have that name. Elements are compared, not bytes: eager operations keep
+    statistics of 16-bit rows in 32 bit.
+    """
+    differences = [text for text in (count.difference or "").split("; ") if text.startswith(kind)]
+    model = count.model_reads if kind == "reads" else count.model_writes
+    moved = [(t.dtype, t.loads if kind == "reads" else t.stores) for t in count.tensors]
+    size = sum(elements for _, elements in moved)
+    indices = sum(elements for dtype, elements in moved if dtype == "int64")
+    only_indices = bool(indices) and size - indices == model
+    if count.nominal and only_indices:
+        return f"{NOMINAL}, int64 indices"
+    if not differences or size == model:
+        return NOMINAL if count.nominal else "exact"
+    return "int64 indices" if only_indices else differences[0]
+
+
+def measured_verdict(level: str, kind: str, size: int, seen: Counters, backend: str) -> str:
+    """Whether counters saw the model's bytes, else why not in a few words."""
+    model = _model_bytes(seen, kind)
+    if abs(size - model) <= AGREES * model:
+        return "agrees"
+    if size < model and kind == "writes":
+        return "dirty lines unwritten"
+    if size < model and backend not in LIBRARY:
+        return "L2 served re-reads" if level == "DRAM" else "L1 served re-reads"
+    if (seen.local_load_bytes or 0) + (seen.local_store_bytes or 0) > 0:
+        return "spills"
+    if 0 < size - model <= SLACK_BYTES:
+        return "launch and code"
+    return "another algorithm" if backend in LIBRARY else "unexplained"
+
+
+# What every variant of softmax moves.
+
+
+def _traffic(inputs: Inputs) -> list[Page]:
+    """A picture for each GPU whose counters saw the softmax kernels that the rows have."""
+    frame = inputs.main
+    mine = frame[frame["operation"].eq(OPERATION) | frame["roof"].eq(frame["operation"])]
+    backends = dict(zip(mine["kernel"], mine["backend"], strict=True))
+    if OPERATION not in set(frame["operation"]):
+        return []
+    both = {OPERATION, *frame.loc[frame["operation"] == OPERATION, "roof"]}
+
+    def of_these(one: Count | Counters) -> bool:
+        return one.operation in both and kernel_name(one.kernel) in backends
+
+    records = Records(counts=tuple(filter(of_these, inputs.records.counts)),
+                      counters=tuple(filter(of_these, inputs.records.counters)))  # fmt: skip
+    found, pages = levels_of(records, backends), []
+    for gpu in sorted({one.gpu for one in records.counters}) or [""] * bool(records.counts):
+        levels = [one for one in found if one.gpu == gpu]
+        if all(one.size is None or one.level == "modelled" for one in levels):
+            continue  # the model alone, of shapes that no kernel takes
+        shapes = shapes_shown(levels)
+        card = card_of(gpu).name if gpu else "any machine"
+        commits = {str(c.environment.get("commit", "unknown"))[:12] for c in records.counters}
+        small = [f"{len(records.counts)} counts without a GPU"]
+        small += [f"{len(records.counters)} of hardware counters (ncu), commit "
+                  f"{'/'.join(sorted(commits)[:4])}"] * bool(gpu)  # fmt: skip
+        drawn = {one.variant for one in levels if one[1:4] in shapes}
+        title = f"Traffic: modelled, counted{', measured' if gpu else ''}"
+        name = "-".join(["traffic", *[slug(gpu)] * bool(gpu)])
+        draw = partial(_draw_traffic, levels=levels, everything=found, shapes=shapes)
+        subtitle, size = DOT.join([card, shapes[0][2]]), (7.2, 1.65 + 0.335 * max(len(drawn), 3))
+        pages.append(Page(name, title, subtitle, [DOT.join(small), PAIRS_NOTE], draw, size, gpu))
+    return pages
+
+
+def shapes_shown(levels: Sequence[Level]) -> list[tuple[int, int, str]]:
+    """Up to three shapes of one dtype: of those with the most variants, largest to smallest."""
+    variants: dict[tuple[int, int, str], set[str]] = defaultdict(set)
+    for one in levels:
+        variants[one[1:4]].add(one.variant)
+    dtype = max(variants, key=lambda at: (len(variants[at]), at[2], at[0] * at[1]))[2]
+    alike = {at: len(seen) for at, seen in variants.items() if at[2] == dtype}
+    enough = COVERED * max(alike.values())
+    known = sorted((at for at in alike if alike[at] >= enough), key=lambda at: -at[0] * at[1])
+    return known if len(known) <= 3 else [known[0], known[len(known) // 2], known[-1]]
+
+
+def _draw_traffic(canvas: Canvas, levels: Sequence[Level], everything: Sequence[Level],
+                  shapes: Sequence[tuple[int, int, str]]) -> None:  # fmt: skip
+    """A panel per shape, a line per variant: in the line a marker per level, writes below reads."""
+    variants = sorted({one.variant for one in levels if one[1:4] in shapes}, key=variant_order)
+    left = max(0.145, (0.1 + 0.068 * max(map(len, variants))) / canvas.get_figwidth())
+    width, height = (0.965 - left) / len(shapes), canvas.get_figheight()
+    bottom, tall = 0.8 / height, 1 - 1.75 / height
+    for i, shape in enumerate(shapes):
+        ax = canvas.add_axes((left + i * (width + 0.015), bottom, width - 0.015, tall))
+        ax.set_ylim(len(variants) - 0.5, -0.5)
+        ax.set_yticks(range(len(variants)), [""] * len(variants) if i else variants)
+        here = [one for one in levels if one[1:4] == shape]
+        counted = [counted_beside(everything, one) for one in here if one.level == "modelled"]
+        shown = [*dict.fromkeys([*here, *filter(None, counted)])]
+        farthest = max((one.size / one.matrix for one in shown if one.size), default=0)
+        ax.set_xlim(-0.25, max(5.6, farthest * 1.08))
+        for place, variant in enumerate(variants):
+            if place % 2 == 0:
+                ax.axhspan(place - 0.5, place + 0.5, color=FAINT, alpha=0.55, lw=0, zorder=0)
+            ax.get_yticklabels()[place].set_color(style_of(kernel_name(variant)).text_color)
+            if variant not in {one.variant for one in here}:
+                ax.text(0.1, place, "not measured", fontsize=7, color=MUTED, va="center")
+        for one in shown:
+            _draw_level(ax, one, variants.index(one.variant))
+        ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+        ax.grid(axis="x", color="white", lw=0.9)
+        ax.set_axisbelow(True)
+        sns.despine(ax=ax, left=True)
+        write(ax, 0, 1 + 0.06 / (tall * height), f"{shape[0]} × {shape[1]}")
+    canvas.text((left + 0.965) / 2, bottom - 0.28 / height, fontsize=7.5, ha="center", va="top",
+                s="traffic, MN elements (lower is better)")  # fmt: skip
+    dots = [Line2D([], [], ls="", label="counted, nominal" if level == NOMINAL else level,
+                   **{"mfc": MUTED, **look}) for level, look in LEVELS.items()]  # fmt: skip
+    pairs = {"reads": "reads: the upper of a pair", "writes": "writes: the lower, pale of a pair"}
+    bars = [Patch(color=MUTED, alpha=HEIGHTS[kind][1], lw=0, label=text)
+            for kind, text in pairs.items()]  # fmt: skip
+    _legend(canvas, dots, 0.22 / height)
+    _legend(canvas, bars, 0.44 / height)
+
+
+def _draw_level(ax: Axes, one: Level, place: int) -> None:
+    if one.size is None:
+        return
+    level = NOMINAL if one.verdict.startswith(NOMINAL) else one.level
+    look = dict(LEVELS[level])
+    if level == "DRAM":
+        look["mfc"] = style_of(kernel_name(one.variant)).color
+    shift, alpha = HEIGHTS[one.kind]
+    order = 3 + list(LEVELS).index(level) / 10
+    ax.plot(one.size / one.matrix, place + shift, ls="", alpha=alpha, zorder=order,
+            label=f"{one.variant} {one.level} {one.kind}", **look)  # fmt: skip
+
+
+def _legend(canvas: Canvas, handles: Sequence[Any], down: float) -> None:
+    canvas.legend(handles=handles, loc="upper right", bbox_to_anchor=(0.985, 1 - down),
+                  frameon=False, ncols=len(handles), fontsize=7.5, handletextpad=0.3,
+                  columnspacing=1.2, borderpad=0, handlelength=1.2)  # fmt: skip
+
+
+# The order in which kernels touch a row.
+
+
+def one_row(trace: Trace) -> list[Access]:
+    """The accesses to the first row, in order; what one row goes through, all do."""
+    first = min(access.row for access in trace.accesses)
+    return [access for access in trace.accesses if access.row == first]
+
+
+def whole_trips(accesses: Sequence[Access], cols: int) -> int:
+    """Trips of a whole row to or from memory: loads or stores of one tensor in one pass."""
+    touched: dict[tuple[int, str, str], set[int]] = defaultdict(set)
+    for a in accesses:
+        touched[a.sweep, a.kind, a.tensor].update(range(a.first, min(a.last + 1, cols)))
+    return sum(len(columns) == cols for columns in touched.values())
+
+
+def _a_fig1(inputs: Inputs) -> list[Page]:
+    naive = _trace(inputs, "naive")
+    fused = _trace(inputs, "fused") or _trace(inputs, "fused_row")
+    if naive is None or fused is None:
+        return []
+
+    def draw(canvas: Canvas) -> None:
+        widths = [len(one_row(trace)) + 0.6 for trace in (naive, fused)]
+        left, gap, room = 0.085, 0.07, 0.895 - 0.07
+        for trace, width in zip((naive, fused), widths, strict=True):
+            share = min(max(room * width / sum(widths), 0.18), room - 0.18)
+            accesses = one_row(trace)
+            single = sum(a.first == a.last for a in accesses)
+            title = f"{kernel_name(trace.kernel)}: {whole_trips(accesses, trace.cols)} trips"
+            title += f" of a whole row, {single} of one element" if single else ""
+            _draw_row(canvas.add_axes((left, 0.225, share, 0.475)), trace, title)
+            left += share + gap
+        _legend(canvas, [Patch(color=color, label=kind) for kind, color in COLORS.items()], 0.02)
+
+    subtitle = DOT.join([naive.dtype, f"one row of N = {naive.cols}", "from counted traces"])
+    small = [_source_of(naive, fused), TRACED_NOTE, A_NOTE]
+    return [Page("a_fig1", "Trips to memory: naive and fused", subtitle, small, draw, (6.6, 3.2))]
+
+
+def _b_fig1(inputs: Inputs) -> list[Page]:
+    online = _trace(inputs, "online")
+    if online is None:
+        return []
+
+    def draw(canvas: Canvas) -> None:
+        ax = canvas.add_axes((0.085, 0.225, 0.895, 0.475))
+        _draw_row(ax, online, "the kernel's maximum m and sum d after each chunk", statistics=True)
+        _legend(canvas, [Patch(color=color, label=kind) for kind, color in COLORS.items()], 0.02)
+
+    parts = [*online.kernel.split(","), online.dtype, f"one row of N = {online.cols}"]
+    title, small = "The two passes of online softmax", [_source_of(online), TRACED_NOTE]
+    return [Page("b_fig1", title, DOT.join(parts), small, draw, (5.8, 3.2))]
+
+
+def _draw_row(ax: Axes, trace: Trace, title: str, statistics: bool = False) -> None:
+    """Order of access across, columns up; each access a bar over the columns it touches."""
+    accesses, start = one_row(trace), 0
+    for sweep, group in groupby(accesses, key=lambda access: access.sweep):
+        count = len(list(group))
+        if start:
+            ax.axvline(start, color=FAINT, lw=1.2, zorder=0)
+        ax.text(start + count / 2, trace.cols * 1.03, f"pass {sweep + 1}", fontsize=7, color=MUTED,
+                ha="center", va="bottom")  # fmt: skip
+        start += count
+    for i, a in enumerate(accesses):
+        size = a.last - a.first + 1
+        ax.add_patch(Rectangle((i + 0.09, a.first), 0.82, size, color=COLORS[a.kind], lw=0))
+        texts = [a.tensor]
+        if statistics and a.kind == "load" and a.sweep == accesses[0].sweep:
+            kept = [(letter, (a.state or {}).get(name)) for letter, name in STATISTICS]
+            texts += [f"{s} = {float(v):.3g}" for s, v in kept if isinstance(v, float | str)]
+        inside = size / trace.cols > 0.2
+        ax.text(i + 0.5, (a.first + a.last + 1) / 2 if inside else a.last + 1.12, "\n".join(texts),
+                ha="center", va="center" if inside else "bottom", fontsize=6.2,
+                rotation=0 if statistics else 90, color="white" if inside else INK)  # fmt: skip
+    ax.set_xlim(0, len(accesses))
+    ax.set_ylim(0, trace.cols)
+    ax.set_xticks([])
+    ax.set_yticks([0, trace.cols], ["0", f"N = {trace.cols}"], fontsize=7)
+    ax.set_xlabel("order of access →", fontsize=8)
+    write(ax, 0, 1.15, title, color=INK)
+    sns.despine(ax=ax, left=True)
+
+
+def _trace(inputs: Inputs, kernel: str) -> Trace | None:
+    """The trace of a kernel that the rows have: of several the one of most rows."""
+    if kernel not in set(inputs.main["kernel"]):
+        return None
+    traces = (t for t in inputs.records.traces if kernel_name(t.kernel) == kernel and t.accesses)
+    return max(traces, key=lambda trace: trace.rows, default=None)
+
+
+def _source_of(*traces: Trace) -> str:
+    return DOT.join(f"{trace.kernel} (source {trace.source[:8]})" for trace in traces)
+
+
+TRAFFIC_FIGURES = (
+    Figure(
+        "traffic",
+        "traffic needs softmax rows, and counts.jsonl or counters.jsonl of their kernels",
+        _traffic,
+        "What every variant of softmax moves, in units of MN elements: as its model says, as "
+        "counted by executing it, and as L2's and DRAM's counters saw it.",
+    ),
+    Figure(
+        "a_fig1",
+        "a_fig1 needs rows and traces (traces.jsonl) of naive and fused",
+        _a_fig1,
+        f"Figure 1 of {name_of('A')} from traces of the real kernels: the trips to memory that one "
+        "row makes in naive and in fused softmax.",
+        "A",
+    ),
+    Figure(
+        "b_fig1",
+        "b_fig1 needs rows and a trace (traces.jsonl) of online",
+        _b_fig1,
+        f"Figure 1 of {name_of('B')} from a trace of the real kernel: online softmax loads a row's "
+        "chunks once for the statistics and once more to normalise and store.",
+        "B",
+    ),
+)

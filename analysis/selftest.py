@@ -1,0 +1,407 @@
+"""``selftest``: what the protocol can resolve, by variants measured against themselves.
+
+Twins are one variant under two names, ``torch-a`` and ``torch-b``, in one sweep: all difference
+between them is noise. Beside them stand two timers at the same points, and the buffers of
+`experiments.probe`, which say whether a cold read is cold. The noise between two sweeps of equal
+code, which `analysis.compare` takes, is measured by ``python -m analysis.selftest ONCE AGAIN``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Collection, Iterable, Sequence
+from itertools import combinations, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import optimize, stats
+
+from analysis import estimate
+from analysis.__main__ import finish
+from analysis.compare import ALPHA, judged, matched
+from analysis.estimate import Estimate, Rounds, ratio_of
+from analysis.figures.style import CACHES
+from analysis.format import Table, markdown_of, write_table
+from analysis.load import Inputs, Key, key_of, load, read_inputs, rows_hash
+from analysis.selection import TIMERS, records_of, timer_label
+from experiments.data.cards import card_of
+from experiments.data.files import RowsError, files_below, write_file
+from experiments.data.records import PROBES, Probe, read_records
+
+PLACE = ["gpu", "card", "sweep", "timer", "cache", "rows", "cols", "dtype"]
+EDGES_US = (0.0, 10.0, 25.0, 50.0, 200.0, math.inf)
+NOISE_EDGES_US = (0.0, 10.0, 25.0, 50.0, 100.0, 200.0, 500.0, math.inf)
+# Degrees of freedom tried. Fewer than three would put one point in 1500 off by 40 %, which nothing
+# recorded comes near.
+SHAPES = (3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 30.0)
+TWIN = "(.+)-([^-]+)"  # a kernel's name and its mark
+NEEDS = {
+    "timers": "the same points by two timers, timing=events,graph",
+    "cold": "probe.jsonl of the card: python -m experiments.probe",
+}
+PROFILER = "profiler"  # the kernels' own time by hardware counters, without launch or gaps
+NOTES = {
+    "floor": "A pair is one variant under two names at one point of one sweep: all difference is "
+    "noise. Called different: the 95 % interval of the ratio over all rounds leaves out 1. Within: "
+    "what 95 % of the ratios stay within (of fewer than 20 pairs, all). Resolves: the least "
+    "slowdown that 95 % of the intervals would have shown. Spread within a round: the samples' "
+    "quartiles' distance over 1.349; between rounds: the standard deviation of their medians. "
+    "Predicted: last rounds within the 95 % prediction of the rounds before them.",
+    "intervals": "Three rounds: every three in succession of each pair. A round's 95 % interval is "
+    "of its samples: how often it holds the median that another round of the same variant found, "
+    "and the interval of a ratio the ratio of another round. If rounds differed by no more than "
+    "their samples show, these would be 83 % and 95 %.",
+    "timers": "Medians over the points that both timers have; the second timer's time places a "
+    "point in its range. The profiler's time covers the kernels alone.",
+    "cold": "A buffer that L2 holds, read as rows are summed. Cold, by events: after the flush of "
+    "every cold sample; by a graph: in a rotation of buffers that L2 does not hold together. "
+    "Distinct: the 95 % intervals of the two medians do not overlap. Left by: what had put the "
+    "buffer into L2, hinted where its lines ask to stay (evict_last). Kept: the share of what L2 "
+    "saves that the flush leaves.",
+}
+
+
+def run(options: argparse.Namespace) -> int:
+    """Writes the tables and a paragraph, and prints the paragraph.
+
+    Raises:
+        RowsError: no variant was measured under two names.
+    """
+    inputs = read_inputs(options.rows, options.out, "selftest")
+    pairs = twins_of(inputs.frame)
+    if pairs.empty:
+        raise RowsError(
+            f"{inputs.rows}: no variant stands against itself under two names; the preset does: "
+            "python -m experiments.run experiment=selftest"
+        )
+    floor, intervals = floor_lines(pairs)
+    tables = {
+        "floor": ("The noise floor", floor),
+        "intervals": ("What an interval holds", intervals),
+        "timers": ("Two timers at the same points", timer_lines(inputs)),
+        "cold": ("A buffer read cold, and read warm", cold_lines(read_probes(inputs.rows))),
+    }
+    made, missing = [], []
+    for name, (title, lines) in tables.items():
+        if lines:
+            cells = [list(line.values()) for line in lines]
+            table = Table(title, list(lines[0]), cells, [NOTES[name]])
+            made += write_table(inputs.out, name, table)
+        else:
+            missing.append(f"{name} needs {NEEDS[name]}")
+    text = noise_floor(inputs.frame, pairs)
+    finish([*made, write_file(inputs.out / "noise_floor.md", text)], missing)
+    print(f"\n{text}", end="")
+    return 0
+
+
+def twins_of(frame: pd.DataFrame) -> pd.DataFrame:
+    """Every two twins at a point, in the rounds that both have: a line each, see `_pair`."""
+    timed = _timed(frame)
+    sampled = timed["samples_us"].map(lambda samples: bool(samples)).astype(bool)
+    timed = timed[sampled & timed["timer"].notna() & timed["kernel"].str.fullmatch(TWIN)]
+    names = timed["kernel"].str.extract(TWIN)
+    # two kernels may have names alike and be no twins; older rows do not say
+    code = [f"{one.get('target')} {one.get('source')}" for one in timed["environment"]]
+    settings = [json.dumps(params, sort_keys=True, default=str) for params in timed["params"]]
+    rows = timed.assign(kernel=names[0], mark=names[1], settings=settings, code=code)
+    columns, lines = ["kernel", "settings", *PLACE, "code"], []
+    for place, mine in sorted(rows.groupby(columns), key=lambda group: str(group[0])):
+        # code edited since leaves stale rows before the newest one
+        sides = {
+            str(mark): dict(zip(one["round"], one["samples_us"], strict=True))
+            for mark, one in mine.groupby("mark")
+        }
+        for one, other in combinations(sorted(sides), 2):
+            if shared := sorted(sides[one].keys() & sides[other].keys()):
+                rounds = ([sides[mark][i] for i in shared] for mark in (one, other))
+                lines.append(dict(zip(columns, place, strict=True)) | _pair(*rounds))
+    return pd.DataFrame(lines)
+
+
+def _pair(first: Rounds, second: Rounds) -> dict[str, Any]:
+    """How two twins differ.
+
+    ``differs``: the interval of their ratio leaves out 1, a false positive. ``resolvable``: the
+    least slowdown that it would have shown. ``threes``: both for every three rounds in succession.
+    ``medians_held``, ``ratios_held``: `held_by_others` of the intervals of single rounds.
+    """
+    ratio, sides = ratio_of(first, second), (first, second)
+    medians = np.array([[np.median(samples) for samples in side] for side in sides])
+    rounds = [[estimate.median_of([samples]) for samples in side] for side in sides]
+    quartiles = [np.percentile(samples, [25, 50, 75]) for samples in (*first, *second)]
+    threes = [ratio_of(first[i - 3 : i], second[i - 3 : i]) for i in range(3, len(first) + 1, 3)]
+    expected = [estimate.prediction(side[:-1]) for side in sides if len(side) > 2]
+    return {
+        "rounds": len(first),
+        "time_us": float(np.median(medians)),
+        "ratio": ratio.value,
+        "differs": _differs(ratio),
+        "resolvable": _resolvable(ratio),
+        "threes": [(_differs(one), _resolvable(one)) for one in threes],
+        "medians_held": np.sum([_held(one) for one in rounds], axis=0),
+        "ratios_held": _held([one / other for one, other in zip(*rounds, strict=True)]),
+        "single": medians[0] / medians[1],
+        "within": [(high - low) / 1.349 / middle for low, middle, high in quartiles],
+        "between": [] if len(first) == 1 else list(np.std(np.log(medians), axis=1, ddof=1)),
+        "predicted": [
+            e.low <= last <= e.high for e, last in zip(expected, medians[:, -1], strict=False)
+        ],
+    }
+
+
+def _differs(ratio: Estimate) -> bool:
+    return ratio.low > 1 or ratio.high < 1
+
+
+def _resolvable(ratio: Estimate) -> float:
+    # a time longer by d moves the interval by the factor 1 + d: it is seen where low·(1 + d) > 1,
+    # or high / (1 + d) < 1 for the other twin; of a chain's difference down to nothing none is
+    return max(1 / ratio.low, ratio.high) - 1 if ratio.low > 0 else math.inf
+
+
+def _held(rounds: Sequence[Estimate]) -> np.ndarray:
+    ends = np.array([(one.value, one.low, one.high) for one in rounds]).T
+    return np.array(estimate.held_by_others(*ends))
+
+
+def floor_lines(pairs: pd.DataFrame) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
+    """The noise floor, and what intervals hold: a line per card, protocol and range of times."""
+    floor, intervals = [], []
+    for (gpu, timer, cache), every in pairs.groupby(["gpu", "timer", "cache"]):
+        for low, high in [(0.0, math.inf), *pairwise(EDGES_US)]:
+            mine = every[every["time_us"].ge(low) & every["time_us"].lt(high)]
+            if mine.empty:
+                continue
+            within, between, predicted, threes = (
+                [value for each in mine[name] for value in each]
+                for name in ("within", "between", "predicted", "threes")
+            )
+            rounds = sorted({mine["rounds"].min(), mine["rounds"].max()})
+            place = {
+                "card": card_of(str(gpu)).name,
+                "timer": f"{timer_label(str(timer))}, {CACHES[str(cache)]}",
+                "time, µs": _span(low, high),
+            }
+            held = f"{sum(predicted)} of {len(predicted)}" if predicted else "–"
+            line = {
+                **place,
+                "pairs": str(len(mine)),
+                "rounds": "–".join(map(str, rounds)),
+                **_called(mine["differs"]),
+                "one round within": _most(map(_away, np.concatenate(list(mine["single"])))),
+                "all rounds within": _most(map(_away, mine["ratio"])),
+                "resolves": _most(mine["resolvable"]),
+                "spread within a round": _percent(float(np.median(within))),
+                "spread between rounds": _percent(float(np.median(between))) if between else "–",
+                "last round predicted": held,
+            }
+            floor.append(line)
+            line = {
+                **place,
+                "three rounds": str(len(threes)),
+                **_called([differs for differs, _ in threes]),
+                "resolve": _most(least for _, least in threes),
+                "a round's interval holds another's median": _share(mine["medians_held"]),
+                "and another's ratio": _share(mine["ratios_held"]),
+            }
+            intervals.append(line)
+    return floor, intervals
+
+
+def _called(different: Collection[bool]) -> dict[str, str]:
+    found, of = int(sum(different)), len(different)
+    rate = "–"
+    if of:
+        low, high = estimate.rate_interval(found, of)
+        rate = f"{100 * found / of:.1f} % ({100 * low:.1f}–{100 * high:.1f})"
+    return {"called different": str(found), "rate, 95 % interval": rate}
+
+
+def _share(held: Iterable[np.ndarray]) -> str:
+    found, of = np.sum(list(held), axis=0)
+    return f"{100 * found / of:.0f} %" if of else "–"
+
+
+def _most(values: Iterable[float]) -> str:
+    """What 95 % of the values do not exceed: one that was seen, never less."""
+    known = list(values)
+    return _percent(float(np.quantile(known, 0.95, method="higher"))) if known else "–"
+
+
+def _away(ratio: float) -> float:
+    return max(ratio, 1 / ratio) - 1
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2f} %"
+
+
+def _span(low: float, high: float) -> str:
+    if math.isinf(high):
+        return f"> {low:g}" if low else "all"
+    return f"{low:g}–{high:g}" if low else f"< {high:g}"
+
+
+def timer_lines(inputs: Inputs) -> list[dict[str, str]]:
+    """Every two timers of one card at the points that both have, by range of times."""
+    lines = []
+    for (gpu, cache), mine in _timed(inputs.frame).groupby(["gpu", "cache"]):
+        times = {str(timer): _times(rows) for timer, rows in mine.groupby("timer")}
+        if cache == "cold":  # before the profiled call L2 is flushed
+            counted = inputs.records.counters_of(str(gpu))
+            times[PROFILER] = {key: float(one.kernel_us) for key, one in counted.items()}
+        order = [name for name in (*TIMERS, PROFILER) if name in times]
+        for first, second in combinations(order, 2):
+            shared = sorted(times[first].keys() & times[second].keys(), key=str)
+            both = np.array([(times[first][key], times[second][key]) for key in shared])
+            for low, high in pairwise(EDGES_US) if shared else ():
+                one, other = both[(both[:, 1] >= low) & (both[:, 1] < high)].T
+                if not one.size:
+                    continue
+                offset, ratio = (np.percentile(v, [50, 5, 95]) for v in (one - other, one / other))
+                line = {
+                    "card": card_of(str(gpu)).name,
+                    "timers": f"{first} against {second}, {cache}",
+                    "time, µs": _span(low, high),
+                    "points": str(one.size),
+                    "offset, µs": "{:+.2f}".format(*offset),
+                    "offset, 5–95 %": "{1:+.2f} to {2:+.2f}".format(*offset),
+                    "ratio": "{:.4f}".format(*ratio),
+                    "ratio, 5–95 %": "{1:.4f} to {2:.4f}".format(*ratio),
+                }
+                lines.append(line)
+    return lines
+
+
+def _times(rows: pd.DataFrame) -> dict[Key, float]:
+    """The median time of each point over its rounds and twins."""
+    known: dict[Key, list[float]] = {}
+    for row in records_of(rows):
+        kernel = str(row["kernel"]).partition("-")[0]
+        known.setdefault(key_of(row | {"kernel": kernel}), []).append(float(row["time_us"]))
+    return {key: float(np.median(times)) for key, times in known.items()}
+
+
+def _timed(frame: pd.DataFrame) -> pd.DataFrame:
+    # under Triton's interpreter a time means nothing
+    good = frame["status"].eq("ok") & frame["time_us"].gt(0) & frame["backend"].ne("interpreter")
+    return frame[good]
+
+
+def read_probes(rows: Path) -> list[Probe]:
+    """The probe records at or below ``rows``.
+
+    Raises:
+        RowsError: a line is no such record; it names file and line.
+    """
+    folder = rows.parent if rows.is_file() else rows
+    paths = files_below(folder, PROBES)[PROBES]
+    return [one for path in paths for one in read_records(path, Probe)]
+
+
+def cold_lines(probes: Iterable[Probe]) -> list[dict[str, str]]:
+    """Buffers read cold and warm, by card, timer, size and what had put them into L2."""
+    known = {(p.gpu, p.timer, p.bytes, p.left or "", p.cache): p for p in probes}
+    lines = []
+    for gpu, timer, size, left in sorted({place[:-1] for place in known}):
+        cold, warm = (known.get((gpu, timer, size, left, cache)) for cache in ("cold", "warm"))
+        if cold is None or warm is None:
+            continue
+        turn = known.get((gpu, timer, size, "", "rotation"))
+        kept, saved = "–", turn.time_us - warm.time_us if turn and left else 0.0
+        if turn and saved > 0:
+            kept = f"{100 * (turn.time_us - cold.time_us) / saved:.0f} %"
+        line = {
+            "card": card_of(gpu).name,
+            "timer": timer_label(timer),
+            "buffer, MiB": f"{size / 2**20:g}",
+            "cold, µs": f"{cold.time_us:.2f}",
+            "warm, µs": f"{warm.time_us:.2f}",
+            "cold / warm": f"{cold.time_us / warm.time_us:.2f}",
+            "cold, GB/s": f"{size / cold.time_us / 1e3:,.0f}",
+            "warm, GB/s": f"{size / warm.time_us / 1e3:,.0f}",
+            "distinct": "yes" if cold.time_low_us > warm.time_high_us else "no",
+            "left by": left or "the read before",
+            "kept": kept,
+        }
+        lines.append(line)
+    return lines
+
+
+def noise_floor(frame: pd.DataFrame, pairs: pd.DataFrame) -> str:
+    """Markdown: a paragraph for each GPU, for pages that quote it."""
+    twins, paragraphs = compared(frame, pairs["kernel"]), []
+    for gpu, mine in pairs.groupby("gpu"):
+        here = twins[twins["gpu"] == gpu]
+        alarms = int(here["verdict"].isin(["slower", "faster"]).sum())
+        different, rate = _called(mine["differs"]).values()
+        ranges = [line for line in floor_lines(mine)[0] if line["time, µs"] != "all"]
+        each = "; ".join(f"{r['resolves']} at {r['time, µs']} µs ({r['timer']})" for r in ranges)
+        text = (
+            f"**Noise floor, {card_of(str(gpu)).name}.** Of {len(mine)} comparisons of a variant "
+            f"with itself, {different} were called different at the 5 % level: {rate}. Compared as "
+            f"two sets of rows, at a chance of {100 * ALPHA:.0f} % for any false alarm in all of "
+            f"them, {alarms} of {len(here)} points are called faster or slower and "
+            f"{int(here['regression'].sum())} would fail a gate. The least slowdown that 95 % of "
+            f"the comparisons resolve is {each}."
+        )
+        paragraphs.append(markdown_of(text, cell=False) + "\n")
+    return "\n".join(paragraphs)
+
+
+def compared(frame: pd.DataFrame, kernels: Iterable[str]) -> pd.DataFrame:
+    """Twins as ``compare`` judges them, one twin's rows for BASE and the other's for HEAD."""
+    names = frame["kernel"].str.extract(TWIN)
+    rows = frame.assign(kernel=names[0])[names[0].isin(set(kernels))]
+    sides = [mine for _, mine in rows.groupby(names[1])]
+    found = pd.concat([judged(matched(*two)) for two in combinations(sides, 2)])
+    return found[found["ratio"].notna()]
+
+
+def measured_noise(base: pd.DataFrame, head: pd.DataFrame) -> list[dict[str, Any]]:
+    """The ranges of ``noise.json``, from two sweeps of equal code of one round each.
+
+    In each range of times the likeliest t around 0 is fitted to the logarithms of the ratios.
+    """
+    points = matched(base, head)
+    points = points[points["base_rounds"].gt(0) & points["head_rounds"].gt(0)]
+    ratios = (points["head_log"] - points["base_log"]).to_numpy(float)
+    times_us = np.exp(points[["base_log", "head_log"]].to_numpy(float).mean(axis=1))
+    ranges = []
+    for low, high in pairwise(NOISE_EDGES_US):
+        mine = ratios[(times_us >= low) & (times_us < high)]
+        (scale, df), floor = fitted(mine), np.quantile(np.abs(mine), 0.95)
+        end = None if math.isinf(high) else high
+        scale, floor = (float(f"{value:.4g}") for value in (scale, floor))
+        one = {"below_us": end, "points": mine.size, "scale": scale, "df": df, "floor": floor}
+        ranges.append(one)
+    return ranges
+
+
+def fitted(values: np.ndarray) -> tuple[float, float]:
+    """Scale and degrees of freedom, of `SHAPES`, of the likeliest t around 0."""
+    found = []
+    for df in SHAPES:
+        likeliest = optimize.minimize_scalar(
+            lambda log, df=df: -stats.t.logpdf(values, df, scale=np.exp(log)).sum(),
+            bracket=np.log(np.quantile(np.abs(values), [0.5, 0.7])),
+        )
+        found.append((-likeliest.fun, float(np.exp(likeliest.x)), df))
+    return max(found)[1:]
+
+
+if __name__ == "__main__":
+    sweeps = [load(Path(name)) for name in sys.argv[1:3]]
+    facts = {
+        "gpu": str(sweeps[0]["gpu"].iloc[0]),
+        "rows": [rows_hash(sweep) for sweep in sweeps],
+        "command": "python -m analysis.selftest ONCE AGAIN > analysis/noise.json",
+        "ranges": measured_noise(*sweeps),
+    }
+    print(json.dumps(facts, indent=1))

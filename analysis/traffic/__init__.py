@@ -1,1 +1,0 @@
-"""Traffic by level: modelled, counted, measured, and the pictures of it."""

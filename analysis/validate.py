@@ -1,0 +1,332 @@
+"""``validate``: whether a stranger's folder of rows can be taken; status 1 where it cannot.
+
+A folder holds one sweep or several, as they were measured or packed as recordings. Each file must
+be a plain one that a sweep writes and keep to its schema, no text may say whose machine it was, and
+the times must be possible. A problem is one line: the place, what is wrong, and what to do. With
+``--out`` the sweeps of a valid folder are written there as recordings, and nothing else is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import os
+import re
+import shutil
+import socket
+import stat
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache, lru_cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, RootModel
+
+from analysis.format import visible
+from experiments.data.cards import card_of, descriptions
+from experiments.data.files import RowsError, parse_json, read_json, read_lines, validated
+from experiments.data.jobs import Config, Declaration, Session, SweepNote
+from experiments.data.metrics import derive, gbps, latest
+from experiments.data.recordings import CONFIG, JOBS, SMALL, pack
+from experiments.data.records import HOSTCOST, KINDS, HostCost
+from experiments.data.rows import PACKED_ROWS, ROWS, Row, parse_row
+from experiments.data.statistics import median
+
+SHOWN = 20  # problems, and warnings, that are listed
+MOST = 100  # problems of one file: a file of another kind is not reported line by line
+MOST_ROWS = 200_000  # a card's recordings have some ten thousand
+DEEPEST = 8  # folders below the one that is checked
+# What a tracker, a launcher or this machine leaves: not looked at, and not copied.
+LOCAL = {".hydra", "wandb", "slurm", ".submitit", "worker.log", ".lock", "table.md"}
+PLAIN = re.compile(r"\w[\w.,=+-]{0,199}", re.ASCII)
+TARGET = re.compile(r"((kernels|tests\.doubles)(\.\w+)+)?", re.ASCII)
+BEYOND_L2 = 4  # times L2: next to nothing of a matrix that large is left there
+FACTS = {  # of a row's environment, which its schema leaves open
+    *("torch", "triton", "cuda", "driver", "python", "numpy", "ncu", "cache_control", "system"),
+    *("processor", "threads", "variables", "packages", "commit", "dirty", "card", "mark"),
+    *("target", "source", "protocol", "seed"),
+}
+HEX = "[0-9a-fA-F]"
+BYTE = r"(25[0-5]|2[0-4]\d|1?\d?\d)"
+PRIVATE = {  # what no text may hold
+    "a path": r"(?<![\w.])(/(home|Users|root|mnt|scratch|gpfs|lustre|nfs|work\w*|data|tmp|var|opt|"
+    r"usr|etc|proj\w*)/|~/|[A-Za-z]:\\|(file|s3|gs|ssh)://)|(?<!\S)\\\\\w[\w.-]*\\\w",
+    "a user or an account": r"[\w.+-]@[A-Za-z]|://[^/\s]*:[^/\s]*@|\buser(name)?\s*[:=]",
+    "an address": rf"(?<![\d.])({BYTE}\.){{3}}{BYTE}(?![\d.])|\b({HEX}{{2}}:){{5}}{HEX}{{2}}\b|"
+    rf"\b({HEX}{{1,4}}:){{2,7}}:?{HEX}{{1,4}}\b|{HEX}::{HEX}",
+    "a host": r"\b\w[\w-]*(\.[\w-]+)*\.(local|lan|internal|cluster|edu)\b",
+    "a key": r"\b(sk-|hf_|gh[pousr]_|AKIA|xox[abp]-|eyJ)[\w-]{4}|\bBearer\b|PRIVATE KEY|"
+    r"(key|token|passw\w*|secret)\s*[=:]\s*\S",
+    "a serial number": rf"\b{HEX}{{8}}-{HEX}{{4}}-|\bserial\w*\W+\d|\b\d{{11,15}}\b",
+}
+BLANK = "blank that text in the file, which changes no measurement"
+AGAIN = "run the same sweep again: it measures what is missing"
+
+
+class Declarations(RootModel[dict[str, Declaration]]):
+    """``variants.json``: what each label declares."""
+
+
+MODELS: dict[str, type[BaseModel]] = {
+    **KINDS,
+    **{"sessions.jsonl": Session, "sweep.json": SweepNote, "variants.json": Declarations},
+    **{CONFIG: Config, HOSTCOST: HostCost, JOBS: Config, ROWS: Row, PACKED_ROWS: Row},
+}
+
+
+def arguments(command: argparse.ArgumentParser) -> None:
+    """Adds what ``validate`` takes."""
+    command.add_argument("--rows", type=Path, required=True, metavar="DIR", help="the folder")
+    packed = "pack a valid folder's sweeps there, such as outputs/reference/rtx_4090"
+    command.add_argument("--out", type=Path, metavar="DIR", help=packed)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Checks a folder and prints what was found; with ``--out`` packs a valid one.
+
+    Raises:
+        RowsError: there is no folder of rows, or something lies at ``--out`` already.
+    """
+    folder, out = options.rows, options.out
+    if folder.is_symlink() or not folder.is_dir():
+        raise RowsError(f"{folder}: no such folder; name the whole folder of a sweep")
+    if out is not None and (out.exists() or out.is_symlink()):
+        raise RowsError(f"--out {out}: something is there already; name a new folder")
+    checked = Checked(folder, packing=out is not None)
+    if not checked.rows and not checked.problems:
+        raise RowsError(f"{folder}: no {ROWS} or {PACKED_ROWS} below it; name a sweep's folder")
+    counts = []
+    for kind, found in (("warning", checked.warnings), ("problem", checked.problems)):
+        counts.append(f"{len(found):,} {kind}{'s' * (len(found) != 1)}")
+        more = [f"… and {len(found) - SHOWN:,} more"] if len(found) > SHOWN else []
+        for one in (*found[:SHOWN], *more):
+            print(f"{kind}: {one}")
+    if checked.problems:
+        print(f"\nnot valid: {', '.join(reversed(counts))}")
+        return 1
+    for root in checked.sweeps if out is not None else ():
+        print(*_pack(folder / root, out / root), sep="\n")
+    gpus = visible(", ".join(sorted({row.gpu for row in checked.rows.values()})))
+    print(f"\nvalid: {len(checked.rows):,} rows of {gpus}; {counts[0]}")
+    return 0
+
+
+def _pack(sweep: Path, out: Path) -> list[Path]:
+    """Writes a sweep as a recording; a packed one is copied."""
+    if not (sweep / JOBS).exists():
+        return pack(sweep, out)
+    out.mkdir(parents=True)
+    names = [name for name in (*SMALL, JOBS, PACKED_ROWS) if (sweep / name).exists()]
+    return [Path(shutil.copyfile(sweep / name, out / name)) for name in names]
+
+
+class Checked:
+    """A folder as it was checked.
+
+    Attributes:
+        problems: The folder cannot be taken with them: place, problem and remedy in one line.
+        warnings: What a reader of its rows must know.
+        rows: All rows by place, a file and its line.
+        sweeps: The name of each sweep by its folder, below the one that is checked.
+    """
+
+    def __init__(self, folder: Path, packing: bool = False) -> None:
+        """Checks all of it; ``packing`` leaves behind what is no file of a sweep."""
+        self.problems: list[str] = []
+        self.warnings: list[str] = []
+        self.rows: dict[str, Row] = {}
+        self.sweeps: dict[Path, str] = {}
+        self._folder, self._packing = folder, packing
+        self._planned: set[tuple[Any, ...]] = set()
+        self._said: dict[tuple[str, str, str], str] = {}
+        # rows and jobs are compared with their sweep's name
+        for path in sorted(self._files(), key=lambda path: (path.name != "sweep.json", path)):
+            self._read(path)
+        self._judge_together()
+
+    def _problem(self, where: object, what: str, remedy: str) -> None:
+        self.problems.append(f"{visible(str(where), 200)}: {visible(what, 200)}; {remedy}")
+
+    def _files(self) -> Iterator[Path]:
+        """The files that a sweep writes; anything else is a problem, unless it is left behind."""
+        for place, folders, files in os.walk(self._folder):
+            here, others = Path(place).relative_to(self._folder), []
+            for name in sorted({*folders, *files} - LOCAL):
+                mode = Path(place, name).lstat().st_mode
+                if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                    self._problem(here / name, "a link, a pipe or a device", "take it out")
+                elif not PLAIN.fullmatch(name) or len(here.parts) >= DEEPEST:
+                    self._problem(here / name, "an odd name, or too deep", "rename or move it")
+                elif name in files and name not in MODELS:
+                    others.append(name)
+                elif name in files:
+                    yield here / name
+            plain = [name for name in folders if PLAIN.fullmatch(name) and name not in LOCAL]
+            folders[:] = sorted(plain) if len(here.parts) < DEEPEST else []
+            if others and not self._packing:
+                what = f"{others[0]} and {len(others) - 1} more" if others[1:] else others[0]
+                self._problem(here, f"{what}: no file of a sweep", "take it out, or give --out")
+
+    def _read(self, path: Path) -> None:
+        """Reads a file by its schema, line by line where it has lines."""
+        full, begun = self._folder / path, len(self.problems)
+        try:
+            if path.suffix == ".json":
+                return self._value(path, str(path), read_json(full))
+            for number, line, torn in read_lines(full):
+                where = f"{path}:{number}"
+                try:
+                    if MODELS[path.name] is Row:
+                        self._row(path, where, parse_row(line))
+                    else:
+                        self._value(path, where, parse_json(line))
+                except ValueError as error:
+                    self._problem(where, str(error), AGAIN if torn else "mend or remove that line")
+                if len(self.problems) > begun + MOST or len(self.rows) > MOST_ROWS:
+                    return self._problem(path, "too many problems, or rows", "name one sweep")
+        except (RowsError, ValueError) as error:
+            what = str(error).removeprefix(str(full)).lstrip(": ")
+            self._problem(path, what, "copy the file again from where it was measured")
+
+    def _row(self, path: Path, where: str, row: Row) -> None:
+        self.rows[where] = row
+        self._texts(where, {name: one for name, one in vars(row).items() if name != "samples_us"})
+        if row.sweep != self._sweep(path):
+            self._problem(where, f"a row of sweep {row.sweep!r}", "keep it beside its sweep.json")
+        for what in contradictions(row):
+            self._problem(where, what, "measure that point again")
+        vars(row)["samples_us"] = None  # most of its memory, and judged
+
+    def _sweep(self, path: Path) -> str | None:
+        return next((self.sweeps[above] for above in path.parents if above in self.sweeps), None)
+
+    def _value(self, path: Path, where: str, value: Any) -> None:
+        """A record, a job's configuration, the sweep's name, or what variants declare."""
+        job, told = path.parent.name, value
+        if path.name == JOBS:
+            if not isinstance(value, dict) or {*value} != {"job", "rows", "config"}:
+                raise ValueError("no job of a recording")
+            job, told = str(value["job"]), value["config"]
+        self._texts(where, value)
+        model = validated(MODELS[path.name], told) if told is not None else None
+        if isinstance(model, SweepNote):
+            self.sweeps[path.parent] = model.sweep
+        elif isinstance(model, Config):
+            shapes, dtypes = model.planned()
+            name = self._sweep(path), job.rpartition("/")[2].partition(",")[0]
+            every = product(dtypes, shapes, range(model.rounds))
+            self._planned |= {(*name, dtype, *shape, number) for dtype, shape, number in every}
+            known = {None, *(one.get("match") for one in descriptions())}
+            if model.gpu.match not in known or model.tracker.entity is not None:
+                what = "gpu.match is in no file of conf/gpu, or tracker.entity names an account"
+                self._problem(where, what, "set both to null there")
+
+    def _texts(self, where: str, value: Any) -> None:
+        for place, text in texts_of(value):
+            # a text that all rows of a file share is named once
+            once = self._said.setdefault((where.partition(":")[0], place, text), where)
+            if once == where and (kind := private(place, text)):
+                self._problem(where, f"{place} holds {kind}: {visible(text, 80)!r}", BLANK)
+
+    def _judge_together(self) -> None:
+        """Judges rows beside each other."""
+        places = {id(row): where for where, row in self.rows.items()}
+        first: dict[tuple[Any, ...], str] = {}
+        for where, row in self.rows.items():
+            known = first.setdefault((row.sweep, *row.identity, row.attempt), where)
+            if known != where:
+                self._problem(where, f"key, card, round and attempt of {known}", "remove one")
+        if len(gpus := sorted({row.gpu for row in self.rows.values()})) > 1:
+            self._problem(".", f"rows of {', '.join(gpus)}", "make a folder for each card")
+        newest, counts = latest(self.rows.values()), Counter[str]()
+        for row, own in zip(newest, derive(newest), strict=True):
+            facts = {
+                f"status {row.status}": not row.expected,
+                "without a time of their roof": row.status == "ok" and own["roof_gbps"] is None,
+                "above their roof by more than noise": own["above_roof"] is True,
+                "of no clean commit": row.environment.get("dirty") is not False,
+                **{f"flagged {flag.partition(':')[0]}": True for flag in row.suspect},
+            }
+            counts.update(name for name, holds in facts.items() if holds)
+            if own["effective_gbps"] is not None and (what := impossible(row)):
+                self._problem(places[id(row)], what, "measure that point again")
+        done = {(r.sweep, r.kernel, r.dtype, r.rows, r.cols, r.round) for r in newest}
+        counts["planned, and without a row"] = len(self._planned - done)
+        self.warnings += [visible(f"points {what}: {n:,}") for what, n in counts.items() if n]
+        for name in ("torch", "triton", "cuda", "driver"):
+            versions = sorted({str(row.environment.get(name)) for row in newest})
+            if len(versions) > 1:
+                self.warnings.append(visible(f"versions of {name}: {', '.join(versions)}"))
+
+
+def contradictions(row: Row) -> Iterator[str]:
+    """What in a row denies something else in it."""
+    if not re.fullmatch("[0-9a-f]{6,64}", row.key):
+        yield f"the key {row.key!r} is not a hash"
+    if unknown := sorted(row.environment.keys() - FACTS):
+        yield f"environment has {unknown[0]!r}, which no sweep writes"
+    if row.status != "ok" and row.time_us is not None:
+        yield f"status {row.status}, but it has a time"
+    if row.status != "ok" or row.backend == "interpreter":
+        return
+    if not row.samples_us or row.time_us is None:
+        yield "status ok, but no samples or no time"
+        return
+    middle = median(row.samples_us)
+    kept = row.time_us, row.time_low_us or 0.0, row.time_high_us or 0.0
+    own = middle.value, middle.low, middle.high
+    if any(abs(one - made) > 1e-4 + 1e-6 * made for one, made in zip(kept, own, strict=True)):
+        yield f"time {row.time_us:.6g} µs or its interval is not that of its samples"
+    # a sample of a graph is the mean of its replays, so it takes at least as long as it says
+    if row.sampling_s is not None and sum(row.samples_us) / 1e6 > row.sampling_s:
+        yield "its samples add up to more than sampling took"
+
+
+def impossible(row: Row) -> str:
+    """Why no card can have reached a time by its datasheet; empty where one can."""
+    card, size = card_of(row.gpu), row.compulsory_bytes or 0
+    if None in (card.peak_gbps, card.l2_bytes, row.time_us) or row.timer == "chain":
+        return ""
+    # L2 cannot help; or it is cold, and at least half of the bytes are read from memory
+    large = size > BEYOND_L2 * (card.l2_bytes or 0)
+    reached = gbps(size / (1 if large else 2), row.time_us or 1.0)
+    if (large or row.cache == "cold") and reached > (card.peak_gbps or 0):
+        return f"{reached:,.0f} GB/s, and {card.name} has {card.peak_gbps:,.0f}"
+    return ""
+
+
+def texts_of(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
+    """Every text of a JSON value, and every name in it, with its place."""
+    if isinstance(value, str):
+        yield place, value
+    elif isinstance(value, dict):
+        for name, one in value.items():
+            yield f"a name in {place}", name
+            yield from texts_of(one, f"{place}.{name}" if place else name)
+    elif isinstance(value, list):
+        for one in value:
+            yield from texts_of(one, place)
+
+
+@lru_cache(maxsize=1 << 16)
+def private(place: str, text: str) -> str:
+    """What a text holds that says whose machine it was, or names foreign code; empty of nothing."""
+    if place.endswith(("target", "_target_")):
+        return "" if TARGET.fullmatch(text) else "code that is not of this project"
+    if own := next((own for own in own_names() if re.search(rf"\b{re.escape(own)}\b", text)), ""):
+        return f"a name of this machine, {own}"
+    return next((kind for kind, pattern in PRIVATE.items() if re.search(pattern, text)), "")
+
+
+@cache
+def own_names() -> tuple[str, ...]:
+    """This machine's own names: a contributor checks rows where they were measured."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):  # a container without an entry for its user
+        user = ""
+    usual = {"root", "user", "ubuntu", "admin", "localhost", "runner", "docker"}
+    names = socket.gethostname().split(".")[0], user
+    return tuple(name for name in names if len(name) > 3 and name not in usual)

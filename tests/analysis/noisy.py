@@ -1,0 +1,143 @@
+"""Points measured in rounds, with the noise that a GPU has, as samples, as rows and as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from experiments.data.records import Probe
+from experiments.data.rows import Row
+from tests.analysis.plausible import row
+
+Dice = np.random.Generator
+STEP_US = 0.032  # of CUDA events
+FLIP_US = 0.5  # between the two values of a short kernel
+TIMES_US = (4.0, 8.0, 15.0, 20.0, 30.0, 45.0, 60.0, 100.0, 150.0, 300.0, 900.0)  # of twins
+TWINS = ("torch", "online", "fused_row")
+
+
+def normal(dice: Dice, rounds: int) -> np.ndarray:
+    return 0.003 * dice.standard_normal(rounds)
+
+
+def heavy(dice: Dice, rounds: int) -> np.ndarray:
+    return 0.002 * dice.standard_t(3, rounds)
+
+
+def two_valued(dice: Dice, rounds: int) -> np.ndarray:
+    """Now and then 2 % slower, as a kernel of 25 µs that takes half a microsecond more."""
+    return 0.02 * (dice.random(rounds) < dice.uniform(0.2, 0.8))
+
+
+NOISES: Mapping[str, Callable[[Dice, int], np.ndarray]] = MappingProxyType(
+    {"normal": normal, "heavy": heavy, "two_valued": two_valued}
+)
+
+
+def samples(dice: Dice, time_us: float, count: int = 60) -> list[float]:
+    """One round: samples around its own median, in whole steps of the timer, some far too slow."""
+    drawn = time_us * (1 + 0.005 * dice.standard_normal(count))
+    drawn += time_us * 0.3 * (dice.random(count) < 0.02)
+    return [float(s) for s in np.maximum(np.round(drawn / STEP_US), 1) * STEP_US]
+
+
+def rounds_of(dice: Dice, noise: str, rounds: int, time_us: float = 50.0) -> list[list[float]]:
+    """The samples of so many rounds of one point."""
+    return [samples(dice, time_us * float(np.exp(e))) for e in NOISES[noise](dice, rounds)]
+
+
+def rows_of(kernel: str, cols: int, times: Sequence[float], **changes: Any) -> list[Row]:
+    """The rows of one point, a round each."""
+    return [row(kernel, cols, time_us=t, round=i, **changes) for i, t in enumerate(times)]
+
+
+def points(*pairs: tuple[Sequence[float], Sequence[float]]) -> pd.DataFrame:
+    """Points as `analysis.compare.matched` gives them, from both sides' medians, µs.
+
+    Each median is known within half a percent.
+    """
+    table: dict[str, Any] = {"variant": [f"fused {i}" for i in range(len(pairs))]}
+    within = (np.log(1.0025 / 0.9975) / 2 / 1.959964) ** 2
+    for side, name in enumerate(("base", "head")):
+        logs = [np.log(pair[side]) for pair in pairs]
+        table |= {
+            f"{name}_visits": [len(one) for one in logs],
+            f"{name}_rounds": [len(one) for one in logs],
+            f"{name}_log": [one.mean() for one in logs],
+            f"{name}_squares": [((one - one.mean()) ** 2).sum() for one in logs],
+            f"{name}_within": [within * (len(one) == 1) for one in logs],
+            f"{name}_status": "ok",
+        }
+    return pd.DataFrame(table)
+
+
+def sweep(dice: Dice, times_us: np.ndarray, rounds: int, slowdown: float = 0.0) -> list[np.ndarray]:
+    """One process: medians by point and round, the first point slowed down.
+
+    Every point has an offset of its own in this process, and every round's noise is one of two.
+    """
+    found = []
+    for i, time in enumerate(times_us):
+        noise = NOISES[("normal", "heavy")[i % 2]](dice, rounds)
+        offset = 0.001 * dice.standard_normal()
+        factor = 1 + (slowdown if i == 0 else 0.0)
+        medians = time * factor * np.exp(noise + offset)
+        if time < 25:
+            medians = medians + FLIP_US * (dice.random(rounds) < 0.5)
+        found.append(np.round(medians / STEP_US) * STEP_US)
+    return found
+
+
+def twins(
+    *,
+    rounds: int = 8,
+    between: float = 0.002,
+    within: float = 0.004,
+    timers: Sequence[str] = ("events",),
+    slower_b: float = 1.0,
+    count: int = 60,
+    times_us: Sequence[float] = TIMES_US,
+    kernels: Sequence[str] = TWINS,
+) -> list[Row]:
+    """Rows of two twins of each kernel at each time; events report 2.5 µs more than other timers.
+
+    ``between`` is the standard deviation of a round's own factor, a logarithm, and ``within`` that
+    of a sample's; the second twin's times are multiplied by ``slower_b``.
+    """
+    dice, made = np.random.default_rng(0), []
+    for timer in timers:
+        for name in (f"{kernel}-{mark}" for kernel in kernels for mark in "ab"):
+            for i, true_us in enumerate(times_us):
+                for number in range(rounds):
+                    middle = true_us + 2.5 * (timer == "events")
+                    middle *= slower_b if name.endswith("b") else 1.0
+                    drawn = dice.normal(0, within, count) + dice.normal(0, between)
+                    taken = [float(us) for us in middle * np.exp(drawn)]
+                    made.append(
+                        row(
+                            name,
+                            1024,
+                            rows=1024 + i,
+                            round=number,
+                            timer=timer,
+                            samples_us=taken,
+                            time_us=float(np.median(taken)),
+                            sweep="selftest",
+                        )
+                    )
+    return made
+
+
+def probe(cache: str, time_us: float, left: str | None = None) -> Probe:
+    """A buffer of 1 MiB that was read by events."""
+    return Probe.model_validate(
+        {"kernel": "probe", "operation": "read", "params": {}, "source": "0", "rows": 256,
+         "cols": 1024, "dtype": "float32", "gpu": "NVIDIA H200", "timer": "events", "cache": cache,
+         "left": left, "bytes": 1 << 20, "l2_bytes": 60 << 20, "flush_bytes": 120 << 20,
+         "samples_us": [time_us], "time_us": time_us, "time_low_us": 0.99 * time_us,
+         "time_high_us": 1.01 * time_us, "stop_reason": "converged"}
+    )  # fmt: skip

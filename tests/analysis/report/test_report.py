@@ -1,0 +1,124 @@
+"""The report: its numbers are those of the points, and it says what rows do not tell."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from pathlib import Path
+
+import pytest
+
+from analysis.__main__ import main
+from analysis.headline import headline, operations
+from analysis.load import read_inputs
+from analysis.points import LARGE_BYTES, geomean
+from analysis.published import sources
+from analysis.report import SIGNS, page
+from experiments.data.rows import Row
+from tests.analysis.limit_rows import FEWER, limits
+from tests.analysis.plausible import interpreted, paper, row, unsupported, write
+from tests.analysis.records import count, h200, record_files, trace
+from tests.analysis.report.reading import Read, read, sound
+
+MARKUP = (
+    "</script><script>window.taken=1</script><img src='https://example.invalid/x' "
+    'onerror="window.taken=2">{{ 7 * 7 }}{% set x = 1 %}<!--'
+)
+
+
+def few_limits() -> list[Row]:
+    return limits(FEWER, dtypes=("float32",), timers=("events",), rounds=2)
+
+
+def test_the_result_is_the_mean_of_the_points_in_every_digit(tmp_path: Path) -> None:
+    inputs = read_inputs(write(tmp_path / "rows", few_limits()), None, "report")
+    found = Read(page(inputs)).text("result")
+    softmax = inputs.points["softmax"]
+    large = softmax[(softmax["bytes"] >= LARGE_BYTES) & softmax["tuned"]]
+    mean, copy = geomean(large), geomean(large, "roof")
+    assert mean
+    assert copy
+    assert f"Our softmax is {mean.value:.2f} times as fast as the fastest public" in found
+    assert f"{100 * min(copy.value, 1):.1f} % of the speed of a plain copy" in found
+    for table in (headline(inputs.frame, inputs.points), operations(inputs.frame, inputs.points)):
+        assert table is not None
+        for line in table.lines:
+            assert " ".join(line) in found, line
+
+
+def test_the_first_lines_say_which_rows_the_page_is_made_of(tmp_path: Path) -> None:
+    folder = tmp_path / "rows"
+    write(folder / "card" / "one", paper([256, 65536]))
+    (folder / "recorded.json").write_text('{"card": "2026-11-23", "other": "<b>", "third": 7}')
+    assert main(["report", "--rows", str(folder), "--out", str(tmp_path / "out")]) == 0
+    text = Read((tmp_path / "out" / "report.html").read_text(encoding="utf-8")).text()
+    opening = text[: text.index("The result")]
+    for words in ("22 rows of NVIDIA H200", "recorded 2026-11-23 ,", "by commit 0123456789ab",
+                  str(folder), "1 unsupported"):  # fmt: skip
+        assert words in opening, words
+
+
+def test_sources_have_their_figures_and_claims(tmp_path: Path) -> None:
+    record_files(tmp_path, counts=[count("online"), count("naive")], counters=h200())
+    record_files(tmp_path, traces=[trace("naive"), trace("fused"), trace("online")])
+    found = read([*paper(), *few_limits()], tmp_path)
+    sound(found)
+    assert {"A-fig2", "D-fig1", "C-viz", "A4", "B2", "D2", "E1"} <= set(found.all("id"))
+    assert "4× faster" in found.text("A4")
+    assert any(word in found.text("A4") for word in SIGNS)
+
+
+@pytest.mark.parametrize(
+    ("rows", "sentences"),
+    [
+        ([interpreted(k, n) for k in ("online", "naive", "copy") for n in (32, 64)],
+         ["they say nothing about which is faster", "of A CPU", "No variant was measured"]),
+        ([unsupported("fused", 65536)],
+         ["1 row of NVIDIA H200", "Of them 1 unsupported", "nothing about which is faster"]),
+        ([row("online", n, gpu=gpu) for gpu in ("Card <1>", "NVIDIA H200") for n in (32, 64)],
+         ["4 rows of Card <1>, NVIDIA H200", "not measured", "These rows judge none"]),
+    ],
+)  # fmt: skip
+def test_rows_that_tell_little_make_a_page_that_says_so(
+    rows: list[Row], sentences: list[str], tmp_path: Path
+) -> None:
+    found = read(rows, tmp_path)
+    for sentence in sentences:
+        assert sentence in found.text(), sentence
+    assert "Not drawn from these rows:" in found.text("sources")
+    assert not re.findall(r"\b(?:nan|NaN)\b", found.text())
+    sound(found)
+
+
+def test_nothing_that_rows_hold_becomes_markup_or_may_run(tmp_path: Path) -> None:
+    environment = {"torch": MARKUP, "commit": "javascript:taken()", "python": {"<b>": [MARKUP]}}
+    alike = {"gpu": f"Card {MARKUP}", "environment": environment, "sweep": MARKUP, "roof": MARKUP}
+    rows = [r.model_copy(update=alike) for r in paper([256, 4096])]
+    rows += [row(f"a{MARKUP}", n, params={"<i>": MARKUP}, key=MARKUP, **alike) for n in (256, 512)]
+    refused = unsupported("fused", 8192).model_copy(update=alike | {"reason": MARKUP})
+    rows += [row("x", 256, **alike | {"operation": MARKUP}), refused]
+    found = read(rows, tmp_path)
+    assert "<script>window.taken=1</script>" in found.text()
+    assert "{{ 7 * 7 }}" in found.text()
+    (policy,) = (given["content"] for _, given in found.tags if "http-equiv" in given)
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    for text in found.inside("script", "style"):
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"'sha256-{digest}'" in policy
+        assert not re.findall(r"window.taken|@import|url\(", text)
+    for tag, given in found.tags:
+        assert not [name for name in given if name.startswith("on") or name == "style"], given
+        assert tag not in ("iframe", "object", "base", "form", "link")
+    assert all(source.startswith("data:image/webp;base64,") for source in found.all("src"))
+    outside = {at for at in found.all("href") if not at.startswith("#")}
+    assert outside == {source.url for source in sources().values()}
+
+
+def test_the_same_rows_give_the_same_bytes_in_whatever_order_they_lie(tmp_path: Path) -> None:
+    pages = set()
+    for name, order in (("one", 1), ("two", -1)):
+        folder = write(tmp_path / name, paper([256, 4096])[::order])
+        pages.add(page(read_inputs(folder, None, "report")).replace(str(folder), ""))
+    assert len(pages) == 1

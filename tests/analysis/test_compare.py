@@ -1,0 +1,301 @@
+"""``compare``: what it says of known differences, how often it is wrong, and what it writes."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.__main__ import main
+from analysis.compare import by_range, judged, matched, noise_at, recorded_noise
+from analysis.estimate import quantile
+from analysis.load import load
+from analysis.selftest import fitted, measured_noise
+from experiments.data.rows import Row
+from tests.analysis.noisy import normal, points, rows_of, sweep
+from tests.analysis.odd import declare
+from tests.analysis.plausible import ENVIRONMENT, interpreted, row, unsupported, write
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.usefixtures("inside", "small_pictures")
+Captured = pytest.CaptureFixture[str]
+RANGES = recorded_noise()[1]
+ROUNDS, POINTS, SEEDS = 8, 30, range(50)
+# From launches to long ones, the first, which is slowed down, at 50 µs.
+TIMES = np.array([51.0, *np.geomspace(6, 2000, POINTS - 1)])
+AGAIN = ROOT / "outputs" / "reference" / "h200_again"
+
+
+@cache
+def compared(slowdown: float, seed: int) -> pd.DataFrame:
+    dice = np.random.default_rng(seed)
+    base, head = (sweep(dice, TIMES, ROUNDS, s) for s in (0.0, slowdown))
+    return judged(points(*zip(base, head, strict=True)))
+
+
+def first(*pairs: Any, at: int = 0) -> Any:
+    return judged(points(*pairs)).iloc[at]
+
+
+def test_a_slowdown_of_two_percent_at_50_us_is_found_in_50_repetitions() -> None:
+    found = [compared(0.02, seed).iloc[0] for seed in SEEDS]
+    assert sum(one.verdict == "slower" for one in found) >= 45
+    assert {one.verdict for one in found} <= {"slower", "unclear", "same"}
+    assert all(one.all_low < one.low < one.ratio < one.high < one.all_high for one in found)
+
+
+def test_none_is_found_in_50_repetitions_where_there_is_none() -> None:
+    every = pd.concat(compared(0.0, seed) for seed in SEEDS)
+    verdicts = Counter(every["verdict"])
+    assert verdicts["slower"] + verdicts["faster"] <= 0.05 * 50
+    assert verdicts["same"] > 0.5 * len(every)
+    assert not every["regression"].any()
+
+
+def test_a_gate_fails_beyond_its_threshold_and_holds_within() -> None:
+    assert sum(compared(0.05, seed).loc[0, "regression"] for seed in SEEDS[:10]) >= 9
+    assert not any(compared(0.018, seed)["regression"].any() for seed in SEEDS[:10])
+
+
+def test_one_round_each_finds_what_is_far_beyond_the_noise_between_sweeps_and_no_less() -> None:
+    small, large = first(([8.0], [8.2])), first(([50.0], [60.0]))
+    assert (small.verdict, small.regression) == ("unclear", False)
+    assert (large.verdict, large.regression) == ("slower", True)
+    assert first(([50.0], [53.0])).verdict == "slower"
+    assert first(*[([50.0], [50.0])] * 1500, ([50.0], [53.0]), at=-1).verdict == "unclear"
+
+
+def test_rounds_that_agree_are_not_believed_beyond_the_noise_between_processes() -> None:
+    """Eight rounds of one process may all lie 1.2 % off: the recorded noise is not forgotten."""
+    base, head = [50.0, 50.01] * 4, [50.6, 50.61] * 4
+    table = points((base, head), *[(base, base)] * 20)
+    quiet = pd.DataFrame({"below_us": [None], "scale": 1e-6, "df": 3.0, "floor": 1e-6})
+    assert judged(table, 0.001).loc[0, "verdict"] == "unclear"
+    assert judged(table, 0.001, quiet).loc[0, "verdict"] == "slower"
+
+
+def test_rounds_replace_as_much_of_the_recorded_noise_as_they_show() -> None:
+    """Of rounds whose variance is τ²/4 half of τ² is left: τ²/2 + (τ²/4)(1/8 + 1/8) = 9τ²/16."""
+    scale, shape, _ = noise_at(RANGES, np.array([60.0]))
+    reach = scale[0] * np.sqrt(14 / 16 / 4)
+    rounds = 60 * np.exp([reach, -reach] * 4)
+    df = (9 / 16) ** 2 / ((1 / 16) ** 2 / 14 + (1 / 2) ** 2 / shape[0])
+    high = np.exp(quantile(0.025, df) * 0.75 * scale[0])
+    assert first((rounds, rounds)).high == pytest.approx(high, rel=1e-9)
+
+
+def test_alarms_are_as_rare_as_said_though_all_noise_persists_through_a_process() -> None:
+    dice, alarms, times = np.random.default_rng(11), 0, np.geomspace(5, 5000, 200)
+    scale, shape, _ = noise_at(RANGES, times)
+    for _ in range(10):
+        apart = scale * dice.standard_t(shape)
+        drawn = 0.0005 * dice.standard_normal((2, 200, ROUNDS))
+        base, head = times[:, None] * np.exp([drawn[0], drawn[1] + apart[:, None]])
+        found = judged(points(*zip(base, head, strict=True)))
+        alarms += bool(found["verdict"].isin(["slower", "faster"]).any())
+    assert alarms <= 2
+
+
+def test_equal_sweeps_have_a_twentieth_of_their_points_beyond_the_floor() -> None:
+    """And a slowdown that no single point proves shows in the mean of a range."""
+    times = np.geomspace(5, 2000, 1000)
+    scale, df, _ = noise_at(RANGES, times)
+    noise = np.exp(scale * np.random.default_rng(7).standard_t(df))
+    for factor in (1.0, 1.004):
+        pairs = zip(times[:, None], (times * factor * noise)[:, None], strict=True)
+        table = by_range(judged(points(*pairs)))
+        last = dict(zip(table.heads, table.lines[-1], strict=True))
+        low, high = map(float, last["interval"].split("–"))
+        beyond, expected = float(last["beyond the floor"]), float(last["expected"])
+        assert (low <= 1 <= high) if factor == 1 else low > 1.003
+        assert (abs(beyond - expected) < 4 * expected**0.5) == (factor == 1)
+    assert [line[0] for line in table.lines[::6]] == ["below 20 µs", "20 µs and more"]
+
+
+def test_the_recorded_noise_is_what_its_command_makes_of_two_recorded_sweeps() -> None:
+    frames = [load(AGAIN / name) for name in ("once", "again")]
+    assert measured_noise(*frames) == RANGES.replace({np.nan: None}).to_dict("records")
+    verdicts = judged(matched(*frames))["verdict"]  # of equal code: none may be an alarm
+    assert len(verdicts) == 1518
+    assert not verdicts.isin(["slower", "faster", "failed", "fixed"]).any()
+    dice = np.random.default_rng(8)
+    scale, df = fitted(0.003 * dice.standard_t(3, 4000))
+    assert scale == pytest.approx(0.003, rel=0.05)
+    assert df in (3.0, 4.0)
+
+
+def rounds(seed: int, slow: dict[str, float] | None = None, **changes: Any) -> list[Row]:
+    """Three kernels at two widths in eight rounds; ``slow`` makes a kernel slower by a factor."""
+    dice, rows = np.random.default_rng(seed), []
+    for kernel in ("naive", "fused", "copy"):
+        for width in (1024, 4096):
+            time = 50 * width / 1024 * (slow or {}).get(kernel, 1.0)
+            rows += rows_of(kernel, width, list(time * np.exp(normal(dice, 8))), **changes)
+    return rows
+
+
+def run(tmp_path: Path, base: list[Row], head: list[Row], *arguments: str) -> int:
+    """The exit status of ``compare`` with these rows in folders of their own."""
+    folders = [str(write(tmp_path / name, rows)) for name, rows in (("a", base), ("b", head))]
+    return main(["compare", *folders, "--out", str(tmp_path / "out"), *arguments])
+
+
+def lines(tmp_path: Path, name: str = "compare") -> list[dict[str, str]]:
+    with (tmp_path / "out" / f"{name}.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def refused(capsys: Captured, *arguments: str) -> str:
+    """The one line of a comparison that is refused."""
+    with contextlib.suppress(SystemExit):
+        assert main(["compare", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+    return error
+
+
+def test_equal_code_measured_twice_passes_and_everything_is_written(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    assert run(tmp_path, rounds(1), rounds(2)) == 0
+    out = capsys.readouterr().out
+    assert "No regression beyond 2 %." in out
+    made = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    pictures = {f"compare-nvidia-h200-events-cold.{kind}" for kind in ("svg", "png")}
+    assert {*made} == {"compare.csv", "compare.md"} | pictures
+    assert all(str(tmp_path / "out" / name) in out for name in made)
+    assert {line["verdict"] for line in lines(tmp_path)} == {"same"}
+    assert b"Time of HEAD / BASE, by time range" in made["compare.md"]
+    # rows in another order make the same bytes
+    assert run(tmp_path, rounds(1)[::-1], rounds(2)[::-1]) == 0
+    assert made == {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+
+
+def test_a_slower_kernel_fails_the_gate_and_is_named(tmp_path: Path, capsys: Captured) -> None:
+    assert run(tmp_path, rounds(1), rounds(2, {"fused": 1.08, "naive": 0.9})) == 1
+    out = capsys.readouterr().out
+    assert "Regression: 2 points significantly slower by more than 2 %." in out
+    assert "fused 4096×1024 float32" in out
+    found = {(line["kernel"], line["verdict"]) for line in lines(tmp_path)}
+    assert found == {("fused", "slower"), ("naive", "faster"), ("copy", "same")}
+    for line in lines(tmp_path):
+        assert (line["regression"] == "true") == (line["kernel"] == "fused")
+        assert line["keys"].startswith(line["kernel"])
+    assert "fused 4096×1024 float32 | **slower** |" in (tmp_path / "out/compare.md").read_text()
+    for threshold in ("10%", "0.1"):
+        assert run(tmp_path, rounds(1), rounds(2, {"fused": 1.05}), "--threshold", threshold) == 0
+
+
+def test_points_are_matched_by_identity_whatever_code_versions_and_sweep(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    newer = ENVIRONMENT | {"torch": "2.14.0", "commit": "f" * 40}
+    head = [one.model_copy(update={"key": f"{one.kernel}-{one.cols}-of-other-code"})
+            for one in rounds(2, sweep="another", environment=newer)]  # fmt: skip
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        declare(tmp_path / name, source=name)
+    assert run(tmp_path, rounds(1), head) == 0
+    assert len(lines(tmp_path)) == 6
+    out = capsys.readouterr().out
+    assert "Differs: the source of fused, naive." in out
+    assert "Differs: torch, 2.13.0 → 2.14.0." in out
+    assert "triton" not in out
+
+
+def test_other_parameters_dtype_card_or_protocol_is_another_point(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    changes: list[dict[str, Any]] = [
+        {"params": {"num_warps": 4}}, {"dtype": "float16"}, {"card": 1}, {"timer": "graph"},
+        {"cache": "warm"}, {"rows": 8},
+    ]  # fmt: skip
+    base = [row("fused", 1024, card=i) for i in range(0, 12, 2)]
+    head = [row("fused", 1024, **{"card": 2 * i} | change) for i, change in enumerate(changes)]
+    head[2] = row("fused", 1024, card=5)
+    assert run(tmp_path, [*base, row("torch", 1024)], [*head, row("torch", 1024)]) == 0
+    assert [line["kernel"] for line in lines(tmp_path)] == ["torch"]
+    out = capsys.readouterr().out
+    assert "Only in BASE: 6 points," in out
+    assert "Only in HEAD: 6 points," in out
+    assert "Of one round on a side: 1 point," in out
+
+
+def test_a_failure_is_a_regression_in_one_round_of_eight_and_without_a_protocol(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    failure = {"status": "crashed", "time_us": None, "reason": "lost its worker"}
+    good = rows_of("fused", 1024, [50.0] * 8)
+    flaky = [*good[:7], good[7].model_copy(update=failure)]
+    assert run(tmp_path, good, flaky) == 1
+    assert "ok → crashed in 1 of 8: lost its worker" in capsys.readouterr().out
+    gone = good[0].model_copy(update=failure | {"timer": None, "cache": None})
+    sides = [[good[0], row("copy", 1024)], [gone, row("copy", 1024)]]
+    assert run(tmp_path, *sides) == 1
+    assert "Regression: 1 point no longer ok." in capsys.readouterr().out
+    assert run(tmp_path, *reversed(sides)) == 0
+    assert "fixed" in capsys.readouterr().out
+
+
+def test_a_time_that_means_nothing_is_not_judged(tmp_path: Path) -> None:
+    times = [rows_of("online", 8, [t] * 8, backend="interpreter") for t in (50.0, 99.0)]
+    never = [unsupported("fused", 1024), interpreted("naive", 8, gpu="NVIDIA H200")]
+    assert run(tmp_path, *([*side, *never] for side in times)) == 0
+    assert {line["verdict"] for line in lines(tmp_path)} == {"no time"}
+
+
+def test_of_several_recordings_each_is_one_witness(tmp_path: Path) -> None:
+    base, head = (rows_of("naive", 1024, [50.0, 50.1]) for _ in range(2))
+    head += rows_of("naive", 1024, [51.0, 51.1], sweep="again")
+    frames = (load(write(tmp_path / name, rows)) for name, rows in (("a", base), ("b", head)))
+    [point] = matched(*frames).itertuples()
+    assert (point.base_rounds, point.head_rounds, point.head_visits) == (2, 2, 4)
+    assert point.head_squares == pytest.approx(np.log(51.05 / 50.05) ** 2 / 2, rel=0.01)
+
+
+def test_another_gpu_model_is_refused_unless_asked_for(tmp_path: Path, capsys: Captured) -> None:
+    h200, h100 = rounds(1), rounds(2, gpu="NVIDIA H100 80GB HBM3")
+    sides = (("a", h200), ("b", h100), ("c", h200 + h100))
+    base, head, both = (str(write(tmp_path / name, rows)) for name, rows in sides)
+    assert "--across-gpus" in refused(capsys, base, head)
+    assert "one GPU model with one" in refused(capsys, base, both, "--across-gpus")
+    assert main(["compare", base, head, "--out", str(tmp_path / "out"), "--across-gpus"]) == 0
+    assert {line["gpu"] for line in lines(tmp_path)} == {"NVIDIA H200 → NVIDIA H100 80GB HBM3"}
+
+
+def test_two_kernels_of_one_sweep_are_paired_within_visits(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    """A drift that both share leaves their ratio alone, as two sweeps could not."""
+    drift = [float(t) for t in np.linspace(50, 100, 8)]
+    rows = rows_of("mine", 1024, drift) + rows_of("auto", 1024, [1.1 * t for t in drift])
+    rows = [r.model_copy(update={"samples_us": [r.time_us, r.time_us + 0.032]}) for r in rows]
+    folder = str(write(tmp_path / "a", rows + rows_of("auto", 4096, [50.0])))
+    arguments = ["compare", folder, "--out", str(tmp_path / "out"), "--kernels"]
+    assert main([*arguments, "mine,auto"]) == 0
+    [line] = lines(tmp_path, "kernels")
+    ratio, low, high = (float(line[name]) for name in ("auto / mine", "low", "high"))
+    assert ratio == pytest.approx(1.1, rel=1e-3)
+    assert 1.09 < low < ratio < high < 1.11
+    assert "mine is faster at 1 and auto at 0" in capsys.readouterr().out
+    assert "'other' is not one timed variant; known are auto, mine" in refused(
+        capsys, folder, "--kernels", "mine,other"
+    )
+
+
+def test_what_cannot_be_compared_is_one_line(tmp_path: Path, capsys: Captured) -> None:
+    good = str(write(tmp_path / "a", [row("fused", 1024)]))
+    other = str(write(tmp_path / "b", [row("torch", 2048)]))
+    assert "no point in common" in refused(capsys, good, other)
+    assert "BASE HEAD" in refused(capsys, good)
+    assert "absent" in refused(capsys, good, str(tmp_path / "absent"))
+    for share in ("much", "0", "nan", "100%"):
+        assert "is not a share such as" in refused(capsys, good, good, "--threshold", share)

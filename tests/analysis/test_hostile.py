@@ -1,0 +1,279 @@
+"""A stranger's folder stays inert: it is read, or refused in one line, and nothing in it acts.
+
+No file content is a traceback, hangs or fills memory; what a text holds stays text wherever it is
+written; a command that is interrupted says so in one line.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import os
+import re
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from analysis.__main__ import DRAWING, main
+from analysis.load import load
+from analysis.published import sources
+from experiments.data.files import LINE_BYTES, RowsError
+from experiments.data.rows import Row
+from tests.analysis.noisy import twins
+from tests.analysis.odd import KERNELS, WIDTHS, declare, few
+from tests.analysis.plausible import interpreted, row, unsupported, write
+from tests.analysis.records import count, counters, record_files
+
+pytestmark = pytest.mark.usefixtures("inside", "small_pictures")
+Captured = pytest.CaptureFixture[str]
+Make = Callable[[Path], object]
+COMMANDS = (*DRAWING, "compare", "validate")
+LIMIT_S = 120
+JOKE = (
+    "=cmd|' /C calc'!A0 \x1b[31mred\x1b[0m \x07 | $&%#_~^ </script><script>alert(1)</script>\n"
+    "[a](javascript:b) `c` <img src=x onerror=alert(1)> \u202e ${d} %s {0} \u2028"
+)
+
+
+def packed(rows: list[Row]) -> bytes:
+    lines = "".join(one.model_dump_json() + "\n" for one in rows)
+    return gzip.compress(lines.encode(), mtime=0)
+
+
+def edited(folder: Path, **changes: Any) -> None:
+    """A few rows of a sweep of their own, with changes that the model need not take."""
+    lines = [json.dumps(r.model_dump() | {"sweep": " ".join(changes)} | changes) for r in few()]
+    (folder / "rows.jsonl").write_text("\n".join(lines) + "\n")
+
+
+def jokes(folder: Path) -> None:
+    """Every text is a joke."""
+    texts = {"reason": JOKE, "suspect": [JOKE], "environment": {"commit": JOKE, JOKE: JOKE},
+             "stop_reason": JOKE, "throttled": [JOKE], "gpu": JOKE, "sweep": JOKE, "roof": JOKE,
+             "key": JOKE, "backend": JOKE, "model_formula": JOKE}  # fmt: skip
+    rows = [r.model_dump() | texts for r in few()]
+    rows += [r | {"kernel": JOKE + "long" * 30, "params": {JOKE: JOKE}} for r in rows[:2]]
+    rows += [r | {"operation": JOKE, "roof": "copy"} for r in rows[:2]]
+    rows += [r | {"kernel": "online", "status": "unsupported", "time_us": None} for r in rows[:2]]
+    (folder / "rows.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    declare(folder, idea=JOKE, reads=JOKE, on_chip="9" * 30 + "N", formula="9**9**9", latex=JOKE)
+    record_files(folder, counts=[count("naive", reason=JOKE, method="none", tensors=[])])
+    forged = {"files": {"../../../dev/zero": "0" * 16, "report.html": "0" * 16}}
+    (folder / "report").mkdir()
+    (folder / "report" / "report.manifest.json").write_text(json.dumps(forged))
+    (folder / "report" / "report.html").write_text("<script>alert(1)</script>")
+
+
+def failures(folder: Path) -> None:
+    """Every way to fail, some without a reason, beside a card that nobody has heard of."""
+    failed = ("incorrect", "out_of_memory", "compile_error", "launch_error", "timeout", "crashed")
+    lost = [row("torch", 4096 + 128 * i, time_us=None, status=s) for i, s in enumerate(failed)]
+    write(folder, [*few(), *lost, unsupported("fused_row", 1024), *few(gpu="Nonesuch X-1")])
+    record_files(folder, counters=[counters("naive", 4096, 4096, 5, 3)])
+
+
+# What the schema takes: each command makes what it can of it.
+TAKEN: Mapping[str, Make] = {
+    "jokes": jokes,
+    "failures": failures,
+    "no_protocol": lambda folder: edited(folder, timer=None, cache=None),
+    "no_bytes": lambda folder: edited(folder, model_bytes=None, compulsory_bytes=None),
+    "no_interval": lambda folder: edited(folder, time_low_us=None, time_high_us=None),
+    "odd_names": lambda folder: edited(folder, gpu="", sweep="", params={"a": [{"b": None}]}),
+    "upside_down": lambda folder: edited(
+        folder, time_low_us=9e9, time_high_us=1e-9, environment={"torch": {"a": []}, "commit": [1]}
+    ),
+    "same_names": lambda folder: write(folder, few(operation="add", roof="add", key="add")),
+    "sizes": lambda folder: write(
+        folder, [row(k, n, rows=m) for k in KERNELS for m, n in ((0, 8), (4096, 1), (1, 2**40))]
+    ),
+    "interpreted": lambda folder: write(folder, [interpreted("online", n) for n in WIDTHS]),
+    "twins": lambda folder: write(
+        folder,
+        [
+            one.model_copy(update={"gpu": gpu})
+            for gpu in ("NVIDIA H200", JOKE)
+            for one in twins(rounds=2, times_us=[5.0], kernels=["torch"])
+        ],
+    ),
+}
+
+
+def holding(name: str, data: bytes) -> Make:
+    return lambda folder: write(folder, few()) and (folder / name).write_bytes(data)
+
+
+def instead(name: str, make: Make) -> Make:
+    return lambda folder: write(folder, few()) and make(folder / name)
+
+
+SOUND = packed(few())
+REFUSED: Mapping[str, Make] = {
+    "empty": holding("rows.jsonl", b""),
+    "another_version": lambda folder: edited(folder, schema_version=2),
+    "another_field": lambda folder: edited(folder, colour="\x1b[31m"),
+    "not_a_number": holding("rows.jsonl", b'{"time_us": NaN}\n'),
+    "a_key_twice": holding("rows.jsonl", b'{"key": "a", "key": "b"}\n'),
+    "not_text": holding("rows.jsonl", b"\x00\xff\n\x1b[31m\n"),
+    "nested": holding("rows.jsonl", b"[" * 200_000 + b"\n"),
+    "nested_declarations": holding("variants.json", b"[" * 200_000),
+    "nested_counts": holding("counts.jsonl", b'{"a":' * 200_000),
+    "a_folder": lambda folder: (folder / "rows.jsonl").mkdir(),
+    "a_pipe": instead("rows.jsonl.gz", os.mkfifo),
+    "a_pipe_of_records": instead("counters.jsonl", os.mkfifo),
+    "a_device": instead("rows.jsonl.gz", lambda path: path.symlink_to("/dev/zero")),
+    "a_device_beside": instead("variants.json", lambda path: path.symlink_to("/dev/zero")),
+    "truncated": holding("rows.jsonl.gz", SOUND[:-20]),
+    "no_gzip": holding("rows.jsonl.gz", b"PK\x03\x04" * 100),
+    "a_tail": holding("rows.jsonl.gz", SOUND + b"\x1f\x8bnonsense"),
+    "a_bomb": holding("rows.jsonl.gz", gzip.compress(b" " * (64 * LINE_BYTES), 9)),
+    "a_bomb_of_lines": holding("rows.jsonl.gz", gzip.compress(b"\n" * (16 * LINE_BYTES), 9)),
+}
+
+
+@contextmanager
+def within(seconds: float, error: type[BaseException]) -> Iterator[None]:
+    """Raises an error in the middle of a command, wherever it is by then, as a signal does."""
+
+    def late(_: int, frame: FrameType | None) -> None:
+        while frame is not None and frame.f_code is not main.__code__:
+            frame = frame.f_back
+        if frame is not None:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            raise error
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 0.001)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def made(folder: Path, make: Make) -> Path:
+    folder.mkdir(parents=True)
+    make(folder)
+    return folder
+
+
+def words(command: str, folder: Path, out: Path) -> list[str]:
+    rows = [str(folder), str(folder)] if command == "compare" else ["--rows", str(folder)]
+    return [command, *rows, "--out", str(out)]
+
+
+def answered(command: str, folder: Path, out: Path, capsys: Captured) -> int:
+    """Runs a command to its end; whatever comes, it must be fit to be read."""
+    with within(LIMIT_S, TimeoutError):
+        status = main(words(command, folder, out))
+    printed = capsys.readouterr()
+    for text in (printed.out, printed.err):
+        hidden = [letter for letter in text if not letter.isprintable() and letter != "\n"]
+        assert not hidden, f"letters that a terminal obeys: {hidden}"
+        assert "Traceback" not in text
+    if status == 2:
+        assert re.search(r"(?:^|\n)error: .*\n$", printed.err), printed.err
+        assert printed.err.count("error: ") == 1
+    for path in (path for path in out.rglob("*") if path.is_file()):
+        check(path)
+    return status
+
+
+def check(path: Path) -> None:
+    """A file that was made is sound, and what rows hold is text in it."""
+    if path.suffix in (".png", ".gz", ".jsonl", ".json"):
+        return
+    text = path.read_text(encoding="utf-8")
+    assert not set(text) & set("\x1b\x07\u202e\u2028"), path
+    if path.suffix == ".svg":
+        ElementTree.fromstring(text)
+    elif path.suffix == ".csv":
+        cells = [cell for line in csv.reader(text.splitlines()) for cell in line]
+        assert not [cell for cell in cells if re.match(r"\s*[=@]|\s*[-+][^\d.–]", cell)], path
+        assert not {"nan", "inf", "NaN", "NaT", "None"} & {*cells}, path
+    elif path.suffix == ".md":
+        assert "<" not in text.replace("&lt;", ""), path
+        for ours in ("\\](", *(f"]({source.url})" for source in sources().values())):
+            text = text.replace(ours, "")
+        assert not re.search(r"\]\((?!\.|[\w/-]+\.)", text), path
+        assert not re.search(r"\b(nan|inf|NaN|NaT)\b", text), path
+    elif path.suffix == ".html":
+        assert "alert(1)</script>" not in text
+        assert "<script>alert" not in text
+        assert "<img src=x" not in text
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_makes_what_it_can_of_rows_that_the_schema_takes(
+    command: str, tmp_path: Path, capsys: Captured
+) -> None:
+    for name, make in TAKEN.items():
+        made(tmp_path / "rows" / name, make)
+    status = answered(command, tmp_path / "rows", tmp_path / "out", capsys)
+    assert status == (1 if command == "validate" else 0)
+    for name in ("sizes", "interpreted", "no_protocol"):  # rows that tell little, by themselves
+        status = answered(command, tmp_path / "rows" / name, tmp_path / name, capsys)
+        assert status in (0, 1, 2)
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_file_that_holds_something_else_is_refused_in_one_line_that_names_it(
+    case: str, tmp_path: Path, capsys: Captured
+) -> None:
+    folder = made(tmp_path / "rows", REFUSED[case])
+    with within(LIMIT_S, TimeoutError):
+        assert main(words("selftest", folder, tmp_path / "out")) == 2
+        error = capsys.readouterr().err
+        status = main(words("validate", folder, tmp_path / "out"))
+    assert re.fullmatch(rf"error: .*{re.escape(str(folder))}.*\n", error), error
+    assert len(error) < 400
+    assert status == (2 if case in ("empty", "a_folder") else 1)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_refuses_in_one_line_and_makes_nothing(
+    command: str, tmp_path: Path, capsys: Captured
+) -> None:
+    for case in ("another_field", "a_pipe", "truncated"):
+        folder = made(tmp_path / case, REFUSED[case])
+        assert answered(command, folder, tmp_path / "out", capsys) == 2 - (command == "validate")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_flipped_bit_never_reads_as_other_rows(tmp_path: Path) -> None:
+    """The checksum stands at the end: rows of a damaged file count for nothing, however sound."""
+    path = tmp_path / "rows.jsonl.gz"
+    path.write_bytes(SOUND)
+    answers, sound = [], load(tmp_path).to_json()
+    for bit in range(0, 8 * len(SOUND), 8 * len(SOUND) // 150):
+        data = bytearray(SOUND)
+        data[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(data)
+        try:
+            answers.append(load(tmp_path).to_json())
+        except RowsError as error:
+            answers.append(str(error))
+    read = [one for one in answers if not one.startswith(str(path))]
+    assert set(read) <= {sound}  # where a bit of the header counts for nothing
+    assert len(read) < 0.1 * len(answers)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_interrupted_command_says_so_in_one_line(
+    command: str, tmp_path: Path, capsys: Captured
+) -> None:
+    folder = made(tmp_path / "rows", TAKEN["failures"])
+    for seconds in (0.005, 0.02, 0.1, 0.3):
+        with within(seconds, KeyboardInterrupt):
+            status = main(words(command, folder, tmp_path / "out"))
+        error = capsys.readouterr().err
+        assert "Traceback" not in error
+        assert (status == 130) == error.endswith("interrupted\n")

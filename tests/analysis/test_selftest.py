@@ -1,0 +1,155 @@
+"""Variants against themselves: what the noise floor says, and what ``selftest`` writes of it."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from analysis.__main__ import main
+from analysis.estimate import rate_interval
+from analysis.load import load, read_inputs
+from analysis.selftest import cold_lines, compared, floor_lines, read_probes, timer_lines, twins_of
+from experiments.data.records import PROBES
+from experiments.data.rows import Row
+from tests.analysis.noisy import TIMES_US, TWINS, probe, twins
+from tests.analysis.plausible import row, write
+from tests.analysis.records import counters, record_files
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.usefixtures("inside", "small_pictures")
+
+
+def pairs(tmp_path: Path, rows: list[Row]) -> pd.DataFrame:
+    return twins_of(load(write(tmp_path / "rows", rows)))
+
+
+def percent(text: str) -> float:
+    return float(text.partition(" %")[0]) / 100
+
+
+def test_only_rounds_that_both_twins_have_are_compared(tmp_path: Path) -> None:
+    rows = twins(rounds=4, times_us=[50.0], kernels=["torch"])
+    lost = [r for r in rows if not (r.kernel == "torch-b" and r.round == 1)]
+    broken = rows[0].model_copy(update={"status": "incorrect", "attempt": 2})  # round 0
+    first, second = (
+        [r.time_us or 0 for r in lost if r.kernel == f"torch-{twin}" and r.round > 1]
+        for twin in "ab"
+    )
+    [single] = pairs(tmp_path, [*lost, broken])["single"]
+    assert list(single) == pytest.approx([a / b for a, b in zip(first, second, strict=True)])
+
+
+@pytest.mark.parametrize(("below", "resolvable"), [(2, 0.1), (9, math.inf)])
+def test_twins_of_a_chain_count_with_their_samples_below_zero(
+    below: int, resolvable: float, tmp_path: Path
+) -> None:
+    rows = twins(rounds=1, times_us=[1.0], kernels=["torch"], timers=["chain"], count=20)
+    samples = [[-0.3] * below + list(one.samples_us or ())[below:] for one in rows]
+    rows = [r.model_copy(update={"samples_us": s}) for r, s in zip(rows, samples, strict=True)]
+    [pair] = pairs(tmp_path, rows).itertuples()
+    assert pair.rounds == 1
+    assert pair.resolvable <= resolvable
+    assert math.isinf(pair.resolvable) == math.isinf(resolvable)
+
+
+def test_kernels_whose_names_are_alike_are_no_twins(tmp_path: Path) -> None:
+    rows = twins(rounds=2, times_us=[50.0], kernels=["torch"])
+    code = [{**r.environment, "target": f"kernels.{r.kernel}", "source": "1"} for r in rows]
+    other = [r.model_copy(update={"environment": e}) for r, e in zip(rows, code, strict=True)]
+    assert pairs(tmp_path, other).empty
+
+
+def test_twins_differ_no_more_often_than_stated_and_a_resolvable_slowdown_is_seen(
+    tmp_path: Path,
+) -> None:
+    found = pairs(tmp_path, twins(kernels=[f"k{i}" for i in range(10)]))
+    assert len(found) == 10 * len(TIMES_US)
+    assert rate_interval(int(found["differs"].sum()), len(found))[0] <= 0.05
+    floor = percent(floor_lines(found)[0][0]["resolves"])
+    assert 0.001 < floor < 0.02
+    for slowdown in (1.0002 + floor, 1 / (1.0002 + floor)):
+        slower = pairs(tmp_path, twins(slower_b=slowdown))
+        assert slower["differs"].mean() >= 0.9
+
+
+def test_spreads_predictions_and_held_shares_are_those_of_the_noise(tmp_path: Path) -> None:
+    quiet, noisy = (
+        floor_lines(pairs(tmp_path, twins(between=between, within=0.005)))
+        for between in (1e-6, 0.01)
+    )
+    floor, intervals = noisy[0][0], noisy[1][0]
+    assert percent(floor["spread between rounds"]) == pytest.approx(0.01, rel=0.15)
+    assert percent(floor["spread within a round"]) == pytest.approx(0.005, rel=0.1)
+    # of two medians, and nearly all of their noise is between rounds
+    assert percent(floor["one round within"]) == pytest.approx(1.96 * 2**0.5 * 0.01, rel=0.25)
+    held, of = map(int, floor["last round predicted"].split(" of "))
+    assert (held >= 0.9 * of, of) == (True, 2 * len(TIMES_US) * len(TWINS))
+    names = "a round's interval holds another's median", "and another's ratio"
+    # were rounds alike: Φ(1.96/√2) and Φ(1.96) of a normal, the timer's steps and ranks beside
+    shares = [percent(quiet[1][0][name]) for name in names]
+    assert shares == pytest.approx([0.83, 0.95], abs=0.07)
+    assert percent(intervals[names[0]]) < 0.3
+    assert int(intervals["three rounds"]) == 2 * len(TIMES_US) * len(TWINS)
+
+
+def test_compare_itself_judges_the_twins(tmp_path: Path) -> None:
+    for factor in (1.0, 1.1):
+        rows = [*twins(rounds=3, between=0.001, slower_b=factor), row("copy", 8), row("a-b", 8)]
+        found = compared(load(write(tmp_path / "rows", rows)), TWINS)
+        assert len(found) == len(TIMES_US) * len(TWINS)
+        assert set(found["regression"]) == {factor > 1}
+
+
+def test_timers_and_the_profiler_agree_but_for_their_offset(tmp_path: Path) -> None:
+    folder = write(tmp_path / "rows", twins(rounds=3, timers=("events", "graph")))
+    found = timer_lines(read_inputs(folder, None, "selftest"))
+    assert {line["timers"] for line in found} == {"events against graph, cold"}
+    assert sum(int(line["points"]) for line in found) == len(TIMES_US) * len(TWINS)
+    offsets = [float(line["offset, µs"]) for line in found]
+    assert offsets == pytest.approx([2.5] * len(found), abs=0.5)
+    assert float(found[0]["ratio"]) > 1.2
+    folder = write(tmp_path / "naive", [row("naive-a", 4096, time_us=30.0)])
+    counted = counters("naive", 4096, 4096, 5, 3).model_copy(update={"kernel_us": 25.0})
+    record_files(folder, counters=[counted])
+    [one] = timer_lines(read_inputs(folder, None, "selftest"))
+    assert one["timers"] == "events against profiler, cold"
+    assert (one["offset, µs"], one["ratio"]) == ("+5.00", "1.2000")
+
+
+def test_a_cold_read_is_proven_by_its_interval_and_a_flush_by_what_it_leaves() -> None:
+    for cold, proven in ((8.0, "yes"), (5.05, "no")):
+        [line] = cold_lines([probe("cold", cold), probe("warm", 5.0)])
+        assert (line["distinct"], line["kept"]) == (proven, "–")
+    turn = probe("rotation", 5.8)
+    for left, after, kept in (("loads", 5.8, "0 %"), ("hinted loads", 5.3, "42 %")):
+        [line] = cold_lines([turn, probe("warm", 4.6, left), probe("cold", after, left)])
+        assert (line["left by"], line["kept"]) == (left, kept)
+
+
+def test_a_missing_part_is_named_and_the_rest_is_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write(tmp_path / "rows", twins(rounds=1, times_us=[50.0]))
+    assert main(["selftest", "--rows", str(folder), "--out", "out"]) == 0
+    assert re.fullmatch(r"skipped: timers needs .*; cold needs probe.*\n", capsys.readouterr().err)
+    text = (tmp_path / "out" / "noise_floor.md").read_text()
+    assert text.startswith("**Noise floor, NVIDIA H200.** Of 3 comparisons of a variant with itsel")
+    (folder / PROBES).write_text("{}\n")
+    assert main(["selftest", "--rows", str(folder), "--out", "out"]) == 2
+    assert re.fullmatch(rf"error: .*{PROBES}:1: .*\n", capsys.readouterr().err)
+    alone = write(tmp_path / "alone", [row("torch", 1024)])
+    assert main(["selftest", "--rows", str(alone), "--out", "none"]) == 2
+    error = capsys.readouterr().err
+    assert re.fullmatch(r"error: .*no variant stands against itself.*experiment=selftest\n", error)
+    assert not (tmp_path / "none").exists()
+
+
+def test_the_recorded_probe_shows_that_cold_reads_are_cold() -> None:
+    found: Any = cold_lines(read_probes(ROOT / "outputs" / "reference" / "h200_selftest"))
+    assert len(found) == 10
+    assert {line["distinct"] for line in found} == {"yes"}
