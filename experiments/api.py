@@ -48,7 +48,7 @@ def sweep(*overrides: str, out: str | Path) -> pd.DataFrame:
 def bench(
     kernel: str | Callable[..., Any],
     *overrides: str,
-    operation: str = "softmax",
+    operation: str | None = None,
     traffic: str | None = None,
     out: str | Path | None = None,
 ) -> pd.DataFrame:
@@ -58,7 +58,8 @@ def bench(
         kernel: ``"FILE.py::FUNCTION"``, or a function whose source can be read; it must not use
             what stands around it, as it is written to a file with its imports.
         overrides: Of the sweep, such as ``"grid=vocab"``.
-        operation: What it computes, as ``kernels/`` calls it.
+        operation: What it computes, as ``kernels/`` calls it; None for the one that
+            ``conf/kernel/outside.yaml`` names.
         traffic: Elements that it moves, such as ``"3*M*N"``; the compulsory traffic by default.
         out: The folder of the rows; ``outputs/bench/<function>`` by default.
 

@@ -1,4 +1,4 @@
-"""``python -m experiments.bench FILE.py::FUNCTION [operation=softmax] [overrides]``.
+"""``python -m experiments.bench FILE.py::FUNCTION [operation=NAME] [overrides]``.
 
 Measures one function of one file anywhere, beside PyTorch's, the compiler's, ours, the public
 kernels that are installed, and a copy of the same matrix. Nothing is written beside the file.
@@ -12,8 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import yaml
+
 from experiments.api import run
-from experiments.data.jobs import kernel_makers
+from experiments.data.jobs import CONF, kernel_makers
 from experiments.errors import Parser, UserError, on_one_line
 from experiments.sweep.client import Worker, WorkerDied, WorkerError, drives
 
@@ -22,7 +25,6 @@ if TYPE_CHECKING:
 
 OUTPUTS = Path("outputs") / "bench"
 INSPECT_LIMIT_S = 60.0
-FLOORS = ((10.0, 0.034), (25.0, 0.020), (50.0, 0.016), (200.0, 0.009), (float("inf"), 0.006))
 COLUMNS = ("kernel", "rows", "cols", "dtype", "time_us", "low_us", "high_us", "share", "share_low",
            "share_high", "over_torch", "over_torch_low", "over_torch_high", "best_other",
            "over_best", "over_best_low", "over_best_high", "verdict")  # fmt: skip
@@ -43,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         names, out = measured(
             options.kernel,
             overrides,
-            given.get("operation", "softmax"),
+            given.get("operation"),
             options.traffic,
             given.get("out"),
         )
@@ -63,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def measured(
     kernel: str,
     overrides: Sequence[str],
-    operation: str,
+    operation: str | None,
     traffic: str | None,
     out: str | Path | None,
 ) -> tuple[list[str], Path]:
@@ -78,6 +80,8 @@ def measured(
     path = Path(file).expanduser().resolve()
     if not path.is_file() or path.suffix != ".py":
         raise UserError(f"{file} is no Python file")
+    usual = yaml.safe_load((CONF / "kernel" / "outside.yaml").read_text(encoding="utf-8"))
+    operation = operation or str(usual["operation"])
     asked = {"file": str(path), "function": function, "operation": operation, "traffic": traffic}
     gpu = next((w.partition("=")[2] for w in overrides if w.startswith("gpu=")), "auto")
     found = inspected(asked, "cpu" if gpu == "cpu" or not drives() else "auto")
@@ -115,8 +119,6 @@ def inspected(kernel: dict[str, Any], device: str) -> dict[str, Any]:
 
 def kernel_names() -> set[str]:
     """The names of the kernels in ``conf/kernel``."""
-    from experiments.data.jobs import CONF
-
     return {path.stem for path in (CONF / "kernel").glob("*.yaml")}
 
 
@@ -179,7 +181,10 @@ def _verdict(row: dict[str, Any], ratio: Sequence[float]) -> str:
         return "nothing to compare with"
     floor = 0.0
     if row["device"] == "cuda":
-        floor = next(share for below, share in FLOORS if row["time_us"] < below)
+        from analysis.compare import noise_at, recorded_noise
+
+        _, ranges = recorded_noise()
+        floor = float(noise_at(ranges, np.array([row["time_us"]]))[2][0])
     if low > 1 + floor:
         return "faster"
     return "slower" if high < 1 - floor else "no difference"

@@ -218,7 +218,7 @@ def source_hash(module: str, root: Path = ROOT, file: str | None = None) -> str:
     waiting = [module]
     if file is not None:
         found[module] = Path(file).read_bytes()
-        seen, waiting = {module}, _imports(module, False, found[module])
+        seen, waiting = {module}, [*_imports(module, False, found[module])]
     while waiting:
         asked = waiting.pop()
         if asked in seen or asked.partition(".")[0] in LIBRARIES:

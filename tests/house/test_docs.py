@@ -31,7 +31,8 @@ PAGES = {
 }
 README, ALL = PAGES["README.md"], "\n".join(PAGES.values())
 RUN = "python -m experiments.run "
-ADDED = ("two_line", "rms_norm_torch", "stages=", "process")  # by recipes, which have tests
+# by recipes and a folder of one's own, which have tests
+ADDED = ("two_line", "rms_norm_torch", "stages=", "process", "--config-dir")
 COMMANDS = [
     line.partition("  #")[0].removeprefix(RUN)
     for line in ALL.splitlines()

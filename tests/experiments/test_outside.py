@@ -1,0 +1,209 @@
+"""A kernel in anybody's file: measured, checked, keyed by its text, and alone in its process."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from experiments import bench
+from experiments.bench import main
+from experiments.data.rows import Row
+from experiments.errors import UserError
+from experiments.sweep.jobs import own_overrides
+from experiments.worker import outside
+from experiments.worker.describe import BadJob, build_kernel, source_hash
+from kernels.device import Device
+from tests.conftest import QUICK, Command
+
+GOOD = """
+import torch
+import scale
+
+def mine(x, factor=1.0):
+    return torch.softmax(x, -1) * scale.ONE * factor
+
+def zeros(x):
+    return torch.zeros_like(x)
+
+def raises(x):
+    raise ValueError("boom")
+"""
+OWN = """
+from dataclasses import dataclass
+import torch
+from kernels.kernel import Array, Kernel, Operation
+from kernels.traffic import M, N, Traffic
+
+class Doubled(Operation):
+    name = "doubled"
+    def reference(self, x):
+        return x.double() * 2
+
+@dataclass(frozen=True)
+class ByTwo(Kernel):
+    operation = Doubled()
+    backend = "eager"
+    moves = Traffic(reads=M * N, writes=M * N)
+    on_chip = N * 0
+    def __call__(self, x):
+        return x * 2
+"""
+Written = Callable[[str], Path]
+
+
+@pytest.fixture(autouse=True)
+def _a_worker_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file is loaded once a worker; the tests of this process each begin without any."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "scale", raising=False)
+    outside.load.cache_clear()
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Written:
+    """Writes a file outside of the checkout, with a module beside it."""
+
+    def write(text: str) -> Path:
+        folder = tmp_path / "elsewhere"
+        folder.mkdir(exist_ok=True)
+        (folder / "scale.py").write_text("ONE = 1.0\n")
+        path = folder / "theirs.py"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def config(path: Path, function: str, **more: Any) -> dict[str, Any]:
+    return {"file": str(path), "function": function, "operation": "softmax", **more}
+
+
+def test_a_function_is_a_kernel_with_the_operations_own_traffic(written: Written) -> None:
+    path = written(GOOD)
+    kernel = build_kernel(config(path, "mine", options={"factor": 2.0}))
+    x = torch.randn(3, 5)
+    torch.testing.assert_close(kernel(x), 2 * torch.softmax(x, -1))
+    assert str(kernel.traffic()) == "2MN"
+    assert kernel.unsupported((3, 5), torch.float32, Device(kind="cpu", name="a CPU")) is None
+    more = build_kernel(config(path, "mine", traffic="3*M*N"))
+    assert str(more.traffic()) == "3MN"
+    assert json.dumps(kernel.__dict__).count("elsewhere") == 0  # rows have no paths
+
+
+@pytest.mark.parametrize(
+    ("text", "function", "complaint"),
+    [
+        ("import torch\nx = 1 / 0\n", "f", "theirs.py:2: ZeroDivisionError: division by zero"),
+        ("def f(:\n", "f", "theirs.py:1: SyntaxError"),
+        ("def f(x):\n    return x\n", "g", "theirs.py has no 'g'; its functions are f"),
+        ("f = 3\n", "f", "f is a int, which cannot be called"),
+        ("import torch\ntorch.softmax = lambda x, d: x\ndef f(x): return x\n", "f",
+         "replaces torch.softmax; nothing that others use may be replaced"),
+        ("import time\ntime.perf_counter_ns = lambda: 0\ndef f(x): return x\n", "f",
+         "replaces time.perf_counter_ns"),
+    ],
+)  # fmt: skip
+def test_a_file_that_cannot_be_measured_is_one_line(
+    text: str, function: str, complaint: str, written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "softmax", torch.softmax)  # put back, whatever the file does
+    monkeypatch.setattr("time.perf_counter_ns", __import__("time").perf_counter_ns)
+    with pytest.raises(BadJob) as refused:
+        build_kernel(config(written(text), function))
+    assert complaint in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_the_key_holds_the_files_text_and_all_it_imports(written: Written) -> None:
+    path = written(GOOD)
+    build_kernel(config(path, "mine"))
+    hashes = [source_hash("outside_theirs", file=str(path)) for _ in range(2)]
+    path.write_text(GOOD + "\n# edited\n")
+    hashes.append(source_hash("outside_theirs", file=str(path)))
+    (path.parent / "scale.py").write_text("ONE = 0.0\n")
+    hashes.append(source_hash("outside_theirs", file=str(path)))
+    assert hashes[0] == hashes[1]
+    assert len(set(hashes)) == 3
+
+
+def test_a_sweep_has_rows_of_it_beside_ours_and_no_path(written: Written, sweep: Command) -> None:
+    path = written(GOOD)
+    words = ["grid=point", "grid.rows=8", "grid.cols=64", "dtype=float32", *QUICK]
+    functions = "kernel.function=mine,zeros,raises"
+    done = sweep("kernel=outside,torch", f"kernel.file={path}", functions, *words)
+    by_kernel: dict[str, Row] = {row.kernel: row for row in done.rows}
+    assert set(by_kernel) == {"mine", "zeros", "raises", "torch", "copy"}
+    assert done.status == 1
+    assert {name: row.status for name, row in by_kernel.items()} == {
+        "mine": "ok", "zeros": "incorrect", "raises": "launch_error", "torch": "ok", "copy": "ok",
+    }  # fmt: skip
+    assert by_kernel["raises"].reason == "theirs.py:12: ValueError: boom"
+    assert by_kernel["mine"].backend == "outside"
+    texts = (p.read_text() for p in done.out.rglob("*.json*") if ".hydra" not in p.parts)
+    assert not any("elsewhere" in text for text in texts)
+    assert sorted(p.name for p in path.parent.iterdir() if p.suffix) == ["scale.py", "theirs.py"]
+
+
+def test_one_kernel_of_several_has_tunables_of_its_own() -> None:
+    shared = ["grid=smoke", "kernel.online.block_size=64", "kernel.file=a.py"]
+    jobs = [[f"kernel={name}", *shared] for name in ("online", "naive", "outside")]
+    assert own_overrides(jobs) == [
+        ["kernel=online", "grid=smoke", "kernel.block_size=64"],
+        ["kernel=naive", "grid=smoke"],
+        ["kernel=outside", "grid=smoke", "kernel.file=a.py"],
+    ]
+
+
+def test_bench_ends_with_a_table_and_a_verdict(
+    written: Written, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = ["grid=point", "grid.rows=8", "grid.cols=64", "dtype=float32", "gpu=cpu"]
+    words += ["tracker=none", f"out={tmp_path / 'out'}", *QUICK]
+    assert main([f"{written(GOOD)}::mine", *words]) == 0
+    head, line, *_ = capfd.readouterr().out.splitlines()
+    assert "× torch" in head
+    assert "× best other" in head
+    assert line.startswith("8×64")
+    assert line.split()[-1] in ("faster", "slower", "difference")
+    assert main([f"{written(OWN)}::Doubled", *words[:-3], f"out={tmp_path / 'own'}"]) == 0
+    assert main([f"{written(GOOD)}::nothing", *words]) == 2
+    assert "theirs.py has no 'nothing'" in capfd.readouterr().err
+
+
+def test_a_function_that_leans_on_what_surrounds_it_is_refused(tmp_path: Path) -> None:
+    factor = 2.0
+
+    def scaled(x: torch.Tensor) -> torch.Tensor:
+        return factor * torch.softmax(x, -1)
+
+    with pytest.raises(UserError, match="scaled uses factor of the function around it"):
+        bench(scaled, out=tmp_path / "never")
+    with pytest.raises(UserError, match="is no function that can be measured"):
+        bench(torch.softmax, out=tmp_path / "never")
+
+
+def test_a_folder_of_ones_own_has_kernels_of_ones_own(
+    written: Written, sweep: Command, tmp_path: Path
+) -> None:
+    lab = tmp_path / "lab" / "kernel"
+    lab.mkdir(parents=True)
+    (lab / "theirs.yaml").write_text(
+        "_target_: experiments.worker.outside.Function\n"
+        f"file: {written(GOOD)}\nfunction: mine\noperation: softmax\ntraffic: null\n"
+        "options: {factor: 1.0}\n"
+    )
+    words = ["grid=point", "grid.rows=8", "grid.cols=64", "dtype=float32", *QUICK]
+    search = f"hydra.searchpath=[file://{tmp_path / 'lab'}]"
+    tunable = "kernel.theirs.options.factor=1.0,2.0"
+    done = sweep("kernel=theirs,torch", search, tunable, *words)
+    outcomes = {(row.kernel, row.params.get("options", {}).get("factor")): row.status
+                for row in done.rows}  # fmt: skip
+    assert outcomes == {
+        ("mine", 1.0): "ok", ("mine", 2.0): "incorrect", ("torch", None): "ok", ("copy", None): "ok"
+    }  # fmt: skip
