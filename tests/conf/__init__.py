@@ -1,6 +1,21 @@
+from typing import Any
+
+import yaml
+
+from experiments.data.jobs import ABOUT
+from experiments.sweep.jobs import OUTSIDE
 from tests.conftest import CONF
+
+# A function of any file is no variant of this project
+KERNELS = sorted({path.stem for path in (CONF / "kernel").glob("*.yaml")} - {OUTSIDE})
 
 
 def options(group: str) -> list[str]:
     """The names that a group offers."""
     return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
+
+
+def kernel(name: str) -> dict[str, Any]:
+    """A kernel's target and tunables, without what its file says about it."""
+    config = yaml.safe_load((CONF / "kernel" / f"{name}.yaml").read_text(encoding="utf-8"))
+    return {key: value for key, value in config.items() if key not in ABOUT}

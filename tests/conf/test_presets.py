@@ -11,7 +11,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
 from experiments.data.jobs import expand
-from tests.conf import options
+from tests.conf import KERNELS, options
 from tests.conftest import CONF, Composed
 
 # those of the sources
@@ -31,24 +31,16 @@ def jobs_of(preset: str, composed: Composed, *typed: str) -> list[list[str]]:
     return [list(job) for job in chain.from_iterable(batches)]
 
 
-@pytest.fixture(scope="module")
-def kernels_met() -> set[str]:
-    """Those that a job of any preset chose, without a tunable."""
-    return set()
-
-
 @pytest.mark.parametrize("preset", options("experiment"))
-def test_jobs_of_a_preset_compose_with_every_choice(
-    preset: str, composed: Composed, kernels_met: set[str]
-) -> None:
+def test_jobs_of_a_preset_compose_with_every_choice(preset: str, composed: Composed) -> None:
     jobs, met = jobs_of(preset, composed), set[str]()
-    for i, job in enumerate(jobs):
-        if i and not any(option.startswith("kernel.") for option in job):
-            met.update(kernels_met)
-        if met.issuperset(job):
+    for job in jobs:
+        # every kernel's file is composed by the command that counts all of them
+        assert choice(job, "kernel") in KERNELS
+        others = {option for option in job if not option.startswith("kernel=")}
+        if met and met.issuperset(others):
             continue
-        met.update(job)
-        kernels_met.add(f"kernel={choice(job, 'kernel')}")
+        met |= {*others, "kernel"}
         config = composed(f"experiment={preset}", *job)
         assert config.name == preset
         assert config.kernel["_target_"]

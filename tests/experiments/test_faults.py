@@ -46,8 +46,8 @@ def test_a_sweep_killed_many_times_ends_with_every_point_done_once(
     sweep_here: Command, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    cols = [3, 5, 16, 31, 64, 100, *range(101, 103 + KILLS // 2)]  # two rows or so before a kill
-    asked = ["kernel=good,torch", *shape(8, cols), "dtype=float32,float16", "rounds=2", *QUICK]
+    cols = [3, 31, 64, *range(101, 103 + KILLS // 2)]  # two rows or so before a kill
+    asked = ["kernel=good,torch", *shape(8, cols), "dtype=float32", "rounds=2", *QUICK]
     command = command_line(out, *asked)
     dice = random.Random(11)
     after_new_rows = 0
@@ -74,7 +74,7 @@ def test_a_sweep_killed_many_times_ends_with_every_point_done_once(
     last = sweep_here(*asked)
     assert last.status == 0, last.stderr
     rows = last.rows
-    assert len(rows) == 3 * len(cols) * 2 * 2
+    assert len(rows) == 3 * len(cols) * 2
     assert once_each(rows)
     assert all(row.expected and row.attempt == 1 for row in rows)
 
@@ -179,7 +179,7 @@ def test_a_kernel_that_declares_what_no_row_can_hold_costs_its_own_points_alone(
 def test_an_answer_that_makes_no_row_is_not_laid_upon_the_kernels_after_it(
     sweep_here: Command,
 ) -> None:
-    asked = ["kernel=backwards,good", *shape(4, [8, 16, 32, 64]), "dtype=float32", *QUICK]
+    asked = ["kernel=backwards,good", *shape(4, [8, 16]), "dtype=float32", *QUICK]
     done = sweep_here(*asked)
     assert done.status == 1
     found = {(row.kernel, row.status) for row in done.rows}
@@ -247,12 +247,12 @@ def test_rows_that_are_removed_while_a_sweep_runs_are_noticed_and_measured_again
     sweep_here: Command, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    asked = ["kernel=slow,good", *shape(4, [*range(8, 28)]), "dtype=float32", "rounds=2", *QUICK]
+    asked = ["kernel=slow,good", *shape(4, [8, 9, 10]), "dtype=float32", "rounds=2", *QUICK]
     process = subprocess.Popen(
         command_line(out, *asked), cwd=ROOT, stderr=subprocess.PIPE, text=True
     )
     try:
-        wait_until(lambda: lines(out) > 6, process, limit_s=60)
+        wait_until(lambda: any(lines(path.parent) for path in out.rglob("good/rows.jsonl")), process, 60)
         [path] = out.rglob("good/rows.jsonl")
         path.unlink()
         _, errors = process.communicate(timeout=60)
@@ -264,7 +264,7 @@ def test_rows_that_are_removed_while_a_sweep_runs_are_noticed_and_measured_again
     assert "good/rows.jsonl was removed or changed while this sweep was running" in line
     done = sweep_here(*asked)
     assert done.status == 0, done.stderr
-    assert len(done.rows) == 3 * 20 * 2
+    assert len(done.rows) == 3 * 3 * 2
     assert once_each(done.rows)
 
 

@@ -14,6 +14,7 @@ import torch
 from experiments import hostcost, probe
 from experiments.data.files import validated
 from experiments.data.records import Probe
+from experiments.sweep.client import Worker
 from experiments.worker import flush
 from experiments.worker import probe as worker_probe
 from experiments.worker.hostcost import measure
@@ -26,8 +27,13 @@ module = sys.modules[measure.__module__]
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")
 def test_without_a_card_each_says_so_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    worker: Worker,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.setattr(probe, "Worker", lambda *_: worker)
+    monkeypatch.setattr(worker, "stop", lambda: None)
     monkeypatch.setattr(sys, "argv", ["command", "--out", str(tmp_path)])
     with pytest.raises(SystemExit, match="2"):
         hostcost.main()

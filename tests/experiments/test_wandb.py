@@ -143,10 +143,10 @@ def test_each_run_is_a_curve_over_n_or_over_m_where_n_is_fixed(
 
 @pytest.mark.usefixtures("account")
 def test_a_sweep_without_a_gpu_shows_errors_and_modelled_bytes(
-    sweep: Command, server: WandbServer, capsys: pytest.CaptureFixture[str]
+    sweep_here: Command, server: WandbServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["kernel=online", *shape(4, [8, 16]), "dtype=float32", "tracker=wandb", *QUICK]
-    done = sweep(*words)
+    done = sweep_here(*words)
     assert (done.status, "warning" in done.stderr) == (0, False), done.stderr
     assert sync(done.out, capsys) == (0, f"uploaded 3 runs from {done.out}")
     [run] = [run for run in server.store.runs.values() if run.fields["jobType"] == "online"]
@@ -246,9 +246,8 @@ def test_what_waits_offline_is_rewritten_until_it_is_uploaded_and_then_continued
     run = server.store.named(RUN)
     assert [cols for cols, _ in run.history("time_us")] == [1024, 4096]
     assert (run.exit_code, run.summary["failed"]) == (1, 1)
-    again = [timed(512), timed(1024), timed(2048, attempt=2), timed(4096)]
-    for rows in (again, [*again, timed(8192)]):
-        assert mirrored(sweep, rows) == []
+    again = [timed(512), timed(1024), timed(2048, attempt=2), timed(4096), timed(8192)]
+    assert mirrored(sweep, again) == []
     assert sync(tmp_path, capsys) == (0, f"uploaded 2 runs from {tmp_path}")
     assert [cols for cols, _ in run.history("time_us")] == [1024, 4096, 512, 2048, 8192]
     assert (run.summary["points"], run.exit_code) == (5, 0)

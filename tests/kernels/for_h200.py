@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from triton import compile, knobs
 from triton.backends.compiler import GPUTarget
+from triton.backends.nvidia.compiler import CUDABackend
 from triton.compiler import ASTSource
 from triton.experimental.gluon._runtime import GluonASTSource
 
@@ -45,6 +46,7 @@ from tests.kernels.conftest import H200
 F32, F64 = tl.float32, tl.float64
 WHOLE = ("rows", "cols", "row_stride", "y_row_stride")  # divisible by 16
 SLICED = ("cols", "row_stride", "slice_width")
+ONE_WARP = ReadTriton(256, 1, keep=True)
 TILE = {
     "VECTOR": 1,
     "BLOCK": 4096,
@@ -79,7 +81,14 @@ def compiled(
     fixed = {key: value for key, value in fixed.items() if key in types}
     source_of = GluonASTSource if kernel in (_cluster, _rows) else ASTSource
     source = source_of(kernel, types, fixed, attributes)
-    made = compile(source, target=GPUTarget("cuda", 90, 32), options=options)
+    return to_ptx(source, options)
+
+
+def to_ptx(source: Any, options: dict[str, Any]) -> tuple[str, Any]:
+    """PTX and metadata; `registers_without_spills` alone asks ptxas, a third of the time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CUDABackend, "make_cubin", lambda *_: b"")
+        made = compile(source, target=GPUTarget("cuda", 90, 32), options=options)
     return made.asm["ptx"], made.metadata
 
 
@@ -117,8 +126,7 @@ def test_tiles_are_stored_in_whole_vectors(kernel: Any, pointer: str, statistics
         assert 3 * row <= metadata.shared <= 3 * row + 1024
 
 
-@pytest.mark.parametrize("add", [False, True], ids=["copy", "add"])
-@pytest.mark.parametrize(("pointer", "vector"), [("bf16", 8), ("fp16", 8), ("fp32", 4)])
+@pytest.mark.parametrize(("pointer", "vector", "add"), [("bf16", 8, False), ("fp32", 4, True)])
 def test_a_copy_takes_whole_vectors_whatever_the_width(
     pointer: str, vector: int, add: bool
 ) -> None:
@@ -135,13 +143,16 @@ def test_a_copy_takes_whole_vectors_whatever_the_width(
     assert "ld.global" in tail
 
 
-@pytest.mark.parametrize("kernel", [ReadTriton(), ReadTriton(256, 1, keep=True)], ids=str)
 @pytest.mark.parametrize(
-    ("pointer", "rows", "cols"),
+    ("kernel", "pointer", "rows", "cols"),
     [
-        *(("fp32", 8192, 128256), ("bf16", 8192, 128256), ("fp16", 1, 1 << 20)),
-        *(("fp32", 8192, 50257), ("bf16", 8192, 50257), ("bf16", 4096, 1001)),  # begin anywhere
-        *(("bf16", 32768, 256), ("fp32", 32768, 1000), ("bf16", 40000, 100), ("fp64", 4096, 1001)),
+        *((ReadTriton(), "fp32", 8192, 128256), (ONE_WARP, "bf16", 8192, 128256)),
+        # rows that begin anywhere
+        *((ReadTriton(), "bf16", 8192, 50257), (ONE_WARP, "bf16", 4096, 1001)),
+        *((ONE_WARP, "fp32", 8192, 50257), (ReadTriton(), "fp64", 4096, 1001)),
+        # several rows a tile
+        *((ReadTriton(), "bf16", 32768, 256), (ONE_WARP, "fp32", 32768, 1000)),
+        (ReadTriton(), "bf16", 40000, 100),
     ],
 )
 def test_a_reading_takes_whole_vectors_and_the_ends_of_a_row_a_lane_each(
@@ -194,8 +205,7 @@ def test_the_tunables_of_online_are_seen_in_its_code(
         ("fp32", 4, 1000, 4, 4, ()),
         ("fp32", 4, 1024, 1, 1, ("rows",)),
         ("bf16", 8, 8, 64, 1, ("vectors",)),
-        ("bf16", 8, 256, 2, 1, ("row_stride",)),
-        ("bf16", 8, 512, 4, 2, ()),
+        ("bf16", 8, 512, 4, 2, ("row_stride",)),
         ("fp64", 2, 128, 8, 4, ()),
     ],
 )
@@ -221,7 +231,7 @@ def test_narrow_rows_stay_in_their_warps_and_move_in_whole_vectors(
 
 @pytest.mark.parametrize(
     ("pointer", "vector", "cols", "rows", "warps"),
-    [("fp32", 4, 256, 4, 2), ("bf16", 8, 256, 8, 2), ("bf16", 8, 1000, 2, 2)],
+    [("fp32", 4, 256, 4, 2), ("bf16", 8, 1000, 2, 2)],
 )
 def test_narrow_gradients_stay_in_their_warps_and_move_in_whole_vectors(
     pointer: str, vector: int, cols: int, rows: int, warps: int
@@ -241,7 +251,7 @@ def test_narrow_gradients_stay_in_their_warps_and_move_in_whole_vectors(
 
 @pytest.mark.parametrize(
     ("pointer", "rows", "cols"),
-    [("fp32", 1, 131072), ("fp32", 64, 1 << 20), ("bf16", 64, 1 << 20), ("fp32", 64, 1 << 22)],
+    [("fp32", 1, 131072), ("bf16", 64, 1 << 20), ("fp32", 64, 1 << 22)],
 )
 def test_slices_of_a_row_are_exchanged_relaxed_and_spill_nothing(
     pointer: str, rows: int, cols: int, tmp_path: Path
@@ -267,16 +277,12 @@ def test_slices_of_a_row_are_exchanged_relaxed_and_spill_nothing(
     ("pointer", "vector", "cols", "hint"),
     [
         *(("fp32", 4, 4, ""), ("fp32", 4, 1024, ""), ("fp32", 4, 524288, "evict_last")),
-        *(
-            ("fp32", 1, 1001, "evict_last"),
-            ("bf16", 8, 32000, "evict_last"),
-            ("fp16", 8, 524288, ""),
-        ),
+        *(("fp32", 1, 1001, "evict_last"), ("fp16", 8, 524288, "")),
         *(("bf16", 8, 50257, "evict_last"), ("fp32", 4, 1001, "")),  # rows that begin anywhere
     ],
 )
 def test_a_cluster_meets_once_and_fences_nothing(
-    pointer: str, vector: int, cols: int, hint: str
+    pointer: str, vector: int, cols: int, hint: str, tmp_path: Path
 ) -> None:
     plan = cut((4096, cols), 4 if pointer == "fp32" else 2, vector, H200)
     assert plan is not None
@@ -304,6 +310,8 @@ def test_a_cluster_meets_once_and_fences_nothing(
     assert "fence.acq_rel" not in ptx, "a fence that all loads wait for"
     assert "membar" not in ptx
     assert metadata.shared <= 192 << 10
+    if cols == 524288:  # with all that the others have too
+        registers_without_spills(ptx, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -312,17 +320,13 @@ def test_a_cluster_meets_once_and_fences_nothing(
         ("bf16", 8, 128256, ("target", "loss", "lse"), ()),
         ("bf16", 8, 128256, ("target", "loss", "lse", "y", "dloss"), ()),
         ("bf16", 8, 50257, ("target", "loss", "y"), ("SMOOTHED", "CAPPED")),
-        ("bf16", 8, 32000, ("target", "loss", "lse"), ("CAPPED",)),
         ("bf16", 8, 128256, ("target", "loss", "lse"), ("CAPPED",)),
-        ("bf16", 8, 32000, ("target", "loss", "lse", "y", "dloss"), ("CAPPED", "EACH")),
         ("bf16", 8, 128256, ("target", "loss", "lse", "y", "dloss"), ("CAPPED", "EACH")),
         ("fp32", 4, 128256, ("target", "loss", "y"), ("CAPPED",)),
         ("fp32", 4, 262144, ("target", "loss", "y"), ("SMOOTHED",)),
         ("bf16", 8, 151936, ("target", "loss", "entropy"), ()),
         ("bf16", 8, 262144, ("target", "loss", "y"), ()),
-        ("bf16", 8, 32768, ("target", "loss", "y"), ()),
         ("bf16", 8, 128259, ("target", "loss", "lse", "y", "dloss"), ()),
-        ("bf16", 8, 4096, ("lse",), ()),
         ("fp32", 4, 1001, ("y",), ("LOGARITHM",)),
         ("fp32", 4, 128, ("lse",), ()),
     ],
@@ -373,9 +377,13 @@ def test_rows_of_logits_meet_once_and_are_moved_in_whole_vectors(
 
 
 @pytest.mark.parametrize(
-    "gives", [("target", "loss", "lse"), ("target", "loss", "entropy"), ("lse",)]
+    ("pointer", "cols", "gives"),
+    [
+        ("bf16", 256, ("target", "loss", "entropy")),
+        ("bf16", 1000, ("target", "loss", "lse")),
+        ("fp32", 2048, ("lse",)),
+    ],
 )
-@pytest.mark.parametrize(("pointer", "cols"), [("bf16", 256), ("bf16", 1000), ("fp32", 2048)])
 def test_a_warp_asks_for_all_of_its_narrow_rows_before_it_waits(
     pointer: str, cols: int, gives: tuple[str, ...], tmp_path: Path
 ) -> None:
@@ -398,9 +406,10 @@ def test_a_warp_asks_for_all_of_its_narrow_rows_before_it_waits(
     assert registers <= 128
 
 
-@pytest.mark.parametrize("dim", [64, 128])
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("descriptors", [False, True])
+@pytest.mark.parametrize(
+    ("dim", "causal", "descriptors"),  # each two of them in each pair of values
+    [(64, False, False), (64, True, True), (128, True, False), (128, False, True)],
+)
 def test_attention_multiplies_by_warp_groups_and_spills_nothing(
     tmp_path: Path, dim: int, causal: bool, descriptors: bool
 ) -> None:
@@ -416,12 +425,11 @@ def test_attention_multiplies_by_warp_groups_and_spills_nothing(
         attributes[(_attention.arg_names.index(name),)] = [["tt.divisibility", 16]]
     source = ASTSource(_attention, types, constants, attributes)
     options = {"num_warps": kernel.num_warps}
-    made = compile(source, target=GPUTarget("cuda", 90, 32), options=options)
-    ptx = made.asm["ptx"]
+    ptx, metadata = to_ptx(source, options)
     # two products in each of two loops, by steps of 16 along D and along the keys
     assert ptx.count("wgmma.mma_async") == 2 * (dim + tile[1]) // 16
     # two programs on an SM: one multiplies while the other takes exponentials
-    assert 2 * (made.metadata.shared + SHARED_RESERVED) <= known(H200.shared_bytes_per_sm)
+    assert 2 * (metadata.shared + SHARED_RESERVED) <= known(H200.shared_bytes_per_sm)
     assert ("cp.async.bulk.tensor" in ptx) == descriptors
     if not descriptors:
         sizes = set(re.findall(r"cp\.async\.c[ag]\.shared\.global .*?\], .*?\], (\w+)", ptx))

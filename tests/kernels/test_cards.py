@@ -21,6 +21,7 @@ from kernels.softmax.cooperative import Cooperative
 from kernels.softmax.tiles import LONGEST
 from kernels.softmax_backward.backward_auto import BackwardAuto, in_vectors_by
 from kernels.softmax_backward.backward_cluster import BackwardCluster
+from tests.conf import KERNELS, kernel
 from tests.conftest import ROOT
 from tests.kernels.cards import CARDS
 
@@ -31,10 +32,7 @@ Shape = tuple[int, int]
 @cache
 def kernels() -> dict[str, Kernel]:
     """Every kernel of conf/kernel that is described without its package."""
-    found = {}
-    for path in sorted((ROOT / "conf" / "kernel").glob("*.yaml")):
-        found[path.stem] = build_kernel(yaml.safe_load(path.read_text("utf-8")))
-    return found
+    return {name: build_kernel(kernel(name)) for name in KERNELS}
 
 
 @cache

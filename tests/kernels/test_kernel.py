@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import pytest
 import sympy
 import torch
-import yaml
 from hydra.utils import instantiate
 
 from experiments.worker.describe import build_kernel
@@ -30,7 +29,8 @@ from kernels.softmax.peers.helion import Helion
 from kernels.softmax_backward.backward import Backward
 from kernels.softmax_backward.peers import BackwardFlagGems
 from kernels.traffic import M, N, Traffic, evaluate
-from tests.conftest import CONF
+from tests.conf import KERNELS
+from tests.conf import kernel as kernel_config
 from tests.kernels.variants import COPIES, IN_PLACE, PEERS, READS, SOFTMAXES, WAITING, name
 
 EVERY = (*SOFTMAXES, *WAITING, *COPIES, *PEERS)
@@ -145,9 +145,9 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in (CONF / "kernel").glob("*.yaml")))
+@pytest.mark.parametrize("name", KERNELS)
 def test_each_name_builds_its_kernel_and_spells_out_every_tunable(name: str) -> None:
-    config = yaml.safe_load((CONF / "kernel" / f"{name}.yaml").read_text(encoding="utf-8"))
+    config = kernel_config(name)
     kernel = instantiate(config)
     assert isinstance(kernel, Kernel)
     folder = type(kernel.operation).__module__.split(".")[1]

@@ -83,7 +83,7 @@ def test_wrong_input_is_one_line_and_nothing_is_measured(
     assert done.rows == []
 
 
-@settings(max_examples=100, derandomize=True, database=None, deadline=None,
+@settings(max_examples=40, derandomize=True, database=None, deadline=None,
           phases=[Phase.generate], suppress_health_check=list(HealthCheck))  # fmt: skip
 @given(asked=COMMAND_LINES)
 def test_random_overrides_are_a_plan_or_one_plain_line(sweep: Command, asked: list[str]) -> None:

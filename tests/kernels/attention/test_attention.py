@@ -86,8 +86,9 @@ def test_every_softmax_may_stand_in_the_middle(device: str) -> None:
     assert ran >= 8
 
 
-@pytest.mark.parametrize("dtype", [F32, F16, BF16], ids=name)
-@pytest.mark.parametrize("attention", ATTENTIONS.values(), ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    ("attention", "dtype"), [*zip(ATTENTIONS.values(), (F32, F16, BF16, F16), strict=True)]
+)
 def test_the_gate_turns_wrong_attention_away(
     attention: Any, dtype: torch.dtype, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

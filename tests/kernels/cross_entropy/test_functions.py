@@ -127,18 +127,19 @@ def test_any_call_gets_the_loss_and_gradient_of_float64(
     agrees(x.to(device), target.to(device), **options)
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=name)
+@pytest.mark.parametrize("dtype", DTYPES[:3], ids=name)
 @pytest.mark.parametrize("option", ["weight", "label_smoothing", *NOT_PYTORCHS])
 def test_each_option_of_rows_wider_than_a_tile(
     device: str, option: str, dtype: torch.dtype
 ) -> None:
-    reduction = REDUCTIONS[DTYPES.index(dtype) % 3]  # each of each option
+    reduction = REDUCTIONS[DTYPES.index(dtype)]  # each of each option
     x = (torch.randn(3, 2051, device=device) * 3).to(dtype)
     value = torch.rand(2051, device=device) if option == "weight" else 0.3
     target = torch.tensor([2050, -100, 0], device=device)
+    if dtype is torch.bfloat16:
+        padded = torch.randn(3, 2056, device=device, dtype=dtype)
+        x = padded[:, :2051]
     agrees(x, target, reduction=reduction, **{option: value})
-    padded = torch.randn(3, 2056, device=device, dtype=dtype)
-    agrees(padded[:, :2051], target, reduction=reduction, **{option: value})
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
@@ -296,8 +297,15 @@ def test_gradients_of_first_and_second_order(device: str, reduction: str, option
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning")
-@pytest.mark.parametrize("reduction", ["none", "mean"])
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize(
+    ("program", "reduction"),
+    [
+        (program, reduction)
+        for program in PROGRAMS
+        for reduction in ("none", "mean")
+        if reduction == "mean" or "compiled" not in program  # which takes a second and more
+    ],
+)
 def test_whatever_differentiates_or_traces_it_gets_the_answer_of_pytorchs(
     device: str, program: str, reduction: str
 ) -> None:
@@ -320,15 +328,12 @@ def test_whatever_differentiates_or_traces_it_gets_the_answer_of_pytorchs(
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 def test_operators_keep_the_rules_of_pytorchs_operators(device: str, reduction: str) -> None:
     target = torch.tensor([1, -100, 3], device=device)
-    for x in (torch.randn(3, 5, device=device), torch.randn(3, 8, device=device)[:, :5]):
-        for weight in (None, torch.rand(5, device=device)):
-            rest = (-100, reduction, 0.1, 0.0, 2.0, 0.5, torch.float32)
-            given_ = (x.clone().requires_grad_(), target, weight, *rest)
-            torch.library.opcheck(loss_operator, given_)
-            loss, lse = loss_operator(x, target, weight, *rest)
-            torch.library.opcheck(
-                gradient_operator, (x, target, weight, lse, torch.rand_like(loss), *rest)
-            )
+    x = torch.randn(3, 8, device=device)[:, :5]
+    weight = torch.rand(5, device=device) if reduction == "mean" else None
+    rest = (-100, reduction, 0.1, 0.0, 2.0, 0.5, torch.float32)
+    torch.library.opcheck(loss_operator, (x.clone().requires_grad_(), target, weight, *rest))
+    loss, lse = loss_operator(x, target, weight, *rest)
+    torch.library.opcheck(gradient_operator, (x, target, weight, lse, torch.rand_like(loss), *rest))
 
 
 def test_compiled_whole_it_is_one_operator(device: str) -> None:
@@ -374,7 +379,7 @@ def test_compiled_of_rows_whose_number_the_data_decide(device: str, kept: list[b
 
 
 @pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("dtype", DTYPES, ids=name)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=name)
 def test_under_autocast_the_loss_has_the_dtype_that_pytorchs_has(
     device: str, dtype: torch.dtype, kind: torch.dtype
 ) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -135,10 +133,10 @@ def test_pytorchs_gradient_is_held_to_what_rounded_log_probabilities_give() -> N
 @pytest.mark.skipif(HERE.kind != "cpu", reason="a count runs on the CPU")
 @pytest.mark.parametrize("kernel", OURS + LIBRARY, ids=str)
 def test_counted_equals_modelled_exactly(kernel: Kernel) -> None:
-    shapes = [(7, 13), (3, 1000), (1, 16384)]
+    points = [((7, 13), torch.float32), ((3, 1000), torch.float16), ((1, 4096), torch.float16)]
     if isinstance(kernel, Streaming) and kernel.block_size is None:
-        shapes.append((1, 20_001))
-    for shape, dtype in product(shapes, (torch.float16, torch.float32)):
+        points.append(((1, 20_001), torch.float32))
+    for shape, dtype in points:
         inputs = kernel.operation.make_inputs(shape, dtype, "cpu", 0)
         tensors = totals(requests_of(kernel, *inputs))
         found = difference(kernel, kernel.operation.sizes(shape), tensors)

@@ -50,15 +50,20 @@ def test_any_matrix_gives_the_answer_of_float64(device: str, x: torch.Tensor, la
         assert_right(x)
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("cols", [2047, 3000, 16_385])
+@pytest.mark.parametrize(
+    ("dtype", "cols"), [*zip(DTYPES, (16_385, 3000, 2047, 3000), strict=True)], ids=str
+)
 def test_wide_rows_give_the_answer_of_float64(device: str, dtype: torch.dtype, cols: int) -> None:
     assert_right(torch.randn(3, cols, device=device).to(dtype))
 
 
-@pytest.mark.parametrize("wider", [1, 60, 500])
+@pytest.mark.parametrize("wider", [1, 60])
 def test_infinities_and_nan_give_what_torch_gives(device: str, wider: int) -> None:
     assert_right(extremes().repeat_interleave(wider, dim=1).to(device))
+
+
+def test_infinities_and_nan_give_what_torch_gives_in_rows_of_several_chunks(device: str) -> None:
+    assert_right(extremes()[[0, 2, 3, 6]].repeat_interleave(500, dim=1).to(device))
 
 
 @pytest.mark.parametrize("cols", [300, 20_001])

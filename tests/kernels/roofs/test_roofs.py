@@ -60,9 +60,8 @@ def test_a_softmaxs_weighted_sum_passes_the_gate_and_a_wrong_one_does_not(
 
 
 @every
-@pytest.mark.parametrize("dtype", DTYPES, ids=name)
-def test_the_gate_turns_a_wrong_one_away(kernel: Kernel, device: str, dtype: torch.dtype) -> None:
-    inputs = kernel.operation.make_inputs((600, 300), dtype, device, 0)
+def test_the_gate_turns_a_wrong_one_away(kernel: Kernel, device: str) -> None:
+    inputs = kernel.operation.make_inputs((600, 300), torch.float16, device, 0)
     y = kernel(*inputs)
     for wrong in (torch.zeros_like(y), y * 1.05, y.flip(0)):
         assert judge(kernel, wrong, inputs) is not None
