@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 OUTPUTS = Path("outputs") / "bench"
 INSPECT_LIMIT_S = 60.0
+IMPLAUSIBLE = 1.1  # of a copy's bandwidth from a cold L2: an answer was kept, or nobody waited
 COLUMNS = ("kernel", "rows", "cols", "dtype", "time_us", "low_us", "high_us", "share", "share_low",
            "share_high", "over_torch", "over_torch_low", "over_torch_high", "best_other",
            "over_best", "over_best_low", "over_best_high", "verdict")  # fmt: skip
@@ -149,7 +150,8 @@ def table(out: Path, names: Sequence[str]) -> pd.DataFrame:
         lines.append([
             *(row[name] for name in ("kernel", *place, "time_us", "time_low_us", "time_high_us")),
             *share, *_ratio(torch, row),
-            best["kernel"].iloc[0] if len(best) else "", *over_best, _verdict(row, over_best),
+            best["kernel"].iloc[0] if len(best) else "", *over_best,
+            _verdict(row, over_best, share),
         ])  # fmt: skip
     return pd.DataFrame(lines, columns=list(COLUMNS))
 
@@ -166,8 +168,10 @@ def _ratio(others: pd.DataFrame, row: dict[str, Any]) -> list[float]:
     ]
 
 
-def _verdict(row: dict[str, Any], ratio: Sequence[float]) -> str:
+def _verdict(row: dict[str, Any], ratio: Sequence[float], share: Sequence[float]) -> str:
     """Faster or slower than the best other by more than the noise of one round, or neither.
+
+    A time far below the copy's from a cold L2 is no kernel's: its verdict is ``implausible``.
 
     The noise of a GPU is the recorded distance of two equal sweeps at such times; of a CPU the
     interval alone counts.
@@ -176,6 +180,8 @@ def _verdict(row: dict[str, Any], ratio: Sequence[float]) -> str:
         return str(row["status"]) + (f": {row['reason']}" if isinstance(row["reason"], str) else "")
     if not row["time_us"] > 0:
         return "right; interpreted, not timed"
+    if row["device"] == "cuda" and share[1] > IMPLAUSIBLE:
+        return "implausible: faster than a copy of the same matrix"
     value, low, high = ratio
     if value != value:
         return "nothing to compare with"
