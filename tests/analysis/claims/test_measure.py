@@ -103,6 +103,7 @@ def point(own: float, cols: int = 16384, timer: str = "events", **times: float) 
     ]
 
 
+LOSS = loss({"ce_auto": 0.24, "ce_quack": 0.30, "read": 0.238}) + point(100.0, quack=50.0)
 TWO_SIZES = point(100.0, quack=120.0) + point(10.0, cols=256, quack=20.0)
 TWO_TIMERS = point(100.0, quack=120.0) + point(100.0, timer="graph", quack=90.0)
 HELD_OUT = point(100.0, quack=120.0) + point(100.0, cols=16385, quack=90.0)
@@ -119,6 +120,7 @@ HELD_OUT = point(100.0, quack=120.0) + point(100.0, cols=16385, quack=90.0)
     (TWO_TIMERS, "peers", "in a graph", {}, [0.9]),
     (HELD_OUT, "peers", "events", {}, [1.2]),
     (HELD_OUT, "peers", "events", {"held_out": True}, [0.9]),
+    (LOSS, "quack", "events", {"operation": "cross_entropy", "mean": True}, [1.25]),
 ])  # fmt: skip
 def test_our_kernel_is_compared_with_its_rivals_at_the_points_named(
     tmp_path: Path, rows: list[Row], over: str, clock: str, which: dict[str, Any],
@@ -134,17 +136,6 @@ def test_a_mean_over_rivals_is_geometric_and_says_over_what(tmp_path: Path) -> N
     assert found.note == "2 points, interval over rounds"
     assert len(found.labels) == 12
     assert "quack" in card(tmp_path / "b", point(100.0, torch=120.0)).rival("quack", "events").lacks
-
-
-def test_another_operation_has_its_own_kernels_and_roof(tmp_path: Path) -> None:
-    rows = loss({"ce_auto": 0.24, "ce_quack": 0.30, "read": 0.238})
-    rows += point(100.0, quack=50.0, copy=10.0)  # softmax is no part of it
-    here = card(tmp_path, rows)
-    share = here.rival("roof", "events", operation="cross_entropy", large=True)
-    assert min(values(share)) == pytest.approx(0.238 / 0.24, abs=3e-4)
-    mean = here.rival("quack", "events", operation="cross_entropy", mean=True)
-    assert values(mean) == pytest.approx([1.25])
-    assert here.rival("liger", "events", operation="cross_entropy").lacks
 
 
 def test_counts_are_exact_and_what_dram_saw_is_of_this_card_alone(tmp_path: Path) -> None:
