@@ -22,7 +22,6 @@ class _Printed(BaseModel):
 class Series(_Printed):
     """Numbers of a figure or table over a size; ``sizes`` and each kernel's list run together."""
 
-    figure: str
     quantity: Quantity
     rows: int | None = None
     cols: int | None = None
@@ -67,8 +66,6 @@ class Ratio(_Stated):
 
     over: str
     label: str
-    about: bool = False
-    widths: tuple[int, int] | None = None  # the columns it is said of, None for no limit
 
 
 class Protocol(_Printed):

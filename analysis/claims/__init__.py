@@ -14,8 +14,7 @@ from types import ModuleType
 from analysis.claims import a, audit, b, c, d, e, own
 from analysis.claims.measure import Card, of_gpu
 from analysis.claims.tables import claims_tables, tally
-from analysis.claims.verdict import OURS, Claim, claim
-from analysis.claims.verdict import Judgement as Judgement
+from analysis.claims.verdict import OURS, Claim, Judgement, claim
 from analysis.format import write_table
 from analysis.load import Inputs, read_inputs
 

@@ -139,10 +139,17 @@ class Card:
         return _points(found, kernel, where, PLACE)
 
     def rival(
-        self, over: str, clock: str, where: Where = ANY, *, operation: str = OPERATION,
-        mean: bool = False, as_gap: bool = False, held_out: bool = False, large: bool = False,
+        self,
+        over: str,
+        clock: str,
+        where: Where = ANY,
+        operation: str = OPERATION,
+        mean: bool = False,
+        as_gap: bool = False,
+        held_out: bool = False,
+        large: bool = False,
         short: bool | None = None,
-    ) -> Points:  # fmt: skip
+    ) -> Points:
         """A rival's time over ours with a cold cache; over ``roof`` our share of its bandwidth.
 
         ``over`` is a rival as `analysis.points.pairs` has it, ``clock`` one of `CLOCKS`. With
@@ -291,8 +298,8 @@ def of_gpu(inputs: Inputs, gpu: str) -> Inputs:
 def implied(letter: str, kernel: str, formula: str) -> Points:
     """The bandwidth, GB/s, that a source's printed times imply for a formula."""
     source = sources()[letter]
-    printed = [(t.rows, t.cols, t.dtype, 1e3 * float(t.time_ms))
-               for t in source.timings if t.kernel == kernel]  # fmt: skip
+    timings = [one for one in source.timings if one.kernel == kernel]
+    printed = [(one.rows, one.cols, one.dtype, 1e3 * float(one.time_ms)) for one in timings]
     for drawn in source.series.values():
         if drawn.quantity == "time_us":
             times = zip(drawn.sizes, drawn.kernels[kernel], strict=True)
