@@ -1,13 +1,11 @@
 """``compare``: two sweeps point by point, or two kernels of one sweep.
 
-**Two sweeps.** The logarithms of times are compared: their mean over the rounds of HEAD with the
-mean over the rounds of BASE, unpaired. The variance of the difference has two parts. The rounds
-show how much they vary, s². How far two processes lie apart they cannot show where all of them ran
-in one. So two sweeps of equal code, one round each, were recorded (``noise.json``): their variance
-is τ² in each range of times. As much of it as the rounds of a range do not show,
-max(0, τ² − 2·mean s²), is added with the few degrees of freedom of its heavy tails. Eight rounds of
-one process that agree too well are then not believed, and rounds in fresh processes add nothing.
-With one round on either side τ² is all there is, widened by the row's own interval.
+**Two sweeps.** The mean logarithm of the times of HEAD's rounds is compared with that of BASE's,
+unpaired. The rounds show how much they vary, s². How far two processes lie apart they cannot show
+where all of them ran in one: ``noise.json`` has the variance τ² of two sweeps of equal code, one
+round each, by ranges of times. As much of it as the rounds of a range do not show,
+max(0, τ² − 2·mean s²), is added with the few degrees of freedom of its heavy tails. With one round
+on either side τ² is all there is, widened by the row's own interval.
 
 A gate fails on one point, so the chance that any of all equal points is called different must stay
 below `ALPHA`. Holm's step-down holds it, whatever the dependence between points.
@@ -29,22 +27,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.estimate import (
-    Floats,
-    geometric_mean,
-    holm,
-    log_reach,
-    median_of,
-    quantile,
-    ratio_of,
-    tail,
-)
-from analysis.figures.page import Canvas, Page
-from analysis.figures.style import CACHES, FAINT, slug, value_axis, variant_order
-from analysis.format import Cell, Table, interval_text, number_text, write_table
+from analysis.estimate import Floats, geometric_mean, holm, log_reach, quantile, tail
+from analysis.figures.style import variant_order
+from analysis.format import Cell, Table, interval_text, keys_of, number_text, write_table
 from analysis.load import Inputs, kernel_name, read_inputs
-from analysis.points import PLACE, VISIT
-from analysis.selection import name_variants, records_of, timer_label
+from analysis.points import NAMED, PLACE, VISIT, ratios
+from analysis.selection import name_variants, records_of
 from experiments.data.files import RowsError, write_file
 from experiments.data.statistics import Z95
 
@@ -58,16 +46,8 @@ EDGES_US = (0.0, 20.0, 50.0, 100.0, 200.0, 500.0, math.inf)
 SHOWN = 10  # changed points on the terminal
 PROTOCOL = ["timer", "cache"]
 POINT = ["operation", "kernel", "settings", "rows", "cols", "dtype", "gpu", "card"]
-STYLES = {
-    "failed": ("#a50f3c", "X"),
-    "slower": ("#d55e00", "^"),
-    "faster": ("#1f6fb4", "v"),
-    "fixed": ("#00795c", "P"),
-    "unclear": ("#a08a4a", "o"),
-    "same": ("#7d8794", "."),
-}
-VERDICTS = (*STYLES, "no time")
-CHANGED = VERDICTS[:4]
+CHANGED = ("failed", "slower", "faster", "fixed")
+VERDICTS = (*CHANGED, "unclear", "same", "no time")
 SAID = (
     "same: the point's own interval lies within the threshold around 1. slower, faster: different "
     f"at a family-wise error of {ALPHA:g} over all points (Holm), and by more than the floor. "
@@ -105,8 +85,6 @@ def arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--out", type=Path, metavar="DIR", help=beside)
     least = "a change of less counts for nothing (default: 2%%)"
     command.add_argument("--threshold", type=_share, default=THRESHOLD, metavar="2%", help=least)
-    across = "compare rows of two GPU models all the same"
-    command.add_argument("--across-gpus", action="store_true", help=across)
 
 
 def _share(text: str) -> float:
@@ -120,7 +98,7 @@ def _share(text: str) -> float:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Compares, writes tables and pictures, prints a summary; 1 on a regression, else 0.
+    """Compares, writes tables, prints a summary; 1 on a regression, else 0.
 
     Raises:
         RowsError: there are no two sides that can be compared.
@@ -131,26 +109,22 @@ def run(options: argparse.Namespace) -> int:
     if options.head is None:
         raise RowsError("compare takes two folders, BASE HEAD, or one and --kernels A,B")
     head = read_inputs(options.head, options.out, "compare")
-    _check_gpus(base.frame, head.frame, options.across_gpus)
-    points = matched(base.frame, head.frame, options.across_gpus)
+    points = matched(base.frame, head.frame)
     found, notes = judged(points, options.threshold), list(_notes(base, head, points))
     if found.empty:
-        raise RowsError(f"{base.rows} and {head.rows} have no point in common. {' '.join(notes)}")
+        gpus = " and ".join(f"{side.rows} of {set(side.frame['gpu'])}" for side in (base, head))
+        raise RowsError(f"{gpus} have no point in common. {' '.join(notes)}")
     kernels, changed = by_kernel(found, notes), _changed(found)
     text = "\n".join(table.markdown() for table in (kernels, by_range(found), changed))
-    made = [
-        write_file(head.out / "compare.md", text),
-        write_file(head.out / "compare.csv", kernels.csv()),
-    ]
-    for _, mine in found[found["verdict"] != "no time"].groupby(["gpu", *PROTOCOL]):
-        made += _page(mine, options.threshold).files(head.out)
+    texts = {"compare.md": text, "compare.csv": kernels.csv()}
+    made = [write_file(head.out / name, one) for name, one in texts.items()]
     short = replace(changed, lines=changed.lines[:SHOWN])
     print(kernels.plain(), short.plain(), "", sep="\n\n")
     print(*notes, *made, "", _verdict(found, options.threshold), sep="\n")
     return int(found["regression"].any())
 
 
-def matched(base: pd.DataFrame, head: pd.DataFrame, across_gpus: bool = False) -> pd.DataFrame:
+def matched(base: pd.DataFrame, head: pd.DataFrame) -> pd.DataFrame:
     """Every point of either set, one line each.
 
     A point is an operation, kernel, parameters, shape, dtype, GPU model, card and protocol. One
@@ -163,9 +137,6 @@ def matched(base: pd.DataFrame, head: pd.DataFrame, across_gpus: bool = False) -
     rows = name_variants(pd.concat([base, head], ignore_index=True))
     rows["side"] = np.where(np.arange(len(rows)) < len(base), *SIDES)
     rows["settings"] = [json.dumps(p, sort_keys=True, default=str) for p in rows["params"]]
-    if across_gpus:
-        rows["gpu"] = ARROW.join(dict.fromkeys(rows["gpu"]))
-        rows["card"] = rows.groupby(POINT[:-2])["card"].transform("first")
     place, timed = [*POINT, *PROTOCOL], rows[PROTOCOL].notna().all(axis=1)
     known = rows[timed].drop_duplicates(place)[place]
     never = rows[~timed].drop(columns=PROTOCOL).reset_index().merge(known, "left", POINT)
@@ -186,10 +157,10 @@ def _visited(rows: pd.DataFrame, place: list[str]) -> pd.DataFrame:
     """What each set has of each point.
 
     Returns:
-        ``visits``; ``bad``, how many of them failed; ``rounds``, visits with a time, or recordings
-        where there are several; of the logarithms of these times the mean ``log``, the squared
-        deviations ``squares``, and for an only round the variance ``within`` by its interval;
-        ``median_us``; ``status``, the first that is not ok; ``reason``; ``suspect``; ``keys``.
+        ``visits``; ``bad``, how many failed; ``rounds``, visits with a time, or recordings where
+        there are several; of the logarithms of their times the mean ``log``, the squared deviations
+        ``squares``, and for an only round the variance ``within`` by its interval; ``status``, the
+        first that is not ok; ``reason``; ``suspect``; ``keys``.
     """
     # under Triton's interpreter a time means nothing
     good = rows["status"].eq("ok") & rows["backend"].ne("interpreter") & rows["time_us"].gt(0)
@@ -210,7 +181,6 @@ def _visited(rows: pd.DataFrame, place: list[str]) -> pd.DataFrame:
         "log": rounds.mean(),
         "squares": ((means - rounds.transform("mean")) ** 2).groupby(level=place).sum(),
         "within": within.groupby(by_place).sum(),
-        "median_us": timed.groupby(place)["time_us"].median(),
         "status": failed["status"].first(),
         "reason": failed["reason"].first(),
         "suspect": visits["suspect"].agg(lambda flags: any(map(bool, flags))),
@@ -232,11 +202,10 @@ def judged(
         ranges: The noise between two sweeps, by default the recorded one.
 
     Returns:
-        Its columns, and ``verdict`` (one of `VERDICTS`), ``regression`` (whether a gate fails on
-        it), ``ratio`` (of times, HEAD / BASE; NaN without two of them), ``low`` and ``high`` (the
-        95 % interval of this point alone), ``all_low`` and ``all_high`` (the one that holds for all
-        points at once), ``p_holm`` (the chance of such a difference between equals, corrected for
-        all points) and ``beyond_floor``.
+        Its columns, and ``verdict`` (one of `VERDICTS`), ``regression`` (a gate fails on it),
+        ``ratio`` (of times, HEAD / BASE), ``low`` and ``high`` (the 95 % interval of this point
+        alone), ``all_low`` and ``all_high`` (the one that holds for all points at once), ``p_holm``
+        (corrected for all points) and ``beyond_floor``.
     """
     noise = recorded_noise()[1] if ranges is None else ranges
     both = points[points["base_visits"].gt(0) & points["head_visits"].gt(0)]
@@ -355,10 +324,9 @@ def _summary(
 def _changed(points: pd.DataFrame) -> Table:
     """The points that changed, regressions first, the largest change first."""
     changed, lines = points[points["verdict"].isin(CHANGED)], []
-    kept, rank = ~changed["regression"], changed["verdict"].map(CHANGED.index)
     size = -np.log(changed["ratio"]).abs().fillna(math.inf)
-    changed = changed.assign(kept=kept, rank=rank, size=size)
-    for one in records_of(changed.sort_values(["kept", "rank", "size"], kind="stable")):
+    changed = changed.assign(kept=~changed["regression"], size=size)
+    for one in records_of(changed.sort_values(["kept", "size"], kind="stable")):
         times = [number_text(math.exp(one[f"{side}_log"]), 2) for side in SIDES]
         ends = interval_text(one["all_low"], one["all_high"], 3) if one["all_low"] > 0 else "–"
         status = ARROW.join(dict.fromkeys([one["base_status"], one["head_status"]]))
@@ -368,45 +336,6 @@ def _changed(points: pd.DataFrame) -> Table:
         lines.append([_name(one), verdict, *times, number_text(one["ratio"], 3), ends, status])
     heads = ["point", "verdict", "BASE µs", "HEAD µs", "ratio", "interval", "status"]
     return Table("Points that changed", heads, lines)
-
-
-def _page(points: pd.DataFrame, threshold: float) -> Page:
-    """Each point's ratio against its time, the verdict by colour and marker."""
-    gpu, timer, cache = points.iloc[0][["gpu", *PROTOCOL]]
-    times_us = points["base_median_us"].fillna(points["head_median_us"])
-
-    def draw(canvas: Canvas) -> None:
-        ax = canvas.add_axes((0.08, 0.16, 0.89, 0.62))
-        limit, change = 100 * threshold, 100 * (points["ratio"] - 1)
-        top = 1.1 * max([3 * limit, *change.abs().dropna()])
-        ax.set(xscale="log", ylim=(-min(top, 100), top), xlabel="time of BASE, µs")
-        ax.axhspan(-limit, limit, color=FAINT, lw=0, zorder=0)
-        for verdict, (color, marker) in STYLES.items():
-            mine = points["verdict"] == verdict
-            low, high = (100 * (points.loc[mine, end] - 1) for end in ("low", "high"))
-            ax.vlines(times_us[mine], low, high, color=color, lw=0.5, alpha=0.4)
-            # a point that failed has no ratio: it stands at the upper edge
-            y = change[mine].fillna(top if verdict == "failed" else 0.0)
-            label = f"{verdict} {mine.sum():,}" if mine.any() else None
-            ax.plot(times_us[mine], y, ls="", marker=marker, ms=4, color=color, label=label)
-        ax.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
-        value_axis(ax, "HEAD / BASE − 1, %: above 0 is slower")
-        ax.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=6, frameon=False, fontsize=7)
-
-    subtitle = f"{gpu}  ·  {timer_label(timer)}, {CACHES.get(cache, cache)}"
-    small = [f"{100 * (1 - ALPHA):g} % intervals of single points; band: the threshold"]
-    name = f"compare-{slug(gpu)}-{slug(timer)}-{slug(cache)}"
-    return Page(name, "Time of HEAD / BASE, point by point", subtitle, small, draw, gpu=gpu)
-
-
-def _check_gpus(base: pd.DataFrame, head: pd.DataFrame, across: bool) -> None:
-    was, now = (sorted(set(frame["gpu"])) for frame in (base, head))
-    measured = f"BASE was measured on {', '.join(was)}, HEAD on {', '.join(now)}"
-    if across and (len(was), len(now)) != (1, 1):
-        raise RowsError(f"{measured}: --across-gpus compares one GPU model with one")
-    if not across and not set(was) & set(now):
-        reason = "times of different GPU models say nothing about the code"
-        raise RowsError(f"{measured}: {reason}; --across-gpus compares them all the same")
 
 
 def _notes(base: Inputs, head: Inputs, points: pd.DataFrame) -> Iterator[str]:
@@ -435,15 +364,11 @@ def _notes(base: Inputs, head: Inputs, points: pd.DataFrame) -> Iterator[str]:
 
 
 def _verdict(found: pd.DataFrame, threshold: float) -> str:
-    counts, limit = found["verdict"].value_counts(), f"{100 * threshold:g} %"
-    each = ", ".join(f"{counts[one]:,} {one}" for one in VERDICTS if one in counts)
-    failed = int(counts.get("failed", 0))
+    failed, limit = int(found["verdict"].eq("failed").sum()), f"{100 * threshold:g} %"
     slow = int(found["regression"].sum()) - failed
     worse = [f"{_many(slow)} significantly slower by more than {limit}"] * bool(slow)
     worse += [f"{_many(failed)} no longer ok"] * bool(failed)
-    last = f"Regression: {', '.join(worse)}." if worse else f"No regression beyond {limit}."
-    mean = number_text(geometric_mean(found["ratio"].dropna()), 3)
-    return f"{_many(len(found))}: {each}; mean ratio {mean}.\n{last}"
+    return f"Regression: {', '.join(worse)}." if worse else f"No regression beyond {limit}."
 
 
 def _many(count: int) -> str:
@@ -460,36 +385,31 @@ def _run_kernels(inputs: Inputs, names: Sequence[str]) -> int:
     Raises:
         RowsError: one of them is not one timed variant, or no visit timed both.
     """
-    good = inputs.frame["status"].eq("ok") & inputs.frame["time_us"].gt(0)
-    rows, visit, sides = name_variants(inputs.frame[good]), [*PLACE, *VISIT], []
-    for name in names:
+    frame = inputs.frame
+    rows = name_variants(frame[frame["status"].eq("ok") & frame["time_us"].gt(0)])
+    rows = rows.assign(label=rows.index, tuned=True).rename(columns=NAMED)
+    sides = []
+    for name, role in zip(names, ("ours", "peer"), strict=False):
         mine = rows[rows["kernel"].eq(name) | rows["variant"].eq(name)]
         if mine["variant"].nunique() != 1:
             known = ", ".join(sorted(set((mine if len(mine) else rows)["variant"])))
             raise RowsError(f"--kernels: {name!r} is not one timed variant; known are {known}")
-        mine = mine.drop_duplicates(visit, keep="last")
-        times = zip(mine["samples_us"], mine["time_us"], strict=True)
-        rounds: list[Any] = [samples or [time] for samples, time in times]
-        sides.append(mine.assign(us=rounds)[[*visit, "us", "key"]])
-    both = sides[0].merge(sides[-1], on=visit)
-    if both.empty or len(names) != 2:
+        mine = mine.drop_duplicates([*PLACE, *VISIT], keep="last")
+        sides.append(mine.assign(kernel=name, role=role))
+    found = ratios(pd.concat(sides), names[-1])
+    if found.empty or len(names) != 2:
         raise RowsError(f"{inputs.rows}: no visit timed two kernels, {' and '.join(names)}")
-    lines = []
-    for place, mine in both.groupby(PLACE):
-        first, second, units = (list(mine[name]) for name in ("us_x", "us_y", "recording"))
-        ratio, keys = ratio_of(second, first, units), {*mine["key_x"], *mine["key_y"]}
-        medians = [median_of(side, units).value for side in (first, second)]
-        numbers = [*medians, ratio.value, ratio.low, ratio.high]
-        lines.append([*place, *numbers, " ".join(sorted(keys))])
     one, other = names
-    heads = [*PLACE, f"{one} µs", f"{other} µs", f"{other} / {one}", "low", "high", "keys"]
-    found = pd.DataFrame(lines, columns=heads)
-    texts = [[f"{v:.4f}" if isinstance(v, float) else str(v) for v in line[:-1]] for line in lines]
+    columns = [*PLACE, "us", "rival_us", "ratio", "low", "high"]
+    keys = [keys_of(frame, labels)[0] for labels in found["labels"]]
+    found = found[columns].assign(keys=keys).sort_values(PLACE)
+    cells = found[columns].to_numpy(object).tolist()
+    texts = [[f"{v:.4f}" if isinstance(v, float) else str(v) for v in line] for line in cells]
     said = (
-        f"Geometric mean {geometric_mean(found[heads[-4]]):.3f} over {_many(len(found))}. By 95 % "
+        f"Geometric mean {geometric_mean(found['ratio']):.3f} over {_many(len(found))}. By 95 % "
         f"intervals {one} is faster at {found['low'].gt(1).sum()} and {other} at "
         f"{found['high'].lt(1).sum()}; of equal points one in twenty would be called so."
     )
-    table = Table(f"Time of {other} / {one}", heads[:-1], texts, [said], found)
+    table = Table(f"Time of {other} over {one}, µs", columns, texts, [said], found)
     print(table.plain(), said, *write_table(inputs.out, "kernels", table), sep="\n")
     return 0

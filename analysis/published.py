@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import date
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BaseModel, ConfigDict
 
 OPERATION = "softmax"  # what the sources measure; of it names and titles say nothing
 PUBLISHED = Path(__file__).with_name("published.yaml")
 Quantity = Literal["time_us", "effective_gbps"]
-
-
-def _day(value: object) -> object:
-    return value.isoformat() if isinstance(value, date) else value
 
 
 class _Printed(BaseModel):
@@ -27,7 +22,6 @@ class _Printed(BaseModel):
 class Series(_Printed):
     """Numbers of a figure or table over a size; ``sizes`` and each kernel's list run together."""
 
-    figure: str
     quantity: Quantity
     rows: int | None = None
     cols: int | None = None
@@ -55,12 +49,10 @@ class Level(_Stated):
 class Example(_Printed):
     """A small case worked by hand: its input, and what is said to come of it, row by row.
 
-    ``block_sums`` are the first row's alone; sums and outputs are printed to ``decimals``.
+    ``block_sums`` are the first row's alone.
     """
 
-    kernel: str
     block: int
-    decimals: int
     input: tuple[tuple[float, ...], ...]
     maxima: tuple[float, ...]
     sums: tuple[float, ...]
@@ -74,8 +66,6 @@ class Ratio(_Stated):
 
     over: str
     label: str
-    about: bool = False
-    widths: tuple[int, int] | None = None  # the columns it is said of, None for no limit
 
 
 class Protocol(_Printed):
@@ -112,7 +102,6 @@ class Timing(_Printed):
     ``moves`` is the source's own count of elements.
     """
 
-    at: str
     kernel: str
     rows: int
     cols: int
@@ -132,7 +121,7 @@ class Source(_Printed):
     title: str
     author: str | None
     kind: str
-    date: Annotated[str | None, BeforeValidator(_day)]
+    date: str | None
     url: str
     claim: str
     card: str | None

@@ -2,8 +2,7 @@
 
 Twins are one variant under two names, ``torch-a`` and ``torch-b``, in one sweep: all difference
 between them is noise. Beside them stand two timers at the same points, and the buffers of
-`experiments.probe`, which say whether a cold read is cold. The noise between two sweeps of equal
-code, which `analysis.compare` takes, is measured by ``python -m analysis.selftest ONCE AGAIN``.
+`experiments.probe`, which say whether a cold read is cold.
 """
 
 from __future__ import annotations
@@ -11,23 +10,21 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import optimize, stats
 
 from analysis import estimate
 from analysis.__main__ import finish
 from analysis.compare import ALPHA, judged, matched
-from analysis.estimate import Estimate, Rounds, ratio_of
+from analysis.estimate import Rounds, ratio_of
 from analysis.figures.style import CACHES
 from analysis.format import Table, markdown_of, write_table
-from analysis.load import Inputs, Key, key_of, load, read_inputs, rows_hash
+from analysis.load import Inputs, Key, key_of, read_inputs
 from analysis.selection import TIMERS, records_of, timer_label
 from experiments.data.cards import card_of
 from experiments.data.files import RowsError, files_below, write_file
@@ -35,10 +32,6 @@ from experiments.data.records import PROBES, Probe, read_records
 
 PLACE = ["gpu", "card", "sweep", "timer", "cache", "rows", "cols", "dtype"]
 EDGES_US = (0.0, 10.0, 25.0, 50.0, 200.0, math.inf)
-NOISE_EDGES_US = (0.0, 10.0, 25.0, 50.0, 100.0, 200.0, 500.0, math.inf)
-# Degrees of freedom tried. Fewer than three would put one point in 1500 off by 40 %, which nothing
-# recorded comes near.
-SHAPES = (3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 30.0)
 TWIN = "(.+)-([^-]+)"  # a kernel's name and its mark
 NEEDS = {
     "timers": "the same points by two timers, timing=events,graph",
@@ -51,11 +44,8 @@ NOTES = {
     "what 95 % of the ratios stay within (of fewer than 20 pairs, all). Resolves: the least "
     "slowdown that 95 % of the intervals would have shown. Spread within a round: the samples' "
     "quartiles' distance over 1.349; between rounds: the standard deviation of their medians. "
-    "Predicted: last rounds within the 95 % prediction of the rounds before them.",
-    "intervals": "Three rounds: every three in succession of each pair. A round's 95 % interval is "
-    "of its samples: how often it holds the median that another round of the same variant found, "
-    "and the interval of a ratio the ratio of another round. If rounds differed by no more than "
-    "their samples show, these would be 83 % and 95 %.",
+    "Predicted: last rounds within the 95 % prediction of the rounds before them. Held: rounds "
+    "whose 95 % interval, of samples, holds another round's median; 83 % if rounds are alike.",
     "timers": "Medians over the points that both timers have; the second timer's time places a "
     "point in its range. The profiler's time covers the kernels alone.",
     "cold": "A buffer that L2 holds, read as rows are summed. Cold, by events: after the flush of "
@@ -79,10 +69,8 @@ def run(options: argparse.Namespace) -> int:
             f"{inputs.rows}: no variant stands against itself under two names; the preset does: "
             "python -m experiments.run experiment=selftest"
         )
-    floor, intervals = floor_lines(pairs)
     tables = {
-        "floor": ("The noise floor", floor),
-        "intervals": ("What an interval holds", intervals),
+        "floor": ("The noise floor", floor_lines(pairs)),
         "timers": ("Two timers at the same points", timer_lines(inputs)),
         "cold": ("A buffer read cold, and read warm", cold_lines(read_probes(inputs.rows))),
     }
@@ -128,24 +116,22 @@ def _pair(first: Rounds, second: Rounds) -> dict[str, Any]:
     """How two twins differ.
 
     ``differs``: the interval of their ratio leaves out 1, a false positive. ``resolvable``: the
-    least slowdown that it would have shown. ``threes``: both for every three rounds in succession.
-    ``medians_held``, ``ratios_held``: `held_by_others` of the intervals of single rounds.
+    least slowdown that it would have shown. ``held``: `held_by_others` of the rounds' intervals.
     """
     ratio, sides = ratio_of(first, second), (first, second)
     medians = np.array([[np.median(samples) for samples in side] for side in sides])
-    rounds = [[estimate.median_of([samples]) for samples in side] for side in sides]
     quartiles = [np.percentile(samples, [25, 50, 75]) for samples in (*first, *second)]
-    threes = [ratio_of(first[i - 3 : i], second[i - 3 : i]) for i in range(3, len(first) + 1, 3)]
     expected = [estimate.prediction(side[:-1]) for side in sides if len(side) > 2]
+    # a time longer by d moves the interval by the factor 1 + d: it is seen where low·(1 + d) > 1,
+    # or high / (1 + d) < 1 for the other twin; of a chain's difference down to nothing none is
+    seen = max(1 / ratio.low, ratio.high) - 1 if ratio.low > 0 else math.inf
     return {
         "rounds": len(first),
         "time_us": float(np.median(medians)),
         "ratio": ratio.value,
-        "differs": _differs(ratio),
-        "resolvable": _resolvable(ratio),
-        "threes": [(_differs(one), _resolvable(one)) for one in threes],
-        "medians_held": np.sum([_held(one) for one in rounds], axis=0),
-        "ratios_held": _held([one / other for one, other in zip(*rounds, strict=True)]),
+        "differs": ratio.low > 1 or ratio.high < 1,
+        "resolvable": seen,
+        "held": np.sum([_held(side) for side in sides], axis=0),
         "single": medians[0] / medians[1],
         "within": [(high - low) / 1.349 / middle for low, middle, high in quartiles],
         "between": [] if len(first) == 1 else list(np.std(np.log(medians), axis=1, ddof=1)),
@@ -155,83 +141,55 @@ def _pair(first: Rounds, second: Rounds) -> dict[str, Any]:
     }
 
 
-def _differs(ratio: Estimate) -> bool:
-    return ratio.low > 1 or ratio.high < 1
-
-
-def _resolvable(ratio: Estimate) -> float:
-    # a time longer by d moves the interval by the factor 1 + d: it is seen where low·(1 + d) > 1,
-    # or high / (1 + d) < 1 for the other twin; of a chain's difference down to nothing none is
-    return max(1 / ratio.low, ratio.high) - 1 if ratio.low > 0 else math.inf
-
-
-def _held(rounds: Sequence[Estimate]) -> np.ndarray:
-    ends = np.array([(one.value, one.low, one.high) for one in rounds]).T
+def _held(rounds: Rounds) -> np.ndarray:
+    found = [estimate.median_of([samples]) for samples in rounds]
+    ends = np.array([(one.value, one.low, one.high) for one in found]).T
     return np.array(estimate.held_by_others(*ends))
 
 
-def floor_lines(pairs: pd.DataFrame) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
-    """The noise floor, and what intervals hold: a line per card, protocol and range of times."""
-    floor, intervals = [], []
+def floor_lines(pairs: pd.DataFrame) -> list[dict[str, str]]:
+    """The noise floor: a line per card, protocol and range of times."""
+    lines = []
     for (gpu, timer, cache), every in pairs.groupby(["gpu", "timer", "cache"]):
         for low, high in [(0.0, math.inf), *pairwise(EDGES_US)]:
             mine = every[every["time_us"].ge(low) & every["time_us"].lt(high)]
             if mine.empty:
                 continue
-            within, between, predicted, threes = (
+            within, between, predicted, single = (
                 [value for each in mine[name] for value in each]
-                for name in ("within", "between", "predicted", "threes")
+                for name in ("within", "between", "predicted", "single")
             )
+            held, of = np.sum(list(mine["held"]), axis=0)
             rounds = sorted({mine["rounds"].min(), mine["rounds"].max()})
-            place = {
+            line = {
                 "card": card_of(str(gpu)).name,
                 "timer": f"{timer_label(str(timer))}, {CACHES[str(cache)]}",
                 "time, µs": _span(low, high),
-            }
-            held = f"{sum(predicted)} of {len(predicted)}" if predicted else "–"
-            line = {
-                **place,
                 "pairs": str(len(mine)),
                 "rounds": "–".join(map(str, rounds)),
                 **_called(mine["differs"]),
-                "one round within": _most(map(_away, np.concatenate(list(mine["single"])))),
+                "one round within": _most(map(_away, single)),
                 "all rounds within": _most(map(_away, mine["ratio"])),
                 "resolves": _most(mine["resolvable"]),
                 "spread within a round": _percent(float(np.median(within))),
                 "spread between rounds": _percent(float(np.median(between))) if between else "–",
-                "last round predicted": held,
+                "last round predicted": f"{sum(predicted)} of {len(predicted)}",
+                "another round held": f"{100 * held / of:.0f} %" if of else "–",
             }
-            floor.append(line)
-            line = {
-                **place,
-                "three rounds": str(len(threes)),
-                **_called([differs for differs, _ in threes]),
-                "resolve": _most(least for _, least in threes),
-                "a round's interval holds another's median": _share(mine["medians_held"]),
-                "and another's ratio": _share(mine["ratios_held"]),
-            }
-            intervals.append(line)
-    return floor, intervals
+            lines.append(line)
+    return lines
 
 
 def _called(different: Collection[bool]) -> dict[str, str]:
     found, of = int(sum(different)), len(different)
-    rate = "–"
-    if of:
-        low, high = estimate.rate_interval(found, of)
-        rate = f"{100 * found / of:.1f} % ({100 * low:.1f}–{100 * high:.1f})"
+    low, high = (100 * end for end in estimate.rate_interval(found, of))
+    rate = f"{100 * found / of:.1f} % ({low:.1f}–{high:.1f})"
     return {"called different": str(found), "rate, 95 % interval": rate}
-
-
-def _share(held: Iterable[np.ndarray]) -> str:
-    found, of = np.sum(list(held), axis=0)
-    return f"{100 * found / of:.0f} %" if of else "–"
 
 
 def _most(values: Iterable[float]) -> str:
     """What 95 % of the values do not exceed: one that was seen, never less."""
-    known = list(values)
-    return _percent(float(np.quantile(known, 0.95, method="higher"))) if known else "–"
+    return _percent(float(np.quantile(list(values), 0.95, method="higher")))
 
 
 def _away(ratio: float) -> float:
@@ -341,7 +299,7 @@ def noise_floor(frame: pd.DataFrame, pairs: pd.DataFrame) -> str:
         here = twins[twins["gpu"] == gpu]
         alarms = int(here["verdict"].isin(["slower", "faster"]).sum())
         different, rate = _called(mine["differs"]).values()
-        ranges = [line for line in floor_lines(mine)[0] if line["time, µs"] != "all"]
+        ranges = [line for line in floor_lines(mine) if line["time, µs"] != "all"]
         each = "; ".join(f"{r['resolves']} at {r['time, µs']} µs ({r['timer']})" for r in ranges)
         text = (
             f"**Noise floor, {card_of(str(gpu)).name}.** Of {len(mine)} comparisons of a variant "
@@ -362,46 +320,3 @@ def compared(frame: pd.DataFrame, kernels: Iterable[str]) -> pd.DataFrame:
     sides = [mine for _, mine in rows.groupby(names[1])]
     found = pd.concat([judged(matched(*two)) for two in combinations(sides, 2)])
     return found[found["ratio"].notna()]
-
-
-def measured_noise(base: pd.DataFrame, head: pd.DataFrame) -> list[dict[str, Any]]:
-    """The ranges of ``noise.json``, from two sweeps of equal code of one round each.
-
-    In each range of times the likeliest t around 0 is fitted to the logarithms of the ratios.
-    """
-    points = matched(base, head)
-    points = points[points["base_rounds"].gt(0) & points["head_rounds"].gt(0)]
-    ratios = (points["head_log"] - points["base_log"]).to_numpy(float)
-    times_us = np.exp(points[["base_log", "head_log"]].to_numpy(float).mean(axis=1))
-    ranges = []
-    for low, high in pairwise(NOISE_EDGES_US):
-        mine = ratios[(times_us >= low) & (times_us < high)]
-        (scale, df), floor = fitted(mine), np.quantile(np.abs(mine), 0.95)
-        end = None if math.isinf(high) else high
-        scale, floor = (float(f"{value:.4g}") for value in (scale, floor))
-        one = {"below_us": end, "points": mine.size, "scale": scale, "df": df, "floor": floor}
-        ranges.append(one)
-    return ranges
-
-
-def fitted(values: np.ndarray) -> tuple[float, float]:
-    """Scale and degrees of freedom, of `SHAPES`, of the likeliest t around 0."""
-    found = []
-    for df in SHAPES:
-        likeliest = optimize.minimize_scalar(
-            lambda log, df=df: -stats.t.logpdf(values, df, scale=np.exp(log)).sum(),
-            bracket=np.log(np.quantile(np.abs(values), [0.5, 0.7])),
-        )
-        found.append((-likeliest.fun, float(np.exp(likeliest.x)), df))
-    return max(found)[1:]
-
-
-if __name__ == "__main__":
-    sweeps = [load(Path(name)) for name in sys.argv[1:3]]
-    facts = {
-        "gpu": str(sweeps[0]["gpu"].iloc[0]),
-        "rows": [rows_hash(sweep) for sweep in sweeps],
-        "command": "python -m analysis.selftest ONCE AGAIN > analysis/noise.json",
-        "ranges": measured_noise(*sweeps),
-    }
-    print(json.dumps(facts, indent=1))

@@ -18,7 +18,6 @@ import stat
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache, lru_cache
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,6 @@ from experiments.data.statistics import median
 SHOWN = 20  # problems, and warnings, that are listed
 MOST = 100  # problems of one file: a file of another kind is not reported line by line
 MOST_ROWS = 200_000  # a card's recordings have some ten thousand
-DEEPEST = 8  # folders below the one that is checked
 # What a tracker, a launcher or this machine leaves: not looked at, and not copied.
 LOCAL = {".hydra", "wandb", "slurm", ".submitit", "worker.log", ".lock", "table.md"}
 PLAIN = re.compile(r"\w[\w.,=+-]{0,199}", re.ASCII)
@@ -94,22 +92,22 @@ def run(options: argparse.Namespace) -> int:
         raise RowsError(f"{folder}: no such folder; name the whole folder of a sweep")
     if out is not None and (out.exists() or out.is_symlink()):
         raise RowsError(f"--out {out}: something is there already; name a new folder")
-    checked = Checked(folder, packing=out is not None)
+    checked = Checked(folder)
     if not checked.rows and not checked.problems:
         raise RowsError(f"{folder}: no {ROWS} or {PACKED_ROWS} below it; name a sweep's folder")
-    counts = []
+    counts = {"warning": len(checked.warnings), "problem": len(checked.problems)}
+    said = {kind: f"{n:,} {kind}{'s' * (n != 1)}" for kind, n in counts.items()}
     for kind, found in (("warning", checked.warnings), ("problem", checked.problems)):
-        counts.append(f"{len(found):,} {kind}{'s' * (len(found) != 1)}")
         more = [f"… and {len(found) - SHOWN:,} more"] if len(found) > SHOWN else []
         for one in (*found[:SHOWN], *more):
             print(f"{kind}: {one}")
     if checked.problems:
-        print(f"\nnot valid: {', '.join(reversed(counts))}")
+        print(f"\nnot valid: {said['problem']}, {said['warning']}")
         return 1
     for root in checked.sweeps if out is not None else ():
         print(*_pack(folder / root, out / root), sep="\n")
     gpus = visible(", ".join(sorted({row.gpu for row in checked.rows.values()})))
-    print(f"\nvalid: {len(checked.rows):,} rows of {gpus}; {counts[0]}")
+    print(f"\nvalid: {len(checked.rows):,} rows of {gpus}; {said['warning']}")
     return 0
 
 
@@ -132,14 +130,13 @@ class Checked:
         sweeps: The name of each sweep by its folder, below the one that is checked.
     """
 
-    def __init__(self, folder: Path, packing: bool = False) -> None:
-        """Checks all of it; ``packing`` leaves behind what is no file of a sweep."""
+    def __init__(self, folder: Path) -> None:
+        """Checks all of it."""
         self.problems: list[str] = []
         self.warnings: list[str] = []
         self.rows: dict[str, Row] = {}
         self.sweeps: dict[Path, str] = {}
-        self._folder, self._packing = folder, packing
-        self._planned: set[tuple[Any, ...]] = set()
+        self._folder = folder
         self._said: dict[tuple[str, str, str], str] = {}
         # rows and jobs are compared with their sweep's name
         for path in sorted(self._files(), key=lambda path: (path.name != "sweep.json", path)):
@@ -150,24 +147,20 @@ class Checked:
         self.problems.append(f"{visible(str(where), 200)}: {visible(what, 200)}; {remedy}")
 
     def _files(self) -> Iterator[Path]:
-        """The files that a sweep writes; anything else is a problem, unless it is left behind."""
+        """The files that a sweep writes; others are left behind, and a link is a problem."""
         for place, folders, files in os.walk(self._folder):
-            here, others = Path(place).relative_to(self._folder), []
+            here = Path(place).relative_to(self._folder)
             for name in sorted({*folders, *files} - LOCAL):
                 mode = Path(place, name).lstat().st_mode
                 if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
                     self._problem(here / name, "a link, a pipe or a device", "take it out")
-                elif not PLAIN.fullmatch(name) or len(here.parts) >= DEEPEST:
-                    self._problem(here / name, "an odd name, or too deep", "rename or move it")
-                elif name in files and name not in MODELS:
-                    others.append(name)
-                elif name in files:
+                elif not PLAIN.fullmatch(name):
+                    self._problem(here / name, "an odd name", "rename it")
+                elif name in MODELS and name in files:
                     yield here / name
-            plain = [name for name in folders if PLAIN.fullmatch(name) and name not in LOCAL]
-            folders[:] = sorted(plain) if len(here.parts) < DEEPEST else []
-            if others and not self._packing:
-                what = f"{others[0]} and {len(others) - 1} more" if others[1:] else others[0]
-                self._problem(here, f"{what}: no file of a sweep", "take it out, or give --out")
+                elif name in files:
+                    self.warnings.append(f"{here / name}: no file of a sweep, and left behind")
+            folders[:] = sorted(set(filter(PLAIN.fullmatch, folders)) - LOCAL)
 
     def _read(self, path: Path) -> None:
         """Reads a file by its schema, line by line where it has lines."""
@@ -204,20 +197,16 @@ class Checked:
 
     def _value(self, path: Path, where: str, value: Any) -> None:
         """A record, a job's configuration, the sweep's name, or what variants declare."""
-        job, told = path.parent.name, value
+        told = value
         if path.name == JOBS:
             if not isinstance(value, dict) or {*value} != {"job", "rows", "config"}:
                 raise ValueError("no job of a recording")
-            job, told = str(value["job"]), value["config"]
+            told = value["config"]
         self._texts(where, value)
         model = validated(MODELS[path.name], told) if told is not None else None
         if isinstance(model, SweepNote):
             self.sweeps[path.parent] = model.sweep
         elif isinstance(model, Config):
-            shapes, dtypes = model.planned()
-            name = self._sweep(path), job.rpartition("/")[2].partition(",")[0]
-            every = product(dtypes, shapes, range(model.rounds))
-            self._planned |= {(*name, dtype, *shape, number) for dtype, shape, number in every}
             known = {None, *(one.get("match") for one in descriptions())}
             if model.gpu.match not in known or model.tracker.entity is not None:
                 what = "gpu.match is in no file of conf/gpu, or tracker.entity names an account"
@@ -252,13 +241,7 @@ class Checked:
             counts.update(name for name, holds in facts.items() if holds)
             if own["effective_gbps"] is not None and (what := impossible(row)):
                 self._problem(places[id(row)], what, "measure that point again")
-        done = {(r.sweep, r.kernel, r.dtype, r.rows, r.cols, r.round) for r in newest}
-        counts["planned, and without a row"] = len(self._planned - done)
         self.warnings += [visible(f"points {what}: {n:,}") for what, n in counts.items() if n]
-        for name in ("torch", "triton", "cuda", "driver"):
-            versions = sorted({str(row.environment.get(name)) for row in newest})
-            if len(versions) > 1:
-                self.warnings.append(visible(f"versions of {name}: {', '.join(versions)}"))
 
 
 def contradictions(row: Row) -> Iterator[str]:

@@ -5,125 +5,104 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 
 from analysis.format import Table
-from analysis.published import Example, sources
+from analysis.published import sources
 
 HEADS = ("row", "quantity", "published", "recomputed", "difference", "agrees")
 
 
 @dataclass(frozen=True)
-class ExampleRow:
-    """One row of the example in float32.
+class Line:
+    """Numbers that C prints of one row, or none, beside what they are in float32."""
 
-    Attributes:
-        blocks: The running maximum and the running sum after each block.
-        added: What each block added to the sum, once the sum before it was rescaled.
-        outputs: The softmax of the row.
-    """
+    row: int
+    quantity: str
+    found: Sequence[float]
+    stated: Sequence[float] = ()
+    digits: int = 3  # printed
 
-    blocks: tuple[tuple[float, float], ...]
-    added: tuple[float, ...]
-    outputs: tuple[float, ...]
+    @property
+    def wrong(self) -> list[int]:
+        """Which printed numbers are off by more than one unit of their last digit."""
+        apart = np.abs(np.subtract(self.stated, self.found[: len(self.stated)]))
+        return [int(i) for i in np.flatnonzero(apart > 10.0**-self.digits * (1 + 1e-9))]
 
-    @classmethod
-    def of(cls, given: Sequence[float], block: int) -> ExampleRow:
-        """A row in two passes, in blocks of so many elements, as online softmax goes."""
-        row = np.asarray(given, np.float32)
-        maximum, total = np.float32(-np.inf), np.float32(0)
-        blocks, added = [], []
-        for start in range(0, row.size, block):
-            part = row[start : start + block]
-            new = max(maximum, part.max())
-            sum_of_part = np.exp(part - new).sum(dtype=np.float32)
-            maximum, total = new, total * np.exp(maximum - new) + sum_of_part
-            blocks.append((float(maximum), float(total)))
-            added.append(float(sum_of_part))
-        outputs = np.exp(row - maximum) / total
-        return cls(tuple(blocks), tuple(added), tuple(map(float, outputs)))
+    def cells(self) -> tuple[str, ...]:
+        """The line of the table; the worst difference, and a digit more of what was found."""
+        if not self.stated:
+            maximum, total = self.found
+            return (str(self.row), self.quantity, "", f"{maximum:.1f}, {total:.6f}", "", "")
+        worst = max((b - a for a, b in zip(self.stated, self.found, strict=True)), key=abs)
+        more = self.digits + 1
+        text, own = (
+            " ".join(f"{value:.{digits}f}" for value in values)
+            for values, digits in ((self.stated, self.digits), (self.found, more))
+        )
+        difference = f"{round(worst, more) + 0.0:+.{more}f}"  # no -0
+        return (str(self.row), self.quantity, text, own, difference, "no" if self.wrong else "yes")
+
+
+def blocks_of(given: Sequence[float], block: int) -> list[tuple[float, float, float]]:
+    """The running maximum, the running sum and the block's own sum after each block of a row."""
+    row, maximum, total, found = np.asarray(given, np.float32), np.float32(-np.inf), 0.0, []
+    for start in range(0, row.size, block):
+        part = row[start : start + block]
+        new = max(maximum, part.max())
+        added = np.exp(part - new).sum(dtype=np.float32)
+        maximum, total = new, total * np.exp(maximum - new) + added
+        found.append((float(maximum), float(total), float(added)))
+    return found
 
 
 @cache
-def printed() -> Example:
-    """What C prints."""
-    example = sources()["C"].example
+def compared() -> tuple[Line, ...]:
+    """Every number that C prints, row by row; of the first row the sums of its blocks too."""
+    example, lines = sources()["C"].example, list[Line]()
     assert example is not None
-    return example
+    for index, given in enumerate(example.input):
+        blocks, row = blocks_of(given, example.block), index + 1
+        for number, (maximum, total, added) in enumerate(blocks):
+            lines.append(Line(row, f"m, d after block {number + 1}", (maximum, total)))
+            if index == 0:
+                name = f"sum of block {number + 1}"
+                lines.append(Line(row, name, [added], [example.block_sums[number]]))
+        maximum, total, _ = blocks[-1]
+        outputs = np.exp(np.asarray(given, np.float32) - maximum) / np.float32(total)
+        printed = example.outputs[index]
+        lines += [
+            Line(row, "maximum", [maximum], [example.maxima[index]], 1),
+            Line(row, "sum", [total], [example.sums[index]]),
+            Line(row, "outputs", outputs.tolist(), printed),
+            Line(row, "sum of outputs", [float(outputs.sum())], [example.row_sums[index]]),
+            Line(row, "sum of printed outputs", [sum(printed)], [example.row_sums[index]]),
+        ]
+    return tuple(lines)
 
 
-@cache
-def example_rows() -> tuple[ExampleRow, ...]:
-    """The rows of the worked example, in its blocks."""
-    return tuple(ExampleRow.of(row, printed().block) for row in printed().input)
-
-
-def confirmed(part: str) -> tuple[float, str]:
-    """The share of one part's printed numbers that are right, within one unit of the last digit.
-
-    Args:
-        part: ``maxima``, ``sums``, ``block_sums``, ``outputs`` or ``row_sums``. Printed sums of
-            rows are compared with the outputs printed beside them.
+def confirmed(quantity: str) -> tuple[float, str]:
+    """The share of the printed numbers of one quantity that are right.
 
     Returns:
         The share, and in words how many are right and which one is the first that is not.
     """
-    rows, digits = example_rows(), printed().decimals
-    right: dict[str, Any] = {
-        "maxima": [row.blocks[-1][0] for row in rows],
-        "sums": [row.blocks[-1][1] for row in rows],
-        "block_sums": [rows[0].added],  # of the first row alone
-        "outputs": [row.outputs for row in rows],
-        "row_sums": [sum(outputs) for outputs in printed().outputs],
-    }
-    found = np.array(right[part])
-    stated = np.array(getattr(printed(), part)).reshape(found.shape)
-    wrong = np.argwhere(np.abs(stated - found) > 10.0**-digits * (1 + 1e-9))
-    text = f"{found.size - len(wrong)} of {found.size} printed numbers"
-    if len(wrong):
-        at = tuple(wrong[0])
-        text += f"; row {at[0] + 1} prints {stated[at]:g}, it is {found[at]:.{digits}f}"
-    return 1 - len(wrong) / found.size, text
+    lines = [one for one in compared() if one.quantity.rstrip("0123456789 ") == quantity]
+    count = sum(len(one.stated) for one in lines)
+    wrong = [(one, place) for one in lines for place in one.wrong]
+    text = f"{count - len(wrong)} of {count} printed numbers"
+    if wrong:
+        one, at = wrong[0]
+        text += f"; row {one.row} prints {one.stated[at]:g}, it is {one.found[at]:.{one.digits}f}"
+    return 1 - len(wrong) / count, text
 
 
 def example_table() -> Table:
     """The example recomputed, a line per number that C prints."""
-    example, rows = printed(), example_rows()
-    digits, lines = example.decimals, list[tuple[str, ...]]()
-    for index, row in enumerate(rows):
-        name = str(index + 1)
-        for number, (maximum, total) in enumerate(row.blocks):
-            own = f"{maximum:.1f}, {total:.6f}"
-            lines.append((name, f"m, d after block {number + 1}", "", own, "", ""))
-            if index == 0:
-                pair = [example.block_sums[number]], [row.added[number]]
-                lines.append((name, f"sum of block {number + 1}", *_compared(*pair, digits)))
-        for quantity, stated, found, decimals in (
-            ("maximum", [example.maxima[index]], [row.blocks[-1][0]], 1),
-            ("sum", [example.sums[index]], [row.blocks[-1][1]], digits),
-            ("outputs", example.outputs[index], row.outputs, digits),
-            ("sum of outputs", [example.row_sums[index]], [sum(row.outputs)], digits),
-        ):
-            lines.append((name, quantity, *_compared(stated, found, decimals)))
-    sums = ", ".join(f"{sum(row):.{digits}f}" for row in example.outputs)
     note = (
         "m and d are the running maximum and the running sum after each block, in float32. A "
-        "number agrees within one unit of its last printed digit. C's printed outputs add up to "
-        f"{sums}, row by row."
+        "number agrees within one unit of its last printed digit."
     )
-    title = f"C-ex: {len(rows)}×{len(example.input[0])} in blocks of {example.block}, recomputed"
-    return Table(title, HEADS, lines, (note,))
-
-
-def _compared(
-    stated: Sequence[float], found: Sequence[float], digits: int
-) -> tuple[str, str, str, str]:
-    """What is printed, what was found with a digit more, the worst difference, and a verdict."""
-    worst = max((b - a for a, b in zip(stated, found, strict=True)), key=abs)
-    agrees = "yes" if abs(worst) <= 10.0**-digits * (1 + 1e-9) else "no"
-    difference = round(worst, digits + 1) + 0.0  # no -0
-    own = " ".join(f"{value:.{digits + 1}f}" for value in found)
-    text = " ".join(f"{value:.{digits}f}" for value in stated)
-    return text, own, f"{difference:+.{digits + 1}f}", agrees
+    title = "C-ex: the worked example, recomputed"
+    return Table(title, HEADS, [one.cells() for one in compared()], (note,))

@@ -6,11 +6,9 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import re
 import shutil
 from collections.abc import Iterable
-from pathlib import Path
 from types import ModuleType
 
 from analysis.claims import a, audit, b, c, d, e, own
@@ -46,12 +44,6 @@ def judge_own(inputs: Inputs, gpu: str) -> list[Judgement]:
     return judged if measured else []
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes besides the common arguments."""
-    text = "judge the claims of this Python file alone (docs/extending.md)"
-    parser.add_argument("--module", dest="file", type=Path, metavar="FILE.py", help=text)
-
-
 def run(options: argparse.Namespace) -> int:
     """Judges every claim on every GPU, audits the printed numbers, and writes both as tables."""
     from analysis.__main__ import finish
@@ -60,26 +52,13 @@ def run(options: argparse.Namespace) -> int:
     judged: list[Judgement] = []
     for gpu in sorted(inputs.frame["gpu"].unique()):
         mine = of_gpu(inputs, gpu)
-        if options.file:
-            judged += judge(mine, gpu, [_module(options.file)])
-        else:
-            judged += judge(mine, gpu) + judge_own(mine, gpu)
-    tables = claims_tables(inputs.frame, judged, [] if options.file else audit.audit())
+        judged += judge(mine, gpu) + judge_own(mine, gpu)
+    tables = claims_tables(inputs.frame, judged, audit.audit())
     _show(judged)
     finish(
         [path for stem, table in tables.items() for path in write_table(inputs.out, stem, table)]
     )
     return 0
-
-
-def _module(path: Path) -> ModuleType:
-    """A Python file of somebody's claims, as a module."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise OSError(f"{path} is no Python file")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def _show(judged: list[Judgement]) -> None:

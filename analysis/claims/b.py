@@ -66,12 +66,12 @@ def b4(card: Card) -> Parts:
     rescaled partial sums, whose roundings add up: up to 142 elements of a matrix are further than
     32 spacings from float64's answer. With the sum in float64 all are right, at twice the time.
     """
-    yield card.outcome("online", ["ok"], gain=1).single("every shape tried", ALL_OK)
+    yield card.outcome("online", ["ok"], gain=1).each("every shape tried", ALL_OK)
     wide = card.outcome("online", ["ok"], Where(cols=262144, dtype="float32"))
-    yield wide.single("float32 rows of 256K columns", ALL_OK)
+    yield wide.each("float32 rows of 256K columns", ALL_OK)
     double = "online,accumulate=float64"
     exact = card.outcome(double, ["ok"])
-    yield optional(exact.single("every shape tried with the sum in float64", ALL_OK))
+    yield optional(exact.each("every shape tried with the sum in float64", ALL_OK))
     where = Where(("few_wide",), cols=(262144, None), dtype="float32")
     cost = card.ratio(double, "online", where)
     yield optional(cost.each("time with the sum in float64 over that in float32", above(1)))
@@ -97,7 +97,7 @@ def b5(card: Card) -> Parts:
     ):
         where = Where(("wide",), cols=cols, dtype="float32")
         found = card.outcome(kernel, FAILED, where, gain=-1)
-        yield found.single(f"float32 rows of {label}", ALL_FAILED)
+        yield found.each(f"float32 rows of {label}", ALL_FAILED)
 
 
 @claim("text", "a_fig2")
@@ -161,6 +161,6 @@ def b9(card: Card) -> Parts:
     """
     where = Where(("attention",))
     ended = card.outcome("attention_online", ["ok"], where)
-    yield ended.single("every length tried", ALL_OK)
+    yield ended.each("every length tried", ALL_OK)
     grown = card.trend("attention_online", "peak_bytes", 512, 32768, where)
-    yield grown.single("memory of a call at 32768 keys over 512, as many queries", about(1, 0.02))
+    yield grown.each("memory of a call at 32768 keys over 512, as many queries", about(1, 0.02))

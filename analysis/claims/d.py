@@ -24,7 +24,7 @@ def d1(card: Card) -> Parts:
     speed = card.ratio("torch", "fused", TUTORIAL)
     yield speed.mean("speed over torch, mean of the tutorial's widths", about(4, 0.15))
     other = stated(4 / 4, "D2's 3–4 over D1's 4")
-    yield other.single("speed of torch over naive at most, by D2 and D1", above(1))
+    yield other.each("speed of torch over naive at most, by D2 and D1", above(1))
 
 
 @claim("text", "speedup_naive")
@@ -60,7 +60,7 @@ def d3(card: Card) -> Parts:
     rates = card.column("fused", "effective_gbps", Where(("tutorial",), cols=(4096, 12288)))
     yield rates.each("GB/s from 4096 columns on", at_least(1400))
     label = "PyTorch's highest over lowest bandwidth, over Triton's, 256 to 12288 columns"
-    yield card.spreads("torch", "fused", OF_D).single(label, above(1))
+    yield card.spreads("torch", "fused", OF_D).each(label, above(1))
 
 
 @claim("D-test", "d_test")
@@ -76,4 +76,4 @@ def d4(card: Card) -> Parts:
     apart = card.distance("fused", "torch", where)
     yield apart.each("distance of the two answers, in epsilons", at_most(8))
     for kernel in ("fused", "torch"):
-        yield card.outcome(kernel, ["ok"], where).single(f"{kernel}'s answer", ALL_OK)
+        yield card.outcome(kernel, ["ok"], where).each(f"{kernel}'s answer", ALL_OK)

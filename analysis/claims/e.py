@@ -26,4 +26,4 @@ def e1(card: Card) -> Parts:
     yield speed.mean("slightly faster than torch, mean of the tutorial's widths", between(1, 1.25))
     spread = card.spreads("torch", "fused_row", Where(("tutorial",), cols=(256, 12288)))
     label = "PyTorch's highest over lowest bandwidth, over Triton's, 256 to 12288 columns"
-    yield spread.single(label, above(1))
+    yield spread.each(label, above(1))

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from analysis.claims.measure import ANY, CLOCKS, Card, Where
-from analysis.claims.verdict import (
-    Band,
-    Part,
-    Parts,
-    Points,
-    about,
-    at_least,
-    at_most,
-    below,
-    equals,
-)
+from analysis.claims.verdict import Band, Part, Parts, about, at_least, at_most, below, equals
 
 H200 = "NVIDIA H200"
 COUNTERS = Where(("limits_counters",), cols=(1, 262144))  # at least four times L2
@@ -31,12 +21,12 @@ SHARE, MEAN, FROM_25 = "share of the roof", "mean", "points of 25 µs and more"
 
 def l1(card: Card) -> Parts:
     """auto is at least 1.08 times as fast as the best peer, in the mean of all tuned shapes"""
-    return _both(card.rival_mean, "peers", MEAN, at_least(1.08))
+    return _both(card, "peers", MEAN, 1.08, mean=True)
 
 
 def l2(card: Card) -> Parts:
     """and at least 1.015 times where 256 MB or more are moved, at tuned widths"""
-    return _both(card.rival_mean, "peers", MEAN, at_least(1.015), large=True)
+    return _both(card, "peers", MEAN, 1.015, mean=True, large=True)
 
 
 def l3(card: Card) -> Parts:
@@ -45,14 +35,14 @@ def l3(card: Card) -> Parts:
     Below 25 µs, where an H200 flips every kernel between two values half a microsecond apart, no
     peer is done more than 0.5 µs sooner.
     """
-    yield from _both(card.rival, "peers", FROM_25, at_least(0.98), short=False)
+    yield from _both(card, "peers", FROM_25, 0.98, short=False)
     label = "points below 25 µs, best peer less auto in µs"
-    yield from _both(card.rival, "peers", label, at_least(-0.5), short=True, as_gap=True)
+    yield from _both(card, "peers", label, -0.5, short=True, as_gap=True)
 
 
 def l4(card: Card) -> Parts:
     """auto is at least 1.6 times as fast as torch.softmax, in the mean of all tuned shapes"""
-    return _both(card.rival_mean, "torch", MEAN, at_least(1.6))
+    return _both(card, "torch", MEAN, 1.6, mean=True)
 
 
 def l5(card: Card) -> Parts:
@@ -61,7 +51,7 @@ def l5(card: Card) -> Parts:
     """
     for cols, share in (((1, 131072), 0.97), ((131073, 262144), 0.95)):
         label, where = f"{SHARE} to {cols[1]} columns", Where(cols=cols)
-        yield from _both(card.rival, "roof", label, at_least(share), where, large=True)
+        yield from _both(card, "roof", label, share, where, large=True)
 
 
 def l6(card: Card) -> Parts:
@@ -73,13 +63,13 @@ def l7(card: Card) -> Parts:
     """on few wide rows auto is at least 1.25 times as fast as QuACK, on one row 1.4 times"""
     for rows, factor in ((1, 1.4), (64, 1.25)):
         where = Where(rows=rows, cols=131072, dtype="float32")
-        yield from _both(card.rival, "quack", f"{rows} rows", at_least(factor), where)
+        yield from _both(card, "quack", f"{rows} rows", factor, where)
 
 
 def l8(card: Card) -> Parts:
     """rows of up to 1024 columns take at most 0.5 µs more than a copy, where that is below 25 µs"""
-    label, band, where = "copy less auto in µs", at_least(-0.5), Where(cols=(1, 1024))
-    return _both(card.rival, "roof", label, band, where, short=True, as_gap=True)
+    label, where = "copy less auto in µs", Where(cols=(1, 1024))
+    return _both(card, "roof", label, -0.5, where, short=True, as_gap=True)
 
 
 def l9(card: Card) -> Parts:
@@ -114,17 +104,17 @@ def l13(card: Card) -> Parts:
     """at widths that nobody tuned for auto is at least 1.015 times as fast as the best peer where
     256 MB or more are moved
     """
-    return _both(card.rival_mean, "peers", MEAN, at_least(1.015), large=True, held_out=True)
+    return _both(card, "peers", MEAN, 1.015, mean=True, large=True, held_out=True)
 
 
 def l14(card: Card) -> Parts:
     """and at none of them does the best peer take less than 0.98 of the time of auto"""
-    return _both(card.rival, "peers", FROM_25, at_least(0.98), held_out=True, short=False)
+    return _both(card, "peers", FROM_25, 0.98, held_out=True, short=False)
 
 
 def l15(card: Card) -> Parts:
     """where 256 MB or more are moved, auto reaches 97 % of the copy roof at every one of them"""
-    return _both(card.rival, "roof", SHARE, at_least(0.97), held_out=True, large=True)
+    return _both(card, "roof", SHARE, 0.97, held_out=True, large=True)
 
 
 def l16(card: Card) -> Parts:
@@ -162,23 +152,23 @@ def l19(card: Card) -> Parts:
     and a write, up to 131072 columns
     """
     where = Where(cols=(1, 131072))
-    return _both(card.rival, "roof", SHARE, at_least(0.97), where, large=True, operation=BACKWARD)
+    return _both(card, "roof", SHARE, 0.97, where, large=True, operation=BACKWARD)
 
 
 def l20(card: Card) -> Parts:
     """and 92 % at 262144 columns of float32"""
     where = Where(cols=262144, dtype="float32")
-    return _both(card.rival, "roof", SHARE, at_least(0.92), where, large=True, operation=BACKWARD)
+    return _both(card, "roof", SHARE, 0.92, where, large=True, operation=BACKWARD)
 
 
 def l21(card: Card) -> Parts:
     """at no point of 25 µs and more does the best peer take less than 0.98 of our gradient"""
-    return _both(card.rival, "peers", FROM_25, at_least(0.98), short=False, operation=BACKWARD)
+    return _both(card, "peers", FROM_25, 0.98, short=False, operation=BACKWARD)
 
 
 def l22(card: Card) -> Parts:
     """our gradient is at least 1.05 times as fast as the best peer's, in the mean of all points"""
-    return _both(card.rival_mean, "peers", MEAN, at_least(1.05), operation=BACKWARD)
+    return _both(card, "peers", MEAN, 1.05, mean=True, operation=BACKWARD)
 
 
 def l23(card: Card) -> Parts:
@@ -194,13 +184,13 @@ def l24(card: Card) -> Parts:
     """the widest rows reach 90 % of the copy roof at 64×1048576, one of them in float16 80 %"""
     for rows, dtype, share in ((64, "bfloat16", 0.9), (64, "float32", 0.9), (1, "float16", 0.8)):
         label, where = f"{SHARE}, {rows} rows {dtype}", Where((), rows, 1048576, dtype)
-        yield from _both(card.rival, "roof", label, at_least(share), where)
+        yield from _both(card, "roof", label, share, where)
 
 
 def l25(card: Card) -> Parts:
     """8×262144 of float32 is not behind QuACK: it is done no more than 0.5 µs later"""
     label, where = "QuACK less auto in µs", Where((), 8, 262144, "float32")
-    return _both(card.rival, "quack", label, at_least(-0.5), where, as_gap=True)
+    return _both(card, "quack", label, -0.5, where, as_gap=True)
 
 
 def l26(card: Card) -> Parts:
@@ -209,16 +199,16 @@ def l26(card: Card) -> Parts:
     """
     limits = {"plain function": 1, "autograd, forward": 1.2, "autograd, forward and backward": 1.1}
     for layer, limit in limits.items():
-        yield card.host(layer).single(f"{layer}, over PyTorch's", at_most(limit))
+        yield card.host(layer).each(f"{layer}, over PyTorch's", at_most(limit))
     cost = card.host("plain function, 4096×256", "QuACK's softmax, 4096×256")
-    yield cost.single("a plain call at 4096×256 over QuACK's", at_most(1))
+    yield cost.each("a plain call at 4096×256 over QuACK's", at_most(1))
 
 
 def l27(card: Card) -> Parts:
     """where 256 MB or more are read, the loss of cross-entropy reaches 97 % of the read roof, and
     on an H200 the loss of 8192×128256 bfloat16 takes at most 490 µs
     """
-    yield from _both(card.rival, "roof", SHARE, at_least(0.97), large=True, operation=LOSS)
+    yield from _both(card, "roof", SHARE, 0.97, large=True, operation=LOSS)
     yield _time(card, "ce_auto", 8192, 128256, 490)
 
 
@@ -226,17 +216,17 @@ def l28(card: Card) -> Parts:
     """the loss is at least 1.15 times as fast as the best peer's in the mean of all points, and 1.5
     times at up to 2048 columns and at the odd vocabulary 50257
     """
-    yield from _both(card.rival_mean, "peers", MEAN, at_least(1.15), operation=LOSS)
+    yield from _both(card, "peers", MEAN, 1.15, mean=True, operation=LOSS)
     for label, cols in (("to 2048 columns", (1, 2048)), ("at 50257 columns", (50257, 50257))):
         where, label = Where(cols=cols), f"{MEAN} {label}"
-        yield from _both(card.rival_mean, "peers", label, at_least(1.5), where, operation=LOSS)
+        yield from _both(card, "peers", label, 1.5, where, mean=True, operation=LOSS)
 
 
 def l29(card: Card) -> Parts:
     """where 256 MB or more are moved, loss and gradient in one call reach 97 % of the copy roof,
     and on an H200 those of 8192×128256 bfloat16 take at most 1020 µs
     """
-    yield from _both(card.rival, "roof", SHARE, at_least(0.97), large=True, operation=LOSS_GRAD)
+    yield from _both(card, "roof", SHARE, 0.97, large=True, operation=LOSS_GRAD)
     yield _time(card, "ce_grad_auto", 8192, 128256, 1020)
 
 
@@ -250,14 +240,12 @@ def l30(card: Card) -> Parts:
     """
     cols = [32000, 50304, 102400, 128256, 256000, 262144]
     where = Where(("llm",), [4096, 8192], cols, "bfloat16")
-    both = card.ratio("ce_quack", "ce_grad_auto", where, plus="ce_backward_quack")
+    both = card.ratio("ce_quack + ce_backward_quack", "ce_grad_auto", where)
     yield both.mean("QuACK's two calls, mean", at_least(1.4))
-    label = "QuACK's one call, mean"
-    yield from _both(
-        card.rival_mean, "quack", label, at_least(1.05), large=True, operation=LOSS_GRAD
-    )
-    liger = card.rival_mean("liger", "events", large=True, operation=LOSS_GRAD)
-    yield liger.single("Liger's, mean, events", at_least(1.3))
+    which: dict[str, Any] = {"mean": True, "large": True, "operation": LOSS_GRAD}
+    yield from _both(card, "quack", "QuACK's one call, mean", 1.05, **which)
+    liger = card.rival("liger", "events", **which)
+    yield liger.each("Liger's, mean, events", at_least(1.3))
 
 
 def l31(card: Card) -> Parts:
@@ -265,8 +253,8 @@ def l31(card: Card) -> Parts:
     copy roof and is at least 1.05 times as fast as QuACK's
     """
     which: dict[str, Any] = {"large": True, "operation": LOSS_BACKWARD}
-    yield from _both(card.rival, "roof", SHARE, at_least(0.98), **which)
-    yield from _both(card.rival_mean, "quack", "QuACK's, mean", at_least(1.05), **which)
+    yield from _both(card, "roof", SHARE, 0.98, **which)
+    yield from _both(card, "quack", "QuACK's, mean", 1.05, mean=True, **which)
 
 
 def l32(card: Card) -> Parts:
@@ -276,7 +264,7 @@ def l32(card: Card) -> Parts:
 
 def l33(card: Card) -> Parts:
     """cross_entropy costs the host at most 1.1 times what F.cross_entropy does"""
-    yield card.host("cross_entropy").single("host time over PyTorch's", at_most(1.1))
+    yield card.host("cross_entropy").each("host time over PyTorch's", at_most(1.1))
 
 
 def l34(card: Card) -> Parts:
@@ -300,16 +288,12 @@ def l35(card: Card) -> Parts:
 
 
 def _both(
-    measure: Callable[..., Points],
-    over: str,
-    label: str,
-    band: Band,
-    where: Where = ANY,
-    **which: Any,
+    card: Card, over: str, label: str, least: float, where: Where = ANY, **which: Any
 ) -> Iterator[Part]:
-    """A part timed by events and a part timed in a graph; see `Card.rival`."""
+    """At least so much, timed by events and timed in a graph; see `Card.rival`."""
     for clock in CLOCKS:
-        yield measure(over, clock, where, **which).each(f"{label}, {clock}", band)
+        found = card.rival(over, clock, where, **which)
+        yield found.each(f"{label}, {clock}", at_least(least))
 
 
 def _reads(card: Card, kernel: str, where: Where, band: Band) -> Part:

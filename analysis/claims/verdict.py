@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 
@@ -22,36 +22,21 @@ HOLDS, DOES_NOT_HOLD = "holds", "does not hold"
 WORDS = (REPRODUCED, HOLDS, NOT_REPRODUCED, DOES_NOT_HOLD, CONTRADICTED, UNDECIDED, NOT_MEASURED)
 PLACE = ["rows", "cols", "dtype"]
 ENDS = ["value", "low", "high"]
-Outcome = Literal["yes", "no", "undecided", "not measured"]
 
 
 @dataclass(frozen=True)
 class Band:
-    """All numbers from ``low`` to ``high``; an ``open`` band has no ends."""
+    """All numbers from ``low`` to ``high``, and how a table says it."""
 
     text: str
     low: float = -math.inf
     high: float = math.inf
-    open: bool = False
 
-    def holds(self, value: float) -> bool:
-        """Whether one number lies inside."""
-        return self.low < value < self.high if self.open else self.low <= value <= self.high
-
-    def outcome(self, found: Estimate) -> Outcome:
-        """Yes where all of an interval lies inside, no where all of it lies outside.
-
-        Raises:
-            ValueError: its ends are no numbers, or in the wrong order.
-        """
-        low, high = found.low, found.high
-        if not low <= high:
-            raise ValueError(f"no interval: [{low}, {high}]")
-        if self.holds(low) and self.holds(high):
+    def outcome(self, found: Estimate) -> str:
+        """Yes where all of an interval lies inside, no where all of it lies outside."""
+        if self.low <= found.low and found.high <= self.high:
             return "yes"
-        beyond = high < self.low or low > self.high
-        touching = self.open and (high <= self.low or low >= self.high)
-        return "no" if beyond or touching else "undecided"
+        return "no" if found.high < self.low or found.low > self.high else "undecided"
 
     def excess(self, value: float) -> float:
         """How far outside a number lies; negative inside, by its distance to the nearer end."""
@@ -70,12 +55,12 @@ def at_most(value: float) -> Band:
 
 def above(value: float) -> Band:
     """More than this number."""
-    return Band(f"above {plain(value)}", low=value, open=True)
+    return Band(f"above {plain(value)}", low=math.nextafter(value, math.inf))
 
 
 def below(value: float) -> Band:
     """Less than this number."""
-    return Band(f"below {plain(value)}", high=value, open=True)
+    return Band(f"below {plain(value)}", high=math.nextafter(value, -math.inf))
 
 
 def between(low: float, high: float) -> Band:
@@ -105,7 +90,7 @@ class Part:
         label: Which part, in a few words.
         expected: What the claim makes one expect, in words.
         measured: What was found, in words; empty where nothing was.
-        outcome: Whether it is as expected.
+        outcome: Whether it is as expected: yes, no, undecided or not measured.
         estimate: The number that decided.
         labels: The rows behind it, as the frame labels them.
         exact: No card could give another number: it was counted, or follows from what is printed.
@@ -116,7 +101,7 @@ class Part:
     label: str
     expected: str
     measured: str = ""
-    outcome: Outcome = "not measured"
+    outcome: str = "not measured"
     estimate: Estimate | None = None
     labels: tuple[int, ...] = ()
     exact: bool = False
@@ -154,70 +139,57 @@ class Points:
 
     def each(self, label: str, band: Band) -> Part:
         """A part that every point decides; its number is the point furthest off."""
-        if self.lacks or len(self.lines) == 1:
-            return self.single(label, band)
+        if self.lacks:
+            return Part(label, band.text, lacks=self.lacks)
         found = [Estimate(*ends) for ends in self.lines[ENDS].astype(float).to_numpy()]
         outcomes = [band.outcome(one) for one in found]
-        outcome: Outcome = next((o for o in outcomes if o == "no"), "yes")
-        if outcome == "yes" and "undecided" in outcomes:
-            outcome = "undecided"
         worst = int(self.lines["value"].map(band.excess).argmax())
-        text = f"{self._ends()} over {len(found)} points, {outcomes.count('yes')} as expected"
-        if outcome != "yes":
-            text += f"; furthest off {text_of(found[worst])}{self._at(worst)}"
-        part = self._part(label, band, outcome, found[worst], text)
-        return replace(part, expected=f"every point {band.text}")
+        text = f"{text_of(found[worst])}{self._at(worst)}"
+        if len(found) == 1:
+            return self._part(label, band.text, band, outcomes[0], found[0], text)
+        outcome = next((one for one in ("no", "undecided") if one in outcomes), "yes")
+        counted = f"{self._ends()} over {len(found)} points, {outcomes.count('yes')} as expected"
+        text = counted if outcome == "yes" else f"{counted}; furthest off {text}"
+        return self._part(label, f"every point {band.text}", band, outcome, found[worst], text)
 
     def most(self, label: str, band: Band) -> Part:
-        """A part that holds where more than half of the points do.
-
-        A point without a number, which a kernel cannot run, is not as expected.
-        """
+        """A part that holds where more than half of the points do."""
         if self.lacks:
-            return self.single(label, band)
-        outcomes = [
-            "no" if math.isnan(ends[0]) else band.outcome(Estimate(*ends))
-            for ends in self.lines[ENDS].astype(float).to_numpy()
-        ]
-        count, yes, maybe = len(outcomes), outcomes.count("yes"), outcomes.count("undecided")
-        holding = sum(map(band.holds, self.lines["value"]))
+            return self.each(label, band)
+        found = [Estimate(*ends) for ends in self.lines[ENDS].astype(float).to_numpy()]
+        outcomes, count = [band.outcome(one) for one in found], len(found)
+        yes, maybe = outcomes.count("yes"), outcomes.count("undecided")
+        holding = sum(band.excess(one.value) <= 0 for one in found)
         share = Estimate(holding / count, yes / count, (yes + maybe) / count)
         text = f"{100 * share.value:.0f} % of {count} points ({self._ends()})"
-        part = self._part(label, band, above(0.5).outcome(share), share, text)
-        return replace(part, expected=f"most points {band.text}")
+        outcome = above(0.5).outcome(share)
+        return self._part(label, f"most points {band.text}", above(0.5), outcome, share, text)
 
     def mean(self, label: str, band: Band) -> Part:
         """A part that the geometric mean of the points decides."""
-        return self._reduced(geometric_mean).single(label, band)
+        return self._reduced(geometric_mean).each(label, band)
 
     def highest(self, label: str, band: Band) -> Part:
         """A part that the highest point decides."""
-        return self._reduced(max).single(label, band)
+        return self._reduced(max).each(label, band)
 
-    def single(self, label: str, band: Band) -> Part:
-        """A part that one number decides, the only line."""
-        if self.lacks:
-            return Part(label, band.text, lacks=self.lacks)
-        found = Estimate(*self.lines[ENDS].astype(float).to_numpy()[0])
-        text = f"{text_of(found)}{self._at(0)}"
-        return self._part(label, band, band.outcome(found), found, text)
-
-    def _part(self, label: str, band: Band, outcome: Outcome, found: Estimate, text: str) -> Part:
+    def _part(
+        self, label: str, expected: str, band: Band, outcome: str, found: Estimate, text: str
+    ) -> Part:
         side = self.gain * (1 if found.value > band.high else -1)
         direction = {1: "better", -1: "worse"}.get(side, "") if outcome == "no" else ""
         text = self.note if self.told else f"{text}, {self.note}" if self.note else text
-        labels, exact = self.labels, self.exact
-        return Part(label, band.text, text, outcome, found, labels, exact, direction)
+        return Part(label, expected, text, outcome, found, self.labels, self.exact, direction)
 
     def _reduced(self, reduce: Callable[[Iterable[float]], float]) -> Points:
         """The points as one number; their range goes into the note."""
         if self.lacks:
             return self
-        value, low, high = (reduce(self.lines[end].dropna()) for end in ENDS)
-        # exp and log round
-        ends = {"value": value, "low": min(low, value), "high": max(high, value)}
+        value, low, high = (reduce(self.lines[end]) for end in ENDS)
         note = f"{self._ends()} over {len(self.lines)} points"
-        return replace(self, lines=pd.DataFrame([ends | {"labels": self.labels}]), note=note)
+        # exp and log round
+        low, high = min(low, value), max(high, value)
+        return number(value, low, high, labels=self.labels, gain=self.gain, note=note)
 
     def _ends(self) -> str:
         values = self.lines["value"]
@@ -228,6 +200,19 @@ class Points:
             return ""
         rows, cols, dtype = self.lines[PLACE].to_numpy()[line]
         return f" at {rows}×{cols} {dtype}"
+
+
+def number(
+    value: float,
+    low: float | None = None,
+    high: float | None = None,
+    labels: tuple[int, ...] = (),
+    **fields: Any,
+) -> Points:
+    """One number, with an interval if both ends are given; see `Points` for the fields."""
+    ends = {"value": value, "low": value if low is None else low}
+    ends["high"] = value if high is None else high
+    return Points(pd.DataFrame([ends | {"labels": labels}]), **fields)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from types import MappingProxyType
 from typing import Any
 
@@ -109,26 +110,16 @@ def twins(
     of a sample's; the second twin's times are multiplied by ``slower_b``.
     """
     dice, made = np.random.default_rng(0), []
-    for timer in timers:
-        for name in (f"{kernel}-{mark}" for kernel in kernels for mark in "ab"):
-            for i, true_us in enumerate(times_us):
-                for number in range(rounds):
-                    middle = true_us + 2.5 * (timer == "events")
-                    middle *= slower_b if name.endswith("b") else 1.0
-                    drawn = dice.normal(0, within, count) + dice.normal(0, between)
-                    taken = [float(us) for us in middle * np.exp(drawn)]
-                    made.append(
-                        row(
-                            name,
-                            1024,
-                            rows=1024 + i,
-                            round=number,
-                            timer=timer,
-                            samples_us=taken,
-                            time_us=float(np.median(taken)),
-                            sweep="selftest",
-                        )
-                    )
+    names = [f"{kernel}-{mark}" for kernel in kernels for mark in "ab"]
+    for timer, name, (i, true_us), number in product(
+        timers, names, enumerate(times_us), range(rounds)
+    ):
+        middle = (true_us + 2.5 * (timer == "events")) * (slower_b if name.endswith("b") else 1.0)
+        drawn = dice.normal(0, within, count) + dice.normal(0, between)
+        taken = [float(us) for us in middle * np.exp(drawn)]
+        place = {"rows": 1024 + i, "round": number, "timer": timer, "sweep": "selftest"}
+        time = float(np.median(taken))
+        made.append(row(name, 1024, samples_us=taken, time_us=time, **place))
     return made
 
 

