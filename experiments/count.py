@@ -25,6 +25,7 @@ from experiments.data.rows import ITEM_BYTES
 from experiments.errors import Parser, UserError, on_one_line
 from experiments.sweep.client import Worker, WorkerDied, WorkerError
 from experiments.sweep.config import register
+from experiments.sweep.jobs import OUTSIDE
 
 CONF = ROOT / "conf"
 LIMIT_S = {"counting": 300.0}
@@ -111,7 +112,8 @@ def configurations(
     register()
     search = f"hydra.searchpath=[{','.join(f'file://{folder}' for folder in folders[1:])}]"
     with initialize_config_dir(str(CONF), version_base="1.3"):
-        composed = {n: compose("config", [f"kernel={n}", search]) for n in names or known}
+        own = [name for name in known if name != OUTSIDE]  # a function of a file, which none names
+        composed = {n: compose("config", [f"kernel={n}", search]) for n in names or own}
     found: dict[str, Any] = {
         name: OmegaConf.to_container(config.kernel, resolve=True)
         for name, config in composed.items()
