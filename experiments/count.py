@@ -13,10 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from hydra import compose, initialize_config_dir
-from hydra.errors import HydraException
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+import yaml
 
 from experiments.child import ROOT
 from experiments.data.jobs import ABOUT
@@ -24,7 +21,6 @@ from experiments.data.records import COUNTS, TRACED, TRACES, Count, Trace, write
 from experiments.data.rows import ITEM_BYTES
 from experiments.errors import Parser, UserError, on_one_line
 from experiments.sweep.client import Worker, WorkerDied, WorkerError
-from experiments.sweep.config import register
 from experiments.sweep.jobs import OUTSIDE
 
 CONF = ROOT / "conf"
@@ -47,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         run(options)
-    except (UserError, WorkerError, HydraException, OmegaConfBaseException, OSError) as error:
+    except (UserError, WorkerError, yaml.YAMLError, OSError) as error:
         if options.verbose:
             raise
         print(f"error: {on_one_line(str(error))}", file=sys.stderr)
@@ -105,19 +101,13 @@ def configurations(
         UserError: there is no kernel of a name.
     """
     folders = [CONF, *([config_dir.resolve()] if config_dir else [])]
-    known = sorted({path.stem for folder in folders for path in folder.glob("kernel/*.yaml")})
+    paths = {path.stem: path for folder in folders for path in sorted(folder.glob("kernel/*.yaml"))}
+    del paths[OUTSIDE]  # whatever file it is asked for
+    known = sorted(paths)
     for name in names or []:
         if name not in known:
             raise UserError(f"kernel {name!r} is unknown; there are {', '.join(known)}")
-    register()
-    search = f"hydra.searchpath=[{','.join(f'file://{folder}' for folder in folders[1:])}]"
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        own = [name for name in known if name != OUTSIDE]  # a function of a file, which none names
-        composed = {n: compose("config", [f"kernel={n}", search]) for n in names or own}
-    found: dict[str, Any] = {
-        name: OmegaConf.to_container(config.kernel, resolve=True)
-        for name, config in composed.items()
-    }
+    found = {name: yaml.safe_load(paths[name].read_text("utf-8")) for name in names or known}
     return {
         name: {key: value for key, value in config.items() if key not in ABOUT}
         for name, config in found.items()
