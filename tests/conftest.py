@@ -8,6 +8,7 @@ import os
 # the scheduler instead of computing. Triton decides about its interpreter as it decorates.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import gc
 import json
 import signal
 import subprocess
@@ -35,19 +36,20 @@ from experiments.sweep.jobs import Compose, composer
 from tests.wandb_jobs import no_process_left
 from tests.wandb_server import KEY, WandbServer
 
+# PyTorch leaves many objects that stay: walking them over and over costs a tenth of all tests
+gc.set_threshold(200_000, 20, 50)
+
 ROOT = Path(__file__).parent.parent
 CONF = ROOT / "conf"
 DOUBLES = ROOT / "tests" / "doubles" / "conf"
+LONGEST = ("tests/reference/", "tests/kernels/test_compiles.py", "tests/experiments/test_count.py")
 # Warm: a cold sample reads twice the last-level cache first, a quarter of a second if large
 QUICK = ["timing.min_samples=5", "timing.max_samples=20", "timing.cache=warm"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What needs a card is skipped where there is none, asked for or not.
-
-    The longest test of all, which draws what is recorded again, is among the first to begin.
-    """
-    items.sort(key=lambda item: not item.nodeid.startswith("tests/reference/test_reference.py"))
+    """What needs a card is skipped where there is none; the longest tests begin first."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
     if not torch.cuda.is_available():
         for item in items:
             if item.get_closest_marker("gpu") is not None:

@@ -252,7 +252,7 @@ def test_rows_that_are_removed_while_a_sweep_runs_are_noticed_and_measured_again
         command_line(out, *asked), cwd=ROOT, stderr=subprocess.PIPE, text=True
     )
     try:
-        wait_until(lambda: any(lines(path.parent) for path in out.rglob("good/rows.jsonl")), process, 60)
+        wait_until(lambda: any(map(lines, out.rglob("good"))), process, limit_s=60)
         [path] = out.rglob("good/rows.jsonl")
         path.unlink()
         _, errors = process.communicate(timeout=60)

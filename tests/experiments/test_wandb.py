@@ -143,12 +143,12 @@ def test_each_run_is_a_curve_over_n_or_over_m_where_n_is_fixed(
 
 @pytest.mark.usefixtures("account")
 def test_a_sweep_without_a_gpu_shows_errors_and_modelled_bytes(
-    sweep_here: Command, server: WandbServer, capsys: pytest.CaptureFixture[str]
+    sweep_here: Command, server: WandbServer, capfd: pytest.CaptureFixture[str]
 ) -> None:
     words = ["kernel=online", *shape(4, [8, 16]), "dtype=float32", "tracker=wandb", *QUICK]
     done = sweep_here(*words)
     assert (done.status, "warning" in done.stderr) == (0, False), done.stderr
-    assert sync(done.out, capsys) == (0, f"uploaded 3 runs from {done.out}")
+    assert sync(done.out, capfd) == (0, f"uploaded 3 runs from {done.out}")
     [run] = [run for run in server.store.runs.values() if run.fields["jobType"] == "online"]
     assert run.history("model_bytes") == [(8, 4 * 8 * 4 * 3), (16, 4 * 16 * 4 * 3)]
     assert 0 < run.history("relative_error")[0][1] < 1e-6

@@ -21,7 +21,8 @@ from kernels.softmax.cooperative import Cooperative
 from kernels.softmax.tiles import LONGEST
 from kernels.softmax_backward.backward_auto import BackwardAuto, in_vectors_by
 from kernels.softmax_backward.backward_cluster import BackwardCluster
-from tests.conf import KERNELS, kernel
+from tests.conf import KERNELS
+from tests.conf import kernel as kernel_config
 from tests.conftest import ROOT
 from tests.kernels.cards import CARDS
 
@@ -32,7 +33,7 @@ Shape = tuple[int, int]
 @cache
 def kernels() -> dict[str, Kernel]:
     """Every kernel of conf/kernel that is described without its package."""
-    return {name: build_kernel(kernel(name)) for name in KERNELS}
+    return {name: build_kernel(kernel_config(name)) for name in KERNELS}
 
 
 @cache

@@ -27,7 +27,7 @@ from kernels.device import Device
 from kernels.kernel import Kernel
 from kernels.traffic import evaluate
 from tests.experiments.test_timers import measured
-from tests.kernels.variants import HERE, name
+from tests.kernels.variants import HERE
 
 F16, BF16, F32 = torch.float16, torch.bfloat16, torch.float32
 CPU = Device("cpu", "cpu")

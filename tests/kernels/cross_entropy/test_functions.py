@@ -283,8 +283,9 @@ def compiled_loss(x: torch.Tensor, target: torch.Tensor, **options: Any) -> torc
 OPTIONS: Options = {"label_smoothing": 0.1, "z_loss": 0.1, "softcap": 3.0, "temperature": 0.7}
 
 
-@pytest.mark.parametrize("reduction", REDUCTIONS)
-@pytest.mark.parametrize("options", [{}, OPTIONS], ids=["plain", "options"])
+@pytest.mark.parametrize(
+    ("reduction", "options"), [("none", {}), *((reduction, OPTIONS) for reduction in REDUCTIONS)]
+)
 def test_gradients_of_first_and_second_order(device: str, reduction: str, options: Options) -> None:
     x = torch.randn(2, 3, dtype=torch.float64, device=device, requires_grad=True)
     target = torch.tensor([1, -100], device=device)

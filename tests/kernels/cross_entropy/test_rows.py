@@ -170,7 +170,7 @@ def test_a_capped_logit_keeps_its_digits_however_small(
     torch.testing.assert_close(lse.double(), right, rtol=rtol, atol=0)
 
 
-@pytest.mark.parametrize("cols", [300, 20_001])
+@pytest.mark.parametrize("cols", [300, 16_401])
 def test_a_gradient_with_its_loss_keeps_its_digits_however_large_the_logits(
     device: str, cols: int
 ) -> None:
@@ -180,7 +180,7 @@ def test_a_gradient_with_its_loss_keeps_its_digits_however_large_the_logits(
     torch.testing.assert_close(found, right, rtol=1e-5, atol=1e-12)
 
 
-@pytest.mark.parametrize(("cols", "dtype"), [(20_001, torch.bfloat16), (32_768, torch.float32)])
+@pytest.mark.parametrize(("cols", "dtype"), [(16_401, torch.bfloat16), (24_576, torch.float32)])
 def test_wide_rows_of_which_a_tile_is_a_part(device: str, cols: int, dtype: torch.dtype) -> None:
     logits, target = case(3, cols, dtype, device)
     target[1] = -100
@@ -189,7 +189,7 @@ def test_wide_rows_of_which_a_tile_is_a_part(device: str, cols: int, dtype: torc
     assert_close(in_place(logits, target), right, dtype)
 
 
-@pytest.mark.parametrize("cols", [5, 300, 20_001])
+@pytest.mark.parametrize("cols", [5, 300, 16_401])
 def test_infinite_and_missing_numbers_are_pytorchs(device: str, cols: int) -> None:
     logits, target = case(9, cols, torch.float32, device)
     target[:] = cols // 2
@@ -265,7 +265,7 @@ def test_log_probability_and_entropy_are_pytorchs(
 
 @pytest.mark.parametrize(
     ("cols", "options"),
-    [(33, ALL), (2049, PLAIN), (2049, ALL), (20_001, ALL)],
+    [(33, ALL), (2049, PLAIN), (2049, ALL), (16_401, ALL)],
     ids=["narrow", "plain", "all", "wide"],
 )
 def test_a_rows_bits_depend_neither_on_m_nor_on_who_reads_it(

@@ -32,11 +32,11 @@ FUNCTIONS: dict[Callable[..., torch.Tensor], Callable[..., torch.Tensor]] = {
 both = pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
 
 
-def tensors(device: str) -> list[torch.Tensor]:
-    """Of every number of dimensions, contiguous or not, some wider than a tile."""
-    x = torch.randn(3, 4, 2060, device=device) * 3
+def tensors(device: str, cols: int) -> list[torch.Tensor]:
+    """Of every number of dimensions, contiguous or not."""
+    x = torch.randn(3, 4, cols, device=device) * 3
     return [
-        *(x[0, 0, 0], x[0, 0, :9], x[0, :, :7], x[:, 0], x[:, :2, 5:1030], x[..., :1]),
+        *(x[0, 0, 0], x[0, 0, :9], x[0, :, :7], x[:, 0], x[:, :2, 5 : cols // 2], x[..., :1]),
         *(x[..., 0], x.transpose(0, 1)[..., :5], x[:1, 0, :6].expand(3, 6), x[:0], x[..., :0]),
     ]
 
@@ -46,7 +46,8 @@ def tensors(device: str) -> list[torch.Tensor]:
 def test_any_tensor_gets_the_answer_and_gradient_of_float64(
     device: str, dtype: torch.dtype, function: Callable[..., torch.Tensor]
 ) -> None:
-    for x in tensors(device):
+    # rows wider than a tile, of vectors of four elements and of eight
+    for x in tensors(device, 2060 if dtype in (torch.float32, torch.bfloat16) else 70):
         for dim in {-1, 0, x.dim() - 1 if x.dim() else 0}:
             if function is log_softmax and x.numel() == 0 and x.shape[-1] == 0:
                 continue  # float64's own gradient fails

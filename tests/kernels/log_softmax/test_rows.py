@@ -51,7 +51,7 @@ def test_any_matrix_gives_the_answer_of_float64(device: str, x: torch.Tensor, la
 
 
 @pytest.mark.parametrize(
-    ("dtype", "cols"), [*zip(DTYPES, (16_385, 3000, 2047, 3000), strict=True)], ids=str
+    ("dtype", "cols"), [*zip(DTYPES, (16_401, 3000, 2047, 3000), strict=True)], ids=str
 )
 def test_wide_rows_give_the_answer_of_float64(device: str, dtype: torch.dtype, cols: int) -> None:
     assert_right(torch.randn(3, cols, device=device).to(dtype))
@@ -63,10 +63,10 @@ def test_infinities_and_nan_give_what_torch_gives(device: str, wider: int) -> No
 
 
 def test_infinities_and_nan_give_what_torch_gives_in_rows_of_several_chunks(device: str) -> None:
-    assert_right(extremes()[[0, 2, 3, 6]].repeat_interleave(500, dim=1).to(device))
+    assert_right(extremes()[[0, 2, 3, 6]].repeat_interleave(411, dim=1).to(device))
 
 
-@pytest.mark.parametrize("cols", [300, 20_001])
+@pytest.mark.parametrize("cols", [300, 16_401])
 def test_log_softmax_keeps_its_digits_however_large_the_elements(device: str, cols: int) -> None:
     x = torch.randn(3, cols, device=device) + 1e4  # a float32 near it has a spacing of 1e-3
     y = torch.empty_like(x)
