@@ -19,7 +19,7 @@ from analysis.__main__ import finish
 from analysis.figures import pictures
 from analysis.figures.lines import ROOF_SHARE, LineFigure, Panel
 from analysis.figures.style import slug, variant_order
-from analysis.format import Table, number, thousands, write_table
+from analysis.format import Table, thousands, write_table
 from analysis.load import Inputs, key_of, read_inputs
 from analysis.published import OPERATION
 from analysis.selection import Query, name_variants, records_of
@@ -54,8 +54,8 @@ def verdict(row: Mapping[str, Any], seen: Counters | None = None) -> str:
         seen: What hardware counters saw there, where they did.
     """
     if abs(row["ratio"] - 1) <= EXPLAINED:
-        bound = number(row, "arithmetic_us")
-        return "arithmetic" if bound is not None and bound >= row["predicted_us"] else "traffic"
+        bound = row["arithmetic_us"] or 0.0
+        return "arithmetic" if bound >= row["predicted_us"] else "traffic"
     if row["time_us"] <= min(row["floor_us"], LONGEST_LAUNCH_US) + LAUNCH_SLACK_US:
         return "launch"
     if row["ratio"] < 1:
@@ -63,7 +63,7 @@ def verdict(row: Mapping[str, Any], seen: Counters | None = None) -> str:
         from_dram = row["reads_ratio"] >= 1 - EXPLAINED  # not so where counters were not read
         return "caches served re-reads" if again and not from_dram else "unexplained"
     local = (seen.local_load_bytes or 0) + (seen.local_store_bytes or 0) if seen else 0
-    if local > 0 or (number(row, "spills") or 0) > 0:  # registers that no model counts
+    if local > 0 or (row["spills"] or 0) > 0:  # registers that no model counts
         return "spills"
     if row["reads_ratio"] > 1 + EXPLAINED:
         return "moves more than its model"

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 from scipy.optimize import isotonic_regression
 
-from analysis.estimate import comparable, speedups
+from analysis.estimate import speedups
 from analysis.figures.page import SIZE, Canvas, Page, provenance
 from analysis.figures.style import (
     BLUSH,
@@ -26,7 +25,6 @@ from analysis.figures.style import (
     INK,
     MUTED,
     LineStyle,
-    named_axis,
     ratio_axis,
     size_axis,
     size_label,
@@ -40,7 +38,6 @@ from analysis.load import Inputs
 from analysis.published import name_of, series, sources
 from analysis.selection import Query, Selection, select
 from experiments.data.cards import card_of
-from experiments.data.jobs import named_widths
 
 LEFT, BOTTOM, WIDE, HIGH = 0.078, 0.207, 0.567, 0.622  # of the axes; labels stand right of them
 LEADER, MARK, TEXT = 1.035, 1.055, 1.08  # where labels begin, in widths of the axes
@@ -99,13 +96,11 @@ class LineFigure:
     def needs(self) -> str:
         """Which rows it cannot do without, in one line."""
         over, fixed = ("N", "M") if self.query.over == "cols" else ("M", "N")
-        beside = [f"{panel.over[0]} among them" for panel in self.panels if panel.over]
-        beside += ["its roof's beside them" for panel in self.panels if panel.y == ROOF_SHARE]
-        return ", ".join([
-            f"{self.id} needs timed {self.query.operation} rows of one {fixed} and dtype at two "
-            f"or more {over}",
-            f"best {fixed} = {self.query.at} {self.query.dtype}", *dict.fromkeys(beside),
-        ])  # fmt: skip
+        beside = [f", {panel.over[0]} among them" for panel in self.panels if panel.over]
+        return (
+            f"{self.id} needs timed {self.query.operation} rows of one {fixed} and dtype at two or "
+            f"more {over}, best {fixed} = {self.query.at} {self.query.dtype}{''.join(beside)}"
+        )
 
     def pages(self, inputs: Inputs) -> list[Page]:
         """A picture for each GPU whose rows allow it."""
@@ -116,7 +111,9 @@ class LineFigure:
 
     def _drawable(self, shown: Selection) -> bool:
         return all(
-            comparable(panel.over[0])(shown) if panel.over else shown.own[panel.y].notna().any()
+            (speedups(shown, panel.over[0]).points if panel.over else shown.own)[panel.y]
+            .notna()
+            .any()
             for panel in self.panels
         )
 
@@ -127,16 +124,11 @@ class LineFigure:
         )
         small = provenance(shown.recorded, card, shown.timer, shown.cache, above)
         small += [self.note] if self.note and shown.exact else []
-        known = named_widths() if shown.query.over == "cols" else {}
-        names = {n: known[n] for n in shown.sizes if n in known}
 
         def draw(canvas: Canvas) -> None:
             for panel in self.panels:
                 ax = canvas.add_axes((LEFT, panel.place[0], WIDE, panel.place[1]))
-                if len(names) == len(shown.sizes):
-                    named_axis(ax, names, texts=panel is self.panels[-1])
-                else:
-                    size_axis(ax, shown.sizes, shown.query.over)
+                size_axis(ax, shown.sizes, shown.query.over)
                 write_labels(ax, draw_panel(ax, shown, panel), panel.gap)
                 if self.x or panel is not self.panels[-1]:
                     ax.set_xlabel(self.x if panel is self.panels[-1] else "")
@@ -203,7 +195,8 @@ def lines(ax: Axes, shown: Selection, y: str) -> list[Label]:
         drawn[kernel] += 1
         above = line["above_roof"].eq(True).to_numpy()
         kept = np.where(above, np.nan, value)
-        ax.plot(x, kept, label=variant, zorder=3, markevery=_marked(x, kept),
+        sparse = None if valid.sum() <= MARK_ALL else 0.05  # lengths of the axes between markers
+        ax.plot(x, kept, label=variant, zorder=3, markevery=sparse,
                 **style.dots(ls=dash, lw=1.4, color=style.color, mew=0.6))  # fmt: skip
         low, high = (np.where(valid, end, np.nan) for end in _interval(line, y))
         ax.vlines(x, low, high, color=style.color, lw=1.0, zorder=2.5)
@@ -228,19 +221,6 @@ def _interval(line: pd.DataFrame, y: str) -> tuple[pd.Series, pd.Series]:
         return line[y], line[y]
     moved = line[y] * line["time_us"]
     return moved / line["time_high_us"], moved / line["time_low_us"]
-
-
-def _marked(x: np.ndarray, y: np.ndarray) -> list[int]:
-    """Which points carry a marker: where they are many, one each half octave and any lone one."""
-    real: list[int] = np.flatnonzero(np.isfinite(y)).tolist()
-    if len(real) <= MARK_ALL:
-        return real
-    places, marked, reached = set(real), list[int](), -math.inf
-    for i in real:
-        if places.isdisjoint((i - 1, i + 1)) or math.log2(x[i]) - reached >= 0.499:
-            marked.append(i)
-            reached = math.log2(x[i])
-    return marked
 
 
 def _bound(ax: Axes, shown: Selection, values: pd.Series | float, text: str, color: str = INK,
@@ -324,7 +304,8 @@ def _shade_l2(ax: Axes, shown: Selection, height: float) -> None:
     left, right = ax.get_xlim()
     edge = min(size / each, right)
     ax.axvspan(left, edge, color=FAINT, alpha=0.7, lw=0, zorder=0, label="fits in L2")
-    write(ax, 0.012, height, f"{shown.formula} fits in L2 ({size / 2**20:g} MiB)", 6.5, va="bottom")
+    moved = f"{shown.passes if shown.passes > 1 else ''}MN"
+    write(ax, 0.012, height, f"{moved} fits in L2 ({size / 2**20:g} MiB)", 6.5, va="bottom")
 
 
 def _as_run(shown: Selection, kernel: str) -> str:

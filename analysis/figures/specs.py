@@ -16,7 +16,6 @@ VOCABULARY = (512, 1024, 2048, 4096, 8192, 16384, 32000, 65536, 131072)
 # C draws its kernel and torch; what stays beside them are the other ways to take a wide row.
 NOT_WIDE = ("naive", "naive_script", "compiled", "three_pass", "fused")
 OF_E = ("torch", "fused_row", "copy", "copy_triton")
-QUIET = "grey dots: the ratio of the models' bytes"
 A, C, D, E = map(name_of, "ACDE")
 # Of two panels, one below the other: bottom and height, shares of a canvas of this size.
 TALL = (6.6, 4.9)
@@ -91,29 +90,30 @@ E_FIG1 = LineFigure(
     size=TALL,
     source="E",
 )  # fmt: skip
-SPEEDUP_NAIVE = LineFigure(
-    "speedup_naive",
-    "Speedup over naive softmax",
-    Query(4096, "float32", sizes=WIDTHS),
-    (
-        Panel("speedup", "speedup: time of naive / time (higher is better)", "ratio",
-              over=("naive", "naive_script"), series="a_fig2", levels=("A", "D", "E")),
-    ),
-    note=f"open, band, blue dots: as {A} and {D} printed them, cards unknown; {QUIET}",
-    caption="Time of naive softmax over each variant's, with intervals, beside the ratios of their "
-    f"modelled traffic, the ratios of the times that {A} prints, and what it and {D} claim.",
+
+
+def _speedup(base: str, name: str, also: tuple[str, ...], note: str, claimed: str) -> LineFigure:
+    """A variant's time over those of all others."""
+    label = f"speedup: time of {base} / time (higher is better)"
+    return LineFigure(
+        f"speedup_{base}",
+        f"Speedup over {name}",
+        Query(4096, "float32", sizes=WIDTHS),
+        (Panel("speedup", label, "ratio", over=(base, *also), series="a_fig2",
+               levels=("A", "D", "E")),),
+        note=f"{note}; grey dots: the ratio of the models' bytes",
+        caption=f"Time of {name} over each variant's, with intervals, beside the ratios of their "
+        f"modelled traffic, the ratios of the times that {A} prints, and what {claimed} claim.",
+    )  # fmt: skip
+
+
+SPEEDUP_NAIVE = _speedup(
+    "naive", "naive softmax", ("naive_script",),
+    f"open, band, blue dots: as {A} and {D} printed them, cards unknown", f"it and {D}",
 )  # fmt: skip
-SPEEDUP_TORCH = LineFigure(
-    "speedup_torch",
-    "Speedup over torch.softmax",
-    Query(4096, "float32", sizes=WIDTHS),
-    (
-        Panel("speedup", "speedup: time of torch / time (higher is better)", "ratio",
-              over=("torch",), series="a_fig2", levels=("A", "D", "E")),
-    ),
-    note=f"open, blue dots: as the sources printed them, on other cards; {QUIET}",
-    caption="Time of torch.softmax over each variant's, with intervals, beside the ratios of their "
-    f"modelled traffic, the ratios of the times that {A} prints, and what {D} and {E} claim.",
+SPEEDUP_TORCH = _speedup(
+    "torch", "torch.softmax", (),
+    "open, blue dots: as the sources printed them, on other cards", f"{D} and {E}",
 )  # fmt: skip
 BACKWARD = LineFigure(
     "backward",
