@@ -119,15 +119,15 @@ def _draw_shapes(
     )
     ratios.set_xscale("log", base=2)
     wide = _ends(RATIOS, lines["low"], lines["high"])
-    places = FINE if wide[1] < 3 * wide[0] else COARSE
+    ticks = FINE if wide[1] < 3 * wide[0] else COARSE
     ratios.axvspan(wide[0], 1, color=BLUSH, lw=0, zorder=0.1)
     own = lines["own"].iloc[0]
     over = f"best peer's time / {own}'s (higher is better)"
     of_roof = 100 * lines["low_share"], 100 * lines["high_share"]
     for ax, one, ends, text, places in (
         (shares, 100, _ends(SHARES, *of_roof), f"share of the {roof}, % (higher is better)",
-         range(0, 200, 10)),
-        (ratios, 1, wide, over, [place for place in places if wide[0] <= place <= wide[1]]),
+         [10.0 * i for i in range(20)]),
+        (ratios, 1, wide, over, [one for one in ticks if wide[0] <= one <= wide[1]]),
     ):  # fmt: skip
         ax.set_xlim(*ends)
         ax.set_ylim(min(heights.values()) - 0.8, 0.8)

@@ -258,8 +258,8 @@ def trips(trace: Trace) -> str:
         touched[a.sweep, a.kind, a.tensor].update(range(a.first, min(a.last + 1, trace.cols)))
     whole = sum(len(columns) == trace.cols for columns in touched.values())
     single = sum(a.first == a.last for a in accesses)
-    text = f"{kernel_name(trace.kernel)}: {whole} trips of a whole row"
-    return f"{text}, {single} of one element" if single else text
+    text = f"{kernel_name(trace.kernel)}: {whole} trips"
+    return f"{text} of a whole row, {single} of one element" if single else text
 
 
 def _row_figure(name: str, title: str, kernels: Sequence[Sequence[str]], note: str,

@@ -209,7 +209,8 @@ def memory(inputs: Inputs) -> Named:
         )
         texts = peaks.assign(text=peaks["matrices"].map("{:,.2f}".format))
         shown = texts.pivot(index=wide, columns="variant", values="text").fillna("–")
-        shown = shown[sorted(map(str, shown.columns), key=variant_order)]
+        names = sorted(map(str, shown.columns), key=variant_order)
+        shown = shown[names]
         shown.insert(0, "M×N", [f"{m}×{n}" for m, n in shown.index])
         title = f"Peak memory beyond the inputs: {card_of(gpu).name}, {operation}, {dtype}"
         stem = "-".join(["memory", slug(operation), slug(gpu), dtype])
