@@ -23,7 +23,6 @@ from analysis.points import (
     points,
     ratios,
     shares,
-    summed,
 )
 from experiments.data.rows import Row
 from tests.analysis.plausible import interpreted, row, write
@@ -234,14 +233,6 @@ def test_a_single_round_has_the_interval_of_its_own_samples(tmp_path: Path) -> N
     assert geomean(found, "quack") is None
     assert mean.units == "samples"
     assert (mean.low, mean.high) == pytest.approx((2 * 0.99 / 1.01, 2 * 1.01 / 0.99))
-
-
-def test_summed_times_count_long_points_most(tmp_path: Path) -> None:
-    rows = timed("auto", 100.0, 100.0) + timed("torch", 200.0, 200.0)
-    rows += [row(k, 256, time_us=10.0, round=i) for k in ("auto", "torch") for i in (0, 1)]
-    total = summed(of(tmp_path, rows))
-    assert total is not None
-    assert total.value == pytest.approx(210 / 110)
 
 
 def test_a_time_above_the_roof_counts_as_the_roof(tmp_path: Path) -> None:

@@ -53,12 +53,6 @@ def test_the_line_breaks_where_no_valid_time_was_recorded(tmp_path: Path) -> Non
     assert "naive" not in lines(canvas)
 
 
-def test_neither_a_wrong_answer_nor_its_interval_moves_the_axis(tmp_path: Path) -> None:
-    rows = [row("torch", n, rows=64, time_us=50.0) for n in NARROW[1:]]
-    rows += [row("torch", 256, rows=64, status="incorrect", time_us=1.0)]
-    assert draw(tmp_path, A_FIG2, rows).axes[0].get_ylim()[0] > 1
-
-
 def test_a_loss_is_drawn_by_its_own_bytes_roof_and_memory(tmp_path: Path) -> None:
     rows = loss({"ce_auto": 0.25, "ce_torch": 1.0, "read": 0.24})
     rows += loss({"ce_naive": 2.0}, peak_bytes=3 * 8192 * 32000 * 2)
@@ -74,23 +68,6 @@ def test_a_loss_is_drawn_by_its_own_bytes_roof_and_memory(tmp_path: Path) -> Non
     assert memory["one M×N matrix"][:, 1].tolist() == [8192 * n * 2 for n in widths]
     assert memory["ce_naive"][:, 1].tolist() == [3 * 8192 * 32000 * 2] * 3
     assert "MN fits in L2 (50 MiB)" not in words(canvas), "no width does"
-
-
-def test_vocabularies_stand_apart_by_their_names_though_some_are_nearly_alike(
-    tmp_path: Path,
-) -> None:
-    shapes = [(8192, n) for n in (32000, 50257, 50304, 128256)]
-    canvas = draw(tmp_path / "1", CROSS_ENTROPY[0], loss({"ce_auto": 0.25, "read": 0.24}, shapes))
-    *above, last = canvas.axes
-    names = ["Llama 2  32000", "GPT-2  50257", "GPT-2, padded  50304", "Llama 3  128256"]
-    assert [tick.get_text() for tick in last.get_xticklabels()] == names
-    assert {tick.get_text() for ax in above for tick in ax.get_xticklabels()} == {""}
-    for ax in canvas.axes:
-        places = ax.transData.transform([(n, 0) for _, n in shapes])[:, 0]
-        assert np.diff(places) == pytest.approx([places[1] - places[0]] * 3)
-    shapes.append((8192, 65536))  # which has no name
-    canvas = draw(tmp_path / "2", CROSS_ENTROPY[0], loss({"ce_auto": 0.25, "read": 0.24}, shapes))
-    assert {ax.get_xscale() for ax in canvas.axes} == {"log"}
 
 
 def test_a_point_above_the_roof_is_crossed_out_and_not_in_the_line(tmp_path: Path) -> None:
