@@ -67,7 +67,7 @@ def point(
     data = row(kernel, cols).model_dump() | fields
     predicted = data["model_bytes"] / 4000.0 / 1e3
     time = changes.get("time_us", ratio * predicted)
-    return data | {"time_us": time, "ratio": time / predicted}
+    return {"predicted_us": predicted} | data | {"time_us": time, "ratio": time / predicted}
 
 
 @pytest.mark.parametrize(("made", "expected"), [
