@@ -107,22 +107,15 @@ class LineFigure:
         frame = inputs.main
         frame = frame[frame["rows"].gt(0) & frame["cols"].gt(0)]
         several = [select(frame, gpu, self.query) for gpu in sorted(frame["gpu"].unique())]
-        return [self._page(shown) for shown in several if shown and self._drawable(shown)]
-
-    def _drawable(self, shown: Selection) -> bool:
-        return all(
-            (speedups(shown, panel.over[0]).points if panel.over else shown.own)[panel.y]
-            .notna()
-            .any()
-            for panel in self.panels
-        )
+        return [self._page(shown) for shown in several
+                if shown and all(_compared(shown, one).own[one.y].notna().any()
+                                 for one in self.panels)]  # fmt: skip
 
     def _page(self, shown: Selection) -> Page:
         fixed, card = "M" if shown.query.over == "cols" else "N", shown.card.name
-        above = ["crossed out: faster than the roof, not a win"] * bool(
-            shown.own["above_roof"].any()
-        )
-        small = provenance(shown.recorded, card, shown.timer, shown.cache, above)
+        small = provenance(shown.recorded, card, shown.timer, shown.cache)
+        if shown.own["above_roof"].any():
+            small[-1] += f"{DOT}crossed out: faster than the roof, not a win"
         small += [self.note] if self.note and shown.exact else []
 
         def draw(canvas: Canvas) -> None:
@@ -146,7 +139,7 @@ def draw_panel(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
     """
     if panel.scale != "linear":
         ax.set_yscale("log", base=2 if panel.scale == "ratio" else 10)
-    compared = speedups(shown, panel.over[0]) if panel.over else shown
+    compared = _compared(shown, panel)
     labels = lines(ax, compared, panel.y) + _roofs(ax, shown, panel)
     if panel.y == "effective_gbps":
         labels += _datasheet(ax, shown, panel)
@@ -174,6 +167,11 @@ def draw_panel(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
         for line in ax.get_lines():  # markers at 0 stand half below the axis
             line.set_clip_on(False)
     return labels
+
+
+def _compared(shown: Selection, panel: Panel) -> Selection:
+    """What a panel draws: the points as they are, or over the base's."""
+    return speedups(shown, panel.over[0]) if panel.over else shown
 
 
 def lines(ax: Axes, shown: Selection, y: str) -> list[Label]:
@@ -245,11 +243,11 @@ def _roofs(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
     least that the operation's arithmetic takes; of memory it is one matrix, the gradient's own.
     """
     roof, over = f"{shown.roof} roof", shown.query.over
-    longest = roof if shown.own["arithmetic_us"].isna().all() else "longest roof"
     if panel.over:
         return _bound(ax, shown, 1.0, f"{panel.over[0]} = 1", lw=1.2, zorder=2.4)
     if panel.y == ROOF_SHARE:
-        return _bound(ax, shown, 1.0, longest)
+        longest = shown.own["arithmetic_us"].notna().any()
+        return _bound(ax, shown, 1.0, "longest roof" if longest else roof)
     if panel.y == PEAK:
         matrix = shown.at * shown.item_bytes * _sizes(shown)
         return _bound(ax, shown, matrix, "one M×N matrix")
@@ -257,9 +255,8 @@ def _roofs(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
     if panel.y != "time_us":
         return _bound(ax, shown, of_roof.max(), roof)
     arithmetic = shown.own.groupby(over)["arithmetic_us"].min()
-    return _bound(ax, shown, of_roof.min(), roof) + _bound(
-        ax, shown, arithmetic, "arithmetic roof", ls=DASHED
-    )
+    return [*_bound(ax, shown, of_roof.min(), roof),
+            *_bound(ax, shown, arithmetic, "arithmetic roof", ls=DASHED)]  # fmt: skip
 
 
 def _datasheet(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
@@ -272,14 +269,15 @@ def _datasheet(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
         labels = _bound(ax, shown, float(card.peak_gbps), text, **line | {"ls": LEVEL_DASH})
     if peak is None or panel.over:
         return labels
+    text = f"datasheet {peak:,.0f} GB/s"
     if panel.y == "effective_gbps":
-        labels += _bound(ax, shown, float(peak), f"datasheet {peak:,.0f}", **line)
+        labels += _bound(ax, shown, float(peak), text, **line)
     elif panel.y == ROOF_SHARE and shown.own["arithmetic_us"].isna().all():
         share = peak / shown.own.groupby(shown.query.over)["roof_gbps"].max()
-        labels += _bound(ax, shown, share, f"datasheet {peak:,.0f} GB/s", **line)
+        labels += _bound(ax, shown, share, text, **line)
     elif panel.y == "time_us" and moved:
         floor, low = moved * _sizes(shown) / peak / 1e3, ax.get_ylim()
-        labels += _bound(ax, shown, floor, f"datasheet {peak:,.0f} GB/s", **line)
+        labels += _bound(ax, shown, floor, text, **line)
         ax.fill_between(floor.index, floor, 1e-9, color=BLUSH, lw=0, zorder=0.1)
         ax.set_ylim(*low)
         write(ax, 0.985, 0.03, "faster than the card's memory", 6.5, ha="right")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -76,13 +76,8 @@ class Figure:
     source: str = ""  # the letter of that source, if any
 
 
-def provenance(
-    rows: pd.DataFrame, card: str, timer: str, cache: str, notes: Iterable[str] = ()
-) -> list[str]:
-    """Where ``rows`` of one card and protocol come from, two lines of small print.
-
-    The first names card, protocol and versions; the second the commit, the rows and ``notes``.
-    """
+def provenance(rows: pd.DataFrame, card: str, timer: str, cache: str) -> list[str]:
+    """Where ``rows`` of one card and protocol come from, two lines of small print."""
     distinct = {id(environment): environment for environment in rows["environment"]}
 
     def values_of(name: str) -> str:
@@ -98,5 +93,5 @@ def provenance(
     return [
         DOT.join([card, protocol, *versions]),
         DOT.join([f"commit {values_of('commit') or 'unknown'}{edited}",
-                  f"rows {rows_hash(rows)} ({len(rows)})", *notes]),
+                  f"rows {rows_hash(rows)} ({len(rows)})"]),
     ]  # fmt: skip

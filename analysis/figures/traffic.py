@@ -77,42 +77,39 @@ def levels_of(records: Records, backends: Mapping[str, str]) -> list[Level]:
         records: Counts and counters.
         backends: By kernel its backend, as rows say.
     """
-    found: dict[Level, None] = {}
     several: tuple[Count | Counters, ...] = (*records.counts, *records.counters)
-    for record in several:
-        if record.rows and record.cols:
-            found |= dict.fromkeys(_levels_of(record, backends.get(kernel_name(record.kernel), "")))
-    return list(found)
+    known = (one for one in several if one.rows and one.cols)
+    return [*dict.fromkeys(
+        level for one in known for kind in KINDS
+        for level in _levels_of(one, kind, backends.get(kernel_name(one.kernel), ""))
+    )]  # fmt: skip
 
 
-def _levels_of(record: Count | Counters, backend: str) -> Iterator[Level]:
+def _levels_of(record: Count | Counters, kind: str, backend: str) -> Iterator[Level]:
     gpu = record.gpu if isinstance(record, Counters) else ""
     place = record.kernel, record.rows, record.cols, record.dtype, gpu
-    for kind in KINDS:
-        model = _model_bytes(record, kind)
-        yield Level(*place, "modelled", kind, model, model, "")
-        if isinstance(record, Counters):
-            reads = {"L2": record.l2_to_sm_bytes, "DRAM": record.dram_read_bytes}
-            seen = reads if kind == "reads" else {"DRAM": record.dram_write_bytes}
-            for level, size in seen.items():
-                if size is not None:
-                    verdict = measured_verdict(level, kind, size, record, backend)
-                    yield Level(*place, level, kind, size, model, verdict)
-        elif record.method == "none":
-            reason = (record.reason or "not countable").split(":")[0]
-            yield Level(*place, "counted", kind, None, model, reason)
-        else:
-            size = sum(t.load_bytes if kind == "reads" else t.store_bytes for t in record.tensors)
-            yield Level(*place, "counted", kind, size, model, counted_verdict(kind, record))
+    model = _model_bytes(record, kind)
+    yield Level(*place, "modelled", kind, model, model, "")
+    if isinstance(record, Counters):
+        reads = {"L2": record.l2_to_sm_bytes, "DRAM": record.dram_read_bytes}
+        for level, seen in (
+            reads if kind == "reads" else {"DRAM": record.dram_write_bytes}
+        ).items():
+            if seen is not None:
+                verdict = measured_verdict(level, kind, seen, record, backend)
+                yield Level(*place, level, kind, seen, model, verdict)
+    elif record.method == "none":
+        reason = (record.reason or "not countable").split(":")[0]
+        yield Level(*place, "counted", kind, None, model, reason)
+    else:
+        size = sum(t.load_bytes if kind == "reads" else t.store_bytes for t in record.tensors)
+        yield Level(*place, "counted", kind, size, model, counted_verdict(kind, record))
 
 
 def _model_bytes(record: Count | Counters, kind: str) -> int:
-    if isinstance(record, Count):
-        size = record.model_read_bytes if kind == "reads" else record.model_write_bytes
-        if size is not None:
-            return size
+    own = getattr(record, f"model_{kind[:-1]}_bytes", None)  # of counts whose dtypes differ
     elements = record.model_reads if kind == "reads" else record.model_writes
-    return elements * ITEM_BYTES[record.dtype]
+    return elements * ITEM_BYTES[record.dtype] if own is None else int(own)
 
 
 def counted_beside(levels: Iterable[Level], model: Level) -> Level | None:

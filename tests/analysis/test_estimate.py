@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from analysis.estimate import (
-    RESOLUTION_US,
     geometric_mean,
     held_by_others,
     holm,
@@ -25,14 +24,12 @@ from analysis.estimate import (
     ratio_of,
     speedups,
     tail,
-    timer_step,
 )
-from analysis.figures.specs import SPEEDUP_NAIVE
 from analysis.selection import Query, select
 from experiments.data import statistics
-from tests.analysis.drawing import draw, frame_of, words
+from tests.analysis.drawing import frame_of
 from tests.analysis.noisy import NOISES, samples
-from tests.analysis.plausible import paper, row
+from tests.analysis.plausible import row
 
 times = st.floats(min_value=0.01, max_value=1e6, allow_nan=False)
 some_rounds = st.lists(st.lists(times, min_size=1, max_size=12), min_size=1, max_size=6)
@@ -97,20 +94,6 @@ def test_an_interval_holds_its_value_and_is_the_same_each_time(rounds: list[list
     assert median_of(rounds) == median_of(rounds)
 
 
-def test_rounds_that_agree_to_the_last_digit_leave_a_step_of_the_timer() -> None:
-    same = prediction([[50.0] * 20] * 8)
-    assert (same.low, same.high) == pytest.approx((50 - RESOLUTION_US, 50 + RESOLUTION_US))
-    assert timer_step([[50.0, 50.5], [51.25]]) == pytest.approx(0.5)
-
-
-def test_nothing_comes_of_nothing() -> None:
-    for broken in ([], [[]], [[1.0], []]):
-        with pytest.raises(ValueError, match="need a round"):
-            prediction(broken)
-    with pytest.raises(ValueError, match="2 rounds cannot be paired with 1"):
-        ratio_of([[1.0], [1.0]], [[1.0]])
-
-
 @pytest.mark.parametrize(
     ("level", "df", "expected"),
     # Abramowitz & Stegun, table 26.10, and R's qt for the far tail
@@ -157,17 +140,6 @@ def test_of_one_round_the_rows_own_interval_is_given() -> None:
     assert (ratio.low, ratio.high) == (own.low / own.high, own.high / own.low)
     values, lows, highs = np.array([[1.0, 2.0, 3.0], [0.5, 1.5, 0.0], [2.0, 2.5, 9.0]])
     assert held_by_others(values, lows, highs) == (3, 6)  # 2 in the first; 1 and 2 in the third
-
-
-MODELS = {"torch": "2MN", "online": "3MN", "three_pass": "4MN", "naive": "8MN + 4M"}
-
-
-def test_the_ratio_that_models_predict_is_drawn_once_a_model(tmp_path: Path) -> None:
-    rows = [r.model_copy(update={"model_formula": MODELS.get(r.kernel, "2MN")}) for r in paper()]
-    canvas = draw(tmp_path, SPEEDUP_NAIVE, rows)
-    labels = [text.get_text() for text in canvas.axes[0].texts if "by traffic" in text.get_text()]
-    assert sorted(labels) == ["2MN by traffic", "3MN by traffic", "4MN by traffic"]
-    assert "by traffic" not in words(draw(tmp_path, SPEEDUP_NAIVE, paper()))  # no formula, no line
 
 
 def test_a_speedup_is_a_ratio_of_times_at_one_size_with_an_interval_of_both_ends(
