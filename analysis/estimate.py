@@ -67,9 +67,7 @@ def over_recordings(recordings: Iterable[Sequence[float]], resolution: float = 0
     Of several recordings each counts with the geometric mean of its rounds, and the interval is of
     these. Of one recording it is of its rounds, and says nothing of another card or host.
 
-    Args:
-        recordings: For each recording the numbers of its rounds, two in all at least.
-        resolution: What the number is uncertain by however many rounds agree, as a logarithm.
+    ``resolution`` is what the number is uncertain by however many rounds agree, as a logarithm.
     """
     known = [list(rounds) for rounds in recordings]
     means = list(map(geometric_mean, known))
@@ -83,12 +81,7 @@ def over_recordings(recordings: Iterable[Sequence[float]], resolution: float = 0
 
 
 def median_of(rounds: Rounds, recordings: Sequence[Hashable] | None = None) -> Estimate:
-    """The geometric mean of the rounds' medians, as `over_recordings` takes it.
-
-    Args:
-        rounds: The samples of each round, µs.
-        recordings: Which recording each round belongs to; None where all belong to one.
-    """
+    """The geometric mean of the rounds' medians, µs; ``recordings`` says whose each round is."""
     if _checked(rounds) == 1:
         own = statistics.median(rounds[0])
         return Estimate(own.value, own.low, own.high)
@@ -115,17 +108,9 @@ def ratio_of(
 def held_by_others(values: Floats, lows: Floats, highs: Floats) -> tuple[int, int]:
     """How often one round's interval holds the number of another round, of all pairs of rounds.
 
-    Were rounds alike, and an interval known to hold the true number in 95 % of cases, it would
-    still miss more often than that, as the other round's number has an error of its own: it would
-    hold 83 % of medians, and 95 % of ratios, whose intervals take the widest of two.
-
-    Args:
-        values: The number of each of R rounds.
-        lows: The lower ends of their own intervals.
-        highs: The upper ends.
-
-    Returns:
-        How many of R·(R − 1) pairs, and that number.
+    An interval that holds the true number in 95 % of cases holds another round's median in 83 %,
+    as that has an error of its own. Takes each round's number and ends; returns how many of
+    R·(R − 1) pairs are held, and that number.
     """
     held = (lows[:, None] <= values) & (values <= highs[:, None])
     return int(held.sum() - np.trace(held)), values.size * (values.size - 1)
@@ -142,11 +127,8 @@ def prediction(rounds: Rounds, level: float = 0.95) -> Estimate:
     if count == 1:
         return median_of(rounds)
     medians = [statistics.median(samples).value for samples in rounds]
-    middle, reach = (
-        geometric_mean(medians),
-        math.exp(log_reach(medians, level) * math.sqrt(count + 1)),
-    )
-    step = timer_step(rounds)
+    reach = math.exp(log_reach(medians, level) * math.sqrt(count + 1))
+    middle, step = geometric_mean(medians), timer_step(rounds)
     low, high = min(middle / reach, min(medians) - step), max(middle * reach, max(medians) + step)
     return Estimate(middle, max(low, 0.0), high, count)
 

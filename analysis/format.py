@@ -29,7 +29,7 @@ LONGEST_TEXT = 400  # characters of a sentence that are kept
 
 _NUMBER = re.compile(r"[-+~<>≤≥]?\d[\d,.]*(?:$|[ %–×(±])")
 _EMPTY = ("", "–", "—")
-# A spreadsheet runs a cell that begins with one of these, the full-width ones included.
+# a spreadsheet runs a cell that begins with one of these, the full-width ones included
 _FORMULA = tuple("=+-@＝＋－＠")
 _SIGNED = r"[-+]?\d[\d,]*(?:\.\d*)?(?:e[-+]?\d+)?"
 _SPREADSHEET_NUMBER = re.compile(rf"{_SIGNED}(?: to {_SIGNED})?(?: ?[%×])?")
@@ -118,14 +118,13 @@ def joined(values: Iterable[str]) -> str:
 
 
 def csv_of(text: str) -> str:
-    """A cell as CSV: text that a spreadsheet would run as a formula gets a leading apostrophe.
+    """A cell as CSV: a spreadsheet would run a formula, so that gets a leading apostrophe.
 
-    Signed numbers, their ranges and percentages stay as they are. Source: OWASP, CSV Injection.
+    Source: OWASP, CSV Injection.
     """
     cell = plain(text)
-    if cell.lstrip().startswith(_FORMULA) and not _SPREADSHEET_NUMBER.fullmatch(cell):
-        return f"'{cell}"
-    return cell
+    formula = cell.lstrip().startswith(_FORMULA) and not _SPREADSHEET_NUMBER.fullmatch(cell)
+    return f"'{cell}" if formula else cell
 
 
 def markdown_of(text: str, cell: bool = True) -> str:
@@ -141,7 +140,7 @@ def markdown_of(text: str, cell: bool = True) -> str:
 
 
 def plain(text: str) -> str:
-    """The text on one line, without control characters that a terminal would interpret."""
+    """The text on one line, without control characters."""
     return visible(text, len(text))
 
 

@@ -46,14 +46,8 @@ COLUMNS = [
     *("time_high_us", "samples_us", "compulsory_bytes", "arithmetic_us", "above_roof", "key"),
     *("label", "stop_reason", "roof", "flops", "tuned"),
 ]
-NAMED = {
-    "time_us": "us",
-    "time_low_us": "low_us",
-    "time_high_us": "high_us",
-    "compulsory_bytes": "bytes",
-}
-
-
+NAMED = {"time_us": "us", "time_low_us": "low_us", "time_high_us": "high_us",
+         "compulsory_bytes": "bytes"}  # fmt: skip
 RATIO_COLUMNS = [
     *("operation", *PLACE, "own", "kernel", "tuned", "ratio", "low", "high", "rounds", "us"),
     *("rival_us", "gap_us", "gap_low", "gap_high", "bytes", "large", "short", "above_roof"),
@@ -63,16 +57,10 @@ RATIO_COLUMNS = [
 
 @dataclass(frozen=True)
 class Mean(Estimate):
-    """One number of many points, with its 95 % interval.
-
-    Attributes:
-        points: How many points it is made of.
-        units: What the interval is taken over: ``recordings``, ``widths``, ``rounds`` or, where
-            there is nothing else, ``samples``.
-    """
+    """One number of many points, with its 95 % interval."""
 
     points: int = 0
-    units: str = "samples"
+    units: str = "samples"  # or what the interval is over: ``recordings``, ``widths``, ``rounds``
 
 
 @cache

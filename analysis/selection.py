@@ -61,14 +61,12 @@ class Selection:
     @property
     def own(self) -> pd.DataFrame:
         """The points of the operation itself, without those of its roof."""
-        own: pd.DataFrame = self.points[self.points["operation"] == self.query.operation]
-        return own
+        return self.points.loc[self.points["operation"] == self.query.operation]
 
     @property
     def roofs(self) -> pd.DataFrame:
         """The points of the operation that is its roof."""
-        roofs: pd.DataFrame = self.points[self.points["operation"] != self.query.operation]
-        return roofs
+        return self.points.loc[self.points["operation"] != self.query.operation]
 
     @property
     def roof(self) -> str:
@@ -93,7 +91,7 @@ class Selection:
 
 
 def timer_label(timer: str) -> str:
-    """What pages call a timer; one that they do not know goes by its own name."""
+    """What pages call a timer; an unknown one goes by its own name."""
     return TIMERS.get(timer, timer)
 
 
@@ -103,17 +101,13 @@ def select(frame: pd.DataFrame, gpu: str, query: Query) -> Selection | None:
     First come the dtype and the fixed size asked for, then the protocol, then the most sizes.
     """
     other = "rows" if query.over == "cols" else "cols"
-    # Under Triton's interpreter time means nothing: its rows never come near a speed figure.
+    # under Triton's interpreter time means nothing
     usable = (frame["gpu"] == gpu) & (frame["backend"] != "interpreter")
     usable &= ~frame["kernel"].isin(query.without) & (frame[query.over] > 0)  # log axes have no 0
     asked = frame["operation"] == query.operation
     roofs = frame.loc[usable & asked, "roof"].unique()
     mine = frame[usable & (asked | frame["operation"].isin(roofs))]
-    # of a million rows each copy counts: a few columns will do
-    timed = mine.loc[
-        (mine["status"] == "ok") & mine["time_us"].notna(),
-        ["operation", "timer", "cache", "dtype", "rows", "cols"],
-    ]
+    timed = mine[(mine["status"] == "ok") & mine["time_us"].notna()]
     own = timed[timed["operation"] == query.operation]
     sizes = own.groupby(["timer", "cache", "dtype", other])[query.over].nunique()
     candidates = [
@@ -156,21 +150,16 @@ def one_sweep(rows: pd.DataFrame, timed: pd.DataFrame) -> pd.DataFrame:
         mine = (rows["sweep"] == sweep) & rows["kernel"].isin(lacking)
         kept |= mine
         lacking -= set(timed.loc[timed["sweep"] == sweep, "kernel"])
-    chosen: pd.DataFrame = rows[kept]
-    return chosen
+    return rows.loc[kept]
 
 
 def name_variants(frame: pd.DataFrame) -> pd.DataFrame:
     """Adds ``variant``: the kernel's name, with the tunables that distinguish its settings."""
-    # many rows share few settings: each is looked at once
-    settings = {id(params): params for params in frame["params"]}
-    texts = {own: json.dumps(params) for own, params in settings.items()}
-    params_of = {texts[own]: params for own, params in settings.items()}
-    asked = pd.Series([texts[id(params)] for params in frame["params"]], frame.index, dtype=object)
+    asked = pd.Series(list(map(json.dumps, frame["params"])), frame.index, dtype=object)
     names = pd.Series(index=frame.index, dtype=object)
     # two operations may each have a kernel of one name
     for (_, kernel), group in asked.groupby([frame["operation"], frame["kernel"]]):
-        known = {text: params_of[text] for text in group.unique()}
+        known = {text: json.loads(text) for text in group.unique()}
         keys = sorted({key for params in known.values() for key in params})
         varying = [k for k in keys if len({json.dumps(p.get(k)) for p in known.values()}) > 1]
         labels = {

@@ -5,18 +5,16 @@ Formulas are compared as polynomials, and orders on chip are derived from what k
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import pandas as pd
 import sympy
 
 from analysis.figures.style import variant_order
 from analysis.figures.traffic import LIBRARY
-from analysis.format import thousands
 from analysis.formula import N, equal, expression
 from analysis.load import Inputs, kernel_name
 from analysis.published import OPERATION, Traffic, sources
-from analysis.selection import name_variants
 from analysis.tables.frames import Named, counts, ends, several, table
 from analysis.worked_example import example_table
 from experiments.data.jobs import Declaration
@@ -36,38 +34,33 @@ RECORDED = "This project's side is what the rows record; a dash where they do no
 
 def a_tab1(inputs: Inputs) -> Named:
     """Reads, writes and total: A's two approaches first, then all other variants."""
-    lines = []
-    for label, ours, they in _approaches(inputs, "A-tab1"):
-        declared = [ours.reads, ours.writes, ours.formula] if ours else [""] * 3
-        printed = [they.reads, they.writes, they.total] if they else [None] * 3
-        same = _same(declared, printed) if ours else "not declared"
-        lines.append([label, *declared, *printed, same])
-    heads = ["approach", "reads", "writes", "total", "A: reads", "A: writes", "A: total", "equal"]
-    frame = pd.DataFrame(lines, columns=heads)
-    yield "a_tab1", table("A-tab1: memory traffic by approach", frame, [DECLARED])
+    shown = _beside(
+        inputs, "A-tab1", ["reads", "writes", "total"], 3,
+        lambda ours: [ours.reads, ours.writes, ours.formula],
+        lambda they: [they.reads, they.writes, they.total],
+    )  # fmt: skip
+    yield "a_tab1", table("A-tab1: memory traffic by approach", shown, [DECLARED])
 
 
 def b_tab1(inputs: Inputs) -> Named:
     """Reads, on-chip memory and wide rows: B's three approaches first, then all others."""
-    own = name_variants(inputs.main[inputs.main["operation"] == OPERATION])
-    dtype, lines = sources()["B"].dtype, []
-    for label, ours, they in _approaches(inputs, "B-tab1"):
-        declared = [ours.reads, _order(ours), _any_width(ours)] if ours else [""] * 3
-        wide = None if they is None or they.any_width is None else _yes(they.any_width)
-        printed = [they.reads, they.on_chip, wide] if they else [None] * 3
-        same = _same(declared, printed, formulas=1) if ours else "not declared"
-        mine = own[own["variant"].eq(label.replace(",", " ")) | own["kernel"].eq(label)]
-        lines.append([label, *declared, *printed, same, _widths(mine, dtype)])
-    heads = ["approach", "reads", "on chip per row", "any N", "B: reads", "B: on chip", "B: any N",
-             "equal", f"widths in rows, {dtype}"]  # fmt: skip
-    frame = pd.DataFrame(lines, columns=heads)
-    yield "b_tab1", table("B-tab1: on-chip memory and wide rows by approach", frame, [ON_CHIP])
+    shown = _beside(
+        inputs, "B-tab1", ["reads", "on chip", "any N"], 1,
+        lambda ours: [ours.reads, _order(ours), _any_width(ours)],
+        lambda they: [they.reads, they.on_chip, _yes(they.any_width)],
+    )  # fmt: skip
+    yield "b_tab1", table("B-tab1: on-chip memory and wide rows by approach", shown, [ON_CHIP])
 
 
-def _approaches(
-    inputs: Inputs, place: str
-) -> Iterator[tuple[str, Declaration | None, Traffic | None]]:
-    """What a source prints at ``place``, declared or not, then all other variants of the rows."""
+def _beside(
+    inputs: Inputs,
+    place: str,
+    heads: Sequence[str],
+    formulas: int,
+    ours: Callable[[Declaration], list[str]],
+    theirs: Callable[[Traffic], Sequence[str | None]],
+) -> pd.DataFrame:
+    """What each variant of the rows declares, beside what a source prints at ``place``."""
     kernels = set(inputs.main["kernel"])
     declared = {
         label: one
@@ -77,11 +70,17 @@ def _approaches(
     statements = [one for source in sources().values() for one in source.traffic]
     printed = {one.kernel: one for one in statements if one.at == place}
     others = sorted(declared.keys() - printed, key=lambda k: variant_order(k.replace(",", " ")))
+    lines = []
     for label in [*printed, *others] if declared else []:
-        yield label, declared.get(label), printed.get(label)
+        they = theirs(printed[label]) if label in printed else [None] * len(heads)
+        own = ours(declared[label]) if label in declared else [""] * len(heads)
+        same = _same(own, they, formulas) if label in declared else "not declared"
+        lines.append([label, *own, *they, same])
+    columns = ["approach", *heads, *(f"{place[0]}: {head}" for head in heads), "equal"]
+    return pd.DataFrame(lines, columns=columns)
 
 
-def _same(declared: Sequence[str], printed: Sequence[str | None], formulas: int = 3) -> str:
+def _same(declared: Sequence[str], printed: Sequence[str | None], formulas: int) -> str:
     """``yes`` where all that is printed is what is declared, the first as polynomials."""
     if not any(printed):
         return ""
@@ -91,24 +90,6 @@ def _same(declared: Sequence[str], printed: Sequence[str | None], formulas: int 
     except ValueError:
         return "not comparable"
     return _yes(all(same) and all(ours == they for ours, they in pairs[formulas:] if they))
-
-
-def _widths(rows: pd.DataFrame, dtype: str) -> str:
-    """The widest N that ran, and the narrowest that did not, with its reason.
-
-    Rows of ``dtype`` count; where there are none, those of all others do, by name.
-    """
-    if dtype not in set(rows["dtype"]):
-        return "; ".join(f"{one}: {_widths(rows, one)}" for one in sorted(set(rows["dtype"])))
-    rows = rows[rows["dtype"] == dtype]
-    ran = rows[rows["status"] == "ok"]
-    stopped = rows[rows["status"] != "ok"].sort_values("cols", kind="stable")
-    widest = f"ran to N = {thousands(ran['cols'].max())}" if len(ran) else "ran nowhere"
-    if stopped.empty:
-        return f"{widest}, the widest tried"
-    first = stopped.iloc[0]
-    why = f": {first['reason']}" if isinstance(first["reason"], str) else ""
-    return f"{widest}; {first['status']} at {thousands(first['cols'])}{why}"
 
 
 def _order(declared: Declaration) -> str:
@@ -128,8 +109,8 @@ def _any_width(declared: Declaration) -> str:
     return f"{'nominally ' if grows and declared.backend in LIBRARY else ''}{_yes(not grows)}"
 
 
-def _yes(answer: bool) -> str:
-    return "yes" if answer else "no"
+def _yes(answer: bool | None) -> str:
+    return "" if answer is None else "yes" if answer else "no"
 
 
 def c_ex(inputs: Inputs) -> Named:

@@ -59,9 +59,6 @@ BITS = (
     "the first row, the last eight and the middle half, each given alone, have the bits that they "
     "have among all rows; a kernel whose calls differ has none of that. A dash: not to be judged."
 )
-FACTS = {"datasheet bandwidth, GB/s": "memory_gbps", "memory, GB": "memory_gb",
-         "float32, TFLOPS": "fp32_tflops", "power limit, W": "power_w", "L2, MiB": "l2_mib",
-         "SMs": "sms", "highest SM clock, MHz": "clock_mhz"}  # fmt: skip
 STATE = {"SM clock, MHz": "sm_clock_mhz", "memory clock, MHz": "memory_clock_mhz",
          "power, W": "power_w", "temperature, °C": "temperature_c"}  # fmt: skip
 MOVED = (
@@ -279,7 +276,7 @@ def card_to_card(inputs: Inputs) -> Named:
 
 
 def environment(inputs: Inputs) -> Named:
-    """A line per fact, a column per GPU and set; empty where neither rows nor datasheet say."""
+    """A line per fact that rows hold, a column per GPU and set."""
     columns = {
         ", ".join(filter(None, [card_of(str(gpu)).name, str(name)])): _facts(rows, str(gpu))
         for (name, gpu), rows in shown_sets(inputs).groupby(["set", "gpu"])
@@ -290,7 +287,7 @@ def environment(inputs: Inputs) -> Named:
 
 
 def _facts(rows: pd.DataFrame, gpu: str) -> dict[str, str]:
-    facts, good = card_of(gpu).facts, rows[rows["time_us"].notna()]
+    good = rows[rows["time_us"].notna()]
     width = (good["time_high_us"] - good["time_low_us"]) / good["time_us"] * 50
     asked = rows["throttled"].dropna()
     hot = asked[asked.map(len) > 0]
@@ -298,7 +295,6 @@ def _facts(rows: pd.DataFrame, gpu: str) -> dict[str, str]:
     return {
         "name by its driver": gpu,
         "card, of its host": several(rows["card"]),
-        **{name: f"{facts[fact]:,.6g}" if fact in facts else "" for name, fact in FACTS.items()},
         **{name: several(e.get(name) for e in rows["environment"])
            for name in ("torch", "triton", "cuda", "driver", "python")},
         "commit": several(map(_commit, rows["environment"])),

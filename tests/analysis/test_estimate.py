@@ -80,11 +80,6 @@ def test_a_recording_counts_once_however_many_rounds_it_has() -> None:
         over_recordings([[1.0]])
 
 
-def test_rounds_that_agree_resolve_no_more_than_the_timers_steps() -> None:
-    ratio = ratio_of([[10.0, 10.1]] * 3, [[20.0, 20.1]] * 3)
-    assert ratio.high / ratio.value == pytest.approx(1 + 0.05 / 10.05 + 0.05 / 20.05, rel=1e-4)
-
-
 @given(some_rounds)
 @settings(max_examples=60, deadline=None)
 def test_an_interval_holds_its_value_and_is_the_same_each_time(rounds: list[list[float]]) -> None:

@@ -11,13 +11,11 @@ import pytest
 from analysis.estimate import log_reach
 from analysis.load import load, main_rows
 from analysis.points import (
-    PLACE,
     Mean,
     all_points,
     behind,
     failures,
     geomean,
-    groups,
     pairs,
     points,
     ratios,
@@ -46,21 +44,6 @@ def mean_of(found: pd.DataFrame, over: str = "peers") -> Mean:
     mean = geomean(found, over)
     assert mean is not None
     return mean
-
-
-def test_every_shape_dtype_and_timer_is_a_point_of_its_own(tmp_path: Path) -> None:
-    rows = [
-        one
-        for kernel in ("auto", "torch")
-        for timer in ("events", "chain")
-        for dtype in ("float32", "bfloat16")
-        for cols in (1024, 1536)
-        for one in timed(kernel, 50.0, cols=cols, timer=timer, dtype=dtype)
-    ]
-    found = of(tmp_path, rows)
-    assert len(found.drop_duplicates(PLACE)) == 8
-    keys = [(g["timer"].iloc[0], bool(g["tuned"].iloc[0])) for g in groups(found)]
-    assert keys == [("events", True), ("events", False), ("chain", True), ("chain", False)]
 
 
 def test_a_ratio_divides_times_of_one_visit_and_never_of_two(tmp_path: Path) -> None:
@@ -172,13 +155,6 @@ def test_where_recordings_drew_their_own_widths_the_interval_is_over_widths(
     middle = sum(logs) / 4
     error = math.sqrt(sum((x - middle) ** 2 for x in logs) / 3 / 4)  # of a mean of four widths
     assert math.log(mean.high / mean.value) == pytest.approx(3.182 * error, rel=0.01)
-
-
-def test_a_point_that_one_recording_lacks_does_not_change_the_unit(tmp_path: Path) -> None:
-    widths = {256 * k: 1.1 for k in range(1, 12)}
-    rows = drawn("r0", widths) + drawn("r1", {n: 1.2 for n in widths if n != 512})
-    mean = mean_of(of(tmp_path, rows))
-    assert (mean.units, mean.points) == ("recordings", 11)
 
 
 def test_cards_that_shared_the_points_of_a_sweep_made_one_recording(tmp_path: Path) -> None:

@@ -14,9 +14,7 @@ from analysis.tables import TABLES, tables_of
 from experiments.data.jobs import Declaration
 from experiments.data.rows import Row
 from tests.analysis.loss_rows import SHAPES, loss
-from tests.analysis.plausible import PASSES, interpreted, paper, row, unsupported, write
-
-SLOWER = {0: 1.0, 1: 1.0, 2: 1.0, 3: 1.04}  # card 3 takes 4 % more
+from tests.analysis.plausible import interpreted, paper, row, unsupported, write
 
 
 def declared(kernel: str, reads: str, writes: str, total: str, **more: Any) -> Declaration:
@@ -141,19 +139,14 @@ def test_declared_formulas_are_compared_with_printed_ones(tmp_path: Path) -> Non
     assert lines_of(table, 0)["naive",]["equal"] == "not declared"
 
 
-def test_b_tab1_derives_orders_from_declarations_and_widths_from_rows(tmp_path: Path) -> None:
-    rows = [row("naive", 1024), row("fused", 1024), row("online", 65536, dtype="float16")]
-    rows += [unsupported("fused", 65536), row("hybrid", 256, status="out_of_memory", time_us=None)]
+def test_b_tab1_derives_orders_from_declarations(tmp_path: Path) -> None:
+    rows = [row(kernel, 1024) for kernel in ("naive", "fused", "online", "hybrid")]
     lines = lines_of(make("b_tab1", tmp_path, rows, NAIVE, FUSED, ONLINE, HYBRID)["b_tab1"], 0)
-    assert {k: (line["on chip per row"], line["any N"]) for (k,), line in lines.items()} == {
+    assert {k: (line["on chip"], line["any N"]) for (k,), line in lines.items()} == {
         "naive": ("O(1)", "yes"), "fused": ("O(N)", "no"), "online": ("O(B)", "yes"),
         "hybrid": ("O(B)", "yes"),
     }  # fmt: skip
     assert {lines[name,]["equal"] for name in ("naive", "fused", "online")} == {"yes"}
-    seen = {kernel: line["widths in rows, float32"] for (kernel,), line in lines.items()}
-    assert seen["fused"].startswith("ran to N = 1,024; unsupported at 65,536: the row does")
-    assert seen["online"] == "float16: ran to N = 65,536, the widest tried"
-    assert seen["hybrid"] == "ran nowhere; out_of_memory at 256"  # its reason is null
 
 
 def test_the_summary_counts_what_lies_below_one_and_no_win_over_the_roof(tmp_path: Path) -> None:
@@ -193,15 +186,12 @@ def test_points_above_the_roof_are_counted_and_named(tmp_path: Path) -> None:
 
 def test_a_card_that_is_slower_shows_as_slower(tmp_path: Path) -> None:
     rows = [
-        row(kernel, n, time_us=10.0 * PASSES[kernel][0] * n / 256 * factor, card=card)
-        for card, factor in SLOWER.items()
+        row(kernel, n, time_us=10.0 * n / 256 * (1 + 0.04 * card), card=card)
+        for card in (0, 1)
         for kernel in ("torch", "online", "copy")
-        for n in (2048, 4096, 8192)
+        for n in (2048, 4096)
     ]
     [table] = make("card_to_card", tmp_path, rows).values()
     means = {card: line["mean"] for (card,), line in lines_of(table, 4).items()}
-    mean = 1.04**0.25  # of four cards one takes 4 % more
-    assert means == {str(c): f"{f / mean:.4f}" for c, f in SLOWER.items()} | {
-        "slowest / fastest": "1.0400"
-    }
-    assert len(data_of(table)) == 4 * 9
+    assert means == {"0": "0.9806", "1": "1.0198", "slowest / fastest": "1.0400"}
+    assert len(data_of(table)) == 2 * 6

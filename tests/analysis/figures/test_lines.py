@@ -35,7 +35,7 @@ from tests.analysis.drawing import (
     words,
 )
 from tests.analysis.loss_rows import SHAPES, loss
-from tests.analysis.plausible import PAPER, interpreted, row, unsupported
+from tests.analysis.plausible import PAPER, row, unsupported
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.usefixtures("small_pictures")
@@ -80,17 +80,6 @@ def test_a_point_above_the_roof_is_crossed_out_and_not_in_the_line(tmp_path: Pat
     assert "crossed out" in words(canvas)
 
 
-def test_of_several_sweeps_the_one_with_the_sources_variants_is_drawn(tmp_path: Path) -> None:
-    rows = [row(k, n) for k in ("naive", "torch", "online", "copy") for n in NARROW]
-    other = [row(k, n, sweep="other", time_us=7.0) for k in ("auto", "torch", "hybrid", "copy")
-             for n in (*NARROW, 16384)]  # fmt: skip
-    drawn = lines(draw(tmp_path, LineFigure("x", "x", D_FIG1.query, D_FIG1.panels), rows + other))
-    assert {"naive", "torch", "online"} <= drawn.keys()
-    assert "auto" not in drawn, "a kernel of another sweep, and of no source"
-    assert drawn["torch"][0, 1] < 2 * 4096 * 256 * 4 / 7e3, "of the first sweep"
-    assert drawn["hybrid"][0, 1] == pytest.approx(2 * 4096 * 256 * 4 / 7e3), "of the second"
-
-
 def test_a_card_without_datasheet_gives_every_figure_that_another_gives(tmp_path: Path) -> None:
     known = [row(k, n) for k in ("naive", "torch", "fused_row", "copy", "auto") for n in PAPER]
     unknown = [r.model_copy(update={"gpu": "Some Card"}) for r in known]
@@ -130,28 +119,12 @@ def test_sizes_that_no_memory_holds_end_in_no_traceback(
                 rendered(page)
 
 
-def test_the_roof_is_the_faster_copy_at_each_width(tmp_path: Path) -> None:
-    rows = [row("torch", n) for n in (256, 512)]
-    rows += [row("copy", 256, time_us=10.0), row("copy_triton", 256, time_us=8.0)]
-    rows += [row("copy", 512, time_us=10.0), row("copy_triton", 512, time_us=16.0)]
-    roof = lines(draw(tmp_path, A_FIG2, rows))["copy roof"]
-    assert roof[:, 1].tolist() == [8.0, 10.0]
-
-
 def test_the_interval_stands_on_every_point(tmp_path: Path) -> None:
     rows = [row("torch", n, time_us=10.0) for n in (256, 512)]
     value = 2 * 4096 * 256 * 4 / 10.0 / 1e3
     for figure, ends in ((D_FIG1, (value / 1.01, value / 0.99)), (A_FIG2, (9.9, 10.1))):
         bars, *_ = draw(tmp_path / figure.id, figure, rows).axes[0].collections
         assert bars.get_paths()[0].vertices[:, 1] == pytest.approx(ends)  # type: ignore[attr-defined]
-
-
-def test_interpreter_rows_never_enter_a_speed_figure(tmp_path: Path) -> None:
-    rows = [row("mine", n, gpu="A CPU", device="cpu", timer="host") for n in NARROW]
-    rows += [interpreted("online", n) for n in NARROW]
-    rows += [row("fused", n, gpu="A CPU", device="cpu", backend="interpreter") for n in NARROW]
-    drawn = set(lines(draw(tmp_path, D_FIG1, rows)))
-    assert drawn & {"mine", "online", "fused"} == {"mine"}
 
 
 def test_the_gradient_is_drawn_against_its_own_roof_and_bytes(tmp_path: Path) -> None:
@@ -173,17 +146,6 @@ def test_a_single_size_or_no_time_at_all_is_no_figure(tmp_path: Path) -> None:
     for i, rows in enumerate((single, failed)):
         inputs = inputs_of(tmp_path / str(i), rows)
         assert [figure.id for figure in FIGURES if figure.pages(inputs)] == []
-
-
-def test_names_that_look_like_markup_are_drawn_as_they_stand(tmp_path: Path) -> None:
-    names = ("<script>alert(1)</script>", "$\\nothing{$", "a$x^2$")
-    long = "a_kernel_with_a_name_that_ends_in_no_margin"
-    rows = [row(kernel, n) for kernel in (*names, long, "torch") for n in NARROW]
-    [page] = pages(tmp_path, D_FIG1, rows)
-    svg = page.files(tmp_path)[0].read_text(encoding="utf-8")
-    assert "<script" not in svg
-    shown = words(rendered(page)).splitlines()
-    assert {*names, long[:33] + "…"} <= set(shown)
 
 
 @given(st.lists(st.floats(0, 1), max_size=16))

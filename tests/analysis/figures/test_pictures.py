@@ -54,9 +54,6 @@ def test_a_picture_is_the_same_bytes_whatever_order_the_rows_have(tmp_path: Path
         for path, again in zip(first, second, strict=True):
             assert path.read_bytes() == again.read_bytes()
             assert b"NVIDIA H200" in path.read_bytes()
-    (tmp_path / f"{one.page.name}.svg").symlink_to(path)
-    with pytest.raises(OSError, match="is a symbolic link"):
-        one.page.files(tmp_path)
 
 
 def test_traffic_is_drawn_of_kernels_that_the_rows_have(tmp_path: Path) -> None:
