@@ -1,19 +1,17 @@
 """Every statistic of times: intervals, ratios, geometric means, rounds, t and Holm's correction.
 
-The samples of one visit to a point share the machine's state of that moment: clocks, temperature,
-addresses. Hundreds of them say how well that visit's median is known, and nothing about the next
-visit. Rounds share their recording's card, host and driver. So an interval is of the highest level
-that varies (Kalibera & Jones, ISMM'13): of recordings where there are two and more, else of rounds.
-Both are few. Their logarithms get Student's t interval, because resampling three values gives
-nothing beyond the three, however often it is done. Of a single round every function gives the row's
-own interval, and `Estimate.one_round` says that it describes no other round; `held_by_others`
-says how often it did.
+The samples of one visit to a point share the machine's state of that moment: they say how well
+that visit's median is known, and nothing about the next visit. Rounds share their recording's card,
+host and driver. So an interval is of the highest level that varies (Kalibera & Jones, ISMM'13): of
+recordings where there are several, else of rounds. Both are few, so their logarithms get Student's
+t interval: resampling three values gives nothing beyond the three. Of a single round every function
+gives the row's own interval, which describes no other round.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,15 +28,9 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with its interval, in its unit, and what it was made of.
+    """A number with its interval, in its unit, and how many rounds and recordings it was made of.
 
-    Attributes:
-        value: The number.
-        low: Its interval's lower end.
-        high: Its interval's upper end.
-        rounds: How many rounds it was made of.
-        recordings: How many recordings these were; the interval is over them if several.
-        spread: The least and the greatest of the recordings' own numbers; None for one recording.
+    ``spread`` is the least and the greatest of the recordings' own numbers; None for one recording.
     """
 
     value: float
@@ -47,11 +39,6 @@ class Estimate:
     rounds: int = 1
     recordings: int = 1
     spread: tuple[float, float] | None = None
-
-    @property
-    def one_round(self) -> bool:
-        """Whether it describes the samples of one round only, and no other round."""
-        return self.rounds == 1
 
     def __truediv__(self, other: Estimate) -> Estimate:
         """The ratio of two positive numbers, with the widest interval that both allow.
@@ -69,10 +56,7 @@ def geometric_mean(values: Iterable[float]) -> float:
 
 
 def log_reach(values: Iterable[float], level: float = 0.95) -> float:
-    """Half the t interval of the mean logarithm of two or more positive numbers.
-
-    Their geometric mean times exp(± this) is its interval.
-    """
+    """Half the t interval of the mean logarithm of two or more positive numbers."""
     logs = np.log(np.asarray(list(values), float))
     return critical(level, logs.size - 1) * float(np.std(logs, ddof=1)) / math.sqrt(logs.size)
 
@@ -81,15 +65,9 @@ def over_recordings(recordings: Iterable[Sequence[float]], resolution: float = 0
     """The geometric mean of positive numbers such as ratios of times, with its 95 % t interval.
 
     Of several recordings each counts with the geometric mean of its rounds, and the interval is of
-    these: they vary by all that varies in them, samples and rounds included. Of one recording it is
-    of its rounds, and says nothing of another card or host.
+    these. Of one recording it is of its rounds, and says nothing of another card or host.
 
-    Args:
-        recordings: For each recording the numbers of its rounds.
-        resolution: What the number is uncertain by however many rounds agree, as a logarithm.
-
-    Raises:
-        ValueError: there are not two rounds.
+    ``resolution`` is what the number is uncertain by however many rounds agree, as a logarithm.
     """
     known = [list(rounds) for rounds in recordings]
     means = list(map(geometric_mean, known))
@@ -103,15 +81,7 @@ def over_recordings(recordings: Iterable[Sequence[float]], resolution: float = 0
 
 
 def median_of(rounds: Rounds, recordings: Sequence[Hashable] | None = None) -> Estimate:
-    """The geometric mean of the rounds' medians, as `over_recordings` takes it.
-
-    Args:
-        rounds: The samples of each round, µs.
-        recordings: Which recording each round belongs to; None where all belong to one.
-
-    Raises:
-        ValueError: there are no rounds, or one has no samples.
-    """
+    """The geometric mean of the rounds' medians, µs; ``recordings`` says whose each round is."""
     if _checked(rounds) == 1:
         own = statistics.median(rounds[0])
         return Estimate(own.value, own.low, own.high)
@@ -123,18 +93,9 @@ def ratio_of(
 ) -> Estimate:
     """The geometric mean over rounds of the ratio first / second of two medians of one round.
 
-    The variants of one round are neighbours in time, so what moves both leaves the ratio alone. It
-    is meant for two variants of one sweep; the rounds of two sweeps share no more than their
-    number. The interval is that of `over_recordings`. Medians are whole steps of the timer, so that
-    rounds may agree by accident: half a step of each time is what they resolve at best.
-
-    Args:
-        first: The samples of each round, µs.
-        second: The same of the other variant.
-        recordings: Which recording each round belongs to; None where all belong to one.
-
-    Raises:
-        ValueError: there are no rounds, not as many of one as of the other, or one is empty.
+    The variants of one round are neighbours in time, so what moves both leaves the ratio alone. The
+    interval is that of `over_recordings`. Medians are whole steps of the timer, so that rounds may
+    agree by accident: half a step of each time is what they resolve at best.
     """
     if _checked(first) != _checked(second):
         raise ValueError(f"{len(first)} rounds cannot be paired with {len(second)}")
@@ -147,17 +108,9 @@ def ratio_of(
 def held_by_others(values: Floats, lows: Floats, highs: Floats) -> tuple[int, int]:
     """How often one round's interval holds the number of another round, of all pairs of rounds.
 
-    Were rounds alike, and an interval known to hold the true number in 95 % of cases, it would
-    still miss more often than that, as the other round's number has an error of its own: it would
-    hold 83 % of medians, and 95 % of ratios, whose intervals take the widest of two.
-
-    Args:
-        values: The number of each round, shape [R].
-        lows: The lower ends of their own intervals.
-        highs: The upper ends.
-
-    Returns:
-        How many of R·(R − 1) pairs, and that number.
+    An interval that holds the true number in 95 % of cases holds another round's median in 83 %,
+    as that has an error of its own. Takes each round's number and ends; returns how many of
+    R·(R − 1) pairs are held, and that number.
     """
     held = (lows[:, None] <= values) & (values <= highs[:, None])
     return int(held.sum() - np.trace(held)), values.size * (values.size - 1)
@@ -167,24 +120,17 @@ def prediction(rounds: Rounds, level: float = 0.95) -> Estimate:
     """Where a further round's median lies: mean ± t·s·√(1 + 1/R) of the rounds' log medians.
 
     It always holds every median seen and a step of the timer beyond: rounds that agree to the last
-    digit do so because there is no further digit, and of a kernel that flips between two values (on
-    an H200 those under 25 µs do, 0.5 µs apart) it holds both as soon as both were seen. A value
-    that a round takes with probability p is absent from R rounds and then met with p(1 − p)^R, at
-    most 4.4 % for eight rounds and 10.5 % for three: no wider floor is needed.
-
-    Raises:
-        ValueError: there are no rounds, or one has no samples.
+    digit do so because there is no further digit, and a kernel that flips between two values is
+    held as soon as both were seen.
     """
     count = _checked(rounds)
     if count == 1:
         return median_of(rounds)
     medians = [statistics.median(samples).value for samples in rounds]
-    middle, spread = float(np.mean(np.log(medians))), float(np.std(np.log(medians), ddof=1))
-    reach = critical(level, count - 1) * spread * float(np.sqrt(1 + 1 / count))
-    step = timer_step(rounds)
-    low = min(float(np.exp(middle - reach)), min(medians) - step)
-    high = max(float(np.exp(middle + reach)), max(medians) + step)
-    return Estimate(float(np.exp(middle)), max(low, 0.0), high, count)
+    reach = math.exp(log_reach(medians, level) * math.sqrt(count + 1))
+    middle, step = geometric_mean(medians), timer_step(rounds)
+    low, high = min(middle / reach, min(medians) - step), max(middle * reach, max(medians) + step)
+    return Estimate(middle, max(low, 0.0), high, count)
 
 
 def timer_step(rounds: Rounds) -> float:
@@ -227,9 +173,8 @@ def rate_interval(found: int, of: int) -> tuple[float, float]:
 def speedups(view: Selection, base: str) -> Selection:
     """The view's points with ``speedup``, ``speedup_low`` and ``speedup_high`` over ``base``.
 
-    A ratio is the base's median over the variant's. Its interval goes from the base's lower end
-    over the variant's upper end to the opposite: it holds wherever both medians' intervals do.
-    ``traffic_ratio`` is the same of the models' bytes. The base and the roof are left out.
+    Its interval holds wherever both medians' intervals do. ``traffic_ratio`` is the same of the
+    models' bytes. The base and the roof are left out.
     """
     own = view.own[view.own["kernel"] != base]
     good = view.own[(view.own["kernel"] == base) & (view.own["status"] == "ok")]
@@ -240,20 +185,13 @@ def speedups(view: Selection, base: str) -> Selection:
     def of_base(column: str) -> np.ndarray:
         return np.asarray(own[over].map(fastest[column].astype(float)), dtype=float)
 
-    return replace(
-        view,
-        points=own.assign(
-            speedup=(of_base("time_us") / own["time_us"]).where(own["status"] == "ok"),
-            speedup_low=of_base("time_low_us") / own["time_high_us"],
-            speedup_high=of_base("time_high_us") / own["time_low_us"],
-            traffic_ratio=of_base("model_bytes") / own["model_bytes"],
-        ),
+    compared = own.assign(
+        speedup=(of_base("time_us") / own["time_us"]).where(own["status"] == "ok"),
+        speedup_low=of_base("time_low_us") / own["time_high_us"],
+        speedup_high=of_base("time_high_us") / own["time_low_us"],
+        traffic_ratio=of_base("model_bytes") / own["model_bytes"],
     )
-
-
-def comparable(base: str) -> Callable[[Selection], bool]:
-    """Whether a view holds ``base`` and another variant, both timed at one size."""
-    return lambda view: bool(speedups(view, base).points["speedup"].notna().any())
+    return replace(view, points=compared)
 
 
 def _checked(rounds: Rounds) -> int:

@@ -12,7 +12,7 @@ import io
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -23,13 +23,13 @@ import pandas as pd
 
 from experiments.data.files import write_file
 
-SIGNIFICANT = 3  # figures of a number, where no interval says more
+SIGNIFICANT = 3  # figures of a number
 LONGEST_NAME = 80  # characters of a name that are kept: a file's name holds 255 bytes
 LONGEST_TEXT = 400  # characters of a sentence that are kept
 
 _NUMBER = re.compile(r"[-+~<>≤≥]?\d[\d,.]*(?:$|[ %–×(±])")
 _EMPTY = ("", "–", "—")
-# A spreadsheet runs a cell that begins with one of these, the full-width ones included.
+# a spreadsheet runs a cell that begins with one of these, the full-width ones included
 _FORMULA = tuple("=+-@＝＋－＠")
 _SIGNED = r"[-+]?\d[\d,]*(?:\.\d*)?(?:e[-+]?\d+)?"
 _SPREADSHEET_NUMBER = re.compile(rf"{_SIGNED}(?: to {_SIGNED})?(?: ?[%×])?")
@@ -44,7 +44,7 @@ class Cell(str):
     link: str
 
     def __new__(cls, text: str, strong: bool = False, link: str = "") -> Cell:
-        """Makes the text, then records how it is set."""
+        """The text, and how it is set."""
         cell = super().__new__(cls, text)
         cell.strong, cell.link = strong, link
         return cell
@@ -52,21 +52,13 @@ class Cell(str):
 
 @dataclass(frozen=True)
 class Table:
-    """Cells of text under the names of their columns.
-
-    Attributes:
-        title: What the table shows.
-        heads: The names of its columns.
-        lines: Its cells, line by line.
-        notes: What a reader must know, below the table.
-        data: The same for machines, in the CSV; None where these are the cells.
-    """
+    """Cells of text under the names of their columns."""
 
     title: str
     heads: Sequence[str]
     lines: Sequence[Sequence[str]]
-    notes: Sequence[str] = field(default=())
-    data: pd.DataFrame | None = None
+    notes: Sequence[str] = field(default=())  # what a reader must know, below the table
+    data: pd.DataFrame | None = None  # the same for machines, in the CSV; None: the cells are
 
     @property
     def numeric(self) -> list[bool]:
@@ -107,10 +99,8 @@ class Table:
 
 def write_table(out: Path, stem: str, table: Table) -> list[Path]:
     """Writes ``<stem>.md`` and ``<stem>.csv`` into a folder; returns both paths."""
-    return [
-        write_file(out / f"{stem}.md", table.markdown()),
-        write_file(out / f"{stem}.csv", table.csv()),
-    ]
+    texts = {"md": table.markdown(), "csv": table.csv()}
+    return [write_file(out / f"{stem}.{kind}", text) for kind, text in texts.items()]
 
 
 def keys_of(frame: pd.DataFrame, labels: Iterable[int]) -> tuple[str, str]:
@@ -118,19 +108,23 @@ def keys_of(frame: pd.DataFrame, labels: Iterable[int]) -> tuple[str, str]:
 
     ``python -m analysis trace`` finds the rows by both.
     """
-    rows = frame.loc[list(labels), ["key", "recording"]]
-    return tuple(" ".join(sorted(set(rows[name]))) for name in ("key", "recording"))  # type: ignore[return-value]
+    rows = frame.loc[list(labels)]
+    return joined(rows["key"]), joined(rows["recording"])
+
+
+def joined(values: Iterable[str]) -> str:
+    """Distinct texts in one cell of a CSV."""
+    return " ".join(sorted(set(values)))
 
 
 def csv_of(text: str) -> str:
-    """A cell as CSV: text that a spreadsheet would run as a formula gets a leading apostrophe.
+    """A cell as CSV: a spreadsheet would run a formula, so that gets a leading apostrophe.
 
-    Signed numbers, their ranges and percentages stay as they are. Source: OWASP, CSV Injection.
+    Source: OWASP, CSV Injection.
     """
     cell = plain(text)
-    if cell.lstrip().startswith(_FORMULA) and not _SPREADSHEET_NUMBER.fullmatch(cell):
-        return f"'{cell}"
-    return cell
+    formula = cell.lstrip().startswith(_FORMULA) and not _SPREADSHEET_NUMBER.fullmatch(cell)
+    return f"'{cell}" if formula else cell
 
 
 def markdown_of(text: str, cell: bool = True) -> str:
@@ -146,7 +140,7 @@ def markdown_of(text: str, cell: bool = True) -> str:
 
 
 def plain(text: str) -> str:
-    """The text on one line, without control characters that a terminal would interpret."""
+    """The text on one line, without control characters."""
     return visible(text, len(text))
 
 
@@ -184,30 +178,14 @@ def number_text(value: float | None, digits: int | None = None) -> str:
     """A number with ``digits`` decimals, or three significant figures: 1,234 or 56.7."""
     if value is None or not math.isfinite(value):
         return "–"
-    return f"{value:,.{decimals(value) if digits is None else digits}f}"
+    if digits is None:
+        digits = SIGNIFICANT - 1 - (math.floor(math.log10(abs(value))) if value else 0)
+    return f"{value:,.{min(max(digits, 0), 9)}f}"
 
 
-def interval_text(low: float | None, high: float | None, digits: int) -> str:
+def interval_text(low: float, high: float, digits: int) -> str:
     """Both ends of an interval: 56.68–56.75."""
-    if low is None or high is None:
-        return "–"
     return f"{low:,.{digits}f}–{high:,.{digits}f}"
-
-
-def decimals(value: float, low: float | None = None, high: float | None = None) -> int:
-    """Decimals that show three figures of the value and one of the interval's width."""
-    count = SIGNIFICANT - 1 - _magnitude(value)
-    if low is not None and high is not None and 0 < high - low < math.inf:
-        count = max(count, min(-_magnitude(high - low), count + 2))
-    return min(max(count, 0), 9)
-
-
-def number(row: Mapping[str, Any], name: str) -> float | None:
-    """A row's number, None where it is null, NaN or absent."""
-    value = row.get(name)
-    if value is None or math.isnan(float(value)):
-        return None
-    return float(value)
 
 
 def _value(value: Any) -> str:
@@ -216,10 +194,6 @@ def _value(value: Any) -> str:
     if isinstance(value, float):
         return "" if math.isnan(value) else f"{value:.6g}"
     return "" if value is None else str(value)
-
-
-def _magnitude(value: float) -> int:
-    return math.floor(math.log10(abs(value))) if value else 0
 
 
 def _visible_letter(letter: str) -> str:

@@ -43,20 +43,3 @@ def elements(text: str, rows: int, cols: int) -> int:
 def equal(one: str, other: str) -> bool:
     """Whether two formulas are the same for every shape."""
     return bool(sympy.simplify(expression(one) - expression(other)) == 0)
-
-
-def latex(text: str) -> str:
-    """The formula as LaTeX sets it in a line of text: ``$8MN + 4M$``, its cases in words."""
-    formula = expression(text)
-    if not isinstance(formula, sympy.Piecewise):
-        return _dollars(formula)
-    parts = [
-        _dollars(value) + (f" if {_dollars(condition)} else " if condition != sympy.true else "")
-        for value, condition in formula.args
-    ]
-    return "".join(parts)
-
-
-def _dollars(formula: sympy.Basic) -> str:
-    text = str(sympy.latex(formula, order="grlex", mul_symbol=None))
-    return "$" + re.sub(r"(?<=[\dM]) (?=[MN])", "", text) + "$"

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -31,44 +31,36 @@ from experiments.data.rows import EXPECTED, ITEM_BYTES
 
 ROOF = "roof"
 MAKERS = ("torch", "compile", "liger", "flag_gems", "quack", "helion", "flash")  # as tables list
-COPIES = ("copy", "copy_triton", "copy_hinted")
-ELSEWHERE = (  # public as well: they need a toolkit, or versions that do not resolve with these
-    "TileLang and TileOPs, cuTile and TileGym, cuDNN, FlashInfer, Apex, Transformer Engine, "
-    "Megatron, ThunderKittens, OneFlow, CUB and Mojo"
-)
 TUNED = ("quack", "wide", "small_batch", "batch", "few_wide")  # the grids `auto` was tuned on
 LARGE_BYTES = 256_000_000  # moved: from here on memory alone decides
 SHORT_US = 25.0  # below, an H200 flips every kernel between two values half a microsecond apart
 NEARLY_ALL = 0.9  # of the points, which each recording has where recordings are the unit
-COMMAND = "make sweep EXPERIMENT=limits"
-NEEDS = f"timed rows of our kernel beside a public one, such as auto and torch ({COMMAND})"
+NEEDS = (
+    "timed rows of our kernel beside a public one, such as auto and torch "
+    "(make sweep EXPERIMENT=limits)"
+)
 PLACE = ["gpu", "timer", "cache", "rows", "cols", "dtype"]
 VISIT = ["recording", "round"]
 COLUMNS = [
     *("operation", "set", *PLACE, *VISIT, "kernel", "role", "by", "time_us", "time_low_us"),
     *("time_high_us", "samples_us", "compulsory_bytes", "arithmetic_us", "above_roof", "key"),
-    *("label", "stop_reason", "programs", "warps", "roof", "flops", "tuned"),
+    *("label", "stop_reason", "roof", "flops", "tuned"),
 ]
-NAMED = {
-    "time_us": "us",
-    "time_low_us": "low_us",
-    "time_high_us": "high_us",
-    "compulsory_bytes": "bytes",
-}
+NAMED = {"time_us": "us", "time_low_us": "low_us", "time_high_us": "high_us",
+         "compulsory_bytes": "bytes"}  # fmt: skip
+RATIO_COLUMNS = [
+    *("operation", *PLACE, "own", "kernel", "tuned", "ratio", "low", "high", "rounds", "us"),
+    *("rival_us", "gap_us", "gap_low", "gap_high", "bytes", "large", "short", "above_roof"),
+    *("name", "less", "labels"),
+]
 
 
 @dataclass(frozen=True)
 class Mean(Estimate):
-    """One number of many points, with its 95 % interval.
-
-    Attributes:
-        points: How many points it is made of.
-        units: What the interval is taken over: ``recordings``, ``widths``, ``rounds`` or, where
-            there is nothing else, ``samples``.
-    """
+    """One number of many points, with its 95 % interval."""
 
     points: int = 0
-    units: str = "samples"
+    units: str = "samples"  # or what the interval is over: ``recordings``, ``widths``, ``rounds``
 
 
 @cache
@@ -97,21 +89,19 @@ def points(frame: pd.DataFrame, operation: str = OPERATION, ours: str = "") -> p
         several settings the fastest counts. The order is that of tables.
     """
     found = [_points_of_set(rows, operation, ours) for _, rows in frame.groupby("set", sort=True)]
-    known = [one for one in found if len(one)]
-    if not known:
-        return _points_of_set(frame.iloc[:0], operation, ours)
 
     def worth(one: pd.DataFrame) -> tuple[int, int]:
         peers = one.loc[one["role"] == "peer", "kernel"].nunique()
         return peers, len(one.drop_duplicates(PLACE))
 
-    return max(known, key=worth)
+    return max(found, key=worth) if found else _points_of_set(frame, operation, ours)
 
 
 def _points_of_set(frame: pd.DataFrame, operation: str, ours: str) -> pd.DataFrame:
     mine = frame["operation"] == operation
     roofs = set(frame.loc[mine, "roof"]) - {operation}
-    own = ours or _our_kernel(frame.loc[mine, "kernel"].unique())
+    known = sorted(frame.loc[mine, "kernel"].unique())
+    own = ours or next((name for name in known if maker(name) == OURS), "")
     by = frame["kernel"].map(maker)
     # an A/A sweep has each kernel under two names with a mark, which are no rivals
     role = pd.Series("", frame.index, dtype=object)
@@ -125,12 +115,10 @@ def _points_of_set(frame: pd.DataFrame, operation: str, ours: str) -> pd.DataFra
     timed = timed.assign(role=role[good].to_numpy(), by=by[good].to_numpy())
     settings = [json.dumps(params, sort_keys=True) for params in timed["params"]]
     # a kernel edited since leaves stale rows before the newest one
-    timed = timed.assign(_settings=settings).drop_duplicates(
-        [*PLACE, *VISIT, "kernel", "_settings"], keep="last"
-    )
-    timed = timed.sort_values("time_us", kind="stable")
-    timed = timed.drop_duplicates([*PLACE, *VISIT, "kernel"])
     visit = [*PLACE, *VISIT]
+    timed = timed.assign(_settings=settings)
+    timed = timed.drop_duplicates([*visit, "kernel", "_settings"], keep="last")
+    timed = timed.sort_values("time_us", kind="stable").drop_duplicates([*visit, "kernel"])
     roles = timed.groupby(visit)["role"]
     both = roles.transform(lambda found: {"ours", "peer"} <= set(found)).astype(bool)
     kept = timed[both] if len(timed) else timed
@@ -147,11 +135,6 @@ def _points_of_set(frame: pd.DataFrame, operation: str, ours: str) -> pd.DataFra
     return kept.loc[order.index].reset_index(drop=True)
 
 
-def _our_kernel(kernels: Iterable[str]) -> str:
-    """The kernel of an operation that stands for us, empty where there is none."""
-    return next((name for name in sorted(kernels) if maker(name) == OURS), "")
-
-
 def all_points(frame: pd.DataFrame, ours: str = "") -> dict[str, pd.DataFrame]:
     """By operation the `points` of each that has any, softmax first.
 
@@ -162,14 +145,10 @@ def all_points(frame: pd.DataFrame, ours: str = "") -> dict[str, pd.DataFrame]:
     known = frame.groupby("operation")["kernel"].unique()
     found = {
         str(name): points(frame, str(name), ours if ours in set(kernels) else "")
-        for name, kernels in known.items()
+        for name, kernels in sorted(known.items(), key=lambda one: (one[0] != OPERATION, one[0]))
         if set(map(maker, kernels)) - {"", OURS}
     }
-    return {
-        name: found[name]
-        for name in sorted(found, key=lambda name: (name != OPERATION, name))
-        if len(found[name])
-    }
+    return {name: own for name, own in found.items() if len(own)}
 
 
 @cache
@@ -249,19 +228,16 @@ def ratios(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
         ``low`` and ``high``, ``us``, ``rival_us``, ``gap_us`` (the rival's time less ours) with
         ``gap_low`` and ``gap_high``, ``bytes``, ``tuned``, ``large``, ``short``, ``above_roof``
         (ours beats the roof by more than its interval in most visits: never a win), ``name``,
-        ``rounds`` and ``labels``, the rows behind the line.
+        ``rounds``, ``less`` as in `pairs`, and ``labels``, the rows behind the line.
     """
     lines = [_ratio_line(one) for _, one in pairs(found, over).groupby(PLACE, sort=False)]
-    names = ["operation", *PLACE, "own", "kernel", "ratio", "low", "high", "us", "rival_us",
-             "gap_us", "gap_low", "gap_high", "bytes", "tuned", "large", "short", "above_roof",
-             "name", "rounds", "labels"]  # fmt: skip
-    return pd.DataFrame(lines, columns=names)
+    return pd.DataFrame(lines, columns=RATIO_COLUMNS)
 
 
 def _ratio_line(one: pd.DataFrame) -> dict[str, Any]:
     """The pairs of one place as a line of `ratios`."""
     first = one.iloc[0]
-    ratio = estimate.ratio_of(_samples(one, "_rival"), _samples(one, ""), list(one["recording"]))
+    ratio = estimate.ratio_of(samples_of(one, "_rival"), samples_of(one), list(one["recording"]))
     own_us = geometric_mean(one["us"])
     bytes_ = first["bytes"]
     if math.isnan(bytes_):
@@ -275,6 +251,7 @@ def _ratio_line(one: pd.DataFrame) -> dict[str, Any]:
         **{"large": bytes_ >= LARGE_BYTES, "short": own_us < SHORT_US},
         "above_roof": 2 * one["above_roof"].sum() > len(one),
         "name": f"{first['rows']}×{first['cols']} {first['dtype']}",
+        "less": first["less"],
         "labels": tuple(map(int, [*one["label"], *one["label_rival"]])),
     }
 
@@ -291,19 +268,17 @@ def shares(found: pd.DataFrame) -> pd.DataFrame:
     # the time of moving bounds nothing where arithmetic takes longer and nobody timed that
     unbounded = found["flops"].gt(0) & found["arithmetic_us"].isna()
     found = found[~unbounded]
-    both = pairs(found, ROOF)
-    less = both.groupby(PLACE, sort=False)["less"].first().to_numpy(float)
     lines = ratios(found, ROOF)
-    lines = lines.assign(
-        share=lines["ratio"] * less, low=lines["low"] * less, high=lines["high"] * less
-    )
-    for (_, one), at in zip(both.groupby(PLACE, sort=False), lines.index, strict=True):
+    ends = ["share", "low", "high"]
+    lines[ends] = lines[["ratio", "low", "high"]].mul(lines["less"], axis=0)
+    for (_, one), at in zip(
+        pairs(found, ROOF).groupby(PLACE, sort=False), lines.index, strict=True
+    ):
         if one["arithmetic_us"].notna().all():
             us = geometric_mean(one["arithmetic_us"])
-            own = estimate.median_of(_samples(one, ""), list(one["recording"]))
+            own = estimate.median_of(samples_of(one), list(one["recording"]))
             if us / own.value > lines.loc[at, "share"]:
-                bound = [us / own.value, us / own.high, us / own.low]
-                lines.loc[at, ["share", "low", "high"]] = bound
+                lines.loc[at, ends] = [us / own.value, us / own.high, us / own.low]
     return lines
 
 
@@ -313,19 +288,7 @@ def behind(lines: pd.DataFrame) -> pd.DataFrame:
 
 
 def geomean(found: pd.DataFrame, over: str = "peers") -> Mean | None:
-    """The geometric mean of a rival's times over ours; see `_combined`."""
-    return _combined(found, over, lambda rival, own: geometric_mean(rival / own))
-
-
-def summed(found: pd.DataFrame, over: str = "peers") -> Mean | None:
-    """The sum of a rival's times over the sum of ours; long points count most."""
-    return _combined(found, over, lambda rival, own: float(rival.sum() / own.sum()))
-
-
-def _combined(
-    found: pd.DataFrame, over: str, combine: Callable[[Floats, Floats], float]
-) -> Mean | None:
-    """One number of the points that have the rival; None where there are none.
+    """The geometric mean of a rival's times over ours at all points; None where it has none.
 
     A time of ours above the roof is no win: in a mean the roof's time replaces it. The interval is
     over what was averaged. Its unit is the recording where every recording has these points, nine
@@ -336,58 +299,40 @@ def _combined(
     both = pairs(found, over)
     if both.empty:
         return None
+    logs = np.log(both["rival_us"] * both["less"] / _held_to_roof(found, both))
     times = both.assign(
-        point=both.groupby(PLACE, sort=False).ngroup(),
-        recording=_joined_cards(both),
-        rival_log=np.log(both["rival_us"] * both["less"]),
-        own_log=np.log(_held_to_roof(found, both)),
+        log=logs, point=both.groupby(PLACE, sort=False).ngroup(), recording=_joined_cards(both)
     )
-
-    def number(some: pd.DataFrame) -> float:
-        logs = some.groupby("point")[["rival_log", "own_log"]].mean()
-        return combine(np.exp(logs["rival_log"].to_numpy()), np.exp(logs["own_log"].to_numpy()))
-
-    value, count = number(times), times["point"].nunique()
-    visits = times.groupby("recording")
-    visited = times.groupby("point")["recording"].nunique()
-    whole = times[times["point"].isin(visited[visited == visits.ngroups].index)]
-    rounds = times.groupby(VISIT).ngroups
-    if rounds > 1 and whole["point"].nunique() >= NEARLY_ALL * count:
-        units = [
-            [number(one) for _, one in recording.groupby("round")]
-            for _, recording in whole.groupby("recording")
-        ]
+    each = times.groupby("point").agg({"log": "mean", "cols": "first", "recording": "nunique"})
+    value, count = math.exp(each["log"].mean()), len(each)
+    rounds, recordings = times.groupby(VISIT).ngroups, times["recording"].nunique()
+    everywhere = each.index[each["recording"] == recordings]
+    if rounds > 1 and len(everywhere) >= NEARLY_ALL * count:
+        whole = times[times["point"].isin(everywhere)]
+        visits = np.exp(whole.groupby(VISIT)["log"].mean())
+        units = [list(one) for _, one in visits.groupby("recording")]
         mean = estimate.over_recordings(units)
         low, high = (value * end / mean.value for end in (mean.low, mean.high))
-        kind = "recordings" if visits.ngroups > 1 else "rounds"
+        kind = "recordings" if recordings > 1 else "rounds"
         return Mean(value, low, high, mean.rounds, mean.recordings, mean.spread, count, kind)
-    if times["cols"].nunique() > 2 and visits.ngroups > 1:
-        reach = _reach_over_widths(times, number, value)
-        ends = value / math.exp(reach), value * math.exp(reach)
-        return Mean(value, *ends, rounds, visits.ngroups, None, count, "widths")
-    lines = ratios(found, over).set_index(PLACE)
-    own = pd.MultiIndex.from_frame(times[PLACE])
-    low, high = (
-        number(times.assign(rival_log=times["rival_log"] + np.log(
-            (lines[end] / lines["ratio"]).reindex(own).to_numpy(float))))
-        for end in ("low", "high")
-    )  # fmt: skip
-    return Mean(value, low, high, rounds, visits.ngroups, None, count, "samples")
+    if each["cols"].nunique() > 2 and recordings > 1:
+        reach = math.exp(_reach_over_widths(each))
+        return Mean(value, value / reach, value * reach, rounds, recordings, None, count, "widths")
+    lines = ratios(found, over)
+    low, high = (value * geometric_mean(lines[end] / lines["ratio"]) for end in ("low", "high"))
+    return Mean(value, low, high, rounds, recordings, None, count, "samples")
 
 
-def _reach_over_widths(
-    times: pd.DataFrame, number: Callable[[pd.DataFrame], float], value: float
-) -> float:
-    """Half the interval of the mean's logarithm, from leaving out each width in turn.
+def _reach_over_widths(each: pd.DataFrame) -> float:
+    """Half the interval of the mean of the points' logarithms, from leaving out each width in turn.
 
     The jackknife takes points of one width together, as they share what is good or bad about it.
     Source: Efron and Stein 1981, The jackknife estimate of variance.
     """
-    widths = times["cols"].unique()
-    without = np.log([number(times[times["cols"] != width]) for width in widths])
-    count = len(widths)
-    error = math.sqrt((count - 1) / count * float(((without - without.mean()) ** 2).sum()))
-    return estimate.critical(0.95, count - 1) * error
+    widths = each.groupby("cols")["log"].agg(["sum", "size"])
+    without = (each["log"].sum() - widths["sum"]) / (len(each) - widths["size"])
+    error = math.sqrt((len(widths) - 1) * float(without.var(ddof=0)))
+    return estimate.critical(0.95, len(widths) - 1) * error
 
 
 def _held_to_roof(found: pd.DataFrame, both: pd.DataFrame) -> Floats:
@@ -411,7 +356,7 @@ def _joined_cards(both: pd.DataFrame) -> pd.Series:
     return both["recording"].where(sweep.isin(sweep[again]), sweep)
 
 
-def _samples(one: pd.DataFrame, end: str) -> list[Sequence[float]]:
+def samples_of(one: pd.DataFrame, end: str = "") -> list[Sequence[float]]:
     """The samples of each visit, µs; of a row without them, its interval's ends and its middle."""
     columns = (f"samples_us{end}", f"low_us{end}", "rival_us" if end else "us", f"high_us{end}")
     found: list[Sequence[float]] = []

@@ -18,11 +18,13 @@ import pandas as pd
 from analysis.__main__ import finish
 from analysis.figures import pictures
 from analysis.figures.lines import ROOF_SHARE, LineFigure, Panel
-from analysis.figures.style import slug, variant_order
-from analysis.format import Table, number, thousands, write_table
+from analysis.figures.specs import SHARE
+from analysis.figures.style import file_name, variant_order
+from analysis.format import Table, thousands, write_table
 from analysis.load import Inputs, key_of, read_inputs
 from analysis.published import OPERATION
 from analysis.selection import Query, name_variants, records_of
+from analysis.tables.frames import ordered, timed
 from experiments.data.files import RowsError
 from experiments.data.records import Counters
 from experiments.data.rows import ITEM_BYTES
@@ -54,8 +56,8 @@ def verdict(row: Mapping[str, Any], seen: Counters | None = None) -> str:
         seen: What hardware counters saw there, where they did.
     """
     if abs(row["ratio"] - 1) <= EXPLAINED:
-        bound = number(row, "arithmetic_us")
-        return "arithmetic" if bound is not None and bound >= row["predicted_us"] else "traffic"
+        bound = row["arithmetic_us"] or 0.0
+        return "arithmetic" if bound >= row["predicted_us"] else "traffic"
     if row["time_us"] <= min(row["floor_us"], LONGEST_LAUNCH_US) + LAUNCH_SLACK_US:
         return "launch"
     if row["ratio"] < 1:
@@ -63,7 +65,7 @@ def verdict(row: Mapping[str, Any], seen: Counters | None = None) -> str:
         from_dram = row["reads_ratio"] >= 1 - EXPLAINED  # not so where counters were not read
         return "caches served re-reads" if again and not from_dram else "unexplained"
     local = (seen.local_load_bytes or 0) + (seen.local_store_bytes or 0) if seen else 0
-    if local > 0 or (number(row, "spills") or 0) > 0:  # registers that no model counts
+    if local > 0 or (row["spills"] or 0) > 0:  # registers that no model counts
         return "spills"
     if row["reads_ratio"] > 1 + EXPLAINED:
         return "moves more than its model"
@@ -81,8 +83,7 @@ def checked(inputs: Inputs) -> pd.DataFrame:
     ``reads_ratio`` is DRAM's reads over the model's, NaN where no counters were read.
     """
     frame = inputs.main
-    good = (frame["status"] == "ok") & frame["time_us"].gt(0) & (frame["backend"] != "interpreter")
-    rows = frame[good & frame["roof_gbps"].notna() & frame["model_bytes"].gt(0)]
+    rows = frame[timed(frame) & frame["roof_gbps"].notna() & frame["model_bytes"].gt(0)]
     points = name_variants(rows[rows["operation"] != rows["roof"]])
     traffic_us = points["model_bytes"] / points["roof_gbps"] / 1e3
     points["predicted_us"] = np.fmax(traffic_us, points["arithmetic_us"].astype(float))
@@ -99,9 +100,8 @@ def checked(inputs: Inputs) -> pd.DataFrame:
     ]
     pairs = zip(records_of(points), seen, strict=True)
     points["verdict"] = [verdict(row, one) for row, one in pairs]
-    order = points.assign(order=points["variant"].map(variant_order))
-    keys = ["operation", "gpu", "timer", "cache", "order", "dtype", "rows", "cols", "round"]
-    return points.loc[order.sort_values(keys, kind="stable").index]
+    points = points.sort_values(["dtype", "rows", "cols", "round"], kind="stable")
+    return ordered(points, "operation", "gpu", "timer", "cache")
 
 
 def check_table(points: pd.DataFrame) -> Table:
@@ -129,19 +129,16 @@ def run(options: argparse.Namespace) -> int:
     if points.empty:
         needs = "it needs timed rows and those of their roof, at the same shapes"
         raise RowsError(f"{inputs.rows}: no roofline can be drawn: {needs}")
-    label = "share of the roof (higher is better)"
-    share = Panel(ROOF_SHARE, label, place=(0.3, 0.54))  # names of widths need room below
     figures = [
-        LineFigure("-".join(["roofline", *[slug(name)] * (name != OPERATION)]),
-                   f"Share of the roof: {name}", Query(4096, "float32", operation=name), (share,),
-                   size=(6.6, 4.6))
+        LineFigure(file_name("roofline", name), f"Share of the roof: {name}",
+                   Query(4096, "float32", operation=name), (Panel(ROOF_SHARE, SHARE),))
         for name in points["operation"].unique()
     ]  # fmt: skip
-    drawn = [one.page.files(inputs.out) for one in pictures(inputs, figures=figures)]
+    made = [
+        path for one in pictures(inputs, figures=figures) for path in one.page.files(inputs.out)
+    ]
     table = check_table(points)
-    finish(
-        [path for files in [*drawn, write_table(inputs.out, "roofline", table)] for path in files]
-    )
+    finish([*made, *write_table(inputs.out, "roofline", table)])
     print(f"\n{table.plain()}")
     share_of = (points["verdict"] == "traffic").mean()
     print(f"\n{share_of:.0%} of {len(points):,} points are explained by traffic within 10 %.")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import pandas as pd
 
@@ -13,24 +12,15 @@ from analysis.published import OPERATION
 from experiments.data.cards import Card, card_of
 from experiments.data.rows import ITEM_BYTES
 
-
-class TimerText(NamedTuple):
-    """What pages call a timer, and what surrounds the kernel that it times."""
-
-    label: str
-    setting: str
-
-
-# Of those present a figure draws the first; `chain` is how kernels are used.
-TIMERS = MappingProxyType({
-    "events": TimerText("CUDA events", "alone, cold L2"),
-    "chain": TimerText("graph in a chain", "between a producer and a consumer"),
-    "graph": TimerText("graph after itself", "after itself, cold rotation"),
-    "host": TimerText("host clock", "alone"),
-})  # fmt: skip
+# What pages call a timer; of those present a figure draws the first.
+TIMERS = {
+    "events": "CUDA events",
+    "chain": "graph in a chain",
+    "graph": "graph after itself",
+    "host": "host clock",
+}
 # A line never mixes protocols; of those present the first is drawn, cold before warm.
 PROTOCOLS = tuple((timer, cache) for cache in ("cold", "warm") for timer in TIMERS)
-OTHER_SIDE = {"cols": "rows", "rows": "cols"}
 SOURCED = (  # the variants that the sources describe, and what they compare them with
     *("naive", "naive_script", "torch", "three_pass", "fused", "fused_row"),
     *("hybrid", "hybrid_whole", "hybrid_capped", "online"),
@@ -39,47 +29,26 @@ SOURCED = (  # the variants that the sources describe, and what they compare the
 
 @dataclass(frozen=True)
 class Query:
-    """What a figure would like to draw; the rows may only allow something near it.
+    """What a figure would like to draw; the rows may only allow something near it."""
 
-    Attributes:
-        at: The size that stays fixed: M where the figure runs over N.
-        dtype: As rows spell it.
-        over: The size along the x axis, ``"cols"`` (N) or ``"rows"`` (M).
-        sizes: The sizes of its source along the x axis, used when ``at`` is met; None takes all.
-        without: Kernels it leaves out to stay legible; any that nobody foresaw are drawn.
-        operation: The operation drawn; beside it stands the one that is its roof.
-    """
-
-    at: int
+    at: int  # the size that stays fixed: M where the figure runs over N
     dtype: str
-    over: str = "cols"
-    sizes: tuple[int, ...] | range | None = None
-    without: tuple[str, ...] = ()
-    operation: str = OPERATION
+    over: str = "cols"  # the size along the x axis; ``"rows"`` is M
+    sizes: tuple[int, ...] | range | None = None  # its source's; used when ``at`` is met
+    without: tuple[str, ...] = ()  # kernels left out to stay legible; others are drawn
+    operation: str = OPERATION  # beside it stands the one that is its roof
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Rows that may share axes.
+    """Rows that may share axes."""
 
-    Attributes:
-        points: One row per variant and size, its middle visit by time; NaN where a point failed.
-        recorded: All the rows behind the points.
-        gpu: Whose rows they are, as its driver names it.
-        card: The same with its datasheet.
-        query: What was asked for.
-        at: The fixed size found.
-        dtype: The dtype found.
-        timer: How times were taken.
-        cache: ``cold`` or ``warm``.
-    """
-
-    points: pd.DataFrame
-    recorded: pd.DataFrame
-    gpu: str
-    card: Card
-    query: Query
-    at: int
+    points: pd.DataFrame  # one row per variant and size, its middle visit; NaN where it failed
+    recorded: pd.DataFrame  # all the rows behind the points
+    gpu: str  # as its driver names it
+    card: Card  # the same with its datasheet
+    query: Query  # what was asked for
+    at: int  # the fixed size found
     dtype: str
     timer: str
     cache: str
@@ -92,14 +61,12 @@ class Selection:
     @property
     def own(self) -> pd.DataFrame:
         """The points of the operation itself, without those of its roof."""
-        own: pd.DataFrame = self.points[self.points["operation"] == self.query.operation]
-        return own
+        return self.points.loc[self.points["operation"] == self.query.operation]
 
     @property
     def roofs(self) -> pd.DataFrame:
         """The points of the operation that is its roof."""
-        roofs: pd.DataFrame = self.points[self.points["operation"] != self.query.operation]
-        return roofs
+        return self.points.loc[self.points["operation"] != self.query.operation]
 
     @property
     def roof(self) -> str:
@@ -113,11 +80,6 @@ class Selection:
         return round(float((self.own["compulsory_bytes"] / elements).median()))
 
     @property
-    def formula(self) -> str:
-        """The same as it is written: ``2MN``, or ``MN``."""
-        return f"{self.passes if self.passes > 1 else ''}MN"
-
-    @property
     def sizes(self) -> list[int]:
         """The x axis: every size some variant was tried at."""
         return sorted(set(self.points[self.query.over].tolist()))
@@ -128,22 +90,9 @@ class Selection:
         return ITEM_BYTES[self.dtype]
 
 
-def compulsory(rows: pd.DataFrame) -> str:
-    """What rows of one operation have to move, to its largest terms: ``2MN``.
-
-    Empty where that is not a number of passes over M×N elements.
-    """
-    elements = rows["rows"] * rows["cols"] * rows["dtype"].map(ITEM_BYTES)
-    ratios = (rows["compulsory_bytes"] / elements)[elements > 0].dropna()
-    # of wide rows: what a row moves besides does not show there
-    passes = float(ratios.min()) if len(ratios) else 0.0
-    whole = round(passes)
-    return f"{whole if whole > 1 else ''}MN" if 0 < whole <= passes < whole + 0.1 else ""
-
-
 def timer_label(timer: str) -> str:
-    """What pages call a timer; one that they do not know goes by its own name."""
-    return TIMERS[timer].label if timer in TIMERS else timer
+    """What pages call a timer; an unknown one goes by its own name."""
+    return TIMERS.get(timer, timer)
 
 
 def select(frame: pd.DataFrame, gpu: str, query: Query) -> Selection | None:
@@ -151,18 +100,14 @@ def select(frame: pd.DataFrame, gpu: str, query: Query) -> Selection | None:
 
     First come the dtype and the fixed size asked for, then the protocol, then the most sizes.
     """
-    other = OTHER_SIDE[query.over]
-    # Under Triton's interpreter time means nothing: its rows never come near a speed figure.
+    other = "rows" if query.over == "cols" else "cols"
+    # under Triton's interpreter time means nothing
     usable = (frame["gpu"] == gpu) & (frame["backend"] != "interpreter")
     usable &= ~frame["kernel"].isin(query.without) & (frame[query.over] > 0)  # log axes have no 0
     asked = frame["operation"] == query.operation
     roofs = frame.loc[usable & asked, "roof"].unique()
     mine = frame[usable & (asked | frame["operation"].isin(roofs))]
-    # of a million rows each copy counts: a few columns will do
-    timed = mine.loc[
-        (mine["status"] == "ok") & mine["time_us"].notna(),
-        ["operation", "timer", "cache", "dtype", "rows", "cols"],
-    ]
+    timed = mine[(mine["status"] == "ok") & mine["time_us"].notna()]
     own = timed[timed["operation"] == query.operation]
     sizes = own.groupby(["timer", "cache", "dtype", other])[query.over].nunique()
     candidates = [
@@ -205,21 +150,16 @@ def one_sweep(rows: pd.DataFrame, timed: pd.DataFrame) -> pd.DataFrame:
         mine = (rows["sweep"] == sweep) & rows["kernel"].isin(lacking)
         kept |= mine
         lacking -= set(timed.loc[timed["sweep"] == sweep, "kernel"])
-    chosen: pd.DataFrame = rows[kept]
-    return chosen
+    return rows.loc[kept]
 
 
 def name_variants(frame: pd.DataFrame) -> pd.DataFrame:
     """Adds ``variant``: the kernel's name, with the tunables that distinguish its settings."""
-    # many rows share few settings: each is looked at once
-    settings = {id(params): params for params in frame["params"]}
-    texts = {own: json.dumps(params) for own, params in settings.items()}
-    params_of = {texts[own]: params for own, params in settings.items()}
-    asked = pd.Series([texts[id(params)] for params in frame["params"]], frame.index, dtype=object)
+    asked = pd.Series(list(map(json.dumps, frame["params"])), frame.index, dtype=object)
     names = pd.Series(index=frame.index, dtype=object)
     # two operations may each have a kernel of one name
     for (_, kernel), group in asked.groupby([frame["operation"], frame["kernel"]]):
-        known = {text: params_of[text] for text in group.unique()}
+        known = {text: json.loads(text) for text in group.unique()}
         keys = sorted({key for params in known.values() for key in params})
         varying = [k for k in keys if len({json.dumps(p.get(k)) for p in known.values()}) > 1]
         labels = {

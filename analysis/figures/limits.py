@@ -1,9 +1,7 @@
 """Limits: our share of the roof, and the fastest public kernel's time over ours.
 
-`limits` has a page per dtype with a line per shape; `limits_ratio` has every point's ratio against
-the bytes that it moves; `headline` has the bandwidths at the shapes of QuACK's benchmark. Widths
-that `auto` was tuned on have pages of their own. A point beyond an axis stands at the axis' end,
-with its number beside it, or is counted in the small print.
+`limits` has a page per dtype with a line per shape, widths that `auto` was tuned on apart from
+others; `headline` has the bandwidths at the shapes of QuACK's benchmark.
 """
 
 from __future__ import annotations
@@ -16,6 +14,7 @@ from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
 from analysis import points as limit
 from analysis.estimate import median_of
@@ -23,93 +22,54 @@ from analysis.figures import style
 from analysis.figures.lines import BOTTOM, HIGH, LEFT, WIDE, Panel, draw_panel, write_labels
 from analysis.figures.page import SIZE, Canvas, Figure, Page, provenance
 from analysis.figures.specs import BANDWIDTH
-from analysis.figures.style import BLUSH, DOT, FAINT, INK, MUTED, slug, style_of
+from analysis.figures.style import BLUSH, DOT, FAINT, INK, MARGIN, MUTED, file_name, slug, style_of
 from analysis.load import Inputs
-from analysis.points import LARGE_BYTES, NEEDS, PLACE, SHORT_US
+from analysis.points import NEEDS, PLACE, SHORT_US
 from analysis.published import OPERATION
 from analysis.selection import Query, Selection, timer_label
 from experiments.data.cards import card_of
 from experiments.data.jobs import named_grids
-from experiments.data.rows import ITEM_BYTES
 
 WIDTH, LINE = 7.2, 0.133  # inches: of a page, and of a shape
 ABOVE, BELOW = 1.16, 0.62  # inches that titles and small print take
 SHARE_PLACE, RATIO_PLACE = (0.172, 0.375), (0.603, 0.345)  # left end and width of the panels
 SHARES, RATIOS = (40.0, 112.0), (0.88, 2.5)  # the axes' ends, further where our points are
 FINE, COARSE = (0.8, 0.9, 1, 1.1, 1.25, 1.5, 2, 2.5), (0.25, 0.5, 1, 1.5, 2, 3, 4, 6, 8, 16, 32, 64)
-UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "KB"), (1, "B"))
 HEADLINE_DTYPES = ("bfloat16", "float16", "float32")  # the first that there are points of
 HEADLINE_LEAST = 3  # widths, fewer are no line
-ABOVE_ROOF = "open: above roof, not a win"
 
 
 def times_of(found: pd.DataFrame) -> pd.DataFrame:
     """The time of each kernel at each place, µs, with its interval: ``us``, ``low``, ``high``.
 
-    ``rounds`` is how many visits it was measured in, ``labels`` are their rows.
+    ``rounds`` is how many visits it was measured in.
     """
     lines = []
     for place, one in found.groupby([*PLACE, "kernel"], sort=False):
-        ends = one[["low_us", "us", "high_us"]].to_numpy(float)
-        sampled = [
-            list(samples) if samples is not None and len(samples) else list(end[end == end])
-            for samples, end in zip(one["samples_us"], ends, strict=True)
-        ]
-        time = median_of(sampled, list(one["recording"]))
-        lines.append([*place, time.value, time.low, time.high, time.rounds, tuple(one["label"])])
-    return pd.DataFrame(lines, columns=[*PLACE, "kernel", "us", "low", "high", "rounds", "labels"])
+        time = median_of(limit.samples_of(one), list(one["recording"]))
+        lines.append([*place, time.value, time.low, time.high, time.rounds])
+    return pd.DataFrame(lines, columns=[*PLACE, "kernel", "us", "low", "high", "rounds"])
 
 
 def file_of(stem: str, found: pd.DataFrame) -> str:
     """What the files of a group of points are called."""
     one = found.iloc[0]
-    other = [slug(one["operation"])] * (one["operation"] != OPERATION)
     cache, held_out = [one["cache"]] * (one["cache"] != "cold"), ["held_out"] * (not one["tuned"])
-    return "-".join([stem, *other, slug(one["gpu"]), one["timer"], *cache, *held_out])
+    return file_name(stem, one["operation"], slug(one["gpu"]), one["timer"], *cache, *held_out)
 
 
 def _page(stem: str, inputs: Inputs, found: pd.DataFrame, title: str, notes: Iterable[str],
-          draw: Any, size: tuple[float, float], dtype: str = "") -> Page:  # fmt: skip
-    """A page of a group of points; its subtitle ends in the means, large points first."""
+          draw: Any, size: tuple[float, float]) -> Page:  # fmt: skip
+    """A page of a group's points of one dtype."""
     one, frame = found.iloc[0], inputs.frame
     alike = (frame["gpu"] == one["gpu"]) & (frame["set"] == one["set"])
     alike &= (frame["timer"] == one["timer"]) & (frame["cache"] == one["cache"])
     card = card_of(one["gpu"]).name
     small = [*provenance(frame[alike], card, one["timer"], one["cache"]), DOT.join(notes)]
-    parts = {f"≥ {LARGE_BYTES / 1e6:.0f} MB": found[found["bytes"] >= LARGE_BYTES], "all": found}
-    means = {text: limit.geomean(some) for text, some in parts.items()}
-    texts = [f"{mean.value:.3f}× {text}" for text, mean in means.items() if mean]
     widths = ["held-out widths"] * (not one["tuned"])
-    subtitle = [card, timer_label(one["timer"]), *widths, *[dtype] * bool(dtype)]
-    name = "-".join([file_of(stem, found), *[dtype] * bool(dtype)])
-    return Page(name, title, DOT.join([*subtitle, f"means: {', '.join(texts)}"]), small, draw, size,
-                one["gpu"], one["operation"])  # fmt: skip
-
-
-def _best(found: pd.DataFrame) -> str:
-    """What our kernel is compared with."""
-    operation = found["operation"].iloc[0]
-    return "best public softmax" if operation == OPERATION else f"best peer of {operation}"
-
-
-def _groups(inputs: Inputs) -> list[pd.DataFrame]:
-    return [group for found in inputs.points.values() for group in limit.groups(found)]
-
-
-def _ends(least: tuple[float, float], low: pd.Series, high: pd.Series) -> tuple[float, float]:
-    """The ends of an axis that holds these intervals, and at least what lies within ``least``."""
-    return min(least[0], float(low.min()) / 1.03), max(least[1], float(high.max()) * 1.03)
-
-
-def _ticks(ends: tuple[float, float]) -> list[float]:
-    """Ticks of an axis of ratios."""
-    places = FINE if ends[1] < 3 * ends[0] else COARSE
-    return [place for place in places if ends[0] <= place <= ends[1]]
-
-
-def _legend(canvas: Canvas, first: list[str], lines: pd.DataFrame) -> None:
-    peers = sorted(lines["kernel"].unique(), key=limit.peer_order)
-    style.marker_legend(canvas, first + peers, (canvas.get_figwidth(), canvas.get_figheight()))
+    subtitle = DOT.join([card, timer_label(one["timer"]), *widths, one["dtype"]])
+    name = f"{file_of(stem, found)}-{one['dtype']}"
+    return Page(name, title, subtitle, small, draw, size, one["gpu"], one["operation"])
 
 
 # limits: a line per shape.
@@ -117,25 +77,22 @@ def _legend(canvas: Canvas, first: list[str], lines: pd.DataFrame) -> None:
 
 def _limits(inputs: Inputs) -> list[Page]:
     made = []
-    for group in _groups(inputs):
-        roof = (
-            "longest roof"
-            if group["arithmetic_us"].notna().any()
-            else f"{group['roof'].iloc[0]} roof"
-        )
-        shares = limit.shares(group)[[*PLACE, "share", "low", "high"]]
-        lines = limit.ratios(group).merge(shares, on=PLACE, suffixes=("", "_share"))
-        for dtype in (one for one in ITEM_BYTES if one in set(lines["dtype"])):
-            shown = lines[lines["dtype"] == dtype]
-            notes = [f"marker: that variant's{DOT}shaded: below {SHORT_US:g} µs",
-                     "bars: 95 %", *[ABOVE_ROOF] * bool(shown["above_roof"].any())]  # fmt: skip
-            heights = _heights(shown)
-            tall = LINE * (len(heights) + 0.6 * shown["rows"].nunique())
-            size = (WIDTH, ABOVE + BELOW + tall)
-            draw = partial(_draw_shapes, lines=shown, heights=heights, roof=roof)
-            title = f"At the limit: the {roof} and the {_best(group)}"
-            points = group[group["dtype"] == dtype]
-            made.append(_page("limits", inputs, points, title, notes, draw, size, dtype))
+    for operation, found in inputs.points.items():
+        best = "best public softmax" if operation == OPERATION else f"best peer of {operation}"
+        longest = found["arithmetic_us"].notna().any()
+        roof = f"{'longest' if longest else found['roof'].iloc[0]} roof"
+        for _, group in found.groupby(["gpu", "timer", "cache", "tuned", "dtype"], sort=False):
+            shares = limit.shares(group)[[*PLACE, "share", "low", "high"]]
+            lines = limit.ratios(group).merge(shares, on=PLACE, suffixes=("", "_share"))
+            if lines.empty:
+                continue
+            notes = [f"marker: that variant's{DOT}shaded: below {SHORT_US:g} µs", "bars: 95 %"]
+            notes += ["open: above roof, not a win"] * bool(lines["above_roof"].any())
+            heights = _heights(lines)
+            size = (WIDTH, ABOVE + BELOW + LINE * (len(heights) + 0.6 * lines["rows"].nunique()))
+            draw = partial(_draw_shapes, lines=lines, heights=heights, roof=roof)
+            title = f"At the limit: the {roof} and the {best}"
+            made.append(_page("limits", inputs, group, title, notes, draw, size))
     return made
 
 
@@ -162,14 +119,15 @@ def _draw_shapes(
     )
     ratios.set_xscale("log", base=2)
     wide = _ends(RATIOS, lines["low"], lines["high"])
+    ticks = FINE if wide[1] < 3 * wide[0] else COARSE
     ratios.axvspan(wide[0], 1, color=BLUSH, lw=0, zorder=0.1)
     own = lines["own"].iloc[0]
     over = f"best peer's time / {own}'s (higher is better)"
     of_roof = 100 * lines["low_share"], 100 * lines["high_share"]
     for ax, one, ends, text, places in (
         (shares, 100, _ends(SHARES, *of_roof), f"share of the {roof}, % (higher is better)",
-         range(0, 200, 10)),
-        (ratios, 1, wide, over, _ticks(wide)),
+         [10.0 * i for i in range(20)]),
+        (ratios, 1, wide, over, [one for one in ticks if wide[0] <= one <= wide[1]]),
     ):  # fmt: skip
         ax.set_xlim(*ends)
         ax.set_ylim(min(heights.values()) - 0.8, 0.8)
@@ -199,66 +157,22 @@ def _draw_shapes(
     width_of = style.size_label if lines["operation"].iloc[0] == OPERATION else str
     shares.set_yticks([*heights.values()], [f"{m:,} × {width_of(n)}" for m, n in heights])
     shares.tick_params(axis="y", labelsize=7)
-    _legend(canvas, [own], lines)
+    kernels = [own, *sorted(lines["kernel"].unique(), key=limit.peer_order)]
+    marks = [Line2D([], [], **style_of(kernel).dots(0.85, mew=0.4)) for kernel in kernels]
+    canvas.legend(marks, kernels, loc="upper left", ncols=min(len(kernels), 8), frameon=False,
+                  fontsize=7.2, handletextpad=0.1, columnspacing=0.9, borderpad=0, handlelength=1.4,
+                  bbox_to_anchor=(MARGIN / WIDTH, 1 - 0.47 / height))  # fmt: skip
+
+
+def _ends(least: tuple[float, float], low: pd.Series, high: pd.Series) -> tuple[float, float]:
+    """The ends of an axis that holds these intervals, and at least what lies within ``least``."""
+    return min(least[0], float(low.min()) / 1.03), max(least[1], float(high.max()) * 1.03)
 
 
 def _dot(ax: Axes, x: float, y: float, kernel: str, scale: float, hollow: bool = False) -> None:
     """A kernel's marker, hollow where it does not count as a win."""
     dots = style_of(kernel).dots(scale, hollow, mew=0.4)
     ax.plot([x], [y], zorder=3 if scale < 0.7 else 3.5, label=kernel, **dots)
-
-
-# limits_ratio: every point against the bytes it moves.
-
-
-def _limits_ratio(inputs: Inputs) -> list[Page]:
-    made = []
-    for group in _groups(inputs):
-        lines = limit.ratios(group)
-        notes = [f"dotted: {_bytes_label(LARGE_BYTES)}", "bars: 95 %"]
-        notes += [ABOVE_ROOF] * bool(lines["above_roof"].any())
-        best = _best(group)
-        title = f"{best[0].upper()}{best[1:]} over {lines['own'].iloc[0]}, by size"
-        draw = partial(_draw_ratios, lines=lines)
-        made.append(_page("limits_ratio", inputs, group, title, notes, draw, (WIDTH, 3.7)))
-    return made
-
-
-def _draw_ratios(canvas: Canvas, lines: pd.DataFrame) -> None:
-    """A panel per dtype. Both axes are logarithms: a ratio is as far from 1 as its inverse."""
-    dtypes = [dtype for dtype in ITEM_BYTES if dtype in set(lines["dtype"])]
-    each, ends = 0.915 / len(dtypes), _ends((0.9, 1.5), lines["low"], lines["high"])
-    for i, dtype in enumerate(dtypes):
-        mine = lines[lines["dtype"] == dtype]
-        ax = canvas.add_axes((0.07 + i * each, 0.235, each - 0.018, 0.475))
-        ax.set_xscale("log", base=10)
-        ax.set_yscale("log", base=2)
-        ax.set_ylim(*ends)
-        ax.axhspan(ends[0], 1, color=BLUSH, lw=0, zorder=0.1)
-        ax.axhline(1, color=INK, lw=0.9, zorder=1)
-        ax.axvline(LARGE_BYTES, color=MUTED, lw=0.7, ls=(0, (2, 2)), zorder=0.6)
-        for p in mine.to_dict("records"):
-            ax.vlines(
-                p["bytes"], p["low"], p["high"], color=style_of(p["kernel"]).color, lw=0.9, zorder=2
-            )
-            _dot(ax, p["bytes"], p["ratio"], p["kernel"], 0.62, p["above_roof"])
-        style.value_axis(ax, "")
-        style.ticks(ax.yaxis, _ticks(ends), lambda v: f"{v:g}×")
-        style.write(ax, 0, 1.03, dtype, 8.5, color=INK, fontweight="bold")
-        low, high = mine["bytes"].min() / 2, mine["bytes"].max() * 2
-        ax.set_xlim(low, high)
-        style.ticks(ax.xaxis, [10.0**e for e in range(0, 20, 1 + (high > 1e4 * low))], _bytes_label)
-        ax.tick_params(labelsize=7, labelleft=i == 0)
-        ax.set_xlabel("bytes moved", fontsize=7.5, labelpad=2)
-    text = f"best peer's time / {lines['own'].iloc[0]}'s (higher is better)"
-    canvas.text(0.07, 1 - 0.78 / canvas.get_figheight(), text, fontsize=8, color=MUTED)
-    _legend(canvas, [], lines)
-
-
-def _bytes_label(value: float) -> str:
-    """A size as 100 KB, 10 MB or 1 GB (decimal)."""
-    unit, name = next((u for u in UNITS if value >= u[0]), UNITS[-1])
-    return f"{value / unit:g} {name}"
 
 
 # headline: bandwidths at QuACK's shapes.
@@ -306,7 +220,7 @@ def _headline_page(inputs: Inputs, found: pd.DataFrame) -> Page:
     shapes += f", fewer from N = {style.size_label(fewer.min())}" if len(fewer) else ""
     title = "Softmax against a copy: auto and the public kernels"
     notes = ["crossed out: above the copy roof, not a win"] * bool(above.any())
-    page = _page("headline", inputs, found, title, notes, draw, SIZE, first["dtype"])
+    page = _page("headline", inputs, found, title, notes, draw, SIZE)
     subtitle = DOT.join(
         [card_of(page.gpu).name, timer_label(first["timer"]), first["dtype"], shapes]
     )
@@ -327,12 +241,5 @@ LIMITS_FIGURES = (
         _limits,
         "At every shape and dtype the share of the roof that auto and the fastest public kernel "
         "reach, and that peer's time over that of auto.",
-    ),
-    Figure(
-        "limits_ratio",
-        f"limits_ratio needs {NEEDS}",
-        _limits_ratio,
-        "The fastest public kernel's time over that of auto against the bytes that any kernel of "
-        "the operation moves, at every shape, a panel per dtype.",
     ),
 )

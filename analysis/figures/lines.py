@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 from scipy.optimize import isotonic_regression
 
-from analysis.estimate import comparable, speedups
+from analysis.estimate import speedups
 from analysis.figures.page import SIZE, Canvas, Page, provenance
 from analysis.figures.style import (
     BLUSH,
@@ -26,7 +25,6 @@ from analysis.figures.style import (
     INK,
     MUTED,
     LineStyle,
-    named_axis,
     ratio_axis,
     size_axis,
     size_label,
@@ -40,7 +38,6 @@ from analysis.load import Inputs
 from analysis.published import name_of, series, sources
 from analysis.selection import Query, Selection, select
 from experiments.data.cards import card_of
-from experiments.data.jobs import named_widths
 
 LEFT, BOTTOM, WIDE, HIGH = 0.078, 0.207, 0.567, 0.622  # of the axes; labels stand right of them
 LEADER, MARK, TEXT = 1.035, 1.055, 1.08  # where labels begin, in widths of the axes
@@ -99,44 +96,32 @@ class LineFigure:
     def needs(self) -> str:
         """Which rows it cannot do without, in one line."""
         over, fixed = ("N", "M") if self.query.over == "cols" else ("M", "N")
-        beside = [f"{panel.over[0]} among them" for panel in self.panels if panel.over]
-        beside += ["its roof's beside them" for panel in self.panels if panel.y == ROOF_SHARE]
-        return ", ".join([
-            f"{self.id} needs timed {self.query.operation} rows of one {fixed} and dtype at two "
-            f"or more {over}",
-            f"best {fixed} = {self.query.at} {self.query.dtype}", *dict.fromkeys(beside),
-        ])  # fmt: skip
+        beside = [f", {panel.over[0]} among them" for panel in self.panels if panel.over]
+        return (
+            f"{self.id} needs timed {self.query.operation} rows of one {fixed} and dtype at two or "
+            f"more {over}, best {fixed} = {self.query.at} {self.query.dtype}{''.join(beside)}"
+        )
 
     def pages(self, inputs: Inputs) -> list[Page]:
         """A picture for each GPU whose rows allow it."""
         frame = inputs.main
         frame = frame[frame["rows"].gt(0) & frame["cols"].gt(0)]
         several = [select(frame, gpu, self.query) for gpu in sorted(frame["gpu"].unique())]
-        return [self._page(shown) for shown in several if shown and self._drawable(shown)]
-
-    def _drawable(self, shown: Selection) -> bool:
-        return all(
-            comparable(panel.over[0])(shown) if panel.over else shown.own[panel.y].notna().any()
-            for panel in self.panels
-        )
+        return [self._page(shown) for shown in several
+                if shown and all(_compared(shown, one).own[one.y].notna().any()
+                                 for one in self.panels)]  # fmt: skip
 
     def _page(self, shown: Selection) -> Page:
         fixed, card = "M" if shown.query.over == "cols" else "N", shown.card.name
-        above = ["crossed out: faster than the roof, not a win"] * bool(
-            shown.own["above_roof"].any()
-        )
-        small = provenance(shown.recorded, card, shown.timer, shown.cache, above)
+        small = provenance(shown.recorded, card, shown.timer, shown.cache)
+        if shown.own["above_roof"].any():
+            small[-1] += f"{DOT}crossed out: faster than the roof, not a win"
         small += [self.note] if self.note and shown.exact else []
-        known = named_widths() if shown.query.over == "cols" else {}
-        names = {n: known[n] for n in shown.sizes if n in known}
 
         def draw(canvas: Canvas) -> None:
             for panel in self.panels:
                 ax = canvas.add_axes((LEFT, panel.place[0], WIDE, panel.place[1]))
-                if len(names) == len(shown.sizes):
-                    named_axis(ax, names, texts=panel is self.panels[-1])
-                else:
-                    size_axis(ax, shown.sizes, shown.query.over)
+                size_axis(ax, shown.sizes, shown.query.over)
                 write_labels(ax, draw_panel(ax, shown, panel), panel.gap)
                 if self.x or panel is not self.panels[-1]:
                     ax.set_xlabel(self.x if panel is self.panels[-1] else "")
@@ -154,7 +139,7 @@ def draw_panel(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
     """
     if panel.scale != "linear":
         ax.set_yscale("log", base=2 if panel.scale == "ratio" else 10)
-    compared = speedups(shown, panel.over[0]) if panel.over else shown
+    compared = _compared(shown, panel)
     labels = lines(ax, compared, panel.y) + _roofs(ax, shown, panel)
     if panel.y == "effective_gbps":
         labels += _datasheet(ax, shown, panel)
@@ -184,6 +169,11 @@ def draw_panel(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
     return labels
 
 
+def _compared(shown: Selection, panel: Panel) -> Selection:
+    """What a panel draws: the points as they are, or over the base's."""
+    return speedups(shown, panel.over[0]) if panel.over else shown
+
+
 def lines(ax: Axes, shown: Selection, y: str) -> list[Label]:
     """Draws column ``y`` of every variant of the operation against a size; returns their labels.
 
@@ -203,7 +193,8 @@ def lines(ax: Axes, shown: Selection, y: str) -> list[Label]:
         drawn[kernel] += 1
         above = line["above_roof"].eq(True).to_numpy()
         kept = np.where(above, np.nan, value)
-        ax.plot(x, kept, label=variant, zorder=3, markevery=_marked(x, kept),
+        sparse = None if valid.sum() <= MARK_ALL else 0.05  # lengths of the axes between markers
+        ax.plot(x, kept, label=variant, zorder=3, markevery=sparse,
                 **style.dots(ls=dash, lw=1.4, color=style.color, mew=0.6))  # fmt: skip
         low, high = (np.where(valid, end, np.nan) for end in _interval(line, y))
         ax.vlines(x, low, high, color=style.color, lw=1.0, zorder=2.5)
@@ -230,19 +221,6 @@ def _interval(line: pd.DataFrame, y: str) -> tuple[pd.Series, pd.Series]:
     return moved / line["time_high_us"], moved / line["time_low_us"]
 
 
-def _marked(x: np.ndarray, y: np.ndarray) -> list[int]:
-    """Which points carry a marker: where they are many, one each half octave and any lone one."""
-    real: list[int] = np.flatnonzero(np.isfinite(y)).tolist()
-    if len(real) <= MARK_ALL:
-        return real
-    places, marked, reached = set(real), list[int](), -math.inf
-    for i in real:
-        if places.isdisjoint((i - 1, i + 1)) or math.log2(x[i]) - reached >= 0.499:
-            marked.append(i)
-            reached = math.log2(x[i])
-    return marked
-
-
 def _bound(ax: Axes, shown: Selection, values: pd.Series | float, text: str, color: str = INK,
            **line: Any) -> list[Label]:  # fmt: skip
     """Draws a line without markers over all sizes, where it has values; returns its label."""
@@ -265,11 +243,11 @@ def _roofs(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
     least that the operation's arithmetic takes; of memory it is one matrix, the gradient's own.
     """
     roof, over = f"{shown.roof} roof", shown.query.over
-    longest = roof if shown.own["arithmetic_us"].isna().all() else "longest roof"
     if panel.over:
         return _bound(ax, shown, 1.0, f"{panel.over[0]} = 1", lw=1.2, zorder=2.4)
     if panel.y == ROOF_SHARE:
-        return _bound(ax, shown, 1.0, longest)
+        longest = shown.own["arithmetic_us"].notna().any()
+        return _bound(ax, shown, 1.0, "longest roof" if longest else roof)
     if panel.y == PEAK:
         matrix = shown.at * shown.item_bytes * _sizes(shown)
         return _bound(ax, shown, matrix, "one M×N matrix")
@@ -277,9 +255,8 @@ def _roofs(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
     if panel.y != "time_us":
         return _bound(ax, shown, of_roof.max(), roof)
     arithmetic = shown.own.groupby(over)["arithmetic_us"].min()
-    return _bound(ax, shown, of_roof.min(), roof) + _bound(
-        ax, shown, arithmetic, "arithmetic roof", ls=DASHED
-    )
+    return [*_bound(ax, shown, of_roof.min(), roof),
+            *_bound(ax, shown, arithmetic, "arithmetic roof", ls=DASHED)]  # fmt: skip
 
 
 def _datasheet(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
@@ -292,14 +269,15 @@ def _datasheet(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
         labels = _bound(ax, shown, float(card.peak_gbps), text, **line | {"ls": LEVEL_DASH})
     if peak is None or panel.over:
         return labels
+    text = f"datasheet {peak:,.0f} GB/s"
     if panel.y == "effective_gbps":
-        labels += _bound(ax, shown, float(peak), f"datasheet {peak:,.0f}", **line)
+        labels += _bound(ax, shown, float(peak), text, **line)
     elif panel.y == ROOF_SHARE and shown.own["arithmetic_us"].isna().all():
         share = peak / shown.own.groupby(shown.query.over)["roof_gbps"].max()
-        labels += _bound(ax, shown, share, f"datasheet {peak:,.0f} GB/s", **line)
+        labels += _bound(ax, shown, share, text, **line)
     elif panel.y == "time_us" and moved:
         floor, low = moved * _sizes(shown) / peak / 1e3, ax.get_ylim()
-        labels += _bound(ax, shown, floor, f"datasheet {peak:,.0f} GB/s", **line)
+        labels += _bound(ax, shown, floor, text, **line)
         ax.fill_between(floor.index, floor, 1e-9, color=BLUSH, lw=0, zorder=0.1)
         ax.set_ylim(*low)
         write(ax, 0.985, 0.03, "faster than the card's memory", 6.5, ha="right")
@@ -324,7 +302,8 @@ def _shade_l2(ax: Axes, shown: Selection, height: float) -> None:
     left, right = ax.get_xlim()
     edge = min(size / each, right)
     ax.axvspan(left, edge, color=FAINT, alpha=0.7, lw=0, zorder=0, label="fits in L2")
-    write(ax, 0.012, height, f"{shown.formula} fits in L2 ({size / 2**20:g} MiB)", 6.5, va="bottom")
+    moved = f"{shown.passes if shown.passes > 1 else ''}MN"
+    write(ax, 0.012, height, f"{moved} fits in L2 ({size / 2**20:g} MiB)", 6.5, va="bottom")
 
 
 def _as_run(shown: Selection, kernel: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -48,28 +48,20 @@ class Page:
         self.draw(canvas)
         return canvas
 
-    def svg(self) -> str:
-        """The picture as the text of an SVG file."""
-        return self._drawn("svg")[0].decode()
-
     def files(self, out: Path) -> list[Path]:
-        """Writes ``<name>.svg`` and ``.png``, the same bytes at every drawing; returns them."""
-        kinds = ("svg", "png")
-        drawn = zip(kinds, self._drawn(*kinds), strict=True)
-        return [write_file(out / f"{self.name}.{kind}", data) for kind, data in drawn]
+        """Writes ``<name>.svg`` and ``.png``, the same bytes at every drawing; returns them.
 
-    def _drawn(self, *kinds: str) -> list[bytes]:
-        """Title and small print go into each file; no date does, so a redraw is the same file."""
+        Title and small print go into each file; no date does.
+        """
         texts = {"Title": f"{self.name}: {self.title}",
                  "Description": "\n".join([self.subtitle, *self.small])}  # fmt: skip
         made = []
         with matplotlib.rc_context(theme()):
             canvas = self.render()
-            for kind in kinds:
-                undated = {"Date": None} if kind == "svg" else {}
+            for kind, undated in (("svg", {"Date": None}), ("png", {})):
                 file = BytesIO()
                 canvas.savefig(file, format=kind, dpi=DPI, metadata=texts | undated)
-                made.append(file.getvalue())
+                made.append(write_file(out / f"{self.name}.{kind}", file.getvalue()))
         return made
 
 
@@ -84,13 +76,8 @@ class Figure:
     source: str = ""  # the letter of that source, if any
 
 
-def provenance(
-    rows: pd.DataFrame, card: str, timer: str, cache: str, notes: Iterable[str] = ()
-) -> list[str]:
-    """Where ``rows`` of one card and protocol come from, two lines of small print.
-
-    The first names card, protocol and versions; the second the commit, the rows and ``notes``.
-    """
+def provenance(rows: pd.DataFrame, card: str, timer: str, cache: str) -> list[str]:
+    """Where ``rows`` of one card and protocol come from, two lines of small print."""
     distinct = {id(environment): environment for environment in rows["environment"]}
 
     def values_of(name: str) -> str:
@@ -106,5 +93,5 @@ def provenance(
     return [
         DOT.join([card, protocol, *versions]),
         DOT.join([f"commit {values_of('commit') or 'unknown'}{edited}",
-                  f"rows {rows_hash(rows)} ({len(rows)})", *notes]),
+                  f"rows {rows_hash(rows)} ({len(rows)})"]),
     ]  # fmt: skip

@@ -11,14 +11,13 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.colors import to_hex, to_rgb
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
+
+from analysis.published import OPERATION
 
 INK = "#22262b"
 MUTED = "#6b7280"
@@ -193,19 +192,6 @@ def size_axis(ax: Axes, sizes: Sequence[int], over: str, most: int = 11) -> None
     ax.set_xlabel(SIZES[over])
 
 
-def named_axis(ax: Axes, names: Mapping[int, str], texts: bool = True) -> None:
-    """An x axis over widths that have names: all as far apart, as vocabularies are in heaps."""
-    widths, ranks = np.array(sorted(names)), np.arange(-1, len(names) + 1)
-    places = np.array([widths[0] / 2, *widths, 2 * widths[-1]])
-    ax.set_xscale("function", functions=(
-        lambda n: np.interp(n, places, ranks), lambda rank: np.interp(rank, ranks, places)
-    ))  # fmt: skip
-    ax.set_xlim(*np.interp([-0.35, len(names) - 0.8], ranks, places))
-    labels = [f"{names[n]}  {n}" if texts else "" for n in sorted(names)]
-    ax.set_xticks(widths, labels, rotation=38, ha="right", rotation_mode="anchor", fontsize=7)
-    ax.set_xlabel("vocabulary N")
-
-
 def value_axis(ax: Axes, label: str) -> None:
     """The y axis: named above it, a quiet grid, no spine to compete with the lines."""
     if ax.get_yscale() == "linear":
@@ -232,21 +218,6 @@ def ratio_axis(ax: Axes, label: str) -> None:
     ticks(ax.yaxis, places, lambda v: f"1/{1 / v:.0f}×" if v < 1 else f"{v:.0f}×")
 
 
-def marker_legend(canvas: Figure, kernels: Sequence[str], size: tuple[float, float]) -> None:
-    """A row of markers with their variants' names, below the subtitle; inches, as the page's."""
-    width, height = size
-    marks = [Line2D([], [], **style_of(kernel).dots(0.85, mew=0.4)) for kernel in kernels]
-    columns = max(1, min(len(kernels), int(width / 0.85)))
-    canvas.legend(marks, kernels, loc="upper left", ncols=columns, frameon=False, fontsize=7.2,
-                  handletextpad=0.1, columnspacing=0.9, borderpad=0, handlelength=1.4,
-                  bbox_to_anchor=(MARGIN / width, 1 - 0.47 / height))  # fmt: skip
-
-
-def within(value: float, ends: tuple[float, float]) -> float:
-    """A value, or the end of the axis that it lies beyond."""
-    return min(max(value, ends[0]), ends[1])
-
-
 def size_label(value: float) -> str:
     """A size as the field writes it: 512, 4K, 1M (binary)."""
     for unit, letter in ((2**20, "M"), (2**10, "K")):
@@ -259,3 +230,8 @@ def slug(gpu: str) -> str:
     """A device's name as part of a file name; a name without a Latin letter becomes a number."""
     name = re.sub(r"[^a-z0-9]+", "-", gpu.lower()).strip("-")
     return name or f"gpu-{zlib.crc32(gpu.encode()):08x}"
+
+
+def file_name(stem: str, operation: str, *more: str) -> str:
+    """A file's name without suffix: its operation is named but where it is softmax."""
+    return "-".join([stem, *[slug(operation)] * (operation != OPERATION), *more])

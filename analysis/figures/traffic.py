@@ -12,6 +12,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple
 
+import numpy as np
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
@@ -31,7 +32,6 @@ AGREES = 0.01  # asked of counters, and more than they vary by
 SLACK_BYTES = 2**20  # at small shapes: launch parameters and code that counters see as well
 NOMINAL = "nominal"  # how the verdict on a count of PyTorch's operations begins
 LIBRARY = ("torch", "inductor", "torchscript")  # they choose algorithms, or fuse operations
-COVERED = 0.75  # of the variants that the fullest shape has; no variant runs at every shape
 LEVELS: Mapping[str, Mapping[str, Any]] = {
     "modelled": {"marker": "|", "ms": 11.0, "mec": INK, "mew": 1.6},
     "counted": {"marker": "o", "ms": 7.5, "mfc": "none", "mec": MUTED, "mew": 0.9},
@@ -39,15 +39,15 @@ LEVELS: Mapping[str, Mapping[str, Any]] = {
     "L2": {"marker": "D", "ms": 4.2, "mfc": "white", "mec": INK, "mew": 0.8},
     "DRAM": {"marker": "o", "ms": 4.6, "mec": "white", "mew": 0.4},
 }
-PAIRS_NOTE = "writes lag at DRAM, where lines stay dirty in L2: judge on reads"
-HEIGHTS = {"reads": (-0.2, 1.0), "writes": (0.22, 0.5)}  # in a variant's line, and how opaque
-COLORS = {"load": style_of("fused").color, "store": style_of("torch").color}
 STATISTICS = (("m", "maximum"), ("d", "total"))  # B's symbols for the kernel's own variables
+COLORS = {"load": style_of("fused").color, "store": style_of("torch").color}
+PAIRS_NOTE = "writes lag at DRAM, where lines stay dirty in L2: judge on reads"
 TRACED_NOTE = "every request of one row, as the unchanged kernel made it, counted without a GPU"
 A_NOTE = (
     f"low: one element per row; {name_of('A')} drew ten trips, without two such loads and the "
     "int64 store"
 )
+B_NOTE = "m, d: the kernel's maximum and sum after each chunk"
 
 
 class Level(NamedTuple):
@@ -77,42 +77,39 @@ def levels_of(records: Records, backends: Mapping[str, str]) -> list[Level]:
         records: Counts and counters.
         backends: By kernel its backend, as rows say.
     """
-    found: dict[Level, None] = {}
     several: tuple[Count | Counters, ...] = (*records.counts, *records.counters)
-    for record in several:
-        if record.rows and record.cols:
-            found |= dict.fromkeys(_levels_of(record, backends.get(kernel_name(record.kernel), "")))
-    return list(found)
+    known = (one for one in several if one.rows and one.cols)
+    return [*dict.fromkeys(
+        level for one in known for kind in KINDS
+        for level in _levels_of(one, kind, backends.get(kernel_name(one.kernel), ""))
+    )]  # fmt: skip
 
 
-def _levels_of(record: Count | Counters, backend: str) -> Iterator[Level]:
+def _levels_of(record: Count | Counters, kind: str, backend: str) -> Iterator[Level]:
     gpu = record.gpu if isinstance(record, Counters) else ""
     place = record.kernel, record.rows, record.cols, record.dtype, gpu
-    for kind in KINDS:
-        model = _model_bytes(record, kind)
-        yield Level(*place, "modelled", kind, model, model, "")
-        if isinstance(record, Counters):
-            reads = {"L2": record.l2_to_sm_bytes, "DRAM": record.dram_read_bytes}
-            seen = reads if kind == "reads" else {"DRAM": record.dram_write_bytes}
-            for level, size in seen.items():
-                if size is not None:
-                    verdict = measured_verdict(level, kind, size, record, backend)
-                    yield Level(*place, level, kind, size, model, verdict)
-        elif record.method == "none":
-            reason = (record.reason or "not countable").split(":")[0]
-            yield Level(*place, "counted", kind, None, model, reason)
-        else:
-            size = sum(t.load_bytes if kind == "reads" else t.store_bytes for t in record.tensors)
-            yield Level(*place, "counted", kind, size, model, counted_verdict(kind, record))
+    model = _model_bytes(record, kind)
+    yield Level(*place, "modelled", kind, model, model, "")
+    if isinstance(record, Counters):
+        reads = {"L2": record.l2_to_sm_bytes, "DRAM": record.dram_read_bytes}
+        for level, seen in (
+            reads if kind == "reads" else {"DRAM": record.dram_write_bytes}
+        ).items():
+            if seen is not None:
+                verdict = measured_verdict(level, kind, seen, record, backend)
+                yield Level(*place, level, kind, seen, model, verdict)
+    elif record.method == "none":
+        reason = (record.reason or "not countable").split(":")[0]
+        yield Level(*place, "counted", kind, None, model, reason)
+    else:
+        size = sum(t.load_bytes if kind == "reads" else t.store_bytes for t in record.tensors)
+        yield Level(*place, "counted", kind, size, model, counted_verdict(kind, record))
 
 
 def _model_bytes(record: Count | Counters, kind: str) -> int:
-    if isinstance(record, Count):
-        size = record.model_read_bytes if kind == "reads" else record.model_write_bytes
-        if size is not None:
-            return size
+    own = getattr(record, f"model_{kind[:-1]}_bytes", None)  # of counts whose dtypes differ
     elements = record.model_reads if kind == "reads" else record.model_writes
-    return elements * ITEM_BYTES[record.dtype]
+    return elements * ITEM_BYTES[record.dtype] if own is None else int(own)
 
 
 def counted_beside(levels: Iterable[Level], model: Level) -> Level | None:
@@ -173,104 +170,72 @@ def _traffic(inputs: Inputs) -> list[Page]:
     frame = inputs.main
     mine = frame[frame["operation"].eq(OPERATION) | frame["roof"].eq(frame["operation"])]
     backends = dict(zip(mine["kernel"], mine["backend"], strict=True))
+    both = {OPERATION, *frame.loc[frame["operation"] == OPERATION, "roof"]}
     if OPERATION not in set(frame["operation"]):
         return []
-    both = {OPERATION, *frame.loc[frame["operation"] == OPERATION, "roof"]}
 
     def of_these(one: Count | Counters) -> bool:
         return one.operation in both and kernel_name(one.kernel) in backends
 
-    records = Records(counts=tuple(filter(of_these, inputs.records.counts)),
-                      counters=tuple(filter(of_these, inputs.records.counters)))  # fmt: skip
+    records = Records(tuple(filter(of_these, inputs.records.counts)), (),
+                      tuple(filter(of_these, inputs.records.counters)))  # fmt: skip
     found, pages = levels_of(records, backends), []
     for gpu in sorted({one.gpu for one in records.counters}) or [""] * bool(records.counts):
         levels = [one for one in found if one.gpu == gpu]
         if all(one.size is None or one.level == "modelled" for one in levels):
             continue  # the model alone, of shapes that no kernel takes
-        shapes = shapes_shown(levels)
+        variants: dict[tuple[int, int, str], set[str]] = defaultdict(set)
+        for one in levels:
+            variants[one[1:4]].add(one.variant)
+        shape = max(variants, key=lambda at: (len(variants[at]), at[2], at[0] * at[1]))
+        small = [f"{len(records.counts)} counts without a GPU, "
+                 f"{len(records.counters)} of hardware counters (ncu)", PAIRS_NOTE]  # fmt: skip
+        here = [one for one in levels if one[1:4] == shape]
+        counted = [counted_beside(found, one) for one in here if one.level == "modelled"]
+        shown = [*dict.fromkeys([*here, *filter(None, counted)])]
         card = card_of(gpu).name if gpu else "any machine"
-        commits = {str(c.environment.get("commit", "unknown"))[:12] for c in records.counters}
-        small = [f"{len(records.counts)} counts without a GPU"]
-        small += [f"{len(records.counters)} of hardware counters (ncu), commit "
-                  f"{'/'.join(sorted(commits)[:4])}"] * bool(gpu)  # fmt: skip
-        drawn = {one.variant for one in levels if one[1:4] in shapes}
-        title = f"Traffic: modelled, counted{', measured' if gpu else ''}"
         name = "-".join(["traffic", *[slug(gpu)] * bool(gpu)])
-        draw = partial(_draw_traffic, levels=levels, everything=found, shapes=shapes)
-        subtitle, size = DOT.join([card, shapes[0][2]]), (7.2, 1.65 + 0.335 * max(len(drawn), 3))
-        pages.append(Page(name, title, subtitle, [DOT.join(small), PAIRS_NOTE], draw, size, gpu))
+        title = f"Traffic: modelled, counted{', measured' if gpu else ''}"
+        subtitle = DOT.join([card, f"{shape[0]} × {shape[1]} {shape[2]}"])
+        size = (7.2, 1.5 + 0.26 * max(len(variants[shape]), 3))
+        draw = partial(_draw_traffic, levels=shown)
+        pages.append(Page(name, title, subtitle, small, draw, size, gpu))
     return pages
 
 
-def shapes_shown(levels: Sequence[Level]) -> list[tuple[int, int, str]]:
-    """Up to three shapes of one dtype: of those with the most variants, largest to smallest."""
-    variants: dict[tuple[int, int, str], set[str]] = defaultdict(set)
-    for one in levels:
-        variants[one[1:4]].add(one.variant)
-    dtype = max(variants, key=lambda at: (len(variants[at]), at[2], at[0] * at[1]))[2]
-    alike = {at: len(seen) for at, seen in variants.items() if at[2] == dtype}
-    enough = COVERED * max(alike.values())
-    known = sorted((at for at in alike if alike[at] >= enough), key=lambda at: -at[0] * at[1])
-    return known if len(known) <= 3 else [known[0], known[len(known) // 2], known[-1]]
-
-
-def _draw_traffic(canvas: Canvas, levels: Sequence[Level], everything: Sequence[Level],
-                  shapes: Sequence[tuple[int, int, str]]) -> None:  # fmt: skip
-    """A panel per shape, a line per variant: in the line a marker per level, writes below reads."""
-    variants = sorted({one.variant for one in levels if one[1:4] in shapes}, key=variant_order)
+def _draw_traffic(canvas: Canvas, levels: Sequence[Level]) -> None:
+    """A panel of reads and one of writes, a line per variant, in the line a marker per level."""
+    variants = sorted({one.variant for one in levels}, key=variant_order)
     left = max(0.145, (0.1 + 0.068 * max(map(len, variants))) / canvas.get_figwidth())
-    width, height = (0.965 - left) / len(shapes), canvas.get_figheight()
-    bottom, tall = 0.8 / height, 1 - 1.75 / height
-    for i, shape in enumerate(shapes):
-        ax = canvas.add_axes((left + i * (width + 0.015), bottom, width - 0.015, tall))
+    width, height = (0.965 - left) / len(KINDS), canvas.get_figheight()
+    for i, kind in enumerate(KINDS):
+        place = (left + i * (width + 0.015), 0.7 / height, width - 0.015, 1 - 1.4 / height)
+        ax = canvas.add_axes(place)
         ax.set_ylim(len(variants) - 0.5, -0.5)
         ax.set_yticks(range(len(variants)), [""] * len(variants) if i else variants)
-        here = [one for one in levels if one[1:4] == shape]
-        counted = [counted_beside(everything, one) for one in here if one.level == "modelled"]
-        shown = [*dict.fromkeys([*here, *filter(None, counted)])]
-        farthest = max((one.size / one.matrix for one in shown if one.size), default=0)
-        ax.set_xlim(-0.25, max(5.6, farthest * 1.08))
-        for place, variant in enumerate(variants):
-            if place % 2 == 0:
-                ax.axhspan(place - 0.5, place + 0.5, color=FAINT, alpha=0.55, lw=0, zorder=0)
-            ax.get_yticklabels()[place].set_color(style_of(kernel_name(variant)).text_color)
-            if variant not in {one.variant for one in here}:
-                ax.text(0.1, place, "not measured", fontsize=7, color=MUTED, va="center")
-        for one in shown:
-            _draw_level(ax, one, variants.index(one.variant))
+        ax.hlines(range(len(variants)), 0, 1, FAINT, transform=ax.get_yaxis_transform(), zorder=0)
+        for one in levels:
+            level = NOMINAL if one.verdict.startswith(NOMINAL) else one.level
+            look = dict(LEVELS[level])
+            if level == "DRAM":
+                look["mfc"] = style_of(kernel_name(one.variant)).color
+            if one.size is not None and one.kind == kind:
+                ax.plot(one.size / one.matrix, variants.index(one.variant), ls="",
+                        zorder=3 + list(LEVELS).index(level) / 10,
+                        label=f"{one.variant} {one.level} {kind}", **look)  # fmt: skip
+        ax.set_xlim(-0.25, max(5.6, ax.get_xlim()[1]))
         ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-        ax.grid(axis="x", color="white", lw=0.9)
-        ax.set_axisbelow(True)
+        ax.set_xlabel(f"{kind}, MN elements (lower is better)", fontsize=7.5)
         sns.despine(ax=ax, left=True)
-        write(ax, 0, 1 + 0.06 / (tall * height), f"{shape[0]} × {shape[1]}")
-    canvas.text((left + 0.965) / 2, bottom - 0.28 / height, fontsize=7.5, ha="center", va="top",
-                s="traffic, MN elements (lower is better)")  # fmt: skip
     dots = [Line2D([], [], ls="", label="counted, nominal" if level == NOMINAL else level,
                    **{"mfc": MUTED, **look}) for level, look in LEVELS.items()]  # fmt: skip
-    pairs = {"reads": "reads: the upper of a pair", "writes": "writes: the lower, pale of a pair"}
-    bars = [Patch(color=MUTED, alpha=HEIGHTS[kind][1], lw=0, label=text)
-            for kind, text in pairs.items()]  # fmt: skip
-    _legend(canvas, dots, 0.22 / height)
-    _legend(canvas, bars, 0.44 / height)
+    _legend(canvas, dots)
 
 
-def _draw_level(ax: Axes, one: Level, place: int) -> None:
-    if one.size is None:
-        return
-    level = NOMINAL if one.verdict.startswith(NOMINAL) else one.level
-    look = dict(LEVELS[level])
-    if level == "DRAM":
-        look["mfc"] = style_of(kernel_name(one.variant)).color
-    shift, alpha = HEIGHTS[one.kind]
-    order = 3 + list(LEVELS).index(level) / 10
-    ax.plot(one.size / one.matrix, place + shift, ls="", alpha=alpha, zorder=order,
-            label=f"{one.variant} {one.level} {one.kind}", **look)  # fmt: skip
-
-
-def _legend(canvas: Canvas, handles: Sequence[Any], down: float) -> None:
-    canvas.legend(handles=handles, loc="upper right", bbox_to_anchor=(0.985, 1 - down),
-                  frameon=False, ncols=len(handles), fontsize=7.5, handletextpad=0.3,
-                  columnspacing=1.2, borderpad=0, handlelength=1.2)  # fmt: skip
+def _legend(canvas: Canvas, handles: Sequence[Any]) -> None:
+    canvas.legend(handles=handles, loc="upper right", bbox_to_anchor=(0.985, 0.98), frameon=False,
+                  ncols=len(handles), fontsize=7.5, handletextpad=0.3, columnspacing=1.2,
+                  borderpad=0, handlelength=1.2)  # fmt: skip
 
 
 # The order in which kernels touch a row.
@@ -282,54 +247,45 @@ def one_row(trace: Trace) -> list[Access]:
     return [access for access in trace.accesses if access.row == first]
 
 
-def whole_trips(accesses: Sequence[Access], cols: int) -> int:
-    """Trips of a whole row to or from memory: loads or stores of one tensor in one pass."""
+def trips(trace: Trace) -> str:
+    """How often a row goes to or from memory: loads or stores of one tensor in one pass."""
+    accesses = one_row(trace)
     touched: dict[tuple[int, str, str], set[int]] = defaultdict(set)
     for a in accesses:
-        touched[a.sweep, a.kind, a.tensor].update(range(a.first, min(a.last + 1, cols)))
-    return sum(len(columns) == cols for columns in touched.values())
+        touched[a.sweep, a.kind, a.tensor].update(range(a.first, min(a.last + 1, trace.cols)))
+    whole = sum(len(columns) == trace.cols for columns in touched.values())
+    single = sum(a.first == a.last for a in accesses)
+    text = f"{kernel_name(trace.kernel)}: {whole} trips"
+    return f"{text} of a whole row, {single} of one element" if single else text
 
 
-def _a_fig1(inputs: Inputs) -> list[Page]:
-    naive = _trace(inputs, "naive")
-    fused = _trace(inputs, "fused") or _trace(inputs, "fused_row")
-    if naive is None or fused is None:
+def _row_figure(name: str, title: str, kernels: Sequence[Sequence[str]], note: str,
+                size: tuple[float, float], inputs: Inputs) -> list[Page]:  # fmt: skip
+    """A panel for each kernel, or for the other name that its like has; none if one is lacking."""
+    known = [
+        next(filter(None, (_trace(inputs, kernel) for kernel in one)), None) for one in kernels
+    ]
+    traces = [one for one in known if one is not None]
+    if len(traces) < len(kernels):
         return []
 
     def draw(canvas: Canvas) -> None:
-        widths = [len(one_row(trace)) + 0.6 for trace in (naive, fused)]
-        left, gap, room = 0.085, 0.07, 0.895 - 0.07
-        for trace, width in zip((naive, fused), widths, strict=True):
-            share = min(max(room * width / sum(widths), 0.18), room - 0.18)
-            accesses = one_row(trace)
-            single = sum(a.first == a.last for a in accesses)
-            title = f"{kernel_name(trace.kernel)}: {whole_trips(accesses, trace.cols)} trips"
-            title += f" of a whole row, {single} of one element" if single else ""
-            _draw_row(canvas.add_axes((left, 0.225, share, 0.475)), trace, title)
+        left, gap = 0.085, 0.07
+        room = 0.895 - gap * (len(traces) - 1)
+        widths = np.array([len(one_row(trace)) + 0.6 for trace in traces])
+        shares = np.clip(room * widths / widths.sum(), 0.18, room)
+        for trace, share in zip(traces, shares * room / shares.sum(), strict=True):
+            _draw_row(canvas.add_axes((left, 0.225, share, 0.475)), trace)
             left += share + gap
-        _legend(canvas, [Patch(color=color, label=kind) for kind, color in COLORS.items()], 0.02)
+        _legend(canvas, [Patch(color=color, label=kind) for kind, color in COLORS.items()])
 
-    subtitle = DOT.join([naive.dtype, f"one row of N = {naive.cols}", "from counted traces"])
-    small = [_source_of(naive, fused), TRACED_NOTE, A_NOTE]
-    return [Page("a_fig1", "Trips to memory: naive and fused", subtitle, small, draw, (6.6, 3.2))]
-
-
-def _b_fig1(inputs: Inputs) -> list[Page]:
-    online = _trace(inputs, "online")
-    if online is None:
-        return []
-
-    def draw(canvas: Canvas) -> None:
-        ax = canvas.add_axes((0.085, 0.225, 0.895, 0.475))
-        _draw_row(ax, online, "the kernel's maximum m and sum d after each chunk", statistics=True)
-        _legend(canvas, [Patch(color=color, label=kind) for kind, color in COLORS.items()], 0.02)
-
-    parts = [*online.kernel.split(","), online.dtype, f"one row of N = {online.cols}"]
-    title, small = "The two passes of online softmax", [_source_of(online), TRACED_NOTE]
-    return [Page("b_fig1", title, DOT.join(parts), small, draw, (5.8, 3.2))]
+    first = traces[0]
+    subtitle = DOT.join([first.dtype, f"one row of N = {first.cols}", "from counted traces"])
+    source = DOT.join(f"{trace.kernel} (source {trace.source[:8]})" for trace in traces)
+    return [Page(name, title, subtitle, [source, TRACED_NOTE, note], draw, size)]
 
 
-def _draw_row(ax: Axes, trace: Trace, title: str, statistics: bool = False) -> None:
+def _draw_row(ax: Axes, trace: Trace) -> None:
     """Order of access across, columns up; each access a bar over the columns it touches."""
     accesses, start = one_row(trace), 0
     for sweep, group in groupby(accesses, key=lambda access: access.sweep):
@@ -342,20 +298,20 @@ def _draw_row(ax: Axes, trace: Trace, title: str, statistics: bool = False) -> N
     for i, a in enumerate(accesses):
         size = a.last - a.first + 1
         ax.add_patch(Rectangle((i + 0.09, a.first), 0.82, size, color=COLORS[a.kind], lw=0))
-        texts = [a.tensor]
-        if statistics and a.kind == "load" and a.sweep == accesses[0].sweep:
-            kept = [(letter, (a.state or {}).get(name)) for letter, name in STATISTICS]
-            texts += [f"{s} = {float(v):.3g}" for s, v in kept if isinstance(v, float | str)]
+        kept = [(letter, (a.state or {}).get(name)) for letter, name in STATISTICS]
+        kept *= a.kind == "load" and a.sweep == accesses[0].sweep
+        state = [f"{s} = {float(v):.3g}" for s, v in kept if isinstance(v, float | str)]
         inside = size / trace.cols > 0.2
-        ax.text(i + 0.5, (a.first + a.last + 1) / 2 if inside else a.last + 1.12, "\n".join(texts),
-                ha="center", va="center" if inside else "bottom", fontsize=6.2,
-                rotation=0 if statistics else 90, color="white" if inside else INK)  # fmt: skip
+        ax.text(i + 0.5, (a.first + a.last + 1) / 2 if inside else a.last + 1.12,
+                "\n".join([a.tensor, *state]), ha="center", va="center" if inside else "bottom",
+                fontsize=6.2, rotation=0 if state else 90,
+                color="white" if inside else INK)  # fmt: skip
     ax.set_xlim(0, len(accesses))
     ax.set_ylim(0, trace.cols)
     ax.set_xticks([])
     ax.set_yticks([0, trace.cols], ["0", f"N = {trace.cols}"], fontsize=7)
     ax.set_xlabel("order of access →", fontsize=8)
-    write(ax, 0, 1.15, title, color=INK)
+    write(ax, 0, 1.15, trips(trace), color=INK)
     sns.despine(ax=ax, left=True)
 
 
@@ -365,10 +321,6 @@ def _trace(inputs: Inputs, kernel: str) -> Trace | None:
         return None
     traces = (t for t in inputs.records.traces if kernel_name(t.kernel) == kernel and t.accesses)
     return max(traces, key=lambda trace: trace.rows, default=None)
-
-
-def _source_of(*traces: Trace) -> str:
-    return DOT.join(f"{trace.kernel} (source {trace.source[:8]})" for trace in traces)
 
 
 TRAFFIC_FIGURES = (
@@ -382,7 +334,14 @@ TRAFFIC_FIGURES = (
     Figure(
         "a_fig1",
         "a_fig1 needs rows and traces (traces.jsonl) of naive and fused",
-        _a_fig1,
+        partial(
+            _row_figure,
+            "a_fig1",
+            "Trips to memory: naive and fused",
+            [["naive"], ["fused", "fused_row"]],
+            A_NOTE,
+            (6.6, 3.2),
+        ),
         f"Figure 1 of {name_of('A')} from traces of the real kernels: the trips to memory that one "
         "row makes in naive and in fused softmax.",
         "A",
@@ -390,7 +349,14 @@ TRAFFIC_FIGURES = (
     Figure(
         "b_fig1",
         "b_fig1 needs rows and a trace (traces.jsonl) of online",
-        _b_fig1,
+        partial(
+            _row_figure,
+            "b_fig1",
+            "The two passes of online softmax",
+            [["online"]],
+            B_NOTE,
+            (5.8, 3.2),
+        ),
         f"Figure 1 of {name_of('B')} from a trace of the real kernel: online softmax loads a row's "
         "chunks once for the statistics and once more to normalise and store.",
         "B",

@@ -14,7 +14,7 @@ from analysis.__main__ import finish, only
 from analysis.format import Table, write_table
 from analysis.load import Inputs, read_inputs
 from analysis.points import NEEDS
-from analysis.tables import declared, limits, protocol, results
+from analysis.tables import limits, printed, results
 from analysis.tables.frames import Named
 from experiments.data.files import RowsError
 
@@ -22,10 +22,10 @@ DECLARED = "variants.json with a softmax variant beside the rows (a sweep writes
 # By the name that --only takes: what a table needs, and its function.
 TABLES: Mapping[str, tuple[str, Callable[[Inputs], Named]]] = {
     "main": ("rows with a time", results.main),
-    "a_tab1": (DECLARED, declared.a_tab1),
-    "b_tab1": (DECLARED, declared.b_tab1),
-    "c_ex": ("rows of online, of which C works an example", declared.c_ex),
-    "c_prof": ("rows of softmax with a time", protocol.c_prof),
+    "a_tab1": (DECLARED, printed.a_tab1),
+    "b_tab1": (DECLARED, printed.b_tab1),
+    "c_ex": ("rows of online, of which C works an example", printed.c_ex),
+    "c_prof": ("rows of softmax with a time", printed.c_prof),
     "d_test": ("rows at 1823×781 (grid=irregular)", results.d_test),
     "limits": (NEEDS, limits.limits),
     "limits_summary": (NEEDS, limits.limits_summary),
@@ -33,9 +33,8 @@ TABLES: Mapping[str, tuple[str, Callable[[Inputs], Named]]] = {
     "card_to_card": ("points that several cards measured in one sweep", results.card_to_card),
     "determinism": ("rows asked for the same bits (determinism=true)", results.determinism),
     "memory": ("rows that say how much memory a call had", results.memory),
-    "traffic": ("counts or counters of the rows' kernels (make counters)", declared.traffic),
-    "cards": ("rows of softmax with model_bytes", results.cards),
-    "environment": ("rows", protocol.environment),
+    "traffic": ("counts or counters of the rows' kernels (make counters)", results.traffic),
+    "environment": ("rows", results.environment),
 }
 
 

@@ -8,19 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.figures.style import CACHES
-from analysis.format import Table, number_text
+from analysis.figures.style import CACHES, variant_order
+from analysis.format import Table, joined, number_text, thousands
 from analysis.load import Inputs
 from analysis.selection import timer_label
 
 Named = Iterator[tuple[str, Table]]  # the names of files without suffix, and their tables
-
-
-def joined(values: Iterable[str]) -> str:
-    """Distinct texts in one cell of a CSV."""
-    return " ".join(sorted(set(values)))
-
-
 BEHIND = {"keys": ("key", joined), "recordings": ("recording", joined)}  # for ``groupby(…).agg``
 
 
@@ -29,10 +22,8 @@ def table(
 ) -> Table:
     """A frame as a table: its columns as they are named, but for the rows behind its lines."""
     shown = frame.drop(columns=[*BEHIND], errors="ignore")
-    lines = [[_text(value) for value in line] for line in shown.to_numpy(object)]
-    return Table(
-        title, [str(name) for name in shown], lines, notes, frame if data is None else data
-    )
+    lines = [list(map(_text, line)) for line in shown.to_numpy(object)]
+    return Table(title, list(map(str, shown)), lines, notes, frame if data is None else data)
 
 
 def _text(value: Any) -> str:
@@ -41,6 +32,12 @@ def _text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.2e}" if 0 < abs(value) < 1e-3 else number_text(value)
     return "–" if value is None or value == "" else value if isinstance(value, str) else str(value)
+
+
+def ordered(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
+    """Lines sorted by these columns, then by their variants as figures list them."""
+    order = frame.assign(_order=frame["variant"].map(variant_order))
+    return frame.loc[order.sort_values([*columns, "_order"], kind="stable").index]
 
 
 def shown_sets(inputs: Inputs) -> pd.DataFrame:
@@ -59,3 +56,22 @@ def timed(rows: pd.DataFrame) -> pd.Series:
     good = (rows["status"] == "ok") & rows["time_us"].gt(0) & (rows["backend"] != "interpreter")
     good &= rows["rows"].gt(0) & rows["cols"].gt(0)
     return good & rows["timer"].notna() & rows["cache"].notna()
+
+
+def several(values: Iterable[object]) -> str:
+    """Distinct values in one cell."""
+    known = pd.Series(list(values), dtype=object).dropna()
+    return ", ".join(sorted(set(map(str, known))))
+
+
+def ends(values: pd.Series) -> str:
+    """The least and the most."""
+    if values.isna().all():
+        return ""
+    return " to ".join(dict.fromkeys(f"{one:,.5g}" for one in (values.min(), values.max())))
+
+
+def counts(values: pd.Series) -> str:
+    """Values with how often they occur, the most frequent first."""
+    known = values.value_counts().sort_index().sort_values(ascending=False, kind="stable")
+    return ", ".join(f"{name} {thousands(count)}" for name, count in known.items())

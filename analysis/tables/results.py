@@ -1,36 +1,38 @@
-"""Tables of what rows measured: times by variant, errors, memory, equal bits, cards."""
+"""Tables of what was measured: times, errors, memory, equal bits, cards, traffic."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from analysis.estimate import geometric_mean
-from analysis.figures.style import slug, variant_order
-from analysis.format import Cell, Table, number_text
-from analysis.load import Inputs
+from analysis.figures.style import file_name, slug, variant_order
+from analysis.figures.traffic import Level, counted_beside, levels_of
+from analysis.format import Cell, Table, joined, number_text, thousands
+from analysis.load import Inputs, kernel_name
 from analysis.points import LARGE_BYTES
 from analysis.published import OPERATION, sources
-from analysis.selection import (
-    PROTOCOLS,
-    compulsory,
-    middle_visits,
-    name_variants,
-    one_sweep,
-    records_of,
+from analysis.selection import PROTOCOLS, middle_visits, name_variants, one_sweep, records_of
+from analysis.tables.frames import (
+    BEHIND,
+    Named,
+    counts,
+    ends,
+    ordered,
+    protocol,
+    several,
+    shown_sets,
+    table,
+    timed,
 )
-from analysis.tables.frames import BEHIND, Named, protocol, shown_sets, table, timed
-from experiments.data.cards import card_of, known_cards
+from experiments.data.cards import card_of
 from experiments.data.rows import ITEM_BYTES
 from experiments.data.statistics import unconverged
 
 IRREGULAR = (1823, 781)  # M and N of D's test
-# The sources' own points: A and D's width, A's ends, B's long row, C's worked example.
-PRICED = ((4096, 1024, "float32"), (4096, 16384, "float32"), (4096, 262144, "float32"),
-          (8192, 32000, "float16"))  # fmt: skip
 MOST_SHAPES = 8  # shown where rows hold none of the sources' own
 SHORT_US = 20  # below it launches and the timer's steps have the larger say between cards
 MACHINE = [
@@ -57,10 +59,15 @@ BITS = (
     "the first row, the last eight and the middle half, each given alone, have the bits that they "
     "have among all rows; a kernel whose calls differ has none of that. A dash: not to be judged."
 )
-PRICES = (
-    "Times in µs: the model's bytes over the datasheet's memory bandwidth. That is a lower bound "
-    "at DRAM: no card reaches its datasheet, and launches, spills and on-chip limits come on top. "
-    "Where the matrix fits a card's L2, re-reads may beat it."
+STATE = {"SM clock, MHz": "sm_clock_mhz", "memory clock, MHz": "memory_clock_mhz",
+         "power, W": "power_w", "temperature, °C": "temperature_c"}  # fmt: skip
+MOVED = (
+    "In units of MN elements, then whether it agrees with the model within 1 %, or why not. The "
+    "CSV has the bytes.",
+    "Counted is at the counted shape of the same case nearest in size; counting takes small ones. "
+    "Nominal: each operation of PyTorch reads its inputs and writes its outputs once. DRAM is "
+    "judged on its reads: its writes lag, as the last lines are still dirty in L2 when a kernel "
+    "ends.",
 )
 CARDS = (
     "A card's time over the geometric mean of all cards, at points that every card of one sweep "
@@ -76,18 +83,16 @@ def main(inputs: Inputs) -> Named:
     for operation, gpu, dtype, name in sorted(places, key=lambda at: (at[0] != OPERATION, at)):
         roofs = own.loc[own["operation"] == operation, "roof"].unique()
         mine = frame[frame["operation"].isin([operation, *roofs]) & (frame["set"] == name)]
-        other = [operation] * (operation != OPERATION)
-        title = f"Main results: {', '.join([card_of(gpu).name, *other, dtype])}"
         rows = mine[(mine["gpu"] == gpu) & (mine["dtype"] == dtype)]
-        stem = "-".join(["main", *map(slug, other), slug(gpu), dtype])
-        yield stem, _main_table(title, rows, operation)
+        title = f"Main results: {card_of(gpu).name}, {operation}, {dtype}"
+        yield file_name("main", operation, slug(gpu), dtype), _main_table(title, rows, operation)
 
 
 def _main_table(title: str, rows: pd.DataFrame, operation: str) -> Table:
     """Rows of one GPU and dtype, of one sweep, under the first protocol that figures draw."""
     rows = one_sweep(rows, rows[timed(rows) & (rows["operation"] == operation)])
     good = rows[timed(rows) & (rows["operation"] == operation)]
-    known = set(zip(good["timer"], good["cache"], strict=True))
+    known = set(good[["timer", "cache"]].itertuples(index=False, name=None))
     timer, cache = min(known, key=lambda p: (PROTOCOLS.index(p) if p in PROTOCOLS else 9, p))
     alike = (rows["timer"] == timer) & (rows["cache"] == cache)
     rows = name_variants(rows[alike | ~timed(rows)])
@@ -105,19 +110,18 @@ def _main_table(title: str, rows: pd.DataFrame, operation: str) -> Table:
     shapes = sorted({(m, n) for m, n, _ in cells})
     lines = [[f"{m}×{n}", *(cells.get((m, n, v), "–") for v in variants)] for m, n in shapes]
     failed = points[~points["good"] & points["reason"].notna()]
-    moved, times = compulsory(own), points[points["good"]]
-    moves = f" (which moves {moved})" if moved else ""
+    times = points[points["good"]]
     late = int(times["stop_reason"].map(unconverged).ne("").sum())
     notes = [
         f"Median time in µs ({protocol(timer, cache)}) and, in brackets, the share of the "
-        f"bandwidth of the fastest {own['roof'].iloc[0]} of the same shape{moves}. Bold: the "
-        "fastest. !: above the roof by more than its interval, and no win.",
+        f"bandwidth of the fastest {own['roof'].iloc[0]} of the same shape. Bold: the fastest. "
+        "!: above the roof by more than its interval, and no win.",
         f"{late} of {len(times)} times stopped before they were as precise as asked. The CSV has "
         "intervals, bandwidths and speedups.",
         *dict.fromkeys(f"{r['variant']}, {r['status']}: {r['reason']}" for r in records_of(failed)),
     ]
     data = points[MACHINE].assign(keys=points["key"], recordings=points["recording"])
-    return Table(title, ["M×N", *variants], [*lines, *_together(points, variants)], notes, data)
+    return Table(title, ["M×N", *variants], lines, notes, data)
 
 
 def _cell(row: Mapping[str, Any]) -> str:
@@ -134,12 +138,9 @@ def key_shapes(rows: pd.DataFrame) -> list[tuple[int, int]]:
     """
     known = rows[rows["rows"].gt(0) & rows["cols"].gt(0)]
     present = sorted({(int(m), int(n)) for m, n in known[["rows", "cols"]].to_numpy()})
-    printed = {IRREGULAR}
-    for series in (s for source in sources().values() for s in source.series.values()):
-        if series.over == "cols" and series.rows is not None:
-            printed |= {(series.rows, size) for size in series.sizes}
-        elif series.over == "rows" and series.cols is not None:
-            printed |= {(size, series.cols) for size in series.sizes}
+    printed = {IRREGULAR, *((one.rows, size) if one.over == "cols" else (size, one.cols)
+                            for source in sources().values()
+                            for one in source.series.values() for size in one.sizes)}  # fmt: skip
     found = [shape for shape in present if shape in printed]
     if len(found) > 1:
         return found
@@ -147,42 +148,14 @@ def key_shapes(rows: pd.DataFrame) -> list[tuple[int, int]]:
     return [present[round(place)] for place in places]
 
 
-def _together(points: pd.DataFrame, variants: Sequence[str]) -> list[list[str]]:
-    """Lines over the shapes at which every variant has a valid time; none if there are not two.
-
-    Never a mean of GB/s: that would weigh a short call as much as a long one. A variant that was
-    tried at half of the shapes or fewer stands aside.
-    """
-    tries, shapes = points["variant"].value_counts(), points.groupby(["rows", "cols"]).ngroups
-    tried = [variant for variant in variants if tries[variant] * 2 > shapes]
-    valid = points[points["good"] & ~points["above_roof"]].fillna({"compulsory_bytes": 0})
-    size, times = (
-        valid.pivot(index=["rows", "cols"], columns="variant", values=name)
-        .reindex(columns=tried)
-        .dropna()
-        for name in ("compulsory_bytes", "time_us")
-    )
-    if len(times) < 2:
-        return []
-    found = {f"{len(times)} shapes, Σ bytes / Σ time, GB/s": size.sum() / times.sum() / 1e3}
-    if "naive" in tried:
-        ratios = times.rdiv(times["naive"], axis=0)
-        found["times as fast as naive"] = ratios.agg(geometric_mean)
-    return [[name, *(number_text(one.get(v)) for v in variants)] for name, one in found.items()]
-
-
 def d_test(inputs: Inputs) -> Named:
     """How far each variant is from float64 at D's irregular shape, by GPU and dtype."""
     frame, (m, n) = inputs.main, IRREGULAR
     rows = frame[(frame["rows"] == m) & (frame["cols"] == n) & (frame["operation"] == OPERATION)]
-    named = name_variants(rows)
     # of several visits one that failed, else the one with the largest error
-    worst = named.assign(
-        fine=named["status"] == "ok", order=named["variant"].map(variant_order)
-    ).sort_values(["fine", "max_abs_error"], ascending=[True, False], kind="stable")
-    worst = worst.drop_duplicates(["gpu", "dtype", "variant"]).sort_values(
-        ["gpu", "dtype", "order"]
-    )
+    visits = name_variants(rows).assign(fine=rows["status"] == "ok")
+    visits = visits.sort_values(["fine", "max_abs_error"], ascending=[True, False], kind="stable")
+    worst = ordered(visits.drop_duplicates(["gpu", "dtype", "variant"]), "gpu", "dtype")
     names = ["gpu", "dtype", "variant", "status", "reason", "max_abs_error", "relative_error"]
     errors = worst[names].assign(keys=worst["key"], recordings=worst["recording"])
     yield "d_test", table(f"D-test: correctness at {m}×{n}", errors, [ERRORS])
@@ -199,23 +172,22 @@ def above_roof(inputs: Inputs) -> Named:
     points = name_variants(own).groupby(place, as_index=False).agg(
         share=("fraction_of_roof", "median"), above=("above_roof", "mean"), **BEHIND
     )  # fmt: skip
-    points["above"] = points["above"] > 0.5
-    points["large"] = points["compulsory_bytes"] >= LARGE_BYTES
-    points["which"] = [
-        f"{r['rows']}×{r['cols']} {r['dtype']} {100 * r['share']:.1f} %" if r["above"] else ""
-        for r in records_of(points)
-    ]
-    points["both"] = points["above"] & points["large"]
-    counts = points.groupby(alike, as_index=False).agg(
-        points=("above", "size"), above=("above", "sum"), large=("large", "sum"),
-        large_above=("both", "sum"), which=("which", lambda found: "; ".join(filter(None, found))),
-    )  # fmt: skip
-    counts["order"] = counts["variant"].map(variant_order)
-    counts = counts.sort_values([*alike[:4], "order"]).drop(columns="order")
-    large = f"{LARGE_BYTES / 1e6:.0f} MB and more"
-    counts = counts.rename(columns={"large": large, "large_above": "of them above"})
+    points = points.assign(above=points["above"] > 0.5)
+    lines = []
+    for at, one in points.groupby(alike):
+        above, large = one[one["above"]], one["compulsory_bytes"] >= LARGE_BYTES
+        which = [
+            f"{r['rows']}×{r['cols']} {r['dtype']} {100 * r['share']:.1f} %"
+            for r in records_of(above)
+        ]
+        lines.append({
+            **dict(zip(alike, at, strict=True)), "points": len(one), "above": len(above),
+            f"{LARGE_BYTES / 1e6:.0f} MB and more": int(large.sum()),
+            "of them above": int((large & one["above"]).sum()), "which": "; ".join(which),
+        })  # fmt: skip
+    shown = ordered(pd.DataFrame(lines), *alike[:4])
     title = "Above the roof by more than the interval"
-    yield "above_roof", table(title, counts, [ROOFS], points[points["above"]])
+    yield "above_roof", table(title, shown, [ROOFS], points[points["above"]])
 
 
 def memory(inputs: Inputs) -> Named:
@@ -223,116 +195,165 @@ def memory(inputs: Inputs) -> Named:
     frame = inputs.main
     known = frame["peak_bytes"].notna() & (frame["status"] == "ok") & frame["rows"].gt(0)
     known &= frame["cols"].gt(0) & (frame["operation"] != frame["roof"])
-    for (gpu, operation, dtype), rows in name_variants(frame[known]).groupby(
-        ["gpu", "operation", "dtype"]
-    ):
-        gpu, operation, dtype = str(gpu), str(operation), str(dtype)
-        place = ["rows", "cols", "variant"]
-        peaks = rows.groupby(place, as_index=False).agg(peak_bytes=("peak_bytes", "max"), **BEHIND)
-        matrix = peaks["rows"] * peaks["cols"] * ITEM_BYTES[dtype]
-        peaks.insert(4, "matrices", peaks["peak_bytes"] / matrix)
-        texts = peaks.assign(text=[number_text(value, 2) for value in peaks["matrices"]])
-        wide = texts.pivot(index=["rows", "cols"], columns="variant", values="text").fillna("–")
-        wide = wide[sorted(wide.columns, key=lambda name: variant_order(str(name)))]
-        wide.insert(0, "M×N", [f"{m}×{n}" for m, n in wide.index])
-        title = f"Peak memory beyond the inputs: {', '.join([card_of(gpu).name, operation, dtype])}"
+    place, wide = ["gpu", "operation", "dtype"], ["rows", "cols"]
+    for at, rows in name_variants(frame[known]).groupby(place):
+        gpu, operation, dtype = map(str, at)
+        peaks = rows.groupby([*wide, "variant"], as_index=False).agg(
+            peak_bytes=("peak_bytes", "max"), **BEHIND
+        )
+        peaks.insert(
+            4, "matrices", peaks["peak_bytes"] / (peaks[wide].prod(axis=1) * ITEM_BYTES[dtype])
+        )
+        texts = peaks.assign(text=peaks["matrices"].map("{:,.2f}".format))
+        shown = texts.pivot(index=wide, columns="variant", values="text").fillna("–")
+        names = sorted(map(str, shown.columns), key=variant_order)
+        shown = shown[names]
+        shown.insert(0, "M×N", [f"{m}×{n}" for m, n in shown.index])
+        title = f"Peak memory beyond the inputs: {card_of(gpu).name}, {operation}, {dtype}"
         stem = "-".join(["memory", slug(operation), slug(gpu), dtype])
-        yield stem, table(title, wide, [MATRICES], peaks)
+        yield stem, table(title, shown, [MATRICES], peaks)
 
 
 def determinism(inputs: Inputs) -> Named:
     """Whose answers are always the same bits, at each call and for a row in any M."""
     rows = name_variants(inputs.frame[inputs.frame["deterministic"].notna()])
+    shape = ["rows", "cols", "dtype"]
     for gpu, mine in rows.groupby("gpu"):
-        found = mine.groupby(["operation", "variant"]).agg(**BEHIND)
-        for column, question in (("deterministic", "the same at each call"),
-                                 ("batch_invariant", "the same in any M")):  # fmt: skip
-            judged = mine.dropna(subset=column)
-            place = ["operation", "variant", "rows", "cols", "dtype"]
-            worst = judged.assign(same=judged[column].astype(bool)).groupby(place)["same"].min()
-            answers = worst.groupby(["operation", "variant"]).apply(_answer)
-            found[question] = answers.reindex(found.index).fillna("–")
-        shapes = mine.drop_duplicates(["operation", "variant", "rows", "cols", "dtype"])
-        found["points"] = shapes.groupby(["operation", "variant"]).size()
-        found = found.reset_index()
-        order = found.assign(several=found["operation"].str.count("_"),
-                             order=found["variant"].map(variant_order))  # fmt: skip
-        found = found.loc[order.sort_values(["several", "operation", "order"]).index]
+        found = pd.DataFrame([
+            {"operation": operation, "variant": variant,
+             "the same at each call": _answer(one, "deterministic"),
+             "the same in any M": _answer(one, "batch_invariant"),
+             "points": one.groupby(shape).ngroups,
+             "keys": joined(one["key"]), "recordings": joined(one["recording"])}
+            for (operation, variant), one in mine.groupby(["operation", "variant"])
+        ])  # fmt: skip
+        found = ordered(found.assign(parts=found["operation"].str.count("_")), "parts", "operation")
         title = f"The same bits: {card_of(str(gpu)).name}"
-        yield f"determinism-{slug(str(gpu))}", table(title, found, [BITS])
+        stem = f"determinism-{slug(str(gpu))}"
+        yield stem, table(title, found.drop(columns="parts"), [BITS])
 
 
-def _answer(same: pd.Series) -> str:
-    """One cell, of the answers at all points of a variant."""
-    wrong = [f"{m}×{n} {dtype}" for _, _, m, n, dtype in same.index[~same]]
+def _answer(rows: pd.DataFrame, column: str) -> str:
+    """One cell, of the answers at all points of a variant; of several visits the worst counts."""
+    known = rows.dropna(subset=column).astype({column: bool})
+    same = known.groupby(["rows", "cols", "dtype"])[column].min()
+    wrong = [f"{m}×{n} {dtype}" for m, n, dtype in same.index[~same]]
     if len(wrong) in (0, len(same)):
-        return "no" if wrong else "yes"
+        return "–" if same.empty else "no" if wrong else "yes"
     more = f" and {len(wrong) - 4} more" if len(wrong) > 4 else ""
     return f"not at {', '.join(wrong[:4])}{more}"
 
 
-def cards(inputs: Inputs) -> Named:
-    """Every model's bytes at the datasheet bandwidth of each card that ``conf/gpu`` describes."""
-    frame = inputs.main
-    known = frame["model_bytes"].gt(0) & frame["rows"].gt(0) & frame["cols"].gt(0)
-    named = name_variants(frame[known & frame["operation"].isin([OPERATION, "copy"])])
-    named = named[named["set"].isin(named.loc[named["operation"] == OPERATION, "set"])]
-    if named.empty:
-        return
-    place = ["variant", "rows", "cols", "dtype"]
-    priced = named.groupby(place, as_index=False).agg(bytes=("model_bytes", "max"), **BEHIND)
-    shapes = list(zip(priced["rows"], priced["cols"], priced["dtype"], strict=True))
-    largest = sorted(set(shapes), key=lambda at: (at[0] * at[1], at))[-2:]
-    wanted = [at for at in PRICED if at in shapes] or largest
-    priced = priced[[at in wanted for at in shapes]]
-    priced["order"] = priced["variant"].map(variant_order)
-    priced = priced.sort_values(["rows", "cols", "dtype", "order"])
-    for card in known_cards():
-        if card.peak_gbps:
-            name = f"{card.name}, {card.peak_gbps:,.0f} GB/s"
-            priced[name] = [f"{size / card.peak_gbps / 1e3:,.1f}" for size in priced["bytes"]]
-    priced.insert(
-        1, "M×N", [f"{m}×{n}" for m, n in zip(priced["rows"], priced["cols"], strict=True)]
-    )
-    priced = priced.drop(columns=["rows", "cols", "bytes", "order"])
-    yield "cards", table("The models priced for other cards", priced, [PRICES])
-
-
 def card_to_card(inputs: Inputs) -> Named:
     """Each card's time over the mean of all, at points that every card of one sweep measured."""
-    rows = name_variants(inputs.frame[timed(inputs.frame)])
     sweep = ["set", "gpu", "sweep"]
     place = [*sweep, "operation", "variant", "rows", "cols", "dtype", "timer", "cache"]
-    several = rows.groupby(sweep)["card"].transform("nunique") > 1
-    if not several.any():
-        return
-    each = rows[several].groupby([*place, "card"], as_index=False).agg(
-        time=("time_us", geometric_mean), low=("time_low_us", "min"), high=("time_high_us", "max"),
-        rounds=("round", "nunique"), **BEHIND,
-    )  # fmt: skip
-    of_sweep = each.groupby(sweep)["card"].transform("nunique")
-    each = each[each.groupby(place)["card"].transform("nunique") == of_sweep]
+    rows = name_variants(inputs.frame[timed(inputs.frame)])
+    rows = rows[rows.groupby(sweep)["card"].transform("nunique") > 1]
+    each = rows.groupby([*place, "card"], as_index=False).agg(
+        time_us=("time_us", geometric_mean), **BEHIND
+    )
+    cards = each.groupby(sweep)["card"].transform("nunique")
+    each = each[each.groupby(place)["card"].transform("nunique") == cards]
     if each.empty:
         return
-    each["mean_us"] = each.groupby(place)["time"].transform(geometric_mean)
-    for name, end in (("ratio", "time"), ("ratio_low", "low"), ("ratio_high", "high")):
-        each[name] = each[end] / each["mean_us"]
-    each["points"] = np.where(
-        each["mean_us"] < SHORT_US, f"below {SHORT_US} µs", f"{SHORT_US} µs and more"
+    mean_us = each.groupby(place)["time_us"].transform(geometric_mean)
+    short = (mean_us < SHORT_US).map(
+        {True: f"below {SHORT_US} µs", False: f"{SHORT_US} µs and more"}
     )
-    apart = each.groupby([*place, "points"], as_index=False).agg(
-        ratio=("ratio", lambda ratio: ratio.max() / ratio.min())
+    each = each.assign(ratio=each["time_us"] / mean_us, points=short)
+    ratios = each.groupby([*place, "points"])["ratio"]
+    apart = (ratios.max() / ratios.min()).reset_index().assign(card="slowest / fastest")
+    every = pd.concat([each.astype({"card": str}), apart])
+    shown = every.groupby([*sweep, "points", "card"])["ratio"].agg(
+        count="size", mean=geometric_mean, least="min", most="max"
     )
-    every = pd.concat([each, apart.assign(card="slowest / fastest")])
-    every["card"] = every["card"].astype(str)
-    texts = every.groupby([*sweep, "points", "card"])["ratio"].agg(
-        count="size", mean=geometric_mean, low=lambda r: r.quantile(0.05),
-        high=lambda r: r.quantile(0.95), least="min", most="max",
-    ).reset_index()  # fmt: skip
-    for name in ("mean", "low", "high", "least", "most"):
+    texts = shown.reset_index()
+    for name in ("mean", "least", "most"):
         texts[name] = texts[name].map("{:.4f}".format)
-    lines = texts.rename(columns={"low": "5 % of points below", "high": "5 % of points above"})
-    columns = ["gpu", *place[2:], "card", "rounds", "mean_us", "ratio", "ratio_low", "ratio_high",
-               *BEHIND]  # fmt: skip
     title = "Card to card: a card's time over the mean of all"
-    yield "card_to_card", table(title, lines, [CARDS], each[columns])
+    yield "card_to_card", table(title, texts, [CARDS], each)
+
+
+def environment(inputs: Inputs) -> Named:
+    """A line per fact that rows hold, a column per GPU and set."""
+    columns = {
+        ", ".join(filter(None, [card_of(str(gpu)).name, str(name)])): _facts(rows, str(gpu))
+        for (name, gpu), rows in shown_sets(inputs).groupby(["set", "gpu"])
+    }
+    facts = pd.DataFrame(columns).rename_axis("fact").reset_index()
+    note = "A range: the least and the most of any row."
+    yield "environment", table("Environment", facts, [note])
+
+
+def _facts(rows: pd.DataFrame, gpu: str) -> dict[str, str]:
+    good = rows[rows["time_us"].notna()]
+    width = (good["time_high_us"] - good["time_low_us"]) / good["time_us"] * 50
+    asked = rows["throttled"].dropna()
+    hot = asked[asked.map(len) > 0]
+    why = f": {several(reason for reasons in hot for reason in reasons)}" if len(hot) else ""
+    return {
+        "name by its driver": gpu,
+        "card, of its host": several(rows["card"]),
+        **{name: several(e.get(name) for e in rows["environment"])
+           for name in ("torch", "triton", "cuda", "driver", "python")},
+        "commit": several(map(_commit, rows["environment"])),
+        **{f"{name}s": several(rows[name]) for name in ("sweep", "dtype")},
+        **{name: several(good[name]) for name in ("timer", "cache")},
+        "samples per point": ends(good["samples_us"].map(len, na_action="ignore")),
+        "95 % interval, ± % of the median": "" if width.isna().all() else
+        f"{number_text(width.median())} in the middle, {number_text(width.max())} at most",
+        "sampling ended by": counts(good["stop_reason"]),
+        **{name: ends(rows[column]) for name, column in STATE.items()},
+        "throttled rows": f"{thousands(len(hot))} of {thousands(len(asked))}{why}"
+        if len(asked) else "",
+        "rows": thousands(len(rows)),
+        "rows by status": counts(rows["status"]),
+    }  # fmt: skip
+
+
+def _commit(environment: Mapping[str, object]) -> str:
+    commit = environment.get("commit")
+    if commit is None:
+        return "unknown"
+    return f"{str(commit)[:12]} ({'dirty' if environment.get('dirty') else 'clean'})"
+
+
+def traffic(inputs: Inputs) -> Named:
+    """What the rows' kernels move at each level: a line per variant and shape.
+
+    A variant that no counter saw stands at its largest counted shape in each dtype.
+    """
+    backends = dict(zip(inputs.frame["kernel"], inputs.frame["backend"], strict=True))
+    seen = [
+        one for one in levels_of(inputs.records, backends) if kernel_name(one.variant) in backends
+    ]
+    seen.sort(key=lambda one: (not one.gpu, one.gpu, one.dtype, -one.rows * one.cols, one.cols,
+                               variant_order(one.variant.replace(",", " "))))  # fmt: skip
+    lines: dict[tuple[Any, ...], dict[str, str]] = {}
+    largest: dict[tuple[str, str], tuple[Any, ...]] = {}
+    for one in seen:
+        largest.setdefault((one.variant, one.dtype), one[:5])
+        texts = lines.setdefault(one[:5], {})
+        if one.level != "counted":
+            texts[f"{one.level} {one.kind}"] = _moved(one)
+        if one.level == "modelled" and (count := counted_beside(seen, one)) is not None:
+            texts[f"counted {one.kind}"] = _moved(count)
+    columns = ["modelled reads", "modelled writes", "counted reads", "counted writes", "L2 reads",
+               "DRAM reads", "DRAM writes"]  # fmt: skip
+    shown = pd.DataFrame([
+        {"variant": place[0], "M×N": f"{place[1]}×{place[2]}", "dtype": place[3],
+         "GPU": place[4] or "any", **{name: texts.get(name, "") for name in columns}}
+        for place, texts in lines.items() if place[4] or place in largest.values()
+    ])  # fmt: skip
+    data = pd.DataFrame([
+        {**one._asdict(), "units_of_mn": None if one.size is None else one.size / one.matrix}
+        for one in seen
+    ])  # fmt: skip
+    data = data.rename(columns={"size": "bytes", "model": "model_bytes"})
+    yield "traffic", table("Traffic: modelled, counted, measured", shown, MOVED, data)
+
+
+def _moved(one: Level) -> str:
+    size = "" if one.size is None else f"{one.size / one.matrix:.3f}"
+    return ", ".join(filter(None, [size, one.verdict]))

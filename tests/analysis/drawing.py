@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -66,11 +65,3 @@ def overhang(canvas: Canvas) -> list[str]:
     with matplotlib.rc_context(theme()):
         boxes = [(text.get_text(), text.get_window_extent()) for text in texts(canvas)]
     return [t for t, box in boxes if box.x0 < -1 or box.x1 > canvas.bbox.width + 1]
-
-
-def overlaps(canvas: Canvas) -> list[tuple[str, str]]:
-    """Texts that are written over each other."""
-    with matplotlib.rc_context(theme()):
-        boxes = [(text.get_text(), text.get_window_extent()) for text in texts(canvas)]
-    pairs = itertools.combinations([pair for pair in boxes if pair[0]], 2)
-    return [(one, other) for (one, first), (other, second) in pairs if first.overlaps(second)]

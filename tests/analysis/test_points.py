@@ -11,19 +11,15 @@ import pytest
 from analysis.estimate import log_reach
 from analysis.load import load, main_rows
 from analysis.points import (
-    PLACE,
     Mean,
     all_points,
     behind,
     failures,
     geomean,
-    groups,
-    maker,
     pairs,
     points,
     ratios,
     shares,
-    summed,
 )
 from experiments.data.rows import Row
 from tests.analysis.plausible import interpreted, row, write
@@ -50,30 +46,6 @@ def mean_of(found: pd.DataFrame, over: str = "peers") -> Mean:
     return mean
 
 
-@pytest.mark.parametrize(
-    ("kernel", "whose"),
-    [("torch", "torch"), ("compiled_softmax", "compile"), ("ce_grad_quack", "quack"),
-     ("auto", "ours"), ("naive", ""), ("torch_of_my_own", "")],
-)  # fmt: skip
-def test_a_kernels_file_says_who_made_it_and_its_name_does_not(kernel: str, whose: str) -> None:
-    assert maker(kernel) == whose
-
-
-def test_every_shape_dtype_and_timer_is_a_point_of_its_own(tmp_path: Path) -> None:
-    rows = [
-        one
-        for kernel in ("auto", "torch")
-        for timer in ("events", "chain")
-        for dtype in ("float32", "bfloat16")
-        for cols in (1024, 1536)
-        for one in timed(kernel, 50.0, cols=cols, timer=timer, dtype=dtype)
-    ]
-    found = of(tmp_path, rows)
-    assert len(found.drop_duplicates(PLACE)) == 8
-    keys = [(g["timer"].iloc[0], bool(g["tuned"].iloc[0])) for g in groups(found)]
-    assert keys == [("events", True), ("events", False), ("chain", True), ("chain", False)]
-
-
 def test_a_ratio_divides_times_of_one_visit_and_never_of_two(tmp_path: Path) -> None:
     # the card slows down threefold from round to round; auto is always twice as fast, and has no
     # round of its own beside quack's last
@@ -86,15 +58,6 @@ def test_a_ratio_divides_times_of_one_visit_and_never_of_two(tmp_path: Path) -> 
     assert one["low"] == pytest.approx(2.0, rel=0.05)
     assert "torch" not in set(found["kernel"])
     assert len(one["labels"]) == 6
-
-
-def test_the_fastest_peer_is_the_one_with_the_least_ratio_within_its_visits(
-    tmp_path: Path,
-) -> None:
-    rows = [*timed("auto", 100.0, 100.0), *timed("quack", 110.0, 110.0)]
-    rows += [*timed("auto", 200.0, sweep="max"), *timed("compiled_max", 210.0, sweep="max")]
-    one = line(of(tmp_path, rows))
-    assert (one["kernel"], one["ratio"]) == ("compiled_max", pytest.approx(1.05))
 
 
 def test_rows_without_a_time_and_stale_ones_count_for_nothing(tmp_path: Path) -> None:
@@ -194,24 +157,6 @@ def test_where_recordings_drew_their_own_widths_the_interval_is_over_widths(
     assert math.log(mean.high / mean.value) == pytest.approx(3.182 * error, rel=0.01)
 
 
-def test_a_point_that_one_recording_lacks_does_not_change_the_unit(tmp_path: Path) -> None:
-    widths = {256 * k: 1.1 for k in range(1, 12)}
-    rows = drawn("r0", widths) + drawn("r1", {n: 1.2 for n in widths if n != 512})
-    mean = mean_of(of(tmp_path, rows))
-    assert (mean.units, mean.points) == ("recordings", 11)
-
-
-def test_a_sweep_that_went_on_upon_another_card_is_two_recordings(tmp_path: Path) -> None:
-    marks = ({"mark": "aaaaaaaa"}, {"mark": "bbbbbbbb"})
-    rows = [*timed("auto", 100.0, environment=marks[0])]
-    rows += timed("torch", 150.0, environment=marks[0])
-    other = [*timed("auto", 200.0, environment=marks[1])]
-    other += timed("quack", 100.0, environment=marks[1])
-    found = of(tmp_path, rows + [r.model_copy(update={"key": f"{r.key}x"}) for r in other])
-    assert pairs(found, "torch")["ratio"].tolist() == [1.5]
-    assert pairs(found, "quack")["ratio"].tolist() == [0.5]
-
-
 def test_cards_that_shared_the_points_of_a_sweep_made_one_recording(tmp_path: Path) -> None:
     def swept(sweep: str, short: float, wide: float, several: bool) -> list[Row]:
         return [
@@ -234,14 +179,6 @@ def test_a_single_round_has_the_interval_of_its_own_samples(tmp_path: Path) -> N
     assert geomean(found, "quack") is None
     assert mean.units == "samples"
     assert (mean.low, mean.high) == pytest.approx((2 * 0.99 / 1.01, 2 * 1.01 / 0.99))
-
-
-def test_summed_times_count_long_points_most(tmp_path: Path) -> None:
-    rows = timed("auto", 100.0, 100.0) + timed("torch", 200.0, 200.0)
-    rows += [row(k, 256, time_us=10.0, round=i) for k in ("auto", "torch") for i in (0, 1)]
-    total = summed(of(tmp_path, rows))
-    assert total is not None
-    assert total.value == pytest.approx(210 / 110)
 
 
 def test_a_time_above_the_roof_counts_as_the_roof(tmp_path: Path) -> None:
@@ -273,13 +210,6 @@ def test_an_operation_has_its_own_kernels_roof_and_bytes(tmp_path: Path) -> None
     assert share == pytest.approx(0.24 / 0.25 * (size + 12 * 4096) / (size + 2 * 4096))
     [ours] = frame.loc[frame["kernel"] == "ce_auto", "fraction_of_roof"]
     assert share == pytest.approx(ours)
-
-
-def test_a_kernel_of_ones_own_stands_for_ours_where_it_is_asked_for(tmp_path: Path) -> None:
-    rows = [*timed("auto", 50.0), *timed("torch", 100.0), *timed("mine", 40.0)]
-    frame = load(write(tmp_path, rows))
-    assert line(all_points(frame, "mine")["softmax"])["ratio"] == pytest.approx(2.5)
-    assert line(all_points(frame)["softmax"])["ratio"] == pytest.approx(2.0)
 
 
 def test_rows_of_two_sets_never_meet(tmp_path: Path) -> None:

@@ -58,11 +58,16 @@ def point(
     kernel: str = "fused", cols: int = 16384, ratio: float = 1.5, **changes: Any
 ) -> dict[str, Any]:
     """A row far above its launch floor whose time is ``ratio`` times the predicted one."""
-    fields = {"floor_us": 1.0, "reads_ratio": math.nan, "seen": None} | changes
+    fields = {
+        "floor_us": 1.0,
+        "reads_ratio": math.nan,
+        "seen": None,
+        "arithmetic_us": None,
+    } | changes
     data = row(kernel, cols).model_dump() | fields
     predicted = data["model_bytes"] / 4000.0 / 1e3
     time = changes.get("time_us", ratio * predicted)
-    return data | {"time_us": time, "ratio": time / predicted}
+    return {"predicted_us": predicted} | data | {"time_us": time, "ratio": time / predicted}
 
 
 @pytest.mark.parametrize(("made", "expected"), [

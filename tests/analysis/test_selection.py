@@ -67,13 +67,6 @@ def test_of_several_rounds_the_middle_row_is_drawn_with_the_widest_interval(
     assert (point["time_low_us"], point["time_high_us"]) == pytest.approx((9.0 * 0.99, 14.0 * 1.01))
 
 
-def test_a_round_that_failed_does_not_count_among_those_that_did_not(tmp_path: Path) -> None:
-    rows = [row("torch", 512), row("torch", 256, round=0, time_us=9.0)]
-    rows += [row("torch", 256, round=r, status="crashed", time_us=None) for r in (1, 2)]
-    rows += [row("torch", 256, round=3, status="incorrect", time_us=1.0)]
-    assert times(see(tmp_path, rows), "torch")[256] == 9.0
-
-
 def test_a_row_of_edited_code_replaces_the_stale_one(tmp_path: Path) -> None:
     rows = [row("online", n, time_us=50.0, key=f"old{n}") for n in (256, 512)]
     rows += [row("online", n, time_us=40.0, key=f"new{n}") for n in (256, 512)]
@@ -91,9 +84,3 @@ def test_settings_of_one_kernel_are_lines_of_their_own_named_by_what_differs(
     found = see(tmp_path, rows)
     assert found is not None
     assert set(found.points["variant"]) == {"online block_size=1024", "online block_size=4096"}
-
-
-def test_other_cards_and_an_empty_matrix_stay_out(tmp_path: Path) -> None:
-    rows = [row("torch", n, time_us=5.0) for n in (0, 256, 512)]
-    rows += [row("torch", n, gpu="NVIDIA L4", time_us=50.0) for n in (256, 512, 1024)]
-    assert times(see(tmp_path, rows), "torch") == {256: 5.0, 512: 5.0}

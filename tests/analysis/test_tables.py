@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,10 @@ import pytest
 from analysis.format import Cell, Table
 from analysis.load import Inputs, Records, load
 from analysis.tables import TABLES, tables_of
-from analysis.tables.protocol import trimmed_mean
 from experiments.data.jobs import Declaration
 from experiments.data.rows import Row
 from tests.analysis.loss_rows import SHAPES, loss
-from tests.analysis.plausible import PASSES, interpreted, paper, row, unsupported, write
-from tests.analysis.records import count
-
-SLOWER = {0: 1.0, 1: 1.0, 2: 1.0, 3: 1.04}  # card 3 takes 4 % more
+from tests.analysis.plausible import interpreted, paper, row, unsupported, write
 
 
 def declared(kernel: str, reads: str, writes: str, total: str, **more: Any) -> Declaration:
@@ -36,13 +31,11 @@ HYBRID = declared("hybrid", "MN if N ≤ 64 else 3MN", "MN", "2MN if N ≤ 64 el
                   on_chip="N if N ≤ 64 else 64", params={"block_size": 64})  # fmt: skip
 
 
-def make(
-    name: str, folder: Path, rows: list[Row], *variants: Declaration, counts: tuple[Any, ...] = ()
-) -> dict[str, Table]:
+def make(name: str, folder: Path, rows: list[Row], *variants: Declaration) -> dict[str, Table]:
     """The tables of one maker, by stem."""
     declarations = {one.kernel: one for one in variants}
     frame = load(write(folder, rows))
-    return tables_of(Inputs(folder, folder, frame, Records(counts), declarations), [name])[0]
+    return tables_of(Inputs(folder, folder, frame, Records(), declarations), [name])[0]
 
 
 def lines_of(table: Table, *columns: int) -> dict[tuple[str, ...], dict[str, str]]:
@@ -92,19 +85,6 @@ def test_main_is_of_one_operation_marks_the_fastest_and_never_calls_l2_a_win(
     assert {*table.data["variant"]} == {"copy", "torch", "fused", "online"}  # type: ignore[index]
 
 
-def test_main_sums_bytes_over_time_and_averages_ratios_geometrically(tmp_path: Path) -> None:
-    times = {("naive", 256): 10.0, ("naive", 4096): 1000.0, ("fused", 256): 5.0,
-             ("fused", 4096): 100.0, ("copy", 256): 4.0, ("copy", 4096): 90.0}  # fmt: skip
-    [table] = make("main", tmp_path, [row(k, n, time_us=t) for (k, n), t in times.items()]).values()
-    lines = lines_of(table, 0)
-    speed = lines["2 shapes, Σ bytes / Σ time, GB/s",]["fused"]
-    size = 2 * 4096 * (256 + 4096) * 4
-    assert float(speed.replace(",", "")) == pytest.approx(size / 105 / 1e3, rel=0.01)
-    assert float(lines["times as fast as naive",]["fused"]) == pytest.approx(
-        math.sqrt(20), rel=0.01
-    )
-
-
 def test_memory_is_told_in_matrices(tmp_path: Path) -> None:
     rows = loss({"ce_auto": 0.25, "read": 0.24}, SHAPES[:2])
     rows += loss({"ce_naive": 2.0}, SHAPES[:1], peak_bytes=3 * 8192 * 32000 * 2)
@@ -148,35 +128,25 @@ def test_d_test_shows_the_worst_visit_to_its_shape(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_declared_formulas_are_compared_with_printed_ones_and_counts(tmp_path: Path) -> None:
-    rows, counts = [row("naive", 256)], (count("naive"), count("online", source="older"))
-    rows += [row("fused", 256), row("online", 256)]
+def test_declared_formulas_are_compared_with_printed_ones(tmp_path: Path) -> None:
+    rows = [row("naive", 256), row("fused", 256), row("online", 256)]
     wrong = FUSED.model_copy(update={"reads": "2MN"})
-    lines = lines_of(
-        make("a_tab1", tmp_path, rows, NAIVE, wrong, ONLINE, counts=counts)["a_tab1"], 0
-    )
+    lines = lines_of(make("a_tab1", tmp_path, rows, NAIVE, wrong, ONLINE)["a_tab1"], 0)
     assert {k: (line["equal"], line["A: total"]) for (k,), line in lines.items()} == {
         "naive": ("yes", "8MN + 4M"), "fused": ("no", "2MN"), "online": ("–", "–")
     }  # fmt: skip
-    assert lines["naive",]["counted"].startswith("nominal; nominal, int64 indices")
-    assert lines["online",]["counted"] == "other code was counted"
     [table] = make("a_tab1", tmp_path, rows, FUSED).values()
     assert lines_of(table, 0)["naive",]["equal"] == "not declared"
 
 
-def test_b_tab1_derives_orders_from_declarations_and_widths_from_rows(tmp_path: Path) -> None:
-    rows = [row("naive", 1024), row("fused", 1024), row("online", 65536, dtype="float16")]
-    rows += [unsupported("fused", 65536), row("hybrid", 256, status="out_of_memory", time_us=None)]
+def test_b_tab1_derives_orders_from_declarations(tmp_path: Path) -> None:
+    rows = [row(kernel, 1024) for kernel in ("naive", "fused", "online", "hybrid")]
     lines = lines_of(make("b_tab1", tmp_path, rows, NAIVE, FUSED, ONLINE, HYBRID)["b_tab1"], 0)
-    assert {k: (line["on chip per row"], line["any N"]) for (k,), line in lines.items()} == {
+    assert {k: (line["on chip"], line["any N"]) for (k,), line in lines.items()} == {
         "naive": ("O(1)", "yes"), "fused": ("O(N)", "no"), "online": ("O(B)", "yes"),
         "hybrid": ("O(B)", "yes"),
     }  # fmt: skip
     assert {lines[name,]["equal"] for name in ("naive", "fused", "online")} == {"yes"}
-    seen = {kernel: line["widths in rows, float32"] for (kernel,), line in lines.items()}
-    assert seen["fused"].startswith("ran to N = 1,024; unsupported at 65,536: the row does")
-    assert seen["online"] == "float16: ran to N = 65,536, the widest tried"
-    assert seen["hybrid"] == "ran nowhere; out_of_memory at 256"  # its reason is null
 
 
 def test_the_summary_counts_what_lies_below_one_and_no_win_over_the_roof(tmp_path: Path) -> None:
@@ -193,9 +163,7 @@ def test_the_summary_counts_what_lies_below_one_and_no_win_over_the_roof(tmp_pat
     assert lines["all", "tuned"]["behind"] == "2, by 3.0 to 10.0 %"
     assert lines["all", "held out"]["× fastest public"].startswith("1.100 (")
     data = data_of(table).set_index(["part", "widths"])
-    assert data.loc[("all", "tuned"), "summed"] == pytest.approx(
-        (90 + 9.7 + 900) / (100 + 10 + 130)
-    )
+    assert data.loc[("all", "tuned"), "count"] == 3
     assert "quack incorrect at 4096×4096 float32." in table.notes[-1]
     whole = make("limits", tmp_path, rows)
     assert list(whole) == ["limits-nvidia-h200-events", "limits-nvidia-h200-events-held_out"]
@@ -218,20 +186,12 @@ def test_points_above_the_roof_are_counted_and_named(tmp_path: Path) -> None:
 
 def test_a_card_that_is_slower_shows_as_slower(tmp_path: Path) -> None:
     rows = [
-        row(kernel, n, time_us=10.0 * PASSES[kernel][0] * n / 256 * factor, card=card)
-        for card, factor in SLOWER.items()
+        row(kernel, n, time_us=10.0 * n / 256 * (1 + 0.04 * card), card=card)
+        for card in (0, 1)
         for kernel in ("torch", "online", "copy")
-        for n in (2048, 4096, 8192)
+        for n in (2048, 4096)
     ]
     [table] = make("card_to_card", tmp_path, rows).values()
     means = {card: line["mean"] for (card,), line in lines_of(table, 4).items()}
-    mean = 1.04**0.25  # of four cards one takes 4 % more
-    assert means == {str(c): f"{f / mean:.4f}" for c, f in SLOWER.items()} | {
-        "slowest / fastest": "1.0400"
-    }
-    assert len(data_of(table)) == 4 * 9
-
-
-def test_a_trimmed_mean_leaves_out_as_many_samples_at_each_end() -> None:
-    assert trimmed_mean([90.0, *range(2, 10), -70.0], 10) == pytest.approx(5.5)
-    assert trimmed_mean([1.0, 2.0, 6.0], 10) == pytest.approx(3.0)
+    assert means == {"0": "0.9806", "1": "1.0198", "slowest / fastest": "1.0400"}
+    assert len(data_of(table)) == 2 * 6

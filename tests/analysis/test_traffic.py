@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from analysis.figures.traffic import counted_verdict, levels_of, measured_verdict
+from analysis.figures.traffic import counted_verdict, measured_verdict
 from analysis.load import Records
 from analysis.tables import tables_of
-from experiments.data.records import TensorCount
 from tests.analysis.drawing import inputs_of
 from tests.analysis.plausible import row
 from tests.analysis.records import count, counters, h200
@@ -36,19 +35,6 @@ def test_a_count_is_exact_or_differs_in_the_models_words() -> None:
     assert counted_verdict("writes", fault) == "exact"
     assert counted_verdict("writes", count("naive")) == "nominal, int64 indices"
     assert counted_verdict("reads", count("naive")) == "nominal"
-    further = {"name": "loss", "dtype": "float32", "loads": 0, "stores": 5, "load_bytes": 0,
-               "store_bytes": 20}  # fmt: skip
-    online = count("online")
-    kept = online.model_copy(
-        update={
-            "tensors": [*online.tensors, TensorCount.model_validate(further)],
-            "model_read_bytes": 2 * 5 * 8192 * 4,
-            "model_write_bytes": 5 * 8192 * 4 + 20,
-        }
-    )
-    assert counted_verdict("writes", kept) == "exact"
-    of_writes = [one for one in levels_of(Records(counts=(kept,)), {}) if one.kind == "writes"]
-    assert [one.size for one in of_writes] == [5 * 8192 * 4 + 20] * 2
 
 
 @pytest.mark.parametrize(("reads", "backend", "expected"), [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
 
-from analysis.figures.style import STYLES, slug, style_of
+from analysis.figures.style import STYLES, style_of
 
 # Machado, Oliveira and Fernandes 2009, severity 1, on linear RGB.
 SIGHT = {
@@ -43,10 +42,6 @@ def test_variants_stay_apart_under_every_kind_of_colour_blindness(kind: str) -> 
         assert gap > 10, (kind, one, other, gap)
 
 
-def test_no_two_variants_share_a_marker() -> None:
-    assert len({style.marker for style in STYLES.values()}) == len(STYLES)
-
-
 @settings(max_examples=30, deadline=None)
 @given(st.text())
 def test_a_new_variant_always_has_the_same_style_and_none_of_ours(name: str) -> None:
@@ -55,9 +50,3 @@ def test_a_new_variant_always_has_the_same_style_and_none_of_ours(name: str) -> 
     if name not in STYLES:
         assert all(style.color != ours.color for ours in STYLES.values())
         assert all(style.marker != ours.marker for ours in STYLES.values())
-
-
-def test_every_device_has_file_names_of_its_own() -> None:
-    names = ["NVIDIA H200", "NVIDIA H100", "加速器", "加速卡", "Ω"]
-    assert len({slug(name) for name in names}) == len(names)
-    assert all(re.fullmatch(r"[a-z0-9-]+", slug(name)) for name in names)
