@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -222,7 +222,7 @@ def shown(lines: pd.DataFrame, names: Sequence[str]) -> str:
     return "\n".join(rows)
 
 
-def _interval(line: dict[str, Any], name: str, scale: float = 1, unit: str = "") -> str:
+def _interval(line: Mapping[Any, Any], name: str, scale: float = 1, unit: str = "") -> str:
     value, low, high = (line[f"{name}{end}"] for end in ("", "_low", "_high"))
     if value != value:
         return "–"

@@ -18,6 +18,7 @@ from typing import Any
 from unittest import mock
 
 from experiments.data.packed import unpacked
+
 from experiments.data.rows import Row, read_rows, rows_files
 from experiments.sweep import driver
 from experiments.sweep.cards import WorkerPool

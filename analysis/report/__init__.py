@@ -44,7 +44,7 @@ HERE, STEPPER = Path(__file__).parent, Path(stepper.__file__).parent
 FIRST = "headline"  # the picture of the result
 LEFT_OUT = ("limits",)  # pictures shape by shape: the tables have the same numbers
 # Tables about the measuring itself, by how their names begin; the others are of an operation.
-MEASURED = ("environment", "cards", "card_to_card", "determinism", "above_roof")
+MEASURED = ("environment", "card_to_card", "determinism", "above_roof")
 # How operations follow each other; others come last.
 ORDER = (OPERATION, "cross_entropy", "cross_entropy_grad", "cross_entropy_backward", "log_softmax",
          "logsumexp", "logprob_entropy", "softmax_backward")  # fmt: skip

@@ -94,7 +94,8 @@ def build(config: Mapping[str, Any]) -> Kernel:
     }
     if uses_triton(module) and os.environ.get("TRITON_INTERPRET", "0") not in ("", "0"):
         own["backend"] = "triton"  # by its interpreter: checked, and not timed
-    return type(name, (Function,), own)(path.name, name, options)
+    kind: type[Function] = type(name, (Function,), own)
+    return kind(path.name, name, options)
 
 
 @cache
