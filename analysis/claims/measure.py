@@ -158,7 +158,10 @@ class Card:
         others, those that move 256 MB or more (``large``), and those where ours takes less than
         25 µs (``short``) or more.
         """
-        found = where.of(self.points.get(operation, beside.points(self.frame[:0])))
+        lacks = Points(lacks=f"needs our kernel of {operation} and {over} in one sweep")
+        if operation not in self.points:
+            return lacks
+        found = where.of(self.points[operation])
         found = found[(found["cache"] == "cold") & (found["tuned"] != held_out)]
         timer = next((one for one in CLOCKS[clock] if (found["timer"] == one).any()), "")
         found = found[found["timer"] == timer]
@@ -169,7 +172,7 @@ class Card:
         if short is not None:
             lines = lines[lines["short"] == short]
         if lines.empty:
-            return Points(lacks=f"needs our kernel of {operation} and {over} in one sweep")
+            return lacks
         if mean and (one := beside.geomean(found.merge(lines[beside.PLACE]), over)):
             note = f"{one.points} points, interval over {one.units}"
             labels = tuple(dict.fromkeys(chain.from_iterable(lines["labels"])))
