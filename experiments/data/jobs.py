@@ -265,16 +265,6 @@ def kernel_makers(folder: Path = CONF / "kernel") -> dict[str, str]:
     return {name: str(file["by"]) for name, file in files.items() if "by" in (file or {})}
 
 
-@cache
-def named_widths(folder: Path = GRID_FILES) -> dict[int, str]:
-    """What the widths are that a grid in conf/grid has ``labels`` for."""
-    grids = (
-        yaml.safe_load(path.read_text("utf-8")) or {} for path in sorted(folder.glob("*.yaml"))
-    )
-    labelled = [(grid["cols"], grid["labels"]) for grid in grids if grid.get("labels")]
-    return {n: text for cols, texts in labelled for n, text in zip(cols, texts, strict=True)}
-
-
 def _drawn_widths(count: int, seed: int) -> list[int]:
     """Even and odd widths in turn, their logarithms uniform."""
     dice, octaves = random.Random(seed), math.log2(WIDEST / NARROWEST)

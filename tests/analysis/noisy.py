@@ -46,11 +46,6 @@ def samples(dice: Dice, time_us: float, count: int = 60) -> list[float]:
     return [float(s) for s in np.maximum(np.round(drawn / STEP_US), 1) * STEP_US]
 
 
-def rounds_of(dice: Dice, noise: str, rounds: int, time_us: float = 50.0) -> list[list[float]]:
-    """The samples of so many rounds of one point."""
-    return [samples(dice, time_us * float(np.exp(e))) for e in NOISES[noise](dice, rounds)]
-
-
 def rows_of(kernel: str, cols: int, times: Sequence[float], **changes: Any) -> list[Row]:
     """The rows of one point, a round each."""
     return [row(kernel, cols, time_us=t, round=i, **changes) for i, t in enumerate(times)]
