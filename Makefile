@@ -43,7 +43,8 @@ environment = $(PYTHON) -m experiments.environment
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help peers slurm status sweep figures tables roofline claims report reference counts counters compare validate \
-    reproduce selftest docs lint wheelhouse sync clean test test-gpu test-browser test-faults test-slurm .system .python
+    reproduce selftest docs lint wheelhouse sync clean test test-gpu test-browser test-faults test-ptx \
+    test-slurm .system .python
 help:  ## install: this list
 	@awk -F ' *## ' 'BEGIN { n = split("measure draw test install", groups, " "); print "usage: make TARGET [VARIABLE=value ...]" } \
 	    /^[a-z-]+:.* ## / { split($$1, target, ":"); split($$2, group, ": "); text = substr($$2, length(group[1]) + 3); \
@@ -104,7 +105,7 @@ counters: $(READY)  ## measure: what the card's counters saw; needs ncu
 	@$(PY) -m experiments.counters experiment=counters "out='$${OUT:-outputs/counters}'" $(words)
 test: $(READY)  ## test: all that needs no GPU
 	@$(PY) -c 'import xdist' 2>/dev/null && jobs='-n auto --maxprocesses 8 --dist worksteal'; \
-	$(PY) -m pytest $$jobs -m 'not gpu and not browser and not faults and not slurm' $(ARGS)
+	$(PY) -m pytest $$jobs -m 'not gpu and not browser and not faults and not ptx and not slurm' $(ARGS)
 test-gpu: $(READY)  ## test: what needs a CUDA device
 	@$(PY) -m pytest -m gpu $(ARGS)
 test-browser: $(READY)  ## test: the report in headless Chromium (CHROMIUM=path)
@@ -113,6 +114,8 @@ test-browser: $(READY)  ## test: the report in headless Chromium (CHROMIUM=path)
 test-faults: $(READY)  ## test: kills and damage at random (FAULT_KILLS=100 FAULT_EXAMPLES=40)
 	@FAULT_KILLS=$(or $(FAULT_KILLS),100) FAULT_EXAMPLES=$(or $(FAULT_EXAMPLES),40) $(PY) -m pytest tests/faults \
 	    tests/experiments/test_faults.py tests/experiments/test_wandb.py $(ARGS)
+test-ptx: $(READY)  ## test: the code that Triton compiles for an H200; needs no GPU
+	@TRITON_INTERPRET=0 $(PY) -m pytest -m ptx tests/kernels $(ARGS)
 test-slurm: $(READY) slurm  ## test: a sweep through a Slurm of one node, which is started here
 	@$(PY) -m pytest -m slurm tests/slurm $(ARGS)
 lint: $(READY)  ## test: ruff and mypy

@@ -155,5 +155,6 @@ def test_ci_calls_the_test_command_and_says_what_it_skips(tmp_path: Path) -> Non
     skipped = "skipped: make test-gpu (no CUDA device)"
     no_slurm = "skipped: make test-slurm (no slurmctld and munged)"
     drawn = ["make reference"] * 2  # on this processor, and as on one without AVX-512
-    assert done.stdout.splitlines() == ["make test", *drawn, skipped, "make test-browser", no_slurm]
+    called = ["make test", "make test-ptx", *drawn, skipped, "make test-browser", no_slurm]
+    assert done.stdout.splitlines() == called
     assert done.returncode == 1

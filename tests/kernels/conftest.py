@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
 import torch
 
 from kernels.device import Device
+
+collect_ignore_glob = [] if find_spec("triton") else ["*test_ptx.py"]
 
 H200 = Device(
     kind="cuda",

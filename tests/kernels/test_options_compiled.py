@@ -101,7 +101,7 @@ def _recompiles() -> Iterator[None]:
 @pytest.mark.parametrize("dynamic", [None, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("option", OPTIONS)
 def test_an_option_that_changes(option: str, dynamic: bool | None, device: str) -> None:
-    changed(option, device, dynamic, "aot_eager")
+    changed(option, device, dynamic, "aot_eager" if dynamic else "eager")
 
 
 def test_pytorchs_samples(device: str) -> None:

@@ -34,7 +34,7 @@ def test_narrow_rows_of_any_layout_are_read_to_their_ends(
 @every
 @pytest.mark.parametrize(
     ("cols", "dtype"),
-    zip((STRETCH - 1, STRETCH, STRETCH + 1, 2 * STRETCH + 808), DTYPES, strict=True),
+    [*zip((STRETCH - 1, STRETCH, STRETCH + 1, 2 * STRETCH + 808), DTYPES, strict=True)],
     ids=str,
 )
 def test_the_largest_of_a_stretch_is_found_wherever_it_is(

@@ -1,4 +1,4 @@
-"""What cross-entropy's kernels become for an H200; `test_compiles` runs these tests."""
+"""The PTX of cross-entropy's kernels for an H200; no GPU is needed (`make test-ptx`)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ from kernels.cross_entropy.rows import (
 )
 from kernels.log_softmax.rows import log_softmax
 from tests.kernels.conftest import H200
-from tests.kernels.for_h200 import to_ptx
+from tests.kernels.test_ptx import to_ptx
+
+pytestmark = pytest.mark.ptx
 
 POINTERS = {torch.bfloat16: "*bf16", torch.float32: "*fp32", torch.float64: "*fp64"}
 POINTERS |= {torch.int64: "*i64"}
