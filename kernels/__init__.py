@@ -1,4 +1,4 @@
-"""What is measured: operations, and the kernel variants that carry them out.
+"""Operations and their kernel variants: the code that the harness measures.
 
 Installed, this folder is the package ``softmax_roofline``, whose functions are for other programs:
 

@@ -1,7 +1,7 @@
-"""What stands between a function that other programs import and its kernels.
+"""The steps between a public function and its kernels.
 
-A call goes one of three ways, as `kernels.functions` says of softmax: kernels for a plain call, an
-operator where a compiler traces, and PyTorch's operations for whatever else watches it.
+A call takes one of three ways, as in `kernels.functions`: a plain call launches kernels, a tracing
+compiler sees an operator, and anything else that observes the call gets PyTorch's operations.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Tensors = tuple[torch.Tensor, ...]
 
 
 def runs_on(x: torch.Tensor) -> bool:
-    """Whether a kernel can run where ``x`` is."""
+    """Whether a kernel can run on the device of ``x``."""
     kind = x.device.type
     return tl is not None and (kind == "cuda" or (kind == "cpu" and functions.INTERPRETED))
 
@@ -53,8 +53,8 @@ def gradient_of(
     """The gradient of ``x`` by PyTorch's operations, which can be differentiated again.
 
     Args:
-        function: The same answers by PyTorch's operations; computed anew.
-        x: Its input.
+        function: Computes the same answers by PyTorch's operations.
+        x: The input of ``function``.
         grads: The gradient of each answer.
     """
     if torch._C._are_functorch_transforms_active():
@@ -75,17 +75,18 @@ def define(
     by_torch: Callable[..., Any],
     differentiable: Callable[..., Any] | None = None,
 ) -> Any:
-    """An operator of PyTorch's, for torch.compile and torch.export.
+    """Registers a PyTorch operator, for torch.compile and torch.export.
 
-    PyTorch takes one definition of a name: imported again, as `kernels` of a checkout beside the
-    installed package or by a reload, an operator is that of the first import.
+    PyTorch accepts one definition per name. If the module is imported twice (a checkout beside the
+    installed package, or a reload), the operator of the first import stays.
 
     Args:
-        signature: In PyTorch's own language, from the name on.
-        kernel: Computes it on a CPU or GPU; its answers share no memory with its inputs.
-        fake: Makes answers without their numbers.
-        by_torch: Computes it by PyTorch's operations, for what transforms it.
-        differentiable: Computes it where the first tensor needs a gradient; else ``by_torch`` does.
+        signature: The operator's schema, from its name on.
+        kernel: Computes the answers on a CPU or GPU; they share no memory with the inputs.
+        fake: Returns empty answers of the right shape and dtype.
+        by_torch: Computes the answers by PyTorch's operations, for transforms such as vmap.
+        differentiable: Computes the answers where the first tensor needs a gradient; without it,
+            ``by_torch`` does.
     """
     name = signature.partition("(")[0]
     operators = getattr(torch.ops, NAMESPACE)
@@ -112,15 +113,15 @@ def define(
 
 
 def aligned(x: torch.Tensor) -> torch.Tensor:
-    """``x``, contiguous and at an address that a repeated launch may be given."""
+    """``x``, contiguous and at a 16-byte boundary, as a repeated launch needs it."""
     x = x.contiguous()
     return x.clone() if x.data_ptr() % ALIGNMENT else x
 
 
 def like_rows(x: torch.Tensor) -> torch.Tensor:
-    """Memory for the gradient of rows: with gaps between them as in ``x``, if they are small.
+    """Memory for the gradient of ``x``, padded like ``x`` if the padding is small.
 
-    Where rows of both begin at the same places of a vector, both are moved by whole ones.
+    Then rows of both start at the same offset within a vector, and both use 16-byte accesses.
     """
     rows, cols = x.shape
     stride = x.stride(0)
@@ -129,9 +130,9 @@ def like_rows(x: torch.Tensor) -> torch.Tensor:
 
 
 def allocator(index: int) -> Callable[..., torch.Tensor]:
-    """What allocates (shape, strides, dtype) on a CUDA device, or with −1 on the CPU.
+    """A function that allocates (shape, strides, dtype) on a CUDA device; −1 is the CPU.
 
-    Past the dispatcher, as Inductor does, in a third of the time, where that device is the current.
+    On the current device it bypasses the dispatcher, as Inductor does: a third of the time.
     """
     name = "_empty_strided_cuda" if index >= 0 else "_empty_strided_cpu"
     fast = getattr(torch._C._dynamo.guards, name, None)
@@ -147,16 +148,16 @@ def allocator(index: int) -> Callable[..., torch.Tensor]:
 
 
 class Repeatable:
-    """Work on tensors: launched the ordinary way the first time, its launches repeated after that.
+    """Records the launches of the first call and repeats them in later calls.
 
-    Unlike a `Plan` it may launch several kernels, and what they write is given to it. It is called
-    with tensors that share shapes, strides, dtypes and device from call to call; with their
-    alignment that is all that Triton compiles apart for. It holds none of them.
+    Unlike a `Plan` it may launch several kernels, and the caller passes the outputs. All calls pass
+    tensors of the same shapes, strides, dtypes and device: together with alignment, these are all
+    that Triton specialises for. A `Repeatable` keeps no tensor alive.
 
     Args:
-        work: Takes tensors, or None in a place where there is never one. All that it does is
-            launched by `launch`, on those tensors and on `workspace` alone.
-        index: The CUDA device's; −1 on a CPU, where nothing is launched again.
+        work: Takes tensors; a place may always be None. It does nothing but call `launch`, on those
+            tensors and on `workspace` alone.
+        index: The CUDA device's index; −1 on a CPU, where no launch is repeated.
     """
 
     __slots__ = ("_index", "_known", "_work")
@@ -193,9 +194,9 @@ def _repeated(
     made: Sequence[torch.Tensor],
     index: int,
 ) -> Callable[[list[int]], bool]:
-    """What repeats launches on tensors that begin elsewhere, and says whether it did.
+    """A function that repeats launches on tensors at other addresses; returns whether it did.
 
-    It does not where one of them was given a tensor that is neither known nor a workspace.
+    It refuses if a launch received a tensor that is neither an argument nor a workspace.
     """
     empty = getattr(torch._C._dynamo.guards, "_empty_strided_cuda", None)
     starts = [-1 if each is None else each.data_ptr() for each in (*tensors, *made)]
@@ -248,5 +249,5 @@ def _never(_: list[int]) -> bool:
 
 
 def _extended(starts: list[int]) -> list[int]:
-    """With where the vectors begin that tensors begin in: launches may be given those."""
+    """The addresses of tensors and of the vector boundaries before them: launches receive both."""
     return [*starts, *[each - each % ALIGNMENT for each in starts]]

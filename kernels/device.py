@@ -1,4 +1,4 @@
-"""The limits of the device a kernel runs on, and how many programs it holds at once by them."""
+"""The limits of a device, and the number of programs that it holds at once."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ EMPTY_KERNEL = (
 
 @dataclass(frozen=True)
 class Device:
-    """What a variant may need to know of its device before it launches.
+    """The limits of a device that a variant needs before it launches.
 
-    The limits are None where they do not apply (a CPU, Triton's interpreter).
+    A limit is None where it does not apply (a CPU, Triton's interpreter).
 
     Attributes:
         kind: ``"cuda"`` or ``"cpu"``.
-        name: As the driver reports it, e.g. ``"NVIDIA H200"``.
+        name: The driver's name for it, e.g. ``"NVIDIA H200"``.
         capability: CUDA compute capability, e.g. ``(9, 0)``; None on a card that is not NVIDIA's.
         sms: Streaming multiprocessors.
         warp_size: Threads a warp.
@@ -85,12 +85,12 @@ def device_of(x: torch.Tensor) -> Device:
 
 
 def resident_programs(registers: int, warps: int, shared: int, device: Device) -> int:
-    """Programs resident on the whole device, none where not even one fits an SM.
+    """Programs resident on the whole device; 0 where not even one fits an SM.
 
     Args:
-        registers: Of a thread.
-        warps: Of a program.
-        shared: Of a program, bytes.
+        registers: Registers per thread.
+        warps: Warps per program.
+        shared: Shared memory per program, bytes.
         device: A CUDA device.
 
     Raises:
@@ -109,7 +109,7 @@ def resident_programs(registers: int, warps: int, shared: int, device: Device) -
 
 
 def largest_cluster(device: Device) -> int:
-    """Programs of the largest cluster that a device launches, 0 where it has no clusters."""
+    """Programs of the largest cluster that a device launches; 0 where it has no clusters."""
     if device.capability is None or device.capability < CLUSTERS_FROM:
         return 0
     return 16 if device.capability[0] in DATA_CENTRE else 8
@@ -118,7 +118,7 @@ def largest_cluster(device: Device) -> int:
 def resident_clusters(programs: int, device: Device) -> int:
     """Clusters of ``programs``, 2 to 16, of one warp each, resident on the whole device.
 
-    Where the driver was not asked, as many as its SMs would hold if all could be used.
+    Without an answer of the driver, the number that would fit if every SM could be used.
     """
     if device.clusters is None:
         return known(device.sms) * CLUSTER_PROGRAMS_PER_SM // programs
@@ -139,7 +139,7 @@ class _Launch(ctypes.Structure):
 
 
 def _clusters(index: int) -> tuple[int, int, int, int] | None:
-    """The driver's own count for an empty kernel, None where it cannot be asked.
+    """The driver's count for an empty kernel; None where there is no driver.
 
     Source: CUDA driver API, ``cuOccupancyMaxActiveClusters``.
     """

@@ -1,19 +1,18 @@
-"""`softmax(x)`: the fastest of the variants at hand, as a function like PyTorch's own.
+"""`softmax(x)`: the fastest variant for the shape, as a function like PyTorch's own.
 
-A call takes the shortest of three ways, for each layer costs the host time:
+A call takes the shortest of three ways, because each layer costs host time:
 
-- A plain call launches a kernel. Where a gradient is asked for, an autograd function keeps the
-  answer and calls the backward kernel, 3MN. A call like an earlier one finds that one's `Plan`.
-- `torch.compile` and `torch.export` see an operator of PyTorch's with the same kernels behind it.
-- PyTorch's own operations compute whatever else watches, traces or differentiates: forward-mode
-  differentiation, functorch's transforms, dispatch modes, `torch.jit.trace` and subclasses of a
-  tensor. An operator whose derivative such a program does not know would count as a constant.
+- A plain call launches a kernel. If a gradient is needed, an autograd function keeps the answer and
+  later calls the backward kernel, 3MN. A call similar to an earlier one reuses its `Plan`.
+- `torch.compile` and `torch.export` see a PyTorch operator that launches the same kernels.
+- Forward-mode differentiation, functorch's transforms, dispatch modes, `torch.jit.trace` and tensor
+  subclasses get PyTorch's own operations: they would treat our operator as a constant.
 
-Of a tensor whose softmax runs along a last dimension of neighbouring elements the rows are given to
-`auto`; another dimension, a temperature or another dtype of the result takes `along`. Both read a
-strided tensor where it lies. Only where the dimensions before or after `dim` cannot be merged into
-one (a permuted or sliced tensor of four dimensions, say) it is copied first: 2MN more.
-Without a GPU, or without Triton, PyTorch computes.
+If the softmax runs along a contiguous last dimension, `auto` computes it. Another dimension, a
+temperature or another dtype of the result takes `along`. Both read a strided tensor in place. Only
+if the dimensions before or after `dim` cannot be merged into one (for example in a permuted tensor
+of four dimensions) is the tensor copied first: 2MN more.
+Without a GPU, or without Triton, PyTorch computes the result.
 """
 
 from __future__ import annotations
@@ -59,24 +58,23 @@ def softmax(
 ) -> torch.Tensor:
     """softmax(x / temperature) along a dimension, differentiable in ``x`` any number of times.
 
-    NaN, +inf and rows that are −inf throughout come out as from `torch.softmax`. 16-bit input is
-    computed in float32 and rounded once. The result is contiguous, whatever the strides of ``x``,
-    which are read in place where the dimensions before and after ``dim`` can each be merged into
-    one; else a copy is made first, 2MN more. Under autocast the result keeps the dtype of ``x``.
-    A tensor on the CPU is computed by `torch.softmax`, or by Triton's interpreter where
-    ``TRITON_INTERPRET`` is set.
+    NaN, +inf and rows of −inf give the result of `torch.softmax`. 16-bit input is computed in
+    float32 and rounded once. The result is contiguous. A strided ``x`` is read in place if the
+    dimensions before and after ``dim`` can each be merged into one; otherwise it is copied first,
+    2MN more. Under autocast the result keeps the dtype of ``x``. On the CPU `torch.softmax`
+    computes the result, or Triton's interpreter if ``TRITON_INTERPRET`` is set.
 
     Args:
-        x: Any shape, empty or without dimensions too; float16, bfloat16, float32 or float64, or
-            any real dtype where ``dtype`` is given.
+        x: Any shape, also empty or without dimensions; float16, bfloat16, float32 or float64, or
+            any real dtype if ``dtype`` is given.
         dim: The dimension along which the result sums to one.
         temperature: Divides ``x``: a number from 1e-30 to 1e30.
-        dtype: What ``x`` is cast to before anything else, and so that of the result.
+        dtype: The dtype of the result; ``x`` is cast to it first.
 
     Raises:
         IndexError: there is no such dimension.
-        NotImplementedError: the result would not be one of the four dtypes.
-        TypeError: an argument is of another type, where True is not a number.
+        NotImplementedError: the result would have none of the four dtypes.
+        TypeError: an argument has a wrong type; True is not a number.
         ValueError: the temperature is out of range.
     """
     if type(dim) is not int or type(temperature) is not float:
@@ -107,10 +105,10 @@ def softmax(
 
 
 def watched(x: Any) -> bool:
-    """Whether a call may not simply launch a kernel on ``x``.
+    """Whether a call on ``x`` must not simply launch a kernel.
 
-    It may not where something compiles, traces, transforms, watches or differentiates forwards, nor
-    on what is no tensor of a GPU, or of the interpreter's CPU, or means other than it holds.
+    True under compilation, tracing, transforms, dispatch modes and forward-mode differentiation;
+    also for a subclass, a device without kernels, and a conjugated or negated view.
     """
     return (
         is_dynamo_compiling()  # first: Dynamo follows none of what comes after
@@ -127,7 +125,7 @@ def watched(x: Any) -> bool:
 def _observed(
     x: torch.Tensor, dim: int, temperature: float, dtype: torch.dtype | None
 ) -> torch.Tensor:
-    """Softmax of a tensor that is compiled, traced, transformed, watched or not on a GPU."""
+    """Softmax in all cases in which `watched` is true."""
     if not isinstance(x, torch.Tensor):
         raise TypeError(f"softmax(): argument 'x' must be Tensor, not {type(x).__name__}")
     result = result_dtype(x.dtype, dtype, x.dim(), dim, temperature)
@@ -166,13 +164,13 @@ def _not_a_temperature(temperature: Any) -> str:
 def result_dtype(
     given: torch.dtype, wanted: torch.dtype | None, dims: int, dim: int, temperature: float
 ) -> torch.dtype:
-    """The dtype of softmax's result, where all arguments are right.
+    """The dtype of softmax's result; checks all arguments.
 
     Args:
         given: The input's dtype.
-        wanted: What it is cast to, if anything.
-        dims: The input's dimensions.
-        dim: That of the softmax.
+        wanted: The dtype to cast it to, or None.
+        dims: The number of the input's dimensions.
+        dim: The dimension of the softmax.
         temperature: Divides the input.
 
     Raises:
@@ -204,7 +202,7 @@ def result_dtype(
 
 
 def by_torch(x: torch.Tensor, dim: int, temperature: float, dtype: torch.dtype) -> torch.Tensor:
-    """softmax(x / temperature) by PyTorch's operations, contiguous, of ``dtype``."""
+    """softmax(x / temperature) by PyTorch's operations, contiguous, with dtype ``dtype``."""
     if temperature == 1.0:
         return torch.softmax(x, dim, dtype)  # named, the dtype is not changed by autocast
     wide = torch.promote_types(dtype, torch.float32)
@@ -228,7 +226,7 @@ def gradient_by_torch(
 
 
 def transformed() -> bool:
-    """Whether forward-mode differentiation or a transform of functorch is at work."""
+    """Whether forward-mode differentiation or a functorch transform is active."""
     return forward_ad._current_level >= 0 or _transforms_active()
 
 
@@ -236,7 +234,7 @@ def transformed() -> bool:
 
 
 def _runs_on(index: int) -> bool:
-    """Whether a kernel can run on the CUDA device of that index, or on the CPU where it is −1."""
+    """Whether a kernel can run on the CUDA device ``index``; −1 is the CPU."""
     return tl is not None and (index >= 0 or INTERPRETED)
 
 
@@ -256,7 +254,7 @@ def plain_softmax(
 
 
 class _Softmax(Plan):
-    """A plan, and how to differentiate what it carries out.
+    """The plan of a softmax, and the settings of its gradient.
 
     Attributes:
         offset: The input's address modulo 16.
@@ -332,10 +330,9 @@ def _forward(
 def plain_gradient(
     y: torch.Tensor, dy: torch.Tensor, dim: int, temperature: float, dtype: torch.dtype
 ) -> torch.Tensor:
-    """The gradient of softmax's input, of ``dtype``, from its answer y and that one's gradient.
+    """The gradient of softmax's input in ``dtype``, from the answer y and the gradient of y.
 
-    The variant `backward_auto` takes any dimension and reads both tensors where they lie,
-    or copied, as softmax itself.
+    `backward_auto` takes any dimension. It reads both tensors in place or copied, like softmax.
     """
     offsets = y.data_ptr() % ALIGNMENT, dy.data_ptr() % ALIGNMENT
     layout = y.shape, y.stride(), dy.stride(), offsets
@@ -379,7 +376,7 @@ def _fake(x: torch.Tensor, *rest: Any) -> torch.Tensor:
 def _operator_autograd(
     x: torch.Tensor, dim: int, temperature: float, dtype: torch.dtype
 ) -> torch.Tensor:
-    """The operator's derivatives; a graph that holds it may be transformed long after."""
+    """Registers the operator's derivatives, for transforms of a graph that contains it."""
     if transformed():
         return by_torch(x, dim, temperature, dtype)
     if x.requires_grad and torch.is_grad_enabled():
@@ -398,7 +395,7 @@ def _backward_operator_autograd(
 
 
 def below_autograd(operator: Callable[..., Any], *arguments: Any) -> Any:
-    """Calls an operator past its derivative."""
+    """Calls an operator below autograd."""
     with torch._C._AutoDispatchBelowAutograd():
         return operator(*arguments)
 
@@ -464,7 +461,7 @@ class _Differentiable(Function):
 
 
 class _Traced(Function):
-    """Both by the operators, which a compiler traces."""
+    """Softmax and its gradient by the operators, which a compiler traces."""
 
     @staticmethod
     def forward(

@@ -28,12 +28,11 @@ class Array:
 
     Attributes:
         name: As formulas and counts call it, e.g. ``"x"``.
-        shape: The size of each dimension in the operation's symbols. Where the first is the
-            operation's first, M, it has a row for each row of the point; where it is part of it,
-            as M/N, one for so many of them together; else all rows share it.
-        dtype: Its own, or None for the point's.
-        either: Whether a kernel may give it in the point's dtype in place of its own, as PyTorch
-            gives the loss of 16-bit logits.
+        shape: The size of each dimension in the operation's symbols. First dimension M: one row
+            per row of the point. M/N: one per N rows. Any other: all rows share the array.
+        dtype: A fixed dtype, or None for the point's.
+        either: Whether a kernel may return the array in the point's dtype instead, as PyTorch
+            does with the loss of 16-bit logits.
     """
 
     name: str
@@ -43,22 +42,22 @@ class Array:
 
 
 class Operation(ABC):
-    """What is computed, whichever kernel computes it.
+    """A computation, independent of the kernel that carries it out.
 
     Attributes:
-        name: As rows spell it, e.g. ``"softmax"``.
+        name: The name in rows, e.g. ``"softmax"``.
         symbols: One name for each number of a point's shape.
-        inputs: What a kernel is given, in this order; one at least has the point's dtype.
-        outputs: What it returns, a tensor or a tuple of them; all have a row for each row.
-        exact: Whether the answer is a copy of bits, so that no rounding is forgiven.
-        row_sums: The invariant that the rows of an output add up to something, by its name, with
-            what that is; None stands for what the reference's do. A gate checks these sums too:
-            a bias that each element may have, or an answer of zeros, shows in them.
-        flops: Floating-point operations of a call, in its symbols, where they may bound its time.
-        exponentials: How many exponentials, likewise.
+        inputs: The arguments of a kernel, in this order; at least one has the point's dtype.
+        outputs: The results, one tensor or a tuple; each has one row per row of the point.
+        exact: Whether the answer is a copy of bits, so that the gate forgives no rounding.
+        row_sums: For each output whose rows have a known sum, its name and that sum; None stands
+            for the sum of the reference's row. The gate compares these sums, because a small bias
+            of every element, or an answer of zeros, shows in them.
+        flops: Floating-point operations of a call, in the symbols, where they may bound its time.
+        exponentials: Exponentials of a call, where they may bound its time.
         roof: Name of the operation that moves the same mix of reads and writes and does nothing
-            else; a sweep without it gets the configuration of that name. A plain string, which the
-            sweep reads without importing.
+            else. A sweep adds the kernel of that name. It is a plain string, because the sweep
+            reads it without importing this module.
     """
 
     name: ClassVar[str]
@@ -91,22 +90,22 @@ class Operation(ABC):
 
     @abstractmethod
     def reference(self, *blocks: Any, **_: Any) -> Tensors:
-        """The outputs in float64 for a block of whole rows of the inputs, of any dtype.
+        """The outputs in float64, for a block of whole rows of inputs of any dtype.
 
-        An input that all rows share is given whole.
+        An input that all rows share is passed whole.
         """
 
     def magnitude(self, *blocks: Any, **_: Any) -> Tensors | None:
-        """The size of the terms that add up to each output, as `reference`, where they may cancel.
+        """The size of the terms that add up to each output; None where the terms cannot cancel.
 
-        Rounding then leaves an error of their spacing and not of the answer's. None where they
-        do not cancel.
+        Shaped like `reference`. Where terms cancel, the rounding error has the spacing of the
+        terms, not the spacing of the answer.
         """
         return None
 
     @property
     def compulsory(self) -> Traffic:
-        """What any implementation must move: each input read once, each output written once."""
+        """The least traffic possible: each input read once, each output written once."""
         elements, further = [], []
         for arrays in (self.inputs, self.outputs):
             elements.append(sympy.Add(*(sympy.prod(a.shape) for a in arrays if not a.dtype)))
@@ -122,7 +121,7 @@ class Operation(ABC):
         return [(tuple(evaluate(n, sizes) for n in a.shape), a.dtype or dtype) for a in arrays]
 
     def point_of(self, inputs: Sequence[torch.Tensor]) -> tuple[Shape, torch.dtype]:
-        """The shape and dtype of the point whose inputs these are."""
+        """The shape and dtype of the point that these inputs belong to."""
         found = {
             str(size): length
             for array, x in zip(self.inputs, inputs, strict=True)
@@ -132,7 +131,7 @@ class Operation(ABC):
         return tuple(found[symbol] for symbol in self.symbols), dtype
 
     def rowwise(self, array: Array) -> bool:
-        """Whether an array has a row for each row of the point, or for so many of them."""
+        """Whether an array has one row per row of the point, or per N of them."""
         return _grows(array, self.symbols[0])
 
     def sizes(self, shape: Shape) -> dict[str, int]:
@@ -141,25 +140,25 @@ class Operation(ABC):
 
 
 def _grows(array: Array, symbol: str) -> bool:
-    """Whether an array's first dimension does with a symbol."""
+    """Whether an array's first dimension contains a symbol."""
     return bool(array.shape) and symbol in map(str, array.shape[0].free_symbols)
 
 
 def as_tuple(tensors: Tensors) -> tuple[torch.Tensor, ...]:
-    """What a kernel or a reference returned, a tensor or several, as a tuple."""
+    """The result of a kernel or a reference, one tensor or several, as a tuple."""
     return (tensors,) if isinstance(tensors, torch.Tensor) else tuple(tensors)
 
 
 @dataclass(frozen=True)
 class Allowed:
-    """The values that a tunable may have, as the metadata of its annotation.
+    """The values that a tunable may have, written as metadata of its annotation.
 
     ``block_size: Annotated[int, power_of_two(1, 1024)] = 512``. Values come from YAML or a command
-    line, so any type can turn up. None is allowed where the annotation says ``| None``.
+    line and may have any type. None is allowed where the annotation says ``| None``.
 
     Attributes:
-        words: What a value must be.
-        test: Whether a value is that.
+        words: The allowed values in words, for the error message.
+        test: Whether a value is allowed.
     """
 
     words: str
@@ -169,14 +168,14 @@ class Allowed:
         """Refuses a value that is not allowed.
 
         Raises:
-            ValueError: in one line, what it is and what it must be.
+            ValueError: one line with the value and the allowed values.
         """
         if not self.test(value):
             raise ValueError(f"{name} must be {self.words}, not {value!r}")
 
 
 def whole_number(least: int, most: int, *others: str) -> Allowed:
-    """A whole number from ``least`` to ``most``, or one of the other words."""
+    """A whole number from ``least`` to ``most``, or one of ``words``."""
     return Allowed(
         f"a whole number from {least} to {most}",
         lambda value: value in others if isinstance(value, str) else _whole(value, least, most),
@@ -201,26 +200,27 @@ def _whole(value: Any, least: int, most: int) -> bool:
 
 
 class NotCompiled(RuntimeError):
-    """A variant that promises compiled code would run something else."""
+    """A variant that promises compiled code would run uncompiled code."""
 
 
 class Kernel(ABC):
     """One variant of an operation. Subclasses are frozen dataclasses; fields are the tunables.
 
-    What a tunable may be is part of its annotation, see `Allowed`; making a kernel checks it.
+    The annotation of a tunable holds its allowed values (`Allowed`); the constructor checks them.
 
     Attributes:
-        operation: What it computes.
-        backend: Who generates the code: ``"eager"``, ``"torchscript"``, ``"torch"``,
-            ``"inductor"``, ``"triton"`` or ``"cute"``. A row says ``"interpreter"`` in place of
-            ``"triton"`` where Triton's interpreter ran it.
-        dtypes: The dtypes it accepts.
-        packages: Distributions that it runs beside torch and Triton, of the extra ``peers``.
-            Their versions are part of what is measured.
-        overwrites: Name of the input in whose memory it leaves an output, None where it leaves all
-            inputs as they are.
-        moves: Its traffic; a variant whose tunables change it overrides `traffic` instead.
-        on_chip: Likewise for `on_chip_elements`.
+        operation: The operation that the variant computes.
+        backend: The code generator: ``"eager"``, ``"torchscript"``, ``"torch"``, ``"inductor"``,
+            ``"triton"`` or ``"cute"``. A row says ``"interpreter"`` instead of ``"triton"`` where
+            Triton's interpreter ran the kernel.
+        dtypes: The dtypes that the variant accepts.
+        packages: Distributions of the extra ``peers`` that the variant needs beside torch and
+            Triton. Their versions are part of a row's key.
+        overwrites: Name of the input whose memory receives an output; None where all inputs stay
+            unchanged.
+        moves: The traffic. A variant whose tunables change it overrides `traffic` instead.
+        on_chip: The elements kept on chip. A variant whose tunables change them overrides
+            `on_chip_elements` instead.
     """
 
     operation: ClassVar[Operation]
@@ -239,25 +239,25 @@ class Kernel(ABC):
 
     @abstractmethod
     def __call__(self, *inputs: Any, **_: Any) -> Any:
-        """The operation's outputs, a tensor or a tuple, in memory of their own.
+        """The operation's outputs, one tensor or a tuple, in newly allocated memory.
 
         Args:
-            inputs: The operation's, each an argument of its own; rows may be strided, any M or N
-                may be zero or one.
+            inputs: The operation's inputs, one argument each. Rows may be strided; M and N may be
+                zero or one.
         """
 
     def traffic(self) -> Traffic:
-        """What the algorithm asks of global memory in one call."""
+        """The traffic with global memory that the algorithm asks for in one call."""
         return self.moves
 
     def on_chip_elements(self) -> sympy.Expr:
-        """Elements of a row kept in registers or shared memory at once, ``N`` or a constant."""
+        """Elements of a row held in registers or shared memory at once: ``N`` or a constant."""
         return self.on_chip
 
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        """Why this variant cannot run there, in one sentence, or None when it can.
+        """One sentence that says why this variant cannot run on ``device``; None if it can.
 
-        It launches nothing. Variants with a limit of their own extend it.
+        Launches nothing. A variant with a limit of its own extends this method.
         """
         if len(shape) != 2:
             return f"takes a matrix of rows and columns, not {len(shape)} dimensions"
@@ -269,22 +269,22 @@ class Kernel(ABC):
         return _without_triton(device) if self.backend == "triton" else None
 
     def prepare(self, *inputs: Any, **_: Any) -> Callable[..., Any]:
-        """What is called when this kernel is timed on inputs like these.
+        """The function that the harness times on inputs like these.
 
-        It does now whatever a caller does once for a shape, compiling above all, so that the
-        returned function only launches. Most variants need nothing and return themselves.
+        Does the work that a caller does once per shape, such as compiling, so that the returned
+        function only launches. Most variants return themselves.
         """
         return self
 
 
 @lru_cache
 def _tunables(kind: type[Any]) -> list[tuple[str, bool, Allowed]]:
-    """The tunables of a kernel that are checked: name, whether None is allowed, and what else is.
+    """The checked tunables of a kernel: name, whether None is allowed, and the allowed values.
 
     A bool needs no metadata.
 
     Raises:
-        TypeError: the kernel does not declare what it moves, or what it keeps on chip.
+        TypeError: the kernel declares no traffic, or no elements on chip.
     """
     for method, attribute in (("traffic", "moves"), ("on_chip_elements", "on_chip")):
         if getattr(kind, method) is getattr(Kernel, method) and not hasattr(kind, attribute):

@@ -1,32 +1,30 @@
-"""Launching a Triton kernel: the ordinary way, again without the ceremony, and with what options.
+"""Launching a Triton kernel: the ordinary way, repeated without overhead, and its options.
 
 `launch` is ``function[grid](*arguments, **constants, **options)``: Triton binds the arguments,
-looks at each one's type, value and alignment, finds the compiled kernel and launches it, in 7–14 µs
-of host time. What it did can be listened to (`launches`), and a `Plan` hands other memory to the
-same compiled kernel: it allocates the answer and calls the function in C behind Triton's launcher.
-Whoever keeps a plan answers for what Triton looked at: shapes, strides, dtypes, device and each
-address modulo 16 must be those of the launch.
+inspects the type, value and alignment of each, finds the compiled kernel and launches it, in
+7–14 µs of host time. `launches` collects these launches. A `Plan` repeats one on other memory: it
+allocates the answer and calls the C function behind Triton's launcher. The keeper of a plan must
+ensure that shapes, strides, dtypes, device and each address modulo 16 equal the first launch's.
 
-Programmatic dependent launch (`dependent`): of two kernels in one stream the second is by default
-not started before the first has ended and its writes are seen: about a microsecond in which the
-memory rests. Launched as a dependent, the second's programs take the places that the first's leave
-free, and wait there, `await_previous`, until all before is done. They touch no memory before, so
-that nothing but the start is earlier. That pays only behind a kernel that lets its dependents start
-early, as these do: in CUDA graphs on an H200 it takes 0.1 to 0.8 µs off, while behind an ordinary
-kernel, which is what a program has, it costs 0.2 to 0.6 µs (docs/lab_book.md). So it is an option,
-off by default.
+Programmatic dependent launch (`dependent`): by default the second of two kernels in one stream
+starts after the first has ended and its writes are visible. Memory idles for about a microsecond.
+As a dependent launch, the second kernel's programs take the places that the first kernel leaves
+free, and wait in `await_previous` until all earlier work is done. They touch no memory before that.
+This pays only behind a kernel that lets its dependents start early, as ours do: in CUDA graphs on
+an H200 it saves 0.1 to 0.8 µs. Behind an ordinary kernel, the usual case in a program, it costs
+0.2 to 0.6 µs (docs/lab_book.md). So it is an option, off by default.
 
-Eviction hints (`load_hint`, `store_hint`): what is read once and what is written pass through L2
-together, and by default the oldest line gives way, of either kind. Loads and stores may ask for
-`evict_last`: such lines give way last. On an H200 (docs/lab_book.md), by the bytes of the input:
+Eviction hints (`load_hint`, `store_hint`): inputs and outputs pass through L2 together, and by
+default the oldest line is evicted. Loads and stores may ask for `evict_last`: such lines are
+evicted last. The rules on an H200 (docs/lab_book.md), by the bytes of the input:
 
-- from once L2 on loads ask for it. A smaller matrix would take 0.3 to 0.6 µs less too, but leave L2
-  full of an input that nobody reads again: who reads from L2 next waits 2 to 4 µs for DRAM.
-- from once to eight times L2 stores ask too. The next kernel, which reads the output, finds more
-  of it: both together take 1 to 4 % less. Of a larger output nothing stays, and a kernel by itself
-  is up to 1 % faster if its stores do not ask.
+- Loads ask from 1× L2 on. A smaller matrix would gain 0.3 to 0.6 µs too, but would fill L2 with an
+  input that nobody reads again: the next reader of L2 then waits 2 to 4 µs for DRAM.
+- Stores ask from 1× to 8× L2. The next kernel, which reads the output, finds more of it in L2: both
+  kernels together take 1 to 4 % less. Of a larger output nothing stays, and a kernel by itself is
+  up to 1 % faster without the hint.
 
-Why the hints help a kernel by itself was not measured; no counter was read that would show it.
+It was not measured why the hints help a kernel by itself.
 Source: PTX ISA, ``griddepcontrol`` (sm_90 and up) and cache eviction priority hints; CUDA C++
 Programming Guide, "Programmatic Dependent Launch and Synchronization".
 """
@@ -65,12 +63,12 @@ LAST = "evict_last"
 
 @dataclass(frozen=True)
 class Launched:
-    """One launch as it was made.
+    """A recorded launch.
 
     Attributes:
         compiled: Triton's compiled kernel, None under its interpreter.
         grid: Programs along each of three axes.
-        arguments: All of the kernel's parameters in its own order, constants included.
+        arguments: All arguments in the order of the kernel's parameters, constants included.
     """
 
     compiled: Any
@@ -88,14 +86,14 @@ def launch(
     constants: Mapping[str, Any],
     **options: Any,
 ) -> None:
-    """Launches a kernel the ordinary way, and records it where `launches` asks for it.
+    """Launches a kernel the ordinary way, and records the launch inside a `launches` block.
 
     Args:
-        function: What ``@triton.jit`` or ``@gluon.jit`` made.
+        function: A function decorated with ``@triton.jit`` or ``@gluon.jit``.
         grid: One to three numbers of programs.
-        arguments: Those given by place, the first parameters of the kernel.
-        constants: Those given by name.
-        options: Triton's own, as ``num_warps``.
+        arguments: Positional arguments.
+        constants: Keyword arguments.
+        options: Triton's own options, such as ``num_warps``.
     """
     compiled = function[grid](*arguments, **constants, **options)
     seen = _listening.get()
@@ -120,7 +118,7 @@ _lending: ContextVar[list[torch.Tensor] | None] = ContextVar("_lending", default
 
 
 def workspace(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    """Memory that launches write before they read it, and nobody reads after them."""
+    """Scratch memory: launches write it before they read it, and nobody reads it afterwards."""
     made = torch.empty(shape, dtype=dtype, device=device)
     lent = _lending.get()
     if lent is not None:
@@ -130,7 +128,7 @@ def workspace(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) 
 
 @contextmanager
 def workspaces() -> Iterator[list[torch.Tensor]]:
-    """Collects what `workspace` gave to this thread inside the block."""
+    """Collects the memory that `workspace` returned to this thread inside the block."""
     lent: list[torch.Tensor] = []
     token = _lending.set(lent)
     try:
@@ -140,23 +138,23 @@ def workspaces() -> Iterator[list[torch.Tensor]]:
 
 
 class Plan:
-    """A call on inputs that are alike: `carry` the first time, from then on the launch it made.
+    """Records the kernel launch of the first call and replays it for similar inputs.
 
-    Inputs are alike that share shape, strides, dtype, device and address modulo 16: all that Triton
-    compiles apart for. A plan holds no tensor. The cheapest call of one is
+    Similar inputs have equal shape, strides, dtype, device and address modulo 16: all that Triton
+    specialises for. A plan keeps no tensor alive. The cheapest call is
 
         made = plan.again(x.data_ptr())
         return plan(x) if made is None else made
 
     Args:
-        carry: Takes the inputs and returns a tensor that it made of them. The kernel's first
-            parameters are the inputs, then that tensor.
-        index: The CUDA device's; −1 on a CPU, where nothing is launched again.
+        carry: Launches the kernel on the inputs and returns its output. The kernel's first
+            parameters are the inputs, then the output.
+        index: The CUDA device's index; −1 on a CPU, where no launch is repeated.
 
     Attributes:
-        again: Takes the address of each input. Returns what `carry` would, or None where the call
-            is to be made by the plan itself.
-        alike: What `alike` made of inputs of an earlier call, if anything.
+        again: Takes the address of each input. Returns the output, or None if the caller must call
+            the plan itself.
+        alike: The test that `alike` made from the inputs of an earlier call, or None.
     """
 
     __slots__ = ("_carry", "_index", "_tried", "again", "alike")
@@ -167,7 +165,7 @@ class Plan:
         self.alike: Callable[..., bool | None] = _never
 
     def __call__(self, *inputs: torch.Tensor) -> torch.Tensor:
-        """What `carry` makes of the inputs, on their device."""
+        """The output of `carry` for the inputs, on their device."""
         if self._index >= 0 and torch._C._cuda_getDevice() != self._index:
             with torch.cuda.device(self._index):
                 return self(*inputs)
@@ -183,11 +181,11 @@ class Plan:
 
 
 def alike(*tensors: torch.Tensor) -> Callable[..., bool | None]:
-    """Makes a function that says of other tensors whether they are as these, in 0.1 µs.
+    """A function that tests in 0.1 µs whether other tensors are like these.
 
-    That is in type, dtype, device, shape, strides, ``requires_grad``, and for the dispatcher, with
-    all that it now sees in them and around them: modes, transforms, tracing, negation. Addresses,
-    forward-mode differentiation and Dynamo are not looked at. By Dynamo's own test of its inputs.
+    Uses Dynamo's TensorGuards to compare type, dtype, device, shape, strides, ``requires_grad`` and
+    the dispatch keys, with all modes, transforms, tracing and negation that they show. It does not
+    look at addresses, forward-mode differentiation or Dynamo.
     """
     guards = getattr(torch._C._dynamo.guards, "TensorGuards", None)
     if guards is None:
@@ -205,13 +203,13 @@ def _never(*_: Any) -> None:
 def replay(
     launched: Launched, inputs: Sequence[torch.Tensor], made: torch.Tensor, index: int
 ) -> Callable[..., torch.Tensor | None] | None:
-    """`Plan.again`, or None where a launch made again would not be right. It keeps no tensor alive.
+    """`Plan.again`, or None where a repeated launch would be wrong. It keeps no tensor alive.
 
     Args:
-        launched: The launch to make again.
-        inputs: What it was given: its first arguments, in order.
-        made: What it made: its next argument, and its last tensor.
-        index: The CUDA device's.
+        launched: The launch to repeat.
+        inputs: Its inputs: the first arguments, in order.
+        made: Its output: the next argument, and the last tensor.
+        index: The CUDA device's index.
     """
     tensors = (*inputs, made)
     given, rest = launched.arguments[: len(tensors)], launched.arguments[len(tensors) :]
@@ -254,17 +252,17 @@ def replay(
 
 
 def launcher(launched: Launched, count: int, rest: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """The function in C behind Triton's launcher, and what it is handed: found by watching it.
+    """The C function behind Triton's launcher and its arguments, found by observing one launch.
 
     Args:
-        launched: The launch to make again.
-        count: Its tensors.
-        rest: Its arguments after those.
+        launched: The launch to repeat.
+        count: The number of its tensors.
+        rest: Its arguments after the tensors.
 
     Returns:
         The function; its arguments before the stream, between the stream and the tensors, and after
-        the tensors; whether tensors and what follows are one argument, a tuple; and Triton's
-        settings of hooks. None of a launcher that is not known, or that needs memory of its own.
+        the tensors; whether the tensors and the later arguments are one tuple; and Triton's hook
+        settings. None for an unknown launcher, or for one that needs scratch memory.
     """
     compiled = launched.compiled
     try:
@@ -295,18 +293,18 @@ def launcher(launched: Launched, count: int, rest: tuple[Any, ...]) -> tuple[Any
 
 
 def dependent(device: Device, wanted: bool) -> bool:
-    """Whether a kernel is launched as a dependent of the one before it: if wanted, where it can."""
+    """Whether to launch a kernel as a dependent of its predecessor: wanted, and supported."""
     return wanted and device.capability is not None and device.capability >= DEPENDENT_FROM
 
 
 def launch_option(depends: bool) -> dict[str, bool]:
-    """Triton's option for it; none where it is not asked for: the interpreter knows none."""
+    """Triton's option for a dependent launch; empty otherwise, because the interpreter has none."""
     return {"launch_pdl": True} if depends else {}
 
 
 @jit
 def await_previous(DEPENDENT: tl.constexpr) -> None:
-    """Waits for all kernels before this one, then lets the next be placed."""
+    """Waits for all earlier kernels, then lets the next kernel start its programs."""
     if DEPENDENT:
         tl.inline_asm_elementwise(WAIT, "=r", [], tl.int32, is_pure=False, pack=1)
 
@@ -316,7 +314,7 @@ def load_hint(x: torch.Tensor, keep: bool | None) -> str:
 
     Args:
         x: The input.
-        keep: Whether loads are to ask for it; None asks from once L2 on.
+        keep: Whether loads ask for it; None asks from 1× L2 on.
     """
     wanted = beyond_l2(x) if keep is None else keep
     return LAST if wanted else ""
@@ -327,7 +325,7 @@ def store_hint(x: torch.Tensor, keep: bool | None) -> str:
 
     Args:
         x: The input.
-        keep: Whether stores are to ask for it; None asks from once to eight times L2.
+        keep: Whether stores ask for it; None asks from 1× to 8× L2.
     """
     wanted = LARGE <= _times_l2(x) < HUGE if keep is None else keep
     return LAST if wanted else ""
@@ -339,6 +337,6 @@ def beyond_l2(x: torch.Tensor) -> bool:
 
 
 def _times_l2(x: torch.Tensor) -> float:
-    """Bytes of a matrix over those of its device's L2, 0 where that is not known."""
+    """Bytes of a matrix divided by the bytes of its device's L2; 0 where the L2 is unknown."""
     l2_bytes = device_of(x).l2_bytes
     return x.numel() * x.element_size() / l2_bytes if l2_bytes else 0.0

@@ -1,11 +1,10 @@
-"""Lines: the vectors that softmax along some dimension of some tensor normalises, one by one.
+"""Lines: softmax along any dimension of a tensor normalises one line at a time.
 
-A tensor is taken as outer × cols × inner: `cols` is the dimension of the softmax, the dimensions
-before it are merged into `outer`, those after it into `inner`. A matrix of rows has inner = 1.
+A tensor counts as outer × cols × inner: `cols` is the dimension of the softmax, `outer` merges the
+dimensions before it, and `inner` merges the dimensions after it. A matrix of rows has inner = 1.
 
-A program of a kernel holds a tile: BLOCK elements of each of WIDTH neighbouring lines. So memory is
-read in whole sectors whether a line's own elements are neighbours (inner = 1) or its neighbours'
-are.
+A program holds a tile: BLOCK elements of each of WIDTH neighbouring lines. So it reads whole memory
+sectors both where the elements of a line are adjacent (inner = 1) and where lines are adjacent.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ SECTORS = 128  # bytes of neighbouring lines that a tile takes together: a line 
 
 @dataclass(frozen=True)
 class Lines:
-    """Sizes and strides, in elements, of a tensor taken as outer × cols × inner."""
+    """Sizes and strides, in elements, of a tensor viewed as outer × cols × inner."""
 
     outer: int
     cols: int
@@ -33,7 +32,7 @@ class Lines:
 
 
 def lines(shape: Sequence[int], strides: Sequence[int], dim: int) -> Lines | None:
-    """A tensor's lines along ``dim`` (not negative), None where no three strides describe them."""
+    """The lines of a tensor along ``dim`` (≥ 0); None where no three strides describe them."""
     outer = _merged(shape[:dim], strides[:dim])
     inner = _merged(shape[dim + 1 :], strides[dim + 1 :])
     if outer is None or inner is None:
@@ -44,7 +43,7 @@ def lines(shape: Sequence[int], strides: Sequence[int], dim: int) -> Lines | Non
 
 
 def _merged(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int] | None:
-    """Several dimensions as one, its size and stride."""
+    """Size and stride of several dimensions merged into one."""
     size, step = 1, 0
     for n, stride in zip(reversed(shape), reversed(strides), strict=True):
         if n == 1:
@@ -59,13 +58,12 @@ def _merged(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int] | N
 def tile_of_lines(
     count: int, cols: int, neighbours: bool, itemsize: int, most: int
 ) -> tuple[int, int, int]:
-    """Elements of a line, neighbouring lines, and warps of a program: as much as ``most`` allows.
+    """BLOCK, WIDTH and warps of a program; the tile has at most ``most`` elements.
 
     Args:
-        count: Lines in all.
+        count: Number of lines.
         cols: Elements of a line.
-        neighbours: Whether the elements of a line lie side by side, and not those of different
-            lines.
+        neighbours: Whether the elements of one line are adjacent in memory.
         itemsize: Bytes of an element.
         most: Elements of a tile.
     """
@@ -86,19 +84,19 @@ def launch_tiles(
     most: int,
     num_warps: int | None = None,
 ) -> None:
-    """Launches a kernel on all lines of its tensors, a program for each tile's width of them.
+    """Launches a kernel on all lines of its tensors, one program per WIDTH lines.
 
     Args:
         function: A kernel of the tensors, the count of lines, ``cols``, ``inner``, the three
             strides of each tensor, the inverse of the temperature, and the constants BLOCK, WIDTH,
             WHOLE (a tile holds whole lines) and STATISTICS.
-        tensors: What it reads, then what it writes. All have the same shape, at least one dimension
-            and one element, and lines along ``dim``.
+        tensors: The inputs, then the outputs. All have the same shape, at least one dimension and
+            one element, and lines along ``dim``.
         dim: The dimension along which lines run, not negative.
         temperature: Positive.
-        statistics: Triton's name for the dtype it computes in.
+        statistics: Triton's name for the dtype of the computation.
         most: Elements of a tile.
-        num_warps: Warps a program; None takes the tile's.
+        num_warps: Warps per program; None takes the number of `tile_of_lines`.
     """
     each = [found for t in tensors if (found := lines(t.shape, t.stride(), dim)) is not None]
     assert len(each) == len(tensors)
@@ -139,9 +137,9 @@ def load_lines(
     BLOCK: tl.constexpr,
     STATISTICS: tl.constexpr,
 ) -> tl.tensor:
-    """Columns ``tile·BLOCK …`` of the lines that begin at ``first``, BLOCK × WIDTH.
+    """Columns ``tile·BLOCK …`` of the lines that start at ``first``, BLOCK × WIDTH.
 
-    Where there is no column, or no line ``inside``, it is OTHER.
+    Elements beyond the last column or beyond the last line (not ``inside``) are OTHER.
     """
     columns = tl.cast(tile, tl.int64) * BLOCK + tl.arange(0, BLOCK)
     mask = (columns < cols)[:, None] & inside[None, :]
@@ -159,7 +157,7 @@ def store_lines(
     stride: tl.tensor,
     BLOCK: tl.constexpr,
 ) -> None:
-    """Writes what `load_lines` reads, rounding to the dtype of the memory."""
+    """Stores a tile of `load_lines`, rounded to the dtype of the memory."""
     columns = tl.cast(tile, tl.int64) * BLOCK + tl.arange(0, BLOCK)
     mask = (columns < cols)[:, None] & inside[None, :]
     pointers = first[None, :] + (columns * stride)[:, None]

@@ -1,9 +1,8 @@
-"""Moving tiles: the Triton kernel of the roofs, and the tunables that they share.
+"""The Triton kernel of the roofs, and the tunables that they share.
 
-A program reads one tile of a matrix, or the same tile of two, and writes the tile or its sum, to a
-matrix of its own or over the one that it read. Contiguous matrices are taken as a single long row
-of 16-byte vectors and a tail of fewer elements, so that the time depends on the bytes and not on
-the width.
+A program reads one tile of a matrix, or the same tile of two, and writes the tile or the sum, to a
+new matrix or over its input. A contiguous matrix counts as one long row of 16-byte vectors with a
+short tail, so that the time depends on the bytes and not on the width.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ THREAD_BYTES = 32  # of a tile, where its elements are not given
 
 @dataclass(frozen=True)
 class Mover(Kernel):
-    """One program a tile.
+    """One program per tile.
 
     Attributes:
-        block_size: Elements of a tile; None takes 32 bytes a thread, two loads of 16: the fastest
+        block_size: Elements of a tile; None takes 32 bytes per thread, two loads of 16: the fastest
             copy from 64 MB to 2 GB on an H200 (docs/lab_book.md).
-        num_warps: Warps a program.
-        keep: Whether loads ask L2 to keep them longest; None asks by size (`kernels.launch`).
-        keep_output: Whether stores ask for it; None likewise.
-        dependent: Whether programs are placed while the kernel before ends, where the device can.
+        num_warps: Warps per program.
+        keep: Whether loads ask for `evict_last`; None decides by size (`kernels.launch`).
+        keep_output: Whether stores ask for `evict_last`; None decides by size.
+        dependent: Whether to use programmatic dependent launch, where the device has it.
     """
 
     backend = "triton"
@@ -62,7 +61,7 @@ class Mover(Kernel):
         other: torch.Tensor | None = None,
         out: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """``x``, or ``x`` plus ``other``, in memory of its own or in ``out``; all (M, N)."""
+        """``x``, or ``x`` plus ``other``, in new memory or in ``out``; all (M, N)."""
         if other is not None and other.stride() != x.stride():  # it steps through both alike
             x, other = x.contiguous(), other.contiguous()
         y = torch.empty_like(x, memory_format=torch.contiguous_format) if out is None else out
@@ -147,6 +146,6 @@ def _move(
 
 @jit
 def _sum(one: tl.tensor, other: tl.tensor) -> tl.tensor:
-    """In float32, float64 of float64, rounded once."""
+    """The sum in float32 (float64 for float64), rounded once."""
     wide: tl.constexpr = tl.float64 if one.dtype == tl.float64 else tl.float32
     return (one.to(wide) + other.to(wide)).to(one.dtype)

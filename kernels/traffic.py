@@ -1,9 +1,8 @@
-"""How much a kernel moves, as formulas in the symbols of its operation's shape.
+"""The memory traffic of a kernel, as formulas in the symbols of its operation's shape.
 
-It is counted in elements of the point's dtype, and in bytes where an array has a dtype of its own
-(an int64 target, a float32 loss). A formula prints as the papers write it (``8MN + 4M``), renders
-as LaTeX and evaluates to whole elements. Traffic that depends on the shape is a
-``sympy.Piecewise``.
+Formulas count elements of the point's dtype, and bytes for arrays with a fixed dtype (an int64
+target, a float32 loss). A formula prints as the papers write it (``8MN + 4M``), renders as LaTeX
+and evaluates to whole elements. Traffic that depends on the shape is a ``sympy.Piecewise``.
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ import sympy
 
 M = sympy.Symbol("M", integer=True, nonnegative=True)
 N = sympy.Symbol("N", integer=True, nonnegative=True)
-_BYTE = sympy.Dummy("byte")  # by which bytes are told from elements in a sum of both
+_BYTE = sympy.Dummy("byte")  # marks bytes in a sum of bytes and elements
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """What one call reads from and writes to global memory.
+    """The traffic of one call with global memory.
 
     Attributes:
-        reads: Elements loaded of the point's dtype, an expression in the operation's symbols.
-        writes: Elements stored, likewise.
-        read_bytes: Bytes loaded beside them, of arrays that have a dtype of their own.
-        write_bytes: Bytes stored, likewise.
+        reads: Elements of the point's dtype loaded, an expression in the operation's symbols.
+        writes: Elements of the point's dtype stored.
+        read_bytes: Bytes loaded from arrays with a fixed dtype.
+        write_bytes: Bytes stored to arrays with a fixed dtype.
     """
 
     reads: sympy.Expr
@@ -44,7 +43,7 @@ class Traffic:
 
     @property
     def further(self) -> sympy.Expr:
-        """Bytes moved beside them, reads plus writes."""
+        """Bytes of arrays with a fixed dtype, reads plus writes."""
         return sympy.piecewise_fold(self.read_bytes + self.write_bytes)
 
     def elements(self, sizes: Mapping[str, int]) -> tuple[int, int]:
@@ -65,9 +64,9 @@ class Traffic:
 
     @property
     def cases(self) -> list[tuple[sympy.Expr, sympy.Expr, sympy.Basic]]:
-        """By case the elements moved, the bytes beside them, and the condition, true at the last.
+        """For each case: elements moved, bytes of fixed dtypes, and the condition.
 
-        The cases of both are one, so that each reads whole.
+        The condition of the last case is true. Elements and bytes share their cases.
         """
         whole = sympy.piecewise_fold(self.total + _BYTE * self.further)
         parts = whole.args if isinstance(whole, sympy.Piecewise) else ((whole, sympy.true),)

@@ -1,11 +1,10 @@
-"""Rows that begin anywhere in memory, read and written by whole vectors of 16 bytes.
+"""Rows at any address, read and written by 16-byte vectors.
 
-A row whose length or stride is not a whole number of vectors begins at another place than a vector
-does. Its body is the vectors that lie within it; of what is left at its two ends, fewer than a
-vector each, every element is moved by itself (`ENDS`). A tile of rows has three axes: lanes, rows,
-and the elements of a lane's vector, so that what a lane holds is reduced within its thread.
-Lengths come to a kernel in vectors, times the constant VECTOR, so that Triton knows that no mask
-and no row's begin cuts a vector. Where columns are strided a vector is an element.
+Unaligned rows: the middle of a row moves as whole vectors, and each of the few elements at its two
+ends moves by itself (`ENDS`). A tile of rows has three axes: lanes, rows, and the elements of a
+lane's vector. So a lane reduces its own elements within its thread. A kernel receives lengths in
+vectors and multiplies them by the constant VECTOR: then Triton knows that neither a mask nor the
+start of a row cuts a vector. Where columns are strided, a vector is one element.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ LONGEST = 16  # bytes that one thread loads or stores at once
 
 @dataclass(frozen=True)
 class Layout:
-    """How matrices of one dtype and shape are read and written, row by row and alike.
+    """How a kernel reads and writes matrices of one dtype and shape.
 
     Attributes:
         vector: Elements of a vector.
-        ends: Whether rows begin and end anywhere; lengths are then in elements, else in vectors.
+        ends: Whether rows are unaligned. Lengths are then in elements, else in vectors.
         cols: Length of a row.
-        bases: A tensor for each matrix that begins at a vector.
-        leads: Elements from there to its first.
-        strides: Of each matrix's rows, then of its columns, the latter in elements.
+        bases: For each matrix a tensor that starts on a vector boundary.
+        leads: For each matrix the elements from its base to its first element.
+        strides: The row stride of each matrix, then its column stride in elements.
     """
 
     vector: int
@@ -42,7 +41,7 @@ class Layout:
 
 
 def layout(*matrices: torch.Tensor) -> Layout:
-    """The longest vectors by which rows of all of ``matrices``, M×N and not empty, are moved."""
+    """The layout with the longest vectors that suit all ``matrices``, each M×N and not empty."""
     first, rows, cols = matrices[0], *matrices[0].shape
     size = first.element_size()
     longest = LONGEST // size
@@ -95,7 +94,7 @@ def first_element(
     VECTOR: tl.constexpr,
     ENDS: tl.constexpr,
 ) -> tl.tensor:
-    """Pointers to the first elements of rows ``row``, which are in 64 bit."""
+    """Pointers to the first elements of rows ``row`` (int64)."""
     if ENDS:
         return base + (row * row_stride + lead)
     return base + row * row_stride * VECTOR
@@ -124,7 +123,7 @@ def ahead_of(
     VECTOR: tl.constexpr,
     ENDS: tl.constexpr,
 ) -> tl.tensor:
-    """Elements of rows ``row`` ahead of their first whole vector."""
+    """The number of elements before the first whole vector of rows ``row``."""
     if ENDS:
         return ((VECTOR - (row * row_stride + lead) % VECTOR) % VECTOR).to(tl.int32)
     return (row * 0).to(tl.int32)
@@ -134,7 +133,7 @@ def ahead_of(
 def whole_vectors(
     cols: tl.tensor, ahead: tl.tensor, VECTOR: tl.constexpr, ENDS: tl.constexpr
 ) -> tl.tensor:
-    """Whole vectors of rows of ``cols``, in 32 bit."""
+    """The number of whole vectors in rows of ``cols`` elements (int32)."""
     if ENDS:
         return (cols - ahead) // VECTOR
     return cols + ahead  # none is ahead
@@ -142,7 +141,7 @@ def whole_vectors(
 
 @jit
 def end_columns(cols: tl.tensor, ahead: tl.tensor, VECTOR: tl.constexpr) -> tl.tensor:
-    """The columns at rows' two ends, 2·VECTOR × rows; −1 where there is none."""
+    """The columns at both ends of rows, 2·VECTOR × rows; −1 where there is no column."""
     lane = tl.arange(0, 2 * VECTOR)[:, None]
     ahead = ahead[None, :]
     behind = (cols - ahead) % VECTOR
@@ -153,13 +152,13 @@ def end_columns(cols: tl.tensor, ahead: tl.tensor, VECTOR: tl.constexpr) -> tl.t
 
 @jit
 def vectors_of(piece: tl.tensor, LANES: tl.constexpr) -> tl.tensor:
-    """The number in its row of each lane's vector, in a piece of LANES vectors: LANES × 1 × 1."""
+    """The index within its row of each lane's vector, LANES × 1 × 1, for one piece."""
     return piece * LANES + tl.arange(0, LANES)[:, None, None]
 
 
 @jit
 def offsets_of(vectors: tl.tensor, stride: tl.tensor, VECTOR: tl.constexpr) -> tl.tensor:
-    """Elements from a row's first whole vector to those of its ``vectors``."""
+    """Offsets, in elements, of ``vectors`` from the first whole vector of their row."""
     columns = vectors * VECTOR + tl.arange(0, VECTOR)[None, None, :]
     if VECTOR == 1:
         columns = columns.to(tl.int64) * stride

@@ -45,7 +45,7 @@ class AttentionOnline(OfAttention):
         block_m: Queries of a program.
         block_n: Keys of a step; causal, it divides `block_m`. None takes a tile of 8192 elements,
             causal no more than 64 keys nor than `block_m`.
-        num_warps: Warps a program.
+        num_warps: Warps per program.
         num_stages: Steps whose keys and values are under way at once.
         descriptors: Whether tiles are copied by the tensor memory accelerator (sm_90 and newer).
             None does where there is one, if a tile of keys has 8192 elements or more.

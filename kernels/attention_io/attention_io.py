@@ -30,7 +30,7 @@ class AttentionIo(Kernel):
 
     Attributes:
         block_size: Elements of a tile.
-        num_warps: Warps a program.
+        num_warps: Warps per program.
     """
 
     operation = ATTENTION_IO

@@ -90,8 +90,8 @@ class RowCluster(Kernel):
 
     Attributes:
         programs: Programs of a cluster, up to 16; None takes them by N and dtype, whatever M.
-        num_warps: Warps a program; None likewise.
-        keep: Whether loads ask L2 to keep them longest; None asks by size (`kernels.launch`).
+        num_warps: Warps per program; None decides by the same rule.
+        keep: Whether loads ask for `evict_last`; None decides by size (`kernels.launch`).
     """
 
     backend = "triton"

@@ -1,22 +1,21 @@
-"""`cross_entropy(input, target)`, as PyTorch's own, and `logprob_entropy(logits, target)`.
+"""`cross_entropy(input, target)`, like PyTorch's own, and `logprob_entropy(logits, target)`.
 
-What moves, of M rows of N logits in elements, and what is kept beside the logits:
+Traffic in elements, for M rows of N logits:
 
-- A loss alone: MN.
-- A training step: the loss, MN, keeps a number of each row; the gradient, 2MN more, is written into
-  a buffer of its own as the backward pass comes to it. 3MN, whatever is done to the loss after.
-- A training step with ``inplace=True``: the gradient is written over the logits. Loss and gradient
-  come from one call, 2MN (3MN where a row is too wide to stay on the chip), and the backward pass
-  multiplies by the gradient that it is given: it reads that number on the device and moves nothing
-  where it is 1, else 2MN more. So a loss scaled after, by a gradient scaler or over accumulated
-  steps, costs more so than the ordinary way, and the ordinary way is the default. float16 logits
-  are spared the second rounding, which a scaler is there to avoid, and ``reduction="none"`` has no
-  gradient known beforehand: of these the logits are kept, unseen, and overwritten in the backward
-  pass, 3MN.
+- The loss alone moves MN.
+- A training step moves 3MN: the loss reads MN and keeps one number per row; the backward pass moves
+  2MN more and writes the gradient into a new buffer.
+- A training step with ``inplace=True`` writes the gradient over the logits. One call computes loss
+  and gradient, 2MN (3MN if a row is too wide to stay on chip). The backward pass multiplies by the
+  incoming gradient: it reads that number on the device and moves nothing if it is 1, else 2MN. So a
+  loss that is scaled later (a gradient scaler, accumulated steps) costs more than without
+  ``inplace``, and False is the default. float16 gradients would be rounded before a scaler's factor
+  reaches them, and the incoming gradients of ``reduction="none"`` are not known yet. In both cases
+  the logits are kept, and the backward pass overwrites them, 3MN.
 
-Logits that were overwritten are not to be read again. PyTorch guards their memory, not one tensor:
-whatever shares it, a view, its base, another tensor that autograd kept, raises an error that names
-this function.
+Overwritten logits must not be read again. PyTorch guards their memory, not one tensor: any tensor
+that shares it (a view, its base, a tensor saved by autograd) raises an error that names this
+function.
 """
 
 from __future__ import annotations
@@ -86,33 +85,34 @@ def cross_entropy(
     """`torch.nn.functional.cross_entropy` with more options, differentiable in ``input``.
 
     With z = cap(input) / temperature and cap(x) = softcap·tanh(x / softcap), the loss of a row is
-    that of z as PyTorch has it, plus z_loss·logsumexp(z)². "mean" divides the former by the sum of
-    the weights of the targets that count, as PyTorch does, and the latter by their number.
+    PyTorch's loss of z plus z_loss·logsumexp(z)². "mean" divides PyTorch's part by the sum of the
+    weights of the targets that are not ignored, and the z-loss part by the number of these targets.
 
-    It is computed in float32, float64 of float64, and has the dtype of ``input``, or float32 under
-    autocast. A target that is neither a class nor ``ignore_index`` makes its row's loss and
-    gradient NaN: an error would have to wait for the GPU. Nothing here waits for it; results are
-    bitwise repeatable, and a row's loss and gradient do not depend on the other rows.
+    The loss is computed in float32 (float64 for float64) and has the dtype of ``input``, or float32
+    under autocast. A target that is neither a class nor ``ignore_index`` makes the loss and
+    gradient of its row NaN, because an error would have to wait for the GPU. The call never waits
+    for the GPU. Results are bitwise repeatable, and the loss and gradient of a row do not depend on
+    other rows.
 
-    Kernels take class indices (int64). Logits whose classes lie side by side and whose other
-    dimensions can be merged into one are read in place, a slice of a padded vocabulary too; others
-    are copied first. PyTorch's operations compute what is left: class probabilities, no elements,
-    ``weight`` and ``z_loss`` under "mean", the CPU, and whatever transforms or watches the call.
+    Kernels take class indices (int64). Logits with adjacent classes whose other dimensions can be
+    merged into one are read in place, also a slice of a padded vocabulary; others are copied first.
+    PyTorch's operations compute the other cases: class probabilities, empty input, ``weight`` and
+    ``z_loss`` under "mean", the CPU, and calls that a transform or dispatch mode observes.
 
     Args:
         input: Logits: (C), (N, C) or (N, C, d1, …).
-        target: Class indices, (), (N) or (N, d1, …); or probabilities, shape of ``input``.
-        weight: (C), of each class, of any real dtype.
-        ignore_index: A target that counts for nothing.
+        target: Class indices, (), (N) or (N, d1, …); or probabilities, in the shape of ``input``.
+        weight: (C), one weight per class, of any real dtype.
+        ignore_index: Rows with this target do not count.
         reduction: "none", "mean" or "sum". The mean of no rows is NaN.
         label_smoothing: From 0 to 1.
         z_loss: A finite number.
         softcap: A positive number, or 0 for none.
         temperature: From 1e-30 to 1e30.
-        inplace: Lets the gradient overwrite ``input``, where a gradient is asked for and a kernel
-            computes it at once, and not under `torch.compile`; O(N) memory beside the inputs. They
-            cannot be used after that, nor anything that shares their memory: that is an error. Nor
-            can the gradient be taken twice, or be differentiated. Not for a leaf.
+        inplace: Lets the gradient overwrite ``input`` if a gradient is needed and a kernel computes
+            it, but not under `torch.compile`; O(N) memory beside the inputs. Later use of
+            ``input``, or of a tensor that shares its memory, is an error. The gradient cannot be
+            taken twice or differentiated. ``input`` must not be a leaf.
 
     Raises:
         IndexError, NotImplementedError, RuntimeError, TypeError, ValueError: as PyTorch's.
@@ -187,20 +187,20 @@ def cross_entropy(
 def logprob_entropy(
     logits: torch.Tensor, target: torch.Tensor, *, temperature: float = 1.0
 ) -> Pair:
-    """log p[target] and the entropy −Σ p·log p, where p = softmax(logits / temperature): one read.
+    """log p[target] and the entropy −Σ p·log p in one read, where p = softmax(logits / temperature).
 
-    Both are float32, float64 of float64, differentiable in ``logits``, and their gradient takes 2MN
-    more. A target that is no class makes its row's log-probability and gradient NaN.
+    Both are float32 (float64 for float64) and differentiable in ``logits``; their gradient moves
+    2MN more. A target that is not a class makes the log-probability and gradient of its row NaN.
 
     Args:
-        logits: (…, N), of a floating dtype; read in place where its classes lie side by side and
-            its other dimensions can be merged into one, else copied first.
+        logits: (…, N), of a floating dtype; read in place if its classes are adjacent and its
+            other dimensions can be merged into one, else copied first.
         target: (…), int64.
         temperature: From 1e-30 to 1e30.
 
     Raises:
-        RuntimeError: the target has another dtype or device, or the logits no floating one.
-        TypeError: an argument is of another type.
+        RuntimeError: the target has a wrong dtype or device, or the logits no floating dtype.
+        TypeError: an argument has a wrong type.
         ValueError: shapes differ, or the temperature is out of range.
     """
     for name, value in (("logits", logits), ("target", target)):
@@ -238,7 +238,7 @@ def logprob_entropy(
 def _observed(
     input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, *settings: Any
 ) -> torch.Tensor:
-    """The loss of a call that is compiled, traced, transformed, watched or not on a GPU."""
+    """The loss in all cases in which `watched` is true."""
     if (
         torch.compiler.is_compiling()
         and runs_on(input)
@@ -276,14 +276,14 @@ def _must_be(name: str, value: Any, least: float, most: float, none: bool) -> st
 
 
 def _check_options(z_loss: float, softcap: float, temperature: float) -> None:
-    """Those that PyTorch does not have."""
+    """Checks the options that PyTorch does not have."""
     _option("z_loss", z_loss, -MOST, MOST, False)
     _option("softcap", softcap, LEAST, MOST, True)
     _option("temperature", temperature, LEAST, MOST, False)
 
 
 def _takes(input: Any, target: Any, weight: Any, settings: tuple[Any, ...]) -> bool:
-    """Whether kernels compute this loss, of tensors by what they are, not by their strides."""
+    """Whether kernels compute this loss, whatever the strides of the tensors."""
     _, reduction, label_smoothing, *options, _ = settings
     z_loss, softcap, temperature = options
     _check_options(z_loss, softcap, temperature)
@@ -312,7 +312,7 @@ def _takes(input: Any, target: Any, weight: Any, settings: tuple[Any, ...]) -> b
 def _rearranged(
     input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
-    """Logits as rows whose classes lie side by side, their targets, and weights as kernels ask."""
+    """Logits as rows of adjacent classes, their targets, and weights in the form of the kernels."""
     logits = input.unsqueeze(0) if input.dim() == 1 else input
     if logits.dim() > 2:
         logits = logits.movedim(1, -1).reshape(-1, input.shape[1])
@@ -339,7 +339,7 @@ def by_torch(
     temperature: float,
     dtype: torch.dtype,
 ) -> torch.Tensor:
-    """The loss by PyTorch's operations, of all that they take."""
+    """The loss by PyTorch's operations, for any input that they accept."""
     _check_options(z_loss, softcap, temperature)
     # what is no logits PyTorch refuses
     z = _capped(input, softcap, temperature) if input.is_floating_point() else input
@@ -376,18 +376,18 @@ def _capped(logits: torch.Tensor, softcap: float, temperature: float) -> torch.T
 
 
 class Plan:
-    """How losses and gradients of logits of one layout are computed.
+    """Computes losses and gradients for logits of one layout.
 
-    What the forward pass keeps is the logsumexp of each row, (M,); under "mean" the factor of all
-    gradients follows it, (M + 1,).
+    The forward pass keeps the logsumexp of each row, (M,); under "mean" followed by the common
+    factor of all gradients, (M + 1,).
 
     Args:
-        logits: Such logits, (M, N), without numbers.
-        index: The CUDA device's; −1 on a CPU.
-        settings: Of the loss.
+        logits: Logits of this layout, (M, N), without data.
+        index: The CUDA device's index; −1 on a CPU.
+        settings: The options of the loss.
 
     Attributes:
-        alike: What `alike` made of a gradient of the loss that the kernels took, if anything.
+        alike: The test that `alike` made from an incoming gradient that the kernels took, or None.
     """
 
     def __init__(self, logits: torch.Tensor, index: int, *settings: Any) -> None:
@@ -426,14 +426,14 @@ class Plan:
     def alone(
         self, logits: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None
     ) -> torch.Tensor:
-        """The loss, of which no gradient is asked for."""
+        """The loss without a gradient."""
         losses = self._empty(*self._losses)
         out = None if self._reduced is None else self._empty(*self._reduced)
         self._alone(logits, target, weight, losses, None, out)
         return losses if out is None else out
 
     def loss(self, logits: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None) -> Pair:
-        """The loss, and what is kept for the gradient."""
+        """The loss, and the tensor kept for the gradient."""
         losses, kept = self._empty(*self._losses), self._empty(*self._kept)
         out = None if self._reduced is None else self._empty(*self._reduced)
         self._forward(logits, target, weight, losses, kept, out)
@@ -442,7 +442,7 @@ class Plan:
     def loss_and_gradient(
         self, logits: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None
     ) -> torch.Tensor:
-        """The loss; its gradient is written over the logits. Only where it is `fused`."""
+        """The loss; writes its gradient over the logits. Only if `fused`."""
         assert self._reduced is not None
         losses, out = self._empty(*self._losses), self._empty(*self._reduced)
         kept, scale = self._empty(*self._kept), self._empty((1,), (1,), self.wide)
@@ -458,7 +458,7 @@ class Plan:
         dloss: torch.Tensor,
         over: bool = False,
     ) -> torch.Tensor:
-        """The gradient of the logits, written over them or not."""
+        """The gradient of the logits, in place or in new memory."""
         each, dloss = self._of_rows(dloss)
         if over:
             self._over[each](logits, target, weight, kept, dloss)
@@ -468,11 +468,11 @@ class Plan:
         return dlogits
 
     def multiply(self, gradient: torch.Tensor, dloss: torch.Tensor) -> None:
-        """Multiplies a gradient in place by that of the loss, one number."""
+        """Multiplies a gradient in place by the gradient of the loss, one number."""
         self._multiply(gradient, self._of_rows(dloss)[1])
 
     def _of_rows(self, dloss: torch.Tensor) -> tuple[bool, torch.Tensor]:
-        """Whether each row has a gradient of its own, and that or the one number of all rows."""
+        """Whether each row has its own incoming gradient; and these, or the one number for all."""
         if dloss.dtype is not self.dtype:
             dloss = dloss.to(self.dtype)
         if dloss.dim() > 0 and dloss.stride(0) != 0:
@@ -520,7 +520,7 @@ _RECENT: dict[tuple[Any, ...], tuple[Callable[..., bool | None], Plan]] = {}
 def _plan_of(
     input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, settings: Any
 ) -> Plan | Literal[False] | None:
-    """None where PyTorch computes, and False where the tensors are to be rearranged first."""
+    """The plan; None if PyTorch computes the loss, False if tensors must be rearranged first."""
     return _plan(
         *(input.shape, input.stride(), input.dtype, input.get_device()),
         *(target.shape, target.stride(), target.dtype, target.get_device()),
@@ -648,7 +648,7 @@ gradient_operator = define(
 
 
 class _Loss(Function):
-    """The loss and its gradient by kernels, or by the operators where there are but settings."""
+    """The loss and its gradient by kernels; by the operators if there are only settings."""
 
     @staticmethod
     def forward(
@@ -696,7 +696,7 @@ class _Overwriting(Function):
         weight: torch.Tensor | None,
         plan: Plan,
     ) -> torch.Tensor:
-        # the same memory as another storage: that of the logits can then refuse to be read
+        # the same memory as a second storage; the storage of the logits can then refuse reads
         taken = dlpack.from_dlpack(torch._C._to_dlpack(logits.detach()))
         if plan.fused:
             loss = plan.loss_and_gradient(taken, target, weight)

@@ -42,7 +42,7 @@ class Streaming(Kernel):
 
     Attributes:
         block_size: Elements of a tile of a row wider than 2048; None takes 32 a thread.
-        num_warps: Warps a program; None takes them by the width.
+        num_warps: Warps per program; None takes them by the width.
         num_stages: Tiles under way at once, through shared memory; 1 loads straight to registers.
     """
 

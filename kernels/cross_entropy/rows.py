@@ -74,7 +74,7 @@ class Tiles:
 
     Attributes:
         block_size: Elements of a tile of a row that is wider than `NARROW`.
-        num_warps: Warps a program.
+        num_warps: Warps per program.
         num_stages: Tiles under way at once, through shared memory; 1 loads straight to registers.
         split: Programs that share a row; None takes them by M, which changes no bit.
     """

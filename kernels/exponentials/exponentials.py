@@ -34,7 +34,7 @@ class Exponentials(Kernel):
 
     Attributes:
         block_size: Elements of a tile.
-        num_warps: Warps a program.
+        num_warps: Warps per program.
     """
 
     operation = EXPONENTIALS

@@ -1,10 +1,10 @@
-"""`log_softmax(x)` and `logsumexp(x)`, as PyTorch's own, by kernels along the last dimension.
+"""`log_softmax(x)` and `logsumexp(x)`, like PyTorch's own, by kernels along the last dimension.
 
-log-softmax moves 2MN, and its gradient is PyTorch's own operation. logsumexp moves MN and keeps a
-number of each row, from which its gradient takes 2MN. A tensor whose last dimension has
-neighbouring elements is read in place where the dimensions before it can be merged into one, else
-it is copied first. PyTorch's operations compute what is left: another dimension or several, no
-elements, another dtype of the result, the CPU, and whatever transforms or watches the call.
+log-softmax moves 2MN, and its gradient is PyTorch's own operation. logsumexp moves MN and keeps one
+number per row; its gradient moves 2MN. A tensor with a contiguous last dimension is read in place
+if the dimensions before it can be merged into one, else it is copied first. PyTorch's operations
+compute the other cases: another dimension or several, empty input, another dtype of the result, the
+CPU, and calls that a transform or dispatch mode observes.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ Maybe = torch.Tensor | None
 def log_softmax(x: torch.Tensor, dim: int = -1, dtype: torch.dtype | None = None) -> torch.Tensor:
     """`torch.log_softmax`: x − logsumexp(x) along a dimension, differentiable any number of times.
 
-    16-bit input is computed in float32 and rounded once; under autocast the result keeps the dtype
-    of ``x``, as that of `softmax`.
+    16-bit input is computed in float32 and rounded once. Under autocast the result keeps the dtype
+    of ``x``, as in `softmax`.
 
     Args:
-        x: Any shape; float16, bfloat16, float32 or float64, or another where ``dtype`` is given.
+        x: Any shape; float16, bfloat16, float32 or float64, or any other if ``dtype`` is given.
         dim: The dimension along which the exponentials of the result sum to one.
-        dtype: What ``x`` is cast to before anything else, and so that of the result.
+        dtype: The dtype of the result; ``x`` is cast to it first.
 
     Raises:
         IndexError, NotImplementedError, TypeError: as PyTorch's.
@@ -63,8 +63,8 @@ def logsumexp(x: torch.Tensor, dim: int = -1, keepdim: bool = False) -> torch.Te
 
     Args:
         x: Any shape and real dtype.
-        dim: The dimension that is summed over; several, a tuple, are left to PyTorch.
-        keepdim: Whether it is kept, of size 1.
+        dim: The dimension to reduce. PyTorch computes a tuple of several.
+        keepdim: Whether the result keeps it, with size 1.
 
     Raises:
         IndexError, TypeError: as PyTorch's.
@@ -84,7 +84,7 @@ def logsumexp(x: torch.Tensor, dim: int = -1, keepdim: bool = False) -> torch.Te
 
 
 def _by_rows(x: torch.Tensor, dim: Any) -> bool:
-    """Whether kernels compute it along ``dim``."""
+    """Whether kernels can compute the result along ``dim``."""
     dims = x.dim()
     return (
         type(dim) is int
@@ -160,7 +160,7 @@ log_softmax_operator = define(
 def row_numbers(x: torch.Tensor, target: Maybe, temperature: float) -> Tensors:
     """logsumexp(z) of each row of ``x`` (M, N); with a target, log p[target] and the entropy.
 
-    z is x / temperature. They are float32, float64 of float64.
+    z is x / temperature. The results are float32 (float64 for float64).
     """
     plan = _numbers_plan(
         *(x.shape, x.stride(), x.dtype, x.get_device(), target is not None, temperature)
@@ -171,7 +171,7 @@ def row_numbers(x: torch.Tensor, target: Maybe, temperature: float) -> Tensors:
 
 
 def numbers_by_torch(x: torch.Tensor, target: Maybe, temperature: float) -> Tensors:
-    """log p[target], entropy and logsumexp by PyTorch's operations; without a target the last."""
+    """log p[target], entropy and logsumexp by PyTorch; without a target only logsumexp."""
     wide = torch.promote_types(x.dtype, torch.float32)
     z = x.to(wide) / temperature
     lse = z.logsumexp(-1)
@@ -184,7 +184,7 @@ def numbers_by_torch(x: torch.Tensor, target: Maybe, temperature: float) -> Tens
 
 
 class _Numbers:
-    """How the numbers of rows of one layout, and their gradient, are computed."""
+    """Computes the per-row numbers of one layout, and their gradient."""
 
     def __init__(self, dtype: torch.dtype, index: int, temperature: float) -> None:
         self.wide, self.temperature = torch.promote_types(dtype, torch.float32), temperature
@@ -216,7 +216,7 @@ class _Numbers:
         first: Maybe,
         second: Maybe,
     ) -> torch.Tensor:
-        """That of ``x``; ``first`` is of lse, or with a target of the log-probability."""
+        """The gradient of ``x``; ``first`` is the gradient of lse, or of the log-probability."""
         first, second = (None if each is None else aligned(each) for each in (first, second))
         dx = like_rows(x)
         launch = self._gradient[first is None, second is None]
@@ -300,7 +300,7 @@ gradient_operator = define(
 
 
 class _RowNumbers(Function):
-    """The numbers by kernels, or by the operators where there is no plan, then always three."""
+    """The numbers by kernels; without a plan by the operators, then always three."""
 
     @staticmethod
     def forward(

@@ -37,9 +37,9 @@ class ReadTriton(Kernel):
 
     Attributes:
         thread_bytes: Bytes that each thread asks for at once, where rows have as many.
-        num_warps: Warps a program; more where a stretch would fill more than half the registers.
-        keep: Whether loads ask L2 to keep them longest; None asks by size (`kernels.launch`).
-        dependent: Whether programs are placed while the kernel before ends, where the device can.
+        num_warps: Warps per program; more where a stretch would fill more than half the registers.
+        keep: Whether loads ask for `evict_last`; None decides by size (`kernels.launch`).
+        dependent: Whether to use programmatic dependent launch, where the device has it.
     """
 
     operation = READ

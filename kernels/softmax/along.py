@@ -1,9 +1,9 @@
 """Softmax along any dimension, with a temperature, from one dtype to another.
 
-What `softmax(x)` calls where no variant applies: they take rows of a matrix and nothing else.
+`softmax(x)` calls it where no variant applies: variants take only rows of a matrix.
 
 Passes: one where a line fits a tile (2MN), else two, as `online` (3MN).
-On chip: a tile of `MOST` elements of the result's statistics.
+On chip: a tile of `MOST` elements in the dtype of the statistics.
 Source: `online` and `fused_row`, a tile of several lines at a time (see `kernels.lines`).
 """
 
@@ -22,8 +22,8 @@ def along(x: torch.Tensor, y: torch.Tensor, dim: int, temperature: float) -> Non
     """Writes softmax(x / temperature) along ``dim`` into ``y``.
 
     Args:
-        x: Any shape with at least one dimension and one element, whose dimensions before and after
-            ``dim`` can be merged into one each.
+        x: Any shape with at least one dimension and one element. Its dimensions before ``dim``, and
+            those after it, can be merged into one.
         y: The same shape, any floating-point dtype; contiguous.
         dim: The dimension that is normalised, not negative.
         temperature: Positive.

@@ -1,18 +1,18 @@
-"""The variant and tunables that suit a shape: a rule read off measurements on an H200.
+"""Picks the variant and tunables for a shape, by a rule fitted to measurements on an H200.
 
-Passes: one where a row fits on chip, 2MN; two beyond, 3MN. Nothing is tuned when it is called: the
-rule is arithmetic on M, N, dtype and the device's limits.
-On chip: the row where it fits, else a tile.
+Passes: one if a row fits on chip, 2MN; otherwise two, 3MN. A call tunes nothing: the rule is
+arithmetic on M, N, dtype and the device's limits.
+On chip: the row if it fits, else a tile.
 The rule:
-- rows of up to 4 KB are many a program (`fused_multirow`), unless they are of 512 elements and more
-  and no whole number of vectors;
-- up to 2 MB a row for a cluster of programs (`cluster`), on sm_90 and newer;
-- wider ones, and few rows of more than 256K elements, a row for as many programs as hold it
+- rows up to 4 KB: several per program (`fused_multirow`), unless a row has 512 or more elements and
+  is not a whole number of vectors;
+- rows up to 2 MB: one cluster of programs per row (`cluster`), on sm_90 and newer;
+- wider rows, and few rows of more than 256K elements: as many programs per row as hold it
   (`cooperative`);
-- on older cards, and in float64, up to 64 KB a row for a program (`fused_row`);
-- what fits nowhere is read twice (`online`, by its widest tile).
-Source: this project; docs/lab_book.md has the measurements that led to the rule, and the rows of
-outputs/reference/h200_limits what it came to.
+- on older cards, and in float64, rows up to 64 KB: one program per row (`fused_row`);
+- rows that fit nowhere: read twice (`online`, with its widest tile).
+Source: this project. docs/lab_book.md has the measurements behind the rule;
+outputs/reference/h200_limits has the resulting times.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ def choice(shape: tuple[int, int], dtype: torch.dtype, device: Device, width: in
     Args:
         shape: Rows and columns.
         dtype: The elements'.
-        device: Where it runs.
-        width: Elements of the vectors that rows can be read by, but for their ends.
+        device: The device that runs it.
+        width: Elements of the vectors by which the middle of a row can be read.
     """
     cols = max(shape[1], 1)
     size = cols * dtype.itemsize

@@ -1,19 +1,19 @@
-"""One row for a cluster of programs that keep it on chip and meet once: Gluon, sm_90 and up.
+"""A cluster of programs holds one row on chip and synchronises once: Gluon, sm_90 and newer.
 
 Passes: one; reads MN, writes MN: 2MN.
-Idea: a row is cut into as many slices as its cluster has warps. A warp loads its slice straight
-into registers, takes its maximum m and the sum d of exp(x − m) among its own lanes, and sends the
-pair to all programs of the cluster (`exchange`), the only message among them. With all pairs it
-scales and stores. No reduction passes through a program's barrier; where the row is in registers
-the wait for the messages is the only one, and other clusters' loads fill the memory meanwhile.
-On chip: the row. A thread holds up to 64 float32 elements, or 128 of 16 bit, which stay packed (its
-exponentials are computed twice: half the registers, so twice the warps in flight). What goes
-beyond waits in shared memory, filled by asynchronous copies.
-At L2: what is read and written may ask to stay, by size (`kernels/launch.py`).
-A row is covered by chunks, tiles [warps of the cluster, 32 lanes × one vector], as many as it
-needs: any N, and only the last chunk is masked. Rows that are not a whole number of vectors begin
-at other addresses than vectors do: then the chunks cover the vectors that lie within the row, and
-of what is left at its two ends, fewer than two vectors, each lane of one warp takes an element.
+Idea: each warp of the cluster takes one slice of the row. It loads the slice into registers,
+computes its maximum m and its sum d of exp(x − m) within the warp, and sends the pair to all
+programs of the cluster (`exchange`). This is the only message. With all pairs the warp scales and
+stores its slice. No reduction uses a program's barrier. If the row is in registers, the wait for
+the messages is the only wait, and other clusters' loads keep memory busy meanwhile.
+On chip: the row. A thread holds up to 64 float32 elements, or 128 packed 16-bit elements (it
+computes their exponentials twice: half the registers, so twice the warps in flight). Further
+elements wait in shared memory, filled by asynchronous copies.
+At L2: loads and stores may ask for `evict_last`, by size (`kernels/launch.py`).
+A row is a sequence of chunks, tiles [warps of the cluster, 32 lanes × one vector]. So any N works,
+and only the last chunk is masked. Rows that are not a whole number of vectors are unaligned: the
+chunks then cover the whole vectors within the row, and one warp takes the remaining elements at
+both ends, one per lane.
 Source: this project; clusters for softmax after QuACK (Guo, Zadouri, Dao 2025), the warp-local
 statistics after Milakov & Gimelshein 2018, arXiv 1805.02867.
 """
@@ -78,14 +78,14 @@ SLOT = 8  # bytes of a packed (m, d)
 
 @dataclass(frozen=True)
 class Cluster(Kernel):
-    """A cluster a row.
+    """One cluster per row.
 
     Attributes:
-        programs: Programs of a cluster, up to 16; None takes them by the row's bytes.
-        num_warps: Warps a program; None likewise.
-        keep: Whether loads ask L2 to keep them longest; None asks by size (`kernels.launch`).
-        keep_output: Whether stores ask for it; None likewise.
-        dependent: Whether programs are placed while the kernel before ends, where the device can.
+        programs: Programs per cluster, up to 16; None decides by the bytes of a row.
+        num_warps: Warps per program; None decides by the same rule.
+        keep: Whether loads ask for `evict_last`; None decides by size (`kernels.launch`).
+        keep_output: Whether stores ask for `evict_last`; None decides by size.
+        dependent: Whether to use programmatic dependent launch, where the device has it.
     """
 
     operation = SOFTMAX
@@ -111,7 +111,7 @@ class Cluster(Kernel):
         return not_launched(plan, shape, device, "registers and shared memory", self.programs)
 
     def plan(self, shape: Shape, dtype: torch.dtype, width: int, device: Device) -> Cut | None:
-        """How a row that is read by vectors of ``width`` is cut, or None where it does not fit."""
+        """The cut of a row read by vectors of ``width``; None if it does not fit."""
         rows, cols = shape
         return cut((rows, cols), dtype.itemsize, width, device, self.programs, self.num_warps)
 
@@ -160,10 +160,10 @@ class Cut:
 
     Attributes:
         programs: Programs of the cluster.
-        warps: Warps a program.
+        warps: Warps per program.
         chunk: Elements of a chunk.
-        chunks: Chunks of the row; the last may hang over its end.
-        shared: Those that wait in shared memory, the first ones; the others lie in registers.
+        chunks: Chunks of the row; the last may extend beyond its end.
+        shared: The number of first chunks kept in shared memory; registers hold the others.
         packed: Whether 16-bit elements stay packed in registers.
     """
 
@@ -175,7 +175,7 @@ class Cut:
     packed: bool
 
     def resident(self, width: int, device: Device) -> int:
-        """Programs that the device holds at once, by their registers and shared memory."""
+        """Programs that the device holds at once, limited by registers and shared memory."""
         held = (self.chunks - self.shared) * width
         registers = int(32 + 0.55 * held if self.packed else 17 + 1.1 * held)  # as Triton compiles
         registers = min(registers, known(device.registers_per_sm) // (self.warps * LANES))
@@ -183,13 +183,13 @@ class Cut:
 
     @property
     def shared_bytes(self) -> int:
-        """Shared memory of a program: the chunks that wait there, and the slots of the cluster."""
+        """Shared memory per program: the chunks that wait there and the cluster's slots."""
         slots = SLOT * (self.programs * self.warps + 1)
         return self.shared * self.warps * LANES * LONGEST + slots
 
 
 def clusters_missing(device: Device) -> str | None:
-    """Why a device has no clusters of programs, or None where it has."""
+    """One sentence that says why a device has no clusters; None if it has them."""
     if gl is None or largest_cluster(device) == 0:
         return "needs thread-block clusters: a CUDA device of sm_90 or newer, and Gluon"
     return None
@@ -198,14 +198,14 @@ def clusters_missing(device: Device) -> str | None:
 def not_launched(
     plan: Cut | None, shape: Shape, device: Device, held: str, programs: int | None = None
 ) -> str | None:
-    """Why a device does not launch rows that are cut so, or None where it does.
+    """One sentence that says why a device cannot launch this cut; None if it can.
 
     Args:
-        plan: The cut of a row, None where it does not fit.
+        plan: The cut of a row; None if it does not fit.
         shape: Rows and columns.
         device: A device that has clusters.
-        held: Where the kernel keeps a row.
-        programs: Those of a cluster that were asked for, if any.
+        held: The place where the kernel keeps a row, for the message.
+        programs: The requested number of programs per cluster, or None.
     """
     rows, cols = shape
     most = largest_cluster(device)
@@ -219,7 +219,7 @@ def not_launched(
 
 
 def reading(x: torch.Tensor) -> int:
-    """Elements of the vectors that most of each row of ``x`` is read by, and of its result written.
+    """Elements of a vector by which the middle of each row of ``x`` is read and written.
 
     Args:
         x: Shape ``(M, N)``, M and N at least 1.
@@ -245,19 +245,19 @@ def cut(
     tensors: int = 1,
     waiting: bool = True,
 ) -> Cut | None:
-    """The cut of each row of a matrix that costs least, or None where a row does not fit on chip.
+    """The cheapest cut of the rows of a matrix; None if a row does not fit on chip.
 
-    No cut has a larger cluster or more shared memory a program than the device.
+    A cut never has a larger cluster, or more shared memory per program, than the device.
 
     Args:
         shape: Rows and columns, each at least 1.
         itemsize: Bytes of an element, 2 or 4.
         width: Elements of a vector.
         device: A CUDA device.
-        programs: Of the cluster; None takes what costs least.
-        warps: Of a program; None likewise.
-        tensors: Matrices of which a row is held.
-        waiting: Whether chunks may wait in shared memory, of one matrix.
+        programs: Programs per cluster; None takes the cheapest.
+        warps: Warps per program; None decides by the same rule.
+        tensors: The number of matrices whose row is held on chip.
+        waiting: Whether chunks of one matrix may wait in shared memory.
     """
     waiting = waiting and tensors == 1
     most, room = largest_cluster(device), device.shared_bytes_per_block or SHARED_BYTES
@@ -279,7 +279,7 @@ def cut(
 def _fitting(
     cols: int, itemsize: int, width: int, programs: int, warps: int, tensors: int, waiting: bool
 ) -> Cut | None:
-    """Rows of ``cols`` elements among so many programs and warps, or None where they do not fit."""
+    """The cut of ``cols`` elements for so many programs and warps; None if they do not fit."""
     chunk = programs * warps * LANES * width
     chunks = max(1, -(-(cols // width * width) // chunk))  # of whole vectors
     held = chunks * width * tensors  # elements per thread
@@ -300,7 +300,7 @@ def _fitting(
 
 
 def _cost(one: Cut, shape: tuple[int, int], itemsize: int, width: int, device: Device) -> float:
-    """What a cut takes beyond a perfect one's time, as a fraction of it."""
+    """The estimated extra time of a cut, as a fraction of a perfect cut's time."""
     rows, cols = shape
     sms, resident = known(device.sms), one.resident(width, device)
     alone, crowded = resident <= sms, False
@@ -333,20 +333,20 @@ def _cost(one: Cut, shape: tuple[int, int], itemsize: int, width: int, device: D
 
 @constexpr_function
 def _of_cluster(programs: int) -> list[list[int]]:
-    """Programs follow each other along a tile's rows; counted in tiles of one program."""
+    """The layout of programs along the rows of a tile, in tiles of one program."""
     return [[1 << bit, 0] for bit in range(programs.bit_length() - 1)]
 
 
 @constexpr_function
 def in_registers(width: int, warps: int, programs: int, lanes: int = 32) -> object:
-    """A row of the tile in so many lanes of a warp: a reduction along it stays among these."""
+    """The register layout with a row in so many lanes of a warp: its reduction stays there."""
     of_warp = [32 // lanes, lanes]
     return gl.BlockedLayout([1, width], of_warp, [warps, 1], [1, 0], _of_cluster(programs))
 
 
 @constexpr_function
 def in_shared_memory(width: int, programs: int) -> object:
-    """A chunk as the asynchronous copies lay it down, a whole vector at a time."""
+    """The shared layout of a chunk for asynchronous copies of whole vectors."""
     return gl.SwizzledSharedLayout(width, 1, 1, [1, 0], _of_cluster(programs))
 
 
@@ -371,12 +371,12 @@ def in_shared_memory(width: int, programs: int) -> object:
 
 @constexpr_function
 def open_slots(programs: int, warps: int, messages: int = 1) -> str:
-    """PTX that makes the slots; ``$0`` is its address in shared memory.
+    """PTX that allocates the slots; ``$0`` is their address in shared memory.
 
     Args:
         programs: Programs of the cluster.
-        warps: Warps of a program.
-        messages: Of each warp.
+        warps: Warps per program.
+        messages: Messages per warp.
     """
     slots = programs * warps * messages
     if programs == 1:
@@ -398,9 +398,9 @@ def open_slots(programs: int, warps: int, messages: int = 1) -> str:
 
 @constexpr_function
 def row_of(programs: int) -> str:
-    """PTX that gives ``$0``, the row of this program: the number of its cluster.
+    """PTX that sets ``$0`` to the row of this program, which is the number of its cluster.
 
-    It is shifted out of the program's own: for ``%clusterid`` the compiler divides, by floats.
+    It shifts the program's index: for ``%clusterid`` the compiler would emit a float division.
     """
     return f"mov.u32 $0, %ctaid.x; shr.u32 $0, $0, {programs.bit_length() - 1};"
 
@@ -430,15 +430,15 @@ def exchange(programs: int, warps: int, late: bool = False) -> str:
 def exchange_further(programs: int, warps: int, weighted: bool, late: bool = False) -> str:
     """As `exchange`, PTX that turns a warp's (m, d) and a further sum into the row's.
 
-    These are ``$3`` to ``$5``; ``$0`` and ``$1`` become as there, ``$2`` the sum of the further
-    ones, and ``$6`` is the slots' address, opened for two messages a warp.
+    The inputs are ``$3`` to ``$5``. ``$0`` and ``$1`` are set as in `exchange`, ``$2`` to the total
+    of the further sums. ``$6`` is the slots' address, allocated for two messages per warp.
 
     Args:
         programs: Programs of the cluster.
-        warps: Warps of a program.
-        weighted: Whether the further sum is of exp(x − m)·(x − m)·log₂e against the warp's own
-            maximum, so that it is brought to the row's; else it is added up as it is.
-        late: As there.
+        warps: Warps per program.
+        weighted: Whether the further sum is Σ exp(x − m)·(x − m)·log₂e with the warp's own maximum,
+            and must be rescaled to the row's maximum; otherwise the sums are just added.
+        late: As in `exchange`.
     """
     lines = _gathered(programs, warps, ["{$3, $4}", "{$5, $5}"], "$6", late)
     for i in range(_each(programs, warps)):
@@ -456,16 +456,16 @@ def exchange_further(programs: int, warps: int, weighted: bool, late: bool = Fal
 
 @constexpr_function
 def _each(programs: int, warps: int) -> int:
-    """Messages of a kind that a lane reads."""
+    """The number of messages of one kind that a lane reads."""
     return max(1, programs * warps // 32)
 
 
 @constexpr_function
 def _gathered(programs: int, warps: int, messages: list[str], slots: str, late: bool) -> list[str]:
-    """Exchanges messages, of which the first is (m, d); a second one holds its number twice.
+    """PTX that exchanges messages: the first is (m, d), a second one holds its number twice.
 
-    Afterwards a lane has its part of them in m₀, d₀, e₀, m₁ …, and the greatest m, or 0 where all
-    is −inf, in ``most``.
+    Afterwards each lane has its share of them in m₀, d₀, e₀, m₁ …, and in ``most`` the greatest m,
+    or 0 if all are −inf.
     """
     number, each = programs * warps, _each(programs, warps)
     guard = "@p " if number < 32 else ""
@@ -512,9 +512,9 @@ def _gathered(programs: int, warps: int, messages: list[str], slots: str, late: 
 def deliver(
     programs: int, warps: int, slots: str, others: tuple[str, ...] = (), late: bool = False
 ) -> list[str]:
-    """The warp's ``message`` into the slots at ``slots`` of all programs, and all warps' here.
+    """PTX that writes the warp's ``message`` to the slots of all programs and waits for all warps.
 
-    Each of the ``others`` goes to slots of its own, behind those of the one before.
+    Each of the ``others`` goes to further slots, behind the slots of the message before it.
     """
     if programs == 1:
         lines: list[str] = _store(programs, warps, slots, others)
@@ -525,7 +525,7 @@ def deliver(
 
 @constexpr_function
 def _store(programs: int, warps: int, slots: str, others: tuple[str, ...]) -> list[str]:
-    """Within one program: lane 0 writes, and the program's barrier makes it visible."""
+    """Within one program: lane 0 writes, and the program's barrier makes the message visible."""
     lines = [
         f"mad.lo.u32 slot, warp, {SLOT}, {slots};",
         "setp.eq.u32 p, lane, 0;",
@@ -539,10 +539,10 @@ def _store(programs: int, warps: int, slots: str, others: tuple[str, ...]) -> li
 
 @constexpr_function
 def _send(programs: int, warps: int, slots: str, others: tuple[str, ...], late: bool) -> list[str]:
-    """To every program of the cluster, this one too, then wait for the messages of all.
+    """PTX that sends a message to every program of the cluster and waits for all messages.
 
-    The wait for the cluster acquires, which empties L1, and the compiler may move it up behind the
-    row's loads. With ``late`` the message is in this program's own slot before, as it will be.
+    The cluster wait is an acquire, which empties L1; the compiler may move it up to just behind
+    the row's loads. With ``late`` the message is first written to this program's own slot.
     """
     number = programs * warps
     lines = [
@@ -570,10 +570,10 @@ def _send(programs: int, warps: int, slots: str, others: tuple[str, ...], late: 
 
 @constexpr_function
 def _greatest(value: str) -> list[str]:
-    """The greatest ``value`` of all 32 lanes, for each of them, in one step instead of five.
+    """The greatest ``value`` of all 32 lanes, in every lane, in one step instead of five.
 
-    The instruction takes integers: a float's bits order like one once all but the sign of a
-    negative are flipped. A NaN may win or lose; its slice's sum is NaN either way.
+    The instruction compares integers: the bits of floats order like integers once all bits but the
+    sign of negative numbers are flipped. A NaN may win or lose; its slice's sum is NaN either way.
     """
     flip = [
         "shr.s32 sign, ordered, 31;",
@@ -591,7 +591,7 @@ def _greatest(value: str) -> list[str]:
 
 @constexpr_function
 def add_lanes(value: str, width: int) -> list[str]:
-    """Adds ``value`` over the first ``width`` lanes and hands the sum to all 32."""
+    """Adds ``value`` over the first ``width`` lanes; all 32 lanes receive the sum."""
     lines = []
     for step in (n for n in (16, 8, 4, 2, 1) if n < width):
         lines.append(f"shfl.sync.bfly.b32 other, {value}, {step}, 31, -1;")
@@ -606,10 +606,9 @@ def add_lanes(value: str, width: int) -> list[str]:
 
 @gluon_jit
 def distinct(value, PACKED: gl.constexpr):  # type: ignore[no-untyped-def]
-    """The same values, which the compiler must unpack anew where they are packed.
+    """The same values, but the compiler must unpack packed ones again.
 
-    Kept unpacked from one pass to the next, they would take two registers for each that they came
-    in.
+    Kept unpacked between two passes they would take twice the registers.
     """
     if PACKED:
         value = gl.inline_asm_elementwise(
@@ -628,8 +627,8 @@ def _exponential(value, shift):  # type: ignore[no-untyped-def]
 def row_at(pointer, row, stride, VECTOR: gl.constexpr, ENDS: gl.constexpr):  # type: ignore[no-untyped-def]
     """Pointers to the first element of a row, and to the first vector within it.
 
-    Lengths come in vectors, so that the compiler knows that each is a whole number of them; with
-    ENDS in elements.
+    Lengths are in vectors, so that the compiler knows that they are multiples; with ENDS they are
+    in elements.
     """
     if ENDS:
         begin = row * gl.cast(stride, gl.int64)
@@ -643,12 +642,12 @@ def row_at(pointer, row, stride, VECTOR: gl.constexpr, ENDS: gl.constexpr):  # t
 
 @gluon_jit
 def ends_of(row, stride, cols, VECTOR: gl.constexpr, single: gl.constexpr):  # type: ignore[no-untyped-def]
-    """What lies before and behind the vectors within a row, and how many vectors these are.
+    """The elements before and after the whole vectors of a row, and the number of vectors.
 
     Returns:
-        The column that each lane takes, whether it takes one, the vectors, and how many elements
-        are ahead of them. Lanes 0 to 15 of the first slice's warp take what is ahead, 16 to 31 what
-        is behind.
+        Each lane's column, whether the lane has one, the number of vectors, and the number of
+        elements ahead of them. In the first slice's warp, lanes 0 to 15 take the elements ahead,
+        lanes 16 to 31 the elements behind.
     """
     SLICES: gl.constexpr = gl.num_ctas() * gl.num_warps()
     begin = row * gl.cast(stride, gl.int64)
@@ -675,7 +674,7 @@ def load_chunks(  # type: ignore[no-untyped-def]
     EVEN: gl.constexpr,
     LOADS: gl.constexpr,
 ):
-    """The chunks from SHARED on, −inf beyond the last vector."""
+    """The chunks from SHARED on; −inf beyond the last vector."""
     CACHE: gl.constexpr = ".cg" if LOADS == "" else ""  # PTX takes one or the other
     values = ()  # type: tuple[gl.tensor, ...]
     for i in gl.static_range(SHARED, CHUNKS):
@@ -693,7 +692,7 @@ def load_chunks(  # type: ignore[no-untyped-def]
 
 @gluon_jit
 def by_lane(values, VECTOR: gl.constexpr, single: gl.constexpr, reduce: gl.constexpr):  # type: ignore[no-untyped-def]
-    """What each lane holds of a tile, reduced to one value, in the layout of one for each lane."""
+    """Each lane's elements of a tile reduced to one value, in the layout of one value per lane."""
     lanes = gl.reshape(values, [values.shape[0], 32, VECTOR])
     return gl.convert_layout(reduce(lanes, axis=2), single, assert_trivial=True)
 

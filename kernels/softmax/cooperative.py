@@ -64,12 +64,12 @@ class Cooperative(Kernel):
     Attributes:
         block_size: Elements of a slice; a row takes N / `block_size` programs, rounded up. None
             takes slices that spread the matrix over all SMs, up to 8192 elements or 16384.
-        num_warps: Warps a program, at least 4; None takes 4 or 8 by the slices.
+        num_warps: Warps per program, at least 4; None takes 4 or 8 by the slices.
         deferred: Whether a row's words are awaited only after the next row's are published, which
             keeps two slices on chip; None defers where they fit. Rows that are not read by whole
             vectors are never deferred.
-        keep: Whether loads ask L2 to keep them longest; None asks by size (`kernels.launch`).
-        keep_output: Whether stores ask for it; None likewise.
+        keep: Whether loads ask for `evict_last`; None decides by size (`kernels.launch`).
+        keep_output: Whether stores ask for `evict_last`; None decides by size.
     """
 
     operation = SOFTMAX

@@ -37,7 +37,7 @@ class Fused(Kernel):
     """Persistent programs, each holding one whole row at a time.
 
     Attributes:
-        num_warps: Warps a program.
+        num_warps: Warps per program.
         num_stages: Depth of the pipeline of rows: one is worked on, the others are under way.
             None takes 4, or 2 where shared memory is short, and fewer where rows do not fit. More
             than fit are launched too, and the card's refusal is the outcome.

@@ -45,10 +45,10 @@ class FusedMultirow(Kernel):
 
     Attributes:
         rows_per_program: Rows a program; None takes them by width and number of rows.
-        num_warps: Warps a program; None takes them by the rows and their width.
-        keep: Whether loads ask L2 to keep them longest; None asks by size (`kernels.launch`).
-        keep_output: Whether stores ask for it; None likewise.
-        dependent: Whether programs are placed while the kernel before ends, where the device can.
+        num_warps: Warps per program; None takes them by the rows and their width.
+        keep: Whether loads ask for `evict_last`; None decides by size (`kernels.launch`).
+        keep_output: Whether stores ask for `evict_last`; None decides by size.
+        dependent: Whether to use programmatic dependent launch, where the device has it.
         accumulate: dtype of the statistics, ``"float32"`` or ``"float64"``.
     """
 

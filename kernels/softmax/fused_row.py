@@ -36,7 +36,7 @@ class FusedRow(Kernel):
     """One program per row, which it holds whole.
 
     Attributes:
-        num_warps: Warps a program; None takes 4, 8 for rows of 2048 and 16 for rows of 4096 on.
+        num_warps: Warps per program; None takes 4, 8 for rows of 2048 and 16 for rows of 4096 on.
         accumulate: dtype of the statistics, ``"float32"`` or ``"float64"``.
     """
 

@@ -46,7 +46,7 @@ class Online(Kernel):
 
     Attributes:
         block_size: Elements of a tile.
-        num_warps: Warps a program.
+        num_warps: Warps per program.
         num_stages: Tiles under way at once in a loop, through shared memory; 1 takes them one
             after the other, straight to registers.
         reverse: Whether the second pass takes the tiles backwards.

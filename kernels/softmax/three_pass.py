@@ -29,7 +29,7 @@ class ThreePass(Kernel):
 
     Attributes:
         block_size: Elements of a tile.
-        num_warps: Warps a program.
+        num_warps: Warps per program.
         accumulate: dtype of the statistics, ``"float32"`` or ``"float64"``.
     """
 

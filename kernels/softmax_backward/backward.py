@@ -34,7 +34,7 @@ class Backward(Kernel):
 
     Attributes:
         block_size: Widest row taken in one pass, and the tile of wider ones, in elements.
-        num_warps: Warps a program; None takes one for 512 elements of a tile, 4 to 32.
+        num_warps: Warps per program; None takes one for 512 elements of a tile, 4 to 32.
     """
 
     operation = SOFTMAX_BACKWARD

@@ -47,9 +47,9 @@ class BackwardCluster(Kernel):
 
     Attributes:
         programs: Programs of a cluster, up to 16; None takes them by M, N and dtype.
-        num_warps: Warps a program; None likewise.
-        keep: Whether loads ask L2 to keep them longest; None asks by size (`kernels.launch`).
-        keep_output: Whether stores ask for it; None likewise.
+        num_warps: Warps per program; None decides by the same rule.
+        keep: Whether loads ask for `evict_last`; None decides by size (`kernels.launch`).
+        keep_output: Whether stores ask for `evict_last`; None decides by size.
     """
 
     operation = SOFTMAX_BACKWARD

@@ -44,9 +44,9 @@ class BackwardMultirow(Kernel):
 
     Attributes:
         rows_per_program: Rows a program; None takes them by width and number of rows.
-        num_warps: Warps a program; None takes them by the rows and their width.
-        keep: Whether loads ask L2 to keep them longest; None asks by size (`kernels.launch`).
-        keep_output: Whether stores ask for it; None likewise.
+        num_warps: Warps per program; None takes them by the rows and their width.
+        keep: Whether loads ask for `evict_last`; None decides by size (`kernels.launch`).
+        keep_output: Whether stores ask for `evict_last`; None decides by size.
     """
 
     operation = SOFTMAX_BACKWARD

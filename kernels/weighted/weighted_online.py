@@ -33,7 +33,7 @@ class WeightedOnline(Kernel):
 
     Attributes:
         block_size: Scores of a tile.
-        num_warps: Warps a program.
+        num_warps: Warps per program.
     """
 
     operation = WEIGHTED
