@@ -1,12 +1,15 @@
-"""Of cross-entropy's family the variant for a shape, which the functions launch.
+"""Picks the variant of the cross-entropy family for a shape; the public functions launch it.
 
-Passes: one: MN, or 2MN with a gradient; 3MN where a row does not fit a cluster's registers.
-On chip: the row where it fits, else a tile.
-The rule, measured on an H200: a cluster keeps the row (`cluster`) where there are clusters and the
-row fits, so that all of it is asked for before anything waits. Rows of up to `NARROW` elements are
-`online`'s, but for the gradient, and where nothing as wide is written and they are whole vectors;
-and so are for the entropy, whose arithmetic takes longest, rows of more than `ENTROPY` elements
-that take programs of many warps: 6 % at 8192×151936. Which kernel runs does not depend on M.
+Passes: one: MN, or 2MN with a gradient; 3MN if a row does not fit a cluster's registers.
+On chip: the row if it fits, else a tile.
+The rule, measured on an H200; it does not depend on M:
+
+- Without clusters, or where a row does not fit one: `online`.
+- Rows up to `NARROW` elements: `online`, but `cluster` for a gradient, and for whole 16-byte
+  vectors without a written matrix.
+- The entropy of rows beyond `ENTROPY` elements that need programs of many warps: `online`, because
+  its arithmetic takes longest (6 % at 8192×151936).
+- All others: `cluster`, which requests the whole row before it waits for anything.
 Source: this project.
 """
 
@@ -45,7 +48,7 @@ Pair = tuple[torch.Tensor, torch.Tensor]
 
 
 class Chooses(Kernel):
-    """A cluster a row where that is the faster one, else tiles. It has no tunables."""
+    """One cluster per row where that is faster, else tiles. It has no tunables."""
 
     backend = "triton"
     on_chip = sympy.Piecewise((N, N <= WIDEST), (CeOnline().on_chip_elements(), True))
@@ -66,12 +69,12 @@ class Chooses(Kernel):
         return answer
 
     def suits(self, cols: int, several: bool, plan: Cut) -> bool:
-        """Whether `cluster`, by its ``plan``, is the faster one; ``several`` as `has_narrow`."""
+        """Whether `cluster` with this ``plan`` is faster; ``several`` is `has_narrow`."""
         return cols > NARROW or several
 
 
 def variant(auto: Chooses, logits: torch.Tensor) -> RowCluster | Kernel:
-    """What ``auto`` runs for these logits."""
+    """The variant that ``auto`` runs for these logits."""
     shape = (logits.shape[0], logits.shape[1])
     width = reading(logits)[0] if logits.numel() else 1
     return chosen(auto, shape, logits.dtype, device_of(logits), width, has_narrow(logits))
@@ -102,8 +105,8 @@ class CeAuto(Chooses):
 class CeGradAuto(Chooses):
     """Loss and gradient; see `Chooses`.
 
-    Its traffic is by an H200's clusters, which hold `WIDEST` elements of float32. They write the
-    target's element once more, M in all, and no logsumexp.
+    The traffic assumes an H200, whose clusters hold `WIDEST` float32 elements. They write each
+    target's element twice, M more in all, and no logsumexp.
     """
 
     operation = CROSS_ENTROPY_GRAD
@@ -143,7 +146,7 @@ def forward(
     loss: torch.Tensor,
     lse: torch.Tensor | None,
 ) -> None:
-    """As `rows.forward`, by the cluster where it takes the call, which reads ignored rows too."""
+    """Like `rows.forward`; the cluster computes it if it can, and reads ignored rows too."""
     compute = cluster.forward if clustered(logits, weight) else rows.forward
     compute(logits, target, options, weight, loss=loss, lse=lse)
 
@@ -157,7 +160,7 @@ def logprob_entropy(
     entropy: torch.Tensor,
     lse: torch.Tensor,
 ) -> None:
-    """As `rows.logprob_entropy`, by the cluster where it takes the call and is the faster one."""
+    """Like `rows.logprob_entropy`; the cluster computes it if it can and is faster."""
     fits = isinstance(variant(LogprobEntropyAuto(), logits), RowCluster)
     compute = cluster.logprob_entropy if fits else rows.logprob_entropy
     compute(logits, target, temperature=temperature, logprob=logprob, entropy=entropy, lse=lse)
@@ -166,7 +169,7 @@ def logprob_entropy(
 def clustered(
     logits: torch.Tensor, weight: torch.Tensor | None = None, y: torch.Tensor | None = None
 ) -> bool:
-    """Whether functions that read rows once have them in clusters; it does not depend on M."""
+    """Whether functions that read rows once use clusters; the answer does not depend on M."""
     suits = logits.shape[1] > NARROW or (y is None and has_narrow(logits))
     return suits and cluster.refused(logits, weight, y) is None
 
@@ -182,7 +185,7 @@ def both(
     lse: torch.Tensor,
     dlogits: torch.Tensor,
 ) -> None:
-    """As `rows.both`, by the cluster where it takes the call; which one does not depend on M."""
+    """Like `rows.both`; the cluster computes it if it can. The choice does not depend on M."""
     one_for_all = dloss is None or dloss.numel() == 1
     fits = one_for_all and cluster.refused(logits, weight, dlogits) is None
     compute = cluster.both if fits else rows.both

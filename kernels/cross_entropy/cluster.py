@@ -1,21 +1,22 @@
-"""Rows of logits, one for a cluster of programs that keep it on chip: Gluon, sm_90 and up.
+"""A cluster of programs holds one row of logits on chip: Gluon, sm_90 and newer.
 
-Loss, loss and gradient, log-softmax, logsumexp, and log-probability with entropy are one kernel.
-Passes: one; reads MN, and writes MN where there is a gradient or a log-softmax.
-Idea: as `softmax/cluster.py`: a warp loads its slice of the row into registers, takes its maximum m
-and the sum d of exp(z − m) among its own lanes, and sends the pair to all programs of the cluster,
-the only message among them; a further sum, Σ z of label smoothing or that of the entropy, goes with
-it. The lane that holds the target's logit reads it once more, by itself, and writes what there is
-one of a row. Of the gradient all lanes write p·a − b, as if there were no target; then that lane
-writes over its one element. No element is compared with the target, and the gradient may be written
-over the logits, as each thread overwrites only what it has read itself.
-Of rows of up to `NARROW` elements, read alone and by whole vectors of 16 bytes, a warp has several
-at once, or one: a row's lanes need no other warp, and several rows' loads are under way in each.
-On chip: the row. A thread holds up to 64 float32 elements, or 128 of 16 bit, which stay packed; of
-capped logits that get a gradient 64 whatever the dtype, as their tanh is kept.
-A row's bits depend on N, the cut, and where in a vector of 16 bytes the row begins; not on M.
-Source: this project; z-loss and the logsumexp that is kept as in flash-attention's and QuACK's
-cross-entropy, the gradient in place of the logits as in Liger-Kernel's.
+One kernel computes the loss, loss and gradient, log-softmax, logsumexp, and log-probability with
+entropy.
+Passes: one; reads MN, and writes MN for a gradient or a log-softmax.
+Idea: as in `softmax/cluster.py`, a warp loads its slice of the row into registers, computes its
+maximum m and its sum d of exp(z − m), and sends the pair to all programs of the cluster. Label
+smoothing (Σ z) and the entropy send one more sum. There is no other message. The lane that holds
+the target's logit reads it a second time and writes the row's results. For the gradient all lanes
+write p·a − b as if there were no target; then that lane overwrites its one element. So no element
+is compared with the target. The gradient may overwrite the logits, because each thread overwrites
+only elements that it has read itself.
+Narrow rows, up to `NARROW` elements, read by whole 16-byte vectors with nothing as wide written: a
+warp holds one or several rows. Its rows need no other warp, and their loads are in flight together.
+On chip: the row. A thread holds up to 64 float32 elements, or 128 packed 16-bit elements. Capped
+logits with a gradient take 64 for any dtype, because their tanh is kept.
+The bits of a row depend on N, the cut and the row's offset within a 16-byte vector; not on M.
+Source: this project; z-loss and the kept logsumexp as in flash-attention's and QuACK's
+cross-entropy, the in-place gradient as in Liger-Kernel's.
 """
 
 from __future__ import annotations
@@ -57,21 +58,21 @@ from .operation import CROSS_ENTROPY, CROSS_ENTROPY_GRAD, LOGPROB_ENTROPY
 from .rows import NARROW, PLAIN, Options
 
 LN2 = constant(0.6931471805599453)
-MANY = 4096  # rows for which every matrix is cut, lest a row's bits depend on how many there are
-FEWEST_WARPS, AT_ONCE = 4, 3  # of a row, and programs of rows that an SM is to hold
-A_THREAD = 128  # bytes that a thread holds of a row of fewer warps
-UNDER_WAY = {1: 112 << 10, 2: 160 << 10}  # most bytes of loads of an SM, by programs of a cluster
-MOST_UNDER_WAY = 192 << 10  # the same of larger clusters, whose programs wait for one another
-BESIDE, MOST_REGISTERS = 16, 128  # registers of a thread: beside a row's vectors, and at most
-MANY_CHUNKS, HEAVY = 12, 96  # of more chunks than that, a gradient takes so many registers
-FEWEST_LANES, AHEAD = 8, 8  # of a narrow row, and vectors that a lane asks for before it waits
-ONE_WARP = 64  # vectors of a narrow row, from which on a program is one warp, else two
+MANY = 4096  # the cut assumes so many rows, so that a row's bits do not depend on their number
+FEWEST_WARPS, AT_ONCE = 4, 3  # warps per row; programs that an SM should hold
+A_THREAD = 128  # bytes per thread for rows of fewer warps
+UNDER_WAY = {1: 112 << 10, 2: 160 << 10}  # most bytes in flight per SM, by programs per cluster
+MOST_UNDER_WAY = 192 << 10  # the same for larger clusters, whose programs wait for each other
+BESIDE, MOST_REGISTERS = 16, 128  # registers per thread: beside a row's vectors, and at most
+MANY_CHUNKS, HEAVY = 12, 96  # with more chunks, a gradient takes so many registers
+FEWEST_LANES, AHEAD = 8, 8  # of a narrow row; vectors that a lane requests before it waits
+ONE_WARP = 64  # vectors of a narrow row: from here on a program has one warp, else two
 LARGEST = constant(3.4028234663852886e38)
 NOTHING = constant(-300.0)  # exp2 of it is 0 in float32
 DROP_NAN, KEEP_NAN = (constant(tl and getattr(tl.PropagateNan, one)) for one in ("NONE", "ALL"))
 
-# tanh x = t·P(t²) / Q(t²), t = |x| / EDGE but at most 1, with the sign of x: of all such quotients
-# that of least relative error, 2e-8; the rounding of its steps makes up the rest
+# tanh x = t·P(t²) / Q(t²), t = min(|x| / EDGE, 1), with the sign of x. The coefficients minimise
+# the relative error, 2e-8; the remaining error comes from rounding the steps.
 EDGE = constant(8.75)
 P0, P1, P2 = constant(0.31992658972740173), constant(3.28157377243042), constant(6.591681957244873)
 P3, P4 = constant(3.0051109790802), constant(0.15176866948604584)
@@ -86,10 +87,10 @@ UNPACK = constant("shl.b32 $0, $2, 16; and.b32 $1, $2, 0xffff0000;")  # one inst
 
 @dataclass(frozen=True)
 class RowCluster(Kernel):
-    """What these variants share: a cluster a row.
+    """The common part of these variants: one cluster per row.
 
     Attributes:
-        programs: Programs of a cluster, up to 16; None takes them by N and dtype, whatever M.
+        programs: Programs per cluster, up to 16; None decides by N and dtype, not by M.
         num_warps: Warps per program; None decides by the same rule.
         keep: Whether loads ask for `evict_last`; None decides by size (`kernels.launch`).
     """
@@ -110,14 +111,14 @@ class RowCluster(Kernel):
         return not_launched(plan, shape, device, "registers", self.programs)
 
     def plan(self, shape: Shape, dtype: torch.dtype, width: int, device: Device) -> Cut | None:
-        """How a row that is read by vectors of ``width`` is cut, or None where it does not fit."""
+        """The cut of a row read by vectors of ``width``; None if it does not fit."""
         return plan_of(shape[1], dtype.itemsize, width, device, self.programs, self.num_warps)
 
     def unpacked(self, shape: Shape, width: int, device: Device) -> Cut | None:
-        """As `plan`, a cut where float32 fits, whatever the dtype.
+        """Like `plan`, but the cut has room for float32 whatever the dtype.
 
-        Capped logits stay in float32 from the first pass to that of the gradient: computed twice
-        from packed ones, 4096×32000 bfloat16 takes two fifths longer on an H200.
+        Capped logits stay in float32 between the first pass and the gradient's pass. Computing them
+        twice from packed logits takes two fifths longer at 4096×32000 bfloat16 on an H200.
         """
         return self.plan(shape, torch.float32, width, device)
 
@@ -136,20 +137,20 @@ class RowCluster(Kernel):
         y: torch.Tensor | None = None,
         keep_output: bool | None = None,
     ) -> None:
-        """Writes what it is given memory for, of the rows of ``x``.
+        """Computes every result for which memory is given.
 
         Args:
             x: The logits, (M, N), M and N at least 1; any strides.
-            options: Of the loss; the temperature is of all.
+            options: The options of the loss; the temperature applies to every result.
             target: (M,), int64, contiguous; for ``loss``, ``logprob`` and ``dlogits``.
             dloss: Gradient of the loss, float32: (M,), or (1,) for all rows; None stands for ones.
-            loss: (M,), float32, contiguous, as the three that follow; not with ``entropy``.
+            loss: (M,), float32, contiguous, like the next three; not with ``entropy``.
             logprob: log p[target].
             entropy: −Σ p·log p; with ``logprob``.
-            lse: logsumexp(z); 0 beside the loss of a row that is ignored.
+            lse: logsumexp(z); 0 for an ignored row if there is a loss.
             dlogits: (M, N); it may be ``x``.
             y: (M, N), the log-softmax; not with ``dlogits``.
-            keep_output: As ``keep``, of the stores of a matrix.
+            keep_output: Like ``keep``, for the stores of a matrix.
 
         Raises:
             ValueError: a row does not fit on chip; strided columns fit less.
@@ -157,7 +158,7 @@ class RowCluster(Kernel):
         written = y if dlogits is None else dlogits
         rows, cols = x.shape
         width, ends = reading(x, written)
-        unit = 1 if ends else width  # of the lengths that the kernel is given
+        unit = 1 if ends else width  # of the lengths passed to the kernel
         fixed = self.programs is not None or self.num_warps is not None
         several = written is None and not fixed and has_narrow(x)
         capped = options.softcap != 0
@@ -172,7 +173,7 @@ class RowCluster(Kernel):
         strides = (0, 1) if written is None else (written.stride(0) // unit, written.stride(1))
         lanes = plan.chunk // width if several else LANES
         at_once = plan.warps * LANES // lanes if several else 1  # rows of a program
-        unit_of_logits = abs(options.softcap) if capped else 1.0  # a capped one's is the cap
+        unit_of_logits = abs(options.softcap) if capped else 1.0  # of capped logits
         registers = None
         gradient, further = dlogits is not None, entropy is not None
         if not several and (gradient or (y is None and beyond_l2(x))):
@@ -212,14 +213,14 @@ class RowCluster(Kernel):
 def plan_of(
     cols: int, size: int, width: int, device: Device, programs: int | None, warps: int | None
 ) -> Cut | None:
-    """The cut of rows that are read by ``width`` elements of ``size`` bytes, None if none fits.
+    """The cut of rows read by ``width`` elements of ``size`` bytes; None if no cut fits.
 
-    A warp asks for all that it holds before it waits, and what is held packed takes half a
-    register: the fewer warps hold a row, the more bytes an SM has under way. So a row that takes
-    four warps or more has as few as hold it, and as few programs as leave an SM `AT_ONCE` of them,
-    of which some compute while others load. Fitted to the cuts of 32000 to 262144 columns on an
-    H200. A thread holds `A_THREAD` bytes of narrower rows; those of up to `NARROW` elements, and
-    where programs or warps are asked for, are cut as softmax's.
+    A warp requests all of its elements before it waits, and a packed element takes half a register.
+    So the fewer warps hold a row, the more bytes an SM has in flight. A row of four warps or more
+    gets as few warps as can hold it, and as few programs as still let an SM hold `AT_ONCE`, so that
+    some compute while others load. Fitted to 32000 to 262144 columns on an H200. For narrower rows
+    a thread holds `A_THREAD` bytes. Rows up to `NARROW` elements, and rows with given programs or
+    warps, get softmax's cut.
     """
 
     def cut_into(programs: int | None, warps: int | None) -> Cut | None:
@@ -241,7 +242,7 @@ def plan_of(
 
 
 def has_narrow(x: torch.Tensor) -> bool:
-    """Whether a warp may have several rows of ``x``: narrow ones, of whole vectors of 16 bytes."""
+    """Whether a warp may hold several rows of ``x``: narrow rows of whole 16-byte vectors."""
     if x.shape[1] > NARROW or x.numel() == 0:
         return False
     width, ends = reading(x)
@@ -252,22 +253,22 @@ def has_narrow(x: torch.Tensor) -> bool:
 def registers_of(
     plan: Cut, device: Device, gradient: bool, entropy: bool, capped: bool = False
 ) -> int | None:
-    """Registers of a thread, which set the occupancy; None leaves them to the compiler.
+    """Registers per thread, which set the occupancy; None leaves them to the compiler.
 
-    The compiler takes from 64 to 155 for rows of one cut, by what is computed of them. Of programs
-    that only read, too many on an SM have more loads under way than memory answers well, and too
-    few leave it idle; those of the entropy are bound by arithmetic, and are as many as fit. For
-    logits within L2 nothing is asked: with the fewest registers a load may wait for another.
-    Fitted to packed rows of 2304 to 262144 columns on an H200; those of float32, and programs of
-    more than four warps, are fast as compiled.
+    For one cut the compiler takes 64 to 155, depending on the outputs. Of programs that only read,
+    too many per SM have more loads in flight than memory serves well, and too few leave memory
+    idle. Programs with an entropy are bound by arithmetic: as many as fit are best. For logits
+    within L2 the compiler decides: with few registers one load may wait for another. Fitted to
+    packed rows of 2304 to 262144 columns on an H200. float32 rows, and programs of more than four
+    warps, are fast as compiled.
 
     Args:
         plan: The cut of a row.
-        device: It runs on.
+        device: The device that runs the kernel.
         gradient: Whether a gradient is written.
-        entropy: Whether there is an entropy.
-        capped: Whether logits are capped: with 64 of them a thread a gradient spills nothing in
-            `HEAVY` registers, where the compiler would take up to 127.
+        entropy: Whether an entropy is written.
+        capped: Whether logits are capped. A gradient of 64 capped logits per thread spills nothing
+            in `HEAVY` registers, while the compiler would take up to 127.
     """
     held = plan.chunks * plan.chunk // (plan.programs * plan.warps * LANES)
     if capped and gradient and not plan.packed:
@@ -288,7 +289,7 @@ def registers_of(
 
 @lru_cache(maxsize=4096)
 def narrow_cut(vectors: int, width: int, size: int) -> Cut:
-    """The cut of a row of so many ``vectors`` of ``width`` elements of ``size`` bytes.
+    """The cut of a narrow row: ``vectors`` vectors of ``width`` elements of ``size`` bytes.
 
     Fitted to rows of 256 to 2048 columns on an H200.
     """
@@ -317,7 +318,7 @@ class CeGradCluster(RowCluster):
     """Each row's loss, and the gradient of their sum.
 
     Attributes:
-        keep_output: Whether stores ask L2 to keep them longest; None asks by size.
+        keep_output: Whether stores ask for `evict_last`; None decides by size.
     """
 
     operation = CROSS_ENTROPY_GRAD
@@ -337,7 +338,7 @@ class CeGradCluster(RowCluster):
         return loss, dlogits
 
     def answer(self, logits: torch.Tensor) -> torch.Tensor:
-        """Where the gradient goes."""
+        """The memory that receives the gradient."""
         return empty_result(logits)
 
 
@@ -378,7 +379,7 @@ def forward(
     loss: torch.Tensor,
     lse: torch.Tensor | None,
 ) -> None:
-    """As `rows.forward`, where `refused` does not object."""
+    """Like `rows.forward`, for calls that `refused` accepts."""
     CeCluster().run(logits, options, target=target, loss=loss, lse=lse)
 
 
@@ -393,7 +394,7 @@ def both(
     lse: torch.Tensor,
     dlogits: torch.Tensor,
 ) -> None:
-    """As `rows.both`, where `refused` does not object."""
+    """Like `rows.both`, for calls that `refused` accepts."""
     CeGradCluster().run(
         *(logits, options), target=target, dloss=dloss, loss=loss, lse=lse, dlogits=dlogits
     )
@@ -408,7 +409,7 @@ def logprob_entropy(
     entropy: torch.Tensor,
     lse: torch.Tensor,
 ) -> None:
-    """As `rows.logprob_entropy`, where `refused` does not object."""
+    """Like `rows.logprob_entropy`, for calls that `refused` accepts."""
     options = Options(temperature=temperature)
     LogprobEntropyCluster().run(
         logits, options, target=target, logprob=logprob, entropy=entropy, lse=lse
@@ -418,7 +419,7 @@ def logprob_entropy(
 def refused(
     logits: torch.Tensor, weight: torch.Tensor | None = None, dlogits: torch.Tensor | None = None
 ) -> str | None:
-    """Why these entry points do not take a call, in one sentence, or None where they do."""
+    """One sentence that says why these functions refuse a call; None if they accept it."""
     if weight is not None:
         return "weights of classes are for the streaming kernels"
     device, shape = device_of(logits), tuple(logits.shape)
@@ -431,14 +432,14 @@ def refused(
 
 
 def reading(x: torch.Tensor, written: torch.Tensor | None = None) -> tuple[int, bool]:
-    """Elements of the vectors that most of each row of ``x`` is read by, and ``written`` written.
+    """Elements of a vector by which the middle of each row is read and ``written``.
 
     Args:
         x: Shape (M, N), M and N at least 1.
         written: A matrix of the same shape and dtype, or None.
 
     Returns:
-        The elements, and whether rows begin or end elsewhere than such a vector does.
+        The elements, and whether rows are unaligned with such vectors.
     """
     matrices = (x,) if written is None else (x, written)
     longest, (rows, cols) = LONGEST // x.element_size(), x.shape
@@ -450,12 +451,12 @@ def reading(x: torch.Tensor, written: torch.Tensor | None = None) -> tuple[int, 
     return whole, False
 
 
-# What each program runs: device code in Gluon.
+# Device code in Gluon.
 
 
 @gluon_jit
 def _tanh(value, scale):  # type: ignore[no-untyped-def]
-    """tanh of value·scale, scale > 0, within four spacings of float32; that of NaN is 0."""
+    """tanh(value·scale), scale > 0, within four spacings of float32; 0 for NaN."""
     size = gl.inline_asm_elementwise(
         WITHIN_ONE, "=f,f,f", [value, scale * (1 / EDGE)], gl.float32, is_pure=True, pack=1
     )
@@ -469,7 +470,7 @@ def _tanh(value, scale):  # type: ignore[no-untyped-def]
 
 @gluon_jit
 def _capped(value, inverse_cap, CAPPED: gl.constexpr, PACKED: gl.constexpr = False):  # type: ignore[no-untyped-def]
-    """Logits in float32, unpacked anew; capped ones in units of the cap, where NaN is lost."""
+    """Logits unpacked again to float32; capped logits are in units of the cap and lose NaN."""
     if CAPPED and PACKED and value.dtype == gl.bfloat16:
         value = gl.inline_asm_elementwise(
             UNPACK, "=r,=r,r", [value], gl.float32, is_pure=False, pack=2
@@ -496,7 +497,7 @@ def _gradient(  # type: ignore[no-untyped-def]
 
 @gluon_jit
 def _by_row(value, single: gl.constexpr, SEVERAL: gl.constexpr):  # type: ignore[no-untyped-def]
-    """What there is one of a row, where each lane has one of its own."""
+    """A per-row value: each lane's own if a warp has several rows, else one for all lanes."""
     if SEVERAL:
         value = gl.convert_layout(value, gl.SliceLayout(1, single))[:, None]
     return value
@@ -616,7 +617,7 @@ def _rows(  # type: ignore[no-untyped-def]
     for i in gl.static_range(1, CHUNKS):
         highest = gl.maximum(highest, values[i].to(gl.float32), KEEP_NAN if CAPPED else DROP_NAN)
     total = gl.full([SLICES, WIDTH], 0.0, gl.float32, layout)
-    if CAPPED:  # NaN comes through here, as the cap loses it
+    if CAPPED:  # passes NaN on, because the cap loses it
         total = gl.where(highest == highest, 0.0, float("nan"))
     if ENDS:
         highest = by_lane(highest, VECTOR, single, gl.max)
@@ -624,14 +625,14 @@ def _rows(  # type: ignore[no-untyped-def]
         maximum = gl.convert_layout(gl.max(highest, axis=1), gl.SliceLayout(1, layout))
     else:
         maximum = gl.max(highest, axis=1)
-    maximum = _capped(maximum, inverse_cap, CAPPED)  # it rises with the logit
-    if target is None and y is None:  # the logsumexp of +∞ is +∞, and no NaN as that of a loss
+    maximum = _capped(maximum, inverse_cap, CAPPED)  # the cap is monotonic
+    if target is None and y is None:  # logsumexp of +∞ is +∞; a loss would be NaN
         maximum = gl.minimum(maximum, LARGEST)
     # −inf − −inf would be NaN where only this slice is all −inf
     shift = gl.where(maximum == float("-inf"), 0.0, maximum)
     if target is not None:
-        # Changes what nobody reads, an ignored row's; but the target is waited for together with
-        # the row, else the compiler has it read, and then its logit, behind all exponentials
+        # Forces the target's load before the exponentials. The value changes only for ignored rows,
+        # whose result nobody reads. Without it the compiler loads the target and its logit last.
         shift = gl.where(at_slice == ignored, gl.minimum(shift, LARGEST), shift)
 
     rate = inverse * LOG2E
@@ -652,7 +653,7 @@ def _rows(  # type: ignore[no-untyped-def]
             further = further + value
         if KEPT:
             kept += (value if CAPPED else exponential,)
-    # NaN comes through here: Triton's maximum passes over it
+    # passes NaN on, because Triton's maximum ignores it
     if ENDS:
         shift_at_end = gl.convert_layout(shift, gl.SliceLayout(1, single))[:, None]
         if CAPPED:
@@ -751,7 +752,7 @@ def _rows(  # type: ignore[no-untyped-def]
             value = _gradient(exponential_at_end, value_at_end, scale, offset, CAPPED, SMOOTHED)
             value = gl.where(counts, value, 0.0).to(y.dtype.element_ty)
             gl.store(result + end, value, mask=at_end)
-        # The lane writes the target's element a second time, after all that it wrote itself
+        # The lane writes the target's element a second time, after its other stores
         shift_there = gl.convert_layout(shift, gl.SliceLayout(1, single))[:, None]
         exponential = gl.exp2((logit - shift_there) * rate)
         offset = offset + factor * (1.0 - smoothing)
@@ -759,7 +760,7 @@ def _rows(  # type: ignore[no-untyped-def]
         value = gl.where(counts, value, 0.0).to(y.dtype.element_ty)
         gl.store(result + (zeros + chosen) * y_col_stride, value, mask=own)
 
-    # What there is one of a row
+    # The results with one value per row
     row_maximum = gl.convert_layout(row_maximum, gl.SliceLayout(1, single))[:, None]
     logarithm = gl.convert_layout(logarithm, gl.SliceLayout(1, single))[:, None]
     if FURTHER:

@@ -187,7 +187,7 @@ def cross_entropy(
 def logprob_entropy(
     logits: torch.Tensor, target: torch.Tensor, *, temperature: float = 1.0
 ) -> Pair:
-    """log p[target] and the entropy −Σ p·log p in one read, where p = softmax(logits / temperature).
+    """log p[target] and the entropy −Σ p·log p in one read; p = softmax(logits / temperature).
 
     Both are float32 (float64 for float64) and differentiable in ``logits``; their gradient moves
     2MN more. A target that is not a class makes the log-probability and gradient of its row NaN.

@@ -1,7 +1,7 @@
-"""What is left to do of gradients: to multiply one by a number, and those of lse and entropy.
+"""Multiplies a gradient by a number; computes the gradients of lse, log-probability and entropy.
 
-`multiply` reads its number on the device, and moves nothing where that is 1: a few programs per SM
-look at it and return, 2MN else. `row_gradient` is elementwise from what is kept of each row: 2MN.
+`multiply` reads its number on the device. If it is 1, a few programs per SM return at once and move
+nothing; otherwise they move 2MN. `row_gradient` is elementwise from the kept per-row numbers: 2MN.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TILE = 4096  # elements
 
 
 def multiply(x: torch.Tensor, factor: torch.Tensor) -> None:
-    """Multiplies each element of ``x`` (M, N), its columns side by side, by ``factor`` (1,)."""
+    """Multiplies each element of ``x`` (M, N), with contiguous rows, by ``factor`` (1,)."""
     rows, cols = x.shape
     if x.stride(0) == cols:
         rows, cols = 1, rows * cols  # one row, of whole vectors wherever rows begin
@@ -44,15 +44,15 @@ def row_gradient(
     dx: torch.Tensor,
     temperature: float = 1.0,
 ) -> None:
-    """Writes the gradient of rows of which logsumexp, log p[target] or entropy were computed.
+    """Writes the gradient of ``x`` from the gradients of logsumexp, log p[target] and entropy.
 
-    With z = x / temperature and p = exp(z − lse) it is, of each of the three that has a gradient,
-    dlse·p, dlogprob·(onehot − p), or −dentropy·p·(z − lse + entropy), over the temperature.
+    With z = x / temperature and p = exp(z − lse) it is the sum of dlse·p,
+    dlogprob·(onehot − p) and −dentropy·p·(z − lse + entropy), divided by the temperature.
 
     Args:
-        x: (M, N), its columns side by side, as of ``dx``.
-        lse: (M,), of z.
-        dlse: (M,), or None; that of ``lse``.
+        x: (M, N), with contiguous rows, like ``dx``.
+        lse: (M,), logsumexp of z.
+        dlse: (M,), the gradient of ``lse``, or None.
         target: (M,), int64, where there is ``dlogprob``.
         dlogprob: (M,), or None.
         entropy: (M,), where there is ``dentropy``.

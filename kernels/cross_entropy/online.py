@@ -1,12 +1,12 @@
-"""Cross-entropy's family by streaming kernels: any M, any N, rows that begin anywhere.
+"""The cross-entropy family by streaming kernels: any M, any N, unaligned rows.
 
-Passes: loss, and log-probability with entropy, one: MN, and the target's logit of each row again.
-The loss also writes the row's logsumexp, for a gradient. The gradient of a known logsumexp one:
-2MN. Loss and gradient in one call: 2MN where N ≤ 16384, else 3MN in two launches. In place the
-gradient is written over the logits.
-On chip: a tile; of loss and gradient a row of up to 16384 elements.
-At few rows several programs share one, and each writes 8 bytes a chunk of it, which are read again;
-the formulas leave out these at most 16 chunks a row.
+Passes: the loss, and log-probability with entropy, take one: MN, plus the target's logit of each
+row again. The loss also writes the row's logsumexp for a gradient. The gradient from a known
+logsumexp takes one: 2MN. Loss and gradient in one call: 2MN if N ≤ 16384, else 3MN in two launches.
+The in-place variants write the gradient over the logits.
+On chip: a tile; for loss and gradient in one call a row of up to 16384 elements.
+With few rows several programs share a row. Each writes 8 bytes per chunk, which are read again; the
+formulas leave out these at most 16 chunks per row.
 Source: `rows`, which describes the algorithm.
 """
 
@@ -38,12 +38,12 @@ HELD_OR_TILE = sympy.Piecewise((N, N <= HELD), (sympy.Integer(32 * 4 * A_LANE), 
 
 @dataclass(frozen=True)
 class Streaming(Kernel):
-    """A row, or a few narrow ones, for a program, tile by tile.
+    """A program takes one row, or a few narrow rows, tile by tile.
 
     Attributes:
-        block_size: Elements of a tile of a row wider than 2048; None takes 32 a thread.
-        num_warps: Warps per program; None takes them by the width.
-        num_stages: Tiles under way at once, through shared memory; 1 loads straight to registers.
+        block_size: Elements of a tile, for rows wider than 2048; None takes 32 per thread.
+        num_warps: Warps per program; None decides by the width.
+        num_stages: Tiles in flight through shared memory; 1 loads straight to registers.
     """
 
     backend = "triton"
@@ -54,7 +54,7 @@ class Streaming(Kernel):
 
     @property
     def tiles(self) -> Tiles:
-        """How rows are cut."""
+        """The requested cut."""
         return Tiles(self.block_size, self.num_warps, self.num_stages)
 
     @override
@@ -71,7 +71,7 @@ class Streaming(Kernel):
 
 
 def of_rows(x: torch.Tensor) -> torch.Tensor:
-    """A float32 for each row of ``x``, yet to be written."""
+    """Uninitialised memory for one float32 per row of ``x``."""
     return torch.empty(x.shape[0], dtype=torch.float32, device=x.device)
 
 
@@ -104,7 +104,7 @@ class CeBackward(Streaming):
         return dlogits
 
     def answer(self, logits: torch.Tensor) -> torch.Tensor:
-        """Where the gradient goes."""
+        """The memory that receives the gradient."""
         return empty_result(logits)
 
     @override
@@ -143,12 +143,12 @@ class CeGradOnline(Streaming):
         return loss, dlogits
 
     def answer(self, logits: torch.Tensor) -> torch.Tensor:
-        """Where the gradient goes."""
+        """The memory that receives the gradient."""
         return empty_result(logits)
 
     @override
     def traffic(self) -> Traffic:
-        """See `Kernel`; of a wide row a program that writes reads the target, m and the sum."""
+        """See `Kernel`; for a wide row each writing program reads the target, m and the sum."""
         held, parts = N <= HELD, M * sympy.ceiling(N / sympy.Integer(self.block_size or MOVED))
         return Traffic(
             reads=sympy.Piecewise((M * N + M, held), (2 * M * N + M, True)),

@@ -16,7 +16,7 @@ Rows = tuple[torch.Tensor, torch.Tensor]  # two numbers of each row
 
 
 class _OfTargets(Operation):
-    """What has a target for each row: standard normal logits, targets drawn evenly from N."""
+    """An operation with one target per row: standard normal logits, targets uniform over N."""
 
     @override
     def make_inputs(
@@ -30,7 +30,7 @@ class _OfTargets(Operation):
 
 
 def _chosen(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """The target's logit of each row."""
+    """The logit of each row's target."""
     return logits.gather(-1, target[:, None]).squeeze(-1)
 
 
@@ -75,7 +75,7 @@ class CrossEntropyBackward(_OfTargets):
     def make_inputs(
         self, shape: Shape, dtype: torch.dtype, device: torch.device | str, seed: int
     ) -> tuple[torch.Tensor, ...]:
-        """Those of the loss, its logsumexp, and standard normal gradients of it."""
+        """The inputs of the loss, its logsumexp, and standard normal gradients of the loss."""
         logits, target = super().make_inputs(shape, dtype, device, seed)
         # by a few rows at a time, so that no float32 copy of the logits is made
         step = max(1, (1 << 26) // max(shape[1], 1))
@@ -109,14 +109,14 @@ class CrossEntropyGrad(_OfTargets):
 
     @override
     def magnitude(self, logits: torch.Tensor, target: torch.Tensor) -> Rows:
-        """See `Operation`: of the loss as there, of the gradient its own."""
+        """See `Operation`: for the loss as in `CrossEntropy`; the gradient's own size."""
         logits = logits.double()
         lse = logits.logsumexp(-1)
         return lse.abs() + _chosen(logits, target).abs(), _gradient(logits, target, lse)
 
 
 class LogprobEntropy(_OfTargets):
-    """log p[target] and the entropy −Σ p·log p of each row: what policy gradients ask of logits."""
+    """log p[target] and the entropy −Σ p·log p of each row, which policy gradients need."""
 
     name = "logprob_entropy"
     inputs = (LOGITS, TARGET)

@@ -1,14 +1,14 @@
 """Cross-entropy of rows of logits, forward, backward, and both in one call: streaming kernels.
 
-`forward` reads each logit once, whatever N and M: MN. A lane keeps a running maximum m of its
-elements and a sum of exp(z − m), which it rescales once a tile: an element costs one exponential,
-and within a chunk of tiles no thread waits for another. Lanes meet at the end of a chunk, and
-chunks are added up one after the other. How a row is cut follows from N, its dtype and where it
-begins in a vector; how many of its chunks a program takes also from M, which changes no bit.
+`forward` reads each logit once for any N and M: MN. A lane keeps a running maximum m of its
+elements and a sum of exp(z − m), which it rescales once per tile. So an element costs one
+exponential, and no thread waits for another within a chunk of tiles. Lanes are combined at the end
+of a chunk, and chunks are added in order. The cut of a row follows from N, the dtype and the row's
+alignment. Only the number of chunks per program depends on M, and it changes no bit.
 `backward` is elementwise, from a row's lse: 2MN. `both` reads a row of up to `HELD` elements once,
-2MN; of wider ones it is one after the other, 3MN, from each row's m and sum. (In one launch, which
-reads a row again while L2 may hold it, it was slower from 32000 to 262144 columns on an H200.)
-Of each row the target's logit is read once more. Rows may begin anywhere (`kernels.vectors`).
+2MN. For wider rows it runs forward, then backward from each row's m and sum, 3MN. (One launch that
+reads a row again while L2 may hold it was slower from 32000 to 262144 columns on an H200.)
+The target's logit of each row is read twice. Rows may be unaligned (`kernels.vectors`).
 On chip: a tile; in `both` a row of up to `HELD` elements.
 Source: Milakov & Gimelshein 2018, arXiv 1805.02867; the gradient from a kept logsumexp as in
 flash-attention's and QuACK's cross-entropy.
@@ -51,14 +51,14 @@ UNFUSED = {"enable_fp_fusion": False}  # or two kernels would round the same sum
 
 @dataclass(frozen=True)
 class Options:
-    """What a row's loss is beside logsumexp(z) − z[target]; z = cap(x) / temperature.
+    """The options of the loss logsumexp(z) − z[target], where z = cap(x) / temperature.
 
     Attributes:
-        ignore_index: A target whose row counts for nothing: loss and gradient are 0.
-        label_smoothing: Part of the loss that is the mean over all columns.
+        ignore_index: Rows with this target have loss and gradient 0.
+        label_smoothing: The weight of the mean over all columns in the loss.
         softcap: c of cap(x) = c·tanh(x / c); 0 for none.
         temperature: Divides the logits.
-        z_loss: Factor of lse², which is added.
+        z_loss: Factor of lse², which is added to the loss.
     """
 
     ignore_index: int = -100
@@ -70,13 +70,14 @@ class Options:
 
 @dataclass(frozen=True)
 class Tiles:
-    """How rows are cut; None leaves it to their width.
+    """The requested cut of rows; None decides by the width.
 
     Attributes:
-        block_size: Elements of a tile of a row that is wider than `NARROW`.
+        block_size: Elements of a tile, for rows wider than `NARROW`.
         num_warps: Warps per program.
-        num_stages: Tiles under way at once, through shared memory; 1 loads straight to registers.
-        split: Programs that share a row; None takes them by M, which changes no bit.
+        num_stages: Tiles in flight through shared memory; 1 loads straight to registers.
+        split: Programs that share a row; None picks it from M. Results are bitwise independent of
+            it.
     """
 
     block_size: int | None = None
@@ -100,17 +101,17 @@ def forward(
 ) -> None:
     """Writes each row's loss, and its logsumexp(z) for the gradient.
 
-    A target that is out of range and not `ignore_index` gives a loss of NaN. The lse of a row that
-    is ignored is 0, and of a wide one nothing is read.
+    A target that is out of range and not `ignore_index` gives a loss of NaN. The lse of an ignored
+    row is 0, and the kernel does not read a wide ignored row.
 
     Args:
         logits: (M, N), float16, bfloat16, float32 or float64; any row and column stride.
-        target: (M,), int64, contiguous like all that follow.
-        options: See there.
-        weight: (N,), of each class, or None.
+        target: (M,), int64, contiguous like the tensors below.
+        options: The options of the loss.
+        weight: (N,), one weight per class, or None.
         loss: (M,), float32, or float64 for float64 logits.
-        lse: Likewise; None leaves it unwritten.
-        tiles: How rows are cut.
+        lse: (M,), in the dtype of ``loss``; None leaves it unwritten.
+        tiles: The requested cut.
     """
     statistics(
         "loss", logits, options, target=target, weight=weight, first=loss, lse=lse, tiles=tiles
@@ -129,20 +130,20 @@ def backward(
     mean: bool = False,
     tiles: Tiles = BY_WIDTH,
 ) -> None:
-    """Writes the gradient of the logits; see `forward` for what is not named here.
+    """Writes the gradient of the logits.
 
     Args:
-        logits: As they were.
-        target: As it was.
-        lse: What `forward` wrote.
+        logits: As passed to `forward`.
+        target: As passed to `forward`.
+        lse: The result of `forward`.
         dloss: Gradient of the loss, of a floating dtype: (M,) of any stride, or one number for all
             rows; None for ones.
-        options: As they were.
-        weight: As it was.
-        dlogits: (M, N), dtype of the logits; it may be ``logits`` itself. Where its rows begin at
-            other places of a vector than those of ``logits`` do, both are moved by less at a time.
+        options: As passed to `forward`.
+        weight: As passed to `forward`.
+        dlogits: (M, N), in the dtype of the logits; may be ``logits`` itself. If its rows are
+            aligned differently from the rows of ``logits``, both move by shorter vectors.
         mean: Whether ``dloss`` is multiplied by ``lse[M]``, which `reduce_losses` wrote.
-        tiles: How rows are cut.
+        tiles: The requested cut.
     """
     if logits.numel() > 0:
         _each_element(
@@ -162,7 +163,7 @@ def both(
     dlogits: torch.Tensor,
     tiles: Tiles = BY_WIDTH,
 ) -> None:
-    """Writes what `forward` and `backward` write, in one call; ``dlogits`` may be ``logits``."""
+    """Writes the results of `forward` and `backward` in one call; ``dlogits`` may be ``logits``."""
     statistics(
         "loss",
         logits,
@@ -187,7 +188,7 @@ def logprob_entropy(
     lse: torch.Tensor | None = None,
     tiles: Tiles = BY_WIDTH,
 ) -> None:
-    """Writes log p[target], the entropy −Σ p·log p, and where asked logsumexp(z) of each row.
+    """Writes log p[target], the entropy −Σ p·log p and optionally logsumexp(z) of each row.
 
     A target out of range gives a log-probability of NaN.
     """
@@ -213,10 +214,10 @@ def reduce_losses(
     out: torch.Tensor,
     kept: torch.Tensor | None = None,
 ) -> None:
-    """Writes the sum of all losses into ``out``, a number; always added in the same order.
+    """Writes the sum of all losses into ``out``, one number; always adds in the same order.
 
-    With ``mean`` it is divided by Σ weight[target] of the rows that count, NaN where none does, and
-    what `scale_of_mean` computes is written into ``kept[M]``, if there is one.
+    With ``mean`` it divides by Σ weight[target] over the rows that are not ignored (NaN if there is
+    none) and writes the result of `scale_of_mean` into ``kept[M]``, if ``kept`` is given.
     """
     _reduce_rows(loss, target, options, weight, out, mean, kept)
 
@@ -224,7 +225,7 @@ def reduce_losses(
 def scale_of_mean(
     target: torch.Tensor, options: Options, weight: torch.Tensor | None, *, scale: torch.Tensor
 ) -> None:
-    """Writes 1 / Σ weight[target] of the rows that count into ``scale``, a number."""
+    """Writes 1 / Σ weight[target] over the rows that are not ignored into ``scale``, one number."""
     _reduce_rows(None, target, options, weight, scale, True)
 
 
@@ -233,15 +234,15 @@ def scale_of_mean(
 
 @dataclass(frozen=True)
 class Cut:
-    """How rows are cut.
+    """The cut of rows.
 
     Attributes:
-        rows: Of a program.
-        lanes: Of a row.
-        pieces: Vectors that a lane takes of a tile.
-        tiles: Of a chunk.
-        chunks: Of a row.
-        warps: Of a program.
+        rows: Rows per program.
+        lanes: Lanes per row.
+        pieces: Vectors per lane and tile.
+        tiles: Tiles per chunk.
+        chunks: Chunks per row.
+        warps: Warps per program.
     """
 
     rows: int
@@ -259,13 +260,13 @@ class Cut:
 
 
 def cut(cols: int, vector: int, tiles: Tiles, whole: bool = False) -> Cut:
-    """How rows of ``cols`` elements are cut, whatever M.
+    """The cut of rows of ``cols`` elements, for any M.
 
     Args:
         cols: At least 1.
         vector: Elements of a vector.
-        tiles: What is asked for.
-        whole: Whether a tile is to hold a row.
+        tiles: The requested cut.
+        whole: Whether a tile must hold a whole row.
     """
     vectors = max(cols // vector, 1)
     if cols <= NARROW:
@@ -291,7 +292,7 @@ def cut(cols: int, vector: int, tiles: Tiles, whole: bool = False) -> Cut:
 
 
 def cut_of_copy(cols: int, vector: int, tiles: Tiles) -> Cut:
-    """How rows are cut of which each element is by itself: a program a tile, which is a chunk."""
+    """The cut for elementwise work: one program per tile, and a tile is a chunk."""
     vectors = max(cols // vector, 1)
     warps, block = tiles.num_warps or 4, tiles.block_size or MOVED
     lanes = min(32 * warps, next_power_of_two(vectors))
@@ -313,25 +314,25 @@ def statistics(
     y: torch.Tensor | None = None,
     tiles: Tiles = BY_WIDTH,
 ) -> None:
-    """Computes what needs the logsumexp of each row of ``x``.
+    """Computes the logsumexp of each row of ``x`` and the results that follow from it.
 
     Args:
-        kind: ``"lse"`` alone; ``"loss"``, into ``first``; ``"entropy"``, the log-probability of
-            the target into ``first`` and the entropy into ``second``.
+        kind: ``"lse"``: nothing else. ``"loss"``: the loss into ``first``. ``"entropy"``: the
+            target's log-probability into ``first`` and the entropy into ``second``.
         x: (M, N).
-        options: See there.
+        options: The options of the loss.
         target: (M,), except for the kind ``"lse"``.
         weight: (N,) or None.
         first: (M,).
-        second: (M,); or None but for the kind ``"entropy"``, else (2, M), for what `_each_element`
-            takes: that which each row's z is less by, and Σ exp of what is left.
+        second: (M,) for the kind ``"entropy"``. Otherwise None, or (2, M) for `_each_element`: the
+            shift of each row's z, and Σ exp(z − shift).
         lse: (M,); None leaves it unwritten.
-        dloss: As of `backward`.
-        y: (M, N): the gradient of the loss, or log-softmax where the kind is ``"lse"``, or None.
-        tiles: How rows are cut.
+        dloss: As in `backward`.
+        y: (M, N): the gradient of the loss, or log-softmax for the kind ``"lse"``, or None.
+        tiles: The requested cut.
     """
     rows, cols = x.shape
-    if x.numel() == 0:  # of no columns, as PyTorch has it
+    if x.numel() == 0:  # no columns: the result of PyTorch
         for result, value in ((lse, float("-inf")), (first, float("nan")), (second, 0.0)):
             if result is not None:
                 result.fill_(value)
@@ -432,7 +433,7 @@ def _reduce_rows(
 
 
 class How(NamedTuple):
-    """What a kernel is compiled with or without; see `statistics` and `kernels.vectors.Layout`."""
+    """The compile-time flags of a kernel; see `statistics` and `kernels.vectors.Layout`."""
 
     kind: str
     vector: int
@@ -473,7 +474,7 @@ def _how(
 
 
 def _of(options: Options) -> tuple[int, float, float, float, float]:
-    """The numbers among the options."""
+    """The numeric options."""
     return (
         *(options.ignore_index, 1 / options.temperature, options.softcap),
         *(options.label_smoothing, options.z_loss),
@@ -481,24 +482,24 @@ def _of(options: Options) -> tuple[int, float, float, float, float]:
 
 
 def _total(options: Options, weight: torch.Tensor | None) -> torch.Tensor | None:
-    """The sum of all weights, where label smoothing asks for it."""
+    """The sum of all weights, which label smoothing needs."""
     if weight is None or not options.label_smoothing:
         return None
     return weight.sum(dtype=torch.float64)
 
 
 def _spread(dloss: torch.Tensor | None) -> tuple[torch.Tensor | None, int]:
-    """The gradients of the losses, and how far that of a row is from that of the row before."""
+    """The gradients of the losses, and their stride from row to row."""
     return dloss, 0 if dloss is None or dloss.numel() == 1 else dloss.stride(0)
 
 
 # --- device code ---
 #
-# What is of a row has the shape [rows], of a lane [lanes, rows], of an element of a tile's piece
-# [lanes, rows, elements of a vector]: in this order Triton gives each warp rows of its own where a
+# Shapes: [rows] for a value per row, [lanes, rows] per lane, [lanes, rows, elements of a vector]
+# per element of a piece of a tile. With this order Triton gives each warp its own rows where a
 # program has several. The statistics of a part of a row are four: the maximum m of z, the sum s of
 # exp(z − m), the sum e of exp(z − m)·(z − m) for the entropy, and the sum t of w·z for label
-# smoothing. Exponentials are of z − _shift(m), so that an infinite m does no harm.
+# smoothing. Exponentials take z − _shift(m), so that an infinite m does no harm.
 # `numbers` are the inverse of the temperature, softcap, label_smoothing and z_loss.
 
 
@@ -553,7 +554,7 @@ def _load_tile(
     MASKED: tl.constexpr,
     HINT: tl.constexpr,
 ) -> tl.tuple:
-    """z of a tile, piece by piece; what lies behind a row's ``vectors`` is −inf."""
+    """z of a tile, piece by piece; −inf beyond a row's ``vectors``."""
     PIECES: tl.constexpr = HOW.pieces
     LANES: tl.constexpr = HOW.lanes
     VECTOR: tl.constexpr = HOW.vector
@@ -582,7 +583,7 @@ def _absorb(
     weight: tl.tensor,
     HOW: tl.constexpr,
 ) -> tl.tuple:
-    """The statistics of lanes with one more tile; ``weight`` is that of a row's first vector."""
+    """Updates the statistics of lanes by one tile; ``weight`` points to the row's first vector."""
     PIECES: tl.constexpr = HOW.pieces
     LANES: tl.constexpr = HOW.lanes
     VECTOR: tl.constexpr = HOW.vector
@@ -633,7 +634,7 @@ def _absorb(
 
 @jit
 def _meet(lanes: tl.tuple, HOW: tl.constexpr) -> tl.tuple:
-    """The statistics of rows from those of their lanes."""
+    """Combines the statistics of lanes into the statistics of rows."""
     m, s, e, t = lanes
     most = tl.max(m, 0)
     change = m - _shift(most)[None, :]
@@ -649,7 +650,7 @@ def _meet(lanes: tl.tuple, HOW: tl.constexpr) -> tl.tuple:
 
 @jit
 def _fold(one: tl.tuple, two: tl.tuple, HOW: tl.constexpr) -> tl.tuple:
-    """The statistics of two parts of each row together."""
+    """Combines the statistics of two parts of each row."""
     m, s, e, t = one
     m2, s2, e2, t2 = two
     most = tl.maximum(m, m2)
@@ -672,7 +673,7 @@ def _nothing(shape: tl.constexpr, HOW: tl.constexpr) -> tl.tuple:
 def _load_ends(
     begin: tl.tensor, columns: tl.tensor, numbers: tl.tuple, HOW: tl.constexpr
 ) -> tl.tensor:
-    """z of the ends of rows that begin at ``begin``, −inf where there is none."""
+    """z of the ends of rows that begin at ``begin``; −inf where there is no element."""
     value = tl.load(begin[None, :] + columns, mask=columns >= 0, other=float("-inf"))
     return tl.where(columns >= 0, _transform(value, numbers, HOW), float("-inf"))
 
@@ -681,7 +682,7 @@ def _load_ends(
 def _fold_ends(
     row: tl.tuple, z: tl.tensor, columns: tl.tensor, weight: tl.tensor, HOW: tl.constexpr
 ) -> tl.tuple:
-    """The statistics of rows with those of their ends, of which each element is a lane's only."""
+    """Adds the ends of rows, one element per lane, to the statistics of rows."""
     plain = tl.where(columns >= 0, z, 0.0)
     if HOW.smooth and HOW.weighted:
         plain *= tl.load(weight + columns, mask=columns >= 0, other=0.0)
@@ -701,7 +702,7 @@ def _targets(
     numbers: tl.tuple,
     HOW: tl.constexpr,
 ) -> tl.tuple:
-    """Of rows whether they count, their target, its weight, and its z.
+    """For each row: whether it is not ignored, its target, the target's weight, and its z.
 
     A target out of range is −1, its weight and z NaN.
     """
@@ -730,7 +731,7 @@ def _finish(
     numbers: tl.tuple,
     HOW: tl.constexpr,
 ) -> tl.tuple:
-    """What is asked for beside each row's logsumexp, and that; ``total`` is of all weights."""
+    """The requested results and the logsumexp of each row; ``total`` is the sum of all weights."""
     m, s, e, t = statistics
     wanted, _, w, z = targets
     shift, logarithm = _shift(m), tl.log(s)
@@ -739,7 +740,7 @@ def _finish(
     if HOW.kind == "entropy":
         first, second = (z - shift) - logarithm, logarithm - e / s
     if HOW.kind == "loss":
-        lse = tl.where(lse == float("inf"), float("nan"), lse)  # inf − inf, as PyTorch has it
+        lse = tl.where(lse == float("inf"), float("nan"), lse)  # inf − inf, as in PyTorch
         # not lse − z, in which a large shift would swallow the logarithm
         first = w * (tl.where(lse == lse, shift - z, lse) + logarithm)
         if HOW.smooth:
@@ -752,9 +753,9 @@ def _finish(
 
 @jit
 def _shift_and_sum(statistics: tl.tuple) -> tl.tuple:
-    """That which z is less by in a row's exponentials, and their sum.
+    """The shift of z in a row's exponentials, and the sum of these.
 
-    Of a row with +inf it is NaN: inf − inf, as PyTorch has it.
+    A row with +inf gives NaN, inf − inf, as in PyTorch.
     """
     m, s, _, _ = statistics
     return _shift(m), tl.where(m == float("inf"), float("nan"), s)
@@ -796,12 +797,12 @@ def _factors(
     numbers: tl.tuple,
     HOW: tl.constexpr,
 ) -> tl.tuple:
-    """What of a row its gradient takes: whether it counts, its target, ``shift``, and a, b and c of
-    a·exp(z − shift) − b·onehot − c·w, where p = ``over``·exp(z − shift).
+    """The inputs of a row's gradient: whether it is not ignored, target, ``shift``, a, b and c.
 
-    From the row's maximum and 1 / Σ exp(z − m), p has half the error that it has from an lse
-    rounded to the sum's precision; ``dloss`` points to the gradients of the rows' losses, ``mean``,
-    if there is one, to what multiplies them all.
+    The gradient is a·exp(z − shift) − b·onehot − c·w, with p = ``over``·exp(z − shift). Computed
+    from the row's maximum and 1 / Σ exp(z − m), p has half the error of a p computed from a rounded
+    lse. ``dloss`` points to the gradients of the rows' losses; ``mean``, if given, to a common
+    factor.
     """
     STATISTICS: tl.constexpr = HOW.statistics
     wanted, chosen, w, _ = targets
@@ -833,9 +834,9 @@ def _gradient(
     HOW: tl.constexpr,
     COMMON: tl.constexpr,
 ) -> tl.tensor:
-    """The gradient of logits, or log-softmax, from their z; ``row`` is what `_factors` gives.
+    """The gradient of logits, or log-softmax, from their z; ``row`` is the result of `_factors`.
 
-    Where it is ``COMMON`` the rows count and none of the elements is its row's target.
+    ``COMMON`` promises that no row is ignored and that no element is its row's target.
     """
     wanted, chosen, shift, a, b, c = row
     gradient = (z - shift) - a if HOW.kind == "lse" else a * _exp(z - shift)
@@ -895,7 +896,7 @@ def _emit_ends(
     numbers: tl.tuple,
     HOW: tl.constexpr,
 ) -> None:
-    """Likewise of the ends of rows that begin at ``begin``."""
+    """Writes the gradient, or log-softmax, of the ends of rows that begin at ``begin``."""
     wide: tl.tuple = ()
     for i in tl.static_range(len(row)):
         wide = wide + (row[i][None, :],)  # noqa: RUF005, Triton unpacks no tuple
@@ -1092,7 +1093,7 @@ def _join(
     HOW: tl.constexpr,
     ROWS: tl.constexpr,
 ) -> None:
-    """`_rows` from where the chunks of a row are added up, for rows that programs shared."""
+    """Adds the chunks of rows that several programs shared, then continues as `_rows`."""
     VECTOR: tl.constexpr = HOW.vector
     ENDS: tl.constexpr = HOW.ends
     STATISTICS: tl.constexpr = HOW.statistics

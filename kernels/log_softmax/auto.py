@@ -2,7 +2,7 @@
 
 Passes: one; log-softmax reads rows again that do not fit a cluster's registers.
 On chip: the row where it fits, else a tile.
-The rule is that of `cross_entropy/auto`.
+The rule is in `cross_entropy/auto`.
 Source: this project.
 """
 
@@ -52,5 +52,5 @@ def logsumexp(x: torch.Tensor, *, lse: torch.Tensor) -> None:
 
 
 def log_softmax(x: torch.Tensor, *, y: torch.Tensor) -> None:
-    """As `rows.log_softmax`, likewise."""
+    """Like `rows.log_softmax`; the cluster computes it if it can."""
     (cluster if clustered(x, y=y) else rows).log_softmax(x, y=y)

@@ -1,6 +1,6 @@
 """Log-softmax and logsumexp, a row for a cluster that keeps it on chip: Gluon, sm_90 and up.
 
-Passes: one; reads MN, and the log-softmax writes MN. The kernel is that of `cross_entropy/cluster`.
+Passes: one; reads MN, and the log-softmax writes MN. The kernel is in `cross_entropy/cluster`.
 On chip: the row.
 Source: this project, as there.
 """
@@ -62,5 +62,5 @@ def logsumexp(x: torch.Tensor, *, lse: torch.Tensor) -> None:
 
 
 def log_softmax(x: torch.Tensor, *, y: torch.Tensor) -> None:
-    """As `rows.log_softmax`, likewise."""
+    """Like `rows.log_softmax`, for calls that `refused` accepts."""
     LogSoftmaxCluster().run(x, y=y)

@@ -47,7 +47,7 @@ LAST_RESORT = Online(16384, 32, reverse=True, evict="last_first")
 
 @dataclass(frozen=True)
 class Auto(Kernel):
-    """Whatever suits the shape, dtype and device."""
+    """The variant that suits the shape, dtype and device."""
 
     operation = SOFTMAX
     backend = "triton"

@@ -1,22 +1,21 @@
-"""Cooperative softmax: a row is split over several programs, and each slice stays in registers.
+"""Cooperative softmax: several programs split a row, and each slice stays in registers.
 
-Passes: one; reads MN, writes MN: 2MN. A program reduces its slice to (m, d), its maximum and the
-sum of its exponentials against it, and publishes the two; it collects those of the whole row,
-combines them and scales what it holds. How they pass through L2 is written below; they are
-two words a program, which one launch hands to the next, and no part of the 2MN.
-On chip: the row, N elements, spread over the registers of as many SMs as it takes, so that what
-ends is the whole chip. Programs are persistent: groups of them, each of a row's width, share out
-the rows, and while one group waits another, on the same SMs, loads. Where registers hold slices of
-two rows, a row's words are awaited only after the next row's are published: by then they have come,
-and the slice of the row after is under way.
+Passes: one; reads MN, writes MN: 2MN. A program reduces its slice to (m, d): its maximum, and the
+sum of exp(x − m). It publishes the pair, collects the pairs of the whole row, combines them and
+scales its slice. The pairs pass through L2 as two words per program (described below). A launch
+leaves these words to the next launch; they are not part of the 2MN.
+On chip: the row, N elements, spread over the registers of as many SMs as needed; the limit is the
+whole chip. Programs are persistent: groups of programs, one row per group at a time, share out the
+rows. While one group waits, another group on the same SMs loads. If registers hold slices of two
+rows, a program waits for a row's words only after it has published the next row's: by then they
+have arrived, and the following slice is loading.
 
-It cannot hang. A program that waits keeps its place on the card, so that all for which it waits
-must have one too: the launch is cooperative, and the driver refuses a grid that the card cannot
-hold at once. All programs of a group take the same rows in the same order and publish a row's word
-before they wait for another's; of all words not yet published, the first in that order has nobody
-in its way, so one always comes. Should a word stay away against all this (memory overwritten from
-elsewhere), the program traps after 2²⁶ polls. It does not go on: a lost context is an error that
-says so; an invented answer does not count.
+It cannot hang. A waiting program keeps its place on the card, so all programs that it waits for
+need a place too: the launch is cooperative, and the driver refuses a grid that the card cannot hold
+at once. All programs of a group take the same rows in the same order, and publish a row's word
+before they wait for another's. So the first unpublished word in that order never waits for
+anything. If a word still stays away (memory overwritten from elsewhere), the program traps after
+2²⁶ polls: a lost context is a visible error, a made-up answer is not.
 Source: Milakov & Gimelshein 2018, arXiv 1805.02867, section 3.1, "parallel online normalizer
 calculation"; co-residency as in NVIDIA's CUDA C++ Programming Guide, "Grid Synchronization".
 """
@@ -59,15 +58,15 @@ RAGGED_WAYS, RAGGED_AN_SM = ((SLICE, 8, False), (2 * SLICE, 8, False)), 2
 
 @dataclass(frozen=True)
 class Cooperative(Kernel):
-    """A group of persistent programs for a row, each holding a slice of it.
+    """A group of persistent programs per row, one slice per program.
 
     Attributes:
         block_size: Elements of a slice; a row takes N / `block_size` programs, rounded up. None
             takes slices that spread the matrix over all SMs, up to 8192 elements or 16384.
         num_warps: Warps per program, at least 4; None takes 4 or 8 by the slices.
-        deferred: Whether a row's words are awaited only after the next row's are published, which
-            keeps two slices on chip; None defers where they fit. Rows that are not read by whole
-            vectors are never deferred.
+        deferred: Whether a program waits for a row's words only after it has published the next
+            row's, which keeps two slices on chip; None defers where they fit. Rows that are not
+            whole vectors are never deferred.
         keep: Whether loads ask for `evict_last`; None decides by size (`kernels.launch`).
         keep_output: Whether stores ask for `evict_last`; None decides by size.
     """
@@ -101,11 +100,11 @@ class Cooperative(Kernel):
 
     @override
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        """See `Kernel`. It derives the launch and zeroes words at every call, `prepare` once."""
+        """See `Kernel`. Each call derives the launch and zeroes words; `prepare` does so once."""
         return self.prepare(x)(x)
 
     def prepare(self, x: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
-        """A launch for inputs like ``x``, with words of its own for each stream it runs on.
+        """A launch for inputs like ``x``, with separate words for each stream.
 
         Raises:
             RuntimeError: on a launch that the device cannot hold at once.
@@ -144,14 +143,14 @@ class Cooperative(Kernel):
 
 @dataclass(frozen=True)
 class Slices:
-    """A row's cut, and how many rows are under way.
+    """The cut of a row, and the number of rows in flight.
 
     Attributes:
-        number: Programs a row.
+        number: Programs per row.
         width: Elements of a slice; the last may have fewer.
-        warps: Warps a program.
-        deferred: Whether a program has registers for its slices of two rows.
-        groups: Rows at once, each by a group of programs.
+        warps: Warps per program.
+        deferred: Whether a program has registers for slices of two rows.
+        groups: Rows in flight, one group of programs each.
         held: Programs that the device holds at once.
     """
 
@@ -164,11 +163,11 @@ class Slices:
 
     @property
     def block(self) -> int:
-        """Elements that a program has room for, a power of two."""
+        """Elements that fit a program, a power of two."""
         return next_power_of_two(self.width)
 
     def registers(self, device: Device) -> int:
-        """Registers a thread may have, so that all programs are resident."""
+        """Most registers per thread with which all programs are resident."""
         an_sm = -(-self.number * self.groups // known(device.sms))
         room = known(device.registers_per_sm) // (32 * self.warps * an_sm)
         return min(room // 8 * 8, MOST_REGISTERS)
@@ -185,17 +184,17 @@ def slices_of(
 ) -> Slices:
     """The cut of a row of ``cols``.
 
-    As many rows are under way as the registers of all SMs hold, and their slices are as narrow as
-    cover all SMs: by a program each where that suffices.
+    The registers of all SMs are filled with rows, and slices are just narrow enough to use all SMs:
+    one program per row if that suffices.
 
     Args:
-        rows: Of the matrix, at least one.
-        cols: At least one.
+        rows: Rows of the matrix, at least one.
+        cols: Elements of a row, at least one.
         device: A CUDA device.
         whole: Whether rows can be loaded in whole vectors.
         deferred: Whether a program keeps slices of two rows; None derives it.
         block: Elements of a slice; None derives them.
-        warps: Warps a program; None derives them.
+        warps: Warps per program; None derives them.
     """
     sms = known(device.sms)
     ways = WAYS if whole else RAGGED_WAYS
@@ -229,19 +228,18 @@ def _held(block: int, warps: int, deferred: bool, whole: bool, device: Device) -
 
 
 class Workspaces:
-    """Device memory in which the programs of one launch meet, and no other launch at the same time.
+    """Device memory through which the programs of one launch exchange words.
 
-    There is one buffer for each stream, and one for each captured launch, all zeros at first.
-    Launches on one stream run one after another and may share one; launches on two streams may not.
-    A launch that is captured in a graph runs at each replay, on any stream, beside whatever else
-    runs there: it gets a buffer of its own from the graph's memory, and with it a node of the graph
-    that zeroes it. Without that node the graph's launches could not share one either: a graph may
-    outlive whoever keeps their buffer, and memory of its pool that is kept beyond the capture is
-    an error to `torch.compile`.
+    There is one buffer per stream and one per captured launch, all zeros at first. Launches on one
+    stream run one after another and may share a buffer; launches on two streams may not. A captured
+    launch runs at each replay, on any stream, beside other launches. So it gets its own buffer from
+    the graph's memory, and a graph node that zeroes it. The graph's launches cannot share a buffer
+    that somebody keeps: the graph may outlive that keeper, and `torch.compile` rejects memory of
+    its pool that is kept beyond the capture.
 
     Args:
-        words: 64-bit words of a buffer.
-        device: Where it lies.
+        words: 64-bit words per buffer.
+        device: The device of the buffers.
     """
 
     def __init__(self, words: int, device: torch.device) -> None:
@@ -251,7 +249,7 @@ class Workspaces:
     def current(self) -> torch.Tensor:
         """The buffer for the next launch on the device's current stream, int64.
 
-        Outside of a capture the launch finds in it what the last one on the stream left there.
+        Outside of a capture it holds the words of the stream's previous launch.
         """
         if torch.cuda.is_current_stream_capturing():
             return self._zeros()
@@ -285,7 +283,7 @@ class Workspaces:
 # theirs are the tags of the whole group.
 #
 # A program may publish row i before it awaits row i − 1, so that nobody waits for a word that was
-# only just sent. Hence each has four words, for rows in turn. Publishing row i overwrites that of
+# only just sent. So each program has four words, for rows in turn. Row i overwrites the word of
 # row i − 4: this is safe, as a program gets there only with the words of row i − 2 of all others in
 # hand, and each of them published that one after it had read all of row i − 4. Three words would
 # not do.
@@ -320,9 +318,9 @@ AWAIT_ASM = constant(AWAIT)
 
 @jit
 def summarise(values: tl.tensor) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
-    """Exponentials of a slice against its own maximum, that maximum m, and their sum d ≥ 0.
+    """exp(x − m) of a slice, its maximum m, and the sum d ≥ 0.
 
-    Triton's maximum passes over NaN; it comes back through the sum.
+    Triton's maximum ignores NaN; the sum brings it back.
     """
     maximum = tl.max(values)
     # A slice of -inf alone: -inf - -inf would be NaN, any finite shift gives zeros
@@ -332,7 +330,7 @@ def summarise(values: tl.tensor) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
 
 @jit
 def pack(maximum: tl.tensor, total: tl.tensor, tag: tl.tensor) -> tl.tensor:
-    """The word that says m, d and a tag of 0 or 1."""
+    """A word that holds m, d and a tag of 0 or 1."""
     low = maximum.to(tl.uint32, bitcast=True).to(tl.uint64)
     high = total.to(tl.uint32, bitcast=True).to(tl.uint64) & 0x7FFFFFFF  # NaN too may have a sign
     return ((tag.to(tl.uint64) << 63) | (high << 32) | low).to(tl.int64, bitcast=True)
@@ -346,10 +344,11 @@ def tag_of(word: tl.tensor) -> tl.tensor:
 
 @jit
 def scale(words: tl.tensor, present: tl.tensor, maximum: tl.tensor) -> tl.tensor:
-    """What turns a slice's exponentials into quotients, given the words of all slices of its row.
+    """The factor that turns a slice's exponentials into quotients, from the words of its row.
 
-    The words are combined in the order of the slices: each program gets the same sum, each time. A
-    lane that is not present repeats the word of one that is: no other maximum, but a sum too many.
+    Words are combined in the order of the slices, so that every program gets the same sum every
+    time. A lane that is not present repeats another lane's word: this leaves the maximum unchanged,
+    and its sum is left out.
     """
     bits = words.to(tl.uint64, bitcast=True)
     maxima = (bits & 0xFFFFFFFF).to(tl.uint32).to(tl.float32, bitcast=True)
@@ -362,10 +361,10 @@ def scale(words: tl.tensor, present: tl.tensor, maximum: tl.tensor) -> tl.tensor
 
 @jit
 def publish(word: tl.tensor, maximum: tl.tensor, total: tl.tensor, tag: tl.tensor) -> None:
-    """Lets the group see m and d of this program's slice.
+    """Publishes m and d of this program's slice to its group.
 
-    The barrier is for the program's own warps: one may still be reading what a word published
-    too soon would let another program overwrite.
+    The barrier is for the program's own warps: one may still be reading words that another program
+    overwrites once it sees this word.
     """
     tl.debug_barrier()
     tl.atomic_xchg(word, pack(maximum, total, tag), sem="relaxed", scope="gpu")
@@ -373,7 +372,7 @@ def publish(word: tl.tensor, maximum: tl.tensor, total: tl.tensor, tag: tl.tenso
 
 @jit
 def await_words(words: tl.tensor, tag: tl.tensor) -> tl.tensor:
-    """The words at these addresses, each as soon as it carries the tag."""
+    """Waits until all words at these addresses carry the tag, and returns them."""
     wanted = tl.zeros_like(words.to(tl.int64)) + tag.to(tl.int64)
     return tl.inline_asm_elementwise(
         AWAIT_ASM, "=l,l,l", [words.to(tl.int64), wanted], tl.int64, is_pure=False, pack=1
@@ -449,7 +448,7 @@ def _factor(
     maximum: tl.tensor,
     SLOTS: tl.constexpr,
 ) -> tl.tensor:
-    """Awaits a row's words and returns what its slice's exponentials are scaled by."""
+    """Waits for a row's words and returns the factor of its slice's exponentials."""
     lanes = tl.arange(0, SLOTS)
     present = lanes < slices
     places = tl.minimum(lanes, slices - 1)  # a lane too many awaits a word that comes anyway
@@ -461,7 +460,7 @@ def _factor(
 def _load(
     slice: tl.tensor, width: tl.tensor, stride: tl.tensor, BLOCK: tl.constexpr, HINT: tl.constexpr
 ) -> tl.tensor:
-    """The slice at a pointer, in its own dtype, padded with −inf beyond its width."""
+    """The slice at a pointer, in its own dtype; −inf beyond its width."""
     columns = tl.arange(0, BLOCK)
     places = slice + columns.to(tl.int64) * stride
     return tl.load(places, mask=columns < width, other=float("-inf"), eviction_policy=HINT)

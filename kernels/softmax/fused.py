@@ -3,11 +3,10 @@
 Passes: one; reads MN, writes MN: 2MN. Each program strides over the rows and, while it works on
 one, has the next on their way through shared memory.
 On chip: the row, N elements padded to a power of two, once in registers and once in shared memory
-for every row under way. Where shared memory holds none, a row is loaded straight to registers,
-which spill what they cannot hold. Whether a card runs that is for the card to say: no row is
-refused here for its size on chip.
+for every row in flight. If shared memory holds none, a row is loaded straight to registers, which
+may spill. No row is refused here for its size: the card decides whether it runs.
 The number of programs is derived, not tuned: a warm-up compilation reports the registers and shared
-memory of a program, the device's limits then give how many fit an SM.
+memory of a program, and the device's limits give the number that fits an SM.
 Source: Triton's tutorial 02, "Fused Softmax".
 """
 
@@ -38,9 +37,9 @@ class Fused(Kernel):
 
     Attributes:
         num_warps: Warps per program.
-        num_stages: Depth of the pipeline of rows: one is worked on, the others are under way.
-            None takes 4, or 2 where shared memory is short, and fewer where rows do not fit. More
-            than fit are launched too, and the card's refusal is the outcome.
+        num_stages: Depth of the pipeline of rows: one is computed, the others are in flight. None
+            takes 4, or 2 if shared memory is short, and fewer if rows do not fit. A value that does
+            not fit is launched anyway, and the card's refusal is the result.
         accumulate: dtype of the statistics, ``"float32"`` or ``"float64"``.
     """
 
@@ -56,7 +55,7 @@ class Fused(Kernel):
 
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        """See `Kernel`; also rows that no tile of Triton's holds."""
+        """See `Kernel`; also rows wider than any Triton tile."""
         return super().unsupported(shape, dtype, device) or too_wide(shape)
 
     @override
@@ -65,7 +64,7 @@ class Fused(Kernel):
         return self.prepare(x)(x)
 
     def prepare(self, x: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
-        """A launch for inputs like ``x``, its stages and number of programs derived."""
+        """A launch for inputs like ``x``, with derived stages and number of programs."""
         if x.numel() == 0:
             return empty_result
         rows, cols = x.shape

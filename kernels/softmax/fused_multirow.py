@@ -3,13 +3,13 @@
 Passes: one; reads MN, writes MN: 2MN.
 On chip: the rows of a program, N elements each, padded to whole vectors of a warp.
 
-A narrow matrix costs what a launch costs: an empty kernel takes the longer the more programs it
-starts, and a row of a few hundred elements keeps a program busy for less than that. So a program
-takes several rows, as tiles of (rows, what a warp's 32 lanes load at once), in vectors of 16
-bytes where rows and strides are whole vectors. Triton lays warps along the rows of such a tile: a
+For a narrow matrix the launch dominates: an empty kernel takes longer the more programs it starts,
+and a row of a few hundred elements keeps a program busy for less than its start. So a program takes
+several rows. Its tiles are rows × the elements that a warp's 32 lanes load at once, in 16-byte
+vectors if rows and strides are whole vectors. Triton places warps along the rows of such a tile: a
 row is reduced in registers and by shuffles, without shared memory or a barrier, and all loads are
-under way before the first maximum is asked for. Two short rows share a warp; where there are more
-warps than rows, each row is shared by several.
+in flight before the first maximum. Two short rows share a warp; if there are more warps than rows,
+several warps share a row.
 Source: PyTorch's PersistentSoftmax.cuh, whose warps take one or two rows of up to 1024 elements.
 """
 
@@ -41,11 +41,11 @@ MOST_ALIKE = 16  # rows that have a warp each
 
 @dataclass(frozen=True)
 class FusedMultirow(Kernel):
-    """Several rows per program, which it holds whole.
+    """A program holds several whole rows.
 
     Attributes:
-        rows_per_program: Rows a program; None takes them by width and number of rows.
-        num_warps: Warps per program; None takes them by the rows and their width.
+        rows_per_program: Rows per program; None decides by width and number of rows.
+        num_warps: Warps per program; None decides by the rows and their width.
         keep: Whether loads ask for `evict_last`; None decides by size (`kernels.launch`).
         keep_output: Whether stores ask for `evict_last`; None decides by size.
         dependent: Whether to use programmatic dependent launch, where the device has it.
@@ -126,13 +126,13 @@ class FusedMultirow(Kernel):
 
 
 def rows_by_shape(rows: int, block: int, itemsize: int, uneven: bool = False) -> int:
-    """Rows a program, a power of two.
+    """Rows per program, a power of two.
 
     Args:
-        rows: Of the matrix.
+        rows: Rows of the matrix.
         block: Elements of a row, padded to a power of two.
         itemsize: Bytes of an element.
-        uneven: Whether each row is to have a warp of its own, of two at least.
+        uneven: Whether each row gets its own warp, at least two in all.
     """
     # Measured on an H200 (docs/lab_book.md): 1024 elements per program, whatever the width, 2048 of
     # 16 bit from 256 columns on. More of them leave too few programs in flight, fewer too many to
@@ -142,13 +142,13 @@ def rows_by_shape(rows: int, block: int, itemsize: int, uneven: bool = False) ->
 
 
 def warps_by_tile(rows: int, block: int, few: bool = False, short: bool = False) -> int:
-    """Warps a program, a power of two: 16 elements a lane, 8 of rows of up to 128 or of few rows.
+    """Warps per program, a power of two: 16 elements per lane, 8 for rows up to 128 or few rows.
 
     Args:
-        rows: Of the program.
+        rows: Rows of the program.
         block: Elements of a row, padded to a power of two.
-        few: Whether the matrix leaves SMs idle; a row is then spread over more warps.
-        short: Whether two rows are to share a warp, if the program has as many.
+        few: Whether the matrix leaves SMs idle; a row then takes more warps.
+        short: Whether two rows share a warp, if the program has two.
     """
     a_warp = 256 if few or (rows > 1 and block <= 128) else 512
     most = rows // 2 if short and rows > 1 else 8
@@ -156,13 +156,13 @@ def warps_by_tile(rows: int, block: int, few: bool = False, short: bool = False)
 
 
 def lanes_by_tile(rows: int, warps: int, size: int) -> int:
-    """Lanes that load a row: whole warps, as many as it has for itself, or half a warp.
+    """Lanes that load a row: all of its warps, or half a warp.
 
     Half a warp reduces a short row in four steps instead of five, two rows at a time.
 
     Args:
-        rows: Of the program.
-        warps: Of the program.
+        rows: Rows of the program.
+        warps: Warps of the program.
         size: Bytes of a row.
     """
     if size <= SHORT and rows >= 2 * warps:

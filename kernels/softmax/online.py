@@ -4,11 +4,11 @@ Passes: reads 2MN, writes MN: 3MN. The first pass keeps a running maximum m and 
 and whenever a tile C raises the maximum, rescales what was summed so far:
 m' = max(m, max C), d' = d·exp(m − m') + Σ exp(C − m').
 On chip: a tile of `block_size` elements, whatever N, so that any row fits.
-At DRAM: 3MN is what is asked for. The second pass finds in L2 what other rows have not pushed out
-since the first: all of its row where the rows in flight fit there together (2MN at DRAM), none of
-it where they are many times larger. `rows_in_flight` caps them, at the price of SMs left idle
-once a few rows fill L2; `reverse` begins the second pass with the tiles that the first read last;
-`evict` asks L2 to keep what is read once more and to let go of what is not.
+At DRAM: 3MN is the request. The second pass finds in L2 the elements that other rows have not
+evicted since the first pass: its whole row if all rows in flight fit L2 (2MN at DRAM), nothing if
+they are many times larger. `rows_in_flight` caps these rows, but leaves SMs idle once a few rows
+fill L2. `reverse` begins the second pass with the tiles that the first pass read last. `evict` asks
+L2 to keep data that is read again and to evict the rest first.
 Source: Milakov & Gimelshein 2018, arXiv 1805.02867, Algorithm 3, tile by tile as in flash
 attention (Dao et al. 2022, arXiv 2205.14135).
 """
@@ -32,7 +32,7 @@ from .tiles import Accumulate, empty_result, load_tile, store_tile, too_many_row
 
 SCRATCH_BYTES = 256  # of a block's shared memory, for the reductions of at most 32 warps
 
-# Hints for what the first pass loads, what the second loads, and what it stores
+# Hints for the loads of the first pass, the loads of the second, and its stores
 EVICT = {
     "none": ("", "", ""),
     "first": ("", "evict_first", "evict_first"),
@@ -47,13 +47,13 @@ class Online(Kernel):
     Attributes:
         block_size: Elements of a tile.
         num_warps: Warps per program.
-        num_stages: Tiles under way at once in a loop, through shared memory; 1 takes them one
-            after the other, straight to registers.
+        num_stages: Tiles in flight in a loop, through shared memory; 1 loads one after the other,
+            straight to registers.
         reverse: Whether the second pass takes the tiles backwards.
-        evict: Hints to the caches: ``"none"``; ``"first"``, the second pass evicts first what it
-            loads and stores; ``"last_first"``, besides, what the first pass loads goes last.
-        rows_in_flight: The most rows under way at once, a program each; ``"l2"`` as many as half
-            of the device's L2 holds; None all of them, as the device schedules them.
+        evict: Eviction hints. ``"none"``; ``"first"``: loads and stores of the second pass are
+            evicted first; ``"last_first"``: also, loads of the first pass are evicted last.
+        rows_in_flight: The most rows in flight, one program each; ``"l2"``: as many as half of the
+            device's L2 holds; None: all, as the device schedules them.
         accumulate: dtype of the statistics, ``"float32"`` or ``"float64"``.
     """
 
@@ -72,7 +72,7 @@ class Online(Kernel):
 
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        """See `Kernel`; also tiles under way that no block's shared memory holds."""
+        """See `Kernel`; also more tiles in flight than a block's shared memory holds."""
         reason = super().unsupported(shape, dtype, device) or too_many_rows(shape)
         # all tiles of the pipeline but the one that is worked on, which has moved to registers
         staged = (self.num_stages - 1) * self.block_size * dtype.itemsize
@@ -123,7 +123,7 @@ class Online(Kernel):
 def rows_in_l2(row_bytes: int, device: Device) -> int | None:
     """Rows that half of L2 holds, at least one; None where the device's L2 is not known.
 
-    The other half is for what is stored, and for lines that lie in both partitions of a large L2.
+    The other half is for stores, and for lines that lie in both partitions of a large L2.
     """
     return None if device.l2_bytes is None else max(1, device.l2_bytes // 2 // row_bytes)
 

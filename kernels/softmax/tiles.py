@@ -1,4 +1,4 @@
-"""What the variants share: the dtype of statistics, and reading and writing rows in tiles.
+"""Shared by the variants: the dtype of statistics, and reading and writing rows in tiles.
 
 Offsets are 64-bit throughout: a matrix of more than 2³¹ elements overflows 32-bit ones. A HINT is
 Triton's eviction policy: ``"evict_first"``, ``"evict_last"``, or empty for none.
@@ -19,7 +19,7 @@ Accumulate = Annotated[str, one_of("float32", "float64")]  # the dtype of a row'
 
 
 def statistics_dtype(dtype: torch.dtype, accumulate: str) -> torch.dtype:
-    """What a row's maximum, exponentials and sum are kept in: ``accumulate``, or wider."""
+    """The dtype of a row's maximum, exponentials and sum: ``accumulate``, or wider."""
     return torch.promote_types(dtype, getattr(torch, accumulate))
 
 
@@ -29,26 +29,26 @@ def triton_statistics(dtype: torch.dtype, accumulate: str) -> Any:
 
 
 def empty_result(x: torch.Tensor) -> torch.Tensor:
-    """A contiguous tensor with the shape and dtype of ``x``, its values yet to be written."""
+    """An uninitialised contiguous tensor with the shape and dtype of ``x``."""
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
 def too_many_rows(shape: Shape) -> str | None:
-    """Why one program per row cannot be launched, or None when it can."""
+    """One sentence that says why one program per row cannot be launched; None if it can."""
     if shape[0] > MOST_PROGRAMS:
         return f"starts one program per row, and a launch takes {MOST_PROGRAMS}, not {shape[0]}"
     return None
 
 
 def too_wide(shape: Shape) -> str | None:
-    """Why a row cannot be one tile, or None when it can."""
+    """One sentence that says why a row cannot be one tile; None if it can."""
     if next_power_of_two(shape[1]) > LARGEST_BLOCK:
         return f"a row of {shape[1]} is more than Triton's largest block, {LARGEST_BLOCK}"
     return None
 
 
 def vector(x: torch.Tensor) -> int:
-    """Elements of the longest vector, up to 16 bytes, that every row of ``x`` is made of.
+    """Elements of the longest vector, up to 16 bytes, that divides every row of ``x``.
 
     Args:
         x: Shape ``(M, N)``, M and N at least 1. Rows are whole numbers of such vectors and begin

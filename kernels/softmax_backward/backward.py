@@ -3,7 +3,7 @@
 dx = y∘(dy − s), s = Σ y∘dy, so that s must be known before the first element is written.
 Passes: one where N ≤ `block_size`: reads 2MN, writes MN: 3MN. Else two: the sum, then the answer
 from the last tile to the first, which the cache still holds in part; reads 4MN, writes MN: 5MN.
-On chip: the row of y and that of dy, 2N elements padded to powers of two; or two tiles. Narrow rows
+On chip: one row each of y and dy, 2N elements padded to powers of two; or two tiles. Narrow rows
 are taken several a program.
 Source: the backward pass of `torch.softmax`; by tiles as `online`.
 """

@@ -1,7 +1,7 @@
 """The gradient variant that suits a shape: what `softmax(x)` differentiates by.
 
 Passes: one where the rows of y and dy fit on chip, 3MN; two beyond, 5MN.
-On chip: the row of y and that of dy where they fit, else two tiles.
+On chip: one row each of y and dy if they fit, else two tiles.
 The rule: contiguous rows in whole vectors of 16 bytes are several a program up to 512 elements
 (`backward_multirow`), and up to 262144 elements a cluster each, on sm_90 and newer
 (`backward_cluster`); all others go by tiles (`backward`).
@@ -92,7 +92,7 @@ class BackwardAuto(Kernel):
 def in_vectors_by(
     shape: tuple[int, int], dtype: torch.dtype, device: Device
 ) -> BackwardMultirow | BackwardCluster | None:
-    """What takes contiguous rows that begin at vectors; None where that is for tiles."""
+    """The variant for contiguous rows that begin at vectors; None if tiles are faster."""
     rows, cols = shape
     if cols * dtype.itemsize % LONGEST != 0 or cols > WIDEST:
         return None

@@ -5,7 +5,7 @@ Passes: one; reads 2MN, writes MN: 3MN.
 Idea: as `softmax/cluster.py`: a row is cut into as many slices as its cluster has warps. A warp
 loads its slices of y and dy straight into registers, sums their products among its own lanes, and
 sends the sum to all programs of the cluster, the only message among them. With all sums it writes.
-On chip: the row of y and that of dy. A thread holds up to 32 float32 elements of each, or 64 of 16
+On chip: one row each of y and dy. A thread holds up to 32 float32 elements of each, or 64 of 16
 bit, which stay packed.
 Rows are whole vectors of 16 bytes; others go to `backward`.
 Source: this project; the derivative as in PyTorch's ``_softmax_backward_data``.
@@ -97,7 +97,7 @@ class BackwardCluster(Kernel):
         """Writes the gradient of softmax(x / temperature) along the last dimension into ``dx``.
 
         Args:
-            y: Softmax's answer, shape (M, N); its rows, and those of the others, are whole vectors.
+            y: Softmax's answer, shape (M, N); the rows of all tensors are whole vectors.
             dy: The gradient of ``y``.
             dx: Contiguous.
             temperature: As it was.

@@ -2,8 +2,8 @@
 
 Passes: nominally one, 3MN. As in its softmax, PyTorch decides how often a row is read: narrow
 rows stay in registers, wider ones are read twice.
-On chip: nominally the row of y and that of dy, 2N elements.
-Source: `torch.ops.aten._softmax_backward_data`, what autograd calls for `torch.softmax`.
+On chip: nominally one row each of y and dy, 2N elements.
+Source: `torch.ops.aten._softmax_backward_data`, which autograd calls for `torch.softmax`.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Passes: QuACK's and Liger's one, 3MN: rows of y and dy are held whole, by a cluster of up to sixteen
 blocks or by one program. FlagGems' one where N ≤ 1024, the widest tile that its tuner tries, else
 two, 5MN: the sum, then the answer. A narrower tile, if the tuner prefers one, reads twice as well.
-On chip: the row of y and that of dy, 2N elements; of FlagGems' wider rows two tiles.
-What is called is the function behind each library's backward pass, without autograd. FlagGems'
+On chip: one row each of y and dy, 2N elements; of FlagGems' wider rows two tiles.
+It calls the function behind each library's backward pass, without autograd. FlagGems'
 times five tiles when it first meets a shape, which is before any sample is taken.
 Source: `quack/softmax.py` (`softmax_bwd`), `liger_kernel/ops/softmax.py` (`_softmax_backward`),
 `flag_gems/ops/softmax.py` (`softmax_backward`), of the packages that `kernels.softmax.peers` names.
