@@ -22,7 +22,7 @@ override EXPERIMENT := $(if $(filter slurm,$(LAUNCHER)),tour,$(shell if $(has_gp
 endif
 in_args = $(patsubst $(1)=%,%,$(lastword $(filter $(1)=%,$(ARGS))))
 override OUT := $(or $(OUT),$(call in_args,out))
-NAME = $(or $(call in_args,name),$(EXPERIMENT))
+NAME = $(or $(call in_args,name),$(notdir $(EXPERIMENT)))
 dry    := $(filter-out 0 false,$(DRY_RUN))
 words   = $(if $(dry),dry_run=true) $(if $(LAUNCHER),hydra/launcher=$(LAUNCHER)) $(filter-out out=%,$(ARGS))
 # Hydra's grammar reads out='…': what would end it is refused.

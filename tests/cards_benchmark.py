@@ -30,7 +30,7 @@ from tests.conftest import ROOT
 START_S, PREPARE_S = 4.0, 1.5  # importing torch; memory, the flush and its compilation
 RECORD = ROOT / "outputs" / "reference" / "h200_x4" / "cards.tar.gz"
 CARD = Device(kind="cuda", name="NVIDIA H200")
-PRESET = ["experiment=cards", "kernel=auto,torch,copy", "dtype=float32,bfloat16", "gpu=h200",
+PRESET = ["experiment=recorded/cards", "kernel=auto,torch,copy", "dtype=float32,bfloat16", "gpu=h200",
           "tracker=none", "remeasure=false"]  # fmt: skip
 
 

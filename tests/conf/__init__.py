@@ -12,7 +12,8 @@ KERNELS = sorted({path.stem for path in (CONF / "kernel").glob("*.yaml")} - {OUT
 
 def options(group: str) -> list[str]:
     """The names that a group offers."""
-    return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
+    folder = CONF / group
+    return sorted(str(path.relative_to(folder).with_suffix("")) for path in folder.rglob("*.yaml"))
 
 
 def kernel(name: str) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def test_jobs_of_a_preset_compose_with_every_choice(preset: str, composed: Compo
             continue
         met |= {*others, "kernel"}
         config = composed(f"experiment={preset}", *job)
-        assert config.name == preset
+        assert config.name == preset.removeprefix("recorded/")
         assert config.kernel["_target_"]
         assert expand(config.grid)
         OmegaConf.to_container(config, resolve=False, throw_on_missing=False)

@@ -65,7 +65,7 @@ def test_every_make_target_preset_module_and_variable_they_name_exists() -> None
     (phony,) = re.findall(r"^\.PHONY: (.*)$", makefile.replace("\\\n", " "), re.MULTILINE)
     named = set(re.findall(r"(?:`|^)make ([a-z-]+)\b", ALL, re.MULTILINE))
     assert {"sweep", "test", "figures", "wheelhouse", "sync", "docs"} <= named <= {*phony.split()}
-    presets = set(re.findall(r"\b(?:EXPERIMENT|experiment)=([a-z_]+)", ALL)) - {"name"}
+    presets = set(re.findall(r"\b(?:EXPERIMENT|experiment)=([a-z_/]+)", ALL)) - {"name"}
     assert {"paper", "limits", "smoke"} <= presets <= _names("experiment")
     assert [m for m in re.findall(r"python -m (\S+[a-z])", ALL) if not _found(m)] == []
     lines = [line for line in ALL.splitlines() if "make " in line]
@@ -79,7 +79,7 @@ def test_every_make_target_preset_module_and_variable_they_name_exists() -> None
     [("kernels", "kernel"), ("configuration", "experiment"), ("configuration", "grid")],
 )
 def test_its_page_names_every_option_of_a_group(page: str, group: str) -> None:
-    named = set(re.findall(r"`([a-z_0-9]+)`", PAGES[f"docs/{page}.md"]))
+    named = set(re.findall(r"`([a-z_0-9/]+)`", PAGES[f"docs/{page}.md"]))
     assert _names(group) - named == set()
 
 
@@ -172,7 +172,8 @@ def _built(folder: Path) -> tuple[int, list[str]]:
 
 def _names(group: str) -> set[str]:
     """The options of a configuration group."""
-    return {path.stem for path in (ROOT / "conf" / group).glob("*.yaml")}
+    folder = ROOT / "conf" / group
+    return {str(path.relative_to(folder).with_suffix("")) for path in folder.rglob("*.yaml")}
 
 
 def _found(module: str) -> bool:
