@@ -32,7 +32,7 @@ def claims_of(modules: Iterable[ModuleType]) -> list[Claim]:
 
 def judge(inputs: Inputs, gpu: str, modules: Iterable[ModuleType] = SOURCES) -> list[Judgement]:
     """The claims of some modules, by default the sources', by the rows of one GPU."""
-    card = Card.of(inputs, gpu)
+    card = Card(gpu, of_gpu(inputs, gpu))
     return [claim.judge(card) for claim in claims_of(modules)]
 
 

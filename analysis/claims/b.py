@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from analysis.claims.measure import Card, Where
-from analysis.claims.verdict import ALL_OK, Parts, about, above, at_most, claim, equals, optional
+from analysis.claims.verdict import Parts, claim, optional
 
 LINE = Where(("wide",), dtype="float32")
 LENGTHS = Where(("attention_counters",))
 LONG = Where(("attention_counters",), cols=(4096, None))
 FAILED = ("out_of_memory", "compile_error", "launch_error")
-ALL_FAILED = equals(1, f"every point {' or '.join(FAILED)}")
 
 
 @claim("text and B-tab1", "b_tab1")
@@ -20,10 +19,10 @@ def b1(card: Card) -> Parts:
     """
     for kind, formula in (("reads", "2MN"), ("writes", "MN")):
         requested = card.counts("online", formula, kind=kind)
-        yield requested.each(f"elements of its {kind} over {formula}", equals(1))
+        yield requested.each(f"elements of its {kind} over {formula}", equals=1)
     where = Where(rows=4096, cols=(8192, None))
     reads = card.at_dram("online", "2MN", where, "reads")
-    yield optional(reads.each("reads at DRAM over 2MN, beyond L2", about(1, 0.01)))
+    yield optional(reads.each("reads at DRAM over 2MN, beyond L2", about=(1, 0.01)))
 
 
 @claim("text", "b_tab1")
@@ -37,8 +36,8 @@ def b2(card: Card) -> Parts:
     keeps the row on chip and reads it once. B1 and B-tab1 say the same.
     """
     requested = card.counts("online", "fused")
-    yield requested.each("elements requested over those of fused", equals(1))
-    yield card.counts("online", "3MN").each("elements requested over 3MN", equals(1))
+    yield requested.each("elements requested over those of fused", equals=1)
+    yield card.counts("online", "3MN").each("elements requested over 3MN", equals=1)
 
 
 @claim("text")
@@ -51,7 +50,7 @@ def b3(card: Card) -> Parts:
     as no further apart than eight roundings of the dtype.
     """
     apart = card.distance("online", "three_pass")
-    yield apart.each("distance of the answers, in epsilons", at_most(8))
+    yield apart.each("distance of the answers, in epsilons", at_most=8)
 
 
 @claim("text and B-tab1", "d_fig1")
@@ -66,15 +65,15 @@ def b4(card: Card) -> Parts:
     rescaled partial sums, whose roundings add up: up to 142 elements of a matrix are further than
     32 spacings from float64's answer. With the sum in float64 all are right, at twice the time.
     """
-    yield card.outcome("online", ["ok"], gain=1).each("every shape tried", ALL_OK)
+    yield card.outcome("online", ["ok"], gain=1).each("every shape tried", equals=1)
     wide = card.outcome("online", ["ok"], Where(cols=262144, dtype="float32"))
-    yield wide.each("float32 rows of 256K columns", ALL_OK)
+    yield wide.each("float32 rows of 256K columns", equals=1)
     double = "online,accumulate=float64"
     exact = card.outcome(double, ["ok"])
-    yield optional(exact.each("every shape tried with the sum in float64", ALL_OK))
+    yield optional(exact.each("every shape tried with the sum in float64", equals=1))
     where = Where(("few_wide",), cols=(262144, None), dtype="float32")
     cost = card.ratio(double, "online", where)
-    yield optional(cost.each("time with the sum in float64 over that in float32", above(1)))
+    yield optional(cost.each("time with the sum in float64 over that in float32", above=1))
 
 
 @claim("text and B-tab1", "a_fig2")
@@ -97,7 +96,7 @@ def b5(card: Card) -> Parts:
     ):
         where = Where(("wide",), cols=cols, dtype="float32")
         found = card.outcome(kernel, FAILED, where, gain=-1)
-        yield found.each(f"float32 rows of {label}", ALL_FAILED)
+        yield found.each(f"float32 rows of {label}", equals=1)
 
 
 @claim("text", "a_fig2")
@@ -120,7 +119,7 @@ def b6(card: Card) -> Parts:
         ("a whole row per program, 64K columns", "fused_row", 65536),
     ):
         speed = card.ratio(kernel, "online", Where(("wide",), cols=cols, dtype="float32"))
-        yield speed.each(f"speed over {label}", above(1))
+        yield speed.each(f"speed over {label}", above=1)
 
 
 @claim("text on flash attention", "attention_traffic")
@@ -135,7 +134,7 @@ def b7(card: Card) -> Parts:
     """
     for kernel, formula in (("attention_naive", "3MN + 384M"), ("attention_online", "384M")):
         reads = card.at_dram(kernel, formula, LONG, "reads")
-        yield reads.each(f"reads at DRAM of {kernel} over {formula}", about(1, 0.05))
+        yield reads.each(f"reads at DRAM of {kernel} over {formula}", about=(1, 0.05))
 
 
 @claim("text on flash attention", "attention_traffic")
@@ -148,7 +147,7 @@ def b8(card: Card) -> Parts:
     One pass over DRAM. Of L2 each tile of 64 queries asks for all keys and values of its head.
     """
     reads = card.at_dram("attention_online", "384M", LENGTHS, "reads")
-    yield reads.each("reads at DRAM over 384M, whatever the length", about(1, 0.05))
+    yield reads.each("reads at DRAM over 384M, whatever the length", about=(1, 0.05))
 
 
 @claim("text on flash attention", "attention_time")
@@ -161,6 +160,6 @@ def b9(card: Card) -> Parts:
     """
     where = Where(("attention",))
     ended = card.outcome("attention_online", ["ok"], where)
-    yield ended.each("every length tried", ALL_OK)
+    yield ended.each("every length tried", equals=1)
     grown = card.trend("attention_online", "peak_bytes", 512, 32768, where)
-    yield grown.each("memory of a call at 32768 keys over 512, as many queries", about(1, 0.02))
+    yield grown.each("memory of a call at 32768 keys over 512, as many queries", about=(1, 0.02))

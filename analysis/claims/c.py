@@ -7,17 +7,7 @@ C names no card, so that none of its absolute numbers can be judged.
 from __future__ import annotations
 
 from analysis.claims.measure import Card, Where, implied, stated
-from analysis.claims.verdict import (
-    Parts,
-    about,
-    above,
-    at_least,
-    at_most,
-    below,
-    claim,
-    equals,
-    optional,
-)
+from analysis.claims.verdict import Parts, claim, optional
 from analysis.worked_example import confirmed
 
 VOCAB = Where(("vocab",))
@@ -35,7 +25,7 @@ def c1(card: Card) -> Parts:
     Competitive is taken as no more than a tenth slower, at every batch.
     """
     speed = card.ratio("torch", "hybrid_whole", Where(("small_batch",)))
-    yield speed.each("speed over torch, 1 to 64 rows", at_least(0.9))
+    yield speed.each("speed over torch, 1 to 64 rows", at_least=0.9)
 
 
 @claim("text on C-fig3", "c_fig3")
@@ -53,12 +43,12 @@ def c2(card: Card) -> Parts:
     PyTorch falls first, from 1,672 to 1,060 GB/s at 8192 columns; no counter was read there.
     """
     flat = card.spread("hybrid_whole", MEASURED)
-    yield flat.each("Triton's highest over lowest, 1024 to 32000 columns", at_most(1.25))
+    yield flat.each("Triton's highest over lowest, 1024 to 32000 columns", at_most=1.25)
     for start, end in ((1024, 8192), (8192, 32000)):
         grown = card.trend("torch", "effective_gbps", start, end, VOCAB)
-        yield grown.each(f"PyTorch's climb from {start} to {end} columns", above(1))
+        yield grown.each(f"PyTorch's climb from {start} to {end} columns", above=1)
     rates = card.ratio("hybrid_whole", "torch", Where(("vocab",), cols=32000), gain=-1)
-    yield rates.each("PyTorch's bandwidth over Triton's at 32000 columns", about(1, 0.1))
+    yield rates.each("PyTorch's bandwidth over Triton's at 32000 columns", about=(1, 0.1))
 
 
 @claim("text on C-fig3", "c_fig3")
@@ -74,9 +64,9 @@ def c3(card: Card) -> Parts:
     of PyTorch's speed, as claimed.
     """
     medium = card.ratio("torch", "hybrid_whole", Where(("vocab",), cols=(512, 8192)))
-    yield medium.each("speed over torch, 512 to 8192 columns", above(1))
+    yield medium.each("speed over torch, 512 to 8192 columns", above=1)
     large = card.ratio("torch", "hybrid_whole", Where(("vocab",), cols=(32000, None)))
-    yield large.each("speed over torch, 32000 columns and more", below(1))
+    yield large.each("speed over torch, 32000 columns and more", below=1)
 
 
 @claim("text, its worked point", "c_fig2")
@@ -93,10 +83,10 @@ def c4(card: Card) -> Parts:
     as the memory of a card near 900 GB/s may have.
     """
     speed = card.ratio("torch", "hybrid_whole", POINT)
-    yield speed.each("Triton's speed over PyTorch, printed 0.958", about(0.958, 0.1))
+    yield speed.each("Triton's speed over PyTorch, printed 0.958", about=(0.958, 0.1))
     for kernel, gbps in (("torch", 901.02), ("hybrid", 863.02)):
         rate = implied("C", kernel, "2MN")
-        yield rate.each(f"GB/s that {kernel}'s printed time implies", about(gbps, 0.0001))
+        yield rate.each(f"GB/s that {kernel}'s printed time implies", about=(gbps, 0.0001))
 
 
 @claim("C-ex", "c_ex")
@@ -113,7 +103,7 @@ def c5(card: Card) -> Parts:
     """
     for part in ("maximum", "sum of block", "sum", "outputs", "sum of printed outputs"):
         share, text = confirmed(part)
-        yield stated(share, text, told=True).each(part, equals(1))
+        yield stated(share, text, in_words=True).each(part, equals=1)
 
 
 @claim("text", "c_fig3")
@@ -128,7 +118,7 @@ def c6(card: Card) -> Parts:
     is the faster one.
     """
     cost = card.ratio("hybrid_capped", "hybrid_whole", MEASURED)
-    yield cost.each("time capped over time uncapped, 1024 to 32000 columns", above(1))
+    yield cost.each("time capped over time uncapped, 1024 to 32000 columns", above=1)
 
 
 @claim("text", "c_fig3")
@@ -144,11 +134,11 @@ def c7(card: Card) -> Parts:
     code tunes nothing. At 32000 columns 16 warps take two thirds of the time.
     """
     warps = stated(128 / (4 * 32), "128 threads, of four warps of 32")
-    yield warps.each("threads over Triton's default, which tuning would change", above(1))
+    yield warps.each("threads over Triton's default, which tuning would change", above=1)
     where = Where(("vocab",), cols=(1, 32000))
     tuned = card.ratio("fused_row", "hybrid_whole", where, gain=0)  # both are Triton's
     label = "time with 4 to 16 warps by width over time with 4 (tuning finds the least)"
-    yield optional(tuned.each(label, at_least(0.95)))
+    yield optional(tuned.each(label, at_least=0.95))
 
 
 @claim("code, the empty attention_softmax_fused", "attention_traffic")
@@ -159,7 +149,7 @@ def c8(card: Card) -> Parts:
     """
     where = Where(("attention_counters",))
     moved = card.at_dram("attention_naive", "attention_online", where)
-    yield moved.each("bytes at DRAM with the scores in memory over online", above(1))
+    yield moved.each("bytes at DRAM with the scores in memory over online", above=1)
 
 
 @claim("its code, what could come next", "cross_entropy")
@@ -174,10 +164,10 @@ def c9(card: Card) -> Parts:
     """
     where = Where(cols=(1000, None))
     requested = card.counts("ce_naive", "ce_online", where)
-    yield requested.each("elements that naive requests, nominally, over fused", above(1))
+    yield requested.each("elements that naive requests, nominally, over fused", above=1)
     writes = card.counts("ce_online", "MN", where, "writes")
-    yield writes.each("elements that fused writes over a softmax's MN", below(0.01))
+    yield writes.each("elements that fused writes over a softmax's MN", below=0.01)
     speed = card.ratio(
         "ce_naive", "ce_online", Where(("llm",), rows=(4096, None), dtype="bfloat16")
     )
-    yield speed.each("speed over naive, 4096 tokens and more", above(1))
+    yield speed.each("speed over naive, 4096 tokens and more", above=1)

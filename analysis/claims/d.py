@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from analysis.claims.measure import Card, Where, stated
-from analysis.claims.verdict import ALL_OK, Parts, about, above, at_least, at_most, between, claim
+from analysis.claims.verdict import Parts, claim
 
 TUTORIAL = Where(("tutorial",))
 OF_D = Where(("tutorial",), cols=(256, 12288))
@@ -22,9 +22,9 @@ def d1(card: Card) -> Parts:
     slower than naive.
     """
     speed = card.ratio("torch", "fused", TUTORIAL)
-    yield speed.mean("speed over torch, mean of the tutorial's widths", about(4, 0.15))
+    yield speed.mean("speed over torch, mean of the tutorial's widths", about=(4, 0.15))
     other = stated(4 / 4, "D2's 3–4 over D1's 4")
-    yield other.each("speed of torch over naive at most, by D2 and D1", above(1))
+    yield other.each("speed of torch over naive at most, by D2 and D1", above=1)
 
 
 @claim("text", "speedup_naive")
@@ -40,7 +40,7 @@ def d2(card: Card) -> Parts:
     next row's loads under way, reaches 3,800.
     """
     speed = card.ratio("naive", "fused", OF_D)
-    yield speed.mean("speed over naive, mean of 256 to 12288 columns", between(3, 4))
+    yield speed.mean("speed over naive, mean of 256 to 12288 columns", between=(3, 4))
 
 
 @claim("text", "d_fig1")
@@ -58,9 +58,9 @@ def d3(card: Card) -> Parts:
     there, PyTorch 7.6. From 1024 columns on Triton is the steadier one.
     """
     rates = card.column("fused", "effective_gbps", Where(("tutorial",), cols=(4096, 12288)))
-    yield rates.each("GB/s from 4096 columns on", at_least(1400))
+    yield rates.each("GB/s from 4096 columns on", at_least=1400)
     label = "PyTorch's highest over lowest bandwidth, over Triton's, 256 to 12288 columns"
-    yield card.spreads("torch", "fused", OF_D).each(label, above(1))
+    yield card.spreads("torch", "fused", OF_D).each(label, above=1)
 
 
 @claim("D-test", "d_test")
@@ -74,6 +74,6 @@ def d4(card: Card) -> Parts:
     """
     where = Where(rows=1823, cols=781, dtype="float32")
     apart = card.distance("fused", "torch", where)
-    yield apart.each("distance of the two answers, in epsilons", at_most(8))
+    yield apart.each("distance of the two answers, in epsilons", at_most=8)
     for kernel in ("fused", "torch"):
-        yield card.outcome(kernel, ["ok"], where).each(f"{kernel}'s answer", ALL_OK)
+        yield card.outcome(kernel, ["ok"], where).each(f"{kernel}'s answer", equals=1)

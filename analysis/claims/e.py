@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from analysis.claims.measure import Card, Where
-from analysis.claims.verdict import Parts, above, at_most, between, claim
+from analysis.claims.verdict import Parts, claim
 
 TUTORIAL = Where(("tutorial",))
 
@@ -21,9 +21,9 @@ def e1(card: Card) -> Parts:
     PyTorch's kernel falls to 1,900 at 8192. At 256 columns the launch decides, as in D3.
     """
     speed = card.ratio("torch", "fused_row", TUTORIAL)
-    yield speed.highest("speed over torch at the best width", at_most(3))
-    yield speed.mean("faster than torch, mean of the tutorial's widths", above(1))
-    yield speed.mean("slightly faster than torch, mean of the tutorial's widths", between(1, 1.25))
+    yield speed.highest("speed over torch at the best width", at_most=3)
+    yield speed.mean("faster than torch, mean of the tutorial's widths", above=1)
+    yield speed.mean("slightly faster than torch, mean of the tutorial's widths", between=(1, 1.25))
     spread = card.spreads("torch", "fused_row", Where(("tutorial",), cols=(256, 12288)))
     label = "PyTorch's highest over lowest bandwidth, over Triton's, 256 to 12288 columns"
-    yield spread.each(label, above(1))
+    yield spread.each(label, above=1)

@@ -20,9 +20,9 @@ import pandas as pd
 import yaml
 
 from analysis import points as beside
-from analysis.claims.verdict import ENDS, PLACE, Points, number, plain
+from analysis.claims.verdict import ENDS, PLACE, Points, four_figures, number
 from analysis.formula import elements
-from analysis.load import Inputs, Records, kernel_name
+from analysis.load import Inputs, kernel_name
 from analysis.published import OPERATION, sources
 from analysis.selection import PROTOCOLS
 from experiments.data.jobs import named_grids
@@ -37,60 +37,49 @@ Size = int | tuple[int, int | None] | list[int]
 
 @dataclass(frozen=True)
 class Where:
-    """Points: of grids in conf/grid, narrowed by sizes and dtype.
+    """Points: of grids in conf/grid, narrowed by sizes and by what else a frame says of a point.
 
-    A size is one number, a pair of ends (None for no upper one), or a list.
+    A size is one number, a pair of ends (None for no upper one), or a list. The flags are those of
+    `analysis.points`, and None takes both.
     """
 
     grids: tuple[str, ...] = ()
     rows: Size | None = None
     cols: Size | None = None
     dtype: str | None = None
+    tuned: bool | None = None
+    large: bool | None = None
+    short: bool | None = None
 
     def of(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The lines of a frame that lie there."""
+        """The lines of a frame that lie there, by the columns that it has."""
         here = pd.Series(True, frame.index)
-        for side, size in (("rows", self.rows), ("cols", self.cols)):
-            if isinstance(size, tuple):
-                here &= frame[side].between(size[0], size[1] or math.inf)
-            elif size is not None:
-                here &= frame[side].isin(size if isinstance(size, list) else [size])
-        if self.dtype:
-            here &= frame["dtype"] == self.dtype
+        for name, value in vars(self).items():
+            if name not in frame or value is None:
+                continue
+            if isinstance(value, tuple):
+                here &= frame[name].between(value[0], value[1] or math.inf)
+            else:
+                here &= frame[name].isin(value if isinstance(value, list) else [value])
         if self.grids:
             listed = [place for name in self.grids for place in named_grids()[name]]
             here &= pd.MultiIndex.from_frame(frame[PLACE]).isin(listed)
         return frame[here]
 
     def __str__(self) -> str:
-        names = {"grid": self.grids, "M": self.rows, "N": self.cols, "dtype": self.dtype}
-        return ", ".join(f"{name} {value}" for name, value in names.items() if value) or "any shape"
+        asked = [f"{name} {value}" for name, value in vars(self).items() if value not in ((), None)]
+        return ", ".join(asked) or "any shape"
 
 
 ANY = Where()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Card:
-    """One GPU's rows and records.
+    """One GPU and the rows and records of it."""
 
-    Attributes:
-        gpu: Its name, as its driver has it.
-        frame: The rows of `main_rows`: one set for each operation.
-        points: By operation our kernel beside the public ones and the roof.
-        records: Counts, counters and host costs.
-    """
-
-    gpu: str
-    frame: pd.DataFrame
-    points: dict[str, pd.DataFrame]
-    records: Records
-
-    @classmethod
-    def of(cls, inputs: Inputs, gpu: str) -> Card:
-        """The part of a command's inputs that is of one GPU."""
-        mine = of_gpu(inputs, gpu)
-        return cls(gpu, mine.main, mine.points, mine.records)
+    gpu: str  # as its driver names it
+    inputs: Inputs  # of this GPU alone: `of_gpu`
 
     def ratio(
         self, top: str, bottom: str, where: Where = ANY, name: str = "time_us", gain: int = 1
@@ -112,13 +101,13 @@ class Card:
     def peaks(self, top: str, bottom: str, where: Where) -> Points:
         """The highest bandwidth of one kernel over another's, of the places that both ran."""
         one, other = (_extreme(found, "max") for found in self._both(top, bottom, where))
-        return _points(_over(one, other, VISIT), f"{top} and {bottom}", where, gain=-1)
+        return _points(_over(one, other), f"{top} and {bottom}", where, gain=-1)
 
     def spreads(self, top: str, bottom: str, where: Where) -> Points:
         """One kernel's highest over lowest bandwidth, over another's: above 1 ``bottom`` is the
         steadier one."""
         one, other = map(_spread, self._both(top, bottom, where))
-        return _points(_over(one, other, VISIT), f"{top} and {bottom}", where, gain=1)
+        return _points(_over(one, other), f"{top} and {bottom}", where, gain=1)
 
     def spread(self, kernel: str, where: Where) -> Points:
         """One kernel's highest over its lowest bandwidth: 1 where it is perfectly steady."""
@@ -129,12 +118,10 @@ class Card:
         first, last = (
             self._timed([kernel], replace(where, cols=cols), name)[0] for cols in (start, end)
         )
-        return _points(_over(last, first, VISIT), kernel, replace(where, cols=[start, end]))
+        return _points(_over(last, first), kernel, replace(where, cols=[start, end]))
 
-    def column(self, kernel: str, name: str, where: Where, gpu: str = "") -> Points:
-        """One kernel's own column; a time counts above the roof too. ``gpu`` asks for one card."""
-        if gpu and self.gpu != gpu:
-            return Points(lacks=f"needs rows of an {gpu}")
+    def column(self, kernel: str, name: str, where: Where) -> Points:
+        """One kernel's own column; a time counts above the roof too."""
         (found,) = self._timed([kernel], where, name, above_roof=name == "time_us")
         return _points(found, kernel, where, PLACE)
 
@@ -146,31 +133,25 @@ class Card:
         operation: str = OPERATION,
         mean: bool = False,
         as_gap: bool = False,
-        held_out: bool = False,
-        large: bool = False,
-        short: bool | None = None,
     ) -> Points:
         """A rival's time over ours with a cold cache; over ``roof`` our share of its bandwidth.
 
         ``over`` is a rival as `analysis.points.pairs` has it, ``clock`` one of `CLOCKS`. With
         ``mean`` it is the geometric mean, with ``as_gap`` what the rival takes longer, µs. Points
-        are those at widths that nobody tuned for (``held_out``; only softmax has any) or the
-        others, those that move 256 MB or more (``large``), and those where ours takes less than
-        25 µs (``short``) or more.
+        are those at tuned widths, unless ``where`` asks for the others.
         """
         lacks = Points(lacks=f"needs our kernel of {operation} and {over} in one sweep")
-        if operation not in self.points:
+        if operation not in self.inputs.points:
             return lacks
-        found = where.of(self.points[operation])
-        found = found[(found["cache"] == "cold") & (found["tuned"] != held_out)]
+        where = replace(where, tuned=where.tuned is not False)
+        found = where.of(self.inputs.points[operation])
+        found = found[found["cache"] == "cold"]
         timer = next((one for one in CLOCKS[clock] if (found["timer"] == one).any()), "")
         found = found[found["timer"] == timer]
         share = over == beside.ROOF
-        lines = beside.shares(found) if share else beside.ratios(found, over)
-        if large:
-            lines = lines[lines["large"].astype(bool)]
-        if short is not None:
-            lines = lines[lines["short"] == short]
+        lines = where.of(beside.shares(found) if share else beside.ratios(found, over))
+        if share:
+            lines = lines.assign(ratio=lines["share"])
         if lines.empty:
             return lacks
         if mean and (one := beside.geomean(found.merge(lines[beside.PLACE]), over)):
@@ -178,7 +159,6 @@ class Card:
             labels = tuple(dict.fromkeys(chain.from_iterable(lines["labels"])))
             return number(one.value, one.low, one.high, labels=labels, gain=1, note=note)
         ends = ("gap_us", "gap_low", "gap_high") if as_gap else ("ratio", "low", "high")
-        ends = ("share", "low", "high") if share and not as_gap else ends
         values = {end: lines[name] for end, name in zip(ENDS, ends, strict=True)}
         return Points(lines[[*PLACE, "labels"]].assign(**values), gain=1)
 
@@ -189,7 +169,7 @@ class Card:
         """
         lines = [
             (one, sum(t.loads for t in one.tensors), sum(t.stores for t in one.tensors))
-            for one in self.records.counts
+            for one in self.inputs.records.counts
             if one.reason is None
         ]
         return replace(_moved("counts", lines, kernel, over, where, kind), exact=True)
@@ -198,14 +178,14 @@ class Card:
         """The same of what the card's counters saw at DRAM."""
         lines = [
             (one, one.dram_read_bytes / size, one.dram_write_bytes / size)
-            for one in self.records.counters
+            for one in self.inputs.records.counters
             if one.gpu == self.gpu and (size := ITEM_BYTES[one.dtype])
         ]
         return _moved("counters", lines, kernel, over, where, kind)
 
     def host(self, layer: str, over: str = "") -> Points:
         """What a call costs the host, over PyTorch's call beside it or over another layer."""
-        found = [one for one in self.records.hosts if one.gpu == self.gpu]
+        found = [one for one in self.inputs.records.hosts if one.gpu == self.gpu]
         layers = {one.layer: one for one in found[-1].layers} if found else {}
         mine = layers.get(layer)
         other = layers.get(over or (mine.base if mine else ""))
@@ -215,7 +195,8 @@ class Card:
         if over:
             low, high = mine.host_low_us / other.host_high_us, mine.host_high_us / other.host_low_us
             ends = (mine.host_us / other.host_us, low, high)
-        return number(*ends, note=f"{plain(mine.host_us)} over {plain(other.host_us)} µs")
+        both = map(four_figures, (mine.host_us, other.host_us))
+        return number(*ends, note=f"{' over '.join(both)} µs")
 
     def outcome(
         self, kernel: str, statuses: Sequence[str], where: Where = ANY, gain: int = 0
@@ -225,16 +206,16 @@ class Card:
         Of a claimed failure, points that the kernel itself refused or that no card ran decide
         nothing.
         """
-        rows = self._rows(kernel, where)
+        rows, wanted = self._rows(kernel, where), f"every point {' or '.join(statuses)}"
         if "ok" not in statuses:
             rows = rows[(rows["backend"] != "interpreter") & (rows["status"] != "unsupported")]
         if rows.empty:
-            return _points(rows, kernel, where)
+            return replace(_points(rows, kernel, where), wanted=wanted)
         good = rows["status"].isin(statuses)
         note = ", ".join(f"{n} {status}" for status, n in sorted(Counter(rows["status"]).items()))
         note += "".join(f": {reason}" for reason in rows.loc[~good, "reason"].dropna()[:1])
-        labels = tuple(map(int, rows.index))
-        return number(float(good.mean()), labels=labels, gain=gain, note=note, told=True)
+        share, labels = float(good.mean()), tuple(map(int, rows.index))
+        return number(share, labels=labels, gain=gain, note=note, in_words=True, wanted=wanted)
 
     def distance(self, kernel: str, other: str, where: Where = ANY) -> Points:
         """How far two kernels' answers are apart, in epsilons of the dtype.
@@ -260,7 +241,7 @@ class Card:
 
     def _rows(self, kernel: str, where: Where) -> pd.DataFrame:
         """A kernel's rows there, each visit to a point once: at the newest of its code."""
-        found = where.of(_of_kernel(self.frame, kernel))
+        found = where.of(_of_kernel(self.inputs.main, kernel))
         return found.drop_duplicates([*VISIT, *PLACE], keep="last")
 
     def _timed(
@@ -298,7 +279,7 @@ def of_gpu(inputs: Inputs, gpu: str) -> Inputs:
     return inputs if mine.all() else replace(inputs, frame=inputs.frame[mine])
 
 
-def implied(letter: str, kernel: str, formula: str) -> Points:
+def implied(letter: str, kernel: str, formula: str, wanted: str = "") -> Points:
     """The bandwidth, GB/s, that a source's printed times imply for a formula."""
     source = sources()[letter]
     timings = [one for one in source.timings if one.kernel == kernel]
@@ -308,12 +289,17 @@ def implied(letter: str, kernel: str, formula: str) -> Points:
             times = zip(drawn.sizes, drawn.kernels[kernel], strict=True)
             printed += [(int(drawn.rows or 0), n, source.dtype, us) for n, us in times]
     rates = [elements(formula, m, n) * ITEM_BYTES[t] / us / 1e3 for m, n, t, us in printed]
-    return _exact(pd.DataFrame([place for *place, _ in printed], columns=PLACE), rates, exact=True)
+    return _exact(
+        pd.DataFrame([place for *place, _ in printed], columns=PLACE),
+        rates,
+        exact=True,
+        wanted=wanted,
+    )
 
 
-def stated(value: float, note: str = "", told: bool = False) -> Points:
+def stated(value: float, note: str = "", in_words: bool = False) -> Points:
     """A number that a source prints, or that follows from numbers it prints."""
-    return number(value, note=note, told=told, exact=True)
+    return number(value, note=note, in_words=in_words, exact=True)
 
 
 @cache
@@ -371,8 +357,9 @@ def _exact(places: pd.DataFrame, values: Sequence[float], **fields: Any) -> Poin
     return Points(places.assign(value=values, low=values, high=values, labels=labels), **fields)
 
 
-def _over(top: pd.DataFrame, bottom: pd.DataFrame, on: list[str]) -> pd.DataFrame:
+def _over(top: pd.DataFrame, bottom: pd.DataFrame, on: Sequence[str] = VISIT) -> pd.DataFrame:
     """One number over another wherever both share a visit and a place; the one pairing of rows."""
+    on = [*on]
     both = top.merge(bottom[[*on, *ENDS, "labels"]], on=on, suffixes=("_top", "_bottom"))
     return both.assign(
         value=both["value_top"] / both["value_bottom"],
@@ -390,7 +377,9 @@ def _points(
         return Points(lacks=f"needs timed rows of {kernels} at {where}")
     keys, note = list(by) or ["all"], ""
     if not by and "value_top" in found:
-        note = " over ".join(plain(found[f"value_{end}"].iloc[0]) for end in ("top", "bottom"))
+        note = " over ".join(
+            four_figures(found[f"value_{end}"].iloc[0]) for end in ("top", "bottom")
+        )
     ordered = found.assign(all=0).sort_values([*keys, "value"], kind="stable")
     groups = ordered.groupby(keys, sort=True)
     ends = groups.agg(low=("low", "min"), high=("high", "max"), labels=("labels", _joined))
@@ -407,7 +396,7 @@ def _extreme(points: pd.DataFrame, which: str) -> pd.DataFrame:
 
 def _spread(points: pd.DataFrame) -> pd.DataFrame:
     """By visit the highest over the lowest."""
-    found = _over(_extreme(points, "max"), _extreme(points, "min"), VISIT)
+    found = _over(_extreme(points, "max"), _extreme(points, "min"))
     return found[[*VISIT, *ENDS, "labels"]]
 
 

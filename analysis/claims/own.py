@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from analysis.claims.measure import ANY, CLOCKS, Card, Where
-from analysis.claims.verdict import Band, Part, Parts, about, at_least, at_most, below, equals
+from analysis.claims.verdict import Part, Parts, Points
 
 H200 = "NVIDIA H200"
 COUNTERS = Where(("limits_counters",), cols=(1, 262144))  # at least four times L2
 LOGITS = Where(rows=(4096, None), cols=(32000, None))  # five times L2 and more
 COUNTED = Where(cols=(1000, None))
+LARGE = Where(large=True)
+LONG = Where(short=False)
 BACKWARD = "softmax_backward"
 LOSS = "cross_entropy"
 LOSS_BACKWARD = "cross_entropy_backward"
@@ -26,7 +28,7 @@ def l1(card: Card) -> Parts:
 
 def l2(card: Card) -> Parts:
     """and at least 1.015 times where 256 MB or more are moved, at tuned widths"""
-    return _both(card, "peers", MEAN, 1.015, mean=True, large=True)
+    return _both(card, "peers", MEAN, 1.015, LARGE, mean=True)
 
 
 def l3(card: Card) -> Parts:
@@ -35,9 +37,9 @@ def l3(card: Card) -> Parts:
     Below 25 µs, where an H200 flips every kernel between two values half a microsecond apart, no
     peer is done more than 0.5 µs sooner.
     """
-    yield from _both(card, "peers", FROM_25, 0.98, short=False)
+    yield from _both(card, "peers", FROM_25, 0.98, LONG)
     label = "points below 25 µs, best peer less auto in µs"
-    yield from _both(card, "peers", label, -0.5, short=True, as_gap=True)
+    yield from _both(card, "peers", label, -0.5, Where(short=True), as_gap=True)
 
 
 def l4(card: Card) -> Parts:
@@ -50,13 +52,13 @@ def l5(card: Card) -> Parts:
     131072 columns and 95 % up to 262144
     """
     for cols, share in (((1, 131072), 0.97), ((131073, 262144), 0.95)):
-        label, where = f"{SHARE} to {cols[1]} columns", Where(cols=cols)
-        yield from _both(card, "roof", label, share, where, large=True)
+        where = Where(cols=cols, large=True)
+        yield from _both(card, "roof", f"{SHARE} to {cols[1]} columns", share, where)
 
 
 def l6(card: Card) -> Parts:
     """auto reads its input once from DRAM, up to 262144 columns"""
-    yield _reads(card, "auto", COUNTERS, about(1, 0.02))
+    yield _reads(card, "auto", COUNTERS, 0.02)
 
 
 def l7(card: Card) -> Parts:
@@ -68,13 +70,13 @@ def l7(card: Card) -> Parts:
 
 def l8(card: Card) -> Parts:
     """rows of up to 1024 columns take at most 0.5 µs more than a copy, where that is below 25 µs"""
-    label, where = "copy less auto in µs", Where(cols=(1, 1024))
-    return _both(card, "roof", label, -0.5, where, short=True, as_gap=True)
+    where = Where(cols=(1, 1024), short=True)
+    return _both(card, "roof", "copy less auto in µs", -0.5, where, as_gap=True)
 
 
 def l9(card: Card) -> Parts:
     """fused_multirow moves 2MN"""
-    yield card.counts("fused_multirow", "2MN").each("elements requested over 2MN", equals(1))
+    yield card.counts("fused_multirow", "2MN").each("elements requested over 2MN", equals=1)
 
 
 def l10(card: Card) -> Parts:
@@ -85,36 +87,35 @@ def l10(card: Card) -> Parts:
     Here: The more columns a row has, the less of it L2 still holds at its second pass. At 262144
     columns DRAM gives the input 1.85 times.
     """
-    yield card.counts("online_l2", "3MN").each("elements requested over 3MN", equals(1))
-    where = Where(COUNTERS.grids, cols=(32768, 262144))
-    yield _reads(card, "online_l2", where, about(1, 0.05))
+    yield card.counts("online_l2", "3MN").each("elements requested over 3MN", equals=1)
+    yield _reads(card, "online_l2", Where(COUNTERS.grids, cols=(32768, 262144)), 0.05)
 
 
 def l11(card: Card) -> Parts:
     """cooperative reads its input once at widths that no cluster holds"""
-    yield _reads(card, "cooperative", Where(COUNTERS.grids, cols=(524288, None)), about(1, 0.02))
+    yield _reads(card, "cooperative", Where(COUNTERS.grids, cols=(524288, None)), 0.02)
 
 
 def l12(card: Card) -> Parts:
     """cluster reads its input once"""
-    yield _reads(card, "cluster", COUNTERS, about(1, 0.02))
+    yield _reads(card, "cluster", COUNTERS, 0.02)
 
 
 def l13(card: Card) -> Parts:
     """at widths that nobody tuned for auto is at least 1.015 times as fast as the best peer where
     256 MB or more are moved
     """
-    return _both(card, "peers", MEAN, 1.015, mean=True, large=True, held_out=True)
+    return _both(card, "peers", MEAN, 1.015, Where(large=True, tuned=False), mean=True)
 
 
 def l14(card: Card) -> Parts:
     """and at none of them does the best peer take less than 0.98 of the time of auto"""
-    return _both(card, "peers", FROM_25, 0.98, held_out=True, short=False)
+    return _both(card, "peers", FROM_25, 0.98, Where(short=False, tuned=False))
 
 
 def l15(card: Card) -> Parts:
     """where 256 MB or more are moved, auto reaches 97 % of the copy roof at every one of them"""
-    return _both(card, "roof", SHARE, 0.97, held_out=True, large=True)
+    return _both(card, "roof", SHARE, 0.97, Where(large=True, tuned=False))
 
 
 def l16(card: Card) -> Parts:
@@ -123,7 +124,7 @@ def l16(card: Card) -> Parts:
     By the models 48 times, 6MN + 512M over 512M; as little as 33 times with the scale at q.
     """
     moved = card.at_dram("attention_naive", "attention_online", Where(rows=65536, cols=4096))
-    yield moved.each("bytes at DRAM of attention_naive over attention_online", at_least(20))
+    yield moved.each("bytes at DRAM of attention_naive over attention_online", at_least=20)
 
 
 def l17(card: Card) -> Parts:
@@ -134,36 +135,36 @@ def l17(card: Card) -> Parts:
     """
     where = Where(("attention",), cols=(4096, None))
     speed = card.ratio("attention_torch", "attention_online", where)
-    yield speed.each("time of cuDNN over its own, from 4096 keys on", at_least(0.60))
+    yield speed.each("time of cuDNN over its own, from 4096 keys on", at_least=0.60)
     for keys, limit in ((4096, 1309), (32768, 10472)):
         time = card.column("attention_online", "time_us", Where(("attention",), cols=keys))
-        yield time.each(f"µs at {keys} keys", at_most(limit))
+        yield time.each(f"µs at {keys} keys", at_most=limit)
 
 
 def l18(card: Card) -> Parts:
     """attention online needs memory for its answer alone, with scores in memory for 2N/D more"""
     where = Where(("attention",), cols=4096)
     memory = card.ratio("attention_naive", "attention_online", where, name="peak_bytes")
-    yield memory.each("memory of a call at 4096 keys, D = 128, over online", about(65, 0.02))
+    yield memory.each("memory of a call at 4096 keys, D = 128, over online", about=(65, 0.02))
 
 
 def l19(card: Card) -> Parts:
     """where 256 MB or more are moved, the gradient of softmax reaches 97 % of the roof of two reads
     and a write, up to 131072 columns
     """
-    where = Where(cols=(1, 131072))
-    return _both(card, "roof", SHARE, 0.97, where, large=True, operation=BACKWARD)
+    where = Where(cols=(1, 131072), large=True)
+    return _both(card, "roof", SHARE, 0.97, where, operation=BACKWARD)
 
 
 def l20(card: Card) -> Parts:
     """and 92 % at 262144 columns of float32"""
-    where = Where(cols=262144, dtype="float32")
-    return _both(card, "roof", SHARE, 0.92, where, large=True, operation=BACKWARD)
+    where = Where(cols=262144, dtype="float32", large=True)
+    return _both(card, "roof", SHARE, 0.92, where, operation=BACKWARD)
 
 
 def l21(card: Card) -> Parts:
     """at no point of 25 µs and more does the best peer take less than 0.98 of our gradient"""
-    return _both(card, "peers", FROM_25, 0.98, short=False, operation=BACKWARD)
+    return _both(card, "peers", FROM_25, 0.98, LONG, operation=BACKWARD)
 
 
 def l22(card: Card) -> Parts:
@@ -183,14 +184,14 @@ def l23(card: Card) -> Parts:
 def l24(card: Card) -> Parts:
     """the widest rows reach 90 % of the copy roof at 64×1048576, one of them in float16 80 %"""
     for rows, dtype, share in ((64, "bfloat16", 0.9), (64, "float32", 0.9), (1, "float16", 0.8)):
-        label, where = f"{SHARE}, {rows} rows {dtype}", Where((), rows, 1048576, dtype)
-        yield from _both(card, "roof", label, share, where)
+        where = Where(rows=rows, cols=1048576, dtype=dtype)
+        yield from _both(card, "roof", f"{SHARE}, {rows} rows {dtype}", share, where)
 
 
 def l25(card: Card) -> Parts:
     """8×262144 of float32 is not behind QuACK: it is done no more than 0.5 µs later"""
-    label, where = "QuACK less auto in µs", Where((), 8, 262144, "float32")
-    return _both(card, "quack", label, -0.5, where, as_gap=True)
+    where = Where(rows=8, cols=262144, dtype="float32")
+    return _both(card, "quack", "QuACK less auto in µs", -0.5, where, as_gap=True)
 
 
 def l26(card: Card) -> Parts:
@@ -199,16 +200,16 @@ def l26(card: Card) -> Parts:
     """
     limits = {"plain function": 1, "autograd, forward": 1.2, "autograd, forward and backward": 1.1}
     for layer, limit in limits.items():
-        yield card.host(layer).each(f"{layer}, over PyTorch's", at_most(limit))
+        yield card.host(layer).each(f"{layer}, over PyTorch's", at_most=limit)
     cost = card.host("plain function, 4096×256", "QuACK's softmax, 4096×256")
-    yield cost.each("a plain call at 4096×256 over QuACK's", at_most(1))
+    yield cost.each("a plain call at 4096×256 over QuACK's", at_most=1)
 
 
 def l27(card: Card) -> Parts:
     """where 256 MB or more are read, the loss of cross-entropy reaches 97 % of the read roof, and
     on an H200 the loss of 8192×128256 bfloat16 takes at most 490 µs
     """
-    yield from _both(card, "roof", SHARE, 0.97, large=True, operation=LOSS)
+    yield from _both(card, "roof", SHARE, 0.97, LARGE, operation=LOSS)
     yield _time(card, "ce_auto", 8192, 128256, 490)
 
 
@@ -226,7 +227,7 @@ def l29(card: Card) -> Parts:
     """where 256 MB or more are moved, loss and gradient in one call reach 97 % of the copy roof,
     and on an H200 those of 8192×128256 bfloat16 take at most 1020 µs
     """
-    yield from _both(card, "roof", SHARE, 0.97, large=True, operation=LOSS_GRAD)
+    yield from _both(card, "roof", SHARE, 0.97, LARGE, operation=LOSS_GRAD)
     yield _time(card, "ce_grad_auto", 8192, 128256, 1020)
 
 
@@ -241,20 +242,19 @@ def l30(card: Card) -> Parts:
     cols = [32000, 50304, 102400, 128256, 256000, 262144]
     where = Where(("llm",), [4096, 8192], cols, "bfloat16")
     both = card.ratio("ce_quack + ce_backward_quack", "ce_grad_auto", where)
-    yield both.mean("QuACK's two calls, mean", at_least(1.4))
-    which: dict[str, Any] = {"mean": True, "large": True, "operation": LOSS_GRAD}
+    yield both.mean("QuACK's two calls, mean", at_least=1.4)
+    which: dict[str, Any] = {"where": LARGE, "operation": LOSS_GRAD, "mean": True}
     yield from _both(card, "quack", "QuACK's one call, mean", 1.05, **which)
-    liger = card.rival("liger", "events", **which)
-    yield liger.each("Liger's, mean, events", at_least(1.3))
+    yield card.rival("liger", "events", **which).each("Liger's, mean, events", at_least=1.3)
 
 
 def l31(card: Card) -> Parts:
     """where 256 MB or more are moved, the gradient from logits and logsumexp reaches 98 % of the
     copy roof and is at least 1.05 times as fast as QuACK's
     """
-    which: dict[str, Any] = {"large": True, "operation": LOSS_BACKWARD}
-    yield from _both(card, "roof", SHARE, 0.98, **which)
-    yield from _both(card, "quack", "QuACK's, mean", 1.05, mean=True, **which)
+    yield from _both(card, "roof", SHARE, 0.98, LARGE, operation=LOSS_BACKWARD)
+    label = "QuACK's, mean"
+    yield from _both(card, "quack", label, 1.05, LARGE, operation=LOSS_BACKWARD, mean=True)
 
 
 def l32(card: Card) -> Parts:
@@ -264,18 +264,18 @@ def l32(card: Card) -> Parts:
 
 def l33(card: Card) -> Parts:
     """cross_entropy costs the host at most 1.1 times what F.cross_entropy does"""
-    yield card.host("cross_entropy").each("host time over PyTorch's", at_most(1.1))
+    yield card.host("cross_entropy").each("host time over PyTorch's", at_most=1.1)
 
 
 def l34(card: Card) -> Parts:
     """the loss reads the logits once and writes next to nothing; loss and gradient in one call read
     them once and write them once
     """
-    for kind, band in (("reads", about(1, 0.01)), ("writes", below(0.01))):
-        counted = card.counts("ce_online", "MN", COUNTED, kind)
-        yield counted.each(f"{kind} of the loss over MN", band)
-    yield _reads(card, "ce_online", LOGITS, about(1, 0.01))
-    yield _reads(card, "ce_grad_cluster", LOGITS, about(1, 0.01))
+    reads, writes = (card.counts("ce_online", "MN", COUNTED, kind) for kind in ("reads", "writes"))
+    yield reads.each("reads of the loss over MN", about=(1, 0.01))
+    yield writes.each("writes of the loss over MN", below=0.01)
+    yield _reads(card, "ce_online", LOGITS, 0.01)
+    yield _reads(card, "ce_grad_cluster", LOGITS, 0.01)
 
 
 def l35(card: Card) -> Parts:
@@ -284,7 +284,7 @@ def l35(card: Card) -> Parts:
     Here: It reads each row again to write the gradient over it, but L2 serves what is read again,
     so that DRAM sees less than 3MN.
     """
-    yield card.at_dram("ce_liger", "3MN", LOGITS).each("bytes at DRAM over 3MN", at_least(0.99))
+    yield card.at_dram("ce_liger", "3MN", LOGITS).each("bytes at DRAM over 3MN", at_least=0.99)
 
 
 def _both(
@@ -293,16 +293,19 @@ def _both(
     """At least so much, timed by events and timed in a graph; see `Card.rival`."""
     for clock in CLOCKS:
         found = card.rival(over, clock, where, **which)
-        yield found.each(f"{label}, {clock}", at_least(least))
+        yield found.each(f"{label}, {clock}", at_least=least)
 
 
-def _reads(card: Card, kernel: str, where: Where, band: Band) -> Part:
+def _reads(card: Card, kernel: str, where: Where, within: float) -> Part:
+    """The input is read once from DRAM, within a share of it."""
     reads = card.at_dram(kernel, "MN", where, "reads")
-    return reads.each(f"reads at DRAM of {kernel} over MN", band)
+    return reads.each(f"reads at DRAM of {kernel} over MN", about=(1, within))
 
 
 def _time(
     card: Card, kernel: str, rows: int, cols: int, limit: float, dtype: str = "bfloat16"
 ) -> Part:
-    time = card.column(kernel, "time_us", Where((), rows, cols, dtype), gpu=H200)
-    return time.each(f"µs at {rows}×{cols} {dtype}", at_most(limit))
+    """An H200 takes at most so many µs."""
+    time = card.column(kernel, "time_us", Where(rows=rows, cols=cols, dtype=dtype))
+    time = time if card.gpu == H200 else Points(lacks=f"needs rows of an {H200}")
+    return time.each(f"µs at {rows}×{cols} {dtype}", at_most=limit)
