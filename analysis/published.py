@@ -12,7 +12,6 @@ from pydantic import BaseModel, ConfigDict
 
 OPERATION = "softmax"  # what the sources measure; of it names and titles say nothing
 PUBLISHED = Path(__file__).with_name("published.yaml")
-Quantity = Literal["time_us", "effective_gbps"]
 
 
 class _Printed(BaseModel):
@@ -22,7 +21,7 @@ class _Printed(BaseModel):
 class Series(_Printed):
     """Numbers of a figure or table over a size; ``sizes`` and each kernel's list run together."""
 
-    quantity: Quantity
+    quantity: Literal["time_us", "effective_gbps"]
     rows: int | None = None
     cols: int | None = None
     over: Literal["rows", "cols"]
@@ -31,48 +30,43 @@ class Series(_Printed):
 
 
 class _Stated(_Printed):
-    """A number, or two ends, that a claim states of a kernel."""
-
     claim: str
     kernel: str
-    low: float
+    low: float  # of one number both ends are the same
     high: float
 
 
 class Level(_Stated):
     """A bandwidth or time that a claim states without a size: a line, or a band of two ends."""
 
-    quantity: Quantity
+    quantity: Literal["time_us", "effective_gbps"]
     of: Literal["peak", "plateau", "floor"]
 
 
-class Example(_Printed):
-    """A small case worked by hand: its input, and what is said to come of it, row by row.
-
-    ``block_sums`` are the first row's alone.
-    """
-
-    block: int
-    input: tuple[tuple[float, ...], ...]
-    maxima: tuple[float, ...]
-    sums: tuple[float, ...]
-    block_sums: tuple[float, ...]
-    outputs: tuple[tuple[float, ...], ...]
-    row_sums: tuple[float, ...]
-
-
 class Ratio(_Stated):
-    """How many times as fast a claim says a kernel is ``over`` another: a value, or two ends."""
+    """How many times as fast a claim says a kernel is ``over`` another."""
 
     over: str
     label: str
 
 
+class Example(_Printed):
+    """A small case worked by hand: its input, and what is said to come of it, row by row."""
+
+    block: int
+    input: tuple[tuple[float, ...], ...]
+    maxima: tuple[float, ...]
+    sums: tuple[float, ...]
+    block_sums: tuple[float, ...]  # of the first row alone
+    outputs: tuple[tuple[float, ...], ...]
+    row_sums: tuple[float, ...]
+
+
 class Protocol(_Printed):
-    """How a source says that it measured; ``iterations`` by default and in its published run."""
+    """How a source says that it measured."""
 
     warm_up: int
-    iterations: tuple[int, int]
+    iterations: tuple[int, int]  # by default, and in its published run
     timer: str
     trimmed_percent: float
     bytes: str
@@ -81,10 +75,7 @@ class Protocol(_Printed):
 
 
 class Traffic(_Printed):
-    """What a kernel is said to move at a place of the text: formulas in M and N.
-
-    ``on_chip`` is what it is said to hold of a row, as an order such as ``O(B)``.
-    """
+    """What a kernel is said to move at a place of the text: formulas in M and N."""
 
     at: str
     kernel: str
@@ -92,15 +83,12 @@ class Traffic(_Printed):
     writes: str | None = None
     total: str | None = None
     unit: Literal["elements", "bytes"] = "elements"
-    on_chip: str | None = None
+    on_chip: str | None = None  # what it is said to hold of a row, as an order such as ``O(B)``
     any_width: bool | None = None
 
 
 class Timing(_Printed):
-    """A time and the bandwidth printed beside it, with the digits printed.
-
-    ``moves`` is the source's own count of elements.
-    """
+    """A time and the bandwidth printed beside it, with the digits printed."""
 
     kernel: str
     rows: int
@@ -108,22 +96,29 @@ class Timing(_Printed):
     dtype: str
     time_ms: Decimal
     gbps: Decimal
-    moves: str
+    moves: str  # the source's own count of elements
+
+
+class Statement(_Printed):
+    """Words that a fact, or another statement, shows to be right or wrong: a line of the audit."""
+
+    subject: str
+    verdict: str
+    printed: str
+    fact: str
+    why: str = ""
 
 
 class Source(_Printed):
-    """One of the five texts; ``author``, ``date`` and ``card`` are None where it names none.
+    """One of the five texts; ``author``, ``date`` and ``card`` are None where it names none."""
 
-    ``short`` is its name where there is little room, ``claim`` what it says in a sentence.
-    """
-
-    short: str
+    short: str  # its name where there is little room
     title: str
     author: str | None
     kind: str
     date: str | None
     url: str
-    claim: str
+    claim: str  # what it says in a sentence
     card: str | None
     dtype: str
     series: dict[str, Series] = {}
@@ -133,6 +128,7 @@ class Source(_Printed):
     example: Example | None = None
     traffic: tuple[Traffic, ...] = ()
     timings: tuple[Timing, ...] = ()
+    statements: tuple[Statement, ...] = ()
 
     @property
     def by(self) -> str:
@@ -147,13 +143,13 @@ def name_of(letter: str) -> str:
 
 
 @cache
-def sources(path: Path = PUBLISHED) -> dict[str, Source]:
+def sources() -> dict[str, Source]:
     """The sources by letter.
 
     Raises:
         pydantic.ValidationError: the file holds something else.
     """
-    read = yaml.safe_load(path.read_text(encoding="utf-8"))
+    read = yaml.safe_load(PUBLISHED.read_text(encoding="utf-8"))
     return {letter: Source.model_validate(fields) for letter, fields in read.items()}
 
 

@@ -49,51 +49,19 @@ PARTS = {  # of the worked example
     ", block sums": ("sum of block 1", "sum of block 2"),
 }
 MODULES = {"A": a, "B": b, "C": c, "D": d}
-ARXIV = ("arXiv 2205.14135", "arXiv 1805.02867", "Milakov and Gimelshein 2018; the other cites it.")
-DOCS = "Triton documentation, triton.Config."
-STATEMENTS = (  # subject, verdict, what is printed, what is so, and why
-    ("A-fig2, “consistently”, against A5", CONTRADICTORY, "faster “consistently”",
-     "A5: at most widths", "The one word leaves no exception, the others leave some."),
-    ("A-tab1 naive, writes of max(dim=1)", WRONG, "M elements", "M elements, 8M bytes of indices",
-     "torch.max(input, dim) returns values and int64 indices."),
-    ("A, source of online softmax", WRONG, *ARXIV),
-    ("A, occupancy", WRONG, "min(registers_per_sm / (registers·32·warps), shared_per_sm / shared)",
-     "a division by 0 where shared is 0", "Recorded: fused at 4099×1 takes no shared memory."),
-    ("B, source of online softmax", WRONG, *ARXIV),
-    ("C2 against C3, torch", CONTRADICTORY, "“continues to scale” and “consistent throughput at "
-     "all sizes”", "rising and constant", "From N = 1,024 on both speak of the same curve."),
-    ("C-viz, block size", CONTRADICTORY, "2 and 4", "one value", ""),
-    ("C7, threads per block", WRONG, "tuned to 128", "default 128", f"4 warps of 32. {DOCS}"),
-    ("D1 against A5", CONTRADICTORY, "about 4× faster", "A5: faster at most widths",
-     "The first leaves no exception, the other, said of the same code, leaves some."),
-    ("D, “thread counts”", WRONG, "“thread counts”", "the number of programs",
-     "In tutorial 02 num_warps = 8 is given, and num_programs comes of the occupancy."),
-    ("E, reserved keywords", CONTRADICTORY, "“6 reserved keywords”", "7 listed", ""),
-    ("E num_ctas", WRONG, "per SM", "per cluster", DOCS),
-    ("E maxnreg", WRONG, "per block", "per thread", DOCS),
-)  # fmt: skip
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class AuditFinding:
-    """One printed statement, compared with something that it has to agree with.
+    """One printed statement, compared with something that it has to agree with."""
 
-    Attributes:
-        source: The source's letter.
-        subject: What was checked: ``"A-fig2 fused, N ≥ 4,096"``.
-        verdict: One of `VERDICTS`; `NOTE` says what they mean.
-        printed: What the source has.
-        computed: What it should be, or what follows from what is printed.
-        why: A sentence where the two do not say it.
-    """
-
-    source: str
-    subject: str
-    verdict: str
+    source: str  # its letter
+    subject: str  # what was checked: ``"A-fig2 fused, N ≥ 4,096"``
+    verdict: str  # one of `VERDICTS`; `NOTE` says what they mean
     printed: str
-    computed: str
-    why: str = ""
+    computed: str  # what it should be, or what follows from what is printed
+    why: str = ""  # a sentence where the two do not say it
 
 
 NOTE = (
@@ -239,17 +207,12 @@ def traffic(declared: dict[str, Declaration]) -> Iterator[AuditFinding]:
         found = " or ".join(dict.fromkeys(counts))
         why = "Its reads leave out the 2 of M elements; its writes count the 2 of M elements too."
         yield _check(f"A-fig1 {one.kernel}", said in counts, WRONG, found, said, why)
-    b2, total, model = (
-        stated["B2", "online"],
-        stated["B1", "online"].total,
-        declared["fused"].formula,
-    )
-    for place, other in (("A-tab1", fused), ("B-tab1", stated["B-tab1", "fused"])):
-        subject, found = (
-            f"B2 against {place} fused",
-            f"online reads {b2.reads}, fused {other.reads}",
-        )
-        yield _check(subject, b2.reads == other.reads, CONTRADICTORY, found)
+    reads = stated["B2", "online"].reads
+    for place in ("A-tab1", "B-tab1"):
+        other = stated[place, "fused"].reads
+        found = f"online reads {reads}, fused {other}"
+        yield _check(f"B2 against {place} fused", reads == other, CONTRADICTORY, found)
+    total, model = stated["B1", "online"].total, declared["fused"].formula
     found = f"{total} against {model}"
     yield _check("B2 against B1", equal(str(total), model), CONTRADICTORY, found)
 
@@ -280,8 +243,9 @@ def words() -> Iterator[AuditFinding]:
     for cols, kilo, count in (("65536", 256, 64), ("12K", 48, 12), ("57K", 228, 57)):
         found = f"{count}K × 4 B"
         yield _check(f"B5, a row of {cols}", kilo == 4 * count, WRONG, found, f"{kilo} KB")
-    for subject, verdict, said, fact, why in STATEMENTS:
-        yield AuditFinding(subject[0], subject, verdict, said, fact, why)
+    for letter, source in sources().items():
+        for one in source.statements:
+            yield AuditFinding(letter, one.subject, one.verdict, one.printed, one.fact, one.why)
 
 
 def _check(
