@@ -5,7 +5,7 @@ ours in the same visit, which is a round of a recording. One kernel of each oper
 this project, and who made the others is said in ``conf/kernel`` (``by:``). Rows of two sets are
 never mixed: of each operation those sets count whose rows have most public kernels.
 
-The geometric mean, its interval and the share of a roof are defined here, once.
+The mean of ratios, its interval and the share of a roof are defined here, once.
 """
 
 from __future__ import annotations
@@ -41,17 +41,15 @@ NEEDS = (
 )
 PLACE = ["gpu", "timer", "cache", "rows", "cols", "dtype"]
 VISIT = ["recording", "round"]
+NAMED = {  # what columns of rows are called here
+    "time_us": "us",
+    "time_low_us": "low_us",
+    "time_high_us": "high_us",
+    "compulsory_bytes": "bytes",
+}
 COLUMNS = [
-    *("operation", "set", *PLACE, *VISIT, "kernel", "role", "by", "time_us", "time_low_us"),
-    *("time_high_us", "samples_us", "compulsory_bytes", "arithmetic_us", "above_roof", "key"),
-    *("label", "stop_reason", "roof", "flops", "tuned"),
-]
-NAMED = {"time_us": "us", "time_low_us": "low_us", "time_high_us": "high_us",
-         "compulsory_bytes": "bytes"}  # fmt: skip
-RATIO_COLUMNS = [
-    *("operation", *PLACE, "own", "kernel", "tuned", "ratio", "low", "high", "rounds", "us"),
-    *("rival_us", "gap_us", "gap_low", "gap_high", "bytes", "large", "short", "above_roof"),
-    *("name", "less", "labels"),
+    *("operation", "set", *PLACE, *VISIT, "kernel", "role", "by", *NAMED, "samples_us", "key"),
+    *("arithmetic_us", "above_roof", "label", "stop_reason", "roof", "flops", "tuned"),
 ]
 
 
@@ -84,9 +82,9 @@ def points(frame: pd.DataFrame, operation: str = OPERATION, ours: str = "") -> p
         ours: The kernel that stands for us; empty for the one that ``conf/kernel`` names.
 
     Returns:
-        A line per place, visit and kernel, `COLUMNS` with the names of `NAMED`. ``role`` is
-        ``ours``, ``peer`` or ``roof``. ``label`` is the row's label in ``frame``. Of a kernel with
-        several settings the fastest counts. The order is that of tables.
+        A line per place, visit and kernel in the order of tables: `COLUMNS` with the names of
+        `NAMED`. ``role`` is ``ours``, ``peer`` or ``roof``, ``label`` the row's label in ``frame``.
+        Of a kernel with several settings the fastest counts.
     """
     found = [_points_of_set(rows, operation, ours) for _, rows in frame.groupby("set", sort=True)]
 
@@ -111,36 +109,34 @@ def _points_of_set(frame: pd.DataFrame, operation: str, ours: str) -> pd.DataFra
     good = (frame["status"] == "ok") & frame["time_us"].gt(0) & (role != "")
     good &= (frame["backend"] != "interpreter") & frame["timer"].isin(list(TIMERS))
     good &= frame[PLACE].notna().all(axis=1) & frame["rows"].gt(0) & frame["cols"].gt(0)
-    timed = frame[good].rename_axis("label").reset_index()
-    timed = timed.assign(role=role[good].to_numpy(), by=by[good].to_numpy())
-    settings = [json.dumps(params, sort_keys=True) for params in timed["params"]]
+    timed = frame.assign(
+        role=role,
+        by=by,
+        operation=operation,
+        # only softmax knows widths that nobody tuned for
+        tuned=frame["cols"].isin(tuned_widths()) | (operation != OPERATION),
+        setting=[json.dumps(params, sort_keys=True) for params in frame["params"]],
+    )[good]
+    timed = timed.rename_axis("label").reset_index()
     # a kernel edited since leaves stale rows before the newest one
     visit = [*PLACE, *VISIT]
-    timed = timed.assign(_settings=settings)
-    timed = timed.drop_duplicates([*visit, "kernel", "_settings"], keep="last")
+    timed = timed.drop_duplicates([*visit, "kernel", "setting"], keep="last")
     timed = timed.sort_values("time_us", kind="stable").drop_duplicates([*visit, "kernel"])
     roles = timed.groupby(visit)["role"]
     both = roles.transform(lambda found: {"ours", "peer"} <= set(found)).astype(bool)
-    kept = timed[both] if len(timed) else timed
-    # only softmax knows widths that nobody tuned for
-    tuned = kept["cols"].isin(tuned_widths()) | (operation != OPERATION)
-    kept = kept.assign(operation=operation, tuned=tuned)[COLUMNS].rename(columns=NAMED)
+    kept = (timed[both] if len(timed) else timed)[COLUMNS].rename(columns=NAMED)
     order = kept.assign(
-        _timer=kept["timer"].map(list(TIMERS).index),
-        _held_out=~kept["tuned"].astype(bool),
-        _dtype=kept["dtype"].map(list(ITEM_BYTES).index),
-    ).sort_values(
-        ["gpu", "_timer", "cache", "_held_out", "rows", "cols", "_dtype", "kernel", *VISIT]
-    )
+        timer=kept["timer"].map(list(TIMERS).index),
+        dtype=kept["dtype"].map(list(ITEM_BYTES).index),
+        tuned=~kept["tuned"].astype(bool),
+    ).sort_values(["gpu", "timer", "cache", "tuned", "rows", "cols", "dtype", "kernel", *VISIT])
     return kept.loc[order.index].reset_index(drop=True)
 
 
 def all_points(frame: pd.DataFrame, ours: str = "") -> dict[str, pd.DataFrame]:
     """By operation the `points` of each that has any, softmax first.
 
-    Args:
-        frame: Rows, as `analysis.load.load` gives them.
-        ours: A kernel that stands for us in its operation.
+    ``ours`` is a kernel that stands for us in its operation.
     """
     known = frame.groupby("operation")["kernel"].unique()
     found = {
@@ -165,17 +161,14 @@ def groups(found: pd.DataFrame) -> list[pd.DataFrame]:
 def failures(frame: pd.DataFrame, found: pd.DataFrame) -> dict[tuple[Any, ...], dict[str, str]]:
     """By GPU, M, N and dtype the public kernels that failed and have no time, and their status.
 
-    Args:
-        frame: The rows that the points were taken from.
-        found: Points of one operation.
+    ``frame`` has the rows that the points ``found`` of one operation were taken from.
     """
     if found.empty:
         return {}
-    first = found.iloc[0]
-    mine = (frame["operation"] == first["operation"]) & (frame["set"] == first["set"])
+    place = ["gpu", "rows", "cols", "dtype"]
+    mine = (frame[["operation", "set"]] == found[["operation", "set"]].iloc[0]).all(axis=1)
     failed = frame[mine & ~frame["status"].isin(EXPECTED)]
     failed = failed[~failed["kernel"].map(maker).isin(["", OURS])]
-    place = ["gpu", "rows", "cols", "dtype"]
     timed = set(found[[*place, "kernel"]].itertuples(index=False, name=None))
     known: dict[tuple[Any, ...], dict[str, str]] = {}
     for *at, kernel, status in failed[[*place, "kernel", "status"]].itertuples(index=False):
@@ -198,62 +191,61 @@ def pairs(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
         the rival's end in ``_rival``. ``less`` is the bytes that the operation moves over those
         that the rival's operation moves: 1 but for a roof.
     """
-    mine = found[found["role"] == "ours"]
-    at_role = found["role"] == ("roof" if over in (ROOF, COPY) else "peer")
-    if over in (ROOF, COPY, "peers"):
-        others = found[at_role]
-    elif over in MAKERS and over not in set(found["kernel"]):
-        others = found[at_role & (found["by"] == over)]
-    else:
+    roof = over in (ROOF, COPY)
+    others = found[found["role"] == (ROOF if roof else "peer")]
+    if over in set(found["kernel"]) and not roof:
         others = found[found["kernel"] == over]
+    elif not roof and over != "peers":
+        others = others[others["by"] == over]
     columns = [*PLACE, *VISIT, "kernel", "us", "samples_us", "low_us", "high_us", "bytes", "label"]
+    mine = found[found["role"] == "ours"]
     both = mine.merge(others[columns], on=[*PLACE, *VISIT], suffixes=("", "_rival"))
     both = both.rename(columns={"us_rival": "rival_us", "kernel": "own", "kernel_rival": "kernel"})
-    both = both.assign(ratio=both["rival_us"] / both["us"])
+    less = (both["bytes"] / both["bytes_rival"]).fillna(1.0) if roof else 1.0
+    both = both.assign(ratio=both["rival_us"] / both["us"], less=less)
     if both.empty:
-        return both.assign(less=1.0)
-    logs = both.assign(_log=np.log(both["ratio"])).groupby([*PLACE, "kernel"], sort=False)["_log"]
-    means = logs.mean().reset_index().sort_values("_log", kind="stable")
+        return both
+    logs = np.log(both["ratio"]).groupby([both[name] for name in (*PLACE, "kernel")], sort=False)
+    means = logs.mean().reset_index().sort_values("ratio", kind="stable")
     fastest = means.drop_duplicates(PLACE)[[*PLACE, "kernel"]]
-    kept = both.merge(fastest, on=[*PLACE, "kernel"])
-    same = kept["bytes"].isna() | kept["bytes_rival"].isna() | (over not in (ROOF, COPY))
-    return kept.assign(less=(kept["bytes"] / kept["bytes_rival"]).where(~same, 1.0))
+    return both.merge(fastest, on=[*PLACE, "kernel"])
 
 
 def ratios(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
     """How many times as fast ours is as a rival at each place; `pairs` says which rival.
 
     Returns:
-        A line per place: `PLACE`, ``operation``, ``own``, ``kernel`` (the rival), ``ratio`` with
-        ``low`` and ``high``, ``us``, ``rival_us``, ``gap_us`` (the rival's time less ours) with
-        ``gap_low`` and ``gap_high``, ``bytes``, ``tuned``, ``large``, ``short``, ``above_roof``
-        (ours beats the roof by more than its interval in most visits: never a win), ``name``,
-        ``rounds``, ``less`` as in `pairs`, and ``labels``, the rows behind the line.
+        A line per place: the first of its `pairs`, with ``ratio``, ``low``, ``high`` and ``rounds``
+        over its visits, the mean ``us`` and ``rival_us``, ``gap_us`` (the rival's time less ours)
+        with ``gap_low`` and ``gap_high``, ``large``, ``short``, ``above_roof`` (ours beats the roof
+        by more than its interval in most visits: never a win), ``name``, and ``labels``, the rows
+        behind the line.
     """
-    lines = [_ratio_line(one) for _, one in pairs(found, over).groupby(PLACE, sort=False)]
-    return pd.DataFrame(lines, columns=RATIO_COLUMNS)
-
-
-def _ratio_line(one: pd.DataFrame) -> dict[str, Any]:
-    """The pairs of one place as a line of `ratios`."""
-    first = one.iloc[0]
-    ratio = estimate.ratio_of(samples_of(one, "_rival"), samples_of(one), list(one["recording"]))
-    own_us = geometric_mean(one["us"])
-    bytes_ = first["bytes"]
-    if math.isnan(bytes_):
-        bytes_ = 2 * first["rows"] * first["cols"] * ITEM_BYTES[first["dtype"]]
-    return {
-        **{name: first[name] for name in ("operation", *PLACE, "own", "kernel", "tuned")},
-        **{"ratio": ratio.value, "low": ratio.low, "high": ratio.high, "rounds": ratio.rounds},
-        **{"us": own_us, "rival_us": geometric_mean(one["rival_us"])},
-        **{"gap_us": (ratio.value - 1) * own_us, "gap_low": (ratio.low - 1) * own_us},
-        **{"gap_high": (ratio.high - 1) * own_us, "bytes": int(bytes_)},
-        **{"large": bytes_ >= LARGE_BYTES, "short": own_us < SHORT_US},
-        "above_roof": 2 * one["above_roof"].sum() > len(one),
-        "name": f"{first['rows']}×{first['cols']} {first['dtype']}",
-        "less": first["less"],
-        "labels": tuple(map(int, [*one["label"], *one["label_rival"]])),
-    }
+    both = pairs(found, over)
+    places = both.groupby(PLACE, sort=False)
+    each = [
+        estimate.ratio_of(samples_of(one, "_rival"), samples_of(one), list(one["recording"]))
+        for _, one in places
+    ]
+    lines = both.drop_duplicates(PLACE).reset_index(drop=True)
+    for name, end in {"ratio": "value", "low": "low", "high": "high", "rounds": "rounds"}.items():
+        lines[name] = np.array(
+            [getattr(one, end) for one in each], float if end != "rounds" else int
+        )
+    for name in ("us", "rival_us"):
+        lines[name] = [geometric_mean(one[name]) for _, one in places]
+    for name, end in {"gap_us": "ratio", "gap_low": "low", "gap_high": "high"}.items():
+        lines[name] = (lines[end] - 1) * lines["us"]
+    own = 2 * lines["rows"] * lines["cols"] * lines["dtype"].map(ITEM_BYTES)
+    lines["bytes"] = lines["bytes"].fillna(own.astype(float)).astype("int64")
+    sizes = lines["rows"].astype(str) + "×" + lines["cols"].astype(str)
+    return lines.assign(
+        large=lines["bytes"] >= LARGE_BYTES,
+        short=lines["us"] < SHORT_US,
+        above_roof=[bool(one["above_roof"].mean() > 0.5) for _, one in places],
+        name=sizes + " " + lines["dtype"].astype(str),
+        labels=[tuple(map(int, [*one["label"], *one["label_rival"]])) for _, one in places],
+    )
 
 
 def shares(found: pd.DataFrame) -> pd.DataFrame:
@@ -266,20 +258,31 @@ def shares(found: pd.DataFrame) -> pd.DataFrame:
         A line per place like `ratios`, with ``share``, ``low`` and ``high`` (shares, not percent).
     """
     # the time of moving bounds nothing where arithmetic takes longer and nobody timed that
-    unbounded = found["flops"].gt(0) & found["arithmetic_us"].isna()
-    found = found[~unbounded]
-    lines = ratios(found, ROOF)
-    ends = ["share", "low", "high"]
+    found = found[~(found["flops"].gt(0) & found["arithmetic_us"].isna())]
+    lines, ends = ratios(found, ROOF), ["share", "low", "high"]
     lines[ends] = lines[["ratio", "low", "high"]].mul(lines["less"], axis=0)
-    for (_, one), at in zip(
-        pairs(found, ROOF).groupby(PLACE, sort=False), lines.index, strict=True
-    ):
+    for at, (_, one) in enumerate(pairs(found, ROOF).groupby(PLACE, sort=False)):
         if one["arithmetic_us"].notna().all():
             us = geometric_mean(one["arithmetic_us"])
             own = estimate.median_of(samples_of(one), list(one["recording"]))
             if us / own.value > lines.loc[at, "share"]:
                 lines.loc[at, ends] = [us / own.value, us / own.high, us / own.low]
     return lines
+
+
+def mean_share(found: pd.DataFrame) -> Mean | None:
+    """The geometric mean of the shares of the roof, with its interval; None without a roof.
+
+    A time above the roof counts as the roof's, so that no other time is flattered. Arithmetic may
+    be what bounds some points; then the ends are the means of the points' own.
+    """
+    if found["arithmetic_us"].isna().all():
+        return None if found["flops"].gt(0).any() else geomean(found, ROOF)
+    lines = shares(found)
+    if lines.empty:
+        return None
+    value, low, high = (geometric_mean(lines[name]) for name in ("share", "low", "high"))
+    return Mean(value, low, high, points=len(lines))
 
 
 def behind(lines: pd.DataFrame) -> pd.DataFrame:
@@ -310,8 +313,7 @@ def geomean(found: pd.DataFrame, over: str = "peers") -> Mean | None:
     if rounds > 1 and len(everywhere) >= NEARLY_ALL * count:
         whole = times[times["point"].isin(everywhere)]
         visits = np.exp(whole.groupby(VISIT)["log"].mean())
-        units = [list(one) for _, one in visits.groupby("recording")]
-        mean = estimate.over_recordings(units)
+        mean = estimate.over_recordings([list(one) for _, one in visits.groupby("recording")])
         low, high = (value * end / mean.value for end in (mean.low, mean.high))
         kind = "recordings" if recordings > 1 else "rounds"
         return Mean(value, low, high, mean.rounds, mean.recordings, mean.spread, count, kind)
@@ -341,12 +343,9 @@ def _held_to_roof(found: pd.DataFrame, both: pd.DataFrame) -> Floats:
     above = both.groupby(PLACE, sort=False)["above_roof"].transform("mean") > 0.5
     if not above.any():
         return own
-    roofs = pairs(found, ROOF)
-    least = (roofs["rival_us"] * roofs["less"]).set_axis(
-        pd.MultiIndex.from_frame(roofs[[*PLACE, *VISIT]])
-    )
-    held = least.reindex(pd.MultiIndex.from_frame(both[[*PLACE, *VISIT]])).to_numpy(float)
-    return np.where(above, np.fmax(own, held), own)
+    roofs = pairs(found, ROOF)[[*PLACE, *VISIT, "rival_us", "less"]]
+    held = both[[*PLACE, *VISIT]].merge(roofs, how="left")
+    return np.where(above, np.fmax(own, held["rival_us"] * held["less"]), own)
 
 
 def _joined_cards(both: pd.DataFrame) -> pd.Series:
