@@ -41,9 +41,9 @@ SHORT = (
     "× fastest public: how many times as long as ours the fastest public kernel takes, as a "
     "geometric mean over the shapes, with a 95 % interval. Interval over: what was repeated, which "
     "is recordings, or widths where recordings drew widths of their own. Behind: shapes at which "
-    "the whole interval says that ours is slower, and by how much. Share of the roof: the median "
-    "of the shapes, and the least. Where ours is above the roof, the roof's time counts in the "
-    "mean.",
+    "the whole interval says that ours is slower, and by how much. Share of the roof: the "
+    "geometric mean of the shapes, and the least. Where ours is above the roof, the roof's time "
+    "counts in the means.",
     f"Tuned: widths of the grids {', '.join(limit.TUNED)}, on which auto was tuned; all others are "
     "held out.",
 )
@@ -173,6 +173,7 @@ def _summaries(frame: pd.DataFrame, group: pd.DataFrame) -> Iterator[dict[str, A
 def _summary(points: pd.DataFrame, part: pd.DataFrame, share: pd.Series) -> dict[str, Any]:
     """The numbers of some places of one group."""
     best, torch = limit.geomean(points), limit.geomean(points, "torch")
+    roof = limit.mean_share(points)
     behind, least = limit.behind(part)["ratio"], part.sort_values("ratio").iloc[0]
     return {
         **{name: points.iloc[0][name] for name in ("gpu", "timer", "cache")},
@@ -181,7 +182,7 @@ def _summary(points: pd.DataFrame, part: pd.DataFrame, share: pd.Series) -> dict
            for name, mean in (("best", best), ("torch", torch))},
         "units": best.units if best else "", "least": least["ratio"], "least_at": least["name"],
         "behind": len(behind), "behind_least": 1 - behind.max(), "behind_most": 1 - behind.min(),
-        "share": share.median(), "share_least": share.min(),
+        "share": roof.value if roof else math.nan, "share_least": share.min(),
     }  # fmt: skip
 
 
