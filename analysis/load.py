@@ -8,15 +8,12 @@ printable here, once: a name or a reason can then stand on any page or terminal.
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import hashlib
 import json
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,7 +25,7 @@ from analysis.published import OPERATION
 from analysis.selection import SOURCED
 from experiments.data.files import RowsError, files_below, read_json, validated
 from experiments.data.jobs import Declaration
-from experiments.data.metrics import DERIVED, derived, latest
+from experiments.data.metrics import DERIVED, derive, latest
 from experiments.data.records import (
     COUNTERS,
     COUNTS,
@@ -45,13 +42,9 @@ from experiments.data.rows import Row, read_rows, rows_files
 
 REFERENCE = Path("outputs") / "reference"
 COUNTED = REFERENCE / "counts"  # counts and traces, which are the same on every machine
-
-
 MOST_NAMED = 3  # cards in a command's first line
 MOST_CARDS = 24  # models of cards that one command draws: each takes seconds
 MOST_ROWS = 3_000_000  # that fit a large machine's memory
-_ROW_ALONE = [name for name in Row.model_fields if name != "roof"]
-_ADDED = [*DERIVED, "recording", "roof"]
 _NAMES = ("key", "sweep", "recording", "operation", "roof", "kernel", "dtype", "gpu", "backend")
 _TEXTS = ("params", "reason", "suspect", "environment", "stop_reason", "model_formula", "throttled")
 _RECORD_TEXTS = ("kernel", "operation", "params", "gpu", "reason", "difference", "environment")
@@ -78,23 +71,14 @@ class Records:
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a command reads, and where it writes.
+    """What a command reads, and where it writes."""
 
-    Attributes:
-        rows: The folder or file that the rows were read from.
-        out: The folder to write into.
-        frame: All the rows, as `load` gives them.
-        records: The records beside them.
-        declarations: What each variant declares, by label.
-        ours: The kernel compared with the public ones; empty for the one of ``conf/kernel``.
-    """
-
-    rows: Path
-    out: Path
-    frame: pd.DataFrame
-    records: Records
-    declarations: Mapping[str, Declaration]
-    ours: str = ""
+    rows: Path  # the folder or file that the rows were read from
+    out: Path  # the folder to write into
+    frame: pd.DataFrame  # all the rows, as `load` gives them
+    records: Records  # beside them
+    declarations: Mapping[str, Declaration]  # what each variant declares, by label
+    ours: str = ""  # the kernel compared with the public ones; empty for the one of ``conf/kernel``
 
     @cached_property
     def points(self) -> dict[str, pd.DataFrame]:
@@ -156,8 +140,7 @@ def load(rows: Path | str) -> pd.DataFrame:
     rows = Path(rows)
     if not rows.exists():
         raise RowsError(f"{rows}: no such folder; `make sweep` makes rows, --rows names them")
-    with _no_garbage_collection():
-        frame = _numbers(pd.DataFrame(_columns(rows)))
+    frame = _frame(rows)
     if frame.empty:
         raise RowsError(f"no rows in {rows}: run `make sweep`, or name a folder that has some")
     return frame
@@ -171,24 +154,15 @@ def main_rows(frame: pd.DataFrame) -> pd.DataFrame:
     """
     timed = frame[(frame["status"] == "ok") & frame["time_us"].notna()]
     kept = pd.Series(False, frame.index)
-    for operation in frame["operation"].unique():
+    for operation, every in frame.groupby("operation"):
         mine = timed[timed["operation"] == operation]
         wanted = mine[mine["kernel"].isin(SOURCED)] if operation == OPERATION else mine
-        chosen = best_set(wanted if len(wanted) else mine)
-        if chosen is None:
-            chosen = frame.loc[frame["operation"] == operation, "set"].iloc[0]
-        here = frame["set"] == chosen
-        roofs = frame.loc[here & (frame["operation"] == operation), "roof"].unique()
+        sets = (wanted if len(wanted) else mine).groupby("set")["kernel"].agg(["nunique", "size"])
+        order = sets.sort_values(["nunique", "size"], kind="stable").index
+        here = frame["set"] == (order[-1] if len(order) else every["set"].iloc[0])
+        roofs = every.loc[here, "roof"].unique()
         kept |= here & frame["operation"].isin([operation, *roofs])
     return frame[kept]
-
-
-def best_set(rows: pd.DataFrame) -> str | None:
-    """The set with most kernels, of equal ones with most rows; None of no rows."""
-    if rows.empty:
-        return None
-    found = rows.groupby("set").agg(kernels=("kernel", "nunique"), times=("kernel", "size"))
-    return str(found.sort_values(["kernels", "times"], kind="stable").index[-1])
 
 
 def load_records(rows: Path, counted: Path = COUNTED) -> Records:
@@ -252,12 +226,12 @@ def _folder(rows: Path) -> Path:
     return rows.parent if rows.is_file() else rows
 
 
-def _columns(top: Path) -> dict[str, list[Any]]:
-    """The rows below a folder by column; samples are arrays, texts are visible ones."""
+def _frame(top: Path) -> pd.DataFrame:
+    """The rows below a folder; samples are arrays, texts are visible ones."""
     sets: dict[str, str] = {}
     rows: list[Row] = []
     for path in rows_files(top):
-        folder = _set_of(path, top)
+        folder = visible(_set_of(path, top), LONGEST_NAME)
         for row in read_rows(path):
             if row.samples_us is not None:  # an array takes a quarter of a list's memory
                 vars(row)["samples_us"] = array("d", row.samples_us)
@@ -265,17 +239,27 @@ def _columns(top: Path) -> dict[str, list[Any]]:
             if len(rows) > MOST_ROWS:
                 raise RowsError(f"{top}: more than {MOST_ROWS:,} rows; name a part of it")
             sets.setdefault(row.sweep, folder)
-    rows = latest(rows)
-    columns: dict[str, list[Any]] = {}
-    for each, names in ((map(vars, rows), _ROW_ALONE), (derived(rows), _ADDED)):
-        values = [*zip(*map(itemgetter(*names), each), strict=True)] or [()] * len(names)
-        columns |= dict(zip(names, map(list, values), strict=True))
-    columns["set"] = [visible(sets[row.sweep], LONGEST_NAME) for row in rows]
-    for name in _NAMES:
-        columns[name] = _each_object_once(_visible_name, columns[name])
-    for name in _TEXTS:
-        columns[name] = _each_object_once(shown, columns[name])
-    return columns
+    rows, known = latest(rows), dict[int, Any]()
+    lines = derive(rows)
+    for line in lines:
+        line["set"] = sets[line["sweep"]]
+        for name in _NAMES:
+            line[name] = visible(line[name], LONGEST_NAME) or "(no name)"
+        for name in _TEXTS:
+            if (one := id(line[name])) not in known:  # rows share few objects
+                known[one] = shown(line[name])
+            line[name] = known[one]
+    frame = pd.DataFrame(lines)
+    if frame.empty:
+        return frame
+    # a column of nulls alone must be numbers too, where rows keep a number or null
+    numbers = {*DERIVED} - {"above_roof"}
+    for name, schema in Row.model_json_schema()["properties"].items():
+        kinds = {one.get("type") for one in schema.get("anyOf", [schema])}
+        if kinds <= {"integer", "number", "null"}:
+            numbers.add(name)
+    frame[[*numbers]] = frame[[*numbers]].apply(pd.to_numeric)
+    return frame.assign(above_roof=frame["above_roof"].eq(True))
 
 
 def _set_of(path: Path, top: Path) -> str:
@@ -288,51 +272,12 @@ def _set_of(path: Path, top: Path) -> str:
     return "" if sweep == top else sweep.parent.relative_to(top).as_posix().removeprefix(".")
 
 
-def _numbers(frame: pd.DataFrame) -> pd.DataFrame:
-    """A column of nulls alone must be numbers too, where rows keep a number or null."""
-    fields = Row.model_json_schema()["properties"]
-    for name, field in fields.items():
-        kinds = {one.get("type") for one in field.get("anyOf", [field])}
-        if kinds <= {"integer", "number", "null"} and name in frame:
-            frame[name] = pd.to_numeric(frame[name])
-    for name in (name for name in DERIVED if name != "above_roof"):
-        frame[name] = pd.to_numeric(frame[name])
-    frame["above_roof"] = frame["above_roof"].eq(True)
-    return frame
-
-
-def _each_object_once(change: Callable[[Any], Any], values: Sequence[Any]) -> list[Any]:
-    """Values changed, each object and each list of texts once: rows share few of them."""
-    keys = [tuple(one) if type(one) is list else id(one) for one in values]
-    changed = {key: change(one) for key, one in dict(zip(keys, values, strict=True)).items()}
-    return [changed[key] for key in keys]
-
-
-def _visible_name(name: str) -> str:
-    return visible(name, LONGEST_NAME) or "(no name)"
-
-
-@contextlib.contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """Rows make no cycles, and the collector would walk all of them many times."""
-    on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if on:
-            gc.enable()
-
-
-def _records(kind: type[R], paths: Iterable[Path]) -> tuple[R, ...]:
+def _records(kind: type[R], paths: Sequence[Path]) -> tuple[R, ...]:
     """The records of several files, each thing once: the last of a file, of the first file."""
     known: dict[tuple[Key, str], R] = {}
-    for path in paths:
-        own = {
-            (key_of(record.model_dump()), str(getattr(record, "gpu", ""))): record
-            for record in map(_visible_record, read_records(path, kind))
-        }
-        known = own | known
+    for path in reversed(paths):
+        for record in map(_visible_record, read_records(path, kind)):
+            known[key_of(record.model_dump()), str(getattr(record, "gpu", ""))] = record
     return tuple(known[key] for key in sorted(known))
 
 
@@ -345,5 +290,5 @@ def _host_cost(path: Path) -> HostCost:
 
 def _visible_record(record: R) -> R:
     """With visible texts, as rows have them."""
-    names = [name for name in _RECORD_TEXTS if hasattr(record, name)]
-    return record.model_copy(update={name: shown(getattr(record, name)) for name in names})
+    texts = {name: shown(value) for name, value in vars(record).items() if name in _RECORD_TEXTS}
+    return record.model_copy(update=texts)

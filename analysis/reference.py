@@ -9,19 +9,19 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import itertools
 import re
 import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
+from decimal import Decimal
 from functools import cache
-from itertools import chain
 from pathlib import Path
 from unittest import mock
 
 from analysis.__main__ import main as analysis
 from analysis.claims import judge
-from analysis.claims.measure import of_gpu
 from analysis.claims.tables import sources_table
 from analysis.format import Table, write_table
 from analysis.headline import headline, operations, versions
@@ -36,19 +36,19 @@ DECIMAL = re.compile(r"-?\d+(?:\.\d+(?:e[+-]?\d+)?|e[+-]?\d+)")
 ALL = str(REFERENCE)
 
 
-def _of(folder: str) -> str:
-    return str(REFERENCE / folder)
-
-
 # By the folder below docs/generated: the words of the command that fills it.
 DRAWINGS: dict[str, tuple[str, ...]] = {
     **{name: (name, "--rows", ALL) for name in ("figures", "tables", "roofline", "claims")},
     "report": ("report", "--rows", ALL),
-    "compare/h200": ("compare", _of("h200_again/once"), _of("h200_again/again")),
-    "compare/h200_cards": ("compare", _of("h200_cards/alone"), _of("h200_cards/together")),
-    "compare/h200_x4": ("compare", _of("h200_x4/alone"), _of("h200_x4/together")),
-    "selftest/h200": ("selftest", "--rows", _of("h200_selftest")),
-    "selftest/h200_limits": ("selftest", "--rows", _of("h200_limits_selftest")),
+    "compare/h200": ("compare", f"{REFERENCE}/h200_again/once", f"{REFERENCE}/h200_again/again"),
+    "compare/h200_cards": (
+        "compare",
+        f"{REFERENCE}/h200_cards/alone",
+        f"{REFERENCE}/h200_cards/together",
+    ),
+    "compare/h200_x4": ("compare", f"{REFERENCE}/h200_x4/alone", f"{REFERENCE}/h200_x4/together"),
+    "selftest/h200": ("selftest", "--rows", f"{REFERENCE}/h200_selftest"),
+    "selftest/h200_limits": ("selftest", "--rows", f"{REFERENCE}/h200_limits_selftest"),
 }
 
 
@@ -60,8 +60,13 @@ def draw(out: Path, folders: Sequence[str] = ()) -> None:
     """
     with mock.patch("analysis.load.load", cache(load)):  # several commands draw the same rows
         for name, words in DRAWINGS.items():
-            if not folders or name in folders:
-                _run([*words, "--out", str(out / name)])
+            if folders and name not in folders:
+                continue
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+                status = analysis([*words, "--out", str(out / name)])
+            if status > (words[0] == "compare"):  # its status 1 is a verdict
+                raise RuntimeError(f"python -m analysis {' '.join(words)}: {printed.getvalue()}")
         if not folders:
             with contextlib.redirect_stdout(io.StringIO()):
                 summarize(read_inputs(REFERENCE, out, "summary"))
@@ -74,10 +79,10 @@ def summarize(inputs: Inputs) -> list[Path]:
         "operations": operations(inputs.frame, inputs.points),
     }
     gpu = inputs.main["gpu"].value_counts().index[0]
-    found["sources"] = sources_table(judge(of_gpu(inputs, gpu), gpu))
+    found["sources"] = sources_table(judge(inputs, gpu))
     made = [write_table(inputs.out, name, one) for name, one in found.items() if one is not None]
     text = f"Measured with {versions(inputs.frame, inputs.points)}.\n"
-    return [write_file(inputs.out / "versions.md", text), *chain.from_iterable(made)]
+    return [write_file(inputs.out / "versions.md", text), *itertools.chain.from_iterable(made)]
 
 
 def names(drawn: Path) -> list[str]:
@@ -108,7 +113,10 @@ def change(committed: str, drawn: str) -> str:
     before, after = (text.splitlines() for text in (committed, drawn))
     for number, (old, new) in enumerate(zip(before, after, strict=False), start=1):
         if old != new and not _alike(old, new):
-            return f"{number}: {_around(old, new)!r} is now {_around(new, old)!r}"
+            pairs = zip(old, new, strict=False)
+            at = next((i for i, (a, b) in enumerate(pairs) if a != b), 0)
+            shown = [text[max(0, at - 20) :][:60] for text in (old, new)]
+            return f"{number}: {shown[0]!r} is now {shown[1]!r}"
     return f" {len(before)} lines are now {len(after)}" if len(before) != len(after) else ""
 
 
@@ -116,23 +124,11 @@ def _alike(old: str, new: str) -> bool:
     """Whether two lines have the same text, and the same numbers but for the last digit written."""
     if DECIMAL.sub("#", old) != DECIMAL.sub("#", new):
         return False
-    pairs = zip(DECIMAL.findall(old), DECIMAL.findall(new), strict=True)
+    found = (map(Decimal, DECIMAL.findall(text)) for text in (old, new))
     return all(
-        a == b or abs(float(a) - float(b)) <= 1.001 * min(_last_digit(a), _last_digit(b))
-        for a, b in pairs
+        abs(a - b) <= Decimal(1).scaleb(min(int(one.as_tuple().exponent) for one in (a, b)))
+        for a, b in zip(*found, strict=True)
     )
-
-
-def _last_digit(number: str) -> float:
-    """The worth of one unit in the last digit written of a number."""
-    digits, _, exponent = number.partition("e")
-    return 10.0 ** (int(exponent or 0) - len(digits.partition(".")[2]))
-
-
-def _around(text: str, other: str, width: int = 60) -> str:
-    """The part of a line where it begins to differ from another."""
-    first = next((i for i, (a, b) in enumerate(zip(text, other, strict=False)) if a != b), 0)
-    return text[max(0, first - width // 3) :][:width]
 
 
 def write(drawn: Path, kept: Path = GENERATED, shown: Sequence[str] = ()) -> None:
@@ -153,14 +149,6 @@ def shown_on_pages() -> list[str]:
     pages = [Path("README.md"), *Path("docs").glob("*.md")]
     texts = "\n".join(page.read_text(encoding="utf-8") for page in pages)
     return re.findall(r"\]\((?:docs/)?generated/([^)\s]+\.png)\)", texts)
-
-
-def _run(words: Sequence[str]) -> None:
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
-        status = analysis(words)
-    if status > (words[0] == "compare"):  # its status 1 is a verdict
-        raise RuntimeError(f"python -m analysis {' '.join(words)}: {printed.getvalue()}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
