@@ -98,28 +98,23 @@ def _parser(asked: Sequence[str]) -> argparse.ArgumentParser:
         command.set_defaults(module=module)
         command.add_argument("--verbose", action="store_true", help="show an error's traceback")
         if name in DRAWING:
-            _common(command, name)
+            recorded = "a folder of rows (default: outputs/reference, the recorded ones)"
+            own = f"default: {name}/ in the rows"
+            ours = "the kernel compared with the public ones"
+            command.add_argument("--rows", type=Path, metavar="DIR", help=recorded)
+            command.add_argument("--out", type=Path, metavar="DIR", help=own)
+            command.add_argument("--ours", default="", metavar="KERNEL", help=ours)
+        if name in ("figures", "tables"):
+            some = f"make only these {name}, such as limits,headline"
+            command.add_argument("--only", type=_names, default=(), metavar="NAMES", help=some)
         # only the command that was asked for is imported for its arguments
         if name in asked and hasattr(found := importlib.import_module(module), "arguments"):
             found.arguments(command)
     return parser
 
 
-def _common(command: argparse.ArgumentParser, name: str) -> None:
-    recorded = "a folder of rows (default: outputs/reference, the recorded ones)"
-    command.add_argument("--rows", type=Path, metavar="DIR", help=recorded)
-    command.add_argument("--out", type=Path, metavar="DIR", help=f"default: {name}/ in the rows")
-    command.add_argument(
-        "--ours", default="", metavar="KERNEL", help="the kernel compared with the public ones"
-    )
-    if name in ("figures", "tables"):
-        command.add_argument(
-            "--only",
-            type=lambda listed: tuple(filter(None, map(str.strip, listed.split(",")))),
-            metavar="NAMES",
-            default=(),
-            help=f"make only these {name}, such as limits,headline",
-        )
+def _names(listed: str) -> tuple[str, ...]:
+    return tuple(filter(None, map(str.strip, listed.split(","))))
 
 
 if __name__ == "__main__":

@@ -140,7 +140,7 @@ def timer_step(rounds: Rounds) -> float:
 
 
 def tail(t: ArrayLike, df: ArrayLike) -> Floats:
-    """P(T > t) of Student's t with ``df`` degrees of freedom, broadcast against each other."""
+    """P(T > t) of Student's t with ``df`` degrees of freedom; both may be arrays."""
     return np.asarray(special.stdtr(df, -np.asarray(t, float)))
 
 

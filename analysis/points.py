@@ -261,11 +261,12 @@ def shares(found: pd.DataFrame) -> pd.DataFrame:
     found = found[~(found["flops"].gt(0) & found["arithmetic_us"].isna())]
     lines, ends = ratios(found, ROOF), ["share", "low", "high"]
     lines[ends] = lines[["ratio", "low", "high"]].mul(lines["less"], axis=0)
-    for at, (_, one) in enumerate(pairs(found, ROOF).groupby(PLACE, sort=False)):
+    places = pairs(found, ROOF).groupby(PLACE, sort=False)
+    for at, share, (_, one) in zip(lines.index, lines["share"], places, strict=True):
         if one["arithmetic_us"].notna().all():
             us = geometric_mean(one["arithmetic_us"])
             own = estimate.median_of(samples_of(one), list(one["recording"]))
-            if us / own.value > lines.loc[at, "share"]:
+            if us / own.value > share:
                 lines.loc[at, ends] = [us / own.value, us / own.high, us / own.low]
     return lines
 

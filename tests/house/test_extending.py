@@ -101,7 +101,6 @@ def test_the_harness_knows_no_operation_by_name() -> None:
 def test_a_claim_is_one_function() -> None:
     module = ModuleType("mine")
     exec((ROOT / "analysis/claims/e.py").read_text().partition("@claim")[0], vars(module))
-    exec("from analysis.claims.verdict import at_least", vars(module))
     exec(RECIPES["analysis/claims/e.py"], vars(module))
     inputs = read_inputs(ROOT / "outputs" / "reference" / "h200" / "paper", None, "claims")
     [judged] = judge(inputs, "NVIDIA H200", [module])

@@ -24,19 +24,16 @@ def inputs(folder: Path, rows: Iterable[Row], records: Records | None = None) ->
 
 def card(folder: Path, rows: Iterable[Row], records: Records | None = None) -> Card:
     """The H200 of these rows."""
-    return Card.of(inputs(folder, rows, records), H200)
+    return Card(H200, inputs(folder, rows, records))
 
 
 def timed(kernel: str, cols: int, time: float, **changes: Any) -> Row:
     """A row of this time with an interval of 1 % to both sides."""
-    return row(kernel, cols, time_us=time, time_low_us=0.99 * time, time_high_us=1.01 * time,
-               **changes)  # fmt: skip
+    ends = {"time_us": time, "time_low_us": 0.99 * time, "time_high_us": 1.01 * time}
+    return row(kernel, cols, **ends, **changes)
 
 
 def pairs(*speeds: float, **changes: Any) -> list[Row]:
     """fused at 10 µs, torch at so many times that, at `WIDTHS` in order."""
-    return [
-        timed(kernel, cols, time, **changes)
-        for cols, speed in zip(WIDTHS, speeds, strict=False)
-        for kernel, time in (("fused", 10.0), ("torch", 10.0 * speed))
-    ]
+    times = [(n, {"fused": 10.0, "torch": 10.0 * s}) for n, s in zip(WIDTHS, speeds, strict=False)]
+    return [timed(kernel, n, us, **changes) for n, both in times for kernel, us in both.items()]
