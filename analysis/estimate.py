@@ -85,7 +85,7 @@ def median_of(rounds: Rounds, recordings: Sequence[Hashable] | None = None) -> E
     if _checked(rounds) == 1:
         own = statistics.median(rounds[0])
         return Estimate(own.value, own.low, own.high)
-    return over_recordings(_grouped(_medians(rounds), recordings), _resolution(rounds))
+    return _over_rounds(_medians(rounds), recordings, rounds)
 
 
 def ratio_of(
@@ -94,23 +94,20 @@ def ratio_of(
     """The geometric mean over rounds of the ratio first / second of two medians of one round.
 
     The variants of one round are neighbours in time, so what moves both leaves the ratio alone. The
-    interval is that of `over_recordings`. Medians are whole steps of the timer, so that rounds may
-    agree by accident: half a step of each time is what they resolve at best.
+    interval is that of `over_recordings`.
     """
     if _checked(first) != _checked(second):
         raise ValueError(f"{len(first)} rounds cannot be paired with {len(second)}")
     if len(first) == 1:
         return median_of(first) / median_of(second)
-    ratios = _medians(first) / _medians(second)
-    return over_recordings(_grouped(ratios, recordings), _resolution(first) + _resolution(second))
+    return _over_rounds(_medians(first) / _medians(second), recordings, first, second)
 
 
 def held_by_others(values: Floats, lows: Floats, highs: Floats) -> tuple[int, int]:
     """How often one round's interval holds the number of another round, of all pairs of rounds.
 
     An interval that holds the true number in 95 % of cases holds another round's median in 83 %,
-    as that has an error of its own. Takes each round's number and ends; returns how many of
-    R·(R − 1) pairs are held, and that number.
+    as that has an error of its own. Returns how many of R·(R − 1) pairs are held, and that number.
     """
     held = (lows[:, None] <= values) & (values <= highs[:, None])
     return int(held.sum() - np.trace(held)), values.size * (values.size - 1)
@@ -126,7 +123,7 @@ def prediction(rounds: Rounds, level: float = 0.95) -> Estimate:
     count = _checked(rounds)
     if count == 1:
         return median_of(rounds)
-    medians = [statistics.median(samples).value for samples in rounds]
+    medians = _medians(rounds)
     reach = math.exp(log_reach(medians, level) * math.sqrt(count + 1))
     middle, step = geometric_mean(medians), timer_step(rounds)
     low, high = min(middle / reach, min(medians) - step), max(middle * reach, max(medians) + step)
@@ -204,14 +201,14 @@ def _medians(rounds: Rounds) -> Floats:
     return np.array([np.median(samples) for samples in rounds])
 
 
-def _grouped(values: Floats, recordings: Sequence[Hashable] | None) -> Iterable[list[float]]:
-    """The rounds' numbers by recording."""
+def _over_rounds(values: Floats, recordings: Sequence[Hashable] | None, *timed: Rounds) -> Estimate:
+    """The mean of the rounds' numbers by recording.
+
+    Medians are whole steps of the timer, so that rounds may agree by accident: half a step of each
+    time is what they resolve at best.
+    """
     found: dict[Hashable, list[float]] = {}
     for name, value in zip(recordings or [None] * len(values), values, strict=True):
         found.setdefault(name, []).append(float(value))
-    return found.values()
-
-
-def _resolution(rounds: Rounds) -> float:
-    """Half a step of the timer as a share of the time, at most one half."""
-    return min(timer_step(rounds) / geometric_mean(_medians(rounds)), 1.0) / 2
+    steps = (timer_step(rounds) / geometric_mean(_medians(rounds)) for rounds in timed)
+    return over_recordings(found.values(), sum(min(step, 1.0) / 2 for step in steps))

@@ -92,14 +92,10 @@ class Inputs:
 
 
 def read_inputs(rows: Path | None, out: Path | None, kind: str, ours: str = "") -> Inputs:
-    """The inputs of a command.
+    """The inputs of the command ``kind``; see `Inputs`.
 
-    Args:
-        rows: A folder or a file of rows; None for the recorded ones, `REFERENCE`.
-        out: The folder to write into; None for ``kind/`` in the folder of the rows. Drawings of the
-            recorded rows go to ``outputs/<kind>``.
-        kind: The command's name.
-        ours: A kernel that stands for us, such as one's own; see `Inputs`.
+    ``rows`` is by default `REFERENCE`, the recorded ones. ``out`` is by default ``kind/`` in the
+    folder of the rows, and ``outputs/<kind>`` for the recorded ones.
 
     Raises:
         RowsError: there are no rows, no such kernel, or a malformed file; it names file and line.
@@ -126,13 +122,11 @@ def read_inputs(rows: Path | None, out: Path | None, kind: str, ours: str = "") 
 def load(rows: Path | str) -> pd.DataFrame:
     """Every point below a folder, or in one file, with the derived columns.
 
-    A point counts once, at its last attempt. A number that does not apply is NaN. Units are in the
-    columns' names; ``above_roof`` is a bool. ``recording`` names the sweep and the card, ``set``
-    the folder that holds the recording: rows of two sets are never compared.
-
-    Args:
-        rows: A sweep's folder, a recording, a folder of several such as ``outputs/reference``, or
-            one ``rows.jsonl`` or ``rows.jsonl.gz``.
+    ``rows`` is a sweep's folder, a recording, a folder of several such as ``outputs/reference``, or
+    one ``rows.jsonl`` or ``rows.jsonl.gz``. A point counts once, at its last attempt. A number that
+    does not apply is NaN. Units are in the columns' names; ``above_roof`` is a bool. ``recording``
+    names the sweep and the card, ``set`` the folder that holds the recording: rows of two sets are
+    never compared.
 
     Raises:
         RowsError: a line is malformed (named by file and line), or there are no rows at all.

@@ -228,10 +228,9 @@ def ratios(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
         for _, one in places
     ]
     lines = both.drop_duplicates(PLACE).reset_index(drop=True)
-    for name, end in {"ratio": "value", "low": "low", "high": "high", "rounds": "rounds"}.items():
-        lines[name] = np.array(
-            [getattr(one, end) for one in each], float if end != "rounds" else int
-        )
+    ends = [(one.value, one.low, one.high, one.rounds) for one in each]
+    columns = ["ratio", "low", "high", "rounds"]
+    lines[columns] = pd.DataFrame(ends, columns=columns, dtype=float)
     for name in ("us", "rival_us"):
         lines[name] = [geometric_mean(one[name]) for _, one in places]
     for name, end in {"gap_us": "ratio", "gap_low": "low", "gap_high": "high"}.items():
@@ -239,12 +238,13 @@ def ratios(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
     own = 2 * lines["rows"] * lines["cols"] * lines["dtype"].map(ITEM_BYTES)
     lines["bytes"] = lines["bytes"].fillna(own.astype(float)).astype("int64")
     sizes = lines["rows"].astype(str) + "×" + lines["cols"].astype(str)
+    labels: list[Any] = [tuple(map(int, [*one["label"], *one["label_rival"]])) for _, one in places]
     return lines.assign(
         large=lines["bytes"] >= LARGE_BYTES,
         short=lines["us"] < SHORT_US,
         above_roof=[bool(one["above_roof"].mean() > 0.5) for _, one in places],
         name=sizes + " " + lines["dtype"].astype(str),
-        labels=[tuple(map(int, [*one["label"], *one["label_rival"]])) for _, one in places],
+        labels=labels,
     )
 
 

@@ -74,12 +74,12 @@ def draw(out: Path, folders: Sequence[str] = ()) -> None:
 
 def summarize(inputs: Inputs) -> list[Path]:
     """Writes the summary tables of `analysis.headline`, which README includes."""
+    gpu = inputs.main["gpu"].value_counts().index[0]
     found: dict[str, Table | None] = {
         "headline": headline(inputs.frame, inputs.points),
         "operations": operations(inputs.frame, inputs.points),
+        "sources": sources_table(judge(inputs, gpu)),
     }
-    gpu = inputs.main["gpu"].value_counts().index[0]
-    found["sources"] = sources_table(judge(inputs, gpu))
     made = [write_table(inputs.out, name, one) for name, one in found.items() if one is not None]
     text = f"Measured with {versions(inputs.frame, inputs.points)}.\n"
     return [write_file(inputs.out / "versions.md", text), *itertools.chain.from_iterable(made)]
@@ -166,13 +166,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         draw(drawn, options.folders)
         if options.write:
             write(drawn, GENERATED, shown_on_pages())
-            print(f"{GENERATED}: {len(names(drawn))} files drawn")
-            return 0
         lines = differences(drawn, GENERATED, options.folders)
-        count = len(names(drawn))
-    for line in lines:
-        print(line, file=sys.stderr)
-    print(f"{count} files drawn, {len(lines)} differ from {GENERATED}")
+        print(*lines, sep="\n", end="\n" * bool(lines), file=sys.stderr)
+        print(f"{len(names(drawn))} files drawn, {len(lines)} differ from {GENERATED}")
     return 1 if lines else 0
 
 

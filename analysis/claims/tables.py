@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from analysis.claims.audit import NOTE, VERDICTS, AuditFinding
-from analysis.claims.verdict import CONTRADICTED, NOT_REPRODUCED, OURS, WORDS, Judgement
+from analysis.claims.verdict import CONTRADICTED, NOT_REPRODUCED, OURS, WORDS, Judgement, Part
 from analysis.format import Cell, Table, keys_of
 from analysis.published import sources
 from experiments.data.cards import card_of
@@ -31,10 +31,7 @@ def claims_tables(
 ) -> dict[str, Table]:
     """The sources' claims, ours and the audit as tables by the stem of their files.
 
-    Args:
-        frame: The rows that judged them.
-        judged: The sources' claims and ours, of any number of GPUs.
-        findings: What the audit found.
+    ``frame`` has the rows that judged the claims, which may be of any number of GPUs.
     """
     ours = [one for one in judged if one.source == OURS]
     theirs = [one for one in judged if one.source != OURS]
@@ -91,19 +88,18 @@ def _claims(title: str, frame: pd.DataFrame, judged: Sequence[Judgement]) -> Tab
         measured = f"{part.label}: {part.measured or part.lacks}"
         texts = [one.statement, one.verdict, measured, part.expected, explained(one) or "–"]
         lines.append([one.id, *gpu, *texts])
-    data = pd.DataFrame([_data(frame, one, at) for one in judged for at in range(len(one.parts))])
+    data = pd.DataFrame([_data(frame, one, part) for one in judged for part in one.parts])
     return Table(title, heads, lines, [*tally(judged), *NOTES], data)
 
 
-def _data(frame: pd.DataFrame, one: Judgement, at: int) -> dict[str, object]:
+def _data(frame: pd.DataFrame, one: Judgement, part: Part) -> dict[str, object]:
     """One part of a claim as a line of the CSV, with the keys of the rows behind it."""
-    part = one.parts[at]
     found, (keys, recordings) = part.estimate, keys_of(frame, part.labels)
-    ends = (found.value, found.low, found.high) if found else (None, None, None)
     return {
         **{"claim": one.id, "source": one.source, "figure": one.figure, "gpu": one.gpu},
         **{"claim_verdict": one.verdict, "direction": one.direction, "part": part.label},
-        **{"as_expected": part.outcome, **dict(zip(("value", "low", "high"), ends, strict=True))},
+        **{"as_expected": part.outcome, "value": found and found.value},
+        **{"low": found and found.low, "high": found and found.high},
         **{"measured": part.measured, "expected": part.expected, "needs": part.lacks},
         **{"keys": keys, "recordings": recordings},
     }

@@ -35,9 +35,10 @@ class Band:
 
     @classmethod
     def of(cls, **words: Any) -> Band:
-        """The band that one word names: ``above=1``, ``below``, ``at_least``, ``at_most``, ``equals``.
+        """The band that one word names, such as ``above=1``.
 
-        ``between=(3, 4)`` includes both ends. ``about=(4, 0.15)`` means within 15 % of 4.
+        Others are ``below``, ``at_least``, ``at_most``, ``equals``, ``between=(3, 4)``, which has
+        its ends, and ``about=(4, 0.15)``, which is within 15 % of 4.
         """
         ((word, value),) = words.items()
         if word == "about":
