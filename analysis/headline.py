@@ -63,9 +63,11 @@ def headline(frame: pd.DataFrame, points: Mapping[str, pd.DataFrame]) -> Table |
     for text, part in parts.items():
         if (mean := geomean(part)) is not None:
             slower = behind(ratios(part)).sort_values("ratio")
-            worst = [f"{len(slower)}; worst {ratio:.3f} at {at}"
-                     for ratio, at in slower[["ratio", "name"]].to_numpy()[:1]]  # fmt: skip
-            lines.append([text, *_cells(mean), _share(part) or "–", *(worst or ["none"])])
+            worst = "none"
+            if len(slower):
+                least = slower.iloc[0]
+                worst = f"{len(slower)}; worst {least['ratio']:.3f} at {least['name']}"
+            lines.append([text, *_cells(mean), _share(part) or "–", worst])
             data.append(_data(frame, text, part, mean))
     first = found.iloc[0]
     notes = (
@@ -95,11 +97,9 @@ def operations(frame: pd.DataFrame, points: Mapping[str, pd.DataFrame]) -> Table
         failed = geomean(found[~_has(found, rival)])
         arithmetic = found["arithmetic_us"].notna().any()
         roof = "the longest of three" if arithmetic else found["roof"].iloc[0]
-        lines.append([
-            operation, _ours(found), *_cells(mean), NAMES[maker(rival)],
-            "–" if failed is None else f"{failed.value:.2f} at {failed.points}",
-            f"{share} of {roof}" if (share := _share(found)) else "–",
-        ])  # fmt: skip
+        share, other = _share(found), failed and f"{failed.value:.2f} at {failed.points}"
+        line = [operation, _ours(found), *_cells(mean), NAMES[maker(rival)], other or "–"]
+        lines.append([*line, f"{share} of {roof}" if share else "–"])
         data.append(_data(frame, operation, found, mean))
     if not lines:
         return None

@@ -111,14 +111,16 @@ def select(frame: pd.DataFrame, gpu: str, query: Query) -> Selection | None:
     own = timed[timed["operation"] == query.operation]
     sizes = own.groupby(["timer", "cache", "dtype", other])[query.over].nunique()
     candidates = [
-        (dtype == query.dtype, at == query.at, -PROTOCOLS.index((timer, cache)), found,
-         at, dtype, timer, cache)
+        (
+            (dtype == query.dtype, at == query.at, -PROTOCOLS.index((timer, cache)), found),
+            *(at, dtype, timer, cache),
+        )
         for (timer, cache, dtype, at), found in cast(Any, sizes[sizes > 1].items())
         if (timer, cache) in PROTOCOLS
-    ]  # fmt: skip
+    ]
     if not candidates:
         return None
-    *_, at, dtype, timer, cache = max(candidates)
+    _, at, dtype, timer, cache = max(candidates)
     same = mine[(mine["dtype"] == dtype) & (mine[other] == at)]
     alike = (same["timer"] == timer) & (same["cache"] == cache)
     recorded = same[alike | ~same.index.isin(timed.index)]

@@ -38,11 +38,13 @@ def run(options: argparse.Namespace) -> int:
             if row.key.encode() in keys and visible(row.recording, LONGEST_NAME) in recordings:
                 found += 1
                 time = "" if row.time_us is None else f", {number_text(row.time_us)} µs"
-                print(visible(
+                commit = str(row.environment.get("commit"))[:12]
+                text = (
                     f"{path}:{number}  {row.kernel} {row.rows}×{row.cols} {row.dtype}: {row.status}"
                     f"{time} by {row.timer}, round {row.round}, attempt {row.attempt}; "
-                    f"{row.recording}, commit {str(row.environment.get('commit'))[:12]}"
-                ))  # fmt: skip
+                    f"{row.recording}, commit {commit}"
+                )
+                print(visible(text))
     if not found:
         raise RowsError(f"{options.rows}: none of the rows behind that line is here; name --rows")
     return 0

@@ -106,15 +106,15 @@ def drawn_times(declared: dict[str, Declaration]) -> Iterator[AuditFinding]:
         fastest = f"{cards[0].name}, the fastest card, has {_gbps(peak[0] / 1e3)}"
         for mine in (~able, able):
             subject = f"A-fig2 {kernel}, {_widths(sizes[mine], sizes)}"
-            said, found = _listed(times[mine]), _listed((asked / times)[mine] / 1e3)
+            printed, found = _listed(times[mine]), _listed((asked / times)[mine] / 1e3)
             why = f"{fastest}; no L2 holds this."
-            yield _check(subject, mine is able, IMPOSSIBLE, f"{found} GB/s", f"{said} µs", why)
+            yield _check(subject, mine is able, IMPOSSIBLE, f"{found} GB/s", f"{printed} µs", why)
     for kernel in ("fused", "torch"):
         stated, rates = _level("A6", kernel), both / us[kernel] / 1e3
         above = both / (us[kernel] + HALF) / 1e3 > stated + HALF
         subject = f"A-fig2 {kernel} against A6, {_widths(sizes[above], sizes)}"
-        found, said = f"{_listed(rates[above])} GB/s", f"A6: peak {_gbps(stated)}"
-        yield _check(subject, not above.any(), CONTRADICTORY, found, said)
+        found, printed = f"{_listed(rates[above])} GB/s", f"A6: peak {_gbps(stated)}"
+        yield _check(subject, not above.any(), CONTRADICTORY, found, printed)
     slower, gain = us["torch"] / us["fused"], us["naive"] / us["fused"]
     found = f"torch takes {_listed(slower)} times as long"
     yield _check("A6 against A-fig2", not (slower > 1).all(), CONTRADICTORY, found)
@@ -151,9 +151,9 @@ def bandwidths() -> Iterator[AuditFinding]:
         moved = elements(one.moves, one.rows, one.cols) * ITEM_BYTES[one.dtype]
         low, high = (moved / end / 1e6 for end in _rounded(one.time_ms)[::-1])
         least, most = _rounded(one.gbps)
-        said = f"{one.time_ms} ms, {one.gbps} GB/s"
+        printed = f"{one.time_ms} ms, {one.gbps} GB/s"
         found = f"{moved / float(one.time_ms) / 1e6:.2f} GB/s"
-        yield _check(f"C4 {kernel}", least <= high and low <= most, WRONG, found, said)
+        yield _check(f"C4 {kernel}", least <= high and low <= most, WRONG, found, printed)
     value = float(timings["hybrid"].gbps)
     gap = 1 - value / float(timings["torch"].gbps)
     yield _check("C3 against C4", gap >= TENTH, CONTRADICTORY, f"{gap:.1%} slower")
@@ -186,16 +186,16 @@ def traffic(declared: dict[str, Declaration]) -> Iterator[AuditFinding]:
             adds_up = equal(given["total"], added)
             yield _check(f"{at} {kernel}, reads + writes", adds_up, WRONG, added, given["total"])
         alike = all(equal(text, moves[kind]) for kind, text in given.items())
-        said = ", ".join(f"{text} {one.unit}" for text in given.values())
+        printed = ", ".join(f"{text} {one.unit}" for text in given.values())
         found = ", ".join(f"{moves[kind]} elements" for kind in given)
         alike &= one.unit == "elements"
-        yield _check(f"{at} {kernel}, against its model", alike, WRONG, found, said)
+        yield _check(f"{at} {kernel}, against its model", alike, WRONG, found, printed)
         if one.on_chip:
             block = str(own.params.get("block_size"))
             order = "O(N)" if "N" in own.on_chip else "O(B)" if own.on_chip == block else "O(1)"
-            said = f"{one.on_chip}, {'' if one.any_width else 'not '}any N"
+            printed = f"{one.on_chip}, {'' if one.any_width else 'not '}any N"
             found = f"{order}, {'not ' if order == 'O(N)' else ''}any N"
-            yield _check(f"{at} {kernel}, on chip", said == found, WRONG, found, said)
+            yield _check(f"{at} {kernel}, on chip", printed == found, WRONG, found, printed)
     naive, fused = stated["A-tab1", "naive"], stated["A-tab1", "fused"]
     for kind, calls in CALLS.items():
         text, subject = getattr(naive, kind), f"A-tab1 naive, {kind} of its 5 calls"
@@ -203,10 +203,12 @@ def traffic(declared: dict[str, Declaration]) -> Iterator[AuditFinding]:
     for one, trips in ((naive, {"reads": 5, "writes": 5, "total": 10}), (fused, {"total": 2})):
         passes = {kind: elements(getattr(one, kind), 1, 1) for kind in trips}
         wide = {kind: elements(getattr(one, kind), 1, WIDE) // WIDE for kind in trips}
-        said, *counts = (", ".join(f"{k} {n}" for k, n in c.items()) for c in (trips, passes, wide))
+        printed, *counts = (
+            ", ".join(f"{k} {n}" for k, n in c.items()) for c in (trips, passes, wide)
+        )
         found = " or ".join(dict.fromkeys(counts))
         why = "Its reads leave out the 2 of M elements; its writes count the 2 of M elements too."
-        yield _check(f"A-fig1 {one.kernel}", said in counts, WRONG, found, said, why)
+        yield _check(f"A-fig1 {one.kernel}", printed in counts, WRONG, found, printed, why)
     reads = stated["B2", "online"].reads
     for place in ("A-tab1", "B-tab1"):
         other = stated[place, "fused"].reads
@@ -222,24 +224,24 @@ def example() -> Iterator[AuditFinding]:
     lines = [one for one in compared() if one.stated]
     for row, (part, quantities) in product(range(1, 4), PARTS.items()):
         mine = [one for one in lines if one.row == row and one.quantity in quantities]
-        said, found = (
+        printed, found = (
             ", ".join(f"{one.quantity} {one.cells()[place]}" for one in mine) for place in (2, 3)
         )
         if mine:
             right = not any(one.wrong for one in mine)
-            yield _check(f"C-ex row {row}{part}", right, WRONG, found, said)
+            yield _check(f"C-ex row {row}{part}", right, WRONG, found, printed)
     sums = [one for one in lines if one.quantity == "sum of printed outputs"]
-    said, found = "“sum to exactly 1.0”", " ".join(f"{one.found[0]:.3f}" for one in sums)
+    printed, found = "“sum to exactly 1.0”", " ".join(f"{one.found[0]:.3f}" for one in sums)
     right = not any(one.wrong for one in sums)
-    yield _check(f"C, {said}", right, CONTRADICTORY, found, said)
+    yield _check(f"C, {printed}", right, CONTRADICTORY, found, printed)
 
 
 def words() -> Iterator[AuditFinding]:
     """Statements about code, launches and curves, against facts and against each other."""
     for at, shape in SHAPES.items():
-        said = "×".join(map(str, shape)) if shape else "any M×any N"
+        printed = "×".join(map(str, shape)) if shape else "any M×any N"
         fits, reach = shape and math.prod(shape) <= 2**31, f"at most {2**31:,} elements"
-        yield _check(f"{at}, 32-bit offsets", fits, WRONG, reach, said)
+        yield _check(f"{at}, 32-bit offsets", fits, WRONG, reach, printed)
     for cols, kilo, count in (("65536", 256, 64), ("12K", 48, 12), ("57K", 228, 57)):
         found = f"{count}K × 4 B"
         yield _check(f"B5, a row of {cols}", kilo == 4 * count, WRONG, found, f"{kilo} KB")
@@ -249,12 +251,12 @@ def words() -> Iterator[AuditFinding]:
 
 
 def _check(
-    subject: str, holds: Any, otherwise: str, found: str, said: str = "", why: str = ""
+    subject: str, holds: Any, otherwise: str, found: str, printed: str = "", why: str = ""
 ) -> AuditFinding:
-    """A finding of the source whose letter begins the subject; it prints its claim, or ``said``."""
+    """A finding; its source is the subject's first letter, which prints its claim or ``printed``."""
     letter, verdict = subject[0], CONSISTENT if holds else otherwise
-    said = said or str(vars(MODULES[letter])[subject[:2].lower()].statement)
-    return AuditFinding(letter, subject, verdict, said, found, "" if holds else why)
+    printed = printed or str(vars(MODULES[letter])[subject[:2].lower()].statement)
+    return AuditFinding(letter, subject, verdict, printed, found, "" if holds else why)
 
 
 def _figure() -> tuple[NDArray[np.int64], dict[str, Floats]]:

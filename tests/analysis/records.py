@@ -11,7 +11,6 @@ from experiments.data.records import (
     Count,
     Counters,
     Record,
-    TensorCount,
     Trace,
     write_records,
 )
@@ -29,12 +28,11 @@ MODEL = {
 
 
 def _record(kernel: str, rows: int, cols: int, dtype: str) -> dict[str, Any]:
-    name = kernel.split(",")[0]
-    reads, writes = MODEL[name]
-    statistics = 2 * rows if name.startswith("naive") else 0
+    reads, writes = MODEL[kernel]
+    statistics = 2 * rows if kernel.startswith("naive") else 0
     return {
         "kernel": kernel,
-        "operation": "copy" if name.startswith("copy") else "softmax",
+        "operation": "copy" if kernel.startswith("copy") else "softmax",
         "params": {},
         "source": "0123456789abcdef",
         "rows": rows,
@@ -50,15 +48,13 @@ def count(kernel: str, rows: int = 5, cols: int = 8192, **changes: Any) -> Count
     fields = _record(kernel, rows, cols, changes.get("dtype", "float32"))
     item = ITEM[fields["dtype"]]
     loads, stores = fields["model_reads"], fields["model_writes"]
-    tensors = [
-        TensorCount(name="x", dtype=fields["dtype"], loads=loads, stores=stores,
-                    load_bytes=loads * item, store_bytes=stores * item)
-    ]  # fmt: skip
+    own = {"name": "x", "dtype": fields["dtype"], "loads": loads, "stores": stores}
+    tensors = [own | {"load_bytes": loads * item, "store_bytes": stores * item}]
     if kernel == "naive":
-        tensors.append(TensorCount(name="max.indices", dtype="int64", loads=0, stores=rows,
-                                   load_bytes=0, store_bytes=8 * rows))  # fmt: skip
+        indices = {"name": "max.indices", "dtype": "int64", "loads": 0, "stores": rows}
+        tensors.append(indices | {"load_bytes": 0, "store_bytes": 8 * rows})
     method = "dispatch" if kernel == "naive" else "interpreter"
-    return Count(**fields | {"method": method, "tensors": tensors} | changes)
+    return Count.model_validate(fields | {"method": method, "tensors": tensors} | changes)
 
 
 def counters(
@@ -84,30 +80,34 @@ SHAPES = ((4096, 16384), (4096, 131072), (2048, 4096))
 
 def h200() -> list[Counters]:
     """Five kernels that move what their models say."""
-    return [counters(kernel, *shape, *MODEL[kernel]) for shape in SHAPES
-            for kernel in ("naive", "torch", "fused_row", "online", "three_pass")]  # fmt: skip
+    kernels = ("naive", "torch", "fused_row", "online", "three_pass")
+    return [counters(kernel, *shape, *MODEL[kernel]) for shape in SHAPES for kernel in kernels]
 
 
 def trace(kernel: str) -> Trace:
     """A call's accesses to one row of eight columns."""
-    wide, chunks = (0, 7), ((0, 3), (4, 7))
+    one, wide, chunks = (0, 0), (0, 7), ((0, 3), (4, 7))
     found: list[tuple[int, str, str, tuple[int, int]]] = []  # sweep, kind, tensor, columns
     if kernel == "naive":
         steps = (("x", "max"), ("x max", "sub"), ("sub", "exp"), ("exp", "sum"), ("exp sum", "y"))
         for sweep, (loads, stored) in enumerate(steps):
-            for kind, name in [*(("load", name) for name in loads.split()), ("store", stored)]:
-                found.append((sweep, kind, name, (0, 0) if name in ("max", "sum") else wide))
+            for kind, names in (("load", loads), ("store", stored)):
+                for name in names.split():
+                    found.append((sweep, kind, name, one if name in ("max", "sum") else wide))
     elif kernel == "online":
         found += [(0, "load", "x", columns) for columns in chunks]
-        for columns in chunks:
-            found += [(1, "load", "x", columns), (1, "store", "y", columns)]
+        found += [
+            (1, kind, name, columns)
+            for columns in chunks
+            for kind, name in (("load", "x"), ("store", "y"))
+        ]
     else:
         found += [(0, "load", "x", wide), (0, "store", "y", wide)]
+    names = ("sweep", "kind", "tensor", "first", "last")
     accesses = [
-        Access.model_validate({"program": 0, "sweep": sweep, "kind": kind, "tensor": tensor,
-                               "row": 0, "first": first, "last": last})
-        for sweep, kind, tensor, (first, last) in found
-    ]  # fmt: skip
+        Access(program=0, row=0, **dict(zip(names, (*at, *columns), strict=True)))
+        for *at, columns in found
+    ]
     fields = _record(kernel, 4, 8, "float32")
     fields = {k: v for k, v in fields.items() if not k.startswith("model_")}
     return Trace(**fields, accesses=accesses)

@@ -36,10 +36,9 @@ def test_a_roof_is_of_the_rows_own_mix_and_of_old_rows_the_copy(tmp_path: Path) 
     lone = new.model_copy(update={"cols": 8192, "key": "lone", "kernel": "backward_torch"})
     rows = [row("copy", 4096, time_us=44.0), add, old, new, lone]
     frame = load(write(tmp_path, rows)).set_index("kernel")
-    assert frame["roof"].to_dict() == {
-        "copy": "copy", "add": "add", "backward": "copy", "backward_auto": "add",
-        "backward_torch": "add",
-    }  # fmt: skip
+    added = frame.index[frame["roof"] == "add"]
+    assert set(added) == {"add", "backward_auto", "backward_torch"}
+    assert set(frame["roof"].drop(added)) == {"copy"}
     assert frame.loc["backward", "fraction_of_roof"] == pytest.approx(44 * 1.5 / 55)
     assert frame.loc["backward", "above_roof"], "more bytes than the copy's in more time"
     assert frame.loc["backward_auto", "fraction_of_roof"] == pytest.approx(60 / 55)

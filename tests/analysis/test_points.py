@@ -100,12 +100,11 @@ def test_the_roof_is_the_faster_copy_and_beating_it_is_flagged(tmp_path: Path) -
 def made(tmp_path: Path, by_width: dict[int, list[float]], roof: float = 50.0) -> pd.DataFrame:
     """Points by width: torch's time over auto's in each round."""
     rows = [
-        one
+        row(kernel, n, time_us=us, round=i)
         for n, each in by_width.items()
         for i, ratio in enumerate(each)
-        for one in (row("auto", n, time_us=100.0, round=i), row("copy", n, time_us=roof, round=i),
-                    row("torch", n, time_us=100.0 * ratio, round=i))
-    ]  # fmt: skip
+        for kernel, us in (("auto", 100.0), ("copy", roof), ("torch", 100.0 * ratio))
+    ]
     return of(tmp_path, rows)
 
 
@@ -159,13 +158,12 @@ def test_where_recordings_drew_their_own_widths_the_interval_is_over_widths(
 
 def test_cards_that_shared_the_points_of_a_sweep_made_one_recording(tmp_path: Path) -> None:
     def swept(sweep: str, short: float, wide: float, several: bool) -> list[Row]:
+        cards = {256: 0, 4096: int(several)}
         return [
-            row(kernel, n, time_us=100.0 * (ratio if kernel == "torch" else 1), sweep=sweep,
-                card=int(several and n > 1024),
-                environment={"mark": "ab"[several and n > 1024] * 8})
+            one.model_copy(update={"card": cards[n], "environment": {"mark": "ab"[cards[n]] * 8}})
             for n, ratio in ((256, short), (4096, wide))
-            for kernel in ("auto", "torch")
-        ]  # fmt: skip
+            for one in drawn(sweep, {n: ratio})
+        ]
 
     rows = [*swept("r0", 2.0, 1.1, False), *swept("r1", 2.02, 1.12, False)]
     mean = mean_of(of(tmp_path, rows + swept("r2", 2.01, 1.11, True)))
@@ -188,17 +186,21 @@ def test_a_time_above_the_roof_counts_as_the_roof(tmp_path: Path) -> None:
 
 
 def test_an_operation_has_its_own_kernels_roof_and_bytes(tmp_path: Path) -> None:
-    times = {"ce_auto": 0.25, "ce_torch": 1.0, "ce_quack": 0.26, "ce_grad_quack": 0.1}
+    times = {"ce_auto": 0.25, "ce_torch": 1.0, "ce_quack": 0.26}
     size = 4096 * 1024 * 4
     rows = [
-        row(kernel, 1024, time_us=time).model_copy(update={
-            "operation": "cross_entropy", "roof": "read", "compulsory_bytes": size + 12 * 4096,
-        })
+        row(
+            kernel,
+            1024,
+            time_us=time,
+            operation="cross_entropy",
+            roof="read",
+            compulsory_bytes=size + 12 * 4096,
+        )
         for kernel, time in times.items()
-        if kernel != "ce_grad_quack"
-    ]  # fmt: skip
+    ]
     roof = {"operation": "read", "roof": "read", "compulsory_bytes": size + 2 * 4096}
-    rows += [row("read", 1024, time_us=0.24).model_copy(update=roof)]
+    rows += [row("read", 1024, time_us=0.24, **roof)]
     rows += [*timed("auto", 9.0), *timed("torch", 12.0)]
     frame = load(write(tmp_path, rows))
     found = all_points(frame)

@@ -11,7 +11,6 @@ import pytest
 
 from experiments.data.jobs import Config
 from experiments.data.recordings import SMALL, recorded_jobs
-from experiments.data.records import Count, Counters, read_records
 from tests.conftest import ROOT
 
 REFERENCE = ROOT / "outputs" / "reference"
@@ -35,29 +34,6 @@ def test_a_recording_holds_its_rows_jobs_and_records_alone() -> None:
         assert {path.name for path in folder.iterdir()} <= known, folder
         for job in recorded_jobs(folder):
             assert not PATH.search(json.dumps(job.config).replace("kernels.", "")), folder
-
-
-def test_the_card_read_from_dram_what_the_model_says() -> None:
-    passes = {("naive", 131072): 5, ("three_pass", 131072): 3, ("online", 131072): 2,
-              ("fused_row", 16384): 1}  # fmt: skip
-    seen = {
-        (one.kernel, one.cols): one.dram_read_bytes / (4096 * one.cols * 4)
-        for one in read_records(REFERENCE / "h200" / "counters.jsonl", Counters)
-        if (one.rows, one.dtype) == (4096, "float32") and (one.kernel, one.cols) in passes
-    }
-    assert seen == pytest.approx(passes, rel=0.01)
-
-
-def test_the_code_requests_what_the_model_says_but_for_the_indices_that_max_writes() -> None:
-    counts = list(read_records(REFERENCE / "counts" / "counts.jsonl", Count))
-    own = {"three_pass", "fused", "fused_row", "hybrid", "online", "copy", "copy_triton"}
-    assert own < {count.kernel for count in counts}
-    for count in counts:
-        if count.kernel in own:
-            assert count.tensors
-            assert count.difference is None
-        elif count.kernel == "naive":
-            assert "max.indices" in (count.difference or "")
 
 
 def replaced(sweep: str, kernel: str, shape: tuple[int, int]) -> bool:
@@ -89,10 +65,3 @@ def test_every_point_that_a_recording_plans_has_a_row_however_it_ended(folder: P
     missing = planned - recorded - gone
     expected = CUT_SHORT.get(folder.name, (0, set()))
     assert (len(missing), {shape for *_, shape in missing}) == expected
-
-
-def test_rows_that_were_incorrect_are_on_record() -> None:
-    jobs = recorded_jobs(REFERENCE / "h200" / "online")
-    rows = [row for job in jobs if job.name.endswith("/online") for row in job.rows]
-    wrong = {(row.rows, row.cols, row.dtype) for row in rows if row.status != "ok"}
-    assert wrong == {(8, 1048576, "float32"), (64, 1048576, "float32")}
