@@ -253,7 +253,7 @@ def words() -> Iterator[AuditFinding]:
 def _check(
     subject: str, holds: Any, otherwise: str, found: str, printed: str = "", why: str = ""
 ) -> AuditFinding:
-    """A finding; its source is the subject's first letter, which prints its claim or ``printed``."""
+    """A finding of the source that the subject names; it prints its claim, or ``printed``."""
     letter, verdict = subject[0], CONSISTENT if holds else otherwise
     printed = printed or str(vars(MODULES[letter])[subject[:2].lower()].statement)
     return AuditFinding(letter, subject, verdict, printed, found, "" if holds else why)
