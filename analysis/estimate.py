@@ -28,17 +28,13 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with its interval, in its unit, and how many rounds and recordings it was made of.
-
-    ``spread`` is the least and the greatest of the recordings' own numbers; None for one recording.
-    """
+    """A number with its interval, in its unit, and the rounds and recordings that it is made of."""
 
     value: float
     low: float
     high: float
     rounds: int = 1
     recordings: int = 1
-    spread: tuple[float, float] | None = None
 
     def __truediv__(self, other: Estimate) -> Estimate:
         """The ratio of two positive numbers, with the widest interval that both allow.
@@ -55,10 +51,10 @@ def geometric_mean(values: Iterable[float]) -> float:
     return math.exp(math.fsum(logs) / len(logs)) if logs else math.nan
 
 
-def log_reach(values: Iterable[float], level: float = 0.95) -> float:
-    """Half the t interval of the mean logarithm of two or more positive numbers."""
+def log_reach(values: Iterable[float]) -> float:
+    """Half the 95 % t interval of the mean logarithm of two or more positive numbers."""
     logs = np.log(np.asarray(list(values), float))
-    return critical(level, logs.size - 1) * float(np.std(logs, ddof=1)) / math.sqrt(logs.size)
+    return critical(logs.size - 1) * float(np.std(logs, ddof=1)) / math.sqrt(logs.size)
 
 
 def over_recordings(recordings: Iterable[Sequence[float]], resolution: float = 0.0) -> Estimate:
@@ -75,9 +71,7 @@ def over_recordings(recordings: Iterable[Sequence[float]], resolution: float = 0
     if len(units) < 2:
         raise ValueError("an interval over rounds or recordings needs two of them")
     value, factor = geometric_mean(units), math.exp(math.hypot(log_reach(units), resolution))
-    spread = (min(means), max(means)) if len(known) > 1 else None
-    counts = sum(map(len, known)), len(known)
-    return Estimate(value, value / factor, value * factor, *counts, spread)
+    return Estimate(value, value / factor, value * factor, sum(map(len, known)), len(known))
 
 
 def median_of(rounds: Rounds, recordings: Sequence[Hashable] | None = None) -> Estimate:
@@ -113,7 +107,7 @@ def held_by_others(values: Floats, lows: Floats, highs: Floats) -> tuple[int, in
     return int(held.sum() - np.trace(held)), values.size * (values.size - 1)
 
 
-def prediction(rounds: Rounds, level: float = 0.95) -> Estimate:
+def prediction(rounds: Rounds) -> Estimate:
     """Where a further round's median lies: mean ± t·s·√(1 + 1/R) of the rounds' log medians.
 
     It always holds every median seen and a step of the timer beyond: rounds that agree to the last
@@ -124,7 +118,7 @@ def prediction(rounds: Rounds, level: float = 0.95) -> Estimate:
     if count == 1:
         return median_of(rounds)
     medians = _medians(rounds)
-    reach = math.exp(log_reach(medians, level) * math.sqrt(count + 1))
+    reach = math.exp(log_reach(medians) * math.sqrt(count + 1))
     middle, step = geometric_mean(medians), timer_step(rounds)
     low, high = min(middle / reach, min(medians) - step), max(middle * reach, max(medians) + step)
     return Estimate(middle, max(low, 0.0), high, count)
@@ -146,9 +140,9 @@ def quantile(level: ArrayLike, df: ArrayLike) -> Floats:
     return np.asarray(-special.stdtrit(df, level))
 
 
-def critical(level: float, df: int) -> float:
-    """The same of one two-sided ``level``: mean ± this many standard errors."""
-    return float(quantile((1 - level) / 2, df))
+def critical(df: int) -> float:
+    """How many standard errors to each side of a mean enclose 95 %."""
+    return float(quantile(0.025, df))
 
 
 def holm(p: Floats) -> Floats:

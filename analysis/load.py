@@ -42,7 +42,6 @@ from experiments.data.rows import Row, read_rows, rows_files
 
 REFERENCE = Path("outputs") / "reference"
 COUNTED = REFERENCE / "counts"  # counts and traces, which are the same on every machine
-MOST_NAMED = 3  # cards in a command's first line
 MOST_CARDS = 24  # models of cards that one command draws: each takes seconds
 MOST_ROWS = 3_000_000  # that fit a large machine's memory
 _NAMES = ("key", "sweep", "recording", "operation", "roof", "kernel", "dtype", "gpu", "backend")
@@ -108,7 +107,7 @@ def read_inputs(rows: Path | None, out: Path | None, kind: str, ours: str = "") 
             f"{rows}: rows of {len(cards)} models of cards; at most {MOST_CARDS} are drawn at "
             "once, name a folder of fewer"
         )
-    print(f"{len(frame):,} rows of {', '.join(cards[:MOST_NAMED])}, read from {rows}")
+    print(f"{len(frame):,} rows of {', '.join(cards[:3])}, read from {rows}")
     beside = folder.parent if folder.resolve() == REFERENCE.resolve() else folder
     out = out or beside / kind
     if out.is_symlink():

@@ -215,8 +215,8 @@ def ratios(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
     """How many times as fast ours is as a rival at each place; `pairs` says which rival.
 
     Returns:
-        A line per place: the first of its `pairs`, with ``ratio``, ``low``, ``high`` and ``rounds``
-        over its visits, the mean ``us`` and ``rival_us``, ``gap_us`` (the rival's time less ours)
+        A line per place: the first of its `pairs`, with ``ratio``, ``low`` and ``high`` over its
+        visits, the mean ``us`` and ``rival_us``, ``gap_us`` (the rival's time less ours)
         with ``gap_low`` and ``gap_high``, ``large``, ``short``, ``above_roof`` (ours beats the roof
         by more than its interval in most visits: never a win), ``name``, and ``labels``, the rows
         behind the line.
@@ -228,8 +228,7 @@ def ratios(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
         for _, one in places
     ]
     lines = both.drop_duplicates(PLACE).reset_index(drop=True)
-    ends = [(one.value, one.low, one.high, one.rounds) for one in each]
-    columns = ["ratio", "low", "high", "rounds"]
+    ends, columns = [(one.value, one.low, one.high) for one in each], ["ratio", "low", "high"]
     lines[columns] = pd.DataFrame(ends, columns=columns, dtype=float)
     for name in ("us", "rival_us"):
         lines[name] = [geometric_mean(one[name]) for _, one in places]
@@ -317,13 +316,13 @@ def geomean(found: pd.DataFrame, over: str = "peers") -> Mean | None:
         mean = estimate.over_recordings([list(one) for _, one in visits.groupby("recording")])
         low, high = (value * end / mean.value for end in (mean.low, mean.high))
         kind = "recordings" if recordings > 1 else "rounds"
-        return Mean(value, low, high, mean.rounds, mean.recordings, mean.spread, count, kind)
+        return Mean(value, low, high, mean.rounds, mean.recordings, count, kind)
     if each["cols"].nunique() > 2 and recordings > 1:
         reach = math.exp(_reach_over_widths(each))
-        return Mean(value, value / reach, value * reach, rounds, recordings, None, count, "widths")
+        return Mean(value, value / reach, value * reach, rounds, recordings, count, "widths")
     lines = ratios(found, over)
     low, high = (value * geometric_mean(lines[end] / lines["ratio"]) for end in ("low", "high"))
-    return Mean(value, low, high, rounds, recordings, None, count, "samples")
+    return Mean(value, low, high, rounds, recordings, count, "samples")
 
 
 def _reach_over_widths(each: pd.DataFrame) -> float:
@@ -335,7 +334,7 @@ def _reach_over_widths(each: pd.DataFrame) -> float:
     widths = each.groupby("cols")["log"].agg(["sum", "size"])
     without = (each["log"].sum() - widths["sum"]) / (len(each) - widths["size"])
     error = math.sqrt((len(widths) - 1) * float(without.var(ddof=0)))
-    return estimate.critical(0.95, len(widths) - 1) * error
+    return estimate.critical(len(widths) - 1) * error
 
 
 def _held_to_roof(found: pd.DataFrame, both: pd.DataFrame) -> Floats:
