@@ -158,14 +158,14 @@ def main_rows(frame: pd.DataFrame) -> pd.DataFrame:
     return frame[kept]
 
 
-def load_records(rows: Path, counted: Path = COUNTED) -> Records:
+def load_records(rows: Path) -> Records:
     """The records below ``rows`` and, where these lack a kind, those counted for every machine.
 
     Raises:
         RowsError: a line is not a record of its file's kind; it names file and line.
     """
     names = (COUNTS, TRACES, COUNTERS, HOSTCOST)
-    own, shared = (files_below(_folder(one), *names) for one in (rows, counted))
+    own, shared = (files_below(_folder(one), *names) for one in (rows, COUNTED))
     return Records(
         _records(Count, own[COUNTS] or shared[COUNTS]),
         _records(Trace, own[TRACES] or shared[TRACES]),

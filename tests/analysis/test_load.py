@@ -86,12 +86,13 @@ def test_texts_of_rows_are_printable(tmp_path: Path) -> None:
         assert frame[name].iloc[0].isprintable()
 
 
+@pytest.mark.usefixtures("inside")
 def test_of_the_same_record_in_two_files_the_first_counts(tmp_path: Path) -> None:
     first, second = (counters("naive", 4096, 4096, reads, 1.0) for reads in (2.0, 1.0))
     other = counters("online", 4096, 4096, 2.0, 1.0)
     write_records(tmp_path / "a" / "counters.jsonl", [first, other])
     write_records(tmp_path / "b" / "counters.jsonl", [second])
-    assert load_records(tmp_path, tmp_path).counters == (first, other)
+    assert load_records(tmp_path).counters == (first, other)
 
 
 @pytest.mark.usefixtures("inside")
