@@ -23,12 +23,10 @@ import pandas as pd
 
 from experiments.data.files import write_file
 
-SIGNIFICANT = 3  # figures of a number
 LONGEST_NAME = 80  # characters of a name that are kept: a file's name holds 255 bytes
 LONGEST_TEXT = 400  # characters of a sentence that are kept
 
 _NUMBER = re.compile(r"[-+~<>≤≥]?\d[\d,.]*(?:$|[ %–×(±])")
-_EMPTY = ("", "–", "—")
 # a spreadsheet runs a cell that begins with one of these, the full-width ones included
 _FORMULA = tuple("=+-@＝＋－＠")
 _SIGNED = r"[-+]?\d[\d,]*(?:\.\d*)?(?:e[-+]?\d+)?"
@@ -64,7 +62,7 @@ class Table:
     def numeric(self) -> list[bool]:
         """Which columns hold numbers, more of them than texts, and are aligned to the right."""
         columns = [[line[i] for line in self.lines] for i in range(len(self.heads))]
-        filled = [[cell for cell in column if cell not in _EMPTY] for column in columns]
+        filled = [[cell for cell in column if cell not in ("", "–", "—")] for column in columns]
         return [2 * sum(map(bool, map(_NUMBER.match, cells))) > len(cells) for cells in filled]
 
     def markdown(self) -> str:
@@ -179,7 +177,7 @@ def number_text(value: float | None, digits: int | None = None) -> str:
     if value is None or not math.isfinite(value):
         return "–"
     if digits is None:
-        digits = SIGNIFICANT - 1 - (math.floor(math.log10(abs(value))) if value else 0)
+        digits = 2 - (math.floor(math.log10(abs(value))) if value else 0)
     return f"{value:,.{min(max(digits, 0), 9)}f}"
 
 

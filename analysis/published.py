@@ -29,25 +29,20 @@ class Series(_Printed):
     kernels: dict[str, tuple[float, ...]]
 
 
-class _Stated(_Printed):
+class Stated(_Printed):
+    """A number that a claim states of a kernel without a size, or its two ends.
+
+    It is a bandwidth or time, or how many times as fast the kernel is ``over`` another.
+    """
+
     claim: str
     kernel: str
-    low: float  # of one number both ends are the same
+    low: float
     high: float
-
-
-class Level(_Stated):
-    """A bandwidth or time that a claim states without a size: a line, or a band of two ends."""
-
-    quantity: Literal["time_us", "effective_gbps"]
-    of: Literal["peak", "plateau", "floor"]
-
-
-class Ratio(_Stated):
-    """How many times as fast a claim says a kernel is ``over`` another."""
-
-    over: str
-    label: str
+    quantity: Literal["time_us", "effective_gbps"] | None = None
+    of: Literal["peak", "plateau", "floor"] | None = None
+    over: str = ""
+    label: str = ""
 
 
 class Example(_Printed):
@@ -122,8 +117,8 @@ class Source(_Printed):
     card: str | None
     dtype: str
     series: dict[str, Series] = {}
-    levels: tuple[Level, ...] = ()
-    ratios: tuple[Ratio, ...] = ()
+    levels: tuple[Stated, ...] = ()
+    ratios: tuple[Stated, ...] = ()
     protocol: Protocol | None = None
     example: Example | None = None
     traffic: tuple[Traffic, ...] = ()
@@ -144,11 +139,7 @@ def name_of(letter: str) -> str:
 
 @cache
 def sources() -> dict[str, Source]:
-    """The sources by letter.
-
-    Raises:
-        pydantic.ValidationError: the file holds something else.
-    """
+    """The sources by letter."""
     read = yaml.safe_load(PUBLISHED.read_text(encoding="utf-8"))
     return {letter: Source.model_validate(fields) for letter, fields in read.items()}
 

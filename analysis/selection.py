@@ -136,12 +136,9 @@ def select(frame: pd.DataFrame, gpu: str, query: Query) -> Selection | None:
 def one_sweep(rows: pd.DataFrame, timed: pd.DataFrame) -> pd.DataFrame:
     """Of ``rows`` those of the sweep with the most of the sources' variants, then the most times.
 
-    Variants of the sources that it did not time come from the sweeps that did; everything else is
-    compared within one sweep alone.
-
-    Args:
-        rows: Rows of one GPU, of any number of sweeps.
-        timed: Those that count: the timed ones of the operation that is drawn.
+    ``timed`` are those that count: the timed ones of the operation that is drawn. Variants of the
+    sources that this sweep did not time come from the sweeps that did; everything else is compared
+    within one sweep alone.
     """
     counts = timed.assign(_sourced=timed["kernel"].where(timed["kernel"].isin(SOURCED)))
     found = counts.groupby("sweep").agg(sourced=("_sourced", "nunique"), times=("kernel", "size"))

@@ -56,16 +56,17 @@ def behind(file: Path, line: int) -> tuple[set[bytes], str]:
     Raises:
         RowsError: there is no such file or line, or the table does not name its rows.
     """
+    name = visible(str(file))
     if not file.is_file():
-        raise RowsError(f"{visible(str(file))}: no such file")
+        raise RowsError(f"{name}: no such file")
     try:
         with file.open(encoding="utf-8", newline="") as opened:
             lines = list(csv.DictReader(opened))
     except (UnicodeDecodeError, csv.Error) as error:
-        raise RowsError(f"{visible(str(file))}: no CSV of ours: {error}") from None
+        raise RowsError(f"{name}: no CSV of ours: {error}") from None
     if not 1 <= line <= len(lines):
-        raise RowsError(f"{visible(str(file))}: no line {line}; it has {len(lines)}")
-    keys, recordings = (lines[line - 1].get(name) or "" for name in ("keys", "recordings"))
+        raise RowsError(f"{name}: no line {line}; it has {len(lines)}")
+    keys, recordings = (lines[line - 1].get(one) or "" for one in ("keys", "recordings"))
     if not keys:
-        raise RowsError(f"{visible(str(file))}: it does not name the rows behind its lines")
+        raise RowsError(f"{name}: it does not name the rows behind its lines")
     return {key.encode() for key in keys.split(" ")}, recordings
