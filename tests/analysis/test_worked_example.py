@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 
-from analysis.worked_example import blocks_of, compared, confirmed, example_table
-
-
-def test_a_later_maximum_rescales_the_sum_before_it() -> None:
-    first, last = blocks_of([1.0, -math.inf, 3.0, -math.inf], block=2)
-    assert first == (1.0, 1.0, 1.0)
-    assert last == pytest.approx((3.0, math.exp(-2) + 1, 1.0))
+from analysis.worked_example import compared, confirmed, example_table
 
 
 @pytest.mark.parametrize(("quantity", "share", "text"), [
