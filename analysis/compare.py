@@ -33,6 +33,7 @@ from analysis.format import Cell, Table, interval_text, keys_of, number_text, wr
 from analysis.load import Inputs, kernel_name, read_inputs
 from analysis.points import NAMED, PLACE, VISIT, ratios
 from analysis.selection import name_variants, records_of
+from analysis.tables.frames import texts
 from experiments.data.files import RowsError, write_file
 from experiments.data.statistics import Z95
 
@@ -48,14 +49,6 @@ PROTOCOL = ["timer", "cache"]
 POINT = ["operation", "kernel", "settings", "rows", "cols", "dtype", "gpu", "card"]
 CHANGED = ("failed", "slower", "faster", "fixed")
 VERDICTS = (*CHANGED, "unclear", "same", "no time")
-SAID = (
-    "same: the point's own interval lies within the threshold around 1. slower, faster: different "
-    f"at a family-wise error of {ALPHA:g} over all points (Holm), and by more than the floor. "
-    "unclear: neither. Bold: a regression, significantly slower by more than the threshold, or no "
-    "longer ok. Intervals of single points hold for all points at once (Bonferroni).",
-    "Floor: 5 % of points differ by more when equal code is swept twice on one card, one round "
-    "each. Mean ratio: geometric, with its 95 % interval over points.",
-)
 
 
 def recorded_noise() -> tuple[str, pd.DataFrame]:
@@ -280,7 +273,7 @@ def by_range(points: pd.DataFrame) -> Table:
         name = f"{low:g} to {high:g} µs" if low else f"below {high:g} µs"
         name = name if high < math.inf else f"{low:g} µs and more"
         groups[name] = points[(times_us >= low) & (times_us < high)]
-    return _summary("by time range", "time of BASE", groups, SAID[1:])
+    return _summary("by time range", "time of BASE", groups, texts("compare", alpha=ALPHA)[1:])
 
 
 def by_kernel(points: pd.DataFrame, notes: Sequence[str]) -> Table:
@@ -293,7 +286,7 @@ def by_kernel(points: pd.DataFrame, notes: Sequence[str]) -> Table:
         keys=points["base_keys"] + " " + points["head_keys"],
     )
     hidden = every.filter(regex="_(log|squares|within|keys)$")
-    table = _summary("by kernel", "kernel", groups, [*notes, *SAID])
+    table = _summary("by kernel", "kernel", groups, [*notes, *texts("compare", alpha=ALPHA)])
     return replace(table, data=every.drop(columns=hidden.columns))
 
 

@@ -23,7 +23,7 @@ from analysis.format import Table, thousands, write_table
 from analysis.load import Inputs, key_of, read_inputs
 from analysis.published import OPERATION
 from analysis.selection import Query, name_variants, records_of
-from analysis.tables.frames import ordered, timed
+from analysis.tables.frames import ordered, texts, timed
 from experiments.data.files import RowsError
 from experiments.data.records import Counters
 from experiments.data.rows import ITEM_BYTES
@@ -43,12 +43,6 @@ COLUMNS = [
     *("operation", "gpu", "variant", "rows", "cols", "dtype", "timer", "cache", "time_us"),
     *("predicted_us", "ratio", "reads_ratio", "verdict"),
 ]
-NOTE = (
-    "Traffic: within 10 % of the time that the model's bytes take at the roof. Arithmetic: the "
-    "same of matrix products or exponentials at theirs. Launch: near the variant's shortest time. "
-    "Caches served re-reads: faster than the model's bytes allow. Spills, more bytes than the "
-    "model's and low occupancy are as hardware counters saw them, where they were read."
-)
 
 
 def verdict(row: Mapping[str, Any], seen: Counters | None = None) -> str:
@@ -120,7 +114,7 @@ def check_table(points: pd.DataFrame) -> Table:
     lines.sort(key=lambda line: (line[0] != OPERATION, line[0], variant_order(line[1])))
     data = points[COLUMNS].assign(keys=points["key"], recordings=points["recording"])
     heads = ["operation", "variant", "by traffic", *known, "points"]
-    return Table("Is the time explained by traffic?", heads, lines, [NOTE], data)
+    return Table("Is the time explained by traffic?", heads, lines, texts("roofline"), data)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -11,6 +11,7 @@ import argparse
 import json
 import math
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,10 @@ from analysis.__main__ import finish
 from analysis.compare import ALPHA, judged, matched
 from analysis.estimate import Rounds, ratio_of
 from analysis.figures.style import CACHES
-from analysis.format import Table, markdown_of, write_table
+from analysis.format import markdown_of, write_table
 from analysis.load import Inputs, Key, key_of, read_inputs
 from analysis.selection import TIMERS, records_of, timer_label
+from analysis.tables.frames import table, texts
 from experiments.data.cards import card_of
 from experiments.data.files import RowsError, files_below, write_file
 from experiments.data.records import PROBES, Probe, read_records
@@ -38,22 +40,6 @@ NEEDS = {
     "cold": "probe.jsonl of the card: python -m experiments.probe",
 }
 PROFILER = "profiler"  # the kernels' own time by hardware counters, without launch or gaps
-NOTES = {
-    "floor": "A pair is one variant under two names at one point of one sweep: all difference is "
-    "noise. Called different: the 95 % interval of the ratio over all rounds leaves out 1. Within: "
-    "what 95 % of the ratios stay within (of fewer than 20 pairs, all). Resolves: the least "
-    "slowdown that 95 % of the intervals would have shown. Spread within a round: the samples' "
-    "quartiles' distance over 1.349; between rounds: the standard deviation of their medians. "
-    "Predicted: last rounds within the 95 % prediction of the rounds before them. Held: rounds "
-    "whose 95 % interval, of samples, holds another round's median; 83 % if rounds are alike.",
-    "timers": "Medians over the points that both timers have; the second timer's time places a "
-    "point in its range. The profiler's time covers the kernels alone.",
-    "cold": "A buffer that L2 holds, read as rows are summed. Cold, by events: after the flush of "
-    "every cold sample; by a graph: in a rotation of buffers that L2 does not hold together. "
-    "Distinct: the 95 % intervals of the two medians do not overlap. Left by: what had put the "
-    "buffer into L2, hinted where its lines ask to stay (evict_last). Kept: the share of what L2 "
-    "saves that the flush leaves.",
-}
 
 
 def run(options: argparse.Namespace) -> int:
@@ -74,14 +60,12 @@ def run(options: argparse.Namespace) -> int:
         "timers": ("Two timers at the same points", timer_lines(inputs)),
         "cold": ("A buffer read cold, and read warm", cold_lines(read_probes(inputs.rows))),
     }
-    made, missing = [], []
+    made = []
     for name, (title, lines) in tables.items():
         if lines:
-            cells = [list(line.values()) for line in lines]
-            table = Table(title, list(lines[0]), cells, [NOTES[name]])
-            made += write_table(inputs.out, name, table)
-        else:
-            missing.append(f"{name} needs {NEEDS[name]}")
+            shown = table(title, pd.DataFrame(lines), texts(name))
+            made += write_table(inputs.out, name, replace(shown, data=None))
+    missing = [f"{name} needs {NEEDS[name]}" for name, (_, lines) in tables.items() if not lines]
     text = noise_floor(inputs.frame, pairs)
     finish([*made, write_file(inputs.out / "noise_floor.md", text)], missing)
     print(f"\n{text}", end="")
@@ -149,35 +133,38 @@ def _held(rounds: Rounds) -> np.ndarray:
 
 def floor_lines(pairs: pd.DataFrame) -> list[dict[str, str]]:
     """The noise floor: a line per card, protocol and range of times."""
-    lines = []
-    for (gpu, timer, cache), every in pairs.groupby(["gpu", "timer", "cache"]):
-        for low, high in [(0.0, math.inf), *pairwise(EDGES_US)]:
-            mine = every[every["time_us"].ge(low) & every["time_us"].lt(high)]
-            if mine.empty:
-                continue
-            within, between, predicted, single = (
-                [value for each in mine[name] for value in each]
-                for name in ("within", "between", "predicted", "single")
-            )
-            held, of = np.sum(list(mine["held"]), axis=0)
-            rounds = sorted({mine["rounds"].min(), mine["rounds"].max()})
-            line = {
-                "card": card_of(str(gpu)).name,
-                "timer": f"{timer_label(str(timer))}, {CACHES[str(cache)]}",
-                "time, µs": _span(low, high),
-                "pairs": str(len(mine)),
-                "rounds": "–".join(map(str, rounds)),
-                **_called(mine["differs"]),
-                "one round within": _most(map(_away, single)),
-                "all rounds within": _most(map(_away, mine["ratio"])),
-                "resolves": _most(mine["resolvable"]),
-                "spread within a round": _percent(float(np.median(within))),
-                "spread between rounds": _percent(float(np.median(between))) if between else "–",
-                "last round predicted": f"{sum(predicted)} of {len(predicted)}",
-                "another round held": f"{100 * held / of:.0f} %" if of else "–",
-            }
-            lines.append(line)
-    return lines
+    return [
+        {
+            "card": card_of(str(gpu)).name,
+            "timer": f"{timer_label(str(timer))}, {CACHES[str(cache)]}",
+            "time, µs": _span(low, high),
+        }
+        | _floor(mine)
+        for (gpu, timer, cache), every in pairs.groupby(["gpu", "timer", "cache"])
+        for low, high in [(0.0, math.inf), *pairwise(EDGES_US)]
+        if len(mine := every[every["time_us"].ge(low) & every["time_us"].lt(high)])
+    ]
+
+
+def _floor(pairs: pd.DataFrame) -> dict[str, str]:
+    """The numbers of some pairs."""
+    within, between, predicted, single = (
+        [value for each in pairs[name] for value in each]
+        for name in ("within", "between", "predicted", "single")
+    )
+    held, of = np.sum(list(pairs["held"]), axis=0)
+    return {
+        "pairs": str(len(pairs)),
+        "rounds": "–".join(map(str, sorted({pairs["rounds"].min(), pairs["rounds"].max()}))),
+        **_called(pairs["differs"]),
+        "one round within": _most(map(_away, single)),
+        "all rounds within": _most(map(_away, pairs["ratio"])),
+        "resolves": _most(pairs["resolvable"]),
+        "spread within a round": _percent(float(np.median(within))),
+        "spread between rounds": _percent(float(np.median(between))) if between else "–",
+        "last round predicted": f"{sum(predicted)} of {len(predicted)}",
+        "another round held": f"{100 * held / of:.0f} %" if of else "–",
+    }
 
 
 def _called(different: Collection[bool]) -> dict[str, str]:
@@ -301,14 +288,10 @@ def noise_floor(frame: pd.DataFrame, pairs: pd.DataFrame) -> str:
         different, rate = _called(mine["differs"]).values()
         ranges = [line for line in floor_lines(mine) if line["time, µs"] != "all"]
         each = "; ".join(f"{r['resolves']} at {r['time, µs']} µs ({r['timer']})" for r in ranges)
-        text = (
-            f"**Noise floor, {card_of(str(gpu)).name}.** Of {len(mine)} comparisons of a variant "
-            f"with itself, {different} were called different at the 5 % level: {rate}. Compared as "
-            f"two sets of rows, at a chance of {100 * ALPHA:.0f} % for any false alarm in all of "
-            f"them, {alarms} of {len(here)} points are called faster or slower and "
-            f"{int(here['regression'].sum())} would fail a gate. The least slowdown that 95 % of "
-            f"the comparisons resolve is {each}."
-        )
+        facts = {"card": card_of(str(gpu)).name, "pairs": len(mine), "alpha": 100 * ALPHA}
+        facts |= {"different": different, "rate": rate, "alarms": alarms, "points": len(here)}
+        facts |= {"failed": int(here["regression"].sum()), "each": each}
+        [text] = texts("noise_floor", **facts)
         paragraphs.append(markdown_of(text, cell=False) + "\n")
     return "\n".join(paragraphs)
 

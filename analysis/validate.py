@@ -82,7 +82,7 @@ def arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Checks a folder and prints what was found; with ``--out`` packs a valid one.
+    """Checks a folder and prints the findings; with ``--out`` packs a valid one.
 
     Raises:
         RowsError: there is no folder of rows, or something lies at ``--out`` already.
@@ -95,19 +95,20 @@ def run(options: argparse.Namespace) -> int:
     checked = Checked(folder)
     if not checked.rows and not checked.problems:
         raise RowsError(f"{folder}: no {ROWS} or {PACKED_ROWS} below it; name a sweep's folder")
-    counts = {"warning": len(checked.warnings), "problem": len(checked.problems)}
-    said = {kind: f"{n:,} {kind}{'s' * (n != 1)}" for kind, n in counts.items()}
+    counts = []
     for kind, found in (("warning", checked.warnings), ("problem", checked.problems)):
-        more = [f"… and {len(found) - SHOWN:,} more"] if len(found) > SHOWN else []
-        for one in (*found[:SHOWN], *more):
+        counts.append(f"{len(found):,} {kind}{'s' * (len(found) != 1)}")
+        for one in found[:SHOWN]:
             print(f"{kind}: {one}")
+        if len(found) > SHOWN:
+            print(f"{kind}: … and {len(found) - SHOWN:,} more")
     if checked.problems:
-        print(f"\nnot valid: {said['problem']}, {said['warning']}")
+        print(f"\nnot valid: {counts[1]}, {counts[0]}")
         return 1
     for root in checked.sweeps if out is not None else ():
         print(*_pack(folder / root, out / root), sep="\n")
     gpus = visible(", ".join(sorted({row.gpu for row in checked.rows.values()})))
-    print(f"\nvalid: {len(checked.rows):,} rows of {gpus}; {said['warning']}")
+    print(f"\nvalid: {len(checked.rows):,} rows of {gpus}; {counts[0]}")
     return 0
 
 
@@ -137,7 +138,7 @@ class Checked:
         self.rows: dict[str, Row] = {}
         self.sweeps: dict[Path, str] = {}
         self._folder = folder
-        self._said: dict[tuple[str, str, str], str] = {}
+        self._seen: set[tuple[str, str, str]] = set()
         # rows and jobs are compared with their sweep's name
         for path in sorted(self._files(), key=lambda path: (path.name != "sweep.json", path)):
             self._read(path)
@@ -185,25 +186,22 @@ class Checked:
 
     def _row(self, path: Path, where: str, row: Row) -> None:
         self.rows[where] = row
-        self._texts(where, {name: one for name, one in vars(row).items() if name != "samples_us"})
-        if row.sweep != self._sweep(path):
+        self._texts(path, where, {k: one for k, one in vars(row).items() if k != "samples_us"})
+        sweep = next((self.sweeps[up] for up in path.parents if up in self.sweeps), None)
+        if row.sweep != sweep:
             self._problem(where, f"a row of sweep {row.sweep!r}", "keep it beside its sweep.json")
         for what in contradictions(row):
             self._problem(where, what, "measure that point again")
         vars(row)["samples_us"] = None  # most of its memory, and judged
 
-    def _sweep(self, path: Path) -> str | None:
-        return next((self.sweeps[above] for above in path.parents if above in self.sweeps), None)
-
     def _value(self, path: Path, where: str, value: Any) -> None:
-        """A record, a job's configuration, the sweep's name, or what variants declare."""
-        told = value
+        """A record, a job's configuration, the sweep's name, or the declarations of variants."""
+        self._texts(path, where, value)
         if path.name == JOBS:
             if not isinstance(value, dict) or {*value} != {"job", "rows", "config"}:
                 raise ValueError("no job of a recording")
-            told = value["config"]
-        self._texts(where, value)
-        model = validated(MODELS[path.name], told) if told is not None else None
+            value = value["config"]
+        model = validated(MODELS[path.name], value) if value is not None else None
         if isinstance(model, SweepNote):
             self.sweeps[path.parent] = model.sweep
         elif isinstance(model, Config):
@@ -212,16 +210,16 @@ class Checked:
                 what = "gpu.match is in no file of conf/gpu, or tracker.entity names an account"
                 self._problem(where, what, "set both to null there")
 
-    def _texts(self, where: str, value: Any) -> None:
+    def _texts(self, path: Path, where: str, value: Any) -> None:
+        """A text that all rows of a file share is named once."""
         for place, text in texts_of(value):
-            # a text that all rows of a file share is named once
-            once = self._said.setdefault((where.partition(":")[0], place, text), where)
-            if once == where and (kind := private(place, text)):
+            known = str(path), place, text
+            if known not in self._seen and (kind := private(place, text)):
                 self._problem(where, f"{place} holds {kind}: {visible(text, 80)!r}", BLANK)
+            self._seen.add(known)
 
     def _judge_together(self) -> None:
         """Judges rows beside each other."""
-        places = {id(row): where for where, row in self.rows.items()}
         first: dict[tuple[Any, ...], str] = {}
         for where, row in self.rows.items():
             known = first.setdefault((row.sweep, *row.identity, row.attempt), where)
@@ -231,16 +229,16 @@ class Checked:
             self._problem(".", f"rows of {', '.join(gpus)}", "make a folder for each card")
         newest, counts = latest(self.rows.values()), Counter[str]()
         for row, own in zip(newest, derive(newest), strict=True):
-            facts = {
-                f"status {row.status}": not row.expected,
-                "without a time of their roof": row.status == "ok" and own["roof_gbps"] is None,
-                "above their roof by more than noise": own["above_roof"] is True,
-                "of no clean commit": row.environment.get("dirty") is not False,
-                **{f"flagged {flag.partition(':')[0]}": True for flag in row.suspect},
-            }
-            counts.update(name for name, holds in facts.items() if holds)
+            counts.update(f"flagged {flag.partition(':')[0]}" for flag in row.suspect)
+            counts[f"status {row.status}"] += not row.expected
+            counts["without a time of their roof"] += (
+                row.status == "ok" and own["roof_gbps"] is None
+            )
+            counts["above their roof by more than noise"] += own["above_roof"] is True
+            counts["of no clean commit"] += row.environment.get("dirty") is not False
             if own["effective_gbps"] is not None and (what := impossible(row)):
-                self._problem(places[id(row)], what, "measure that point again")
+                where = first[row.sweep, *row.identity, row.attempt]
+                self._problem(where, what, "measure that point again")
         self.warnings += [visible(f"points {what}: {n:,}") for what, n in counts.items() if n]
 
 

@@ -8,14 +8,9 @@ from functools import cache
 
 import numpy as np
 
-from analysis.format import Table
 from analysis.published import sources
 
 HEADS = ("row", "quantity", "published", "recomputed", "difference", "agrees")
-NOTE = (
-    "m and d are the running maximum and the running sum after each block, in float32. A number "
-    "agrees within one unit of its last printed digit."
-)
 
 
 @dataclass(frozen=True)
@@ -61,8 +56,8 @@ def compared() -> tuple[Line, ...]:
             known = [float(maximum), float(powers.sum())]
             lines.append(Line(number, f"m, d after block {i + 1}", known))
             if index == 0:
-                own, printed = float(powers[end - size :].sum()), example.block_sums[i]
-                lines.append(Line(number, f"sum of block {i + 1}", [own], [printed]))
+                own, sums = float(powers[end - size :].sum()), [example.block_sums[i]]
+                lines.append(Line(number, f"sum of block {i + 1}", [own], sums))
         maximum, total = known
         outputs, printed = (
             np.exp(row - np.float32(maximum)) / np.float32(total),
@@ -92,9 +87,3 @@ def confirmed(quantity: str) -> tuple[float, str]:
         one, at = wrong[0]
         text += f"; row {one.row} prints {one.stated[at]:g}, it is {one.found[at]:.{one.digits}f}"
     return 1 - len(wrong) / count, text
-
-
-def example_table() -> Table:
-    """The example recomputed, a line per number that C prints."""
-    title = "C-ex: the worked example, recomputed"
-    return Table(title, HEADS, [one.cells() for one in compared()], (NOTE,))

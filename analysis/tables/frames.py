@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import yaml
 
 from analysis.figures.style import CACHES, variant_order
 from analysis.format import Table, joined, number_text, thousands
@@ -15,6 +18,20 @@ from analysis.selection import timer_label
 
 Named = Iterator[tuple[str, Table]]  # the names of files without suffix, and their tables
 BEHIND = {"keys": ("key", joined), "recordings": ("recording", joined)}  # for ``groupby(…).agg``
+
+
+@cache
+def _texts() -> dict[str, Any]:
+    read = Path(__file__).parents[1] / "notes.yaml"
+    return dict(yaml.safe_load(read.read_text(encoding="utf-8")))
+
+
+def texts(name: str, **facts: Any) -> list[Any]:
+    """The sentences, or the lines of cells, of a table in ``notes.yaml``, filled with facts."""
+    return [
+        [cell.format(**facts) for cell in one] if isinstance(one, list) else one.format(**facts)
+        for one in _texts()[name]
+    ]
 
 
 def table(

@@ -18,6 +18,7 @@ from analysis.points import LARGE_BYTES, PLACE, SHORT_US
 from analysis.published import OPERATION
 from analysis.selection import records_of, timer_label
 from analysis.tables.frames import Named, protocol, table
+from analysis.tables.frames import texts as sentences
 from experiments.data.cards import card_of
 from experiments.data.statistics import unconverged
 
@@ -30,24 +31,6 @@ PARTS = {  # by bytes, from and below; the headline first
     "all": (0, math.inf),
 }
 ENDS = ["low", "high"]
-TIMES = (
-    "Times in µs: geometric means of the rounds' medians. Bold: the fastest. × fastest public, × "
-    "torch: its time over ours in the same round, the first with its 95 % interval. MB: what any "
-    "kernel of the operation moves. Of roof: the time of the fastest kernel that only moves over "
-    "ours, for equal bytes; where arithmetic alone takes longer, the time of that arithmetic.",
-    f"~ below {SHORT_US:g} µs, where timers step by half a microsecond. ! above the roof by more "
-    "than its interval: no win. A word in place of a time says why there is none.",
-)
-SHORT = (
-    "× fastest public: how many times as long as ours the fastest public kernel takes, as a "
-    "geometric mean over the shapes, with a 95 % interval. Interval over: what was repeated, which "
-    "is recordings, or widths where recordings drew widths of their own. Behind: shapes at which "
-    "the whole interval says that ours is slower, and by how much. Share of the roof: the median "
-    "of the shapes, and the least. Where ours is above the roof, the roof's time counts in the "
-    "mean.",
-    f"Tuned: widths of the grids {', '.join(limit.TUNED)}, on which auto was tuned; all others are "
-    "held out.",
-)
 
 
 def limits(inputs: Inputs) -> Named:
@@ -92,10 +75,10 @@ def _shapes(frame: pd.DataFrame, group: pd.DataFrame, failures: Mapping[Any, Any
     texts["× torch"] = data["torch_ratio"].map(lambda one: number_text(one, 2))
     texts["of roof"] = shares + lines["above_roof"].map("!".__mul__)
     late = int(group["stop_reason"].map(unconverged).ne("").sum())
-    ended = f"{late:,} of {len(group):,} times stopped before they were as precise as asked."
+    notes = sentences("limits", late=late, times=len(group), short=SHORT_US)
     where = [first["operation"], card_of(first["gpu"]).name]
     where += [protocol(first["timer"], first["cache"]), f"{widths_of(group)} widths"]
-    return table(f"At the limit: {', '.join(where)}", texts, [*TIMES, ended], data)
+    return table(f"At the limit: {', '.join(where)}", texts, notes, data)
 
 
 def _numbers(group: pd.DataFrame, lines: pd.DataFrame, names: list[str]) -> pd.DataFrame:
@@ -141,7 +124,9 @@ def limits_summary(inputs: Inputs) -> Named:
             for name, status in one.items()
         ]
         public = sorted({*found.loc[found["role"] == "peer", "kernel"]}, key=limit.peer_order)
-        notes = [*SHORT[: 1 + (operation == OPERATION)]]
+        notes = sentences("limits_summary")
+        if operation == OPERATION:
+            notes += sentences("tuned", grids=", ".join(limit.TUNED))
         notes.append(f"Public kernels measured: {', '.join(public)}.")
         if failed:
             several = "; ".join(dict.fromkeys(failed))

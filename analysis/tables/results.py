@@ -26,6 +26,7 @@ from analysis.tables.frames import (
     several,
     shown_sets,
     table,
+    texts,
     timed,
 )
 from experiments.data.cards import card_of
@@ -49,37 +50,6 @@ STATE = {
 }
 MOVES = [f"{level} {kind}" for level in ("modelled", "counted", "L2", "DRAM") for kind in KINDS]
 MOVES.remove("L2 writes")  # which no counter tells apart
-ERRORS = (
-    "Errors against float64: the largest absolute one, and ‖y − ref‖ / ‖ref‖; of several visits "
-    "the worst. A row is ok where every element and every row sum is within its dtype's tolerance."
-)
-ROOFS = (
-    "A point is a shape and dtype under one protocol. It is above its roof where most of its "
-    "visits are, by more than their interval. Its share is the median of its visits. Roof: the "
-    "operation whose fastest row is 100 %."
-)
-MATRICES = (
-    "In units of one M×N matrix of the dtype, the output included: 1 is a result of its own and "
-    "nothing beside it. 0.00: less than half a hundredth; the CSV has the bytes. A dash: the "
-    "kernel has no row there. Of several visits the most."
-)
-BITS = (
-    "The same at each call: six calls on the same inputs give the same bits. The same in any M: "
-    "the first row, the last eight and the middle half, each given alone, have the bits that they "
-    "have among all rows; a kernel whose calls differ has none of that. A dash: not to be judged."
-)
-MOVED = (
-    "In units of MN elements, then whether it agrees with the model within 1 %, or why not. The "
-    "CSV has the bytes.",
-    "Counted is at the counted shape of the same case nearest in size; counting takes small ones. "
-    "Nominal: each operation of PyTorch reads its inputs and writes its outputs once. DRAM is "
-    "judged on its reads: its writes lag, as the last lines are still dirty in L2 when a kernel "
-    "ends.",
-)
-CARDS = (
-    "A card's time over the geometric mean of all cards, at points that every card of one sweep "
-    "measured. A card is named by its index on its host."
-)
 
 
 def main(inputs: Inputs) -> Named:
@@ -121,14 +91,15 @@ def _main_table(title: str, rows: pd.DataFrame, operation: str) -> Table:
     failed = points[~points["good"] & points["reason"].notna()]
     times = points[points["good"]]
     late = int(times["stop_reason"].map(unconverged).ne("").sum())
-    notes = [
-        f"Median time in µs ({protocol(timer, cache)}) and, in brackets, the share of the "
-        f"bandwidth of the fastest {own['roof'].iloc[0]} of the same shape. Bold: the fastest. "
-        "!: above the roof by more than its interval, and no win.",
-        f"{late} of {len(times)} times stopped before they were as precise as asked. The CSV has "
-        "intervals, bandwidths and speedups.",
-        *dict.fromkeys(f"{r['variant']}, {r['status']}: {r['reason']}" for r in records_of(failed)),
-    ]
+    notes = texts(
+        "main",
+        protocol=protocol(timer, cache),
+        roof=own["roof"].iloc[0],
+        late=late,
+        times=len(times),
+    )
+    failures = [f"{one['variant']}, {one['status']}: {one['reason']}" for one in records_of(failed)]
+    notes += dict.fromkeys(failures)
     data = points[MACHINE].assign(keys=points["key"], recordings=points["recording"])
     return Table(title, ["M×N", *variants], lines, notes, data)
 
@@ -167,7 +138,7 @@ def d_test(inputs: Inputs) -> Named:
     worst = ordered(visits.drop_duplicates(["gpu", "dtype", "variant"]), "gpu", "dtype")
     names = ["gpu", "dtype", "variant", "status", "reason", "max_abs_error", "relative_error"]
     errors = worst[names].assign(keys=worst["key"], recordings=worst["recording"])
-    yield "d_test", table(f"D-test: correctness at {m}×{n}", errors, [ERRORS])
+    yield "d_test", table(f"D-test: correctness at {m}×{n}", errors, texts("d_test"))
 
 
 def above_roof(inputs: Inputs) -> Named:
@@ -193,7 +164,8 @@ def above_roof(inputs: Inputs) -> Named:
     which = {"which": ("which", lambda texts: "; ".join(texts.dropna()))}
     shown = shown.groupby(alike, as_index=False).agg(**sums, **which)
     title = "Above the roof by more than the interval"
-    yield "above_roof", table(title, ordered(shown, *alike[:4]), [ROOFS], points[points["above"]])
+    shown, data = ordered(shown, *alike[:4]), points[points["above"]]
+    yield "above_roof", table(title, shown, texts("above_roof"), data)
 
 
 def memory(inputs: Inputs) -> Named:
@@ -207,14 +179,14 @@ def memory(inputs: Inputs) -> Named:
         peaks = rows.groupby([*wide, "variant"], as_index=False).agg(**most, **BEHIND)
         matrix = peaks[wide].prod(axis=1) * ITEM_BYTES[dtype]
         peaks.insert(4, "matrices", peaks["peak_bytes"] / matrix)
-        texts = peaks.assign(text=peaks["matrices"].map("{:,.2f}".format))
-        shown = texts.pivot(index=wide, columns="variant", values="text").fillna("–")
+        shown = peaks.assign(text=peaks["matrices"].map("{:,.2f}".format))
+        shown = shown.pivot(index=wide, columns="variant", values="text").fillna("–")
         names = sorted(map(str, shown.columns), key=variant_order)
         shown = shown[names]
         shown.insert(0, "M×N", [f"{m}×{n}" for m, n in shown.index])
         title = f"Peak memory beyond the inputs: {card_of(gpu).name}, {operation}, {dtype}"
         stem = "-".join(["memory", slug(operation), slug(gpu), dtype])
-        yield stem, table(title, shown, [MATRICES], peaks)
+        yield stem, table(title, shown, texts("memory"), peaks)
 
 
 def determinism(inputs: Inputs) -> Named:
@@ -231,7 +203,7 @@ def determinism(inputs: Inputs) -> Named:
             lines.append(line | behind | {"parts": str(operation).count("_")})
         found = ordered(pd.DataFrame(lines), "parts", "operation").drop(columns="parts")
         title = f"The same bits: {card_of(str(gpu)).name}"
-        yield f"determinism-{slug(str(gpu))}", table(title, found, [BITS])
+        yield f"determinism-{slug(str(gpu))}", table(title, found, texts("determinism"))
 
 
 def _answer(rows: pd.DataFrame, column: str) -> str:
@@ -268,7 +240,7 @@ def card_to_card(inputs: Inputs) -> Named:
     for name in ("mean", "least", "most"):
         shown[name] = shown[name].map("{:.4f}".format)
     title = "Card to card: a card's time over the mean of all"
-    yield "card_to_card", table(title, shown, [CARDS], each)
+    yield "card_to_card", table(title, shown, texts("card_to_card"), each)
 
 
 def environment(inputs: Inputs) -> Named:
@@ -280,7 +252,7 @@ def environment(inputs: Inputs) -> Named:
     facts = pd.DataFrame(columns).rename_axis("fact").reset_index()
     yield (
         "environment",
-        table("Environment", facts, ["A range: the least and the most of any row."]),
+        table("Environment", facts, texts("environment")),
     )
 
 
@@ -331,12 +303,13 @@ def traffic(inputs: Inputs) -> Named:
     size = shown["units_of_mn"].map(lambda one: "" if pd.isna(one) else f"{one:.3f}")
     shown["text"] = (size + ", " + shown["verdict"]).str.strip(", ")
     shown["what"] = shown["level"] + " " + shown["kind"]
-    texts = shown.pivot_table("text", PLACE, "what", aggfunc="last", fill_value="")
     places = pd.MultiIndex.from_frame(shown[PLACE].drop_duplicates())
-    texts = texts.reindex(places).reindex(columns=MOVES, fill_value="").reset_index()
+    shown = shown.pivot_table("text", PLACE, "what", aggfunc="last", fill_value="")
+    shown = shown.reindex(places).reindex(columns=MOVES, fill_value="").reset_index()
     # of those that no machine changes the first, which is the largest
-    texts = texts[texts["gpu"].ne("") | ~texts.duplicated(["variant", "dtype"])]
-    texts.insert(1, "M×N", texts["rows"].astype(str) + "×" + texts["cols"].astype(str))
-    texts = texts.drop(columns=["rows", "cols"]).rename(columns={"gpu": "GPU"})
-    texts["GPU"] = texts["GPU"].replace("", "any")
-    yield "traffic", table("Traffic: modelled, counted, measured", texts, MOVED, levels)
+    shown = shown[shown["gpu"].ne("") | ~shown.duplicated(["variant", "dtype"])]
+    shown.insert(1, "M×N", shown["rows"].astype(str) + "×" + shown["cols"].astype(str))
+    shown = shown.drop(columns=["rows", "cols"]).rename(columns={"gpu": "GPU"})
+    shown["GPU"] = shown["GPU"].replace("", "any")
+    title = "Traffic: modelled, counted, measured"
+    yield "traffic", table(title, shown, texts("traffic"), levels)
