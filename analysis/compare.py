@@ -33,7 +33,7 @@ from analysis.format import Cell, Table, interval_text, keys_of, number_text, wr
 from analysis.load import Inputs, kernel_name, read_inputs
 from analysis.points import NAMED, PLACE, VISIT, ratios
 from analysis.selection import name_variants, records_of
-from analysis.tables.frames import texts
+from analysis.tables.frames import table, texts
 from experiments.data.files import RowsError, write_file
 from experiments.data.statistics import Z95
 
@@ -108,9 +108,9 @@ def run(options: argparse.Namespace) -> int:
         gpus = " and ".join(f"{side.rows} of {set(side.frame['gpu'])}" for side in (base, head))
         raise RowsError(f"{gpus} have no point in common. {' '.join(notes)}")
     kernels, changed = by_kernel(found, notes), _changed(found)
-    text = "\n".join(table.markdown() for table in (kernels, by_range(found), changed))
-    texts = {"compare.md": text, "compare.csv": kernels.csv()}
-    made = [write_file(head.out / name, one) for name, one in texts.items()]
+    text = "\n".join(one.markdown() for one in (kernels, by_range(found), changed))
+    made = [write_file(head.out / "compare.md", text)]
+    made.append(write_file(head.out / "compare.csv", kernels.csv()))
     short = replace(changed, lines=changed.lines[:SHOWN])
     print(kernels.plain(), short.plain(), "", sep="\n\n")
     print(*notes, *made, "", _verdict(found, options.threshold), sep="\n")
@@ -270,8 +270,8 @@ def by_range(points: pd.DataFrame) -> Table:
     """
     times_us, groups = np.exp(points["base_log"].where(points["ratio"].notna())), {}
     for low, high in [*pairwise(EDGES_US), (EDGES_US[1], math.inf)]:
-        name = f"{low:g} to {high:g} µs" if low else f"below {high:g} µs"
-        name = name if high < math.inf else f"{low:g} µs and more"
+        name = f"{low:g} µs and more" if math.isinf(high) else f"{low:g} to {high:g} µs"
+        name = name if low else f"below {high:g} µs"
         groups[name] = points[(times_us >= low) & (times_us < high)]
     return _summary("by time range", "time of BASE", groups, texts("compare", alpha=ALPHA)[1:])
 
@@ -286,8 +286,8 @@ def by_kernel(points: pd.DataFrame, notes: Sequence[str]) -> Table:
         keys=points["base_keys"] + " " + points["head_keys"],
     )
     hidden = every.filter(regex="_(log|squares|within|keys)$")
-    table = _summary("by kernel", "kernel", groups, [*notes, *texts("compare", alpha=ALPHA)])
-    return replace(table, data=every.drop(columns=hidden.columns))
+    found = _summary("by kernel", "kernel", groups, [*notes, *texts("compare", alpha=ALPHA)])
+    return replace(found, data=every.drop(columns=hidden.columns))
 
 
 def _summary(
@@ -394,15 +394,14 @@ def _run_kernels(inputs: Inputs, names: Sequence[str]) -> int:
         raise RowsError(f"{inputs.rows}: no visit timed two kernels, {' and '.join(names)}")
     one, other = names
     columns = [*PLACE, "us", "rival_us", "ratio", "low", "high"]
-    keys = [keys_of(frame, labels)[0] for labels in found["labels"]]
-    found = found[columns].assign(keys=keys).sort_values(PLACE)
-    cells = found[columns].to_numpy(object).tolist()
-    texts = [[f"{v:.4f}" if isinstance(v, float) else str(v) for v in line] for line in cells]
-    said = (
+    found["keys"] = [keys_of(frame, labels)[0] for labels in found["labels"]]
+    found = found[[*columns, "keys"]].sort_values(PLACE)
+    note = (
         f"Geometric mean {geometric_mean(found['ratio']):.3f} over {_many(len(found))}. By 95 % "
         f"intervals {one} is faster at {found['low'].gt(1).sum()} and {other} at "
         f"{found['high'].lt(1).sum()}; of equal points one in twenty would be called so."
     )
-    table = Table(f"Time of {other} over {one}, µs", columns, texts, [said], found)
-    print(table.plain(), said, *write_table(inputs.out, "kernels", table), sep="\n")
+    shown = found.assign(**{name: found[name].map("{:.4f}".format) for name in columns[-5:]})
+    made = table(f"Time of {other} over {one}, µs", shown, [note], found)
+    print(made.plain(), note, *write_table(inputs.out, "kernels", made), sep="\n")
     return 0

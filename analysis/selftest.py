@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from itertools import combinations, pairwise
 from pathlib import Path
@@ -23,11 +23,10 @@ from analysis import estimate
 from analysis.__main__ import finish
 from analysis.compare import ALPHA, judged, matched
 from analysis.estimate import Rounds, ratio_of
-from analysis.figures.style import CACHES
 from analysis.format import markdown_of, write_table
 from analysis.load import Inputs, Key, key_of, read_inputs
 from analysis.selection import TIMERS, records_of, timer_label
-from analysis.tables.frames import table, texts
+from analysis.tables.frames import protocol, table, texts, timed
 from experiments.data.cards import card_of
 from experiments.data.files import RowsError, files_below, write_file
 from experiments.data.records import PROBES, Probe, read_records
@@ -74,14 +73,13 @@ def run(options: argparse.Namespace) -> int:
 
 def twins_of(frame: pd.DataFrame) -> pd.DataFrame:
     """Every two twins at a point, in the rounds that both have: a line each, see `_pair`."""
-    timed = _timed(frame)
-    sampled = timed["samples_us"].map(lambda samples: bool(samples)).astype(bool)
-    timed = timed[sampled & timed["timer"].notna() & timed["kernel"].str.fullmatch(TWIN)]
-    names = timed["kernel"].str.extract(TWIN)
+    sampled = frame["samples_us"].map(lambda samples: bool(samples)).astype(bool)
+    rows = frame[timed(frame) & sampled & frame["kernel"].str.fullmatch(TWIN)]
+    names = rows["kernel"].str.extract(TWIN)
     # two kernels may have names alike and be no twins; older rows do not say
-    code = [f"{one.get('target')} {one.get('source')}" for one in timed["environment"]]
-    settings = [json.dumps(params, sort_keys=True, default=str) for params in timed["params"]]
-    rows = timed.assign(kernel=names[0], mark=names[1], settings=settings, code=code)
+    code = [f"{one.get('target')} {one.get('source')}" for one in rows["environment"]]
+    settings = [json.dumps(params, sort_keys=True, default=str) for params in rows["params"]]
+    rows = rows.assign(kernel=names[0], mark=names[1], settings=settings, code=code)
     columns, lines = ["kernel", "settings", *PLACE, "code"], []
     for place, mine in sorted(rows.groupby(columns), key=lambda group: str(group[0])):
         # code edited since leaves stale rows before the newest one
@@ -133,17 +131,13 @@ def _held(rounds: Rounds) -> np.ndarray:
 
 def floor_lines(pairs: pd.DataFrame) -> list[dict[str, str]]:
     """The noise floor: a line per card, protocol and range of times."""
-    return [
-        {
-            "card": card_of(str(gpu)).name,
-            "timer": f"{timer_label(str(timer))}, {CACHES[str(cache)]}",
-            "time, µs": _span(low, high),
-        }
-        | _floor(mine)
-        for (gpu, timer, cache), every in pairs.groupby(["gpu", "timer", "cache"])
-        for low, high in [(0.0, math.inf), *pairwise(EDGES_US)]
-        if len(mine := every[every["time_us"].ge(low) & every["time_us"].lt(high)])
-    ]
+    lines = []
+    for (gpu, timer, cache), every in pairs.groupby(["gpu", "timer", "cache"]):
+        place = {"card": card_of(str(gpu)).name, "timer": protocol(str(timer), str(cache))}
+        parts = {text: every[inside] for text, inside in _ranges(every["time_us"])}
+        for text, mine in ({"all": every} | parts).items():
+            lines.append(place | {"time, µs": text} | _floor(mine))
+    return lines
 
 
 def _floor(pairs: pd.DataFrame) -> dict[str, str]:
@@ -187,16 +181,20 @@ def _percent(share: float) -> str:
     return f"{100 * share:.2f} %"
 
 
-def _span(low: float, high: float) -> str:
-    if math.isinf(high):
-        return f"> {low:g}" if low else "all"
-    return f"{low:g}–{high:g}" if low else f"< {high:g}"
+def _ranges(times_us: pd.Series) -> Iterator[tuple[str, pd.Series]]:
+    """The ranges of times that hold any: in words, and which times lie there."""
+    for low, high in pairwise(EDGES_US):
+        inside = times_us.ge(low) & times_us.lt(high)
+        if inside.any():
+            last = f"> {low:g}" if math.isinf(high) else f"{low:g}–{high:g}"
+            yield last if low else f"< {high:g}", inside
 
 
 def timer_lines(inputs: Inputs) -> list[dict[str, str]]:
     """Every two timers of one card at the points that both have, by range of times."""
     lines = []
-    for (gpu, cache), mine in _timed(inputs.frame).groupby(["gpu", "cache"]):
+    good = inputs.frame[timed(inputs.frame)]
+    for (gpu, cache), mine in good.groupby(["gpu", "cache"]):
         times = {str(timer): _times(rows) for timer, rows in mine.groupby("timer")}
         if cache == "cold":  # before the profiled call L2 is flushed
             counted = inputs.records.counters_of(str(gpu))
@@ -204,17 +202,17 @@ def timer_lines(inputs: Inputs) -> list[dict[str, str]]:
         order = [name for name in (*TIMERS, PROFILER) if name in times]
         for first, second in combinations(order, 2):
             shared = sorted(times[first].keys() & times[second].keys(), key=str)
-            both = np.array([(times[first][key], times[second][key]) for key in shared])
-            for low, high in pairwise(EDGES_US) if shared else ():
-                one, other = both[(both[:, 1] >= low) & (both[:, 1] < high)].T
-                if not one.size:
-                    continue
-                offset, ratio = (np.percentile(v, [50, 5, 95]) for v in (one - other, one / other))
+            one, other = (pd.Series([times[t][key] for key in shared]) for t in (first, second))
+            for text, inside in _ranges(other):
+                offset, ratio = (
+                    np.percentile(values[inside], [50, 5, 95])
+                    for values in (one - other, one / other)
+                )
                 line = {
                     "card": card_of(str(gpu)).name,
                     "timers": f"{first} against {second}, {cache}",
-                    "time, µs": _span(low, high),
-                    "points": str(one.size),
+                    "time, µs": text,
+                    "points": str(inside.sum()),
                     "offset, µs": "{:+.2f}".format(*offset),
                     "offset, 5–95 %": "{1:+.2f} to {2:+.2f}".format(*offset),
                     "ratio": "{:.4f}".format(*ratio),
@@ -231,12 +229,6 @@ def _times(rows: pd.DataFrame) -> dict[Key, float]:
         kernel = str(row["kernel"]).partition("-")[0]
         known.setdefault(key_of(row | {"kernel": kernel}), []).append(float(row["time_us"]))
     return {key: float(np.median(times)) for key, times in known.items()}
-
-
-def _timed(frame: pd.DataFrame) -> pd.DataFrame:
-    # under Triton's interpreter a time means nothing
-    good = frame["status"].eq("ok") & frame["time_us"].gt(0) & frame["backend"].ne("interpreter")
-    return frame[good]
 
 
 def read_probes(rows: Path) -> list[Probe]:

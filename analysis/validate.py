@@ -21,6 +21,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
+import yaml
 from pydantic import BaseModel, RootModel
 
 from analysis.format import visible
@@ -36,29 +37,11 @@ from experiments.data.statistics import median
 SHOWN = 20  # problems, and warnings, that are listed
 MOST = 100  # problems of one file: a file of another kind is not reported line by line
 MOST_ROWS = 200_000  # a card's recordings have some ten thousand
-# What a tracker, a launcher or this machine leaves: not looked at, and not copied.
-LOCAL = {".hydra", "wandb", "slurm", ".submitit", "worker.log", ".lock", "table.md"}
 PLAIN = re.compile(r"\w[\w.,=+-]{0,199}", re.ASCII)
 TARGET = re.compile(r"((kernels|tests\.doubles)(\.\w+)+)?", re.ASCII)
 BEYOND_L2 = 4  # times L2: next to nothing of a matrix that large is left there
-FACTS = {  # of a row's environment, which its schema leaves open
-    *("torch", "triton", "cuda", "driver", "python", "numpy", "ncu", "cache_control", "system"),
-    *("processor", "threads", "variables", "packages", "commit", "dirty", "card", "mark"),
-    *("target", "source", "protocol", "seed"),
-}
-HEX = "[0-9a-fA-F]"
-BYTE = r"(25[0-5]|2[0-4]\d|1?\d?\d)"
-PRIVATE = {  # what no text may hold
-    "a path": r"(?<![\w.])(/(home|Users|root|mnt|scratch|gpfs|lustre|nfs|work\w*|data|tmp|var|opt|"
-    r"usr|etc|proj\w*)/|~/|[A-Za-z]:\\|(file|s3|gs|ssh)://)|(?<!\S)\\\\\w[\w.-]*\\\w",
-    "a user or an account": r"[\w.+-]@[A-Za-z]|://[^/\s]*:[^/\s]*@|\buser(name)?\s*[:=]",
-    "an address": rf"(?<![\d.])({BYTE}\.){{3}}{BYTE}(?![\d.])|\b({HEX}{{2}}:){{5}}{HEX}{{2}}\b|"
-    rf"\b({HEX}{{1,4}}:){{2,7}}:?{HEX}{{1,4}}\b|{HEX}::{HEX}",
-    "a host": r"\b\w[\w-]*(\.[\w-]+)*\.(local|lan|internal|cluster|edu)\b",
-    "a key": r"\b(sk-|hf_|gh[pousr]_|AKIA|xox[abp]-|eyJ)[\w-]{4}|\bBearer\b|PRIVATE KEY|"
-    r"(key|token|passw\w*|secret)\s*[=:]\s*\S",
-    "a serial number": rf"\b{HEX}{{8}}-{HEX}{{4}}-|\bserial\w*\W+\d|\b\d{{11,15}}\b",
-}
+LISTS = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+LOCAL, FACTS, PRIVATE = set(LISTS["local"]), set(LISTS["facts"]), LISTS["private"]
 BLANK = "blank that text in the file, which changes no measurement"
 AGAIN = "run the same sweep again: it measures what is missing"
 
