@@ -49,7 +49,6 @@ DASHED, LEVEL_DASH = (0, (5, 2)), (0, (1.5, 1.5))
 GBPS, ROOF_SHARE, PEAK = "effective_gbps", "fraction_of_roof", "peak_bytes"
 MARK_ALL = 16  # points a line may have before their markers hide it
 MOST_LINES = 32  # a panel has no room for the names of more
-SAME = 0.02  # a ratio this near 1 is drawn by the line of the variant compared with
 
 
 @dataclass(frozen=True)
@@ -95,12 +94,10 @@ class LineFigure:
     def needs(self) -> str:
         """The rows it cannot do without, in one line."""
         over, fixed = ("N", "M") if self.query.over == "cols" else ("M", "N")
-        beside = [f", {panel.over[0]} among them" for panel in self.panels if panel.over]
-        usual = (
-            f"timed {self.query.operation} rows of one {fixed} and dtype at two or more {over}, "
-            f"best {fixed} = {self.query.at} {self.query.dtype}{''.join(beside)}"
-        )
-        return f"{self.id} needs {self.asks or usual}"
+        best = f"best {fixed} = {self.query.at} {self.query.dtype}"
+        beside = [f"{panel.over[0]} among them" for panel in self.panels if panel.over]
+        usual = f"timed {self.query.operation} rows of one {fixed} and dtype at two or more {over}"
+        return f"{self.id} needs {self.asks or ', '.join([usual, best, *beside])}"
 
     def pages(self, inputs: Inputs) -> list[Page]:
         """A picture for each GPU whose rows allow it."""
@@ -109,11 +106,11 @@ class LineFigure:
         frame = inputs.main
         frame = frame[frame["rows"].gt(0) & frame["cols"].gt(0)]
         found = [select(frame, gpu, self.query) for gpu in sorted(frame["gpu"].unique())]
-        return [self._page(shown) for shown in found if shown and self._drawn(shown)]
-
-    def _drawn(self, shown: Selection) -> bool:
-        """Whether every panel has something to show."""
-        return all(compared(shown, one).own[one.y].notna().any() for one in self.panels)
+        return [
+            self._page(shown)
+            for shown in found
+            if shown and all(compared(shown, one).own[one.y].notna().any() for one in self.panels)
+        ]
 
     def _page(self, shown: Selection) -> Page:
         fixed, card = "M" if shown.query.over == "cols" else "N", shown.card.name
@@ -156,10 +153,7 @@ def draw_panel(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
     if panel.scale != "linear":
         ax.set_yscale("log", base=2 if panel.scale == "ratio" else 10)
     points = compared(shown, panel)
-    # published numbers compare with rows of their own shape and dtype alone
-    first, last = (_claims if shown.exact else _nothing), _datasheet
-    if panel.y == GBPS:
-        first, last = last, first
+    first, last = (_datasheet, _claims) if panel.y == GBPS else (_claims, _datasheet)
     labels = lines(ax, points, panel.y) + _roofs(ax, shown, panel) + first(ax, shown, panel)
     if panel.y == ROOF_SHARE:  # the datasheet's peak is far above where launches bound the roof
         ax.set_ylim(0, max(1.25, 1.04 * float(np.nanmax(shown.own[panel.y]))))
@@ -170,7 +164,7 @@ def draw_panel(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
     labels += last(ax, shown, panel)
     if panel.scale == "ratio":
         ratio_axis(ax, panel.label)
-        return labels + _predicted(ax, points)
+        return labels
     if not panel.over and panel.y != PEAK:
         _shade_l2(ax, shown, 0.02 if panel.y == ROOF_SHARE else 0.87)
     value_axis(ax, panel.label)
@@ -311,7 +305,12 @@ def _shade_l2(ax: Axes, shown: Selection, height: float) -> None:
 
 
 def _claims(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
-    """Draws the sources' printed series, and what they claim of this dtype without a size."""
+    """Draws the sources' printed series, and what they claim of this dtype without a size.
+
+    They compare with rows of their own shape and dtype alone.
+    """
+    if not shown.exact:
+        return []
     labels = _printed(ax, shown, panel) if panel.series else []
     for letter in (one for one in panel.levels if sources()[one].dtype == shown.dtype):
         name, source = name_of(letter), sources()[letter]
@@ -326,10 +325,6 @@ def _claims(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
                 text = f"{name}: {kernel} {one.low:,g}{ends}"
                 labels += _level(ax, shown, kernel, one.low, one.high, text)
     return labels
-
-
-def _nothing(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
-    return []
 
 
 def _as_run(shown: Selection, kernel: str) -> str:
@@ -365,18 +360,6 @@ def _level(
     look: dict[str, Any] = {"lw": 1.0, "ls": LEVEL_DASH, "alpha": 0.8, "zorder": 2.2}
     labels = [_line(ax, shown, end, text, color, **look)[0] for end in {low, high}]
     return [replace(labels[0], y=(low + high) / 2)]
-
-
-def _predicted(ax: Axes, shown: Selection) -> list[Label]:
-    """Draws the ratios of the models' bytes, one quiet line for all variants that share a model."""
-    simple = shown.points[~shown.points["model_formula"].str.contains(" if ", na=True)]
-    look: dict[str, Any] = {"lw": 0.8, "ls": (0, (1, 2)), "zorder": 1}
-    labels: list[Label] = []
-    for formula, alike in simple.groupby("model_formula"):
-        ratios = alike.groupby(shown.query.over)["traffic_ratio"].first().dropna()
-        if len(ratios) and abs(ratios.iloc[-1] - 1) > SAME:
-            labels += _line(ax, shown, ratios, f"{formula} by traffic", MUTED, **look)
-    return labels
 
 
 def write_labels(ax: Axes, labels: Sequence[Label], gap: float = 0.062) -> None:

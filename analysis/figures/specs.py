@@ -93,10 +93,9 @@ SPEEDUP_NAIVE = LineFigure(
             *("speedup", OVER_NAIVE, "ratio", ("naive", "naive_script"), "a_fig2", ("A", "D", "E"))
         ),
     ),
-    note=f"open, band, blue dots: as {A} and {D} printed them, cards unknown; grey dots: the ratio "
-    "of the models' bytes",
-    caption="Time of naive softmax over each variant's, with intervals, beside the ratios of their "
-    f"modelled traffic, the ratios of the times that {A} prints, and what it and {D} claim.",
+    note=f"open, band, dots: as {A} and {D} printed them, cards unknown",
+    caption="Time of naive softmax over each variant's, with intervals, beside the ratios of the "
+    f"times that {A} prints, and what it and {D} claim.",
 )
 BACKWARD = LineFigure(
     "backward",
