@@ -51,6 +51,16 @@ def _text(value: Any) -> str:
     return "–" if value is None or value == "" else value if isinstance(value, str) else str(value)
 
 
+def by_shape(points: pd.DataFrame) -> pd.DataFrame:
+    """The column ``text`` of points with a line per shape and a column per variant."""
+    cells = points.set_index(["rows", "cols", "variant"])["text"]  # `pivot` would lose bold ones
+    found = cells.unstack("variant").fillna("–")
+    names = sorted(map(str, found), key=variant_order)
+    found = found[names]
+    found.insert(0, "M×N", [f"{m}×{n}" for m, n in found.index])
+    return found
+
+
 def ordered(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
     """Lines sorted by these columns, then by their variants as figures list them."""
     order = frame.assign(_order=frame["variant"].map(variant_order))

@@ -19,6 +19,7 @@ from analysis.selection import PROTOCOLS, middle_visits, name_variants, one_swee
 from analysis.tables.frames import (
     BEHIND,
     Named,
+    by_shape,
     counts,
     ends,
     ordered,
@@ -81,27 +82,17 @@ def _main_table(title: str, rows: pd.DataFrame, operation: str) -> Table:
     wins = points["good"] & ~points["above_roof"] & (points["operation"] == operation)
     best = points[wins].groupby(["rows", "cols"])["time_us"].transform("min")
     strong = points["time_us"].eq(best.reindex(points.index)) & wins
-    cells = {
-        (row["rows"], row["cols"], row["variant"]): Cell(_cell(row), one)
-        for row, one in zip(records_of(points), strong, strict=True)
-    }
-    variants = sorted(points["variant"].unique(), key=variant_order)
-    shapes = sorted({(m, n) for m, n, _ in cells})
-    lines = [[f"{m}×{n}", *(cells.get((m, n, v), "–") for v in variants)] for m, n in shapes]
+    cells = [Cell(_cell(row), one) for row, one in zip(records_of(points), strong, strict=True)]
+    shown = by_shape(points.assign(text=pd.Series(cells, points.index, dtype=object)))
     failed = points[~points["good"] & points["reason"].notna()]
     times = points[points["good"]]
     late = int(times["stop_reason"].map(unconverged).ne("").sum())
-    notes = texts(
-        "main",
-        protocol=protocol(timer, cache),
-        roof=own["roof"].iloc[0],
-        late=late,
-        times=len(times),
-    )
+    facts = {"protocol": protocol(timer, cache), "roof": own["roof"].iloc[0]}
+    notes = texts("main", late=late, times=len(times), **facts)
     failures = [f"{one['variant']}, {one['status']}: {one['reason']}" for one in records_of(failed)]
     notes += dict.fromkeys(failures)
     data = points[MACHINE].assign(keys=points["key"], recordings=points["recording"])
-    return Table(title, ["M×N", *variants], lines, notes, data)
+    return table(title, shown, notes, data)
 
 
 def _cell(row: Mapping[str, Any]) -> str:
@@ -179,11 +170,7 @@ def memory(inputs: Inputs) -> Named:
         peaks = rows.groupby([*wide, "variant"], as_index=False).agg(**most, **BEHIND)
         matrix = peaks[wide].prod(axis=1) * ITEM_BYTES[dtype]
         peaks.insert(4, "matrices", peaks["peak_bytes"] / matrix)
-        shown = peaks.assign(text=peaks["matrices"].map("{:,.2f}".format))
-        shown = shown.pivot(index=wide, columns="variant", values="text").fillna("–")
-        names = sorted(map(str, shown.columns), key=variant_order)
-        shown = shown[names]
-        shown.insert(0, "M×N", [f"{m}×{n}" for m, n in shown.index])
+        shown = by_shape(peaks.assign(text=peaks["matrices"].map("{:,.2f}".format)))
         title = f"Peak memory beyond the inputs: {card_of(gpu).name}, {operation}, {dtype}"
         stem = "-".join(["memory", slug(operation), slug(gpu), dtype])
         yield stem, table(title, shown, texts("memory"), peaks)
