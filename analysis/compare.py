@@ -1,11 +1,11 @@
 """``compare``: two sweeps point by point, or two kernels of one sweep.
 
-**Two sweeps.** The mean logarithm of the times of HEAD's rounds is compared with that of BASE's,
-unpaired. The rounds show how much they vary, s². How far two processes lie apart they cannot show
-where all of them ran in one: ``noise.json`` has the variance τ² of two sweeps of equal code, one
-round each, by ranges of times. As much of it as the rounds of a range do not show,
-max(0, τ² − 2·mean s²), is added with the few degrees of freedom of its heavy tails. With one round
-on either side τ² is all there is, widened by the row's own interval.
+**Two sweeps.** The mean logarithms of the times of HEAD's and BASE's rounds are compared, unpaired.
+The rounds show how much they vary, s². They cannot show how far two processes lie apart where all
+of them ran in one: ``noise.json`` has the variance τ² of two sweeps of equal code, one round each,
+by ranges of times. As much of it as the rounds of a range do not show, max(0, τ² − 2·mean s²), is
+added with the few degrees of freedom of its heavy tails. With one round on either side τ² alone
+counts, widened by the row's own interval.
 
 A gate fails on one point, so the chance that any of all equal points is called different must stay
 below `ALPHA`. Holm's step-down holds it, whatever the dependence between points.
@@ -69,7 +69,7 @@ def noise_at(ranges: pd.DataFrame, times_us: Floats) -> tuple[Floats, Floats, Fl
 
 
 def arguments(command: argparse.ArgumentParser) -> None:
-    """Adds what ``compare`` takes."""
+    """Adds the arguments of ``compare``."""
     command.add_argument("base", type=Path, metavar="BASE", help="the rows before")
     command.add_argument("head", type=Path, nargs="?", metavar="HEAD", help="the rows now")
     two = "two kernels of the one sweep BASE, such as mine,auto, instead of HEAD"
@@ -147,7 +147,7 @@ def matched(base: pd.DataFrame, head: pd.DataFrame) -> pd.DataFrame:
 
 
 def _visited(rows: pd.DataFrame, place: list[str]) -> pd.DataFrame:
-    """What each set has of each point.
+    """The visits of each set to each point.
 
     Returns:
         ``visits``; ``bad``, how many failed; ``rounds``, visits with a time, or recordings where
@@ -162,7 +162,7 @@ def _visited(rows: pd.DataFrame, place: list[str]) -> pd.DataFrame:
     logs, low, high = (timed[name].astype(float).map(np.log) for name in names)
     within = ((high - low).where(low < high, 0.0) / 2 / Z95) ** 2
     by_place = [timed[name] for name in place]
-    # rounds of one recording are not independent witnesses beside those of another
+    # rounds of one recording are not independent witnesses beside another recording
     several = timed.groupby(place)["recording"].transform("nunique").gt(1)
     unit = timed["recording"].where(several, timed["round"].astype(str))
     means = logs.groupby([*by_place, unit.rename("unit")]).mean()
@@ -332,7 +332,7 @@ def _changed(points: pd.DataFrame) -> Table:
 
 
 def _notes(base: Inputs, head: Inputs, points: pd.DataFrame) -> Iterator[str]:
-    """What else a reader must know: other differences, points of one side, weak points."""
+    """Notes for the reader: other differences, points of one side, weak points."""
     sides = base, head
     facts = [list({id(e): e for e in side.frame["environment"]}.values()) for side in sides]
     for name in ("torch", "triton", "cuda", "driver", "python", "commit", "dirty", "mark"):
@@ -348,8 +348,8 @@ def _notes(base: Inputs, head: Inputs, points: pd.DataFrame) -> Iterator[str]:
             yield f"Only in {side.upper()}: {_many(len(only))}, such as {_name(only.iloc[0])}."
     timed = points[points["base_rounds"].gt(0) & points["head_rounds"].gt(0)]
     if single := int(timed[["base_rounds", "head_rounds"]].min(axis=1).eq(1).sum()):
-        said = "judged by the recorded noise between two sweeps, which is wide"
-        yield f"Of one round on a side: {_many(single)}, {said}; rounds=8 resolves far less."
+        how = "judged by the recorded noise between two sweeps, which is wide"
+        yield f"Of one round on a side: {_many(single)}, {how}; rounds=8 resolves far less."
     if others := sorted(set(timed["gpu"]) - {gpu := recorded_noise()[0]}):
         yield f"The noise between sweeps was recorded on {gpu}, not on {', '.join(others)}."
     if flagged := int((timed["base_suspect"].eq(True) | timed["head_suspect"].eq(True)).sum()):

@@ -50,7 +50,7 @@ def verdict(row: Mapping[str, Any], seen: Counters | None = None) -> str:
 
     Args:
         row: A timed row with the columns of `checked` but the verdict.
-        seen: What hardware counters saw there, where they did.
+        seen: The record of hardware counters there, if any.
     """
     if abs(row["ratio"] - 1) <= EXPLAINED:
         bound = row["arithmetic_us"] or 0.0
@@ -122,7 +122,7 @@ def run(options: argparse.Namespace) -> int:
     inputs = read_inputs(options.rows, options.out, "roofline", options.ours)
     points = checked(inputs)
     if points.empty:
-        needs = "it needs timed rows and those of their roof, at the same shapes"
+        needs = "it needs timed rows and rows of their roof, at the same shapes"
         raise RowsError(f"{inputs.rows}: no roofline can be drawn: {needs}")
     made = []
     for name in points["operation"].unique():

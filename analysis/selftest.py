@@ -1,4 +1,4 @@
-"""``selftest``: what the protocol can resolve, by variants measured against themselves.
+"""``selftest``: the least difference that the protocol resolves, from variants against themselves.
 
 Twins are one variant under two names, ``torch-a`` and ``torch-b``, in one sweep: all difference
 between them is noise. Beside them stand two timers at the same points, and the buffers of
@@ -169,7 +169,7 @@ def _called(different: Collection[bool]) -> dict[str, str]:
 
 
 def _most(values: Iterable[float]) -> str:
-    """What 95 % of the values do not exceed: one that was seen, never less."""
+    """A value that was seen and that 95 % of the values do not exceed."""
     return _percent(float(np.quantile(list(values), 0.95, method="higher")))
 
 
@@ -243,7 +243,7 @@ def read_probes(rows: Path) -> list[Probe]:
 
 
 def cold_lines(probes: Iterable[Probe]) -> list[dict[str, str]]:
-    """Buffers read cold and warm, by card, timer, size and what had put them into L2."""
+    """Buffers read cold and warm, by card, timer, size and the accesses that put them into L2."""
     known = {(p.gpu, p.timer, p.bytes, p.left or "", p.cache): p for p in probes}
     lines = []
     for gpu, timer, size, left in sorted({place[:-1] for place in known}):

@@ -2,7 +2,7 @@
 
 A folder holds one sweep or several, as they were measured or packed as recordings. Each file must
 be a plain one that a sweep writes and keep to its schema, no text may say whose machine it was, and
-the times must be possible. A problem is one line: the place, what is wrong, and what to do. With
+the times must be possible. A problem is one line: the place, the fault and the remedy. With
 ``--out`` the sweeps of a valid folder are written there as recordings, and nothing else is.
 """
 
@@ -47,7 +47,7 @@ AGAIN = "run the same sweep again: it measures what is missing"
 
 
 class Declarations(RootModel[dict[str, Declaration]]):
-    """``variants.json``: what each label declares."""
+    """``variants.json``: the declaration of each label."""
 
 
 MODELS: dict[str, type[BaseModel]] = {
@@ -58,7 +58,7 @@ MODELS: dict[str, type[BaseModel]] = {
 
 
 def arguments(command: argparse.ArgumentParser) -> None:
-    """Adds what ``validate`` takes."""
+    """Adds the arguments of ``validate``."""
     command.add_argument("--rows", type=Path, required=True, metavar="DIR", help="the folder")
     packed = "pack a valid folder's sweeps there, such as outputs/reference/rtx_4090"
     command.add_argument("--out", type=Path, metavar="DIR", help=packed)
@@ -109,7 +109,7 @@ class Checked:
 
     Attributes:
         problems: The folder cannot be taken with them: place, problem and remedy in one line.
-        warnings: What a reader of its rows must know.
+        warnings: Facts that a reader of its rows must know.
         rows: All rows by place, a file and its line.
         sweeps: The name of each sweep by its folder, below the one that is checked.
     """
@@ -226,7 +226,7 @@ class Checked:
 
 
 def contradictions(row: Row) -> Iterator[str]:
-    """What in a row denies something else in it."""
+    """Where a row contradicts itself."""
     if not re.fullmatch("[0-9a-f]{6,64}", row.key):
         yield f"the key {row.key!r} is not a hash"
     if unknown := sorted(row.environment.keys() - FACTS):
@@ -276,7 +276,7 @@ def texts_of(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
 
 @lru_cache(maxsize=1 << 16)
 def private(place: str, text: str) -> str:
-    """What a text holds that says whose machine it was, or names foreign code; empty of nothing."""
+    """The kind of private text that this one holds, or foreign code; empty for none."""
     if place.endswith(("target", "_target_")):
         return "" if TARGET.fullmatch(text) else "code that is not of this project"
     if own := next((own for own in own_names() if re.search(rf"\b{re.escape(own)}\b", text)), ""):

@@ -1,4 +1,4 @@
-"""C-ex: the worked example by a plain reference, block by block, beside what C prints."""
+"""C-ex: the worked example by a plain reference, block by block, beside C's numbers."""
 
 from __future__ import annotations
 

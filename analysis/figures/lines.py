@@ -1,4 +1,4 @@
-"""Lines over a size: what variants measured, what bounds them, and what the sources printed.
+"""Lines over a size: the variants, their bounds, and the numbers that the sources printed.
 
 `LineFigure` is a figure of such lines; `draw_panel` draws one pair of its axes.
 """
@@ -214,7 +214,7 @@ def lines(ax: Axes, shown: Selection, y: str) -> list[Label]:
 
 
 def _interval(line: pd.DataFrame, y: str) -> tuple[pd.Series, pd.Series]:
-    """The 95 % interval of ``y``: its own, or of a time or of what is inverse to the time."""
+    """The 95 % interval of ``y``: its own, or from the interval of the time."""
     if f"{y}_low" in line:
         return line[f"{y}_low"], line[f"{y}_high"]
     if y == "time_us":
@@ -242,7 +242,7 @@ def _line(
 
 
 def _roofs(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
-    """Draws what was measured beside the variants and bounds them.
+    """Draws the measured bounds of the variants.
 
     It is the best that any kernel of the roof reached at the same shape. Times have the least that
     the operation's arithmetic takes beside it, and memory has one matrix, the gradient's own.
@@ -263,7 +263,7 @@ def _roofs(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
 
 
 def _datasheet(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
-    """Draws what the datasheet's memory bandwidth allows, and shades times that it does not."""
+    """Draws the datasheet's memory bandwidth, and shades times that are too short for it."""
     look: dict[str, Any] = {"color": MUTED, "lw": 1.0, "ls": DASHED, "zorder": 2}
     peak, moved = shown.card.peak_gbps, _moved(shown)
     if peak is None or panel.over:
@@ -305,7 +305,7 @@ def _shade_l2(ax: Axes, shown: Selection, height: float) -> None:
 
 
 def _claims(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
-    """Draws the sources' printed series, and what they claim of this dtype without a size.
+    """Draws the sources' printed series, and their claims of this dtype without a size.
 
     They compare with rows of their own shape and dtype alone.
     """

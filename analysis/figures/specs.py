@@ -18,7 +18,7 @@ WIDTHS = series("a_fig2").sizes  # A's
 TUTORIAL = range(256, 12673)  # N of Triton's tutorial 02; its axis is linear, ours shows all powers
 VOCABULARY = (512, 1024, 2048, 4096, 8192, 16384, 32000, 65536, 131072)
 OF_B_AND_C = ("three_pass", "hybrid", "hybrid_whole", "hybrid_capped")
-# C draws its kernel and torch; what stays beside them are the other ways to take a wide row.
+# C draws its kernel and torch; the other ways to take a wide row stay beside them.
 NOT_WIDE = ("naive", "naive_script", "compiled", "three_pass", "fused")
 NOT_OF_E = tuple(STYLES.keys() - {"torch", "fused_row", "copy", "copy_triton"})
 A, C, D, E = map(name_of, "ACDE")
@@ -95,7 +95,7 @@ SPEEDUP_NAIVE = LineFigure(
     ),
     note=f"open, band, dots: as {A} and {D} printed them, cards unknown",
     caption="Time of naive softmax over each variant's, with intervals, beside the ratios of the "
-    f"times that {A} prints, and what it and {D} claim.",
+    f"times that {A} prints, and the claims of both and {D}.",
 )
 BACKWARD = LineFigure(
     "backward",

@@ -1,4 +1,4 @@
-"""What kernels move: modelled, counted and seen by hardware counters; and in which order.
+"""The traffic of kernels: modelled, counted and seen by hardware counters; and its order.
 
 A-fig1 and B-fig1 show the order in which the real kernels touch a row, from their traces; the
 sources drew it by hand.
@@ -52,7 +52,7 @@ B_NOTE = "m, d: the kernel's maximum and sum after each chunk"
 
 
 def levels_of(records: Records, backends: Mapping[str, str]) -> pd.DataFrame:
-    """What counts and counters saw of each variant and shape, and the model beside them.
+    """The bytes that counts and counters saw of each variant and shape, and the model's.
 
     Args:
         records: Counts and counters.
@@ -126,7 +126,7 @@ def beside_counts(levels: pd.DataFrame) -> pd.DataFrame:
 
 
 def counted_verdict(kind: str, count: Count) -> str:
-    """Whether what was requested is the model's, exactly or nominally (`Count.nominal`).
+    """Whether the requests are the model's, exactly or nominally (`Count.nominal`).
 
     int64 indices in excess have that name. Elements are compared, not bytes: eager operations keep
     statistics of 16-bit rows in 32 bit.
@@ -315,7 +315,7 @@ TRAFFIC_FIGURES = (
         "traffic",
         "traffic needs softmax rows, and counts.jsonl or counters.jsonl of their kernels",
         _traffic,
-        "What every variant of softmax moves, in units of MN elements: as its model says, as "
+        "The traffic of every variant of softmax, in units of MN elements: as its model says, as "
         "counted by executing it, and as L2's and DRAM's counters saw it.",
     ),
     Figure(

@@ -81,7 +81,7 @@ class Exhibit:
 
 @dataclass(frozen=True)
 class _Drawn:
-    """A picture with what its figure says of it."""
+    """A picture with the facts of its figure."""
 
     id: str
     source: str
@@ -226,7 +226,7 @@ def _operations(
 
 
 def _opening(inputs: Inputs) -> dict[str, Any]:
-    """What the page is made of: how many rows, of which cards, recorded when, by which code."""
+    """The origin of the page: how many rows, of which cards, recorded when, by which code."""
     frame = inputs.frame
     environments = {id(one): one for one in frame["environment"]}.values()
     commits = Counter(str(one["commit"])[:12] for one in environments if one.get("commit"))
@@ -280,7 +280,7 @@ def _templates() -> Environment:
 
 
 def _policy(style: str, scripts: Sequence[str]) -> str:
-    """What a browser may do: run these very scripts, use this very style, show images within."""
+    """The browser's permissions: these very scripts, this very style, images within."""
 
     def digest(text: str) -> str:
         return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

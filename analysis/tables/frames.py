@@ -1,4 +1,4 @@
-"""What tables share: which rows they are of, and a data frame as a table."""
+"""The functions that tables share: which rows count, and a data frame as a table."""
 
 from __future__ import annotations
 

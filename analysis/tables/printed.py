@@ -1,6 +1,6 @@
-"""The sources' own tables beside what variants declare and rows hold: A-tab1, B-tab1, C-ex, C-prof.
+"""The sources' own tables beside declarations and rows: A-tab1, B-tab1, C-ex, C-prof.
 
-Formulas are compared as polynomials, and orders on chip are derived from what kernels declare.
+Formulas are compared as polynomials, and orders on chip are derived from declarations.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _beside(
     heads: Mapping[str, str],
     ours: Callable[[Declaration], list[str]],
 ) -> pd.DataFrame:
-    """The declarations of the rows' variants beside what a source prints at ``place``.
+    """The declarations of the rows' variants beside the table of a source.
 
     Args:
         inputs: Rows and declarations.
@@ -71,7 +71,7 @@ def _beside(
 
 
 def _same(declared: Sequence[str], printed: Sequence[str]) -> str:
-    """``yes`` where all that is printed is what is declared, formulas as polynomials."""
+    """``yes`` where every printed cell is the declared one, formulas as polynomials."""
     pairs = [(ours, they) for ours, they in zip(declared, printed, strict=True) if they]
     return _text(all(ours == they or _equal(ours, they) for ours, they in pairs) if pairs else None)
 
@@ -88,7 +88,7 @@ def _order(declared: Declaration) -> str:
         held = expression(declared.on_chip)
     except ValueError:
         return declared.on_chip
-    if isinstance(held, sympy.Piecewise):  # what counts is how it ends, at the widest rows
+    if isinstance(held, sympy.Piecewise):  # the case of the widest rows counts
         held = held.args[-1].expr
     if N in held.free_symbols:
         return "O(N)"

@@ -1,4 +1,4 @@
-"""Tables of what was measured: times, errors, memory, equal bits, cards, traffic."""
+"""Tables of measurements: times, errors, memory, equal bits, cards, traffic."""
 
 from __future__ import annotations
 
@@ -273,7 +273,7 @@ def _commit(environment: Mapping[str, object]) -> str:
 
 
 def traffic(inputs: Inputs) -> Named:
-    """What the rows' kernels move at each level: a line per variant and shape.
+    """The traffic of the rows' kernels at each level: a line per variant and shape.
 
     A variant that no counter saw stands at its largest counted shape in each dtype.
     """
