@@ -14,6 +14,7 @@ from analysis.figures.traffic import TRAFFIC_FIGURES
 from analysis.load import Inputs, read_inputs
 from experiments.data.files import RowsError
 
+Picture = tuple[Figure | LineFigure, Page]
 # The sources' figures by source and number, then this project's own.
 FIGURES: tuple[Figure | LineFigure, ...] = tuple(
     sorted(
@@ -25,7 +26,7 @@ FIGURES: tuple[Figure | LineFigure, ...] = tuple(
 
 def pictures(
     inputs: Inputs, only: Sequence[str] = (), figures: Iterable[Figure | LineFigure] = FIGURES
-) -> Iterator[tuple[Figure | LineFigure, Page]]:
+) -> Iterator[Picture]:
     """The pictures that the inputs allow, of the figures that ``only`` names or of all."""
     for one in figures:
         if not only or one.id in only:

@@ -29,8 +29,7 @@ from analysis.__main__ import finish
 from analysis.claims import judge, judge_own
 from analysis.claims.audit import CONSISTENT, audit
 from analysis.claims.verdict import Judgement
-from analysis.figures import FIGURES, pictures
-from analysis.figures.page import Page
+from analysis.figures import FIGURES, Picture, pictures
 from analysis.figures.style import slug, theme
 from analysis.format import Table, plain, thousands
 from analysis.headline import headline, operations
@@ -79,29 +78,6 @@ class Exhibit:
     missing: str = ""  # why there is no picture where there should be one
 
 
-@dataclass(frozen=True)
-class _Drawn:
-    """A picture with the facts of its figure."""
-
-    id: str
-    source: str
-    caption: str
-    page: Page
-
-    def shown(self) -> dict[str, Any]:
-        """The picture as an image, without the texts that stand beside it on the page."""
-        drawn, packed = BytesIO(), BytesIO()
-        with matplotlib.rc_context(theme()):
-            canvas = self.page.render(texts=False)
-            canvas.savefig(drawn, format="png", dpi=DPI, bbox_inches="tight", pad_inches=0.06)
-        image = Image.open(drawn).convert("RGB")
-        image.quantize(COLORS).convert("RGB").save(packed, "WEBP", lossless=True)
-        uri = f"data:image/webp;base64,{base64.b64encode(packed.getvalue()).decode()}"
-        width, height = (round(pixels * SCALE / DPI) for pixels in image.size)
-        size = {"width": width, "height": height}
-        return {"page": self.page, "caption": self.caption, "uri": uri} | size
-
-
 def run(options: argparse.Namespace) -> int:
     """Writes the page and prints its path."""
     inputs = read_inputs(options.rows, options.out, "report", options.ours)
@@ -111,9 +87,9 @@ def run(options: argparse.Namespace) -> int:
 
 def page(inputs: Inputs) -> str:
     """The whole HTML document, the same text for the same rows and code."""
-    every = [_Drawn(one.id, one.source, one.caption, page) for one, page in pictures(inputs)]
+    every = list(pictures(inputs))
     drawn, more = every[:MOST_PICTURES], len(every) - MOST_PICTURES
-    needs = {one.id: one.needs for one in FIGURES if one.id not in {each.id for each in every}}
+    needs = {one.id: one.needs for one in FIGURES if one not in {figure for figure, _ in every}}
     tables, lacking = tables_of(inputs)
     gpus = sorted(map(str, inputs.main["gpu"].unique()))
     lines = operations(inputs.frame, inputs.points)
@@ -129,7 +105,7 @@ def page(inputs: Inputs) -> str:
         "opening": _opening(inputs),
         "headline": headline(inputs.frame, inputs.points),
         "every": lines,
-        "lead": [one.shown() for one in drawn if one.id == FIRST],
+        "lead": [_shown(one) for one in drawn if one[0].id == FIRST],
         "sources": judged,
         "labels": {one.label for each in judged for one in each["exhibits"]},
         "operations": _operations(drawn, tables, lines),
@@ -165,7 +141,7 @@ def label_of(stem: str) -> str:
 def _sources(
     inputs: Inputs,
     gpus: Sequence[str],
-    drawn: Sequence[_Drawn],
+    drawn: Sequence[Picture],
     tables: Mapping[str, Table],
     needs: Mapping[str, str],
 ) -> list[dict[str, Any]]:
@@ -176,9 +152,9 @@ def _sources(
     found = []
     for letter, source in sources().items():
         exhibits: dict[str, Exhibit] = {}
-        for one in (one for one in drawn if one.source == letter):
-            label = label_of(one.id)
-            exhibits.setdefault(label, Exhibit(one.page.title, label)).pictures.append(one.shown())
+        for one in (one for one in drawn if one[0].source == letter):
+            label = label_of(one[0].id)
+            exhibits.setdefault(label, Exhibit(one[1].title, label)).pictures.append(_shown(one))
         for stem, table in tables.items():
             if (label := label_of(stem)).startswith(letter):
                 title = table.title.removeprefix(f"{label}: ")
@@ -200,20 +176,20 @@ def _sources(
 
 
 def _operations(
-    drawn: Sequence[_Drawn], tables: Mapping[str, Table], every: Table | None
+    drawn: Sequence[Picture], tables: Mapping[str, Table], every: Table | None
 ) -> list[tuple[str, Sequence[str], list[Exhibit]]]:
     """Each operation: its name, its line of the table of all, its pictures and tables."""
     lines = {line[0]: line for line in every.lines} if every else {}
     found: dict[str, dict[str, Exhibit]] = {name: {} for name in (OPERATION, *lines)}
-    titles = {one.page.title: one.page.operation for one in reversed(drawn)}
-    for one in drawn:
-        if one.source or one.id == FIRST:
+    titles = {page.title: page.operation for _, page in reversed(drawn)}
+    for figure, page in drawn:
+        if figure.source or figure.id == FIRST:
             continue
-        title, name = one.page.title, one.page.operation
+        title, name = page.title, page.operation
         # the same title of a second operation says which
         title = title if titles[title] == name else f"{title}: {name}"
         exhibit = found.setdefault(name, {}).setdefault(title, Exhibit(title))
-        exhibit.pictures.append(one.shown())
+        exhibit.pictures.append(_shown((figure, page)))
     by_length = sorted(found, key=len, reverse=True)
     for stem, table in tables.items():
         if not stem.startswith(MEASURED) and not label_of(stem):
@@ -223,6 +199,21 @@ def _operations(
             found[name].setdefault(title, Exhibit(title)).tables.append(table)
     order = sorted(found, key=lambda name: (ORDER.index(name) if name in ORDER else 9, name))
     return [(name, lines.get(name, ()), [*found[name].values()]) for name in order if found[name]]
+
+
+def _shown(picture: Picture) -> dict[str, Any]:
+    """A picture as an image, without the texts that stand beside it on the page."""
+    figure, page = picture
+    drawn, packed = BytesIO(), BytesIO()
+    with matplotlib.rc_context(theme()):
+        canvas = page.render(texts=False)
+        canvas.savefig(drawn, format="png", dpi=DPI, bbox_inches="tight", pad_inches=0.06)
+    image = Image.open(drawn).convert("RGB")
+    image.quantize(COLORS).convert("RGB").save(packed, "WEBP", lossless=True)
+    uri = f"data:image/webp;base64,{base64.b64encode(packed.getvalue()).decode()}"
+    width, height = (round(pixels * SCALE / DPI) for pixels in image.size)
+    size = {"width": width, "height": height}
+    return {"page": page, "caption": figure.caption, "uri": uri} | size
 
 
 def _opening(inputs: Inputs) -> dict[str, Any]:
