@@ -80,6 +80,18 @@ def test_rounds_that_agree_are_not_believed_beyond_the_noise_between_processes()
     assert judged(table, 0.001, quiet).loc[0, "verdict"] == "slower"
 
 
+def test_alarms_are_as_rare_as_said_though_all_noise_persists_through_a_process() -> None:
+    dice, alarms, times = np.random.default_rng(11), 0, np.geomspace(5, 5000, 200)
+    scale, shape, _ = noise_at(RANGES, times)
+    for _ in range(10):
+        apart = scale * dice.standard_t(shape)
+        drawn = 0.0005 * dice.standard_normal((2, 200, ROUNDS))
+        base, head = times[:, None] * np.exp([drawn[0], drawn[1] + apart[:, None]])
+        found = judged(points(*zip(base, head, strict=True)))
+        alarms += bool(found["verdict"].isin(["slower", "faster"]).any())
+    assert alarms <= 2
+
+
 def test_equal_sweeps_have_a_twentieth_of_their_points_beyond_the_floor() -> None:
     """And a slowdown that no single point proves shows in the mean of a range."""
     times = np.geomspace(5, 2000, 1000)
