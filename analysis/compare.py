@@ -1,11 +1,11 @@
 """``compare``: two sweeps point by point, or two kernels of one sweep.
 
-**Two sweeps.** The mean logarithm of the times of HEAD's rounds is compared with that of BASE's,
-unpaired. The rounds show how much they vary, s². How far two processes lie apart they cannot show
-where all of them ran in one: ``noise.json`` has the variance τ² of two sweeps of equal code, one
-round each, by ranges of times. As much of it as the rounds of a range do not show,
-max(0, τ² − 2·mean s²), is added with the few degrees of freedom of its heavy tails. With one round
-on either side τ² is all there is, widened by the row's own interval.
+**Two sweeps.** The mean logarithms of the times of HEAD's and BASE's rounds are compared, unpaired.
+The rounds show how much they vary, s². They cannot show how far two processes lie apart where all
+of them ran in one: ``noise.json`` has the variance τ² of two sweeps of equal code, one round each,
+by ranges of times. As much of it as the rounds of a range do not show, max(0, τ² − 2·mean s²), is
+added with the few degrees of freedom of its heavy tails. With one round on either side τ² alone
+counts, widened by the row's own interval.
 
 A gate fails on one point, so the chance that any of all equal points is called different must stay
 below `ALPHA`. Holm's step-down holds it, whatever the dependence between points.
@@ -33,6 +33,7 @@ from analysis.format import Cell, Table, interval_text, keys_of, number_text, wr
 from analysis.load import Inputs, kernel_name, read_inputs
 from analysis.points import NAMED, PLACE, VISIT, ratios
 from analysis.selection import name_variants, records_of
+from analysis.tables.frames import table, texts
 from experiments.data.files import RowsError, write_file
 from experiments.data.statistics import Z95
 
@@ -48,14 +49,6 @@ PROTOCOL = ["timer", "cache"]
 POINT = ["operation", "kernel", "settings", "rows", "cols", "dtype", "gpu", "card"]
 CHANGED = ("failed", "slower", "faster", "fixed")
 VERDICTS = (*CHANGED, "unclear", "same", "no time")
-SAID = (
-    "same: the point's own interval lies within the threshold around 1. slower, faster: different "
-    f"at a family-wise error of {ALPHA:g} over all points (Holm), and by more than the floor. "
-    "unclear: neither. Bold: a regression, significantly slower by more than the threshold, or no "
-    "longer ok. Intervals of single points hold for all points at once (Bonferroni).",
-    "Floor: 5 % of points differ by more when equal code is swept twice on one card, one round "
-    "each. Mean ratio: geometric, with its 95 % interval over points.",
-)
 
 
 def recorded_noise() -> tuple[str, pd.DataFrame]:
@@ -76,7 +69,7 @@ def noise_at(ranges: pd.DataFrame, times_us: Floats) -> tuple[Floats, Floats, Fl
 
 
 def arguments(command: argparse.ArgumentParser) -> None:
-    """Adds what ``compare`` takes."""
+    """Adds the arguments of ``compare``."""
     command.add_argument("base", type=Path, metavar="BASE", help="the rows before")
     command.add_argument("head", type=Path, nargs="?", metavar="HEAD", help="the rows now")
     two = "two kernels of the one sweep BASE, such as mine,auto, instead of HEAD"
@@ -115,9 +108,9 @@ def run(options: argparse.Namespace) -> int:
         gpus = " and ".join(f"{side.rows} of {set(side.frame['gpu'])}" for side in (base, head))
         raise RowsError(f"{gpus} have no point in common. {' '.join(notes)}")
     kernels, changed = by_kernel(found, notes), _changed(found)
-    text = "\n".join(table.markdown() for table in (kernels, by_range(found), changed))
-    texts = {"compare.md": text, "compare.csv": kernels.csv()}
-    made = [write_file(head.out / name, one) for name, one in texts.items()]
+    text = "\n".join(one.markdown() for one in (kernels, by_range(found), changed))
+    made = [write_file(head.out / "compare.md", text)]
+    made.append(write_file(head.out / "compare.csv", kernels.csv()))
     short = replace(changed, lines=changed.lines[:SHOWN])
     print(kernels.plain(), short.plain(), "", sep="\n\n")
     print(*notes, *made, "", _verdict(found, options.threshold), sep="\n")
@@ -154,7 +147,7 @@ def matched(base: pd.DataFrame, head: pd.DataFrame) -> pd.DataFrame:
 
 
 def _visited(rows: pd.DataFrame, place: list[str]) -> pd.DataFrame:
-    """What each set has of each point.
+    """The visits of each set to each point.
 
     Returns:
         ``visits``; ``bad``, how many failed; ``rounds``, visits with a time, or recordings where
@@ -169,7 +162,7 @@ def _visited(rows: pd.DataFrame, place: list[str]) -> pd.DataFrame:
     logs, low, high = (timed[name].astype(float).map(np.log) for name in names)
     within = ((high - low).where(low < high, 0.0) / 2 / Z95) ** 2
     by_place = [timed[name] for name in place]
-    # rounds of one recording are not independent witnesses beside those of another
+    # rounds of one recording are not independent witnesses beside another recording
     several = timed.groupby(place)["recording"].transform("nunique").gt(1)
     unit = timed["recording"].where(several, timed["round"].astype(str))
     means = logs.groupby([*by_place, unit.rename("unit")]).mean()
@@ -277,10 +270,10 @@ def by_range(points: pd.DataFrame) -> Table:
     """
     times_us, groups = np.exp(points["base_log"].where(points["ratio"].notna())), {}
     for low, high in [*pairwise(EDGES_US), (EDGES_US[1], math.inf)]:
-        name = f"{low:g} to {high:g} µs" if low else f"below {high:g} µs"
-        name = name if high < math.inf else f"{low:g} µs and more"
+        name = f"{low:g} µs and more" if math.isinf(high) else f"{low:g} to {high:g} µs"
+        name = name if low else f"below {high:g} µs"
         groups[name] = points[(times_us >= low) & (times_us < high)]
-    return _summary("by time range", "time of BASE", groups, SAID[1:])
+    return _summary("by time range", "time of BASE", groups, texts("compare", alpha=ALPHA)[1:])
 
 
 def by_kernel(points: pd.DataFrame, notes: Sequence[str]) -> Table:
@@ -293,8 +286,8 @@ def by_kernel(points: pd.DataFrame, notes: Sequence[str]) -> Table:
         keys=points["base_keys"] + " " + points["head_keys"],
     )
     hidden = every.filter(regex="_(log|squares|within|keys)$")
-    table = _summary("by kernel", "kernel", groups, [*notes, *SAID])
-    return replace(table, data=every.drop(columns=hidden.columns))
+    found = _summary("by kernel", "kernel", groups, [*notes, *texts("compare", alpha=ALPHA)])
+    return replace(found, data=every.drop(columns=hidden.columns))
 
 
 def _summary(
@@ -339,7 +332,7 @@ def _changed(points: pd.DataFrame) -> Table:
 
 
 def _notes(base: Inputs, head: Inputs, points: pd.DataFrame) -> Iterator[str]:
-    """What else a reader must know: other differences, points of one side, weak points."""
+    """Notes for the reader: other differences, points of one side, weak points."""
     sides = base, head
     facts = [list({id(e): e for e in side.frame["environment"]}.values()) for side in sides]
     for name in ("torch", "triton", "cuda", "driver", "python", "commit", "dirty", "mark"):
@@ -355,8 +348,8 @@ def _notes(base: Inputs, head: Inputs, points: pd.DataFrame) -> Iterator[str]:
             yield f"Only in {side.upper()}: {_many(len(only))}, such as {_name(only.iloc[0])}."
     timed = points[points["base_rounds"].gt(0) & points["head_rounds"].gt(0)]
     if single := int(timed[["base_rounds", "head_rounds"]].min(axis=1).eq(1).sum()):
-        said = "judged by the recorded noise between two sweeps, which is wide"
-        yield f"Of one round on a side: {_many(single)}, {said}; rounds=8 resolves far less."
+        how = "judged by the recorded noise between two sweeps, which is wide"
+        yield f"Of one round on a side: {_many(single)}, {how}; rounds=8 resolves far less."
     if others := sorted(set(timed["gpu"]) - {gpu := recorded_noise()[0]}):
         yield f"The noise between sweeps was recorded on {gpu}, not on {', '.join(others)}."
     if flagged := int((timed["base_suspect"].eq(True) | timed["head_suspect"].eq(True)).sum()):
@@ -401,15 +394,14 @@ def _run_kernels(inputs: Inputs, names: Sequence[str]) -> int:
         raise RowsError(f"{inputs.rows}: no visit timed two kernels, {' and '.join(names)}")
     one, other = names
     columns = [*PLACE, "us", "rival_us", "ratio", "low", "high"]
-    keys = [keys_of(frame, labels)[0] for labels in found["labels"]]
-    found = found[columns].assign(keys=keys).sort_values(PLACE)
-    cells = found[columns].to_numpy(object).tolist()
-    texts = [[f"{v:.4f}" if isinstance(v, float) else str(v) for v in line] for line in cells]
-    said = (
+    found["keys"] = [keys_of(frame, labels)[0] for labels in found["labels"]]
+    found = found[[*columns, "keys"]].sort_values(PLACE)
+    note = (
         f"Geometric mean {geometric_mean(found['ratio']):.3f} over {_many(len(found))}. By 95 % "
         f"intervals {one} is faster at {found['low'].gt(1).sum()} and {other} at "
         f"{found['high'].lt(1).sum()}; of equal points one in twenty would be called so."
     )
-    table = Table(f"Time of {other} over {one}, µs", columns, texts, [said], found)
-    print(table.plain(), said, *write_table(inputs.out, "kernels", table), sep="\n")
+    shown = found.assign(**{name: found[name].map("{:.4f}".format) for name in columns[-5:]})
+    made = table(f"Time of {other} over {one}, µs", shown, [note], found)
+    print(made.plain(), note, *write_table(inputs.out, "kernels", made), sep="\n")
     return 0

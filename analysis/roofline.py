@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 
 from analysis.__main__ import finish
-from analysis.figures import pictures
 from analysis.figures.lines import ROOF_SHARE, LineFigure, Panel
 from analysis.figures.specs import SHARE
 from analysis.figures.style import file_name, variant_order
@@ -24,7 +23,7 @@ from analysis.format import Table, thousands, write_table
 from analysis.load import Inputs, key_of, read_inputs
 from analysis.published import OPERATION
 from analysis.selection import Query, name_variants, records_of
-from analysis.tables.frames import ordered, timed
+from analysis.tables.frames import ordered, texts, timed
 from experiments.data.files import RowsError
 from experiments.data.records import Counters
 from experiments.data.rows import ITEM_BYTES
@@ -40,12 +39,10 @@ VERDICTS = (
     *("traffic", "arithmetic", "launch", "caches served re-reads", "spills"),
     *("moves more than its model", "occupancy", "unexplained"),
 )
-NOTE = (
-    "Traffic: within 10 % of the time that the model's bytes take at the roof. Arithmetic: the "
-    "same of matrix products or exponentials at theirs. Launch: near the variant's shortest time. "
-    "Caches served re-reads: faster than the model's bytes allow. Spills, more bytes than the "
-    "model's and low occupancy are as hardware counters saw them, where they were read."
-)
+COLUMNS = [
+    *("operation", "gpu", "variant", "rows", "cols", "dtype", "timer", "cache", "time_us"),
+    *("predicted_us", "ratio", "reads_ratio", "verdict"),
+]
 
 
 def verdict(row: Mapping[str, Any], seen: Counters | None = None) -> str:
@@ -53,7 +50,7 @@ def verdict(row: Mapping[str, Any], seen: Counters | None = None) -> str:
 
     Args:
         row: A timed row with the columns of `checked` but the verdict.
-        seen: What hardware counters saw there, where they did.
+        seen: The record of hardware counters there, if any.
     """
     if abs(row["ratio"] - 1) <= EXPLAINED:
         bound = row["arithmetic_us"] or 0.0
@@ -115,11 +112,9 @@ def check_table(points: pd.DataFrame) -> Table:
         by_traffic = f"{row.get('traffic', 0) / total:.0%}"
         lines.append([row["operation"], row["variant"], by_traffic, *cells, thousands(total)])
     lines.sort(key=lambda line: (line[0] != OPERATION, line[0], variant_order(line[1])))
-    columns = ["operation", "gpu", "variant", "rows", "cols", "dtype", "timer", "cache", "time_us",
-               "predicted_us", "ratio", "reads_ratio", "verdict"]  # fmt: skip
-    data = points[columns].assign(keys=points["key"], recordings=points["recording"])
+    data = points[COLUMNS].assign(keys=points["key"], recordings=points["recording"])
     heads = ["operation", "variant", "by traffic", *known, "points"]
-    return Table("Is the time explained by traffic?", heads, lines, [NOTE], data)
+    return Table("Is the time explained by traffic?", heads, lines, texts("roofline"), data)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -127,16 +122,14 @@ def run(options: argparse.Namespace) -> int:
     inputs = read_inputs(options.rows, options.out, "roofline", options.ours)
     points = checked(inputs)
     if points.empty:
-        needs = "it needs timed rows and those of their roof, at the same shapes"
+        needs = "it needs timed rows and rows of their roof, at the same shapes"
         raise RowsError(f"{inputs.rows}: no roofline can be drawn: {needs}")
-    figures = [
-        LineFigure(file_name("roofline", name), f"Share of the roof: {name}",
-                   Query(4096, "float32", operation=name), (Panel(ROOF_SHARE, SHARE),))
-        for name in points["operation"].unique()
-    ]  # fmt: skip
-    made = [
-        path for one in pictures(inputs, figures=figures) for path in one.page.files(inputs.out)
-    ]
+    made = []
+    for name in points["operation"].unique():
+        query, stem = Query(4096, "float32", operation=name), file_name("roofline", name)
+        panels = (Panel(ROOF_SHARE, SHARE),)
+        for page in LineFigure(stem, f"Share of the roof: {name}", query, panels).pages(inputs):
+            made += page.files(inputs.out)
     table = check_table(points)
     finish([*made, *write_table(inputs.out, "roofline", table)])
     print(f"\n{table.plain()}")

@@ -1,4 +1,4 @@
-"""``selftest``: what the protocol can resolve, by variants measured against themselves.
+"""``selftest``: the least difference that the protocol resolves, from variants against themselves.
 
 Twins are one variant under two names, ``torch-a`` and ``torch-b``, in one sweep: all difference
 between them is noise. Beside them stand two timers at the same points, and the buffers of
@@ -10,7 +10,8 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
@@ -22,10 +23,10 @@ from analysis import estimate
 from analysis.__main__ import finish
 from analysis.compare import ALPHA, judged, matched
 from analysis.estimate import Rounds, ratio_of
-from analysis.figures.style import CACHES
-from analysis.format import Table, markdown_of, write_table
+from analysis.format import markdown_of, write_table
 from analysis.load import Inputs, Key, key_of, read_inputs
 from analysis.selection import TIMERS, records_of, timer_label
+from analysis.tables.frames import protocol, table, texts, timed
 from experiments.data.cards import card_of
 from experiments.data.files import RowsError, files_below, write_file
 from experiments.data.records import PROBES, Probe, read_records
@@ -38,22 +39,6 @@ NEEDS = {
     "cold": "probe.jsonl of the card: python -m experiments.probe",
 }
 PROFILER = "profiler"  # the kernels' own time by hardware counters, without launch or gaps
-NOTES = {
-    "floor": "A pair is one variant under two names at one point of one sweep: all difference is "
-    "noise. Called different: the 95 % interval of the ratio over all rounds leaves out 1. Within: "
-    "what 95 % of the ratios stay within (of fewer than 20 pairs, all). Resolves: the least "
-    "slowdown that 95 % of the intervals would have shown. Spread within a round: the samples' "
-    "quartiles' distance over 1.349; between rounds: the standard deviation of their medians. "
-    "Predicted: last rounds within the 95 % prediction of the rounds before them. Held: rounds "
-    "whose 95 % interval, of samples, holds another round's median; 83 % if rounds are alike.",
-    "timers": "Medians over the points that both timers have; the second timer's time places a "
-    "point in its range. The profiler's time covers the kernels alone.",
-    "cold": "A buffer that L2 holds, read as rows are summed. Cold, by events: after the flush of "
-    "every cold sample; by a graph: in a rotation of buffers that L2 does not hold together. "
-    "Distinct: the 95 % intervals of the two medians do not overlap. Left by: what had put the "
-    "buffer into L2, hinted where its lines ask to stay (evict_last). Kept: the share of what L2 "
-    "saves that the flush leaves.",
-}
 
 
 def run(options: argparse.Namespace) -> int:
@@ -74,14 +59,12 @@ def run(options: argparse.Namespace) -> int:
         "timers": ("Two timers at the same points", timer_lines(inputs)),
         "cold": ("A buffer read cold, and read warm", cold_lines(read_probes(inputs.rows))),
     }
-    made, missing = [], []
+    made = []
     for name, (title, lines) in tables.items():
         if lines:
-            cells = [list(line.values()) for line in lines]
-            table = Table(title, list(lines[0]), cells, [NOTES[name]])
-            made += write_table(inputs.out, name, table)
-        else:
-            missing.append(f"{name} needs {NEEDS[name]}")
+            shown = table(title, pd.DataFrame(lines), texts(name))
+            made += write_table(inputs.out, name, replace(shown, data=None))
+    missing = [f"{name} needs {NEEDS[name]}" for name, (_, lines) in tables.items() if not lines]
     text = noise_floor(inputs.frame, pairs)
     finish([*made, write_file(inputs.out / "noise_floor.md", text)], missing)
     print(f"\n{text}", end="")
@@ -90,14 +73,13 @@ def run(options: argparse.Namespace) -> int:
 
 def twins_of(frame: pd.DataFrame) -> pd.DataFrame:
     """Every two twins at a point, in the rounds that both have: a line each, see `_pair`."""
-    timed = _timed(frame)
-    sampled = timed["samples_us"].map(lambda samples: bool(samples)).astype(bool)
-    timed = timed[sampled & timed["timer"].notna() & timed["kernel"].str.fullmatch(TWIN)]
-    names = timed["kernel"].str.extract(TWIN)
+    sampled = frame["samples_us"].map(lambda samples: bool(samples)).astype(bool)
+    rows = frame[timed(frame) & sampled & frame["kernel"].str.fullmatch(TWIN)]
+    names = rows["kernel"].str.extract(TWIN)
     # two kernels may have names alike and be no twins; older rows do not say
-    code = [f"{one.get('target')} {one.get('source')}" for one in timed["environment"]]
-    settings = [json.dumps(params, sort_keys=True, default=str) for params in timed["params"]]
-    rows = timed.assign(kernel=names[0], mark=names[1], settings=settings, code=code)
+    code = [f"{one.get('target')} {one.get('source')}" for one in rows["environment"]]
+    settings = [json.dumps(params, sort_keys=True, default=str) for params in rows["params"]]
+    rows = rows.assign(kernel=names[0], mark=names[1], settings=settings, code=code)
     columns, lines = ["kernel", "settings", *PLACE, "code"], []
     for place, mine in sorted(rows.groupby(columns), key=lambda group: str(group[0])):
         # code edited since leaves stale rows before the newest one
@@ -151,33 +133,32 @@ def floor_lines(pairs: pd.DataFrame) -> list[dict[str, str]]:
     """The noise floor: a line per card, protocol and range of times."""
     lines = []
     for (gpu, timer, cache), every in pairs.groupby(["gpu", "timer", "cache"]):
-        for low, high in [(0.0, math.inf), *pairwise(EDGES_US)]:
-            mine = every[every["time_us"].ge(low) & every["time_us"].lt(high)]
-            if mine.empty:
-                continue
-            within, between, predicted, single = (
-                [value for each in mine[name] for value in each]
-                for name in ("within", "between", "predicted", "single")
-            )
-            held, of = np.sum(list(mine["held"]), axis=0)
-            rounds = sorted({mine["rounds"].min(), mine["rounds"].max()})
-            line = {
-                "card": card_of(str(gpu)).name,
-                "timer": f"{timer_label(str(timer))}, {CACHES[str(cache)]}",
-                "time, µs": _span(low, high),
-                "pairs": str(len(mine)),
-                "rounds": "–".join(map(str, rounds)),
-                **_called(mine["differs"]),
-                "one round within": _most(map(_away, single)),
-                "all rounds within": _most(map(_away, mine["ratio"])),
-                "resolves": _most(mine["resolvable"]),
-                "spread within a round": _percent(float(np.median(within))),
-                "spread between rounds": _percent(float(np.median(between))) if between else "–",
-                "last round predicted": f"{sum(predicted)} of {len(predicted)}",
-                "another round held": f"{100 * held / of:.0f} %" if of else "–",
-            }
-            lines.append(line)
+        place = {"card": card_of(str(gpu)).name, "timer": protocol(str(timer), str(cache))}
+        parts = {text: every[inside] for text, inside in _ranges(every["time_us"])}
+        for text, mine in ({"all": every} | parts).items():
+            lines.append(place | {"time, µs": text} | _floor(mine))
     return lines
+
+
+def _floor(pairs: pd.DataFrame) -> dict[str, str]:
+    """The numbers of some pairs."""
+    within, between, predicted, single = (
+        [value for each in pairs[name] for value in each]
+        for name in ("within", "between", "predicted", "single")
+    )
+    held, of = np.sum(list(pairs["held"]), axis=0)
+    return {
+        "pairs": str(len(pairs)),
+        "rounds": "–".join(map(str, sorted({pairs["rounds"].min(), pairs["rounds"].max()}))),
+        **_called(pairs["differs"]),
+        "one round within": _most(map(_away, single)),
+        "all rounds within": _most(map(_away, pairs["ratio"])),
+        "resolves": _most(pairs["resolvable"]),
+        "spread within a round": _percent(float(np.median(within))),
+        "spread between rounds": _percent(float(np.median(between))) if between else "–",
+        "last round predicted": f"{sum(predicted)} of {len(predicted)}",
+        "another round held": f"{100 * held / of:.0f} %" if of else "–",
+    }
 
 
 def _called(different: Collection[bool]) -> dict[str, str]:
@@ -188,7 +169,7 @@ def _called(different: Collection[bool]) -> dict[str, str]:
 
 
 def _most(values: Iterable[float]) -> str:
-    """What 95 % of the values do not exceed: one that was seen, never less."""
+    """A value that was seen and that 95 % of the values do not exceed."""
     return _percent(float(np.quantile(list(values), 0.95, method="higher")))
 
 
@@ -200,16 +181,20 @@ def _percent(share: float) -> str:
     return f"{100 * share:.2f} %"
 
 
-def _span(low: float, high: float) -> str:
-    if math.isinf(high):
-        return f"> {low:g}" if low else "all"
-    return f"{low:g}–{high:g}" if low else f"< {high:g}"
+def _ranges(times_us: pd.Series) -> Iterator[tuple[str, pd.Series]]:
+    """The ranges of times that hold any: in words, and which times lie there."""
+    for low, high in pairwise(EDGES_US):
+        inside = times_us.ge(low) & times_us.lt(high)
+        if inside.any():
+            last = f"> {low:g}" if math.isinf(high) else f"{low:g}–{high:g}"
+            yield last if low else f"< {high:g}", inside
 
 
 def timer_lines(inputs: Inputs) -> list[dict[str, str]]:
     """Every two timers of one card at the points that both have, by range of times."""
     lines = []
-    for (gpu, cache), mine in _timed(inputs.frame).groupby(["gpu", "cache"]):
+    good = inputs.frame[timed(inputs.frame)]
+    for (gpu, cache), mine in good.groupby(["gpu", "cache"]):
         times = {str(timer): _times(rows) for timer, rows in mine.groupby("timer")}
         if cache == "cold":  # before the profiled call L2 is flushed
             counted = inputs.records.counters_of(str(gpu))
@@ -217,17 +202,17 @@ def timer_lines(inputs: Inputs) -> list[dict[str, str]]:
         order = [name for name in (*TIMERS, PROFILER) if name in times]
         for first, second in combinations(order, 2):
             shared = sorted(times[first].keys() & times[second].keys(), key=str)
-            both = np.array([(times[first][key], times[second][key]) for key in shared])
-            for low, high in pairwise(EDGES_US) if shared else ():
-                one, other = both[(both[:, 1] >= low) & (both[:, 1] < high)].T
-                if not one.size:
-                    continue
-                offset, ratio = (np.percentile(v, [50, 5, 95]) for v in (one - other, one / other))
+            one, other = (pd.Series([times[t][key] for key in shared]) for t in (first, second))
+            for text, inside in _ranges(other):
+                offset, ratio = (
+                    np.percentile(values[inside], [50, 5, 95])
+                    for values in (one - other, one / other)
+                )
                 line = {
                     "card": card_of(str(gpu)).name,
                     "timers": f"{first} against {second}, {cache}",
-                    "time, µs": _span(low, high),
-                    "points": str(one.size),
+                    "time, µs": text,
+                    "points": str(inside.sum()),
                     "offset, µs": "{:+.2f}".format(*offset),
                     "offset, 5–95 %": "{1:+.2f} to {2:+.2f}".format(*offset),
                     "ratio": "{:.4f}".format(*ratio),
@@ -246,12 +231,6 @@ def _times(rows: pd.DataFrame) -> dict[Key, float]:
     return {key: float(np.median(times)) for key, times in known.items()}
 
 
-def _timed(frame: pd.DataFrame) -> pd.DataFrame:
-    # under Triton's interpreter a time means nothing
-    good = frame["status"].eq("ok") & frame["time_us"].gt(0) & frame["backend"].ne("interpreter")
-    return frame[good]
-
-
 def read_probes(rows: Path) -> list[Probe]:
     """The probe records at or below ``rows``.
 
@@ -264,7 +243,7 @@ def read_probes(rows: Path) -> list[Probe]:
 
 
 def cold_lines(probes: Iterable[Probe]) -> list[dict[str, str]]:
-    """Buffers read cold and warm, by card, timer, size and what had put them into L2."""
+    """Buffers read cold and warm, by card, timer, size and the accesses that put them into L2."""
     known = {(p.gpu, p.timer, p.bytes, p.left or "", p.cache): p for p in probes}
     lines = []
     for gpu, timer, size, left in sorted({place[:-1] for place in known}):
@@ -301,14 +280,10 @@ def noise_floor(frame: pd.DataFrame, pairs: pd.DataFrame) -> str:
         different, rate = _called(mine["differs"]).values()
         ranges = [line for line in floor_lines(mine) if line["time, µs"] != "all"]
         each = "; ".join(f"{r['resolves']} at {r['time, µs']} µs ({r['timer']})" for r in ranges)
-        text = (
-            f"**Noise floor, {card_of(str(gpu)).name}.** Of {len(mine)} comparisons of a variant "
-            f"with itself, {different} were called different at the 5 % level: {rate}. Compared as "
-            f"two sets of rows, at a chance of {100 * ALPHA:.0f} % for any false alarm in all of "
-            f"them, {alarms} of {len(here)} points are called faster or slower and "
-            f"{int(here['regression'].sum())} would fail a gate. The least slowdown that 95 % of "
-            f"the comparisons resolve is {each}."
-        )
+        facts = {"card": card_of(str(gpu)).name, "pairs": len(mine), "alpha": 100 * ALPHA}
+        facts |= {"different": different, "rate": rate, "alarms": alarms, "points": len(here)}
+        facts |= {"failed": int(here["regression"].sum()), "each": each}
+        [text] = texts("noise_floor", **facts)
         paragraphs.append(markdown_of(text, cell=False) + "\n")
     return "\n".join(paragraphs)
 

@@ -2,7 +2,7 @@
 
 A folder holds one sweep or several, as they were measured or packed as recordings. Each file must
 be a plain one that a sweep writes and keep to its schema, no text may say whose machine it was, and
-the times must be possible. A problem is one line: the place, what is wrong, and what to do. With
+the times must be possible. A problem is one line: the place, the fault and the remedy. With
 ``--out`` the sweeps of a valid folder are written there as recordings, and nothing else is.
 """
 
@@ -21,6 +21,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
+import yaml
 from pydantic import BaseModel, RootModel
 
 from analysis.format import visible
@@ -36,35 +37,17 @@ from experiments.data.statistics import median
 SHOWN = 20  # problems, and warnings, that are listed
 MOST = 100  # problems of one file: a file of another kind is not reported line by line
 MOST_ROWS = 200_000  # a card's recordings have some ten thousand
-# What a tracker, a launcher or this machine leaves: not looked at, and not copied.
-LOCAL = {".hydra", "wandb", "slurm", ".submitit", "worker.log", ".lock", "table.md"}
 PLAIN = re.compile(r"\w[\w.,=+-]{0,199}", re.ASCII)
 TARGET = re.compile(r"((kernels|tests\.doubles)(\.\w+)+)?", re.ASCII)
 BEYOND_L2 = 4  # times L2: next to nothing of a matrix that large is left there
-FACTS = {  # of a row's environment, which its schema leaves open
-    *("torch", "triton", "cuda", "driver", "python", "numpy", "ncu", "cache_control", "system"),
-    *("processor", "threads", "variables", "packages", "commit", "dirty", "card", "mark"),
-    *("target", "source", "protocol", "seed"),
-}
-HEX = "[0-9a-fA-F]"
-BYTE = r"(25[0-5]|2[0-4]\d|1?\d?\d)"
-PRIVATE = {  # what no text may hold
-    "a path": r"(?<![\w.])(/(home|Users|root|mnt|scratch|gpfs|lustre|nfs|work\w*|data|tmp|var|opt|"
-    r"usr|etc|proj\w*)/|~/|[A-Za-z]:\\|(file|s3|gs|ssh)://)|(?<!\S)\\\\\w[\w.-]*\\\w",
-    "a user or an account": r"[\w.+-]@[A-Za-z]|://[^/\s]*:[^/\s]*@|\buser(name)?\s*[:=]",
-    "an address": rf"(?<![\d.])({BYTE}\.){{3}}{BYTE}(?![\d.])|\b({HEX}{{2}}:){{5}}{HEX}{{2}}\b|"
-    rf"\b({HEX}{{1,4}}:){{2,7}}:?{HEX}{{1,4}}\b|{HEX}::{HEX}",
-    "a host": r"\b\w[\w-]*(\.[\w-]+)*\.(local|lan|internal|cluster|edu)\b",
-    "a key": r"\b(sk-|hf_|gh[pousr]_|AKIA|xox[abp]-|eyJ)[\w-]{4}|\bBearer\b|PRIVATE KEY|"
-    r"(key|token|passw\w*|secret)\s*[=:]\s*\S",
-    "a serial number": rf"\b{HEX}{{8}}-{HEX}{{4}}-|\bserial\w*\W+\d|\b\d{{11,15}}\b",
-}
+LISTS = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+LOCAL, FACTS, PRIVATE = set(LISTS["local"]), set(LISTS["facts"]), LISTS["private"]
 BLANK = "blank that text in the file, which changes no measurement"
 AGAIN = "run the same sweep again: it measures what is missing"
 
 
 class Declarations(RootModel[dict[str, Declaration]]):
-    """``variants.json``: what each label declares."""
+    """``variants.json``: the declaration of each label."""
 
 
 MODELS: dict[str, type[BaseModel]] = {
@@ -75,14 +58,14 @@ MODELS: dict[str, type[BaseModel]] = {
 
 
 def arguments(command: argparse.ArgumentParser) -> None:
-    """Adds what ``validate`` takes."""
+    """Adds the arguments of ``validate``."""
     command.add_argument("--rows", type=Path, required=True, metavar="DIR", help="the folder")
     packed = "pack a valid folder's sweeps there, such as outputs/reference/rtx_4090"
     command.add_argument("--out", type=Path, metavar="DIR", help=packed)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Checks a folder and prints what was found; with ``--out`` packs a valid one.
+    """Checks a folder and prints the findings; with ``--out`` packs a valid one.
 
     Raises:
         RowsError: there is no folder of rows, or something lies at ``--out`` already.
@@ -95,19 +78,20 @@ def run(options: argparse.Namespace) -> int:
     checked = Checked(folder)
     if not checked.rows and not checked.problems:
         raise RowsError(f"{folder}: no {ROWS} or {PACKED_ROWS} below it; name a sweep's folder")
-    counts = {"warning": len(checked.warnings), "problem": len(checked.problems)}
-    said = {kind: f"{n:,} {kind}{'s' * (n != 1)}" for kind, n in counts.items()}
+    counts = []
     for kind, found in (("warning", checked.warnings), ("problem", checked.problems)):
-        more = [f"… and {len(found) - SHOWN:,} more"] if len(found) > SHOWN else []
-        for one in (*found[:SHOWN], *more):
+        counts.append(f"{len(found):,} {kind}{'s' * (len(found) != 1)}")
+        for one in found[:SHOWN]:
             print(f"{kind}: {one}")
+        if len(found) > SHOWN:
+            print(f"{kind}: … and {len(found) - SHOWN:,} more")
     if checked.problems:
-        print(f"\nnot valid: {said['problem']}, {said['warning']}")
+        print(f"\nnot valid: {counts[1]}, {counts[0]}")
         return 1
     for root in checked.sweeps if out is not None else ():
         print(*_pack(folder / root, out / root), sep="\n")
     gpus = visible(", ".join(sorted({row.gpu for row in checked.rows.values()})))
-    print(f"\nvalid: {len(checked.rows):,} rows of {gpus}; {said['warning']}")
+    print(f"\nvalid: {len(checked.rows):,} rows of {gpus}; {counts[0]}")
     return 0
 
 
@@ -125,7 +109,7 @@ class Checked:
 
     Attributes:
         problems: The folder cannot be taken with them: place, problem and remedy in one line.
-        warnings: What a reader of its rows must know.
+        warnings: Facts that a reader of its rows must know.
         rows: All rows by place, a file and its line.
         sweeps: The name of each sweep by its folder, below the one that is checked.
     """
@@ -137,7 +121,7 @@ class Checked:
         self.rows: dict[str, Row] = {}
         self.sweeps: dict[Path, str] = {}
         self._folder = folder
-        self._said: dict[tuple[str, str, str], str] = {}
+        self._seen: set[tuple[str, str, str]] = set()
         # rows and jobs are compared with their sweep's name
         for path in sorted(self._files(), key=lambda path: (path.name != "sweep.json", path)):
             self._read(path)
@@ -185,25 +169,22 @@ class Checked:
 
     def _row(self, path: Path, where: str, row: Row) -> None:
         self.rows[where] = row
-        self._texts(where, {name: one for name, one in vars(row).items() if name != "samples_us"})
-        if row.sweep != self._sweep(path):
+        self._texts(path, where, {k: one for k, one in vars(row).items() if k != "samples_us"})
+        sweep = next((self.sweeps[up] for up in path.parents if up in self.sweeps), None)
+        if row.sweep != sweep:
             self._problem(where, f"a row of sweep {row.sweep!r}", "keep it beside its sweep.json")
         for what in contradictions(row):
             self._problem(where, what, "measure that point again")
         vars(row)["samples_us"] = None  # most of its memory, and judged
 
-    def _sweep(self, path: Path) -> str | None:
-        return next((self.sweeps[above] for above in path.parents if above in self.sweeps), None)
-
     def _value(self, path: Path, where: str, value: Any) -> None:
-        """A record, a job's configuration, the sweep's name, or what variants declare."""
-        told = value
+        """A record, a job's configuration, the sweep's name, or the declarations of variants."""
+        self._texts(path, where, value)
         if path.name == JOBS:
             if not isinstance(value, dict) or {*value} != {"job", "rows", "config"}:
                 raise ValueError("no job of a recording")
-            told = value["config"]
-        self._texts(where, value)
-        model = validated(MODELS[path.name], told) if told is not None else None
+            value = value["config"]
+        model = validated(MODELS[path.name], value) if value is not None else None
         if isinstance(model, SweepNote):
             self.sweeps[path.parent] = model.sweep
         elif isinstance(model, Config):
@@ -212,16 +193,16 @@ class Checked:
                 what = "gpu.match is in no file of conf/gpu, or tracker.entity names an account"
                 self._problem(where, what, "set both to null there")
 
-    def _texts(self, where: str, value: Any) -> None:
+    def _texts(self, path: Path, where: str, value: Any) -> None:
+        """A text that all rows of a file share is named once."""
         for place, text in texts_of(value):
-            # a text that all rows of a file share is named once
-            once = self._said.setdefault((where.partition(":")[0], place, text), where)
-            if once == where and (kind := private(place, text)):
+            known = str(path), place, text
+            if known not in self._seen and (kind := private(place, text)):
                 self._problem(where, f"{place} holds {kind}: {visible(text, 80)!r}", BLANK)
+            self._seen.add(known)
 
     def _judge_together(self) -> None:
         """Judges rows beside each other."""
-        places = {id(row): where for where, row in self.rows.items()}
         first: dict[tuple[Any, ...], str] = {}
         for where, row in self.rows.items():
             known = first.setdefault((row.sweep, *row.identity, row.attempt), where)
@@ -231,21 +212,21 @@ class Checked:
             self._problem(".", f"rows of {', '.join(gpus)}", "make a folder for each card")
         newest, counts = latest(self.rows.values()), Counter[str]()
         for row, own in zip(newest, derive(newest), strict=True):
-            facts = {
-                f"status {row.status}": not row.expected,
-                "without a time of their roof": row.status == "ok" and own["roof_gbps"] is None,
-                "above their roof by more than noise": own["above_roof"] is True,
-                "of no clean commit": row.environment.get("dirty") is not False,
-                **{f"flagged {flag.partition(':')[0]}": True for flag in row.suspect},
-            }
-            counts.update(name for name, holds in facts.items() if holds)
+            counts.update(f"flagged {flag.partition(':')[0]}" for flag in row.suspect)
+            counts[f"status {row.status}"] += not row.expected
+            counts["without a time of their roof"] += (
+                row.status == "ok" and own["roof_gbps"] is None
+            )
+            counts["above their roof by more than noise"] += own["above_roof"] is True
+            counts["of no clean commit"] += row.environment.get("dirty") is not False
             if own["effective_gbps"] is not None and (what := impossible(row)):
-                self._problem(places[id(row)], what, "measure that point again")
+                where = first[row.sweep, *row.identity, row.attempt]
+                self._problem(where, what, "measure that point again")
         self.warnings += [visible(f"points {what}: {n:,}") for what, n in counts.items() if n]
 
 
 def contradictions(row: Row) -> Iterator[str]:
-    """What in a row denies something else in it."""
+    """Where a row contradicts itself."""
     if not re.fullmatch("[0-9a-f]{6,64}", row.key):
         yield f"the key {row.key!r} is not a hash"
     if unknown := sorted(row.environment.keys() - FACTS):
@@ -295,7 +276,7 @@ def texts_of(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
 
 @lru_cache(maxsize=1 << 16)
 def private(place: str, text: str) -> str:
-    """What a text holds that says whose machine it was, or names foreign code; empty of nothing."""
+    """The kind of private text that this one holds, or foreign code; empty for none."""
     if place.endswith(("target", "_target_")):
         return "" if TARGET.fullmatch(text) else "code that is not of this project"
     if own := next((own for own in own_names() if re.search(rf"\b{re.escape(own)}\b", text)), ""):

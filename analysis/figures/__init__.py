@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from analysis.__main__ import finish, only
-from analysis.figures.limits import LIMITS_FIGURES
+from analysis.figures.limits import HEADLINE, LIMITS
 from analysis.figures.lines import LineFigure
 from analysis.figures.page import Figure, Page
 from analysis.figures.specs import LINE_FIGURES
@@ -15,25 +14,14 @@ from analysis.figures.traffic import TRAFFIC_FIGURES
 from analysis.load import Inputs, read_inputs
 from experiments.data.files import RowsError
 
+Picture = tuple[Figure | LineFigure, Page]
 # The sources' figures by source and number, then this project's own.
 FIGURES: tuple[Figure | LineFigure, ...] = tuple(
     sorted(
-        (*LINE_FIGURES, *LIMITS_FIGURES, *TRAFFIC_FIGURES),
+        (*LINE_FIGURES, HEADLINE, LIMITS, *TRAFFIC_FIGURES),
         key=lambda figure: (not figure.source, figure.id if figure.source else ""),
     )
 )
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A page and the figure that it is of."""
-
-    id: str  # which figure it is, e.g. ``a_fig1``; those of several GPUs share it
-    operation: str
-    source: str  # the letter of the source whose figure it is, empty for this project's own
-    title: str
-    caption: str  # one sentence: what it shows, and which source's figure it draws again
-    page: Page
 
 
 def pictures(
@@ -43,7 +31,7 @@ def pictures(
     for one in figures:
         if not only or one.id in only:
             for page in one.pages(inputs):
-                yield Picture(one.id, page.operation, one.source, page.title, one.caption, page)
+                yield one, page
 
 
 def run(options: argparse.Namespace) -> int:
@@ -51,9 +39,9 @@ def run(options: argparse.Namespace) -> int:
     asked = only(options.only, [one.id for one in FIGURES])
     inputs = read_inputs(options.rows, options.out, "figures", options.ours)
     drawn = list(pictures(inputs, asked))
-    made = {picture.id for picture in drawn}
+    made = {figure.id for figure, _ in drawn}
     missing = [one.needs for one in FIGURES if one.id not in made and one.id in (asked or one.id)]
     if not drawn:
         raise RowsError(f"{inputs.rows}: no figure can be drawn: {'; '.join(missing)}")
-    finish([path for picture in drawn for path in picture.page.files(inputs.out)], missing)
+    finish([path for _, page in drawn for path in page.files(inputs.out)], missing)
     return 0

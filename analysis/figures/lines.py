@@ -1,4 +1,4 @@
-"""Lines over a size: what variants measured, what bounds them, what the sources printed of them.
+"""Lines over a size: the variants, their bounds, and the numbers that the sources printed.
 
 `LineFigure` is a figure of such lines; `draw_panel` draws one pair of its axes.
 """
@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -17,7 +17,7 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 from scipy.optimize import isotonic_regression
 
 from analysis.estimate import speedups
-from analysis.figures.page import SIZE, Canvas, Page, provenance
+from analysis.figures.page import WIDTH, Canvas, Page, provenance
 from analysis.figures.style import (
     BLUSH,
     DOT,
@@ -37,22 +37,23 @@ from analysis.figures.style import (
 from analysis.load import Inputs
 from analysis.published import name_of, series, sources
 from analysis.selection import Query, Selection, select
-from experiments.data.cards import card_of
 
-LEFT, BOTTOM, WIDE, HIGH = 0.078, 0.207, 0.567, 0.622  # of the axes; labels stand right of them
+LEFT, WIDE = 0.078, 0.567  # of the axes; labels stand right of them
+ABOVE, BELOW, BETWEEN = 0.67, 0.81, 0.56  # inches above, below and between axes
+ALONE, STACKED = 2.42, 1.85  # inches: the height of a panel
+APART = 0.152  # inches: the least distance of two labels
 LEADER, MARK, TEXT = 1.035, 1.055, 1.08  # where labels begin, in widths of the axes
-LONGEST, ROOM = 34, 28  # characters of a label: what fits legibly, and what fits at full size
+LONGEST, ROOM = 34, 28  # characters of a label: the most, and the most at full size
 DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
 DASHED, LEVEL_DASH = (0, (5, 2)), (0, (1.5, 1.5))
-ROOF_SHARE, PEAK = "fraction_of_roof", "peak_bytes"
+GBPS, ROOF_SHARE, PEAK = "effective_gbps", "fraction_of_roof", "peak_bytes"
 MARK_ALL = 16  # points a line may have before their markers hide it
 MOST_LINES = 32  # a panel has no room for the names of more
-SAME = 0.02  # a ratio this near 1 is drawn by the line of the variant compared with
 
 
 @dataclass(frozen=True)
 class Panel:
-    """What one pair of axes shows over a size."""
+    """The content of one pair of axes over a size."""
 
     y: str  # the column drawn, such as ``time_us`` or `PEAK`, or ``speedup`` over a variant
     label: str  # of the y axis
@@ -60,10 +61,6 @@ class Panel:
     over: tuple[str, ...] = ()  # speedups: rows are over the first, claims over any of these
     series: str = ""  # a source's printed numbers drawn beside, such as ``a_fig2``
     levels: tuple[str, ...] = ()  # sources whose claims without a size are drawn as levels
-    card: str = ""  # a source whose own card's datasheet peak is drawn
-    place: tuple[float, float] = (BOTTOM, HIGH)  # bottom and height, shares of the canvas
-    gap: float = 0.062  # the least distance of two labels, in heights of the axes
-    l2: float = 0.87  # of L2's caption: below the datasheet's peak, above what rises with the width
 
 
 @dataclass(frozen=True)
@@ -83,33 +80,37 @@ class LineFigure:
     """A figure of lines over N or M: a picture for each GPU whose rows allow it."""
 
     id: str  # its file name, e.g. ``d_fig1``
-    title: str  # what it shows, in a few words
+    title: str  # its subject in a few words
     query: Query  # the rows it draws
     panels: tuple[Panel, ...]  # its axes, from the top
-    note: str = ""  # a last line of small print on what is published, where that is drawn
-    caption: str = ""  # one sentence: what it shows, and which source's figure it draws again
-    size: tuple[float, float] = SIZE  # inches
+    note: str = ""  # a last line of small print on published numbers, where these are drawn
+    caption: str = ""  # one sentence on its content, and on the source's figure it draws again
     source: str = ""  # the letter of that source, if any
     x: str = ""  # of the x axis, where that is no row width and no number of rows
+    asks: str = ""  # the rows it needs, where `rows` picks them
+    rows: Callable[[Inputs], list[Selection]] | None = None  # picks rows another way than `query`
 
     @property
     def needs(self) -> str:
-        """Which rows it cannot do without, in one line."""
+        """The rows it cannot do without, in one line."""
         over, fixed = ("N", "M") if self.query.over == "cols" else ("M", "N")
-        beside = [f", {panel.over[0]} among them" for panel in self.panels if panel.over]
-        return (
-            f"{self.id} needs timed {self.query.operation} rows of one {fixed} and dtype at two or "
-            f"more {over}, best {fixed} = {self.query.at} {self.query.dtype}{''.join(beside)}"
-        )
+        best = f"best {fixed} = {self.query.at} {self.query.dtype}"
+        beside = [f"{panel.over[0]} among them" for panel in self.panels if panel.over]
+        usual = f"timed {self.query.operation} rows of one {fixed} and dtype at two or more {over}"
+        return f"{self.id} needs {self.asks or ', '.join([usual, best, *beside])}"
 
     def pages(self, inputs: Inputs) -> list[Page]:
         """A picture for each GPU whose rows allow it."""
+        if self.rows is not None:
+            return [self._page(shown) for shown in self.rows(inputs)]
         frame = inputs.main
         frame = frame[frame["rows"].gt(0) & frame["cols"].gt(0)]
-        several = [select(frame, gpu, self.query) for gpu in sorted(frame["gpu"].unique())]
-        return [self._page(shown) for shown in several
-                if shown and all(_compared(shown, one).own[one.y].notna().any()
-                                 for one in self.panels)]  # fmt: skip
+        found = [select(frame, gpu, self.query) for gpu in sorted(frame["gpu"].unique())]
+        return [
+            self._page(shown)
+            for shown in found
+            if shown and all(compared(shown, one).own[one.y].notna().any() for one in self.panels)
+        ]
 
     def _page(self, shown: Selection) -> Page:
         fixed, card = "M" if shown.query.over == "cols" else "N", shown.card.name
@@ -118,46 +119,54 @@ class LineFigure:
             small[-1] += f"{DOT}crossed out: faster than the roof, not a win"
         small += [self.note] if self.note and shown.exact else []
 
+        count = len(self.panels)
+        each = ALONE if count == 1 else STACKED
+        height = ABOVE + BELOW + count * each + (count - 1) * BETWEEN
+
         def draw(canvas: Canvas) -> None:
-            for panel in self.panels:
-                ax = canvas.add_axes((LEFT, panel.place[0], WIDE, panel.place[1]))
+            for below, panel in zip(reversed(range(count)), self.panels, strict=True):
+                bottom = (BELOW + below * (each + BETWEEN)) / height
+                ax = canvas.add_axes((LEFT, bottom, WIDE, each / height))
                 size_axis(ax, shown.sizes, shown.query.over)
-                write_labels(ax, draw_panel(ax, shown, panel), panel.gap)
-                if self.x or panel is not self.panels[-1]:
-                    ax.set_xlabel(self.x if panel is self.panels[-1] else "")
+                write_labels(ax, draw_panel(ax, shown, panel), APART / each)
+                if self.x or below:
+                    ax.set_xlabel("" if below else self.x)
 
         subtitle = DOT.join([card, shown.dtype, f"{fixed} = {shown.at}"])
-        return Page(f"{self.id}-{slug(shown.gpu)}", self.title, subtitle, small, draw, self.size,
-                    shown.gpu, self.query.operation)  # fmt: skip
+        name, operation = f"{self.id}-{slug(shown.gpu)}", self.query.operation
+        size = (WIDTH, height)
+        return Page(name, self.title, subtitle, small, draw, size, shown.gpu, operation)
+
+
+def compared(shown: Selection, panel: Panel) -> Selection:
+    """The points that a panel draws: as they are, or over the first variant of ``over``."""
+    return speedups(shown, panel.over[0]) if panel.over else shown
 
 
 def draw_panel(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
     """Draws a panel on axes whose size axis is ready; returns the labels of its lines.
 
-    Bandwidths start at 0 and are scaled to the rows: what a source printed of a faster card does
-    not squeeze them. Times span decades, so their axis is a logarithm that holds all of them.
+    Bandwidths start at 0 and are scaled to the rows: numbers that a source printed of a faster card
+    do not squeeze them. Times span decades, so their axis is a logarithm that holds all of them but
+    the datasheet's floor.
     """
     if panel.scale != "linear":
         ax.set_yscale("log", base=2 if panel.scale == "ratio" else 10)
-    compared = _compared(shown, panel)
-    labels = lines(ax, compared, panel.y) + _roofs(ax, shown, panel)
-    if panel.y == "effective_gbps":
-        labels += _datasheet(ax, shown, panel)
-    if panel.scale == "linear" and not panel.over:
-        ax.set_ylim(0, None)
-    if panel.y == ROOF_SHARE:  # the datasheet peak is far above where launches bound the roof
+    points = compared(shown, panel)
+    first, last = (_datasheet, _claims) if panel.y == GBPS else (_claims, _datasheet)
+    labels = lines(ax, points, panel.y) + _roofs(ax, shown, panel) + first(ax, shown, panel)
+    if panel.y == ROOF_SHARE:  # the datasheet's peak is far above where launches bound the roof
         ax.set_ylim(0, max(1.25, 1.04 * float(np.nanmax(shown.own[panel.y]))))
-    if shown.exact:  # what sources printed compares with rows of its shape and dtype alone
-        labels += _printed(ax, shown, panel) + _levels(ax, shown, panel)
-    if panel.y != "effective_gbps":
-        labels += _datasheet(ax, shown, panel)
+    elif panel.scale == "linear":
+        ax.set_ylim(0, None)
+    else:
+        ax.set_ylim(*ax.get_ylim())
+    labels += last(ax, shown, panel)
     if panel.scale == "ratio":
         ratio_axis(ax, panel.label)
-        return labels + _predicted(ax, compared)
-    if panel.over:
-        ax.set_ylim(0, None)
-    elif panel.y != PEAK:
-        _shade_l2(ax, shown, 0.02 if panel.y == ROOF_SHARE else panel.l2)
+        return labels
+    if not panel.over and panel.y != PEAK:
+        _shade_l2(ax, shown, 0.02 if panel.y == ROOF_SHARE else 0.87)
     value_axis(ax, panel.label)
     if panel.y == ROOF_SHARE:
         ax.yaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10]))
@@ -167,11 +176,6 @@ def draw_panel(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
         for line in ax.get_lines():  # markers at 0 stand half below the axis
             line.set_clip_on(False)
     return labels
-
-
-def _compared(shown: Selection, panel: Panel) -> Selection:
-    """What a panel draws: the points as they are, or over the base's."""
-    return speedups(shown, panel.over[0]) if panel.over else shown
 
 
 def lines(ax: Axes, shown: Selection, y: str) -> list[Label]:
@@ -192,15 +196,15 @@ def lines(ax: Axes, shown: Selection, y: str) -> list[Label]:
         style, dash = style_of(kernel), DASHES[drawn[kernel] % len(DASHES)]
         drawn[kernel] += 1
         above = line["above_roof"].eq(True).to_numpy()
-        kept = np.where(above, np.nan, value)
         sparse = None if valid.sum() <= MARK_ALL else 0.05  # lengths of the axes between markers
-        ax.plot(x, kept, label=variant, zorder=3, markevery=sparse,
-                **style.dots(ls=dash, lw=1.4, color=style.color, mew=0.6))  # fmt: skip
+        look = style.dots(ls=dash, lw=1.4, color=style.color, mew=0.6)
+        kept = np.where(above, np.nan, value)
+        ax.plot(x, kept, label=variant, zorder=3, markevery=sparse, **look)
         low, high = (np.where(valid, end, np.nan) for end in _interval(line, y))
         ax.vlines(x, low, high, color=style.color, lw=1.0, zorder=2.5)
         if above.any():
-            ax.plot(x[above], value[above], label="above roof", zorder=3.2,
-                    **style.dots(hollow=True, mew=0.9))  # fmt: skip
+            look = style.dots(hollow=True, mew=0.9)
+            ax.plot(x[above], value[above], label="above roof", zorder=3.2, **look)
             ax.plot(x[above], value[above], "x", ms=3.2, mec=INK, mew=0.7, zorder=3.3)
         last = int(np.flatnonzero(valid)[-1])
         whole = last == len(x) - 1
@@ -210,7 +214,7 @@ def lines(ax: Axes, shown: Selection, y: str) -> list[Label]:
 
 
 def _interval(line: pd.DataFrame, y: str) -> tuple[pd.Series, pd.Series]:
-    """The 95 % interval of ``y``: its own, or that of a time or what is inverse to the time."""
+    """The 95 % interval of ``y``: its own, or from the interval of the time."""
     if f"{y}_low" in line:
         return line[f"{y}_low"], line[f"{y}_high"]
     if y == "time_us":
@@ -221,67 +225,61 @@ def _interval(line: pd.DataFrame, y: str) -> tuple[pd.Series, pd.Series]:
     return moved / line["time_high_us"], moved / line["time_low_us"]
 
 
-def _bound(ax: Axes, shown: Selection, values: pd.Series | float, text: str, color: str = INK,
-           **line: Any) -> list[Label]:  # fmt: skip
+def _line(
+    ax: Axes, shown: Selection, values: pd.Series | float, text: str, color: str = INK, **line: Any
+) -> list[Label]:
     """Draws a line without markers over all sizes, where it has values; returns its label."""
-    series = pd.Series(values, shown.sizes) if isinstance(values, float) else values
-    series = series.reindex(shown.sizes)
-    known = series.dropna()
+    known = pd.Series(values, shown.sizes) if isinstance(values, float) else values
+    known = known.reindex(shown.sizes)
+    look: dict[str, Any] = {"lw": 1.6, "zorder": 2.8, "label": text} | line
+    ax.plot(known.index, known, color=color, **look)
+    known = known.dropna()
     if known.empty:
         return []
-    line = {"lw": 1.6, "zorder": 2.8, "label": text, **line}
-    ax.plot(series.index, series, color=color, **line)
     last = int(known.index[-1])
-    whole = last == shown.sizes[-1]
-    return [Label(text, last, float(known.iloc[-1]), LineStyle(color, ""), whole=whole)]
+    style, whole = LineStyle(color, ""), last == shown.sizes[-1]
+    return [Label(text, last, float(known.iloc[-1]), style, whole=whole)]
 
 
 def _roofs(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
-    """Draws what was measured beside the variants and bounds them.
+    """Draws the measured bounds of the variants.
 
-    It is the best that any kernel of the roof reached at the same shape, and of times also the
-    least that the operation's arithmetic takes; of memory it is one matrix, the gradient's own.
+    It is the best that any kernel of the roof reached at the same shape. Times have the least that
+    the operation's arithmetic takes beside it, and memory has one matrix, the gradient's own.
     """
-    roof, over = f"{shown.roof} roof", shown.query.over
+    own, roof, over = shown.own, f"{shown.roof} roof", shown.query.over
     if panel.over:
-        return _bound(ax, shown, 1.0, f"{panel.over[0]} = 1", lw=1.2, zorder=2.4)
+        return _line(ax, shown, 1.0, f"{panel.over[0]} = 1", lw=1.2, zorder=2.4)
     if panel.y == ROOF_SHARE:
-        longest = shown.own["arithmetic_us"].notna().any()
-        return _bound(ax, shown, 1.0, "longest roof" if longest else roof)
+        return _line(ax, shown, 1.0, "longest roof" if own["arithmetic_us"].notna().any() else roof)
     if panel.y == PEAK:
-        matrix = shown.at * shown.item_bytes * _sizes(shown)
-        return _bound(ax, shown, matrix, "one M×N matrix")
-    of_roof = shown.roofs.groupby(over)[panel.y]
-    if panel.y != "time_us":
-        return _bound(ax, shown, of_roof.max(), roof)
-    arithmetic = shown.own.groupby(over)["arithmetic_us"].min()
-    return [*_bound(ax, shown, of_roof.min(), roof),
-            *_bound(ax, shown, arithmetic, "arithmetic roof", ls=DASHED)]  # fmt: skip
+        return _line(ax, shown, shown.at * shown.item_bytes * _sizes(shown), "one M×N matrix")
+    best = shown.roofs.groupby(over)[panel.y]
+    labels = _line(ax, shown, best.max() if panel.y == GBPS else best.min(), roof)
+    if panel.y == "time_us":
+        arithmetic = own.groupby(over)["arithmetic_us"].min()
+        labels += _line(ax, shown, arithmetic, "arithmetic roof", ls=DASHED)
+    return labels
 
 
 def _datasheet(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
-    """Draws what the datasheet's memory bandwidth allows, and shades times that it does not."""
-    line: dict[str, Any] = {"color": MUTED, "lw": 1.0, "ls": DASHED, "zorder": 2}
+    """Draws the datasheet's memory bandwidth, and shades times that are too short for it."""
+    look: dict[str, Any] = {"color": MUTED, "lw": 1.0, "ls": DASHED, "zorder": 2}
     peak, moved = shown.card.peak_gbps, _moved(shown)
-    labels: list[Label] = []
-    if panel.card and shown.exact and (card := card_of(sources()[panel.card].card or "")).peak_gbps:
-        text = f"card of {name_of(panel.card)}, {card.peak_gbps:,.0f}"
-        labels = _bound(ax, shown, float(card.peak_gbps), text, **line | {"ls": LEVEL_DASH})
     if peak is None or panel.over:
-        return labels
+        return []
     text = f"datasheet {peak:,.0f} GB/s"
-    if panel.y == "effective_gbps":
-        labels += _bound(ax, shown, float(peak), text, **line)
-    elif panel.y == ROOF_SHARE and shown.own["arithmetic_us"].isna().all():
+    if panel.y == GBPS:
+        return _line(ax, shown, float(peak), text, **look)
+    if panel.y == ROOF_SHARE and shown.own["arithmetic_us"].isna().all():
         share = peak / shown.own.groupby(shown.query.over)["roof_gbps"].max()
-        labels += _bound(ax, shown, share, text, **line)
-    elif panel.y == "time_us" and moved:
-        floor, low = moved * _sizes(shown) / peak / 1e3, ax.get_ylim()
-        labels += _bound(ax, shown, floor, text, **line)
-        ax.fill_between(floor.index, floor, 1e-9, color=BLUSH, lw=0, zorder=0.1)
-        ax.set_ylim(*low)
-        write(ax, 0.985, 0.03, "faster than the card's memory", 6.5, ha="right")
-    return labels
+        return _line(ax, shown, share, text, **look)
+    if panel.y != "time_us" or not moved:
+        return []
+    floor = moved * _sizes(shown) / peak / 1e3
+    ax.fill_between(floor.index, floor, 1e-9, color=BLUSH, lw=0, zorder=0.1)
+    write(ax, 0.985, 0.03, "faster than the card's memory", 6.5, ha="right")
+    return _line(ax, shown, floor, text, **look)
 
 
 def _moved(shown: Selection) -> int:
@@ -306,71 +304,62 @@ def _shade_l2(ax: Axes, shown: Selection, height: float) -> None:
     write(ax, 0.012, height, f"{moved} fits in L2 ({size / 2**20:g} MiB)", 6.5, va="bottom")
 
 
+def _claims(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
+    """Draws the sources' printed series, and their claims of this dtype without a size.
+
+    They compare with rows of their own shape and dtype alone.
+    """
+    if not shown.exact:
+        return []
+    labels = _printed(ax, shown, panel) if panel.series else []
+    for letter in (one for one in panel.levels if sources()[one].dtype == shown.dtype):
+        name, source = name_of(letter), sources()[letter]
+        for ratio in source.ratios:
+            if ratio.over in panel.over:
+                text = f"{name}: {ratio.label}"
+                labels += _level(ax, shown, ratio.kernel, ratio.low, ratio.high, text)
+        for one in source.levels:
+            if one.quantity == panel.y:
+                kernel = _as_run(shown, one.kernel)
+                ends = f"–{one.high:,g}" if one.low < one.high else "+" * (one.of == "floor")
+                text = f"{name}: {kernel} {one.low:,g}{ends}"
+                labels += _level(ax, shown, kernel, one.low, one.high, text)
+    return labels
+
+
 def _as_run(shown: Selection, kernel: str) -> str:
-    """C's numbers of `hybrid` are of `hybrid_whole`, where rows hold it: so C ran it."""
+    """C ran `hybrid` as `hybrid_whole`, which its numbers stand beside where rows hold it."""
     whole = kernel == "hybrid" and "hybrid_whole" in set(shown.points["kernel"])
     return "hybrid_whole" if whole else kernel
 
 
 def _printed(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
     """Draws a source's own series: open markers on pale dashes, named after the source."""
-    if not panel.series:
-        return []
     printed, letter, labels = series(panel.series), panel.series[0].upper(), []
     kernels: Mapping[str, Sequence[float]] = printed.kernels
-    if panel.over:  # its times as ratios; naive's own are what the figures of speedups are about
-        base = kernels[panel.over[0]]
-        kernels = {
-            kernel: [b / t for b, t in zip(base, times, strict=True)]
-            for kernel, times in kernels.items()
-            if kernel not in (panel.over[0], "naive")
-        }
+    if panel.over:  # its times as ratios; naive's own are the base of every figure of speedups
+        base = np.array(kernels[panel.over[0]])
+        others = kernels.keys() - {panel.over[0], "naive"}
+        kernels = {name: list(base / kernels[name]) for name in kernels if name in others}
     for kernel, values in kernels.items():
         kernel = _as_run(shown, kernel)
         style, name = style_of(kernel), f"{name_of(letter)}: {kernel}"
-        ax.plot(printed.sizes, values, label=name, zorder=2.6, lw=0.9, alpha=0.75,
-                **style.dots(hollow=True, mew=0.9, ls=(0, (3, 2)), color=style.color))  # fmt: skip
+        look = style.dots(hollow=True, mew=0.9, ls=(0, (3, 2)), color=style.color)
+        ax.plot(printed.sizes, values, label=name, zorder=2.6, lw=0.9, alpha=0.75, **look)
         labels.append(Label(name, printed.sizes[-1], values[-1], style, hollow=True))
     return labels
 
 
-def _levels(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
-    """Draws what sources claim of this dtype without a size."""
-    labels = []
-    for letter in (one for one in panel.levels if sources()[one].dtype == shown.dtype):
-        for ratio in sources()[letter].ratios if panel.over else ():
-            if ratio.over in panel.over:
-                text = f"{name_of(letter)}: {ratio.label}"
-                labels.append(_level(ax, shown, ratio.kernel, ratio.low, ratio.high, text))
-        for level in () if panel.over else sources()[letter].levels:
-            if level.quantity == panel.y:
-                kernel, low, high = _as_run(shown, level.kernel), level.low, level.high
-                ends = f"–{high:,g}" if low < high else "+" * (level.of == "floor")
-                text = f"{name_of(letter)}: {kernel} {low:,g}{ends}"
-                labels.append(_level(ax, shown, kernel, low, high, text))
-    return labels
-
-
-def _level(ax: Axes, shown: Selection, kernel: str, low: float, high: float, text: str) -> Label:
+def _level(
+    ax: Axes, shown: Selection, kernel: str, low: float, high: float, text: str
+) -> list[Label]:
     """Draws a level as a dotted line, or from ``low`` to ``high`` as a band between two."""
     color = style_of(kernel).color
     if low < high:
         ax.axhspan(low, high, color=color, alpha=0.13, lw=0, zorder=0.2, label=text)
-    for end in {low, high}:
-        [label] = _bound(ax, shown, end, text, color, lw=1.0, ls=LEVEL_DASH, alpha=0.8, zorder=2.2)
-    return replace(label, y=(low + high) / 2)
-
-
-def _predicted(ax: Axes, compared: Selection) -> list[Label]:
-    """Draws the ratios of the models' bytes, one quiet line for all variants that share a model."""
-    simple = compared.points[~compared.points["model_formula"].str.contains(" if ", na=True)]
-    line: dict[str, Any] = {"lw": 0.8, "ls": (0, (1, 2)), "zorder": 1}
-    labels: list[Label] = []
-    for formula, alike in simple.groupby("model_formula"):
-        ratios = alike.groupby(compared.query.over)["traffic_ratio"].first().dropna()
-        if len(ratios) and abs(ratios.iloc[-1] - 1) > SAME:
-            labels += _bound(ax, compared, ratios, f"{formula} by traffic", MUTED, **line)
-    return labels
+    look: dict[str, Any] = {"lw": 1.0, "ls": LEVEL_DASH, "alpha": 0.8, "zorder": 2.2}
+    labels = [_line(ax, shown, end, text, color, **look)[0] for end in {low, high}]
+    return [replace(labels[0], y=(low + high) / 2)]
 
 
 def write_labels(ax: Axes, labels: Sequence[Label], gap: float = 0.062) -> None:
@@ -386,9 +375,9 @@ def write_labels(ax: Axes, labels: Sequence[Label], gap: float = 0.062) -> None:
     ]
     ends = [to_axes.transform((label.x, label.y)) for label in labels]
     heights = spread([float(end[1]) for end in ends], gap)
+    across: dict[str, Any] = {"transform": ax.transAxes, "clip_on": False}
     for label, end, height in zip(labels, ends, heights, strict=True):
         style = label.style
-        across: dict[str, Any] = {"transform": ax.transAxes, "clip_on": False}
         if label.whole:
             leader = [end[0], LEADER], [end[1], height]
             ax.plot(*leader, color=style.color, lw=0.5, alpha=0.6, **across)

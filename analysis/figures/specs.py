@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.figures.lines import PEAK, ROOF_SHARE, LineFigure, Panel
+from analysis.figures.lines import GBPS, PEAK, ROOF_SHARE, LineFigure, Panel
 from analysis.figures.style import STYLES
 from analysis.published import name_of, series
 from analysis.selection import Query
@@ -10,35 +10,34 @@ from analysis.selection import Query
 TIME = "time, µs (lower is better)"
 BANDWIDTH = "effective bandwidth, GB/s = 2MN bytes / time (higher is better)"
 SHARE = "share of the roof (higher is better)"
+LONGEST = "share of its longest roof (higher is better)"
+SPEEDUP = "time of torch / time (higher is better)"
+OVER_NAIVE = "speedup: time of naive / time (higher is better)"
+MEMORY = "peak memory beyond the inputs, GB (lower is better)"
 WIDTHS = series("a_fig2").sizes  # A's
 TUTORIAL = range(256, 12673)  # N of Triton's tutorial 02; its axis is linear, ours shows all powers
 VOCABULARY = (512, 1024, 2048, 4096, 8192, 16384, 32000, 65536, 131072)
-# C draws its kernel and torch; what stays beside them are the other ways to take a wide row.
+OF_B_AND_C = ("three_pass", "hybrid", "hybrid_whole", "hybrid_capped")
+# C draws its kernel and torch; the other ways to take a wide row stay beside them.
 NOT_WIDE = ("naive", "naive_script", "compiled", "three_pass", "fused")
-OF_E = ("torch", "fused_row", "copy", "copy_triton")
+NOT_OF_E = tuple(STYLES.keys() - {"torch", "fused_row", "copy", "copy_triton"})
 A, C, D, E = map(name_of, "ACDE")
-# Of two panels, one below the other: bottom and height, shares of a canvas of this size.
-TALL = (6.6, 4.9)
-UPPER, LOWER = (0.49, 0.365), (0.17, 0.22)
 
 A_FIG2 = LineFigure(
     "a_fig2",
     "Softmax time by row width",
-    Query(
-        4096, "float32", sizes=WIDTHS,
-        without=("three_pass", "hybrid", "hybrid_whole", "hybrid_capped"),  # B's and C's
-    ),
-    (Panel("time_us", TIME, "log", series="a_fig2", l2=0.945),),
+    Query(4096, "float32", sizes=WIDTHS, without=OF_B_AND_C),
+    (Panel("time_us", TIME, "log", series="a_fig2"),),
     note=f"open, dashed: as {A} printed them, card unknown",
     caption=f"Figure 2 of {A}: time against row width at M = 4096, float32, beside the times that "
     "it prints; the shaded times are shorter than this card's memory takes to move 2MN.",
     source="A",
-)  # fmt: skip
+)
 C_FIG1 = LineFigure(
     "c_fig1",
     "Softmax bandwidth at small batch",
     Query(32000, "float16", over="rows", sizes=(1, 4, 16, 64), without=NOT_WIDE),
-    (Panel("effective_gbps", BANDWIDTH, "log"),),  # it grows with M: from 0 one row would vanish
+    (Panel(GBPS, BANDWIDTH, "log"),),  # it grows with M: from 0 one row would vanish
     note=f"{C} gives no numbers here",
     caption=f"The small-batch figure of {C}: bandwidth over 1 to 64 rows of a 32000-word "
     "vocabulary, float16; it prints no numbers for it.",
@@ -48,7 +47,7 @@ C_FIG2 = LineFigure(
     "c_fig2",
     "Softmax bandwidth as rows scale",
     Query(32000, "float16", over="rows", sizes=(512, 2048, 8192, 32768), without=NOT_WIDE),
-    (Panel("effective_gbps", BANDWIDTH, series="c_fig2"),),
+    (Panel(GBPS, BANDWIDTH, series="c_fig2"),),
     note=f"open: as {C} printed it, card unknown",
     caption=f"The batch figure of {C}: bandwidth against rows at N = 32000, float16, beside the "
     "two points that it prints for 8192 rows.",
@@ -58,7 +57,7 @@ C_FIG3 = LineFigure(
     "c_fig3",
     "Softmax bandwidth by vocabulary",
     Query(8192, "float16", sizes=VOCABULARY, without=NOT_WIDE),
-    (Panel("effective_gbps", BANDWIDTH, series="c_fig3", levels=("C",)),),
+    (Panel(GBPS, BANDWIDTH, series="c_fig3", levels=("C",)),),
     note=f"open, band: as {C} printed them, card unknown",
     caption=f"The vocabulary figure of {C}: bandwidth against row width at M = 8192, float16, "
     "beside the two points that it prints and the 870–900 GB/s at which it sees Triton flatten.",
@@ -68,7 +67,7 @@ D_FIG1 = LineFigure(
     "d_fig1",
     "Softmax bandwidth by row width",
     Query(4096, "float32", sizes=TUTORIAL, without=("hybrid_whole", "hybrid_capped")),
-    (Panel("effective_gbps", BANDWIDTH, levels=("A", "D")),),
+    (Panel(GBPS, BANDWIDTH, levels=("A", "D")),),
     note=f"dotted: as {A} and {D} printed them, cards unknown",
     caption=f"The figure of {D}, which is Triton's tutorial 02: bandwidth against row width at "
     f"M = 4096, float32, beside the peaks that {A} states and the 1400+ GB/s that {D} sees "
@@ -78,91 +77,68 @@ D_FIG1 = LineFigure(
 E_FIG1 = LineFigure(
     "e_fig1",
     "One program per row against torch",
-    Query(4096, "float32", sizes=TUTORIAL, without=tuple(k for k in STYLES if k not in OF_E)),
-    (
-        Panel("effective_gbps", BANDWIDTH, card="E", place=UPPER, gap=0.105),
-        Panel("speedup", "time of torch / time (higher is better)", over=("torch",), levels=("E",),
-              place=LOWER, gap=0.1785),
-    ),
-    note=f"dotted: the claim of {E}, and the peak of its RTX 3090 Ti; it prints no other numbers",
+    Query(4096, "float32", sizes=TUTORIAL, without=NOT_OF_E),
+    (Panel(GBPS, BANDWIDTH), Panel("speedup", SPEEDUP, over=("torch",), levels=("E",))),
+    note=f"dotted: the claim of {E}; it prints no other numbers",
     caption=f"The figure of {E}: bandwidth of one program per row against torch, and their ratio "
     "beside its “up to 3×”; its own curve, of an RTX 3090 Ti, is not given in numbers.",
-    size=TALL,
     source="E",
-)  # fmt: skip
-
-
+)
 SPEEDUP_NAIVE = LineFigure(
     "speedup_naive",
     "Speedup over naive softmax",
     Query(4096, "float32", sizes=WIDTHS),
     (
-        Panel("speedup", "speedup: time of naive / time (higher is better)", "ratio",
-              over=("naive", "naive_script"), series="a_fig2", levels=("A", "D", "E")),
+        Panel(
+            *("speedup", OVER_NAIVE, "ratio", ("naive", "naive_script"), "a_fig2", ("A", "D", "E"))
+        ),
     ),
-    note=f"open, band, blue dots: as {A} and {D} printed them, cards unknown; grey dots: the ratio "
-    "of the models' bytes",
-    caption="Time of naive softmax over each variant's, with intervals, beside the ratios of their "
-    f"modelled traffic, the ratios of the times that {A} prints, and what it and {D} claim.",
-)  # fmt: skip
+    note=f"open, band, dots: as {A} and {D} printed them, cards unknown",
+    caption="Time of naive softmax over each variant's, with intervals, beside the ratios of the "
+    f"times that {A} prints, and the claims of both and {D}.",
+)
 BACKWARD = LineFigure(
     "backward",
     "The gradient of softmax by row width",
     Query(4096, "float32", operation="softmax_backward"),
-    (
-        Panel("effective_gbps", BANDWIDTH.replace("2MN", "3MN"), place=(0.545, 0.34), gap=0.085),
-        Panel(ROOF_SHARE, SHARE, place=(0.135, 0.32), gap=0.09),
-    ),
+    (Panel(GBPS, BANDWIDTH.replace("2MN", "3MN")), Panel(ROOF_SHARE, SHARE)),
     caption="Bandwidth of the gradient of softmax, which reads two matrices and writes one, "
     "against row width at M = 4096, float32, and its share of the fastest kernel that only moves.",
-    size=(6.6, 5.9),
 )
 
 
 def _cross_entropy(mode: str, title: str, moved: str, does: str) -> LineFigure:
     """A mode of cross-entropy over the vocabulary: bandwidth, share of the roof, memory."""
-    upper, middle, lower = (0.682, 0.243), (0.402, 0.217), (0.115, 0.226)
-    memory = "peak memory beyond the inputs, GB (lower is better)"
+    bandwidth = Panel(GBPS, BANDWIDTH.replace("2MN", moved))
     return LineFigure(
         mode,
-        title,
+        f"Cross-entropy: {title} by vocabulary",
         Query(8192, "bfloat16", operation=mode),
-        (
-            Panel("effective_gbps", BANDWIDTH.replace("2MN", moved), place=upper, gap=0.08),
-            Panel(ROOF_SHARE, SHARE, place=middle, gap=0.087),
-            Panel(PEAK, memory, place=lower, gap=0.087),
-        ),
+        (bandwidth, Panel(ROOF_SHARE, SHARE), Panel(PEAK, MEMORY)),
         caption=f"Cross-entropy of 8192 rows of bfloat16 logits over the vocabulary N: {does}. "
         "Bandwidth, share of the fastest kernel that only moves, and the most memory of a call.",
-        size=(6.6, 8.2),
     )
 
 
+LOSS = "the loss of each row, for which the logits are read once"
+GRADIENT = "the gradient from the logits and their logsumexp, both matrices moved once"
+BOTH = "loss and gradient in one call, logits read and gradient written once"
 CROSS_ENTROPY = (
-    _cross_entropy("cross_entropy", "Cross-entropy: the loss by vocabulary", "MN",
-                   "the loss of each row, for which the logits are read once"),
-    _cross_entropy("cross_entropy_backward", "Cross-entropy: the gradient by vocabulary", "2MN",
-                   "the gradient from the logits and their logsumexp, both matrices moved once"),
-    _cross_entropy("cross_entropy_grad", "Cross-entropy: loss and gradient by vocabulary", "2MN",
-                   "loss and gradient in one call, logits read and gradient written once"),
-)  # fmt: skip
+    _cross_entropy("cross_entropy", "the loss", "MN", LOSS),
+    _cross_entropy("cross_entropy_backward", "the gradient", "2MN", GRADIENT),
+    _cross_entropy("cross_entropy_grad", "loss and gradient", "2MN", BOTH),
+)
 ATTENTION = LineFigure(
     "attention",
     "Attention: time against its roofs",
     Query(262144, "bfloat16", operation="attention"),
-    (
-        Panel("time_us", TIME, "log", place=(0.545, 0.34), gap=0.075),
-        Panel(ROOF_SHARE, "share of its longest roof (higher is better)", place=(0.135, 0.32),
-              gap=0.08),
-    ),
+    (Panel("time_us", TIME, "log"), Panel(ROOF_SHARE, LONGEST)),
     caption="Time of attention over the keys of a query N, against the time that moving its "
     "matrices takes and the time that its products and exponentials take, and the share of the "
     "longer one.",
-    size=(6.6, 5.9),
     x="keys of a query, N",
-)  # fmt: skip
-
+)
 LINE_FIGURES = (
-    *(A_FIG2, C_FIG1, C_FIG2, C_FIG3, D_FIG1, E_FIG1, SPEEDUP_NAIVE, BACKWARD),
-    *(*CROSS_ENTROPY, ATTENTION),
+    *(A_FIG2, C_FIG1, C_FIG2, C_FIG3, D_FIG1, E_FIG1),
+    *(SPEEDUP_NAIVE, BACKWARD, *CROSS_ENTROPY, ATTENTION),
 )

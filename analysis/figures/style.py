@@ -8,10 +8,13 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import matplotlib
 import seaborn as sns
+import yaml
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.colors import to_hex, to_rgb
@@ -19,16 +22,12 @@ from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
 
 from analysis.published import OPERATION
 
-INK = "#22262b"
-MUTED = "#6b7280"
-FAINT = "#e8eaee"
-BLUSH = "#fbe9e4"
+HERE = Path(__file__).parent
+INK, MUTED, FAINT, BLUSH = "#22262b", "#6b7280", "#e8eaee", "#fbe9e4"
 MARGIN = 0.116  # inches left of a page's title
 DOT = "  ·  "  # between the parts of a subtitle or of the small print
 SIZES = MappingProxyType({"cols": "row width N, elements", "rows": "rows M"})
 CACHES = MappingProxyType({"cold": "cold cache", "warm": "warm cache"})
-
-# matplotlib's letter, or corners, 1 for a star, and degrees: a symbol would have to be text
 Marker = str | tuple[int, int, int]
 
 
@@ -53,60 +52,20 @@ class LineStyle:
         return to_hex((0.62 * r + 0.38 * x, 0.62 * g + 0.38 * y, 0.62 * b + 0.38 * z))
 
     def dots(self, scale: float = 1.0, hollow: bool = False, **more: Any) -> dict[str, Any]:
-        """What `Axes.plot` takes to draw its markers and no line; hollow ones are not wins."""
+        """The arguments of `Axes.plot` that draw its markers without a line."""
         face, edge = ("white", self.color) if hollow else (self.color, "white")
         form = {"marker": self.marker, "ms": scale * self.size}
         return {"ls": "", **form, "mfc": face, "mec": edge} | more
 
 
-# Chosen by a search: under full sight and the three kinds of colour blindness any two stay 10 apart
-# in CIELAB, and those that one figure draws 16; each stays near the hue that it always had. Each
-# marker is used once, so that a figure survives a grey print. Markers that are similar belong to
-# variants that no preset draws together.
+def _marker(read: str | list[int]) -> Any:
+    return read if isinstance(read, str) else tuple(read)
+
+
+_READ: Mapping[str, Any] = yaml.safe_load((HERE / "styles.yaml").read_text(encoding="utf-8"))
 STYLES: Mapping[str, LineStyle] = MappingProxyType(
-    {
-        "naive": LineStyle("#4a2a00", "s"),
-        "naive_script": LineStyle("#c2a070", "D"),
-        "torch": LineStyle("#e36a0a", "o"),
-        "compiled": LineStyle("#feb41e", "^"),
-        "three_pass": LineStyle("#fb74b4", "v"),
-        "hybrid": LineStyle("#a1558a", "p"),
-        "hybrid_whole": LineStyle("#4743cf", "<"),
-        "hybrid_capped": LineStyle("#8538ad", ">"),
-        "online": LineStyle("#329879", "X"),
-        "fused": LineStyle("#3f78e2", "P"),
-        "fused_row": LineStyle("#2bb1ef", "*"),
-        "online_l2": LineStyle("#7cdd7c", (4, 1, 45)),
-        "online_in_place": LineStyle("#12636c", (6, 1, 0)),
-        "fused_multirow": LineStyle("#3e04ff", (5, 1, 180)),
-        "cluster": LineStyle("#964b4b", (4, 1, 0)),
-        "cluster_in_place": LineStyle("#9c6fb2", (4, 0, 0)),
-        "cooperative": LineStyle("#e92bae", (3, 1, 270)),
-        "auto": LineStyle("#c71f19", (8, 1, 0)),
-        "compiled_max": LineStyle("#6c2b24", (5, 0, 180)),
-        "liger": LineStyle("#8e924e", (3, 1, 180)),
-        "flag_gems": LineStyle("#62dcb8", (3, 1, 90)),
-        "quack": LineStyle("#b0ce60", (4, 0, 45)),
-        "compiled_softmax": LineStyle("#580dcf", (7, 0, 0)),
-        "helion": LineStyle("#7bb5c1", (5, 0, 0)),
-        "copy": LineStyle("#3a3f47", "d"),
-        "copy_triton": LineStyle("#8b929c", "h"),
-    }
+    {name: LineStyle(color, _marker(marker)) for name, (color, marker) in _READ["styles"].items()}
 )
-# Variants that look like another one, which no figure draws beside them: it is of one operation.
-ALIKE: Mapping[str, str] = MappingProxyType(
-    {
-        "backward": "fused",
-        "ce_backward_in_place": "online_in_place",
-        "attention_naive_folded": "naive_script",
-        "attention_torch_flash": "hybrid",
-        "attention_flash": "fused",
-    }
-)
-FURTHER_COLORS = ("#a50f3c", "#4d9221", "#5e3fbe", "#1b9aaa", "#e0526e", "#8a8d0f")
-FURTHER_MARKERS: tuple[Marker, ...] = (
-    *("H", "8"), (3, 1, 0), (7, 1, 0), (10, 1, 0), (6, 1, 30), (5, 1, 90)
-)  # fmt: skip
 
 
 def style_of(kernel: str) -> LineStyle:
@@ -117,19 +76,18 @@ def style_of(kernel: str) -> LineStyle:
     known = _like(kernel)
     if known in STYLES:
         return STYLES[known]
-    number = zlib.crc32(kernel.encode())
-    color = FURTHER_COLORS[number % len(FURTHER_COLORS)]
-    return LineStyle(color, FURTHER_MARKERS[number // 64 % len(FURTHER_MARKERS)])
+    number, colors, markers = zlib.crc32(kernel.encode()), _READ["colors"], _READ["markers"]
+    return LineStyle(colors[number % len(colors)], _marker(markers[number // 64 % len(markers)]))
 
 
 @cache
 def _like(kernel: str) -> str:
-    """Whose style a kernel has: that of `ALIKE`, else ``ce_quack`` looks like `quack`.
+    """The variant that a kernel looks like: ``ce_quack`` looks like `quack`.
 
     Of several variants whose names end it the longest counts.
     """
-    if kernel in ALIKE:
-        return ALIKE[kernel]
+    if kernel in _READ["alike"]:
+        return str(_READ["alike"][kernel])
     known = [name for name in STYLES if kernel.endswith(f"_{name}") and kernel not in STYLES]
     return max(known, key=len, default=kernel)
 
@@ -141,34 +99,14 @@ def variant_order(variant: str) -> tuple[int, str]:
 
 
 def theme() -> Any:
-    """Settings for ``matplotlib.rc_context``; the salt makes the ids of an SVG repeatable."""
-    return dict(sns.axes_style("ticks")) | {
-        "svg.hashsalt": "softmax-roofline",
-        "font.family": "DejaVu Sans",  # matplotlib brings it
-        "font.size": 8.5,
-        "text.parse_math": False,  # a dollar in a recorded name is a dollar
-        "axes.edgecolor": MUTED,
-        "axes.labelcolor": INK,
-        "axes.labelsize": 8.5,
-        "axes.linewidth": 0.7,
-        "text.color": INK,
-        "xtick.color": MUTED,
-        "ytick.color": MUTED,
-        "xtick.labelcolor": INK,
-        "ytick.labelcolor": INK,
-        "xtick.labelsize": 8,
-        "ytick.labelsize": 8,
-        "xtick.major.size": 3,
-        "ytick.major.size": 0,
-        "grid.color": FAINT,
-        "grid.linewidth": 0.7,
-    }
+    """Settings for ``matplotlib.rc_context``."""
+    own = matplotlib.rc_params_from_file(HERE / "house.mplstyle", use_default_template=False)
+    return dict(sns.axes_style("ticks")) | dict(own)
 
 
 def write(ax: Axes, x: float, y: float, text: str, size: float = 8.0, **more: Any) -> None:
     """Writes a text, by default a quiet one, at shares of the axes."""
-    more = {"color": MUTED} | more
-    ax.text(x, y, text, transform=ax.transAxes, fontsize=size, **more)
+    ax.text(x, y, text, transform=ax.transAxes, fontsize=size, **{"color": MUTED} | more)
 
 
 def ticks(axis: Axis, places: Iterable[float], text: Callable[[float], str]) -> None:

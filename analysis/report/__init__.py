@@ -42,12 +42,13 @@ from experiments.data.files import RowsError, read_json, write_file
 
 HERE, STEPPER = Path(__file__).parent, Path(stepper.__file__).parent
 FIRST = "headline"  # the picture of the result
-LEFT_OUT = ("limits",)  # pictures shape by shape: the tables have the same numbers
 # Tables about the measuring itself, by how their names begin; the others are of an operation.
 MEASURED = ("environment", "card_to_card", "determinism", "above_roof")
 # How operations follow each other; others come last.
-ORDER = (OPERATION, "cross_entropy", "cross_entropy_grad", "cross_entropy_backward", "log_softmax",
-         "logsumexp", "logprob_entropy", "softmax_backward")  # fmt: skip
+ORDER = (
+    *(OPERATION, "cross_entropy", "cross_entropy_grad", "cross_entropy_backward", "log_softmax"),
+    *("logsumexp", "logprob_entropy", "softmax_backward"),
+)
 MOST_PICTURES = 80  # of a folder of many cards; `figures` draws the others
 MOST_LINES = 300  # of a table; its CSV has all
 FOLDED = 12  # lines above which a table is folded
@@ -67,7 +68,7 @@ SIGNS = {
 
 @dataclass
 class Exhibit:
-    """What stands under one heading: pictures and tables of one thing, and the claims about it."""
+    """The content under one heading: pictures and tables of one thing, and the claims about it."""
 
     title: str
     label: str = ""  # the source's own id, such as ``A-fig2``
@@ -86,18 +87,17 @@ def run(options: argparse.Namespace) -> int:
 
 def page(inputs: Inputs) -> str:
     """The whole HTML document, the same text for the same rows and code."""
-    asked = {one.id: one.needs for one in FIGURES if one.id not in LEFT_OUT}
-    every = list(pictures(inputs, tuple(asked)))
+    every = list(pictures(inputs))
     drawn, more = every[:MOST_PICTURES], len(every) - MOST_PICTURES
-    needs = {name: asked[name] for name in asked if name not in {one.id for one in every}}
-    made, lacking = tables_of(inputs)
-    tables = dict(made)
+    needs = {one.id: one.needs for one in FIGURES if one not in {figure for figure, _ in every}}
+    tables, lacking = tables_of(inputs)
     gpus = sorted(map(str, inputs.main["gpu"].unique()))
     lines = operations(inputs.frame, inputs.points)
     files = (HERE / "page.css", STEPPER / "stepper.css", HERE / "page.js", STEPPER / "stepper.js")
     *styles, script, other = (path.read_text(encoding="utf-8") for path in files)
     style, scripts = "".join(styles), [script, other]
     judged = _sources(inputs, gpus, drawn, tables, needs)
+    left_out = [f"{more} more pictures: `make figures` draws them"] * (more > 0)
     context: dict[str, Any] = {
         "policy": _policy(style, scripts),
         "style": Markup(style),
@@ -105,7 +105,7 @@ def page(inputs: Inputs) -> str:
         "opening": _opening(inputs),
         "headline": headline(inputs.frame, inputs.points),
         "every": lines,
-        "lead": [_shown(one) for one in drawn if one.id == FIRST],
+        "lead": [_shown(one) for one in drawn if one[0].id == FIRST],
         "sources": judged,
         "labels": {one.label for each in judged for one in each["exhibits"]},
         "operations": _operations(drawn, tables, lines),
@@ -113,8 +113,7 @@ def page(inputs: Inputs) -> str:
         "several": len(gpus) > 1,
         "measured": [table for stem, table in tables.items() if stem.startswith(MEASURED)],
         "noise": _noise(inputs),
-        "missing": [f"{more} more pictures: `make figures` draws them"] * (more > 0)
-        + [*needs.values(), *lacking],
+        "missing": [*left_out, *needs.values(), *lacking],
         "steps": stepper.steps(stepper.example()),
         "step_input": stepper.example(),
         "step_heads": stepper.HEADS,
@@ -148,33 +147,31 @@ def _sources(
 ) -> list[dict[str, Any]]:
     """Each source with its exhibits, its claims and the check of the numbers that it prints."""
     claims = [one for gpu in gpus for one in judge(inputs, gpu)]
-    findings = audit()
     lacking = {label_of(name): text.partition(" needs ")[2] for name, text in needs.items()}
+    findings = sorted(audit(), key=lambda one: one.verdict == CONSISTENT)
     found = []
     for letter, source in sources().items():
-        mine = [one for one in claims if one.source == letter]
         exhibits: dict[str, Exhibit] = {}
-
-        def at(label: str, title: str, known: dict[str, Exhibit] = exhibits) -> Exhibit:
-            return known.setdefault(label, Exhibit(title, label))
-
-        for picture in (one for one in drawn if one.source == letter):
-            at(label_of(picture.id), picture.title).pictures.append(_shown(picture))
+        for one in (one for one in drawn if one[0].source == letter):
+            label = label_of(one[0].id)
+            exhibits.setdefault(label, Exhibit(one[1].title, label)).pictures.append(_shown(one))
         for stem, table in tables.items():
             if (label := label_of(stem)).startswith(letter):
-                at(label, table.title.removeprefix(f"{label}: ")).tables.append(table)
+                title = table.title.removeprefix(f"{label}: ")
+                exhibits.setdefault(label, Exhibit(title, label)).tables.append(table)
+        mine = [one for one in claims if one.source == letter]
         for claim in mine:
             label = label_of(claim.figure)
-            if label not in exhibits and label.startswith(letter):
-                at(label, "not drawn").missing = lacking.get(label, "other rows")
-            elif label not in exhibits:
-                label = ""  # it has none, or that of another source
-            at(label, f"Claims of {letter} without a figure").claims.append(claim)
+            if label not in exhibits and not label.startswith(letter):
+                label = ""  # it has none, or the figure of another source
+            title = "not drawn" if label else f"Claims of {letter} without a figure"
+            missing = lacking.get(label, "other rows") if label else ""
+            exhibit = exhibits.setdefault(label, Exhibit(title, label, missing=missing))
+            exhibit.claims.append(claim)
         shown = sorted(exhibits.values(), key=lambda one: (not one.label, one.label))
-        checked = sorted((one for one in findings if one.source == letter),
-                         key=lambda one: one.verdict == CONSISTENT)  # fmt: skip
-        found.append({"letter": letter, "source": source, "exhibits": shown, "claims": mine,
-                      "audit": checked})  # fmt: skip
+        checked = [one for one in findings if one.source == letter]
+        about = {"letter": letter, "source": source, "claims": mine}
+        found.append(about | {"exhibits": shown, "audit": checked})
     return found
 
 
@@ -184,16 +181,15 @@ def _operations(
     """Each operation: its name, its line of the table of all, its pictures and tables."""
     lines = {line[0]: line for line in every.lines} if every else {}
     found: dict[str, dict[str, Exhibit]] = {name: {} for name in (OPERATION, *lines)}
-    titles = {one.title: one.operation for one in reversed(drawn)}
-    for picture in drawn:
-        if picture.source or picture.id == FIRST:
+    titles = {page.title: page.operation for _, page in reversed(drawn)}
+    for figure, page in drawn:
+        if figure.source or figure.id == FIRST:
             continue
-        title, name = picture.title, picture.operation
+        title, name = page.title, page.operation
         # the same title of a second operation says which
         title = title if titles[title] == name else f"{title}: {name}"
-        found.setdefault(name, {}).setdefault(title, Exhibit(title)).pictures.append(
-            _shown(picture)
-        )
+        exhibit = found.setdefault(name, {}).setdefault(title, Exhibit(title))
+        exhibit.pictures.append(_shown((figure, page)))
     by_length = sorted(found, key=len, reverse=True)
     for stem, table in tables.items():
         if not stem.startswith(MEASURED) and not label_of(stem):
@@ -202,30 +198,26 @@ def _operations(
             title = f"Tables of {name}"
             found[name].setdefault(title, Exhibit(title)).tables.append(table)
     order = sorted(found, key=lambda name: (ORDER.index(name) if name in ORDER else 9, name))
-    return [(name, lines.get(name, ()), list(found[name].values()))
-            for name in order if found[name]]  # fmt: skip
+    return [(name, lines.get(name, ()), [*found[name].values()]) for name in order if found[name]]
 
 
 def _shown(picture: Picture) -> dict[str, Any]:
-    """Draws a picture as an image without the texts that stand beside it on the page."""
-    page = picture.page
-    beside = {page.title, page.subtitle, *page.small}
+    """A picture as an image, without the texts that stand beside it on the page."""
+    figure, page = picture
     drawn, packed = BytesIO(), BytesIO()
     with matplotlib.rc_context(theme()):
-        canvas = page.render()
-        for text in list(canvas.texts):
-            if text.get_text() in beside:
-                text.remove()
+        canvas = page.render(texts=False)
         canvas.savefig(drawn, format="png", dpi=DPI, bbox_inches="tight", pad_inches=0.06)
     image = Image.open(drawn).convert("RGB")
     image.quantize(COLORS).convert("RGB").save(packed, "WEBP", lossless=True)
     uri = f"data:image/webp;base64,{base64.b64encode(packed.getvalue()).decode()}"
     width, height = (round(pixels * SCALE / DPI) for pixels in image.size)
-    return {"page": page, "caption": picture.caption, "uri": uri, "width": width, "height": height}
+    size = {"width": width, "height": height}
+    return {"page": page, "caption": figure.caption, "uri": uri} | size
 
 
 def _opening(inputs: Inputs) -> dict[str, Any]:
-    """What the page is made of: how many rows, of which cards, recorded when, by which code."""
+    """The origin of the page: how many rows, of which cards, recorded when, by which code."""
     frame = inputs.frame
     environments = {id(one): one for one in frame["environment"]}.values()
     commits = Counter(str(one["commit"])[:12] for one in environments if one.get("commit"))
@@ -265,9 +257,13 @@ def _noise(inputs: Inputs) -> list[str]:
 
 
 def _templates() -> Environment:
-    templates = Environment(loader=FileSystemLoader([HERE, STEPPER]), autoescape=True,
-                            undefined=StrictUndefined, trim_blocks=True,
-                            lstrip_blocks=True)  # fmt: skip
+    templates = Environment(
+        loader=FileSystemLoader([HERE, STEPPER]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     templates.globals |= {"signs": SIGNS, "tally": tally, "label_of": label_of}
     templates.globals |= {"most_lines": MOST_LINES, "folded": FOLDED}
     templates.filters |= {"ticks": ticks, "slug": slug}
@@ -275,7 +271,7 @@ def _templates() -> Environment:
 
 
 def _policy(style: str, scripts: Sequence[str]) -> str:
-    """What a browser may do: run these very scripts, use this very style, show images within."""
+    """The browser's permissions: these very scripts, this very style, images within."""
 
     def digest(text: str) -> str:
         return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

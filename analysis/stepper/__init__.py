@@ -7,16 +7,14 @@ in numpy; the template writes all steps into the page, and the script only shows
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 
 from analysis.estimate import Floats
 from analysis.published import sources
 
-HERE = Path(__file__).parent
 ROWS, BLOCK = 2, 2  # of source C; its worked example has three rows
 STATISTICS, NORMALISE = "pass 1 of 2: maximum and sum", "pass 2 of 2: normalise"
 HEADS = ("maximum", "sum", "Σ p", "min p", "max p", "entropy")
@@ -24,66 +22,105 @@ HEADS = ("maximum", "sum", "Σ p", "min p", "max p", "entropy")
 
 @dataclass(frozen=True)
 class Step:
-    """What is known after one block; rows and columns count from 0.
+    """The knowledge after one block of one pass; rows and columns count from 0.
 
     Attributes:
-        phase: Which pass over the row it belongs to.
-        text: What the step does, in a sentence.
-        row: The current row, and ``columns`` its block's first column and the one after its last.
-        maxima: The running maximum of each row, shape [M]; NaN for a row not begun.
-        sums: The running sums of exponentials, likewise.
-        output: The probabilities stored so far, shape [M, N]; NaN where nothing is stored.
-        reads: How many elements were read so far, and ``writes`` how many were written.
+        x: The input, shape [M, N].
+        phase: The pass that the block belongs to.
+        row: The current row; -1 before the first.
+        columns: The block's first column and the one after its last.
     """
 
-    phase: str
-    text: str
-    row: int
-    columns: tuple[int, int]
-    maxima: Floats
-    sums: Floats
-    output: Floats
-    reads: int
-    writes: int
+    x: Floats
+    phase: str = "before the first pass"
+    row: int = -1
+    columns: tuple[int, int] = (0, 0)
+
+    def done(self, row: int, phase: str) -> int:
+        """How many columns of a row a pass is through with."""
+        cols = self.x.shape[1]
+        if row != self.row:
+            return cols if row < self.row else 0
+        if phase == self.phase:
+            return self.columns[1]
+        return cols if phase == STATISTICS else 0
 
     @cached_property
+    def known(self) -> tuple[Floats, Floats]:
+        """The running maximum and the running sum of each row, NaN for a row not begun."""
+        maxima, sums = np.full((2, len(self.x)), math.nan)
+        for i, row in enumerate(self.x):
+            if seen := self.done(i, STATISTICS):
+                maxima[i] = row[:seen].max()
+                sums[i] = np.exp(row[:seen] - maxima[i]).sum()
+        return maxima, sums
+
+    @cached_property
+    def output(self) -> Floats:
+        """The probabilities stored so far, shape [M, N]; NaN where nothing is stored."""
+        maxima, sums = self.known
+        made = np.exp(self.x - maxima[:, None]) / sums[:, None]
+        for i, row in enumerate(made):
+            row[self.done(i, NORMALISE) :] = math.nan
+        return np.asarray(made)
+
+    @property
+    def moved(self) -> tuple[int, int]:
+        """How many elements were read so far, and how many were written."""
+        first, second = (
+            sum(self.done(i, phase) for i in range(len(self.x)))
+            for phase in (STATISTICS, NORMALISE)
+        )
+        return first + second, second
+
+    @property
+    def text(self) -> str:
+        """The step in a sentence or two."""
+        if self.row < 0:
+            return "The input is in memory."
+        first, end = self.columns
+        (maxima, sums), row = self.known, self.x[self.row]
+        now, total = digits(maxima[self.row], 1), digits(sums[self.row])
+        start = f"Row {self.row + 1} reads columns {first + 1} to {end}"
+        if self.phase == NORMALISE:
+            return f"{start} again and writes exp(x − {now}) / {total}."
+        change = f"The maximum stays {now}" if first else f"The maximum is {now}"
+        if first and (old := row[:first].max()) < maxima[self.row]:
+            scale = f"exp({digits(old, 1)} − {now}) = {digits(math.exp(old - maxima[self.row]))}"
+            change = f"The maximum rises from {digits(old, 1)} to {now}, so the sum so far is "
+            change += f"multiplied by {scale}"
+        return f"{start}. {change}; the sum is now {total}."
+
+    @property
     def statistics(self) -> list[list[str]]:
         """For each row the texts under `HEADS`; empty where a number is not known yet.
 
         The entropy −Σ p ln p is in nats, and known once the row is complete.
         """
         lines = []
-        for maximum, total, stored in zip(self.maxima, self.sums, self.output, strict=True):
+        for maximum, total, stored in zip(*self.known, self.output, strict=True):
             p = stored[~np.isnan(stored)]
             known = [p.sum(), p.min(), p.max()] if p.size else [math.nan] * 3
             entropy = -float((p * np.log(p)).sum()) if p.size == stored.size else math.nan
             lines.append([digits(maximum, 1), *map(digits, [total, *known, entropy])])
         return lines
 
-    @property
-    def stored(self) -> list[list[tuple[str, str]]]:
-        """The cells of the output by row: the text, and ``now``, ``written`` or empty."""
-        return [
-            [(digits(value), "" if math.isnan(value) else self._state(i, j, "written"))
-             for j, value in enumerate(line)]
-            for i, line in enumerate(self.output)
-        ]  # fmt: skip
+    def cells(self, values: Floats, phase: str, count: int) -> list[list[tuple[str, str]]]:
+        """The input or the output by row: each number, and ``now``, ``done`` or nothing.
 
-    def read(self, x: Floats) -> list[list[tuple[str, str]]]:
-        """The cells of the input x by row: the text, and ``now``, ``read`` or empty."""
-        return [
-            [(digits(value, 1), self._state(i, j, "read" if self._begun(i, j) else ""))
-             for j, value in enumerate(line)]
-            for i, line in enumerate(x)
-        ]  # fmt: skip
-
-    def _begun(self, row: int, column: int) -> bool:
-        again = self.phase == NORMALISE or column < self.columns[0]
-        return row < self.row or (row == self.row and again)
-
-    def _state(self, row: int, column: int, before: str) -> str:
-        here = row == self.row and self.columns[0] <= column < self.columns[1]
-        return "now" if here else before
+        Args:
+            values: Shape [M, N].
+            phase: The pass that is through with a number that is ``done``.
+            count: Decimals.
+        """
+        first, end = self.columns
+        found = []
+        for i, line in enumerate(values):
+            states = ["done" if j < self.done(i, phase) else "" for j in range(line.size)]
+            if i == self.row:
+                states[first:end] = ["now"] * (end - first)
+            found.append([*zip([digits(one, count) for one in line], states, strict=True)])
+        return found
 
 
 def example() -> Floats:
@@ -104,50 +141,12 @@ def steps(x: Floats, block: int = BLOCK) -> list[Step]:
         The state before any block, then a step for each block of each pass.
     """
     rows, cols = x.shape
-    unknown = np.full(rows, math.nan)
-    made = [Step("before the first pass", "The input is in memory.", -1, (0, 0), unknown,
-                 unknown, np.full(x.shape, math.nan), 0, 0)]  # fmt: skip
-    for row in range(rows):
-        for first in range(0, cols, block):
-            made.append(_accumulate(made[-1], x, row, first, min(first + block, cols)))
-        for first in range(0, cols, block):
-            made.append(_normalise(made[-1], x, row, first, min(first + block, cols)))
-    return made
-
-
-def _accumulate(before: Step, x: Floats, row: int, first: int, end: int) -> Step:
-    """The first pass: a block raises the maximum, rescales the sum and adds to it."""
-    maxima, sums, values = before.maxima.copy(), before.sums.copy(), x[row, first:end]
-    old, new = (maxima[row] if first else -math.inf), values.max()
-    maxima[row] = max(old, new)
-    scale = math.exp(old - maxima[row])
-    sums[row] = (sums[row] * scale if first else 0) + np.exp(values - maxima[row]).sum()
-    was, now = digits(old, 1), digits(maxima[row], 1)
-    change = f"The maximum stays {now}"
-    if not first:
-        change = f"The maximum is {now}"
-    elif new > old:
-        change = (
-            f"The maximum rises from {was} to {now}, so the sum so far is multiplied by "
-            f"exp({was} − {now}) = {digits(scale)}"
-        )
-    text = f"Row {row + 1} reads columns {first + 1} to {end}. {change}; "
-    text += f"the sum is now {digits(sums[row])}."
-    return replace(before, phase=STATISTICS, text=text, row=row, columns=(first, end),
-                   maxima=maxima, sums=sums, reads=before.reads + values.size)  # fmt: skip
-
-
-def _normalise(before: Step, x: Floats, row: int, first: int, end: int) -> Step:
-    """The second pass: a block is read again, and its probabilities are written."""
-    output, values = before.output.copy(), x[row, first:end]
-    output[row, first:end] = np.exp(values - before.maxima[row]) / before.sums[row]
-    text = (
-        f"Row {row + 1} reads columns {first + 1} to {end} again and writes "
-        f"exp(x − {digits(before.maxima[row], 1)}) / {digits(before.sums[row])}."
-    )
-    return replace(before, phase=NORMALISE, text=text, row=row, columns=(first, end),
-                   output=output, reads=before.reads + values.size,
-                   writes=before.writes + values.size)  # fmt: skip
+    return [Step(x)] + [
+        Step(x, phase, row, (first, min(first + block, cols)))
+        for row in range(rows)
+        for phase in (STATISTICS, NORMALISE)
+        for first in range(0, cols, block)
+    ]
 
 
 def digits(value: float, count: int = 3) -> str:

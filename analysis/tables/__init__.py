@@ -1,6 +1,6 @@
 """The sources' tables and this project's own.
 
-A table is one entry of `TABLES`: a function of what was read, which yields tables with the names of
+A table is one entry of `TABLES`: a function of the inputs, which yields tables with the names of
 their files. The CSV beside a table has the numbers as they are and, in ``keys`` and ``recordings``,
 the rows behind each line, which ``python -m analysis trace`` prints.
 """
@@ -19,7 +19,7 @@ from analysis.tables.frames import Named
 from experiments.data.files import RowsError
 
 DECLARED = "variants.json with a softmax variant beside the rows (a sweep writes it)"
-# By the name that --only takes: what a table needs, and its function.
+# By the name that --only takes: the rows that a table needs, and its function.
 TABLES: Mapping[str, tuple[str, Callable[[Inputs], Named]]] = {
     "main": ("rows with a time", results.main),
     "a_tab1": (DECLARED, printed.a_tab1),

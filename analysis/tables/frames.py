@@ -1,12 +1,15 @@
-"""What tables share: which rows they are of, and a data frame as a table."""
+"""The functions that tables share: which rows count, and a data frame as a table."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import yaml
 
 from analysis.figures.style import CACHES, variant_order
 from analysis.format import Table, joined, number_text, thousands
@@ -15,6 +18,20 @@ from analysis.selection import timer_label
 
 Named = Iterator[tuple[str, Table]]  # the names of files without suffix, and their tables
 BEHIND = {"keys": ("key", joined), "recordings": ("recording", joined)}  # for ``groupby(…).agg``
+
+
+@cache
+def _texts() -> dict[str, Any]:
+    read = Path(__file__).parents[1] / "notes.yaml"
+    return dict(yaml.safe_load(read.read_text(encoding="utf-8")))
+
+
+def texts(name: str, **facts: Any) -> list[Any]:
+    """The sentences, or the lines of cells, of a table in ``notes.yaml``, filled with facts."""
+    return [
+        [cell.format(**facts) for cell in one] if isinstance(one, list) else one.format(**facts)
+        for one in _texts()[name]
+    ]
 
 
 def table(
@@ -32,6 +49,16 @@ def _text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.2e}" if 0 < abs(value) < 1e-3 else number_text(value)
     return "–" if value is None or value == "" else value if isinstance(value, str) else str(value)
+
+
+def by_shape(points: pd.DataFrame) -> pd.DataFrame:
+    """The column ``text`` of points with a line per shape and a column per variant."""
+    cells = points.set_index(["rows", "cols", "variant"])["text"]  # `pivot` would lose bold ones
+    found = cells.unstack("variant").fillna("–")
+    names = sorted(map(str, found), key=variant_order)
+    found = found[names]
+    found.insert(0, "M×N", [f"{m}×{n}" for m, n in found.index])
+    return found
 
 
 def ordered(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:

@@ -1,69 +1,59 @@
-"""The sources' own tables beside what variants declare and rows hold: A-tab1, B-tab1, C-ex, C-prof.
+"""The sources' own tables beside declarations and rows: A-tab1, B-tab1, C-ex, C-prof.
 
-Formulas are compared as polynomials, and orders on chip are derived from what kernels declare.
+Formulas are compared as polynomials, and orders on chip are derived from declarations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
 import sympy
 
 from analysis.figures.style import variant_order
 from analysis.figures.traffic import LIBRARY
+from analysis.format import Table
 from analysis.formula import N, equal, expression
 from analysis.load import Inputs, kernel_name
-from analysis.published import OPERATION, Traffic, sources
-from analysis.tables.frames import Named, counts, ends, several, table
-from analysis.worked_example import example_table
+from analysis.published import OPERATION, sources
+from analysis.tables.frames import Named, counts, ends, several, table, texts
+from analysis.worked_example import HEADS, compared
 from experiments.data.jobs import Declaration
 from experiments.data.rows import ITEM_BYTES
-
-DECLARED = (
-    "Elements, as each kernel declared them when its rows were made, beside what A prints. "
-    "Formulas are compared as polynomials."
-)
-ON_CHIP = (
-    "On chip: O(N) where the declared elements per row grow with N, O(B) where they are the block "
-    "size, else O(1). A variant takes any N unless what it holds on chip grows with N; nominally, "
-    "where the library decides that itself."
-)
-RECORDED = "This project's side is what the rows record; a dash where they do not."
 
 
 def a_tab1(inputs: Inputs) -> Named:
     """Reads, writes and total: A's two approaches first, then all other variants."""
-    shown = _beside(
-        inputs, "A-tab1", ["reads", "writes", "total"], 3,
-        lambda ours: [ours.reads, ours.writes, ours.formula],
-        lambda they: [they.reads, they.writes, they.total],
-    )  # fmt: skip
-    yield "a_tab1", table("A-tab1: memory traffic by approach", shown, [DECLARED])
+    heads = {"reads": "reads", "writes": "writes", "total": "total"}
+    shown = _beside(inputs, "A-tab1", heads, lambda ours: [ours.reads, ours.writes, ours.formula])
+    yield "a_tab1", table("A-tab1: memory traffic by approach", shown, texts("a_tab1"))
 
 
 def b_tab1(inputs: Inputs) -> Named:
     """Reads, on-chip memory and wide rows: B's three approaches first, then all others."""
-    shown = _beside(
-        inputs, "B-tab1", ["reads", "on chip", "any N"], 1,
-        lambda ours: [ours.reads, _order(ours), _any_width(ours)],
-        lambda they: [they.reads, they.on_chip, _yes(they.any_width)],
-    )  # fmt: skip
-    yield "b_tab1", table("B-tab1: on-chip memory and wide rows by approach", shown, [ON_CHIP])
+    heads = {"reads": "reads", "on chip": "on_chip", "any N": "any_width"}
+    shown = _beside(inputs, "B-tab1", heads, lambda o: [o.reads, _order(o), _any_width(o)])
+    title = "B-tab1: on-chip memory and wide rows by approach"
+    yield "b_tab1", table(title, shown, texts("b_tab1"))
 
 
 def _beside(
     inputs: Inputs,
     place: str,
-    heads: Sequence[str],
-    formulas: int,
+    heads: Mapping[str, str],
     ours: Callable[[Declaration], list[str]],
-    theirs: Callable[[Traffic], Sequence[str | None]],
 ) -> pd.DataFrame:
-    """What each variant of the rows declares, beside what a source prints at ``place``."""
+    """The declarations of the rows' variants beside the table of a source.
+
+    Args:
+        inputs: Rows and declarations.
+        place: The source's table.
+        heads: By column the field that holds the source's own.
+        ours: The cells of a declaration.
+    """
     kernels = set(inputs.main["kernel"])
     declared = {
-        label: one
+        label: ours(one)
         for label, one in inputs.declarations.items()
         if one.operation == OPERATION and kernel_name(label) in kernels
     }
@@ -72,24 +62,25 @@ def _beside(
     others = sorted(declared.keys() - printed, key=lambda k: variant_order(k.replace(",", " ")))
     lines = []
     for label in [*printed, *others] if declared else []:
-        they = theirs(printed[label]) if label in printed else [None] * len(heads)
-        own = ours(declared[label]) if label in declared else [""] * len(heads)
-        same = _same(own, they, formulas) if label in declared else "not declared"
+        they = [_text(getattr(printed.get(label), field, None)) for field in heads.values()]
+        own = declared.get(label, [""] * len(heads))
+        same = _same(own, they) if label in declared else "not declared"
         lines.append([label, *own, *they, same])
     columns = ["approach", *heads, *(f"{place[0]}: {head}" for head in heads), "equal"]
     return pd.DataFrame(lines, columns=columns)
 
 
-def _same(declared: Sequence[str], printed: Sequence[str | None], formulas: int) -> str:
-    """``yes`` where all that is printed is what is declared, the first as polynomials."""
-    if not any(printed):
-        return ""
-    pairs = [*zip(declared, printed, strict=True)]
+def _same(declared: Sequence[str], printed: Sequence[str]) -> str:
+    """``yes`` where every printed cell is the declared one, formulas as polynomials."""
+    pairs = [(ours, they) for ours, they in zip(declared, printed, strict=True) if they]
+    return _text(all(ours == they or _equal(ours, they) for ours, they in pairs) if pairs else None)
+
+
+def _equal(ours: str, they: str) -> bool:
     try:
-        same = [equal(ours, they) for ours, they in pairs[:formulas] if they]
-    except ValueError:
-        return "not comparable"
-    return _yes(all(same) and all(ours == they for ours, they in pairs[formulas:] if they))
+        return equal(ours, they)
+    except ValueError:  # one of them is no formula
+        return False
 
 
 def _order(declared: Declaration) -> str:
@@ -97,7 +88,7 @@ def _order(declared: Declaration) -> str:
         held = expression(declared.on_chip)
     except ValueError:
         return declared.on_chip
-    if isinstance(held, sympy.Piecewise):  # what counts is how it ends, at the widest rows
+    if isinstance(held, sympy.Piecewise):  # the case of the widest rows counts
         held = held.args[-1].expr
     if N in held.free_symbols:
         return "O(N)"
@@ -106,17 +97,19 @@ def _order(declared: Declaration) -> str:
 
 def _any_width(declared: Declaration) -> str:
     grows = _order(declared) == "O(N)"
-    return f"{'nominally ' if grows and declared.backend in LIBRARY else ''}{_yes(not grows)}"
+    return f"{'nominally ' if grows and declared.backend in LIBRARY else ''}{_text(not grows)}"
 
 
-def _yes(answer: bool | None) -> str:
-    return "" if answer is None else "yes" if answer else "no"
+def _text(cell: str | bool | None) -> str:
+    """A cell: a text, or an answer in a word."""
+    return cell if isinstance(cell, str) else {None: "", True: "yes"}.get(cell, "no")
 
 
 def c_ex(inputs: Inputs) -> Named:
     """C's worked example recomputed, where rows hold the kernel that it is about."""
     if "online" in set(inputs.main["kernel"]):
-        yield "c_ex", example_table()
+        lines = [one.cells() for one in compared()]
+        yield "c_ex", Table("C-ex: the worked example, recomputed", HEADS, lines, texts("c_ex"))
 
 
 def c_prof(inputs: Inputs) -> Named:
@@ -126,29 +119,20 @@ def c_prof(inputs: Inputs) -> Named:
     good = frame[frame["set"].isin(softmax["set"]) & frame["time_us"].notna()]
     if theirs is None or good.empty:
         return
-    default, published = theirs.iterations
     protocols = [one.get("protocol") for one in good["environment"]]
     asked = [one for one in protocols if isinstance(one, dict)]
-    warm_up, precision = (
-        several(one.get(name) for one in asked) for name in ("warmup", "precision")
-    )
-    sizes = ends(good["samples_us"].map(len, na_action="ignore"))
     elements = (good["rows"].astype(float) * good["cols"]).where(lambda size: size > 0)
     passes = good["compulsory_bytes"] / (elements * good["dtype"].map(ITEM_BYTES))
-    moved = several(f"{one:g}·M·N·itemsize" for one in passes.dropna().round(6))
-    lines = [
-        ["warm-up", f"{theirs.warm_up} iterations", f"{warm_up} samples" * bool(warm_up)],
-        ["samples", f"{default} iterations; {published} in the published run",
-         f"{sizes} ({counts(good['stop_reason'])})"],
-        ["timer", theirs.timer, several(good["timer"])],
-        ["cache", "", several(good["cache"])],
-        ["statistic", f"mean, {theirs.trimmed_percent:g} % trimmed at each end",
-         "median of all samples, rank-based 95 % interval"
-         + f", to ± {precision} of the median or the cap" * bool(precision)],
-        ["bytes", theirs.bytes, moved],
-        ["inputs", theirs.inputs, "randn"],
-        ["profiling", theirs.profile, "python -m experiments.profile kernel=online grid=point "
-         "grid.rows=8192 grid.cols=32000 (one warm call, then one in a profiler range)"],
-    ]  # fmt: skip
+    lines = texts(
+        "protocol",
+        c=theirs,
+        warm_up=several(one.get("warmup") for one in asked) or "unrecorded",
+        precision=several(one.get("precision") for one in asked) or "an unrecorded share",
+        samples=ends(good["samples_us"].map(len, na_action="ignore")),
+        stopped=counts(good["stop_reason"]),
+        timer=several(good["timer"]),
+        cache=several(good["cache"]),
+        moved=several(f"{one:g}·M·N·itemsize" for one in passes.dropna().round(6)),
+    )
     shown = pd.DataFrame(lines, columns=["choice", "C", "this project, as its rows record it"])
-    yield "c_prof", table("C-prof: how times were taken", shown, [RECORDED])
+    yield "c_prof", table("C-prof: how times were taken", shown, texts("c_prof"))

@@ -1,4 +1,4 @@
-"""Tables of what was measured: times, errors, memory, equal bits, cards, traffic."""
+"""Tables of measurements: times, errors, memory, equal bits, cards, traffic."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pandas as pd
 
 from analysis.estimate import geometric_mean
 from analysis.figures.style import file_name, slug, variant_order
-from analysis.figures.traffic import Level, counted_beside, levels_of
+from analysis.figures.traffic import KINDS, PLACE, beside_counts, levels_of
 from analysis.format import Cell, Table, joined, number_text, thousands
 from analysis.load import Inputs, kernel_name
 from analysis.points import LARGE_BYTES
@@ -19,6 +19,7 @@ from analysis.selection import PROTOCOLS, middle_visits, name_variants, one_swee
 from analysis.tables.frames import (
     BEHIND,
     Named,
+    by_shape,
     counts,
     ends,
     ordered,
@@ -26,6 +27,7 @@ from analysis.tables.frames import (
     several,
     shown_sets,
     table,
+    texts,
     timed,
 )
 from experiments.data.cards import card_of
@@ -35,44 +37,20 @@ from experiments.data.statistics import unconverged
 IRREGULAR = (1823, 781)  # M and N of D's test
 MOST_SHAPES = 8  # shown where rows hold none of the sources' own
 SHORT_US = 20  # below it launches and the timer's steps have the larger say between cards
+LARGE, ABOVE = f"{LARGE_BYTES / 1e6:.0f} MB and more", "of them above"
 MACHINE = [
-    "variant", "rows", "cols", "gpu", "dtype", "timer", "cache", "status", "reason", "time_us",
-    "time_low_us", "time_high_us", "effective_gbps", "roof_gbps", "fraction_of_roof",
-    "speedup_over_naive", "above_roof",
-]  # fmt: skip
-ERRORS = (
-    "Errors against float64: the largest absolute one, and ‖y − ref‖ / ‖ref‖; of several visits "
-    "the worst. A row is ok where every element and every row sum is within its dtype's tolerance."
-)
-ROOFS = (
-    "A point is a shape and dtype under one protocol. It is above its roof where most of its "
-    "visits are, by more than their interval. Its share is the median of its visits. Roof: the "
-    "operation whose fastest row is 100 %."
-)
-MATRICES = (
-    "In units of one M×N matrix of the dtype, the output included: 1 is a result of its own and "
-    "nothing beside it. 0.00: less than half a hundredth; the CSV has the bytes. A dash: the "
-    "kernel has no row there. Of several visits the most."
-)
-BITS = (
-    "The same at each call: six calls on the same inputs give the same bits. The same in any M: "
-    "the first row, the last eight and the middle half, each given alone, have the bits that they "
-    "have among all rows; a kernel whose calls differ has none of that. A dash: not to be judged."
-)
-STATE = {"SM clock, MHz": "sm_clock_mhz", "memory clock, MHz": "memory_clock_mhz",
-         "power, W": "power_w", "temperature, °C": "temperature_c"}  # fmt: skip
-MOVED = (
-    "In units of MN elements, then whether it agrees with the model within 1 %, or why not. The "
-    "CSV has the bytes.",
-    "Counted is at the counted shape of the same case nearest in size; counting takes small ones. "
-    "Nominal: each operation of PyTorch reads its inputs and writes its outputs once. DRAM is "
-    "judged on its reads: its writes lag, as the last lines are still dirty in L2 when a kernel "
-    "ends.",
-)
-CARDS = (
-    "A card's time over the geometric mean of all cards, at points that every card of one sweep "
-    "measured. A card is named by its index on its host."
-)
+    *("variant", "rows", "cols", "gpu", "dtype", "timer", "cache", "status", "reason", "time_us"),
+    *("time_low_us", "time_high_us", "effective_gbps", "roof_gbps", "fraction_of_roof"),
+    *("speedup_over_naive", "above_roof"),
+]
+STATE = {
+    "SM clock, MHz": "sm_clock_mhz",
+    "memory clock, MHz": "memory_clock_mhz",
+    "power, W": "power_w",
+    "temperature, °C": "temperature_c",
+}
+MOVES = [f"{level} {kind}" for level in ("modelled", "counted", "L2", "DRAM") for kind in KINDS]
+MOVES.remove("L2 writes")  # which no counter tells apart
 
 
 def main(inputs: Inputs) -> Named:
@@ -104,24 +82,17 @@ def _main_table(title: str, rows: pd.DataFrame, operation: str) -> Table:
     wins = points["good"] & ~points["above_roof"] & (points["operation"] == operation)
     best = points[wins].groupby(["rows", "cols"])["time_us"].transform("min")
     strong = points["time_us"].eq(best.reindex(points.index)) & wins
-    cells = {(row["rows"], row["cols"], row["variant"]): Cell(_cell(row), one)
-             for row, one in zip(records_of(points), strong, strict=True)}  # fmt: skip
-    variants = sorted(points["variant"].unique(), key=variant_order)
-    shapes = sorted({(m, n) for m, n, _ in cells})
-    lines = [[f"{m}×{n}", *(cells.get((m, n, v), "–") for v in variants)] for m, n in shapes]
+    cells = [Cell(_cell(row), one) for row, one in zip(records_of(points), strong, strict=True)]
+    shown = by_shape(points.assign(text=pd.Series(cells, points.index, dtype=object)))
     failed = points[~points["good"] & points["reason"].notna()]
     times = points[points["good"]]
     late = int(times["stop_reason"].map(unconverged).ne("").sum())
-    notes = [
-        f"Median time in µs ({protocol(timer, cache)}) and, in brackets, the share of the "
-        f"bandwidth of the fastest {own['roof'].iloc[0]} of the same shape. Bold: the fastest. "
-        "!: above the roof by more than its interval, and no win.",
-        f"{late} of {len(times)} times stopped before they were as precise as asked. The CSV has "
-        "intervals, bandwidths and speedups.",
-        *dict.fromkeys(f"{r['variant']}, {r['status']}: {r['reason']}" for r in records_of(failed)),
-    ]
+    facts = {"protocol": protocol(timer, cache), "roof": own["roof"].iloc[0]}
+    notes = texts("main", late=late, times=len(times), **facts)
+    failures = [f"{one['variant']}, {one['status']}: {one['reason']}" for one in records_of(failed)]
+    notes += dict.fromkeys(failures)
     data = points[MACHINE].assign(keys=points["key"], recordings=points["recording"])
-    return Table(title, ["M×N", *variants], lines, notes, data)
+    return table(title, shown, notes, data)
 
 
 def _cell(row: Mapping[str, Any]) -> str:
@@ -138,9 +109,9 @@ def key_shapes(rows: pd.DataFrame) -> list[tuple[int, int]]:
     """
     known = rows[rows["rows"].gt(0) & rows["cols"].gt(0)]
     present = sorted({(int(m), int(n)) for m, n in known[["rows", "cols"]].to_numpy()})
-    printed = {IRREGULAR, *((one.rows, size) if one.over == "cols" else (size, one.cols)
-                            for source in sources().values()
-                            for one in source.series.values() for size in one.sizes)}  # fmt: skip
+    every = [one for source in sources().values() for one in source.series.values()]
+    printed = {(one.rows or size, one.cols or size) for one in every for size in one.sizes}
+    printed.add(IRREGULAR)
     found = [shape for shape in present if shape in printed]
     if len(found) > 1:
         return found
@@ -158,7 +129,7 @@ def d_test(inputs: Inputs) -> Named:
     worst = ordered(visits.drop_duplicates(["gpu", "dtype", "variant"]), "gpu", "dtype")
     names = ["gpu", "dtype", "variant", "status", "reason", "max_abs_error", "relative_error"]
     errors = worst[names].assign(keys=worst["key"], recordings=worst["recording"])
-    yield "d_test", table(f"D-test: correctness at {m}×{n}", errors, [ERRORS])
+    yield "d_test", table(f"D-test: correctness at {m}×{n}", errors, texts("d_test"))
 
 
 def above_roof(inputs: Inputs) -> Named:
@@ -169,25 +140,23 @@ def above_roof(inputs: Inputs) -> Named:
         return
     alike = ["set", "gpu", "timer", "cache", "variant", "roof"]
     place = [*alike, "compulsory_bytes", "rows", "cols", "dtype"]
-    points = name_variants(own).groupby(place, as_index=False).agg(
-        share=("fraction_of_roof", "median"), above=("above_roof", "mean"), **BEHIND
-    )  # fmt: skip
-    points = points.assign(above=points["above"] > 0.5)
-    lines = []
-    for at, one in points.groupby(alike):
-        above, large = one[one["above"]], one["compulsory_bytes"] >= LARGE_BYTES
-        which = [
-            f"{r['rows']}×{r['cols']} {r['dtype']} {100 * r['share']:.1f} %"
-            for r in records_of(above)
-        ]
-        lines.append({
-            **dict(zip(alike, at, strict=True)), "points": len(one), "above": len(above),
-            f"{LARGE_BYTES / 1e6:.0f} MB and more": int(large.sum()),
-            "of them above": int((large & one["above"]).sum()), "which": "; ".join(which),
-        })  # fmt: skip
-    shown = ordered(pd.DataFrame(lines), *alike[:4])
+    columns = {"share": ("fraction_of_roof", "median"), "above": ("above_roof", "mean")}
+    points = name_variants(own).groupby(place, as_index=False).agg(**columns, **BEHIND)
+    points["above"] = points["above"] > 0.5
+    shape = points["rows"].astype(str) + "×" + points["cols"].astype(str) + " " + points["dtype"]
+    share = (100 * points["share"]).map(" {:.1f} %".format)
+    large = points["compulsory_bytes"] >= LARGE_BYTES
+    shown = points.assign(
+        **{LARGE: large, ABOVE: large & points["above"], "which": shape + share},
+        points=1,
+    )
+    shown["which"] = shown["which"].where(points["above"])
+    sums = {name: (name, "sum") for name in ("points", "above", LARGE, ABOVE)}
+    which = {"which": ("which", lambda texts: "; ".join(texts.dropna()))}
+    shown = shown.groupby(alike, as_index=False).agg(**sums, **which)
     title = "Above the roof by more than the interval"
-    yield "above_roof", table(title, shown, [ROOFS], points[points["above"]])
+    shown, data = ordered(shown, *alike[:4]), points[points["above"]]
+    yield "above_roof", table(title, shown, texts("above_roof"), data)
 
 
 def memory(inputs: Inputs) -> Named:
@@ -195,42 +164,33 @@ def memory(inputs: Inputs) -> Named:
     frame = inputs.main
     known = frame["peak_bytes"].notna() & (frame["status"] == "ok") & frame["rows"].gt(0)
     known &= frame["cols"].gt(0) & (frame["operation"] != frame["roof"])
-    place, wide = ["gpu", "operation", "dtype"], ["rows", "cols"]
-    for at, rows in name_variants(frame[known]).groupby(place):
+    wide, most = ["rows", "cols"], {"peak_bytes": ("peak_bytes", "max")}
+    for at, rows in name_variants(frame[known]).groupby(["gpu", "operation", "dtype"]):
         gpu, operation, dtype = map(str, at)
-        peaks = rows.groupby([*wide, "variant"], as_index=False).agg(
-            peak_bytes=("peak_bytes", "max"), **BEHIND
-        )
-        peaks.insert(
-            4, "matrices", peaks["peak_bytes"] / (peaks[wide].prod(axis=1) * ITEM_BYTES[dtype])
-        )
-        texts = peaks.assign(text=peaks["matrices"].map("{:,.2f}".format))
-        shown = texts.pivot(index=wide, columns="variant", values="text").fillna("–")
-        names = sorted(map(str, shown.columns), key=variant_order)
-        shown = shown[names]
-        shown.insert(0, "M×N", [f"{m}×{n}" for m, n in shown.index])
+        peaks = rows.groupby([*wide, "variant"], as_index=False).agg(**most, **BEHIND)
+        matrix = peaks[wide].prod(axis=1) * ITEM_BYTES[dtype]
+        peaks.insert(4, "matrices", peaks["peak_bytes"] / matrix)
+        shown = by_shape(peaks.assign(text=peaks["matrices"].map("{:,.2f}".format)))
         title = f"Peak memory beyond the inputs: {card_of(gpu).name}, {operation}, {dtype}"
         stem = "-".join(["memory", slug(operation), slug(gpu), dtype])
-        yield stem, table(title, shown, [MATRICES], peaks)
+        yield stem, table(title, shown, texts("memory"), peaks)
 
 
 def determinism(inputs: Inputs) -> Named:
     """Whose answers are always the same bits, at each call and for a row in any M."""
     rows = name_variants(inputs.frame[inputs.frame["deterministic"].notna()])
-    shape = ["rows", "cols", "dtype"]
     for gpu, mine in rows.groupby("gpu"):
-        found = pd.DataFrame([
-            {"operation": operation, "variant": variant,
-             "the same at each call": _answer(one, "deterministic"),
-             "the same in any M": _answer(one, "batch_invariant"),
-             "points": one.groupby(shape).ngroups,
-             "keys": joined(one["key"]), "recordings": joined(one["recording"])}
-            for (operation, variant), one in mine.groupby(["operation", "variant"])
-        ])  # fmt: skip
-        found = ordered(found.assign(parts=found["operation"].str.count("_")), "parts", "operation")
+        lines = []
+        for (operation, variant), one in mine.groupby(["operation", "variant"]):
+            line = {"operation": operation, "variant": variant}
+            line["the same at each call"] = _answer(one, "deterministic")
+            line["the same in any M"] = _answer(one, "batch_invariant")
+            line["points"] = one.groupby(["rows", "cols", "dtype"]).ngroups
+            behind = {"keys": joined(one["key"]), "recordings": joined(one["recording"])}
+            lines.append(line | behind | {"parts": str(operation).count("_")})
+        found = ordered(pd.DataFrame(lines), "parts", "operation").drop(columns="parts")
         title = f"The same bits: {card_of(str(gpu)).name}"
-        stem = f"determinism-{slug(str(gpu))}"
-        yield stem, table(title, found.drop(columns="parts"), [BITS])
+        yield f"determinism-{slug(str(gpu))}", table(title, found, texts("determinism"))
 
 
 def _answer(rows: pd.DataFrame, column: str) -> str:
@@ -250,29 +210,24 @@ def card_to_card(inputs: Inputs) -> Named:
     place = [*sweep, "operation", "variant", "rows", "cols", "dtype", "timer", "cache"]
     rows = name_variants(inputs.frame[timed(inputs.frame)])
     rows = rows[rows.groupby(sweep)["card"].transform("nunique") > 1]
-    each = rows.groupby([*place, "card"], as_index=False).agg(
-        time_us=("time_us", geometric_mean), **BEHIND
-    )
+    mean = {"time_us": ("time_us", geometric_mean)}
+    each = rows.groupby([*place, "card"], as_index=False).agg(**mean, **BEHIND)
     cards = each.groupby(sweep)["card"].transform("nunique")
     each = each[each.groupby(place)["card"].transform("nunique") == cards]
     if each.empty:
         return
     mean_us = each.groupby(place)["time_us"].transform(geometric_mean)
-    short = (mean_us < SHORT_US).map(
-        {True: f"below {SHORT_US} µs", False: f"{SHORT_US} µs and more"}
-    )
-    each = each.assign(ratio=each["time_us"] / mean_us, points=short)
+    short = {True: f"below {SHORT_US} µs", False: f"{SHORT_US} µs and more"}
+    each = each.assign(ratio=each["time_us"] / mean_us, points=(mean_us < SHORT_US).map(short))
     ratios = each.groupby([*place, "points"])["ratio"]
     apart = (ratios.max() / ratios.min()).reset_index().assign(card="slowest / fastest")
     every = pd.concat([each.astype({"card": str}), apart])
-    shown = every.groupby([*sweep, "points", "card"])["ratio"].agg(
-        count="size", mean=geometric_mean, least="min", most="max"
-    )
-    texts = shown.reset_index()
+    found = every.groupby([*sweep, "points", "card"])["ratio"]
+    shown = found.agg(count="size", mean=geometric_mean, least="min", most="max").reset_index()
     for name in ("mean", "least", "most"):
-        texts[name] = texts[name].map("{:.4f}".format)
+        shown[name] = shown[name].map("{:.4f}".format)
     title = "Card to card: a card's time over the mean of all"
-    yield "card_to_card", table(title, texts, [CARDS], each)
+    yield "card_to_card", table(title, shown, texts("card_to_card"), each)
 
 
 def environment(inputs: Inputs) -> Named:
@@ -282,34 +237,32 @@ def environment(inputs: Inputs) -> Named:
         for (name, gpu), rows in shown_sets(inputs).groupby(["set", "gpu"])
     }
     facts = pd.DataFrame(columns).rename_axis("fact").reset_index()
-    note = "A range: the least and the most of any row."
-    yield "environment", table("Environment", facts, [note])
+    yield (
+        "environment",
+        table("Environment", facts, texts("environment")),
+    )
 
 
 def _facts(rows: pd.DataFrame, gpu: str) -> dict[str, str]:
-    good = rows[rows["time_us"].notna()]
+    good, every = rows[rows["time_us"].notna()], rows["environment"]
     width = (good["time_high_us"] - good["time_low_us"]) / good["time_us"] * 50
     asked = rows["throttled"].dropna()
     hot = asked[asked.map(len) > 0]
     why = f": {several(reason for reasons in hot for reason in reasons)}" if len(hot) else ""
-    return {
-        "name by its driver": gpu,
-        "card, of its host": several(rows["card"]),
-        **{name: several(e.get(name) for e in rows["environment"])
-           for name in ("torch", "triton", "cuda", "driver", "python")},
-        "commit": several(map(_commit, rows["environment"])),
-        **{f"{name}s": several(rows[name]) for name in ("sweep", "dtype")},
-        **{name: several(good[name]) for name in ("timer", "cache")},
-        "samples per point": ends(good["samples_us"].map(len, na_action="ignore")),
-        "95 % interval, ± % of the median": "" if width.isna().all() else
-        f"{number_text(width.median())} in the middle, {number_text(width.max())} at most",
-        "sampling ended by": counts(good["stop_reason"]),
-        **{name: ends(rows[column]) for name, column in STATE.items()},
-        "throttled rows": f"{thousands(len(hot))} of {thousands(len(asked))}{why}"
-        if len(asked) else "",
-        "rows": thousands(len(rows)),
-        "rows by status": counts(rows["status"]),
-    }  # fmt: skip
+    facts = {"name by its driver": gpu, "card, of its host": several(rows["card"])}
+    for name in ("torch", "triton", "cuda", "driver", "python"):
+        facts[name] = several(one.get(name) for one in every)
+    facts["commit"] = several(map(_commit, every))
+    facts |= {f"{name}s": several(rows[name]) for name in ("sweep", "dtype")}
+    facts |= {name: several(good[name]) for name in ("timer", "cache")}
+    facts["samples per point"] = ends(good["samples_us"].map(len, na_action="ignore"))
+    half = f"{number_text(width.median())} in the middle, {number_text(width.max())} at most"
+    facts["95 % interval, ± % of the median"] = "" if width.isna().all() else half
+    facts["sampling ended by"] = counts(good["stop_reason"])
+    facts |= {name: ends(rows[column]) for name, column in STATE.items()}
+    throttled = f"{thousands(len(hot))} of {thousands(len(asked))}{why}"
+    facts["throttled rows"] = throttled if len(asked) else ""
+    return facts | {"rows": thousands(len(rows)), "rows by status": counts(rows["status"])}
 
 
 def _commit(environment: Mapping[str, object]) -> str:
@@ -320,40 +273,30 @@ def _commit(environment: Mapping[str, object]) -> str:
 
 
 def traffic(inputs: Inputs) -> Named:
-    """What the rows' kernels move at each level: a line per variant and shape.
+    """The traffic of the rows' kernels at each level: a line per variant and shape.
 
     A variant that no counter saw stands at its largest counted shape in each dtype.
     """
     backends = dict(zip(inputs.frame["kernel"], inputs.frame["backend"], strict=True))
-    seen = [
-        one for one in levels_of(inputs.records, backends) if kernel_name(one.variant) in backends
-    ]
-    seen.sort(key=lambda one: (not one.gpu, one.gpu, one.dtype, -one.rows * one.cols, one.cols,
-                               variant_order(one.variant.replace(",", " "))))  # fmt: skip
-    lines: dict[tuple[Any, ...], dict[str, str]] = {}
-    largest: dict[tuple[str, str], tuple[Any, ...]] = {}
-    for one in seen:
-        largest.setdefault((one.variant, one.dtype), one[:5])
-        texts = lines.setdefault(one[:5], {})
-        if one.level != "counted":
-            texts[f"{one.level} {one.kind}"] = _moved(one)
-        if one.level == "modelled" and (count := counted_beside(seen, one)) is not None:
-            texts[f"counted {one.kind}"] = _moved(count)
-    columns = ["modelled reads", "modelled writes", "counted reads", "counted writes", "L2 reads",
-               "DRAM reads", "DRAM writes"]  # fmt: skip
-    shown = pd.DataFrame([
-        {"variant": place[0], "M×N": f"{place[1]}×{place[2]}", "dtype": place[3],
-         "GPU": place[4] or "any", **{name: texts.get(name, "") for name in columns}}
-        for place, texts in lines.items() if place[4] or place in largest.values()
-    ])  # fmt: skip
-    data = pd.DataFrame([
-        {**one._asdict(), "units_of_mn": None if one.size is None else one.size / one.matrix}
-        for one in seen
-    ])  # fmt: skip
-    data = data.rename(columns={"size": "bytes", "model": "model_bytes"})
-    yield "traffic", table("Traffic: modelled, counted, measured", shown, MOVED, data)
-
-
-def _moved(one: Level) -> str:
-    size = "" if one.size is None else f"{one.size / one.matrix:.3f}"
-    return ", ".join(filter(None, [size, one.verdict]))
+    levels = levels_of(inputs.records, backends)
+    levels = levels[levels["variant"].map(kernel_name).isin(backends)]
+    order = levels.assign(
+        any=levels["gpu"].eq(""),
+        size=-levels["rows"] * levels["cols"],
+        order=levels["variant"].str.replace(",", " ").map(variant_order),
+    ).sort_values(["any", "gpu", "dtype", "size", "cols", "order"], kind="stable")
+    levels = levels.loc[order.index]
+    shown = beside_counts(levels)
+    size = shown["units_of_mn"].map(lambda one: "" if pd.isna(one) else f"{one:.3f}")
+    shown["text"] = (size + ", " + shown["verdict"]).str.strip(", ")
+    shown["what"] = shown["level"] + " " + shown["kind"]
+    places = pd.MultiIndex.from_frame(shown[PLACE].drop_duplicates())
+    shown = shown.pivot_table("text", PLACE, "what", aggfunc="last", fill_value="")
+    shown = shown.reindex(places).reindex(columns=MOVES, fill_value="").reset_index()
+    # of those that no machine changes the first, which is the largest
+    shown = shown[shown["gpu"].ne("") | ~shown.duplicated(["variant", "dtype"])]
+    shown.insert(1, "M×N", shown["rows"].astype(str) + "×" + shown["cols"].astype(str))
+    shown = shown.drop(columns=["rows", "cols"]).rename(columns={"gpu": "GPU"})
+    shown["GPU"] = shown["GPU"].replace("", "any")
+    title = "Traffic: modelled, counted, measured"
+    yield "traffic", table(title, shown, texts("traffic"), levels)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from analysis import report
 from analysis.figures import page
 
 
@@ -11,3 +12,4 @@ from analysis.figures import page
 def small_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pictures of a few dots: what is checked of them does not depend on how many."""
     monkeypatch.setattr(page, "DPI", 30)
+    monkeypatch.setattr(report, "DPI", 30)

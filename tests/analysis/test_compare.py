@@ -15,7 +15,6 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.compare import by_range, judged, matched, noise_at, recorded_noise
-from analysis.estimate import quantile
 from analysis.load import load
 from experiments.data.rows import Row
 from tests.analysis.fit_noise import fitted, measured_noise
@@ -79,16 +78,6 @@ def test_rounds_that_agree_are_not_believed_beyond_the_noise_between_processes()
     quiet = pd.DataFrame({"below_us": [None], "scale": 1e-6, "df": 3.0, "floor": 1e-6})
     assert judged(table, 0.001).loc[0, "verdict"] == "unclear"
     assert judged(table, 0.001, quiet).loc[0, "verdict"] == "slower"
-
-
-def test_rounds_replace_as_much_of_the_recorded_noise_as_they_show() -> None:
-    """Of rounds whose variance is τ²/4 half of τ² is left: τ²/2 + (τ²/4)(1/8 + 1/8) = 9τ²/16."""
-    scale, shape, _ = noise_at(RANGES, np.array([60.0]))
-    reach = scale[0] * np.sqrt(14 / 16 / 4)
-    rounds = 60 * np.exp([reach, -reach] * 4)
-    df = (9 / 16) ** 2 / ((1 / 16) ** 2 / 14 + (1 / 2) ** 2 / shape[0])
-    high = np.exp(quantile(0.025, df) * 0.75 * scale[0])
-    assert first((rounds, rounds)).high == pytest.approx(high, rel=1e-9)
 
 
 def test_alarms_are_as_rare_as_said_though_all_noise_persists_through_a_process() -> None:

@@ -57,13 +57,6 @@ def test_twins_of_a_chain_count_with_their_samples_below_zero(
     assert math.isinf(pair.resolvable) == math.isinf(resolvable)
 
 
-def test_kernels_whose_names_are_alike_are_no_twins(tmp_path: Path) -> None:
-    rows = twins(rounds=2, times_us=[50.0], kernels=["torch"])
-    code = [{**r.environment, "target": f"kernels.{r.kernel}", "source": "1"} for r in rows]
-    other = [r.model_copy(update={"environment": e}) for r, e in zip(rows, code, strict=True)]
-    assert pairs(tmp_path, other).empty
-
-
 def test_twins_differ_no_more_often_than_stated_and_a_resolvable_slowdown_is_seen(
     tmp_path: Path,
 ) -> None:

@@ -15,7 +15,6 @@ from analysis.figures.lines import LineFigure, spread
 from analysis.figures.specs import (
     A_FIG2,
     ATTENTION,
-    BACKWARD,
     C_FIG3,
     CROSS_ENTROPY,
     D_FIG1,
@@ -30,7 +29,6 @@ from tests.analysis.drawing import (
     inputs_of,
     lines,
     overhang,
-    pages,
     rendered,
     words,
 )
@@ -104,40 +102,12 @@ def test_attention_is_drawn_beside_its_bytes_and_its_arithmetic(tmp_path: Path) 
     assert overhang(canvas) == []
 
 
-ODD = [{"rows": 0, "compulsory_bytes": 0}, {"cols": 2**40}, {"compulsory_bytes": 0}]
-
-
-@pytest.mark.parametrize("place", ODD)
-def test_sizes_that_no_memory_holds_end_in_no_traceback(
-    place: dict[str, int], tmp_path: Path
-) -> None:
-    rows = [row(k, n) for k in ("naive", "torch", "copy") for n in NARROW]
-    odd = [one.model_copy(update=place | {"key": f"odd {one.key}"}) for one in rows]
-    for i, some in enumerate((odd, [*rows, *odd])):
-        for figure in FIGURES:
-            for page in figure.pages(inputs_of(tmp_path / str(i), some)):
-                rendered(page)
-
-
 def test_the_interval_stands_on_every_point(tmp_path: Path) -> None:
     rows = [row("torch", n, time_us=10.0) for n in (256, 512)]
     value = 2 * 4096 * 256 * 4 / 10.0 / 1e3
     for figure, ends in ((D_FIG1, (value / 1.01, value / 0.99)), (A_FIG2, (9.9, 10.1))):
         bars, *_ = draw(tmp_path / figure.id, figure, rows).axes[0].collections
         assert bars.get_paths()[0].vertices[:, 1] == pytest.approx(ends)  # type: ignore[attr-defined]
-
-
-def test_the_gradient_is_drawn_against_its_own_roof_and_bytes(tmp_path: Path) -> None:
-    rows = [row(k, n) for k in ("torch", "copy") for n in NARROW]
-    for name, kernel, us in (("softmax_backward", "torch", 80.0), ("add", "add", 60.0)):
-        rows += [row(kernel, n, time_us=us, key=f"{name} {n}", operation=name, roof="add",
-                     compulsory_bytes=12 * 4096 * n) for n in NARROW]  # fmt: skip
-    canvas = draw(tmp_path, BACKWARD, rows)
-    roof = lines(canvas)["add roof"]
-    assert roof[:, 1] == pytest.approx([3 * 4096 * n * 4 / 60e3 for n in NARROW])
-    assert lines(canvas, 1)["torch"][:, 1] == pytest.approx([60 / 80] * len(NARROW))
-    assert "3MN bytes" in words(canvas)
-    assert pages(tmp_path / "alone", D_FIG1, rows[2 * len(NARROW) :]) == []
 
 
 def test_a_single_size_or_no_time_at_all_is_no_figure(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.headline import headline, operations
-from analysis.load import read_inputs
+from analysis.load import Inputs, read_inputs
 from analysis.points import LARGE_BYTES, geomean
 from analysis.published import sources
 from analysis.report import SIGNS, page
@@ -27,43 +27,53 @@ MARKUP = (
 )
 
 
-def few_limits() -> list[Row]:
-    return limits(FEWER, dtypes=("float32",), timers=("events",), rounds=2)
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Inputs, Read]:
+    """One page of everything: rows of the sources, limits, and records."""
+    folder = tmp_path_factory.mktemp("rows")
+    few = limits(FEWER, dtypes=("float32",), timers=("events",), rounds=2)
+    write(folder / "card" / "one", [*paper(), *few])
+    record_files(folder, counts=[count("online"), count("naive")], counters=h200())
+    record_files(folder, traces=[trace("naive"), trace("fused"), trace("online")])
+    (folder / "recorded.json").write_text('{"card": "2026-11-23", "other": "<b>", "third": 7}')
+    assert main(["report", "--rows", str(folder), "--out", str(folder / "out")]) == 0
+    text = (folder / "out" / "report.html").read_text(encoding="utf-8")
+    return read_inputs(folder, None, "report"), Read(text)
 
 
-def test_the_result_is_the_mean_of_the_points_in_every_digit(tmp_path: Path) -> None:
-    inputs = read_inputs(write(tmp_path / "rows", few_limits()), None, "report")
-    found = Read(page(inputs)).text("result")
+def test_the_same_rows_give_the_same_bytes_in_whatever_order_they_lie(tmp_path: Path) -> None:
+    rows, pages = [row(kernel, n) for kernel in ("torch", "copy") for n in (256, 4096)], set()
+    for name, order in (("one", 1), ("two", -1)):
+        folder = write(tmp_path / name, rows[::order])
+        pages.add(page(read_inputs(folder, None, "report")).replace(str(folder), ""))
+    assert len(pages) == 1
+
+
+def test_the_result_is_the_mean_of_the_points_in_every_digit(made: tuple[Inputs, Read]) -> None:
+    inputs, found = made
     softmax = inputs.points["softmax"]
     large = softmax[(softmax["bytes"] >= LARGE_BYTES) & softmax["tuned"]]
     mean, copy = geomean(large), geomean(large, "roof")
     assert mean
     assert copy
-    assert f"Our softmax is {mean.value:.2f} times as fast as the fastest public" in found
-    assert f"{100 * min(copy.value, 1):.1f} % of the speed of a plain copy" in found
+    text = found.text("result")
+    assert f"Our softmax is {mean.value:.2f} times as fast as the fastest public" in text
+    assert f"{100 * min(copy.value, 1):.1f} % of the speed of a plain copy" in text
     for table in (headline(inputs.frame, inputs.points), operations(inputs.frame, inputs.points)):
         assert table is not None
         for line in table.lines:
-            assert " ".join(line) in found, line
+            assert " ".join(line) in text, line
 
 
-def test_the_first_lines_say_which_rows_the_page_is_made_of(tmp_path: Path) -> None:
-    folder = tmp_path / "rows"
-    write(folder / "card" / "one", paper([256, 65536]))
-    (folder / "recorded.json").write_text('{"card": "2026-11-23", "other": "<b>", "third": 7}')
-    assert main(["report", "--rows", str(folder), "--out", str(tmp_path / "out")]) == 0
-    text = Read((tmp_path / "out" / "report.html").read_text(encoding="utf-8")).text()
-    opening = text[: text.index("The result")]
-    for words in ("22 rows of NVIDIA H200", "recorded 2026-11-23 ,", "by commit 0123456789ab",
-                  str(folder), "1 unsupported"):  # fmt: skip
-        assert words in opening, words
-
-
-def test_sources_have_their_figures_and_claims(tmp_path: Path) -> None:
-    record_files(tmp_path, counts=[count("online"), count("naive")], counters=h200())
-    record_files(tmp_path, traces=[trace("naive"), trace("fused"), trace("online")])
-    found = read([*paper(), *few_limits()], tmp_path)
+def test_it_says_which_rows_it_is_of_and_sources_have_figures_and_claims(
+    made: tuple[Inputs, Read],
+) -> None:
+    inputs, found = made
     sound(found)
+    opening = found.text()[: found.text().index("The result")]
+    rows = f"{len(inputs.frame)} rows of NVIDIA H200"
+    for words in (rows, "recorded 2026-11-23 ,", "by commit 0123456789ab", str(inputs.rows)):
+        assert words in opening, words
     assert {"A-fig2", "D-fig1", "C-viz", "A4", "B2", "D2", "E1"} <= set(found.all("id"))
     assert "4× faster" in found.text("A4")
     assert any(word in found.text("A4") for word in SIGNS)
@@ -114,11 +124,3 @@ def test_nothing_that_rows_hold_becomes_markup_or_may_run(tmp_path: Path) -> Non
     assert all(source.startswith("data:image/webp;base64,") for source in found.all("src"))
     outside = {at for at in found.all("href") if not at.startswith("#")}
     assert outside == {source.url for source in sources().values()}
-
-
-def test_the_same_rows_give_the_same_bytes_in_whatever_order_they_lie(tmp_path: Path) -> None:
-    pages = set()
-    for name, order in (("one", 1), ("two", -1)):
-        folder = write(tmp_path / name, paper([256, 4096])[::order])
-        pages.add(page(read_inputs(folder, None, "report")).replace(str(folder), ""))
-    assert len(pages) == 1
