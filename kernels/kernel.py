@@ -55,6 +55,7 @@ class Operation(ABC):
             of every element, or an answer of zeros, shows in them.
         flops: Floating-point operations of a call, in the symbols, where they may bound its time.
         exponentials: Exponentials of a call, where they may bound its time.
+        logits: Names of the inputs that may hold numbers of any size, and −inf: the gate tries them.
         roof: Name of the operation that moves the same mix of reads and writes and does nothing
             else. A sweep adds the kernel of that name. It is a plain string, because the sweep
             reads it without importing this module.
@@ -68,6 +69,7 @@ class Operation(ABC):
     row_sums: ClassVar[Mapping[str, float | None]] = {}
     flops: ClassVar[sympy.Expr | None] = None
     exponentials: ClassVar[sympy.Expr | None] = None
+    logits: ClassVar[tuple[str, ...]] = ()
     roof: ClassVar[str] = "copy"
 
     def __init_subclass__(cls) -> None:

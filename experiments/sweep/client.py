@@ -52,6 +52,7 @@ class Worker:
         self._birth = threading.Lock()
         self._beside: dict[str, Worker] = {}
         self._file: str | None = None  # from outside, whose kernels alone run here
+        self._judge: Worker | None = None  # of their answers, which never imports the file
 
     def of_kernel(self, kernel: Mapping[str, Any]) -> Worker:
         """The worker that a kernel runs in: this one, or for a file from outside one of its own.
@@ -63,7 +64,7 @@ class Worker:
             return self
         if file not in self._beside:
             worker = Worker(self.device, self.card, self.log, self.measures)
-            worker.lock, worker._file = self.lock, file
+            worker.lock, worker._file, worker._judge = self.lock, file, self
             self._beside[file] = worker
         return self._beside[file]
 
@@ -157,6 +158,10 @@ class Worker:
                 reply = answer.get("reply")
                 if isinstance(reply, dict) and answer.get("number") == self._requests:
                     return reply
+                if "judge" in answer and self._judge is not None:
+                    question = {"do": "judge", "question": answer["judge"]}
+                    child.send({"verdict": self._judge.request(question, limits_s, stage)})
+                    continue
                 announced = answer.get("stage")
                 if not isinstance(announced, str) or announced not in limits_s:
                     raise ChildError(f"it sent {str(answer)[:60]}, which is not an answer")
@@ -164,6 +169,9 @@ class Worker:
         except TimeoutError:
             self.stop()
             raise WorkerDied("timeout", f"{stage} took more than {limits_s[stage]:g} s") from None
+        except WorkerDied:  # of the judge
+            self.stop()
+            raise
         except ChildError as error:
             self.stop()
             if attempts > 1:

@@ -33,7 +33,7 @@ def main() -> None:
     from experiments.worker.counting import count
     from experiments.worker.describe import BadJob, describe, inspect
     from experiments.worker.hostcost import hostcost
-    from experiments.worker.measure import Bench, measure, profile
+    from experiments.worker.measure import Bench, judge, measure, profile
     from experiments.worker.probe import probe
 
     gc.freeze()  # what the imports left is there to stay, and need not be walked again
@@ -54,11 +54,17 @@ def main() -> None:
     def announce(stage: str) -> None:
         channel.send({"stage": stage})
 
+    def ask(question: dict[str, Any]) -> dict[str, Any]:
+        channel.send({"judge": question})
+        verdict: dict[str, Any] = next(iter(channel))["verdict"]
+        return verdict
+
     answers: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "describe": lambda request: describe(request["job"], place.device),
         "inspect": lambda request: inspect(request["kernel"]),
         "count": lambda request: count(request["point"], place.device),
-        "measure": lambda request: measure(request["point"], bench(), announce),
+        "measure": lambda request: measure(request["point"], bench(), announce, ask),
+        "judge": lambda request: judge(request["question"], bench()),
         "profile": lambda request: profile(request["point"], bench()),
         "probe": lambda _: probe(bench()),
         "hostcost": lambda _: hostcost(place),

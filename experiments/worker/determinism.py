@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from experiments.worker.gate import Prints, fingerprints
-from experiments.worker.timers import Inputs, Subject
+from experiments.worker.inputs import Inputs
+from experiments.worker.timers import Subject
 from kernels.device import Device
 from kernels.kernel import Kernel, Tensors, as_tuple
 

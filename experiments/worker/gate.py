@@ -11,7 +11,7 @@ answer is a sum whose terms cancel, spacings are taken at the terms' magnitude.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, MutableMapping, Sequence
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,6 +67,7 @@ TOLERANCES: dict[tuple[str, torch.dtype], Tolerance] = {
     ("interpreter", torch.bfloat16): _TRUNCATED,
 }  # fmt: skip
 EXACT = Tolerance(0, 0)
+SMALLEST = torch.finfo(torch.float32).smallest_normal  # of the precision that kernels compute in
 
 
 @dataclass(frozen=True)
@@ -88,8 +89,9 @@ def check(
     given: Tensors,
     operation: Operation,
     backend: str,
-    made: Collection[Prints] | None = None,
+    asked: Prints | None = None,
     passed: Passed | None = None,
+    factor: float = 1,
 ) -> Verdict:
     """Compares an answer with the float64 reference, in chunks of whole rows.
 
@@ -102,13 +104,40 @@ def check(
             before the call.
         operation: Gives the reference.
         backend: Selects the tolerance, as rows spell it.
-        made: The `fingerprints` of all inputs as they were made; None where nothing was called.
+        asked: The `fingerprints` of the inputs, where they are known.
         passed: Answers that passed before, and this one where it does; None keeps none.
+        factor: Multiplies the tolerance. Above one it is for inputs that are not normal: results
+            may then be flushed to zero, and an element without a finite reference is left out.
     """
     answers, inputs = as_tuple(answer), as_tuple(given)
-    asked = fingerprints(inputs)
-    if made is not None and asked not in made:
-        return Verdict("changed its input, so that its answer cannot be compared with any")
+    reason = malformed(answers, inputs, operation)
+    if reason is not None:
+        return Verdict(reason)
+    pairs = zip(answers, operation.outputs, strict=True)
+    totals = [_Totals(y, array, operation, backend, factor) for y, array in pairs]
+    if passed is None:
+        return _compare(totals, inputs, operation)
+    shape, dtype = operation.point_of(inputs)
+    tolerances = tuple(total.tolerance for total in totals)
+    asked = fingerprints(inputs) if asked is None else asked
+    found = tuple((tuple(y.shape), y.dtype) for y in answers)
+    key = operation, shape, dtype, found, tolerances, asked, fingerprints(answers)
+    if key not in passed:
+        verdict = _compare(totals, inputs, operation)
+        if verdict.reason is not None:
+            return verdict
+        passed[key] = verdict
+    return passed[key]
+
+
+def malformed(
+    answers: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], operation: Operation
+) -> str | None:
+    """Why an answer is none, whatever its values are; None where it may be right.
+
+    An answer has the right shapes and dtypes, is a plain tensor, since another class may compute
+    its values when they are looked at, and lies in memory of its own.
+    """
     shape, dtype = operation.point_of(inputs)
     found = [(tuple(y.shape), y.dtype) for y in answers]
     wanted = operation.layout(operation.outputs, shape, dtype)
@@ -117,21 +146,16 @@ def check(
         one == other or (free and one == (other[0], dtype))
         for one, other, free in zip(found, wanted, either, strict=True)
     ):
-        return Verdict(f"returned {_layout(found)} for {_layout(wanted)}")
-    if {y.data_ptr() for y in answers if y.numel()} & {x.data_ptr() for x in inputs}:
-        return Verdict("returned its input's own memory")
-    pairs = zip(answers, operation.outputs, strict=True)
-    totals = [_Totals(y, array, operation, backend) for y, array in pairs]
-    if passed is None:
-        return _compare(totals, inputs, operation)
-    tolerances = tuple(total.tolerance for total in totals)
-    key = operation, shape, dtype, tuple(found), tolerances, asked, fingerprints(answers)
-    if key not in passed:
-        verdict = _compare(totals, inputs, operation)
-        if verdict.reason is not None:
-            return verdict
-        passed[key] = verdict
-    return passed[key]
+        return f"returned {_layout(found)} for {_layout(wanted)}"
+    for y in answers:
+        if type(y) is not torch.Tensor:
+            return f"returned a {type(y).__name__}, not a torch.Tensor"
+    return "returned its input's own memory" if memory(answers) & memory(inputs) else None
+
+
+def memory(tensors: Sequence[torch.Tensor]) -> set[int]:
+    """The addresses of the memory that tensors lie in; a view lies in its base's."""
+    return {t.untyped_storage().data_ptr() for t in tensors if t.numel()}
 
 
 def _layout(tensors: Sequence[tuple[tuple[int, ...], torch.dtype]]) -> str:
@@ -164,11 +188,16 @@ def _compare(
 class _Totals:
     """What a comparison of one output with its reference adds up, block by block."""
 
-    def __init__(self, y: torch.Tensor, array: Array, operation: Operation, backend: str) -> None:
-        self.y, self._name = y, array.name
+    def __init__(
+        self, y: torch.Tensor, array: Array, operation: Operation, backend: str, factor: float
+    ) -> None:
+        self.y, self._name, self._normal = y, array.name, factor == 1
         whole = operation.exact or not y.dtype.is_floating_point
-        self.tolerance = EXACT if whole else TOLERANCES[backend, y.dtype]
+        allowed = EXACT if whole else TOLERANCES[backend, y.dtype]
+        self.tolerance = Tolerance(factor * allowed.element, factor * allowed.row_mean)
         slack = 0.0 if whole else _subnormal_step(y.dtype)
+        if not whole and not self._normal:
+            slack = max(slack, SMALLEST)
         self._slack = torch.tensor(slack, dtype=torch.float64, device=y.device)
         self._sums = array.name in operation.row_sums
         # right elements, right row sums, Σ(y − ref)² and Σ ref², read once at the end
@@ -194,6 +223,8 @@ class _Totals:
             right_sums = (ours - theirs).abs() <= self.tolerance.row_mean * spaces
         error = answer.sub_(reference).abs_()
         right = error <= torch.add(self._slack, space, alpha=self.tolerance.element, out=space)
+        if not self._normal:
+            right |= ~reference.isfinite()
         norms = [torch.linalg.vector_norm(values).square() for values in (error, reference)]
         found = right.sum().double(), right_sums.sum().double(), *norms
         self._totals += torch.stack(found)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import gc
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,21 +14,46 @@ import torch
 
 from experiments.child import one_line
 from experiments.data.statistics import median
-from experiments.worker import outside
+from experiments.worker import clock, outside
 from experiments.worker.describe import backend, build_kernel, torch_dtype
 from experiments.worker.determinism import judge_determinism
 from experiments.worker.flush import Flush
-from experiments.worker.gate import Passed, Prints, Verdict, check, fingerprints
+from experiments.worker.gate import (
+    Passed,
+    Prints,
+    Verdict,
+    check,
+    fingerprints,
+    malformed,
+    memory,
+)
+from experiments.worker.handover import handed_over, taken_over
+from experiments.worker.inputs import (
+    HARD,
+    HARD_TOLERANCE,
+    ROWS,
+    Changing,
+    Inputs,
+    Values,
+    rows_of,
+)
 from experiments.worker.launches import recorded
 from experiments.worker.machine import Monitor, require
 from experiments.worker.place import Place
-from experiments.worker.timers import CannotTime, Inputs, Protocol, Sampling, Subject
-from kernels.kernel import NotCompiled, Shape, Tensors
+from experiments.worker.timers import CannotTime, Protocol, Sampling, Subject, Timed, copied
+from kernels.kernel import Kernel, NotCompiled, Shape, Tensors, as_tuple
 
 COMPILERS = (
     *("triton.compiler", "triton.runtime.errors"),
     *("torch._dynamo", "torch._inductor", "cutlass"),
 )
+
+Ask = Callable[[dict[str, Any]], dict[str, Any]]  # a question of `judge` to its verdict
+OK = Verdict(None)
+CHANGED = Verdict("changed its input, so that its answer cannot be compared with any")
+# What the card may do after a call has returned: more than the call's time by events, for this
+# share, and so many µs that waiting itself takes.
+UNFINISHED = 1.25, 50.0
 
 
 class Bench:
@@ -45,16 +69,27 @@ class Bench:
         self.passed: Passed = {}
 
 
-def measure(point: dict[str, Any], bench: Bench, stage: Callable[[str], None]) -> dict[str, Any]:
+def measure(
+    point: dict[str, Any], bench: Bench, stage: Callable[[str], None], ask: Ask | None = None
+) -> dict[str, Any]:
     """Measures a point and gives the row's outcome fields; errors become a status.
+
+    A kernel that changes what others use, a clock or the number of threads, has no time. The
+    parent replaces this worker then, as it does where the CUDA context is lost: ``sticky``.
 
     Args:
         point: ``kernel`` (configuration), ``rows``, ``cols``, ``dtype``, ``timing``, ``seed``.
         bench: The worker's own equipment.
         stage: Called with ``"compiling"`` and ``"sampling"`` as each begins, for its limit.
+        ask: Has another process judge the answers of a kernel from outside.
     """
-    file = point["kernel"].get("file")
-    return _guarded(lambda: _measure(point, bench, stage), bench.place.device.kind, file)
+    file, state = point["kernel"].get("file"), clock.state()
+    ask = ask if file is not None else None
+    outcome = _guarded(lambda: _measure(point, bench, stage, ask), bench.place.device.kind, file)
+    if changed := clock.changes(state):
+        outcome = {"status": "implausible", "reason": f"changed {changed}, which others use"}
+        outcome["sticky"] = True
+    return outcome
 
 
 def _guarded(
@@ -78,74 +113,257 @@ def _guarded(
     return outcome
 
 
-def _measure(point: dict[str, Any], bench: Bench, stage: Callable[[str], None]) -> dict[str, Any]:
-    place, protocol = bench.place, _protocol(point["timing"], bench.place)
-    kernel, dtype = build_kernel(point["kernel"]), torch_dtype(point["dtype"])
-    operation, shape = kernel.operation, (point["rows"], point["cols"])
-    name = backend(kernel, place.device)
+@dataclass
+class Trial:
+    """One point on its way to a row: its kernel, its inputs, and how answers are judged.
 
-    made: set[Prints] = set()  # a timer may call the kernel on copies of what it made
+    Attributes:
+        kernel: The kernel.
+        backend: As rows spell it.
+        shape: Rows and columns.
+        dtype: The point's.
+        seed: Of the inputs.
+        bench: The worker's own equipment.
+        ask: Has a process judge that never imports the kernel; None judges here.
+        made: The seed of all inputs, by their fingerprints as they were made.
+    """
 
-    def make(index: int) -> Inputs:
-        inputs = operation.make_inputs(shape, dtype, place.torch_device, point["seed"] + index)
-        made.add(fingerprints(inputs))
+    kernel: Kernel
+    backend: str
+    shape: Shape
+    dtype: torch.dtype
+    seed: int
+    bench: Bench
+    ask: Ask | None = None
+    made: dict[Prints, int] = field(default_factory=dict)
+
+    def make(self, index: int) -> Inputs:
+        """The i-th inputs of the point; a timer may call the kernel on copies of them."""
+        device = self.bench.place.torch_device
+        seed = self.seed + index
+        inputs = self.kernel.operation.make_inputs(self.shape, self.dtype, device, seed)
+        self.made[fingerprints(inputs)] = seed
         return inputs
 
-    def judge(answer: Tensors, asked: Inputs) -> Verdict:
-        return check(answer, asked, operation, name, made, bench.passed)
+    def judge(self, answer: Tensors, asked: Inputs) -> Verdict:
+        """Judges an answer for inputs as they were made."""
+        prints = fingerprints(asked)
+        if prints not in self.made:
+            return CHANGED
+        return self._compare(answer, asked, Values(self.shape, self.made[prints]), 1, prints)
 
+    def judge_rows(
+        self, answer: Sequence[torch.Tensor], rows: Sequence[int], given: Inputs, values: Values
+    ) -> Verdict:
+        """Judges some rows of an answer for what they were given."""
+        factor = 1 if values.hard is None else HARD_TOLERANCE
+        return self._compare(tuple(y[list(rows)] for y in answer), given, values, factor)
+
+    def judge_again(self, subject: Subject, answer: Tensors) -> Verdict:
+        """Calls the kernel once more, on some other values, while it must keep its first answer.
+
+        The other values are `hard` ones where the operation has logits, some at a time where the
+        matrix has few rows. Rows beside them are judged too: they may not depend on each other.
+        """
+        changing, operation = subject.changing, self.kernel.operation
+        assert changing is not None
+        held, rows = memory(as_tuple(answer)), changing.rows
+        beside = [r for r in range(len(as_tuple(answer)[0])) if r not in rows][: len(rows)]
+        kinds = range(0, HARD if operation.logits else 1, max(len(rows), 1))
+        for first in kinds if rows else ():
+            hard = tuple((first + i) % HARD for i in range(len(rows)))
+            changing.hold_others(hard if operation.logits else None)
+            changing.change_all()
+            subject.restore()
+            asked = subject.asked(subject.inputs)
+            again = as_tuple(subject.call(*subject.inputs))
+            reason = malformed(again, asked, operation)
+            if reason is None and subject.overwritten is None and memory(again) & held:
+                reason = "returned the memory of its earlier answer, which is still in use"
+            if reason is None and not changing.intact():
+                return CHANGED
+            if reason is not None:
+                return Verdict(reason)
+            verdict = self.judge_rows(again, rows, *changing.given(range(len(rows))))
+            if verdict.reason is None and beside:
+                own = Values(self.shape, self.seed, tuple(beside))
+                verdict = self.judge_rows(again, beside, rows_of(operation, asked, beside), own)
+            if verdict.reason is not None:
+                return replace(verdict, reason=f"of inputs that are not normal {verdict.reason}")
+        return OK
+
+    def judge_timed(
+        self, subject: Subject, timed: Sequence[Timed], first: Sequence[torch.Tensor]
+    ) -> Verdict:
+        """Judges answers of timed calls, in which some rows had other values.
+
+        These rows are judged for what they held. Then they get those of the ``first`` answer, which
+        passed: an answer that is now the same as a whole need not be computed with again.
+        """
+        changing, verdict = subject.changing, OK
+        assert changing is not None
+        if not changing.intact():
+            return CHANGED
+        changing.restore()
+        for one in timed:
+            answer = as_tuple(one.answer)
+            if one.held:
+                reason = malformed(answer, one.inputs, self.kernel.operation)
+                if reason is not None:
+                    return Verdict(reason)
+                rows = [changing.rows[place] for place in one.held]
+                verdict = self.judge_rows(answer, rows, *changing.given(one.held))
+                if verdict.reason is not None:
+                    return verdict
+                for y, own in zip(answer, first, strict=True):
+                    y[rows] = own[list(one.held)]
+            verdict = self.judge(answer, one.inputs)
+            if verdict.reason is not None:
+                return verdict
+        return verdict
+
+    def _compare(
+        self, answer: Tensors, given: Inputs, values: Values, factor: float, asked: Prints = ()
+    ) -> Verdict:
+        operation = self.kernel.operation
+        if self.ask is not None and outside.is_ours(operation):
+            reason = malformed(as_tuple(answer), given, operation)
+            if reason is not None:
+                return Verdict(reason)
+            question = {"operation": operation.name, "backend": self.backend, "factor": factor}
+            question |= {"dtype": str(self.dtype).removeprefix("torch."), "values": asdict(values)}
+            with handed_over(as_tuple(answer)) as answers:
+                return Verdict(**self.ask(question | {"answers": answers}))
+        passed = self.bench.passed if asked else None
+        return check(answer, given, operation, self.backend, asked, passed, factor)
+
+
+def judge(question: dict[str, Any], bench: Bench) -> dict[str, Any]:
+    """The verdict on an answer that another process was given, for inputs that are made here.
+
+    Args:
+        question: As `Trial` asks it of the process that never imports the kernel.
+        bench: This worker's equipment.
+    """
+    device, values = bench.place.torch_device, question["values"]
+    rows, hard = (None if values[k] is None else tuple(values[k]) for k in ("rows", "hard"))
+    operation, dtype = (
+        outside.operation_named(question["operation"]),
+        torch_dtype(question["dtype"]),
+    )
+    given = Values(tuple(values["shape"]), values["seed"], rows, hard).make(
+        operation, dtype, device
+    )
+    answers = taken_over(question["answers"], device)
+    passed = bench.passed if rows is None else None
+    verdict = check(
+        answers, given, operation, question["backend"], None, passed, question["factor"]
+    )
+    return asdict(verdict)
+
+
+def _measure(
+    point: dict[str, Any], bench: Bench, stage: Callable[[str], None], ask: Ask | None
+) -> dict[str, Any]:
+    protocol = _protocol(point["timing"], bench.place)
+    kernel, dtype = build_kernel(point["kernel"]), torch_dtype(point["dtype"])
+    name, shape = backend(kernel, bench.place.device), (point["rows"], point["cols"])
+    trial = Trial(kernel, name, shape, dtype, point["seed"], bench, ask)
     stage("sampling")
-    moved = operation.compulsory.bytes(operation.sizes(shape), dtype.itemsize)
-    if place.device.kind == "cpu":
+    subject, answer, fields = _prepared(trial, protocol, stage)
+    verdict = trial.judge(answer, subject.asked(subject.inputs))
+    if subject.overwritten is not None:
+        answer = copied(answer)
+    if verdict.reason is None and point.get("determinism"):
+        stage("compiling")  # for other numbers of rows
+        fields |= judge_determinism(kernel, subject, answer, bench.place.device)
+        stage("sampling")
+    if verdict.reason is not None:
+        return fields | _judged(verdict)
+    if name == "interpreter":
+        trial, subject, answer = _few_rows(trial, subject, answer)
+    subject.changing = changing = Changing(
+        kernel.operation, subject.asked(subject.inputs), trial.shape, trial.seed
+    )
+    first = [y[changing.rows].clone() for y in as_tuple(answer)]
+    again = trial.judge_again(subject, answer)
+    if name == "interpreter" or again.reason is not None:
+        return fields | _judged(verdict if again.reason is None else again)
+    del answer
+    changing.hold_others()
+    subject.restore()
+    return fields | _timed(trial, subject, protocol, first)
+
+
+def _prepared(
+    trial: Trial, protocol: Protocol, stage: Callable[[str], None]
+) -> tuple[Subject, Tensors, dict[str, Any]]:
+    """A kernel compiled for its inputs, its answer for them, and the row's fields so far."""
+    kernel, place = trial.kernel, trial.bench.place
+    operation, device = kernel.operation, place.device
+    moved = operation.compulsory.bytes(operation.sizes(trial.shape), trial.dtype.itemsize)
+    if device.kind == "cpu":
         require(moved)
-    inputs, outputs = make(0), operation.layout(operation.outputs, shape, dtype)
+    inputs = trial.make(0)
+    outputs = operation.layout(operation.outputs, trial.shape, trial.dtype)
     names = [array.name for array in operation.inputs]
     over = None if kernel.overwrites is None else names.index(kernel.overwrites)
     original = None if over is None else inputs[over].clone()
     stage("compiling")
-    if name == "interpreter":  # it compiles nothing, so that its first call is the judged one
+    if trial.backend == "interpreter":  # it compiles nothing, so its first call is the judged one
         poison(outputs, place.torch_device)
-    began = time.perf_counter()
+    began = clock.now_s()
     with recorded() as launches:
         call = kernel.prepare(*inputs)
         answer = call(*inputs)
-        if place.device.kind == "cuda":
-            torch.cuda.synchronize()
-    fields: dict[str, Any] = {"compile_s": time.perf_counter() - began, **launches.fields()}
+        if device.kind == "cuda":
+            clock.synchronize()
+    fields: dict[str, Any] = {"compile_s": clock.now_s() - began, **launches.fields()}
     stage("sampling")
-    flush = bench.flush if protocol.cache == "cold" else None
-    cache_bytes = place.device.l2_bytes or 0
-    subject = Subject(call, inputs, make, flush, cache_bytes, moved, over, original)
-    if name != "interpreter":
+    flush = trial.bench.flush if protocol.cache == "cold" else None
+    subject = Subject(call, inputs, trial.make, flush, device.l2_bytes or 0, moved, over, original)
+    if trial.backend != "interpreter":
         del answer
         subject.restore()
         poison(outputs, place.torch_device)
-        answer, fields["peak_bytes"] = with_peak(lambda: call(*inputs), place.device.kind)
-    verdict = judge(answer, subject.asked(inputs))
-    if verdict.reason is not None:
-        return fields | _judged(verdict)
-    if point.get("determinism"):
-        stage("compiling")  # for other numbers of rows
-        fields |= judge_determinism(kernel, subject, answer, place.device)
-        stage("sampling")
-    if name == "interpreter":
-        return fields | _judged(verdict)
-    del answer
-    before, began = bench.monitor.read(), time.perf_counter()
+        answer, fields["peak_bytes"] = with_peak(lambda: call(*inputs), device.kind)
+    return subject, answer, fields
+
+
+def _few_rows(trial: Trial, subject: Subject, answer: Tensors) -> tuple[Trial, Subject, Tensors]:
+    """The same of fewer rows, where Triton's interpreter would take long for a second call."""
+    few = (2 * ROWS, *trial.shape[1:])
+    device = trial.bench.place.device
+    if trial.shape[0] <= few[0] or trial.kernel.unsupported(few, trial.dtype, device) is not None:
+        return trial, subject, answer
+    trial = replace(trial, shape=few, made={})
+    inputs, over = trial.make(0), subject.overwritten
+    call, original = trial.kernel.prepare(*inputs), None if over is None else inputs[over].clone()
+    answer = call(*inputs)
+    return trial, replace(subject, call=call, inputs=inputs, original=original), answer
+
+
+def _timed(
+    trial: Trial, subject: Subject, protocol: Protocol, first: Sequence[torch.Tensor]
+) -> dict[str, Any]:
+    """The fields of a row that is timed, or why its answers or its time are none."""
+    bench = trial.bench
+    before, began = bench.monitor.read(), clock.now_s()
     timer = import_module(f"experiments.worker.timers.{protocol.timer}")
     sampling: Sampling = timer.sample(subject, protocol)
-    fields["sampling_s"] = time.perf_counter() - began
+    sampling_s = clock.now_s() - began
     after = bench.monitor.read()
-    for asked, timed in sampling.timed:
-        verdict = judge(timed, asked)
-        if verdict.reason is not None:
-            return fields | _judged(verdict) | {"reason": f"after timing: {verdict.reason}"}
     middle = median(sampling.samples_us)
+    verdict = trial.judge_timed(subject, sampling.timed, first)
+    if verdict.reason is not None:
+        return _judged(verdict) | {"reason": f"after timing: {verdict.reason}"}
+    left_us = unfinished_us(subject) if protocol.timer == "events" else 0.0
     slowed = {*(before.throttled or []), *(after.throttled or [])}
     others = [n for n in (before.other_processes, after.other_processes) if n is not None]
-    return fields | _judged(verdict) | asdict(after) | {
+    fields = _judged(verdict) | asdict(after) | {
         "timer": protocol.timer,
         "cache": protocol.cache,
+        "sampling_s": sampling_s,
         "samples_us": [round(sample, 4) for sample in sampling.samples_us],
         "time_us": middle.value,
         "time_low_us": middle.low,
@@ -157,6 +375,29 @@ def _measure(point: dict[str, Any], bench: Bench, stage: Callable[[str], None]) 
         "temperature_before_c": before.temperature_c,
         "other_processes": max(others, default=None),
     }  # fmt: skip
+    if left_us > UNFINISHED[0] * middle.value + UNFINISHED[1]:
+        reason = (
+            f"by events a call takes {middle.value:.3g} µs, but the card works for {left_us:.3g} "
+            "µs after it has returned"
+        )
+        fields |= {"status": "implausible", "reason": reason}
+    return fields
+
+
+def unfinished_us(subject: Subject) -> float:
+    """How long all of the card works after a call has returned, the shortest of three.
+
+    It cannot be longer than the call takes there, unless events did not see all of its work.
+    """
+    left = []
+    for _ in range(3):
+        subject.before()
+        clock.synchronize()
+        subject.call(*subject.inputs)
+        returned = clock.now_s()
+        clock.synchronize()
+        left.append(1e6 * (clock.now_s() - returned))
+    return min(left)
 
 
 def _protocol(timing: dict[str, Any], place: Place) -> Protocol:

@@ -175,6 +175,11 @@ def operations() -> dict[str, Operation]:
     return found
 
 
+def is_ours(operation: Operation) -> bool:
+    """Whether an operation is one of ``kernels/``, which any process can make."""
+    return operations().get(operation.name) is operation
+
+
 def operation_named(name: str) -> Operation:
     """An operation of ours.
 

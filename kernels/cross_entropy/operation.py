@@ -44,6 +44,7 @@ class CrossEntropy(_OfTargets):
     """loss = logsumexp(logits) − logits[target], a number for each row."""
 
     name = "cross_entropy"
+    logits = ("logits",)
     inputs = (LOGITS, TARGET)
     outputs = (LOSS,)
     roof = "read"
@@ -97,6 +98,7 @@ class CrossEntropyGrad(_OfTargets):
     """The loss of each row, and the gradient of their sum, p − onehot, in one call."""
 
     name = "cross_entropy_grad"
+    logits = ("logits",)
     inputs = (LOGITS, TARGET)
     outputs = (LOSS, Array("dlogits"))
     row_sums: ClassVar = {"dlogits": 0.0}
@@ -119,6 +121,7 @@ class LogprobEntropy(_OfTargets):
     """log p[target] and the entropy −Σ p·log p of each row, which policy gradients need."""
 
     name = "logprob_entropy"
+    logits = ("logits",)
     inputs = (LOGITS, TARGET)
     outputs = (
         Array("logprob", (M,), torch.float32, either=True),

@@ -13,6 +13,7 @@ class LogSoftmax(Operation):
     """y = x − logsumexp(x), row by row."""
 
     name = "log_softmax"
+    logits = ("x",)
 
     @override
     def reference(self, x: torch.Tensor) -> torch.Tensor:
@@ -29,6 +30,7 @@ class LogSumExp(Operation):
     """log Σ exp(x) of each row."""
 
     name = "logsumexp"
+    logits = ("x",)
     outputs = (Array("lse", (M,), torch.float32, either=True),)
     roof = "read"
 

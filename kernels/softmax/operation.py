@@ -15,6 +15,7 @@ class Softmax(Operation):
     """y = exp(x - max(x)) / sum(exp(x - max(x))), row by row."""
 
     name = "softmax"
+    logits = ("x",)
     row_sums: ClassVar = {"y": 1.0}
     exponentials = M * N
 

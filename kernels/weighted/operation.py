@@ -16,6 +16,7 @@ class Weighted(Operation):
     """y = softmax(x)·v: what attention makes of its scores x and its values v, N vectors of 4."""
 
     name = "weighted"
+    logits = ("x",)
     inputs = (Array("x"), Array("v", (N, sympy.Integer(WIDTH))))
     outputs = (Array("y", (M, sympy.Integer(WIDTH))),)
 

@@ -11,6 +11,8 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from experiments.worker import clock
+
 
 class Card(TorchDispatchMode):
     """What every operation of PyTorch costs, in µs by its name, while this is entered."""
@@ -74,9 +76,13 @@ class Card(TorchDispatchMode):
 
         idle = SimpleNamespace(wait_stream=lambda _: None)
         for name, part in {
-            "Event": Event, "CUDAGraph": Graph, "graph": capture, "stream": stream,
+            "Event": Event, "record": Event.record, "query": Event.query,
+            "elapsed_ms": Event.elapsed_time, "spin": lambda _: None, "synchronize": lambda: None,
+        }.items():  # fmt: skip
+            monkeypatch.setattr(clock, name, part)
+        for name, part in {
+            "CUDAGraph": Graph, "graph": capture, "stream": stream,
             "Stream": lambda: idle, "current_stream": lambda: idle,
-            "_sleep": lambda _: None, "synchronize": lambda: None,
             "get_device_properties": lambda _: SimpleNamespace(total_memory=1 << 40),
         }.items():  # fmt: skip
             monkeypatch.setattr(torch.cuda, name, part)

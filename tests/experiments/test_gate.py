@@ -126,7 +126,7 @@ def test_only_the_very_answer_that_passed_passes_without_being_computed_again(
     passed: gate.Passed = {}
 
     def judged(y: torch.Tensor, given: torch.Tensor = x, backend: str = "torch") -> gate.Verdict:
-        return check(y, given, SOFTMAX, backend, {gate.fingerprints([x])}, passed)
+        return check(y, given, SOFTMAX, backend, passed=passed)
 
     first, wrong = judged(answer(x)), answer(x)
     assert first.reason is None
@@ -135,7 +135,6 @@ def test_only_the_very_answer_that_passed_passes_without_being_computed_again(
     wrong[3, 99] *= 1.05
     assert "1 of 400 elements" in str(judged(wrong).reason)
     assert "1 of 400 elements" in str(judged(wrong).reason)  # what failed is not kept
-    assert "changed its input" in str(judged(answer(x), x + 1).reason)
     # other tolerances, or the same bits as another shape, are other questions
     y = answer(x).half().float()
     assert judged(y).reason is not None

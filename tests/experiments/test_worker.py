@@ -66,7 +66,7 @@ def test_what_answers_no_request_ends_the_worker(tmp_path: Path, line: str) -> N
     scripted.close.assert_called_once()
 
 
-@pytest.mark.parametrize(("after", "when"), [(0, ""), (6, "after timing: ")])
+@pytest.mark.parametrize(("after", "when"), [(0, ""), (9, "after timing: ")])
 def test_a_kernel_that_changes_its_input_is_incorrect(
     worker: Worker, after: int, when: str
 ) -> None:

@@ -7,27 +7,37 @@ is decided in `collect` alone.
 
 from __future__ import annotations
 
-import time
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from experiments.data.statistics import stop_reason
-from kernels.kernel import Tensors
+from experiments.worker import clock
+from experiments.worker.inputs import Changing, Inputs
+from kernels.kernel import Tensors, as_tuple
 
 Call = Callable[..., Any]  # the inputs of an operation to its outputs, a tensor or a tuple
-Inputs = tuple[torch.Tensor, ...]
+DICE = random.SystemRandom()  # which no kernel can seed
 
 
 class CannotTime(Exception):
     """The asked protocol has no meaning for this point; the message says why."""
 
 
-@dataclass(frozen=True)
+class Timed(NamedTuple):
+    """The inputs of a timed call, its answer, and which rows of `Changing` held other values."""
+
+    inputs: Inputs
+    answer: Tensors
+    held: tuple[int, ...] = ()
+
+
+@dataclass
 class Subject:
-    """What is timed.
+    """What is timed, and the answers that it gave.
 
     Attributes:
         call: The prepared kernel.
@@ -38,6 +48,7 @@ class Subject:
         moved_bytes: What a call has to read and write.
         overwritten: Which of the inputs the call leaves its output in, None for none.
         original: A copy of that input from before any call.
+        changing: Changes the inputs' values between calls, or None.
     """
 
     call: Call
@@ -48,6 +59,10 @@ class Subject:
     moved_bytes: int = 0
     overwritten: int | None = None
     original: torch.Tensor | None = None
+    changing: Changing | None = None
+    _calls: int = 0
+    _chosen: Timed | None = None
+    _last: Timed | None = None
 
     def restore(self) -> None:
         """Puts the overwritten input back: applied to its own answers, values would run away."""
@@ -55,20 +70,54 @@ class Subject:
             self.inputs[self.overwritten].copy_(self.original)
 
     def before(self) -> None:
-        """What precedes a sample, outside of it: `restore`, then the flush.
+        """What precedes a sample, outside of it: other values, `restore`, then the flush.
 
-        What the copy leaves in L2 the flush drives out; where the cache is to be warm, the input is
-        as warm as a kernel before it would leave it.
+        What these leave in L2 the flush drives out; where the cache is to be warm, the input is as
+        warm as a kernel before it would leave it. The last answer is given up, so that the call may
+        have its memory again.
         """
+        self._last = None
+        if self.changing is not None:
+            self.changing.change()
         self.restore()
         if self.flush is not None:
             self.flush()
+
+    def keep(self, answer: Tensors) -> None:
+        """Takes the answer of the call just timed; `timed` gives the last, and one at random.
+
+        The one is copied at once, so that nothing can complete it later.
+        """
+        self._calls += 1
+        held = () if self.changing is None else self.changing.held
+        self._last = Timed(self.asked(self.inputs), answer, held)
+        if DICE.random() * self._calls < 1:
+            self._chosen = self._last._replace(answer=copied(answer))
+
+    def timed(self) -> list[Timed]:
+        """The answers to check: of one call chosen at random, and of the last."""
+        return [one for one in (self._chosen, self._last) if one is not None]
+
+    def changed_once_more(self, replay: Callable[[], object], answer: Tensors) -> list[Timed]:
+        """Changes all rows, replays a graph, and gives what the answer holds then."""
+        if self.changing is None or not self.changing.rows:
+            return []
+        self.changing.change_all()
+        self.restore()
+        replay()
+        clock.synchronize()
+        return [Timed(self.asked(self.inputs), copied(answer), self.changing.held)]
 
     def asked(self, inputs: Inputs) -> Inputs:
         """Inputs as they were before the call, for the gate."""
         if self.overwritten is None or self.original is None:
             return inputs
         return *inputs[: self.overwritten], self.original, *inputs[self.overwritten + 1 :]
+
+
+def copied(answer: Tensors) -> Inputs:
+    """A copy of each output."""
+    return tuple(y.clone() for y in as_tuple(answer))
 
 
 @dataclass(frozen=True)
@@ -86,14 +135,14 @@ class Protocol:
 
 @dataclass
 class Sampling:
-    """All samples of a point, why they ended, and the inputs and answers that were timed.
+    """All samples of a point, why they ended, and answers that were timed.
 
     ``late`` counts windows that were no sample, because the host had not handed the call over.
     """
 
     samples_us: list[float]
     stop_reason: str
-    timed: Sequence[tuple[Inputs, Tensors]]
+    timed: Sequence[Timed]
     late: int = 0
 
 
@@ -102,7 +151,7 @@ def collect(batch: Callable[[int], list[float]], protocol: Protocol) -> tuple[li
 
     ``batch`` is given how many samples the cap still allows, and takes that many or fewer.
     """
-    end = time.perf_counter() + protocol.sampling_limit_s / 2
+    end = clock.now_s() + protocol.sampling_limit_s / 2
     samples: list[float] = []
     while True:
         samples += batch(protocol.max_samples - len(samples))
@@ -111,7 +160,7 @@ def collect(batch: Callable[[int], list[float]], protocol: Protocol) -> tuple[li
             min_samples=protocol.min_samples,
             max_samples=protocol.max_samples,
             precision=protocol.precision,
-            out_of_time=time.perf_counter() > end,
+            out_of_time=clock.now_s() > end,
         )
         if reason is not None:
             return samples, reason

@@ -8,10 +8,20 @@ from itertools import pairwise
 import torch
 
 from experiments.data.statistics import median
-from experiments.worker.timers import CannotTime, Inputs, Protocol, Sampling, Subject, collect
+from experiments.worker import clock
+from experiments.worker.inputs import Inputs
+from experiments.worker.timers import (
+    CannotTime,
+    Protocol,
+    Sampling,
+    Subject,
+    Timed,
+    collect,
+    copied,
+)
 from experiments.worker.timers.events import hold_cycles
 from experiments.worker.timers.graph import cold_buffers, elapsed_us, visits_of
-from kernels.kernel import as_tuple
+from kernels.kernel import Tensors, as_tuple
 
 ROUGH_HOLD = 2_000_000  # cycles, a millisecond: longer than handing over one link takes
 
@@ -55,7 +65,7 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
     ends = [[torch.empty_like(y) for y in outputs] for _ in inputs]
     instead = [[_like(y, [given[i] for i in made]) for y in outputs] for given in inputs]
     del outputs
-    answers: list[Inputs] = []
+    answers: list[Tensors] = []
 
     def link(i: int, with_kernel: bool) -> Inputs:
         for k in made:
@@ -69,7 +79,7 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
         link(0, True)
-        torch.cuda._sleep(ROUGH_HOLD)
+        clock.spin(ROUGH_HOLD)
         rough_us = elapsed_us(lambda: link(0, True))
     torch.cuda.current_stream().wait_stream(side)
     visits = visits_of(rough_us * buffers)
@@ -86,15 +96,15 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
     hold = hold_cycles(without.replay)
 
     def batch(_: int = 1) -> list[float]:
-        marks = [torch.cuda.Event(enable_timing=True) for _ in range(3)]
-        torch.cuda._sleep(hold)  # so that no mark waits for the host
-        marks[0].record()
+        marks = [clock.Event(enable_timing=True) for _ in range(3)]
+        clock.spin(hold)  # so that no mark waits for the host
+        clock.record(marks[0])
         without.replay()
-        marks[1].record()
+        clock.record(marks[1])
         whole.replay()  # the last, for the gate: x and y are as a call left them
-        marks[2].record()
-        torch.cuda.synchronize()
-        short, long = (float(start.elapsed_time(end)) * 1e3 for start, end in pairwise(marks))
+        clock.record(marks[2])
+        clock.synchronize()
+        short, long = (clock.elapsed_us(start, end) for start, end in pairwise(marks))
         return [(long - short) / (visits * buffers)]
 
     for _ in range(max(protocol.warmup, 1)):
@@ -112,7 +122,10 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
         given = list(inputs[i])
         if subject.overwritten is not None:
             given[subject.overwritten] = sources[i][subject.overwritten]
-        timed.append((tuple(given), tuple(y.clone() for y in answers[i])))
+        timed.append(
+            Timed(tuple(x.clone() for x in given) if i == 0 else tuple(given), copied(answers[i]))
+        )
+    timed += subject.changed_once_more(whole.replay, answers[0])
     for graph in (without, whole):
         graph.reset()
     return Sampling(samples, reason, timed)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
+from experiments.worker import clock
 from experiments.worker.timers import CannotTime, Protocol, Sampling, Subject, collect
 
 EVENTS_A_BATCH = 10
@@ -29,23 +27,23 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
     call, inputs = subject.call, subject.inputs
     hold = hold_cycles(lambda: call(*inputs))
     dropped = 0
-    y = [call(*inputs)]
 
     def one() -> tuple[Any, Any, bool]:
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        torch.cuda._sleep(hold)
+        start, end = (clock.Event(enable_timing=True) for _ in range(2))
+        clock.spin(hold)
         subject.before()
-        y.clear()  # the call may have the block of the last answer again
-        start.record()
-        y.append(call(*inputs))
-        end.record()
-        return start, end, start.query()
+        clock.record(start)
+        y = call(*inputs)
+        clock.record(end)
+        late = clock.query(start)
+        subject.keep(y)
+        return start, end, late
 
     def batch(most: int) -> list[float]:
         nonlocal hold, dropped
         taken = [one() for _ in range(min(EVENTS_A_BATCH, most))]
-        torch.cuda.synchronize()
-        samples = [start.elapsed_time(end) * 1e3 for start, end, late in taken if not late]
+        clock.synchronize()
+        samples = [clock.elapsed_us(start, end) for start, end, late in taken if not late]
         if not samples and (hold == LONGEST_HOLD or waits(lambda: call(*inputs))):
             raise CannotTime(
                 "the call waits for the device, so events cannot separate its work from the host's "
@@ -58,9 +56,9 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
 
     for _ in range(protocol.warmup):
         one()
-    torch.cuda.synchronize()
+    clock.synchronize()
     samples, reason = collect(batch, protocol)
-    return Sampling(samples, reason, [(subject.asked(inputs), y[0])], dropped)
+    return Sampling(samples, reason, subject.timed(), dropped)
 
 
 def hold_cycles(work: Callable[[], object]) -> int:
@@ -81,11 +79,11 @@ def _host_s(work: Callable[[], object], cycles: int = 0) -> float:
     """
     seconds = []
     for _ in range(3):
-        torch.cuda.synchronize()
+        clock.synchronize()
         if cycles:
-            torch.cuda._sleep(cycles)
-        start = time.perf_counter()
+            clock.spin(cycles)
+        start = clock.now_s()
         work()
-        seconds.append(time.perf_counter() - start)
-    torch.cuda.synchronize()
+        seconds.append(clock.now_s() - start)
+    clock.synchronize()
     return min(seconds)

@@ -6,8 +6,17 @@ from collections.abc import Callable
 
 import torch
 
-from experiments.worker.timers import CannotTime, Protocol, Sampling, Subject, collect
-from kernels.kernel import Tensors, as_tuple
+from experiments.worker import clock
+from experiments.worker.timers import (
+    CannotTime,
+    Protocol,
+    Sampling,
+    Subject,
+    Timed,
+    collect,
+    copied,
+)
+from kernels.kernel import Tensors
 
 MAX_BUFFERS = 2048
 PLACES = 12  # buffers, of which a rotation has at least so many if they fit
@@ -56,11 +65,12 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
 
     for _ in range(max(protocol.warmup, 1)):
         captured.replay()
-    torch.cuda.synchronize()
+    clock.synchronize()
     samples, reason = collect(batch, protocol)
     # the answers live in the graph's own memory, which goes with it
     chosen = {0, len(inputs) // 2, len(inputs) - 1}
-    timed = [(inputs[i], tuple(y.clone() for y in as_tuple(outputs[i]))) for i in chosen]
+    timed = [Timed(inputs[i], copied(outputs[i])) for i in chosen]
+    timed += subject.changed_once_more(captured.replay, outputs[0])
     captured.reset()
     return Sampling(samples, reason, timed)
 
@@ -106,9 +116,9 @@ def visits_of(rotation_us: float) -> int:
 
 def elapsed_us(work: Callable[[], object]) -> float:
     """The card's time between two events around ``work``."""
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    start.record()
+    start, end = (clock.Event(enable_timing=True) for _ in range(2))
+    clock.record(start)
     work()
-    end.record()
-    torch.cuda.synchronize()
-    return float(start.elapsed_time(end)) * 1e3
+    clock.record(end)
+    clock.synchronize()
+    return clock.elapsed_us(start, end)

@@ -1,32 +1,36 @@
-"""The host's clock around each call."""
+"""The host's clock around each call: a kernel's time on a CPU, the host's cost on a card."""
 
 from __future__ import annotations
 
-import time
-
-import torch
-
+from experiments.worker import clock
 from experiments.worker.timers import Protocol, Sampling, Subject, collect
+
+CALLS = 20  # in a row on a card, so that the first after a wait does not stand for all
 
 
 def sample(subject: Subject, protocol: Protocol) -> Sampling:
-    """The host's monotonic clock around each call; on CUDA it includes launch and waiting."""
+    """The host's monotonic clock around a call that has returned.
+
+    On a card a sample is the mean of some calls in a row, handed over while nothing else is queued;
+    it ends when the last has returned, and the card may still be at work.
+    """
     call, inputs = subject.call, subject.inputs
     is_cuda = inputs[0].is_cuda
-    y = [call(*inputs)]
+    calls = CALLS if is_cuda and subject.overwritten is None else 1
 
     def batch(_: int = 1) -> list[float]:
         subject.before()
-        y.clear()
         if is_cuda:
-            torch.cuda.synchronize()
-        start = time.perf_counter_ns()
-        y.append(call(*inputs))
-        if is_cuda:
-            torch.cuda.synchronize()
-        return [(time.perf_counter_ns() - start) / 1e3]
+            clock.synchronize()
+        start = clock.now_ns()
+        for _ in range(calls):
+            y = call(*inputs)
+        spent_us = (clock.now_ns() - start) / 1e3
+        subject.keep(y)
+        return [spent_us / calls]
 
+    call(*inputs)
     for _ in range(protocol.warmup):
         batch()
     samples, reason = collect(batch, protocol)
-    return Sampling(samples, reason, [(subject.asked(inputs), y[0])])
+    return Sampling(samples, reason, subject.timed())

@@ -1,0 +1,71 @@
+"""The clock, and the state of this process that a kernel could change.
+
+Import this before any kernel. Timers then use the functions of that moment, whatever a kernel's
+module puts in their place, and `changes` names what it replaced or set otherwise.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+now_s, now_ns, processor_ns = time.perf_counter, time.perf_counter_ns, time.process_time_ns
+Event = torch.cuda.Event
+record: Callable[[Any], None] = Event.record
+query: Callable[[Any], bool] = Event.query
+elapsed_ms: Callable[[Any, Any], float] = Event.elapsed_time
+synchronize: Callable[[], None] = torch.cuda.synchronize
+spin: Callable[[int], None] = torch.cuda._sleep  # keeps the card busy for so many cycles
+
+# Where a kernel could replace a function that references, timers or other kernels call.
+WATCHED: tuple[Any, ...] = (
+    *(torch, torch.Tensor, torch.nn.functional, torch.cuda, torch.cuda.Event, torch.special),
+    time,
+)
+REPLACED_BY_PYTORCH = {"manual_seed"}  # by torch.compile, when it is first used
+
+
+def elapsed_us(start: Any, end: Any) -> float:
+    """The card's time between two recorded events."""
+    return float(elapsed_ms(start, end)) * 1e3
+
+
+def state() -> dict[str, Any]:
+    """The settings that change what kernels cost or answer, and the functions everybody calls."""
+    tiny = torch.full((1,), 1e-40, dtype=torch.float32, device="cpu")
+    found: dict[str, Any] = {
+        "the number of threads": torch.get_num_threads(),
+        "the default dtype": torch.get_default_dtype(),
+        "the default device": torch.get_default_device(),
+        "deterministic algorithms": torch.are_deterministic_algorithms_enabled(),
+        "gradients": torch.is_grad_enabled(),
+        "inference mode": torch.is_inference_mode_enabled(),
+        "the precision of products": torch.get_float32_matmul_precision(),
+        "the search for convolutions": torch.backends.cudnn.benchmark,
+        "subnormal numbers": bool(tiny + tiny > 0),
+        "the priority": os.getpriority(os.PRIO_PROCESS, 0),
+    }
+    if hasattr(os, "sched_getaffinity"):
+        found["the cores it may use"] = os.sched_getaffinity(0)
+    if torch.cuda.is_initialized():
+        found["the current stream"] = torch.cuda.current_stream().cuda_stream
+    for place in WATCHED:
+        for name, one in vars(place).items():
+            if callable(one) and name not in REPLACED_BY_PYTORCH:
+                found[f"{place.__name__}.{name}"] = one
+    return found
+
+
+def changes(before: Mapping[str, Any]) -> str:
+    """What is otherwise now than in a `state`, at most three names; empty where nothing is."""
+    now = state()
+    names = [name for name, value in before.items() if not _same(value, now.get(name))]
+    return ", ".join(sorted(names)[:3])
+
+
+def _same(one: Any, other: Any) -> bool:
+    return one is other or (not callable(one) and bool(one == other))
