@@ -21,6 +21,11 @@ from .traffic import M, N, Traffic, evaluate
 Shape = tuple[int, ...]
 Tensors = torch.Tensor | tuple[torch.Tensor, ...]  # an operation's answer: one, or several
 
+# Kinds of rows: far above zero, far below, and all equal; also of a wide range, with one large
+# element, and with −inf at every other place
+SHIFTED = ("high", "low", "equal")
+ANY = (*SHIFTED, "wide", "large", "masked")
+
 
 @dataclass(frozen=True)
 class Array:
@@ -56,6 +61,8 @@ class Operation(ABC):
         flops: Floating-point operations of a call, in the symbols, where they may bound its time.
         exponentials: Exponentials of a call, where they may bound its time.
         logits: Names of the inputs that may hold numbers of any size, and −inf: the gate tries them.
+        logits: The inputs whose rows may be other than standard normal, each with the kinds of
+            rows that a gate tries, of `ANY`. What a plain kernel may get wrong is left out.
         roof: Name of the operation that moves the same mix of reads and writes and does nothing
             else. A sweep adds the kernel of that name. It is a plain string, because the sweep
             reads it without importing this module.
@@ -69,7 +76,7 @@ class Operation(ABC):
     row_sums: ClassVar[Mapping[str, float | None]] = {}
     flops: ClassVar[sympy.Expr | None] = None
     exponentials: ClassVar[sympy.Expr | None] = None
-    logits: ClassVar[tuple[str, ...]] = ()
+    logits: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     roof: ClassVar[str] = "copy"
 
     def __init_subclass__(cls) -> None:

@@ -20,18 +20,61 @@ DERIVED = (
 ARITHMETIC = ("flops", "exponentials")
 
 
+# A time is implausible where the roof takes longer by this factor, from end to end of the intervals,
+# and by so many µs. Rows of outputs/reference beat their roof by at most 1.29 and 2.0 µs by events,
+# 1.16 by a chain. On a card the host's time of a call has no roof.
+CARD, CPU = (1.25, 2.5), (2.0, 3.0)
+
+
 def latest(rows: Iterable[Row]) -> list[Row]:
-    """Each point once: of its attempts the last, whichever file it stands in."""
+    """Each point once, `plausible`: of its attempts the last, whichever file it stands in."""
     points: dict[tuple[Any, ...], Row] = {}
     for row in rows:
         known = points.get((row.sweep, *row.identity))
         if known is None or row.attempt >= known.attempt:
             points[(row.sweep, *row.identity)] = row
-    return list(points.values())
+    return plausible(list(points.values()))
+
+
+def plausible(rows: Sequence[Row]) -> list[Row]:
+    """The rows, those whose time is far below their roof's with the status ``implausible``.
+
+    An answer was kept then, or nobody waited for it. No ratio, figure or claim uses such a row.
+    """
+    roofs: dict[tuple[Any, ...], Row] = {}
+    timed = [r for r in rows if r.status == "ok" and r.time_us and r.compulsory_bytes]
+    for row in timed:
+        if row.operation == (row.roof or COPY):
+            place = (*_neighbourhood(row), row.operation)
+            roofs[place] = min(roofs.get(place, row), row, key=lambda each: each.time_us or 0)
+    reasons = {}
+    for row in timed:
+        roof = roofs.get((*_neighbourhood(row), row.roof or COPY))
+        if roof is None or roof.operation == row.operation or _by_host_of_card(row):
+            continue
+        share = (row.compulsory_bytes or 0) / (roof.compulsory_bytes or 1)
+        least_us, most_us = share * (roof.time_low_us or 0), row.time_high_us or row.time_us or 0
+        factor, gap_us = CARD if row.device == "cuda" else CPU
+        if least_us > factor * most_us and least_us - most_us > gap_us:
+            reasons[id(row)] = (
+                f"takes {row.time_us:.3g} µs where {roof.kernel}, which only moves what it must "
+                f"move, takes {share * (roof.time_us or 0):.3g}"
+            )
+    return [
+        row.model_copy(update={"status": "implausible", "reason": reasons[id(row)]})
+        if id(row) in reasons
+        else row
+        for row in rows
+    ]
+
+
+def _by_host_of_card(row: Row) -> bool:
+    return row.device == "cuda" and row.timer == "host"
 
 
 def derive(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Rows as dictionaries with their `derived` columns."""
+    """Rows, `plausible`, as dictionaries with their `derived` columns."""
+    rows = plausible(rows)
     return [vars(row) | own for row, own in zip(rows, derived(rows), strict=True)]
 
 

@@ -34,8 +34,8 @@ SCHEMA_VERSION = 1
 ROWS, PACKED_ROWS = "rows.jsonl", "rows.jsonl.gz"  # of a job, and of a whole recording
 
 Status = Literal[
-    "ok", "incorrect", "unsupported", "out_of_memory", "compile_error", "launch_error", "timeout",
-    "crashed",
+    "ok", "incorrect", "implausible", "unsupported", "out_of_memory", "compile_error",
+    "launch_error", "timeout", "crashed",
 ]  # fmt: skip
 EXPECTED: frozenset[str] = frozenset({"ok", "unsupported"})
 ITEM_BYTES: dict[str, int] = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}

@@ -19,7 +19,6 @@ from kernels.kernel import Operation, Shape
 Inputs = tuple[torch.Tensor, ...]
 ROWS = 6  # that change
 OTHER_SEED = 1_000_003  # added to a point's seed: no rotation of buffers is so long
-HARD = 6  # kinds of `hard` rows
 HARD_TOLERANCE = 16  # see `hard`
 
 
@@ -28,23 +27,42 @@ class Values:
     """Which values a kernel was given, so that another process can make the same.
 
     Attributes:
-        shape: Of the point that they were made for.
-        seed: That they were made from.
+        shape: The point's, rows and columns.
+        seed: That its inputs were made from.
         rows: Which rows of them, in order; None for all.
-        hard: The kinds of `hard` that all rows were made, one each; None for none.
+        other: The rows of a smaller point that other values were made for, in place of the inputs'
+            own; what all rows share is the inputs'.
+        hard: The kind of `hard` of each of these, or None.
     """
 
     shape: Shape
     seed: int
     rows: tuple[int, ...] | None = None
-    hard: tuple[int, ...] | None = None
+    other: int | None = None
+    hard: tuple[str, ...] | None = None
 
     def make(self, operation: Operation, dtype: torch.dtype, device: str) -> Inputs:
         """The inputs."""
         inputs = operation.make_inputs(self.shape, dtype, device, self.seed)
-        if self.hard is not None:
-            inputs = hardened(operation, inputs, self.hard)
+        if self.other is not None:
+            inputs = self.make_other(operation, inputs, dtype)
         return inputs if self.rows is None else rows_of(operation, inputs, self.rows)
+
+    def make_other(self, operation: Operation, inputs: Inputs, dtype: torch.dtype) -> Inputs:
+        """The other values, beside what all rows of the inputs share."""
+        assert self.other is not None
+        shape, seed = (self.other, *self.shape[1:]), self.seed + OTHER_SEED
+        others = operation.make_inputs(shape, dtype, inputs[0].device, seed)
+        made = []
+        for array, x, y in zip(operation.inputs, inputs, others, strict=True):
+            if not operation.rowwise(array):
+                made.append(x)
+            elif self.hard is not None and array.name in operation.logits:
+                pairs = zip(y, self.hard, strict=True)
+                made.append(torch.stack([hard(row, kind) for row, kind in pairs]))
+            else:
+                made.append(y)
+        return tuple(made)
 
 
 def rows_of(operation: Operation, inputs: Inputs, rows: Sequence[int]) -> Inputs:
@@ -56,33 +74,22 @@ def rows_of(operation: Operation, inputs: Inputs, rows: Sequence[int]) -> Inputs
     )
 
 
-def hardened(operation: Operation, inputs: Inputs, kinds: Sequence[int]) -> Inputs:
-    """Inputs whose rows of logits are made `hard`, each of its kind."""
-    return tuple(
-        torch.stack([hard(row, kind) for row, kind in zip(x, kinds, strict=True)])
-        if array.name in operation.logits
-        else x
-        for array, x in zip(operation.inputs, inputs, strict=True)
-    )
-
-
-def hard(row: torch.Tensor, kind: int) -> torch.Tensor:
+def hard(row: torch.Tensor, kind: str) -> torch.Tensor:
     """A row of standard normal logits as one that an unsafe kernel gets wrong.
 
-    Far above zero, far below, of a wide range, with one large element, all equal, and with −inf at
-    every other place. The working precision rounds differences of such numbers more coarsely than
-    of normal ones, so the gate allows `HARD_TOLERANCE` times as many spacings.
+    The working precision rounds differences of such numbers more coarsely than of normal ones, so
+    the gate allows `HARD_TOLERANCE` times as many spacings.
     """
     changed = row.clone()
-    if kind < 2:
-        return changed + (100, -100)[kind]
-    if kind == 2:
-        return changed * 30
-    if kind == 3:
+    if kind in ("high", "low"):
+        changed += 100 if kind == "high" else -100
+    elif kind == "wide":
+        changed *= 30
+    elif kind == "large":
         changed[len(row) // 2] = 1000
-    elif kind == 4:
+    elif kind == "equal":
         changed[:] = row[:1]
-    else:
+    elif kind == "masked":
         changed[1::2] = -torch.inf
     return changed
 
@@ -112,17 +119,18 @@ class Changing:
         self._slots = [[inputs[i].data[row] for i in self._by_rows] for row in self.rows]
         self._own = [[slot.clone() for slot in slots] for slots in self._slots]
         # a row of the inputs may be several of the point, as a head of attention is
-        wide = (len(self.rows) * shape[0] // max(count, 1), *shape[1:])
-        self.others = Values(wide, seed + OTHER_SEED)
+        other = len(self.rows) * shape[0] // max(count, 1)
+        self.others = Values(shape, seed, other=other)
         self.hold_others()
 
-    def hold_others(self, hard: tuple[int, ...] | None = None) -> None:
+    def hold_others(self, hard: tuple[str, ...] | None = None) -> None:
         """Makes the other values anew, of these kinds of `hard`; no row holds them yet."""
         self.restore()
-        self.others = Values(self.others.shape, self.others.seed, hard=hard)
+        self.others = replace(self.others, hard=hard)
         if self.rows:
-            device = str(self.inputs[0].device)
-            self._made = self.others.make(self.operation, self._dtype, device)
+            self._made = self.others.make_other(self.operation, self.inputs, self._dtype)
+            if {len(self._made[i]) for i in self._by_rows} != {len(self.rows)}:
+                self.rows = []  # rows of this operation are not cut one by one
 
     def change(self) -> None:
         """Gives the next row its other values, or its own back."""

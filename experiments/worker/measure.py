@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,6 @@ from experiments.worker.gate import (
 )
 from experiments.worker.handover import handed_over, taken_over
 from experiments.worker.inputs import (
-    HARD,
     HARD_TOLERANCE,
     ROWS,
     Changing,
@@ -169,10 +169,10 @@ class Trial:
         assert changing is not None
         held, rows = memory(as_tuple(answer)), changing.rows
         beside = [r for r in range(len(as_tuple(answer)[0])) if r not in rows][: len(rows)]
-        kinds = range(0, HARD if operation.logits else 1, max(len(rows), 1))
-        for first in kinds if rows else ():
-            hard = tuple((first + i) % HARD for i in range(len(rows)))
-            changing.hold_others(hard if operation.logits else None)
+        kinds = next(iter(operation.logits.values()), ())
+        for first in range(0, max(len(kinds), 1), len(rows)) if rows else ():
+            hard = tuple(islice(cycle(kinds), first, first + len(rows)))
+            changing.hold_others(hard or None)
             changing.change_all()
             subject.restore()
             asked = subject.asked(subject.inputs)
@@ -245,16 +245,14 @@ def judge(question: dict[str, Any], bench: Bench) -> dict[str, Any]:
         question: As `Trial` asks it of the process that never imports the kernel.
         bench: This worker's equipment.
     """
-    device, values = bench.place.torch_device, question["values"]
-    rows, hard = (None if values[k] is None else tuple(values[k]) for k in ("rows", "hard"))
+    device, asked = bench.place.torch_device, question["values"]
+    shape, rows, hard = (asked[k] and tuple(asked[k]) for k in ("shape", "rows", "hard"))
+    values = Values(shape, asked["seed"], rows, asked["other"], hard)
     operation, dtype = (
         outside.operation_named(question["operation"]),
         torch_dtype(question["dtype"]),
     )
-    given = Values(tuple(values["shape"]), values["seed"], rows, hard).make(
-        operation, dtype, device
-    )
-    answers = taken_over(question["answers"], device)
+    given, answers = values.make(operation, dtype, device), taken_over(question["answers"], device)
     passed = bench.passed if rows is None else None
     verdict = check(
         answers, given, operation, question["backend"], None, passed, question["factor"]

@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from typing_extensions import override
 
-from ..kernel import Array, Operation, Shape
+from ..kernel import ANY, SHIFTED, Array, Operation, Shape
 from ..traffic import M
 
 LOGITS, TARGET = Array("logits"), Array("target", (M,), torch.int64)
@@ -44,7 +44,7 @@ class CrossEntropy(_OfTargets):
     """loss = logsumexp(logits) − logits[target], a number for each row."""
 
     name = "cross_entropy"
-    logits = ("logits",)
+    logits: ClassVar = {"logits": SHIFTED}
     inputs = (LOGITS, TARGET)
     outputs = (LOSS,)
     roof = "read"
@@ -98,7 +98,7 @@ class CrossEntropyGrad(_OfTargets):
     """The loss of each row, and the gradient of their sum, p − onehot, in one call."""
 
     name = "cross_entropy_grad"
-    logits = ("logits",)
+    logits: ClassVar = {"logits": ANY}
     inputs = (LOGITS, TARGET)
     outputs = (LOSS, Array("dlogits"))
     row_sums: ClassVar = {"dlogits": 0.0}
@@ -121,7 +121,7 @@ class LogprobEntropy(_OfTargets):
     """log p[target] and the entropy −Σ p·log p of each row, which policy gradients need."""
 
     name = "logprob_entropy"
-    logits = ("logits",)
+    logits: ClassVar = {"logits": ANY[:-1]}
     inputs = (LOGITS, TARGET)
     outputs = (
         Array("logprob", (M,), torch.float32, either=True),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from typing_extensions import override
 
-from ..kernel import Array, Operation
+from ..kernel import ANY, Array, Operation
 from ..traffic import M
 
 
@@ -13,7 +15,7 @@ class LogSoftmax(Operation):
     """y = x − logsumexp(x), row by row."""
 
     name = "log_softmax"
-    logits = ("x",)
+    logits: ClassVar = {"x": ANY}
 
     @override
     def reference(self, x: torch.Tensor) -> torch.Tensor:
@@ -30,7 +32,7 @@ class LogSumExp(Operation):
     """log Σ exp(x) of each row."""
 
     name = "logsumexp"
-    logits = ("x",)
+    logits: ClassVar = {"x": ANY}
     outputs = (Array("lse", (M,), torch.float32, either=True),)
     roof = "read"
 

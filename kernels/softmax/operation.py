@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from typing_extensions import override
 
-from ..kernel import Operation
+from ..kernel import ANY, Operation
 from ..traffic import M, N
 
 
@@ -15,7 +15,7 @@ class Softmax(Operation):
     """y = exp(x - max(x)) / sum(exp(x - max(x))), row by row."""
 
     name = "softmax"
-    logits = ("x",)
+    logits: ClassVar = {"x": ANY}
     row_sums: ClassVar = {"y": 1.0}
     exponentials = M * N
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import sympy
 import torch
 from typing_extensions import override
 
-from ..kernel import Array, Operation
+from ..kernel import ANY, Array, Operation
 from ..traffic import M, N
 
 WIDTH = 4  # elements of a vector
@@ -16,7 +18,7 @@ class Weighted(Operation):
     """y = softmax(x)·v: what attention makes of its scores x and its values v, N vectors of 4."""
 
     name = "weighted"
-    logits = ("x",)
+    logits: ClassVar = {"x": ANY}
     inputs = (Array("x"), Array("v", (N, sympy.Integer(WIDTH))))
     outputs = (Array("y", (M, sympy.Integer(WIDTH))),)
 

@@ -1,0 +1,124 @@
+"""A trick of docs/cheats.md costs the kernel that tries it its row, and no neighbour anything."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from experiments.child import ROOT
+from experiments.data.metrics import latest
+from experiments.data.rows import Row
+from experiments.worker import outside
+from experiments.worker.measure import Bench, measure
+from experiments.worker.place import take_place
+from tests.conftest import QUICK, Command, shape
+from tests.experiments.test_rows import row
+from tests.experiments.test_timers import protocol
+
+FILE = ROOT / "tests" / "doubles" / "cheats.py"
+WRONG = "elements differ"
+CAUGHT = {
+    "by_address": "returned the memory of its earlier answer",
+    "by_address_copied": WRONG,
+    "by_version": WRONG,
+    "by_corner": WRONG,
+    "first_rows": f"after timing: .*{WRONG}",
+    "same_memory": "returned the memory of its earlier answer",
+    "in_input": "changed its input",
+    "subclass": "returned a Lazy, not a torch.Tensor",
+    "later": WRONG,
+    "no_maximum": f"of inputs that are not normal .*{WRONG}",
+    "one_maximum": f"of inputs that are not normal .*{WRONG}",
+    "clamped": f"of inputs that are not normal .*{WRONG}",
+}
+CHANGED = {
+    "clock": "changed time.perf_counter_ns",
+    "event": "changed Event.elapsed_time",
+    "reference": "changed torch.softmax",
+    "one_thread": "changed the number of threads",
+    "one_core": "changed the cores it may use",
+    "default_dtype": "changed the default dtype",
+}
+
+
+@pytest.fixture
+def _restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What the cheats change in this process is put back."""
+    for place, name in (
+        (torch, "softmax"), (time, "perf_counter_ns"), (torch.cuda.Event, "elapsed_time"),
+    ):  # fmt: skip
+        monkeypatch.setattr(place, name, getattr(place, name))
+    threads, cores = torch.get_num_threads(), os.sched_getaffinity(0)
+    torch.set_num_threads(2)
+    outside.load.cache_clear()
+    yield
+    torch.set_num_threads(threads)
+    torch.set_default_dtype(torch.float32)
+    os.sched_setaffinity(0, cores)
+
+
+def measured(function: str, rows: int = 24) -> dict[str, Any]:
+    kernel = {"_target_": "experiments.worker.outside.Function", "file": str(FILE),
+              "function": function, "operation": "softmax"}  # fmt: skip
+    timing = vars(protocol(min_samples=20, max_samples=40)) | {"cache": "warm"}
+    point = {"kernel": kernel, "rows": rows, "cols": 40, "dtype": "float32", "seed": 0}
+    return measure(point | {"timing": timing}, Bench(take_place("cpu")), lambda stage: None)
+
+
+@pytest.mark.usefixtures("_restored")
+@pytest.mark.parametrize("function", [*CAUGHT, *CHANGED])
+def test_a_cheat_has_no_time(function: str) -> None:
+    outcome = measured(function)
+    expected = "incorrect" if function in CAUGHT else "implausible"
+    assert outcome["status"] == expected, outcome.get("reason")
+    assert re.search((CAUGHT | CHANGED)[function], outcome["reason"]), outcome["reason"]
+    assert outcome.get("sticky", False) is (function in CHANGED)  # the worker is replaced
+    assert "time_us" not in outcome
+
+
+def test_answers_are_judged_where_the_file_is_never_imported(sweep: Command) -> None:
+    """Its process may replace the reference; its neighbours' rows are right and timed."""
+    words = [*shape(24, 40), "dtype=float32", *QUICK]
+    functions = "kernel.function=own_judge,reference,default_dtype,no_maximum"
+    done = sweep("kernel=outside,torch", f"kernel.file={FILE}", functions, *words)
+    outcomes = {row.kernel: (row.status, row.reason or "") for row in done.rows}
+    assert {name: status for name, (status, _) in outcomes.items()} == {
+        "own_judge": "incorrect", "reference": "implausible", "default_dtype": "implausible",
+        "no_maximum": "incorrect", "torch": "ok", "copy": "ok",
+    }, outcomes  # fmt: skip
+    assert done.status == 1
+
+
+def timed(kernel: str, time_us: float, **more: Any) -> Row:
+    fields = {"time_us": time_us, "time_low_us": 0.95 * time_us, "time_high_us": 1.05 * time_us,
+              "samples_us": [time_us], "timer": "events", "cache": "cold", "device": "cuda",
+              "compulsory_bytes": 256, "operation": "softmax", "roof": "copy"}  # fmt: skip
+    return row(key=kernel, kernel=kernel, **fields | more)
+
+
+@pytest.mark.parametrize(
+    ("time_us", "more", "status"),
+    [
+        (1.3, {}, "implausible"),
+        (400.0, {}, "ok"),  # above the roof by what noise may be
+        (300.0, {}, "implausible"),
+        (300.0, {"timer": "host"}, "ok"),  # of a card: not the kernel's time
+        (300.0, {"device": "cpu"}, "ok"),
+        (100.0, {"device": "cpu", "timer": "host"}, "implausible"),
+    ],
+)
+def test_a_time_far_below_the_roofs_is_implausible(
+    time_us: float, more: dict[str, Any], status: str
+) -> None:
+    roof = timed("copy", 490.0, operation="copy", **more)
+    (found,) = (
+        one for one in latest([timed("mine", time_us, **more), roof]) if one.kernel == "mine"
+    )
+    assert found.status == status
+    assert (found.reason is not None) is (status == "implausible")
