@@ -60,7 +60,6 @@ class Operation(ABC):
             of every element, or an answer of zeros, shows in them.
         flops: Floating-point operations of a call, in the symbols, where they may bound its time.
         exponentials: Exponentials of a call, where they may bound its time.
-        logits: Names of the inputs that may hold numbers of any size, and −inf: the gate tries them.
         logits: The inputs whose rows may be other than standard normal, each with the kinds of
             rows that a gate tries, of `ANY`. What a plain kernel may get wrong is left out.
         roof: Name of the operation that moves the same mix of reads and writes and does nothing

@@ -83,7 +83,7 @@ class Row(BaseModel):
     timer: Timer | None = None
     cache: Literal["cold", "warm"] | None = None
     samples_us: list[Annotated[float, Field(ge=-1e15, le=1e15)]] | None = None
-    late: Whole | None = Field(None, description="windows that opened before the call was there")
+    late: Whole | None = Field(None, description="windows that were no sample")
     time_us: Time | None = None
     time_low_us: Time | None = None
     time_high_us: Time | None = None

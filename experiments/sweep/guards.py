@@ -50,6 +50,8 @@ def suspicions(row: Mapping[str, Any], highest_mhz: float | None) -> list[str]:
     before, after = row.get("temperature_before_c"), row.get("temperature_c")
     if before is not None and after is not None and after - before > RAMP_C:
         found.append(f"heating: from {before:g} to {after:g} °C within the point")
+    if row.get("timer") == "host" and (row.get("late") or 0) > len(row["samples_us"]) / 2:
+        found.append(f"disturbed: another process had a core in {row['late']} more windows")
     return found + _stream(row["samples_us"], row["time_us"], row["timer"] == "host")
 
 

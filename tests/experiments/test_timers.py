@@ -11,6 +11,7 @@ import torch
 
 from experiments.child import ROOT
 from experiments.data.rows import TIMERS
+from experiments.sweep.guards import suspicions
 from experiments.worker import clock as worker_clock
 from experiments.worker import gate, timers
 from experiments.worker.counting.interpreter import interpreted
@@ -88,6 +89,29 @@ def test_a_time_limit_ends_a_slow_point_with_the_samples_it_has(clock: Clock) ->
     sampling = sampled(slow, torch.randn(8, 8), None, protocol(sampling_limit_s=0.3, warmup=0))
     assert sampling.stop_reason == "time_limit"
     assert sampling.samples_us == [60_000] * 3  # the second half of the limit is for checking
+
+
+def test_a_window_in_which_another_process_had_the_core_is_no_sample(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    switches = 0
+
+    def interrupted(x: torch.Tensor) -> torch.Tensor:
+        nonlocal switches
+        often = x.shape[0] == 1
+        switches += often or clock.now_us % 2 == 0
+        clock.spend(3 if not often and clock.now_us % 2 else 9000 + 1)
+        return x.clone()
+
+    monkeypatch.setattr(host, "involuntary_switches", lambda: switches)
+    sampling = sampled(interrupted, torch.randn(8, 8), None, protocol(warmup=0, min_samples=20))
+    assert set(sampling.samples_us) == {3}
+    assert sampling.late > 0
+    always = sampled(interrupted, torch.randn(1, 8), None, protocol(warmup=0))
+    assert len(always.samples_us) >= 5  # a machine that is never free has a time, which is suspect
+    outcome = {"time_us": 9001.0, "samples_us": always.samples_us, "late": always.late}
+    (why,) = suspicions(outcome | {"timer": "host"}, None)
+    assert why.startswith("disturbed: another process had a core in ")
 
 
 def test_a_flush_reads_twice_the_cache_and_leaves_its_buffer_clean() -> None:

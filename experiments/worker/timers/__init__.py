@@ -137,7 +137,8 @@ class Protocol:
 class Sampling:
     """All samples of a point, why they ended, and answers that were timed.
 
-    ``late`` counts windows that were no sample, because the host had not handed the call over.
+    ``late`` counts windows that were no sample: the host had not handed the call over, or another
+    process had a core.
     """
 
     samples_us: list[float]
