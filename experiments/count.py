@@ -1,7 +1,7 @@
 """``python -m experiments.count --out DIR``: executes every variant and records what it requested.
 
 It needs no GPU: Triton kernels run under Triton's interpreter, the others are seen by PyTorch's
-dispatcher. ``counts.jsonl`` and ``traces.jsonl`` do not depend on the machine.
+dispatcher. ``counts.jsonl`` does not depend on the machine.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import yaml
 
 from experiments.child import ROOT
 from experiments.data.jobs import ABOUT
-from experiments.data.records import COUNTS, TRACED, TRACES, Count, Trace, write_records
+from experiments.data.records import COUNTS, Count, write_records
 from experiments.data.rows import ITEM_BYTES
 from experiments.errors import Parser, UserError, on_one_line
 from experiments.sweep.client import Worker, WorkerDied, WorkerError
@@ -32,7 +32,7 @@ AS_MODELLED = "as modelled"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Counts and traces what the command line asks for; returns the exit status."""
+    """Counts what the command line asks for; returns the exit status."""
     parser = Parser(prog="python -m experiments.count", description="Counts memory traffic.")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="for the records")
     parser.add_argument("--kernel", metavar="NAMES", help="such as online,fused; default: all")
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Writes the records of all kernels asked for, and prints of each how it compares.
+    """Writes the counts of all kernels asked for, and prints how each compares with its model.
 
     Raises:
         UserError: naming the option at fault; no record has been written.
@@ -64,17 +64,11 @@ def run(options: argparse.Namespace) -> None:
     names = options.kernel.split(",") if options.kernel else None
     kernels = configurations(names, options.config_dir)
     counts: list[Count] = []
-    traces: list[Trace] = []
-    # a trace sets the tile itself: of a variant's presets one is enough, that of its own name first
-    by_own_name = sorted(kernels, key=lambda name: name != kernels[name]["_target_"].split(".")[-2])
-    traced = {kernels[name]["_target_"]: name for name in reversed(by_own_name)}.values()
     worker = Worker("cpu", 0, options.out / "worker.log")
     try:
         for name, config in kernels.items():
             mine = counts_of(worker, name, config, shapes, dtypes)
             counts += mine
-            if name in traced and mine[0].method != "none":
-                traces += traces_of(worker, name, config)
             verdicts = [
                 count.difference or (count.reason if count.method == "none" else AS_MODELLED)
                 for count in mine
@@ -83,9 +77,8 @@ def run(options: argparse.Namespace) -> None:
     finally:
         worker.stop()
     worker.log.unlink(missing_ok=True)  # it describes failures, and there was none
-    for file, records in ((COUNTS, counts), (TRACES, traces)):
-        write_records(options.out / file, records)
-        print(options.out / file)
+    write_records(options.out / COUNTS, counts)
+    print(options.out / COUNTS)
 
 
 def configurations(
@@ -128,21 +121,7 @@ def counts_of(
     """
     pairs = [(shape, dtype) for dtype in dtypes for shape in shapes]
     found = (_ask(worker, name, config, shape, dtype) for shape, dtype in pairs)
-    return [Count(kernel=name, **_fields(Count, reply)) for reply in found]
-
-
-def traces_of(worker: Worker, name: str, config: dict[str, Any]) -> Iterator[Trace]:
-    """A kernel's traces of the `TRACED` cases; none if it is not countable, or has two inputs."""
-    for case in TRACED:
-        blocks = case.blocks if "block_size" in config else (None,)
-        for block in blocks:
-            label, tiled = name, config
-            if block is not None:
-                label, tiled = f"{name},block_size={block}", config | {"block_size": block}
-            reply = _ask(worker, name, tiled, case.shape, "float32", trace=True, **case.given)
-            if reply["accesses"] is None or (reply["roof"] and not case.roofs):
-                return
-            yield Trace(kernel=label, **_fields(Trace, reply))
+    return [Count(kernel=name, **reply) for reply in found]
 
 
 def _ask(
@@ -151,10 +130,9 @@ def _ask(
     config: dict[str, Any],
     shape: tuple[int, int],
     dtype: str,
-    **more: Any,
 ) -> dict[str, Any]:
     rows, cols = shape
-    point = {"kernel": config, "rows": rows, "cols": cols, "dtype": dtype, "seed": 0, **more}
+    point = {"kernel": config, "rows": rows, "cols": cols, "dtype": dtype, "seed": 0}
     try:
         reply = worker.request({"do": "count", "point": point}, LIMIT_S, "counting")
     except WorkerDied as error:
@@ -164,10 +142,6 @@ def _ask(
     if "error" in reply:
         raise UserError(f"kernel={name}: {reply['error']}")
     return reply
-
-
-def _fields(kind: type[Count] | type[Trace], reply: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in reply.items() if name in kind.model_fields}
 
 
 def _shapes(text: str) -> list[tuple[int, int]]:

@@ -1,17 +1,16 @@
 """What was counted and what counters saw: records beside the rows, each with a schema of its own.
 
-``counts.jsonl`` holds what a variant's code requested, counted by executing it; ``traces.jsonl``
-the order of those requests at small shapes, with the values that they moved and what the kernel
-kept between them; ``counters.jsonl`` what a card's memory system moved; ``hostcost.json``
-what calls cost the host. Analysis reads them as it reads rows.
+``counts.jsonl`` has the requests of a variant's code, counted by executing it; ``counters.jsonl``
+the bytes that a card's memory system moved. Recordings also hold ``traces.jsonl``, the order of the
+requests at small shapes, and ``hostcost.json``, the host's cost of a call, which nothing writes any
+more. Analysis reads them as it reads rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -210,41 +209,3 @@ def read_records(path: Path, kind: type[R]) -> Iterator[R]:
 def write_records(path: Path, records: Iterable[Record]) -> None:
     """Writes a whole file of records, in place of what it held."""
     write_file(path, "".join(record.model_dump_json() + "\n" for record in records))
-
-
-# The input of C's worked example, C-ex in the list of sources.
-EXAMPLE = (
-    (2.0, -1.0, 3.0, 0.5, -0.5, 1.5, -2.0, 1.0),
-    (4.0, -3.0, 2.5, 1.0, -1.5, 0.0, -0.5, 2.0),
-    (-1.0, 3.5, -2.5, 1.5, 0.0, -3.0, 2.5, -0.5),
-)
-
-
-@dataclass(frozen=True)
-class Case:
-    """One input of a traced call.
-
-    Attributes:
-        shape: Rows and columns.
-        blocks: Sizes of a tile, for variants that have one.
-        roofs: Whether also for operations that only move: they have no statistics to show.
-        input: The rows of x; None for seeded ones.
-    """
-
-    shape: tuple[int, int]
-    blocks: tuple[int, ...]
-    roofs: bool
-    input: tuple[tuple[float, ...], ...] | None = None
-
-    @property
-    def given(self) -> dict[str, Any]:
-        """The worker's argument for the input."""
-        return {} if self.input is None else {"input": [list(row) for row in self.input]}
-
-
-def _example(rows: int) -> Case:
-    return Case((rows, len(EXAMPLE[0])), (2, 4, 8), False, EXAMPLE[:rows])
-
-
-# A-fig1 and B-fig1 are drawn from the first; C works a 3×8 tensor and steps through a 2×8 one.
-TRACED = (Case((4, 8), (4,), True), _example(3), _example(2))

@@ -1,13 +1,17 @@
-"""What counts as a request, operation by operation and layout by layout."""
+"""What counts as a request, and that a variant requests what it declares."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 
+from experiments.count import counts_of
+from experiments.data.records import Count
+from experiments.sweep.client import Worker
 from experiments.worker.counting import requests_of, totals
 from experiments.worker.counting.interpreter import interpreted
 from experiments.worker.counting.requests import Operations, Recorder
@@ -51,17 +55,6 @@ def test_an_operation_reads_its_inputs_and_writes_its_outputs_once(
     assert moved(torch.ones(3, 8), call) == expected
 
 
-def test_values_are_taken_down_before_an_operation_overwrites_them() -> None:
-    x = torch.tensor([[0.0, 1.0], [2.0, 3.0]])
-    recorder = Recorder({"x": x}, watching=True)
-    with Operations(recorder):
-        x.t().neg_()
-    values = [
-        (r.kind, r.operation, r.values.tolist()) for r in recorder.requests if r.values is not None
-    ]
-    assert values == [("load", "neg_", [0, 1, 2, 3]), ("store", "neg_", [0, -1, -2, -3])]
-
-
 @interpreter
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_strided_input_counts_as_a_contiguous_one(layout: str) -> None:
@@ -91,21 +84,68 @@ def test_atomics_read_and_write_scalars_are_one_element_and_memory_of_nobody_is_
     assert found == {"x": (5, 0), "other": (2, 2)}
 
 
-@jit
-def _twice(x: tl.tensor, count: tl.tensor) -> None:
-    total = tl.load(x)
-    tl.store(count, total)
-    total = total + 1.0
-    tl.store(count + 1, total)
-    total = total + 1.0
+CLASSES = {
+    "three_pass": "ThreePass", "online": "Online", "hybrid": "Hybrid", "fused": "Fused",
+    "fused_row": "FusedRow", "fused_multirow": "FusedMultirow",
+}  # fmt: skip
+ITEMSIZE = {"float32": 4, "float16": 2, "bfloat16": 2, "float64": 8}
+NAIVE = {"_target_": "kernels.softmax.naive.Naive"}
 
 
-@interpreter
-def test_the_state_after_a_request_is_that_before_the_programs_next() -> None:
-    x, elsewhere = torch.tensor([5.0]), torch.zeros(2)
-    recorder = Recorder({"x": x}, watching=True)
-    with interpreted(recorder):
-        _twice[(2,)](x, elsewhere)
-    assert [(r.kind, r.state["total"]) for r in recorder.requests] == [
-        ("load", 5.0), ("store", 6.0), ("store", 7.0)
-    ] * 2  # fmt: skip
+def softmax(name: str, **tunables: Any) -> dict[str, Any]:
+    return {"_target_": f"kernels.softmax.{name}.{CLASSES[name]}", **tunables}
+
+
+def count(
+    worker: Worker, config: dict[str, Any], shape: tuple[int, int], dtype: str = "float32"
+) -> Count:
+    (record,) = counts_of(worker, "variant", config, [shape], [dtype])
+    assert Count.model_validate_json(record.model_dump_json()) == record
+    return record
+
+
+def total(record: Count, field: str) -> int:
+    return sum(getattr(tensor, field) for tensor in record.tensors)
+
+
+@pytest.mark.parametrize(
+    ("config", "shape", "dtype"),
+    [
+        (softmax("hybrid", block_size=32), (3, 32), "float64"),
+        (softmax("hybrid", block_size=32), (3, 33), "float32"),
+        (softmax("online", block_size=128), (2, 1), "bfloat16"),
+        (softmax("online", block_size=8, reverse=True, rows_in_flight=3), (7, 20), "float32"),
+        (softmax("online", block_size=16, evict="last_first", num_stages=2), (4, 70), "float16"),
+        (softmax("fused_multirow", rows_per_program=4), (7, 13), "float16"),
+        (softmax("three_pass", block_size=64), (1, 5), "float32"),  # masked lanes request nothing
+        (softmax("fused_row"), (0, 5), "float32"),
+    ],
+)
+def test_counted_equals_modelled_exactly(
+    worker: Worker, config: dict[str, Any], shape: tuple[int, int], dtype: str
+) -> None:
+    record = count(worker, config, shape, dtype)
+    assert record.method != "none", record.reason
+    assert total(record, "loads") == record.model_reads
+    assert total(record, "stores") == record.model_writes
+    assert total(record, "load_bytes") == record.model_reads * ITEMSIZE[dtype]
+    assert total(record, "store_bytes") == record.model_writes * ITEMSIZE[dtype]
+    assert record.difference is None
+    assert {t.name for t in record.tensors} == ({"x", "y"} if shape[0] else set())
+
+
+def test_what_differs_from_the_model_is_said_in_the_models_words(worker: Worker) -> None:
+    m, n = 5, 37
+    naive = count(worker, NAIVE, (m, n), "float16")
+    assert total(naive, "loads") == naive.model_reads == 5 * m * n + 2 * m
+    assert total(naive, "stores") - m == naive.model_writes == 3 * m * n + 2 * m
+    (indices,) = [tensor for tensor in naive.tensors if tensor.dtype == "int64"]
+    assert (indices.name, indices.stores, indices.store_bytes) == ("max.indices", m, 8 * m)
+    words = "writes 3MN + 3M where the model says 3MN + 2M: max.indices (int64)"
+    assert naive.difference == words
+    record = count(worker, {"_target_": "tests.doubles.traffic.HiddenCopy"}, (3, 8))
+    words = "reads 2MN where the model says MN; writes 2MN where the model says MN"
+    assert record.difference == words
+    assert [(t.name, t.loads, t.stores) for t in record.tensors] == [
+        ("x", 24, 0), ("clone", 24, 24), ("y", 0, 24),
+    ]  # fmt: skip

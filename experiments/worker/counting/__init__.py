@@ -13,7 +13,6 @@ import torch
 from experiments.child import one_line
 from experiments.worker.counting.interpreter import interpreted
 from experiments.worker.counting.requests import Operations, Recorder, Request
-from experiments.worker.counting.trace import accesses, numbers
 from experiments.worker.describe import build_kernel, source_hash, torch_dtype
 from kernels.device import Device
 from kernels.kernel import Kernel, as_tuple
@@ -28,13 +27,11 @@ NOMINAL = "nominal: one operation of the library, taken to read and write once"
 
 
 def count(point: dict[str, Any], device: Device) -> dict[str, Any]:
-    """A count record's fields but the kernel's label, with the ``accesses`` of a trace beside them.
+    """A count record's fields but the kernel's label.
 
     Args:
-        point: ``kernel`` (its configuration), ``rows``, ``cols``, ``dtype``, ``seed``, or
-            ``input``, the rows of the first input in place of seeded ones, and ``trace`` where the
-            order of the requests is wanted, at a small shape; ``reason`` where it is known already
-            that it cannot be executed.
+        point: ``kernel`` (its configuration), ``rows``, ``cols``, ``dtype``, ``seed``, and
+            ``reason`` where it is known already that it cannot be executed.
         device: The worker's own, a CPU.
 
     Raises:
@@ -47,7 +44,6 @@ def count(point: dict[str, Any], device: Device) -> dict[str, Any]:
     reads, writes = traffic.elements(sizes)
     record: dict[str, Any] = {
         "operation": kernel.operation.name,
-        "roof": kernel.operation.roof == kernel.operation.name,
         "params": asdict(kernel),  # type: ignore[call-overload]
         "source": source_hash(type(kernel).__module__),
         "rows": point["rows"],
@@ -60,8 +56,6 @@ def count(point: dict[str, Any], device: Device) -> dict[str, Any]:
         "model_writes": writes,
         "model_read_bytes": reads * dtype.itemsize + evaluate(traffic.read_bytes, sizes),
         "model_write_bytes": writes * dtype.itemsize + evaluate(traffic.write_bytes, sizes),
-        "model_formula": str(traffic),
-        "accesses": None,
     }
     if kernel.backend not in METHODS:
         why = f"nothing here executes {kernel.backend} step by step"
@@ -70,21 +64,12 @@ def count(point: dict[str, Any], device: Device) -> dict[str, Any]:
         record["reason"] = kernel.unsupported(shape, dtype, device)
     if record["reason"] is not None:
         return record | {"method": "none"}
-    operation = kernel.operation
-    inputs = operation.make_inputs(shape, dtype, "cpu", point.get("seed", 0))
-    # rows of one matrix are what a trace shows, and what all of them share
-    tracing = bool(point.get("trace")) and inputs[0].shape == shape
-    tracing &= not any(map(operation.rowwise, operation.inputs[1:]))
-    if tracing and "input" in point:
-        inputs = (torch.tensor(point["input"], dtype=dtype), *inputs[1:])
+    inputs = kernel.operation.make_inputs(shape, dtype, "cpu", point["seed"])
     try:
-        requests = requests_of(kernel, *inputs, watching=tracing)
+        requests = requests_of(kernel, *inputs)
     except Exception as error:  # a kernel may raise anything
         reason = f"not countable: it fails here with {one_line(error)}"
         return record | {"method": "none", "reason": reason}
-    if tracing:
-        record["input"] = [numbers(row.tolist()) for row in inputs[0]]
-        record["accesses"] = accesses(requests, kernel.operation.inputs[0].name, inputs[0])
     tensors = totals(requests)
     return record | {
         "tensors": tensors,
@@ -93,14 +78,11 @@ def count(point: dict[str, Any], device: Device) -> dict[str, Any]:
     }
 
 
-def requests_of(kernel: Kernel, *inputs: torch.Tensor, watching: bool = False) -> list[Request]:
-    """All that one call of a kernel on its inputs, on the CPU, asks of memory, in order.
-
-    With ``watching`` they carry the values that they moved and the variables they left behind.
-    """
+def requests_of(kernel: Kernel, *inputs: torch.Tensor) -> list[Request]:
+    """All that one call of a kernel on its inputs, on the CPU, asks of memory, in order."""
     call, operation = kernel.prepare(*inputs), kernel.operation
     given = {array.name: x for array, x in zip(operation.inputs, inputs, strict=True)}
-    recorder = Recorder(given, watching)
+    recorder = Recorder(given)
     with interpreted(recorder), Operations(recorder):
         answer = call(*inputs)
     for array, y in zip(operation.outputs, as_tuple(answer), strict=True):

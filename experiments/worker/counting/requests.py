@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -12,7 +12,6 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 Addresses = npt.NDArray[np.int64]
-Values = npt.NDArray[np.float64]
 Kind = Literal["load", "store"]
 # What an operation reads of its argument `self`: of each row as many elements as its row of another
 # argument picks, or nothing but a shape
@@ -45,40 +44,24 @@ class Request:
     """What one program asked of one buffer in one instruction.
 
     Attributes:
-        launch: Which operation or launch of the call it belongs to, from 0.
-        program: Number of the program in its launch; None for a PyTorch operation.
         kind: A load or a store.
         buffer: Where it went; None for memory that no tensor of the call owns.
         addresses: One of each element, in bytes; masked-off lanes left out.
         width: Bytes of an element as it was requested.
-        operation: The PyTorch operation that it belongs to, None for a Triton program.
-        values: What was loaded or stored, one a address; None unless they are watched.
-        state: Name to value of the program's floating-point variables after it, before its next
-            request; filled in once they are known, empty unless they are watched.
     """
 
-    launch: int
-    program: int | None
     kind: Kind
     buffer: Buffer | None
     addresses: Addresses
     width: int
-    operation: str | None = None
-    values: Values | None = None
-    state: dict[str, Any] = field(default_factory=dict)
 
 
 class Recorder:
-    """Takes down the requests of a call on named inputs.
+    """Takes down the requests of a call on named inputs."""
 
-    With ``watching`` it takes down values and variables too.
-    """
-
-    def __init__(self, inputs: Mapping[str, torch.Tensor], watching: bool = False) -> None:
+    def __init__(self, inputs: Mapping[str, torch.Tensor]) -> None:
         self.requests: list[Request] = []
-        self.launches = 0
         self.interpreting = False  # what Triton's interpreter does to its arguments is not traffic
-        self.watching = watching
         self._buffers: dict[int, Buffer] = {}
         for name, x in inputs.items():
             self.meet(name, x)
@@ -96,59 +79,26 @@ class Recorder:
             unique = f"{name}#{number}"
         self._buffers[tensor.untyped_storage().data_ptr()] = Buffer(unique, tensor)
 
-    def values_in(self, tensor: torch.Tensor) -> Values | None:
-        """What the elements of `distinct_addresses` hold now; None unless values are watched."""
-        if not self.watching:
-            return None
-        storage = tensor.untyped_storage()
-        whole = torch.empty(0, dtype=tensor.dtype).set_(storage)
-        offsets = distinct_addresses(tensor) - storage.data_ptr()
-        return whole[torch.from_numpy(offsets // tensor.element_size())].double().numpy()
-
-    def whole(
-        self, kind: Kind, tensor: torch.Tensor, operation: str, values: Values | None
-    ) -> None:
+    def whole(self, kind: Kind, tensor: torch.Tensor) -> None:
         """An operation of PyTorch's reads or writes every element of a tensor once.
 
         A broadcast element is one element, however often the shape repeats it.
         """
-        width, addresses = tensor.element_size(), distinct_addresses(tensor)
-        self._note(kind, self.buffer(tensor), addresses, width, values, operation=operation)
+        self._note(kind, self.buffer(tensor), distinct_addresses(tensor), tensor.element_size())
 
-    def lanes(
-        self,
-        kind: Kind,
-        program: int,
-        addresses: Addresses,
-        width: int,
-        values: Values | None = None,
-    ) -> None:
+    def lanes(self, kind: Kind, addresses: Addresses, width: int) -> None:
         """A program reads or writes the elements at these addresses, one for each active lane."""
         elsewhere = np.ones(addresses.shape, dtype=bool)
-        places: list[tuple[Buffer | None, npt.NDArray[np.bool_]]] = []
         for buffer in self._buffers.values():
             first, end = buffer.span
             inside = (addresses >= first) & (addresses < end)
             elsewhere &= ~inside
-            places.append((buffer, inside))
-        for place, chosen in [*places, (None, elsewhere)]:
-            held = None if values is None else values[chosen]
-            self._note(kind, place, addresses[chosen], width, held, program=program)
+            self._note(kind, buffer, addresses[inside], width)
+        self._note(kind, None, addresses[elsewhere], width)
 
-    def _note(
-        self,
-        kind: Kind,
-        buffer: Buffer | None,
-        addresses: Addresses,
-        width: int,
-        values: Values | None,
-        program: int | None = None,
-        operation: str | None = None,
-    ) -> None:
+    def _note(self, kind: Kind, buffer: Buffer | None, addresses: Addresses, width: int) -> None:
         if addresses.size:
-            self.requests.append(
-                Request(self.launches, program, kind, buffer, addresses, width, operation, values)
-            )
+            self.requests.append(Request(kind, buffer, addresses, width))
 
 
 def distinct_addresses(tensor: torch.Tensor) -> Addresses:
@@ -184,7 +134,6 @@ class Operations(TorchDispatchMode):
             return func(*args, **given)
         name, schema = func._schema.name.partition("::")[2], func._schema
         loads, stores = self._asked(name, schema, args, given)
-        before = [recorder.values_in(tensor) for tensor in loads]
         result = func(*args, **given)
         made = [*_tensors(result)]
         results = result if isinstance(result, tuple | list) else (result,)
@@ -196,11 +145,10 @@ class Operations(TorchDispatchMode):
                     stores += [] if "empty" in name else [tensor]
         if made and not stores:
             return result  # a view, or memory that nothing has been written to yet
-        for tensor, values in zip(loads, before, strict=True):
-            recorder.whole("load", tensor, name, values)
+        for tensor in loads:
+            recorder.whole("load", tensor)
         for tensor in stores:
-            recorder.whole("store", tensor, name, recorder.values_in(tensor))
-        recorder.launches += bool(loads or stores)
+            recorder.whole("store", tensor)
         return result
 
     def _asked(
