@@ -177,7 +177,7 @@ class HostLayer(_Written):
 
 
 class HostCost(_Written):
-    """What `experiments.hostcost` found on one card, by layer."""
+    """The host's cost of calls on one card, by layer; of older recordings."""
 
     gpu: Name
     shape: list[Size] = Field(description="rows and columns where a layer names no others")

@@ -32,9 +32,7 @@ def main() -> None:
     # torch and the kernels are imported only now that the interpreter is chosen
     from experiments.worker.counting import count
     from experiments.worker.describe import BadJob, describe, inspect
-    from experiments.worker.hostcost import hostcost
     from experiments.worker.measure import Bench, judge, measure, profile
-    from experiments.worker.probe import probe
 
     gc.freeze()  # what the imports left is there to stay, and need not be walked again
     channel.send(
@@ -66,8 +64,6 @@ def main() -> None:
         "measure": lambda request: measure(request["point"], bench(), announce, ask),
         "judge": lambda request: judge(request["question"], bench()),
         "profile": lambda request: profile(request["point"], bench()),
-        "probe": lambda _: probe(bench()),
-        "hostcost": lambda _: hostcost(place),
     }
     for request in channel:
         try:

@@ -168,7 +168,8 @@ class Trial:
         changing, operation = subject.changing, self.kernel.operation
         assert changing is not None
         held, rows = memory(as_tuple(answer)), changing.rows
-        beside = [r for r in range(len(as_tuple(answer)[0])) if r not in rows][: len(rows)]
+        others = (row for row in range(len(as_tuple(answer)[0])) if row not in rows)
+        beside = list(islice(others, len(rows)))
         kinds = next(iter(operation.logits.values()), ())
         for first in range(0, max(len(kinds), 1), len(rows)) if rows else ():
             hard = tuple(islice(cycle(kinds), first, first + len(rows)))

@@ -1,5 +1,6 @@
 """What the harness promises on a CUDA device; ``make test-gpu`` runs these."""
 
+import itertools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -7,12 +8,13 @@ from typing import Any
 import pytest
 import torch
 
-from experiments.worker.flush import Flush
+from experiments.data.statistics import median
+from experiments.worker.flush import Flush, touch
 from experiments.worker.measure import Bench, measure, with_peak
 from experiments.worker.place import take_place
 from experiments.worker.timers import CannotTime, Protocol, Subject, events, graph
 from experiments.worker.timers.graph import PLACES
-from tests.conftest import Command, once_each, shape
+from tests.conftest import ROOT, Command, once_each, shape
 
 pytestmark = pytest.mark.gpu
 
@@ -149,6 +151,26 @@ def test_cold_is_cold() -> None:
     assert elapsed(torch.sum, flush, 2048) > 1.15 * elapsed(torch.sum, None, 2048)
 
 
+def test_a_flush_drives_out_lines_that_asked_to_stay() -> None:
+    """A read after loads with a hint and a flush takes as long as of memory never read before."""
+    l2_bytes = torch.cuda.get_device_properties(0).L2_cache_size
+    flush, x = Flush("cuda", l2_bytes), torch.ones(2048, 1024, device="cuda")
+    turns = itertools.cycle([x.clone() for _ in range(3 * l2_bytes // x.nbytes + 2)])
+
+    def hinted() -> None:
+        touch(x)
+        flush()
+
+    def read(before: Callable[[], object] | None, call: Callable[..., Any]) -> float:
+        subject = Subject(call, (x,), lambda _: (x,), before)
+        protocol = Protocol("events", "cold", 20, 200, 500, 0.002, 30)
+        return median(events.sample(subject, protocol).samples_us).value
+
+    rotated = read(None, lambda _: next(turns).sum(1))
+    assert read(hinted, lambda x: x.sum(1)) == pytest.approx(rotated, rel=0.05)
+    assert read(lambda: touch(x), lambda x: x.sum(1)) < 0.9 * rotated
+
+
 def test_a_host_that_stumbles_leaves_no_mark_on_the_samples() -> None:
     calls = 0
 
@@ -213,4 +235,20 @@ def test_a_graph_is_timed_at_many_places() -> None:
     sampling = graph.sample(Subject(call, make(0), make, None, cache_bytes, 2 << 26), protocol)
     assert len(places) >= PLACES
     assert len(sampling.samples_us) == 5
-    assert all(torch.equal(x, y) for (x,), (y,) in sampling.timed)
+    assert all(torch.equal(one.inputs[0], *one.answer) for one in sampling.timed)
+
+
+@pytest.mark.parametrize(
+    ("function", "status"),
+    [("side_stream", "incorrect|implausible"), ("event", "implausible"), ("by_address_copied", "incorrect"),
+     ("by_version", "incorrect"), ("first_rows", "incorrect"), ("no_maximum", "incorrect")],
+)  # fmt: skip
+def test_a_cheat_on_a_card_has_no_time(
+    bench: Bench, function: str, status: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda.Event, "elapsed_time", torch.cuda.Event.elapsed_time)
+    file = str(ROOT / "tests" / "doubles" / "cheats.py")
+    asked = point("experiments.worker.outside.Function", 8192, 32000)
+    asked["kernel"] |= {"file": file, "function": function, "operation": "softmax"}
+    outcome = measure(asked, bench, quiet)
+    assert outcome["status"] in status.split("|"), outcome.get("reason")
