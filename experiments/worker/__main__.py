@@ -32,7 +32,8 @@ def main() -> None:
     # torch and the kernels are imported only now that the interpreter is chosen
     from experiments.worker.counting import count
     from experiments.worker.describe import BadJob, describe, inspect
-    from experiments.worker.measure import Bench, judge, measure, profile
+    from experiments.worker.measure import measure, profile
+    from experiments.worker.trial import Bench, judge
 
     gc.freeze()  # what the imports left is there to stay, and need not be walked again
     channel.send(

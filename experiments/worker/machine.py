@@ -42,15 +42,10 @@ class Monitor:
     """Reads the state of one CUDA device; every field is None where NVML does not give it."""
 
     def __init__(self, uuid: str | None) -> None:
-        self._nvml: Any = None
+        self._nvml: Any = None if uuid is None else nvml()
         self._card: Any = None
-        if uuid is not None:
-            with suppress(Exception):
-                import pynvml
-
-                pynvml.nvmlInit()
-                self._card = pynvml.nvmlDeviceGetHandleByUUID(uuid)
-                self._nvml = pynvml
+        with suppress(Exception):
+            self._card = self._nvml.nvmlDeviceGetHandleByUUID(uuid)
 
     def read(self) -> State:
         """The state now. It takes about a millisecond, so never inside a timed window."""
@@ -71,7 +66,7 @@ class Monitor:
 
         Power in watts, clocks in MHz; a mode is 1 where it is on.
         """
-        if self._nvml is None:
+        if self._card is None:
             return {}
         milliwatts = self._get("PowerManagementLimit")
         driver_cuda = None
@@ -94,45 +89,38 @@ class Monitor:
         return None
 
 
-def driver_version() -> str | None:
-    """The NVIDIA driver's version, None without one."""
+def nvml() -> Any:
+    """NVIDIA's management library, ready to be asked; None where it or its driver is missing."""
     with suppress(Exception):  # no library, no driver or no permission
         import pynvml
 
         pynvml.nvmlInit()
-        return str(pynvml.nvmlSystemGetDriverVersion())
+        return pynvml
+    return None
+
+
+def driver_version() -> str | None:
+    """The NVIDIA driver's version, None without one."""
+    with suppress(Exception):
+        return str(nvml().nvmlSystemGetDriverVersion())
     return None
 
 
 def host_cards() -> int | None:
-    """How many cards NVML shows, hidden from CUDA or not; None without it."""
+    """The number of cards that NVML shows, hidden from CUDA or not; None without it."""
     with suppress(Exception):
-        import pynvml
-
-        pynvml.nvmlInit()
-        return int(pynvml.nvmlDeviceGetCount())
+        return int(nvml().nvmlDeviceGetCount())
     return None
 
 
 def foreign(
     pids: Sequence[int], own: int, family: int, parent_of: Callable[[int], int | None]
 ) -> int | None:
-    """How many of the compute processes on a card do not belong to this sweep.
+    """The number of compute processes on a card that do not belong to this sweep.
 
-    The sweep's are its parent's descendants: this worker, its children, and workers beside it.
-
-    In a container the driver lists the host's numbers of processes, and none of them is this
-    worker's own. One of them is then taken for this worker and any other for a foreign one, a
-    second worker of the same sweep on the card included. In some containers it lists none at all.
-
-    Args:
-        pids: As the driver lists them.
-        own: This worker's number.
-        family: Its parent's.
-        parent_of: How to find a process's parent.
-
-    Returns:
-        The count, None where the driver lists not even this worker.
+    The sweep's are the descendants of its parent, ``family``. In a container the driver lists the
+    host's process numbers, and none is this worker's ``own``: then one is taken for this worker and
+    any other for a foreign one. None where the driver lists no process at all.
     """
     if not pids:
         return None

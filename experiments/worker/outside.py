@@ -1,7 +1,7 @@
 """A kernel in anybody's file: one function, or a `Kernel` class, of a Python file anywhere.
 
-The file is loaded once a worker, which measures nothing else: what the file changes in PyTorch or
-in the clock cannot reach other kernels, and `changed` names it.
+The file is loaded once, in a worker that measures nothing else, so its changes to PyTorch or to the
+clock cannot reach other kernels. It is refused if its import makes any.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import importlib.util
 import inspect
 import os
 import sys
-import time
 import traceback
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -20,18 +19,13 @@ from types import ModuleType
 from typing import Any, ClassVar
 
 import sympy
-import torch
 
 from experiments.child import ROOT
+from experiments.worker import clock
 from kernels.kernel import Kernel, Operation
 from kernels.traffic import M, N, Traffic
 
 BACKEND = "outside"  # a class of tolerances of its own
-# Where a file could replace something that references, timers or other kernels use.
-WATCHED: tuple[Any, ...] = (
-    *(torch, torch.Tensor, torch.nn.functional, torch.cuda, torch.cuda.Event, torch.special),
-    time,
-)
 
 
 class BadFile(Exception):
@@ -108,7 +102,7 @@ def load(path: Path) -> ModuleType:
     if not path.is_file() or path.suffix != ".py":
         raise BadFile(f"{path} is no Python file")
     path = path.resolve()
-    before = snapshot()
+    before = clock.state()
     name = f"outside_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
@@ -123,16 +117,18 @@ def load(path: Path) -> ModuleType:
         if isinstance(error, KeyboardInterrupt):
             raise
         raise BadFile(f"{path.name}{line_of(error, path)}: {_words(error)}") from None
-    if names := changed(before):
-        raise BadFile(f"{path.name} replaces {names}; nothing that others use may be replaced")
+    if names := clock.changes(before):
+        raise BadFile(f"{path.name} changes {names}; nothing that others use may be changed")
     return module
 
 
 def measurable(module: ModuleType) -> list[str]:
     """The names of functions and kernels that a file itself defines."""
-    own = [name for name, one in vars(module).items()
-           if callable(one) and getattr(one, "__module__", "") == module.__name__]  # fmt: skip
-    return [name for name in own if not name.startswith("_")]
+    return [
+        name
+        for name, one in vars(module).items()
+        if callable(one) and one.__module__ == module.__name__ and not name.startswith("_")
+    ]
 
 
 def inspect_file(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -204,8 +200,7 @@ def traffic_of(text: Any, operation: Operation) -> Traffic:
     try:
         if not str(text).strip() or not set(str(text)) <= allowed or len(str(text)) > 100:
             raise ValueError
-        total = sympy.sympify(str(text).replace("/", "//") if "//" in str(text) else str(text),
-                              locals={"M": M, "N": N})  # fmt: skip
+        total = sympy.sympify(str(text), locals={"M": M, "N": N})
         writes = operation.compulsory.writes
         return Traffic(reads=sympy.expand(total - writes), writes=writes)
     except (ValueError, TypeError, SyntaxError, sympy.SympifyError):
@@ -215,26 +210,6 @@ def traffic_of(text: Any, operation: Operation) -> Traffic:
 def uses_triton(module: ModuleType) -> bool:
     """Whether a file has functions that Triton decorated."""
     return any(type(one).__module__.startswith("triton.runtime") for one in vars(module).values())
-
-
-def snapshot() -> dict[tuple[int, str], int]:
-    """Which objects stand under the names that everybody uses."""
-    return {
-        (index, name): id(one)
-        for index, place in enumerate(WATCHED)
-        for name, one in vars(place).items()
-    }
-
-
-def changed(before: Mapping[tuple[int, str], int]) -> str:
-    """The names whose objects are others than `snapshot` found, in words; empty where none."""
-    now = snapshot()
-    names = [
-        f"{getattr(WATCHED[index], '__name__', '')}.{name}"
-        for (index, name), one in before.items()
-        if now.get((index, name)) != one
-    ]
-    return ", ".join(sorted(names)[:3])
 
 
 def line_of(error: BaseException, path: Path) -> str:

@@ -38,10 +38,14 @@ VARIABLES = (
 
 @dataclass(frozen=True)
 class Place:
-    """The device as torch names it (``cuda:0`` or ``cpu``), its limits, and the environment.
+    """Where a worker measures.
 
-    card = {"card": Monitor(uuid).setup(), "mark": mark_of(uuid)}
-    return Place("cuda:0", cuda_device(0), environment() | card, uuid, host_cards())
+    Attributes:
+        torch_device: ``cuda:0`` or ``cpu``.
+        device: What kernels may know of it.
+        environment: Versions and settings, as rows have them.
+        serial: The card's own number, None on a CPU.
+        host_cards: The number of cards of the host.
     """
 
     torch_device: str
@@ -52,7 +56,7 @@ class Place:
 
 
 def take_place(asked: str) -> Place:
-    """Settles on a device: ``cuda``, ``cpu``, or ``auto`` (CUDA where there is one).
+    """Chooses a device: ``cuda``, ``cpu``, or ``auto`` (CUDA where there is one).
 
     Without CUDA the kernels are to run under Triton's interpreter, which Triton decides when it
     decorates them: nothing under ``kernels`` may have been imported before this.

@@ -15,8 +15,9 @@ from experiments.child import ROOT
 from experiments.data.metrics import latest
 from experiments.data.rows import Row
 from experiments.worker import outside
-from experiments.worker.measure import Bench, measure
+from experiments.worker.measure import measure
 from experiments.worker.place import take_place
+from experiments.worker.trial import Bench
 from tests.conftest import QUICK, Command, shape
 from tests.experiments.test_rows import row
 from tests.experiments.test_timers import protocol

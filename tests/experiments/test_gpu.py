@@ -10,10 +10,11 @@ import torch
 
 from experiments.data.statistics import median
 from experiments.worker.flush import Flush, touch
-from experiments.worker.measure import Bench, measure, with_peak
+from experiments.worker.measure import measure, with_peak
 from experiments.worker.place import take_place
 from experiments.worker.timers import CannotTime, Protocol, Subject, events, graph
 from experiments.worker.timers.graph import PLACES
+from experiments.worker.trial import Bench
 from tests.conftest import ROOT, Command, once_each, shape
 
 pytestmark = pytest.mark.gpu
@@ -240,9 +241,15 @@ def test_a_graph_is_timed_at_many_places() -> None:
 
 @pytest.mark.parametrize(
     ("function", "status"),
-    [("side_stream", "incorrect|implausible"), ("event", "implausible"), ("by_address_copied", "incorrect"),
-     ("by_version", "incorrect"), ("first_rows", "incorrect"), ("no_maximum", "incorrect")],
-)  # fmt: skip
+    [
+        ("side_stream", "incorrect|implausible"),
+        ("event", "implausible"),
+        ("by_address_copied", "incorrect"),
+        ("by_version", "incorrect"),
+        ("first_rows", "incorrect"),
+        ("no_maximum", "incorrect"),
+    ],
+)
 def test_a_cheat_on_a_card_has_no_time(
     bench: Bench, function: str, status: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

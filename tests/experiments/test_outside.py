@@ -104,9 +104,9 @@ def test_a_function_is_a_kernel_with_the_operations_own_traffic(written: Written
         ("def f(x):\n    return x\n", "g", "theirs.py has no 'g'; its functions are f"),
         ("f = 3\n", "f", "f is a int, which cannot be called"),
         ("import torch\ntorch.softmax = lambda x, d: x\ndef f(x): return x\n", "f",
-         "replaces torch.softmax; nothing that others use may be replaced"),
+         "changes torch.softmax; nothing that others use may be changed"),
         ("import time\ntime.perf_counter_ns = lambda: 0\ndef f(x): return x\n", "f",
-         "replaces time.perf_counter_ns"),
+         "changes time.perf_counter_ns"),
     ],
 )  # fmt: skip
 def test_a_file_that_cannot_be_measured_is_one_line(

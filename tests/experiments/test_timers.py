@@ -17,7 +17,7 @@ from experiments.worker import gate, timers
 from experiments.worker.counting.interpreter import interpreted
 from experiments.worker.counting.requests import Recorder
 from experiments.worker.flush import BLOCK, Flush, touch
-from experiments.worker.measure import Bench, measure
+from experiments.worker.measure import measure
 from experiments.worker.place import take_place
 from experiments.worker.timers import (
     Call,
@@ -29,6 +29,7 @@ from experiments.worker.timers import (
     host,
 )
 from experiments.worker.timers.graph import rotation
+from experiments.worker.trial import Bench
 from tests.doubles.cuda import Card
 from tests.wandb_jobs import timed
 
