@@ -42,9 +42,11 @@ class Monitor:
     """Reads the state of one CUDA device; every field is None where NVML does not give it."""
 
     def __init__(self, uuid: str | None) -> None:
-        self._nvml: Any = None if uuid is None else nvml()
+        self._nvml: Any = None
         self._card: Any = None
         with suppress(Exception):
+            if uuid is not None:
+                self._nvml = nvml()
             self._card = self._nvml.nvmlDeviceGetHandleByUUID(uuid)
 
     def read(self) -> State:

@@ -21,6 +21,7 @@ from experiments.data.records import read_records
 from experiments.profile.profiling import LIST, Profiled
 from experiments.sweep.client import Worker
 from experiments.worker import measure
+from experiments.worker.flush import Flush
 from experiments.worker.place import take_place
 from experiments.worker.trial import Bench
 from tests.conftest import DOUBLES, ROOT, shape
@@ -110,7 +111,7 @@ def test_a_call_warms_up_l2_is_flushed_one_is_inside_the_range_and_a_failure_is_
 
     monkeypatch.setattr(Good, "__call__", lambda self, x: seen.append("call") or x)
     monkeypatch.setattr(measure, "profiler_range", noted)
-    monkeypatch.setattr(measure.Flush, "__call__", lambda self: seen.append("flush"))
+    monkeypatch.setattr(Flush, "__call__", lambda self: seen.append("flush"))
     bench = Bench(take_place("cpu"))
     outcome = measure.profile(request("tests.doubles.kernels.Good"), bench)
     assert outcome == {"status": "ok", "reason": None}

@@ -63,6 +63,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(worker_clock, "now_ns", lambda: round(1e3 * clock.now_us))
     monkeypatch.setattr(worker_clock, "now_s", lambda: clock.now_us / 1e6)
+    monkeypatch.setattr(host, "involuntary_switches", lambda: 0)
     return clock
 
 
