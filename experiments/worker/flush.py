@@ -15,7 +15,7 @@ class Flush:
     L2 is emptied of the timed buffers by reading others, never by writing: a flush that writes
     leaves its own dirty lines, which the timed kernel then has to write back. Of lines that asked
     to stay (`evict_last`) a plain read leaves about a third of 8 MB on an H200; a read that asks so
-    too drives them out, and the plain one after it takes its place (tests/experiments/test_gpu.py).
+    too drives them out, and the plain one after it takes its place (`experiments.probe`).
     """
 
     def __init__(self, device: str, cache_bytes: int) -> None:

@@ -107,22 +107,6 @@ class NoKernel:
 
 
 @dataclass(frozen=True)
-class Slowing(Double):
-    """Takes longer with every call, anew for each point: its samples trend."""
-
-    def prepare(self, x: torch.Tensor):  # type: ignore[no-untyped-def]
-        calls = 0
-
-        def call(x: torch.Tensor) -> torch.Tensor:
-            nonlocal calls
-            calls += 1
-            time.sleep(3e-4 * calls)  # far beyond what a busy machine adds
-            return torch.softmax(x, -1)
-
-        return call
-
-
-@dataclass(frozen=True)
 class Negative(Double):
     """Says that it reads less than nothing where the matrix is small."""
 

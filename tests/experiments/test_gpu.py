@@ -1,6 +1,5 @@
 """What the harness promises on a CUDA device; ``make test-gpu`` runs these."""
 
-import itertools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -8,8 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from experiments.data.statistics import median
-from experiments.worker.flush import Flush, touch
+from experiments.worker.flush import Flush
 from experiments.worker.measure import measure, with_peak
 from experiments.worker.place import take_place
 from experiments.worker.timers import CannotTime, Protocol, Subject, events, graph
@@ -150,26 +148,6 @@ def test_neither_the_flush_nor_the_hosts_time_to_launch_is_in_the_timed_window()
 def test_cold_is_cold() -> None:
     flush = Flush("cuda", torch.cuda.get_device_properties(0).L2_cache_size)
     assert elapsed(torch.sum, flush, 2048) > 1.15 * elapsed(torch.sum, None, 2048)
-
-
-def test_a_flush_drives_out_lines_that_asked_to_stay() -> None:
-    """A read after loads with a hint and a flush takes as long as of memory never read before."""
-    l2_bytes = torch.cuda.get_device_properties(0).L2_cache_size
-    flush, x = Flush("cuda", l2_bytes), torch.ones(2048, 1024, device="cuda")
-    turns = itertools.cycle([x.clone() for _ in range(3 * l2_bytes // x.nbytes + 2)])
-
-    def hinted() -> None:
-        touch(x)
-        flush()
-
-    def read(before: Callable[[], object] | None, call: Callable[..., Any]) -> float:
-        subject = Subject(call, (x,), lambda _: (x,), before)
-        protocol = Protocol("events", "cold", 20, 200, 500, 0.002, 30)
-        return median(events.sample(subject, protocol).samples_us).value
-
-    rotated = read(None, lambda _: next(turns).sum(1))
-    assert read(hinted, lambda x: x.sum(1)) == pytest.approx(rotated, rel=0.05)
-    assert read(lambda: touch(x), lambda x: x.sum(1)) < 0.9 * rotated
 
 
 def test_a_host_that_stumbles_leaves_no_mark_on_the_samples() -> None:

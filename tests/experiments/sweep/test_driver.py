@@ -251,20 +251,23 @@ def test_rounds_begin_in_new_workers_only_when_asked(
     assert len(stops) == 2
 
 
-def test_a_suspect_point_is_measured_once_more_also_after_a_kill(sweep: Command) -> None:
-    arguments = ["kernel=slowing", *shape(4, 8), "dtype=float32", "timing.min_samples=100",
-                 "timing.max_samples=100", "timing.cache=warm", "remeasure=true"]  # fmt: skip
+def test_a_suspect_point_is_measured_once_more_also_after_a_kill(
+    sweep_here: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep, reason = sweep_here, "throttled: software power cap"
+    monkeypatch.setattr(driver, "suspicions", lambda row, _: [reason])
+    arguments = ["kernel=good", *shape(4, 8), "dtype=float32", *QUICK, "remeasure=true"]
     done = sweep(*arguments)
     assert done.status == 0, done.stderr
-    rows = [row for row in done.rows if row.kernel == "slowing"]
+    rows = [row for row in done.rows if row.kernel == "good"]
     assert [row.attempt for row in rows] == [1, 2]
-    assert all(row.suspect[0].startswith("trend: the samples move by +") for row in rows)
+    assert all(row.suspect == [reason] for row in rows)
     assert "measured once more" in done.stderr
-    assert "1 of 2 points are suspect (trend 1)" in done.stdout
-    [path] = done.out.rglob("slowing/rows.jsonl")
+    assert "2 of 2 points are suspect (throttled 2)" in done.stdout
+    [path] = done.out.rglob("good/rows.jsonl")
     path.write_text(path.read_text().splitlines(keepends=True)[0])  # killed before the second
     again = sweep(*arguments)
-    assert [row.attempt for row in again.rows if row.kernel == "slowing"] == [1, 2]
+    assert [row.attempt for row in again.rows if row.kernel == "good"] == [1, 2]
     assert "1 points in" in again.stdout
     assert "nothing to measure" in sweep(*arguments).stdout
 

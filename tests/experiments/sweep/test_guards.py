@@ -1,4 +1,3 @@
-import random
 from collections import Counter
 from typing import Any
 
@@ -12,22 +11,11 @@ from tests.conftest import ROOT
 
 def outcome(**changed: Any) -> dict[str, Any]:
     """A timed row of a card at work."""
-    dice = random.Random(5)
     return {
-        "time_us": 100.0, "timer": "events", "samples_us": [dice.gauss(100, 1) for _ in range(200)],
+        "time_us": 100.0, "timer": "events", "samples_us": [100.0] * 200,
         "throttled": [], "sm_clock_before_mhz": 1980.0, "sm_clock_mhz": 1980.0,
         "temperature_before_c": 40.0, "temperature_c": 41.0, "other_processes": 0,
     } | changed  # fmt: skip
-
-
-def drifting(change: float, n: int = 500, time_us: float = 100.0) -> list[float]:
-    dice = random.Random(6)
-    return [time_us * (1 + change * i / n) + dice.gauss(0, 0.01) for i in range(n)]
-
-
-def flipping(gap_us: float, time_us: float) -> list[float]:
-    dice = random.Random(7)
-    return [time_us + gap_us * (dice.random() < 0.4) + dice.gauss(0, 0.01) for _ in range(500)]
 
 
 def test_a_row_of_a_quiet_card_is_not_suspect() -> None:
@@ -46,8 +34,7 @@ def test_a_row_of_a_quiet_card_is_not_suspect() -> None:
         ),
         ({"other_processes": 2}, "shared: 2 other compute processes on the card"),
         ({"temperature_before_c": 30.0}, "heating: from 30 to 41 °C within the point"),
-        ({"samples_us": drifting(0.03)}, "trend: the samples move by +"),
-        ({"samples_us": flipping(5, 100)}, "modes: "),
+        ({"timer": "host", "late": 150}, "disturbed: another process had a core in 150 more"),
     ],
 )
 def test_each_guard_names_its_reason_in_a_sentence(changed: dict[str, Any], reason: str) -> None:
@@ -61,9 +48,7 @@ def test_each_guard_names_its_reason_in_a_sentence(changed: dict[str, Any], reas
         {"sm_clock_mhz": 1965.0},  # one step of the clock
         {"temperature_before_c": 37.0},
         {"temperature_before_c": 60.0},  # a card that cools disturbs nothing
-        {"samples_us": drifting(0.0002)},  # sure, and of no weight
-        {"samples_us": drifting(0.03, n=60)},  # too few to tell
-        {"samples_us": flipping(0.5, 8), "time_us": 8.0},  # how an H200 times short kernels
+        {"timer": "host", "late": 50},  # of 200 samples
         {"sm_clock_before_mhz": None, "sm_clock_mhz": None, "temperature_c": None,
          "other_processes": None, "throttled": None},
     ],
