@@ -103,9 +103,7 @@ def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
     if kernel.backend not in BACKENDS:
         raise BadJob(f"backend {kernel.backend!r} is unknown; use one of {', '.join(BACKENDS)}")
     traffic, operation = kernel.traffic(), kernel.operation
-    compulsory, flops, exponentials = (
-        operation.compulsory, operation.flops, operation.exponentials
-    )  # fmt: skip
+    work = {"flops": operation.flops, "exponentials": operation.exponentials}
     points = []
     for name in job["dtypes"]:
         dtype = torch_dtype(name)
@@ -116,37 +114,29 @@ def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
                 "model_reads": reads,
                 "model_writes": writes,
                 "model_bytes": traffic.bytes(sizes, dtype.itemsize),
-                "compulsory_bytes": compulsory.bytes(sizes, dtype.itemsize),
-                "flops": None if flops is None else evaluate(flops, sizes),
-                "exponentials": None if exponentials is None else evaluate(exponentials, sizes),
+                "compulsory_bytes": operation.compulsory.bytes(sizes, dtype.itemsize),
+                **{k: None if one is None else evaluate(one, sizes) for k, one in work.items()},
             }
             impossible = _impossible(numbers)
-            points.append(
-                {
-                    "rows": shape[0],
-                    "cols": shape[1],
-                    "dtype": name,
-                    "unsupported": kernel.unsupported(tuple(shape), dtype, device),
-                    "impossible": impossible,
-                    **(dict.fromkeys(numbers) if impossible else numbers),
-                }
-            )
+            point = {"rows": shape[0], "cols": shape[1], "dtype": name, "impossible": impossible}
+            point["unsupported"] = kernel.unsupported(tuple(shape), dtype, device)
+            points.append(point | (dict.fromkeys(numbers) if impossible else numbers))
+    module = type(kernel).__module__
     return {
         "target": job["kernel"]["_target_"],
         "operation": operation.name,
         "roof": operation.roof,
         "backend": backend(kernel, device),
         "params": dataclasses.asdict(kernel),  # type: ignore[call-overload]
-        "source": source_hash(type(kernel).__module__, file=job["kernel"].get("file")),
+        "source": source_hash(module, file=job["kernel"].get("file")),
         "packages": {name: version_of(name) for name in kernel.packages},
-        "idea": (sys.modules[type(kernel).__module__].__doc__ or "").strip(),
+        "idea": (sys.modules[module].__doc__ or "").strip(),
         "formula": str(traffic),
         "reads": formula(traffic.reads),
         "writes": formula(traffic.writes),
         "latex": traffic.latex(),
         "on_chip": formula(kernel.on_chip_elements()),
-        "flops": None if flops is None else formula(flops),
-        "exponentials": None if exponentials is None else formula(exponentials),
+        **{name: None if one is None else formula(one) for name, one in work.items()},
         "points": points,
     }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import cycle
 from pathlib import Path
@@ -13,7 +13,7 @@ import torch
 
 from experiments.data.statistics import median
 from experiments.worker import flush
-from experiments.worker.timers import Protocol, Sampling, Subject, events, graph
+from experiments.worker.timers import Protocol, Subject, events, graph
 from experiments.worker.trial import Bench
 
 COLS = 1024  # float32: 4 KiB a row, summed to one number
@@ -39,51 +39,46 @@ def _cold_and_warm(bench: Bench) -> Iterator[dict[str, Any]]:
         make = partial(_buffer, bench, size)
         for cache in ("cold", "warm"):
             before = bench.flush if cache == "cold" else None
-            subject = Subject(read, make(), make, before, cache_bytes, size)
-            for timer, sample in (("events", events.sample), ("graph", graph.sample)):
-                protocol = _protocol(timer, cache)
-                yield _record(bench, protocol, size, sample(subject, protocol))
+            for timer in ("events", "graph"):
+                subject = Subject(read, make(), make, before, cache_bytes, size)
+                yield _record(bench, timer, cache, size, subject)
         size *= 2
 
 
 def _left(bench: Bench) -> Iterator[dict[str, Any]]:
-    """What a flush leaves of a buffer that was loaded, or loaded or stored with a hint to stay.
+    """Reads of a buffer that loads or stores put into L2, with a hint to stay or without.
 
-    The buffer is read right after it was put into L2, and after a flush; and others in turn, of
-    which L2 holds none.
+    The buffer is read right after it was put into L2, and after a flush. Then others are read in
+    turn, of which L2 holds none.
     """
     cache_bytes = bench.place.device.l2_bytes or 0
     ways: dict[str, Callable[[torch.Tensor], object]] = {"loads": read}
     if bench.flush.hinted:
         ways |= {"hinted loads": flush.touch, "hinted stores": partial(flush.touch, store=True)}
-    for size in LEFT_BYTES:
-        if size >= cache_bytes:
-            continue
-        (x,) = _buffer(bench, size)
-        turns = cycle([_buffer(bench, size)[0] for _ in range(3 * cache_bytes // size + 2)])
-
-        def next_one(_: torch.Tensor, turns: Iterator[torch.Tensor] = turns) -> torch.Tensor:
-            return read(next(turns))
-
+    for size in (one for one in LEFT_BYTES if one < cache_bytes):
+        make = partial(_buffer, bench, size)
+        (x,) = make()
         for left, leave in ways.items():
-            before: Callable[[], object] = partial(leave, x)
-            for cache, steps in (("warm", (before,)), ("cold", (before, bench.flush))):
-                bench.flush()  # of what the probe before has left
-                taken = _by_events(read, x, cache, steps)
-                yield _record(bench, _protocol("events", cache), size, taken) | {"left": left}
-        taken = _by_events(next_one, x, "rotation", ())
-        yield _record(bench, _protocol("events", "rotation"), size, taken)
+            for cache in ("warm", "cold"):
+                bench.flush()  # of the buffers before
+                before = partial(_left_in_l2, leave, x, bench.flush if cache == "cold" else None)
+                found = _record(bench, "events", cache, size, Subject(read, (x,), make, before))
+                yield found | {"left": left}
+        turns = cycle([make()[0] for _ in range(3 * cache_bytes // size + 2)])
+        in_turn = Subject(partial(_next, turns), (x,), make)
+        yield _record(bench, "events", "rotation", size, in_turn)
 
 
-def _by_events(
-    call: Callable[[torch.Tensor], torch.Tensor],
-    x: torch.Tensor,
-    cache: str,
-    steps: Sequence[Callable[[], object]],
-) -> Sampling:
-    """A call by events, after some steps that are not in its time."""
-    subject = Subject(call, (x,), lambda _: (x,), lambda: [step() for step in steps])
-    return events.sample(subject, _protocol("events", cache))
+def _left_in_l2(
+    leave: Callable[[torch.Tensor], object], x: torch.Tensor, then: Callable[[], object] | None
+) -> None:
+    leave(x)
+    if then is not None:
+        then()
+
+
+def _next(turns: Iterator[torch.Tensor], _: torch.Tensor) -> torch.Tensor:
+    return read(next(turns))
 
 
 def _buffer(bench: Bench, size: int, _: int = 0) -> tuple[torch.Tensor]:
@@ -92,19 +87,14 @@ def _buffer(bench: Bench, size: int, _: int = 0) -> tuple[torch.Tensor]:
     return (torch.ones(shape, dtype=torch.float32, device=bench.place.torch_device),)
 
 
-def _protocol(timer: str, cache: str) -> Protocol:
-    return Protocol(
-        timer=timer, cache=cache, warmup=20, min_samples=200, max_samples=500,
-        precision=0.002, sampling_limit_s=LIMIT_S,
-    )  # fmt: skip
-
-
 def read(x: torch.Tensor) -> torch.Tensor:
     """Reads every element of ``x`` once and writes one per row."""
     return torch.sum(x, dim=1)
 
 
-def _record(bench: Bench, protocol: Protocol, size: int, taken: Sampling) -> dict[str, Any]:
+def _record(bench: Bench, timer: str, cache: str, size: int, subject: Subject) -> dict[str, Any]:
+    sample = {"events": events.sample, "graph": graph.sample}[timer]
+    taken = sample(subject, Protocol(timer, cache, 20, 200, 500, 0.002, LIMIT_S))
     middle = median(taken.samples_us)
     files = (__file__, str(events.__file__), str(flush.__file__))
     source = b"".join(Path(file).read_bytes() for file in files)
@@ -117,8 +107,8 @@ def _record(bench: Bench, protocol: Protocol, size: int, taken: Sampling) -> dic
         "cols": COLS,
         "dtype": "float32",
         "gpu": bench.place.device.name,
-        "timer": protocol.timer,
-        "cache": protocol.cache,
+        "timer": timer,
+        "cache": cache,
         "bytes": size,
         "l2_bytes": bench.place.device.l2_bytes,
         "flush_bytes": bench.flush.size_bytes,
