@@ -25,8 +25,11 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
         CannotTime: the call returns only when the queue is empty, so that the host is always late.
     """
     call, inputs = subject.call, subject.inputs
-    hold = hold_cycles(lambda: call(*inputs))
     dropped = 0
+
+    def handed_over() -> None:
+        subject.before()
+        call(*inputs)
 
     def one() -> tuple[Any, Any, bool]:
         start, end = (clock.Event(enable_timing=True) for _ in range(2))
@@ -38,6 +41,8 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
         late = clock.query(start)
         subject.keep(y)
         return start, end, late
+
+    hold = hold_cycles(handed_over)
 
     def batch(most: int) -> list[float]:
         nonlocal hold, dropped
