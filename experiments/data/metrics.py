@@ -50,7 +50,7 @@ def plausible(rows: Sequence[Row]) -> list[Row]:
     reasons = {}
     for row in timed:
         roof = roofs.get((*_neighbourhood(row), row.roof or COPY))
-        if roof is None or roof.operation == row.operation or _by_host_of_card(row):
+        if roof is None or roof.suspect or roof.operation == row.operation or _of_host(row):
             continue
         share = (row.compulsory_bytes or 0) / (roof.compulsory_bytes or 1)
         least_us, most_us = share * (roof.time_low_us or 0), row.time_high_us or row.time_us or 0
@@ -68,7 +68,8 @@ def plausible(rows: Sequence[Row]) -> list[Row]:
     ]
 
 
-def _by_host_of_card(row: Row) -> bool:
+def _of_host(row: Row) -> bool:
+    """Whether a time is the host's, on a card."""
     return row.device == "cuda" and row.timer == "host"
 
 

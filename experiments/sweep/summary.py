@@ -244,8 +244,8 @@ def _print_columns(
 
 def _cells(row: dict[str, Any], labels: Mapping[str, str]) -> list[str]:
     share, times = row["fraction_of_roof"], ["", "", ""]
-    if row["time_us"] is not None:
-        gbps = row["effective_gbps"]
+    gbps = row["effective_gbps"]
+    if gbps is not None:  # an implausible time is not shown
         low, high = _number(row["time_low_us"]), _number(row["time_high_us"])
         speed = f"{gbps:,.0f}" if gbps >= 10 else f"{gbps:.2g}"
         times = [_number(row["time_us"]), f"{low}–{high}", speed]

@@ -7,6 +7,7 @@ module puts in their place, and `changes` names what it replaced or set otherwis
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -24,7 +25,7 @@ spin: Callable[[int], None] = torch.cuda._sleep  # keeps the card busy for so ma
 # Where a kernel could replace a function that references, timers or other kernels call.
 WATCHED: tuple[Any, ...] = (
     *(torch, torch.Tensor, torch.nn.functional, torch.cuda, torch.cuda.Event, torch.special),
-    time,
+    *(time, sys.modules[__name__]),
 )
 REPLACED_BY_PYTORCH = {"manual_seed"}  # by torch.compile, when it is first used
 

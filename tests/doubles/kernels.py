@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import sympy
 import torch
 
+from experiments.data.statistics import Median
+from experiments.worker import measure
 from kernels.kernel import Kernel
 from kernels.softmax.operation import SOFTMAX
 from kernels.traffic import M, N, Traffic
-
-FORWARDS = time.perf_counter_ns
 
 
 class Double(Kernel):
@@ -124,8 +124,8 @@ class Vast(Double):
 
 @dataclass(frozen=True)
 class Backwards(Double):
-    """Turns the clock of its process round."""
+    """Has its process answer with a time below zero."""
 
     def prepare(self, x: torch.Tensor):  # type: ignore[no-untyped-def]
-        time.perf_counter_ns = lambda: -FORWARDS()
+        measure.median = lambda samples: Median(-1.0, -1.0, -1.0)  # type: ignore[attr-defined]
         return self

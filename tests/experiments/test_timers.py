@@ -63,7 +63,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(worker_clock, "now_ns", lambda: round(1e3 * clock.now_us))
     monkeypatch.setattr(worker_clock, "now_s", lambda: clock.now_us / 1e6)
-    monkeypatch.setattr(host, "involuntary_switches", lambda: 0)
+    monkeypatch.setattr(host, "waited_us", lambda: 0.0)
     return clock
 
 
@@ -105,7 +105,7 @@ def test_a_window_in_which_another_process_had_the_core_is_no_sample(
         clock.spend(3 if not often and clock.now_us % 2 else 9000 + 1)
         return x.clone()
 
-    monkeypatch.setattr(host, "involuntary_switches", lambda: switches)
+    monkeypatch.setattr(host, "waited_us", lambda: 5000.0 * switches)
     sampling = sampled(interrupted, torch.randn(8, 8), None, protocol(warmup=0, min_samples=20))
     assert set(sampling.samples_us) == {3}
     assert sampling.late > 0

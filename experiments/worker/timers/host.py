@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 
 from experiments.worker import clock
@@ -9,13 +10,15 @@ from experiments.worker.timers import Protocol, Sampling, Subject, collect
 
 CALLS = 20  # in a row on a card, so that the first after a wait does not stand for all
 MOST_DROPPED = 20  # windows in a row, since a busy machine may leave none undisturbed
+MOST_WAITED = 0.1  # of a window, by all threads together for a core
+SLICE_US = 1000.0  # least that another process keeps a core for
 
 
 def sample(subject: Subject, protocol: Protocol) -> Sampling:
     """The host's monotonic clock around a call that has returned.
 
-    On a CPU a window in which the system gave a core to another process is no sample. It is
-    dropped and counted as late, unless too many before it were.
+    On a CPU a window in which threads of this process waited for a core is no sample: another
+    process had it. It is dropped and counted as late, unless too many before it were.
 
     On a card a sample is the mean of some calls in a row, handed over while nothing else is queued;
     it ends when the last has returned, and the card may still be at work.
@@ -30,12 +33,12 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
         subject.before()
         if is_cuda:
             clock.synchronize()
-        switches = involuntary_switches()
+        waited = 0.0 if is_cuda else waited_us()
         start = clock.now_ns()
         for _ in range(calls):
             y = call(*inputs)
         spent_us = (clock.now_ns() - start) / 1e3
-        disturbed = not is_cuda and involuntary_switches() > switches
+        disturbed = not is_cuda and waited_us() - waited > MOST_WAITED * spent_us
         subject.keep(y)
         in_a_row = in_a_row + 1 if disturbed else 0
         if disturbed and in_a_row <= MOST_DROPPED:
@@ -51,6 +54,16 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
     return Sampling(samples, reason, subject.timed(), dropped)
 
 
-def involuntary_switches() -> int:
-    """How often the system took a core from this process."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
+def waited_us() -> float:
+    """The time that all threads of this process have waited for a core.
+
+    Where the system does not count it, the involuntary context switches, a time slice each.
+    """
+    try:
+        waited_ns = 0
+        for thread in os.scandir("/proc/self/task"):
+            with open(f"{thread.path}/schedstat", "rb") as file:
+                waited_ns += int(file.read().split()[1])
+    except (OSError, IndexError):
+        return SLICE_US * resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
+    return waited_ns / 1e3
