@@ -54,10 +54,7 @@ def state() -> dict[str, Any]:
         found["the cores it may use"] = os.sched_getaffinity(0)
     if torch.cuda.is_initialized():
         found["the current stream"] = torch.cuda.current_stream().cuda_stream
-    for place in WATCHED:
-        for name, one in vars(place).items():
-            if callable(one) and name not in REPLACED_BY_PYTORCH:
-                found[f"{place.__name__}.{name}"] = one
+    found |= {name: place.get(attribute) for name, place, attribute in _FUNCTIONS}
     return found
 
 
@@ -70,3 +67,11 @@ def changes(before: Mapping[str, Any]) -> str:
 
 def _same(one: Any, other: Any) -> bool:
     return one is other or (not callable(one) and bool(one == other))
+
+
+_FUNCTIONS = [
+    (f"{place.__name__}.{name}", vars(place), name)
+    for place in WATCHED
+    for name, one in vars(place).items()
+    if callable(one) and name not in REPLACED_BY_PYTORCH
+]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from importlib import import_module
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,12 @@ from experiments.worker import clock, outside
 from experiments.worker.describe import backend, build_kernel, torch_dtype
 from experiments.worker.determinism import judge_determinism
 from experiments.worker.gate import Verdict
-from experiments.worker.inputs import ROWS, Changing
+from experiments.worker.inputs import Changing
 from experiments.worker.launches import recorded
 from experiments.worker.machine import require
 from experiments.worker.place import Place
 from experiments.worker.timers import CannotTime, Protocol, Sampling, Subject, copied
-from experiments.worker.trial import Ask, Bench, Trial
+from experiments.worker.trial import CHANGED, OK, Ask, Bench, Trial
 from kernels.kernel import NotCompiled, Shape, Tensors, as_tuple
 
 COMPILERS = (
@@ -88,7 +89,10 @@ def _measure(
     name, shape = backend(kernel, bench.place.device), (point["rows"], point["cols"])
     trial = Trial(kernel, name, shape, dtype, point["seed"], bench, ask)
     stage("sampling")
-    subject, answer, fields = _prepared(trial, protocol, stage)
+    subject = _subject(trial, protocol)
+    if name == "interpreter" and not point.get("determinism"):
+        return _interpreted(trial, subject, stage)
+    answer, fields = _called(trial, subject, stage)
     verdict = trial.judge(answer, subject.asked(subject.inputs))
     if subject.overwritten is not None:
         answer = copied(answer)
@@ -98,14 +102,10 @@ def _measure(
         stage("sampling")
     if verdict.reason is not None:
         return fields | _judged(verdict)
-    if name == "interpreter":
-        trial, subject, answer = _few_rows(trial, subject, answer)
-    subject.changing = changing = Changing(
-        kernel.operation, subject.asked(subject.inputs), trial.shape, trial.seed
-    )
+    subject.changing = changing = _changing(trial, subject)
     first = [y[changing.rows].clone() for y in as_tuple(answer)]
     again = trial.judge_again(subject, answer)
-    if name == "interpreter" or again.reason is not None:
+    if again.reason is not None or name == "interpreter":
         return fields | _judged(verdict if again.reason is None else again)
     del answer
     changing.hold_others()
@@ -113,52 +113,77 @@ def _measure(
     return fields | _timed(trial, subject, protocol, first)
 
 
-def _prepared(
-    trial: Trial, protocol: Protocol, stage: Callable[[str], None]
-) -> tuple[Subject, Tensors, dict[str, Any]]:
-    """A kernel compiled for its inputs, its answer for them, and the row's fields so far."""
+def _interpreted(trial: Trial, subject: Subject, stage: Callable[[str], None]) -> dict[str, Any]:
+    """The fields of a row that Triton's interpreter computes, and nobody times.
+
+    It takes its time for each row, so one call has the rows that are not normal beside the others,
+    unless these are too few.
+    """
+    subject.changing = changing = _changing(trial, subject)
+    at_once = 0 < len(trial.kinds) <= len(changing.rows)
+    if at_once:
+        changing.hold_others(tuple(islice(cycle(trial.kinds), len(changing.rows))))
+        changing.change_all()
+        subject.restore()
+    answer, fields = _called(trial, subject, stage)
+    verdict = trial.judge_mixed(subject, answer, trial.shape[0]) if at_once else OK
+    changing.restore()
+    if verdict.reason is None and at_once and not trial.is_made(subject.asked(subject.inputs)):
+        verdict = CHANGED
+    if not at_once:
+        verdict = trial.judge(answer, subject.asked(subject.inputs))
+    if verdict.reason is None and trial.kinds and not at_once:
+        again = trial.judge_again(subject, answer)
+        verdict = verdict if again.reason is None else again
+    return fields | _judged(verdict)
+
+
+def _changing(trial: Trial, subject: Subject) -> Changing:
+    asked = subject.asked(subject.inputs)
+    return Changing(trial.kernel.operation, asked, trial.shape, trial.seed)
+
+
+def _subject(trial: Trial, protocol: Protocol) -> Subject:
+    """What is timed, before its kernel is prepared."""
     kernel, place = trial.kernel, trial.bench.place
     operation, device = kernel.operation, place.device
     moved = operation.compulsory.bytes(operation.sizes(trial.shape), trial.dtype.itemsize)
     if device.kind == "cpu":
         require(moved)
     inputs = trial.make(0)
-    outputs = operation.layout(operation.outputs, trial.shape, trial.dtype)
     names = [array.name for array in operation.inputs]
     over = None if kernel.overwrites is None else names.index(kernel.overwrites)
     original = None if over is None else inputs[over].clone()
+    flush = trial.bench.flush if protocol.cache == "cold" else None
+    cache_bytes = device.l2_bytes or 0
+    return Subject(kernel, inputs, trial.make, flush, cache_bytes, moved, over, original)
+
+
+def _called(
+    trial: Trial, subject: Subject, stage: Callable[[str], None]
+) -> tuple[Tensors, dict[str, Any]]:
+    """The answer of the kernel that is prepared for the inputs, and the row's fields so far."""
+    place, inputs = trial.bench.place, subject.inputs
+    outputs = trial.kernel.operation.layout(
+        trial.kernel.operation.outputs, trial.shape, trial.dtype
+    )
     stage("compiling")
     if trial.backend == "interpreter":  # it compiles nothing, so its first call is the judged one
         poison(outputs, place.torch_device)
     began = clock.now_s()
     with recorded() as launches:
-        call = kernel.prepare(*inputs)
-        answer = call(*inputs)
-        if device.kind == "cuda":
+        subject.call = trial.kernel.prepare(*inputs)
+        answer = subject.call(*inputs)
+        if place.device.kind == "cuda":
             clock.synchronize()
     fields: dict[str, Any] = {"compile_s": clock.now_s() - began, **launches.fields()}
     stage("sampling")
-    flush = trial.bench.flush if protocol.cache == "cold" else None
-    subject = Subject(call, inputs, trial.make, flush, device.l2_bytes or 0, moved, over, original)
     if trial.backend != "interpreter":
         del answer
         subject.restore()
         poison(outputs, place.torch_device)
-        answer, fields["peak_bytes"] = with_peak(lambda: call(*inputs), device.kind)
-    return subject, answer, fields
-
-
-def _few_rows(trial: Trial, subject: Subject, answer: Tensors) -> tuple[Trial, Subject, Tensors]:
-    """The same of fewer rows, where Triton's interpreter would take long for a second call."""
-    few = (2 * ROWS, *trial.shape[1:])
-    device = trial.bench.place.device
-    if trial.shape[0] <= few[0] or trial.kernel.unsupported(few, trial.dtype, device) is not None:
-        return trial, subject, answer
-    trial = replace(trial, shape=few, made={})
-    inputs, over = trial.make(0), subject.overwritten
-    call, original = trial.kernel.prepare(*inputs), None if over is None else inputs[over].clone()
-    answer = call(*inputs)
-    return trial, replace(subject, call=call, inputs=inputs, original=original), answer
+        answer, fields["peak_bytes"] = with_peak(lambda: subject.call(*inputs), place.device.kind)
+    return answer, fields
 
 
 def _timed(

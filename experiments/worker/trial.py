@@ -85,6 +85,10 @@ class Trial:
             return CHANGED
         return self._compare(answer, asked, Values(self.shape, self.made[prints]), 1, prints)
 
+    def is_made(self, asked: Inputs) -> bool:
+        """Whether inputs are as they were made."""
+        return fingerprints(asked) in self.made
+
     def judge_rows(
         self, answer: Sequence[torch.Tensor], rows: Sequence[int], given: Inputs, values: Values
     ) -> Verdict:
@@ -98,33 +102,49 @@ class Trial:
         The other values are `hard` ones where the operation has logits, some at a time where the
         matrix has few rows. Rows beside them are judged too: they may not depend on each other.
         """
-        changing, operation = subject.changing, self.kernel.operation
+        changing = subject.changing
         assert changing is not None
-        held, rows = memory(as_tuple(answer)), changing.rows
-        others = (row for row in range(len(as_tuple(answer)[0])) if row not in rows)
-        beside = list(islice(others, len(rows)))
-        kinds = next(iter(operation.logits.values()), ())
+        held, rows, kinds = memory(as_tuple(answer)), changing.rows, self.kinds
         for first in range(0, max(len(kinds), 1), len(rows)) if rows else ():
-            hard = tuple(islice(cycle(kinds), first, first + len(rows)))
-            changing.hold_others(hard or None)
+            changing.hold_others(tuple(islice(cycle(kinds), first, first + len(rows))) or None)
             changing.change_all()
             subject.restore()
-            asked = subject.asked(subject.inputs)
             again = as_tuple(subject.call(*subject.inputs))
-            reason = malformed(again, asked, operation)
-            if reason is None and subject.overwritten is None and memory(again) & held:
-                reason = "returned the memory of its earlier answer, which is still in use"
-            if reason is None and not changing.intact():
-                return CHANGED
-            if reason is not None:
-                return Verdict(reason)
-            verdict = self.judge_rows(again, rows, *changing.given(range(len(rows))))
-            if verdict.reason is None and beside:
-                own = Values(self.shape, self.seed, tuple(beside))
-                verdict = self.judge_rows(again, beside, rows_of(operation, asked, beside), own)
+            if subject.overwritten is None and memory(again) & held:
+                return Verdict("returned the memory of its earlier answer, which is still in use")
+            verdict = self.judge_mixed(subject, again, len(rows))
             if verdict.reason is not None:
-                return replace(verdict, reason=f"of inputs that are not normal {verdict.reason}")
+                return verdict
         return OK
+
+    def judge_mixed(self, subject: Subject, answer: Tensors, most: int) -> Verdict:
+        """Judges the changed rows of an answer, and then ``most`` of the others.
+
+        The errors of the verdict are the others'.
+        """
+        changing, operation = subject.changing, self.kernel.operation
+        assert changing is not None
+        asked, rows = subject.asked(subject.inputs), changing.rows
+        reason = malformed(as_tuple(answer), asked, operation)
+        if reason is not None:
+            return Verdict(reason)
+        if not changing.intact():
+            return CHANGED
+        verdict = self.judge_rows(as_tuple(answer), rows, *changing.given(range(len(rows))))
+        if verdict.reason is None:
+            others = (row for row in range(len(as_tuple(answer)[0])) if row not in rows)
+            beside = tuple(islice(others, most))
+            own = Values(self.shape, self.seed, beside)
+            given = rows_of(operation, asked, beside)
+            verdict = self.judge_rows(as_tuple(answer), beside, given, own) if beside else OK
+        if verdict.reason is not None:
+            return replace(verdict, reason=f"of inputs that are not normal {verdict.reason}")
+        return verdict
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of `hard` rows that the operation allows."""
+        return next(iter(self.kernel.operation.logits.values()), ())
 
     def judge_timed(
         self, subject: Subject, timed: Sequence[Timed], first: Sequence[torch.Tensor]

@@ -20,6 +20,7 @@ from experiments.worker.place import take_place
 from experiments.worker.trial import Bench
 from tests.conftest import QUICK, Command, shape
 from tests.experiments.test_rows import row
+from tests.experiments.test_timers import measured as timed_by_host
 from tests.experiments.test_timers import protocol
 
 FILE = ROOT / "tests" / "doubles" / "cheats.py"
@@ -81,6 +82,14 @@ def test_a_cheat_has_no_time(function: str) -> None:
     assert re.search((CAUGHT | CHANGED)[function], outcome["reason"]), outcome["reason"]
     assert outcome.get("sticky", False) is (function in CHANGED)  # the worker is replaced
     assert "time_us" not in outcome
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs Triton's interpreter")
+@pytest.mark.parametrize("rows", [1, 4, 24])
+def test_an_unsafe_kernel_that_is_interpreted_is_incorrect_too(rows: int) -> None:
+    outcome = timed_by_host("host", target="tests.doubles.kernels.Unsafe", rows=rows)
+    assert outcome["status"] == "incorrect"
+    assert outcome["reason"].startswith("of inputs that are not normal ")
 
 
 def test_answers_are_judged_where_the_file_is_never_imported(sweep: Command) -> None:
