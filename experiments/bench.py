@@ -6,29 +6,28 @@ kernels that are installed, and a copy of the same matrix. Nothing is written be
 
 from __future__ import annotations
 
+import bisect
+import json
 import sys
-import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
 import yaml
 
-from experiments.api import run
-from experiments.data.jobs import CONF, kernel_makers
-from experiments.errors import Parser, UserError, on_one_line
-from experiments.sweep.client import Worker, WorkerDied, WorkerError, drives
-
-if TYPE_CHECKING:
-    import pandas as pd
+from experiments.api import rows_of, run
+from experiments.child import ROOT
+from experiments.data.jobs import CONF
+from experiments.data.rows import Row
+from experiments.errors import Parser, UserError, command
+from experiments.sweep.client import Worker, WorkerDied, drives
+from experiments.sweep.ratios import Beside, Ratio, beside
+from experiments.sweep.summary import print_columns
 
 OUTPUTS = Path("outputs") / "bench"
 INSPECT_LIMIT_S = 60.0
-IMPLAUSIBLE = 1.1  # of a copy's bandwidth from a cold L2: an answer was kept, or nobody waited
-COLUMNS = ("kernel", "rows", "cols", "dtype", "time_us", "low_us", "high_us", "share", "share_low",
-           "share_high", "over_torch", "over_torch_low", "over_torch_high", "best_other",
-           "over_best", "over_best_low", "over_best_high", "verdict")  # fmt: skip
+NOISE = ROOT / "analysis" / "noise.json"  # of two equal sweeps on one card, by the time of a call
+COLUMNS = ("M×N", "dtype", "kernel", "µs", "of roof", "× torch", "× best other", "verdict")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -42,25 +41,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(words)
     given = dict(word.partition("=")[::2] for word in options.overrides)
     overrides = [w for w in options.overrides if not w.startswith(("operation=", "out="))]
-    try:
-        names, out = measured(
-            options.kernel,
-            overrides,
-            given.get("operation"),
-            options.traffic,
-            given.get("out"),
-        )
-        print(shown(table(out, names), names))
+
+    def act() -> None:
+        place = given.get("operation"), options.traffic, given.get("out")
+        names, out = measured(options.kernel, overrides, *place)
+        cells = [_cells(line) for line in lines_of(rows_of(out), names)]
+        print_columns(COLUMNS, cells, ("dtype", "× best other"))
         print(f"rows  {out}/**/rows.jsonl")
-    except (UserError, WorkerError, OSError) as error:
-        if options.verbose:
-            traceback.print_exc()
-        print(f"error: {on_one_line(str(error))}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted; the same command goes on where it stopped", file=sys.stderr)
-        return 130
-    return 0
+
+    return command(act, options.verbose)
 
 
 def measured(
@@ -85,16 +74,17 @@ def measured(
     operation = operation or str(usual["operation"])
     asked = {"file": str(path), "function": function, "operation": operation, "traffic": traffic}
     gpu = next((w.partition("=")[2] for w in overrides if w.startswith("gpu=")), "auto")
-    found = inspected(asked, "cpu" if gpu == "cpu" or not drives() else "auto")
+    on_card = gpu != "cpu" and drives()
+    found = inspected(asked, "auto" if on_card else "cpu")
     folder = Path(out) if out else OUTPUTS / f"{path.stem}-{function}"
-    words = [f"kernel={','.join(['outside', *found['rivals']])}"]
+    given = {word.partition("=")[0] for word in overrides}
+    words = [f"kernel={','.join(['outside', *found['rivals']])}"] * ("kernel" not in given)
     words += [f"kernel.outside.file='{path}'", f"kernel.outside.operation={operation}"]
     words += [f"kernel.outside.function={','.join(found['functions'])}"]
-    words += [f"kernel.outside.traffic='{traffic}'"] if traffic else []
-    if not any(word.startswith("grid=") for word in overrides):
-        words.append(f"grid={'bench' if drives() and gpu != 'cpu' else 'smoke'}")
+    words += [f"kernel.outside.traffic='{traffic}'"] * bool(traffic)
+    words += [f"grid={'bench' if on_card else 'smoke'}"] * ("grid" not in given)
     run([*words, *overrides], folder)
-    taken = kernel_names()
+    taken = {path.stem for path in (CONF / "kernel").glob("*.yaml")}
     return [f"{path.stem}.{n}" if n in taken else n for n in found["functions"]], folder
 
 
@@ -118,115 +108,63 @@ def inspected(kernel: dict[str, Any], device: str) -> dict[str, Any]:
     return reply
 
 
-def kernel_names() -> set[str]:
-    """The names of the kernels in ``conf/kernel``."""
-    return {path.stem for path in (CONF / "kernel").glob("*.yaml")}
+def lines_of(rows: Sequence[Row], names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """A line per shape and dtype of the kernels called ``names``, in the last round.
 
-
-def table(out: Path, names: Sequence[str]) -> pd.DataFrame:
-    """A line per shape and dtype of the kernels called ``names``, `COLUMNS`.
-
-    Ratios divide two medians of one round; their interval goes from one end of both intervals to
-    the other. ``best_other`` is the fastest other kernel of the operation at that place.
+    ``best_other`` is the fastest other kernel of the operation at that place; a ratio's interval
+    ends in ``_low`` and ``_high``.
     """
-    import pandas as pd
-
-    from analysis.load import load
-
-    frame = load(out)
-    last = frame[frame["round"] == frame["round"].max()]
-    lines = []
-    for row in last[last["kernel"].isin(names)].to_dict("records"):
-        place = ["rows", "cols", "dtype"]
-        here = last[(last[place] == [row[name] for name in place]).all(axis=1)]
-        timed = here[(here["status"] == "ok") & here["time_us"].notna()]
-        rivals = timed[(timed["operation"] == row["operation"]) & ~timed["kernel"].isin(names)]
-        roof = timed[timed["operation"] == row["roof"]].sort_values("time_us")
-        torch = rivals[rivals["kernel"].map(kernel_makers().get) == "torch"].sort_values("time_us")
-        best = rivals.sort_values("time_us")
-        over_best = _ratio(best, row)
-        less = row["compulsory_bytes"] / roof["compulsory_bytes"].iloc[0] if len(roof) else 1.0
-        share = [end * less for end in _ratio(roof, row)]
-        lines.append([
-            *(row[name] for name in ("kernel", *place, "time_us", "time_low_us", "time_high_us")),
-            *share, *_ratio(torch, row),
-            best["kernel"].iloc[0] if len(best) else "", *over_best,
-            _verdict(row, over_best, share),
-        ])  # fmt: skip
-    return pd.DataFrame(lines, columns=list(COLUMNS))
+    last = [row for row in rows if row.round == max(one.round for one in rows)]
+    for row, others in zip(last, beside(last, names), strict=True):
+        if row.kernel not in names:
+            continue
+        line = {name: getattr(row, name) for name in ("kernel", "rows", "cols", "dtype", "time_us")}
+        line |= {"low_us": row.time_low_us, "high_us": row.time_high_us}
+        nothing = Ratio(*[float("nan")] * 3)
+        ratios = {"share": others.roof, "over_torch": others.torch, "over_best": others.best}
+        for name, ratio in ratios.items():
+            ends = ratio or nothing
+            line |= {name: ends.value, f"{name}_low": ends.low, f"{name}_high": ends.high}
+        yield line | {"best_other": others.other, "verdict": _verdict(row, others)}
 
 
-def _ratio(others: pd.DataFrame, row: dict[str, Any]) -> list[float]:
-    """The first other's time over the row's, with its interval; NaN where there is none."""
-    if others.empty or row["status"] != "ok" or not row["time_us"] > 0:
-        return [float("nan")] * 3
-    other = others.iloc[0]
-    return [
-        other["time_us"] / row["time_us"],
-        other["time_low_us"] / row["time_high_us"],
-        other["time_high_us"] / row["time_low_us"],
-    ]
-
-
-def _verdict(row: dict[str, Any], ratio: Sequence[float], share: Sequence[float]) -> str:
+def _verdict(row: Row, others: Beside) -> str:
     """Faster or slower than the best other by more than the noise of one round, or neither.
-
-    A time far below the copy's from a cold L2 is no kernel's: its verdict is ``implausible``.
 
     The noise of a GPU is the recorded distance of two equal sweeps at such times; of a CPU the
     interval alone counts.
     """
-    if row["status"] != "ok":
-        return str(row["status"]) + (f": {row['reason']}" if isinstance(row["reason"], str) else "")
-    if not row["time_us"] > 0:
+    if row.status != "ok":
+        return ": ".join(filter(None, [row.status, row.reason]))
+    if row.time_us is None:
         return "right; interpreted, not timed"
-    if row["device"] == "cuda" and share[1] > IMPLAUSIBLE:
-        return "implausible: faster than a copy of the same matrix"
-    value, low, high = ratio
-    if value != value:
+    on_card = row.device == "cuda"
+    if others.best is None:
         return "nothing to compare with"
-    floor = 0.0
-    if row["device"] == "cuda":
-        from analysis.compare import noise_at, recorded_noise
-
-        _, ranges = recorded_noise()
-        floor = float(noise_at(ranges, np.array([row["time_us"]]))[2][0])
-    if low > 1 + floor:
+    floor = noise_floor(row.time_us) if on_card else 0.0
+    if others.best.low > 1 + floor:
         return "faster"
-    return "slower" if high < 1 - floor else "no difference"
+    return "slower" if others.best.high < 1 - floor else "no difference"
 
 
-def shown(lines: pd.DataFrame, names: Sequence[str]) -> str:
-    """The table for a terminal."""
-    heads = ["M×N", "dtype", *["kernel"] * (len(names) > 1), "µs", "of roof", "× torch",
-             "× best other", "", "verdict"]  # fmt: skip
-    cells = [
-        [
-            f"{line['rows']}×{line['cols']}", line["dtype"],
-            *[line["kernel"]] * (len(names) > 1),
-            "" if line["time_us"] != line["time_us"] else f"{line['time_us']:,.4g}",
-            _interval(line, "share", 100, "%"), _interval(line, "over_torch"),
-            _interval(line, "over_best"), line["best_other"], line["verdict"],
-        ]
-        for line in lines.to_dict("records")
+def noise_floor(time_us: float) -> float:
+    """By how much two equal sweeps on an H200 differ at such a time in at most 5 % of cases."""
+    ranges = json.loads(NOISE.read_text(encoding="utf-8"))["ranges"]
+    ends = [one["below_us"] for one in ranges if one["below_us"] is not None]
+    return float(ranges[bisect.bisect_right(ends, time_us)]["floor"])
+
+
+def _cells(line: dict[str, Any]) -> list[str]:
+    def interval(name: str, scale: float = 1, unit: str = "") -> str:
+        value, low, high = (scale * line[f"{name}{end}"] for end in ("", "_low", "_high"))
+        return f"{value:.3g}{unit} ({low:.3g}–{high:.3g})" if value == value else "–"
+
+    time_us = "" if line["time_us"] is None else f"{line['time_us']:,.4g}"
+    best = f"{interval('over_best')} {line['best_other']}"
+    return [
+        f"{line['rows']}×{line['cols']}", line["dtype"], line["kernel"], time_us,
+        interval("share", 100, "%"), interval("over_torch"), best, line["verdict"],
     ]  # fmt: skip
-    widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
-    left = {0, 1, len(heads) - 1, len(heads) - 2}
-    rows = (
-        "  ".join(
-            cell.ljust(width) if i in left else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in (heads, *cells)
-    )
-    return "\n".join(rows)
-
-
-def _interval(line: Mapping[Any, Any], name: str, scale: float = 1, unit: str = "") -> str:
-    value, low, high = (line[f"{name}{end}"] for end in ("", "_low", "_high"))
-    if value != value:
-        return "–"
-    return f"{scale * value:.3g}{unit} ({scale * low:.3g}–{scale * high:.3g})"
 
 
 if __name__ == "__main__":

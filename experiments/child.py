@@ -1,8 +1,7 @@
-"""A child process that takes and gives JSON objects, one per line, on two pipes of its own.
+"""A child process that exchanges JSON objects with its parent, one per line, on two pipes.
 
-Its standard output and error are not part of that: what a kernel, a library or the interpreter
-prints there, at any time and in any bytes, goes to a log of bounded size. What is not a message
-ends the child and is an error with a reason; the parent can start another.
+What a kernel or a library prints goes to a log of bounded size instead. A line that is not a
+message ends the child with a reason; the parent can start another.
 """
 
 from __future__ import annotations
@@ -44,16 +43,14 @@ class Child:
         env: Mapping[str, str],
         log: Path | None = None,
         cwd: Path | None = None,
-        pass_fds: Sequence[int] = (),
     ) -> None:
         """Starts a Python program, which opens a `Channel`.
 
         Args:
             command: Python's arguments, such as ``-m experiments.worker``.
             env: Its environment.
-            log: Takes what it prints, up to `LARGEST_LOG` bytes; None drops it.
+            log: Takes its output, up to `LARGEST_LOG` bytes; None drops it.
             cwd: The folder it runs in.
-            pass_fds: Descriptors that it holds as long as it lives.
 
         Raises:
             OSError: the log is not a regular file, or cannot be written.
@@ -72,7 +69,7 @@ class Child:
                 env=env,
                 cwd=cwd,
                 start_new_session=True,  # Ctrl-C is the parent's to handle
-                pass_fds=(requests, replies, *pass_fds),
+                pass_fds=(requests, replies),
             )
         finally:
             for descriptor in (requests, replies, output):
@@ -101,14 +98,12 @@ class Child:
             TimeoutError: there was none within ``limit_s`` seconds.
         """
         end = time.monotonic() + limit_s
-        poll = select.poll()
-        poll.register(self._replies, select.POLLIN)
         data = b""
         while b"\n" not in (data or self._pending):
             left = end - time.monotonic()
             if left <= 0:
                 raise TimeoutError
-            if poll.poll(1e3 * min(left, 1.0)):
+            if select.select([self._replies], [], [], min(left, 1.0))[0]:
                 data = os.read(self._replies, 1 << 20)
                 if not data:
                     raise ChildError(self.ending())
@@ -117,13 +112,8 @@ class Child:
                 raise ChildError(self.ending())
             if len(self._pending) > LARGEST_MESSAGE:
                 raise ChildError(f"it sent a message of more than {LARGEST_MESSAGE >> 20} MiB")
-        line, _, rest = bytes(self._pending).partition(b"\n")
-        self._pending = bytearray(rest)
-        return parse(line)
-
-    def has_sent(self) -> bool:
-        """Whether there is something to receive, or nothing more will come."""
-        return bool(self._pending or select.select([self._replies], [], [], 0)[0])
+        line, _, self._pending = self._pending.partition(b"\n")
+        return parse(bytes(line))
 
     def ending(self) -> str:
         """How it ended: the signal's name or the exit status."""
@@ -139,11 +129,7 @@ class Child:
             os.killpg(self.process.pid, signal.SIGKILL)
 
     def close(self, patience_s: float = 0.0) -> None:
-        """Ends it for good, and closes its pipes.
-
-        Args:
-            patience_s: How long it may take to end by itself once it gets no more requests.
-        """
+        """Ends it and closes its pipes, after ``patience_s`` seconds to end by itself."""
         with contextlib.suppress(OSError):  # of what it did not take
             self._requests.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -180,14 +166,12 @@ def parse(line: bytes) -> dict[str, Any]:
     Raises:
         ChildError: it is not a JSON object.
     """
-    try:
+    with contextlib.suppress(ValueError):
         message = parse_json(line)
-    except ValueError:
-        message = None
-    if not isinstance(message, dict):
-        shown = line[:60].decode("utf-8", "replace")
-        raise ChildError(f"it sent {shown!r}, which is not a message")
-    return message
+        if isinstance(message, dict):
+            return message
+    shown = line[:60].decode("utf-8", "replace")
+    raise ChildError(f"it sent {shown!r}, which is not a message")
 
 
 def environment(given: Mapping[str, str]) -> dict[str, str]:
@@ -232,12 +216,11 @@ def open_log(path: Path) -> int:
 
 
 def _keep(printed: int, file: int) -> None:
-    """Moves what a child prints into its log until that is full; then it is read and dropped."""
+    """Moves a child's output into its log until that is full; the rest is read and dropped."""
     with contextlib.suppress(OSError):
         while data := os.read(printed, 1 << 16):
             room = LARGEST_LOG - os.fstat(file).st_size
-            if room > 0:
-                with contextlib.suppress(OSError):  # a full disk must not stop the child
-                    os.write(file, data[:room])
+            with contextlib.suppress(OSError):  # a full disk must not stop the child
+                os.write(file, data[: max(room, 0)])
     os.close(printed)
     os.close(file)

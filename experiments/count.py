@@ -1,4 +1,4 @@
-"""``python -m experiments.count --out DIR``: executes every variant and records what it requested.
+"""``python -m experiments.count --out DIR``: executes every variant and records its requests.
 
 It needs no GPU: Triton kernels run under Triton's interpreter, the others are seen by PyTorch's
 dispatcher. ``counts.jsonl`` does not depend on the machine.
@@ -19,8 +19,8 @@ from experiments.child import ROOT
 from experiments.data.jobs import ABOUT
 from experiments.data.records import COUNTS, Count, write_records
 from experiments.data.rows import ITEM_BYTES
-from experiments.errors import Parser, UserError, on_one_line
-from experiments.sweep.client import Worker, WorkerDied, WorkerError
+from experiments.errors import Parser, UserError, command
+from experiments.sweep.client import Worker, WorkerDied
 from experiments.sweep.jobs import OUTSIDE
 
 CONF = ROOT / "conf"
@@ -41,14 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--config-dir", type=Path, metavar="DIR", help="further configurations")
     parser.add_argument("--verbose", action="store_true", help="show the traceback of an error")
     options = parser.parse_args(arguments)
-    try:
-        run(options)
-    except (UserError, WorkerError, yaml.YAMLError, OSError) as error:
-        if options.verbose:
-            raise
-        print(f"error: {on_one_line(str(error))}", file=sys.stderr)
-        return 2
-    return 0
+    return command(lambda: run(options), options.verbose)
 
 
 def run(options: argparse.Namespace) -> None:

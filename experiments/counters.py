@@ -1,9 +1,9 @@
 """The command line: ``python -m experiments.counters experiment=counters out=DIR``.
 
 It takes the arguments of ``experiments.run``, calls every point once under Nsight Compute, and
-writes what the counters of its launches come to into ``counters.jsonl`` below ``out``, in place of
-what that file held of the same kernels, shapes and cards. ``ncu.csv`` beside it is ncu's own table.
-ncu runs all points once for each of its passes, and what they print comes as often. Where it ends
+writes the sums over the counters of its launches into ``counters.jsonl`` below ``out``, in place of
+its records of the same kernels, shapes and cards. ``ncu.csv`` beside it is ncu's own table.
+ncu runs all points once for each of its passes, and their output comes as often. Where it ends
 without a table it profiles each kernel by itself, into ``ncu_KERNEL.csv``: one that fails costs no
 other its record.
 """
@@ -13,18 +13,18 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
-from experiments.data.files import RowsError
 from experiments.data.records import COUNTERS, Counters, Record, read_records, write_records
-from experiments.errors import UserError
+from experiments.errors import UserError, command
 from experiments.profile.ncu import find_ncu, read_launches, remarks, run_ncu, summed, version
 from experiments.profile.profiling import LIST, Profiled
 
 CACHE_CONTROL = "none, L2 flushed before the call"  # older records: all, before each launch
+KINDS = ("recorded", "without kernels", "unsupported", "failed")
 
 
 def main() -> None:
@@ -33,19 +33,12 @@ def main() -> None:
     if {"-h", "--help"} & set(arguments):
         print(__doc__)
         return
-    try:
-        sys.exit(collect(arguments))
-    except (UserError, RowsError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        print("interrupted; the kernels that were recorded stay so", file=sys.stderr)
-        sys.exit(130)
+    sys.exit(command(lambda: collect(arguments)))
 
 
 @dataclass(frozen=True)
 class Run:
-    """What one run of ncu came to.
+    """One run of ncu.
 
     Attributes:
         status: The exit status of the profiled command.
@@ -78,25 +71,32 @@ def collect(arguments: Sequence[str]) -> int:
     given = [argument.partition("=")[2] for argument in arguments if argument.startswith("out=")]
     out = Path(given[-1] if given else "outputs/counters")
     out.mkdir(parents=True, exist_ok=True)
-    whole = _run(ncu, arguments, out, "ncu.csv")
-    labels = {point.kernel: None for point in whole.points if point.status == "profiled"}
-    if whole.lost and len(labels) < 2:
-        raise UserError(f"{whole.lost} (see {out / 'ncu.csv'})")
-    if not whole.points:
-        return whole.status  # a dry run, or the command itself has printed what is wrong
-    statuses, wrong, release = Counter[str](), [], version(ncu)
-    for run in _each(ncu, arguments, out, whole, list(labels)) if whole.lost else [whole]:
+    runs = [_run(ncu, arguments, out, "ncu.csv")]
+    points, lost = runs[0].points, runs[0].lost
+    labels = list(dict.fromkeys(p.kernel for p in points if p.status == "profiled"))
+    if lost and len(labels) < 2:
+        raise UserError(f"{lost} (see {out / 'ncu.csv'})")
+    if not points:
+        return runs[0].status  # a dry run, or the command itself has printed what is wrong
+    if lost:
+        print(f"{lost} Now each kernel by itself.", flush=True)
+        runs = [
+            _run(ncu, [*arguments, f"hydra.launcher.only='{label}'"], out, f"ncu_{label}.csv")
+            for label in labels
+        ]
+    # of a kernel whose own run ended at once the first list has the points
+    statuses = Counter[str](p.status for p in points if p.status != "profiled")
+    release = version(ncu)
+    for run in runs:
         records = list(counters_of(run, release))
         _keep(out / COUNTERS, records)
-        found = Counter(point.status for point in run.points)
-        without = found.pop("profiled", 0) - len(records)
-        statuses += found + Counter({"recorded": len(records)})
+        without = sum(point.status == "profiled" for point in run.points) - len(records)
+        statuses += Counter({"recorded": len(records)})
         statuses["failed" if run.lost else "without kernels"] += without
-        wrong += run.wrong
-    statuses["failed"] += len(whole.points) - statuses.total()  # of a command that ended at once
-    kinds = ("recorded", "without kernels", "unsupported", "failed")
-    counted = ", ".join(f"{statuses[kind]} {kind}" for kind in kinds)
-    print(f"{len(whole.points)} points: {counted} -> {out / COUNTERS}")
+    statuses["failed"] += len(points) - statuses.total()
+    counted = ", ".join(f"{statuses[kind]} {kind}" for kind in KINDS)
+    print(f"{len(points)} points: {counted} -> {out / COUNTERS}")
+    wrong = [complaint for run in runs for complaint in run.wrong]
     for complaint in wrong:
         print(f"ncu: {complaint}", file=sys.stderr)
     return 1 if wrong or statuses["failed"] else 0
@@ -106,22 +106,10 @@ def _run(ncu: str, arguments: Sequence[str], out: Path, log: str) -> Run:
     """Profiles what the arguments ask for."""
     points = out / LIST
     points.unlink(missing_ok=True)  # of an earlier run
-    command = [sys.executable, "-m", "experiments.profile", *arguments, f"out={out}"]
-    status, text = run_ncu(ncu, command, out / log)
+    words = [sys.executable, "-m", "experiments.profile", *arguments, f"out={out}"]
+    status, text = run_ncu(ncu, words, out / log)
     listed = list(read_records(points, Profiled)) if points.exists() else []
     return Run(status, listed, read_launches(text), remarks(text))
-
-
-def _each(
-    ncu: str, arguments: Sequence[str], out: Path, whole: Run, labels: Sequence[str]
-) -> Iterator[Run]:
-    """A run for each of these kernels by itself, after one for all of them that gave no table."""
-    print(f"{whole.lost} Now each kernel by itself.", flush=True)
-    others = [point for point in whole.points if point.kernel not in labels]
-    yield replace(whole, points=others, wrong=[])
-    for label in labels:
-        alone = [*arguments, f"hydra.launcher.only='{label}'"]
-        yield _run(ncu, alone, out, f"ncu_{label}.csv")
 
 
 def _keep(path: Path, records: Sequence[Counters]) -> None:
@@ -143,11 +131,9 @@ def counters_of(run: Run, release: str | None) -> Iterator[Counters]:
         mine = run.launches[run.launches["range"] == point.range]
         if point.status != "profiled":
             continue
-        if mine.empty:
-            why = run.lost or "ncu saw no kernel, as of a copy by the driver"
-            print(f"{point.range}: {why}; no record")
-            continue
         try:
+            if mine.empty:
+                raise UserError(run.lost or "ncu saw no kernel, as of a copy by the driver")
             fields = summed(mine)
         except UserError as error:
             print(f"{point.range}: {error}; no record")

@@ -1,4 +1,4 @@
-"""Builds the environment for the Makefile; needs Python alone.
+"""Environments for the Makefile; needs Python alone.
 
 ``python -m experiments.environment build VENV [EXTRA ...]`` makes a virtual environment, or adds
 extras to one. ``wheelhouse`` gathers wheels for a node without internet, ``system`` installs them
@@ -6,9 +6,12 @@ there and says what an interpreter lacks, ``check`` whether it is too old. Modul
 Python 3.8 and newer, so that an old interpreter gets that line and not a traceback.
 """
 
+import shutil
 import subprocess
 import sys
 import venv
+from importlib import invalidate_caches
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -50,31 +53,24 @@ def check() -> None:
 
 
 def system(executable: str, folder: str, target: str) -> None:
-    """Installs the wheels of ``folder`` into ``target`` where they are newer than what is there.
+    """Installs the wheels of ``folder`` into ``target`` where they are newer than those there.
 
     Exits with a line where this interpreter then lacks a package that the harness imports.
     """
-    import shutil
-    from importlib import invalidate_caches
-    from importlib.util import find_spec
-
     ready = Path(target) / ".ready"
     found = sorted(Path(folder).glob("*.whl"))
     newest = max((path.stat().st_mtime for path in found), default=0.0)
     if newest and not (ready.exists() and ready.stat().st_mtime >= newest):
         print(f"unpacking {folder}/ into {target} (once)", flush=True)
         shutil.rmtree(target, ignore_errors=True)
-        install = [sys.executable, *PIP, "install", "--no-index", "--no-deps", "--target", target]
-        if subprocess.run([*install, *map(str, found)]).returncode:
-            sys.exit(
-                f"error: these wheels are not for {executable}: make wheelhouse FOR=its version"
-            )
+        if pip(sys.executable, "install", "--no-index", "--no-deps", "--target", target, *found):
+            sys.exit(f"error: wheels not for {executable}: make wheelhouse FOR=its version")
         ready.touch()
         invalidate_caches()
-    missing = [name for name in NEEDED.split() if not find_spec(name)]
+    missing = ", ".join(name for name in NEEDED.split() if not find_spec(name))
     if missing:
         sys.exit(
-            f"error: {executable} lacks {', '.join(missing)}: install them or bring a wheelhouse "
+            f"error: {executable} lacks {missing}: install them or bring a wheelhouse "
             "(make wheelhouse on a machine with internet)"
         )
 
@@ -95,7 +91,7 @@ def wheels(*wanted: str) -> "list[str]":
         elif line and not line.startswith("#"):
             name = line.split(";")[0].split("=")[0]
             sections[section] += [] if name in LEFT_OUT else [name]
-    named = sections[""] if "all" in wanted else _pyproject()["dependency-groups"]["node"]
+    named = sections[""] if "all" in wanted else _pyproject("dependency-groups")["node"]
     return [*named, *(name for extra in sections if extra in wanted for name in sections[extra])]
 
 
@@ -111,18 +107,14 @@ def build(folder: str, *extras: str) -> None:
     elif not python.exists():
         names = " ".join(extras)
         sys.exit(f"error: no {python}; VENV=system takes wheels: make wheelhouse EXTRA={names}")
-    install = [str(python), *PIP, "install", *CONSTRAINED]
-    project = _pyproject()["project"]
+    project = _pyproject("project")
     asked = [] if extras else list(project["dependencies"])
     for extra in extras or ("harness", "dev"):
         asked += project["optional-dependencies"][extra]
-    try:
-        subprocess.run([*install, *asked], check=True)
-        for extra in extras:
-            if alone := WITHOUT_DEPENDENCIES.get(extra):
-                subprocess.run([*install, "--no-deps", *alone], check=True)
-    except subprocess.CalledProcessError:
-        sys.exit('error: could not install; without internet see "Nodes without internet" in docs')
+    alone = [name for extra in extras for name in WITHOUT_DEPENDENCIES.get(extra, [])]
+    for words in (asked, ["--no-deps", *alone] if alone else []):
+        if words and pip(python, "install", *CONSTRAINED, *words):
+            sys.exit('error: could not install; offline see "Nodes without internet" in docs')
     if not extras:
         write_command(python.absolute())
 
@@ -136,42 +128,38 @@ def write_command(python: Path) -> None:
 
 def wheelhouse(folder: str, version: str, *wanted: str) -> None:
     """Gathers wheels for Linux and a Python ``version`` such as 3.12 into ``folder``."""
-    names = wheels(*wanted)
-    place = Path(folder)
+    names, place = wheels(*wanted), Path(folder)
     place.mkdir(parents=True, exist_ok=True)
     for old in place.glob("*.whl"):
         old.unlink()
     print(f"filling {folder}/ with {len(names)} wheels for Python {version}", flush=True)
-    pip = [sys.executable, *PIP]
-    if FROM_SOURCE in names:
-        names.remove(FROM_SOURCE)
-        made = [*pip, "wheel", "--no-deps", *CONSTRAINED, "-w", folder, FROM_SOURCE]
-        subprocess.run(made, check=True)
     platforms = [word for name in PLATFORMS for word in ("--platform", name)]
+    built = [name for name in names if name == FROM_SOURCE]
+    names = [name for name in names if name != FROM_SOURCE]
     options = ["--no-deps", *CONSTRAINED, "-d", folder, "--only-binary=:all:"]
     options += ["--python-version", version, *platforms]
-    subprocess.run([*pip, "download", *options, *names], check=True)
+    failed = built and pip(sys.executable, "wheel", "--no-deps", *CONSTRAINED, "-w", folder, *built)
+    if failed or pip(sys.executable, "download", *options, *names):
+        sys.exit(f"error: could not gather all wheels into {folder}/")
     size = sum(path.stat().st_size for path in place.glob("*.whl"))
     print(f"{size / 1e6:.0f} MB in {folder}/")
 
 
-def _pyproject() -> "dict[str, Any]":
+def pip(python: "Path | str", *words: "Path | str") -> int:
+    """Runs an interpreter's pip and gives its exit status."""
+    return subprocess.call([str(python), *PIP, *map(str, words)])
+
+
+def _pyproject(table: str) -> "dict[str, Any]":
     import tomllib
 
     with (ROOT / "pyproject.toml").open("rb") as file:
-        return tomllib.load(file)
-
-
-def main(command: str, *words: str) -> None:
-    """Runs one command; the Makefile calls it, and its words are the Makefile's."""
-    check()
-    if command == "build":
-        build(*words)
-    elif command == "wheelhouse":
-        wheelhouse(*words)
-    elif command == "system":
-        system(*words)
+        return dict(tomllib.load(file)[table])
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    check()
+    command, *words = sys.argv[1:]
+    for action in (build, wheelhouse, system):  # the Makefile's words; `check` was all
+        if action.__name__ == command:
+            action(*words)

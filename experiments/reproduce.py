@@ -13,20 +13,17 @@ import dataclasses
 import re
 import subprocess
 import sys
-import traceback
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from experiments.child import ROOT
 from experiments.data.files import RowsError, validated
 from experiments.data.jobs import Config, TrackerConfig
 from experiments.data.recordings import RecordedJob, recorded_jobs
-from experiments.data.rows import Row, read_rows, rows_files
-from experiments.errors import Parser, SweepFailed, UserError, on_one_line
-from experiments.sweep.client import WorkerError
+from experiments.data.rows import MOST_SAMPLES, Row, read_rows, rows_files
+from experiments.errors import Parser, SweepFailed, UserError, command, on_one_line
 from experiments.sweep.driver import run
 from experiments.sweep.jobs import Job
 from experiments.sweep.plan import LIBRARIES
@@ -34,9 +31,26 @@ from experiments.sweep.plan import LIBRARIES
 KERNEL = re.compile(r"kernels(\.[A-Za-z_][A-Za-z0-9_]*)+")
 OTHER_PROTOCOL = "its row was measured by another protocol or seed than the newest beside it"
 UNKNOWN = "something that rows of that age do not record"
+# The most that a stranger's rows may ask of a point here
+MOST_WARMUP = 10_000
+MOST_SECONDS = 600.0
 
 Place = tuple[str, int, int, int]  # dtype, rows, cols, round
 Rows = Mapping[Place, Row]
+
+
+class Recorded(NamedTuple):
+    """One recorded sweep.
+
+    Attributes:
+        root: Its folder, which holds ``sweep.json``.
+        jobs: What measures its points again and no others, each with its points' last rows.
+        left: How many points no job can measure as they were, by another protocol.
+    """
+
+    root: Path
+    jobs: list[tuple[Job, Rows]]
+    left: int
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -47,16 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--dry-run", action="store_true", help="list the points, measure nothing")
     parser.add_argument("--verbose", action="store_true", help="show the traceback of an error")
     options = parser.parse_args(arguments)
-    try:
-        return reproduce(options)
-    except (UserError, RowsError, WorkerError, OSError) as error:
-        if options.verbose:
-            traceback.print_exc()
-        print(f"error: {on_one_line(str(error))}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted; the same command goes on where it stopped", file=sys.stderr)
-        return 130
+    return command(lambda: reproduce(options), options.verbose)
 
 
 def reproduce(options: argparse.Namespace) -> int:
@@ -65,47 +70,33 @@ def reproduce(options: argparse.Namespace) -> int:
     Raises:
         UserError: the rows cannot be repeated here; nothing was measured.
     """
-    sweeps = recorded(options.rows)
-    outs = [options.out / ("" if len(sweeps) == 1 else sweep.root.name) for sweep in sweeps]
-    if {sweep.root for sweep in sweeps} & {out.resolve() for out in outs}:
+    rows, out = options.rows.resolve(), options.out.resolve()
+    sweeps = recorded(rows)
+    below = [one.root.relative_to(rows) if one.root.is_relative_to(rows) else "" for one in sweeps]
+    outs = [out / folder for folder in below]
+    if {sweep.root for sweep in sweeps} & {*outs}:
         raise UserError(f"--out {options.out} is a recorded sweep itself; name another folder")
-    failed = [_measured(sweep, out, options) for sweep, out in zip(sweeps, outs, strict=True)]
+    failed = [_fails(sweep, one, options.dry_run) for sweep, one in zip(sweeps, outs, strict=True)]
     if options.dry_run:
         return 0
     same, reasons = 0, Counter[str]()
-    for sweep, out in zip(sweeps, outs, strict=True):
-        mine, why = account(sweep, out)
+    for sweep, one in zip(sweeps, outs, strict=True):
+        mine, why = account(sweep, one)
         same, reasons = same + mine, reasons + why
     print(f"\n{same:,} of {same + reasons.total():,} points were measured again as recorded.")
     for reason, count in reasons.most_common():
         print(f"{count:,} could not be reproduced: {reason}")
-    rows, out = options.rows.resolve(), options.out.resolve()
-    command = [sys.executable, "-m", "analysis", "compare", str(rows), str(out)]
-    command += ["--out", str(out / "compare")]
-    compared = subprocess.run(command, cwd=ROOT, check=False).returncode
+    words = [sys.executable, "-m", "analysis", "compare", str(rows), str(out)]
+    words += ["--out", str(out / "compare")]
+    compared = subprocess.run(words, cwd=ROOT, check=False).returncode
     return max(compared, int(any(failed) or reasons.total() > 0))
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """One recorded sweep.
-
-    Attributes:
-        root: Its folder, which holds ``sweep.json``.
-        jobs: What measures its points again and no others, each with its points' last rows.
-        left: How many points no job can measure as they were, by another protocol.
-    """
-
-    root: Path
-    jobs: tuple[tuple[Job, Rows], ...]
-    left: int
 
 
 def recorded(folder: Path) -> list[Recorded]:
     """The sweeps whose rows lie below ``folder``, in a fixed order.
 
     Raises:
-        UserError: there are none, or what lies beside rows does not say how they were measured.
+        UserError: there are none, or the files beside rows do not say how they were measured.
         RowsError: a line is not a row; it names file and line.
     """
     roots = set()
@@ -121,17 +112,17 @@ def recorded(folder: Path) -> list[Recorded]:
 
 def _sweep(root: Path) -> Recorded:
     found, left = [], 0
-    for recorded_job in recorded_jobs(root):
-        rows = {(r.dtype, r.rows, r.cols, r.round): r for r in recorded_job.rows}
+    for job in recorded_jobs(root):
+        rows = {(r.dtype, r.rows, r.cols, r.round): r for r in job.rows}
         if rows:
-            job, kept = _job(root, recorded_job, rows)
-            found.append((job, kept))
+            made, kept = _job(root, job, rows)
+            found.append((made, kept))
             left += len(rows) - len(kept)
     if not found:
         raise UserError(f"{root}: its rows files are empty")
-    rounds = 1 + max(place[3] for _, rows in found for place in rows)
-    jobs = [(dataclasses.replace(j, config=j.config | {"rounds": rounds}), r) for j, r in found]
-    return Recorded(root, tuple(jobs), left)
+    rounds = {"rounds": 1 + max(place[3] for _, rows in found for place in rows)}
+    jobs = [(dataclasses.replace(j, config=j.config | rounds), rows) for j, rows in found]
+    return Recorded(root, jobs, left)
 
 
 def _job(root: Path, recorded_job: RecordedJob, rows: Rows) -> tuple[Job, Rows]:
@@ -166,11 +157,11 @@ def _job(root: Path, recorded_job: RecordedJob, rows: Rows) -> tuple[Job, Rows]:
 
 
 def _config(place: str, recorded: dict[str, Any] | None, newest: Row) -> dict[str, Any]:
-    """A job's configuration as it was recorded; what it lacks is as the types have it.
+    """A job's configuration as it was recorded; the types give the options that it lacks.
 
-    A recorded folder may be anybody's, so three things are ours: the kernel's class is one of
-    ``kernels/``, nothing is sent to the tracker it names, and the card's name must be that in the
-    row, whatever expression the configuration has for it.
+    A recorded folder may be anybody's, so four things are ours: the kernel's class is one of
+    ``kernels/``, nothing is sent to the tracker it names, the card's name must be the row's,
+    whatever expression the configuration has for it, and a point takes minutes at most.
     """
     if recorded is None:
         raise UserError(f"{place}: no config.json; without it rows cannot be repeated")
@@ -185,6 +176,14 @@ def _config(place: str, recorded: dict[str, Any] | None, newest: Row) -> dict[st
     except (RowsError, ValueError, TypeError, KeyError) as error:
         reason = on_one_line(str(error)) or type(error).__name__
         raise UserError(f"{place}: no job's configuration: {reason[:200]}") from None
+    timing = config["timing"]
+    for name, most in (("warmup", MOST_WARMUP), ("max_samples", MOST_SAMPLES)):
+        if timing[name] > most:
+            raise UserError(f"{place}: timing.{name} is {timing[name]}; at most {most} is taken")
+    for name in ("sampling_limit_s", "compile_limit_s"):
+        timing[name] = min(timing[name], MOST_SECONDS)
+    if newest.device == "cpu" and newest.card:
+        raise UserError(f"{place}: its rows are of card {newest.card} of a CPU, which has none")
     target = str(config["kernel"].get("_target_"))
     if not KERNEL.fullmatch(target):
         raise UserError(
@@ -194,8 +193,8 @@ def _config(place: str, recorded: dict[str, Any] | None, newest: Row) -> dict[st
     return config
 
 
-def _measured(sweep: Recorded, out: Path, options: argparse.Namespace) -> bool:
-    """Whether some point failed."""
+def _fails(sweep: Recorded, out: Path, dry_run: bool) -> bool:
+    """Measures a sweep again, and says whether some point failed."""
     cards = sorted({row.card for _, rows in sweep.jobs for row in rows.values()})
     jobs = []
     for job, rows in sweep.jobs:
@@ -203,10 +202,10 @@ def _measured(sweep: Recorded, out: Path, options: argparse.Namespace) -> bool:
         if len(cards) > 1:  # each shard on the card that it was recorded on
             gpu["card"] = list(rows.values())[-1].card
         changed = {"out": str(out), "overwrite": False, "only_failed": False, "gpu": gpu}
-        config = job.config | changed | {"dry_run": options.dry_run}
+        config = job.config | changed | {"dry_run": dry_run}
         jobs.append(dataclasses.replace(job, config=config))
     try:
-        run(jobs, None, cards)
+        run(jobs, cards)
     except SweepFailed:
         return True
     return False

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-import traceback
 from contextlib import redirect_stderr, redirect_stdout
 from typing import NoReturn
 
@@ -17,12 +16,11 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from experiments.errors import SweepFailed, UserError, lasting, on_one_line
-from experiments.sweep.config import check_overrides, register
+from experiments.errors import SweepFailed, UserError, command, lasting, on_one_line
+from experiments.sweep.config import check_folders, check_overrides, register
 
 # What Hydra and OmegaConf append for their own developers; --verbose shows all of it.
 NOISE = r"[,.] (?:Config search path: |Set the environment variable: |full_key: |See https://hydra)"
-LONGEST = 1000  # characters of a reason
 
 
 @hydra.main(version_base="1.3", config_path="../conf", config_name="config")
@@ -39,20 +37,18 @@ def main() -> None:
     arguments = [_plain(argument) for argument in sys.argv[1:] if argument != "--verbose"]
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises its errors instead of printing them
     register()
-    with redirect_stdout(lasting(sys.stdout)), redirect_stderr(lasting(sys.stderr)):
+
+    def act() -> None:
         try:
             sys.argv[1:] = _hydra_arguments(arguments)
             task()
-        except SweepFailed:
-            sys.exit(1)
-        except KeyboardInterrupt:
-            print("interrupted; the same command goes on where it stopped", file=sys.stderr)
-            sys.exit(130)
+        except (SweepFailed, UserError):
+            raise
         except Exception as error:  # a fault of ours, or of a library of ours, is one line too
-            if verbose:
-                traceback.print_exc()
-            print(f"error: {_shown(_reason(error))}", file=sys.stderr)
-            sys.exit(2)
+            raise UserError(_reason(error)) from error
+
+    with redirect_stdout(lasting(sys.stdout)), redirect_stderr(lasting(sys.stderr)):
+        sys.exit(command(act, verbose))
 
 
 def _complain(message: str) -> NoReturn:
@@ -73,6 +69,12 @@ def _hydra_arguments(arguments: list[str]) -> list[str]:
     parser = get_args_parser()
     parser.error = _complain  # type: ignore[method-assign]
     parsed = parser.parse_intermixed_args(arguments)
+    if parsed.resolve and not parsed.cfg:
+        _complain("--resolve goes with --cfg")
+    if parsed.shell_completion and not re.match("(un)?install=|query=", " ".join(parsed.overrides)):
+        _complain("-sc takes install=, uninstall= or query=")
+    if parsed.config_dir:
+        check_folders([parsed.config_dir], f"--config-dir {parsed.config_dir}")
     flags = [argument for argument in arguments if argument not in ("-r", "--run")]
     for override in parsed.overrides:
         flags.remove(override)
@@ -103,8 +105,8 @@ def _reason(error: Exception) -> str:
         return f"cannot write{where}: {error.strerror}; choose another out="
     if isinstance(error, YAMLError):
         return f"a file in conf/ is not YAML: {text}"
-    if isinstance(error, OverflowError):
-        return f"a number is too large: {text}"
+    if isinstance(error, OverflowError | RecursionError):
+        return f"a number is too large, or lists are too deep: {text}"
     if not isinstance(error, UserError | HydraException | OmegaConfBaseException):
         return f"{type(error).__name__}: {text} (unforeseen; --verbose shows where)"
     unread = re.match(r"LexerNoViableAltException: (.*?),? \^", text)
@@ -116,12 +118,6 @@ def _reason(error: Exception) -> str:
     if isinstance(error.__cause__, OmegaConfBaseException):
         text = on_one_line(f"{error}\n{error.__cause__}")
     return re.split(NOISE, text)[0]
-
-
-def _shown(text: str) -> str:
-    """Text on one line of a terminal, whatever somebody typed."""
-    plain = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
-    return plain if len(plain) <= LONGEST else f"{plain[:LONGEST]}…"
 
 
 if __name__ == "__main__":

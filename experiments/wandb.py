@@ -4,12 +4,12 @@ A run holds what one kernel did in one dtype over N, or over M where N is fixed,
 ``time_us`` over ``N``. One run more holds the whole sweep's rows as an artifact.
 
 The rows are the truth and W&B is their mirror. A process of its own writes it, so that the parent
-never imports W&B, none of it is awake while a kernel is timed, and whatever goes wrong in it ends
-as a warning within a bounded time; the same command, run again, writes what is missing.
+never imports W&B, none of it is awake while a kernel is timed, and any failure of it ends as a
+warning within a bounded time; the same command, run again, writes the rest.
 
-``wandb/mirrored.json`` below the sweep's folder says what each run was given. A sweep that measured
-nothing new starts no W&B at all; a run that still waits offline is written anew as a whole; one
-that the server has is only given its further lines.
+``wandb/mirrored.json`` below the sweep's folder has the lines that each run was given. A sweep that
+measured nothing new starts no W&B at all; a run that still waits offline is written anew as a
+whole; one that the server has is only given its further lines.
 
 ``python -m experiments.wandb [--out DIR]`` uploads the runs that were written offline, by ``wandb
 sync``; W&B's own mark, a ``.synced`` file beside the run's, keeps a run from being uploaded again.
@@ -20,6 +20,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import netrc
 import os
 import re
 import shutil
@@ -30,6 +31,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from experiments import child
 from experiments.child import Channel, Child, ChildError
@@ -53,14 +55,46 @@ SPARE_BYTES = 1 << 20
 SERVER_S = 10  # how long W&B waits for a server
 SILENCE_S = 20.0  # longest between two messages: this only ends what hangs beyond W&B's own limits
 UPLOAD_S, UPLOAD_RUN_S = 60, 15  # an upload that hangs is given up, and taken up the next time
+NO_KEY = "no W&B key: set WANDB_API_KEY, or run `wandb login`"
 # Of the user's W&B variables, those that say where and as whom. The others (WANDB_RUN_ID,
 # WANDB_MODE, WANDB_SERVICE, …) would turn the sweep's runs into other runs.
-KEPT = tuple(
-    f"WANDB_{name}"
-    for name in ("API_KEY", "BASE_URL", "ENTITY", "CONFIG_DIR", "IDENTITY_TOKEN_FILE",
-                 "CREDENTIALS_FILE", "INSECURE_DISABLE_SSL", "HTTP_PROXY", "HTTPS_PROXY",
-                 "HTTP_TIMEOUT")
-)  # fmt: skip
+KEPT = re.compile(
+    "WANDB_(API_KEY|BASE_URL|ENTITY|CONFIG_DIR|IDENTITY_TOKEN_FILE|CREDENTIALS_FILE"
+    "|INSECURE_DISABLE_SSL|HTTPS?_PROXY|HTTP_TIMEOUT)"
+)
+# Silent, bounded in time, and without anything about host, user, path, code or arguments.
+SETTINGS: dict[str, Any] = {
+    "root_dir": ".",
+    "console": "off",
+    "x_service_wait": 15,
+    "reinit": "finish_previous",
+    **dict.fromkeys(["silent", "finish_timeout_raises", "label_disable"], True),
+    **dict.fromkeys(["x_disable_meta", "x_disable_stats", "x_disable_machine_info"], True),
+    **dict.fromkeys(["disable_git", "disable_code", "disable_job_creation"], True),
+    **dict.fromkeys(["symlink", "x_save_requirements", "save_code"], False),
+    **dict.fromkeys(["host", "username", "email", "x_executable"], ""),
+}
+
+
+def check_tracker(tracker: TrackerConfig) -> None:
+    """Checks before anything is measured that a sweep can be mirrored online.
+
+    Raises:
+        UserError: there is no key.
+    """
+    if tracker.backend == "wandb" and tracker.mode == "online" and not has_key():
+        raise UserError(f"tracker=online: {NO_KEY}; tracker=wandb writes it offline")
+
+
+def has_key() -> bool:
+    """Whether W&B finds a key where it looks for one: in the environment or in ``~/.netrc``."""
+    if any(os.environ.get(f"WANDB_{name}") for name in ("API_KEY", "IDENTITY_TOKEN_FILE")):
+        return True
+    host = urlsplit(os.environ.get("WANDB_BASE_URL") or "https://api.wandb.ai").hostname or ""
+    try:
+        return netrc.netrc(os.environ.get("NETRC")).authenticators(host) is not None
+    except (OSError, netrc.NetrcParseError):
+        return False
 
 
 def mirror(
@@ -90,13 +124,17 @@ def mirror(
 
 
 def _mirror(runs: Iterable[dict[str, Any]], tracker: TrackerConfig, out: Path) -> None:
-    """Has the runs written that hold something new."""
-    notes_file = out / "wandb" / "mirrored.json"
+    """Has the runs written that hold something new.
+
+    Raises:
+        OSError: W&B's process could not write them, ended, or fell silent.
+    """
+    file = out / "wandb" / "mirrored.json"
     try:
-        notes = read_json(notes_file)
+        notes = read_json(file)
     except (OSError, RowsError):
         notes = {}
-    due = {}
+    due, written = [], {}
     for run in runs:
         digest = hashlib.sha256(json.dumps(run).encode()).hexdigest()
         note = {"digest": None, "order": [], "sent": 0} | notes.get(run["id"], {})
@@ -105,42 +143,26 @@ def _mirror(runs: Iterable[dict[str, Any]], tracker: TrackerConfig, out: Path) -
         waiting = _waiting(out.glob(f"wandb/offline-run-*/run-{run['id']}.wandb"))
         known = note["order"][: note["sent"]] if waiting else note["order"]
         # lines are numbered, those that are known to the server first
-        lines = run.pop("lines")
+        lines = run["lines"]
         order = list(dict.fromkeys([*known, *lines]))
         numbered = [[step, lines[name]] for step, name in enumerate(order) if name in lines]
-        new = {"lines": numbered, "known": len(known)}
-        due[run["id"]] = run | new, {"digest": digest, "order": order}
+        due.append(run | {"lines": numbered, "known": len(known)})
+        written[run["id"]] = {"digest": digest, "order": order, "sent": len(known)}
         notes[run["id"]] = {"digest": None, "order": known, "sent": len(known)}
-        for file in waiting:
-            shutil.rmtree(file.parent)
+        for old in waiting:
+            shutil.rmtree(old.parent)
     if not due:
         return
-    write_file(notes_file, json.dumps(notes))  # without a folder W&B would take another in silence
-    plan = {
-        "mode": tracker.mode,
-        "project": tracker.project,
-        "entity": tracker.entity,
-        "server_s": SERVER_S,
-        "runs": [run for run, _ in due.values()],
-    }
-    for message in _answers(plan, out):
-        notes[message["written"]] |= due[message["written"]][1]
-        write_file(notes_file, json.dumps(notes))
-
-
-def _answers(plan: Mapping[str, Any], out: Path) -> Iterable[dict[str, Any]]:
-    """What W&B's process says of a plan until it is done.
-
-    Raises:
-        OSError: it could not carry it out, ended, or fell silent.
-    """
+    write_file(file, json.dumps(notes))  # without a folder W&B would take another in silence
+    plan = tracker.model_dump() | {"server_s": SERVER_S, "runs": due}
     writer = Child(WRITER, environment(os.environ), cwd=out)
     try:
         writer.send(plan)
         while "end" not in (message := writer.receive(SILENCE_S)):
             if "error" in message:
                 raise OSError(message["error"])
-            yield message
+            notes[message["written"]] = written[message["written"]]
+            write_file(file, json.dumps(notes))
     except TimeoutError:
         raise OSError(f"gave no answer for {SILENCE_S:g} s") from None
     except ChildError as error:
@@ -201,7 +223,7 @@ def _curves(job: Job, rows: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, 
 
 
 def _described(job: Job, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What a curve's run says: its name, what it is found and filtered by, its lines."""
+    """A curve's run: its name, the values to filter by, its lines."""
     last, place = rows[-1], dict[str, Any]()
     for name, field in (("M", "rows"), ("N", "cols")):
         low, *_, high = sorted(row[field] for row in [*rows, last])
@@ -238,7 +260,7 @@ def _described(job: Job, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _line(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row as a line of history: where the point is, and what is known of it."""
+    """A row as a line of history: the point's place and its metrics."""
     return dict(zip(AXES, (row["rows"], row["cols"], row["round"]), strict=True)) | {
         name: int(value) if isinstance(value, bool) else value
         for name in METRICS
@@ -278,8 +300,7 @@ def _waiting(files: Iterable[Path]) -> list[Path]:
 
 def environment(given: Mapping[str, str]) -> dict[str, str]:
     """The environment for a process of W&B's: the user's, without what would leak or ask."""
-    kept = {key: value for key, value in given.items() if not key.startswith("WANDB_")}
-    kept |= {key: given[key] for key in KEPT if key in given}
+    kept = {k: v for k, v in given.items() if not k.startswith("WANDB_") or KEPT.fullmatch(k)}
     return child.environment(kept) | {
         "WANDB_SILENT": "true",
         "WANDB_ERROR_REPORTING": "false",  # crash reports carry paths
@@ -294,13 +315,11 @@ def environment(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def write(channel: Channel) -> None:
-    """Writes the runs of one plan, and reports each; ``mode=check`` only asks the server."""
+    """Writes the runs of one plan, and reports each."""
     plan = next(iter(channel))
     try:
         import wandb
 
-        if plan["mode"] == "check":
-            wandb.Api(timeout=plan["server_s"])
         for run in plan["runs"]:
             _write_run(plan, run)
             channel.send({"written": run["id"]})
@@ -312,20 +331,18 @@ def write(channel: Channel) -> None:
 
 
 def _write_run(plan: Mapping[str, Any], content: Mapping[str, Any]) -> None:
-    """Writes what is new of one run."""
+    """Writes the new lines of one run."""
     import wandb
 
-    online = plan["mode"] == "online"
+    online, named = plan["mode"] == "online", ("id", "name", "group", "job_type", "tags", "notes")
+    limits = dict.fromkeys(("init_timeout", "finish_timeout"), plan["server_s"])
     run = wandb.init(
-        project=plan["project"],
-        entity=plan["entity"],
-        mode=plan["mode"],
+        **{name: plan[name] for name in ("project", "entity", "mode")},
+        **{name: content[name] for name in (*named, "config")},
         # offline there is nobody to ask; the lines then carry the steps that follow the known ones
         resume="allow" if online else None,
-        settings=_settings(plan["server_s"]),
-        **{name: content[name] for name in ("id", "name", "group", "job_type", "tags", "notes",
-                                            "config")},
-    )  # fmt: skip
+        settings=wandb.Settings(**SETTINGS, **limits),
+    )
     folder = Path(run.dir).parent
     first = run.starting_step if online else content["known"]
     for name in {key: None for _, line in content["lines"] for key in line}:
@@ -349,29 +366,8 @@ def _write_run(plan: Mapping[str, Any], content: Mapping[str, Any]) -> None:
     shutil.rmtree(folder / "logs", ignore_errors=True)
 
 
-def _settings(server_s: int) -> Any:
-    """Silent, bounded in time, and without anything about host, user, path, code or arguments."""
-    import wandb
-
-    on = ("silent", "finish_timeout_raises", "x_disable_meta", "x_disable_stats",
-          "x_disable_machine_info", "disable_git", "disable_code", "disable_job_creation",
-          "label_disable")  # fmt: skip
-    off = ("symlink", "x_save_requirements", "save_code")
-    return wandb.Settings(
-        root_dir=".",
-        console="off",
-        init_timeout=server_s,
-        finish_timeout=server_s,
-        x_service_wait=15,
-        reinit="finish_previous",
-        **dict.fromkeys(on, True),
-        **dict.fromkeys(off, False),
-        **dict.fromkeys(("host", "username", "email", "x_executable"), ""),
-    )
-
-
 def upload(out: Path) -> str:
-    """Uploads what waits below a folder, and says what came of it.
+    """Uploads the runs that wait below a folder, and gives a line on the outcome.
 
     Raises:
         UserError: something is left to upload.
@@ -381,30 +377,41 @@ def upload(out: Path) -> str:
     found = _waiting(out.rglob(OFFLINE))
     if not found:
         return f"nothing to upload below {out}"
-    try:
-        list(_answers({"mode": "check", "server_s": SERVER_S, "runs": []}, out))
-    except OSError as error:
-        if "No API key" in str(error):
-            raise UserError("no W&B key: set WANDB_API_KEY, or run `wandb login`") from None
+    if not has_key():
+        raise UserError(NO_KEY)
+    asked = _asked_of_wandb(["-c", f"import wandb; wandb.Api(timeout={SERVER_S})"], out, UPLOAD_S)
+    if asked.returncode:  # which `wandb sync` would not mention
         server = os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")
-        raise UserError(f"{server} did not take the upload: {error}") from None
+        why = asked.stderr.strip().rpartition("\n")[2].partition(": ")[2]
+        raise UserError(f"{server} did not take the upload: {why}")
     for sweep in dict.fromkeys(file.parents[2] for file in found):
-        _sync(sweep)
+        # offline files name their artifacts relative to the sweep's folder
+        files = [str(file.relative_to(sweep)) for file in _waiting(sweep.glob(OFFLINE))]
+        words = ["-m", "wandb", "sync", *files]
+        ended = _asked_of_wandb(words, sweep, UPLOAD_S + UPLOAD_RUN_S * len(files))
+        for log in sweep.glob("wandb/debug-cli.*.log"):
+            log.unlink(missing_ok=True)  # an empty file named after the user
+        for line in ended.stderr.splitlines():
+            if "ERROR" in line:
+                raise UserError(f"{sweep}: {line.partition('ERROR ')[2]}")
     left = len(_waiting(found))
     if left:
         raise UserError(f"{left} of {len(found)} runs were not uploaded; run this again")
-    return f"uploaded {len(found)} run{'s' if len(found) > 1 else ''} from {out}"
+    return f"uploaded {len(found)} run{'s' * (len(found) > 1)} from {out}"
 
 
-def _sync(sweep: Path) -> None:
-    """Has W&B upload the files of a sweep."""
-    # offline files name their artifacts relative to the sweep's folder
-    files = [str(file.relative_to(sweep)) for file in _waiting(sweep.glob(OFFLINE))]
-    limit_s = UPLOAD_S + UPLOAD_RUN_S * len(files)
+def _asked_of_wandb(
+    words: Sequence[str], folder: Path, limit_s: float
+) -> subprocess.CompletedProcess[str]:
+    """Runs Python with W&B's environment in a folder.
+
+    Raises:
+        UserError: it did not end in time.
+    """
     try:
-        ended = subprocess.run(
-            [sys.executable, "-P", "-m", "wandb", "sync", *files],
-            cwd=sweep,
+        return subprocess.run(
+            [sys.executable, "-P", *words],
+            cwd=folder,
             env=environment(os.environ),
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -412,12 +419,7 @@ def _sync(sweep: Path) -> None:
             timeout=limit_s,
         )
     except subprocess.TimeoutExpired:
-        raise UserError(f"{sweep}: the upload did not end within {limit_s} s") from None
-    for log in sweep.glob("wandb/debug-cli.*.log"):
-        log.unlink(missing_ok=True)  # an empty file named after the user
-    for line in ended.stderr.splitlines():
-        if "ERROR" in line:
-            raise UserError(f"{sweep}: {line.removeprefix('wandb: ERROR ')}")
+        raise UserError(f"{folder}: W&B did not answer within {limit_s:g} s") from None
 
 
 def main() -> None:

@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Any
 # How a list of values becomes jobs is Hydra's to define, and has no public name.
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import ChoiceSweep, Glob
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
 from experiments.errors import UserError
+from experiments.sweep.config import OTHER_LAUNCHER
 
 if TYPE_CHECKING:
-    from experiments.sweep.jobs import Compose, Job
+    from experiments.sweep.jobs import Job
 
 
 class Sweeper(BasicSweeper):
@@ -32,14 +34,27 @@ class Sweeper(BasicSweeper):
     """
 
     def sweep(self, arguments: list[str]) -> Sequence[JobReturn]:
-        """Runs the sweep that the arguments and the preset's parameters describe."""
+        """Runs the sweep that the arguments and the preset's parameters describe.
+
+        Raises:
+            UserError: another launcher was chosen.
+        """
         assert self.hydra_context is not None
         if not isinstance(self.launcher, SweepLauncher):
             assert self.config is not None
             chosen = self.config.hydra.runtime.choices["hydra/launcher"]
-            raise UserError(f"hydra/launcher={chosen} measures nothing; --help lists those that do")
-        parser = OverridesParser.create(config_loader=self.hydra_context.config_loader)
+            raise UserError(f"hydra/launcher={chosen} {OTHER_LAUNCHER}")
+        loader = self.hydra_context.config_loader
+        parser = OverridesParser.create(config_loader=loader)
         overrides = parser.parse_overrides([*self._parse_config(), *arguments])
+        for override in overrides:
+            value = override.value()
+            if isinstance(value, ChoiceSweep):  # which Hydra takes as names alone
+                files = loader.get_group_options(override.key_or_group)
+                chosen = (
+                    one.filter(files) if isinstance(one, Glob) else [one] for one in value.list
+                )
+                value.list = [name for names in chosen for name in names]
         [jobs] = self.split_arguments(overrides, max_batch_size=None)
         return self.launcher.launch(jobs, initial_job_idx=0)
 
@@ -49,7 +64,10 @@ class SweepLauncher(Launcher):
 
     Attributes:
         cards: Indices of the cards to use, or ``all``.
+        roofs: Whether jobs without a roof get one.
     """
+
+    roofs = True
 
     def __init__(self, cards: Any = (0,)) -> None:
         self.cards = cards
@@ -72,19 +90,23 @@ class SweepLauncher(Launcher):
             UserError: something asked for cannot be done; nothing was measured.
             SweepFailed: a point has no row of expected status.
         """
-        from experiments.sweep.jobs import composer, own_overrides
+        from experiments.sweep.jobs import composer, own_overrides, with_roofs
 
+        own = own_overrides(job_overrides)
+        if not own:
+            raise UserError("no job is asked for: a list or a glob of the command has no value")
         compose = composer(self.loader, self.config)
-        self.act(map(compose, own_overrides(job_overrides)), compose)
+        jobs = map(compose, own)
+        self.act(with_roofs(jobs, compose) if self.roofs else jobs)
         done = JobReturn(status=JobStatus.COMPLETED)
         done.return_value = None
         return [done] * len(job_overrides)
 
-    def act(self, jobs: Iterator[Job], compose: Compose) -> None:
+    def act(self, jobs: Iterator[Job]) -> None:
         """Measures the jobs, each composed as it is taken; other launchers do something else."""
         from experiments.sweep.driver import run
 
-        run(jobs, compose, self.cards, self.began, self.request)
+        run(jobs, self.cards, self.began, self.request)
 
 
 class ProfileLauncher(SweepLauncher):
@@ -94,15 +116,17 @@ class ProfileLauncher(SweepLauncher):
         only: The label of the one kernel whose points are called, None for all.
     """
 
+    roofs = False
+
     def __init__(self, cards: Any = (0,), only: str | None = None) -> None:
         super().__init__(cards)
         self.only = only
 
-    def act(self, jobs: Iterator[Job], compose: Compose) -> None:
+    def act(self, jobs: Iterator[Job]) -> None:
         """Profiles the jobs."""
         from experiments.profile.profiling import profile
 
-        profile(list(jobs), compose, self.cards, self.only)
+        profile(list(jobs), self.cards, self.only)
 
 
 class SlurmLauncher(SweepLauncher):
@@ -110,13 +134,10 @@ class SlurmLauncher(SweepLauncher):
 
     def __init__(self, **options: Any) -> None:
         super().__init__()
-        self.options = {
-            key: OmegaConf.to_container(value) if OmegaConf.is_config(value) else value
-            for key, value in options.items()
-        }
+        self.options: Any = OmegaConf.to_container(OmegaConf.create(options))
 
-    def act(self, jobs: Iterator[Job], compose: Compose) -> None:
+    def act(self, jobs: Iterator[Job]) -> None:
         """Submits the jobs by shards and waits for them."""
         from experiments.slurm.submit import run
 
-        run(list(jobs), compose, self.options, self.request)
+        run(list(jobs), self.options, self.request)

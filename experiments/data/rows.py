@@ -56,9 +56,7 @@ class Row(BaseModel):
     # identity
     schema_version: Literal[1] = 1
     key: Name = Field(description="hash of everything that decides the measurement")
-    card: int = Field(
-        ge=0, lt=2**16, description="index of the card on its host; on Slurm, in the sweep"
-    )
+    card: int = Field(ge=0, lt=2**16, description="index of the card on its host; on Slurm 0")
     round: int = Field(ge=0, lt=2**20)
     attempt: int = Field(ge=1, lt=2**20)
     sweep: Name

@@ -1,4 +1,4 @@
-"""Nsight Compute: how it is run over a command, what its table says, what a call's launches sum to.
+"""Nsight Compute: running it over a command, reading its table, summing a call's launches.
 
 Metric names are those of compute capability 9.0; ``l1tex__t_bytes`` are bytes requested. Loads by
 TMA are counted apart from plain loads, and belong to them; loads by ``cp.async`` are among the
@@ -63,7 +63,7 @@ REQUIRED = (TIME, *BYTES["dram_read_bytes"], *BYTES["dram_write_bytes"])  # no r
 
 PLACES = ("/usr/local/cuda*/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")
 OPTIONS = (
-    *("--target-processes", "all"),  # the worker is a child of what is called
+    *("--target-processes", "all"),  # the worker is a child of the command
     *("--profile-from-start", "off"),
     *("--replay-mode", "application"),
     *("--clock-control", "none"),  # a virtual machine may not set clocks; bytes do not depend on it

@@ -12,9 +12,8 @@ from experiments.data.records import Record, write_records
 from experiments.errors import SweepFailed, UserError
 from experiments.sweep.cards import WorkerPool, cards_of
 from experiments.sweep.client import LEAVING_LIMIT_S, Worker, WorkerDied
-from experiments.sweep.config import shared_options
-from experiments.sweep.jobs import Compose, Job
-from experiments.sweep.plan import Plan, Point, make_plan
+from experiments.sweep.jobs import Job, options_of
+from experiments.sweep.plan import Point, make_plan
 from experiments.sweep.record import packages_of
 
 LIST = "profiled.jsonl"
@@ -33,14 +32,11 @@ class Profiled(Record):
     environment: dict[str, Any]
 
 
-def profile(
-    jobs: Sequence[Job], compose: Compose, cards: Any = (0,), only: str | None = None
-) -> None:
+def profile(jobs: Sequence[Job], cards: Any = (0,), only: str | None = None) -> None:
     """Calls every supported point of the jobs once inside a profiler range.
 
     Args:
-        jobs: All jobs, as composed; no roof is added to them.
-        compose: Makes a job of overrides.
+        jobs: All jobs, as composed; no roof is among them unless it was asked for.
         cards: The launcher's; jobs that pin no card run on the first.
         only: The label of the jobs whose points are called, None for all.
 
@@ -51,19 +47,21 @@ def profile(
     labels = sorted({job.label for job in jobs})
     if only not in (None, *labels):
         raise UserError(f"hydra.launcher.only={only} is none of {', '.join(labels)}")
-    jobs = [job for job in jobs if only in (None, job.label)]
-    options = shared_options([job.config for job in jobs])
-    out = Path(options["out"])
-    log, locked = out / "worker.log", not options["dry_run"]
-    pool = WorkerPool(log, cards_of(cards), locked, LEAVING_LIMIT_S)
+    jobs = list({job.name: job for job in jobs if only in (None, job.label)}.values())
+    options = options_of(jobs)
+    out, dry_run = Path(options["out"]), options["dry_run"]
+    pool = WorkerPool(out / "worker.log", cards_of(cards), not dry_run, LEAVING_LIMIT_S)
     done: list[Profiled] = []
     try:
-        points = asked(make_plan(jobs, compose, pool), jobs)
+        pool.start(jobs)
+        shards = make_plan(jobs, pool).rounds[0]
+        visits = [(s.worker, point) for s in shards if s.worker for point in s.visits[0]]
+        points = list({point.identity: (worker, point) for worker, point in visits}.values())
         if any(point.device != "cuda" for _, point in points):
             raise UserError("profiling needs a CUDA device, and there is none here")
         for number, (worker, point) in enumerate(points):
             name = f"point {number} {point}".replace("×", "x")  # profilers print ASCII only
-            if options["dry_run"]:
+            if dry_run:
                 print(name)
                 continue
             done.append(_visit(worker, point, name))
@@ -77,25 +75,29 @@ def profile(
         raise SweepFailed
 
 
-def asked(planned: Plan, jobs: Sequence[Job]) -> list[tuple[Worker, Point]]:
-    """Each point that the jobs ask for, once: no added roof, no further rounds."""
-    names = {job.name for job in jobs}
-    found = {
-        point.identity: (shard.worker, point)
-        for shard in planned.rounds[0]
-        for point in shard.visits[0]
-        if point.job.name in names and shard.worker
-    }
-    return list(found.values())
-
-
 def _visit(worker: Worker, point: Point, name: str) -> Profiled:
-    outcome = point.refusal or _request(worker, point, name)
-    status = outcome["status"]
+    """Has a point called twice, the second time in a range of this name."""
     shown = ("rows", "cols", "dtype", "model_reads", "model_writes")
+    config, outcome = point.job.config, point.refusal
+    request = {
+        "kernel": config["kernel"],
+        "seed": config["seed"],
+        "range": name,
+        **{key: point.declared[key] for key in shown[:3]},
+    }
+    if outcome is None:
+        message, limits = {"do": "profile", "point": request}, {"profiling": POINT_LIMIT_S}
+        try:
+            outcome = worker.request(message, limits, "profiling")
+        except WorkerDied as error:
+            outcome = {"status": error.status, "reason": str(error)}
+        if outcome.get("sticky"):
+            worker.stop()  # its CUDA context is lost, and every later point would fail with it
+    words: dict[str, Literal["profiled", "unsupported"]]
+    words = {"ok": "profiled", "unsupported": "unsupported"}
     return Profiled(
         range=name,
-        status=status if status == "unsupported" else "profiled" if status == "ok" else "failed",
+        status=words.get(outcome["status"], "failed"),
         reason=outcome["reason"],
         kernel=point.job.label,
         operation=point.variant["operation"],
@@ -105,21 +107,3 @@ def _visit(worker: Worker, point: Point, name: str) -> Profiled:
         environment=worker.handshake["environment"] | packages_of(point),
         **{key: point.declared[key] for key in shown},
     )
-
-
-def _request(worker: Worker, point: Point, name: str) -> dict[str, Any]:
-    request = {
-        "kernel": point.job.config["kernel"],
-        "seed": point.job.config["seed"],
-        "range": name,
-        **{key: point.declared[key] for key in ("rows", "cols", "dtype")},
-    }
-    try:
-        outcome = worker.request(
-            {"do": "profile", "point": request}, {"profiling": POINT_LIMIT_S}, "profiling"
-        )
-    except WorkerDied as error:
-        return {"status": error.status, "reason": str(error)}
-    if outcome.get("sticky"):
-        worker.stop()  # its CUDA context is lost, and every later point would fail with it
-    return outcome

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 import time
@@ -11,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.data.metrics import latest
-from experiments.data.rows import Row, read_rows, rows_files
+from experiments.data.rows import Row, read_rows
+from experiments.errors import Parser
 from experiments.slurm.node import shard_folder, state_file
 from experiments.sweep.record import read_object
 
@@ -30,8 +29,7 @@ POLL_S = 5.0  # a controller serves a whole cluster
 class State:
     """How a shard stands: one of ``WORDS``, and what went wrong if it failed.
 
-    Of its points, those that have a row of expected status are done, and those whose last row is
-    of another status failed.
+    Of its points, those whose last row has an expected status are done, the others failed.
     """
 
     name: str
@@ -53,35 +51,36 @@ def submitted(out: Path) -> Path:
     return out / "slurm" / "submitted.json"
 
 
-def rows_of(out: Path, shard: str) -> list[tuple[Row, str]]:
-    """The rows of the points that a shard's latest job was asked for, each with its job's label."""
-    asked = {tuple(point) for point in read_object(state_file(out, shard)).get("asked", ())}
-    files = rows_files(shard_folder(out, shard)) if asked else []
-    rows = ((row, path.parent.name) for path in files for row in read_rows(path))
-    return [(row, label) for row, label in rows if (row.key, row.round) in asked]
+def rows_of(out: Path, shard: str, jobs: Iterable[str]) -> list[tuple[Row, str]]:
+    """The last row of each point of some jobs of a shard, each with its job's label."""
+    last = {}
+    for name in jobs:
+        path = shard_folder(out, shard) / name / "rows.jsonl"
+        for row in read_rows(path) if path.is_file() else ():
+            last[name, row.rows, row.cols, row.dtype, row.round] = row, path.parent.name
+    return list(last.values())
 
 
 def look(out: Path, shards: Sequence[str]) -> dict[str, State]:
     """The shards' states, by id."""
     known = read_object(submitted(out)).get("shards", {})
-    said = {shard: read_object(state_file(out, shard)) for shard in shards}
+    ends = {shard: read_object(state_file(out, shard)) for shard in shards}
     jobs = {shard: known[shard]["job"] for shard in shards if shard in known}
-    ended = {s for s, job in jobs.items() if said[s].get("job") == job and "status" in said[s]}
+    ended = {shard for shard, job in jobs.items() if ends[shard].get("job") == job}
     answer = queue_states(job for shard, job in jobs.items() if shard not in ended)
     states = {}
     for shard in shards:
-        about = known.get(shard, {"name": shard, "points": 0})
-        rows = latest(row for row, _ in rows_of(out, shard))
-        done = {(row.key, row.round) for row in rows if row.expected}
-        failed = {(row.key, row.round) for row in rows} - done
+        about = known.get(shard, {"name": shard, "points": 0, "jobs": []})
+        statuses = [row.expected for row, _ in rows_of(out, shard, about["jobs"])]
+        done, failed = statuses.count(True), statuses.count(False)
         word, why = "failed", "it never ran"
         if shard in ended:
-            word = "failed" if said[shard]["status"] else "done"
-            why = said[shard]["error"] or f"{len(failed)} of its points failed"
+            word = "failed" if ends[shard]["status"] else "done"
+            why = ends[shard]["error"] or f"{failed} of its points failed"
         elif shard in jobs:
             word, why = _word("RUNNING" if answer is None else answer.get(jobs[shard]))
-        points = (about["points"], len(done), len(failed))
-        states[shard] = State(about["name"], word, why, jobs.get(shard), *points)
+        counts = (about["points"], done, failed)
+        states[shard] = State(about["name"], word, why, jobs.get(shard), *counts)
     return states
 
 
@@ -103,11 +102,9 @@ def queue_states(jobs: Iterable[str]) -> Mapping[str, str] | None:
         return {}
     numbers = ",".join(sorted({job.partition("_")[0] for job in wanted}, key=int))
     command = ["squeue", "--noheader", "--array", "--states=all", "--format=%i %T"]
+    command += [f"--jobs={numbers}"]
     try:
-        answer = subprocess.run(
-            [*command, f"--jobs={numbers}"],
-            capture_output=True, text=True, timeout=SQUEUE_LIMIT_S, check=False,
-        )  # fmt: skip
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=SQUEUE_LIMIT_S)
     except (OSError, subprocess.TimeoutExpired):
         return None
     if answer.returncode and "Invalid job id" not in answer.stderr:
@@ -164,15 +161,12 @@ def failures(states: Iterable[State], out: Path) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints each shard, then all in a line; 0 when every one is done, 1 when not, 2 on misuse."""
-    parser = argparse.ArgumentParser(
-        prog="python -m experiments.slurm.status", description="How a sweep on Slurm stands."
-    )
+    parser = Parser(prog="python -m experiments.slurm.status", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="the sweep's folder")
     out = parser.parse_args(arguments).out
     known = read_object(submitted(out))
     if not known:
-        print(f"error: {out} holds no sweep on Slurm; name the out= of one", file=sys.stderr)
-        return 2
+        parser.error(f"{out} holds no sweep on Slurm; name the out= of one")
     states = list(look(out, known["latest"]).values())
     for state in states:
         points = f"{state.done}/{state.points}"

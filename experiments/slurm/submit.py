@@ -1,4 +1,4 @@
-"""The submitting side of a sweep on Slurm: check, submit what is missing, wait, summarize."""
+"""The submitting side of a sweep on Slurm: check, submit missing shards, wait, summarize."""
 
 from __future__ import annotations
 
@@ -21,32 +21,34 @@ from typing import Any
 
 from experiments.child import ROOT
 from experiments.data.files import write_file
-from experiments.data.metrics import latest
+from experiments.data.jobs import TrackerConfig
+from experiments.data.metrics import plausible
 from experiments.data.rows import rows_files
 from experiments.errors import SweepFailed, UserError, on_one_line
 from experiments.slurm.node import Task, measure_shard, shard_folder
 from experiments.slurm.status import State, failures, look, rows_of, submitted, wait
 from experiments.sweep.client import Worker, WorkerError
-from experiments.sweep.config import shared_options
-from experiments.sweep.jobs import Compose, Job, check_size, with_roofs
+from experiments.sweep.config import SHARED
+from experiments.sweep.jobs import Job, options_of
 from experiments.sweep.plan import PROTOCOL, described
 from experiments.sweep.record import FolderLock, read_object, write_json
 from experiments.sweep.summary import print_summary
+from experiments.wandb import check_tracker
 
 SHUTDOWN_S = 15  # the warning before the time limit; every row is on disk already
-# These choose where rows go and which points are visited, and not what the points are.
-ELSEWHERE = ("out", "overwrite", "only_failed", "remeasure", "dry_run", "tracker", "name", "fresh")
+# The shared options that decide the points; the others decide where rows go and how.
+DECIDING = {"rounds", "seed", "determinism"}
 
 
-def run(jobs: Sequence[Job], compose: Compose, given: Mapping[str, Any], request: str = "") -> None:
+def run(jobs: Sequence[Job], given: Mapping[str, Any], request: str = "") -> None:
     """Runs a sweep on Slurm to its end, or until it is left.
 
     Raises:
         UserError: something asked for cannot be done; nothing was submitted.
         SweepFailed: a point has no row of expected status at the end.
     """
-    shared = shared_options([job.config for job in jobs])
-    check_size(jobs)
+    shared = options_of(jobs)
+    check_tracker(TrackerConfig(**shared["tracker"]))
     if any(job.config["gpu"]["card"] is not None for job in jobs):
         raise UserError(
             "gpu.card= pins a card of this host; Slurm assigns the cards (hydra.launcher.gres)"
@@ -58,7 +60,7 @@ def run(jobs: Sequence[Job], compose: Compose, given: Mapping[str, Any], request
         known = {"shards": {}} | read_object(submitted(out))
         known.setdefault("sweep", f"{out.resolve().name}-{secrets.token_hex(3)}")
         executor = _executor(out, re.sub(r"[^\w.-]", "_", known["sweep"]), given)
-        tasks = divide(jobs, compose, out, known["sweep"], given.get("gres") is not None)
+        tasks = divide(jobs, out, known["sweep"], on_card=given.get("gres") is not None)
         before = look(out, [task.id for task in tasks])
         due = [task for task in tasks if _is_due(task, before[task.id], known["shards"], shared)]
         if shared["dry_run"]:
@@ -70,20 +72,17 @@ def run(jobs: Sequence[Job], compose: Compose, given: Mapping[str, Any], request
         _describe_here([job for task in due for job in task.jobs], out / "slurm" / "check.log")
         write_file(out / ".hydra" / "multirun.yaml", request)
         known["latest"] = list(before)
-        numbers = _submit(executor, due)
-        for task, number in zip(due, numbers, strict=True):
+        for task, number in zip(due, _submit(executor, due), strict=True):
             asked = {name: getattr(task, name) for name in ("name", "points", "request")}
-            known["shards"][task.id] = asked | {"job": number}
+            known["shards"][task.id] = asked | {"job": number, "jobs": [j.name for j in task.jobs]}
         write_json(submitted(out), known)
         states = wait(out, known["latest"])
     for line in failures(states.values(), out):
         print(line, file=sys.stderr)
-    found = [(row, label) for task in tasks for row, label in rows_of(out, task.id)]
-    rows = latest(row for row, _ in found)
-    done = {(row.key, row.round) for row in rows if row.expected}
-    rows = [row for row in rows if row.expected or (row.key, row.round) not in done]
+    rows = [one for t in tasks for one in rows_of(out, t.id, [job.name for job in t.jobs])]
     spent = f"{len(due)} Slurm jobs" if due else "nothing was submitted"
-    print_summary(rows, {row.key: label for row, label in found}, out, spent, [])
+    labels = {row.key: label for row, label in rows}
+    print_summary(plausible([row for row, _ in rows]), labels, out, spent, [])
     tracker = shared["tracker"]
     if tracker["backend"] == "wandb" and tracker["mode"] == "online":  # nodes wrote offline
         subprocess.run([sys.executable, "-m", "experiments.wandb", "--out", str(out)], check=False)
@@ -91,20 +90,20 @@ def run(jobs: Sequence[Job], compose: Compose, given: Mapping[str, Any], request
         raise SweepFailed
 
 
-def divide(
-    jobs: Sequence[Job], compose: Compose, out: Path, sweep: str, on_card: bool
-) -> list[Task]:
+def divide(jobs: Sequence[Job], out: Path, sweep: str, on_card: bool) -> list[Task]:
     """The tasks of a sweep, one for each shard, in the order of their first jobs.
 
-    A point that several shards ask for is measured by the first of them alone.
+    A point that several shards ask for is measured by the first of them alone. ``on_card`` says
+    that Slurm is asked for a card, so that a CPU cannot stand in.
     """
     shards: dict[tuple[str, ...], list[Job]] = {}
-    for job in with_roofs(jobs, compose):
+    for job in jobs:
         shards.setdefault(job.shard, []).append(job)
     taken: set[str] = set()
-    code = _code()
-    tasks = []
+    code, tasks = _code(), []
     for place, members in shards.items():
+        shard = hashlib.sha256("\0".join(place).encode()).hexdigest()[:12]
+        folder = str(shard_folder(out.resolve(), shard))
         points, mine, asked = set[str](), list[Job](), list[Any]()
         for job in members:
             named = _points(job)
@@ -112,28 +111,20 @@ def divide(
             points |= set(named.values()) - taken
             if len(skipped) == len(named):
                 continue
-            config = {key: job.config[key] for key in job.config if key not in ELSEWHERE}
+            how = {*SHARED, "name"} - DECIDING
+            config = {key: value for key, value in job.config.items() if key not in how}
             asked.append([job.name, config, sorted(skipped)])
-            tracker = job.config["tracker"] | {"mode": "offline"}
-            mine.append(dataclasses.replace(job, config=job.config | {"tracker": tracker},
-                                            skipped=skipped))  # fmt: skip
-        if not points:
-            continue
+            gpu, tracker = dict(job.config["gpu"]), job.config["tracker"] | {"mode": "offline"}
+            if on_card and gpu["device"] == "auto":
+                gpu["device"] = "cuda"
+            changed = {"out": folder, "gpu": gpu, "tracker": tracker}
+            mine.append(dataclasses.replace(job, config=job.config | changed, skipped=skipped))
         taken |= points
-        shard = hashlib.sha256("\0".join(place).encode()).hexdigest()[:12]
-        folder = str(shard_folder(out.resolve(), shard))
-        tasks.append(
-            Task(
-                id=shard,
-                name=" ".join(filter(None, place)),
-                jobs=tuple(dataclasses.replace(j, config=j.config | {"out": folder}) for j in mine),
-                out=str(out.resolve()),
-                sweep=sweep,
-                points=len(points) * int(members[0].config["rounds"]),
-                request=_digest([code, asked]),
-                on_card=on_card,
-            )
-        )
+        if points:
+            name, count = " ".join(filter(None, place)), len(points) * members[0].config["rounds"]
+            request = _digest([code, asked])
+            task = Task(shard, name, tuple(mine), str(out.resolve()), sweep, count, request)
+            tasks.append(task)
     return tasks
 
 
@@ -147,7 +138,7 @@ def _points(job: Job) -> dict[tuple[str, int, int], str]:
 
 
 def _code() -> str:
-    """A digest of the kernels and of what is installed here.
+    """A digest of the kernels and of the installed distributions.
 
     Points themselves are known by keys that only a node with its card can compute. Where this
     changes without need, a job is submitted that finds nothing to measure.
@@ -164,7 +155,11 @@ def _digest(value: object) -> str:
 def _is_due(
     task: Task, state: State, known: Mapping[str, Mapping[str, Any]], shared: Mapping[str, Any]
 ) -> bool:
-    """Whether a shard is to be submitted: it has missing points, and Slurm has not got it."""
+    """Whether a shard is to be submitted: it has missing points, and Slurm has not got it.
+
+    Raises:
+        UserError: Slurm has it with another request.
+    """
     same = known.get(task.id, {}).get("request") == task.request
     if state.live and not same:
         raise UserError(
@@ -184,13 +179,16 @@ def _describe_here(jobs: Sequence[Job], log: Path) -> None:
     Raises:
         UserError: a kernel cannot be built as configured.
     """
-    worker = Worker("cpu", 0, log)
     different = {json.dumps(job.config["kernel"], sort_keys=True): job for job in jobs}
+    worker = Worker("cpu", 0, log)
     try:
-        for job in different.values():
-            described(job.config["kernel"], [(1, 1)], ["float32"], job.kernel, worker)
+        worker.start()
     except WorkerError:
         return
+    try:
+        for job in different.values():
+            kernel = job.config["kernel"]
+            described(kernel, [(1, 1)], ["float32"], job.kernel, worker.of_kernel(kernel))
     finally:
         worker.stop()
 

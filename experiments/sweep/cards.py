@@ -1,25 +1,24 @@
 """A host's cards: which CUDA shows, the lock of each, and the workers on them.
 
-Never two timings on one card at a time, whoever measures. A card's lock is a file that the kernel
-locks (``flock``) and lets go of when the last process that has it open is gone, however it ended.
-It lies where all users of the host may write, and is named by the card's PCI bus id, which no
-numbering of ``CUDA_VISIBLE_DEVICES`` changes. Containers without a folder in common do not see each
-other's. A CPU has no lock: whoever sweeps on it shares it with the whole machine anyhow.
+Never two timings on one card at a time, whoever measures. A card's lock is a file where all users
+of the host may write, named by the card's PCI bus id, which no numbering of
+``CUDA_VISIBLE_DEVICES`` changes; it is let go of when its process ends, however it ends. Containers
+without a folder in common do not see each other's locks. A CPU has no lock.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import itertools
 import os
-import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from filelock import FileLock, Timeout
 
 from experiments.errors import UserError
 from experiments.sweep.client import Worker, WorkerError
@@ -93,44 +92,13 @@ def _handle(nvml: ModuleType, handles: list[Any], entry: str) -> Any:
             instance = nvml.nvmlDeviceGetHandleByUUID(entry)
             return nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(instance)
         if entry.startswith("GPU-"):  # CUDA takes the beginning of a UUID as well
-            uuids = (_text(nvml.nvmlDeviceGetUUID(handle)) for handle in handles)
-            return next((h for h, uuid in zip(handles, uuids, strict=True)
-                         if uuid.startswith(entry)), None)  # fmt: skip
+            named = (h for h in handles if _text(nvml.nvmlDeviceGetUUID(h)).startswith(entry))
+            return next(named, None)
     return None
 
 
 def _text(value: str | bytes) -> str:
     return value.decode() if isinstance(value, bytes) else value  # older bindings give bytes
-
-
-@contextlib.contextmanager
-def held(cards: Iterable[int], wait: bool = True) -> Iterator[dict[int, int]]:
-    """Holds the locks of visible cards, waiting for each that another process has.
-
-    Cards are taken in the order of their bus ids, so that of two sweeps that want several, none
-    waits for a card of the other's while it holds one that the other waits for.
-
-    Yields:
-        By card, the descriptor of its lock; a process that inherits it holds the lock as well.
-        Cards that NVML does not know have none.
-
-    Raises:
-        UserError: a lock cannot be opened.
-        BlockingIOError: another process has one, and this one is not to wait.
-    """
-    wanted = set(cards)
-    seen = visible_cards() if wanted else []
-    known = sorted((seen[card], card) for card in wanted if card < len(seen))
-    taken: dict[str, int] = {}
-    try:
-        for bus_id, card in known:
-            if bus_id not in taken:  # instances of one card have one lock
-                taken[bus_id] = _open(lock_of(bus_id), card)
-                _take(taken[bus_id], card, wait)
-        yield {card: taken[bus_id] for bus_id, card in known}
-    finally:
-        for lock in taken.values():
-            os.close(lock)
 
 
 def lock_of(bus_id: str) -> Path:
@@ -139,42 +107,36 @@ def lock_of(bus_id: str) -> Path:
     return next(shared, LOCK_FOLDERS[-1]) / f"softmax-roofline-{bus_id}.lock"
 
 
-def _open(path: Path, card: int) -> int:
-    """Makes the file or opens it; in a folder of everybody's it may be anything.
+def take(cards: Iterable[int]) -> contextlib.ExitStack:
+    """Locks visible cards until the stack is closed, waiting for each that another process has.
 
-    Where it is there it is opened without ``O_CREAT``: Linux may refuse that with another user's
-    file (``fs.protected_regular``). A link is never followed.
+    Cards are taken in the order of their bus ids, so that of two sweeps that want several, none
+    waits for a card of the other's while it holds one that the other waits for. Cards that NVML
+    does not know have no lock.
+
+    Raises:
+        UserError: a lock cannot be opened.
     """
-    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        try:
-            lock = os.open(path, flags | os.O_CREAT | os.O_EXCL, FOR_ALL)
-            os.fchmod(lock, FOR_ALL)  # whatever the umask
-        except FileExistsError:
-            lock = os.open(path, flags)
-        if not stat.S_ISREG(os.fstat(lock).st_mode):
-            os.close(lock)
-            raise OSError(0, "it is not a plain file")
-    except OSError as error:
-        why = f"{path}, the lock of card {card}, cannot be opened: {error.strerror}; remove it"
-        raise UserError(why) from None
-    return lock
-
-
-def _take(lock: int, card: int, wait: bool) -> None:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        if not wait:
-            raise
-        holder = os.pread(lock, 20, 0).decode(errors="replace").strip()
-        whose = f"process {holder}" if holder.isdecimal() else "another process"
-        message = f"card {card} is in use by {whose} of another sweep; waiting"
-        print(message, file=sys.stderr, flush=True)
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        print(f"card {card} is free; going on", file=sys.stderr)
-    os.ftruncate(lock, 0)
-    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+    wanted = set(cards)
+    seen = visible_cards() if wanted else []
+    known = {seen[card]: card for card in wanted if card < len(seen)}  # MIG: one lock a card
+    with contextlib.ExitStack() as held:
+        for bus_id, card in sorted(known.items()):
+            path = lock_of(bus_id)
+            lock = FileLock(path, mode=FOR_ALL, thread_local=False)
+            try:
+                try:
+                    lock.acquire(timeout=0)
+                except Timeout:
+                    waiting = f"card {card} is in use by another sweep; waiting"
+                    print(waiting, file=sys.stderr, flush=True)
+                    lock.acquire()
+                    print(f"card {card} is free; going on", file=sys.stderr)
+            except OSError as error:
+                why = f"{path}, the lock of card {card}, cannot be opened: {error.strerror}"
+                raise UserError(f"{why}; remove it") from None
+            held.callback(lock.release)
+        return held.pop_all()
 
 
 @dataclass
@@ -188,7 +150,6 @@ class WorkerPool:
             nothing and waits for nobody.
         patience_s: How long a worker may take to end by itself when the pool is closed.
         measures: Whether workers prepare for measuring as they start.
-        required: Whether jobs must run on a card, so that a CPU cannot stand in.
         workers: By device and card.
     """
 
@@ -197,71 +158,43 @@ class WorkerPool:
     locked: bool = True
     patience_s: float = 0.0
     measures: bool = False
-    required: bool = False
     workers: dict[tuple[str, int], Worker] = field(default_factory=dict)
     _locks: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
-    _held: dict[int, int | None] = field(default_factory=dict)  # by card, its lock if it has one
-    _busy: bool = False  # another sweep had one of the cards
+    _locked: set[int] = field(default_factory=set)
 
-    def worker(self, device: str, card: int) -> Worker:
-        """The worker on a card."""
-        if (device, card) not in self.workers:
-            self.workers[device, card] = Worker(device, card, self.log, self.measures)
-        return self.workers[device, card]
-
-    def start(self, jobs: Iterable[Job], wait: bool = True) -> Callable[[Job], Worker]:
-        """Locks the cards that jobs run on, starts their workers, and gives who describes each.
-
-        A job whose card is not pinned is described on the first card.
-
-        Args:
-            jobs: Those that are known; later calls may add to them.
-            wait: Whether to wait for a card that another sweep has. Otherwise all workers and
-                cards are given back then, and the next call that waits starts them.
+    def start(self, jobs: Iterable[Job]) -> None:
+        """Locks the cards that jobs run on, and starts the workers; later calls may add jobs.
 
         Raises:
             UserError: a lock cannot be opened.
         """
         for job in jobs:
             self.place(job)
-            if len(self.cards) > 1 and not _pinned(job):
+            if len(self.cards) > 1 and not pinned(job):
                 for card in self.cards:
                     self.worker("cuda", card)
-        if self.locked and not self._lock(wait):
-            return self.place
+        cards = {worker.card for worker in self._on_cards()}
+        if self.locked and cards - self._locked:
+            self.close()  # whoever waits holds only what comes earlier in the order
+            self._locks, self._locked = take(cards), cards
         for worker in self.workers.values():
             with contextlib.suppress(WorkerError):  # raised again when it is asked something
                 worker.spawn()
-        return self.place
 
     def place(self, job: Job) -> Worker:
-        """The worker that describes a job."""
-        device, pinned = job.config["gpu"]["device"], job.config["gpu"]["card"]
+        """The worker that describes a job, on the first card if the job's is not pinned."""
+        device, card = job.config["gpu"]["device"], job.config["gpu"]["card"]
         if device == "cpu":
             return self.worker(device, 0)
         # a card that was named must be there, and not give way to the CPU
-        named = self.required or pinned is not None or list(self.cards) != [0]
-        card = self.cards[0] if pinned is None else pinned
-        return self.worker("cuda" if named else device, card)
+        named = card is not None or list(self.cards) != [0]
+        return self.worker("cuda" if named else device, self.cards[0] if card is None else card)
 
-    def _lock(self, wait: bool) -> bool:
-        """Locks the cards of all workers; whether all are locked now."""
-        cards = {worker.card for worker in self._on_cards()} - self._held.keys()
-        if cards and self._busy and not wait:
-            return False
-        if cards and wait and self._held:  # whoever waits holds only what comes earlier in order
-            cards |= self._held.keys()
-            self.close()
-        try:
-            locks = self._locks.enter_context(held(cards, wait))
-        except BlockingIOError:
-            self.close()
-            self._busy = True
-            return False
-        self._held |= {card: locks.get(card) for card in cards}
-        for worker in self._on_cards():
-            worker.lock = self._held[worker.card]
-        return True
+    def worker(self, device: str, card: int) -> Worker:
+        """The worker on a card."""
+        if (device, card) not in self.workers:
+            self.workers[device, card] = Worker(device, card, self.log, self.measures)
+        return self.workers[device, card]
 
     def interchangeable(self) -> dict[int, Worker]:
         """By card, the workers that a shard without a card of its own may be assigned to.
@@ -292,8 +225,9 @@ class WorkerPool:
         for worker in self.workers.values():
             worker.stop(self.patience_s)
         self._locks.close()
-        self._held.clear()
+        self._locked = set()
 
 
-def _pinned(job: Job) -> bool:
+def pinned(job: Job) -> bool:
+    """Whether a job names the device it runs on."""
     return job.config["gpu"]["device"] == "cpu" or job.config["gpu"]["card"] is not None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import threading
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -12,13 +11,14 @@ from typing import Any
 
 from experiments import child
 from experiments.child import Child, ChildError
+from experiments.errors import UserError
 
 START_LIMIT_S = 180.0
 START_ATTEMPTS = 3
 LEAVING_LIMIT_S = 60.0
 
 
-class WorkerError(Exception):
+class WorkerError(UserError):
     """A worker that cannot be used, in one line."""
 
 
@@ -38,33 +38,30 @@ class Worker:
     """One worker process on one card, started when first needed and again after it died."""
 
     def __init__(self, device: str, card: int, log: Path, measures: bool = False) -> None:
-        """Of a card; one that ``measures`` prepares for that while nothing is asked of it yet."""
+        """A worker that ``measures`` prepares for measuring before the first request."""
         self.device = device
         self.measures = measures
         self.card = card
         self.log = log
-        self.lock: int | None = None  # its card's, which it holds as long as it lives
         self.handshake: dict[str, Any] = {}
         self._up = False
         self._requests = 0
         self._child: Child | None = None
-        self._retired = False
-        self._birth = threading.Lock()
         self._beside: dict[str, Worker] = {}
         self._file: str | None = None  # from outside, whose kernels alone run here
         self._judge: Worker | None = None  # of their answers, which never imports the file
 
     def of_kernel(self, kernel: Mapping[str, Any]) -> Worker:
-        """The worker that a kernel runs in: this one, or for a file from outside one of its own.
+        """The worker that a kernel runs in: this one, or another for each file from outside.
 
-        What such a file changes in its process reaches no other kernel.
+        Whatever such a file changes in its process reaches no other kernel.
         """
         file = kernel.get("file")
         if file is None or file == self._file:
             return self
         if file not in self._beside:
             worker = Worker(self.device, self.card, self.log, self.measures)
-            worker.lock, worker._file, worker._judge = self.lock, file, self
+            worker._file, worker._judge = file, self
             self._beside[file] = worker
         return self._beside[file]
 
@@ -74,35 +71,24 @@ class Worker:
         Linux ends a worker together with the thread that it was started from.
 
         Raises:
-            WorkerError: its card is not visible, its log is not a file, or it was ended for good.
+            WorkerError: its card is not visible, or its log is not a file.
         """
         if self._child is not None:
             return
+        if self.device == "cuda" and not drives():
+            raise WorkerError("this machine has no CUDA driver; use gpu=auto or gpu=cpu")
         command = ["-m", "experiments.worker", "--device", self.device]
         command += ["--prepare"] * self.measures
-        locks = () if self.lock is None else (self.lock,)
-        with self._birth:
-            if self._retired:
-                raise WorkerError("the sweep is ending")
-            if self.device == "cuda" and not drives():
-                raise WorkerError("this machine has no CUDA driver; use gpu=auto or gpu=cpu")
-            try:
-                variables = environment(self.device, self.card)
-                self._child = Child(command, variables, self.log, pass_fds=locks)
-            except OSError as error:
-                raise WorkerError(str(error)) from None
+        try:
+            self._child = Child(command, environment(self.device, self.card), self.log)
+        except OSError as error:
+            raise WorkerError(str(error)) from None
         self._up = False
-
-    @property
-    def answers(self) -> bool:
-        """Whether `start` would not have to wait."""
-        child = self._child
-        return self._up or (child.has_sent() if child else self.device == "cuda" and not drives())
 
     def start(self) -> dict[str, Any]:
         """Starts it if it is not running, and gives its device and environment.
 
-        One that dies as it starts is started again, `START_ATTEMPTS` times in all.
+        A worker that dies as it starts is started again, `START_ATTEMPTS` times in all.
 
         Raises:
             WorkerError: it did not come up, or has no such device.
@@ -122,9 +108,7 @@ class Worker:
                     raise WorkerError(f"the worker did not start: {why}; see {self.log}") from None
         if not {"device", "environment"} <= self.handshake.keys():
             self.stop()
-            raise WorkerError(
-                str(self.handshake.get("error", "the worker did not say where it is"))
-            )
+            raise WorkerError(str(self.handshake.get("error", "the worker names no device")))
         self._up = True
         return self.handshake
 
@@ -149,7 +133,8 @@ class Worker:
         """
         self.start()
         child, stage = self._child, first
-        assert child is not None
+        if child is None:  # killed meanwhile
+            raise WorkerDied("crashed", f"the worker was ended while {stage}")
         self._requests += 1
         try:
             child.send({**message, "number": self._requests})
@@ -169,7 +154,7 @@ class Worker:
         except TimeoutError:
             self.stop()
             raise WorkerDied("timeout", f"{stage} took more than {limits_s[stage]:g} s") from None
-        except WorkerDied:  # of the judge
+        except WorkerDied:  # the judge did
             self.stop()
             raise
         except ChildError as error:
@@ -179,11 +164,9 @@ class Worker:
             raise WorkerDied("crashed", f"the worker died while {stage}: {error}") from None
 
     def stop(self, patience_s: float = 0.0) -> None:
-        """Ends the process and its children; nothing of value is in them.
+        """Ends the process and its children, after ``patience_s`` seconds to end by itself.
 
-        Args:
-            patience_s: How long it may take to end by itself; a profiler loses what a killed
-                process had not handed over.
+        A profiler loses the records that a killed process had not handed over.
         """
         child, self._child = self._child, None
         if child is not None:
@@ -191,15 +174,12 @@ class Worker:
         for worker in self._beside.values():
             worker.stop(patience_s)
 
-    def retire(self) -> None:
-        """Ends it for good: a lane about to start it again gets a `WorkerError` instead."""
+    def kill(self) -> None:
+        """Kills its processes; the thread that waits for an answer gets an error."""
         for worker in self._beside.values():
-            worker.retire()
-        with self._birth:
-            self._retired = True
-        child = self._child
-        if child is not None:
-            child.kill()  # the lane that waits for it closes it
+            worker.kill()
+        if (child := self._child) is not None:
+            child.kill()
 
 
 @cache

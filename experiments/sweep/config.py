@@ -5,18 +5,14 @@ An option is a field of one of its classes, and a value with a comment in conf/.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Any
 
 from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, Glob, QuotedString, RangeSweep
-from omegaconf import MISSING
 from pydantic import BaseModel, ValidationError
 
 from experiments.data.jobs import (
@@ -43,8 +39,16 @@ GROUPS: dict[str, type[BaseModel]] = {
 SHARED = ("out", "rounds", "fresh", "seed", "remeasure", "determinism", "overwrite", "only_failed",
           "dry_run", "tracker")  # fmt: skip
 
+LARGEST_FILE = 1 << 20  # bytes of a configuration
+MOST_ALIASES = 20
+LONGEST_OUT = 1000  # characters
+LAUNCHERS = ("sweep", "slurm", "profile")
+OTHER_LAUNCHER = (
+    "would run jobs one by one or beside each other, and a ratio compares neighbours in time; "
+    "hydra.launcher.cards=all spreads a sweep over cards, hydra/launcher=slurm over nodes"
+)
 CHOSEN = ("kernel", *GROUPS, "experiment", "hydra/launcher")
-# Of Hydra's own options few do something here; what is meant by some of the others.
+# Few of Hydra's own options do something here; these name the option to use instead.
 OURS = r"hydra\.(launcher\.(?!_)\w+(\.\w+)*|searchpath)"
 OF_HYDRA = "of Hydra's own, hydra/launcher, hydra.launcher.* and hydra.searchpath may be set"
 NOT_OURS = {
@@ -53,46 +57,22 @@ NOT_OURS = {
     "hydra.output_subdir": "a row records its own configuration",
     "hydra.mode": "a run without -m is a sweep of one job",
     "hydra.verbose": "--verbose shows the traceback of an error",
+    "hydra/sweeper": "the sweep is what is typed, or a preset's: kernel=fused,online",
     "hydra.sweeper": "the sweep is what is typed, or a preset's: kernel=fused,online",
 }
 
 
 def register() -> None:
-    """Makes the types known to Hydra, before any composition."""
+    """Makes the options and their defaults known to Hydra, before any composition."""
     store = ConfigStore.instance()
-    store.store(name="schema", node=structured(Config))
-    for group, model in GROUPS.items():
-        store.store(group=group, name="schema", node=structured(model))
-
-
-@cache
-def structured(model: type[BaseModel]) -> type:
-    """A model as a dataclass of plain types, which is what Hydra's schemas are made of."""
-    made = []
-    for name, field in model.model_fields.items():
-        default = MISSING if field.is_required() else field.get_default(call_default_factory=True)
-        fresh = dataclasses.field(default_factory=lambda value=default: value)  # type: ignore[misc]
-        made.append((name, _plain(field.annotation), fresh))
-    return dataclasses.make_dataclass(model.__name__, made)
-
-
-def _plain(hint: Any) -> Any:
-    """A type without the bounds that OmegaConf does not know."""
-    origin, inner = get_origin(hint), get_args(hint)
-    if isinstance(hint, type) and issubclass(hint, BaseModel):
-        return structured(hint)
-    if origin is Annotated:
-        return _plain(inner[0])
-    if origin is Literal:
-        return type(inner[0])
-    if origin in (list, dict):
-        return origin[tuple(map(_plain, inner))]
-    if NoneType in inner:
-        return _plain(Union[tuple(one for one in inner if one is not NoneType)]) | None  # noqa: UP007
-    if origin in (Union, UnionType):
-        kinds = {_plain(one) for one in inner}
-        return kinds.pop() if len(kinds) == 1 else Any
-    return hint
+    models: dict[str, type[BaseModel]] = {"": Config} | GROUPS
+    for group, model in models.items():
+        fields = model.model_fields.items()
+        node = {
+            name: "???" if field.is_required() else field.get_default(call_default_factory=True)
+            for name, field in fields
+        }
+        store.store(group=group or None, name="schema", node=node)
 
 
 def check_overrides(overrides: list[str]) -> None:
@@ -104,6 +84,12 @@ def check_overrides(overrides: list[str]) -> None:
     """
     for override in OverridesParser.create().parse_overrides(overrides):
         key, line, value = override.key_or_group, str(override.input_line), override.value()
+        if re.match(r"kernel\b.*\._target_$", key):
+            raise UserError(
+                f"{line}: kernel._target_ is said in a kernel's file; kernel= chooses it"
+            )
+        if key == "hydra.searchpath":
+            check_folders(value if isinstance(value, list) else [value], line)
         if not key:
             raise UserError(f"{line} names no option; --help lists those there are")
         if isinstance(value, Glob) and key not in CHOSEN:
@@ -118,6 +104,27 @@ def check_overrides(overrides: list[str]) -> None:
         elif re.match(r"hydra\b", key) and (override.is_delete() or not re.fullmatch(OURS, key)):
             why = next((why for start, why in NOT_OURS.items() if key.startswith(start)), OF_HYDRA)
             raise UserError(f"{line} is not for this program; {why}")
+
+
+def check_folders(folders: Sequence[Any], given: str) -> None:
+    """Checks that folders of configurations are there, and that no file of theirs is a bomb.
+
+    A few lists of aliases, each of which repeats the one before, would fill any memory.
+
+    Raises:
+        UserError: naming the folder or the file; ``given`` is the option as it was typed.
+    """
+    for folder in folders:
+        path = Path(str(folder).removeprefix("file://")).expanduser()
+        if str(folder).startswith("pkg://"):
+            continue
+        if not path.is_dir():
+            raise UserError(f"{given}: {folder} is no folder")
+        for file in path.rglob("*.yaml"):
+            if not file.is_file() or file.stat().st_size > LARGEST_FILE:
+                raise UserError(f"{file} is no configuration of at most {LARGEST_FILE >> 20} MiB")
+            if len(re.findall(rb"\*\w", file.read_bytes())) > MOST_ALIASES:
+                raise UserError(f"{file} has more than {MOST_ALIASES} aliases (*name)")
 
 
 def _length(values: RangeSweep) -> float:
@@ -136,44 +143,50 @@ def _check_choice(line: str, group: str, value: Any) -> None:
         raise UserError(f"{line}: presets are sweeps already; run one after the other")
     if len(names) > 1 and group == "hydra/launcher":
         raise UserError(f"{line}: a sweep has one launcher")
+    if group == "hydra/launcher" and names[0] not in LAUNCHERS:
+        raise UserError(f"{line} {OTHER_LAUNCHER}")
     for name in names:
-        if not isinstance(name, str | QuotedString) or name == "_self_":
+        if not isinstance(name, str | QuotedString | Glob) or name == "_self_":
             raise UserError(f"{line} names no file of conf/{group}/; --help lists them")
 
 
-def check(config: dict[str, Any]) -> None:
-    """Checks what types alone do not say of one job's resolved configuration.
+def check(config: dict[str, Any]) -> dict[str, Any]:
+    """One job's resolved configuration, checked, with numbers of the types that rows have.
 
     Raises:
         UserError: naming the option at fault and what would be right.
     """
-    if missing := [name for name in Config.model_fields if name not in config]:
-        raise UserError(f"{missing[0]} is missing; each job has one")
-    out = config["out"]
-    if not isinstance(out, str) or not out.strip() or "\0" in out:
-        raise UserError("out= is empty or no path; name the folder that takes the rows")
+    out = str(config.get("out") or "")
+    if "out" in config and (not out.strip() or "\0" in out or len(out) > LONGEST_OUT):
+        raise UserError("out= is empty, too long or no path; name the folder that takes the rows")
     try:
-        Config.model_validate(config | {"out": Path(out).name})
+        named = {"out": Path(out).name} if out else {}
+        found = Config.model_validate(config | named).model_dump() | {"out": out}
+        re.compile(found["gpu"]["match"] or "")
     except ValidationError as error:
         raise UserError(_complaint(error)) from None
-    if not (config["grid"]["dtypes"] if config["dtype"]["names"] is None
-            else config["dtype"]["names"]):  # fmt: skip
+    except re.error as error:
+        raise UserError(
+            f"gpu.match={found['gpu']['match']} is no regular expression: {error}"
+        ) from None
+    timing, names = found["timing"], found["dtype"]["names"]
+    least, most = timing["min_samples"], timing["max_samples"]
+    if not (found["grid"]["dtypes"] if names is None else names):
         raise UserError("no dtype is named; dtype=float32 names one")
-    if config["overwrite"] and config["only_failed"]:
-        raise UserError("overwrite=true measures all points again and only_failed=true those that "
-                        "failed; choose one")  # fmt: skip
-    timing = config["timing"]
-    if timing["max_samples"] < timing["min_samples"]:
+    if found["overwrite"] and found["only_failed"]:
         raise UserError(
-            f"timing.max_samples={timing['max_samples']} is below "
-            f"timing.min_samples={timing['min_samples']}"
+            "overwrite=true measures all points again and only_failed=true those that failed; "
+            "choose one"
         )
-    if timing["max_samples"] > MOST_SAMPLES:
+    if most < least:
+        raise UserError(f"timing.max_samples={most} is below timing.min_samples={least}")
+    if most > MOST_SAMPLES:
         raise UserError(
-            f"timing.max_samples={timing['max_samples']} makes rows too long to be read again; "
+            f"timing.max_samples={most} makes rows too long to be read again; "
             f"it is at most {MOST_SAMPLES}"
         )
-    check_timer(timing["timer"], config["gpu"]["device"])
+    check_timer(timing["timer"], found["gpu"]["device"])
+    return found
 
 
 def check_timer(timer: str, device: str) -> None:
@@ -203,7 +216,7 @@ def _complaint(error: ValidationError) -> str:
 
 
 def check_choices(choices: Mapping[str, str]) -> None:
-    """Checks that what was chosen of each group is a file of that group's own folder.
+    """Checks that each group's choice is a file of that group's own folder.
 
     A choice is part of its rows' folder, and Hydra itself would follow it out of ``conf/``.
 
@@ -214,17 +227,3 @@ def check_choices(choices: Mapping[str, str]) -> None:
         parts = str(choice).split("/")
         if "schema" in parts or not all(re.fullmatch(PLAIN, part) for part in parts):
             raise UserError(f"{group}={choice} names no file of conf/{group}/; --help lists them")
-
-
-def shared_options(configs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The options of the whole sweep, which no two of its jobs' configurations may differ in.
-
-    Raises:
-        UserError: naming the option that differs.
-    """
-    options = {name: configs[0][name] for name in SHARED}
-    for config in configs:
-        for name in SHARED:
-            if config[name] != options[name]:
-                raise UserError(f"{name} belongs to the whole sweep and cannot differ between jobs")
-    return options

@@ -1,7 +1,7 @@
 """What makes a timed row suspect: each guard's threshold, its reason, and its one sentence.
 
-A suspect row is kept with all its samples, and its point is measured once more. Guards judge what
-a row records, so that recorded rows can be judged again.
+A suspect row is kept with all its samples, and its point is measured once more: the last attempt
+counts. Guards judge what a row records, so that recorded rows can be judged again.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,17 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from experiments.data.jobs import ABOUT, CONF, MOST_POINTS, expand
 from experiments.errors import UserError
-from experiments.sweep.config import GROUPS, check, check_choices
+from experiments.sweep.config import GROUPS, SHARED, check, check_choices
 
 OUTSIDE = "outside"  # the configuration of a function of any file
 # These say which kernel from outside is meant: its name in rows says it, and a path is private.
 PLACED = re.compile(r"[+~]*kernel\.(file|function|operation|traffic)=")
 ROOF = "copy"  # of a kernel whose file names no other
+# These choose a job's place, or how the sweep is run; they are not variations of what is measured.
+ELSEWHERE = re.compile(
+    r"[+~]*((kernel|grid|dtype|gpu|experiment|name|twin|" + "|".join(SHARED) + r")="
+    r"|(tracker|hydra)[./])"
+)
 
 
 @dataclass(frozen=True)
@@ -81,28 +86,78 @@ class Job:
 Compose = Callable[[list[str]], Job]
 
 
+def composer(loader: ConfigLoader, master: DictConfig) -> Compose:
+    """Composes the jobs of a sweep whose own configuration is ``master``, as Hydra's launchers do.
+
+    The returned function raises a `UserError` that names the option at fault, or Hydra's own
+    ``ConfigCompositionException``.
+    """
+
+    def compose(overrides: list[str]) -> Job:
+        config = loader.load_sweep_config(master, overrides)
+        choices = dict(config.hydra.runtime.choices)
+        own = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
+        return job_from(own, choices, overrides)
+
+    return compose
+
+
 def own_overrides(jobs: Sequence[Sequence[str]]) -> list[list[str]]:
     """Each job's overrides, without those that are another kernel's alone; equal jobs once.
 
     ``kernel.online.block_size=64`` is the tunable of one kernel of several, and ``kernel.file=``
     the file of the kernel from outside.
     """
-    chosen = [
-        next((o[len("kernel=") :] for o in job if o.startswith("kernel=")), "") for job in jobs
-    ]
-    several = {*chosen}
+    chosen = [next((o[7:] for o in job if o.startswith("kernel=")), "") for job in jobs]
     found: dict[tuple[str, ...], None] = {}
     for name, job in zip(chosen, jobs, strict=True):
         mine = []
         for override in job:
             of = re.match(r"([+~]*)kernel\.([\w-]+)\.", override)
-            if of and of[2] in several:
+            if of and of[2] in chosen:
                 if of[2] == name:
                     mine.append(f"{of[1]}kernel.{override[of.end() :]}")
-            elif name == OUTSIDE or OUTSIDE not in several or not PLACED.match(override):
+            elif name == OUTSIDE or OUTSIDE not in chosen or not PLACED.match(override):
                 mine.append(override)
         found[tuple(mine)] = None
     return list(map(list, found))
+
+
+def options_of(jobs: Sequence[Job]) -> dict[str, Any]:
+    """The options of a whole sweep.
+
+    Raises:
+        UserError: jobs differ in one, or have more points than anybody could want.
+    """
+    options = {name: jobs[0].config[name] for name in SHARED}
+    for name in SHARED:
+        if any(job.config[name] != options[name] for job in jobs):
+            raise UserError(f"{name} belongs to the whole sweep and cannot differ between jobs")
+    points = sum(len(job.shapes) * len(job.dtypes) * options["rounds"] for job in jobs)
+    if points > MOST_POINTS:  # a dry run estimates the hours of fewer
+        raise UserError(
+            f"the sweep has {points} points, more than the {MOST_POINTS} that are taken; "
+            "choose fewer kernels, shapes or rounds"
+        )
+    return options
+
+
+def with_roofs(jobs: Iterable[Job], compose: Compose) -> Iterator[Job]:
+    """The jobs, each once, and then for those that have no roof its job: ``kernel=`` its name.
+
+    A kernel's file names the operation that is its roof (``roof:``), where that is not the copy.
+    """
+    found: dict[str, Job] = {}
+    for job in jobs:
+        if job.name not in found or job.config != found[job.name].config:
+            found[job.name] = job
+            yield job
+    roofed = {(job.neighbours, job.operation) for job in found.values()}
+    for job in found.values():
+        if (job.neighbours, job.roof) not in roofed:
+            roofed.add((job.neighbours, job.roof))
+            kept = [o for o in job.overrides if not re.match(r"[+~]*(kernel[.=]|twin=)", o)]
+            yield compose([*kept, f"kernel={job.roof}"])
 
 
 def job_from(config: DictConfig, choices: Mapping[str, Any], overrides: list[str]) -> Job:
@@ -117,35 +172,39 @@ def job_from(config: DictConfig, choices: Mapping[str, Any], overrides: list[str
         UserError: naming the option at fault.
     """
     check_choices({group: choices[group] for group in ("kernel", *GROUPS)})
-    grid, dtype, gpu = choices["grid"], choices["dtype"], choices["gpu"]
     try:
-        resolved: dict[str, Any] = OmegaConf.to_container(  # type: ignore[assignment]
+        found: dict[str, Any] = OmegaConf.to_container(  # type: ignore[assignment]
             config, resolve=True, throw_on_missing=True
         )
     except MissingMandatoryValue as error:
         raise UserError(f"{error.full_key} is missing; each job has one") from None
     except OmegaConfBaseException as error:
         raise UserError(str(error).splitlines()[0]) from None
-    resolved.pop("experiment", None)
-    about = {name: resolved["kernel"].pop(name, None) for name in ABOUT}
-    check(resolved)
+    found.pop("experiment", None)
+    about = {name: found["kernel"].pop(name, None) for name in ABOUT}
+    resolved = check(found)
     name = outside_name(resolved["kernel"]) or choices["kernel"]
     kernel = "-".join(filter(None, [name, resolved["twin"]]))
     try:
         shapes = expand(resolved["grid"])
     except ValueError as error:
-        raise UserError(f"grid={grid}: {error}") from error
-    tunables, others = _split(overrides)
+        raise UserError(f"grid={choices['grid']}: {error}") from error
+    tunables = sorted(
+        o.lstrip("+")[len("kernel.") :]
+        for o in overrides
+        if "kernel." in o[:9] and not PLACED.match(o)
+    )
+    others = sorted(o for o in overrides if "kernel." not in o[:9] and not ELSEWHERE.match(o))
     for name in ABOUT:
         if any(one.startswith(f"{name}=") for one in tunables):
             raise UserError(f"kernel.{name} is said in a kernel's file; it is no tunable")
     return Job(
         kernel=kernel,
         label=_safe(",".join([kernel, *tunables])),
-        grid=grid,
+        grid=choices["grid"],
         dtypes=tuple(resolved["dtype"]["names"] or resolved["grid"]["dtypes"]),
-        dtype=dtype,
-        gpu=gpu,
+        dtype=choices["dtype"],
+        gpu=choices["gpu"],
         variation=_safe(",".join(others)),
         shapes=tuple(shapes),
         config=resolved,
@@ -175,71 +234,9 @@ def outside_name(kernel: dict[str, Any]) -> str | None:
     return f"{path.stem}.{function}" if taken else function
 
 
-def with_roofs(jobs: Sequence[Job], compose: Compose) -> list[Job]:
-    """The jobs, each once, and beside those that have no roof its job: ``kernel=`` its name.
-
-    A kernel's file names the operation that is its roof (``roof:``), where that is not the copy.
-    """
-    found = list({job.name: job for job in jobs}.values())
-    roofed = {(job.neighbours, job.operation) for job in found}
-    for job in list(found):
-        if (job.neighbours, job.roof) not in roofed:
-            roofed.add((job.neighbours, job.roof))
-            kept = [o for o in job.overrides if not re.match(r"[+~]*(kernel[.=]|twin=)", o)]
-            found.append(compose([*kept, f"kernel={job.roof}"]))
-    return found
-
-
-# These choose a job's place, or how the sweep is run; they are not variations of what is measured.
-_ELSEWHERE = re.compile(
-    r"[+~]*(kernel|grid|dtype|gpu|tracker|experiment|name|out|twin|rounds|fresh|seed|remeasure"
-    r"|determinism|overwrite|only_failed|dry_run|(tracker|hydra)[./].*)="
-)
-
-
-def _split(overrides: list[str]) -> tuple[list[str], list[str]]:
-    tunables = sorted(
-        o.lstrip("+")[len("kernel.") :]
-        for o in overrides
-        if "kernel." in o[:9] and not PLACED.match(o)
-    )
-    others = [o for o in overrides if "kernel." not in o[:9] and not _ELSEWHERE.match(o)]
-    return tunables, sorted(others)
-
-
 def _safe(text: str) -> str:
     """Text as the name of a folder: plain characters, short, and still distinct."""
     plain = re.sub(r"[^\w.,=+-]", "_", text)
     if plain == text and len(text) <= 80:
         return text
     return f"{plain[:60]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
-
-
-def composer(loader: ConfigLoader, master: DictConfig) -> Compose:
-    """Composes the jobs of a sweep whose own configuration is ``master``, as Hydra's launchers do.
-
-    The composed job's function raises a `UserError` that names the option at fault, or Hydra's own
-    ``ConfigCompositionException``.
-    """
-
-    def compose(overrides: list[str]) -> Job:
-        config = loader.load_sweep_config(master, overrides)
-        choices = dict(config.hydra.runtime.choices)
-        own = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
-        return job_from(own, choices, overrides)
-
-    return compose
-
-
-def check_size(jobs: Sequence[Job]) -> None:
-    """Checks that somebody could want a sweep of this size; a dry run estimates its hours.
-
-    Raises:
-        UserError: saying how many points it has.
-    """
-    points = sum(len(job.shapes) * len(job.dtypes) * job.config["rounds"] for job in jobs)
-    if points > MOST_POINTS:
-        raise UserError(
-            f"the sweep has {points} points, more than the {MOST_POINTS} that are taken; "
-            "choose fewer kernels, shapes or rounds"
-        )

@@ -16,18 +16,18 @@ from typing import Any
 
 from experiments.data.cards import description_of
 from experiments.errors import UserError
-from experiments.sweep.cards import WorkerPool
+from experiments.sweep.cards import WorkerPool, pinned
 from experiments.sweep.client import Worker, WorkerDied, WorkerError
 from experiments.sweep.config import check_timer
-from experiments.sweep.jobs import Compose, Job, with_roofs
+from experiments.sweep.jobs import Job
 
 DESCRIBE_LIMIT_S = 300.0
-# The parts of the protocol that decide what a time means. Limits only decide whether there is one.
+# The parts of the protocol that decide a time. Limits only decide whether there is one.
 PROTOCOL = ("timer", "cache", "warmup", "min_samples", "max_samples", "precision")
 LIBRARIES = ("torch", "triton", "cuda")
 
 # Rough seconds, good for planning a coffee: compiling once a shape, by who compiles; samples
-# taken before the interval is narrow; a device's bandwidth; what a point costs besides.
+# taken before the interval is narrow; a device's bandwidth; all else of a point.
 COMPILE_S = {"inductor": 1.5, "cute": 0.6, "torchscript": 0.4, "triton": 0.1}
 SAMPLES = 150
 BYTES_PER_S = {"cuda": 1.5e12, "cpu": 4e9}
@@ -44,7 +44,7 @@ class Point:
 
     Attributes:
         job: The first job of the sweep that asks for it; its folder takes the row.
-        key: Hash of what is measured.
+        key: Hash of all that decides the measurement.
         card: Index of the card it is measured on.
         round: Which visit it is.
         gpu: The device's name.
@@ -74,7 +74,7 @@ class Point:
 
     @property
     def refusal(self) -> dict[str, Any] | None:
-        """Its outcome where it is not measured: it cannot run, or what is declared of it is wrong.
+        """Its outcome where it is not measured: it cannot run, or its declaration is wrong.
 
         None where it is measured.
         """
@@ -104,7 +104,7 @@ class Point:
 def key_of(
     job: Job, variant: Mapping[str, Any], declared: Mapping[str, Any], handshake: Mapping[str, Any]
 ) -> str:
-    """The hash that says what is measured; equal keys may share a row."""
+    """The hash of all that decides a measurement; equal keys may share a row."""
     timing, versions = job.config["timing"], handshake["environment"]
     measured = {
         "kernel": job.kernel,
@@ -159,25 +159,19 @@ class Shard:
     name: str
     card: int
     worker: Worker | None
-    free: bool = False
+    free: bool
     visits: list[list[Point]] = field(default_factory=list)
     jobs: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
 
     @property
-    def points(self) -> list[Point]:
-        """The points of all rounds."""
-        return [point for visit in self.visits for point in visit]
-
-    @property
     def estimate_s(self) -> float:
-        """About how long all of them take, in seconds."""
-        return sum(point.estimate_s for point in self.points)
+        """About how long all its points take, in seconds."""
+        return sum(point.estimate_s for visit in self.visits for point in visit)
 
-    def move(self, card: int, worker: Worker | None) -> None:
-        """Assigns it to another card of the same kind."""
-        if card != self.card:
-            self.visits = [[replace(p, card=card) for p in points] for points in self.visits]
-        self.card, self.worker = card, worker
+    def settle(self, card: int, worker: Worker | None) -> None:
+        """Assigns it for good to a card of the same kind."""
+        self.visits = [[replace(p, card=card) for p in points] for points in self.visits]
+        self.card, self.worker, self.free = card, worker, False
 
 
 @dataclass
@@ -185,14 +179,14 @@ class Plan:
     """What a sweep would measure.
 
     Attributes:
-        jobs: All jobs, the roof's among them.
+        jobs: All jobs, the roofs' among them.
         variants: By job name, the worker's description of it.
         shards: The jobs' points, by the card that they share.
     """
 
     jobs: list[Job]
-    variants: dict[str, dict[str, Any]] = field(default_factory=dict)
-    shards: list[Shard] = field(default_factory=list)
+    variants: dict[str, dict[str, Any]]
+    shards: list[Shard]
 
     @property
     def rounds(self) -> list[list[Shard]]:
@@ -217,51 +211,49 @@ class Plan:
         return list({point.identity: point for visit in visits for point in visit}.values())
 
 
-def make_plan(jobs: Sequence[Job], compose: Compose | None, pool: WorkerPool) -> Plan:
-    """Describes every job, adds the roof where a shard lacks one, and orders the points.
+def make_plan(jobs: Sequence[Job], pool: WorkerPool) -> Plan:
+    """Describes every job and orders the points; the pool's workers are started already.
 
     Raises:
         UserError: naming the job at fault and why; nothing has been measured.
     """
-    plan = Plan(list({j.name: j for j in jobs}.values()) if compose is None
-                else with_roofs(jobs, compose))  # fmt: skip
-    place = pool.start(plan.jobs)
-    for job in plan.jobs:
-        plan.variants[job.name] = _describe(job, place(job).of_kernel(job.config["kernel"]))
-    members: dict[tuple[str, str, str], list[Job]] = {}
-    for job in plan.jobs:
+    variants, members = {}, dict[tuple[str, str, str], list[Job]]()
+    for job in jobs:
+        variants[job.name] = _describe(job, pool.place(job).of_kernel(job.config["kernel"]))
         members.setdefault(job.shard, []).append(job)
-    plan.shards = [_shard(mine, plan.variants, place(mine[0])) for mine in members.values()]
-    return plan
+    shards = [
+        _shard(mine, variants, pool.place(mine[0]), not pinned(mine[0]))
+        for mine in members.values()
+    ]
+    return Plan(list(jobs), variants, shards)
 
 
-def _shard(jobs: Sequence[Job], variants: dict[str, dict[str, Any]], worker: Worker) -> Shard:
+def _shard(
+    jobs: Sequence[Job], variants: dict[str, dict[str, Any]], worker: Worker, free: bool
+) -> Shard:
     """The jobs' points in each round; each worker of a kind describes the same, on any card."""
-    config = jobs[0].config
-    pinned = config["gpu"]["device"] == "cpu" or config["gpu"]["card"] is not None
-    shard = Shard(" ".join(filter(None, jobs[0].shard)), worker.card, worker, free=not pinned)
+    config, device = jobs[0].config, worker.handshake["device"]
+    shard = Shard(" ".join(filter(None, jobs[0].shard)), worker.card, worker, free)
     for round_ in range(config["rounds"]):
         visit: dict[str, Point] = {}
         for job in jobs:
-            variant, device = variants[job.name], worker.handshake["device"]
-            asked = shard.jobs.setdefault(job.name, [])
+            variant, asked = variants[job.name], shard.jobs.setdefault(job.name, [])
             for declared in variant["points"]:
                 if (declared["dtype"], declared["rows"], declared["cols"]) in job.skipped:
                     continue
                 key = key_of(job, variant, declared, worker.handshake)
                 asked.append((key, round_))
-                if key not in visit:
-                    visit[key] = Point(job, key, worker.card, round_, device["name"],
-                                       device["kind"], variant, declared)  # fmt: skip
+                place = (worker.card, round_, device["name"], device["kind"])
+                visit.setdefault(key, Point(job, key, *place, variant, declared))
         shard.visits.append(interleave(visit.values(), config["seed"], round_))
     return shard
 
 
-def check_device(job: Job, worker: Worker) -> None:
-    """Checks that a job can run where its worker is, which is started if it is not.
+def _describe(job: Job, worker: Worker) -> dict[str, Any]:
+    """A worker's description of a job, and its device's name and datasheet in the configuration.
 
     Raises:
-        UserError: naming what was asked for and what there is.
+        UserError: naming the card that was asked for and the one that is there.
     """
     gpu = job.config["gpu"]
     try:
@@ -273,12 +265,7 @@ def check_device(job: Job, worker: Worker) -> None:
     if gpu["match"] and not re.search(gpu["match"], name):
         raise UserError(f"gpu={job.gpu} wants {gpu['name']}, but this is {name}; use gpu=auto")
     check_timer(job.config["timing"]["timer"], device["kind"])
-
-
-def _describe(job: Job, worker: Worker) -> dict[str, Any]:
-    check_device(job, worker)
-    gpu, name = job.config["gpu"], worker.handshake["device"]["name"]
-    if gpu["device"] == "auto":  # becomes the card that was found, with its datasheet
+    if not gpu["match"] and gpu["device"] != "cpu":  # the card that was found, and its datasheet
         gpu["name"] = name
         gpu["facts"] = (description_of(name) or {}).get("facts", {})
     return described(job.config["kernel"], job.shapes, job.dtypes, job.kernel, worker)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
 import json
 import os
 import secrets
-import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from experiments.data.files import RowsError, write_file
@@ -26,100 +24,92 @@ from experiments.sweep.plan import PROTOCOL, Identity, Plan, Point
 
 DECLARED = ("rows", "cols", "dtype", "model_reads", "model_writes", "model_bytes",
             "compulsory_bytes", "flops", "exponentials")  # fmt: skip
-# NFS locks files and no folders (EBADF); some shared file systems lock nothing.
-NO_LOCK = (errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 LOCK_ATTEMPTS = 5  # at a folder that others make and remove meanwhile
 
 
 class FolderLock:
-    """Holds a sweep's folder until it is closed or its process ends, however it ends.
-
-    The folder itself is locked, so that no file that can be removed from it decides. Where folders
-    take no lock, ``.lock`` in the folder is locked instead; `check` notices its removal.
+    """Holds a sweep's folder, by ``.lock`` in it, until its process ends, however it ends.
 
     Raises:
         UserError: the folder cannot be written, or another sweep holds it.
     """
 
     def __init__(self, out: Path) -> None:
-        self._descriptor = -1
-        for _ in range(LOCK_ATTEMPTS):
+        self.path = out / ".lock"
+        self._lock = FileLock(self.path, timeout=0, thread_local=False)
+        for attempt in range(LOCK_ATTEMPTS):
             try:
                 out.mkdir(parents=True, exist_ok=True)
-                if not (
-                    self._take(out, os.O_RDONLY | os.O_DIRECTORY)
-                    or self._take(out / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)
-                ):
-                    print(f"warning: no locks below {out}: let no other sweep write there",
-                          file=sys.stderr)  # fmt: skip
-                    return
-            except BlockingIOError:
+                self._lock.acquire()
+                self._held = self.path.stat()
+                return
+            except Timeout:
                 raise UserError(
                     f"out={out} is being written by another sweep; wait or choose another"
                 ) from None
-            except FileNotFoundError:  # a sweep that measured nothing has just removed it
-                continue
             except OSError as error:
-                raise UserError(f"out={out} cannot be written: {error.strerror}") from None
-            if self._holds():
-                return
-            self.close()
-        raise UserError(f"out={out} cannot be written: {os.strerror(errno.ENOENT)}")
-
-    def _take(self, path: Path, flags: int) -> bool:
-        descriptor = os.open(path, flags | os.O_CLOEXEC, 0o666)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(descriptor)
-            if error.errno in NO_LOCK:
-                return False
-            raise
-        self._path, self._descriptor = path, descriptor
-        return True
+                # a sweep that measured nothing may just have removed the folder
+                if not isinstance(error, FileNotFoundError) or attempt == LOCK_ATTEMPTS - 1:
+                    raise UserError(f"out={out} cannot be written: {error.strerror}") from None
 
     def check(self) -> None:
         """Makes sure that the lock still keeps others out.
 
         Raises:
-            UserError: what was locked has been removed or replaced since.
+            UserError: it has been removed or replaced since.
         """
-        if self._descriptor >= 0 and not self._holds():
-            raise UserError(
-                f"{self._path} was removed or replaced while this sweep was running, and another "
-                "sweep may write there now; run the same command again"
-            )
-
-    def _holds(self) -> bool:
-        """Whether what is locked still lies where it was found."""
         with contextlib.suppress(FileNotFoundError):
-            return os.path.samestat(self._path.stat(), os.fstat(self._descriptor))
-        return False
+            if os.path.samestat(self.path.stat(), self._held):
+                return
+        raise UserError(
+            f"{self.path} was removed or replaced while this sweep was running, and another "
+            "sweep may write there now; run the same command again"
+        )
 
     def close(self) -> None:
         """Lets another sweep have the folder."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        self._lock.release()
+
+
+@contextlib.contextmanager
+def locked_folder(out: Path) -> Iterator[FolderLock]:
+    """Locks a sweep's folder; at the end removes it and those made above it, if they are empty."""
+    made = [path for path in out.parents if not path.exists()]
+    try:
+        with contextlib.closing(FolderLock(out)) as lock:
+            try:
+                yield lock
+            finally:
+                _remove_empty(out, lock)
+    finally:
+        with contextlib.suppress(OSError):
+            for path in made:
+                path.rmdir()
+
+
+def _remove_empty(out: Path, lock: FolderLock) -> None:
+    """Removes a log in which nothing was written, and a folder in which nothing else was."""
+    log = out / "worker.log"
+    with contextlib.suppress(OSError):
+        if log.is_file() and not log.is_symlink() and not log.stat().st_size:
+            log.unlink()
+        if [*out.iterdir()] == [lock.path]:
+            lock.path.unlink()
+            out.rmdir()
 
 
 class Ledger:
-    """All rows below ``out``, and the one writer of them.
-
-    Args:
-        out: The sweep's folder.
-        lock: Checked before each row.
-        any_card: Whether a point is done whatever card measured it.
+    """All rows below ``out``, and the one writer of them; the lock is checked before each row.
 
     Raises:
         UserError: a row is malformed, or a file cannot be read or mended.
     """
 
-    def __init__(self, out: Path, lock: FolderLock, any_card: bool = False) -> None:
-        self._out, self._lock, self._any_card = out, lock, any_card
+    def __init__(self, out: Path, lock: FolderLock) -> None:
+        self._out, self._lock = out, lock
         self._latest: dict[Identity, Row] = {}
-        self._suspect: dict[Identity, int] = {}  # attempts in succession, to the last
-        self._highest_mhz: dict[tuple[str, int], float] = {}
+        self._suspect = Counter[Identity]()  # attempts in succession, to the last
+        self._highest_mhz: dict[tuple[str, str | None], float] = {}
         self._cards: dict[str, Counter[int]] = {}  # by job, of the rows when the sweep began
         self._sizes: dict[Path, int] = {}  # of the files of rows, as this sweep left them
         self._threads = threading.Lock()
@@ -139,7 +129,11 @@ class Ledger:
 
     def latest(self, identity: Identity) -> Row | None:
         """The last attempt at a point, None if there was none."""
-        return self._latest.get(self._slot(identity))
+        return self._latest.get(identity)
+
+    def rows_of(self, identities: Iterable[Identity]) -> list[Row]:
+        """The last attempts at those of the points that have one."""
+        return [row for one in identities if (row := self.latest(one)) is not None]
 
     def is_done(self, identity: Identity) -> bool:
         """Whether a point has a row of expected status."""
@@ -148,11 +142,11 @@ class Ledger:
 
     def is_due_again(self, identity: Identity) -> bool:
         """Whether a point's last row is suspect and was not the second visit for that reason."""
-        return self._suspect.get(self._slot(identity), 0) % 2 == 1
+        return self._suspect[identity] % 2 == 1
 
-    def highest_mhz(self, gpu: str, card: int) -> float | None:
-        """The highest SM clock that any row saw on a card."""
-        return self._highest_mhz.get((gpu, card))
+    def highest_mhz(self, gpu: str, mark: str | None) -> float | None:
+        """The highest SM clock that any row saw on a card with this mark."""
+        return self._highest_mhz.get((gpu, mark))
 
     def cards_of(self, jobs: Iterable[str]) -> list[int]:
         """The cards that rows of these jobs were measured on before, the most used first."""
@@ -190,28 +184,22 @@ class Ledger:
             self._check(path)
 
     def _check(self, path: Path) -> None:
-        try:
-            size = path.stat().st_size
-        except OSError:
-            size = 0
+        size = path.stat().st_size if path.is_file() else 0
         if size != self._sizes.get(path, 0):
-            raise UserError(f"{path} was removed or changed while this sweep was running; run the "
-                            "same command again")  # fmt: skip
+            raise UserError(
+                f"{path} was removed or changed while this sweep was running; run the same "
+                "command again"
+            )
 
     def _take(self, row: Row) -> None:
-        slot = self._slot(row.identity)
-        known = self._latest.get(slot)
+        known = self.latest(row.identity)
         if known is None or row.attempt > known.attempt:
-            self._suspect[slot] = self._suspect.get(slot, 0) + 1 if row.suspect else 0
+            self._suspect[row.identity] = self._suspect[row.identity] + 1 if row.suspect else 0
         if known is None or row.attempt >= known.attempt:
-            self._latest[slot] = row
+            self._latest[row.identity] = row
         if row.sm_clock_mhz is not None:
-            card = row.gpu, row.card
+            card = row.gpu, row.environment.get("mark")
             self._highest_mhz[card] = max(row.sm_clock_mhz, self._highest_mhz.get(card, 0.0))
-
-    def _slot(self, identity: Identity) -> Identity:
-        """What counts as the same point."""
-        return (identity[0], 0, identity[2]) if self._any_card else identity
 
 
 def append_row(path: Path, row: Row) -> int:
@@ -275,7 +263,7 @@ def measure(point: Point, worker: Worker) -> dict[str, Any]:
 def row_of(
     point: Point, outcome: dict[str, Any], *, sweep: str, attempt: int, handshake: dict[str, Any]
 ) -> Row:
-    """A row, from what was declared of a point, what was measured, and where the worker is.
+    """A row, from a point's declaration, its outcome, and the worker's handshake.
 
     What no row can hold, such as a time below zero, is not an answer: the worker counts as crashed.
     """
@@ -316,7 +304,7 @@ def row_of(
 
 
 def packages_of(point: Point) -> dict[str, Any]:
-    """The versions of what a variant runs beside torch and Triton, nothing where there is none."""
+    """The versions of a variant's own packages beside torch and Triton; empty where it has none."""
     packages = point.variant["packages"]
     return {"packages": packages} if packages else {}
 
@@ -337,7 +325,7 @@ def sweep_name(out: Path) -> str:
 def save_plan(plan: Plan, out: Path, request: str) -> None:
     """Writes what each variant declares, and each job's configuration, beside the rows.
 
-    ``.hydra/multirun.yaml`` takes the request, what the latest command asked for, if there is one.
+    ``.hydra/multirun.yaml`` takes the request of the latest command, if there is one.
     """
     if request:
         write_file(out / ".hydra" / "multirun.yaml", request)

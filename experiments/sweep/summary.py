@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,46 +19,49 @@ from rich.table import Table
 from rich.text import Text
 
 from experiments.data.files import write_file
-from experiments.data.metrics import derive
+from experiments.data.metrics import derived
 from experiments.data.rows import Row
 from experiments.data.statistics import unconverged
-from experiments.sweep.plan import Plan, Point
-from experiments.sweep.record import Ledger
+from experiments.sweep.plan import Point
+from experiments.sweep.ratios import Beside, beside
 
 PLAIN_EVERY_S = 5.0
-PLAIN_WIDTH = 140  # columns of what is no terminal
+PLAIN_WIDTH = 160  # columns where there is no terminal
 PRINTED = 66  # rows that still fit a screen; the table on disk has all
-COLUMNS = ("dtype", "M×N", "kernel", "time µs", "95 %", "GB/s", "of roof", "traffic", "status")
-# What a narrow terminal does without, the first first; time, kernel and status are always shown.
-DROPPED = ("traffic", "95 %", "dtype", "GB/s", "of roof")
-LEFT = ("dtype", "M×N", "kernel", "traffic", "status")
-FOLDED = {"kernel": 24, "status": 30}  # columns that go on in another line, beyond this width
+COLUMNS = ("dtype", "M×N", "kernel", "time µs", "95 %", "GB/s", "of roof", "× torch",
+           "× best other", "traffic", "status")  # fmt: skip
+# A narrow terminal does without these, the first first; time, kernel and status are always shown.
+DROPPED = ("traffic", "95 %", "GB/s", "dtype", "× best other", "× torch", "of roof")
+LEFT = ("dtype", "M×N", "kernel", "traffic", "status", "verdict")
+FOLDED = {
+    "kernel": 24,
+    "status": 30,
+    "verdict": 30,
+}  # columns that go on in another line, beyond this width
 WORKER_START_S = 4.0
 
 
-def print_estimate(points: Sequence[Point]) -> None:
+def print_estimate(points: Sequence[Point], cards: int) -> None:
     """Prints by kernel and grid how long the points may take, then their number and the minutes."""
     seconds: dict[str, Counter[str]] = {}
     asked, refused = Counter[str](), Counter[str]()
+    shards = Counter[tuple[int, tuple[str, ...]]]()
     for point in points:
-        label = point.job.label
-        seconds.setdefault(label, Counter())[point.job.grid] += point.estimate_s  # type: ignore[assignment]
+        label, grid, spent = point.job.label, point.job.grid, point.estimate_s
+        seconds.setdefault(label, Counter())[grid] += spent  # type: ignore[assignment]
+        shards[point.card, point.job.shard] += spent  # type: ignore[assignment]
         asked[label] += 1
         refused[label] += bool(point.refusal)
     grids = list(dict.fromkeys(point.job.grid for point in points))
+    names = ["kernel", *grids, "points", *["cannot run"] * bool(refused.total())]
     lines = [
-        [label, *(_span(cells[grid]) for grid in grids),
-         str(asked[label]), str(refused[label] or "")]
+        [label, *(_span(cells[grid]) for grid in grids), str(asked[label]), str(refused[label])]
         for label, cells in sorted(seconds.items())
-    ]  # fmt: skip
-    names = ["kernel", *grids, "points", "cannot run"]
-    if not refused.total():
-        names.pop()
-    _print_columns(names, lines, ["cannot run", "points", *reversed(grids)])
-    by_card: dict[int, float] = {}
-    for point in points:
-        by_card[point.card] = by_card.get(point.card, 0.0) + point.estimate_s
-    longest = max(by_card.values(), default=0.0)  # cards work side by side
+    ]
+    lines = [[cell if cell != "0" else "" for cell in line[: len(names)]] for line in lines]
+    print_columns(names, lines, ["cannot run", "points", *reversed(grids)])
+    # cards work side by side, each shard on one of them
+    longest = max(shards.total() / cards, max(shards.values(), default=0))
     rounds = len({point.round for point in points})
     visits = ""
     if rounds > 1:
@@ -66,7 +69,7 @@ def print_estimate(points: Sequence[Point]) -> None:
         if points[0].job.config["fresh"]:
             visits += ", each in new worker processes"
             longest += WORKER_START_S * rounds
-    on = f" on {len(by_card)} cards" if len(by_card) > 1 else ""
+    on = f" on {cards} cards" if cards > 1 else ""
     cannot = f"; {refused.total()} of them cannot run here" if refused.total() else ""
     print(f"{len(points)} points to measure{visits}{on}, about {longest / 60:.1f} minutes{cannot}")
 
@@ -79,7 +82,7 @@ def _span(seconds: float) -> str:
 
 
 class _Bar(Bar):
-    """Bar, count and time left on one line, what is measured on another, cut where it is long."""
+    """Bar, count and time left on one line, and the current point on another, cut to fit."""
 
     def get_renderables(self) -> Iterable[RenderableType]:
         """The two lines."""
@@ -156,12 +159,6 @@ def _result(row: Row) -> str:
     return "checked, not timed" if row.status == "ok" else row.status.replace("_", " ")
 
 
-def rows_of(plan: Plan, ledger: Ledger) -> list[Row]:
-    """The last attempt at each point that was asked for."""
-    found = (ledger.latest(point.identity) for point in plan.asked)
-    return [row for row in found if row is not None]
-
-
 def print_summary(
     rows: Sequence[Row], labels: Mapping[str, str], out: Path, spent: str, warnings: Sequence[str]
 ) -> None:
@@ -169,10 +166,16 @@ def print_summary(
 
     ``labels`` has by key the kernel with the tunables that were set.
     """
-    _print_table(derive(list(rows)), labels, out / "table.md")
+    labels = {row.key: row.kernel for row in rows} | dict(labels)
+    _print_table(rows, labels, out / "table.md")
+    for line in _best_settings(rows, labels):
+        print(line)
     for warning in warnings:
         print(f"warning: {warning}", file=sys.stderr)
     print(spent)
+    for gpu, cards in _cards(rows).items():
+        if len(cards) > 1:
+            print(f"rows of {len(cards)} cards called {gpu}: a ratio compares rows of one card")
     failed = sum(not row.expected for row in rows)
     if failed:
         print(f"{failed} points failed; only_failed=true tries them again")
@@ -189,28 +192,56 @@ def print_summary(
     print(f"variants  {out}/**/variants.json")
 
 
-def _print_table(rows: Sequence[dict[str, Any]], labels: Mapping[str, str], path: Path) -> None:
+def _cards(rows: Iterable[Row]) -> dict[str, set[str]]:
+    """By the device's name, the cards and sweeps that rows are of."""
+    found: dict[str, set[str]] = {}
+    for row in rows:
+        found.setdefault(row.gpu, set()).add(row.recording)
+    return found
+
+
+def _best_settings(rows: Sequence[Row], labels: Mapping[str, str]) -> Iterator[str]:
+    """For kernels that ran with several settings the fastest at each shape, a line each."""
+    times: dict[tuple[Any, ...], dict[str, float]] = {}
+    for row in rows:
+        if row.status == "ok" and row.time_us is not None:
+            place = row.kernel, row.dtype, row.rows, row.cols
+            mine = times.setdefault(place, {})
+            mine[labels[row.key]] = min(row.time_us, mine.get(labels[row.key], math.inf))
+    for (_, dtype, m, n), mine in sorted(times.items()):
+        best, *others = sorted(mine, key=lambda label: mine[label])
+        if others:
+            ahead = mine[others[0]] / mine[best]
+            yield f"best at {m}×{n} {dtype}: {best}, {ahead:.2f} times as fast as {others[0]}"
+
+
+def _print_table(rows: Sequence[Row], labels: Mapping[str, str], path: Path) -> None:
     """Writes the whole table as Markdown and prints what fits a screen.
 
     A file that cannot be written is a warning: the rows are on disk, and they alone decide the exit
     status.
     """
     # a roof stands among the kernels that it is the roof of, several operations each by itself
-    several = len({r["operation"] for r in rows} - {r["roof"] for r in rows}) > 1
+    several = len({r.operation for r in rows} - {r.roof for r in rows}) > 1
     places = ("dtype", "rows", "cols", "round", *["operation"] * several)
-    ordered = sorted(rows, key=lambda r: (*(r[name] for name in places), r["time_us"] or 9e99))
-    cells = [_cells(row, labels) for row in ordered]
-    head, *lines = (f"| {' | '.join(line)} |\n" for line in [COLUMNS, *cells])
+    ordered = sorted(
+        zip(rows, derived(rows), beside(rows), strict=True),
+        key=lambda line: (*(getattr(line[0], name) for name in places),
+                                 line[0].time_us or 9e99),
+    )  # fmt: skip
+    cells = [_cells(row, own, others, labels[row.key]) for row, own, others in ordered]
+    lines = [COLUMNS, ["---"] * len(COLUMNS), *cells]
+    text = "".join(f"| {' | '.join(line)} |\n" for line in lines)
     try:
-        write_file(path, "".join([head, "|" + "---|" * len(COLUMNS) + "\n", *lines]))
+        write_file(path, text)
     except OSError as error:
         print(f"warning: {path} could not be written: {error.strerror or error}", file=sys.stderr)
-    _print_columns(COLUMNS, cells[:PRINTED], DROPPED)
+    print_columns(COLUMNS, cells[:PRINTED], DROPPED)
     if len(cells) > PRINTED:
         print(f"shown: {PRINTED} of {len(cells)} points; all of them in {path}")
 
 
-def _print_columns(
+def print_columns(
     names: Sequence[str], lines: Sequence[Sequence[str]], dropped: Sequence[str]
 ) -> None:
     """Prints a table without as many of the ``dropped`` columns, in their order, as do not fit.
@@ -220,49 +251,51 @@ def _print_columns(
     console = Console()
     console = console if console.is_terminal else Console(width=PLAIN_WIDTH)
     columns = dict(zip(names, zip(*lines, strict=True), strict=False))
-    wanted = {name: max(map(len, (name, *cells))) for name, cells in columns.items()}
-    wanted |= {name: min(wanted[name], most) for name, most in FOLDED.items() if name in wanted}
+    columns = {name: cells for name, cells in columns.items() if any(cells)}
+    wanted = {
+        name: min(max(map(len, (name, *cells))), FOLDED.get(name, console.width))
+        for name, cells in columns.items()
+    }
     for name in dropped:
         if sum(wanted.values()) + 2 * (len(wanted) - 1) <= console.width:
             break
-        if wanted.pop(name, None) and len({*columns[name]}) == 1 and columns[name][0]:
+        if wanted.pop(name, None) and len({*columns[name]}) == 1:
             print(f"{name} {columns[name][0]}")
-    excess = sum(wanted.values()) + 2 * (len(wanted) - 1) - console.width
-    for name in ("status", "kernel"):  # fold earlier
-        if excess > 0 and name in wanted:
-            excess -= wanted[name] - (narrow := max(wanted[name] - excess, 12))
-            wanted[name] = narrow
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name, width in wanted.items():
         justify: JustifyMethod = "left" if name in LEFT else "right"
-        table.add_column(name, justify=justify, min_width=width, no_wrap=name not in FOLDED,
-                         overflow="fold")  # fmt: skip
+        least = 12 if name in FOLDED else width
+        table.add_column(
+            name, justify=justify, min_width=least, no_wrap=name not in FOLDED, overflow="fold"
+        )
     for i in range(len(lines)):
         table.add_row(*(escape(columns[name][i]) for name in wanted))
     console.print(table)
 
 
-def _cells(row: dict[str, Any], labels: Mapping[str, str]) -> list[str]:
-    share, times = row["fraction_of_roof"], ["", "", ""]
-    gbps = row["effective_gbps"]
-    if gbps is not None:  # an implausible time is not shown
-        low, high = _number(row["time_low_us"]), _number(row["time_high_us"])
+def _cells(row: Row, own: Mapping[str, Any], others: Beside, label: str) -> list[str]:
+    share, above, times = own["fraction_of_roof"], own["above_roof"], ["", "", ""]
+    gbps = own["effective_gbps"]
+    if gbps is not None and row.time_us is not None:  # an implausible time is not shown
+        low, high = _number(row.time_low_us or 0.0), _number(row.time_high_us or 0.0)
         speed = f"{gbps:,.0f}" if gbps >= 10 else f"{gbps:.2g}"
-        times = [_number(row["time_us"]), f"{low}–{high}", speed]
-    status = list(filter(None, ["ok", unconverged(row["stop_reason"]), *row["suspect"]]))
-    if row["status"] != "ok":
-        status = [": ".join(filter(None, [row["status"], row["reason"]]))]
-    elif row["time_us"] is None:
+        times = [_number(row.time_us), f"{low}–{high}", speed]
+    status = list(filter(None, ["ok", unconverged(row.stop_reason), *row.suspect]))
+    if row.status != "ok":
+        status = [": ".join(filter(None, [row.status, row.reason]))]
+    elif row.time_us is None:
         status.append("interpreted, not timed")
-    elif row["above_roof"]:
+    elif above:
         status.append("above the roof")
     return [
-        row["dtype"],
-        f"{row['rows']}×{row['cols']}",
-        labels.get(row["key"], row["kernel"]),
+        row.dtype,
+        f"{row.rows}×{row.cols}",
+        label,
         *times,
-        "" if share is None else f"{share:.0%}{'!' if row['above_roof'] else ''}",
-        row["model_formula"] or "",
+        "" if share is None else f"{share:.0%}{'!' if above else ''}",
+        str(others.torch or ""),
+        f"{others.best} {others.other}" if others.best else "",
+        row.model_formula or "",
         "; ".join(status),
     ]
 

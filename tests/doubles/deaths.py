@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-import resource
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
@@ -48,18 +46,3 @@ class Illegal(Double):
         y = super().__call__(x)
         where = torch.full((x.shape[1],), 1 << 40, device=x.device)
         return y + x.flatten()[where]
-
-
-@dataclass(frozen=True)
-class Starve(Double):
-    """Runs out of the host's memory where the system refuses more."""
-
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-        resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20), hard))
-        try:
-            bytearray(1 << 30)
-        finally:
-            resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
-        return super().__call__(x)

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 import sympy
 import torch
 
-from experiments.data.statistics import Median
-from experiments.worker import measure
 from kernels.kernel import Kernel
 from kernels.softmax.operation import SOFTMAX
 from kernels.traffic import M, N, Traffic
@@ -120,15 +118,6 @@ class Vast(Double):
 
     def traffic(self) -> Traffic:
         return Traffic(M**60, M * N)
-
-
-@dataclass(frozen=True)
-class Backwards(Double):
-    """Has its process answer with a time below zero."""
-
-    def prepare(self, x: torch.Tensor):  # type: ignore[no-untyped-def]
-        measure.median = lambda samples: Median(-1.0, -1.0, -1.0)  # type: ignore[attr-defined]
-        return self
 
 
 @dataclass(frozen=True)

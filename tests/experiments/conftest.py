@@ -22,12 +22,7 @@ from tests.conftest import QUICK, ROOT, Command, Result, command_line, shape
 def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
     """A worker on the CPU; it starts again when a kernel or a sweep ends it."""
 
-    class Lasting(Worker):
-        def retire(self) -> None:
-            super().retire()
-            self._retired = False  # another test's sweep is yet to come
-
-    worker = Lasting("cpu", 0, tmp_path_factory.mktemp("worker") / "worker.log")
+    worker = Worker("cpu", 0, tmp_path_factory.mktemp("worker") / "worker.log")
     yield worker
     worker.stop()
 
@@ -40,9 +35,9 @@ def pool(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
         def worker(self, device: str, card: int) -> Worker:
             return worker if device == "cpu" else super().worker(device, card)
 
-        def start(self, jobs, wait=True):  # type: ignore[no-untyped-def]
+        def start(self, jobs):  # type: ignore[no-untyped-def]
             self.workers["cpu", 0] = worker
-            return super().start(jobs, wait)
+            super().start(jobs)
 
         def close(self) -> None:
             self.workers.pop(("cpu", 0), None)

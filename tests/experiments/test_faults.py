@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import os
 import random
 import resource
 import signal
-import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from experiments.data.rows import read_rows, rows_files
 from experiments.errors import UserError
+from experiments.sweep.client import Worker
 from experiments.sweep.record import FolderLock, Ledger
 from tests.conftest import QUICK, ROOT, Command, command_line, once_each, shape
 
@@ -143,19 +142,17 @@ def test_a_crash_a_hang_a_lie_and_a_glutton_are_rows_and_the_rest_is_measured(
     sweep_here: Command,
 ) -> None:
     done = sweep_here(
-        "kernel=segfault,hang,wrong,wrong_later,exhaust,starve,raise,surrogate,good",
-        *shape(4, 16), "dtype=float32", "timing.compile_limit_s=3", *QUICK,
+        "kernel=segfault,hang,wrong,exhaust,raise,good",
+        *shape(4, 16), "dtype=float32", "timing.compile_limit_s=2", *QUICK,
     )  # fmt: skip
     assert done.status == 1
     assert {row.kernel: row.status for row in done.rows} == {
-        "segfault": "crashed", "hang": "timeout", "wrong": "incorrect", "wrong_later": "incorrect",
-        "exhaust": "out_of_memory", "starve": "out_of_memory", "raise": "launch_error",
-        "surrogate": "launch_error", "good": "ok", "copy": "ok",
+        "segfault": "crashed", "hang": "timeout", "wrong": "incorrect",
+        "exhaust": "out_of_memory", "raise": "launch_error", "good": "ok", "copy": "ok",
     }  # fmt: skip
     reasons = {row.kernel: row.reason or "" for row in done.rows if not row.expected}
     assert "SIGSEGV" in reasons["segfault"]
-    assert "took more than 3 s" in reasons["hang"]
-    assert "after timing" in reasons["wrong_later"]
+    assert "took more than 2 s" in reasons["hang"]
     assert all(row.time_us is None for row in done.rows if not row.expected)
     assert "Traceback" not in done.stderr
     assert once_each(done.rows)
@@ -177,15 +174,23 @@ def test_a_kernel_that_declares_what_no_row_can_hold_costs_its_own_points_alone(
 
 
 def test_an_answer_that_makes_no_row_is_not_laid_upon_the_kernels_after_it(
-    sweep_here: Command,
+    sweep_here: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = ["kernel=backwards,good", *shape(4, [8, 16]), "dtype=float32", *QUICK]
-    done = sweep_here(*asked)
+    request = Worker.request
+
+    def senseless(self: Worker, message: Mapping[str, Any], *others: Any, **more: Any) -> Any:
+        reply = request(self, message, *others, **more)
+        wrong = message["do"] == "measure" and "Wrong" in message["point"]["kernel"]["_target_"]
+        return reply | {"status": "ok", "time_us": -1.0} if wrong else reply
+
+    monkeypatch.setattr(Worker, "request", senseless)
+    done = sweep_here("kernel=wrong,good", *shape(4, 8), "dtype=float32", *QUICK)
     assert done.status == 1
-    found = {(row.kernel, row.status) for row in done.rows}
-    assert found == {("backwards", "crashed"), ("good", "ok"), ("copy", "ok")}
-    reasons = {row.reason for row in done.rows if row.kernel == "backwards"}
-    assert all(str(reason).startswith("the worker's answer makes no row") for reason in reasons)
+    found = {row.kernel: row for row in done.rows}
+    assert {name: row.status for name, row in found.items()} == {
+        "wrong": "crashed", "good": "ok", "copy": "ok",
+    }  # fmt: skip
+    assert str(found["wrong"].reason).startswith("the worker's answer makes no row: field 'time_us")
 
 
 def test_a_second_sweep_is_refused_and_changes_nothing_in_the_folder(
@@ -199,7 +204,7 @@ def test_a_second_sweep_is_refused_and_changes_nothing_in_the_folder(
     assert done.status == 2
     assert "being written by another sweep" in done.error
     assert request.read_text() == "what the first sweep asked for"
-    assert [path.name for path in (tmp_path / "out").iterdir()] == [".hydra"]
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {".hydra", ".lock"}
     lock.close()
 
 
@@ -221,20 +226,13 @@ def test_a_refused_sweep_leaves_a_folder_alone_in_which_nothing_is_yet(
 def test_a_folder_that_its_holder_removes_as_it_is_locked_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    flock, mkdir = fcntl.flock, Path.mkdir
-    (tmp_path / "a").mkdir()
-
-    def after_the_other(descriptor: int, operation: int) -> None:
-        flock(descriptor, operation)
-        monkeypatch.setattr(fcntl, "flock", flock)
-        (tmp_path / "a").rmdir()  # as another sweep does that measured nothing
+    mkdir = Path.mkdir
 
     def before_the_other(path: Path, *arguments: bool, **more: bool) -> None:
         mkdir(path, *arguments, **more)
         monkeypatch.setattr(Path, "mkdir", mkdir)
-        path.rmdir()
+        path.rmdir()  # as another sweep does that measured nothing
 
-    monkeypatch.setattr(fcntl, "flock", after_the_other)
     monkeypatch.setattr(Path, "mkdir", before_the_other)
     lock = FolderLock(tmp_path / "a")
     lock.check()
@@ -247,7 +245,7 @@ def test_rows_that_are_removed_while_a_sweep_runs_are_noticed_and_measured_again
     sweep_here: Command, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    asked = ["kernel=slow,good", *shape(4, [8, 9, 10]), "dtype=float32", "rounds=2", *QUICK]
+    asked = ["kernel=slow,good", *shape(4, [8, 9]), "dtype=float32", "rounds=2", *QUICK]
     process = subprocess.Popen(
         command_line(out, *asked), cwd=ROOT, stderr=subprocess.PIPE, text=True
     )
@@ -264,7 +262,7 @@ def test_rows_that_are_removed_while_a_sweep_runs_are_noticed_and_measured_again
     assert "good/rows.jsonl was removed or changed while this sweep was running" in line
     done = sweep_here(*asked)
     assert done.status == 0, done.stderr
-    assert len(done.rows) == 3 * 3 * 2
+    assert len(done.rows) == 3 * 2 * 2
     assert once_each(done.rows)
 
 
@@ -294,26 +292,6 @@ def test_a_folder_that_is_replaced_while_a_sweep_has_it_is_noticed(tmp_path: Pat
         lock.check()
     lock.close()
     other.close()
-
-
-def test_where_folders_take_no_lock_a_file_is_locked_and_its_removal_noticed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    flock = fcntl.flock
-
-    def as_on_nfs(descriptor: int, operation: int) -> None:
-        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EBADF, "Bad file descriptor")
-        flock(descriptor, operation)
-
-    monkeypatch.setattr(fcntl, "flock", as_on_nfs)
-    lock = FolderLock(tmp_path)
-    with pytest.raises(UserError, match="being written by another sweep"):
-        FolderLock(tmp_path)
-    (tmp_path / ".lock").unlink()
-    with pytest.raises(UserError, match=r"\.lock was removed"):
-        lock.check()
-    lock.close()
 
 
 def test_the_command_line_starts_without_torch_or_trackers(tmp_path: Path) -> None:

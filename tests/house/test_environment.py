@@ -46,7 +46,7 @@ def test_a_wheelhouse_is_pinned_and_holds_what_is_asked_for() -> None:
     assert {"hydra-core", "wandb", "pydantic", "nvidia-ml-py", "antlr4-python3-runtime"} <= {
         *wheels()
     } <= PINNED  # fmt: skip
-    assert PINNED - set(wheels("all", "peers", "slurm", "docs")) == without
+    assert PINNED - set(wheels("all", "peers", "slurm", "docs", "notebook")) == without
     assert set(wheels("peers")) - set(wheels()) == PEERS
     assert set(wheels("slurm")) - set(wheels()) == {"submitit", "cloudpickle"}
 

@@ -134,7 +134,7 @@ def test_system_python_says_what_it_lacks(tmp_path: Path) -> None:
 
 def test_extras_are_installed_as_pinned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ran: list[list[str]] = []
-    monkeypatch.setattr(environment.subprocess, "run", lambda words, check: ran.append(words))
+    monkeypatch.setattr(environment.subprocess, "call", lambda words: ran.append(words))
     with pytest.raises(SystemExit, match="make wheelhouse EXTRA=peers"):
         environment.build(str(tmp_path), "peers")
     (tmp_path / "bin").mkdir()

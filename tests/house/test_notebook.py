@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from typing import Any
 
@@ -22,6 +23,9 @@ def test_notebook_redraws_d_fig1_in_three_cells(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(sys, "path", [*sys.path])
     cells = [c for c in json.loads(NOTEBOOK.read_text())["cells"] if c["cell_type"] == "code"]
     assert len(cells) == 3
+    imported = set(re.findall(r"from (\S+) import", str(cells)))
+    assert imported == {"pathlib", "analysis.load"}  # a documented name alone
+    assert "image/png" in cells[-1]["outputs"][0]["data"]
     found: dict[str, Any] = {}
     with matplotlib.rc_context({"backend": "agg"}):
         for cell in cells:

@@ -1,22 +1,18 @@
-"""A shard's job without Slurm: what it measures, what it leaves to others, and on which card."""
+"""A shard's job without Slurm: its points, those it leaves to others, and its state."""
 
 from __future__ import annotations
 
-import json
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from experiments.data.metrics import derive
 from experiments.data.rows import Row, read_rows, rows_files
 from experiments.slurm import node, status
-from experiments.slurm.node import Task, card_number, measure_shard, state_file
+from experiments.slurm.node import Task, measure_shard, state_file
 from experiments.slurm.submit import divide
-from experiments.sweep.jobs import Compose
+from experiments.sweep.jobs import Compose, with_roofs
 from experiments.sweep.record import write_json
 from tests.conftest import QUICK, once_each, shape
 
@@ -46,9 +42,13 @@ def tasks_of(tmp_path: Path, compose_job: Compose) -> Tasks:
             for variation in variations
             for kernel in kernels.split(",")
         ]
-        divided = divide(jobs, compose_job, tmp_path, "sweep-1", on_card=False)
-        known = {task.id: {"name": task.name, "points": task.points, "job": "7_0"}
-                 for task in divided}  # fmt: skip
+        roofed = [*with_roofs(jobs, compose_job)]
+        divided = divide(roofed, tmp_path, "sweep-1", on_card=False)
+        known = {
+            task.id: {"name": task.name, "points": task.points, "job": "7_0",
+                      "jobs": [job.name for job in task.jobs]}
+            for task in divided
+        }  # fmt: skip
         write_json(status.submitted(tmp_path), {"shards": known})
         return divided
 
@@ -77,38 +77,6 @@ def test_points_that_two_shards_share_are_measured_by_the_first(
     assert {row.sweep for row in rows(tmp_path)} == {"sweep-1"}
 
 
-def test_cards_are_numbered_in_the_order_they_are_met(tmp_path: Path, tasks_of: Tasks) -> None:
-    [task] = tasks_of(shape(4, [8]))
-
-    def number(serial: str | None) -> int:
-        worker: Any = SimpleNamespace(handshake={"serial": serial})
-        return card_number(task, worker)
-
-    assert [number(f"GPU-{name}") for name in "abacb"] == [0, 1, 0, 2, 1]
-    assert number(None) == 0
-    written = "".join(path.read_text() for path in (tmp_path / "slurm" / "cards").iterdir())
-    assert "GPU" not in written
-
-
-def test_what_goes_on_upon_another_card_takes_its_roof_along(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tasks_of: Tasks
-) -> None:
-    [task] = tasks_of(shape(4, [8, 16]))
-    measure_shard(task)
-    [torn] = [path for path in rows_files(tmp_path) if "torch" in path.parts]
-    kept = [line for line in torn.read_text().splitlines(True) if json.loads(line)["cols"] != 16]
-    torn.write_text("".join(kept))
-    monkeypatch.setattr(node, "card_number", lambda *_: 1)
-    measure_shard(task)
-    later = [row for row in rows(tmp_path) if row.card == 1]
-    assert sorted((r.kernel, r.cols) for r in later) == [("copy", 16), ("torch", 16)]
-    derived = {(r["kernel"], r["card"], r["cols"]): r for r in derive(rows(tmp_path))}
-    own, roof = derived["torch", 1, 16], derived["copy", 1, 16]
-    assert own["fraction_of_roof"] == pytest.approx(roof["time_us"] / own["time_us"])
-    measure_shard(task)
-    assert len(rows(tmp_path)) == 7
-
-
 def test_a_request_changes_with_what_is_asked_and_not_with_how(
     tmp_path: Path, tasks_of: Tasks
 ) -> None:
@@ -124,7 +92,7 @@ def test_a_request_changes_with_what_is_asked_and_not_with_how(
 def test_a_state_is_what_slurm_says_until_the_job_itself_has_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = {"a": {"name": "grid cpu", "points": 6, "job": "7_0"}}
+    known = {"a": {"name": "grid cpu", "points": 6, "job": "7_0", "jobs": []}}
     write_json(status.submitted(tmp_path), {"shards": known})
     for answer, word, why in [
         ({"7_0": "PENDING"}, "queued", ""), ({"7_0": "COMPLETED"}, "running", ""),
@@ -139,7 +107,7 @@ def test_a_state_is_what_slurm_says_until_the_job_itself_has_ended(
         ({"status": 1, "error": "no card"}, "failed", "no card"),
         ({"status": 0, "job": "an earlier one's"}, "failed", "Slurm has forgotten its job"),
     ]:
-        write_json(state_file(tmp_path, "a"), {"job": "7_0", "asked": []} | end)
+        write_json(state_file(tmp_path, "a"), {"job": "7_0"} | end)
         state = status.look(tmp_path, ["a"])["a"]
         assert (state.word, state.why if why else "") == (word, why)
     line = "2 shards: 0 queued, 0 running, 0 done, 2 failed; 0 of 12 points done"

@@ -23,7 +23,7 @@ def job(target: str, roof: str, *overrides: str) -> Job:
 def test_a_shard_gets_the_roofs_that_it_lacks() -> None:
     def added(*kernels: tuple[str, str]) -> list[tuple[str, ...]]:
         jobs = [job(*one, "grid=wide", f"kernel={i}") for i, one in enumerate(kernels)]
-        found = with_roofs(jobs, lambda overrides: job("made.X", "copy", *overrides))
+        found = [*with_roofs(jobs, lambda overrides: job("made.X", "copy", *overrides))]
         return [one.overrides for one in found[len(jobs) :]]
 
     softmax, gradient = ("softmax.online.Online", "copy"), ("softmax_backward.b.Backward", "add")

@@ -77,7 +77,7 @@ def run(
 
         jobs = [composed_job([f"grid.cols={n}", f"kernel={kernel}"])
                 for n in widths for kernel in ("torch", "copy")]  # fmt: skip
-        driver.run(jobs, composed_job, cards)
+        driver.run(jobs, cards)
         return [row for path in rows_files(tmp_path) for row in read_rows(path)]
 
     return swept

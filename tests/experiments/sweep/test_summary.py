@@ -71,8 +71,8 @@ def plain(text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("columns", "head"),
     [
-        (140, "dtype M×N kernel time µs 95 % GB/s of roof traffic status"),
-        (80, "M×N kernel time µs of roof status"),
+        (160, "dtype M×N kernel time µs 95 % GB/s × torch × best other status"),
+        (80, "M×N kernel time µs status"),
         (60, "M×N kernel time µs status"),
     ],
 )
@@ -82,19 +82,52 @@ def test_time_kernel_and_status_are_whole_on_a_narrow_terminal(
 ) -> None:  # fmt: skip
     slow = row("fused_multirow", 1024, time_us=76830.4, time_low_us=629.0, time_high_us=74683.0,
                stop_reason="max_samples")  # fmt: skip
-    short = row("torch", 1024, time_us=4.268, time_low_us=4.1, time_high_us=4.3)
+    short = row("torch", 1024, time_us=4268.0, time_low_us=4100.0, time_high_us=4300.0)
     terminal(columns)
     print_summary([slow, short], {}, tmp_path, "", [])
     lines = plain(capsys.readouterr().out)
     assert max(len(line) for line in lines if str(tmp_path) not in line) <= columns
     shown = [line.split() for line in lines]
-    [first] = [line for line in shown if "fused_multirow" in line]
-    assert "76,830" in first
+    [first] = [line for line in shown if "76,830" in line]
+    assert "fused_multirow" in first
     assert " ".join(first).endswith("ok; not converged: max" + " samples" * (columns >= 80))
     assert columns >= 80 or ["samples"] in shown  # on the next line, and whole
-    assert any({"torch", "4.27", "ok"} <= set(line) for line in shown)
+    assert any({"torch", "4,268", "ok"} <= set(line) for line in shown)
     assert head.split() in shown
-    assert (["dtype", slow.dtype] in shown) == (columns < 140)  # said once where it is left out
+    assert (["dtype", slow.dtype] in shown) == (columns < 160)  # said once where it is left out
+
+
+def test_each_kernel_stands_beside_torch_and_the_fastest_other_of_its_card(tmp_path: Path) -> None:
+    times = {"torch": 20.0, "online": 10.0, "mine": 8.0}
+    rows = [
+        row(name, 1024, time_us=us, time_low_us=us - 1, time_high_us=us + 1)
+        for name, us in times.items()
+    ]
+    elsewhere = row("torch", 1024, time_us=1.0, sweep="another", key="x")
+    print_summary([*rows, elsewhere], {}, tmp_path, "", [])
+    _, _, *lines = (tmp_path / "table.md").read_text().splitlines()
+    cells = {line.split(" | ")[2]: line.split(" | ")[7:9] for line in lines[1:]}
+    assert cells == {
+        "torch": ["", "0.40 (0.33–0.47) mine"],
+        "online": ["2.00 (1.73–2.33)", "0.80 (0.64–1.00) mine"],
+        "mine": ["2.50 (2.11–3.00)", "1.25 (1.00–1.57) online"],
+    }
+
+
+def test_a_sweep_over_tunables_ends_with_the_best_setting_of_each_shape(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [
+        row("online", cols, time_us=us, key=f"{cols}/{block}")
+        for cols, block, us in ((64, 8, 3.0), (64, 16, 4.0), (128, 8, 9.0), (128, 16, 6.0))
+    ]
+    labels = {one.key: f"online,block_size={one.key.partition('/')[2]}" for one in rows}
+    print_summary([*rows, row("torch", 64, time_us=1.0)], labels, tmp_path, "", [])
+    best = [line for line in capsys.readouterr().out.splitlines() if line.startswith("best at")]
+    assert best == [
+        "best at 4096×64 float32: online,block_size=8, 1.33 times as fast as online,block_size=16",
+        "best at 4096×128 float32: online,block_size=16, 1.50 times as fast as online,block_size=8",
+    ]
 
 
 def test_progress_keeps_bar_count_and_time_and_names_the_point_below(
