@@ -35,7 +35,7 @@ def suspicions(row: Mapping[str, Any], highest_mhz: float | None) -> list[str]:
     if before is not None and after is not None and after - before > RAMP_C:
         found.append(f"heating: from {before:g} to {after:g} °C within the point")
     if row.get("timer") == "host" and (row.get("late") or 0) > len(row["samples_us"]) / 2:
-        found.append(f"disturbed: another process had a core in {row['late']} more windows")
+        found.append(f"disturbed: another process had a core in {row['late']} windows")
     return found
 
 

@@ -9,7 +9,7 @@ from experiments.worker import clock
 from experiments.worker.timers import Protocol, Sampling, Subject, collect
 
 CALLS = 20  # in a row on a card, so that the first after a wait does not stand for all
-MOST_DROPPED = 20  # windows in a row, since a busy machine may leave none undisturbed
+MOST_DROPPED = 20  # windows in a row; a busy machine may leave none undisturbed
 MOST_WAITED = 0.1  # of a window, by all threads together for a core
 SLICE_US = 1000.0  # least that another process keeps a core for
 
@@ -18,7 +18,8 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
     """The host's monotonic clock around a call that has returned.
 
     On a CPU a window in which threads of this process waited for a core is no sample: another
-    process had it. It is dropped and counted as late, unless too many before it were.
+    process had it. It is dropped and counted as late. After `MOST_DROPPED` in a row such windows
+    are counted and kept, so that the point ends; a row with many of them is suspect.
 
     On a card a sample is the mean of some calls in a row, handed over while nothing else is queued;
     it ends when the last has returned, and the card may still be at work.
@@ -41,8 +42,8 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
         disturbed = not is_cuda and waited_us() - waited > MOST_WAITED * spent_us
         subject.keep(y)
         in_a_row = in_a_row + 1 if disturbed else 0
+        dropped += disturbed
         if disturbed and in_a_row <= MOST_DROPPED:
-            dropped += 1
             return []
         return [spent_us / calls]
 
