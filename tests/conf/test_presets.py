@@ -16,7 +16,7 @@ from tests.conftest import CONF, Composed
 
 # those of the sources
 VARIANTS = {
-    *("naive", "naive_script", "torch", "compiled", "three_pass", "fused", "fused_row"),
+    *("naive", "naive_script", "torch", "three_pass", "fused", "fused_row"),
     *("hybrid", "online", "copy", "copy_triton"),
 }
 
@@ -61,14 +61,14 @@ def test_preset_opens_with_the_command_that_runs_it(preset: str) -> None:
     assert f"# python -m experiments.run experiment={preset}\n" in text
 
 
-def test_paper_is_about_1400_points(composed: Composed) -> None:
+def test_paper_is_about_1260_points(composed: Composed) -> None:
     jobs = jobs_of("paper", composed)
     beside = Counter(tuple(o for o in job if not o.startswith("kernel=")) for job in jobs)
     points = 0
     for choices, kernels in beside.items():
         grid = composed("experiment=paper", *choices).grid
         points += kernels * len(expand(grid)) * len(grid.dtypes)
-    assert 1350 <= points <= 1450
+    assert 1200 <= points <= 1300
 
 
 def test_what_is_typed_replaces_what_the_preset_sweeps(composed: Composed) -> None:
