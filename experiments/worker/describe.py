@@ -245,6 +245,8 @@ def _own(name: str, root: Path) -> Iterator[tuple[str, ModuleSpec]]:
         except KeyError:  # a folder without __init__.py, in another that is not imported
             places = [os.path.join(place, part) for place in above]
             continue
+        except AttributeError:  # a library's own finder, which expects its parent imported
+            return
         if spec is None or (spec.has_location and _installed(Path(str(spec.origin)), root)):
             return
         if spec.has_location:
@@ -255,7 +257,14 @@ def _own(name: str, root: Path) -> Iterator[tuple[str, ModuleSpec]]:
 def _installed(path: Path, root: Path) -> bool:
     """Whether a file is of the standard library or of an installed distribution."""
     inside = path.relative_to(root) if path.is_relative_to(root) else path
-    return path.is_relative_to(STANDARD) or not SITES.isdisjoint(inside.parts)
+    unpacked = any(path.is_relative_to(site) for site in _unpacked())
+    return unpacked or path.is_relative_to(STANDARD) or not SITES.isdisjoint(inside.parts)
+
+
+@cache
+def _unpacked() -> list[str]:
+    """The folders of ``sys.path`` in which wheels lie unpacked, whatever they are called."""
+    return [place for place in sys.path if any(Path(place).glob("*.dist-info"))]
 
 
 @cache

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from experiments.data.rows import Row, read_rows, rows_files
-from experiments.worker.describe import source_hash
+from experiments.worker.describe import _unpacked, source_hash
 from tests.conftest import QUICK, ROOT, shape
 
 KERNEL = """\
@@ -138,14 +138,16 @@ def test_a_module_that_hides_one_of_the_standard_library_counts(library: Path) -
     assert changes(library, "import colorsys", "colorsys.py")
 
 
-def test_what_is_installed_counts_by_its_version_alone(library: Path) -> None:
-    installed = library / "site-packages"
-    installed.mkdir()
+@pytest.mark.parametrize("folder", ["site-packages", "unpacked"])
+def test_what_is_installed_counts_by_its_version_alone(library: Path, folder: str) -> None:
+    """Wheels may be unpacked into any folder; they lie beside their metadata."""
+    installed = library / folder
+    (installed / "bought-1.0.dist-info").mkdir(parents=True)
     (installed / "bought.py").write_text("")
     sys.path.insert(0, str(installed))
-    assert not changes(
-        library, "import bought, torch.nn, os, numpy.linalg", "site-packages/bought.py"
-    )
+    _unpacked.cache_clear()
+    begin = "import bought, torch.nn, os, numpy.linalg"
+    assert not changes(library, begin, f"{folder}/bought.py")
 
 
 def test_an_editable_install_counts(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
