@@ -36,7 +36,7 @@ NAMES = {
     "flash": "FlashAttention",
 }
 LARGE = f"{LARGE_BYTES / 1e6:.0f} MB"
-HEADS = ["shapes", "points", "× fastest public kernel", "share of a copy", "slower than it at"]
+HEADS = ["shapes", "points", "speed / fastest public", "share of a copy", "ours is slower at"]
 
 
 def headline(frame: pd.DataFrame, points: Mapping[str, pd.DataFrame]) -> Table | None:
@@ -96,7 +96,7 @@ def operations(frame: pd.DataFrame, points: Mapping[str, pd.DataFrame]) -> Table
         rival = _most_often_fastest(found)
         failed = geomean(found[~_has(found, rival)])
         arithmetic = found["arithmetic_us"].notna().any()
-        roof = "the longest of three" if arithmetic else found["roof"].iloc[0]
+        roof = "the slowest of three roofs" if arithmetic else found["roof"].iloc[0]
         share, other = _share(found), failed and f"{failed.value:.2f} at {failed.points}"
         line = [operation, _ours(found), *_cells(mean), NAMES[maker(rival)], other or "–"]
         lines.append([*line, f"{share} of {roof}" if share else "–"])
@@ -104,11 +104,11 @@ def operations(frame: pd.DataFrame, points: Mapping[str, pd.DataFrame]) -> Table
     if not lines:
         return None
     notes = (
-        "Large points, where an operation has such. Which mostly: the kernel that is fastest at "
-        "most points. Where it fails: the mean, over the next fastest, of points at which it gives "
-        "no right answer.",
+        "Large points, if an operation has any. Main rival: the public kernel that is fastest at "
+        "most points. If it fails: the speed over the next fastest, at the points where the main "
+        "rival gives no right answer. Roof: the fastest kernel that only moves the same bytes.",
     )
-    heads = ["operation", "our kernel", *HEADS[1:3], "which mostly", "× where it fails"]
+    heads = ["operation", "our kernel", *HEADS[1:3], "main rival", "speed if it fails"]
     heads.append("share of the roof")
     return Table("Every operation", heads, lines, notes, pd.DataFrame(data))
 

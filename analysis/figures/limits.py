@@ -141,7 +141,7 @@ HEADLINE = LineFigure(
     "Softmax against a copy: auto and the public kernels",
     Query(32768, "bfloat16"),
     (Panel(GBPS, BANDWIDTH),),
-    note="from N = 128K on fewer rows, as in QuACK's benchmark",
+    note="from N = 128K on with smaller M, as in QuACK's benchmark",
     caption="Bandwidth of auto, of the public kernels and of a copy against row width, at the "
     "shapes of QuACK's benchmark.",
     asks=f"{NEEDS}, and a copy, at three shapes of the grid quack",

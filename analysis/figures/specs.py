@@ -8,7 +8,7 @@ from analysis.published import name_of, series
 from analysis.selection import Query
 
 TIME = "time, µs (lower is better)"
-BANDWIDTH = "effective bandwidth, GB/s = 2MN bytes / time (higher is better)"
+BANDWIDTH = "effective bandwidth, GB/s: 2MN elements / time (higher is better)"
 SHARE = "share of the roof (higher is better)"
 LONGEST = "share of its longest roof (higher is better)"
 SPEEDUP = "time of torch / time (higher is better)"
