@@ -58,7 +58,8 @@ def draw(out: Path, folders: Sequence[str] = ()) -> None:
     Raises:
         RuntimeError: a command failed; it has the command and what was printed.
     """
-    with mock.patch("analysis.load.load", cache(load)):  # several commands draw the same rows
+    reading = sys.modules[load.__module__]
+    with mock.patch.object(reading, "load", cache(load)):  # several commands draw the same rows
         for name, words in DRAWINGS.items():
             if folders and name not in folders:
                 continue

@@ -190,7 +190,7 @@ class Card:
         mine = layers.get(layer)
         other = layers.get(over or (mine.base if mine else ""))
         if mine is None or other is None:
-            return Points(lacks=f"needs the host's cost of {layer} (experiments.hostcost)")
+            return Points(lacks=f"needs the host's cost of {layer} (hostcost.json)")
         ends = (mine.ratio, mine.ratio_low or mine.ratio, mine.ratio_high or mine.ratio)
         if over:
             low, high = mine.host_low_us / other.host_high_us, mine.host_high_us / other.host_low_us
