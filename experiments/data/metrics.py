@@ -22,8 +22,9 @@ ARITHMETIC = ("flops", "exponentials")
 
 # A time is implausible where the roof takes longer by this factor, the ends of both intervals
 # compared, and by so many µs. Rows of outputs/reference beat their roof by at most 1.29 and 2.0 µs
-# by events, 1.16 by a chain. On a card the host's time of a call has no roof.
-CARD, CPU = (1.25, 2.5), (2.0, 3.0)
+# by events, 1.16 by a chain. On a CPU other processes disturb the roof too, so its bounds are wide.
+# On a card the host's time of a call has no roof.
+CARD, CPU = (1.25, 2.5), (5.0, 20.0)
 
 
 def latest(rows: Iterable[Row]) -> list[Row]:

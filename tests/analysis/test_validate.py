@@ -99,12 +99,13 @@ def test_at_most_twenty_problems_are_listed_and_the_rest_counted(folder: Path) -
 
 
 def test_a_time_beyond_the_datasheet_or_of_another_card_is_named(folder: Path) -> None:
-    rows = [json.loads(line) for line in (folder / TORCH).read_text().splitlines()]
+    copy = folder / TORCH.replace("torch", "copy")
+    rows = [json.loads(line) for line in copy.read_text().splitlines()]
     line = 1 + max(range(len(rows)), key=lambda i: rows[i]["compulsory_bytes"])
     names = ("time_us", "time_low_us", "time_high_us")
     third = {name: rows[line - 1][name] / 3 for name in names}
     third["samples_us"] = [us / 3 for us in rows[line - 1]["samples_us"]]
-    edit(folder / TORCH, line, **third)
+    edit(copy, line, **third)
     assert "GB/s, and NVIDIA H200 has 4,800; measure that point again" in validated(folder).text
     edit(folder / TORCH, 1, gpu="NVIDIA L4")
     assert "rows of NVIDIA H200, NVIDIA L4; make a folder for each card" in validated(folder).text

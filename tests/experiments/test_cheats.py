@@ -120,7 +120,7 @@ def timed(kernel: str, time_us: float, **more: Any) -> Row:
         (300.0, {}, "implausible"),
         (300.0, {"timer": "host"}, "ok"),  # of a card: not the kernel's time
         (300.0, {"device": "cpu"}, "ok"),
-        (100.0, {"device": "cpu", "timer": "host"}, "implausible"),
+        (60.0, {"device": "cpu", "timer": "host"}, "implausible"),
     ],
 )
 def test_a_time_far_below_the_roofs_is_implausible(

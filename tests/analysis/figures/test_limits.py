@@ -36,7 +36,7 @@ def test_every_share_and_ratio_is_drawn_and_above_the_roof_it_is_hollow(tmp_path
     assert lines(canvas)["auto"].tolist() == [[pytest.approx(100), pytest.approx(0.2)]]
     assert lines(canvas, 1)["torch"][0, 1] == pytest.approx(3.1)
     assert canvas.axes[1].get_ylim()[1] > 3.1
-    for copy, hollow in ((95.0, False), (130.0, True)):
+    for copy, hollow in ((95.0, False), (120.0, True)):
         canvas = draw(tmp_path / str(copy), LIMITS, one(100.0, 120.0, copy))
         faces = [one.get_markerfacecolor() for ax in canvas.axes for one in ax.get_lines()]
         assert faces.count("white") == 2 * hollow

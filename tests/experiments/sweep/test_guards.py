@@ -34,7 +34,7 @@ def test_a_row_of_a_quiet_card_is_not_suspect() -> None:
         ),
         ({"other_processes": 2}, "shared: 2 other compute processes on the card"),
         ({"temperature_before_c": 30.0}, "heating: from 30 to 41 °C within the point"),
-        ({"timer": "host", "late": 150}, "disturbed: another process had a core in 150 more"),
+        ({"timer": "host", "late": 150}, "disturbed: another process had a core in 150 windows"),
     ],
 )
 def test_each_guard_names_its_reason_in_a_sentence(changed: dict[str, Any], reason: str) -> None:
