@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from contextlib import redirect_stderr, redirect_stdout
+from difflib import get_close_matches
 from typing import NoReturn
 
 import hydra
@@ -75,6 +76,11 @@ def _hydra_arguments(arguments: list[str]) -> list[str]:
         _complain("-sc takes install=, uninstall= or query=")
     if parsed.config_dir:
         check_folders([parsed.config_dir], f"--config-dir {parsed.config_dir}")
+    for override in parsed.overrides:
+        if re.search(r"=\S+\s+\S+=", override):
+            _complain(f"{override!r} is one word; quote each option by itself")
+        if "=" not in override and not override.startswith("~"):
+            _complain(f"{override!r} is no option=value; a list has commas, as kernel=fused,online")
     flags = [argument for argument in arguments if argument not in ("-r", "--run")]
     for override in parsed.overrides:
         flags.remove(override)
@@ -112,7 +118,18 @@ def _reason(error: Exception) -> str:
     unread = re.match(r"LexerNoViableAltException: (.*?),? \^", text)
     if unread:
         return f"{unread[1]} is not in Hydra's grammar; a value with special characters is quoted"
+    absent = re.search(
+        r"Could not find '([\w/]+)/([^'/]+)', Available options in '.*?': (.*)", text
+    )
+    if absent:
+        group, name, names = absent.groups()
+        near = get_close_matches(name, names.split(", "))
+        hint = f" did you mean {' or '.join(near)}?" if near else ""
+        return f"{group}={name} names no file of conf/{group}/;{hint} --help lists them"
     unknown = re.match(r"Could not override '([\w.@/]+)'\.", text)
+    if unknown and unknown[1].count(".") == 1 and unknown[1].startswith("kernel."):
+        tunable = unknown[1].removeprefix("kernel.")
+        return f"a kernel of this sweep has no {tunable!r}; kernel.NAME.{tunable}= is of one kernel"
     if unknown:
         return f"there is no option {unknown[1]!r}; --help lists those there are"
     if isinstance(error.__cause__, OmegaConfBaseException):

@@ -111,7 +111,7 @@ class TimingConfig(_Written):
     warmup: Whole
     min_samples: Count
     max_samples: Count
-    precision: float = Field(gt=0)
+    precision: float = Field(gt=0, lt=1)
     sampling_limit_s: Limit
     compile_limit_s: Limit
 

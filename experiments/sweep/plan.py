@@ -263,7 +263,9 @@ def _describe(job: Job, worker: Worker) -> dict[str, Any]:
         raise UserError(f"gpu={job.gpu}{where}: {error}") from None
     name = device["name"]
     if gpu["match"] and not re.search(gpu["match"], name):
-        raise UserError(f"gpu={job.gpu} wants {gpu['name']}, but this is {name}; use gpu=auto")
+        raise UserError(
+            f"gpu={job.gpu} wants {gpu['name']}, but this is {name}; that card is needed"
+        )
     check_timer(job.config["timing"]["timer"], device["kind"])
     if not gpu["match"] and gpu["device"] != "cpu":  # the card that was found, and its datasheet
         gpu["name"] = name

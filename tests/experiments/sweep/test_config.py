@@ -17,7 +17,14 @@ from tests.conftest import ROOT, Command, shape
 from tests.faults.overrides import COMMAND_LINES
 
 WRONG = [
-    (["kernel=nonsense"], "Could not find 'kernel/nonsense'"),
+    (["kernel=fuzed"], "kernel=fuzed names no file of conf/kernel/; did you mean fused"),
+    (["kernel=fused", "online"], "'online' is no option=value; a list has commas"),
+    (["kernel=naive grid=point"], "'kernel=naive grid=point' is one word"),
+    (["timing.precision=5"], "timing.precision=5; it must be less than 1"),
+    (
+        ["kernel=online,naive", "kernel.block_size=64"],
+        "has no 'block_size'; kernel.NAME.block_size=",
+    ),
     (["dtype.names=[int32]"], "dtype.names.0=int32; it must match pattern '^(float64|float32|"),
     ([*shape(-4, 8)], "grid=point: grid.rows has -4"),
     (["grid=point", "grid.rows=99999999999999999999"], "a whole number from 1 to 2^40"),
@@ -48,7 +55,7 @@ WRONG = [
     (["~name"], "name is missing; each job has one"),
     (["tracker.mode='???'"], "tracker.mode is missing; each job has one"),
     (["overwrite=true", "only_failed=true"], "and only_failed=true those that failed; choose one"),
-    (["kernel=good,naive", "timing=nope"], "Could not find 'timing/nope'"),
+    (["kernel=good,naive", "timing=nope"], "timing=nope names no file of conf/timing/"),
     (["rounds=range(0,9,0)"], "rounds=range(0,9,0): a range has 1 to 500000 values"),
     (["timing.warmup=glob(*)"], "glob chooses among files; timing.warmup takes values"),
     ([f"timing.precision={'9' * 400}"], "it must be a valid"),
