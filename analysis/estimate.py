@@ -88,7 +88,7 @@ def ratio_of(
     """The geometric mean over rounds of the ratio first / second of two medians of one round.
 
     The variants of one round are neighbours in time, so what moves both leaves the ratio alone. The
-    interval is that of `over_recordings`.
+    interval comes from `over_recordings`.
     """
     if _checked(first) != _checked(second):
         raise ValueError(f"{len(first)} rounds cannot be paired with {len(second)}")

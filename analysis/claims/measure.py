@@ -39,7 +39,7 @@ Size = int | tuple[int, int | None] | list[int]
 class Where:
     """Points: of grids in conf/grid, narrowed by sizes and by what else a frame says of a point.
 
-    A size is one number, a pair of ends (None for no upper one), or a list. The flags are those of
+    A size is one number, a pair of ends (None for no upper one), or a list. The flags are as in
     `analysis.points`, and None takes both.
     """
 

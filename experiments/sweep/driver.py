@@ -48,7 +48,7 @@ class Sweep:
     name: str = ""
 
     def due(self, points: Iterable[Point]) -> list[Point]:
-        """Those of the points that are to be measured now.
+        """The points that must be measured now.
 
         With a point goes its roof, if it has a row of another card than there is now.
         """

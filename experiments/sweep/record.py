@@ -132,7 +132,7 @@ class Ledger:
         return self._latest.get(identity)
 
     def rows_of(self, identities: Iterable[Identity]) -> list[Row]:
-        """The last attempts at those of the points that have one."""
+        """The last attempt at each point that has one."""
         return [row for one in identities if (row := self.latest(one)) is not None]
 
     def is_done(self, identity: Identity) -> bool:

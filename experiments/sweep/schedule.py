@@ -50,7 +50,7 @@ class Sweep(Protocol):
     """What a schedule asks of the sweep that it measures."""
 
     def due(self, points: Iterable[Point]) -> list[Point]:
-        """Those of the points that are to be measured now."""
+        """The points that must be measured now."""
 
     def again(self, point: Point) -> bool:
         """Whether a point that now has a row is to be measured once more."""

@@ -133,7 +133,7 @@ def check(
 def malformed(
     answers: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], operation: Operation
 ) -> str | None:
-    """Why an answer is none, whatever its values are; None where it may be right.
+    """One sentence that says why an answer does not count; None where it may be right.
 
     An answer has the right shapes and dtypes, is a plain tensor, since another class may compute
     its values when they are looked at, and lies in memory of its own.

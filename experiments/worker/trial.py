@@ -151,7 +151,7 @@ class Trial:
     ) -> Verdict:
         """Judges answers of timed calls, in which some rows had other values.
 
-        These rows are judged for what they held. Then they get those of the ``first`` answer, which
+        These rows are judged for the values they held. Then they take the rows of ``first``, which
         passed: an answer that is now the same as a whole need not be computed with again.
         """
         changing, verdict = subject.changing, OK
