@@ -63,6 +63,8 @@ class Compiled(Kernel):
             NotCompiled: PyTorch ran the operations eagerly instead of compiling them. The
                 returned function raises where it would have to compile again.
         """
+        if x.numel() == 0:
+            return torch.empty_like
         statistics = statistics_dtype(x.dtype, self.accumulate)
         return compile_once(five_operations, self.mode, x, constants=(statistics,))
 
@@ -71,6 +73,8 @@ def compile_once(
     function: Callable[..., Any], mode: str, *inputs: torch.Tensor, constants: tuple[Any, ...] = ()
 ) -> Callable[..., Any]:
     """``function`` of tensors and ``constants`` as one static graph for inputs like these.
+
+    For inputs without elements it is the function itself, uncompiled.
 
     Args:
         function: A Python function; a copy of it is compiled.
@@ -83,7 +87,7 @@ def compile_once(
             function raises where it would have to compile again.
     """
     if inputs[0].numel() == 0:
-        return torch.empty_like if len(inputs) == 1 else function
+        return function
     backend = _OneGraph(mode)
     compiled = torch.compile(_copy_of(function), backend=backend, dynamic=False, fullgraph=True)
 

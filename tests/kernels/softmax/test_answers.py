@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kernels.device import device_of
 from kernels.kernel import Kernel
-from kernels.softmax.fused import INTERPRETED_PROGRAMS, Fused
+from kernels.softmax.fused import Fused
 from kernels.softmax.fused_multirow import FusedMultirow
 from kernels.softmax.fused_row import FusedRow
 from kernels.softmax.hybrid import Hybrid
@@ -23,9 +23,7 @@ from kernels.softmax.three_pass import ThreePass
 from tests.kernels.variants import (
     DTYPES,
     LAYOUTS,
-    PEERS,
     QUICK,
-    TRITON,
     assert_softmax,
     extremes,
     lay_out,
@@ -41,36 +39,11 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 
 @quick
-@settings(max_examples=15, deadline=None)
-@given(x=matrices(), layout=st.sampled_from(LAYOUTS))
-def test_any_matrix_gets_the_answer_of_float64(
-    kernel: Kernel, device: str, x: torch.Tensor, layout: str
-) -> None:
-    assert_softmax(kernel, lay_out(x.to(device), layout))
-
-
-@quick
 @pytest.mark.parametrize("dtype", DTYPES, ids=name)
 def test_infinities_and_nan_give_what_torch_gives(
     kernel: Kernel, device: str, dtype: torch.dtype
 ) -> None:
     assert_softmax(kernel, extremes().to(device, dtype))
-
-
-@quick
-def test_one_row_many_rows_and_great_numbers(kernel: Kernel, device: str) -> None:
-    # more rows than the interpreter's programs, so that persistent ones take several each
-    for x in (torch.randn(1, 65), torch.randn(4 * INTERPRETED_PROGRAMS + 1, 5)):
-        assert_softmax(kernel, x.to(device))
-    assert_softmax(kernel, torch.randn(3, 90).to(device) * 1e4)
-
-
-@pytest.mark.parametrize("kernel", [*QUICK, *PEERS], ids=name)
-def test_no_elements_are_an_answer_without_any_package(kernel: Kernel, device: str) -> None:
-    for shape, dtype in (((0, 8), torch.float16), ((8, 0), torch.float32)):
-        x = torch.empty(shape, dtype=dtype, device=device)
-        for y in (kernel(x), kernel.prepare(x)(x)):
-            assert (y.shape, y.dtype) == (x.shape, x.dtype)
 
 
 WAYS = [
@@ -108,55 +81,6 @@ def test_any_tile_of_narrow_rows_gives_the_answer_of_float64(
 def test_narrow_rows_of_several_pieces(device: str, dtype: torch.dtype) -> None:
     for cols in (1000, 1023, 1025, 4096):
         assert_softmax(FusedMultirow(), torch.randn(3, cols, device=device).to(dtype))
-
-
-@quick
-def test_shifting_a_row_changes_nothing_and_one_column_is_all_ones(
-    kernel: Kernel, device: str
-) -> None:
-    x = torch.randint(-8, 8, (5, 50), device=device).float()
-    assert torch.equal(kernel(x), kernel(x + 1024))  # both differences are exact
-    column = torch.randn(7, 1, device=device)
-    assert torch.equal(kernel(column), torch.ones_like(column))
-
-
-@quick
-def test_input_is_left_alone_and_a_prepared_call_answers_for_other_values(
-    kernel: Kernel, device: str
-) -> None:
-    x = torch.randn(6, 40, device=device)
-    before, call = x.clone(), kernel.prepare(torch.randn(6, 40, device=device))
-    first, second = call(x), call(x)
-    assert torch.equal(x, before)
-    assert len({t.data_ptr() for t in (x, first, second)}) == 3
-    torch.testing.assert_close(second, torch.softmax(x, dim=1))
-
-
-@quick
-@pytest.mark.parametrize(
-    ("shape", "strides"), [((3, 40), (2**30, 1)), ((2, 3), (1, 2**30))], ids=["rows", "columns"]
-)
-def test_offsets_are_64_bit(
-    kernel: Kernel, device: str, shape: tuple[int, int], strides: tuple[int, int]
-) -> None:
-    # the last of them starts where 32 bits end; most of the memory is never touched
-    try:
-        storage = torch.empty(2**31 + 64, dtype=torch.float16, device=device)
-    except RuntimeError as error:
-        pytest.skip(f"no room for 4 GiB: {error}")
-    x = storage.as_strided(shape, strides)
-    x.copy_(torch.randn(shape))
-    assert_softmax(kernel, x)
-
-
-@pytest.mark.parametrize("kernel", [*TRITON, FusedMultirow(rows_per_program=8)], ids=name)
-def test_one_nan_anywhere_fills_its_row_and_no_other(kernel: Kernel, device: str) -> None:
-    x = torch.randn(6, 40, device=device)
-    for row, place in enumerate((0, 15, 16, 39), start=1):
-        x[row, place] = torch.nan
-    y = kernel(x)
-    for filled in (y.isnan().all(dim=1), y.isnan().any(dim=1)):
-        assert filled.tolist() == [False, True, True, True, True, False]
 
 
 @quick
