@@ -178,13 +178,21 @@ def test_no_elements_are_an_answer_without_any_package(name: str) -> None:
             assert [tuple(y.shape) for y in answers] == [size for size, _ in due]
 
 
+# PyTorch's own round some 16-bit answers twice; a whole block of 65536 takes ptxas minutes
+REAL = [
+    name
+    for name in HERE_RUN
+    if kernels()[name].backend in ("triton", "cute", "inductor") and name != "hybrid_whole"
+]
+
+
 @pytest.mark.gpu
-@every
+@pytest.mark.parametrize("name", REAL)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_real_widths_on_a_card(name: str, dtype: torch.dtype) -> None:
     kernel, ran = kernels()[name], 0
     for cols in (3, 256, 781, 4096, 32_000, 50_257, 128_256, 262_144):
-        if "small" in name and cols > 4096:
+        if cols > 4096 and ("small" in name or name.startswith("fused")):
             break
         shape = (70, cols) if not of_heads(kernel.operation) else (4096, min(cols, 4096))
         if kernel.unsupported(shape, dtype, HERE) is None:
