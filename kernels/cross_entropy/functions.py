@@ -80,6 +80,8 @@ def cross_entropy(
     z_loss: float = 0.0,
     softcap: float = 0.0,
     temperature: float = 1.0,
+    dim: int = 1,
+    dtype: torch.dtype | None = None,
     inplace: bool = False,
 ) -> torch.Tensor:
     """`torch.nn.functional.cross_entropy` with more options, differentiable in ``input``.
@@ -88,11 +90,10 @@ def cross_entropy(
     PyTorch's loss of z plus z_loss·logsumexp(z)². "mean" divides PyTorch's part by the sum of the
     weights of the targets that are not ignored, and the z-loss part by the number of these targets.
 
-    The loss is computed in float32 (float64 for float64) and has the dtype of ``input``, or float32
-    under autocast. A target that is neither a class nor ``ignore_index`` makes the loss and
-    gradient of its row NaN, because an error would have to wait for the GPU. The call never waits
-    for the GPU. Results are bitwise repeatable, and the loss and gradient of a row do not depend on
-    other rows.
+    The loss is computed in float32 (float64 for float64) and rounded once, to ``dtype``. A target
+    that is neither a class nor ``ignore_index`` makes the loss and gradient of its row NaN, because
+    an error would have to wait for the GPU. The call never waits for the GPU. Results are bitwise
+    repeatable, and the loss and gradient of a row do not depend on other rows.
 
     Kernels take class indices (int64). Logits with adjacent classes whose other dimensions can be
     merged into one are read in place, also a slice of a padded vocabulary; others are copied first.
@@ -100,8 +101,9 @@ def cross_entropy(
     ``z_loss`` under "mean", the CPU, and calls that a transform or dispatch mode observes.
 
     Args:
-        input: Logits: (C), (N, C) or (N, C, d1, …).
-        target: Class indices, (), (N) or (N, d1, …); or probabilities, in the shape of ``input``.
+        input: Logits: (C), (N, C) or (N, C, d1, …); with another ``dim``, classes are there.
+        target: Class indices, in the shape of ``input`` without its classes; or probabilities, in
+            the shape of ``input``.
         weight: (C), one weight per class, of any real dtype.
         ignore_index: Rows with this target do not count.
         reduction: "none", "mean" or "sum". The mean of no rows is NaN.
@@ -109,6 +111,10 @@ def cross_entropy(
         z_loss: A finite number.
         softcap: A positive number, or 0 for none.
         temperature: From 1e-30 to 1e30.
+        dim: The dimension of the classes where ``input`` has two or more: −1 for the logits of a
+            language model, (…, C).
+        dtype: The dtype of the loss: float16, bfloat16, float32 or float64. None takes that of
+            ``input``, or float32 under autocast. A bfloat16 loss has three digits.
         inplace: Lets the gradient overwrite ``input`` if a gradient is needed and a kernel computes
             it, but not under `torch.compile`; O(N) memory beside the inputs. Later use of
             ``input``, or of a tensor that shares its memory, is an error. The gradient cannot be
@@ -117,16 +123,20 @@ def cross_entropy(
     Raises:
         IndexError, NotImplementedError, RuntimeError, TypeError, ValueError: as PyTorch's.
     """
+    if dim != 1 and isinstance(input, torch.Tensor) and input.dim() > 1:
+        input = input.movedim(dim, 1)
+        if isinstance(target, torch.Tensor) and target.dim() == input.dim():
+            target = target.movedim(dim, 1)  # probabilities
     options = z_loss, softcap, temperature
     call = None
     if not inplace and not is_dynamo_compiling() and type(input) in PLAIN:
         try:
-            dtype, differentiated = input.dtype, input.requires_grad and torch.is_grad_enabled()
-            if dtype in SMALL and torch.is_autocast_enabled("cuda" if input.is_cuda else "cpu"):
-                dtype = torch.float32
+            given, differentiated = input.dtype, input.requires_grad and torch.is_grad_enabled()
+            if given in SMALL and torch.is_autocast_enabled("cuda" if input.is_cuda else "cpu"):
+                given = torch.float32
             # types, for as keys True, 1 and 1.0 are one
             call = (
-                *(input.shape, dtype, differentiated, weight is None, reduction),
+                *(input.shape, given, dtype, differentiated, weight is None, reduction),
                 *(ignore_index, label_smoothing, z_loss, softcap, temperature),
                 *(type(ignore_index), type(label_smoothing), type(z_loss), type(softcap)),
                 type(temperature),
@@ -142,7 +152,7 @@ def cross_entropy(
             if differentiated:
                 return _differentiable(input, target, weight, recent[1])
             return recent[1].alone(input, target, weight)
-    dtype = _dtype_of_loss(input)
+    dtype = _dtype_of_loss(input, dtype)
     if (
         watched(input)
         or type(target) not in PLAIN
@@ -169,6 +179,7 @@ def cross_entropy(
             z_loss=z_loss,
             softcap=softcap,
             temperature=temperature,
+            dtype=dtype,
             inplace=inplace and training,
         )
         return loss.view(target.shape) if reduction == "none" else loss
@@ -254,10 +265,15 @@ def _observed(
 # --- arguments ---
 
 
-def _dtype_of_loss(input: torch.Tensor) -> torch.dtype:
+def _dtype_of_loss(input: torch.Tensor, wanted: torch.dtype | None) -> torch.dtype:
     if not isinstance(input, torch.Tensor):
         name = type(input).__name__
         raise TypeError(f"cross_entropy(): argument 'input' must be Tensor, not {name}")
+    if wanted is not None:
+        if wanted not in DTYPES:
+            names = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES)
+            raise TypeError(f"cross_entropy(): argument 'dtype' must be {names}, not {wanted!r}")
+        return wanted
     small = input.dtype in SMALL and torch.is_autocast_enabled(input.device.type)
     return torch.float32 if small else input.dtype
 
@@ -284,7 +300,7 @@ def _check_options(z_loss: float, softcap: float, temperature: float) -> None:
 
 def _takes(input: Any, target: Any, weight: Any, settings: tuple[Any, ...]) -> bool:
     """Whether kernels compute this loss, whatever the strides of the tensors."""
-    _, reduction, label_smoothing, *options, _ = settings
+    _, reduction, label_smoothing, *options, dtype = settings
     z_loss, softcap, temperature = options
     _check_options(z_loss, softcap, temperature)
     shape = tuple(input.shape)
@@ -292,6 +308,7 @@ def _takes(input: Any, target: Any, weight: Any, settings: tuple[Any, ...]) -> b
         reduction in ("none", "mean", "sum")
         and 0 <= label_smoothing <= 1
         and input.dtype in DTYPES
+        and dtype in (input.dtype, torch.promote_types(input.dtype, torch.float32))
         and target.dtype is torch.int64
         and target.device == input.device
         and len(shape) > 0

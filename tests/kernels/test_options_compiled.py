@@ -31,6 +31,11 @@ OPTIONS: dict[str, tuple[Callable[..., Answer], list[Any]]] = {
     "z_loss": (lambda x, t, v: cross_entropy(x, t, None, -100, "sum", z_loss=v), [0.0, 1e-3, 0.1]),
     "softcap": (lambda x, t, v: cross_entropy(x, t, softcap=v), [0.0, 5.0, 30.0]),
     "temperature": (lambda x, t, v: cross_entropy(x, t, temperature=v), [1.0, 0.7, 2.5]),
+    "dtype": (lambda x, t, v: cross_entropy(x, t, dtype=v), [None, torch.float64]),
+    "dim": (
+        lambda x, t, v: cross_entropy(x.mT[None] if v == 1 else x[None], t[None], dim=v),
+        [1, 2],
+    ),
     "inplace": (lambda x, t, v: cross_entropy(x * 1, t, inplace=v), [False, True]),
 }
 

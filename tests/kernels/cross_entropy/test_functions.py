@@ -164,6 +164,41 @@ def test_strided_logits_targets_and_weights(device: str, reduction: str) -> None
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("dtype", [None, *DTYPES], ids=str)
+def test_classes_may_be_the_last_dimension_and_the_loss_have_a_dtype_of_its_own(
+    device: str, dtype: torch.dtype | None, reduction: str
+) -> None:
+    x = torch.randn(2, 3, 40, device=device, dtype=torch.bfloat16, requires_grad=True)
+    target = torch.randint(40, (2, 3), device=device)
+    loss = cross_entropy(x, target, reduction=reduction, dim=-1, dtype=dtype)
+    wanted = due(x.mT, target, reduction=reduction)
+    assert (loss.dtype, loss.shape) == (dtype or torch.bfloat16, wanted.shape)
+    torch.testing.assert_close(loss.double(), wanted, rtol=2 * torch.finfo(loss.dtype).eps + 1e-6,
+                               atol=1e-6)  # fmt: skip
+    dx, wanted_dx = (torch.autograd.grad(each.sum(), x)[0] for each in (loss, wanted))
+    torch.testing.assert_close(dx, wanted_dx, rtol=2e-2, atol=1e-6)
+    probabilities = torch.rand(2, 3, 40, device=device)
+    found = cross_entropy(x, probabilities, dim=2, reduction=reduction, dtype=torch.float32)
+    wanted = due(x.mT, probabilities.mT, reduction=reduction)
+    torch.testing.assert_close(found.double(), wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        *(({"dtype": dtype}, TypeError) for dtype in (torch.int32, "float32")),
+        *[({"dim": 3}, IndexError), ({"dim": "last"}, TypeError)],
+    ],
+)
+def test_a_dtype_or_dimension_that_there_is_not_is_refused(
+    device: str, options: Options, error: type[Exception]
+) -> None:
+    x, target = torch.randn(2, 3, 4, device=device), torch.zeros(2, 4, device=device).long()
+    with pytest.raises(error):
+        cross_entropy(x, target, **options)
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_nothing_that_counts_and_no_rows(device: str, reduction: str, smoothing: float) -> None:
     x = torch.randn(3, 5, device=device)
