@@ -6,18 +6,25 @@ compiler sees an operator, and anything else that observes the call gets PyTorch
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
-from functools import reduce
-from operator import itemgetter, or_
 from typing import Any
 
 import torch
+from torch._C import _are_functorch_transforms_active as _transforms_active
+from torch._C import _is_tracing
+from torch._C import _len_torch_dispatch_stack as _dispatch_modes
+from torch.autograd import forward_ad
+from torch.compiler import is_dynamo_compiling
 
-from . import functions
-from .functions import below_autograd, transformed
 from .language import tl
-from .launch import ALIGNMENT, Launched, launcher, launches, workspaces
 
+DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
+LEAST, MOST = 1e-30, 1e30  # temperatures that leave float32 neither zero nor infinity
+KEPT = 4096  # layouts of each direction, the least recently used makes room; some 2 kB each
+# Triton decides so as it decorates, once
+INTERPRETED = os.environ.get("TRITON_INTERPRET", "0") not in ("", "0")
+PLAIN = (torch.Tensor, torch.nn.Parameter)  # a subclass may mean something else by its elements
 NAMESPACE = "softmax_roofline"
 AUTOGRAD = torch._C.DispatchKey.AutogradFunctionality
 _LIBRARIES: list[torch.library.Library] = []  # an operator lives as long as its library
@@ -25,10 +32,39 @@ _LIBRARIES: list[torch.library.Library] = []  # an operator lives as long as its
 Tensors = tuple[torch.Tensor, ...]
 
 
+def watched(x: Any) -> bool:
+    """Whether a call on ``x`` must not simply launch a kernel.
+
+    True under compilation, tracing, transforms, dispatch modes and forward-mode differentiation;
+    also for a subclass, a device without kernels, and a conjugated or negated view.
+    """
+    return (
+        is_dynamo_compiling()  # first: Dynamo follows none of what comes after
+        or type(x) not in PLAIN
+        or not (x.is_cuda or (INTERPRETED and x.is_cpu))
+        or x.is_neg()
+        or forward_ad._current_level >= 0
+        or _dispatch_modes() > 0
+        or _transforms_active()
+        or _is_tracing()
+    )
+
+
+def transformed() -> bool:
+    """Whether forward-mode differentiation or a functorch transform is active."""
+    return forward_ad._current_level >= 0 or _transforms_active()
+
+
+def below_autograd(operator: Callable[..., Any], *arguments: Any) -> Any:
+    """Calls an operator below autograd."""
+    with torch._C._AutoDispatchBelowAutograd():
+        return operator(*arguments)
+
+
 def runs_on(x: torch.Tensor) -> bool:
     """Whether a kernel can run on the device of ``x``."""
     kind = x.device.type
-    return tl is not None and (kind == "cuda" or (kind == "cpu" and functions.INTERPRETED))
+    return tl is not None and (kind == "cuda" or (kind == "cpu" and INTERPRETED))
 
 
 def plain_gradient(*grads: torch.Tensor | None) -> bool:
@@ -112,12 +148,6 @@ def define(
     return getattr(operators, name).default
 
 
-def aligned(x: torch.Tensor) -> torch.Tensor:
-    """``x``, contiguous and at a 16-byte boundary, as a repeated launch needs it."""
-    x = x.contiguous()
-    return x.clone() if x.data_ptr() % ALIGNMENT else x
-
-
 def like_rows(x: torch.Tensor) -> torch.Tensor:
     """Memory for the gradient of ``x``, padded like ``x`` if the padding is small.
 
@@ -127,127 +157,3 @@ def like_rows(x: torch.Tensor) -> torch.Tensor:
     stride = x.stride(0)
     gaps = stride if cols <= stride <= cols + cols // 8 else cols
     return torch.empty_strided((rows, cols), (gaps, 1), dtype=x.dtype, device=x.device)
-
-
-def allocator(index: int) -> Callable[..., torch.Tensor]:
-    """A function that allocates (shape, strides, dtype) on a CUDA device; −1 is the CPU.
-
-    On the current device it bypasses the dispatcher, as Inductor does: a third of the time.
-    """
-    name = "_empty_strided_cuda" if index >= 0 else "_empty_strided_cpu"
-    fast = getattr(torch._C._dynamo.guards, name, None)
-    device = f"cuda:{index}" if index >= 0 else "cpu"
-
-    def empty(shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-        if fast is None or (index >= 0 and torch._C._cuda_getDevice() != index):
-            return torch.empty_strided(shape, strides, dtype=dtype, device=device)
-        made: torch.Tensor = fast(shape, strides, dtype)
-        return made
-
-    return empty
-
-
-class Repeatable:
-    """Records the launches of the first call and repeats them in later calls.
-
-    Unlike a `Plan` it may launch several kernels, and the caller passes the outputs. All calls pass
-    tensors of the same shapes, strides, dtypes and device: together with alignment, these are all
-    that Triton specialises for. A `Repeatable` keeps no tensor alive.
-
-    Args:
-        work: Takes tensors; a place may always be None. It does nothing but call `launch`, on those
-            tensors and on `workspace` alone.
-        index: The CUDA device's index; −1 on a CPU, where no launch is repeated.
-    """
-
-    __slots__ = ("_index", "_known", "_work")
-
-    def __init__(self, work: Callable[..., None], index: int) -> None:
-        self._work, self._index = work, index
-        self._known: dict[object, Callable[[list[int]], bool]] = {}  # by alignment
-
-    def __call__(self, *tensors: torch.Tensor | None) -> None:
-        """Does the work."""
-        if self._index < 0:
-            return self._work(*tensors)
-        if torch._C._cuda_getDevice() != self._index:
-            with torch.cuda.device(self._index):
-                return self(*tensors)
-        starts = [0 if each is None else each.data_ptr() for each in tensors]
-        offsets = reduce(or_, starts) % ALIGNMENT and tuple(each % ALIGNMENT for each in starts)
-        again = self._known.get(offsets)
-        if again is None:
-            self._first(offsets, tensors)
-        elif not again(starts):
-            self._work(*tensors)
-        return None
-
-    def _first(self, offsets: object, tensors: Sequence[torch.Tensor | None]) -> None:
-        with launches() as seen, workspaces() as made:
-            self._work(*tensors)
-        self._known[offsets] = _repeated(seen, tensors, made, self._index)
-
-
-def _repeated(
-    seen: Sequence[Launched],
-    tensors: Sequence[torch.Tensor | None],
-    made: Sequence[torch.Tensor],
-    index: int,
-) -> Callable[[list[int]], bool]:
-    """A function that repeats launches on tensors at other addresses; returns whether it did.
-
-    It refuses if a launch received a tensor that is neither an argument nor a workspace.
-    """
-    empty = getattr(torch._C._dynamo.guards, "_empty_strided_cuda", None)
-    starts = [-1 if each is None else each.data_ptr() for each in (*tensors, *made)]
-    known, constants = _extended(starts), list[Any]()
-    found: list[tuple[tuple[Any, ...], Callable[..., Any]]] = []
-    shifted = False  # whether a launch is given where a vector begins
-    for each in seen:
-        given = each.arguments
-        count = max((i + 1 for i, x in enumerate(given) if isinstance(x, torch.Tensor)), default=0)
-        places = []
-        for argument in given[:count]:
-            if not isinstance(argument, torch.Tensor):
-                places.append(-1 - len(constants))  # from the end, whatever stands before
-                constants.insert(0, argument)
-            elif argument.data_ptr() in known:
-                places.append(known.index(argument.data_ptr()))
-                shifted |= places[-1] >= len(starts)
-            else:
-                return _never
-        how = launcher(each, count, given[count:])
-        nested = any(hasattr(x, "data_ptr") for y in given if isinstance(y, tuple) for x in y)
-        if how is None or nested or count < 2:
-            return _never
-        found.append((how, itemgetter(*places)))
-    if not found or empty is None:
-        return _never
-    hooks, stream_of = found[0][0][-1], torch._C._cuda_getCurrentRawStream
-    layouts = [(tuple(x.shape), x.stride(), x.dtype) for x in made]
-
-    def again(starts: list[int]) -> bool:
-        if hooks.launch_enter_hook.calls or hooks.launch_exit_hook.calls:
-            return False  # a profiler's: it is called the ordinary way
-        if layouts:
-            space = [empty(*layout) for layout in layouts]  # held until all is launched
-            starts = [*starts, *[x.data_ptr() for x in space]]
-        numbers = [*(_extended(starts) if shifted else starts), *constants]
-        stream = stream_of(index)
-        for (run, before, between, after, grouped, _), pick in found:
-            if grouped:
-                run(*before, stream, *between, (*pick(numbers), *after))
-            else:
-                run(*before, stream, *between, *pick(numbers), *after)
-        return True
-
-    return again
-
-
-def _never(_: list[int]) -> bool:
-    return False
-
-
-def _extended(starts: list[int]) -> list[int]:
-    """The addresses of tensors and of the vector boundaries before them: launches receive both."""
-    return [*starts, *[each - each % ALIGNMENT for each in starts]]

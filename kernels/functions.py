@@ -18,39 +18,28 @@ Without a GPU, or without Triton, PyTorch computes the result.
 from __future__ import annotations
 
 import operator
-import os
 from collections.abc import Callable
 from functools import lru_cache
 from numbers import Real
 from typing import Any
 
 import torch
-from torch._C import _are_functorch_transforms_active as _transforms_active
-from torch._C import _is_tracing
-from torch._C import _len_torch_dispatch_stack as _dispatch_modes
-from torch._C._functorch import is_legacy_batchedtensor as _is_batched  # by autograd's own vmap
 from torch.autograd import Function, forward_ad
 from torch.compiler import is_dynamo_compiling
 
+from . import calls
+from .calls import DTYPES, KEPT, LEAST, MOST, PLAIN, below_autograd, define, plain_gradient, watched
 from .device import Device, cuda_device
 from .language import tl
-from .launch import ALIGNMENT, Plan, alike
 from .lines import lines
+from .repeat import ALIGNMENT, Making, alike
 from .softmax.along import along
 from .softmax.auto import Auto
 from .softmax_backward.backward_auto import BackwardAuto
 
-DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
-LEAST, MOST = 1e-30, 1e30  # temperatures that leave float32 neither zero nor infinity
-KEPT = 4096  # plans of each direction, the least recently used makes room; some 2 kB each
-# Triton decides so as it decorates, once
-INTERPRETED = os.environ.get("TRITON_INTERPRET", "0") not in ("", "0")
 AUTO, BACKWARD = Auto(), BackwardAuto()
 
-PLAIN = (torch.Tensor, torch.nn.Parameter)  # a subclass may mean something else by its elements
-
 Shape = tuple[int, ...]
-Carry = Callable[..., torch.Tensor]
 
 
 def softmax(
@@ -85,41 +74,21 @@ def softmax(
     differentiated = x.requires_grad
     try:
         call = x.shape, differentiated, dim, temperature, dtype
-        plan = _RECENT.get(call)
+        recent = _RECENT.get(call)
     except (RuntimeError, TypeError):  # nested tensors have no shape, symbolic ones no hash
-        plan = None
-    if (
-        plan is None
-        or forward_ad._current_level >= 0
-        or not plan.alike(x)
-        or (address := x.data_ptr()) % ALIGNMENT != plan.offset
-    ):
-        if watched(x):
-            return _observed(x, dim, temperature, dtype)
-        plan, address = _plan(x, dim, temperature, dtype), x.data_ptr()
-        _remember(call, plan, x)
+        recent = None
+    if recent is not None and forward_ad._current_level < 0 and recent[0](x):
+        plan = recent[1]
+    elif watched(x):
+        return _observed(x, dim, temperature, dtype)
+    else:
+        plan = _plan(x, dim, temperature, dtype)
+        if len(_RECENT) >= KEPT:
+            _RECENT.clear()
+        _RECENT[call] = alike(x), plan
     if differentiated and torch.is_grad_enabled():
-        return _differentiable(x, plan, address)
-    y = plan.again(address)
-    return plan(x) if y is None else y
-
-
-def watched(x: Any) -> bool:
-    """Whether a call on ``x`` must not simply launch a kernel.
-
-    True under compilation, tracing, transforms, dispatch modes and forward-mode differentiation;
-    also for a subclass, a device without kernels, and a conjugated or negated view.
-    """
-    return (
-        is_dynamo_compiling()  # first: Dynamo follows none of what comes after
-        or type(x) not in PLAIN
-        or not (x.is_cuda or (INTERPRETED and x.is_cpu))
-        or x.is_neg()
-        or forward_ad._current_level >= 0
-        or _dispatch_modes() > 0
-        or _transforms_active()
-        or _is_tracing()
-    )
+        return _differentiable(x, plan)
+    return plan(x)
 
 
 def _observed(
@@ -129,8 +98,7 @@ def _observed(
     if not isinstance(x, torch.Tensor):
         raise TypeError(f"softmax(): argument 'x' must be Tensor, not {type(x).__name__}")
     result = result_dtype(x.dtype, dtype, x.dim(), dim, temperature)
-    on_device = x.device.type == "cuda" or (INTERPRETED and x.device.type == "cpu")
-    if on_device and torch.compiler.is_compiling():
+    if calls.runs_on(x) and torch.compiler.is_compiling():
         y: torch.Tensor = softmax_operator(x, dim, temperature, result)
         return y
     return by_torch(x, dim, temperature, result)
@@ -225,21 +193,7 @@ def gradient_by_torch(
     return dx.to(dtype)
 
 
-def transformed() -> bool:
-    """Whether forward-mode differentiation or a functorch transform is active."""
-    return forward_ad._current_level >= 0 or _transforms_active()
-
-
 # --- by a kernel ---
-
-
-def _runs_on(index: int) -> bool:
-    """Whether a kernel can run on the CUDA device ``index``; −1 is the CPU."""
-    return tl is not None and (index >= 0 or INTERPRETED)
-
-
-def _at_least_1d(x: torch.Tensor) -> torch.Tensor:
-    return x.view(1) if x.dim() == 0 else x
 
 
 def plain_softmax(
@@ -253,117 +207,113 @@ def plain_softmax(
     return _plan(x, dim, temperature, dtype)(x)
 
 
-class _Softmax(Plan):
-    """The plan of a softmax, and the settings of its gradient.
-
-    Attributes:
-        offset: The input's address modulo 16.
-        settings: Dimension, temperature and dtype of the gradient.
-        gradient: The gradient's plan where both tensors are contiguous and aligned.
-    """
-
-    __slots__ = ("gradient", "offset", "settings")
-
-    offset: int
-    gradient: Plan
-    settings: tuple[int, float, torch.dtype]
-
-
-_RECENT: dict[tuple[Any, ...], _Softmax] = {}  # by what is cheapest read; the rest `alike` compares
-
-
-def _remember(call: tuple[Any, ...], plan: _Softmax, x: torch.Tensor) -> None:
-    if len(_RECENT) >= KEPT:
-        _RECENT.clear()
-    plan.alike = alike(x)
-    _RECENT[call] = plan
-
-
-def _plan(x: torch.Tensor, dim: int, temperature: float, dtype: torch.dtype | None) -> _Softmax:
-    offset = x.data_ptr() % ALIGNMENT
-    return _forward(x.shape, x.stride(), x.dtype, x.get_device(), offset, dim, temperature, dtype)
-
-
-@lru_cache(maxsize=KEPT)
-def _forward(
-    shape: Shape,
-    strides: Shape,
-    dtype: torch.dtype,
-    index: int,
-    offset: int,
-    dim: int,
-    temperature: float,
-    wanted: torch.dtype | None,
-) -> _Softmax:
-    result = result_dtype(dtype, wanted, len(shape), dim, temperature)
-    place = dim % max(len(shape), 1)
-    found = lines(shape or (1,), strides or (1,), place)
-    rowwise = found is not None and found.inner == 1 and found.strides[1] == 1
-    if found is not None and rowwise:
-        device = cuda_device(index) if index >= 0 else Device(kind="cpu", name="cpu")
-        refused = AUTO.unsupported((found.outer, found.cols), dtype, device)
-        rowwise = refused is None and 0 not in shape and temperature == 1 and result is dtype
-    prepared: list[Carry] = []
-
-    def carry(x: torch.Tensor) -> torch.Tensor:
-        if not _runs_on(index):
-            return by_torch(x, dim, temperature, result)
-        if 0 not in shape and (found is None or dtype not in DTYPES):
-            return plain_softmax(x.to(result).contiguous(), dim, temperature, None)
-        if found is not None and rowwise:
-            rows = x.as_strided((found.outer, found.cols), (found.strides[0], 1))
-            if not prepared:
-                prepared.append(AUTO.prepare(rows))
-            return prepared[0](rows).view(shape)
-        y = torch.empty(shape, dtype=result, device=x.device)
-        if y.numel() > 0:
-            along(_at_least_1d(x), _at_least_1d(y), place, temperature)
-        return y
-
-    plan = _Softmax(carry, index)
-    plan.offset, plan.settings = offset, (dim, temperature, dtype)
-    dense = torch.empty(shape, device="meta").stride()
-    plan.gradient = _backward((shape, dense, dense, (0, 0)), result, index, *plan.settings)
-    return plan
-
-
-def plain_gradient(
+def softmax_gradient(
     y: torch.Tensor, dy: torch.Tensor, dim: int, temperature: float, dtype: torch.dtype
 ) -> torch.Tensor:
     """The gradient of softmax's input in ``dtype``, from the answer y and the gradient of y.
 
     `backward_auto` takes any dimension. It reads both tensors in place or copied, like softmax.
     """
-    offsets = y.data_ptr() % ALIGNMENT, dy.data_ptr() % ALIGNMENT
-    layout = y.shape, y.stride(), dy.stride(), offsets
-    return _backward(layout, y.dtype, y.get_device(), dim, temperature, dtype)(y, dy)
+    index = y.get_device()
+    if not _runs_on(index):
+        return gradient_by_torch(y, dy, dim, temperature, dtype).contiguous()
+    place = dim % max(y.dim(), 1)
+    if any(lines(each.shape or (1,), each.stride() or (1,), place) is None for each in (y, dy)):
+        y, dy = y.contiguous(), dy.contiguous()
+    layout = y.shape, y.stride(), dy.stride(), y.dtype
+    return _backward(*layout, index, dim, temperature, dtype)(y, dy)
+
+
+class Plan:
+    """Computes softmax and its gradient for inputs of one layout.
+
+    Attributes:
+        settings: Dimension, temperature and dtype of the gradient.
+        gradient: The gradient where the answer and its gradient are contiguous.
+    """
+
+    def __init__(
+        self,
+        layout: tuple[Shape, Shape, torch.dtype],
+        index: int,
+        dim: int,
+        temperature: float,
+        wanted: torch.dtype | None,
+    ) -> None:
+        shape, strides, dtype = layout
+        result = result_dtype(dtype, wanted, len(shape), dim, temperature)
+        place = dim % max(len(shape), 1)
+        found = lines(shape or (1,), strides or (1,), place)
+        self.settings, self._index, self._dtype = (dim, temperature, dtype), index, result
+        self._copied = 0 not in shape and (found is None or dtype not in DTYPES)
+        rowwise = found is not None and found.inner == 1 and found.strides[1] == 1
+        if found is not None and rowwise:
+            device = cuda_device(index) if index >= 0 else Device(kind="cpu", name="cpu")
+            refused = AUTO.unsupported((found.outer, found.cols), dtype, device)
+            rowwise = refused is None and 0 not in shape and temperature == 1 and result is dtype
+        prepared: dict[int, Callable[..., torch.Tensor]] = {}  # by alignment
+
+        def launch(x: torch.Tensor, y: torch.Tensor) -> None:
+            if found is None or not rowwise:
+                return along(_at_least_1d(x), _at_least_1d(y), place, temperature)
+            rows = x.as_strided((found.outer, found.cols), (found.strides[0], 1))
+            offset = x.data_ptr() % ALIGNMENT
+            if offset not in prepared:
+                prepared[offset] = AUTO.prepare(rows)
+            prepared[offset](rows, y.view(rows.shape))
+            return None
+
+        self._forward = Making(launch, shape, result, index)
+        dense = torch.empty(shape, device="meta").stride()
+        self.gradient = _backward(shape, dense, dense, result, index, *self.settings)
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        """Softmax of an input of this layout, contiguous."""
+        if not _runs_on(self._index):
+            return by_torch(x, *self.settings[:2], self._dtype)
+        if self._copied:
+            return plain_softmax(x.to(self._dtype).contiguous(), *self.settings[:2], None)
+        return self._forward(x)
+
+
+# Recent calls, by what is cheapest read; the rest is compared by the function that `alike` makes
+_RECENT: dict[tuple[Any, ...], tuple[Callable[..., bool | None], Plan]] = {}
+
+
+def _plan(x: torch.Tensor, dim: int, temperature: float, dtype: torch.dtype | None) -> Plan:
+    return _kept_plan((x.shape, x.stride(), x.dtype), x.get_device(), dim, temperature, dtype)
+
+
+_kept_plan = lru_cache(maxsize=KEPT)(Plan)
 
 
 @lru_cache(maxsize=KEPT)
 def _backward(
-    layout: tuple[Shape, Shape, Shape, tuple[int, int]],
+    shape: Shape,
+    y_strides: Shape,
+    dy_strides: Shape,
     y_dtype: torch.dtype,
     index: int,
     dim: int,
     temperature: float,
     dtype: torch.dtype,
-) -> Plan:
-    shape, *strides, _ = layout
+) -> Making:
+    """The gradient for tensors of one layout; strides and dtypes are there to tell them apart."""
     place = dim % max(len(shape), 1)
-    apart = any(lines(shape or (1,), each or (1,), place) is None for each in strides)
 
-    def carry(y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
-        if not _runs_on(index):
-            return gradient_by_torch(y, dy, dim, temperature, dtype).contiguous()
-        if apart and 0 not in shape:
-            return plain_gradient(y.contiguous(), dy.contiguous(), dim, temperature, dtype)
-        dx = torch.empty(shape, dtype=dtype, device=y.device)
-        if dx.numel() > 0:
-            y, dy = _at_least_1d(y), _at_least_1d(dy)
-            BACKWARD.into(y, dy, _at_least_1d(dx), place, temperature)
-        return dx
+    def launch(y: torch.Tensor, dy: torch.Tensor, dx: torch.Tensor) -> None:
+        BACKWARD.into(_at_least_1d(y), _at_least_1d(dy), _at_least_1d(dx), place, temperature)
 
-    return Plan(carry, index)
+    return Making(launch, shape, dtype, index)
+
+
+def _runs_on(index: int) -> bool:
+    """Whether a kernel can run on the CUDA device ``index``; −1 is the CPU."""
+    return tl is not None and (index >= 0 or calls.INTERPRETED)
+
+
+def _at_least_1d(x: torch.Tensor) -> torch.Tensor:
+    return x.view(1) if x.dim() == 0 else x
 
 
 # --- the operators, for torch.compile and torch.export ---
@@ -373,53 +323,16 @@ def _fake(x: torch.Tensor, *rest: Any) -> torch.Tensor:
     return torch.empty(x.shape, dtype=rest[-1], device=x.device)
 
 
-def _operator_autograd(
-    x: torch.Tensor, dim: int, temperature: float, dtype: torch.dtype
-) -> torch.Tensor:
-    """Registers the operator's derivatives, for transforms of a graph that contains it."""
-    if transformed():
-        return by_torch(x, dim, temperature, dtype)
-    if x.requires_grad and torch.is_grad_enabled():
-        return _traced(x, dim, temperature, dtype)
-    answer: torch.Tensor = below_autograd(softmax_operator, x, dim, temperature, dtype)
-    return answer
-
-
-def _backward_operator_autograd(
-    y: torch.Tensor, dy: torch.Tensor, dim: int, temperature: float, dtype: torch.dtype
-) -> torch.Tensor:
-    if transformed() or (torch.is_grad_enabled() and (y.requires_grad or dy.requires_grad)):
-        return gradient_by_torch(y, dy, dim, temperature, dtype)
-    answer: torch.Tensor = below_autograd(backward_operator, y, dy, dim, temperature, dtype)
-    return answer
-
-
-def below_autograd(operator: Callable[..., Any], *arguments: Any) -> Any:
-    """Calls an operator below autograd."""
-    with torch._C._AutoDispatchBelowAutograd():
-        return operator(*arguments)
-
-
-_OPERATORS = {  # of each its tensors, its kernel, its derivative and what takes batched tensors
-    "softmax": ("Tensor x", plain_softmax, _operator_autograd, by_torch),
-    "softmax_backward": (
-        "Tensor y, Tensor dy", plain_gradient, _backward_operator_autograd, gradient_by_torch
-    ),
-}  # fmt: skip
-# PyTorch takes one definition of a name. This file imported again, as `kernels` of a checkout
-# beside the installed package or by a reload, uses the operators of its first import.
-if not hasattr(torch.ops.softmax_roofline, [*_OPERATORS][-1]):
-    _LIBRARY = torch.library.Library("softmax_roofline", "DEF")
-    for _name, (_tensors, _kernel, _autograd, _batched) in _OPERATORS.items():
-        _signature = f"{_name}({_tensors}, SymInt dim, float temperature, ScalarType dtype)"
-        _LIBRARY.define(f"{_signature} -> Tensor", tags=torch.Tag.pt2_compliant_tag)
-        for _key in ("CPU", "CUDA"):
-            _LIBRARY.impl(_name, _kernel, _key)
-        _LIBRARY.impl(_name, _autograd, "Autograd")
-        _LIBRARY.impl(_name, _batched, "FuncTorchBatched")
-        torch.library.register_fake(f"softmax_roofline::{_name}", _fake, lib=_LIBRARY)
-softmax_operator = torch.ops.softmax_roofline.softmax.default
-backward_operator = torch.ops.softmax_roofline.softmax_backward.default
+softmax_operator = define(
+    "softmax(Tensor x, SymInt dim, float temperature, ScalarType dtype) -> Tensor",
+    *(plain_softmax, _fake, by_torch),
+    differentiable=lambda *arguments: _traced(*arguments),
+)
+backward_operator = define(
+    "softmax_backward(Tensor y, Tensor dy, SymInt dim, float temperature, ScalarType dtype) "
+    "-> Tensor",
+    *(softmax_gradient, _fake, gradient_by_torch),
+)
 
 
 # --- reverse-mode differentiation ---
@@ -429,35 +342,29 @@ class _Differentiable(Function):
     """Softmax and its gradient by kernels."""
 
     @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, plan: _Softmax, address: int) -> torch.Tensor:
-        y = plan.again(address)
-        if y is None:
-            y = plan(x)
+    def forward(ctx: Any, x: torch.Tensor, plan: Plan) -> torch.Tensor:
+        y = plan(x)
         ctx.plan = plan
         ctx.save_for_backward(y)
         return y
 
     @staticmethod
-    def backward(ctx: Any, dy: torch.Tensor) -> tuple[torch.Tensor, None, None]:
-        (y,), forward = ctx.saved_tensors, ctx.plan
-        plan: Plan = forward.gradient
+    def backward(ctx: Any, dy: torch.Tensor) -> tuple[torch.Tensor, None]:
+        (y,), plan = ctx.saved_tensors, ctx.plan
+        gradient: Making = plan.gradient
         # where gradients are enabled, this one is to be differentiated in its turn
         if (
             is_dynamo_compiling()
             or torch.is_grad_enabled()
             or forward_ad._current_level >= 0
-            or not plan.alike(y, dy)
+            or not gradient.alike(y, dy)
         ):
-            if torch.is_grad_enabled() or watched(dy) or _is_batched(dy):
-                return gradient_by_torch(y, dy, *forward.settings), None, None
+            if watched(dy) or not plain_gradient(dy):
+                return gradient_by_torch(y, dy, *plan.settings), None
             if not (y.is_contiguous() and dy.is_contiguous()):
-                return plain_gradient(y, dy, *forward.settings), None, None
-            plan.alike = alike(y, dy)
-        addresses = y.data_ptr(), dy.data_ptr()
-        if (addresses[0] | addresses[1]) % ALIGNMENT:
-            return plain_gradient(y, dy, *forward.settings), None, None
-        dx = plan.again(*addresses)
-        return (plan(y, dy) if dx is None else dx), None, None
+                return softmax_gradient(y, dy, *plan.settings), None
+            gradient.alike = alike(y, dy)
+        return gradient(y, dy), None
 
 
 class _Traced(Function):

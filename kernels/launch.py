@@ -1,10 +1,8 @@
-"""Launching a Triton kernel: the ordinary way, repeated without overhead, and its options.
+"""Launching a Triton kernel, and its options.
 
 `launch` is ``function[grid](*arguments, **constants, **options)``: Triton binds the arguments,
 inspects the type, value and alignment of each, finds the compiled kernel and launches it, in
-7–14 µs of host time. `launches` collects these launches. A `Plan` repeats one on other memory: it
-allocates the answer and calls the C function behind Triton's launcher. The keeper of a plan must
-ensure that shapes, strides, dtypes, device and each address modulo 16 equal the first launch's.
+7–14 µs of host time. `launches` collects these launches, for `kernels.repeat` to repeat them.
 
 Programmatic dependent launch (`dependent`): by default the second of two kernels in one stream
 starts after the first has ended and its writes are visible. Memory idles for about a microsecond.
@@ -31,28 +29,16 @@ Programming Guide, "Programmatic Dependent Launch and Synchronization".
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from copy import copy
 from dataclasses import dataclass
-from types import FunctionType
 from typing import Any
 
 import torch
 
 from .device import Device, device_of
 from .language import constant, jit, tl
-
-ALIGNMENT = 16  # bytes; Triton compiles apart for pointers aligned to it and those that are not
-
-# What Triton 3.6 and 3.7 hand to a launcher; another version may have another order
-_KNOWN = (
-    ["self", "gridX", "gridY", "gridZ", "stream", "function", "args"],
-    ["self", "gridX", "gridY", "gridZ", "stream", "function", "kernel_metadata", "launch_metadata",
-     "launch_enter_hook", "launch_exit_hook", "args"],
-)  # fmt: skip
 
 DEPENDENT_FROM = (9, 0)  # compute capability
 # The wait comes first: whoever depends on this kernel may then take for done what was before it
@@ -135,161 +121,6 @@ def workspaces() -> Iterator[list[torch.Tensor]]:
         yield lent
     finally:
         _lending.reset(token)
-
-
-class Plan:
-    """Records the kernel launch of the first call and replays it for similar inputs.
-
-    Similar inputs have equal shape, strides, dtype, device and address modulo 16: all that Triton
-    specialises for. A plan keeps no tensor alive. The cheapest call is
-
-        made = plan.again(x.data_ptr())
-        return plan(x) if made is None else made
-
-    Args:
-        carry: Launches the kernel on the inputs and returns its output. The kernel's first
-            parameters are the inputs, then the output.
-        index: The CUDA device's index; −1 on a CPU, where no launch is repeated.
-
-    Attributes:
-        again: Takes the address of each input. Returns the output, or None if the caller must call
-            the plan itself.
-        alike: The test that `alike` made from the inputs of an earlier call, or None.
-    """
-
-    __slots__ = ("_carry", "_index", "_tried", "again", "alike")
-
-    def __init__(self, carry: Callable[..., torch.Tensor], index: int) -> None:
-        self._carry, self._index, self._tried = carry, index, index < 0
-        self.again: Callable[..., torch.Tensor | None] = _never
-        self.alike: Callable[..., bool | None] = _never
-
-    def __call__(self, *inputs: torch.Tensor) -> torch.Tensor:
-        """The output of `carry` for the inputs, on their device."""
-        if self._index >= 0 and torch._C._cuda_getDevice() != self._index:
-            with torch.cuda.device(self._index):
-                return self(*inputs)
-        if self._tried:
-            again = self.again(*[x.data_ptr() for x in inputs])
-            return self._carry(*inputs) if again is None else again
-        with launches() as seen:
-            made = self._carry(*inputs)
-        if len(seen) == 1:
-            self.again = replay(seen[0], inputs, made, self._index) or _never
-        self._tried = True
-        return made
-
-
-def alike(*tensors: torch.Tensor) -> Callable[..., bool | None]:
-    """A function that tests in 0.1 µs whether other tensors are like these.
-
-    Uses Dynamo's TensorGuards to compare type, dtype, device, shape, strides, ``requires_grad`` and
-    the dispatch keys, with all modes, transforms, tracing and negation that they show. It does not
-    look at addresses, forward-mode differentiation or Dynamo.
-    """
-    guards = getattr(torch._C._dynamo.guards, "TensorGuards", None)
-    if guards is None:
-        return _never
-    check: Callable[..., bool] = guards(
-        *tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None
-    ).check
-    return check
-
-
-def _never(*_: Any) -> None:
-    return None
-
-
-def replay(
-    launched: Launched, inputs: Sequence[torch.Tensor], made: torch.Tensor, index: int
-) -> Callable[..., torch.Tensor | None] | None:
-    """`Plan.again`, or None where a repeated launch would be wrong. It keeps no tensor alive.
-
-    Args:
-        launched: The launch to repeat.
-        inputs: Its inputs: the first arguments, in order.
-        made: Its output: the next argument, and the last tensor.
-        index: The CUDA device's index.
-    """
-    tensors = (*inputs, made)
-    given, rest = launched.arguments[: len(tensors)], launched.arguments[len(tensors) :]
-    same = len(given) == len(tensors) and all(
-        isinstance(a, torch.Tensor) and a.data_ptr() == t.data_ptr() and a.dtype == t.dtype
-        for a, t in zip(given, tensors, strict=True)
-    )
-    if not same or made.data_ptr() % ALIGNMENT or any(hasattr(each, "data_ptr") for each in rest):
-        return None
-    found = launcher(launched, len(tensors), rest)
-    # past the dispatcher, as Inductor allocates
-    empty = getattr(torch._C._dynamo.guards, "_empty_strided_cuda", None)
-    if found is None or empty is None:
-        return None
-    run, before, between, after, grouped, runtime = found
-    enter, leave = runtime.launch_enter_hook, runtime.launch_exit_hook
-    device, stream = torch._C._cuda_getDevice, torch._C._cuda_getCurrentRawStream
-    shape, strides, dtype = tuple(made.shape), made.stride(), made.dtype
-
-    def again(*addresses: int) -> torch.Tensor | None:
-        if (
-            device() != index
-            or runtime.launch_enter_hook is not enter  # a profiler's: the call is
-            or runtime.launch_exit_hook is not leave  # made the ordinary way
-            or enter.calls
-            or leave.calls
-        ):
-            return None
-        answer: torch.Tensor = empty(shape, strides, dtype)
-        address = answer.data_ptr()
-        if address % ALIGNMENT:  # an allocator of the user's own
-            return None
-        if grouped:
-            run(*before, stream(index), *between, (*addresses, address, *after))
-        else:
-            run(*before, stream(index), *between, *addresses, address, *after)
-        return answer
-
-    return again
-
-
-def launcher(launched: Launched, count: int, rest: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """The C function behind Triton's launcher and its arguments, found by observing one launch.
-
-    Args:
-        launched: The launch to repeat.
-        count: The number of its tensors.
-        rest: Its arguments after the tensors.
-
-    Returns:
-        The function; its arguments before the stream, between the stream and the tensors, and after
-        the tensors; whether the tensors and the later arguments are one tuple; and Triton's hook
-        settings. None for an unknown launcher, or for one that needs scratch memory.
-    """
-    compiled = launched.compiled
-    try:
-        from triton import knobs
-
-        settings, launcher = knobs.runtime, compiled.run
-        known = list(inspect.signature(type(launcher).__call__).parameters) in _KNOWN
-        plain = not isinstance(launcher.launch, FunctionType)  # that rewrites TMA descriptors
-        scratch = launcher.global_scratch_size or launcher.profile_scratch_size
-        hooks = settings.launch_enter_hook.calls, settings.launch_exit_hook.calls
-        if not (known and plain) or scratch or not all(isinstance(calls, list) for calls in hooks):
-            return None
-        handed: list[tuple[Any, ...]] = []
-        watched, marks = copy(launcher), [object() for _ in range(1 + count)]
-        watched.launch = lambda *arguments: handed.append(arguments)
-        watched(*launched.grid, marks[0], compiled.function, compiled.packed_metadata,
-                None, None, None, *marks[1:], *rest)  # fmt: skip
-        (flat,) = handed
-        grouped = isinstance(flat[-1], tuple) and marks[-1] in flat[-1]
-        flat = (*flat[:-1], *flat[-1]) if grouped else flat
-        first, second = flat.index(marks[0]), flat.index(marks[1])
-    except (ImportError, AttributeError, TypeError, ValueError):
-        return None
-    if [*flat[second : second + count]] != marks[1:]:
-        return None
-    before, between, after = flat[:first], flat[first + 1 : second], flat[second + count :]
-    return launcher.launch, before, between, after, grouped, settings
 
 
 def dependent(device: Device, wanted: bool) -> bool:

@@ -27,7 +27,8 @@ from typing_extensions import override
 from ..device import Device, device_of
 from ..kernel import Shape, power_of_two, whole_number
 from ..language import MOST_PROGRAMS, jit, tl
-from ..launch import ALIGNMENT, launch
+from ..launch import launch
+from ..repeat import ALIGNMENT
 from ..softmax.tiles import empty_result
 from ..traffic import M, N, Traffic
 from .variant import HALVES, OfAttention

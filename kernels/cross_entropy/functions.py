@@ -31,18 +31,22 @@ from torch.compiler import is_dynamo_compiling
 from torch.utils import dlpack
 
 from ..calls import (
-    Repeatable,
-    aligned,
-    allocator,
+    DTYPES,
+    KEPT,
+    LEAST,
+    MOST,
+    PLAIN,
+    below_autograd,
     define,
     gradient_of,
     like_rows,
     plain_gradient,
     runs_on,
+    transformed,
+    watched,
 )
-from ..functions import DTYPES, KEPT, LEAST, MOST, PLAIN, below_autograd, transformed, watched
-from ..launch import ALIGNMENT, alike
 from ..log_softmax.functions import numbers_by_torch, numbers_operator, row_numbers
+from ..repeat import ALIGNMENT, Repeatable, aligned, alike, allocator
 from . import auto
 from . import rows as by_kernels
 from .gradients import multiply

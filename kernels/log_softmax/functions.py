@@ -17,18 +17,20 @@ import torch
 from torch.autograd import Function
 
 from ..calls import (
-    Repeatable,
+    DTYPES,
+    KEPT,
     Tensors,
-    aligned,
+    below_autograd,
     define,
     gradient_of,
     like_rows,
     plain_gradient,
     runs_on,
+    watched,
 )
 from ..cross_entropy.auto import logprob_entropy
 from ..cross_entropy.gradients import row_gradient
-from ..functions import DTYPES, KEPT, below_autograd, watched
+from ..repeat import Making, Repeatable, aligned
 from . import auto
 
 Maybe = torch.Tensor | None
@@ -116,14 +118,13 @@ def _log_softmax_observed(x: Any, dim: Any, dtype: torch.dtype | None) -> torch.
 
 def _log_softmax_plain(x: torch.Tensor) -> torch.Tensor:
     rows = x.reshape(-1, x.shape[-1])
-    y = torch.empty(rows.shape, dtype=x.dtype, device=x.device)
-    _log_softmax_plan(rows.shape, rows.stride(), x.dtype, x.get_device())(rows, y)
-    return y.view(x.shape)
+    made = _log_softmax_plan(rows.shape, rows.stride(), x.dtype, x.get_device())(rows)
+    return made.view(x.shape)
 
 
 @lru_cache(maxsize=KEPT)
-def _log_softmax_plan(shape: Any, strides: Any, dtype: torch.dtype, index: int) -> Repeatable:
-    return Repeatable(lambda x, y: auto.log_softmax(x, y=y), index)
+def _log_softmax_plan(shape: Any, strides: Any, dtype: torch.dtype, index: int) -> Making:
+    return Making(lambda x, y: auto.log_softmax(x, y=y), shape, dtype, index)
 
 
 def _log_softmax_kernel(x: torch.Tensor) -> torch.Tensor:

@@ -67,8 +67,8 @@ class Auto(Kernel):
         return self._chosen(x)(x) if x.numel() > 0 else empty_result(x)
 
     @override
-    def prepare(self, x: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
-        """See `Kernel`: the chosen variant's own."""
+    def prepare(self, x: torch.Tensor) -> Callable[..., torch.Tensor]:
+        """See `Kernel`: the chosen variant's own, which also takes memory for the answer."""
         return self._chosen(x).prepare(x) if x.numel() > 0 else self
 
     def _chosen(self, x: torch.Tensor) -> Kernel:

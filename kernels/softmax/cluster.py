@@ -116,13 +116,13 @@ class Cluster(Kernel):
         return cut((rows, cols), dtype.itemsize, width, device, self.programs, self.num_warps)
 
     @override
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+    def __call__(self, x: torch.Tensor, y: torch.Tensor | None = None) -> torch.Tensor:
         """See `Kernel`.
 
         Raises:
             ValueError: the row does not fit on chip; strided columns fit less.
         """
-        y = empty_result(x)
+        y = empty_result(x) if y is None else y
         if x.numel() > 0:
             rows, cols = x.shape
             width = reading(x)

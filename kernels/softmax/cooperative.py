@@ -99,11 +99,11 @@ class Cooperative(Kernel):
         return None
 
     @override
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+    def __call__(self, x: torch.Tensor, y: torch.Tensor | None = None) -> torch.Tensor:
         """See `Kernel`. Each call derives the launch and zeroes words; `prepare` does so once."""
-        return self.prepare(x)(x)
+        return self.prepare(x)(x, y)
 
-    def prepare(self, x: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
+    def prepare(self, x: torch.Tensor) -> Callable[..., torch.Tensor]:
         """A launch for inputs like ``x``, with separate words for each stream.
 
         Raises:
@@ -130,8 +130,8 @@ class Cooperative(Kernel):
         programs = slices.number * slices.groups
         words = Workspaces(WORDS * programs, x.device)
 
-        def launch(x: torch.Tensor) -> torch.Tensor:
-            y = empty_result(x)
+        def launch(x: torch.Tensor, y: torch.Tensor | None = None) -> torch.Tensor:
+            y = empty_result(x) if y is None else y
             _cooperative[(programs,)](x, y, words.current(), *sizes, **options)
             return y
 

@@ -26,7 +26,7 @@ import sys
 sys.modules |= dict.fromkeys(sys.argv[1:])  # importing these fails
 import torch, kernels, softmax_roofline
 from softmax_roofline import softmax
-from softmax_roofline.functions import INTERPRETED
+from softmax_roofline.calls import INTERPRETED
 from softmax_roofline.softmax.online import Online
 assert kernels.get_kernel("another package's") == "not ours"
 x = torch.randn(3, 40, requires_grad=True)

@@ -8,8 +8,9 @@ from unittest.mock import MagicMock
 import pytest
 import torch
 
-from kernels.calls import Repeatable, like_rows
+from kernels.calls import like_rows
 from kernels.launch import launch, workspace
+from kernels.repeat import Repeatable
 from tests.kernels.test_launch import Compiled, Flat, Grouped
 
 SOME = torch.ones(64)

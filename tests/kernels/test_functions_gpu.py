@@ -54,19 +54,18 @@ def test_a_repeated_launch_stays_right_whatever_changes(cols: int) -> None:
             near(softmax(x), torch.softmax(x.double(), -1), dtype)
 
 
-def test_every_plan_of_a_variant_launches_again() -> None:
+def test_every_variant_launches_again(monkeypatch: pytest.MonkeyPatch) -> None:
     for shape in ((128, 256), (64, 4096), (64, 16384), (8, 131072)):
-        x = torch.randn(shape, device="cuda")
-        for _ in range(2):
-            softmax(x)
-            softmax(x, 0, temperature=2.0)
-        key = (x.shape, x.stride(), x.dtype, 0, 0)
-        for _ in range(2):
-            softmax(x.clone().requires_grad_()).backward(x)
-        gradient = functions._forward(*key, -1, 1.0, None).gradient
-        assert gradient.again(x.data_ptr(), x.data_ptr()) is not None, (shape, "gradient")
-        for rest in ((-1, 1.0, None), (0, 2.0, None)):
-            assert functions._forward(*key, *rest).again(x.data_ptr()) is not None, (shape, rest)
+        x = torch.randn(shape, device="cuda", requires_grad=True)
+
+        def step(x: torch.Tensor = x) -> None:
+            softmax(x).backward(x)
+            softmax(x, 0, temperature=2.0).backward(x)
+
+        step(), step()
+        with monkeypatch.context() as patch:
+            patch.setattr("triton.runtime.jit.JITFunction.run", None)  # an ordinary launch fails
+            step()
 
 
 def test_profilers_hooks_are_called_for_a_repeated_launch() -> None:
@@ -143,7 +142,7 @@ def test_beyond_two_to_the_31_elements() -> None:
         pytest.skip("needs 40 GiB of free device memory")
     x = torch.randn(300_000, 8192, device="cuda", dtype=torch.float16)
     y, scaled, dy = softmax(x), softmax(x, temperature=2.0), x
-    dx = functions.plain_gradient(y, dy, 1, 1.0, y.dtype)
+    dx = functions.softmax_gradient(y, dy, 1, 1.0, y.dtype)
     for rows in (slice(0, 64), slice(262_100, 262_200), slice(299_936, 300_000)):
         near(y[rows], torch.softmax(x[rows].double(), 1), x.dtype)
         near(scaled[rows], torch.softmax(x[rows].double() / 2, 1), x.dtype)

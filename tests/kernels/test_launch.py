@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 from collections.abc import Callable
 from typing import Any
-from unittest.mock import MagicMock, call, patch
+from unittest.mock import MagicMock, call
 
 import pytest
 import torch
@@ -17,19 +17,8 @@ from kernels import launch as launching
 from kernels.copy.copy_triton import CopyTriton
 from kernels.device import Device
 from kernels.kernel import Kernel
-from kernels.launch import (
-    _KNOWN,
-    Launched,
-    Plan,
-    alike,
-    dependent,
-    launch,
-    launch_option,
-    launches,
-    load_hint,
-    replay,
-    store_hint,
-)
+from kernels.launch import dependent, launch, launch_option, launches, load_hint, store_hint
+from kernels.repeat import _KNOWN, alike
 from kernels.softmax.cluster import Cluster
 from kernels.softmax.fused_multirow import FusedMultirow
 
@@ -91,17 +80,6 @@ class Compiled:
         self.run = launcher()
 
 
-@pytest.fixture
-def card(monkeypatch: pytest.MonkeyPatch) -> MagicMock:
-    """A card of index 0 whose memory is the CPU's; its raw stream is 7."""
-    card = MagicMock(return_value=0)
-    monkeypatch.setattr(torch._C, "_cuda_getDevice", card, raising=False)
-    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda _: 7, raising=False)
-    guards = torch._C._dynamo.guards
-    monkeypatch.setattr(guards, "_empty_strided_cuda", guards._empty_strided_cpu)
-    return card
-
-
 def test_a_launch_is_the_ordinary_one_and_is_told_to_who_listens() -> None:
     x, y = torch.ones(3), torch.ones(3)
     function = MagicMock(arg_names=("x", "y", "cols", "BLOCK"))
@@ -115,85 +93,6 @@ def test_a_launch_is_the_ordinary_one_and_is_told_to_who_listens() -> None:
     ]
     (one,) = seen
     assert (one.grid, one.arguments[2:]) == ((5, 1, 1), (3, 4))
-
-
-@pytest.mark.parametrize("launcher", [Flat, Grouped])
-def test_again_takes_other_memory_and_the_same_rest(
-    card: MagicMock, launcher: Callable[[], Any]
-) -> None:
-    compiled, x, y = Compiled(launcher), torch.ones(3), torch.ones(2, 4).t()
-    again = replay(Launched(compiled, (5, 1, 1), (x, x, y, 3, 4)), (x, x), y, 0)
-    assert again is not None
-    answer = again(160, 320)
-    assert answer is not None
-    assert (answer.shape, answer.stride(), answer.dtype) == (y.shape, y.stride(), y.dtype)
-    arguments, metadata = (160, 320, answer.data_ptr(), 3, 4), compiled.packed_metadata
-    handed = {
-        Flat: (False, metadata, None, None, None, *arguments),
-        Grouped: (metadata, None, None, arguments),
-    }[launcher]
-    compiled.run.launch.assert_called_once_with(5, 1, 1, 7, 77, *handed)
-
-
-@pytest.mark.parametrize("reason", ["device", "hook", "other hooks", "alignment"])
-def test_what_is_unusual_is_left_to_the_ordinary_launch(
-    card: MagicMock, reason: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    compiled, x, y = Compiled(), torch.ones(3), torch.ones(3)
-    again = replay(Launched(compiled, (5, 1, 1), (x, y, 3)), (x,), y, 0)
-    runtime = pytest.importorskip("triton").knobs.runtime
-    assert again is not None
-    assert again(160) is not None
-    if reason == "device":
-        card.return_value = 1
-    elif reason == "hook":
-        monkeypatch.setattr(runtime.launch_exit_hook, "calls", [print])
-    elif reason == "other hooks":
-        monkeypatch.setattr(runtime, "launch_enter_hook", MagicMock(calls=[]))
-    else:
-        shifted = torch.empty(8)[1:4]
-        monkeypatch.setattr(torch._C._dynamo.guards, "_empty_strided_cuda", lambda *_: shifted)
-        again = replay(Launched(compiled, (5, 1, 1), (x, y, 3)), (x,), y, 0)
-        assert again is not None
-    assert again(160) is None
-    assert compiled.run.launch.call_count == 1
-
-
-@pytest.mark.parametrize(
-    "case",
-    ["third tensor", "other input", "other dtype", "interpreter", "launcher", "scratch", "output"],
-)
-def test_what_might_come_out_wrong_is_not_launched_again(case: str, card: MagicMock) -> None:
-    x, y = torch.ones(3), torch.ones(9)[1:4] if case == "output" else torch.ones(3)
-    launcher = {"launcher": Unknown, "scratch": Needing}.get(case, Flat)
-    compiled = None if case == "interpreter" else Compiled(launcher)
-    rest = (torch.ones(1),) if case == "third tensor" else (3,)
-    given = {"other input": y.clone(), "other dtype": x.view(torch.int32)}.get(case, x)
-    assert replay(Launched(compiled, (5, 1, 1), (x, y, *rest)), (given,), y, 0) is None
-
-
-def test_a_plan_carries_out_once_and_then_launches_again(card: MagicMock) -> None:
-    compiled, carried = Compiled(), []
-    function = MagicMock(arg_names=("x", "y"))
-    function.__getitem__.return_value = MagicMock(return_value=compiled)
-
-    def carry(x: torch.Tensor) -> torch.Tensor:
-        y = torch.empty_like(x)
-        launch(function, (5,), (x, y), {})
-        carried.append(x)
-        return y
-
-    plan, x = Plan(carry, 0), torch.ones(3)
-    assert plan.again(x.data_ptr()) is None
-    plan(x)
-    assert plan.again(x.data_ptr()).shape == x.shape
-    assert len(carried) == compiled.run.launch.call_count == 1
-    card.return_value = 1  # the answer is made on the device of the inputs
-    assert plan.again(x.data_ptr()) is None
-    with patch("torch.cuda.device") as device:
-        device.return_value.__enter__.side_effect = lambda: card.configure_mock(return_value=0)
-        plan(x)
-    assert (len(carried), compiled.run.launch.call_count) == (1, 2)
 
 
 def negated(x: torch.Tensor) -> torch.Tensor:

@@ -478,7 +478,7 @@ def test_fake_meta_and_parameters(device: str) -> None:
 
 
 def test_without_gpu_or_interpreter_pytorch_computes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kernels.functions.INTERPRETED", False)
+    monkeypatch.setattr("kernels.calls.INTERPRETED", False)
     x = torch.randn(3, 5, requires_grad=True)
 
     def f(x: torch.Tensor) -> torch.Tensor:

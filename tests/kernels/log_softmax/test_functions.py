@@ -168,7 +168,7 @@ def test_compiled_fake_and_without_gpu_or_interpreter(
         assert function(x).dtype == torch.bfloat16
         with FlopCounterMode(display=False):  # by PyTorch's operations
             assert function(x).dtype == torch.bfloat16
-    monkeypatch.setattr("kernels.functions.INTERPRETED", False)
+    monkeypatch.setattr("kernels.calls.INTERPRETED", False)
     monkeypatch.setattr(functions, "auto", None)
     if device == "cpu":
         torch.testing.assert_close(function(x).float(), wanted, **close)
