@@ -88,7 +88,7 @@ def softmax(
         _RECENT[call] = alike(x), plan
     if differentiated and torch.is_grad_enabled():
         return _differentiable(x, plan)
-    return plan(x)
+    return plan.forward(x)
 
 
 def _observed(
@@ -204,7 +204,7 @@ def plain_softmax(
     Raises:
         IndexError, NotImplementedError, TypeError, ValueError: see `softmax`.
     """
-    return _plan(x, dim, temperature, dtype)(x)
+    return _plan(x, dim, temperature, dtype).forward(x)
 
 
 def softmax_gradient(
@@ -229,6 +229,7 @@ class Plan:
 
     Attributes:
         settings: Dimension, temperature and dtype of the gradient.
+        forward: Softmax of an input of this layout, contiguous.
         gradient: The gradient where the answer and its gradient are contiguous.
     """
 
@@ -244,8 +245,7 @@ class Plan:
         result = result_dtype(dtype, wanted, len(shape), dim, temperature)
         place = dim % max(len(shape), 1)
         found = lines(shape or (1,), strides or (1,), place)
-        self.settings, self._index, self._dtype = (dim, temperature, dtype), index, result
-        self._copied = 0 not in shape and (found is None or dtype not in DTYPES)
+        self.settings = dim, temperature, dtype
         rowwise = found is not None and found.inner == 1 and found.strides[1] == 1
         if found is not None and rowwise:
             device = cuda_device(index) if index >= 0 else Device(kind="cpu", name="cpu")
@@ -263,17 +263,15 @@ class Plan:
             prepared[offset](rows, y.view(rows.shape))
             return None
 
-        self._forward = Making(launch, shape, result, index)
+        self.forward: Callable[[torch.Tensor], torch.Tensor] = Making(launch, shape, result, index)
+        if 0 not in shape and (found is None or dtype not in DTYPES):
+            self.forward = lambda x: plain_softmax(
+                x.to(result).contiguous(), dim, temperature, None
+            )
+        if not _runs_on(index):
+            self.forward = lambda x: by_torch(x, dim, temperature, result)
         dense = torch.empty(shape, device="meta").stride()
         self.gradient = _backward(shape, dense, dense, result, index, *self.settings)
-
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        """Softmax of an input of this layout, contiguous."""
-        if not _runs_on(self._index):
-            return by_torch(x, *self.settings[:2], self._dtype)
-        if self._copied:
-            return plain_softmax(x.to(self._dtype).contiguous(), *self.settings[:2], None)
-        return self._forward(x)
 
 
 # Recent calls, by what is cheapest read; the rest is compared by the function that `alike` makes
@@ -343,7 +341,7 @@ class _Differentiable(Function):
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, plan: Plan) -> torch.Tensor:
-        y = plan(x)
+        y = plan.forward(x)
         ctx.plan = plan
         ctx.save_for_backward(y)
         return y

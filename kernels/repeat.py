@@ -73,37 +73,6 @@ def allocator(index: int) -> Callable[..., torch.Tensor]:
     return empty
 
 
-class Making:
-    """A function of tensors whose answer is new memory of one layout, filled by launches.
-
-    Args:
-        work: As of `Repeatable`; the answer is the last tensor.
-        shape: Of the answer, which is contiguous.
-        dtype: Of the answer.
-        index: The CUDA device's index; −1 on a CPU.
-
-    Attributes:
-        alike: The test that `alike` made from the inputs of an earlier call.
-    """
-
-    __slots__ = ("_empty", "_launch", "_layout", "alike")
-
-    def __init__(
-        self, work: Callable[..., None], shape: tuple[int, ...], dtype: torch.dtype, index: int
-    ) -> None:
-        strides = torch.empty(shape, device="meta").stride()
-        self._layout = tuple(shape), strides, dtype
-        self._empty, self._launch = allocator(index), Repeatable(work, index)
-        self.alike: Callable[..., bool | None] = unlike
-
-    def __call__(self, *inputs: torch.Tensor) -> torch.Tensor:
-        """The answer for the inputs, on their device."""
-        made = self._empty(*self._layout)
-        if 0 not in self._layout[0]:
-            self._launch(*inputs, made)
-        return made
-
-
 class Repeatable:
     """Records the launches of the first call and repeats them in later calls.
 
@@ -133,16 +102,53 @@ class Repeatable:
         starts = [0 if each is None else each.data_ptr() for each in tensors]
         offsets = reduce(or_, starts) % ALIGNMENT and tuple(each % ALIGNMENT for each in starts)
         again = self._known.get(offsets)
-        if again is None:
-            self._first(offsets, tensors)
-        elif not again(starts):
-            self._work(*tensors)
+        if again is None or not again(starts):
+            self._ordinary(offsets, tensors)
         return None
 
-    def _first(self, offsets: object, tensors: Sequence[torch.Tensor | None]) -> None:
+    def _ordinary(self, offsets: object, tensors: Sequence[torch.Tensor | None]) -> None:
+        """Does the work the ordinary way, and the first time records how to repeat it."""
         with launches() as seen, workspaces() as made:
             self._work(*tensors)
-        self._known[offsets] = _repeated(seen, tensors, made, self._index)
+        if offsets not in self._known:
+            self._known[offsets] = _repeated(seen, tensors, made, self._index)
+
+
+class Making(Repeatable):
+    """A function of tensors whose answer is new contiguous memory, filled by launches.
+
+    Args:
+        work: As of `Repeatable`; the answer is the last tensor.
+        shape: Of the answer.
+        dtype: Of the answer.
+        index: The CUDA device's index; −1 on a CPU.
+
+    Attributes:
+        alike: The test that `alike` made from the inputs of an earlier call.
+    """
+
+    __slots__ = ("_empty", "_layout", "alike")
+
+    def __init__(
+        self, work: Callable[..., None], shape: tuple[int, ...], dtype: torch.dtype, index: int
+    ) -> None:
+        super().__init__(work, index)
+        strides = torch.empty(shape, device="meta").stride()
+        self._layout, self._empty = (tuple(shape), strides, dtype), allocator(index)
+        self.alike: Callable[..., bool | None] = unlike
+
+    def __call__(self, *inputs: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        """The answer for the inputs, on their device."""
+        made = self._empty(*self._layout)
+        starts = [each.data_ptr() for each in inputs]
+        starts.append(made.data_ptr())
+        # None where a tensor is not aligned; then, and at first, `Repeatable` sees to it
+        again = self._known.get(0) if not reduce(or_, starts) % ALIGNMENT else None
+        if again is not None and torch._C._cuda_getDevice() == self._index and again(starts):
+            return made
+        if made.numel():
+            super().__call__(*inputs, made)
+        return made
 
 
 def _repeated(
