@@ -127,25 +127,32 @@ class Making(Repeatable):
         alike: The test that `alike` made from the inputs of an earlier call.
     """
 
-    __slots__ = ("_empty", "_layout", "alike")
+    __slots__ = ("_fast", "_layout", "alike")
 
     def __init__(
         self, work: Callable[..., None], shape: tuple[int, ...], dtype: torch.dtype, index: int
     ) -> None:
         super().__init__(work, index)
         strides = torch.empty(shape, device="meta").stride()
-        self._layout, self._empty = (tuple(shape), strides, dtype), allocator(index)
+        self._layout = tuple(shape), strides, dtype
+        self._fast = getattr(torch._C._dynamo.guards, "_empty_strided_cuda", None)
         self.alike: Callable[..., bool | None] = unlike
 
     def __call__(self, *inputs: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
         """The answer for the inputs, on their device."""
-        made = self._empty(*self._layout)
-        starts = [each.data_ptr() for each in inputs]
-        starts.append(made.data_ptr())
-        # None where a tensor is not aligned; then, and at first, `Repeatable` sees to it
-        again = self._known.get(0) if not reduce(or_, starts) % ALIGNMENT else None
-        if again is not None and torch._C._cuda_getDevice() == self._index and again(starts):
-            return made
+        again = self._known.get(0)  # of aligned tensors
+        if (
+            again is not None
+            and self._fast is not None
+            and torch._C._cuda_getDevice() == self._index
+        ):
+            made: torch.Tensor = self._fast(*self._layout)
+            starts = [*map(torch.Tensor.data_ptr, inputs), made.data_ptr()]
+            if not reduce(or_, starts) % ALIGNMENT and again(starts):
+                return made
+        else:
+            shape, _, dtype = self._layout
+            made = torch.empty(shape, dtype=dtype, device=inputs[0].device)
         if made.numel():
             super().__call__(*inputs, made)
         return made
