@@ -3,7 +3,7 @@
 A call takes the shortest of three ways, because each layer costs host time:
 
 - A plain call launches a kernel. If a gradient is needed, an autograd function keeps the answer and
-  later calls the backward kernel, 3MN. A call similar to an earlier one reuses its `Plan`.
+  later calls the backward kernel, 3MN. A call similar to an earlier one repeats its launch.
 - `torch.compile` and `torch.export` see a PyTorch operator that launches the same kernels.
 - Forward-mode differentiation, functorch's transforms, dispatch modes, `torch.jit.trace` and tensor
   subclasses get PyTorch's own operations: they would treat our operator as a constant.
