@@ -101,7 +101,7 @@ class Cooperative(Kernel):
     @override
     def __call__(self, x: torch.Tensor, y: torch.Tensor | None = None) -> torch.Tensor:
         """See `Kernel`. Each call derives the launch and zeroes words; `prepare` does so once."""
-        return self.prepare(x)(x, y)
+        return self.prepare(x)(x, y) if x.numel() > 0 else empty_result(x)
 
     def prepare(self, x: torch.Tensor) -> Callable[..., torch.Tensor]:
         """A launch for inputs like ``x``, with separate words for each stream.
