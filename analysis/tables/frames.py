@@ -13,7 +13,6 @@ import yaml
 
 from analysis.figures.style import CACHES, variant_order
 from analysis.format import Table, joined, number_text, thousands
-from analysis.load import Inputs
 from analysis.selection import timer_label
 
 Named = Iterator[tuple[str, Table]]  # the names of files without suffix, and their tables
@@ -65,12 +64,6 @@ def ordered(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
     """Lines sorted by these columns, then by their variants as figures list them."""
     order = frame.assign(_order=frame["variant"].map(variant_order))
     return frame.loc[order.sort_values([*columns, "_order"], kind="stable").index]
-
-
-def shown_sets(inputs: Inputs) -> pd.DataFrame:
-    """All rows of the sets that figures and the tables of limits are drawn from."""
-    sets = {*inputs.main["set"], *(found["set"].iloc[0] for found in inputs.points.values())}
-    return inputs.frame[inputs.frame["set"].isin(sets)]
 
 
 def protocol(timer: str, cache: str) -> str:
