@@ -97,33 +97,6 @@ def ratio_of(
     return _over_rounds(_medians(first) / _medians(second), recordings, first, second)
 
 
-def held_by_others(values: Floats, lows: Floats, highs: Floats) -> tuple[int, int]:
-    """How often one round's interval holds the number of another round, of all pairs of rounds.
-
-    An interval that holds the true number in 95 % of cases holds another round's median in 83 %,
-    as that has an error of its own. Returns how many of R·(R − 1) pairs are held, and that number.
-    """
-    held = (lows[:, None] <= values) & (values <= highs[:, None])
-    return int(held.sum() - np.trace(held)), values.size * (values.size - 1)
-
-
-def prediction(rounds: Rounds) -> Estimate:
-    """Where a further round's median lies: mean ± t·s·√(1 + 1/R) of the rounds' log medians.
-
-    It always holds every median seen and a step of the timer beyond: rounds that agree to the last
-    digit do so because there is no further digit, and a kernel that flips between two values is
-    held as soon as both were seen.
-    """
-    count = _checked(rounds)
-    if count == 1:
-        return median_of(rounds)
-    medians = _medians(rounds)
-    reach = math.exp(log_reach(medians) * math.sqrt(count + 1))
-    middle, step = geometric_mean(medians), timer_step(rounds)
-    low, high = min(middle / reach, min(medians) - step), max(middle * reach, max(medians) + step)
-    return Estimate(middle, max(low, 0.0), high, count)
-
-
 def timer_step(rounds: Rounds) -> float:
     """The timer's resolution, µs: the least distance of two samples that differ, to 1 ns."""
     values = np.unique(np.round(np.concatenate(rounds), 3))
@@ -151,14 +124,6 @@ def holm(p: Floats) -> Floats:
     adjusted = np.empty_like(p)
     adjusted[order] = np.maximum.accumulate(np.arange(p.size, 0, -1) * p[order]).clip(max=1.0)
     return adjusted
-
-
-def rate_interval(found: int, of: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of a rate."""
-    z, rate = statistics.Z95, found / of
-    middle = (rate + z * z / (2 * of)) / (1 + z * z / of)
-    reach = z * math.sqrt(rate * (1 - rate) / of + z * z / (4 * of * of)) / (1 + z * z / of)
-    return max(min(middle - reach, rate), 0.0), min(max(middle + reach, rate), 1.0)
 
 
 def speedups(view: Selection, base: str) -> Selection:
