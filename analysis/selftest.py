@@ -105,21 +105,16 @@ def _pair(first: Rounds, second: Rounds) -> dict[str, Any]:
     ``differs``: the interval of their ratio leaves out 1, a false positive. ``resolvable``: the
     least slowdown that it would have shown.
     """
-    ratio, sides = ratio_of(first, second), (first, second)
-    medians = np.array([[np.median(samples) for samples in side] for side in sides])
-    quartiles = [np.percentile(samples, [25, 50, 75]) for samples in (*first, *second)]
+    ratio = ratio_of(first, second)
     # a time longer by d moves the interval by the factor 1 + d: it is seen where low·(1 + d) > 1,
     # or high / (1 + d) < 1 for the other twin; of a chain's difference down to nothing none is
     seen = max(1 / ratio.low, ratio.high) - 1 if ratio.low > 0 else math.inf
     return {
         "rounds": len(first),
-        "time_us": float(np.median(medians)),
+        "time_us": float(np.median([np.median(samples) for samples in (*first, *second)])),
         "ratio": ratio.value,
         "differs": ratio.low > 1 or ratio.high < 1,
         "resolvable": seen,
-        "single": medians[0] / medians[1],
-        "within": [(high - low) / 1.349 / middle for low, middle, high in quartiles],
-        "between": [] if len(first) == 1 else list(np.std(np.log(medians), axis=1, ddof=1)),
     }
 
 
@@ -129,20 +124,13 @@ def floor_lines(pairs: pd.DataFrame) -> list[dict[str, str]]:
     for (gpu, timer, cache), every in pairs.groupby(["gpu", "timer", "cache"]):
         place = {"card": card_of(str(gpu)).name, "timer": protocol(str(timer), str(cache))}
         for text, mine in [("all", every), *every.groupby(_range(every["time_us"]), observed=True)]:
-            within, between, single = (
-                [value for each in mine[name] for value in each]
-                for name in ("within", "between", "single")
-            )
             line = {
                 "time, µs": str(text),
                 "pairs": str(len(mine)),
                 "rounds": "–".join(map(str, sorted({mine["rounds"].min(), mine["rounds"].max()}))),
                 **_called(mine["differs"]),
-                "one round within": _most(map(_away, single)),
-                "all rounds within": _most(map(_away, mine["ratio"])),
+                "ratios within": _most(np.maximum(mine["ratio"], 1 / mine["ratio"]) - 1),
                 "resolves": _most(mine["resolvable"]),
-                "spread within a round": _percent(float(np.median(within))),
-                "spread between rounds": _percent(float(np.median(between))) if between else "–",
             }
             lines.append(place | line)
     return lines
@@ -155,17 +143,9 @@ def _called(different: Collection[bool]) -> dict[str, str]:
     return {"called different": str(found), "rate, 95 % interval": rate}
 
 
-def _most(values: Iterable[float]) -> str:
+def _most(shares: pd.Series) -> str:
     """A value that was seen and that 95 % of the values do not exceed."""
-    return _percent(float(np.quantile(list(values), 0.95, method="higher")))
-
-
-def _away(ratio: float) -> float:
-    return max(ratio, 1 / ratio) - 1
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.2f} %"
+    return f"{100 * shares.quantile(0.95, 'higher'):.2f} %"
 
 
 def _range(times_us: pd.Series) -> pd.Series:
