@@ -46,7 +46,7 @@ LEADER, MARK, TEXT = 1.035, 1.055, 1.08  # where labels begin, in widths of the 
 LONGEST, ROOM = 34, 28  # characters of a label: the most, and the most at full size
 DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
 DASHED, LEVEL_DASH = (0, (5, 2)), (0, (1.5, 1.5))
-GBPS, ROOF_SHARE, PEAK = "effective_gbps", "fraction_of_roof", "peak_bytes"
+GBPS, ROOF_SHARE = "effective_gbps", "fraction_of_roof"
 MARK_ALL = 16  # points a line may have before their markers hide it
 MOST_LINES = 32  # a panel has no room for the names of more
 
@@ -55,7 +55,7 @@ MOST_LINES = 32  # a panel has no room for the names of more
 class Panel:
     """The content of one pair of axes over a size."""
 
-    y: str  # the column drawn, such as ``time_us`` or `PEAK`, or ``speedup`` over a variant
+    y: str  # the column drawn, such as ``time_us``, or ``speedup`` over a variant
     label: str  # of the y axis
     scale: Literal["linear", "log", "ratio"] = "linear"  # from 0; base 10; base 2 around 1
     over: tuple[str, ...] = ()  # speedups: rows are over the first, claims over any of these
@@ -86,7 +86,6 @@ class LineFigure:
     note: str = ""  # a last line of small print on published numbers, where these are drawn
     caption: str = ""  # one sentence on its content, and on the source's figure it draws again
     source: str = ""  # the letter of that source, if any
-    x: str = ""  # of the x axis, where that is no row width and no number of rows
     asks: str = ""  # the rows it needs, where `rows` picks them
     rows: Callable[[Inputs], list[Selection]] | None = None  # picks rows another way than `query`
 
@@ -129,8 +128,8 @@ class LineFigure:
                 ax = canvas.add_axes((LEFT, bottom, WIDE, each / height))
                 size_axis(ax, shown.sizes, shown.query.over)
                 write_labels(ax, draw_panel(ax, shown, panel), APART / each)
-                if self.x or below:
-                    ax.set_xlabel("" if below else self.x)
+                if below:
+                    ax.set_xlabel("")
 
         subtitle = DOT.join([card, shown.dtype, f"{fixed} = {shown.at}"])
         name, operation = f"{self.id}-{slug(shown.gpu)}", self.query.operation
@@ -165,16 +164,12 @@ def draw_panel(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
     if panel.scale == "ratio":
         ratio_axis(ax, panel.label)
         return labels
-    if not panel.over and panel.y != PEAK:
+    if not panel.over:
         _shade_l2(ax, shown, 0.02 if panel.y == ROOF_SHARE else 0.87)
     value_axis(ax, panel.label)
     if panel.y == ROOF_SHARE:
         ax.yaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10]))
         ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    if panel.y == PEAK:
-        ax.yaxis.set_major_formatter(lambda value, _: f"{value / 1e9:g}")
-        for line in ax.get_lines():  # markers at 0 stand half below the axis
-            line.set_clip_on(False)
     return labels
 
 
@@ -219,8 +214,6 @@ def _interval(line: pd.DataFrame, y: str) -> tuple[pd.Series, pd.Series]:
         return line[f"{y}_low"], line[f"{y}_high"]
     if y == "time_us":
         return line["time_low_us"], line["time_high_us"]
-    if y == PEAK:  # the same in every call
-        return line[y], line[y]
     moved = line[y] * line["time_us"]
     return moved / line["time_high_us"], moved / line["time_low_us"]
 
@@ -242,24 +235,15 @@ def _line(
 
 
 def _roofs(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
-    """Draws the measured bounds of the variants.
-
-    It is the best that any kernel of the roof reached at the same shape. Times have the least that
-    the operation's arithmetic takes beside it, and memory has one matrix, the gradient's own.
-    """
-    own, roof, over = shown.own, f"{shown.roof} roof", shown.query.over
+    """Draws the measured bound: the best of any kernel of the roof at the same shape."""
     if panel.over:
         return _line(ax, shown, 1.0, f"{panel.over[0]} = 1", lw=1.2, zorder=2.4)
+    roof = f"{shown.roof} roof"
     if panel.y == ROOF_SHARE:
-        return _line(ax, shown, 1.0, "longest roof" if own["arithmetic_us"].notna().any() else roof)
-    if panel.y == PEAK:
-        return _line(ax, shown, shown.at * shown.item_bytes * _sizes(shown), "one M×N matrix")
-    best = shown.roofs.groupby(over)[panel.y]
-    labels = _line(ax, shown, best.max() if panel.y == GBPS else best.min(), roof)
-    if panel.y == "time_us":
-        arithmetic = own.groupby(over)["arithmetic_us"].min()
-        labels += _line(ax, shown, arithmetic, "arithmetic roof", ls=DASHED)
-    return labels
+        longest = shown.own["arithmetic_us"].notna().any()
+        return _line(ax, shown, 1.0, "longest roof" if longest else roof)
+    best = shown.roofs.groupby(shown.query.over)[panel.y]
+    return _line(ax, shown, best.max() if panel.y == GBPS else best.min(), roof)
 
 
 def _datasheet(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.figures.lines import GBPS, PEAK, ROOF_SHARE, LineFigure, Panel
+from analysis.figures.lines import GBPS, ROOF_SHARE, LineFigure, Panel
 from analysis.figures.style import STYLES
 from analysis.published import name_of, series
 from analysis.selection import Query
@@ -10,10 +10,8 @@ from analysis.selection import Query
 TIME = "time, µs (lower is better)"
 BANDWIDTH = "effective bandwidth, GB/s: 2MN elements / time (higher is better)"
 SHARE = "share of the roof (higher is better)"
-LONGEST = "share of its longest roof (higher is better)"
 SPEEDUP = "time of torch / time (higher is better)"
 OVER_NAIVE = "speedup: time of naive / time (higher is better)"
-MEMORY = "peak memory beyond the inputs, GB (lower is better)"
 WIDTHS = series("a_fig2").sizes  # A's
 TUTORIAL = range(256, 12673)  # N of Triton's tutorial 02; its axis is linear, ours shows all powers
 VOCABULARY = (512, 1024, 2048, 4096, 8192, 16384, 32000, 65536, 131072)
@@ -108,15 +106,14 @@ BACKWARD = LineFigure(
 
 
 def _cross_entropy(mode: str, title: str, moved: str, does: str) -> LineFigure:
-    """A mode of cross-entropy over the vocabulary: bandwidth, share of the roof, memory."""
-    bandwidth = Panel(GBPS, BANDWIDTH.replace("2MN", moved))
+    """A mode of cross-entropy over the vocabulary: bandwidth, and share of the roof."""
     return LineFigure(
         mode,
         f"Cross-entropy: {title} by vocabulary",
         Query(8192, "bfloat16", operation=mode),
-        (bandwidth, Panel(ROOF_SHARE, SHARE), Panel(PEAK, MEMORY)),
+        (Panel(GBPS, BANDWIDTH.replace("2MN", moved)), Panel(ROOF_SHARE, SHARE)),
         caption=f"Cross-entropy of 8192 rows of bfloat16 logits over the vocabulary N: {does}. "
-        "Bandwidth, share of the fastest kernel that only moves, and the most memory of a call.",
+        "Bandwidth, and share of the fastest kernel that only moves.",
     )
 
 
@@ -128,17 +125,7 @@ CROSS_ENTROPY = (
     _cross_entropy("cross_entropy_backward", "the gradient", "2MN", GRADIENT),
     _cross_entropy("cross_entropy_grad", "loss and gradient", "2MN", BOTH),
 )
-ATTENTION = LineFigure(
-    "attention",
-    "Attention: time against its roofs",
-    Query(262144, "bfloat16", operation="attention"),
-    (Panel("time_us", TIME, "log"), Panel(ROOF_SHARE, LONGEST)),
-    caption="Time of attention over the keys of a query N, against the time that moving its "
-    "matrices takes and the time that its products and exponentials take, and the share of the "
-    "longer one.",
-    x="keys of a query, N",
-)
 LINE_FIGURES = (
     *(A_FIG2, C_FIG1, C_FIG2, C_FIG3, D_FIG1, E_FIG1),
-    *(SPEEDUP_NAIVE, BACKWARD, *CROSS_ENTROPY, ATTENTION),
+    *(SPEEDUP_NAIVE, BACKWARD, *CROSS_ENTROPY),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import pandas as pd
 import yaml
 
 from analysis.figures.style import CACHES, variant_order
-from analysis.format import Table, joined, number_text, thousands
+from analysis.format import Table, joined, number_text
 from analysis.selection import timer_label
 
 Named = Iterator[tuple[str, Table]]  # the names of files without suffix, and their tables
@@ -25,12 +25,9 @@ def _texts() -> dict[str, Any]:
     return dict(yaml.safe_load(read.read_text(encoding="utf-8")))
 
 
-def texts(name: str, **facts: Any) -> list[Any]:
-    """The sentences, or the lines of cells, of a table in ``notes.yaml``, filled with facts."""
-    return [
-        [cell.format(**facts) for cell in one] if isinstance(one, list) else one.format(**facts)
-        for one in _texts()[name]
-    ]
+def texts(name: str, **facts: Any) -> list[str]:
+    """The sentences below a table, from ``notes.yaml``, filled with facts."""
+    return [one.format(**facts) for one in _texts()[name]]
 
 
 def table(
@@ -76,22 +73,3 @@ def timed(rows: pd.DataFrame) -> pd.Series:
     good = (rows["status"] == "ok") & rows["time_us"].gt(0) & (rows["backend"] != "interpreter")
     good &= rows["rows"].gt(0) & rows["cols"].gt(0)
     return good & rows["timer"].notna() & rows["cache"].notna()
-
-
-def several(values: Iterable[object]) -> str:
-    """Distinct values in one cell."""
-    known = pd.Series(list(values), dtype=object).dropna()
-    return ", ".join(sorted(set(map(str, known))))
-
-
-def ends(values: pd.Series) -> str:
-    """The least and the most."""
-    if values.isna().all():
-        return ""
-    return " to ".join(dict.fromkeys(f"{one:,.5g}" for one in (values.min(), values.max())))
-
-
-def counts(values: pd.Series) -> str:
-    """Values with how often they occur, the most frequent first."""
-    known = values.value_counts().sort_index().sort_values(ascending=False, kind="stable")
-    return ", ".join(f"{name} {thousands(count)}" for name, count in known.items())

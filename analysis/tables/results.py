@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,11 +17,8 @@ from analysis.tables.frames import (
     BEHIND,
     Named,
     by_shape,
-    counts,
-    ends,
     ordered,
     protocol,
-    several,
     table,
     texts,
     timed,
@@ -37,12 +34,8 @@ MACHINE = [
     *("time_low_us", "time_high_us", "effective_gbps", "roof_gbps", "fraction_of_roof"),
     *("speedup_over_naive", "above_roof"),
 ]
-STATE = {
-    "SM clock, MHz": "sm_clock_mhz",
-    "memory clock, MHz": "memory_clock_mhz",
-    "power, W": "power_w",
-    "temperature, °C": "temperature_c",
-}
+VERSIONS = ("torch", "triton", "cuda", "driver", "python", "commit", "dirty")
+STATE = ("sm_clock_mhz", "memory_clock_mhz", "power_w", "temperature_c")
 
 
 def main(inputs: Inputs) -> Named:
@@ -182,22 +175,27 @@ def environment(inputs: Inputs) -> Named:
 
 
 def _facts(rows: pd.DataFrame) -> dict[str, str]:
-    good, every = rows[rows["time_us"].notna()], rows["environment"]
-    width = (good["time_high_us"] - good["time_low_us"]) / good["time_us"] * 50
-    half = f"{number_text(width.median())} in the middle, {number_text(width.max())} at most"
-    reasons = rows["throttled"].dropna()
-    hot = reasons[reasons.map(len) > 0]
-    commits = [
-        f"{one.get('commit', '')!s:.12} {'(dirty)' * bool(one.get('dirty'))}" for one in every
-    ]
-    facts = {"card, of its host": several(rows["card"])}
-    for name in ("torch", "triton", "cuda", "driver", "python"):
-        facts[name] = several(one.get(name) for one in every)
-    facts |= {"commit": several(map(str.strip, commits))}
-    facts |= {f"{name}s": several(rows[name]) for name in ("sweep", "dtype", "timer", "cache")}
-    facts["samples per point"] = ends(good["samples_us"].map(len, na_action="ignore"))
-    facts["95 % interval, ± % of the median"] = "" if width.isna().all() else half
-    facts["sampling ended by"] = counts(good["stop_reason"])
-    facts |= {name: ends(rows[column]) for name, column in STATE.items()}
-    facts["throttled rows"] = " ".join([thousands(len(hot)), several(hot.explode())]).strip()
-    return facts | {"rows": thousands(len(rows)), "rows by status": counts(rows["status"])}
+    every = rows["environment"]
+    facts = {
+        name: _several(str(one[name])[:12] for one in every if one.get(name) is not None)
+        for name in VERSIONS
+    }
+    facts |= {one: _several(rows[one]) for one in ("card", "sweep", "dtype", "timer", "cache")}
+    ranges = {one: rows[one] for one in STATE}
+    ranges["samples per point"] = rows["samples_us"].map(len, na_action="ignore")
+    width = (rows["time_high_us"] - rows["time_low_us"]) / rows["time_us"] * 50
+    ranges["95 % interval, ± % of the median"] = width
+    for name, values in ranges.items():
+        ends = dict.fromkeys(map(number_text, (values.min(), values.max())))
+        facts[name] = "" if values.isna().all() else " to ".join(ends)
+    for name in ("status", "stop_reason"):
+        known = rows[name].value_counts()
+        facts[name] = ", ".join(f"{one} {thousands(known[one])}" for one in sorted(known.index))
+    throttled = rows["throttled"].explode()
+    facts["throttled"] = f"{throttled.notna().groupby(level=0).any().sum():,} rows"
+    return facts | {"why throttled": _several(throttled), "rows": thousands(len(rows))}
+
+
+def _several(values: Iterable[object]) -> str:
+    """Distinct values in one cell."""
+    return ", ".join(sorted(set(map(str, pd.Series(list(values), dtype=object).dropna()))))
