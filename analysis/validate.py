@@ -21,12 +21,13 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, RootModel
+from pydantic import BaseModel
 
 from analysis.format import visible
+from analysis.load import Declarations
 from experiments.data.cards import card_of, descriptions
 from experiments.data.files import RowsError, parse_json, read_json, read_lines, validated
-from experiments.data.jobs import Config, Declaration, Session, SweepNote
+from experiments.data.jobs import Config, Session, SweepNote
 from experiments.data.metrics import derive, gbps, latest
 from experiments.data.recordings import CONFIG, JOBS, pack
 from experiments.data.records import HOSTCOST, KINDS, HostCost
@@ -42,10 +43,6 @@ BEYOND_L2 = 4  # times L2: next to nothing of a matrix that large is left there
 LISTS = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 LOCAL, FACTS, PRIVATE = set(LISTS["local"]), set(LISTS["facts"]), LISTS["private"]
 AGAIN = "measure that point again"
-
-
-class Declarations(RootModel[dict[str, Declaration]]):
-    """``variants.json``: the declaration of each label."""
 
 
 MODELS: dict[str, type[BaseModel]] = {
