@@ -13,13 +13,10 @@ from hypothesis.extra.numpy import arrays
 
 from analysis.estimate import (
     geometric_mean,
-    held_by_others,
     holm,
     log_reach,
     median_of,
     over_recordings,
-    prediction,
-    rate_interval,
     ratio_of,
     speedups,
 )
@@ -68,19 +65,10 @@ def test_95_of_100_intervals_of_recordings_hold_what_recordings_vary_around(coun
     assert np.mean(alone) < 0.6
 
 
-def test_a_recording_counts_once_however_many_rounds_it_has() -> None:
-    found = over_recordings([[1.0, 1.0, 1.0], [4.0]])
-    assert found.value == pytest.approx(2.0)
-    ratio = ratio_of([[2.0], [2.0], [8.0]], [[2.0], [2.0], [2.0]], ["a", "a", "b"])
-    assert (ratio.value, ratio.recordings) == (pytest.approx(2.0), 2)
-    with pytest.raises(ValueError, match="needs two of them"):
-        over_recordings([[1.0]])
-
-
 @given(some_rounds)
 @settings(max_examples=60, deadline=None)
 def test_an_interval_holds_its_value_and_is_the_same_each_time(rounds: list[list[float]]) -> None:
-    for estimate in (median_of(rounds), prediction(rounds), ratio_of(rounds, rounds[::-1])):
+    for estimate in (median_of(rounds), ratio_of(rounds, rounds[::-1])):
         assert 0 <= estimate.low <= estimate.value * (1 + 1e-9)
         assert estimate.value <= estimate.high * (1 + 1e-9)
     assert median_of(rounds) == median_of(rounds)
@@ -107,13 +95,10 @@ def test_a_mean_of_ratios_is_geometric_and_its_interval_is_of_logarithms() -> No
 def test_of_one_round_the_rows_own_interval_is_given() -> None:
     one = samples(np.random.default_rng(1), 50.0)
     own = statistics.median(one)
-    for found in (median_of([one]), prediction([one])):
-        assert (found.value, found.low, found.high) == (own.value, own.low, own.high)
+    found = median_of([one])
+    assert (found.value, found.low, found.high) == (own.value, own.low, own.high)
     ratio = ratio_of([one], [one])
     assert (ratio.low, ratio.high) == (own.low / own.high, own.high / own.low)
-    values, lows, highs = np.array([[1.0, 2.0, 3.0], [0.5, 1.5, 0.0], [2.0, 2.5, 9.0]])
-    assert held_by_others(values, lows, highs) == (3, 6)  # 2 in the first; 1 and 2 in the third
-    assert rate_interval(3, 200) == pytest.approx((0.0051, 0.0431), abs=1e-4)  # Wilson's
 
 
 def test_a_speedup_is_a_ratio_of_times_at_one_size_with_an_interval_of_both_ends(
