@@ -31,7 +31,7 @@ from analysis.figures.style import variant_order
 from analysis.format import Cell, Table, interval_text, keys_of, number_text, write_table
 from analysis.load import Inputs, kernel_name, read_inputs
 from analysis.points import NAMED, PLACE, VISIT, ratios
-from analysis.selection import name_variants, records_of
+from analysis.selection import name_variants, records_of, timed
 from analysis.tables.frames import table, texts
 from experiments.data.files import RowsError, write_file
 from experiments.data.statistics import Z95
@@ -128,10 +128,10 @@ def matched(base: pd.DataFrame, head: pd.DataFrame) -> pd.DataFrame:
     rows = name_variants(pd.concat([base, head], ignore_index=True))
     rows["side"] = np.where(np.arange(len(rows)) < len(base), *SIDES)
     rows["settings"] = [json.dumps(p, sort_keys=True, default=str) for p in rows["params"]]
-    place, timed = [*POINT, *PROTOCOL], rows[PROTOCOL].notna().all(axis=1)
-    known = rows[timed].drop_duplicates(place)[place]
-    never = rows[~timed].drop(columns=PROTOCOL).reset_index().merge(known, "left", POINT)
-    rows = pd.concat([rows[timed], never.set_index("index")]).sort_index(kind="stable")
+    place, tried = [*POINT, *PROTOCOL], rows[PROTOCOL].notna().all(axis=1)
+    known = rows[tried].drop_duplicates(place)[place]
+    never = rows[~tried].drop(columns=PROTOCOL).reset_index().merge(known, "left", POINT)
+    rows = pd.concat([rows[tried], never.set_index("index")]).sort_index(kind="stable")
     rows[PROTOCOL] = rows[PROTOCOL].fillna("")
     # code edited since leaves stale rows of another key before the newest one
     rows = rows.drop_duplicates([*place, "side", "sweep", "card", "round"], keep="last")
@@ -153,16 +153,14 @@ def _visited(rows: pd.DataFrame, place: list[str]) -> pd.DataFrame:
         ``squares``, and for an only round the variance ``within`` by its interval; ``status``, the
         first that is not ok; ``reason``; ``suspect``; ``keys``.
     """
-    # under Triton's interpreter a time means nothing
-    good = rows["status"].eq("ok") & rows["backend"].ne("interpreter") & rows["time_us"].gt(0)
-    timed, bad = rows[good], rows[rows["status"] != "ok"]
+    known, bad = rows[timed(rows)], rows[rows["status"] != "ok"]
     names = ["time_us", "time_low_us", "time_high_us"]
-    logs, low, high = (timed[name].astype(float).map(np.log) for name in names)
+    logs, low, high = (known[name].astype(float).map(np.log) for name in names)
     within = ((high - low).where(low < high, 0.0) / 2 / Z95) ** 2
-    by_place = [timed[name] for name in place]
+    by_place = [known[name] for name in place]
     # rounds of one recording are not independent witnesses beside another recording
-    several = timed.groupby(place)["recording"].transform("nunique").gt(1)
-    unit = timed["recording"].where(several, timed["round"].astype(str))
+    several = known.groupby(place)["recording"].transform("nunique").gt(1)
+    unit = known["recording"].where(several, known["round"].astype(str))
     means = logs.groupby([*by_place, unit.rename("unit")]).mean()
     rounds, visits, failed = means.groupby(level=place), rows.groupby(place), bad.groupby(place)
     columns = {
@@ -359,7 +357,7 @@ def _run_kernels(inputs: Inputs, names: Sequence[str]) -> int:
         RowsError: one of them is not one timed variant, or no visit timed both.
     """
     frame = inputs.frame
-    rows = name_variants(frame[frame["status"].eq("ok") & frame["time_us"].gt(0)])
+    rows = name_variants(frame[timed(frame)])
     rows = rows.assign(label=rows.index, tuned=True).rename(columns=NAMED)
     sides = []
     for name, role in zip(names, ("ours", "peer"), strict=False):

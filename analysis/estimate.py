@@ -129,8 +129,7 @@ def holm(p: Floats) -> Floats:
 def speedups(view: Selection, base: str) -> Selection:
     """The view's points with ``speedup``, ``speedup_low`` and ``speedup_high`` over ``base``.
 
-    Its interval holds wherever both medians' intervals do. ``traffic_ratio`` is the same of the
-    models' bytes. The base and the roof are left out.
+    Its interval holds wherever both medians' intervals do. The base and the roof are left out.
     """
     own = view.own[view.own["kernel"] != base]
     good = view.own[(view.own["kernel"] == base) & (view.own["status"] == "ok")]
@@ -145,7 +144,6 @@ def speedups(view: Selection, base: str) -> Selection:
         speedup=(of_base("time_us") / own["time_us"]).where(own["status"] == "ok"),
         speedup_low=of_base("time_low_us") / own["time_high_us"],
         speedup_high=of_base("time_high_us") / own["time_low_us"],
-        traffic_ratio=of_base("model_bytes") / own["model_bytes"],
     )
     return replace(view, points=compared)
 

@@ -23,7 +23,7 @@ from pydantic import BaseModel, RootModel
 from analysis.format import LONGEST_NAME, shown, visible
 from analysis.points import all_points
 from analysis.published import OPERATION
-from analysis.selection import SOURCED
+from analysis.selection import SOURCED, timed
 from experiments.data.files import RowsError, files_below, read_json, validated
 from experiments.data.jobs import Declaration
 from experiments.data.metrics import DERIVED, derive, latest
@@ -146,10 +146,10 @@ def main_rows(frame: pd.DataFrame) -> pd.DataFrame:
     Softmax comes from the set that timed most of the sources' variants, every other operation from
     the set that timed most of its kernels; of equal ones the set with more times counts.
     """
-    timed = frame[(frame["status"] == "ok") & frame["time_us"].notna()]
+    known = frame[timed(frame)]
     kept = pd.Series(False, frame.index)
     for operation, every in frame.groupby("operation"):
-        mine = timed[timed["operation"] == operation]
+        mine = known[known["operation"] == operation]
         wanted = mine[mine["kernel"].isin(SOURCED)] if operation == OPERATION else mine
         sets = (wanted if len(wanted) else mine).groupby("set")["kernel"].agg(["nunique", "size"])
         order = sets.sort_values(["nunique", "size"], kind="stable").index

@@ -19,8 +19,8 @@ from analysis.figures.style import file_name
 from analysis.format import Table, write_table
 from analysis.load import Inputs, read_inputs
 from analysis.published import OPERATION
-from analysis.selection import Query, name_variants
-from analysis.tables.frames import ordered, table, texts, timed
+from analysis.selection import Query, name_variants, timed
+from analysis.tables.frames import ordered, table, texts
 from experiments.data.files import RowsError
 
 EXPLAINED = 0.10  # traffic explains a time within a tenth of the prediction

@@ -24,8 +24,8 @@ from analysis.compare import ALPHA, judged, matched
 from analysis.estimate import Rounds, ratio_of
 from analysis.format import markdown_of, write_table
 from analysis.load import key_of, read_inputs
-from analysis.selection import TIMERS, timer_label
-from analysis.tables.frames import protocol, table, texts, timed
+from analysis.selection import TIMERS, timed, timer_label
+from analysis.tables.frames import protocol, table, texts
 from experiments.data.cards import card_of
 from experiments.data.files import RowsError, files_below, write_file
 from experiments.data.records import PROBES, Counters, Probe, read_records

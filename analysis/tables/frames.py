@@ -66,10 +66,3 @@ def ordered(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
 def protocol(timer: str, cache: str) -> str:
     """How times were taken, in words."""
     return f"{timer_label(timer)}, {CACHES.get(cache, cache)}"
-
-
-def timed(rows: pd.DataFrame) -> pd.Series:
-    """Which rows have a time of a known protocol that means something."""
-    good = (rows["status"] == "ok") & rows["time_us"].gt(0) & (rows["backend"] != "interpreter")
-    good &= rows["rows"].gt(0) & rows["cols"].gt(0)
-    return good & rows["timer"].notna() & rows["cache"].notna()

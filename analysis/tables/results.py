@@ -12,7 +12,7 @@ from analysis.figures.style import file_name, slug
 from analysis.format import Cell, Table, joined, number_text, thousands
 from analysis.load import Inputs
 from analysis.published import OPERATION, sources
-from analysis.selection import PROTOCOLS, middle_visits, name_variants, one_sweep, records_of
+from analysis.selection import PROTOCOLS, middle_visits, name_variants, one_sweep, records_of, timed
 from analysis.tables.frames import (
     BEHIND,
     Named,
@@ -21,7 +21,6 @@ from analysis.tables.frames import (
     protocol,
     table,
     texts,
-    timed,
 )
 from experiments.data.cards import card_of
 from experiments.data.rows import ITEM_BYTES
