@@ -214,7 +214,7 @@ def ratios(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
     Returns:
         A line per place: the first of its `pairs`, with ``ratio``, ``low`` and ``high`` over its
         visits, the mean ``us`` and ``rival_us``, ``gap_us`` (the rival's time less ours)
-        with ``gap_low`` and ``gap_high``, ``short``, ``above_roof`` (ours beats the roof
+        with ``gap_low`` and ``gap_high``, ``large``, ``short``, ``above_roof`` (ours beats the roof
         by more than its interval in most visits: never a win), ``name``, and ``labels``, the rows
         behind the line.
     """
@@ -236,6 +236,7 @@ def ratios(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
     sizes = lines["rows"].astype(str) + "×" + lines["cols"].astype(str)
     labels: list[Any] = [tuple(map(int, [*one["label"], *one["label_rival"]])) for _, one in places]
     return lines.assign(
+        large=lines["bytes"] >= LARGE_BYTES,
         short=lines["us"] < SHORT_US,
         above_roof=[bool(one["above_roof"].mean() > 0.5) for _, one in places],
         name=sizes + " " + lines["dtype"].astype(str),
