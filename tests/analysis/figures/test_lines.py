@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from analysis.figures import FIGURES
-from analysis.figures.lines import LineFigure, spread
+from analysis.figures.lines import LineFigure
 from analysis.figures.specs import (
     A_FIG2,
     C_FIG3,
@@ -100,19 +97,6 @@ def test_a_single_size_or_no_time_at_all_is_no_figure(tmp_path: Path) -> None:
     for i, rows in enumerate((single, failed)):
         inputs = inputs_of(tmp_path / str(i), rows)
         assert [figure.id for figure in FIGURES if figure.pages(inputs)] == []
-
-
-@given(st.lists(st.floats(0, 1), max_size=16))
-@example([0.9, 0.1, 0.5])
-def test_labels_keep_their_order_and_a_distance_and_stay_in_the_margin(nearby: list[float]) -> None:
-    heights = spread(nearby, 0.06)
-    apart = sorted(heights)
-    assert all(high - low >= 0.06 - 1e-9 for low, high in itertools.pairwise(apart))
-    assert all(-1e-9 <= height <= 1 + 1e-9 for height in heights)
-    for i, j in itertools.permutations(range(len(nearby)), 2):
-        assert heights[i] < heights[j] or nearby[i] >= nearby[j]
-    if nearby == [0.9, 0.1, 0.5]:  # with room they stay at their lines
-        assert heights == pytest.approx(nearby)
 
 
 @pytest.mark.parametrize(
