@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special  # scipy.stats calls the same functions and takes four times as long
 
-from analysis.selection import Selection
 from experiments.data import statistics
 
 RESOLUTION_US = 0.032  # of CUDA events on an H200; what is taken where samples do not show it
@@ -124,28 +123,6 @@ def holm(p: Floats) -> Floats:
     adjusted = np.empty_like(p)
     adjusted[order] = np.maximum.accumulate(np.arange(p.size, 0, -1) * p[order]).clip(max=1.0)
     return adjusted
-
-
-def speedups(view: Selection, base: str) -> Selection:
-    """The view's points with ``speedup``, ``speedup_low`` and ``speedup_high`` over ``base``.
-
-    Its interval holds wherever both medians' intervals do. The base and the roof are left out.
-    """
-    own = view.own[view.own["kernel"] != base]
-    good = view.own[(view.own["kernel"] == base) & (view.own["status"] == "ok")]
-    # a kernel with several settings counts with the fastest of each size
-    over = view.query.over
-    fastest = good.sort_values("time_us", kind="stable").drop_duplicates(over).set_index(over)
-
-    def of_base(column: str) -> np.ndarray:
-        return np.asarray(own[over].map(fastest[column].astype(float)), dtype=float)
-
-    compared = own.assign(
-        speedup=(of_base("time_us") / own["time_us"]).where(own["status"] == "ok"),
-        speedup_low=of_base("time_low_us") / own["time_high_us"],
-        speedup_high=of_base("time_high_us") / own["time_low_us"],
-    )
-    return replace(view, points=compared)
 
 
 def _checked(rounds: Rounds) -> int:

@@ -10,8 +10,6 @@ from analysis.selection import Query
 TIME = "time, µs (lower is better)"
 BANDWIDTH = "effective bandwidth, GB/s: 2MN elements / time (higher is better)"
 SHARE = "share of the roof (higher is better)"
-SPEEDUP = "time of torch / time (higher is better)"
-OVER_NAIVE = "speedup: time of naive / time (higher is better)"
 WIDTHS = series("a_fig2").sizes  # A's
 TUTORIAL = range(256, 12673)  # N of Triton's tutorial 02; its axis is linear, ours shows all powers
 VOCABULARY = (512, 1024, 2048, 4096, 8192, 16384, 32000, 65536, 131072)
@@ -76,24 +74,11 @@ E_FIG1 = LineFigure(
     "e_fig1",
     "One program per row against torch",
     Query(4096, "float32", sizes=TUTORIAL, without=NOT_OF_E),
-    (Panel(GBPS, BANDWIDTH), Panel("speedup", SPEEDUP, over=("torch",), levels=("E",))),
-    note=f"dotted: the claim of {E}; it prints no other numbers",
-    caption=f"The figure of {E}: bandwidth of one program per row against torch, and their ratio "
-    "beside its “up to 3×”; its own curve, of an RTX 3090 Ti, is not given in numbers.",
+    (Panel(GBPS, BANDWIDTH),),
+    note=f"{E} gives no numbers here",
+    caption=f"The figure of {E}: bandwidth of one program per row against torch; its own curve, of "
+    "an RTX 3090 Ti, is not given in numbers.",
     source="E",
-)
-SPEEDUP_NAIVE = LineFigure(
-    "speedup_naive",
-    "Speedup over naive softmax",
-    Query(4096, "float32", sizes=WIDTHS),
-    (
-        Panel(
-            *("speedup", OVER_NAIVE, "ratio", ("naive", "naive_script"), "a_fig2", ("A", "D", "E"))
-        ),
-    ),
-    note=f"open, band, dots: as {A} and {D} printed them, cards unknown",
-    caption="Time of naive softmax over each variant's, with intervals, beside the ratios of the "
-    f"times that {A} prints, and the claims of both and {D}.",
 )
 BACKWARD = LineFigure(
     "backward",
@@ -127,5 +112,5 @@ CROSS_ENTROPY = (
 )
 LINE_FIGURES = (
     *(A_FIG2, C_FIG1, C_FIG2, C_FIG3, D_FIG1, E_FIG1),
-    *(SPEEDUP_NAIVE, BACKWARD, *CROSS_ENTROPY),
+    *(BACKWARD, *CROSS_ENTROPY),
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,13 +17,9 @@ from analysis.estimate import (
     median_of,
     over_recordings,
     ratio_of,
-    speedups,
 )
-from analysis.selection import Query, select
 from experiments.data import statistics
-from tests.analysis.drawing import frame_of
 from tests.analysis.noisy import NOISES, samples
-from tests.analysis.plausible import row
 
 times = st.floats(min_value=0.01, max_value=1e6, allow_nan=False)
 some_rounds = st.lists(st.lists(times, min_size=1, max_size=12), min_size=1, max_size=6)
@@ -99,26 +94,3 @@ def test_of_one_round_the_rows_own_interval_is_given() -> None:
     assert (found.value, found.low, found.high) == (own.value, own.low, own.high)
     ratio = ratio_of([one], [one])
     assert (ratio.low, ratio.high) == (own.low / own.high, own.high / own.low)
-
-
-def test_a_speedup_is_a_ratio_of_times_at_one_size_with_an_interval_of_both_ends(
-    tmp_path: Path,
-) -> None:
-    rows = [
-        row("naive", n, time_us=t, params={"a": t}, key=f"{n}{t}")
-        for n in (256, 512)
-        for t in (60.0, 40.0)
-    ]
-    rows += [row("naive", 1024, status="incorrect", time_us=9.0)]
-    rows += [row("torch", n, time_us=10.0) for n in (256, 512, 1024)]
-    rows += [row("fused", n, status="incorrect", time_us=1.0) for n in (256, 512)]
-    view = select(frame_of(tmp_path, rows), "NVIDIA H200", Query(4096, "float32"))
-    assert view is not None
-    found = speedups(view, "naive").points.set_index(["variant", "cols"])
-    one = found.loc["torch", 256]
-    assert one["speedup"] == pytest.approx(4.0)  # over the fastest of its settings
-    ends = one["speedup_low"], one["speedup_high"]
-    assert ends == pytest.approx((40 * 0.99 / (10 * 1.01), 40 * 1.01 / (10 * 0.99)))
-    assert np.isnan(found["speedup"]["torch", 1024])
-    assert found["speedup"]["fused"].isna().all()
-    assert "naive" not in found.index.get_level_values("variant")

@@ -15,7 +15,6 @@ from analysis.figures.specs import (
     CROSS_ENTROPY,
     D_FIG1,
     E_FIG1,
-    SPEEDUP_NAIVE,
 )
 from tests.analysis.drawing import (
     NARROW,
@@ -76,7 +75,7 @@ def test_a_card_without_datasheet_gives_every_figure_that_another_gives(tmp_path
     for figure in FIGURES:
         one, other = (figure.pages(inputs) for inputs in read)
         assert len(one) == len(other)
-    for figure in (A_FIG2, D_FIG1, E_FIG1, SPEEDUP_NAIVE):
+    for figure in (A_FIG2, D_FIG1, E_FIG1):
         [page] = figure.pages(read[1])
         canvas = rendered(page)
         assert "datasheet" not in words(canvas)
