@@ -175,10 +175,7 @@ def environment(inputs: Inputs) -> Named:
 
 def _facts(rows: pd.DataFrame) -> dict[str, str]:
     every = rows["environment"]
-    facts = {
-        name: _several(str(one[name])[:12] for one in every if one.get(name) is not None)
-        for name in VERSIONS
-    }
+    facts = {name: _several(one.get(name) for one in every) for name in VERSIONS}
     facts |= {one: _several(rows[one]) for one in ("card", "sweep", "dtype", "timer", "cache")}
     ranges = {one: rows[one] for one in STATE}
     ranges["samples per point"] = rows["samples_us"].map(len, na_action="ignore")
