@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from analysis import points as limit
-from analysis.estimate import geometric_mean, median_of
+from analysis.estimate import geometric_mean
 from analysis.figures.limits import file_of
 from analysis.figures.style import file_name, variant_order
 from analysis.format import Cell, Table, interval_text, keys_of, number_text
@@ -83,19 +83,11 @@ def _shapes(frame: pd.DataFrame, group: pd.DataFrame, failures: Mapping[Any, Any
 
 def _numbers(group: pd.DataFrame, lines: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     """The numbers of each place: times by kernel, ours last, and ratios with their intervals."""
-    own, at = names[-1], lines.set_index(PLACE)
+    at = lines.set_index(PLACE)
     times = group.groupby([*PLACE, "kernel"])["us"].agg(geometric_mean).unstack("kernel")
     times = times.reindex(columns=names).reindex(at.index)
-    each = group[group["kernel"] == own].groupby(PLACE, sort=False)
-    medians = {
-        place: median_of(limit.samples_of(one), list(one["recording"])) for place, one in each
-    }
-    ours = [medians[place] for place in at.index]
-    times[own] = [one.value for one in ours]
-    data = at[["tuned"]].assign(moved_bytes=at["bytes"], rounds=[one.rounds for one in ours])
+    data = at[["tuned"]].assign(moved_bytes=at["bytes"])
     data[[f"{name}_us" for name in names]] = times
-    for end in ENDS:
-        data[f"{own}_{end}_us"] = [getattr(one, end) for one in ours]
     data["best_peer"] = at["kernel"]
     shares = limit.shares(group).set_index(PLACE)
     rivals = {"best": at, "torch": limit.ratios(group, "torch").set_index(PLACE)}
