@@ -71,7 +71,7 @@ status: $(READY)  ## measure: how a sweep on Slurm stands (OUT=dir)
 # Each reads rows and never measures; without ROWS, the recorded ones.
 figures:   ## draw: the sources' figures
 tables:    ## draw: their tables, main results, traffic three ways, environment
-roofline:  ## draw: share of the roof, intensity, predicted time, the check
+roofline:  ## draw: shares of the roof, and how many times traffic explains
 claims:    ## draw: every claim judged, and the published numbers audited
 report:    ## draw: all of that as one HTML page
 figures tables roofline claims report: $(READY)

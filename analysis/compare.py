@@ -18,9 +18,8 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ from analysis.figures.style import variant_order
 from analysis.format import Cell, Table, interval_text, keys_of, number_text, write_table
 from analysis.load import Inputs, kernel_name, read_inputs
 from analysis.points import NAMED, PLACE, VISIT, ratios
-from analysis.selection import name_variants, records_of
+from analysis.selection import name_variants, records_of, timed
 from analysis.tables.frames import table, texts
 from experiments.data.files import RowsError, write_file
 from experiments.data.statistics import Z95
@@ -43,7 +42,6 @@ EXPECTED = 0.05  # the share of equal points beyond the floor: so the floor was 
 SIDES = ("base", "head")
 ARROW = " → "  # from BASE to HEAD
 NOISE = Path(__file__).with_name("noise.json")
-EDGES_US = (0.0, 20.0, 50.0, 100.0, 200.0, 500.0, math.inf)
 SHOWN = 10  # changed points on the terminal
 PROTOCOL = ["timer", "cache"]
 POINT = ["operation", "kernel", "settings", "rows", "cols", "dtype", "gpu", "card"]
@@ -108,7 +106,7 @@ def run(options: argparse.Namespace) -> int:
         gpus = " and ".join(f"{side.rows} of {set(side.frame['gpu'])}" for side in (base, head))
         raise RowsError(f"{gpus} have no point in common. {' '.join(notes)}")
     kernels, changed = by_kernel(found, notes), _changed(found)
-    text = "\n".join(one.markdown() for one in (kernels, by_range(found), changed))
+    text = "\n".join(one.markdown() for one in (kernels, changed))
     made = [write_file(head.out / "compare.md", text)]
     made.append(write_file(head.out / "compare.csv", kernels.csv()))
     short = replace(changed, lines=changed.lines[:SHOWN])
@@ -130,10 +128,10 @@ def matched(base: pd.DataFrame, head: pd.DataFrame) -> pd.DataFrame:
     rows = name_variants(pd.concat([base, head], ignore_index=True))
     rows["side"] = np.where(np.arange(len(rows)) < len(base), *SIDES)
     rows["settings"] = [json.dumps(p, sort_keys=True, default=str) for p in rows["params"]]
-    place, timed = [*POINT, *PROTOCOL], rows[PROTOCOL].notna().all(axis=1)
-    known = rows[timed].drop_duplicates(place)[place]
-    never = rows[~timed].drop(columns=PROTOCOL).reset_index().merge(known, "left", POINT)
-    rows = pd.concat([rows[timed], never.set_index("index")]).sort_index(kind="stable")
+    place, tried = [*POINT, *PROTOCOL], rows[PROTOCOL].notna().all(axis=1)
+    known = rows[tried].drop_duplicates(place)[place]
+    never = rows[~tried].drop(columns=PROTOCOL).reset_index().merge(known, "left", POINT)
+    rows = pd.concat([rows[tried], never.set_index("index")]).sort_index(kind="stable")
     rows[PROTOCOL] = rows[PROTOCOL].fillna("")
     # code edited since leaves stale rows of another key before the newest one
     rows = rows.drop_duplicates([*place, "side", "sweep", "card", "round"], keep="last")
@@ -155,16 +153,14 @@ def _visited(rows: pd.DataFrame, place: list[str]) -> pd.DataFrame:
         ``squares``, and for an only round the variance ``within`` by its interval; ``status``, the
         first that is not ok; ``reason``; ``suspect``; ``keys``.
     """
-    # under Triton's interpreter a time means nothing
-    good = rows["status"].eq("ok") & rows["backend"].ne("interpreter") & rows["time_us"].gt(0)
-    timed, bad = rows[good], rows[rows["status"] != "ok"]
+    known, bad = rows[timed(rows)], rows[rows["status"] != "ok"]
     names = ["time_us", "time_low_us", "time_high_us"]
-    logs, low, high = (timed[name].astype(float).map(np.log) for name in names)
+    logs, low, high = (known[name].astype(float).map(np.log) for name in names)
     within = ((high - low).where(low < high, 0.0) / 2 / Z95) ** 2
-    by_place = [timed[name] for name in place]
+    by_place = [known[name] for name in place]
     # rounds of one recording are not independent witnesses beside another recording
-    several = timed.groupby(place)["recording"].transform("nunique").gt(1)
-    unit = timed["recording"].where(several, timed["round"].astype(str))
+    several = known.groupby(place)["recording"].transform("nunique").gt(1)
+    unit = known["recording"].where(several, known["round"].astype(str))
     means = logs.groupby([*by_place, unit.rename("unit")]).mean()
     rounds, visits, failed = means.groupby(level=place), rows.groupby(place), bad.groupby(place)
     columns = {
@@ -262,43 +258,17 @@ def _errors(timed: pd.DataFrame, ranges: pd.DataFrame) -> tuple[Floats, Floats, 
     return np.sqrt(np.maximum(error, least**2)), np.minimum(df, most), floor
 
 
-def by_range(points: pd.DataFrame) -> Table:
-    """A line for each range of times of BASE, and one of all points of 20 µs and more.
+def by_kernel(points: pd.DataFrame, notes: Sequence[str] = ()) -> Table:
+    """A line for each kernel: verdicts, mean ratio, extremes, points beyond the floor.
 
-    Two sets that differ in nothing that matters, such as a card alone and the same card beside
-    others at work, have 5 % of their points beyond the floor, and a mean ratio of 1 in every range.
+    Two sets that differ in nothing that matters have 5 % of their points beyond the floor, and a
+    mean ratio of 1. The CSV has every point, with the keys of the rows behind it.
     """
-    times_us, groups = np.exp(points["base_log"].where(points["ratio"].notna())), {}
-    for low, high in [*pairwise(EDGES_US), (EDGES_US[1], math.inf)]:
-        name = f"{low:g} µs and more" if math.isinf(high) else f"{low:g} to {high:g} µs"
-        name = name if low else f"below {high:g} µs"
-        groups[name] = points[(times_us >= low) & (times_us < high)]
-    return _summary("by time range", "time of BASE", groups, texts("compare", alpha=ALPHA)[1:])
-
-
-def by_kernel(points: pd.DataFrame, notes: Sequence[str]) -> Table:
-    """A line for each kernel; its CSV has every point, with the keys of the rows behind it."""
     groups = {str(name): mine for name, mine in points.groupby("variant")}
-    groups = {name: groups[name] for name in sorted(groups, key=variant_order)} | {"all": points}
-    every = points.assign(
-        base_us=np.exp(points["base_log"]),
-        head_us=np.exp(points["head_log"]),
-        keys=points["base_keys"] + " " + points["head_keys"],
-    )
-    hidden = every.filter(regex="_(log|squares|within|keys)$")
-    found = _summary("by kernel", "kernel", groups, [*notes, *texts("compare", alpha=ALPHA)])
-    return replace(found, data=every.drop(columns=hidden.columns))
-
-
-def _summary(
-    title: str, head: str, groups: Mapping[str, pd.DataFrame], notes: Sequence[str]
-) -> Table:
-    """A line for each group of points: verdicts, mean ratio, extremes, points beyond the floor."""
-    found = set().union(*(mine["verdict"] for mine in groups.values()))
-    seen, lines = [verdict for verdict in VERDICTS if verdict in found], []
-    for name, mine in groups.items():
-        if mine.empty:
-            continue
+    seen = [verdict for verdict in VERDICTS if verdict in set(points["verdict"])]
+    lines = []
+    for name in [*sorted(groups, key=variant_order), "all"]:
+        mine = groups.get(name, points)
         ratios, ends = mine["ratio"].dropna(), "–"
         mean = geometric_mean(ratios)
         if len(ratios) > 1:
@@ -309,9 +279,17 @@ def _summary(
         beyond = [f"{mine['beyond_floor'].sum():,}", f"{EXPECTED * len(ratios):.1f}"]
         cells = [f"{len(mine):,}", *counts, number_text(mean, 4), ends, least, most, *beyond]
         lines.append([name, *cells])
-    heads = [head, "points", *seen, "mean ratio", "interval", "least", "most"]
+    heads = ["kernel", "points", *seen, "mean ratio", "interval", "least", "most"]
     heads += ["beyond the floor", "expected"]
-    return Table(f"Time of HEAD / BASE, {title}", heads, lines, notes)
+    every = points.assign(
+        base_us=np.exp(points["base_log"]),
+        head_us=np.exp(points["head_log"]),
+        keys=points["base_keys"] + " " + points["head_keys"],
+    )
+    hidden = every.filter(regex="_(log|squares|within|keys)$")
+    notes = [*notes, *texts("compare", alpha=ALPHA)]
+    title = "Time of HEAD / BASE, by kernel"
+    return Table(title, heads, lines, notes, every.drop(columns=hidden.columns))
 
 
 def _changed(points: pd.DataFrame) -> Table:
@@ -379,7 +357,7 @@ def _run_kernels(inputs: Inputs, names: Sequence[str]) -> int:
         RowsError: one of them is not one timed variant, or no visit timed both.
     """
     frame = inputs.frame
-    rows = name_variants(frame[frame["status"].eq("ok") & frame["time_us"].gt(0)])
+    rows = name_variants(frame[timed(frame)])
     rows = rows.assign(label=rows.index, tuned=True).rename(columns=NAMED)
     sides = []
     for name, role in zip(names, ("ours", "peer"), strict=False):

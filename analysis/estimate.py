@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special  # scipy.stats calls the same functions and takes four times as long
 
-from analysis.selection import Selection
 from experiments.data import statistics
 
 RESOLUTION_US = 0.032  # of CUDA events on an H200; what is taken where samples do not show it
@@ -97,33 +96,6 @@ def ratio_of(
     return _over_rounds(_medians(first) / _medians(second), recordings, first, second)
 
 
-def held_by_others(values: Floats, lows: Floats, highs: Floats) -> tuple[int, int]:
-    """How often one round's interval holds the number of another round, of all pairs of rounds.
-
-    An interval that holds the true number in 95 % of cases holds another round's median in 83 %,
-    as that has an error of its own. Returns how many of R·(R − 1) pairs are held, and that number.
-    """
-    held = (lows[:, None] <= values) & (values <= highs[:, None])
-    return int(held.sum() - np.trace(held)), values.size * (values.size - 1)
-
-
-def prediction(rounds: Rounds) -> Estimate:
-    """Where a further round's median lies: mean ± t·s·√(1 + 1/R) of the rounds' log medians.
-
-    It always holds every median seen and a step of the timer beyond: rounds that agree to the last
-    digit do so because there is no further digit, and a kernel that flips between two values is
-    held as soon as both were seen.
-    """
-    count = _checked(rounds)
-    if count == 1:
-        return median_of(rounds)
-    medians = _medians(rounds)
-    reach = math.exp(log_reach(medians) * math.sqrt(count + 1))
-    middle, step = geometric_mean(medians), timer_step(rounds)
-    low, high = min(middle / reach, min(medians) - step), max(middle * reach, max(medians) + step)
-    return Estimate(middle, max(low, 0.0), high, count)
-
-
 def timer_step(rounds: Rounds) -> float:
     """The timer's resolution, µs: the least distance of two samples that differ, to 1 ns."""
     values = np.unique(np.round(np.concatenate(rounds), 3))
@@ -151,38 +123,6 @@ def holm(p: Floats) -> Floats:
     adjusted = np.empty_like(p)
     adjusted[order] = np.maximum.accumulate(np.arange(p.size, 0, -1) * p[order]).clip(max=1.0)
     return adjusted
-
-
-def rate_interval(found: int, of: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of a rate."""
-    z, rate = statistics.Z95, found / of
-    middle = (rate + z * z / (2 * of)) / (1 + z * z / of)
-    reach = z * math.sqrt(rate * (1 - rate) / of + z * z / (4 * of * of)) / (1 + z * z / of)
-    return max(min(middle - reach, rate), 0.0), min(max(middle + reach, rate), 1.0)
-
-
-def speedups(view: Selection, base: str) -> Selection:
-    """The view's points with ``speedup``, ``speedup_low`` and ``speedup_high`` over ``base``.
-
-    Its interval holds wherever both medians' intervals do. ``traffic_ratio`` is the same of the
-    models' bytes. The base and the roof are left out.
-    """
-    own = view.own[view.own["kernel"] != base]
-    good = view.own[(view.own["kernel"] == base) & (view.own["status"] == "ok")]
-    # a kernel with several settings counts with the fastest of each size
-    over = view.query.over
-    fastest = good.sort_values("time_us", kind="stable").drop_duplicates(over).set_index(over)
-
-    def of_base(column: str) -> np.ndarray:
-        return np.asarray(own[over].map(fastest[column].astype(float)), dtype=float)
-
-    compared = own.assign(
-        speedup=(of_base("time_us") / own["time_us"]).where(own["status"] == "ok"),
-        speedup_low=of_base("time_low_us") / own["time_high_us"],
-        speedup_high=of_base("time_high_us") / own["time_low_us"],
-        traffic_ratio=of_base("model_bytes") / own["model_bytes"],
-    )
-    return replace(view, points=compared)
 
 
 def _checked(rounds: Rounds) -> int:

@@ -6,9 +6,7 @@ neither tabulate nor pandas' Styler escapes for more than one of them.
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import math
 import re
 import unicodedata
@@ -75,14 +73,10 @@ class Table:
 
     def csv(self) -> str:
         """The numbers of ``data``, else the cells; safe to open in a spreadsheet (`csv_of`)."""
-        heads, lines = self.heads, self.lines
-        if self.data is not None:
-            heads = list(map(str, self.data.columns))
-            lines = [list(map(_value, row)) for row in self.data.to_numpy(object)]
-        text = io.StringIO()
-        rows = ([csv_of(cell) for cell in line] for line in (heads, *lines))
-        csv.writer(text, lineterminator="\n").writerows(rows)
-        return text.getvalue()
+        known = pd.DataFrame(self.lines, columns=list(self.heads), dtype=object)
+        data = known if self.data is None else self.data.astype(object)
+        cells = data.map(lambda value: csv_of(_value(value)))
+        return cells.rename(columns=csv_of).to_csv(index=False, lineterminator="\n")
 
     def plain(self) -> str:
         """Aligned columns for a terminal: the first to the left, the others to the right."""

@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pandas as pd
+from pydantic import BaseModel, RootModel
 
 from analysis.format import LONGEST_NAME, shown, visible
 from analysis.points import all_points
 from analysis.published import OPERATION
-from analysis.selection import SOURCED
+from analysis.selection import SOURCED, timed
 from experiments.data.files import RowsError, files_below, read_json, validated
 from experiments.data.jobs import Declaration
 from experiments.data.metrics import DERIVED, derive, latest
@@ -46,8 +47,8 @@ MOST_CARDS = 24  # models of cards that one command draws: each takes seconds
 MOST_ROWS = 3_000_000  # that fit a large machine's memory
 _NAMES = ("key", "sweep", "recording", "operation", "roof", "kernel", "dtype", "gpu", "backend")
 _TEXTS = ("params", "reason", "suspect", "environment", "stop_reason", "model_formula", "throttled")
-_RECORD_TEXTS = ("kernel", "operation", "params", "gpu", "reason", "difference", "environment")
 R = TypeVar("R", bound=Record)
+M = TypeVar("M", bound=BaseModel)
 Key = tuple[str, str, int, int, str]
 
 
@@ -63,9 +64,9 @@ class Records:
     counters: tuple[Counters, ...] = ()
     hosts: tuple[HostCost, ...] = ()
 
-    def counters_of(self, gpu: str) -> dict[Key, Counters]:
-        """The counters of one card by variant, shape and dtype."""
-        return {key_of(c.model_dump()): c for c in self.counters if c.gpu == gpu}
+
+class Declarations(RootModel[dict[str, Declaration]]):
+    """``variants.json``: the declaration of each label."""
 
 
 @dataclass(frozen=True)
@@ -145,10 +146,10 @@ def main_rows(frame: pd.DataFrame) -> pd.DataFrame:
     Softmax comes from the set that timed most of the sources' variants, every other operation from
     the set that timed most of its kernels; of equal ones the set with more times counts.
     """
-    timed = frame[(frame["status"] == "ok") & frame["time_us"].notna()]
+    known = frame[timed(frame)]
     kept = pd.Series(False, frame.index)
     for operation, every in frame.groupby("operation"):
-        mine = timed[timed["operation"] == operation]
+        mine = known[known["operation"] == operation]
         wanted = mine[mine["kernel"].isin(SOURCED)] if operation == OPERATION else mine
         sets = (wanted if len(wanted) else mine).groupby("set")["kernel"].agg(["nunique", "size"])
         order = sets.sort_values(["nunique", "size"], kind="stable").index
@@ -170,7 +171,7 @@ def load_records(rows: Path) -> Records:
         _records(Count, own[COUNTS] or shared[COUNTS]),
         _records(Trace, own[TRACES] or shared[TRACES]),
         _records(Counters, own[COUNTERS]),
-        tuple(map(_host_cost, own[HOSTCOST])),
+        tuple(_read(HostCost, path) for path in own[HOSTCOST]),
     )
 
 
@@ -180,20 +181,19 @@ def load_declarations(rows: Path) -> dict[str, Declaration]:
     Raises:
         RowsError: a file holds something else; it names the file.
     """
-    folder = _folder(rows)
-    found: dict[str, Declaration] = {}
+    folder, found = _folder(rows), dict[str, Declaration]()
     for path in files_below(folder, "variants.json")["variants.json"]:
-        if "wandb" in path.relative_to(folder).parts:
-            continue
-        read = read_json(path)
-        try:
-            if not isinstance(read, dict):
-                raise ValueError("no JSON object")
-            for label, one in read.items():
-                found[visible(label)] = validated(Declaration, shown(one))
-        except ValueError as error:
-            raise RowsError(f"{path}: no declarations of variants: {error}") from None
+        if "wandb" not in path.relative_to(folder).parts:
+            found |= _read(Declarations, path).root
     return found
+
+
+def _read(kind: type[M], path: Path) -> M:
+    """A JSON file as a model, with visible texts."""
+    try:
+        return validated(kind, shown(read_json(path)))
+    except ValueError as error:
+        raise RowsError(f"{path}: {error}") from None
 
 
 def kernel_name(label: str) -> str:
@@ -274,14 +274,8 @@ def _records(kind: type[R], paths: Sequence[Path]) -> tuple[R, ...]:
     return tuple(known[key] for key in sorted(known))
 
 
-def _host_cost(path: Path) -> HostCost:
-    try:
-        return validated(HostCost, shown(read_json(path)))
-    except ValueError as error:
-        raise RowsError(f"{path}: {error}") from None
-
-
 def _visible_record(record: R) -> R:
     """With visible texts, as rows have them."""
-    texts = {name: shown(value) for name, value in vars(record).items() if name in _RECORD_TEXTS}
+    known = vars(record).items()
+    texts = {name: shown(value) for name, value in known if isinstance(value, str | dict)}
     return record.model_copy(update=texts)

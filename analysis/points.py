@@ -24,7 +24,7 @@ import pandas as pd
 from analysis import estimate
 from analysis.estimate import Estimate, Floats, geometric_mean
 from analysis.published import OPERATION
-from analysis.selection import TIMERS
+from analysis.selection import TIMERS, timed
 from experiments.data.jobs import OURS, kernel_makers, named_grids
 from experiments.data.metrics import COPY
 from experiments.data.rows import EXPECTED, ITEM_BYTES
@@ -106,25 +106,22 @@ def _points_of_set(frame: pd.DataFrame, operation: str, ours: str) -> pd.DataFra
     role[frame["operation"].isin(roofs) & ~frame["kernel"].str.contains("-")] = ROOF
     role[mine & ~by.isin(["", OURS])] = "peer"
     role[mine & (frame["kernel"] == own)] = "ours"
-    good = (frame["status"] == "ok") & frame["time_us"].gt(0) & (role != "")
-    good &= (frame["backend"] != "interpreter") & frame["timer"].isin(list(TIMERS))
-    good &= frame[PLACE].notna().all(axis=1) & frame["rows"].gt(0) & frame["cols"].gt(0)
-    timed = frame.assign(
+    here = frame.assign(
         role=role,
         by=by,
         operation=operation,
         # only softmax knows widths that nobody tuned for
         tuned=frame["cols"].isin(tuned_widths()) | (operation != OPERATION),
         setting=[json.dumps(params, sort_keys=True) for params in frame["params"]],
-    )[good]
-    timed = timed.rename_axis("label").reset_index()
+    )[timed(frame) & (role != "") & frame["timer"].isin(list(TIMERS))]
+    here = here.rename_axis("label").reset_index()
     # a kernel edited since leaves stale rows before the newest one
     visit = [*PLACE, *VISIT]
-    timed = timed.drop_duplicates([*visit, "kernel", "setting"], keep="last")
-    timed = timed.sort_values("time_us", kind="stable").drop_duplicates([*visit, "kernel"])
-    roles = timed.groupby(visit)["role"]
+    here = here.drop_duplicates([*visit, "kernel", "setting"], keep="last")
+    here = here.sort_values("time_us", kind="stable").drop_duplicates([*visit, "kernel"])
+    roles = here.groupby(visit)["role"]
     both = roles.transform(lambda found: {"ours", "peer"} <= set(found)).astype(bool)
-    kept = (timed[both] if len(timed) else timed)[COLUMNS].rename(columns=NAMED)
+    kept = (here[both] if len(here) else here)[COLUMNS].rename(columns=NAMED)
     order = kept.assign(
         timer=kept["timer"].map(list(TIMERS).index),
         dtype=kept["dtype"].map(list(ITEM_BYTES).index),
@@ -169,12 +166,12 @@ def failures(frame: pd.DataFrame, found: pd.DataFrame) -> dict[tuple[Any, ...], 
     mine = (frame[["operation", "set"]] == found[["operation", "set"]].iloc[0]).all(axis=1)
     failed = frame[mine & ~frame["status"].isin(EXPECTED)]
     failed = failed[~failed["kernel"].map(maker).isin(["", OURS])]
-    timed = set(found[[*place, "kernel"]].itertuples(index=False, name=None))
-    known: dict[tuple[Any, ...], dict[str, str]] = {}
+    known = set(found[[*place, "kernel"]].itertuples(index=False, name=None))
+    lost: dict[tuple[Any, ...], dict[str, str]] = {}
     for *at, kernel, status in failed[[*place, "kernel", "status"]].itertuples(index=False):
-        if (*at, kernel) not in timed:
-            known.setdefault(tuple(at), {})[kernel] = status
-    return known
+        if (*at, kernel) not in known:
+            lost.setdefault(tuple(at), {})[kernel] = status
+    return lost
 
 
 def pairs(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:

@@ -95,20 +95,29 @@ def timer_label(timer: str) -> str:
     return TIMERS.get(timer, timer)
 
 
+def timed(rows: pd.DataFrame) -> pd.Series:
+    """Which rows have a time of a known protocol that means something.
+
+    Under Triton's interpreter a time means nothing, and an empty matrix takes none.
+    """
+    good = (rows["status"] == "ok") & rows["time_us"].gt(0) & (rows["backend"] != "interpreter")
+    good &= rows["rows"].gt(0) & rows["cols"].gt(0)
+    return good & rows["timer"].notna() & rows["cache"].notna()
+
+
 def select(frame: pd.DataFrame, gpu: str, query: Query) -> Selection | None:
     """The rows of ``gpu`` nearest to ``query``, or None where no two sizes were timed alike.
 
     First come the dtype and the fixed size asked for, then the protocol, then the most sizes.
     """
     other = "rows" if query.over == "cols" else "cols"
-    # under Triton's interpreter time means nothing
     usable = (frame["gpu"] == gpu) & (frame["backend"] != "interpreter")
     usable &= ~frame["kernel"].isin(query.without) & (frame[query.over] > 0)  # log axes have no 0
     asked = frame["operation"] == query.operation
     roofs = frame.loc[usable & asked, "roof"].unique()
     mine = frame[usable & (asked | frame["operation"].isin(roofs))]
-    timed = mine[(mine["status"] == "ok") & mine["time_us"].notna()]
-    own = timed[timed["operation"] == query.operation]
+    good = mine[timed(mine)]
+    own = good[good["operation"] == query.operation]
     sizes = own.groupby(["timer", "cache", "dtype", other])[query.over].nunique()
     candidates = [
         (
@@ -123,7 +132,7 @@ def select(frame: pd.DataFrame, gpu: str, query: Query) -> Selection | None:
     _, at, dtype, timer, cache = max(candidates)
     same = mine[(mine["dtype"] == dtype) & (mine[other] == at)]
     alike = (same["timer"] == timer) & (same["cache"] == cache)
-    recorded = same[alike | ~same.index.isin(timed.index)]
+    recorded = same[alike | ~same.index.isin(good.index)]
     if at == query.at and query.sizes is not None:
         near = recorded[recorded[query.over].isin(query.sizes)]
         if near.loc[near.index.isin(own.index), query.over].nunique() > 1:
@@ -133,14 +142,14 @@ def select(frame: pd.DataFrame, gpu: str, query: Query) -> Selection | None:
     return Selection(points, recorded, gpu, card_of(gpu), query, at, dtype, timer, cache)
 
 
-def one_sweep(rows: pd.DataFrame, timed: pd.DataFrame) -> pd.DataFrame:
+def one_sweep(rows: pd.DataFrame, own: pd.DataFrame) -> pd.DataFrame:
     """Of ``rows`` those of the sweep with the most of the sources' variants, then the most times.
 
-    ``timed`` are those that count: the timed ones of the operation that is drawn. Variants of the
+    ``own`` are those that count: the timed ones of the operation that is drawn. Variants of the
     sources that this sweep did not time come from the sweeps that did; everything else is compared
     within one sweep alone.
     """
-    counts = timed.assign(_sourced=timed["kernel"].where(timed["kernel"].isin(SOURCED)))
+    counts = own.assign(_sourced=own["kernel"].where(own["kernel"].isin(SOURCED)))
     found = counts.groupby("sweep").agg(sourced=("_sourced", "nunique"), times=("kernel", "size"))
     order = found.reset_index().sort_values(["sourced", "times", "sweep"])["sweep"].tolist()[::-1]
     kept: pd.Series = rows["sweep"] == order[0]
@@ -148,7 +157,7 @@ def one_sweep(rows: pd.DataFrame, timed: pd.DataFrame) -> pd.DataFrame:
     for sweep in order:
         mine = (rows["sweep"] == sweep) & rows["kernel"].isin(lacking)
         kept |= mine
-        lacking -= set(timed.loc[timed["sweep"] == sweep, "kernel"])
+        lacking -= set(own.loc[own["sweep"] == sweep, "kernel"])
     return rows.loc[kept]
 
 
@@ -178,7 +187,7 @@ def middle_visits(frame: pd.DataFrame, over: str) -> pd.DataFrame:
     visit = ["sweep", "operation", "variant", "rows", "cols", "card", "round"]
     # A kernel edited or a library updated since leaves stale rows before the newest one.
     newest = frame.drop_duplicates(visit, keep="last")
-    good = (newest["status"] == "ok") & newest["time_us"].notna()
+    good = timed(newest)
     ends = ("time_low_us", "time_high_us")
     visits = newest.assign(
         _failed=~good,
@@ -188,8 +197,8 @@ def middle_visits(frame: pd.DataFrame, over: str) -> pd.DataFrame:
     point = ["operation", "variant", over]
     visits = visits.sort_values([*point, "_failed", "_time"], kind="stable", ignore_index=True)
     groups = visits.groupby(point, sort=False)
-    timed = groups["_failed"].transform("size") - groups["_failed"].transform("sum")
-    middle = ((timed - 1) // 2).clip(lower=0)  # of failed visits alone the first
+    times = groups["_failed"].transform("size") - groups["_failed"].transform("sum")
+    middle = ((times - 1) // 2).clip(lower=0)  # of failed visits alone the first
     low, high = (groups[f"_{end}"] for end in ends)
     visits["time_low_us"] = low.transform("min").fillna(visits["time_low_us"])
     visits["time_high_us"] = high.transform("max").fillna(visits["time_high_us"])

@@ -10,42 +10,41 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from itertools import combinations, pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
-from analysis import estimate
 from analysis.__main__ import finish
 from analysis.compare import ALPHA, judged, matched
 from analysis.estimate import Rounds, ratio_of
 from analysis.format import markdown_of, write_table
-from analysis.load import Inputs, Key, key_of, read_inputs
-from analysis.selection import TIMERS, records_of, timer_label
-from analysis.tables.frames import protocol, table, texts, timed
+from analysis.load import key_of, read_inputs
+from analysis.selection import TIMERS, timed, timer_label
+from analysis.tables.frames import protocol, table, texts
 from experiments.data.cards import card_of
 from experiments.data.files import RowsError, files_below, write_file
-from experiments.data.records import PROBES, Probe, read_records
+from experiments.data.records import PROBES, Counters, Probe, read_records
 
 PLACE = ["gpu", "card", "sweep", "timer", "cache", "rows", "cols", "dtype"]
 EDGES_US = (0.0, 10.0, 25.0, 50.0, 200.0, math.inf)
 TWIN = "(.+)-([^-]+)"  # a kernel's name and its mark
+PROFILER = "profiler"  # by hardware counters, without launch or gaps
 NEEDS = {
     "timers": "the same points by two timers, timing=events,graph",
     "cold": "probe.jsonl of the card: python -m experiments.probe",
 }
-PROFILER = "profiler"  # the kernels' own time by hardware counters, without launch or gaps
 
 
 def run(options: argparse.Namespace) -> int:
     """Writes the tables and a paragraph, and prints the paragraph.
 
     Raises:
-        RowsError: no variant was measured under two names.
+        RowsError: no variant was measured under two names, or a line is no record of a probe.
     """
     inputs = read_inputs(options.rows, options.out, "selftest")
     pairs = twins_of(inputs.frame)
@@ -54,10 +53,16 @@ def run(options: argparse.Namespace) -> int:
             f"{inputs.rows}: no variant stands against itself under two names; the preset does: "
             "python -m experiments.run experiment=selftest"
         )
+    folder = inputs.rows.parent if inputs.rows.is_file() else inputs.rows
+    paths = files_below(folder, PROBES)[PROBES]
+    probes = [one for path in paths for one in read_records(path, Probe)]
     tables = {
         "floor": ("The noise floor", floor_lines(pairs)),
-        "timers": ("Two timers at the same points", timer_lines(inputs)),
-        "cold": ("A buffer read cold, and read warm", cold_lines(read_probes(inputs.rows))),
+        "timers": (
+            "Two timers at the same points",
+            timer_lines(inputs.frame, inputs.records.counters),
+        ),
+        "cold": ("A buffer read cold, and read warm", cold_lines(probes)),
     }
     made = []
     for name, (title, lines) in tables.items():
@@ -98,35 +103,19 @@ def _pair(first: Rounds, second: Rounds) -> dict[str, Any]:
     """How two twins differ.
 
     ``differs``: the interval of their ratio leaves out 1, a false positive. ``resolvable``: the
-    least slowdown that it would have shown. ``held``: `held_by_others` of the rounds' intervals.
+    least slowdown that it would have shown.
     """
-    ratio, sides = ratio_of(first, second), (first, second)
-    medians = np.array([[np.median(samples) for samples in side] for side in sides])
-    quartiles = [np.percentile(samples, [25, 50, 75]) for samples in (*first, *second)]
-    expected = [estimate.prediction(side[:-1]) for side in sides if len(side) > 2]
+    ratio = ratio_of(first, second)
     # a time longer by d moves the interval by the factor 1 + d: it is seen where low·(1 + d) > 1,
     # or high / (1 + d) < 1 for the other twin; of a chain's difference down to nothing none is
     seen = max(1 / ratio.low, ratio.high) - 1 if ratio.low > 0 else math.inf
     return {
         "rounds": len(first),
-        "time_us": float(np.median(medians)),
+        "time_us": float(np.median([np.median(samples) for samples in (*first, *second)])),
         "ratio": ratio.value,
         "differs": ratio.low > 1 or ratio.high < 1,
         "resolvable": seen,
-        "held": np.sum([_held(side) for side in sides], axis=0),
-        "single": medians[0] / medians[1],
-        "within": [(high - low) / 1.349 / middle for low, middle, high in quartiles],
-        "between": [] if len(first) == 1 else list(np.std(np.log(medians), axis=1, ddof=1)),
-        "predicted": [
-            e.low <= last <= e.high for e, last in zip(expected, medians[:, -1], strict=False)
-        ],
     }
-
-
-def _held(rounds: Rounds) -> np.ndarray:
-    found = [estimate.median_of([samples]) for samples in rounds]
-    ends = np.array([(one.value, one.low, one.high) for one in found]).T
-    return np.array(estimate.held_by_others(*ends))
 
 
 def floor_lines(pairs: pd.DataFrame) -> list[dict[str, str]]:
@@ -134,85 +123,63 @@ def floor_lines(pairs: pd.DataFrame) -> list[dict[str, str]]:
     lines = []
     for (gpu, timer, cache), every in pairs.groupby(["gpu", "timer", "cache"]):
         place = {"card": card_of(str(gpu)).name, "timer": protocol(str(timer), str(cache))}
-        parts = {text: every[inside] for text, inside in _ranges(every["time_us"])}
-        for text, mine in ({"all": every} | parts).items():
-            lines.append(place | {"time, µs": text} | _floor(mine))
+        for text, mine in [("all", every), *every.groupby(_range(every["time_us"]), observed=True)]:
+            line = {
+                "time, µs": str(text),
+                "pairs": str(len(mine)),
+                "rounds": "–".join(map(str, sorted({mine["rounds"].min(), mine["rounds"].max()}))),
+                **_called(mine["differs"]),
+                "ratios within": _most(np.maximum(mine["ratio"], 1 / mine["ratio"]) - 1),
+                "resolves": _most(mine["resolvable"]),
+            }
+            lines.append(place | line)
     return lines
-
-
-def _floor(pairs: pd.DataFrame) -> dict[str, str]:
-    """The numbers of some pairs."""
-    within, between, predicted, single = (
-        [value for each in pairs[name] for value in each]
-        for name in ("within", "between", "predicted", "single")
-    )
-    held, of = np.sum(list(pairs["held"]), axis=0)
-    return {
-        "pairs": str(len(pairs)),
-        "rounds": "–".join(map(str, sorted({pairs["rounds"].min(), pairs["rounds"].max()}))),
-        **_called(pairs["differs"]),
-        "one round within": _most(map(_away, single)),
-        "all rounds within": _most(map(_away, pairs["ratio"])),
-        "resolves": _most(pairs["resolvable"]),
-        "spread within a round": _percent(float(np.median(within))),
-        "spread between rounds": _percent(float(np.median(between))) if between else "–",
-        "last round predicted": f"{sum(predicted)} of {len(predicted)}",
-        "another round held": f"{100 * held / of:.0f} %" if of else "–",
-    }
 
 
 def _called(different: Collection[bool]) -> dict[str, str]:
     found, of = int(sum(different)), len(different)
-    low, high = (100 * end for end in estimate.rate_interval(found, of))
-    rate = f"{100 * found / of:.1f} % ({low:.1f}–{high:.1f})"
+    low, high = stats.binomtest(found, of).proportion_ci(method="wilson")
+    rate = f"{100 * found / of:.1f} % ({100 * low:.1f}–{100 * high:.1f})"
     return {"called different": str(found), "rate, 95 % interval": rate}
 
 
-def _most(values: Iterable[float]) -> str:
+def _most(shares: pd.Series) -> str:
     """A value that was seen and that 95 % of the values do not exceed."""
-    return _percent(float(np.quantile(list(values), 0.95, method="higher")))
+    return f"{100 * shares.quantile(0.95, 'higher'):.2f} %"
 
 
-def _away(ratio: float) -> float:
-    return max(ratio, 1 / ratio) - 1
+def _range(times_us: pd.Series) -> pd.Series:
+    """The range of each time, in words."""
+    names = [f"{low:g}–{high:g}" for low, high in pairwise(EDGES_US)]
+    names[0], names[-1] = f"< {EDGES_US[1]:g}", f"> {EDGES_US[-2]:g}"
+    return pd.cut(times_us, EDGES_US, right=False, labels=names)
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.2f} %"
+def timer_lines(frame: pd.DataFrame, counters: Iterable[Counters] = ()) -> list[dict[str, str]]:
+    """Every two timers of one card at the points that both have, by range of times.
 
-
-def _ranges(times_us: pd.Series) -> Iterator[tuple[str, pd.Series]]:
-    """The ranges of times that hold any: in words, and which times lie there."""
-    for low, high in pairwise(EDGES_US):
-        inside = times_us.ge(low) & times_us.lt(high)
-        if inside.any():
-            last = f"> {low:g}" if math.isinf(high) else f"{low:g}–{high:g}"
-            yield last if low else f"< {high:g}", inside
-
-
-def timer_lines(inputs: Inputs) -> list[dict[str, str]]:
-    """Every two timers of one card at the points that both have, by range of times."""
-    lines = []
-    good = inputs.frame[timed(inputs.frame)]
-    for (gpu, cache), mine in good.groupby(["gpu", "cache"]):
-        times = {str(timer): _times(rows) for timer, rows in mine.groupby("timer")}
-        if cache == "cold":  # before the profiled call L2 is flushed
-            counted = inputs.records.counters_of(str(gpu))
-            times[PROFILER] = {key: float(one.kernel_us) for key, one in counted.items()}
-        order = [name for name in (*TIMERS, PROFILER) if name in times]
-        for first, second in combinations(order, 2):
-            shared = sorted(times[first].keys() & times[second].keys(), key=str)
-            one, other = (pd.Series([times[t][key] for key in shared]) for t in (first, second))
-            for text, inside in _ranges(other):
+    The profiler is one of them. Its time is of the kernels alone; it flushes L2 before a call.
+    """
+    rows, lines = frame[timed(frame)], []
+    settings = [json.dumps(params, sort_keys=True, default=str) for params in rows["params"]]
+    rows = rows.assign(kernel=rows["kernel"].str.partition("-")[0], settings=settings)
+    point = ["gpu", "cache", "kernel", "settings", "rows", "cols", "dtype"]
+    times = rows.pivot_table("time_us", point, "timer", "median")
+    counted = {(one.gpu, "cold", *key_of(one.model_dump())): one.kernel_us for one in counters}
+    times[PROFILER] = [counted.get(at, math.nan) for at in times.index]
+    for (gpu, cache), mine in times.groupby(["gpu", "cache"]):
+        for first, second in combinations(filter(times.__contains__, (*TIMERS, PROFILER)), 2):
+            both = mine[[first, second]].dropna()
+            for text, each in both.groupby(_range(both[second]), observed=True):
+                one, other = each[first], each[second]
                 offset, ratio = (
-                    np.percentile(values[inside], [50, 5, 95])
-                    for values in (one - other, one / other)
+                    np.percentile(values, [50, 5, 95]) for values in (one - other, one / other)
                 )
                 line = {
                     "card": card_of(str(gpu)).name,
                     "timers": f"{first} against {second}, {cache}",
-                    "time, µs": text,
-                    "points": str(inside.sum()),
+                    "time, µs": str(text),
+                    "points": str(len(each)),
                     "offset, µs": "{:+.2f}".format(*offset),
                     "offset, 5–95 %": "{1:+.2f} to {2:+.2f}".format(*offset),
                     "ratio": "{:.4f}".format(*ratio),
@@ -220,26 +187,6 @@ def timer_lines(inputs: Inputs) -> list[dict[str, str]]:
                 }
                 lines.append(line)
     return lines
-
-
-def _times(rows: pd.DataFrame) -> dict[Key, float]:
-    """The median time of each point over its rounds and twins."""
-    known: dict[Key, list[float]] = {}
-    for row in records_of(rows):
-        kernel = str(row["kernel"]).partition("-")[0]
-        known.setdefault(key_of(row | {"kernel": kernel}), []).append(float(row["time_us"]))
-    return {key: float(np.median(times)) for key, times in known.items()}
-
-
-def read_probes(rows: Path) -> list[Probe]:
-    """The probe records at or below ``rows``.
-
-    Raises:
-        RowsError: a line is no such record; it names file and line.
-    """
-    folder = rows.parent if rows.is_file() else rows
-    paths = files_below(folder, PROBES)[PROBES]
-    return [one for path in paths for one in read_records(path, Probe)]
 
 
 def cold_lines(probes: Iterable[Probe]) -> list[dict[str, str]]:
@@ -261,8 +208,6 @@ def cold_lines(probes: Iterable[Probe]) -> list[dict[str, str]]:
             "cold, µs": f"{cold.time_us:.2f}",
             "warm, µs": f"{warm.time_us:.2f}",
             "cold / warm": f"{cold.time_us / warm.time_us:.2f}",
-            "cold, GB/s": f"{size / cold.time_us / 1e3:,.0f}",
-            "warm, GB/s": f"{size / warm.time_us / 1e3:,.0f}",
             "distinct": "yes" if cold.time_low_us > warm.time_high_us else "no",
             "left by": left or "the read before",
             "kept": kept,

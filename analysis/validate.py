@@ -1,9 +1,9 @@
 """``validate``: whether a stranger's folder of rows can be taken; status 1 where it cannot.
 
-A folder holds one sweep or several, as they were measured or packed as recordings. Each file must
-be a plain one that a sweep writes and keep to its schema, no text may say whose machine it was, and
-the times must be possible. A problem is one line: the place, the fault and the remedy. With
-``--out`` the sweeps of a valid folder are written there as recordings, and nothing else is.
+A folder holds one sweep or several, as they were measured or as recordings. Each file must be a
+plain one that a sweep writes and keep to its schema, no text may say whose machine it was, and the
+times must be possible. A problem is one line: the place, the fault and the remedy. With ``--out``
+the sweeps of a valid folder are written there as recordings, and nothing else is.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import argparse
 import getpass
 import os
 import re
-import shutil
 import socket
 import stat
 from collections import Counter
@@ -22,14 +21,15 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, RootModel
+from pydantic import BaseModel
 
 from analysis.format import visible
+from analysis.load import Declarations
 from experiments.data.cards import card_of, descriptions
 from experiments.data.files import RowsError, parse_json, read_json, read_lines, validated
-from experiments.data.jobs import Config, Declaration, Session, SweepNote
+from experiments.data.jobs import Config, Session, SweepNote
 from experiments.data.metrics import derive, gbps, latest
-from experiments.data.recordings import CONFIG, JOBS, SMALL, pack
+from experiments.data.recordings import CONFIG, JOBS, pack
 from experiments.data.records import HOSTCOST, KINDS, HostCost
 from experiments.data.rows import PACKED_ROWS, ROWS, Row, parse_row
 from experiments.data.statistics import median
@@ -42,12 +42,7 @@ TARGET = re.compile(r"((kernels|tests\.doubles)(\.\w+)+)?", re.ASCII)
 BEYOND_L2 = 4  # times L2: next to nothing of a matrix that large is left there
 LISTS = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 LOCAL, FACTS, PRIVATE = set(LISTS["local"]), set(LISTS["facts"]), LISTS["private"]
-BLANK = "blank that text in the file, which changes no measurement"
-AGAIN = "run the same sweep again: it measures what is missing"
-
-
-class Declarations(RootModel[dict[str, Declaration]]):
-    """``variants.json``: the declaration of each label."""
+AGAIN = "measure that point again"
 
 
 MODELS: dict[str, type[BaseModel]] = {
@@ -89,19 +84,13 @@ def run(options: argparse.Namespace) -> int:
         print(f"\nnot valid: {counts[1]}, {counts[0]}")
         return 1
     for root in checked.sweeps if out is not None else ():
-        print(*_pack(folder / root, out / root), sep="\n")
+        if (folder / root / JOBS).exists():
+            print(f"{folder / root} is a recording already")
+        else:
+            print(*pack(folder / root, out / root), sep="\n")
     gpus = visible(", ".join(sorted({row.gpu for row in checked.rows.values()})))
     print(f"\nvalid: {len(checked.rows):,} rows of {gpus}; {counts[0]}")
     return 0
-
-
-def _pack(sweep: Path, out: Path) -> list[Path]:
-    """Writes a sweep as a recording; a packed one is copied."""
-    if not (sweep / JOBS).exists():
-        return pack(sweep, out)
-    out.mkdir(parents=True)
-    names = [name for name in (*SMALL, JOBS, PACKED_ROWS) if (sweep / name).exists()]
-    return [Path(shutil.copyfile(sweep / name, out / name)) for name in names]
 
 
 class Checked:
@@ -122,13 +111,13 @@ class Checked:
         self.sweeps: dict[Path, str] = {}
         self._folder = folder
         self._seen: set[tuple[str, str, str]] = set()
-        # rows and jobs are compared with their sweep's name
+        # rows are compared with their sweep's name
         for path in sorted(self._files(), key=lambda path: (path.name != "sweep.json", path)):
             self._read(path)
         self._judge_together()
 
-    def _problem(self, where: object, what: str, remedy: str) -> None:
-        self.problems.append(f"{visible(str(where), 200)}: {visible(what, 200)}; {remedy}")
+    def _problem(self, where: object, fault: str, remedy: str) -> None:
+        self.problems.append(f"{visible(str(where), 200)}: {visible(fault, 200)}; {remedy}")
 
     def _files(self) -> Iterator[Path]:
         """The files that a sweep writes; others are left behind, and a link is a problem."""
@@ -160,12 +149,13 @@ class Checked:
                     else:
                         self._value(path, where, parse_json(line))
                 except ValueError as error:
-                    self._problem(where, str(error), AGAIN if torn else "mend or remove that line")
+                    remedy = "run the same sweep again" if torn else "mend or remove that line"
+                    self._problem(where, str(error), remedy)
                 if len(self.problems) > begun + MOST or len(self.rows) > MOST_ROWS:
                     return self._problem(path, "too many problems, or rows", "name one sweep")
         except (RowsError, ValueError) as error:
-            what = str(error).removeprefix(str(full)).lstrip(": ")
-            self._problem(path, what, "copy the file again from where it was measured")
+            fault = str(error).removeprefix(str(full)).lstrip(": ")
+            self._problem(path, fault, "copy the file again from where it was measured")
 
     def _row(self, path: Path, where: str, row: Row) -> None:
         self.rows[where] = row
@@ -173,8 +163,8 @@ class Checked:
         sweep = next((self.sweeps[up] for up in path.parents if up in self.sweeps), None)
         if row.sweep != sweep:
             self._problem(where, f"a row of sweep {row.sweep!r}", "keep it beside its sweep.json")
-        for what in contradictions(row):
-            self._problem(where, what, "measure that point again")
+        for fault in contradictions(row):
+            self._problem(where, fault, AGAIN)
         vars(row)["samples_us"] = None  # most of its memory, and judged
 
     def _value(self, path: Path, where: str, value: Any) -> None:
@@ -190,16 +180,16 @@ class Checked:
         elif isinstance(model, Config):
             known = {None, *(one.get("match") for one in descriptions())}
             if model.gpu.match not in known or model.tracker.entity is not None:
-                what = "gpu.match is in no file of conf/gpu, or tracker.entity names an account"
-                self._problem(where, what, "set both to null there")
+                fault = "gpu.match is in no file of conf/gpu, or tracker.entity names an account"
+                self._problem(where, fault, "set both to null there")
 
     def _texts(self, path: Path, where: str, value: Any) -> None:
-        """A text that all rows of a file share is named once."""
+        """Names each private text once for all the rows of a file that share it."""
         for place, text in texts_of(value):
-            known = str(path), place, text
-            if known not in self._seen and (kind := private(place, text)):
-                self._problem(where, f"{place} holds {kind}: {visible(text, 80)!r}", BLANK)
-            self._seen.add(known)
+            if (str(path), place, text) not in self._seen and (kind := private(place, text)):
+                fault = f"{place} holds {kind}: {visible(text, 80)!r}"
+                self._problem(where, fault, "blank that text; it changes no measurement")
+            self._seen.add((str(path), place, text))
 
     def _judge_together(self) -> None:
         """Judges rows beside each other."""
@@ -212,17 +202,15 @@ class Checked:
             self._problem(".", f"rows of {', '.join(gpus)}", "make a folder for each card")
         newest, counts = latest(self.rows.values()), Counter[str]()
         for row, own in zip(newest, derive(newest), strict=True):
+            lacks = row.status == "ok" and own["roof_gbps"] is None
             counts.update(f"flagged {flag.partition(':')[0]}" for flag in row.suspect)
             counts[f"status {row.status}"] += not row.expected
-            counts["without a time of their roof"] += (
-                row.status == "ok" and own["roof_gbps"] is None
-            )
+            counts["without a time of their roof"] += lacks
             counts["above their roof by more than noise"] += own["above_roof"] is True
             counts["of no clean commit"] += row.environment.get("dirty") is not False
-            if own["effective_gbps"] is not None and (what := impossible(row)):
-                where = first[row.sweep, *row.identity, row.attempt]
-                self._problem(where, what, "measure that point again")
-        self.warnings += [visible(f"points {what}: {n:,}") for what, n in counts.items() if n]
+            if own["effective_gbps"] is not None and (fault := impossible(row)):
+                self._problem(first[row.sweep, *row.identity, row.attempt], fault, AGAIN)
+        self.warnings += [visible(f"points {kind}: {n:,}") for kind, n in counts.items() if n]
 
 
 def contradictions(row: Row) -> Iterator[str]:

@@ -57,7 +57,7 @@ def a3(card: Card) -> Parts:
     yield optional(moved.each("bytes at DRAM, naive over fused", about=(4, 0.05)))
 
 
-@claim("text", "speedup_naive")
+@claim("text", "a_fig2")
 def a4(card: Card) -> Parts:
     """Triton is about 4× faster than naive under torch JIT.
 

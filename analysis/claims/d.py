@@ -27,7 +27,7 @@ def d1(card: Card) -> Parts:
     yield other.each("speed of torch over naive at most, by D2 and D1", above=1)
 
 
-@claim("text", "speedup_naive")
+@claim("text", "d_fig1")
 def d2(card: Card) -> Parts:
     """Triton is 3–4× faster than naive “across varying column counts”.
 

@@ -83,11 +83,13 @@ def _draw_points(canvas: Canvas, lines: pd.DataFrame, roof: str) -> None:
     bottoms = ((BELOW + STACKED + BETWEEN) / height, BELOW / height)
     upper, lower = (canvas.add_axes((LEFT, one, WIDE, STACKED / height)) for one in bottoms)
     lower.set_yscale("log", base=2)
-    names = {"share": "ratio", "low_share": "low", "high_share": "high"}
-    shares = lines.drop(columns=list(names.values())).rename(columns=names).assign(kernel=own)
-    for ax, points in ((upper, shares), (lower, lines)):
+    shares = lines.assign(kernel=own)
+    for ax, points, ends in (
+        (upper, shares, ("share", "low_share", "high_share")),
+        (lower, lines, ("ratio", "low", "high")),
+    ):
         ax.set_xscale("log")
-        _dots(ax, points)
+        _dots(ax, points, *ends)
         ax.axhline(1, color=INK, lw=0.9, zorder=1)
         left, right = ax.get_xlim()
         ax.axvspan(left, max(left, min(SHORT_US, right)), color=FAINT, lw=0, zorder=0)
@@ -106,15 +108,15 @@ def _draw_points(canvas: Canvas, lines: pd.DataFrame, roof: str) -> None:
     lower.set_xlabel(f"time of {own}, µs")
 
 
-def _dots(ax: Axes, points: pd.DataFrame) -> None:
+def _dots(ax: Axes, points: pd.DataFrame, y: str, low: str, high: str) -> None:
     """A marker and an interval at each point; hollow where it does not count as a win."""
     for kernel in sorted(points["kernel"].unique(), key=limit.peer_order):
         look = style_of(kernel)
         mine = points[points["kernel"] == kernel]
         for i, (above, own) in enumerate(mine.groupby("above_roof")):
             x, label = own["us"], "_again" if i else kernel
-            ax.vlines(x, own["low"], own["high"], color=look.color, lw=0.9, zorder=2)
-            ax.plot(x, own["ratio"], label=label, zorder=3, **look.dots(0.8, bool(above), mew=0.4))
+            ax.vlines(x, own[low], own[high], color=look.color, lw=0.9, zorder=2)
+            ax.plot(x, own[y], label=label, zorder=3, **look.dots(0.8, bool(above), mew=0.4))
 
 
 def _quack_shapes(inputs: Inputs) -> list[Selection]:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -16,7 +16,6 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 from scipy.optimize import isotonic_regression
 
-from analysis.estimate import speedups
 from analysis.figures.page import WIDTH, Canvas, Page, provenance
 from analysis.figures.style import (
     BLUSH,
@@ -25,7 +24,6 @@ from analysis.figures.style import (
     INK,
     MUTED,
     LineStyle,
-    ratio_axis,
     size_axis,
     size_label,
     slug,
@@ -46,7 +44,7 @@ LEADER, MARK, TEXT = 1.035, 1.055, 1.08  # where labels begin, in widths of the 
 LONGEST, ROOM = 34, 28  # characters of a label: the most, and the most at full size
 DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
 DASHED, LEVEL_DASH = (0, (5, 2)), (0, (1.5, 1.5))
-GBPS, ROOF_SHARE, PEAK = "effective_gbps", "fraction_of_roof", "peak_bytes"
+GBPS, ROOF_SHARE = "effective_gbps", "fraction_of_roof"
 MARK_ALL = 16  # points a line may have before their markers hide it
 MOST_LINES = 32  # a panel has no room for the names of more
 
@@ -55,10 +53,9 @@ MOST_LINES = 32  # a panel has no room for the names of more
 class Panel:
     """The content of one pair of axes over a size."""
 
-    y: str  # the column drawn, such as ``time_us`` or `PEAK`, or ``speedup`` over a variant
+    y: str  # the column drawn, such as ``time_us``
     label: str  # of the y axis
-    scale: Literal["linear", "log", "ratio"] = "linear"  # from 0; base 10; base 2 around 1
-    over: tuple[str, ...] = ()  # speedups: rows are over the first, claims over any of these
+    scale: Literal["linear", "log"] = "linear"  # from 0; base 10
     series: str = ""  # a source's printed numbers drawn beside, such as ``a_fig2``
     levels: tuple[str, ...] = ()  # sources whose claims without a size are drawn as levels
 
@@ -86,7 +83,6 @@ class LineFigure:
     note: str = ""  # a last line of small print on published numbers, where these are drawn
     caption: str = ""  # one sentence on its content, and on the source's figure it draws again
     source: str = ""  # the letter of that source, if any
-    x: str = ""  # of the x axis, where that is no row width and no number of rows
     asks: str = ""  # the rows it needs, where `rows` picks them
     rows: Callable[[Inputs], list[Selection]] | None = None  # picks rows another way than `query`
 
@@ -95,9 +91,8 @@ class LineFigure:
         """The rows it cannot do without, in one line."""
         over, fixed = ("N", "M") if self.query.over == "cols" else ("M", "N")
         best = f"best {fixed} = {self.query.at} {self.query.dtype}"
-        beside = [f"{panel.over[0]} among them" for panel in self.panels if panel.over]
         usual = f"timed {self.query.operation} rows of one {fixed} and dtype at two or more {over}"
-        return f"{self.id} needs {self.asks or ', '.join([usual, best, *beside])}"
+        return f"{self.id} needs {self.asks or f'{usual}, {best}'}"
 
     def pages(self, inputs: Inputs) -> list[Page]:
         """A picture for each GPU whose rows allow it."""
@@ -109,7 +104,7 @@ class LineFigure:
         return [
             self._page(shown)
             for shown in found
-            if shown and all(compared(shown, one).own[one.y].notna().any() for one in self.panels)
+            if shown and all(shown.own[one.y].notna().any() for one in self.panels)
         ]
 
     def _page(self, shown: Selection) -> Page:
@@ -129,18 +124,13 @@ class LineFigure:
                 ax = canvas.add_axes((LEFT, bottom, WIDE, each / height))
                 size_axis(ax, shown.sizes, shown.query.over)
                 write_labels(ax, draw_panel(ax, shown, panel), APART / each)
-                if self.x or below:
-                    ax.set_xlabel("" if below else self.x)
+                if below:
+                    ax.set_xlabel("")
 
         subtitle = DOT.join([card, shown.dtype, f"{fixed} = {shown.at}"])
         name, operation = f"{self.id}-{slug(shown.gpu)}", self.query.operation
         size = (WIDTH, height)
         return Page(name, self.title, subtitle, small, draw, size, shown.gpu, operation)
-
-
-def compared(shown: Selection, panel: Panel) -> Selection:
-    """The points that a panel draws: as they are, or over the first variant of ``over``."""
-    return speedups(shown, panel.over[0]) if panel.over else shown
 
 
 def draw_panel(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
@@ -151,10 +141,9 @@ def draw_panel(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
     the datasheet's floor.
     """
     if panel.scale != "linear":
-        ax.set_yscale("log", base=2 if panel.scale == "ratio" else 10)
-    points = compared(shown, panel)
+        ax.set_yscale("log")
     first, last = (_datasheet, _claims) if panel.y == GBPS else (_claims, _datasheet)
-    labels = lines(ax, points, panel.y) + _roofs(ax, shown, panel) + first(ax, shown, panel)
+    labels = lines(ax, shown, panel.y) + _roofs(ax, shown, panel) + first(ax, shown, panel)
     if panel.y == ROOF_SHARE:  # the datasheet's peak is far above where launches bound the roof
         ax.set_ylim(0, max(1.25, 1.04 * float(np.nanmax(shown.own[panel.y]))))
     elif panel.scale == "linear":
@@ -162,19 +151,11 @@ def draw_panel(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
     else:
         ax.set_ylim(*ax.get_ylim())
     labels += last(ax, shown, panel)
-    if panel.scale == "ratio":
-        ratio_axis(ax, panel.label)
-        return labels
-    if not panel.over and panel.y != PEAK:
-        _shade_l2(ax, shown, 0.02 if panel.y == ROOF_SHARE else 0.87)
+    _shade_l2(ax, shown, 0.02 if panel.y == ROOF_SHARE else 0.87)
     value_axis(ax, panel.label)
     if panel.y == ROOF_SHARE:
         ax.yaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10]))
         ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    if panel.y == PEAK:
-        ax.yaxis.set_major_formatter(lambda value, _: f"{value / 1e9:g}")
-        for line in ax.get_lines():  # markers at 0 stand half below the axis
-            line.set_clip_on(False)
     return labels
 
 
@@ -215,12 +196,8 @@ def lines(ax: Axes, shown: Selection, y: str) -> list[Label]:
 
 def _interval(line: pd.DataFrame, y: str) -> tuple[pd.Series, pd.Series]:
     """The 95 % interval of ``y``: its own, or from the interval of the time."""
-    if f"{y}_low" in line:
-        return line[f"{y}_low"], line[f"{y}_high"]
     if y == "time_us":
         return line["time_low_us"], line["time_high_us"]
-    if y == PEAK:  # the same in every call
-        return line[y], line[y]
     moved = line[y] * line["time_us"]
     return moved / line["time_high_us"], moved / line["time_low_us"]
 
@@ -242,31 +219,20 @@ def _line(
 
 
 def _roofs(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
-    """Draws the measured bounds of the variants.
-
-    It is the best that any kernel of the roof reached at the same shape. Times have the least that
-    the operation's arithmetic takes beside it, and memory has one matrix, the gradient's own.
-    """
-    own, roof, over = shown.own, f"{shown.roof} roof", shown.query.over
-    if panel.over:
-        return _line(ax, shown, 1.0, f"{panel.over[0]} = 1", lw=1.2, zorder=2.4)
+    """Draws the measured bound: the best of any kernel of the roof at the same shape."""
+    roof = f"{shown.roof} roof"
     if panel.y == ROOF_SHARE:
-        return _line(ax, shown, 1.0, "longest roof" if own["arithmetic_us"].notna().any() else roof)
-    if panel.y == PEAK:
-        return _line(ax, shown, shown.at * shown.item_bytes * _sizes(shown), "one M×N matrix")
-    best = shown.roofs.groupby(over)[panel.y]
-    labels = _line(ax, shown, best.max() if panel.y == GBPS else best.min(), roof)
-    if panel.y == "time_us":
-        arithmetic = own.groupby(over)["arithmetic_us"].min()
-        labels += _line(ax, shown, arithmetic, "arithmetic roof", ls=DASHED)
-    return labels
+        longest = shown.own["arithmetic_us"].notna().any()
+        return _line(ax, shown, 1.0, "longest roof" if longest else roof)
+    best = shown.roofs.groupby(shown.query.over)[panel.y]
+    return _line(ax, shown, best.max() if panel.y == GBPS else best.min(), roof)
 
 
 def _datasheet(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
     """Draws the datasheet's memory bandwidth, and shades times that are too short for it."""
     look: dict[str, Any] = {"color": MUTED, "lw": 1.0, "ls": DASHED, "zorder": 2}
     peak, moved = shown.card.peak_gbps, _moved(shown)
-    if peak is None or panel.over:
+    if peak is None:
         return []
     text = f"datasheet {peak:,.0f} GB/s"
     if panel.y == GBPS:
@@ -314,10 +280,6 @@ def _claims(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
     labels = _printed(ax, shown, panel) if panel.series else []
     for letter in (one for one in panel.levels if sources()[one].dtype == shown.dtype):
         name, source = name_of(letter), sources()[letter]
-        for ratio in source.ratios:
-            if ratio.over in panel.over:
-                text = f"{name}: {ratio.label}"
-                labels += _level(ax, shown, ratio.kernel, ratio.low, ratio.high, text)
         for one in source.levels:
             if one.quantity == panel.y:
                 kernel = _as_run(shown, one.kernel)
@@ -336,12 +298,7 @@ def _as_run(shown: Selection, kernel: str) -> str:
 def _printed(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
     """Draws a source's own series: open markers on pale dashes, named after the source."""
     printed, letter, labels = series(panel.series), panel.series[0].upper(), []
-    kernels: Mapping[str, Sequence[float]] = printed.kernels
-    if panel.over:  # its times as ratios; naive's own are the base of every figure of speedups
-        base = np.array(kernels[panel.over[0]])
-        others = kernels.keys() - {panel.over[0], "naive"}
-        kernels = {name: list(base / kernels[name]) for name in kernels if name in others}
-    for kernel, values in kernels.items():
+    for kernel, values in printed.kernels.items():
         kernel = _as_run(shown, kernel)
         style, name = style_of(kernel), f"{name_of(letter)}: {kernel}"
         look = style.dots(hollow=True, mew=0.9, ls=(0, (3, 2)), color=style.color)

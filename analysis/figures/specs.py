@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.figures.lines import GBPS, PEAK, ROOF_SHARE, LineFigure, Panel
+from analysis.figures.lines import GBPS, ROOF_SHARE, LineFigure, Panel
 from analysis.figures.style import STYLES
 from analysis.published import name_of, series
 from analysis.selection import Query
@@ -10,10 +10,6 @@ from analysis.selection import Query
 TIME = "time, µs (lower is better)"
 BANDWIDTH = "effective bandwidth, GB/s: 2MN elements / time (higher is better)"
 SHARE = "share of the roof (higher is better)"
-LONGEST = "share of its longest roof (higher is better)"
-SPEEDUP = "time of torch / time (higher is better)"
-OVER_NAIVE = "speedup: time of naive / time (higher is better)"
-MEMORY = "peak memory beyond the inputs, GB (lower is better)"
 WIDTHS = series("a_fig2").sizes  # A's
 TUTORIAL = range(256, 12673)  # N of Triton's tutorial 02; its axis is linear, ours shows all powers
 VOCABULARY = (512, 1024, 2048, 4096, 8192, 16384, 32000, 65536, 131072)
@@ -78,24 +74,11 @@ E_FIG1 = LineFigure(
     "e_fig1",
     "One program per row against torch",
     Query(4096, "float32", sizes=TUTORIAL, without=NOT_OF_E),
-    (Panel(GBPS, BANDWIDTH), Panel("speedup", SPEEDUP, over=("torch",), levels=("E",))),
-    note=f"dotted: the claim of {E}; it prints no other numbers",
-    caption=f"The figure of {E}: bandwidth of one program per row against torch, and their ratio "
-    "beside its “up to 3×”; its own curve, of an RTX 3090 Ti, is not given in numbers.",
+    (Panel(GBPS, BANDWIDTH),),
+    note=f"{E} gives no numbers here",
+    caption=f"The figure of {E}: bandwidth of one program per row against torch; its own curve, of "
+    "an RTX 3090 Ti, is not given in numbers.",
     source="E",
-)
-SPEEDUP_NAIVE = LineFigure(
-    "speedup_naive",
-    "Speedup over naive softmax",
-    Query(4096, "float32", sizes=WIDTHS),
-    (
-        Panel(
-            *("speedup", OVER_NAIVE, "ratio", ("naive", "naive_script"), "a_fig2", ("A", "D", "E"))
-        ),
-    ),
-    note=f"open, band, dots: as {A} and {D} printed them, cards unknown",
-    caption="Time of naive softmax over each variant's, with intervals, beside the ratios of the "
-    f"times that {A} prints, and the claims of both and {D}.",
 )
 BACKWARD = LineFigure(
     "backward",
@@ -108,15 +91,14 @@ BACKWARD = LineFigure(
 
 
 def _cross_entropy(mode: str, title: str, moved: str, does: str) -> LineFigure:
-    """A mode of cross-entropy over the vocabulary: bandwidth, share of the roof, memory."""
-    bandwidth = Panel(GBPS, BANDWIDTH.replace("2MN", moved))
+    """A mode of cross-entropy over the vocabulary: bandwidth, and share of the roof."""
     return LineFigure(
         mode,
         f"Cross-entropy: {title} by vocabulary",
         Query(8192, "bfloat16", operation=mode),
-        (bandwidth, Panel(ROOF_SHARE, SHARE), Panel(PEAK, MEMORY)),
+        (Panel(GBPS, BANDWIDTH.replace("2MN", moved)), Panel(ROOF_SHARE, SHARE)),
         caption=f"Cross-entropy of 8192 rows of bfloat16 logits over the vocabulary N: {does}. "
-        "Bandwidth, share of the fastest kernel that only moves, and the most memory of a call.",
+        "Bandwidth, and share of the fastest kernel that only moves.",
     )
 
 
@@ -128,17 +110,7 @@ CROSS_ENTROPY = (
     _cross_entropy("cross_entropy_backward", "the gradient", "2MN", GRADIENT),
     _cross_entropy("cross_entropy_grad", "loss and gradient", "2MN", BOTH),
 )
-ATTENTION = LineFigure(
-    "attention",
-    "Attention: time against its roofs",
-    Query(262144, "bfloat16", operation="attention"),
-    (Panel("time_us", TIME, "log"), Panel(ROOF_SHARE, LONGEST)),
-    caption="Time of attention over the keys of a query N, against the time that moving its "
-    "matrices takes and the time that its products and exponentials take, and the share of the "
-    "longer one.",
-    x="keys of a query, N",
-)
 LINE_FIGURES = (
     *(A_FIG2, C_FIG1, C_FIG2, C_FIG3, D_FIG1, E_FIG1),
-    *(SPEEDUP_NAIVE, BACKWARD, *CROSS_ENTROPY, ATTENTION),
+    *(BACKWARD, *CROSS_ENTROPY),
 )

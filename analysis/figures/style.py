@@ -146,16 +146,6 @@ def value_axis(ax: Axes, label: str) -> None:
     sns.despine(ax=ax, left=True)
 
 
-def ratio_axis(ax: Axes, label: str) -> None:
-    """A log2 y axis of ratios: twice as fast stands as far above 1 as half as fast below."""
-    low, high = ax.get_ylim()
-    ax.set_ylim(min(low, 0.93), max(high, 1.08))
-    value_axis(ax, label)
-    whole = [n for e in range(8) for n in (2**e, 3 * 2**e)]
-    places = [*(1 / n for n in whole), *whole]
-    ticks(ax.yaxis, places, lambda v: f"1/{1 / v:.0f}×" if v < 1 else f"{v:.0f}×")
-
-
 def size_label(value: float) -> str:
     """A size as the field writes it: 512, 4K, 1M (binary)."""
     for unit, letter in ((2**20, "M"), (2**10, "K")):

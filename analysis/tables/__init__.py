@@ -14,7 +14,7 @@ from analysis.__main__ import finish, only
 from analysis.format import Table, write_table
 from analysis.load import Inputs, read_inputs
 from analysis.points import NEEDS
-from analysis.tables import limits, printed, results
+from analysis.tables import limits, printed, results, traffic
 from analysis.tables.frames import Named
 from experiments.data.files import RowsError
 
@@ -25,15 +25,12 @@ TABLES: Mapping[str, tuple[str, Callable[[Inputs], Named]]] = {
     "a_tab1": (DECLARED, printed.a_tab1),
     "b_tab1": (DECLARED, printed.b_tab1),
     "c_ex": ("rows of online, of which C works an example", printed.c_ex),
-    "c_prof": ("rows of softmax with a time", printed.c_prof),
     "d_test": ("rows at 1823×781 (grid=irregular)", results.d_test),
     "limits": (NEEDS, limits.limits),
     "limits_summary": (NEEDS, limits.limits_summary),
-    "above_roof": ("timed rows beside their roof", results.above_roof),
-    "card_to_card": ("points that several cards measured in one sweep", results.card_to_card),
     "determinism": ("rows asked for the same bits (determinism=true)", results.determinism),
     "memory": ("rows that say how much memory a call had", results.memory),
-    "traffic": ("counts or counters of the rows' kernels (make counters)", results.traffic),
+    "traffic": ("counts or counters of the rows' kernels (make counters)", traffic.traffic),
     "environment": ("rows", results.environment),
 }
 

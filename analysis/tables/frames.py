@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,7 @@ import pandas as pd
 import yaml
 
 from analysis.figures.style import CACHES, variant_order
-from analysis.format import Table, joined, number_text, thousands
-from analysis.load import Inputs
+from analysis.format import Table, joined, number_text
 from analysis.selection import timer_label
 
 Named = Iterator[tuple[str, Table]]  # the names of files without suffix, and their tables
@@ -26,12 +25,9 @@ def _texts() -> dict[str, Any]:
     return dict(yaml.safe_load(read.read_text(encoding="utf-8")))
 
 
-def texts(name: str, **facts: Any) -> list[Any]:
-    """The sentences, or the lines of cells, of a table in ``notes.yaml``, filled with facts."""
-    return [
-        [cell.format(**facts) for cell in one] if isinstance(one, list) else one.format(**facts)
-        for one in _texts()[name]
-    ]
+def texts(name: str, **facts: Any) -> list[str]:
+    """The sentences below a table, from ``notes.yaml``, filled with facts."""
+    return [one.format(**facts) for one in _texts()[name]]
 
 
 def table(
@@ -67,38 +63,6 @@ def ordered(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
     return frame.loc[order.sort_values([*columns, "_order"], kind="stable").index]
 
 
-def shown_sets(inputs: Inputs) -> pd.DataFrame:
-    """All rows of the sets that figures and the tables of limits are drawn from."""
-    sets = {*inputs.main["set"], *(found["set"].iloc[0] for found in inputs.points.values())}
-    return inputs.frame[inputs.frame["set"].isin(sets)]
-
-
 def protocol(timer: str, cache: str) -> str:
     """How times were taken, in words."""
     return f"{timer_label(timer)}, {CACHES.get(cache, cache)}"
-
-
-def timed(rows: pd.DataFrame) -> pd.Series:
-    """Which rows have a time of a known protocol that means something."""
-    good = (rows["status"] == "ok") & rows["time_us"].gt(0) & (rows["backend"] != "interpreter")
-    good &= rows["rows"].gt(0) & rows["cols"].gt(0)
-    return good & rows["timer"].notna() & rows["cache"].notna()
-
-
-def several(values: Iterable[object]) -> str:
-    """Distinct values in one cell."""
-    known = pd.Series(list(values), dtype=object).dropna()
-    return ", ".join(sorted(set(map(str, known))))
-
-
-def ends(values: pd.Series) -> str:
-    """The least and the most."""
-    if values.isna().all():
-        return ""
-    return " to ".join(dict.fromkeys(f"{one:,.5g}" for one in (values.min(), values.max())))
-
-
-def counts(values: pd.Series) -> str:
-    """Values with how often they occur, the most frequent first."""
-    known = values.value_counts().sort_index().sort_values(ascending=False, kind="stable")
-    return ", ".join(f"{name} {thousands(count)}" for name, count in known.items())

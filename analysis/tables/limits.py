@@ -9,14 +9,14 @@ from typing import Any
 import pandas as pd
 
 from analysis import points as limit
-from analysis.estimate import geometric_mean, median_of
+from analysis.estimate import geometric_mean
 from analysis.figures.limits import file_of
 from analysis.figures.style import file_name, variant_order
 from analysis.format import Cell, Table, interval_text, keys_of, number_text
 from analysis.load import Inputs
 from analysis.points import LARGE_BYTES, PLACE, SHORT_US
 from analysis.published import OPERATION
-from analysis.selection import records_of, timer_label
+from analysis.selection import timer_label
 from analysis.tables.frames import Named, protocol, table
 from analysis.tables.frames import texts as sentences
 from experiments.data.cards import card_of
@@ -83,19 +83,11 @@ def _shapes(frame: pd.DataFrame, group: pd.DataFrame, failures: Mapping[Any, Any
 
 def _numbers(group: pd.DataFrame, lines: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     """The numbers of each place: times by kernel, ours last, and ratios with their intervals."""
-    own, at = names[-1], lines.set_index(PLACE)
+    at = lines.set_index(PLACE)
     times = group.groupby([*PLACE, "kernel"])["us"].agg(geometric_mean).unstack("kernel")
     times = times.reindex(columns=names).reindex(at.index)
-    each = group[group["kernel"] == own].groupby(PLACE, sort=False)
-    medians = {
-        place: median_of(limit.samples_of(one), list(one["recording"])) for place, one in each
-    }
-    ours = [medians[place] for place in at.index]
-    times[own] = [one.value for one in ours]
-    data = at[["tuned"]].assign(moved_bytes=at["bytes"], rounds=[one.rounds for one in ours])
+    data = at[["tuned"]].assign(moved_bytes=at["bytes"])
     data[[f"{name}_us" for name in names]] = times
-    for end in ENDS:
-        data[f"{own}_{end}_us"] = [getattr(one, end) for one in ours]
     data["best_peer"] = at["kernel"]
     shares = limit.shares(group).set_index(PLACE)
     rivals = {"best": at, "torch": limit.ratios(group, "torch").set_index(PLACE)}
@@ -116,8 +108,7 @@ def limits_summary(inputs: Inputs) -> Named:
     """The same in few numbers: the large matrices first, all of them last."""
     for operation, found in inputs.points.items():
         every = [line for one in limit.groups(found) for line in _summaries(inputs.frame, one)]
-        every.sort(key=lambda line: [*PARTS].index(line["part"]))
-        data = pd.DataFrame(every)
+        every.sort(key=lambda line: [*PARTS].index(line[0]["matrices"]))
         failed = [
             f"{name} {status} at {m}×{n} {dtype}"
             for (_, m, n, dtype), one in limit.failures(inputs.frame, found).items()
@@ -131,50 +122,35 @@ def limits_summary(inputs: Inputs) -> Named:
         if failed:
             several = "; ".join(dict.fromkeys(failed))
             notes.append(f"Without a time, and so not among them there: {several}.")
-        texts = pd.DataFrame([_printed(one) for one in records_of(data)])
+        shown, data = (pd.DataFrame(part) for part in zip(*every, strict=True))
         title = f"At the limit, in short: {operation}"
-        yield file_name("limits_summary", operation), table(title, texts, notes, data)
+        yield file_name("limits_summary", operation), table(title, shown, notes, data)
 
 
-def _summaries(frame: pd.DataFrame, group: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """A line of numbers for each part of a group that has points."""
+def _summaries(
+    frame: pd.DataFrame, group: pd.DataFrame
+) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """A line of texts, and one of numbers, for each part of a group that has points."""
     lines, shares = limit.ratios(group), limit.shares(group)
-    for text, (low, high) in PARTS.items():
+    for name, (low, high) in PARTS.items():
         part = lines[lines["bytes"].ge(low) & lines["bytes"].lt(high)]
-        share = shares.loc[shares["bytes"].ge(low) & shares["bytes"].lt(high), "share"].astype(
-            float
-        )
         if part.empty:
             continue
         points = group.merge(part[PLACE], on=PLACE)
-        best, torch = limit.geomean(points), limit.geomean(points, "torch")
-        line = {"part": text} | {name: group.iloc[0][name] for name in ("gpu", "timer", "cache")}
-        line |= {"widths": widths_of(points), "count": len(part)}
-        for end in ("value", *ENDS):
-            line[f"best_{end}"] = getattr(best, end, math.nan)
-            line[f"torch_{end}"] = getattr(torch, end, math.nan)
-        behind, least = limit.behind(part)["ratio"], part.sort_values("ratio").iloc[0]
-        line |= {"units": best.units if best else "", "least": least["ratio"]}
-        line |= {"least_at": least["name"], "behind": len(behind)}
-        line |= {"behind_least": 1 - behind.max(), "behind_most": 1 - behind.min()}
-        roof = limit.mean_share(points)
-        line |= {"share": roof.value if roof else math.nan, "share_least": share.min()}
+        best, roof = limit.geomean(points), limit.mean_share(points)
+        assert best is not None  # every point has a public kernel
+        slower = 1 - limit.behind(part)["ratio"]
+        least = shares.merge(part[PLACE], on=PLACE)["share"].min()
+        place: dict[str, Any] = {"matrices": name, "timer": timer_label(group["timer"].iloc[0])}
+        place |= {"widths": widths_of(points), "shapes": len(part)}
+        ends = dict.fromkeys(f"{100 * one:.1f}" for one in (slower.min(), slower.max()))
+        behind = f"{len(slower)}" + f", by {' to '.join(ends)} %" * bool(len(slower))
+        share = f"{100 * roof.value:.1f} % (least {100 * least:.1f} %)" if roof else "–"
+        text = {"× fastest public": f"{best.value:.3f} ({interval_text(best.low, best.high, 3)})"}
+        text |= {"interval over": best.units, "behind": behind, "share of the roof": share}
+        data = {"gpu": group["gpu"].iloc[0], "cache": group["cache"].iloc[0]}
+        data |= {"ratio": best.value, "low": best.low, "high": best.high, "units": best.units}
+        data |= {"behind": len(slower), "behind_most": slower.max(), "share_least": least}
+        data["share"] = roof.value if roof else math.nan
         keys, recordings = keys_of(frame, {label for one in part["labels"] for label in one})
-        yield line | {"keys": keys, "recordings": recordings}
-
-
-def _printed(one: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns that are printed of a line of numbers."""
-    ends = dict.fromkeys(f"{100 * one[f'behind_{end}']:.1f}" for end in ("least", "most"))
-    share = f"{100 * one['share']:.1f} % (least {100 * one['share_least']:.1f} %)"
-    best = f"{one['best_value']:.3f} ({interval_text(one['best_low'], one['best_high'], 3)})"
-    return {
-        "matrices": one["part"],
-        "timer": timer_label(one["timer"]),
-        "widths": one["widths"],
-        "shapes": one["count"],
-        "× fastest public": best,
-        "interval over": one["units"],
-        "behind": f"{one['behind']}" + f", by {' to '.join(ends)} %" * bool(one["behind"]),
-        "share of the roof": "–" if pd.isna(one["share"]) else share,
-    }
+        yield place | text, place | data | {"keys": keys, "recordings": recordings}

@@ -1,34 +1,26 @@
-"""Tables of measurements: times, errors, memory, equal bits, cards, traffic."""
+"""Tables of measurements: times, errors, memory, equal bits, and where they were made."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from analysis.estimate import geometric_mean
-from analysis.figures.style import file_name, slug, variant_order
-from analysis.figures.traffic import KINDS, PLACE, beside_counts, levels_of
+from analysis.figures.style import file_name, slug
 from analysis.format import Cell, Table, joined, number_text, thousands
-from analysis.load import Inputs, kernel_name
-from analysis.points import LARGE_BYTES
+from analysis.load import Inputs
 from analysis.published import OPERATION, sources
-from analysis.selection import PROTOCOLS, middle_visits, name_variants, one_sweep, records_of
+from analysis.selection import PROTOCOLS, middle_visits, name_variants, one_sweep, records_of, timed
 from analysis.tables.frames import (
     BEHIND,
     Named,
     by_shape,
-    counts,
-    ends,
     ordered,
     protocol,
-    several,
-    shown_sets,
     table,
     texts,
-    timed,
 )
 from experiments.data.cards import card_of
 from experiments.data.rows import ITEM_BYTES
@@ -36,21 +28,13 @@ from experiments.data.statistics import unconverged
 
 IRREGULAR = (1823, 781)  # M and N of D's test
 MOST_SHAPES = 8  # shown where rows hold none of the sources' own
-SHORT_US = 20  # below it launches and the timer's steps have the larger say between cards
-LARGE, ABOVE = f"{LARGE_BYTES / 1e6:.0f} MB and more", "of them above"
 MACHINE = [
     *("variant", "rows", "cols", "gpu", "dtype", "timer", "cache", "status", "reason", "time_us"),
     *("time_low_us", "time_high_us", "effective_gbps", "roof_gbps", "fraction_of_roof"),
     *("speedup_over_naive", "above_roof"),
 ]
-STATE = {
-    "SM clock, MHz": "sm_clock_mhz",
-    "memory clock, MHz": "memory_clock_mhz",
-    "power, W": "power_w",
-    "temperature, °C": "temperature_c",
-}
-MOVES = [f"{level} {kind}" for level in ("modelled", "counted", "L2", "DRAM") for kind in KINDS]
-MOVES.remove("L2 writes")  # which no counter tells apart
+VERSIONS = ("torch", "triton", "cuda", "driver", "python", "commit", "dirty")
+STATE = ("sm_clock_mhz", "memory_clock_mhz", "power_w", "temperature_c")
 
 
 def main(inputs: Inputs) -> Named:
@@ -132,33 +116,6 @@ def d_test(inputs: Inputs) -> Named:
     yield "d_test", table(f"D-test: correctness at {m}×{n}", errors, texts("d_test"))
 
 
-def above_roof(inputs: Inputs) -> Named:
-    """How many points of each variant are above the roof by more than their interval, and which."""
-    frame = shown_sets(inputs)
-    own = frame[timed(frame) & frame["roof_gbps"].notna() & (frame["operation"] != frame["roof"])]
-    if own.empty:
-        return
-    alike = ["set", "gpu", "timer", "cache", "variant", "roof"]
-    place = [*alike, "compulsory_bytes", "rows", "cols", "dtype"]
-    columns = {"share": ("fraction_of_roof", "median"), "above": ("above_roof", "mean")}
-    points = name_variants(own).groupby(place, as_index=False).agg(**columns, **BEHIND)
-    points["above"] = points["above"] > 0.5
-    shape = points["rows"].astype(str) + "×" + points["cols"].astype(str) + " " + points["dtype"]
-    share = (100 * points["share"]).map(" {:.1f} %".format)
-    large = points["compulsory_bytes"] >= LARGE_BYTES
-    shown = points.assign(
-        **{LARGE: large, ABOVE: large & points["above"], "which": shape + share},
-        points=1,
-    )
-    shown["which"] = shown["which"].where(points["above"])
-    sums = {name: (name, "sum") for name in ("points", "above", LARGE, ABOVE)}
-    which = {"which": ("which", lambda texts: "; ".join(texts.dropna()))}
-    shown = shown.groupby(alike, as_index=False).agg(**sums, **which)
-    title = "Above the roof by more than the interval"
-    shown, data = ordered(shown, *alike[:4]), points[points["above"]]
-    yield "above_roof", table(title, shown, texts("above_roof"), data)
-
-
 def memory(inputs: Inputs) -> Named:
     """The most memory that a call had beyond its inputs, in matrices of M×N elements."""
     frame = inputs.main
@@ -204,99 +161,37 @@ def _answer(rows: pd.DataFrame, column: str) -> str:
     return f"not at {', '.join(wrong[:4])}{more}"
 
 
-def card_to_card(inputs: Inputs) -> Named:
-    """Each card's time over the mean of all, at points that every card of one sweep measured."""
-    sweep = ["set", "gpu", "sweep"]
-    place = [*sweep, "operation", "variant", "rows", "cols", "dtype", "timer", "cache"]
-    rows = name_variants(inputs.frame[timed(inputs.frame)])
-    rows = rows[rows.groupby(sweep)["card"].transform("nunique") > 1]
-    mean = {"time_us": ("time_us", geometric_mean)}
-    each = rows.groupby([*place, "card"], as_index=False).agg(**mean, **BEHIND)
-    cards = each.groupby(sweep)["card"].transform("nunique")
-    each = each[each.groupby(place)["card"].transform("nunique") == cards]
-    if each.empty:
-        return
-    mean_us = each.groupby(place)["time_us"].transform(geometric_mean)
-    short = {True: f"below {SHORT_US} µs", False: f"{SHORT_US} µs and more"}
-    each = each.assign(ratio=each["time_us"] / mean_us, points=(mean_us < SHORT_US).map(short))
-    ratios = each.groupby([*place, "points"])["ratio"]
-    apart = (ratios.max() / ratios.min()).reset_index().assign(card="slowest / fastest")
-    every = pd.concat([each.astype({"card": str}), apart])
-    found = every.groupby([*sweep, "points", "card"])["ratio"]
-    shown = found.agg(count="size", mean=geometric_mean, least="min", most="max").reset_index()
-    for name in ("mean", "least", "most"):
-        shown[name] = shown[name].map("{:.4f}".format)
-    title = "Card to card: a card's time over the mean of all"
-    yield "card_to_card", table(title, shown, texts("card_to_card"), each)
-
-
 def environment(inputs: Inputs) -> Named:
     """A line per fact that rows hold, a column per GPU and set."""
+    sets = {*inputs.main["set"], *(found["set"].iloc[0] for found in inputs.points.values())}
+    shown = inputs.frame[inputs.frame["set"].isin(sets)]
     columns = {
-        ", ".join(filter(None, [card_of(str(gpu)).name, str(name)])): _facts(rows, str(gpu))
-        for (name, gpu), rows in shown_sets(inputs).groupby(["set", "gpu"])
+        ", ".join(filter(None, [card_of(str(gpu)).name, str(name)])): _facts(rows)
+        for (name, gpu), rows in shown.groupby(["set", "gpu"])
     }
     facts = pd.DataFrame(columns).rename_axis("fact").reset_index()
-    yield (
-        "environment",
-        table("Environment", facts, texts("environment")),
-    )
+    yield "environment", table("Environment", facts, texts("environment"))
 
 
-def _facts(rows: pd.DataFrame, gpu: str) -> dict[str, str]:
-    good, every = rows[rows["time_us"].notna()], rows["environment"]
-    width = (good["time_high_us"] - good["time_low_us"]) / good["time_us"] * 50
-    asked = rows["throttled"].dropna()
-    hot = asked[asked.map(len) > 0]
-    why = f": {several(reason for reasons in hot for reason in reasons)}" if len(hot) else ""
-    facts = {"name by its driver": gpu, "card, of its host": several(rows["card"])}
-    for name in ("torch", "triton", "cuda", "driver", "python"):
-        facts[name] = several(one.get(name) for one in every)
-    facts["commit"] = several(map(_commit, every))
-    facts |= {f"{name}s": several(rows[name]) for name in ("sweep", "dtype")}
-    facts |= {name: several(good[name]) for name in ("timer", "cache")}
-    facts["samples per point"] = ends(good["samples_us"].map(len, na_action="ignore"))
-    half = f"{number_text(width.median())} in the middle, {number_text(width.max())} at most"
-    facts["95 % interval, ± % of the median"] = "" if width.isna().all() else half
-    facts["sampling ended by"] = counts(good["stop_reason"])
-    facts |= {name: ends(rows[column]) for name, column in STATE.items()}
-    throttled = f"{thousands(len(hot))} of {thousands(len(asked))}{why}"
-    facts["throttled rows"] = throttled if len(asked) else ""
-    return facts | {"rows": thousands(len(rows)), "rows by status": counts(rows["status"])}
+def _facts(rows: pd.DataFrame) -> dict[str, str]:
+    every = rows["environment"]
+    facts = {name: _several(one.get(name) for one in every) for name in VERSIONS}
+    facts |= {one: _several(rows[one]) for one in ("card", "sweep", "dtype", "timer", "cache")}
+    ranges = {one: rows[one] for one in STATE}
+    ranges["samples per point"] = rows["samples_us"].map(len, na_action="ignore")
+    width = (rows["time_high_us"] - rows["time_low_us"]) / rows["time_us"] * 50
+    ranges["95 % interval, ± % of the median"] = width
+    for name, values in ranges.items():
+        ends = dict.fromkeys(map(number_text, (values.min(), values.max())))
+        facts[name] = "" if values.isna().all() else " to ".join(ends)
+    for name in ("status", "stop_reason"):
+        known = rows[name].value_counts()
+        facts[name] = ", ".join(f"{one} {thousands(known[one])}" for one in sorted(known.index))
+    throttled = rows["throttled"].explode()
+    facts["throttled"] = f"{throttled.notna().groupby(level=0).any().sum():,} rows"
+    return facts | {"why throttled": _several(throttled), "rows": thousands(len(rows))}
 
 
-def _commit(environment: Mapping[str, object]) -> str:
-    commit = environment.get("commit")
-    if commit is None:
-        return "unknown"
-    return f"{str(commit)[:12]} ({'dirty' if environment.get('dirty') else 'clean'})"
-
-
-def traffic(inputs: Inputs) -> Named:
-    """The traffic of the rows' kernels at each level: a line per variant and shape.
-
-    A variant that no counter saw stands at its largest counted shape in each dtype.
-    """
-    backends = dict(zip(inputs.frame["kernel"], inputs.frame["backend"], strict=True))
-    levels = levels_of(inputs.records, backends)
-    levels = levels[levels["variant"].map(kernel_name).isin(backends)]
-    order = levels.assign(
-        any=levels["gpu"].eq(""),
-        size=-levels["rows"] * levels["cols"],
-        order=levels["variant"].str.replace(",", " ").map(variant_order),
-    ).sort_values(["any", "gpu", "dtype", "size", "cols", "order"], kind="stable")
-    levels = levels.loc[order.index]
-    shown = beside_counts(levels)
-    size = shown["units_of_mn"].map(lambda one: "" if pd.isna(one) else f"{one:.3f}")
-    shown["text"] = (size + ", " + shown["verdict"]).str.strip(", ")
-    shown["what"] = shown["level"] + " " + shown["kind"]
-    places = pd.MultiIndex.from_frame(shown[PLACE].drop_duplicates())
-    shown = shown.pivot_table("text", PLACE, "what", aggfunc="last", fill_value="")
-    shown = shown.reindex(places).reindex(columns=MOVES, fill_value="").reset_index()
-    # of those that no machine changes the first, which is the largest
-    shown = shown[shown["gpu"].ne("") | ~shown.duplicated(["variant", "dtype"])]
-    shown.insert(1, "M×N", shown["rows"].astype(str) + "×" + shown["cols"].astype(str))
-    shown = shown.drop(columns=["rows", "cols"]).rename(columns={"gpu": "GPU"})
-    shown["GPU"] = shown["GPU"].replace("", "any")
-    title = "Traffic: modelled, counted, measured"
-    yield "traffic", table(title, shown, texts("traffic"), levels)
+def _several(values: Iterable[object]) -> str:
+    """Distinct values in one cell."""
+    return ", ".join(sorted(set(map(str, pd.Series(list(values), dtype=object).dropna()))))

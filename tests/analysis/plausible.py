@@ -49,7 +49,7 @@ def row(kernel: str, cols: int, **changes: Any) -> Row:
         times |= {"time_low_us": time * 0.99, "time_high_us": time * 1.01}
     operation = "copy" if kernel.startswith("copy") else "softmax"
     fields: dict[str, Any] = {
-        "key": f"{kernel}-{cols}-{m}-{dtype}-{changes.get('gpu')}-{changes.get('timer')}",
+        "key": f"{kernel}-{cols}-{m}-{dtype}-{changes.get('gpu', '')}-{changes.get('timer', '')}",
         "card": 0,
         "round": 0,
         "attempt": 1,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,21 +12,14 @@ from hypothesis.extra.numpy import arrays
 
 from analysis.estimate import (
     geometric_mean,
-    held_by_others,
     holm,
     log_reach,
     median_of,
     over_recordings,
-    prediction,
-    rate_interval,
     ratio_of,
-    speedups,
 )
-from analysis.selection import Query, select
 from experiments.data import statistics
-from tests.analysis.drawing import frame_of
 from tests.analysis.noisy import NOISES, samples
-from tests.analysis.plausible import row
 
 times = st.floats(min_value=0.01, max_value=1e6, allow_nan=False)
 some_rounds = st.lists(st.lists(times, min_size=1, max_size=12), min_size=1, max_size=6)
@@ -68,19 +60,10 @@ def test_95_of_100_intervals_of_recordings_hold_what_recordings_vary_around(coun
     assert np.mean(alone) < 0.6
 
 
-def test_a_recording_counts_once_however_many_rounds_it_has() -> None:
-    found = over_recordings([[1.0, 1.0, 1.0], [4.0]])
-    assert found.value == pytest.approx(2.0)
-    ratio = ratio_of([[2.0], [2.0], [8.0]], [[2.0], [2.0], [2.0]], ["a", "a", "b"])
-    assert (ratio.value, ratio.recordings) == (pytest.approx(2.0), 2)
-    with pytest.raises(ValueError, match="needs two of them"):
-        over_recordings([[1.0]])
-
-
 @given(some_rounds)
 @settings(max_examples=60, deadline=None)
 def test_an_interval_holds_its_value_and_is_the_same_each_time(rounds: list[list[float]]) -> None:
-    for estimate in (median_of(rounds), prediction(rounds), ratio_of(rounds, rounds[::-1])):
+    for estimate in (median_of(rounds), ratio_of(rounds, rounds[::-1])):
         assert 0 <= estimate.low <= estimate.value * (1 + 1e-9)
         assert estimate.value <= estimate.high * (1 + 1e-9)
     assert median_of(rounds) == median_of(rounds)
@@ -107,33 +90,7 @@ def test_a_mean_of_ratios_is_geometric_and_its_interval_is_of_logarithms() -> No
 def test_of_one_round_the_rows_own_interval_is_given() -> None:
     one = samples(np.random.default_rng(1), 50.0)
     own = statistics.median(one)
-    for found in (median_of([one]), prediction([one])):
-        assert (found.value, found.low, found.high) == (own.value, own.low, own.high)
+    found = median_of([one])
+    assert (found.value, found.low, found.high) == (own.value, own.low, own.high)
     ratio = ratio_of([one], [one])
     assert (ratio.low, ratio.high) == (own.low / own.high, own.high / own.low)
-    values, lows, highs = np.array([[1.0, 2.0, 3.0], [0.5, 1.5, 0.0], [2.0, 2.5, 9.0]])
-    assert held_by_others(values, lows, highs) == (3, 6)  # 2 in the first; 1 and 2 in the third
-    assert rate_interval(3, 200) == pytest.approx((0.0051, 0.0431), abs=1e-4)  # Wilson's
-
-
-def test_a_speedup_is_a_ratio_of_times_at_one_size_with_an_interval_of_both_ends(
-    tmp_path: Path,
-) -> None:
-    rows = [
-        row("naive", n, time_us=t, params={"a": t}, key=f"{n}{t}")
-        for n in (256, 512)
-        for t in (60.0, 40.0)
-    ]
-    rows += [row("naive", 1024, status="incorrect", time_us=9.0)]
-    rows += [row("torch", n, time_us=10.0) for n in (256, 512, 1024)]
-    rows += [row("fused", n, status="incorrect", time_us=1.0) for n in (256, 512)]
-    view = select(frame_of(tmp_path, rows), "NVIDIA H200", Query(4096, "float32"))
-    assert view is not None
-    found = speedups(view, "naive").points.set_index(["variant", "cols"])
-    one = found.loc["torch", 256]
-    assert one["speedup"] == pytest.approx(4.0)  # over the fastest of its settings
-    ends = one["speedup_low"], one["speedup_high"]
-    assert ends == pytest.approx((40 * 0.99 / (10 * 1.01), 40 * 1.01 / (10 * 0.99)))
-    assert np.isnan(found["speedup"]["torch", 1024])
-    assert found["speedup"]["fused"].isna().all()
-    assert "naive" not in found.index.get_level_values("variant")

@@ -15,6 +15,7 @@ from experiments.data.jobs import Declaration
 from experiments.data.rows import Row
 from tests.analysis.loss_rows import SHAPES, loss
 from tests.analysis.plausible import interpreted, paper, row, unsupported, write
+from tests.analysis.records import count, counters, h200
 
 
 def declared(kernel: str, reads: str, writes: str, total: str, **more: Any) -> Declaration:
@@ -156,14 +157,13 @@ def test_the_summary_counts_what_lies_below_one_and_no_win_over_the_roof(tmp_pat
     rows += [row("quack", 4096, **wrong)]
     made = make("limits_summary", tmp_path, rows)
     table = made["limits_summary"]
-    assert len(table.heads) == 8
     lines = lines_of(table, 0, 2)
     # (0.9 · 0.97 · 900/120)^⅓: 100 µs are above the roof, whose copy takes 120
     assert lines["all", "tuned"]["× fastest public"].startswith("1.871 (")
     assert lines["all", "tuned"]["behind"] == "2, by 3.0 to 10.0 %"
     assert lines["all", "held out"]["× fastest public"].startswith("1.100 (")
-    data = data_of(table).set_index(["part", "widths"])
-    assert data.loc[("all", "tuned"), "count"] == 3
+    data = data_of(table).set_index(["matrices", "widths"])
+    assert data.loc[("all", "tuned"), "shapes"] == 3
     assert "quack incorrect at 4096×4096 float32." in table.notes[-1]
     whole = make("limits", tmp_path, rows)
     assert list(whole) == ["limits-nvidia-h200-events", "limits-nvidia-h200-events-held_out"]
@@ -174,24 +174,18 @@ def test_the_summary_counts_what_lies_below_one_and_no_win_over_the_roof(tmp_pat
     assert numbers["recordings"].eq("paper/0").all()
 
 
-def test_points_above_the_roof_are_counted_and_named(tmp_path: Path) -> None:
-    rows = point(100.0, 90.0, 95.0) + point(100.0, 99.0, 98.0, cols=8192)
-    [table] = make("above_roof", tmp_path, rows).values()
-    lines = lines_of(table, 4)
-    named = ("points", "above", "of them above", "which")
-    assert [lines["auto",][name] for name in named] == ["2", "0", "0", "–"]
-    assert [lines["torch",][name] for name in named] == ["2", "1", "0", "4096×4096 float32 105.6 %"]
-    assert len(data_of(table)) == 1
-
-
-def test_a_card_that_is_slower_shows_as_slower(tmp_path: Path) -> None:
-    rows = [
-        row(kernel, n, time_us=10.0 * n / 256 * (1 + 0.04 * card), card=card)
-        for card in (0, 1)
-        for kernel in ("torch", "online", "copy")
-        for n in (2048, 4096)
-    ]
-    [table] = make("card_to_card", tmp_path, rows).values()
-    means = {card: line["mean"] for (card,), line in lines_of(table, 4).items()}
-    assert means == {"0": "0.9806", "1": "1.0198", "slowest / fastest": "1.0400"}
-    assert len(data_of(table)) == 2 * 6
+def test_traffic_stands_three_ways_and_says_by_how_much_it_differs(tmp_path: Path) -> None:
+    counts = (count("fused", 5, 8192), count("fused", 5, 1024), count("online"), count("naive"))
+    seen = (*h200(), counters("fused", 4096, 16384, 1.5, 0.9))
+    frame = load(write(tmp_path, [row(kernel, 256) for kernel in ("fused", "online", "naive")]))
+    inputs = Inputs(tmp_path, tmp_path, frame, Records(counts=counts, counters=seen), {})
+    table = tables_of(inputs, ["traffic"])[0]["traffic"]
+    lines = lines_of(table, 0, 1)
+    assert {name for name, _ in lines} == {"fused", "online", "naive"}  # of the rows alone
+    fused, naive = lines["fused", "4096×16384"], lines["naive", "4096×16384"]
+    assert (fused["DRAM reads"], fused["DRAM writes"]) == ("1.500, +50%", "0.900, -10%")
+    assert (fused["counted reads"], fused["L2 reads"]) == ("1.000, exact", "1.000, agrees")
+    assert naive["counted reads"].endswith(", nominal")
+    alone = Inputs(tmp_path, tmp_path, frame, Records(counts=counts), {})
+    lines = lines_of(tables_of(alone, ["traffic"])[0]["traffic"], 0)
+    assert (lines["fused",]["M×N"], lines["fused",]["GPU"]) == ("5×8192", "any")

@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
 def test_every_committed_recording_is_valid(name: str, tmp_path: Path) -> None:
     answer = validated(REFERENCE / name, "--out", str(tmp_path / "taken"))
     assert answer.status == 0, answer.text
-    assert len(list(tmp_path.rglob("rows.jsonl.gz"))) == SETS.count(name)
+    assert answer.text.count(" is a recording already") == SETS.count(name)
 
 
 def test_a_sweep_is_packed_as_a_recording_and_nothing_else_is_copied(
@@ -47,7 +47,6 @@ def test_a_sweep_is_packed_as_a_recording_and_nothing_else_is_copied(
         *("rows.jsonl.gz", "jobs.jsonl.gz", "sweep.json", "sessions.jsonl", "variants.json")
     }
     assert load(taken)["time_us"].equals(load(folder)["time_us"])
-    assert validated(taken.parent).status == 0
     assert load(taken.parents[1])["set"].unique().tolist() == ["rtx_4090"]
     assert "warning: figures/a.svg: no file of a sweep, and left behind" in answer.text
 

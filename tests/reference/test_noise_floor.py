@@ -2,30 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-
 from analysis.compare import judged, matched
-from analysis.estimate import prediction
 from analysis.load import load
-from experiments.data.rows import Row, read_rows, rows_files
 from tests.conftest import ROOT
 
 REFERENCE = ROOT / "outputs" / "reference"
 REPETITIONS, ROUNDS = 50, 8
-
-
-def test_eight_rounds_predict_a_ninth() -> None:
-    points: dict[str, dict[int, Row]] = defaultdict(dict)
-    for path in rows_files(REFERENCE / "h200_selftest_wide"):
-        for row in read_rows(path):
-            if row.status == "ok":
-                points[row.key][row.round] = row
-    held = 0
-    for rounds in points.values():
-        expected = prediction([rounds[i].samples_us or [] for i in range(8)])
-        held += expected.low <= (rounds[8].time_us or 0) <= expected.high
-    assert len(points) >= 190
-    assert held >= 0.9 * len(points)
 
 
 def test_two_percent_more_work_is_found_and_none_is_not() -> None:

@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from analysis.figures import FIGURES
-from analysis.figures.lines import LineFigure, spread
+from analysis.figures.lines import LineFigure
 from analysis.figures.specs import (
     A_FIG2,
-    ATTENTION,
     C_FIG3,
     CROSS_ENTROPY,
     D_FIG1,
     E_FIG1,
-    SPEEDUP_NAIVE,
 )
-from tests.analysis.attention_rows import FLOPS, LENGTHS, SLOWDOWN, M, attention_rows
 from tests.analysis.drawing import (
     NARROW,
     VOCABULARY,
     draw,
     inputs_of,
     lines,
-    overhang,
     rendered,
     words,
 )
@@ -49,20 +42,16 @@ def test_the_line_breaks_where_no_valid_time_was_recorded(tmp_path: Path) -> Non
     assert "naive" not in lines(canvas)
 
 
-def test_a_loss_is_drawn_by_its_own_bytes_roof_and_memory(tmp_path: Path) -> None:
+def test_a_loss_is_drawn_by_its_own_bytes_and_roof(tmp_path: Path) -> None:
     rows = loss({"ce_auto": 0.25, "ce_torch": 1.0, "read": 0.24})
-    rows += loss({"ce_naive": 2.0}, peak_bytes=3 * 8192 * 32000 * 2)
     canvas = draw(tmp_path, CROSS_ENTROPY[0], rows)
     assert "effective bandwidth, GB/s: MN elements / time (higher is better)" in words(canvas)
-    bandwidth, share, memory = (lines(canvas, panel) for panel in range(3))
+    bandwidth, share = (lines(canvas, panel) for panel in range(2))
     widths = [n for _, n in SHAPES]
     moved = [8192 * n * 2 + 12 * 8192 for n in widths]
     times = [0.25 * 8192 * n * 2 / 1e6 for n in widths]
     assert bandwidth["ce_auto"][:, 1] == pytest.approx(np.array(moved) / times / 1e3)
     assert share["ce_auto"][:, 1] == pytest.approx(0.24 / 0.25, abs=3e-4)
-    assert memory["ce_auto"][:, 1].tolist() == [4 * 8192] * 3
-    assert memory["one M×N matrix"][:, 1].tolist() == [8192 * n * 2 for n in widths]
-    assert memory["ce_naive"][:, 1].tolist() == [3 * 8192 * 32000 * 2] * 3
     assert "MN fits in L2 (50 MiB)" not in words(canvas), "no width does"
 
 
@@ -86,21 +75,11 @@ def test_a_card_without_datasheet_gives_every_figure_that_another_gives(tmp_path
     for figure in FIGURES:
         one, other = (figure.pages(inputs) for inputs in read)
         assert len(one) == len(other)
-    for figure in (A_FIG2, D_FIG1, E_FIG1, SPEEDUP_NAIVE):
+    for figure in (A_FIG2, D_FIG1, E_FIG1):
         [page] = figure.pages(read[1])
         canvas = rendered(page)
         assert "datasheet" not in words(canvas)
         assert "fits in L2" not in words(canvas)
-
-
-def test_attention_is_drawn_beside_its_bytes_and_its_arithmetic(tmp_path: Path) -> None:
-    canvas = draw(tmp_path, ATTENTION, attention_rows())
-    products = [512 * M * n / FLOPS for n in LENGTHS]
-    assert lines(canvas)["arithmetic roof"][:, 1] == pytest.approx(products)
-    assert "attention_io roof" in lines(canvas)
-    share = lines(canvas, 1)["attention_torch"][:, 1]
-    assert share == pytest.approx(1 / SLOWDOWN["attention_torch"])  # products bound it
-    assert overhang(canvas) == []
 
 
 def test_the_interval_stands_on_every_point(tmp_path: Path) -> None:
@@ -117,19 +96,6 @@ def test_a_single_size_or_no_time_at_all_is_no_figure(tmp_path: Path) -> None:
     for i, rows in enumerate((single, failed)):
         inputs = inputs_of(tmp_path / str(i), rows)
         assert [figure.id for figure in FIGURES if figure.pages(inputs)] == []
-
-
-@given(st.lists(st.floats(0, 1), max_size=16))
-@example([0.9, 0.1, 0.5])
-def test_labels_keep_their_order_and_a_distance_and_stay_in_the_margin(nearby: list[float]) -> None:
-    heights = spread(nearby, 0.06)
-    apart = sorted(heights)
-    assert all(high - low >= 0.06 - 1e-9 for low, high in itertools.pairwise(apart))
-    assert all(-1e-9 <= height <= 1 + 1e-9 for height in heights)
-    for i, j in itertools.permutations(range(len(nearby)), 2):
-        assert heights[i] < heights[j] or nearby[i] >= nearby[j]
-    if nearby == [0.9, 0.1, 0.5]:  # with room they stay at their lines
-        assert heights == pytest.approx(nearby)
 
 
 @pytest.mark.parametrize(

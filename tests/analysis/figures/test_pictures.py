@@ -7,29 +7,48 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 
 from analysis.__main__ import main
 from analysis.figures import FIGURES, pictures
 from analysis.figures.style import style_of
-from analysis.load import REFERENCE, Records, kernel_name, read_inputs
+from analysis.load import REFERENCE, Records, read_inputs
 from tests.analysis.drawing import inputs_of, lines, overhang, rendered, words
-from tests.analysis.figures.test_style import SIGHT, lab
-from tests.analysis.loss_rows import loss
 from tests.analysis.plausible import PAPER, row, write
-from tests.analysis.records import count, h200, record_files, trace
+from tests.analysis.records import trace
 from tests.conftest import ROOT
 
 SOURCED = ["a_fig1", "a_fig2", "b_fig1", "c_fig1", "c_fig2", "c_fig3", "d_fig1", "e_fig1"]
 pytestmark = pytest.mark.usefixtures("small_pictures")
+# Machado, Oliveira and Fernandes 2009, severity 1, on linear RGB.
+SIGHT = {
+    "full": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
+    "protanopia": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216),
+                   (-0.003882, -0.048116, 1.051998)),
+    "deuteranopia": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413),
+                     (-0.011820, 0.042940, 0.968881)),
+    "tritanopia": ((1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602),
+                   (0.004733, 0.691367, 0.303900)),
+}  # fmt: skip
+SRGB_TO_XYZ = ((0.4124, 0.3576, 0.1805), (0.2126, 0.7152, 0.0722), (0.0193, 0.1192, 0.9505))
 
 
-@pytest.mark.parametrize("name", ["h200", "h200_attention", "h200_backward", "h200_cross_entropy"])
+def lab(color: str, sight: np.ndarray) -> np.ndarray:
+    srgb = np.array(to_rgb(color))
+    linear = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
+    seen = np.clip(sight @ linear, 0, 1)
+    xyz = np.array(SRGB_TO_XYZ) @ seen / np.array([0.9505, 1.0, 1.089])
+    f = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+@pytest.mark.parametrize("name", ["h200", "h200_backward", "h200_cross_entropy"])
 def test_recorded_pictures_fit_and_no_two_of_their_lines_look_alike(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
     inputs = read_inputs(REFERENCE / name, None, "figures")
-    together, others = set(), {"headline", "limits", "traffic"}
+    together, others = set(), {"headline", "limits"}
     shown = [one for one in FIGURES if one.id not in others]
     for figure, page in pictures(inputs, figures=shown):
         canvas = rendered(page)
@@ -55,25 +74,18 @@ def test_a_picture_is_the_same_bytes_whatever_order_the_rows_have(tmp_path: Path
             assert b"NVIDIA H200" in path.read_bytes()
 
 
-def test_traffic_is_drawn_of_kernels_that_the_rows_have(tmp_path: Path) -> None:
-    traces = tuple(trace(kernel) for kernel in ("naive", "fused", "online"))
-    records = Records((count("naive"), count("online")), traces, tuple(h200()))
-    losses = inputs_of(
-        tmp_path / "losses", loss({"ce_auto": 0.25, "ce_torch": 1, "read": 0.24}), records
-    )
-    assert {page.operation for _, page in pictures(losses)} == {"cross_entropy"}
-    alone = inputs_of(tmp_path / "alone", [row("naive", 256)], records)
-    [(figure, page)] = pictures(alone)
-    assert (figure.id, page.name) == ("traffic", "traffic-nvidia-h200")
-    drawn = lines(rendered(page))
-    assert {kernel_name(name).split(" ")[0] for name in drawn} == {"naive"}
-    assert drawn["naive DRAM reads"][0, 0] == pytest.approx(5, abs=0.01)
-    rows = [row(k, n) for k in ("naive", "fused", "online") for n in (256, 512)]
-    found = {
-        figure.id: page for figure, page in pictures(inputs_of(tmp_path / "all", rows, records))
-    }
-    assert {"a_fig1", "b_fig1", "traffic"} < found.keys()
-    assert "naive: 8 trips of a whole row, 4 of one element" in words(rendered(found["a_fig1"]))
+def test_the_order_of_accesses_is_drawn_of_kernels_that_the_rows_have(tmp_path: Path) -> None:
+    records = Records(traces=tuple(trace(kernel) for kernel in ("naive", "fused", "online")))
+    for kernels, drawn in (
+        (["naive"], set()),
+        (["naive", "online"], {"b_fig1"}),
+        (["naive", "fused", "online"], {"a_fig1", "b_fig1"}),
+    ):
+        rows = [row(kernel, 256) for kernel in kernels]
+        inputs = inputs_of(tmp_path / str(len(kernels)), rows, records)
+        found = {figure.id: page for figure, page in pictures(inputs)}
+        assert found.keys() == drawn
+    assert "naive: 8 trips of a whole row, 5 of one element" in words(rendered(found["a_fig1"]))
 
 
 def test_the_command_draws_what_it_can_and_names_the_rest(
@@ -81,7 +93,6 @@ def test_the_command_draws_what_it_can_and_names_the_rest(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "rows", [row(k, n) for k in ("torch", "copy") for n in (256, 1024)])
-    record_files(tmp_path / "rows", counts=[count("torch")])
     assert main(["figures", "--rows", "rows", "--only", "a_fig1"]) == 2
     assert "a_fig1 needs rows and traces" in capsys.readouterr().err
     assert main(["figures", "--rows", "rows", "--only", "nosuch"]) == 2
