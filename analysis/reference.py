@@ -21,8 +21,7 @@ from pathlib import Path
 from unittest import mock
 
 from analysis.__main__ import main as analysis
-from analysis.claims import judge
-from analysis.claims.tables import sources_table
+from analysis.claims import judge, sources_table
 from analysis.format import Table, write_table
 from analysis.headline import headline, operations, versions
 from analysis.load import REFERENCE, Inputs, load, read_inputs

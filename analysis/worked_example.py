@@ -45,39 +45,34 @@ class Line:
 @cache
 def compared() -> tuple[Line, ...]:
     """Every number that C prints, row by row; of the first row the sums of its blocks too."""
-    example, lines = sources()["C"].example, list[Line]()
-    assert example is not None
-    size = example.block
-    for index, given in enumerate(example.input):
-        row, number = np.asarray(given, np.float32), index + 1
-        for i, end in enumerate(range(size, row.size + 1, size)):
-            maximum = row[:end].max()
-            powers = np.exp(row[:end] - maximum)
-            known = [float(maximum), float(powers.sum())]
-            lines.append(Line(number, f"m, d after block {i + 1}", known))
-            if index == 0:
-                own, sums = float(powers[end - size :].sum()), [example.block_sums[i]]
-                lines.append(Line(number, f"sum of block {i + 1}", [own], sums))
-        maximum, total = known
-        outputs, printed = (
-            np.exp(row - np.float32(maximum)) / np.float32(total),
-            example.outputs[index],
-        )
+    printed, lines = sources()["C"].example, list[Line]()
+    for row, given in enumerate(np.array(printed["input"], np.float32)):
+        maximum, total, start = np.float32(-np.inf), np.float32(0), 0
+        for i, end in enumerate(range(printed["block"], given.size + 1, printed["block"]), 1):
+            old, maximum = maximum, given[:end].max()
+            total = total * np.exp(old - maximum) + np.exp(given[start:end] - maximum).sum()
+            start = end
+            lines.append(Line(row + 1, f"m, d after block {i}", [float(maximum), float(total)]))
+        powers = np.exp(given - maximum).reshape(-1, printed["block"]).sum(1)
+        for i, stated in enumerate(printed["block_sums"] if row == 0 else ()):
+            lines.append(Line(1, f"sum of block {i + 1}", [float(powers[i])], [stated]))
+        outputs = (np.exp(given - maximum) / total).tolist()
+        stated, one = printed["outputs"][row], [printed["row_sums"][row]]
         lines += [
-            Line(number, "maximum", [maximum], [example.maxima[index]], 1),
-            Line(number, "sum", [total], [example.sums[index]]),
-            Line(number, "outputs", outputs.tolist(), printed),
-            Line(number, "sum of outputs", [float(outputs.sum())], [example.row_sums[index]]),
-            Line(number, "sum of printed outputs", [sum(printed)], [example.row_sums[index]]),
+            Line(row + 1, "maximum", [float(maximum)], [printed["maxima"][row]], 1),
+            Line(row + 1, "sum", [float(total)], [printed["sums"][row]]),
+            Line(row + 1, "outputs", outputs, stated),
+            Line(row + 1, "sum of outputs", [sum(outputs)], one),
+            Line(row + 1, "sum of printed outputs", [sum(stated)], one),
         ]
     return tuple(lines)
 
 
-def confirmed(quantity: str) -> tuple[float, str]:
-    """The share of the printed numbers of one quantity that are right.
+def confirmed(quantity: str) -> tuple[bool, str]:
+    """Whether all printed numbers of one quantity are right.
 
     Returns:
-        The share, and in words how many are right and the first that is not.
+        The answer, and in words how many are right and the first that is not.
     """
     lines = [one for one in compared() if one.quantity.rstrip("0123456789 ") == quantity]
     count = sum(len(one.stated) for one in lines)
@@ -86,4 +81,4 @@ def confirmed(quantity: str) -> tuple[float, str]:
     if wrong:
         one, at = wrong[0]
         text += f"; row {one.row} prints {one.stated[at]:g}, it is {one.found[at]:.{one.digits}f}"
-    return 1 - len(wrong) / count, text
+    return not wrong, text

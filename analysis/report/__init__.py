@@ -27,7 +27,7 @@ from PIL import Image
 from analysis import stepper
 from analysis.__main__ import finish
 from analysis.claims import judge, judge_own
-from analysis.claims.audit import CONSISTENT, audit
+from analysis.claims.audit import audit
 from analysis.claims.verdict import Judgement
 from analysis.figures import FIGURES, Picture, pictures
 from analysis.figures.style import slug, theme
@@ -148,7 +148,7 @@ def _sources(
     """Each source with its exhibits, its claims and the check of the numbers that it prints."""
     claims = [one for gpu in gpus for one in judge(inputs, gpu)]
     lacking = {label_of(name): text.partition(" needs ")[2] for name, text in needs.items()}
-    findings = sorted(audit(), key=lambda one: one.verdict == CONSISTENT)
+    findings = audit()
     found = []
     for letter, source in sources().items():
         exhibits: dict[str, Exhibit] = {}
@@ -170,8 +170,9 @@ def _sources(
             exhibit.claims.append(claim)
         shown = sorted(exhibits.values(), key=lambda one: (not one.label, one.label))
         checked = [one for one in findings if one.source == letter]
-        about = {"letter": letter, "source": source, "claims": mine}
-        found.append(about | {"exhibits": shown, "audit": checked})
+        about = {"letter": letter, "source": source, "claims": mine, "checked": len(checked)}
+        wrong = [one for one in checked if one.verdict]
+        found.append(about | {"exhibits": shown, "audit": wrong})
     return found
 
 

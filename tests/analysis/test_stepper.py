@@ -32,7 +32,7 @@ def test_each_step_knows_what_was_read_so_far_and_nothing_more() -> None:
         first, end = step.columns
         assert end - first == BLOCK
         assert f"Row {step.row + 1} reads columns {first + 1} to {end}" in step.text
-        for row, (maximum, total) in enumerate(zip(*step.known, strict=True)):
+        for row, (maximum, total) in enumerate(step.known):
             begun, current = row < step.row, row == step.row
             seen = x[row, : end if current and step.phase == STATISTICS else 8]
             if begun or current:
@@ -42,14 +42,14 @@ def test_each_step_knows_what_was_read_so_far_and_nothing_more() -> None:
                 assert math.isnan(maximum)
             stored = 8 if begun else end if current and step.phase == NORMALISE else 0
             assert np.isfinite(step.output[row]).tolist() == [i < stored for i in range(8)]
-            cells = step.cells(x, STATISTICS, 1)[row]
+            cells = step.cells(x, step.reads, 1)[row]
             now = [i for i, (_, state) in enumerate(cells) if state == "now"]
             assert now == (list(range(first, end)) if current else [])
 
 
 def test_a_complete_rows_statistics_are_of_its_probabilities() -> None:
     made = steps(example())
-    p, (maxima, sums) = made[-1].output, made[-1].known
+    p, (maxima, sums) = made[-1].output, made[-1].known.T
     for row, texts in enumerate(made[-1].statistics):
         numbers = [maxima[row], sums[row], 1, p[row].min(), p[row].max()]
         numbers.append(-(p[row] * np.log(p[row])).sum())

@@ -7,18 +7,18 @@ import pytest
 from analysis.worked_example import compared, confirmed
 
 
-@pytest.mark.parametrize(("quantity", "share", "text"), [
-    ("maximum", 1, "3 of 3"), ("sum of block", 1, "2 of 2"),
-    ("outputs", 11 / 24, "row 2 prints 0.546"),
-    ("sum", 1 / 3, "row 2 prints 3.717, it is 1.443"),
-    ("sum of printed outputs", 1 / 3, "it is 0.909"), ("sum of outputs", 1, "3 of 3"),
+@pytest.mark.parametrize(("quantity", "right", "text"), [
+    ("maximum", True, "3 of 3"), ("sum of block", True, "2 of 2"),
+    ("outputs", False, "11 of 24 printed numbers; row 2 prints 0.546"),
+    ("sum", False, "1 of 3 printed numbers; row 2 prints 3.717, it is 1.443"),
+    ("sum of printed outputs", False, "it is 0.909"), ("sum of outputs", True, "3 of 3"),
 ])  # fmt: skip
 def test_printed_numbers_are_right_within_a_unit_of_the_last_digit(
-    quantity: str, share: float, text: str
+    quantity: str, right: bool, text: str
 ) -> None:
-    found, told = confirmed(quantity)
-    assert found == pytest.approx(share)
-    assert text in told
+    found, said = confirmed(quantity)
+    assert found == right
+    assert text in said
 
 
 def test_the_table_has_a_line_for_each_number_that_c_prints() -> None:
@@ -26,4 +26,3 @@ def test_the_table_has_a_line_for_each_number_that_c_prints() -> None:
     assert len(lines) == len(compared())
     assert lines["1", "m, d after block 2"][1] == "3.0, 1.863681"
     assert lines["1", "sum of block 1"] == ("1.468", "1.4683", "+0.0003", "yes")
-    assert lines["2", "sum"][-1] == lines["3", "outputs"][-1] == "no"

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from analysis.__main__ import main
-from analysis.claims import judge, judge_own
-from analysis.claims.tables import claims_tables, explained
+from analysis.claims import claims_tables, explained, judge, judge_own
 from analysis.format import keys_of
 from tests.analysis.claims.bench import H200, WIDTHS, inputs, timed
 from tests.analysis.plausible import paper, row, write
