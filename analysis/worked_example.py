@@ -47,15 +47,15 @@ def compared() -> tuple[Line, ...]:
     """Every number that C prints, row by row; of the first row the sums of its blocks too."""
     printed, lines = sources()["C"].example, list[Line]()
     for row, given in enumerate(np.array(printed["input"], np.float32)):
-        maximum, total, start = np.float32(-np.inf), np.float32(0), 0
-        for i, end in enumerate(range(printed["block"], given.size + 1, printed["block"]), 1):
-            old, maximum = maximum, given[:end].max()
-            total = total * np.exp(old - maximum) + np.exp(given[start:end] - maximum).sum()
-            start = end
-            lines.append(Line(row + 1, f"m, d after block {i}", [float(maximum), float(total)]))
-        powers = np.exp(given - maximum).reshape(-1, printed["block"]).sum(1)
-        for i, stated in enumerate(printed["block_sums"] if row == 0 else ()):
-            lines.append(Line(1, f"sum of block {i + 1}", [float(powers[i])], [stated]))
+        maximum, total = np.float32(-np.inf), np.float32(0)
+        for i, part in enumerate(given.reshape(-1, printed["block"])):
+            old, maximum = maximum, max(maximum, part.max())
+            total = total * np.exp(old - maximum) + np.exp(part - maximum).sum()
+            known = [float(maximum), float(total)]
+            lines.append(Line(row + 1, f"m, d after block {i + 1}", known))
+            if row == 0:
+                own, sums = [float(np.exp(part - given.max()).sum())], [printed["block_sums"][i]]
+                lines.append(Line(1, f"sum of block {i + 1}", own, sums))
         outputs = (np.exp(given - maximum) / total).tolist()
         stated, one = printed["outputs"][row], [printed["row_sums"][row]]
         lines += [
