@@ -19,7 +19,7 @@ import yaml
 
 from analysis import estimate
 from analysis import points as beside
-from analysis.claims.verdict import ENDS, OPPOSITE, PLACE, Part, Points, four_figures, number
+from analysis.claims.verdict import Part, Points, exactly, four_figures
 from analysis.estimate import Estimate
 from analysis.formula import elements
 from analysis.load import Inputs, kernel_name
@@ -29,6 +29,7 @@ from experiments.data.jobs import named_grids
 from experiments.data.rows import ITEM_BYTES
 
 KERNELS = Path(__file__).parents[2] / "conf" / "kernel"
+PLACE = ["rows", "cols", "dtype"]
 VISIT = [*beside.PLACE, *beside.VISIT]
 EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 CLOCKS = {"events": ("events",), "in a graph": ("chain", "graph")}  # the first that rows have
@@ -126,24 +127,19 @@ class Card:
     def times(self, kernel: str, where: Where = ANY, doubtful: bool = True) -> Points:
         """A kernel's time at each place, µs; those above the roof too, unless not ``doubtful``."""
         (found,) = self._timed([kernel], where, doubtful)
-        places = [
-            (estimate.median_of(beside.samples_of(one), list(one["recording"])), one)
-            for _, one in found.groupby(beside.PLACE)
-        ]
-        lines = [
-            (*one[[*PLACE, "bytes"]].iloc[0], us.value, us.low, us.high, tuple(one["label"]))
-            for us, one in places
-        ]
-        columns = [*PLACE, "bytes", *ENDS, "labels"]
-        return Points(
-            pd.DataFrame(lines, columns=columns), f"needs timed rows of {kernel} at {where}"
-        )
+        numbers = {
+            at: (estimate.median_of(beside.samples_of(one), list(one["recording"])), one["label"])
+            for at, one in found.groupby(PLACE)
+        }
+        needs = f"needs timed rows of {kernel} at {where}"
+        return Points({at: (us, tuple(labels)) for at, (us, labels) in numbers.items()}, needs)
 
     def rates(self, kernel: str, where: Where = ANY) -> Points:
         """A kernel's effective bandwidth at each place, GB/s; none above the roof."""
-        times = self.times(kernel, where, doubtful=False)
-        ends = {end: times.lines["bytes"] / times.lines[us] / 1e3 for end, us in OPPOSITE}
-        return replace(times, lines=times.lines.assign(**ends))
+        moved = self._greatest(kernel, where, "compulsory_bytes")
+        thousands = {at: (exactly(one.value / 1e3), ()) for at, (one, _) in moved.numbers.items()}
+        rates = replace(moved, numbers=thousands) / self.times(kernel, where, doubtful=False)
+        return replace(rates, note="")
 
     def memory(self, kernel: str, where: Where = ANY) -> Points:
         """The most memory that a call had beyond its inputs at each place, bytes."""
@@ -152,10 +148,11 @@ class Card:
     def errors(self, kernel: str, where: Where = ANY) -> Points:
         """The largest ‖y − ref‖ / ‖ref‖ at each place, in epsilons of the dtype."""
         found = self._greatest(kernel, where, "relative_error")
-        epsilons = found.lines["dtype"].map(EPSILON).astype(float)
-        return replace(
-            found, lines=found.lines.assign(**{e: found.lines[e] / epsilons for e in ENDS})
-        )
+        numbers = {
+            at: (exactly(one.value / EPSILON[at[-1]]), labels)
+            for at, (one, labels) in found.numbers.items()
+        }
+        return replace(found, numbers=numbers)
 
     def counted(self, kernel: str, where: Where = ANY, kind: str = "total") -> Points:
         """Elements that a kernel's code requests, which are the same on every machine.
@@ -189,7 +186,7 @@ class Card:
         us, under = (Estimate(x.host_us, x.host_low_us, x.host_high_us) for x in (mine, other))
         ratio = Estimate(mine.ratio, mine.ratio_low or mine.ratio, mine.ratio_high or mine.ratio)
         note = f"{four_figures(us.value)} over {four_figures(under.value)} µs"
-        return number(us / under if over else ratio, note=note)
+        return Points({(): (us / under if over else ratio, ())}, note=note)
 
     def outcome(
         self, label: str, kernel: str, *statuses: str, where: Where = ANY, gain: int = 0
@@ -218,11 +215,12 @@ class Card:
 
     def _greatest(self, kernel: str, where: Where, column: str) -> Points:
         rows = self._rows(kernel, where)
-        rows = rows[(rows["status"] == "ok") & rows[column].notna()].rename_axis("label")
-        found = rows.reset_index().groupby(PLACE, as_index=False)
-        lines = found.agg(value=(column, "max"), labels=("label", tuple))
-        lines = lines.assign(low=lines["value"], high=lines["value"])
-        return Points(lines, f"needs rows of {kernel} with {column} at {where}")
+        rows = rows[(rows["status"] == "ok") & rows[column].notna()]
+        numbers = {
+            at: (exactly(one[column].max()), tuple(map(int, one.index)))
+            for at, one in rows.groupby(PLACE)
+        }
+        return Points(numbers, f"needs rows of {kernel} with {column} at {where}")
 
     def _timed(
         self, kernels: Iterable[str], where: Where, doubtful: bool = False
@@ -266,10 +264,11 @@ def implied(
     formula: str, rows: int, cols: Sequence[int], dtype: str, times: Sequence[float]
 ) -> Points:
     """The bandwidth, GB/s, that printed times (µs) of some widths imply for a formula."""
-    moved = [elements(formula, rows, n) * ITEM_BYTES[dtype] / 1e3 for n in cols]
-    rates = [size / us for size, us in zip(moved, times, strict=True)]
-    places = pd.DataFrame({"rows": rows, "cols": cols, "dtype": dtype})
-    return replace(_exact(places, rates), exact=True)
+    numbers = {
+        (rows, n, dtype): (exactly(elements(formula, rows, n) * ITEM_BYTES[dtype] / us / 1e3), ())
+        for n, us in zip(cols, times, strict=True)
+    }
+    return Points(numbers, exact=True)
 
 
 def _compared(
@@ -283,17 +282,22 @@ def _compared(
     """The ratios of `analysis.points` at some of its points, or their mean; gaps are in µs."""
     share = over == beside.ROOF
     lines = where.of(beside.shares(found) if share else beside.ratios(found, over))
-    ends = ("gap_us", "gap_low", "gap_high") if as_gap else ("ratio", "low", "high")
-    values = {end: lines[name] for end, name in zip(ENDS, ends, strict=True)}
+    ends = ["gap_us", "gap_low", "gap_high"] if as_gap else ["ratio", "low", "high"]
     if share and not as_gap:
-        values["value"] = lines["share"]
-    every = Points(lines[[*PLACE, "labels"]].assign(**values), needs, gain=1)
+        ends[0] = "share"
+    numbers = {
+        tuple(at): (Estimate(*found), labels)
+        for *at, labels, found in zip(
+            *(lines[name] for name in [*PLACE, "labels"]), lines[ends].to_numpy(), strict=True
+        )
+    }
+    every = Points(numbers, needs, gain=1)
     if not (mean and every):
         return every
     one = beside.geomean(found.merge(lines[beside.PLACE]), over)
     assert one is not None
     note = f"{every.range} over {one.points} points, interval over {one.units}"
-    return number(one, every.labels, gain=1, note=note)
+    return replace(every, numbers={(): (one, every.labels)}, note=note)
 
 
 @cache
@@ -327,11 +331,8 @@ def _moved(made: str, lines: Iterable[Any], kernel: str, where: Where, kind: str
     found = pd.DataFrame(places, columns=["kernel", "params", *PLACE, "reads", "writes"])
     found = found.assign(total=found["reads"] + found["writes"])
     mine = where.of(_of_kernel(found, kernel)).drop_duplicates(PLACE, keep="last")
-    mine = mine.sort_values(PLACE).reset_index(drop=True)
-    return _exact(mine[PLACE], mine[kind].tolist(), f"needs {made} of {kernel} (make {made})")
-
-
-def _exact(places: pd.DataFrame, values: Sequence[float], needs: str = "") -> Points:
-    """Numbers that are known exactly, and that no rows are behind."""
-    labels: list[Any] = [()] * len(places)
-    return Points(places.assign(**dict.fromkeys(ENDS, values), labels=labels), needs)
+    sizes = {
+        tuple(at): (exactly(size), ())
+        for *at, size in mine.sort_values(PLACE)[[*PLACE, kind]].itertuples(index=False)
+    }
+    return Points(sizes, f"needs {made} of {kernel} (make {made})")

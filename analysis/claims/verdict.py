@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from itertools import chain
-from typing import Any, Literal
-
-import pandas as pd
+from typing import Any
 
 from analysis.estimate import Estimate
 from analysis.formula import elements
@@ -23,9 +21,6 @@ CONTRADICTED, UNDECIDED, NOT_MEASURED = "contradicted", "undecided", "not measur
 HOLDS, DOES_NOT_HOLD = "holds", "does not hold"
 WORDS = (REPRODUCED, HOLDS, NOT_REPRODUCED, DOES_NOT_HOLD, CONTRADICTED, UNDECIDED, NOT_MEASURED)
 WORST_FIRST = ("no", UNDECIDED, NOT_MEASURED, "yes")  # outcomes of a part
-PLACE = ["rows", "cols", "dtype"]
-ENDS = ["value", "low", "high"]
-OPPOSITE = (("value", "value"), ("low", "high"), ("high", "low"))  # ends of the widest ratio
 
 
 @dataclass(frozen=True)
@@ -56,12 +51,14 @@ def fact(label: str, holds: bool, expected: str, measured: str) -> Part:
     return Part(label, expected, measured, "yes" if holds else "no", exact=True)
 
 
+Number = tuple[Estimate, tuple[int, ...]]  # and the labels of the rows behind it
+
+
 @dataclass(frozen=True)
 class Points:
-    """Numbers with their intervals, a line each."""
+    """Numbers with their intervals by place: M, N and dtype, or () for one number of all."""
 
-    # `ENDS`, ``labels`` (of the rows behind a number) and, of numbers of one place each, `PLACE`
-    lines: pd.DataFrame = field(default_factory=pd.DataFrame)
+    numbers: Mapping[tuple[Any, ...], Number] = field(default_factory=dict)
     needs: str = ""  # what would give numbers, where there are none
     note: str = ""  # printed beside the numbers
     gain: int = 0  # 1 where a higher number is better for Triton, -1 where a lower one is
@@ -70,67 +67,54 @@ class Points:
     @property
     def labels(self) -> tuple[int, ...]:
         """The labels of all rows behind the numbers."""
-        return tuple(dict.fromkeys(chain.from_iterable(self.lines["labels"])))
+        return tuple(dict.fromkeys(chain.from_iterable(own for _, own in self.numbers.values())))
 
     @property
     def estimates(self) -> list[Estimate]:
         """The numbers."""
-        return [Estimate(*ends) for ends in self.lines[ENDS].astype(float).to_numpy()]
+        return [found for found, _ in self.numbers.values()]
 
     @property
     def range(self) -> str:
         """The least and the greatest number, in words."""
-        ends = self.lines["value"].min(), self.lines["value"].max()
-        return " to ".join(dict.fromkeys(map(four_figures, ends)))
+        values = [one.value for one in self.estimates]
+        return " to ".join(dict.fromkeys(map(four_figures, (min(values), max(values)))))
 
     def __bool__(self) -> bool:
-        return not self.lines.empty
+        return bool(self.numbers)
 
     def __truediv__(self, other: Points | str) -> Points:
-        """Each number over another of the same place, or over a formula in M and N.
-
-        Of two numbers that are no places' one is over the other. The widest interval counts.
-        """
+        """Each number over another of the same place, or over a formula in M and N."""
         if isinstance(other, str):
-            places = zip(self.lines["rows"], self.lines["cols"], strict=True) if self else ()
-            sizes = [elements(other, m, n) for m, n in places]
-            shares = {end: self.lines[end] / sizes for end in ENDS if self}
-            return replace(self, lines=self.lines.assign(**shares))
-        both, note = self._beside(other), ""
-        both = both[both["value_other"] != 0] if len(both) else both
-        if len(both) and "dtype" not in both:
-            note = f"{self.range} over {other.range}"
-        ends = {end: both[end] / both[f"{under}_other"] for end, under in OPPOSITE if len(both)}
-        return replace(
-            other if self else self, lines=both.assign(**ends), note=note, gain=self.gain
-        )
+            sizes = {at: (exactly(elements(other, at[0], at[1])), ()) for at in self.numbers}
+            other = replace(self, numbers=sizes)
+        ratio = self._with(replace(other, gain=self.gain), lambda a, b: a / b if b.value else None)
+        note = f"{self.range} over {other.range}" if () in ratio.numbers else ""
+        return replace(ratio, note=note)
 
     def __add__(self, other: Points) -> Points:
         """Each number and another of the same place; their sum."""
-        both = self._beside(other)
-        ends = {end: both[end] + both[f"{end}_other"] for end in ENDS if len(both)}
-        return replace(other if self else self, lines=both.assign(**ends))
+        return self._with(other, lambda a, b: exactly(a.value + b.value))
 
-    def _beside(self, other: Points) -> pd.DataFrame:
-        """The lines of both at the places that both have; `labels` are of both."""
-        if not self or not other:
-            return pd.DataFrame()
-        by = PLACE if "dtype" in self.lines else []
-        one, two = (points.lines[[*by, *ENDS, "labels"]] for points in (self, other))
-        how: Literal["inner", "cross"] = "inner" if by else "cross"
-        both = one.merge(two, how, by or None, suffixes=("", "_other"))
-        return both.assign(labels=both["labels"] + both["labels_other"]).reset_index(drop=True)
+    def _with(
+        self, other: Points, operate: Callable[[Estimate, Estimate], Estimate | None]
+    ) -> Points:
+        found = {
+            at: (value, labels + other.numbers[at][1])
+            for at, (one, labels) in self.numbers.items()
+            if at in other.numbers and (value := operate(one, other.numbers[at][0]))
+        }
+        return replace(other if self else self, numbers=found)
 
     def pick(self, share: float) -> Points:
-        """One number without its place: the least at 0, the median at 0.5, the greatest at 1.
+        """One number of all: the least at 0, the median at 0.5, the greatest at 1.
 
         More than half of the numbers are above another number where the median is.
         """
-        if not self:
-            return self
-        line = self.lines.sort_values("value").iloc[[int(share * (len(self.lines) - 1))]]
-        note = f"{self.range} over {len(self.lines)} points" if len(self.lines) > 1 else ""
-        return replace(self, lines=line[[*ENDS, "labels"]], note=note)
+        ordered = sorted(self.numbers.values(), key=lambda one: one[0].value)
+        picked = {(): ordered[int(share * (len(ordered) - 1))]} if ordered else {}
+        note = f"{self.range} over {len(ordered)} points" if len(ordered) > 1 else ""
+        return replace(self, numbers=picked, note=note)
 
     @property
     def spread(self) -> Points:
@@ -147,10 +131,11 @@ class Points:
             return Part(label, text, lacks=self.needs)
         outcomes = [_outcome(one, low, high) for one in self.estimates]
         outcome = min(outcomes, key=WORST_FIRST.index)
-        off = [max(low - one.value, one.value - high) for one in self.estimates]
-        worst = off.index(max(off))
-        found = self.estimates[worst]
-        measured = f"{text_of(found)}{self._at(worst)}"
+        off = {at: max(low - one.value, one.value - high) for at, (one, _) in self.numbers.items()}
+        place = max(off, key=lambda at: off[at])
+        found = self.numbers[place][0]
+        at = " at {}×{} {}".format(*place) if place else ""
+        measured = f"{text_of(found)}{at}"
         if len(off) > 1:
             text, yes = f"every point {text}", outcomes.count("yes")
             counted = f"{self.range} over {len(off)} points, {yes} as expected"
@@ -160,17 +145,10 @@ class Points:
         direction = {1: "better", -1: "worse"}.get(side, "") if outcome == "no" else ""
         return Part(label, text, measured, outcome, found, self.labels, self.exact, direction)
 
-    def _at(self, line: int) -> str:
-        if "dtype" not in self.lines:
-            return ""
-        rows, cols, dtype = self.lines[PLACE].to_numpy()[line]
-        return f" at {rows}×{cols} {dtype}"
 
-
-def number(found: Estimate, labels: tuple[int, ...] = (), **fields: Any) -> Points:
-    """One number of no place; see `Points` for the fields."""
-    line = [found.value, found.low, found.high, labels]
-    return Points(pd.DataFrame([line], columns=[*ENDS, "labels"]), **fields)
+def exactly(value: float) -> Estimate:
+    """A number without an interval."""
+    return Estimate(value, value, value)
 
 
 def _band(**words: Any) -> tuple[str, float, float]:

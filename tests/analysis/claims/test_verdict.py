@@ -5,21 +5,20 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from analysis.claims import SOURCES, claims_of, own
-from analysis.claims.verdict import Part, Points, claim, fact, number
+from analysis.claims.verdict import Part, Points, claim, fact
 from analysis.estimate import Estimate
 from analysis.published import sources
 from tests.analysis.claims.bench import H200
 
 
-def points(*numbers: float, slack: float = 0.0, **fields: Any) -> Points:
+def points(*numbers: float, slack: float = 0.0, gain: int = 0) -> Points:
     """Numbers at places of their own, with an interval of so much to both sides."""
-    lines = [(4, n, "float32", x, x - slack, x + slack, (n,)) for n, x in enumerate(numbers, 1)]
-    columns = ["rows", "cols", "dtype", "value", "low", "high", "labels"]
-    return Points(pd.DataFrame(lines, columns=columns), **fields)
+    found = enumerate(numbers, 1)
+    ends = {(4, n, "float32"): (Estimate(x, x - slack, x + slack), (n,)) for n, x in found}
+    return Points(ends, gain=gain)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +37,7 @@ def test_an_interval_decides_only_where_all_of_it_lies_on_one_side(
     band: dict[str, Any], yes: Any, undecided: Any, no: Any
 ) -> None:
     for (low, high), outcome in ((yes, "yes"), (undecided, "undecided"), (no, "no")):
-        assert number(Estimate(low, low, high)).each("a", **band).outcome == outcome
+        assert Points({(): (Estimate(low, low, high), ())}).each("a", **band).outcome == outcome
 
 
 def test_each_point_has_to_be_as_expected_and_the_furthest_off_is_named() -> None:
