@@ -72,7 +72,6 @@ class Source(_Printed):
     levels: tuple[Stated, ...] = ()
     ratios: tuple[Stated, ...] = ()
     traffic: tuple[Traffic, ...] = ()
-    protocol: dict[str, Any] | None = None  # how it says that it measured
     example: dict[str, Any] = {}  # a small case worked by hand: its input, and what it prints
     statements: tuple[dict[str, str], ...] = ()  # lines of the audit: see `claims.audit.Finding`
 

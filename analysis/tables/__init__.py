@@ -25,7 +25,6 @@ TABLES: Mapping[str, tuple[str, Callable[[Inputs], Named]]] = {
     "a_tab1": (DECLARED, printed.a_tab1),
     "b_tab1": (DECLARED, printed.b_tab1),
     "c_ex": ("rows of online, of which C works an example", printed.c_ex),
-    "c_prof": ("rows of softmax with a time", printed.c_prof),
     "d_test": ("rows at 1823×781 (grid=irregular)", results.d_test),
     "limits": (NEEDS, limits.limits),
     "limits_summary": (NEEDS, limits.limits_summary),

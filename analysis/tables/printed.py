@@ -1,4 +1,4 @@
-"""The sources' own tables beside declarations and rows: A-tab1, B-tab1, C-ex, C-prof.
+"""The sources' own tables beside declarations: A-tab1, B-tab1, C-ex.
 
 Formulas are compared as polynomials, and orders on chip are derived from declarations.
 """
@@ -16,10 +16,9 @@ from analysis.format import Table
 from analysis.formula import N, equal, expression
 from analysis.load import Inputs, kernel_name
 from analysis.published import OPERATION, sources
-from analysis.tables.frames import Named, counts, ends, several, table, texts
+from analysis.tables.frames import Named, table, texts
 from analysis.worked_example import HEADS, compared
 from experiments.data.jobs import Declaration
-from experiments.data.rows import ITEM_BYTES
 
 
 def a_tab1(inputs: Inputs) -> Named:
@@ -110,29 +109,3 @@ def c_ex(inputs: Inputs) -> Named:
     if "online" in set(inputs.main["kernel"]):
         lines = [one.cells() for one in compared()]
         yield "c_ex", Table("C-ex: the worked example, recomputed", HEADS, lines, texts("c_ex"))
-
-
-def c_prof(inputs: Inputs) -> Named:
-    """One line per choice of the protocol: C's, and the one that the rows of softmax record."""
-    frame, theirs = inputs.main, sources()["C"].protocol
-    softmax = frame[frame["operation"] == OPERATION]
-    good = frame[frame["set"].isin(softmax["set"]) & frame["time_us"].notna()]
-    if theirs is None or good.empty:
-        return
-    protocols = [one.get("protocol") for one in good["environment"]]
-    asked = [one for one in protocols if isinstance(one, dict)]
-    elements = (good["rows"].astype(float) * good["cols"]).where(lambda size: size > 0)
-    passes = good["compulsory_bytes"] / (elements * good["dtype"].map(ITEM_BYTES))
-    lines = texts(
-        "protocol",
-        c=theirs,
-        warm_up=several(one.get("warmup") for one in asked) or "unrecorded",
-        precision=several(one.get("precision") for one in asked) or "an unrecorded share",
-        samples=ends(good["samples_us"].map(len, na_action="ignore")),
-        stopped=counts(good["stop_reason"]),
-        timer=several(good["timer"]),
-        cache=several(good["cache"]),
-        moved=several(f"{one:g}·M·N·itemsize" for one in passes.dropna().round(6)),
-    )
-    shown = pd.DataFrame(lines, columns=["choice", "C", "this project, as its rows record it"])
-    yield "c_prof", table("C-prof: how times were taken", shown, texts("c_prof"))
