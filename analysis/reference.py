@@ -35,17 +35,14 @@ TABLES = (".csv", ".md")  # committed and compared
 DECIMAL = re.compile(r"-?\d+(?:\.\d+(?:e[+-]?\d+)?|e[+-]?\d+)")
 # By the folder below docs/generated: the words of the command that fills it.
 DRAWINGS: dict[str, tuple[str, ...]] = {
+    **{name: (name,) for name in ("figures", "tables", "roofline", "claims", "report")},
     **{
-        name: (name, "--rows", str(REFERENCE))
-        for name in ("figures", "tables", "roofline", "claims", "report")
-    },
-    **{
-        f"compare/{name}": ("compare", *(f"{REFERENCE}/{sides}" for sides in both))
-        for name, both in {
-            "h200": ("h200_again/once", "h200_again/again"),
-            "h200_cards": ("h200_cards/alone", "h200_cards/together"),
-            "h200_x4": ("h200_x4/alone", "h200_x4/together"),
-        }.items()
+        f"compare/{name}": ("compare", f"{REFERENCE}/{base}", f"{REFERENCE}/{head}")
+        for name, base, head in (
+            ("h200", "h200_again/once", "h200_again/again"),
+            ("h200_cards", "h200_cards/alone", "h200_cards/together"),
+            ("h200_x4", "h200_x4/alone", "h200_x4/together"),
+        )
     },
     "selftest/h200": ("selftest", "--rows", f"{REFERENCE}/h200_selftest"),
     "selftest/h200_limits": ("selftest", "--rows", f"{REFERENCE}/h200_limits_selftest"),
@@ -83,8 +80,8 @@ def _summarize(out: Path) -> None:
     }.items():
         if table is not None:
             write_table(out, name, table)
-    text = f"Measured with {versions(inputs.frame, inputs.points)}.\n"
-    write_file(out / "versions.md", text)
+    measured = f"Measured with {versions(inputs.frame, inputs.points)}.\n"
+    write_file(out / "versions.md", measured)
 
 
 def names(drawn: Path) -> list[str]:

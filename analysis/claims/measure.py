@@ -17,10 +17,9 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from analysis import estimate
 from analysis import points as beside
 from analysis.claims.verdict import Part, Points, exactly, four_figures
-from analysis.estimate import Estimate
+from analysis.estimate import Estimate, median_of
 from analysis.formula import elements
 from analysis.load import Inputs, kernel_name
 from analysis.published import OPERATION
@@ -119,8 +118,7 @@ class Card:
         if found is None:
             return Points(needs=needs)
         where = replace(where, tuned=where.tuned is not False)
-        found = found[found["cache"] == "cold"]
-        found = where.of(found)
+        found = where.of(found[found["cache"] == "cold"])
         timer = next((one for one in CLOCKS[clock] if (found["timer"] == one).any()), "")
         return _compared(found[found["timer"] == timer], over, where, needs, mean, as_gap)
 
@@ -128,18 +126,16 @@ class Card:
         """A kernel's time at each place, µs; those above the roof too, unless not ``doubtful``."""
         (found,) = self._timed([kernel], where, doubtful)
         numbers = {
-            at: (estimate.median_of(beside.samples_of(one), list(one["recording"])), one["label"])
+            at: (median_of(beside.samples_of(one), list(one["recording"])), tuple(one["label"]))
             for at, one in found.groupby(PLACE)
         }
-        needs = f"needs timed rows of {kernel} at {where}"
-        return Points({at: (us, tuple(labels)) for at, (us, labels) in numbers.items()}, needs)
+        return Points(numbers, f"needs timed rows of {kernel} at {where}")
 
     def rates(self, kernel: str, where: Where = ANY) -> Points:
         """A kernel's effective bandwidth at each place, GB/s; none above the roof."""
-        moved = self._greatest(kernel, where, "compulsory_bytes")
-        thousands = {at: (exactly(one.value / 1e3), ()) for at, (one, _) in moved.numbers.items()}
-        rates = replace(moved, numbers=thousands) / self.times(kernel, where, doubtful=False)
-        return replace(rates, note="")
+        times, moved = self.times(kernel, where, False), self._greatest(kernel, where, "kilobytes")
+        found = {at: (moved.numbers[at][0] / us, own) for at, (us, own) in times.numbers.items()}
+        return replace(times, numbers=found)
 
     def memory(self, kernel: str, where: Where = ANY) -> Points:
         """The most memory that a call had beyond its inputs at each place, bytes."""
@@ -147,12 +143,7 @@ class Card:
 
     def errors(self, kernel: str, where: Where = ANY) -> Points:
         """The largest ‖y − ref‖ / ‖ref‖ at each place, in epsilons of the dtype."""
-        found = self._greatest(kernel, where, "relative_error")
-        numbers = {
-            at: (exactly(one.value / EPSILON[at[-1]]), labels)
-            for at, (one, labels) in found.numbers.items()
-        }
-        return replace(found, numbers=numbers)
+        return self._greatest(kernel, where, "epsilons")
 
     def counted(self, kernel: str, where: Where = ANY, kind: str = "total") -> Points:
         """Elements that a kernel's code requests, which are the same on every machine.
@@ -215,12 +206,14 @@ class Card:
 
     def _greatest(self, kernel: str, where: Where, column: str) -> Points:
         rows = self._rows(kernel, where)
+        epsilons = rows["relative_error"] / rows["dtype"].map(EPSILON).astype(float)
+        rows = rows.assign(epsilons=epsilons, kilobytes=rows["compulsory_bytes"] / 1e3)
         rows = rows[(rows["status"] == "ok") & rows[column].notna()]
         numbers = {
             at: (exactly(one[column].max()), tuple(map(int, one.index)))
             for at, one in rows.groupby(PLACE)
         }
-        return Points(numbers, f"needs rows of {kernel} with {column} at {where}")
+        return Points(numbers, f"needs rows of {kernel} at {where}")
 
     def _timed(
         self, kernels: Iterable[str], where: Where, doubtful: bool = False
