@@ -66,19 +66,3 @@ def compared() -> tuple[Line, ...]:
             Line(row + 1, "sum of printed outputs", [sum(stated)], one),
         ]
     return tuple(lines)
-
-
-def confirmed(quantity: str) -> tuple[bool, str]:
-    """Whether all printed numbers of one quantity are right.
-
-    Returns:
-        The answer, and in words how many are right and the first that is not.
-    """
-    lines = [one for one in compared() if one.quantity.rstrip("0123456789 ") == quantity]
-    count = sum(len(one.stated) for one in lines)
-    wrong = [(one, place) for one in lines for place in one.wrong]
-    text = f"{count - len(wrong)} of {count} printed numbers"
-    if wrong:
-        one, at = wrong[0]
-        text += f"; row {one.row} prints {one.stated[at]:g}, it is {one.found[at]:.{one.digits}f}"
-    return not wrong, text

@@ -208,13 +208,10 @@ class Judgement:
     def word(self) -> str:
         """The verdict without the card, one of `WORDS`."""
         ours, outcome = self.source == OURS, self.deciding.outcome
-        if outcome == "no" and not ours and any(p.exact and p.outcome == "no" for p in self.parts):
+        if not ours and any(part.exact and part.outcome == "no" for part in self.parts):
             return CONTRADICTED
-        if outcome == "no":
-            return DOES_NOT_HOLD if ours else NOT_REPRODUCED
-        if outcome == "yes":
-            return HOLDS if ours else REPRODUCED
-        return outcome
+        words = (HOLDS, DOES_NOT_HOLD) if ours else (REPRODUCED, NOT_REPRODUCED)
+        return dict(zip(("yes", "no"), words, strict=True)).get(outcome, outcome)
 
     @property
     def verdict(self) -> str:
