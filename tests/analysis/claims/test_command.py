@@ -9,7 +9,7 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.claims import judge_own
-from tests.analysis.claims.bench import H200, WIDTHS, inputs, timed
+from tests.analysis.claims.bench import H200, WIDTHS, inputs
 from tests.analysis.plausible import paper, row, write
 
 
@@ -40,7 +40,7 @@ def test_the_command_writes_its_tables_and_counts_on_the_terminal(
 
 
 def test_our_claims_are_judged_where_our_kernels_have_rows(tmp_path: Path) -> None:
-    assert judge_own(inputs(tmp_path / "a", [timed("fused", 1024, 10.0)]), H200) == []
+    assert judge_own(inputs(tmp_path / "a", [row("fused", 1024, time_us=10.0)]), H200) == []
     both = [
         row(kernel, 16384, time_us=time, round=i, key=kernel)
         for kernel, time in (("auto", 100.0), ("torch", 200.0), ("copy", 99.0))
@@ -54,9 +54,11 @@ def test_our_claims_are_judged_where_our_kernels_have_rows(tmp_path: Path) -> No
 def test_each_gpu_is_judged_by_its_own_rows(tmp_path: Path) -> None:
     for folder, gpu, speed in (("a", H200, 2.0), ("b", "NVIDIA A100-SXM4-80GB", 0.5)):
         point = {"rows": 8192, "dtype": "float16", "gpu": gpu, "sweep": folder}
-        rows = [timed("hybrid_whole", 32000, 10.0, **point, key=f"h{folder}")]
-        rows += [timed("torch", 32000, 10.0 * speed, **point, key=f"t{folder}")]
-        rows += [timed("fused", n, 10.0, sweep=folder, gpu=gpu, key=f"{n}{gpu}") for n in WIDTHS]
+        rows = [row("hybrid_whole", 32000, time_us=10.0, **point, key=f"h{folder}")]
+        rows += [row("torch", 32000, time_us=10.0 * speed, **point, key=f"t{folder}")]
+        rows += [
+            row("fused", n, time_us=10.0, sweep=folder, gpu=gpu, key=f"{n}{gpu}") for n in WIDTHS
+        ]
         write(tmp_path / "rows" / folder, rows[: 3 if folder == "a" else None])
     assert claims(tmp_path / "rows") == 0
     found = [one for one in lines(tmp_path / "rows" / "out" / "claims.csv") if one["claim"] == "C4"]

@@ -14,7 +14,7 @@ from analysis.claims.verdict import Points
 from analysis.load import Records
 from experiments.data.records import HostCost
 from experiments.data.rows import Row
-from tests.analysis.claims.bench import LINE, WIDTHS, card, pairs, timed
+from tests.analysis.claims.bench import LINE, WIDTHS, card, pairs
 from tests.analysis.loss_rows import loss
 from tests.analysis.plausible import interpreted, row, unsupported
 from tests.analysis.records import count, counters
@@ -42,16 +42,16 @@ def test_a_ratio_is_of_one_visit_and_of_several_their_mean(tmp_path: Path) -> No
 def test_rows_of_another_visit_or_protocol_never_pair(
     tmp_path: Path, change: dict[str, Any]
 ) -> None:
-    rows = [timed("fused", n, 10.0) for n in WIDTHS]
-    rows += [timed("torch", n, 20.0, key=f"t{n}", **change) for n in WIDTHS]
+    rows = [row("fused", n, time_us=10.0) for n in WIDTHS]
+    rows += [row("torch", n, time_us=20.0, key=f"t{n}", **change) for n in WIDTHS]
     found = card(tmp_path, rows).ratio("torch", "fused", LINE, mean=True)
     assert not found
     assert found.needs.startswith("needs timed rows of torch and fused")
 
 
 def test_times_that_are_none_do_not_count(tmp_path: Path) -> None:
-    copy = timed("copy", 1024, 12.0)  # fused at 10 µs is above this roof
-    outside = timed("fused", 2048, 10.0).model_copy(update={"time_low_us": 11.0})
+    copy = row("copy", 1024, time_us=12.0)  # fused at 10 µs is above this roof
+    outside = row("fused", 2048, time_us=10.0).model_copy(update={"time_low_us": 11.0})
     rows = [copy, *pairs(2, 2, 2), outside.model_copy(update={"attempt": 2})]
     rows += [interpreted("fused", 4096, gpu=H200, round=1, key="i")]
     here = card(tmp_path, rows)
@@ -62,9 +62,9 @@ def test_times_that_are_none_do_not_count(tmp_path: Path) -> None:
 
 
 def test_two_calls_add_up_and_a_tunable_keeps_variants_apart(tmp_path: Path) -> None:
-    rows = [*pairs(1, 1, 1), *(timed("naive", n, 20.0) for n in WIDTHS[:2])]
-    rows += [timed("online", 1024, 10.0)]
-    rows += [timed("online", 1024, 25.0, params={"accumulate": "float64"}, key="double")]
+    rows = [*pairs(1, 1, 1), *(row("naive", n, time_us=20.0) for n in WIDTHS[:2])]
+    rows += [row("online", 1024, time_us=10.0)]
+    rows += [row("online", 1024, time_us=25.0, params={"accumulate": "float64"}, key="double")]
     here = card(tmp_path, rows)
     both = here.ratio("torch + naive", "fused", LINE)
     assert values(both) == pytest.approx([3, 3])  # no sum, no ratio
@@ -72,7 +72,7 @@ def test_two_calls_add_up_and_a_tunable_keeps_variants_apart(tmp_path: Path) -> 
 
 
 def test_bandwidths_spreads_and_growth_are_of_one_kernel(tmp_path: Path) -> None:
-    here = card(tmp_path, [*pairs(2, 4, 0.5), timed("torch", 8192, 1.0)])
+    here = card(tmp_path, [*pairs(2, 4, 0.5), row("torch", 8192, time_us=1.0)])
     size = 2 * 4096 * 1024 * 4 / 1e3
     assert values(here.rates("fused", replace(LINE, cols=1024))) == pytest.approx([size / 10])
     assert values(here.rates("fused", LINE).spread) == pytest.approx([4])
