@@ -9,7 +9,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict
 
-OPERATION = "softmax"  # what the sources measure; of it names and titles say nothing
+OPERATION = "softmax"  # the sources' operation, which names and titles leave out
 PUBLISHED = Path(__file__).with_name("published.yaml")
 
 
@@ -52,7 +52,7 @@ class Traffic(_Printed):
     reads: str | None = None
     writes: str | None = None
     total: str | None = None
-    on_chip: str | None = None  # what it is said to hold of a row, as an order such as ``O(B)``
+    on_chip: str | None = None  # the part of a row that it holds, as an order such as ``O(B)``
     any_width: bool | None = None
 
 
@@ -65,14 +65,14 @@ class Source(_Printed):
     kind: str
     date: str | None
     url: str
-    claim: str  # what it says in a sentence
+    claim: str  # in a sentence
     card: str | None
     dtype: str
     series: dict[str, Series] = {}
     levels: tuple[Stated, ...] = ()
     ratios: tuple[Stated, ...] = ()
     traffic: tuple[Traffic, ...] = ()
-    example: dict[str, Any] = {}  # a small case worked by hand: its input, and what it prints
+    example: dict[str, Any] = {}  # a small case worked by hand: its input, and its printed results
     statements: tuple[dict[str, str], ...] = ()  # lines of the audit: see `claims.audit.Finding`
 
     @property

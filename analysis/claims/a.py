@@ -11,7 +11,7 @@ TUTORIAL = Where(("tutorial",))
 WIDE = Where(("tutorial", "wide"), dtype="float32")
 LINE = Where(("wide",), dtype="float32")
 BEYOND_L2 = Where(rows=4096, cols=(4096, None))
-ON_CHIP = 57344  # float32 columns: what fits a block's shared memory of 228 KB
+ON_CHIP = 57344  # float32 columns: a row that fills a block's shared memory of 228 KB
 
 
 @claim("A-tab1", "a_tab1")
@@ -21,7 +21,7 @@ def a1(card: Card) -> Parts:
     “total memory traffic: 5MN + 2M reads and 3MN + 2M writes”
 
     PyTorch's max(dim=1) also writes M int64 indices, which 8MN + 4M leaves out; 1 % allows for
-    them. Of what counters see, reads are judged: the last writes are still in L2 at the end.
+    them. At DRAM reads are judged: the last writes are still in L2 at the end.
     """
     requested = card.counted("naive") / "8MN + 4M"
     yield requested.each("elements requested, nominally, over 8MN + 4M", about=(1, 0.01))

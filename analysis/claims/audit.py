@@ -35,10 +35,10 @@ class Finding(NamedTuple):
     """One printed statement, compared with something that it has to agree with."""
 
     source: str  # its letter
-    subject: str  # what was checked: ``"A-fig2 fused, N ≥ 4,096"``
+    subject: str  # the statement: ``"A-fig2 fused, N ≥ 4,096"``
     verdict: str  # empty where both agree; `NOTES` say what the others mean
     printed: str
-    computed: str  # what it should be, or what follows from what is printed
+    computed: str  # the right number, or one that follows from other print
     why: str = ""  # a sentence where the two do not say it
 
 
@@ -61,7 +61,7 @@ def audit() -> list[Finding]:
 
 
 def _drawn_times() -> Iterator[Finding]:
-    """The times of A-fig2 against every card, and against what A and B say elsewhere."""
+    """The times of A-fig2 against every card, and against other statements of A and B."""
     drawn, cards = series("a_fig2"), known_cards()
     sizes = np.array(drawn.sizes)
     us = {name: np.array(times) for name, times in drawn.kernels.items()}

@@ -84,7 +84,7 @@ def b5(card: Card) -> Parts:
 
     The card decides: only points that were launched count. B's own snippet is one program per row.
 
-    Here: Triton does better. It holds the row in registers and spills what does not fit to local
+    Here: Triton does better. It holds the row in registers and spills the rest of it to local
     memory, so that every width runs. One program per row spills 82 registers per thread at 65536
     columns and is faster than torch; persistent programs spill 732, read the input eight times from
     DRAM at 131072 columns and take 3530 µs where one program per row takes 769.

@@ -1,4 +1,4 @@
-"""What a claim can measure on one GPU: times, bandwidths, memory, traffic and outcomes.
+"""Measurements for claims, on one GPU: times, bandwidths, memory, traffic and outcomes.
 
 A ratio of times and its interval are those of `analysis.points`: over recordings or rounds, of one
 visit from both medians' intervals. A number of one kernel alone is a median with its interval.
@@ -37,7 +37,7 @@ Size = int | tuple[int, int | None] | list[int]
 
 @dataclass(frozen=True)
 class Where:
-    """Points: of grids in conf/grid, narrowed by sizes and by what else a frame says of a point.
+    """Which points: those of grids in conf/grid, narrowed by sizes and by flags.
 
     A size is one number, a pair of ends (None for no upper one), or a list. The flags are as in
     `analysis.points`, and None takes both.
@@ -110,7 +110,7 @@ class Card:
         """A rival's time over ours with a cold cache; over ``roof`` our share of its bandwidth.
 
         ``over`` is a rival as `analysis.points.pairs` has it, ``clock`` one of `CLOCKS`. With
-        ``mean`` it is the geometric mean, with ``as_gap`` what the rival takes longer, µs. Points
+        ``mean`` it is the geometric mean, with ``as_gap`` its time less ours, µs. Points
         are those at tuned widths, unless ``where`` asks for the others.
         """
         needs = f"needs our kernel of {operation} and {over} in one sweep"
@@ -158,7 +158,7 @@ class Card:
         return replace(_moved("counts", lines, kernel, where, kind), exact=True)
 
     def at_dram(self, kernel: str, where: Where = ANY, kind: str = "total") -> Points:
-        """The same of what the card's counters saw at DRAM."""
+        """Elements that went through DRAM, as this card's counters saw it."""
         lines = [
             (one, one.dram_read_bytes / size, one.dram_write_bytes / size)
             for one in self.inputs.records.counters
@@ -167,7 +167,7 @@ class Card:
         return _moved("counters", lines, kernel, where, kind)
 
     def host(self, layer: str, over: str = "") -> Points:
-        """What a call costs the host, over PyTorch's call beside it or over another layer."""
+        """The host's time of a call over PyTorch's call beside it, or over another layer's."""
         found = [one for one in self.inputs.records.hosts if one.gpu == self.gpu]
         layers = {one.layer: one for one in found[-1].layers} if found else {}
         mine = layers.get(layer)

@@ -1,4 +1,4 @@
-"""What this project says of its own kernels: a claim is a function, its docstring is the claim."""
+"""This project's claims about its kernels: each is a function whose docstring is the claim."""
 
 from __future__ import annotations
 

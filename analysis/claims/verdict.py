@@ -35,7 +35,7 @@ class Part:
     labels: tuple[int, ...] = ()  # of the rows behind it
     exact: bool = False  # no card could give another number: it was counted, or follows from print
     direction: str = ""  # whether Triton does ``better`` or ``worse`` than claimed, where known
-    lacks: str = ""  # what is needed to decide it
+    lacks: str = ""  # the rows or records that would decide it
 
 
 Parts = Iterable[Part | None]  # None where an optional part was not measured
@@ -47,7 +47,7 @@ def optional(part: Part) -> Part | None:
 
 
 def fact(label: str, holds: bool, expected: str, measured: str) -> Part:
-    """A part that what a source prints decides, on every card alike."""
+    """A part that printed numbers decide, on every card alike."""
     return Part(label, expected, measured, "yes" if holds else "no", exact=True)
 
 
@@ -59,7 +59,7 @@ class Points:
     """Numbers with their intervals by place: M, N and dtype, or () for one number of all."""
 
     numbers: Mapping[tuple[Any, ...], Number] = field(default_factory=dict)
-    needs: str = ""  # what would give numbers, where there are none
+    needs: str = ""  # the rows or records that would give numbers, where there are none
     note: str = ""  # printed beside the numbers
     gain: int = 0  # 1 where a higher number is better for Triton, -1 where a lower one is
     exact: bool = False  # see `Part`
@@ -199,10 +199,10 @@ class Judgement:
     figure: str  # the figure that shows it, empty for none
     statement: str  # the claim in short
     words: str  # the source's own words
-    reading: str  # how an unclear sentence was read, or what else bears on it
+    reading: str  # how an unclear sentence was read, or another remark
     why: str  # why the card does other than claimed; empty where nothing has to be explained
     gpu: str  # whose rows judged it
-    parts: tuple[Part, ...]  # what was measured
+    parts: tuple[Part, ...]
 
     @property
     def word(self) -> str:
