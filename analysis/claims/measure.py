@@ -134,7 +134,11 @@ class Card:
     def rates(self, kernel: str, where: Where = ANY) -> Points:
         """A kernel's effective bandwidth at each place, GB/s; none above the roof."""
         times, moved = self.times(kernel, where, False), self._greatest(kernel, where, "kilobytes")
-        found = {at: (moved.numbers[at][0] / us, own) for at, (us, own) in times.numbers.items()}
+        found = {
+            at: (moved.numbers[at][0] / us, own)
+            for at, (us, own) in times.numbers.items()
+            if at in moved.numbers
+        }
         return replace(times, numbers=found)
 
     def memory(self, kernel: str, where: Where = ANY) -> Points:
@@ -208,7 +212,7 @@ class Card:
         rows = self._rows(kernel, where)
         epsilons = rows["relative_error"] / rows["dtype"].map(EPSILON).astype(float)
         rows = rows.assign(epsilons=epsilons, kilobytes=rows["compulsory_bytes"] / 1e3)
-        rows = rows[(rows["status"] == "ok") & rows[column].notna()]
+        rows = rows[(rows["status"] == "ok") & rows[column].lt(math.inf)]
         numbers = {
             at: (exactly(one[column].max()), tuple(map(int, one.index)))
             for at, one in rows.groupby(PLACE)

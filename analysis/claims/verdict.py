@@ -99,11 +99,11 @@ class Points:
     def _with(
         self, other: Points, operate: Callable[[Estimate, Estimate], Estimate | None]
     ) -> Points:
-        found = {
-            at: (value, labels + other.numbers[at][1])
-            for at, (one, labels) in self.numbers.items()
-            if at in other.numbers and (value := operate(one, other.numbers[at][0]))
-        }
+        found = {}
+        for at in (one for one in self.numbers if one in other.numbers):
+            (one, own), (two, its) = self.numbers[at], other.numbers[at]
+            if (value := operate(one, two)) and math.isfinite(value.value):
+                found[at] = (value, own + its)
         return replace(other if self else self, numbers=found)
 
     def pick(self, share: float) -> Points:
@@ -148,7 +148,7 @@ class Points:
 
 def exactly(value: float) -> Estimate:
     """A number without an interval."""
-    return Estimate(value, value, value)
+    return Estimate(*[float(value)] * 3)
 
 
 def _band(**words: Any) -> tuple[str, float, float]:
