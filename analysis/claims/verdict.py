@@ -148,7 +148,8 @@ class Points:
 
 def exactly(value: float) -> Estimate:
     """A number without an interval."""
-    return Estimate(*[float(value)] * 3)
+    value = float(value)
+    return Estimate(value, value, value)
 
 
 def _band(**words: Any) -> tuple[str, float, float]:
