@@ -96,7 +96,6 @@ reference: $(READY)  ## draw: the recorded rows again, and compare with docs/gen
 docs: $(READY)  ## draw: the tables that README.md and docs/ include, and the site
 	@$(PY) -c 'import material' 2>/dev/null || $(environment) build $(VENV) docs
 	@$(PY) -m analysis.reference --write
-	@$(PY) -m docs.fill --write
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build
 counts: $(READY)  ## measure: what each variant's code requests of memory; needs no GPU
 	@$(PY) -m experiments.count --out "$${OUT:-outputs/reference/counts}" $(ARGS)

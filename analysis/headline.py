@@ -1,4 +1,4 @@
-"""What was found, in two short tables: softmax by kind of shape, and every operation in one line.
+"""The results in two short tables: softmax by kind of shape, and every operation in one line.
 
 README, the results page and the report show these and no other summary, so their numbers agree.
 """

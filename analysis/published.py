@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict
 
-OPERATION = "softmax"  # what the sources measure; of it names and titles say nothing
+OPERATION = "softmax"  # the sources' operation, which names and titles leave out
 PUBLISHED = Path(__file__).with_name("published.yaml")
 
 
@@ -32,76 +31,29 @@ class Series(_Printed):
 class Stated(_Printed):
     """A number that a claim states of a kernel without a size, or its two ends.
 
-    It is a bandwidth or time, or how many times as fast the kernel is ``over`` another.
+    It is a bandwidth, or how many times as fast the kernel is ``over`` another.
     """
 
     claim: str
     kernel: str
     low: float
     high: float
-    quantity: Literal["time_us", "effective_gbps"] | None = None
+    quantity: Literal["effective_gbps"] | None = None
     of: Literal["peak", "plateau", "floor"] | None = None
     over: str = ""
     label: str = ""
 
 
-class Example(_Printed):
-    """A small case worked by hand: its input, and what is said to come of it, row by row."""
-
-    block: int
-    input: tuple[tuple[float, ...], ...]
-    maxima: tuple[float, ...]
-    sums: tuple[float, ...]
-    block_sums: tuple[float, ...]  # of the first row alone
-    outputs: tuple[tuple[float, ...], ...]
-    row_sums: tuple[float, ...]
-
-
-class Protocol(_Printed):
-    """How a source says that it measured."""
-
-    warm_up: int
-    iterations: tuple[int, int]  # by default, and in its published run
-    timer: str
-    trimmed_percent: float
-    bytes: str
-    inputs: str
-    profile: str
-
-
 class Traffic(_Printed):
-    """What a kernel is said to move at a place of the text: formulas in M and N."""
+    """A kernel's traffic and memory at a place of the text: formulas in M and N, elements."""
 
     at: str
     kernel: str
     reads: str | None = None
     writes: str | None = None
     total: str | None = None
-    unit: Literal["elements", "bytes"] = "elements"
-    on_chip: str | None = None  # what it is said to hold of a row, as an order such as ``O(B)``
+    on_chip: str | None = None  # the part of a row that it holds, as an order such as ``O(B)``
     any_width: bool | None = None
-
-
-class Timing(_Printed):
-    """A time and the bandwidth printed beside it, with the digits printed."""
-
-    kernel: str
-    rows: int
-    cols: int
-    dtype: str
-    time_ms: Decimal
-    gbps: Decimal
-    moves: str  # the source's own count of elements
-
-
-class Statement(_Printed):
-    """Words that a fact, or another statement, shows to be right or wrong: a line of the audit."""
-
-    subject: str
-    verdict: str
-    printed: str
-    fact: str
-    why: str = ""
 
 
 class Source(_Printed):
@@ -113,17 +65,15 @@ class Source(_Printed):
     kind: str
     date: str | None
     url: str
-    claim: str  # what it says in a sentence
+    claim: str  # in a sentence
     card: str | None
     dtype: str
     series: dict[str, Series] = {}
     levels: tuple[Stated, ...] = ()
     ratios: tuple[Stated, ...] = ()
-    protocol: Protocol | None = None
-    example: Example | None = None
     traffic: tuple[Traffic, ...] = ()
-    timings: tuple[Timing, ...] = ()
-    statements: tuple[Statement, ...] = ()
+    example: dict[str, Any] = {}  # a small case worked by hand: its input, and its printed results
+    statements: tuple[dict[str, str], ...] = ()  # lines of the audit: see `claims.audit.Finding`
 
     @property
     def by(self) -> str:

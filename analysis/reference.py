@@ -1,7 +1,8 @@
 """Draws the recorded rows again and compares tables with the committed ones: ``make reference``.
 
 All that pages include lies in ``docs/generated``. Text is compared as text, decimal numbers as
-numbers, and of pictures the names alone. ``--write`` keeps what was drawn.
+numbers, and of pictures the names alone. ``--write`` keeps what was drawn, and puts each table that
+README.md or docs/results.md includes between its ``<!-- include: NAME -->`` and ``<!-- end -->``.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
-import itertools
 import re
 import shutil
 import sys
@@ -21,32 +21,29 @@ from pathlib import Path
 from unittest import mock
 
 from analysis.__main__ import main as analysis
-from analysis.claims import judge
-from analysis.claims.tables import sources_table
-from analysis.format import Table, write_table
+from analysis.claims import judge, sources_table
+from analysis.format import write_table
 from analysis.headline import headline, operations, versions
-from analysis.load import REFERENCE, Inputs, load, read_inputs
+from analysis.load import REFERENCE, load, read_inputs
 from experiments.data.files import write_file
 
 GENERATED = Path("docs") / "generated"
+PAGES = (Path("README.md"), Path("docs/results.md"))
+INCLUDE = re.compile(r"(<!-- include: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 NAMES = "drawn.txt"  # the names of all files that are drawn
 TABLES = (".csv", ".md")  # committed and compared
-SHOWN = ".png"  # committed where a page shows it
 DECIMAL = re.compile(r"-?\d+(?:\.\d+(?:e[+-]?\d+)?|e[+-]?\d+)")
-ALL = str(REFERENCE)
-
-
 # By the folder below docs/generated: the words of the command that fills it.
 DRAWINGS: dict[str, tuple[str, ...]] = {
-    **{name: (name, "--rows", ALL) for name in ("figures", "tables", "roofline", "claims")},
-    "report": ("report", "--rows", ALL),
-    "compare/h200": ("compare", f"{REFERENCE}/h200_again/once", f"{REFERENCE}/h200_again/again"),
-    "compare/h200_cards": (
-        "compare",
-        f"{REFERENCE}/h200_cards/alone",
-        f"{REFERENCE}/h200_cards/together",
-    ),
-    "compare/h200_x4": ("compare", f"{REFERENCE}/h200_x4/alone", f"{REFERENCE}/h200_x4/together"),
+    **{name: (name,) for name in ("figures", "tables", "roofline", "claims", "report")},
+    **{
+        f"compare/{name}": ("compare", f"{REFERENCE}/{base}", f"{REFERENCE}/{head}")
+        for name, base, head in (
+            ("h200", "h200_again/once", "h200_again/again"),
+            ("h200_cards", "h200_cards/alone", "h200_cards/together"),
+            ("h200_x4", "h200_x4/alone", "h200_x4/together"),
+        )
+    },
     "selftest/h200": ("selftest", "--rows", f"{REFERENCE}/h200_selftest"),
     "selftest/h200_limits": ("selftest", "--rows", f"{REFERENCE}/h200_limits_selftest"),
 }
@@ -58,32 +55,33 @@ def draw(out: Path, folders: Sequence[str] = ()) -> None:
     Raises:
         RuntimeError: a command failed; it has the command and what was printed.
     """
-    reading = sys.modules[load.__module__]
-    with mock.patch.object(reading, "load", cache(load)):  # several commands draw the same rows
-        for name, words in DRAWINGS.items():
-            if folders and name not in folders:
-                continue
-            printed = io.StringIO()
-            with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
-                status = analysis([*words, "--out", str(out / name)])
-            if status > (words[0] == "compare"):  # its status 1 is a verdict
-                raise RuntimeError(f"python -m analysis {' '.join(words)}: {printed.getvalue()}")
+    reading, printed = sys.modules[load.__module__], io.StringIO()
+    with (
+        mock.patch.object(reading, "load", cache(load)),  # several commands draw the same rows
+        contextlib.redirect_stdout(printed),
+        contextlib.redirect_stderr(printed),
+    ):
+        for name in folders or DRAWINGS:
+            status = analysis([*DRAWINGS[name], "--out", str(out / name)])
+            if status > name.startswith("compare"):  # its status 1 is a verdict
+                raise RuntimeError(f"analysis {' '.join(DRAWINGS[name])}: {printed.getvalue()}")
         if not folders:
-            with contextlib.redirect_stdout(io.StringIO()):
-                summarize(read_inputs(REFERENCE, out, "summary"))
+            _summarize(out)
 
 
-def summarize(inputs: Inputs) -> list[Path]:
+def _summarize(out: Path) -> None:
     """Writes the summary tables of `analysis.headline`, which README includes."""
+    inputs = read_inputs(REFERENCE, out, "summary")
     gpu = inputs.main["gpu"].value_counts().index[0]
-    found: dict[str, Table | None] = {
+    for name, table in {
         "headline": headline(inputs.frame, inputs.points),
         "operations": operations(inputs.frame, inputs.points),
         "sources": sources_table(judge(inputs, gpu)),
-    }
-    made = [write_table(inputs.out, name, one) for name, one in found.items() if one is not None]
-    text = f"Measured with {versions(inputs.frame, inputs.points)}.\n"
-    return [write_file(inputs.out / "versions.md", text), *itertools.chain.from_iterable(made)]
+    }.items():
+        if table is not None:
+            write_table(out, name, table)
+    measured = f"Measured with {versions(inputs.frame, inputs.points)}.\n"
+    write_file(out / "versions.md", measured)
 
 
 def names(drawn: Path) -> list[str]:
@@ -95,27 +93,23 @@ def differences(drawn: Path, kept: Path = GENERATED, folders: Sequence[str] = ()
     """The differences between the files drawn and those committed, one line per file."""
     found = set(names(drawn))
     listed = (kept / NAMES).read_text(encoding="utf-8").splitlines()
-    known = {n for n in listed if not folders or any(n.startswith(f"{f}/") for f in folders)}
-    lines = []
-    for name in sorted(known | found):
-        if name not in found or name not in known:
-            lines.append(f"{name}: {'new' if name in found else 'no longer drawn'}")
-        elif not name.endswith(TABLES):
-            continue
-        elif not (kept / name).is_file():
+    known = {n for n in listed if not folders or n.startswith(tuple(f"{f}/" for f in folders))}
+    lines = [f"{name}: new" for name in found - known]
+    lines += [f"{name}: no longer drawn" for name in known - found]
+    for name in (name for name in known & found if name.endswith(TABLES)):
+        if not (kept / name).is_file():
             lines.append(f"{name}: not committed")
         elif text := change(*((place / name).read_text("utf-8") for place in (kept, drawn))):
             lines.append(f"{name}:{text}")
-    return lines
+    return sorted(lines)
 
 
 def change(committed: str, drawn: str) -> str:
     """Where two texts first differ, by more than the last digit of a decimal number; else empty."""
     before, after = (text.splitlines() for text in (committed, drawn))
     for number, (old, new) in enumerate(zip(before, after, strict=False), start=1):
-        if old != new and not _alike(old, new):
-            pairs = zip(old, new, strict=False)
-            at = next((i for i, (a, b) in enumerate(pairs) if a != b), 0)
+        if not _alike(old, new):
+            at = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), 0)
             shown = [text[max(0, at - 20) :][:60] for text in (old, new)]
             return f"{number}: {shown[0]!r} is now {shown[1]!r}"
     return f" {len(before)} lines are now {len(after)}" if len(before) != len(after) else ""
@@ -123,8 +117,8 @@ def change(committed: str, drawn: str) -> str:
 
 def _alike(old: str, new: str) -> bool:
     """Whether two lines have the same text, and the same numbers but for the last digit written."""
-    if DECIMAL.sub("#", old) != DECIMAL.sub("#", new):
-        return False
+    if old == new or DECIMAL.sub("#", old) != DECIMAL.sub("#", new):
+        return old == new
     found = (map(Decimal, DECIMAL.findall(text)) for text in (old, new))
     return all(
         abs(a - b) <= Decimal(1).scaleb(min(int(one.as_tuple().exponent) for one in (a, b)))
@@ -132,24 +126,32 @@ def _alike(old: str, new: str) -> bool:
     )
 
 
-def write(drawn: Path, kept: Path = GENERATED, shown: Sequence[str] = ()) -> None:
-    """Keeps the tables that were drawn, the pictures that pages show, and the names of all."""
+def write(drawn: Path, kept: Path = GENERATED) -> None:
+    """Keeps the tables that were drawn, the pictures that are committed, and the names of all."""
     found = names(drawn)
-    for old in kept.rglob("*"):
-        if old.is_file() and old.relative_to(kept).as_posix() not in found:
-            old.unlink()
+    for old in set(names(kept)) - {*found}:
+        (kept / old).unlink()
     for name in found:
-        if name.endswith(TABLES) or name in shown:
+        if name.endswith(TABLES) or (kept / name).is_file():
             (kept / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(drawn / name, kept / name)
     (kept / NAMES).write_text("\n".join(found) + "\n", encoding="utf-8")
 
 
-def shown_on_pages() -> list[str]:
-    """The pictures of `GENERATED` that README and the pages of docs/ show."""
-    pages = [Path("README.md"), *Path("docs").glob("*.md")]
-    texts = "\n".join(page.read_text(encoding="utf-8") for page in pages)
-    return re.findall(r"\]\((?:docs/)?generated/([^)\s]+\.png)\)", texts)
+def included(text: str, kept: Path = GENERATED) -> str:
+    """A page with the tables of today between its markers, without their headings.
+
+    Raises:
+        FileNotFoundError: a page includes a table that is not drawn.
+    """
+
+    def table(match: re.Match[str]) -> str:
+        drawn = (kept / f"{match[2]}.md").read_text(encoding="utf-8")
+        _, _, body = drawn.partition("\n")
+        shown = body if drawn.startswith("## ") else drawn
+        return f"{match[1]}\n{shown.strip()}\n\n{match[3]}"
+
+    return INCLUDE.sub(table, text)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -166,7 +168,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         drawn = Path(scratch)
         draw(drawn, options.folders)
         if options.write:
-            write(drawn, GENERATED, shown_on_pages())
+            write(drawn)
+            for page in PAGES:
+                page.write_text(included(page.read_text("utf-8")), encoding="utf-8")
         lines = differences(drawn, GENERATED, options.folders)
         print(*lines, sep="\n", end="\n" * bool(lines), file=sys.stderr)
         print(f"{len(names(drawn))} files drawn, {len(lines)} differ from {GENERATED}")

@@ -45,45 +45,24 @@ class Line:
 @cache
 def compared() -> tuple[Line, ...]:
     """Every number that C prints, row by row; of the first row the sums of its blocks too."""
-    example, lines = sources()["C"].example, list[Line]()
-    assert example is not None
-    size = example.block
-    for index, given in enumerate(example.input):
-        row, number = np.asarray(given, np.float32), index + 1
-        for i, end in enumerate(range(size, row.size + 1, size)):
-            maximum = row[:end].max()
-            powers = np.exp(row[:end] - maximum)
-            known = [float(maximum), float(powers.sum())]
-            lines.append(Line(number, f"m, d after block {i + 1}", known))
-            if index == 0:
-                own, sums = float(powers[end - size :].sum()), [example.block_sums[i]]
-                lines.append(Line(number, f"sum of block {i + 1}", [own], sums))
-        maximum, total = known
-        outputs, printed = (
-            np.exp(row - np.float32(maximum)) / np.float32(total),
-            example.outputs[index],
-        )
+    printed, lines = sources()["C"].example, list[Line]()
+    for row, given in enumerate(np.array(printed["input"], np.float32)):
+        maximum, total = np.float32(-np.inf), np.float32(0)
+        for i, part in enumerate(given.reshape(-1, printed["block"])):
+            old, maximum = maximum, max(maximum, part.max())
+            total = total * np.exp(old - maximum) + np.exp(part - maximum).sum()
+            known = [float(maximum), float(total)]
+            lines.append(Line(row + 1, f"m, d after block {i + 1}", known))
+            if row == 0:
+                own, sums = [float(np.exp(part - given.max()).sum())], [printed["block_sums"][i]]
+                lines.append(Line(1, f"sum of block {i + 1}", own, sums))
+        outputs = (np.exp(given - maximum) / total).tolist()
+        stated, one = printed["outputs"][row], [printed["row_sums"][row]]
         lines += [
-            Line(number, "maximum", [maximum], [example.maxima[index]], 1),
-            Line(number, "sum", [total], [example.sums[index]]),
-            Line(number, "outputs", outputs.tolist(), printed),
-            Line(number, "sum of outputs", [float(outputs.sum())], [example.row_sums[index]]),
-            Line(number, "sum of printed outputs", [sum(printed)], [example.row_sums[index]]),
+            Line(row + 1, "maximum", [float(maximum)], [printed["maxima"][row]], 1),
+            Line(row + 1, "sum", [float(total)], [printed["sums"][row]]),
+            Line(row + 1, "outputs", outputs, stated),
+            Line(row + 1, "sum of outputs", [sum(outputs)], one),
+            Line(row + 1, "sum of printed outputs", [sum(stated)], one),
         ]
     return tuple(lines)
-
-
-def confirmed(quantity: str) -> tuple[float, str]:
-    """The share of the printed numbers of one quantity that are right.
-
-    Returns:
-        The share, and in words how many are right and the first that is not.
-    """
-    lines = [one for one in compared() if one.quantity.rstrip("0123456789 ") == quantity]
-    count = sum(len(one.stated) for one in lines)
-    wrong = [(one, place) for one in lines for place in one.wrong]
-    text = f"{count - len(wrong)} of {count} printed numbers"
-    if wrong:
-        one, at = wrong[0]
-        text += f"; row {one.row} prints {one.stated[at]:g}, it is {one.found[at]:.{one.digits}f}"
-    return 1 - len(wrong) / count, text

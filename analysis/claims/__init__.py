@@ -1,6 +1,7 @@
 """The sources' claims and our own, a function each, judged by rows and records.
 
-``python -m analysis claims`` judges them all and audits the printed numbers.
+``python -m analysis claims`` judges them all and audits the printed numbers. Each table has a line
+per claim to read, and in its CSV a line per part with the keys of the rows behind it.
 """
 
 from __future__ import annotations
@@ -8,32 +9,55 @@ from __future__ import annotations
 import argparse
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import ModuleType
 
-from analysis.claims import a, audit, b, c, d, e, own
+import pandas as pd
+
+from analysis.__main__ import finish
+from analysis.claims import a, b, c, d, e, own
+from analysis.claims.audit import audit_table
 from analysis.claims.measure import Card, of_gpu
-from analysis.claims.tables import claims_tables, tally
-from analysis.claims.verdict import OURS, Claim, Judgement, claim
-from analysis.format import write_table
+from analysis.claims.verdict import (
+    CONTRADICTED,
+    NOT_REPRODUCED,
+    OURS,
+    WORDS,
+    Judge,
+    Judgement,
+    Part,
+    claim,
+)
+from analysis.format import Cell, Table, keys_of, write_table
 from analysis.load import Inputs, read_inputs
+from analysis.published import sources
+from experiments.data.cards import card_of
 
 SOURCES = (a, b, c, d, e)
+TITLES = {"claims": "The sources' claims", "own_claims": "This project's claims"}
+NOTES = (
+    "Not reproduced: rows of this card say something else; another card may not. Contradicted: no "
+    "card could do it, by arithmetic or by the source itself. Undecided: an interval straddles the "
+    "threshold.",
+    "Intervals: 95 %, over recordings, widths or rounds; of one visit rank-based, of a time's "
+    "median. A ratio of two such numbers goes from lower over upper end to the opposite.",
+    "One rule for numbers: a range is judged at both ends, “at least” and “up to” at the end that "
+    "they name, “about” within the share given, a factor said of many widths by their geometric "
+    "mean, and “most” by their median.",
+)
 
 
-def claims_of(modules: Iterable[ModuleType]) -> list[Claim]:
+def claims_of(modules: Iterable[ModuleType]) -> list[Judge]:
     """The claims of some modules, in their order: functions called ``a1``, ``l35`` and the like."""
-    found = (vars(module).items() for module in modules)
-    named = [
-        (name, one) for items in found for name, one in items if re.fullmatch(r"[a-z]\d+", name)
-    ]
-    return [one if isinstance(one, Claim) else claim()(one) for name, one in named]
+    items = [item for module in modules for item in vars(module).items()]
+    found = [one for name, one in items if re.fullmatch(r"[a-z]\d+", name)]
+    return [one if hasattr(one, "__wrapped__") else claim()(one) for one in found]
 
 
 def judge(inputs: Inputs, gpu: str, modules: Iterable[ModuleType] = SOURCES) -> list[Judgement]:
     """The claims of some modules, by default the sources', by the rows of one GPU."""
     card = Card(gpu, of_gpu(inputs, gpu))
-    return [claim.judge(card) for claim in claims_of(modules)]
+    return [one(card) for one in claims_of(modules)]
 
 
 def judge_own(inputs: Inputs, gpu: str) -> list[Judgement]:
@@ -46,27 +70,77 @@ def judge_own(inputs: Inputs, gpu: str) -> list[Judgement]:
 
 def run(options: argparse.Namespace) -> int:
     """Judges every claim on every GPU, audits the printed numbers, and writes both as tables."""
-    from analysis.__main__ import finish
-
     inputs = read_inputs(options.rows, options.out, "claims", options.ours)
     judged: list[Judgement] = []
     for gpu in sorted(inputs.frame["gpu"].unique()):
         mine = of_gpu(inputs, gpu)
         judged += judge(mine, gpu) + judge_own(mine, gpu)
-    tables = claims_tables(inputs.frame, judged, audit.audit())
-    _show(judged)
-    finish(
-        [path for stem, table in tables.items() for path in write_table(inputs.out, stem, table)]
-    )
+    tables = claims_tables(inputs.frame, judged) | {"audit": audit_table()}
+    for one in judged:
+        line = f"{one.id:3}  {one.verdict:30}  {one.statement}"
+        print(line[: shutil.get_terminal_size().columns])
+    for table in (tables[stem] for stem in TITLES if stem in tables):
+        print(f"{table.title}, {table.notes[0]}")
+    written = (write_table(inputs.out, stem, table) for stem, table in tables.items())
+    finish([path for paths in written for path in paths])
     return 0
 
 
-def _show(judged: list[Judgement]) -> None:
-    """The verdicts on the terminal, a line per claim, and how many there are of each."""
-    longest = max((len(one.verdict) for one in judged), default=0)
-    for one in judged:
-        line = f"{one.id:3}  {one.verdict:{longest}}  {one.statement}"
-        print(line[: shutil.get_terminal_size().columns])
-    for title, ours in (("The sources' claims", False), ("This project's claims", True)):
-        for counts in tally([one for one in judged if (one.source == OURS) == ours]):
-            print(f"{title}, {counts}")
+def claims_tables(frame: pd.DataFrame, judged: Sequence[Judgement]) -> dict[str, Table]:
+    """The sources' claims and ours as tables, by the stem of their files.
+
+    ``frame`` has the rows that judged the claims, which may be of any number of GPUs.
+    """
+    found = {}
+    for stem, title in TITLES.items():
+        mine = [one for one in judged if (one.source == OURS) == (stem == "own_claims")]
+        several = len({one.gpu for one in mine}) > 1
+        heads = ["claim", *["GPU"] * several, "statement", "verdict", "measured", "expected", "why"]
+        lines = []
+        for one in mine:
+            part, gpu = one.deciding, [card_of(one.gpu).name] * several
+            texts = [one.statement, one.verdict, f"{part.label}: {part.measured or part.lacks}"]
+            lines.append([one.id, *gpu, *texts, part.expected, explained(one) or "–"])
+        data = pd.DataFrame([_data(frame, one, part) for one in mine for part in one.parts])
+        counts = [
+            f"{card_of(gpu).name}: {counted([one for one in mine if one.gpu == gpu])}."
+            for gpu in dict.fromkeys(one.gpu for one in mine)
+        ]
+        if mine:
+            found[stem] = Table(title, heads, lines, [" ".join(counts), *NOTES], data)
+    return found
+
+
+def sources_table(judged: Sequence[Judgement]) -> Table:
+    """The sources, and how their claims were judged on one GPU."""
+    lines = [
+        [letter, Cell(one.title, link=one.url), counted([j for j in judged if j.source == letter])]
+        for letter, one in sources().items()
+    ]
+    return Table("The articles", ["", "article", "its claims, judged here"], lines)
+
+
+def counted(judged: Sequence[Judgement]) -> str:
+    """How many there are of each verdict: ``16 reproduced, 5 contradicted``."""
+    words = [one.word for one in judged]
+    return ", ".join(f"{words.count(word)} {word}" for word in WORDS if word in words)
+
+
+def explained(one: Judgement) -> str:
+    """Which way a claim is missed and why, or how its words were read."""
+    if one.word not in (NOT_REPRODUCED, CONTRADICTED):
+        return one.why or one.reading
+    return one.why or (f"Triton does {one.direction} than claimed." if one.direction else "")
+
+
+def _data(frame: pd.DataFrame, one: Judgement, part: Part) -> dict[str, object]:
+    """One part of a claim as a line of the CSV, with the keys of the rows behind it."""
+    found, (keys, recordings) = part.estimate, keys_of(frame, part.labels)
+    return {
+        **{"claim": one.id, "source": one.source, "figure": one.figure, "gpu": one.gpu},
+        **{"claim_verdict": one.verdict, "direction": one.direction, "part": part.label},
+        **{"as_expected": part.outcome, "value": found and found.value},
+        **{"low": found and found.low, "high": found and found.high},
+        **{"measured": part.measured, "expected": part.expected, "needs": part.lacks},
+        **{"keys": keys, "recordings": recordings},
+    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.claims.measure import Card, Where
+from analysis.claims.measure import Card, Where, growth
 from analysis.claims.verdict import Parts, claim, optional
 
 LINE = Where(("wide",), dtype="float32")
@@ -18,10 +18,10 @@ def b1(card: Card) -> Parts:
     “this reduces the three-pass algorithm to two global memory passes”
     """
     for kind, formula in (("reads", "2MN"), ("writes", "MN")):
-        requested = card.counts("online", formula, kind=kind)
+        requested = card.counted("online", kind=kind) / formula
         yield requested.each(f"elements of its {kind} over {formula}", equals=1)
     where = Where(rows=4096, cols=(8192, None))
-    reads = card.at_dram("online", "2MN", where, "reads")
+    reads = card.at_dram("online", where, "reads") / "2MN"
     yield optional(reads.each("reads at DRAM over 2MN, beyond L2", about=(1, 0.01)))
 
 
@@ -35,9 +35,10 @@ def b2(card: Card) -> Parts:
     Here: Online reads the matrix twice, once for the statistics and once for the result. Fused
     keeps the row on chip and reads it once. B1 and B-tab1 say the same.
     """
-    requested = card.counts("online", "fused")
+    requested = card.counted("online") / card.counted("fused")
     yield requested.each("elements requested over those of fused", equals=1)
-    yield card.counts("online", "3MN").each("elements requested over 3MN", equals=1)
+    requested = card.counted("online") / "3MN"
+    yield requested.each("elements requested over 3MN", equals=1)
 
 
 @claim("text")
@@ -47,10 +48,10 @@ def b3(card: Card) -> Parts:
     “online softmax is mathematically equivalent to the three-pass algorithm”
 
     Identical in exact arithmetic. In floating point the two round differently: identical is taken
-    as no further apart than eight roundings of the dtype.
+    as no further apart than eight roundings of the dtype, which the sum of both errors bounds.
     """
-    apart = card.distance("online", "three_pass")
-    yield apart.each("distance of the answers, in epsilons", at_most=8)
+    apart = card.errors("online") + card.errors("three_pass")
+    yield apart.each("distance of the answers at most, in epsilons", at_most=8)
 
 
 @claim("text and B-tab1", "d_fig1")
@@ -65,12 +66,11 @@ def b4(card: Card) -> Parts:
     rescaled partial sums, whose roundings add up: up to 142 elements of a matrix are further than
     32 spacings from float64's answer. With the sum in float64 all are right, at twice the time.
     """
-    yield card.outcome("online", ["ok"], gain=1).each("every shape tried", equals=1)
-    wide = card.outcome("online", ["ok"], Where(cols=262144, dtype="float32"))
-    yield wide.each("float32 rows of 256K columns", equals=1)
-    double = "online,accumulate=float64"
-    exact = card.outcome(double, ["ok"])
-    yield optional(exact.each("every shape tried with the sum in float64", equals=1))
+    yield card.outcome("every shape tried", "online", "ok", gain=1)
+    wide = Where(cols=262144, dtype="float32")
+    yield card.outcome("float32 rows of 256K columns", "online", "ok", where=wide)
+    label, double = "every shape tried with the sum in float64", "online,accumulate=float64"
+    yield optional(card.outcome(label, double, "ok"))
     where = Where(("few_wide",), cols=(262144, None), dtype="float32")
     cost = card.ratio(double, "online", where)
     yield optional(cost.each("time with the sum in float64 over that in float32", above=1))
@@ -84,7 +84,7 @@ def b5(card: Card) -> Parts:
 
     The card decides: only points that were launched count. B's own snippet is one program per row.
 
-    Here: Triton does better. It holds the row in registers and spills what does not fit to local
+    Here: Triton does better. It holds the row in registers and spills the rest of it to local
     memory, so that every width runs. One program per row spills 82 registers per thread at 65536
     columns and is faster than torch; persistent programs spill 732, read the input eight times from
     DRAM at 131072 columns and take 3530 µs where one program per row takes 769.
@@ -95,8 +95,7 @@ def b5(card: Card) -> Parts:
         ("beyond 57K columns, persistent programs", "fused", (58369, None)),
     ):
         where = Where(("wide",), cols=cols, dtype="float32")
-        found = card.outcome(kernel, FAILED, where, gain=-1)
-        yield found.each(f"float32 rows of {label}", equals=1)
+        yield card.outcome(f"float32 rows of {label}", kernel, *FAILED, where=where, gain=-1)
 
 
 @claim("text", "a_fig2")
@@ -133,7 +132,7 @@ def b7(card: Card) -> Parts:
     M is queries in all, D = 128. Reads are judged: the last writes are still in L2 at the end.
     """
     for kernel, formula in (("attention_naive", "3MN + 384M"), ("attention_online", "384M")):
-        reads = card.at_dram(kernel, formula, LONG, "reads")
+        reads = card.at_dram(kernel, LONG, "reads") / formula
         yield reads.each(f"reads at DRAM of {kernel} over {formula}", about=(1, 0.05))
 
 
@@ -146,7 +145,7 @@ def b8(card: Card) -> Parts:
 
     One pass over DRAM. Of L2 each tile of 64 queries asks for all keys and values of its head.
     """
-    reads = card.at_dram("attention_online", "384M", LENGTHS, "reads")
+    reads = card.at_dram("attention_online", LENGTHS, "reads") / "384M"
     yield reads.each("reads at DRAM over 384M, whatever the length", about=(1, 0.05))
 
 
@@ -159,7 +158,6 @@ def b9(card: Card) -> Parts:
     The longest that was tried has 32768 keys.
     """
     where = Where(("attention",))
-    ended = card.outcome("attention_online", ["ok"], where)
-    yield ended.each("every length tried", equals=1)
-    grown = card.trend("attention_online", "peak_bytes", 512, 32768, where)
+    yield card.outcome("every length tried", "attention_online", "ok", where=where)
+    grown = growth(card.memory, "attention_online", 512, 32768, where)
     yield grown.each("memory of a call at 32768 keys over 512, as many queries", about=(1, 0.02))

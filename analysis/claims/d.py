@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from analysis.claims.measure import Card, Where, stated
-from analysis.claims.verdict import Parts, claim
+from analysis.claims.measure import Card, Where
+from analysis.claims.verdict import Parts, claim, fact
 
 TUTORIAL = Where(("tutorial",))
 OF_D = Where(("tutorial",), cols=(256, 12288))
@@ -21,10 +21,10 @@ def d1(card: Card) -> Parts:
     columns, so that both move 2MN and no factor of 4 is left; D1 and D2 together would make PyTorch
     slower than naive.
     """
-    speed = card.ratio("torch", "fused", TUTORIAL)
-    yield speed.mean("speed over torch, mean of the tutorial's widths", about=(4, 0.15))
-    other = stated(4 / 4, "D2's 3–4 over D1's 4")
-    yield other.each("speed of torch over naive at most, by D2 and D1", above=1)
+    speed = card.ratio("torch", "fused", TUTORIAL, mean=True)
+    yield speed.each("speed over torch, mean of the tutorial's widths", about=(4, 0.15))
+    label, most = "speed of torch over naive, by D2 and D1", 4 / 4
+    yield fact(label, most > 1, "above 1", f"at most {most:g}: D2's 3–4 over D1's 4")
 
 
 @claim("text", "d_fig1")
@@ -39,8 +39,8 @@ def d2(card: Card) -> Parts:
     reach 2,800 to 3,000 GB/s of their own traffic where fused, which holds the row on chip with the
     next row's loads under way, reaches 3,800.
     """
-    speed = card.ratio("naive", "fused", OF_D)
-    yield speed.mean("speed over naive, mean of 256 to 12288 columns", between=(3, 4))
+    speed = card.ratio("naive", "fused", OF_D, mean=True)
+    yield speed.each("speed over naive, mean of 256 to 12288 columns", between=(3, 4))
 
 
 @claim("text", "d_fig1")
@@ -57,10 +57,11 @@ def d3(card: Card) -> Parts:
     in 2 µs, so that the cost of the launch decides: persistent programs of 8 warps take 11.0 µs
     there, PyTorch 7.6. From 1024 columns on Triton is the steadier one.
     """
-    rates = card.column("fused", "effective_gbps", Where(("tutorial",), cols=(4096, 12288)))
+    rates = card.rates("fused", Where(("tutorial",), cols=(4096, 12288)))
     yield rates.each("GB/s from 4096 columns on", at_least=1400)
     label = "PyTorch's highest over lowest bandwidth, over Triton's, 256 to 12288 columns"
-    yield card.spreads("torch", "fused", OF_D).each(label, above=1)
+    torch, fused = (card.rates(kernel, OF_D).spread for kernel in ("torch", "fused"))
+    yield (torch / fused).each(label, gain=1, above=1)
 
 
 @claim("D-test", "d_test")
@@ -73,7 +74,7 @@ def d4(card: Card) -> Parts:
     within 8e-6 of each other, inside allclose's 1e-5.
     """
     where = Where(rows=1823, cols=781, dtype="float32")
-    apart = card.distance("fused", "torch", where)
-    yield apart.each("distance of the two answers, in epsilons", at_most=8)
+    apart = card.errors("fused", where) + card.errors("torch", where)
+    yield apart.each("distance of the two answers at most, in epsilons", at_most=8)
     for kernel in ("fused", "torch"):
-        yield card.outcome(kernel, ["ok"], where).each(f"{kernel}'s answer", equals=1)
+        yield card.outcome(f"{kernel}'s answer", kernel, "ok", where=where)

@@ -21,9 +21,11 @@ def e1(card: Card) -> Parts:
     PyTorch's kernel falls to 1,900 at 8192. At 256 columns the launch decides, as in D3.
     """
     speed = card.ratio("torch", "fused_row", TUTORIAL)
-    yield speed.highest("speed over torch at the best width", at_most=3)
-    yield speed.mean("faster than torch, mean of the tutorial's widths", above=1)
-    yield speed.mean("slightly faster than torch, mean of the tutorial's widths", between=(1, 1.25))
-    spread = card.spreads("torch", "fused_row", Where(("tutorial",), cols=(256, 12288)))
+    yield speed.pick(1).each("speed over torch at the best width", at_most=3)
+    mean = card.ratio("torch", "fused_row", TUTORIAL, mean=True)
+    yield mean.each("faster than torch, mean of the tutorial's widths", above=1)
+    yield mean.each("slightly faster than torch, mean of the tutorial's widths", between=(1, 1.25))
+    where = Where(("tutorial",), cols=(256, 12288))
+    torch, fused = (card.rates(kernel, where).spread for kernel in ("torch", "fused_row"))
     label = "PyTorch's highest over lowest bandwidth, over Triton's, 256 to 12288 columns"
-    yield spread.each(label, above=1)
+    yield (torch / fused).each(label, gain=1, above=1)

@@ -1,4 +1,4 @@
-"""What this project says of its own kernels: a claim is a function, its docstring is the claim."""
+"""This project's claims about its kernels: each is a function whose docstring is the claim."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def l8(card: Card) -> Parts:
 
 def l9(card: Card) -> Parts:
     """fused_multirow moves 2MN"""
-    yield card.counts("fused_multirow", "2MN").each("elements requested over 2MN", equals=1)
+    yield _requests(card, "fused_multirow", "2MN")
 
 
 def l10(card: Card) -> Parts:
@@ -87,7 +87,7 @@ def l10(card: Card) -> Parts:
     Here: The more columns a row has, the less of it L2 still holds at its second pass. At 262144
     columns DRAM gives the input 1.85 times.
     """
-    yield card.counts("online_l2", "3MN").each("elements requested over 3MN", equals=1)
+    yield _requests(card, "online_l2", "3MN")
     yield _reads(card, "online_l2", Where(COUNTERS.grids, cols=(32768, 262144)), 0.05)
 
 
@@ -123,7 +123,8 @@ def l16(card: Card) -> Parts:
 
     By the models 48 times, 6MN + 512M over 512M; as little as 33 times with the scale at q.
     """
-    moved = card.at_dram("attention_naive", "attention_online", Where(rows=65536, cols=4096))
+    where = Where(rows=65536, cols=4096)
+    moved = card.at_dram("attention_naive", where) / card.at_dram("attention_online")
     yield moved.each("bytes at DRAM of attention_naive over attention_online", at_least=20)
 
 
@@ -137,14 +138,14 @@ def l17(card: Card) -> Parts:
     speed = card.ratio("attention_torch", "attention_online", where)
     yield speed.each("time of cuDNN over its own, from 4096 keys on", at_least=0.60)
     for keys, limit in ((4096, 1309), (32768, 10472)):
-        time = card.column("attention_online", "time_us", Where(("attention",), cols=keys))
+        time = card.times("attention_online", Where(("attention",), cols=keys))
         yield time.each(f"µs at {keys} keys", at_most=limit)
 
 
 def l18(card: Card) -> Parts:
     """attention online needs memory for its answer alone, with scores in memory for 2N/D more"""
     where = Where(("attention",), cols=4096)
-    memory = card.ratio("attention_naive", "attention_online", where, name="peak_bytes")
+    memory = card.memory("attention_naive", where) / card.memory("attention_online", where)
     yield memory.each("memory of a call at 4096 keys, D = 128, over online", about=(65, 0.02))
 
 
@@ -241,8 +242,8 @@ def l30(card: Card) -> Parts:
     """
     cols = [32000, 50304, 102400, 128256, 256000, 262144]
     where = Where(("llm",), [4096, 8192], cols, "bfloat16")
-    both = card.ratio("ce_quack + ce_backward_quack", "ce_grad_auto", where)
-    yield both.mean("QuACK's two calls, mean", at_least=1.4)
+    both = card.ratio("ce_quack + ce_backward_quack", "ce_grad_auto", where, mean=True)
+    yield both.each("QuACK's two calls, mean", at_least=1.4)
     which: dict[str, Any] = {"where": LARGE, "operation": LOSS_GRAD, "mean": True}
     yield from _both(card, "quack", "QuACK's one call, mean", 1.05, **which)
     yield card.rival("liger", "events", **which).each("Liger's, mean, events", at_least=1.3)
@@ -271,9 +272,9 @@ def l34(card: Card) -> Parts:
     """the loss reads the logits once and writes next to nothing; loss and gradient in one call read
     them once and write them once
     """
-    reads, writes = (card.counts("ce_online", "MN", COUNTED, kind) for kind in ("reads", "writes"))
-    yield reads.each("reads of the loss over MN", about=(1, 0.01))
-    yield writes.each("writes of the loss over MN", below=0.01)
+    reads, writes = (card.counted("ce_online", COUNTED, kind) for kind in ("reads", "writes"))
+    yield (reads / "MN").each("reads of the loss over MN", about=(1, 0.01))
+    yield (writes / "MN").each("writes of the loss over MN", below=0.01)
     yield _reads(card, "ce_online", LOGITS, 0.01)
     yield _reads(card, "ce_grad_cluster", LOGITS, 0.01)
 
@@ -284,7 +285,8 @@ def l35(card: Card) -> Parts:
     Here: It reads each row again to write the gradient over it, but L2 serves what is read again,
     so that DRAM sees less than 3MN.
     """
-    yield card.at_dram("ce_liger", "3MN", LOGITS).each("bytes at DRAM over 3MN", at_least=0.99)
+    moved = card.at_dram("ce_liger", LOGITS) / "3MN"
+    yield moved.each("bytes at DRAM over 3MN", at_least=0.99)
 
 
 def _both(
@@ -296,9 +298,15 @@ def _both(
         yield found.each(f"{label}, {clock}", at_least=least)
 
 
+def _requests(card: Card, kernel: str, formula: str) -> Part:
+    """The kernel's code requests the elements of a formula."""
+    requested = card.counted(kernel) / formula
+    return requested.each(f"elements requested over {formula}", equals=1)
+
+
 def _reads(card: Card, kernel: str, where: Where, within: float) -> Part:
     """The input is read once from DRAM, within a share of it."""
-    reads = card.at_dram(kernel, "MN", where, "reads")
+    reads = card.at_dram(kernel, where, "reads") / "MN"
     return reads.each(f"reads at DRAM of {kernel} over MN", about=(1, within))
 
 
@@ -306,6 +314,6 @@ def _time(
     card: Card, kernel: str, rows: int, cols: int, limit: float, dtype: str = "bfloat16"
 ) -> Part:
     """An H200 takes at most so many µs."""
-    time = card.column(kernel, "time_us", Where(rows=rows, cols=cols, dtype=dtype))
-    time = time if card.gpu == H200 else Points(lacks=f"needs rows of an {H200}")
+    time = card.times(kernel, Where(rows=rows, cols=cols, dtype=dtype))
+    time = time if card.gpu == H200 else Points(needs=f"needs rows of an {H200}")
     return time.each(f"µs at {rows}×{cols} {dtype}", at_most=limit)

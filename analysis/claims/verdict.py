@@ -1,17 +1,17 @@
-"""Verdicts in one place: what a claim allows, what was measured, and what follows from both."""
+"""Numbers, the parts of a claim that they decide, and the verdict that follows from its parts."""
 
 from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import wraps
 from itertools import chain
 from typing import Any
 
-import pandas as pd
-
-from analysis.estimate import Estimate, geometric_mean
+from analysis.estimate import Estimate
+from analysis.formula import elements
 from experiments.data.cards import card_of
 
 OURS = "this project"
@@ -21,47 +21,6 @@ CONTRADICTED, UNDECIDED, NOT_MEASURED = "contradicted", "undecided", "not measur
 HOLDS, DOES_NOT_HOLD = "holds", "does not hold"
 WORDS = (REPRODUCED, HOLDS, NOT_REPRODUCED, DOES_NOT_HOLD, CONTRADICTED, UNDECIDED, NOT_MEASURED)
 WORST_FIRST = ("no", UNDECIDED, NOT_MEASURED, "yes")  # outcomes of a part
-PLACE = ["rows", "cols", "dtype"]
-ENDS = ["value", "low", "high"]
-
-
-@dataclass(frozen=True)
-class Band:
-    """All numbers from ``low`` to ``high``, and how a table words it."""
-
-    text: str
-    low: float = -math.inf
-    high: float = math.inf
-
-    @classmethod
-    def of(cls, **words: Any) -> Band:
-        """The band that one word names, such as ``above=1``.
-
-        Others are ``below``, ``at_least``, ``at_most``, ``equals``, ``between=(3, 4)``, which has
-        its ends, and ``about=(4, 0.15)``, which is within 15 % of 4.
-        """
-        ((word, value),) = words.items()
-        if word == "about":
-            value, within = value
-            reach = abs(value) * within
-            text = f"about {four_figures(value)}, within {100 * within:g} %"
-            return cls(text, value - reach, value + reach)
-        if word == "between":
-            return cls(" to ".join(map(four_figures, value)), *value)
-        low = {"at_least": value, "equals": value, "above": math.nextafter(value, math.inf)}
-        high = {"at_most": value, "equals": value, "below": math.nextafter(value, -math.inf)}
-        text = f"{word.replace('_', ' ')} {four_figures(value)}"
-        return cls(text, low.get(word, -math.inf), high.get(word, math.inf))
-
-    def outcome(self, found: Estimate) -> str:
-        """Yes where all of an interval lies inside, no where all of it lies outside."""
-        if self.low <= found.low and found.high <= self.high:
-            return "yes"
-        return "no" if found.high < self.low or found.low > self.high else UNDECIDED
-
-    def excess(self, value: float) -> float:
-        """How far outside a number lies; negative inside, by its distance to the nearer end."""
-        return max(self.low - value, value - self.high)
 
 
 @dataclass(frozen=True)
@@ -69,197 +28,155 @@ class Part:
     """One part of a claim on one GPU."""
 
     label: str  # which part, in a few words
-    expected: str  # what the claim makes one expect, in words
+    expected: str  # by the claim, in words
     measured: str = ""  # in words; empty where nothing was
     outcome: str = NOT_MEASURED  # whether it is as expected: one of `WORST_FIRST`
     estimate: Estimate | None = None  # the number that decided
     labels: tuple[int, ...] = ()  # of the rows behind it
     exact: bool = False  # no card could give another number: it was counted, or follows from print
     direction: str = ""  # whether Triton does ``better`` or ``worse`` than claimed, where known
-    lacks: str = ""  # what is needed to decide it
+    lacks: str = ""  # the rows or records that would decide it
 
 
 Parts = Iterable[Part | None]  # None where an optional part was not measured
 
 
+def optional(part: Part) -> Part | None:
+    """The part where something measured it: it is not missed elsewhere."""
+    return part if part.outcome != NOT_MEASURED else None
+
+
+def fact(label: str, holds: bool, expected: str, measured: str) -> Part:
+    """A part that printed numbers decide, on every card alike."""
+    return Part(label, expected, measured, "yes" if holds else "no", exact=True)
+
+
+Number = tuple[Estimate, tuple[int, ...]]  # and the labels of the rows behind it
+
+
 @dataclass(frozen=True)
 class Points:
-    """What was measured: numbers with their intervals, a line each."""
+    """Numbers with their intervals by place: M, N and dtype, or () for one number of all."""
 
-    # `ENDS`, ``labels`` (of the rows behind a number) and, of numbers of one place each, `PLACE`
-    lines: pd.DataFrame = field(default_factory=pd.DataFrame)
-    gain: int = 0  # 1 where a higher number is better for Triton, -1 where a lower one is
+    numbers: Mapping[tuple[Any, ...], Number] = field(default_factory=dict)
+    needs: str = ""  # the rows or records that would give numbers, where there are none
     note: str = ""  # printed beside the numbers
-    in_words: bool = False  # the note alone is printed
-    lacks: str = ""  # what is needed where there are no numbers
+    gain: int = 0  # 1 where a higher number is better for Triton, -1 where a lower one is
     exact: bool = False  # see `Part`
-    wanted: str = ""  # what stands for the band in words
 
     @property
     def labels(self) -> tuple[int, ...]:
         """The labels of all rows behind the numbers."""
-        return tuple(dict.fromkeys(chain.from_iterable(self.lines["labels"])))
+        return tuple(dict.fromkeys(chain.from_iterable(own for _, own in self.numbers.values())))
 
-    def each(self, label: str, **expected: Any) -> Part:
-        """A part that every point decides, by the band of `Band.of`.
+    @property
+    def estimates(self) -> list[Estimate]:
+        """The numbers."""
+        return [found for found, _ in self.numbers.values()]
 
-        Its number is the point furthest off.
+    @property
+    def range(self) -> str:
+        """The least and the greatest number, in words."""
+        values = [one.value for one in self.estimates]
+        return " to ".join(dict.fromkeys(map(four_figures, (min(values), max(values)))))
+
+    def __bool__(self) -> bool:
+        return bool(self.numbers)
+
+    def __truediv__(self, other: Points | str) -> Points:
+        """Each number over another of the same place, or over a formula in M and N."""
+        if isinstance(other, str):
+            sizes = {at: (exactly(elements(other, at[0], at[1])), ()) for at in self.numbers}
+            other = replace(self, numbers=sizes)
+        ratio = self._with(replace(other, gain=self.gain), lambda a, b: a / b if b.value else None)
+        note = f"{self.range} over {other.range}" if () in ratio.numbers else ""
+        return replace(ratio, note=note)
+
+    def __add__(self, other: Points) -> Points:
+        """Each number and another of the same place; their sum."""
+        return self._with(other, lambda a, b: exactly(a.value + b.value))
+
+    def _with(
+        self, other: Points, operate: Callable[[Estimate, Estimate], Estimate | None]
+    ) -> Points:
+        found = {}
+        for at in (one for one in self.numbers if one in other.numbers):
+            (one, own), (two, its) = self.numbers[at], other.numbers[at]
+            if (value := operate(one, two)) and math.isfinite(value.value):
+                found[at] = (value, own + its)
+        return replace(other if self else self, numbers=found)
+
+    def pick(self, share: float) -> Points:
+        """One number of all: the least at 0, the median at 0.5, the greatest at 1.
+
+        More than half of the numbers are above another number where the median is.
         """
-        band = Band.of(**expected)
-        text = self.wanted or band.text
-        if self.lacks:
-            return Part(label, text, lacks=self.lacks)
-        found = self._estimates()
-        outcomes = [band.outcome(one) for one in found]
+        ordered = sorted(self.numbers.values(), key=lambda one: one[0].value)
+        picked = {(): ordered[int(share * (len(ordered) - 1))]} if ordered else {}
+        note = f"{self.range} over {len(ordered)} points" if len(ordered) > 1 else ""
+        return replace(self, numbers=picked, note=note)
+
+    @property
+    def spread(self) -> Points:
+        """The greatest number over the least."""
+        return self.pick(1) / self.pick(0)
+
+    def each(self, label: str, gain: int | None = None, **expected: Any) -> Part:
+        """A part that every number decides, by the band of `_band`.
+
+        The number furthest off is named.
+        """
+        text, low, high = _band(**expected)
+        if not self:
+            return Part(label, text, lacks=self.needs)
+        outcomes = [_outcome(one, low, high) for one in self.estimates]
         outcome = min(outcomes, key=WORST_FIRST.index)
-        worst = int(self.lines["value"].map(band.excess).argmax())
-        measured = f"{text_of(found[worst])}{self._at(worst)}"
-        if len(found) > 1:
+        off = {at: max(low - one.value, one.value - high) for at, (one, _) in self.numbers.items()}
+        place = max(off, key=lambda at: off[at])
+        found = self.numbers[place][0]
+        at = " at {}×{} {}".format(*place) if place else ""
+        measured = f"{text_of(found)}{at}"
+        if len(off) > 1:
             text, yes = f"every point {text}", outcomes.count("yes")
-            counted = f"{self._ends()}, {yes} as expected"
+            counted = f"{self.range} over {len(off)} points, {yes} as expected"
             measured = counted if outcome == "yes" else f"{counted}; furthest off {measured}"
-        return self._part(label, text, band, outcome, found[worst], measured)
-
-    def most(self, label: str, **expected: Any) -> Part:
-        """A part that holds where more than half of the points do."""
-        if self.lacks:
-            return self.each(label, **expected)
-        band, half = Band.of(**expected), Band.of(above=0.5)
-        outcomes = [band.outcome(one) for one in self._estimates()]
-        count = len(outcomes)
-        inside = self.lines["value"].map(band.excess).le(0).sum()
-        yes, no = outcomes.count("yes"), outcomes.count("no")
-        share = Estimate(inside / count, yes / count, (count - no) / count)
-        text = f"{100 * share.value:.0f} % of {count} points ({self._range()})"
-        wanted = f"most points {band.text}"
-        return self._part(label, wanted, half, half.outcome(share), share, text)
-
-    def mean(self, label: str, **expected: Any) -> Part:
-        """A part that the geometric mean of the points decides."""
-        return self._reduced(geometric_mean).each(label, **expected)
-
-    def highest(self, label: str, **expected: Any) -> Part:
-        """A part that the highest point decides."""
-        return self._reduced(max).each(label, **expected)
-
-    def _part(
-        self, label: str, expected: str, band: Band, outcome: str, found: Estimate, text: str
-    ) -> Part:
-        side = self.gain * (1 if found.value > band.high else -1)
+        measured = ", ".join(filter(None, (measured, self.note)))
+        side = (self.gain if gain is None else gain) * (1 if found.value > high else -1)
         direction = {1: "better", -1: "worse"}.get(side, "") if outcome == "no" else ""
-        text = self.note if self.in_words else ", ".join(filter(None, (text, self.note)))
-        return Part(label, expected, text, outcome, found, self.labels, self.exact, direction)
-
-    def _reduced(self, reduce: Callable[[Iterable[float]], float]) -> Points:
-        """The points as one number; their range goes into the note."""
-        if self.lacks:
-            return self
-        value, low, high = (reduce(self.lines[end]) for end in ENDS)
-        # exp and log round
-        one = number(value, min(low, value), max(high, value), self.labels)
-        return replace(self, lines=one.lines, note=self._ends())
-
-    def _estimates(self) -> list[Estimate]:
-        return [Estimate(*ends) for ends in self.lines[ENDS].astype(float).to_numpy()]
-
-    def _range(self) -> str:
-        values = self.lines["value"]
-        return " to ".join(dict.fromkeys(map(four_figures, (values.min(), values.max()))))
-
-    def _ends(self) -> str:
-        return f"{self._range()} over {len(self.lines)} points"
-
-    def _at(self, line: int) -> str:
-        if "dtype" not in self.lines:
-            return ""
-        rows, cols, dtype = self.lines[PLACE].to_numpy()[line]
-        return f" at {rows}×{cols} {dtype}"
+        return Part(label, text, measured, outcome, found, self.labels, self.exact, direction)
 
 
-def number(
-    value: float,
-    low: float | None = None,
-    high: float | None = None,
-    labels: tuple[int, ...] = (),
-    **fields: Any,
-) -> Points:
-    """One number, with an interval if both ends are given; see `Points` for the fields."""
-    ends = (value, value if low is None else low, value if high is None else high)
-    return Points(pd.DataFrame([(*ends, labels)], columns=[*ENDS, "labels"]), **fields)
+def exactly(value: float) -> Estimate:
+    """A number without an interval."""
+    value = float(value)
+    return Estimate(value, value, value)
 
 
-@dataclass(frozen=True)
-class Claim:
-    """A claim and the function that measures it; `claim` makes one."""
+def _band(**words: Any) -> tuple[str, float, float]:
+    """The numbers that one word allows, such as ``above=1``: in words, the least, the greatest.
 
-    id: str  # its name, such as ``A4``
-    source: str  # the letter of its source, or `OURS`
-    place: str  # where the source says so
-    figure: str  # the figure that shows it, empty for none
-    statement: str  # the claim in short
-    words: str  # the source's own words
-    reading: str  # how an unclear sentence was read, or what else bears on it
-    why: str  # why an H200 does other than claimed, with the mechanism
-    measure: Callable[[Any], Parts] = field(repr=False)  # its parts on a `measure.Card`
-
-    def judge(self, card: Any) -> Judgement:
-        """The claim on one GPU, a `measure.Card`."""
-        parts = tuple(part for part in self.measure(card) if part)
-        wrong = [part for part in parts if part.outcome == "no"]
-        verdict = _verdict(parts, self.source, card.gpu)
-        explained = wrong and (card.gpu == EXPLAINED or verdict == CONTRADICTED)
-        direction = next((part.direction for part in wrong if part.direction), "")
-        own = {**vars(self), "why": self.why if explained else ""}
-        return Judgement(**own, gpu=card.gpu, verdict=verdict, direction=direction, parts=parts)
-
-
-@dataclass(frozen=True)
-class Judgement(Claim):
-    """A claim on one GPU; its ``why`` is empty where nothing has to be explained."""
-
-    gpu: str  # whose rows judged it
-    verdict: str  # one of `WORDS`; one that is not reproduced names the card too
-    direction: str  # ``better`` or ``worse`` where Triton does other than claimed
-    parts: tuple[Part, ...]  # what was measured
-
-    @property
-    def deciding(self) -> Part:
-        """The first part of the worst outcome."""
-        return min(self.parts, key=lambda part: WORST_FIRST.index(part.outcome))
-
-    @property
-    def word(self) -> str:
-        """The verdict without the card, one of `WORDS`."""
-        return self.verdict.partition(" on ")[0]
-
-
-def claim(place: str = "", figure: str = "") -> Callable[[Callable[[Any], Parts]], Claim]:
-    """Makes a claim of the function that measures it on a `measure.Card`.
-
-    The function's name is the claim's: its first letter names the source, l stands for this
-    project. Its docstring has the statement, then in paragraphs the source's words in quotation
-    marks, how they were read and, after ``Here:``, why an H200 does other than claimed.
+    Others are ``below``, ``at_least``, ``at_most``, ``equals``, ``between=(3, 4)``, which has its
+    ends, and ``about=(4, 0.15)``, which is within 15 % of 4.
     """
-
-    def made(measure: Callable[[Any], Parts]) -> Claim:
-        paragraphs = inspect.cleandoc(measure.__doc__ or "").split("\n\n")
-        statement, *more = (" ".join(one.split()) for one in paragraphs)
-        texts: dict[str, list[str]] = {"“": [], "Here: ": [], "": []}
-        for text in more:
-            mark = next(mark for mark in texts if text.startswith(mark))
-            texts[mark].append(text.removeprefix("Here: "))
-        words, why, reading = map(" ".join, texts.values())
-        name = measure.__name__.upper()
-        source = OURS if name.startswith("L") else name[0]
-        statement = statement.removesuffix(".")
-        return Claim(name, source, place, figure, statement, words, reading, why, measure)
-
-    return made
+    ((word, value),) = words.items()
+    if word == "about":
+        value, within = value
+        reach = abs(value) * within
+        text = f"about {four_figures(value)}, within {100 * within:g} %"
+        return text, value - reach, value + reach
+    if word == "between":
+        return " to ".join(map(four_figures, value)), *value
+    low = {"at_least": value, "equals": value, "above": math.nextafter(value, math.inf)}
+    high = {"at_most": value, "equals": value, "below": math.nextafter(value, -math.inf)}
+    text = f"{word.replace('_', ' ')} {four_figures(value)}"
+    return text, low.get(word, -math.inf), high.get(word, math.inf)
 
 
-def optional(part: Part) -> Part | None:
-    """The part where something measured it: it is not missed elsewhere."""
-    return part if part.outcome != NOT_MEASURED else None
+def _outcome(found: Estimate, low: float, high: float) -> str:
+    """Yes where all of an interval lies inside, no where all of it lies outside."""
+    if low <= found.low and found.high <= high:
+        return "yes"
+    return "no" if found.high < low or found.low > high else UNDECIDED
 
 
 def four_figures(value: float) -> str:
@@ -273,16 +190,83 @@ def text_of(found: Estimate) -> str:
     return value if found.low == found.high else f"{value} [{low}, {high}]"
 
 
-def _verdict(parts: Iterable[Part], source: str, gpu: str) -> str:
-    outcomes = {part.outcome for part in parts}
-    if "no" in outcomes and source == OURS:
-        return DOES_NOT_HOLD
-    if any(part.exact and part.outcome == "no" for part in parts):
-        return CONTRADICTED
-    if "no" in outcomes:
-        return f"{NOT_REPRODUCED} on {card_of(gpu).name}"
-    if UNDECIDED in outcomes:
-        return UNDECIDED
-    if NOT_MEASURED in outcomes or not outcomes:
-        return NOT_MEASURED
-    return HOLDS if source == OURS else REPRODUCED
+@dataclass(frozen=True)
+class Judgement:
+    """A claim and its verdict on one GPU."""
+
+    id: str  # such as ``A4``
+    source: str  # the letter of its source, or `OURS`
+    place: str  # where the source says so
+    figure: str  # the figure that shows it, empty for none
+    statement: str  # the claim in short
+    words: str  # the source's own words
+    reading: str  # how an unclear sentence was read, or another remark
+    why: str  # why the card does other than claimed; empty where nothing has to be explained
+    gpu: str  # whose rows judged it
+    parts: tuple[Part, ...]
+
+    @property
+    def word(self) -> str:
+        """The verdict without the card, one of `WORDS`."""
+        ours, outcome = self.source == OURS, self.deciding.outcome
+        if not ours and any(part.exact and part.outcome == "no" for part in self.parts):
+            return CONTRADICTED
+        words = (HOLDS, DOES_NOT_HOLD) if ours else (REPRODUCED, NOT_REPRODUCED)
+        return dict(zip(("yes", "no"), words, strict=True)).get(outcome, outcome)
+
+    @property
+    def verdict(self) -> str:
+        """The verdict; one that is not reproduced names the card too."""
+        on = f" on {card_of(self.gpu).name}" if self.word == NOT_REPRODUCED else ""
+        return self.word + on
+
+    @property
+    def direction(self) -> str:
+        """``better`` or ``worse`` where Triton does other than claimed."""
+        wrong = (part.direction for part in self.parts if part.outcome == "no")
+        return next(filter(None, wrong), "")
+
+    @property
+    def deciding(self) -> Part:
+        """The first part of the worst outcome."""
+        parts = self.parts or [Part("", "")]
+        return min(parts, key=lambda part: WORST_FIRST.index(part.outcome))
+
+
+Judge = Callable[[Any], Judgement]  # of a claim on a `measure.Card`
+
+
+def claim(place: str = "", figure: str = "") -> Callable[[Callable[[Any], Parts]], Judge]:
+    """Makes a judge of the function that measures a claim's parts on a `measure.Card`.
+
+    The function's name is the claim's: its first letter names the source, l stands for this
+    project. Its docstring has the statement, then in paragraphs the source's words in quotation
+    marks, how they were read and, after ``Here:``, why an H200 does other than claimed.
+
+    Args:
+        place: Where the source says so.
+        figure: The figure that shows it, empty for none.
+    """
+
+    def made(measure: Callable[[Any], Parts]) -> Judge:
+        @wraps(measure)
+        def judge(card: Any) -> Judgement:
+            statement, *more = (
+                " ".join(one.split()) for one in str(inspect.getdoc(measure)).split("\n\n")
+            )
+            texts: dict[str, list[str]] = {"“": [], "Here: ": [], "": []}
+            for text in more:
+                mark = next(mark for mark in texts if text.startswith(mark))
+                texts[mark].append(text.removeprefix("Here: "))
+            words, why, reading = map(" ".join, texts.values())
+            name, statement = measure.__name__.upper(), statement.removesuffix(".")
+            source = OURS if name.startswith("L") else name[0]
+            parts = tuple(part for part in measure(card) if part)
+            own = (name, source, place, figure, statement, words, reading, why)
+            judged = Judgement(*own, card.gpu, parts)
+            wrong = judged.word in (NOT_REPRODUCED, DOES_NOT_HOLD) and card.gpu == EXPLAINED
+            return judged if wrong or judged.word == CONTRADICTED else replace(judged, why="")
+
+        return judge
+
+    return made

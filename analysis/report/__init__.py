@@ -12,7 +12,7 @@ import base64
 import hashlib
 import html
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -27,7 +27,7 @@ from PIL import Image
 from analysis import stepper
 from analysis.__main__ import finish
 from analysis.claims import judge, judge_own
-from analysis.claims.audit import CONSISTENT, audit
+from analysis.claims.audit import audit
 from analysis.claims.verdict import Judgement
 from analysis.figures import FIGURES, Picture, pictures
 from analysis.figures.style import slug, theme
@@ -78,6 +78,9 @@ class Exhibit:
     missing: str = ""  # why there is no picture where there should be one
 
 
+Exhibits = dict[tuple[str, str], dict[str, Exhibit]]  # by source or operation, then by heading
+
+
 def run(options: argparse.Namespace) -> int:
     """Writes the page and prints its path."""
     inputs = read_inputs(options.rows, options.out, "report", options.ours)
@@ -96,7 +99,11 @@ def page(inputs: Inputs) -> str:
     files = (HERE / "page.css", STEPPER / "stepper.css", HERE / "page.js", STEPPER / "stepper.js")
     *styles, script, other = (path.read_text(encoding="utf-8") for path in files)
     style, scripts = "".join(styles), [script, other]
-    judged = _sources(inputs, gpus, drawn, tables, needs)
+    by_operation = {line[0]: line for line in lines.lines} if lines else {}
+    exhibits = _exhibits(drawn, tables, [OPERATION, *by_operation])
+    _add_claims(exhibits, [one for gpu in gpus for one in judge(inputs, gpu)], needs)
+    names = sorted(name for letter, name in exhibits if not letter)
+    names.sort(key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
     left_out = [f"{more} more pictures: `make figures` draws them"] * (more > 0)
     context: dict[str, Any] = {
         "policy": _policy(style, scripts),
@@ -106,9 +113,11 @@ def page(inputs: Inputs) -> str:
         "headline": headline(inputs.frame, inputs.points),
         "every": lines,
         "lead": [_shown(one) for one in drawn if one[0].id == FIRST],
-        "sources": judged,
-        "labels": {one.label for each in judged for one in each["exhibits"]},
-        "operations": _operations(drawn, tables, lines),
+        "sources": [_source(letter, exhibits) for letter in sources()],
+        "labels": {label for own in exhibits.values() for label in own},
+        "operations": [
+            (name, by_operation.get(name, ()), [*exhibits["", name].values()]) for name in names
+        ],
         "own": [one for gpu in gpus for one in judge_own(inputs, gpu)],
         "several": len(gpus) > 1,
         "measured": [table for stem, table in tables.items() if stem.startswith(MEASURED)],
@@ -138,67 +147,55 @@ def label_of(stem: str) -> str:
     return f"{found[1].upper()}-{found[2]}" if found else ""
 
 
-def _sources(
-    inputs: Inputs,
-    gpus: Sequence[str],
-    drawn: Sequence[Picture],
-    tables: Mapping[str, Table],
-    needs: Mapping[str, str],
-) -> list[dict[str, Any]]:
-    """Each source with its exhibits, its claims and the check of the numbers that it prints."""
-    claims = [one for gpu in gpus for one in judge(inputs, gpu)]
-    lacking = {label_of(name): text.partition(" needs ")[2] for name, text in needs.items()}
-    findings = sorted(audit(), key=lambda one: one.verdict == CONSISTENT)
-    found = []
-    for letter, source in sources().items():
-        exhibits: dict[str, Exhibit] = {}
-        for one in (one for one in drawn if one[0].source == letter):
-            label = label_of(one[0].id)
-            exhibits.setdefault(label, Exhibit(one[1].title, label)).pictures.append(_shown(one))
-        for stem, table in tables.items():
-            if (label := label_of(stem)).startswith(letter):
-                title = table.title.removeprefix(f"{label}: ")
-                exhibits.setdefault(label, Exhibit(title, label)).tables.append(table)
-        mine = [one for one in claims if one.source == letter]
-        for claim in mine:
-            label = label_of(claim.figure)
-            if label not in exhibits and not label.startswith(letter):
-                label = ""  # it has none, or the figure of another source
-            title = "not drawn" if label else f"Claims of {letter} without a figure"
-            missing = lacking.get(label, "other rows") if label else ""
-            exhibit = exhibits.setdefault(label, Exhibit(title, label, missing=missing))
-            exhibit.claims.append(claim)
-        shown = sorted(exhibits.values(), key=lambda one: (not one.label, one.label))
-        checked = [one for one in findings if one.source == letter]
-        about = {"letter": letter, "source": source, "claims": mine}
-        found.append(about | {"exhibits": shown, "audit": checked})
+def _exhibits(
+    drawn: Sequence[Picture], tables: Mapping[str, Table], known: Sequence[str]
+) -> Exhibits:
+    """The pictures and tables of each source, by their labels, and of each operation."""
+    found: Exhibits = defaultdict(dict)
+    first = {page.title: page.operation for _, page in reversed(drawn)}
+    for figure, page in (one for one in drawn if one[0].id != FIRST):
+        group = (figure.source, "" if figure.source else page.operation)
+        label, title = label_of(figure.id) if figure.source else "", page.title
+        if not label and first[title] != page.operation:
+            title = f"{title}: {page.operation}"  # no heading twice
+        exhibit = found[group].setdefault(label or title, Exhibit(title, label))
+        exhibit.pictures.append(_shown((figure, page)))
+    by_length = sorted({*known, *first.values()}, key=len, reverse=True)
+    for stem, table in tables.items():
+        label = label_of(stem)
+        name = next((one for one in by_length if f"-{slug(one)}-" in f"{stem}-"), OPERATION)
+        title = table.title.removeprefix(f"{label}: ") if label else f"Tables of {name}"
+        if not stem.startswith(MEASURED):
+            group = (label[0], "") if label else ("", name)
+            found[group].setdefault(label or title, Exhibit(title, label)).tables.append(table)
     return found
 
 
-def _operations(
-    drawn: Sequence[Picture], tables: Mapping[str, Table], every: Table | None
-) -> list[tuple[str, Sequence[str], list[Exhibit]]]:
-    """Each operation: its name, its line of the table of all, its pictures and tables."""
-    lines = {line[0]: line for line in every.lines} if every else {}
-    found: dict[str, dict[str, Exhibit]] = {name: {} for name in (OPERATION, *lines)}
-    titles = {page.title: page.operation for _, page in reversed(drawn)}
-    for figure, page in drawn:
-        if figure.source or figure.id == FIRST:
-            continue
-        title, name = page.title, page.operation
-        # the same title of a second operation says which
-        title = title if titles[title] == name else f"{title}: {name}"
-        exhibit = found.setdefault(name, {}).setdefault(title, Exhibit(title))
-        exhibit.pictures.append(_shown((figure, page)))
-    by_length = sorted(found, key=len, reverse=True)
-    for stem, table in tables.items():
-        if not stem.startswith(MEASURED) and not label_of(stem):
-            parts = ((one, f"-{slug(one)}-") for one in by_length)
-            name = next((one for one, part in parts if part in f"{stem}-"), OPERATION)
-            title = f"Tables of {name}"
-            found[name].setdefault(title, Exhibit(title)).tables.append(table)
-    order = sorted(found, key=lambda name: (ORDER.index(name) if name in ORDER else 9, name))
-    return [(name, lines.get(name, ()), [*found[name].values()]) for name in order if found[name]]
+def _add_claims(found: Exhibits, claims: Sequence[Judgement], needs: Mapping[str, str]) -> None:
+    """Puts each claim beside the figure of its source that shows it."""
+    lacking = {label_of(name): text.partition(" needs ")[2] for name, text in needs.items()}
+    for claim in claims:
+        label = label_of(claim.figure)
+        if not label.startswith(claim.source):
+            label = ""  # it has none, or the figure of another source
+        title = "not drawn" if label else f"Claims of {claim.source} without a figure"
+        missing = lacking.get(label, "other rows") if label else ""
+        exhibit = Exhibit(title, label, missing=missing)
+        found[claim.source, ""].setdefault(label, exhibit).claims.append(claim)
+
+
+def _source(letter: str, exhibits: Exhibits) -> dict[str, Any]:
+    """A source with its exhibits, its claims and the check of the statements that it prints."""
+    shown = sorted(exhibits[letter, ""].values(), key=lambda one: (not one.label, one.label))
+    checked = [one for one in audit() if one.source == letter]
+    return {
+        "letter": letter,
+        "source": sources()[letter],
+        "exhibits": shown,
+        "claims": [claim for one in shown for claim in one.claims],
+        "checked": len(checked),
+        "audit": [one for one in checked if one.verdict],
+    }
 
 
 def _shown(picture: Picture) -> dict[str, Any]:
@@ -222,26 +219,21 @@ def _opening(inputs: Inputs) -> dict[str, Any]:
     environments = {id(one): one for one in frame["environment"]}.values()
     commits = Counter(str(one["commit"])[:12] for one in environments if one.get("commit"))
     counts = frame["status"].value_counts().items()
-    return {
-        "rows": thousands(len(frame)),
-        "place": plain(str(inputs.rows)),
-        "cards": sorted({card_of(str(gpu)).name for gpu in frame["gpu"].unique()}),
-        "days": sorted(set(_days(inputs).values())),
-        "commits": [name for name, _ in commits.most_common()],
-        "hash": rows_hash(frame),
-        "statuses": [f"{thousands(count)} {str(name).replace('_', ' ')}" for name, count in counts],
-    }
-
-
-def _days(inputs: Inputs) -> dict[str, str]:
-    """By set the day that it was recorded on, where a file beside the rows says so."""
     folder = inputs.rows if inputs.rows.is_dir() else inputs.rows.parent
     try:
         read = read_json(folder / DAYS)
     except (RowsError, OSError):
-        return {}
-    days = read.items() if isinstance(read, dict) else ()
-    return {one: day for one, day in days if re.fullmatch(r"\d{4}-\d\d-\d\d", str(day))}
+        read = {}
+    days = map(str, read.values() if isinstance(read, dict) else ())
+    return {
+        "rows": thousands(len(frame)),
+        "place": plain(str(inputs.rows)),
+        "cards": sorted({card_of(str(gpu)).name for gpu in frame["gpu"].unique()}),
+        "days": sorted({day for day in days if re.fullmatch(r"\d{4}-\d\d-\d\d", day)}),
+        "commits": [name for name, _ in commits.most_common()],
+        "hash": rows_hash(frame),
+        "statuses": [f"{thousands(count)} {str(name).replace('_', ' ')}" for name, count in counts],
+    }
 
 
 def _noise(inputs: Inputs) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from itertools import product
 
 import numpy as np
 
@@ -22,74 +22,20 @@ HEADS = ("maximum", "sum", "Σ p", "min p", "max p", "entropy")
 
 @dataclass(frozen=True)
 class Step:
-    """The knowledge after one block of one pass; rows and columns count from 0.
+    """The state after one block of one pass; rows and columns count from 0."""
 
-    Attributes:
-        x: The input, shape [M, N].
-        phase: The pass that the block belongs to.
-        row: The current row; -1 before the first.
-        columns: The block's first column and the one after its last.
-    """
-
-    x: Floats
-    phase: str = "before the first pass"
-    row: int = -1
-    columns: tuple[int, int] = (0, 0)
-
-    def done(self, row: int, phase: str) -> int:
-        """How many columns of a row a pass is through with."""
-        cols = self.x.shape[1]
-        if row != self.row:
-            return cols if row < self.row else 0
-        if phase == self.phase:
-            return self.columns[1]
-        return cols if phase == STATISTICS else 0
-
-    @cached_property
-    def known(self) -> tuple[Floats, Floats]:
-        """The running maximum and the running sum of each row, NaN for a row not begun."""
-        maxima, sums = np.full((2, len(self.x)), math.nan)
-        for i, row in enumerate(self.x):
-            if seen := self.done(i, STATISTICS):
-                maxima[i] = row[:seen].max()
-                sums[i] = np.exp(row[:seen] - maxima[i]).sum()
-        return maxima, sums
-
-    @cached_property
-    def output(self) -> Floats:
-        """The probabilities stored so far, shape [M, N]; NaN where nothing is stored."""
-        maxima, sums = self.known
-        made = np.exp(self.x - maxima[:, None]) / sums[:, None]
-        for i, row in enumerate(made):
-            row[self.done(i, NORMALISE) :] = math.nan
-        return np.asarray(made)
+    text: str  # the step in a sentence or two
+    phase: str  # the pass that the block belongs to
+    row: int  # -1 before the first
+    columns: tuple[int, int]  # the block's first and the one after its last
+    known: Floats  # the running maximum and sum of each row, NaN for a row not begun, shape [M, 2]
+    reads: Floats  # how often each element was read, shape [M, N]
+    output: Floats  # the probabilities stored so far, else NaN, shape [M, N]
 
     @property
     def moved(self) -> tuple[int, int]:
         """How many elements were read so far, and how many were written."""
-        first, second = (
-            sum(self.done(i, phase) for i in range(len(self.x)))
-            for phase in (STATISTICS, NORMALISE)
-        )
-        return first + second, second
-
-    @property
-    def text(self) -> str:
-        """The step in a sentence or two."""
-        if self.row < 0:
-            return "The input is in memory."
-        first, end = self.columns
-        (maxima, sums), row = self.known, self.x[self.row]
-        now, total = digits(maxima[self.row], 1), digits(sums[self.row])
-        start = f"Row {self.row + 1} reads columns {first + 1} to {end}"
-        if self.phase == NORMALISE:
-            return f"{start} again and writes exp(x − {now}) / {total}."
-        change = f"The maximum stays {now}" if first else f"The maximum is {now}"
-        if first and (old := row[:first].max()) < maxima[self.row]:
-            scale = f"exp({digits(old, 1)} − {now}) = {digits(math.exp(old - maxima[self.row]))}"
-            change = f"The maximum rises from {digits(old, 1)} to {now}, so the sum so far is "
-            change += f"multiplied by {scale}"
-        return f"{start}. {change}; the sum is now {total}."
+        return int(self.reads.sum()), int(np.isfinite(self.output).sum())
 
     @property
     def statistics(self) -> list[list[str]]:
@@ -98,36 +44,31 @@ class Step:
         The entropy −Σ p ln p is in nats, and known once the row is complete.
         """
         lines = []
-        for maximum, total, stored in zip(*self.known, self.output, strict=True):
-            p = stored[~np.isnan(stored)]
+        for (maximum, total), stored in zip(self.known, self.output, strict=True):
+            p = stored[np.isfinite(stored)]
             known = [p.sum(), p.min(), p.max()] if p.size else [math.nan] * 3
             entropy = -float((p * np.log(p)).sum()) if p.size == stored.size else math.nan
             lines.append([digits(maximum, 1), *map(digits, [total, *known, entropy])])
         return lines
 
-    def cells(self, values: Floats, phase: str, count: int) -> list[list[tuple[str, str]]]:
+    def cells(self, values: Floats, done: Floats, count: int) -> list[list[tuple[str, str]]]:
         """The input or the output by row: each number, and ``now``, ``done`` or nothing.
 
         Args:
             values: Shape [M, N].
-            phase: The pass that is through with a number that is ``done``.
+            done: Above 0 at each number that a pass is through with, shape [M, N].
             count: Decimals.
         """
-        first, end = self.columns
-        found = []
-        for i, line in enumerate(values):
-            states = ["done" if j < self.done(i, phase) else "" for j in range(line.size)]
-            if i == self.row:
-                states[first:end] = ["now"] * (end - first)
-            found.append([*zip([digits(one, count) for one in line], states, strict=True)])
-        return found
+        states = np.where(done > 0, "done", "")
+        if self.row >= 0:
+            states[self.row, slice(*self.columns)] = "now"
+        texts = [[digits(one, count) for one in line] for line in values]
+        return [[*zip(*both, strict=True)] for both in zip(texts, states.tolist(), strict=True)]
 
 
 def example() -> Floats:
     """The input: the first rows of source C's worked example, shape [2, 8]."""
-    found = sources()["C"].example
-    assert found is not None
-    return np.array(found.input[:ROWS])
+    return np.array(sources()["C"].example["input"][:ROWS], float)
 
 
 def steps(x: Floats, block: int = BLOCK) -> list[Step]:
@@ -140,13 +81,38 @@ def steps(x: Floats, block: int = BLOCK) -> list[Step]:
     Returns:
         The state before any block, then a step for each block of each pass.
     """
-    rows, cols = x.shape
-    return [Step(x)] + [
-        Step(x, phase, row, (first, min(first + block, cols)))
-        for row in range(rows)
-        for phase in (STATISTICS, NORMALISE)
-        for first in range(0, cols, block)
-    ]
+    known, reads = np.full((len(x), 2), math.nan), np.zeros(x.shape)
+    output = np.full(x.shape, math.nan)
+    text, phase, row, columns = "The input is in memory.", "before the first pass", -1, (0, 0)
+    found = [Step(text, phase, row, columns, known.copy(), reads.copy(), output.copy())]
+    for row, phase, first in product(
+        range(len(x)), (STATISTICS, NORMALISE), range(0, x.shape[1], block)
+    ):
+        columns = first, min(first + block, x.shape[1])
+        part = x[row, slice(*columns)]
+        text = f"Row {row + 1} reads columns {first + 1} to {columns[1]}"
+        if phase == STATISTICS:
+            old, total = known[row] if first else (-math.inf, 0.0)
+            maximum = max(old, part.max())
+            total = total * math.exp(old - maximum) + np.exp(part - maximum).sum()
+            known[row] = maximum, total
+            text += f". {_change(old, maximum)}; the sum is now {digits(total)}."
+        else:
+            maximum, total = known[row]
+            output[row, slice(*columns)] = np.exp(part - maximum) / total
+            text += f" again and writes exp(x − {digits(maximum, 1)}) / {digits(total)}."
+        reads[row, slice(*columns)] += 1
+        found.append(Step(text, phase, row, columns, known.copy(), reads.copy(), output.copy()))
+    return found
+
+
+def _change(old: float, new: float) -> str:
+    """The change of the running maximum in words."""
+    if old == -math.inf or old == new:
+        return f"The maximum {'is' if old < new else 'stays'} {digits(new, 1)}"
+    scale = f"exp({digits(old, 1)} − {digits(new, 1)}) = {digits(math.exp(old - new))}"
+    rise = f"The maximum rises from {digits(old, 1)} to {digits(new, 1)}"
+    return f"{rise}, so the sum so far is multiplied by {scale}"
 
 
 def digits(value: float, count: int = 3) -> str:

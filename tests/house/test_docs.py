@@ -128,7 +128,7 @@ def test_pages_for_a_first_reading_are_short(page: str, most: int) -> None:
 
 @pytest.mark.parametrize("page", ["README.md", "docs/results.md"])
 def test_no_measured_number_is_typed(page: str) -> None:
-    """What rows give stands between the markers that docs/fill.py fills."""
+    """What rows give stands between the markers that `make docs` fills."""
     prose = MARKED.sub("", PAGES[page])
     allowed = {"5 %", "95 %"}  # of an interval, and what it leaves out
     assert set(MEASURED.findall(prose)) - allowed == set()

@@ -27,13 +27,9 @@ def card(folder: Path, rows: Iterable[Row], records: Records | None = None) -> C
     return Card(H200, inputs(folder, rows, records))
 
 
-def timed(kernel: str, cols: int, time: float, **changes: Any) -> Row:
-    """A row of this time with an interval of 1 % to both sides."""
-    ends = {"time_us": time, "time_low_us": 0.99 * time, "time_high_us": 1.01 * time}
-    return row(kernel, cols, **ends, **changes)
-
-
 def pairs(*speeds: float, **changes: Any) -> list[Row]:
     """fused at 10 µs, torch at so many times that, at `WIDTHS` in order."""
     times = [(n, {"fused": 10.0, "torch": 10.0 * s}) for n, s in zip(WIDTHS, speeds, strict=False)]
-    return [timed(kernel, n, us, **changes) for n, both in times for kernel, us in both.items()]
+    return [
+        row(kernel, n, time_us=us, **changes) for n, both in times for kernel, us in both.items()
+    ]
