@@ -9,9 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
+from experiments.data.jobs import CONF, read_yaml
 
-GPU_FILES = Path(__file__).resolve().parents[2] / "conf" / "gpu"
+GPU_FILES = CONF / "gpu"
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,7 @@ def description_of(gpu: str, folder: Path = GPU_FILES) -> dict[str, Any] | None:
 @cache  # asked for each job of a sweep
 def descriptions(folder: Path = GPU_FILES) -> tuple[dict[str, Any], ...]:
     """Every file of ``conf/gpu``, by name."""
-    paths = sorted(folder.glob("*.yaml"))
-    return tuple(yaml.safe_load(path.read_text(encoding="utf-8")) or {} for path in paths)
+    return tuple(read_yaml(folder).values())
 
 
 def known_cards(folder: Path = GPU_FILES) -> list[Card]:

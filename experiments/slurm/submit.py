@@ -15,12 +15,11 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from experiments.child import ROOT
-from experiments.data.files import write_file
 from experiments.data.jobs import TrackerConfig
 from experiments.data.metrics import plausible
 from experiments.data.rows import rows_files
@@ -40,13 +39,14 @@ SHUTDOWN_S = 15  # the warning before the time limit; every row is on disk alrea
 DECIDING = {"rounds", "seed", "determinism"}
 
 
-def run(jobs: Sequence[Job], given: Mapping[str, Any], request: str = "") -> None:
+def run(composed: Iterable[Job], **given: Any) -> None:
     """Runs a sweep on Slurm to its end, or until it is left.
 
     Raises:
         UserError: something asked for cannot be done; nothing was submitted.
         SweepFailed: a point has no row of expected status at the end.
     """
+    jobs = [*composed]
     shared = options_of(jobs)
     check_tracker(TrackerConfig(**shared["tracker"]))
     if any(job.config["gpu"]["card"] is not None for job in jobs):
@@ -70,7 +70,6 @@ def run(jobs: Sequence[Job], given: Mapping[str, Any], request: str = "") -> Non
             print(f"{len(due)} of {len(tasks)} shards to submit")
             return
         _describe_here([job for task in due for job in task.jobs], out / "slurm" / "check.log")
-        write_file(out / ".hydra" / "multirun.yaml", request)
         known["latest"] = list(before)
         for task, number in zip(due, _submit(executor, due), strict=True):
             asked = {name: getattr(task, name) for name in ("name", "points", "request")}

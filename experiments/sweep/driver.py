@@ -94,22 +94,18 @@ class Sweep:
         return row
 
 
-def run(
-    jobs: Iterable[Job], cards: Any = (0,), began: float | None = None, request: str = ""
-) -> None:
+def run(jobs: Iterable[Job], cards: Any = (0,)) -> None:
     """Runs a sweep to its end.
 
     Args:
         jobs: All jobs, the roofs' among them, which may be composed one by one as they are taken.
         cards: Indices of the cards to use, or ``all``.
-        began: When the command started, by the performance counter.
-        request: The command's configuration, YAML, kept beside the rows.
 
     Raises:
         UserError: something asked for cannot be done; nothing was measured.
         SweepFailed: a point has no row of expected status at the end.
     """
-    began = time.perf_counter() if began is None else began
+    began = time.perf_counter()
     jobs = iter(jobs)
     composed = [next(jobs)]
     out, dry_run = Path(composed[0].config["out"]), composed[0].config["dry_run"]
@@ -135,7 +131,7 @@ def run(
             print_estimate(due, max(len(workers), 1))
             return
         sweep.name = sweep_name(out)
-        save_plan(plan, out, request)
+        save_plan(plan, out)
         schedule = Schedule(plan, workers, sweep)
         rows, spent, warnings = _measured(sweep, plan, schedule, pool, out, began)
     labels = {key: job.label for job in plan.jobs for key, *_ in plan.points[job.name]}

@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from experiments.data.files import RowsError, write_file
-from experiments.data.rows import Row, parse_row, read_rows, rows_files
+from experiments.data.rows import ROWS, Row, parse_row, read_rows, rows_files
 from experiments.errors import UserError
 from experiments.sweep.client import Worker, WorkerDied
 from experiments.sweep.plan import PROTOCOL, Identity, Plan, Point
@@ -114,6 +114,8 @@ class Ledger:
         self._sizes: dict[Path, int] = {}  # of the files of rows, as this sweep left them
         self._threads = threading.Lock()
         for path in rows_files(out):
+            if path.name != ROWS:
+                raise UserError(f"{path} is a recording, which takes no rows; choose another out=")
             try:
                 truncate_torn_line(path)
                 cards = self._cards.setdefault(path.parent.relative_to(out).as_posix(), Counter())
@@ -322,13 +324,8 @@ def sweep_name(out: Path) -> str:
     return str(known["sweep"])
 
 
-def save_plan(plan: Plan, out: Path, request: str) -> None:
-    """Writes what each variant declares, and each job's configuration, beside the rows.
-
-    ``.hydra/multirun.yaml`` takes the request of the latest command, if there is one.
-    """
-    if request:
-        write_file(out / ".hydra" / "multirun.yaml", request)
+def save_plan(plan: Plan, out: Path) -> None:
+    """Writes what each variant declares, and each job's configuration, beside the rows."""
     path = out / "variants.json"
     variants = read_object(path)
     for job in plan.jobs:

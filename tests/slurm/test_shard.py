@@ -12,9 +12,9 @@ from experiments.data.rows import Row, read_rows, rows_files
 from experiments.slurm import node, status
 from experiments.slurm.node import Task, measure_shard, state_file
 from experiments.slurm.submit import divide
-from experiments.sweep.jobs import Compose, with_roofs
+from experiments.sweep.jobs import with_roofs
 from experiments.sweep.record import write_json
-from tests.conftest import QUICK, once_each, shape
+from tests.conftest import QUICK, Compose, once_each, shape
 
 FEW = ["dtype=float32", "gpu=cpu", "remeasure=false", "tracker=none", *QUICK]
 

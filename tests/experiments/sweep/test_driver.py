@@ -17,9 +17,8 @@ from experiments.errors import UserError
 from experiments.reproduce import differences
 from experiments.sweep import driver
 from experiments.sweep.client import Worker
-from experiments.sweep.jobs import Compose
 from experiments.sweep.plan import LIBRARIES, PROTOCOL, Point, interleave, key_of
-from tests.conftest import QUICK, ROOT, Command, Result, once_each, shape
+from tests.conftest import QUICK, ROOT, Command, Compose, Result, once_each, shape
 
 SMALL = ["kernel=good", *shape(16, [8, 64]), "dtype=float32", *QUICK]
 MANY = ["kernel=good,naive", "grid=smoke,point", "dtype=float32", "rounds=3", "dry_run=true"]

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from experiments.sweep.jobs import Compose
 from experiments.sweep.plan import Point
 from experiments.sweep.summary import Progress, print_summary
 from tests.analysis.plausible import row
+from tests.conftest import Compose
 
 
 @pytest.mark.parametrize(
