@@ -65,7 +65,7 @@ def system(executable: str, folder: str, target: str) -> None:
 
 
 def wheels(*wanted: str) -> "list[str]":
-    """What a PyTorch image lacks, or ``all``, and extras, each under a heading in the pinned set."""
+    """What a PyTorch image lacks, or ``all``, and extras under their headings in the pinned set."""
     sections: dict[str, list[str]] = {"": []}
     section = ""
     for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines():
