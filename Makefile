@@ -67,7 +67,7 @@ slurm: $(READY)  ## install: submitit, for make sweep LAUNCHER=slurm
 	@[ '$(VENV)' = system ] || $(PY) -c 'import submitit' 2>/dev/null || $(environment) build $(VENV) slurm
 status: $(READY)  ## measure: how a sweep on Slurm stands (OUT=dir)
 	$(call needs,OUT,the folder of a sweep on Slurm)
-	@$(PY) -m experiments.slurm.status --out "$$OUT"
+	@$(PY) -m experiments.slurm --out "$$OUT"
 # Each reads rows and never measures; without ROWS, the recorded ones.
 figures:   ## draw: the sources' figures
 tables:    ## draw: their tables, main results, traffic three ways, environment

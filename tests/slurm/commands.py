@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from experiments.slurm.status import submitted
+from experiments.slurm import submitted
 from experiments.sweep.record import read_object
 from tests.conftest import DOUBLES, ROOT, Result
 from tests.slurm.cluster import Cluster
@@ -28,15 +28,13 @@ def submit(cluster: Cluster, out: Path, *arguments: str, timeout: float = 280) -
 
 def status(cluster: Cluster, out: Path) -> Result:
     """What ``make status`` runs."""
-    return _run(
-        cluster, [sys.executable, "-m", "experiments.slurm.status", "--out", str(out)], out, 60
-    )
+    return _run(cluster, [sys.executable, "-m", "experiments.slurm", "--out", str(out)], out, 60)
 
 
 def shards(out: Path) -> dict[str, str]:
     """The Slurm job of each shard, by the shard's name."""
-    found = read_object(submitted(out)).get("shards", {}).values()
-    return {asked["name"]: asked["job"] for asked in found if "job" in asked}
+    found = read_object(submitted(out)).values()
+    return {asked["name"]: asked["job"] for asked in found if asked["job"]}
 
 
 def rows_of(out: Path, name: str) -> int:
