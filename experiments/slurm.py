@@ -1,8 +1,9 @@
 """Sweeps on a Slurm cluster: a Slurm job measures one shard, as an ordinary sweep of its own.
 
-A shard's sweep lies in ``out/shards/<id>/``, and its rows say how far it is. The submitting side
-writes ``out/slurm/submitted.json``, the latest job of each shard, and submitit's files in
-``out/slurm/log/``. ``python -m experiments.slurm --out DIR`` (make status) shows how it stands.
+The command submits the shards with missing points and ends; the same command, run again, shows how
+they stand, submits what is missing then, and when nothing is left makes the table. A shard's sweep
+lies in ``out/shards/<id>/``, and its rows say how far it is. ``out/slurm/jobs.json`` has the latest
+job of each shard, ``out/slurm/log/`` submitit's files.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -29,26 +29,23 @@ from experiments.child import ROOT
 from experiments.data.jobs import TrackerConfig
 from experiments.data.metrics import plausible
 from experiments.data.rows import Row, read_rows, rows_files
-from experiments.errors import Parser, SweepFailed, UserError, on_one_line
-from experiments.sweep.client import Worker, WorkerError
+from experiments.errors import SweepFailed, UserError, on_one_line
 from experiments.sweep.driver import run as run_sweep
 from experiments.sweep.jobs import Job, options_of
-from experiments.sweep.plan import described
 from experiments.sweep.record import FolderLock, read_object, sweep_name, write_json
 from experiments.sweep.summary import print_summary
-from experiments.wandb import check_tracker
+from experiments.wandb import check_tracker, upload
 
 SHUTDOWN_S = 15  # the warning before the time limit; every row is on disk already
 SQUEUE_LIMIT_S = 60
-POLL_S = 5.0  # a controller serves a whole cluster
-WORDS = ("queued", "running", "done", "failed")
+WORDS = ("new", "queued", "running", "done", "failed")
 # Slurm's words for a job that it has not finished; any other is of one that has ended.
 QUEUED = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"}
 RUNNING = {"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING", "STAGE_OUT"}
 
 
 class State(NamedTuple):
-    """How a shard stands: one of ``WORDS``, and what went wrong if it failed.
+    """How a shard stands: one of ``WORDS``, and the reason if its job ended too early.
 
     Of its points, those whose last row has an expected status are done, the others failed.
     """
@@ -56,18 +53,17 @@ class State(NamedTuple):
     name: str
     word: str
     why: str
-    job: str | None
     points: int
     done: int
     failed: int
 
 
 def run(composed: Iterable[Job], **given: Any) -> None:
-    """Runs a sweep on Slurm to its end, or until it is left.
+    """Shows how a sweep's shards stand, and submits those that have missing points.
 
     Raises:
         UserError: something asked for cannot be done; nothing was submitted.
-        SweepFailed: a point has no row of expected status at the end.
+        SweepFailed: no shard is left to measure, and a point has no row of expected status.
     """
     jobs = [*composed]
     shared = options_of(jobs)
@@ -83,36 +79,30 @@ def run(composed: Iterable[Job], **given: Any) -> None:
     with contextlib.closing(FolderLock(out)):
         executor = _executor(out, given)
         shards = divide(jobs, out, on_card=given.get("gres") is not None)
-        known = {**read_object(submitted(out))}
-        for shard, mine in shards.items():
-            points = sum(len(j.shapes) * len(j.dtypes) - len(j.skipped) for j in mine)
-            asked = {"points": points * shared["rounds"], "jobs": [job.name for job in mine]}
-            asked["name"] = " ".join(filter(None, mine[0].shard))
-            known[shard] = {"job": known.get(shard, {}).get("job")} | asked
-        known = {shard: known[shard] for shard in shards}
-        before = look(out, known)
-        due = [shard for shard, state in before.items() if is_due(state, shared)]
-        if shared["dry_run"]:
-            for shard, state in before.items():
-                word = "to submit" if shard in due else state.word
-                print(f"{state.name}  {state.points} points  {word}")
-            print(f"{len(due)} of {len(shards)} shards to submit")
+        known = read_object(out / "slurm" / "jobs.json")
+        slurm = queue_states(known.values())
+        states = {shard: look(out, shard, mine, known, slurm) for shard, mine in shards.items()}
+        due = [shard for shard, state in states.items() if is_due(state, shared)]
+        for state in states.values():
+            print(f"{state.word:8} {state.done:>5}/{state.points}  {state.name}  {state.why}")
+        words = Counter(state.word for state in states.values())
+        print(f"{len(shards)} shards: " + ", ".join(f"{words[word]} {word}" for word in WORDS))
+        if shared["dry_run"] or due:
+            if due and not shared["dry_run"]:
+                numbers = submit(executor, [shards[shard] for shard in due], sweep_name(out))
+                known |= dict(zip(due, numbers, strict=True))
+                write_json(out / "slurm" / "jobs.json", known)
+            done = "to submit" if shared["dry_run"] else "submitted; the same command looks again"
+            print(f"{len(due)} of {len(shards)} shards {done}")
             return
-        describe_here([job for shard in due for job in shards[shard]], out / "slurm" / "check.log")
-        sweep = sweep_name(out)
-        numbers = submit(executor, [shards[shard] for shard in due], sweep)
-        for shard, number in zip(due, numbers, strict=True):
-            known[shard]["job"] = number
-        write_json(submitted(out), known)
-        states = wait(out, known).values()
-    print("".join(f"{line}\n" for line in failures(states, out)), end="", file=sys.stderr)
-    rows = [one for shard, about in known.items() for one in rows_of(out, shard, about["jobs"])]
-    spent = f"{len(due)} Slurm jobs" if due else "nothing was submitted"
+    if words["queued"] or words["running"]:
+        return
+    rows = [one for shard, mine in shards.items() for one in rows_of(out, shard, mine)]
     labels = {row.key: label for row, label in rows}
-    print_summary(plausible([row for row, _ in rows]), labels, out, spent, [])
+    print_summary(plausible([row for row, _ in rows]), labels, out, "nothing to submit", [])
     if (tracker.backend, tracker.mode) == ("wandb", "online"):  # nodes wrote offline
-        subprocess.run([sys.executable, "-m", "experiments.wandb", "--out", str(out)], check=False)
-    if any(state.word != "done" for state in states):
+        upload(out)
+    if words["failed"]:
         raise SweepFailed
 
 
@@ -144,29 +134,11 @@ def divide(jobs: Sequence[Job], out: Path, on_card: bool) -> dict[str, list[Job]
 
 def is_due(state: State, shared: Mapping[str, Any]) -> bool:
     """Whether a shard is to be submitted: it has missing points, and Slurm has not got it."""
-    if state.word in ("queued", "running") or shared["overwrite"]:
-        return state.word not in ("queued", "running")
-    return state.failed > 0 if shared["only_failed"] else state.word != "done"
-
-
-def describe_here(jobs: Sequence[Job], log: Path) -> None:
-    """Has each different kernel described by a worker on the CPU, before anything is queued.
-
-    A login node without torch, or with no room for it, checks nothing: the shards' jobs will.
-
-    Raises:
-        UserError: a kernel cannot be built as configured.
-    """
-    different = {str(job.config["kernel"]): job for job in jobs}
-    worker = Worker("cpu", 0, log)
-    with contextlib.suppress(WorkerError):
-        worker.start()
-        try:
-            for job in different.values():
-                kernel = job.config["kernel"]
-                described(kernel, [(1, 1)], ["float32"], job.kernel, worker.of_kernel(kernel))
-        finally:
-            worker.stop()
+    if state.word in ("queued", "running"):
+        return False
+    if shared["only_failed"]:
+        return state.failed > 0
+    return bool(shared["overwrite"]) or state.done + state.failed < state.points
 
 
 def measure_shard(jobs: Sequence[Job], sweep: str) -> None:
@@ -248,41 +220,50 @@ def submit(executor: Any, due: Sequence[Sequence[Job]], sweep: str) -> list[str]
         raise UserError(f"Slurm takes no job: {words}") from None
 
 
-def submitted(out: Path) -> Path:
-    """By shard of the latest command its name, its points, its jobs and its Slurm job."""
-    return out / "slurm" / "submitted.json"
-
-
-def rows_of(out: Path, shard: str, jobs: Iterable[str]) -> list[tuple[Row, str]]:
+def rows_of(out: Path, shard: str, jobs: Iterable[Job]) -> list[tuple[Row, str]]:
     """The last row of each point of some jobs of a shard, each with its job's label."""
     last = {}
-    for name in jobs:
-        path = out / "shards" / shard / name / "rows.jsonl"
+    for job in jobs:
+        path = out / "shards" / shard / job.name / "rows.jsonl"
         for row in read_rows(path) if path.is_file() else ():
-            last[name, row.rows, row.cols, row.dtype, row.round] = row, path.parent.name
+            last[job.name, row.rows, row.cols, row.dtype, row.round] = row, job.label
     return list(last.values())
 
 
-def look(out: Path, known: Mapping[str, Mapping[str, Any]]) -> dict[str, State]:
-    """The shards' states: what Slurm says of their jobs, or else what their rows say."""
-    slurm = queue_states(about["job"] for about in known.values() if about["job"])
-    states = {}
-    for shard, about in known.items():
-        job = about["job"]
-        statuses = [row.expected for row, _ in rows_of(out, shard, about["jobs"])]
-        done, failed = statuses.count(True), statuses.count(False)
-        said = "RUNNING" if slurm is None else slurm.get(job or "", "")
-        word, why = "failed", "it never ran"
-        # of a job that is complete a cache of the file system may still hide the last rows
-        if job and (said in QUEUED | RUNNING or (said == "COMPLETED" and done < about["points"])):
-            word, why = ("queued" if said in QUEUED else "running"), ""
-        elif done >= about["points"]:
-            word, why = "done", ""
-        elif job:
-            ended = f"Slurm says {said}" if said not in ("", "FAILED") else ""
-            why = ended or _error_of(out, job) or f"{about['points'] - done} points have no row"
-        states[shard] = State(about["name"], word, why, job, about["points"], done, failed)
-    return states
+def look(
+    out: Path,
+    shard: str,
+    jobs: Sequence[Job],
+    known: Mapping[str, str],
+    slurm: Mapping[str, str] | None,
+) -> State:
+    """A shard's state: what Slurm says of its job, or else what its rows say.
+
+    Args:
+        out: The whole sweep's folder.
+        shard: Its own folder's name.
+        jobs: What it measures.
+        known: By shard its latest Slurm job.
+        slurm: As `queue_states` gives it.
+    """
+    points = sum(len(job.shapes) * len(job.dtypes) - len(job.skipped) for job in jobs)
+    points *= jobs[0].config["rounds"]
+    statuses = [row.expected for row, _ in rows_of(out, shard, jobs)]
+    done, failed, job = statuses.count(True), statuses.count(False), known.get(shard)
+    said = "RUNNING" if slurm is None else slurm.get(job or "", "")
+    word, why = "new", ""
+    # of a job that is complete, a cache of the file system may still hide the last rows
+    if job and (said in QUEUED | RUNNING or (said == "COMPLETED" and done + failed < points)):
+        word = "queued" if said in QUEUED else "running"
+    elif done + failed >= points:
+        word = "failed" if failed else "done"
+        why = f"{failed} points failed; only_failed=true tries them again" if failed else ""
+    elif job:
+        ended = f"Slurm says {said}" if said not in ("", "FAILED") else _error_of(out, job)
+        why = f"{ended or 'points are missing'} (log: {out}/slurm/log/{job}_*)"
+        word = "failed"
+    name = " ".join(filter(None, jobs[0].shard))
+    return State(name, word, why, points, done, failed)
 
 
 def _error_of(out: Path, job: str) -> str:
@@ -300,79 +281,14 @@ def queue_states(jobs: Iterable[str]) -> dict[str, str] | None:
     no answer, which says nothing of the jobs.
     """
     wanted = set(jobs)
-    if not wanted:
-        return {}
-    numbers = ",".join(sorted({job.partition("_")[0] for job in wanted}, key=int))
+    numbers = ",".join(sorted({job.partition("_")[0] for job in wanted}))
     words = ["squeue", "--noheader", "--array", "--states=all", "--format=%i %T"]
+    words += [f"--jobs={numbers}"] * bool(wanted)
     try:
-        answer = subprocess.run(
-            [*words, f"--jobs={numbers}"], capture_output=True, text=True, timeout=SQUEUE_LIMIT_S
-        )
+        answer = subprocess.run(words, capture_output=True, text=True, timeout=SQUEUE_LIMIT_S)
     except (OSError, subprocess.TimeoutExpired):
         return None
     if answer.returncode and "Invalid job id" not in answer.stderr:
         return None
     lines = (line.split() for line in answer.stdout.splitlines())
     return {job: state for job, state, *_ in lines if job in wanted}
-
-
-def wait(out: Path, known: Mapping[str, Mapping[str, Any]]) -> dict[str, State]:
-    """Shows how the shards go until none is queued or running, and gives their states.
-
-    Raises:
-        SystemExit: Ctrl-C left them; the jobs go on.
-    """
-    shown = ""
-    try:
-        while True:
-            states = look(out, known)
-            if shown != (shown := summary([*states.values()])):
-                print(shown, file=sys.stderr, flush=True)
-            if not {state.word for state in states.values()} & {"queued", "running"}:
-                return states
-            time.sleep(POLL_S)
-    except KeyboardInterrupt:
-        print(
-            f"detached; the jobs go on. make status OUT={out} shows them, "
-            "the same command comes back, scancel ends them",
-            file=sys.stderr,
-        )
-        raise SystemExit(130) from None
-
-
-def summary(states: Sequence[State]) -> str:
-    """All shards in a line."""
-    words = Counter(state.word for state in states)
-    counts = ", ".join(f"{words[word]} {word}" for word in WORDS)
-    done, points = sum(state.done for state in states), sum(state.points for state in states)
-    many = f"{len(states)} shard{'s' * (len(states) != 1)}"
-    return f"{many}: {counts}; {done} of {points} points done"
-
-
-def failures(states: Iterable[State], out: Path) -> list[str]:
-    """What went wrong, one line for each shard."""
-    return [
-        f"shard {state.name}: {state.why} (log: {out}/slurm/log/{state.job}_*)"
-        for state in states
-        if state.word == "failed"
-    ]
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Prints each shard, then all in a line; 0 when every one is done, 1 when not, 2 on misuse."""
-    parser = Parser(prog="python -m experiments.slurm", description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="the sweep's folder")
-    out = parser.parse_args(arguments).out
-    known = read_object(submitted(out))
-    if not known:
-        parser.error(f"{out} holds no sweep on Slurm; name the out= of one")
-    states = [*look(out, known).values()]
-    for state in states:
-        points = f"{state.done}/{state.points}"
-        print(f"{state.word:8} {points:>9}  {state.name}  job {state.job}")
-    print("\n".join([*failures(states, out), summary(states)]))
-    return 0 if all(state.word == "done" for state in states) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
