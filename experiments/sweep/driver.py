@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import sys
 import threading
 import time
@@ -22,8 +23,8 @@ from experiments.sweep.guards import suspicions
 from experiments.sweep.jobs import Job, options_of
 from experiments.sweep.plan import Plan, Point, Shard, make_plan
 from experiments.sweep.record import (
+    FolderLock,
     Ledger,
-    locked_folder,
     measure,
     note_session,
     row_of,
@@ -51,8 +52,11 @@ def run(jobs: Iterable[Job], cards: Any = (0,)) -> None:
     out, dry_run = Path(first.config["out"]), first.config["dry_run"]
     if (out / "slurm").exists():  # its jobs may be running
         raise UserError(f"out={out} is a sweep's on Slurm (LAUNCHER=slurm); choose another")
-    pool = WorkerPool(out / "worker.log", cards_of(cards), not dry_run, measures=not dry_run)
-    with locked_folder(out) as lock, contextlib.closing(pool):
+    log = Path(os.devnull) if dry_run else out / "worker.log"
+    pool = WorkerPool(log, cards_of(cards), not dry_run, measures=not dry_run)
+    with contextlib.ExitStack() as stack:
+        lock = None if dry_run else stack.enter_context(contextlib.closing(FolderLock(out)))
+        stack.callback(pool.close)
         pool.start([first])  # composing takes as long as workers take to start
         composed = [first, *jobs]
         pool.start(composed)
