@@ -339,19 +339,16 @@ def upload(out: Path) -> None:
         return
     if not has_key():
         raise UserError(NO_KEY)
-    # which `wandb sync` would not mention
-    _run(["-c", f"import wandb; wandb.Api(timeout={SERVER_S})"], out, 0)
+    errors = ""
     for sweep in dict.fromkeys(file.parents[2] for file in found):
         # offline files name their artifacts relative to the sweep's folder
         files = [str(file.relative_to(sweep)) for file in found if file.parents[2] == sweep]
-        errors = _run(["-m", "wandb", "sync", *files], sweep, len(files))
+        errors += _run(["-m", "wandb", "sync", *files], sweep, len(files))
         for log in sweep.glob("wandb/debug-cli.*.log"):
             log.unlink(missing_ok=True)  # an empty file named after the user
-        for line in errors.splitlines():
-            if "ERROR" in line:
-                raise UserError(f"{sweep}: {line.partition('ERROR ')[2]}")
     if left := len(_waiting(found)):
-        raise UserError(f"{left} of {len(found)} runs were not uploaded; run this again")
+        why = (errors.strip().splitlines() or ["W&B gives no reason"])[-1]
+        raise UserError(f"{left} of {len(found)} runs were not uploaded; run this again: {why}")
     print(f"uploaded {len(found)} run{'s' * (len(found) > 1)} from {out}")
 
 

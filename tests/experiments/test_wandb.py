@@ -203,7 +203,7 @@ def test_what_waits_offline_is_replaced_and_a_longer_curve_is_a_run_of_its_own(
     assert mirrored(sweep, [timed(1024), failure(2048)]) == []
     assert mirrored(sweep, [timed(1024), failure(2048), timed(4096)]) == []
     sweep = sweep.rename(tmp_path / "moved")
-    for key, reason in ((REFUSED_KEY, "invalid API key"), ("", "set WANDB_API_KEY")):
+    for key, reason in ((REFUSED_KEY, "2 of 2 runs were not uploaded"), ("", "set WANDB_API_KEY")):
         monkeypatch.setenv("WANDB_API_KEY", key)
         status, line = sync(tmp_path, capsys)
         assert (status, reason in line) == (2, True), line
