@@ -180,18 +180,6 @@ class Config(Written):
             )
         return self
 
-    def planned(self) -> tuple[list[tuple[int, int]], list[str]]:
-        """The shapes (M, N) and the dtypes of this job's points.
-
-        Raises:
-            ValueError: in one line, which field is wrong, or that these are too many points.
-        """
-        shapes = expand(self.grid.model_dump())
-        dtypes = list(map(str, self.dtype.names or self.grid.dtypes))
-        if (points := len(shapes) * len(dtypes) * self.rounds) > MOST_POINTS:
-            raise ValueError(f"{points:,} points; a sweep has at most {MOST_POINTS:,}")
-        return shapes, dtypes
-
 
 class SweepNote(Written):
     """``sweep.json``."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.data.jobs import Config
+from experiments.data.jobs import Config, expand
 from experiments.data.recordings import SMALL, recorded_jobs
 from tests.conftest import ROOT
 
@@ -56,7 +56,8 @@ def test_every_point_that_a_recording_plans_has_a_row_however_it_ended(folder: P
         place = tuple(job.name.split("/")[1:])
         if job.config is not None:
             config = Config.model_validate(job.config)
-            shapes, dtypes = config.planned()
+            shapes = expand(config.grid.model_dump())
+            dtypes = config.dtype.names or config.grid.dtypes
             planned |= {(*place, *one) for one in product(range(config.rounds), dtypes, shapes)}
         recorded |= {(*place, row.round, row.dtype, (row.rows, row.cols)) for row in job.rows}
     assert recorded
