@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from experiments.data.recordings import pack
 from experiments.data.rows import read_rows, rows_files
 from experiments.errors import UserError
 from experiments.sweep.record import FolderLock
@@ -223,6 +224,15 @@ def test_rows_that_are_removed_while_a_sweep_runs_are_noticed_and_measured_again
     assert done.status == 0, done.stderr
     assert len(done.rows) == 3 * 2 * 2
     assert once_each(done.rows)
+
+
+def test_a_recording_takes_no_rows_and_stays_as_it_is(
+    sweep_here: Command, sweep_of_four: Path, tmp_path: Path
+) -> None:
+    [packed, *_] = pack(sweep_of_four, tmp_path / "out")
+    before = packed.read_bytes()
+    assert f"{packed} is a recording, which takes no rows" in sweep_here(*ARGUMENTS).error
+    assert packed.read_bytes() == before
 
 
 def test_a_folder_that_is_replaced_while_a_sweep_has_it_is_noticed(tmp_path: Path) -> None:
