@@ -42,7 +42,7 @@ environment = $(PYTHON) -m experiments.environment
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help peers slurm status sweep figures tables roofline claims report reference counts counters compare validate \
+.PHONY: help peers slurm sweep figures tables roofline claims report reference counts counters compare validate \
     reproduce selftest docs lint wheelhouse sync clean test test-gpu test-browser test-faults test-ptx \
     test-slurm .system .python
 help:  ## install: this list
@@ -65,9 +65,6 @@ peers: $(READY)  ## install: the public kernels: liger, flag_gems, quack, helion
 	@$(environment) build $(VENV) peers
 slurm: $(READY)  ## install: submitit, for make sweep LAUNCHER=slurm
 	@[ '$(VENV)' = system ] || $(PY) -c 'import submitit' 2>/dev/null || $(environment) build $(VENV) slurm
-status: $(READY)  ## measure: how a sweep on Slurm stands (OUT=dir)
-	$(call needs,OUT,the folder of a sweep on Slurm)
-	@$(PY) -m experiments.slurm.status --out "$$OUT"
 # Each reads rows and never measures; without ROWS, the recorded ones.
 figures:   ## draw: the sources' figures
 tables:    ## draw: their tables, main results, traffic three ways, environment

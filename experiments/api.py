@@ -1,31 +1,70 @@
-"""Sweeps and benchmarks from Python: ``from experiments import bench, sweep``.
+"""``python -m experiments.bench FILE.py::FUNCTION [operation=NAME] [overrides]``, and in Python.
 
-Both run ``python -m experiments.run`` in a process of its own, so that a worker measures
-as ever, whatever the calling program has imported.
+Measures one function of one file anywhere, beside PyTorch's, the compiler's, ours, the public
+kernels that are installed, and a copy of the same matrix. Nothing is written beside the file.
+``from experiments import bench, sweep`` does the same from Python. Both run ``python -m
+experiments.run`` in a process of its own, so that a worker measures as ever, whatever the calling
+program has imported.
 """
 
 from __future__ import annotations
 
+import bisect
 import inspect
+import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import yaml
+
 from experiments.child import ROOT, environment
+from experiments.data.jobs import CONF
 from experiments.data.metrics import derive, latest
 from experiments.data.rows import Row, read_rows, rows_files
-from experiments.errors import UserError
+from experiments.errors import Parser, UserError, command
+from experiments.sweep.client import Worker, WorkerDied, drives
+from experiments.sweep.ratios import Beside, Ratio, beside
+from experiments.sweep.summary import print_columns
 
 if TYPE_CHECKING:
     import pandas as pd
 
 MEASURED = (0, 1)  # statuses of a sweep that ran: 1 where a point failed
+OUTPUTS = Path("outputs") / "bench"
+INSPECT_LIMIT_S = 60.0
+NOISE = ROOT / "analysis" / "noise.json"  # of two equal sweeps on one card, by the time of a call
+COLUMNS = ("M×N", "dtype", "kernel", "µs", "of roof", "× torch", "× best other", "verdict")
+IMPORTS = {"torch": "import torch", "triton": "import triton",
+           "tl": "import triton.language as tl"}  # fmt: skip
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measures and prints the table; returns the exit status."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    parser = Parser(prog="python -m experiments.bench", description=__doc__)
+    parser.add_argument("kernel", metavar="FILE.py::FUNCTION", help="the function, of any file")
+    parser.add_argument("overrides", nargs="*", metavar="name=value", help="operation=, grid=, …")
+    parser.add_argument("--traffic", metavar="T", help="elements that it moves, such as '3*M*N'")
+    parser.add_argument("--verbose", action="store_true", help="show an error's traceback")
+    options = parser.parse_args(words)
+    given = dict(word.partition("=")[::2] for word in options.overrides)
+    overrides = [w for w in options.overrides if not w.startswith(("operation=", "out="))]
+
+    def act() -> None:
+        place = given.get("operation"), options.traffic, given.get("out")
+        names, out = measured(options.kernel, overrides, *place)
+        cells = [_cells(line) for line in lines_of(rows_of(out), names)]
+        print_columns(COLUMNS, cells, ("dtype", "× best other"))
+        print(f"rows  {out}/**/rows.jsonl")
+
+    return command(act, options.verbose)
 
 
 def sweep(*overrides: str, out: str | Path) -> pd.DataFrame:
@@ -72,8 +111,6 @@ def bench(
         UserError: the function cannot be measured, or the request was refused.
     """
     import pandas as pd
-
-    from experiments.bench import lines_of, measured
 
     with tempfile.TemporaryDirectory() as scratch:
         place = kernel if isinstance(kernel, str) else written(kernel, Path(scratch))
@@ -135,12 +172,127 @@ def written(function: Callable[..., Any], folder: Path) -> str:
         source = textwrap.dedent(inspect.getsource(function))
     except (OSError, TypeError):
         raise UserError(f"the source of {name} cannot be read here; {advice}") from None
-    imports = {"torch": "import torch", "triton": "import triton",
-               "tl": "import triton.language as tl"}  # fmt: skip
     used = {one for one in code.co_names if one in function.__globals__}
-    if others := sorted(used - imports.keys()):
+    if others := sorted(used - IMPORTS.keys()):
         raise UserError(f"{name} uses {', '.join(others)} of the cells around it; {advice}")
-    needed = [line for one, line in imports.items() if re.search(rf"\b{one}\b", source)]
+    needed = [line for one, line in IMPORTS.items() if re.search(rf"\b{one}\b", source)]
     path = folder / f"{name}_cell.py"
     path.write_text("\n".join([*needed, "\n", source]), encoding="utf-8")
     return f"{path}::{name}"
+
+
+def measured(
+    kernel: str,
+    overrides: Sequence[str],
+    operation: str | None,
+    traffic: str | None,
+    out: str | Path | None,
+) -> tuple[list[str], Path]:
+    """Runs the sweep; gives the names of the file's kernels in its rows, and its folder.
+
+    Raises:
+        UserError: the file cannot be measured, or the sweep was refused.
+    """
+    file, separator, function = kernel.rpartition("::")
+    if not separator:
+        raise UserError(f"{kernel} names no function; it is FILE.py::FUNCTION")
+    path = Path(file).expanduser().resolve()
+    if not path.is_file() or path.suffix != ".py":
+        raise UserError(f"{file} is no Python file")
+    usual = yaml.safe_load((CONF / "kernel" / "outside.yaml").read_text(encoding="utf-8"))
+    operation = operation or str(usual["operation"])
+    asked = {"file": str(path), "function": function, "operation": operation, "traffic": traffic}
+    gpu = next((w.partition("=")[2] for w in overrides if w.startswith("gpu=")), "auto")
+    on_card = gpu != "cpu" and drives()
+    found = inspected(asked, "auto" if on_card else "cpu")
+    folder = Path(out) if out else OUTPUTS / f"{path.stem}-{function}"
+    given = {word.partition("=")[0] for word in overrides}
+    words = [f"kernel={','.join(['outside', *found['rivals']])}"] * ("kernel" not in given)
+    words += [f"kernel.outside.file='{path}'", f"kernel.outside.operation={operation}"]
+    words += [f"kernel.outside.function={','.join(found['functions'])}"]
+    words += [f"kernel.outside.traffic='{traffic}'"] * bool(traffic)
+    words += [f"grid={'bench' if on_card else 'smoke'}"] * ("grid" not in given)
+    if not on_card:  # a sample there flushes a large cache first: 0.1 s
+        words += ["timing.min_samples=10", "timing.max_samples=30"]
+    run([*words, *overrides], folder)
+    taken = {path.stem for path in (CONF / "kernel").glob("*.yaml")}
+    return [f"{path.stem}.{n}" if n in taken else n for n in found["functions"]], folder
+
+
+def inspected(kernel: dict[str, Any], device: str) -> dict[str, Any]:
+    """What a worker finds in a file: kernels, operation, and the rivals that are installed.
+
+    Raises:
+        UserError: the file or the function cannot be measured.
+    """
+    OUTPUTS.mkdir(parents=True, exist_ok=True)
+    worker = Worker(device, 0, OUTPUTS / "worker.log")
+    try:
+        limits = {"inspecting": INSPECT_LIMIT_S}
+        reply = worker.request({"do": "inspect", "kernel": kernel}, limits, "inspecting")
+    except WorkerDied as error:
+        raise UserError(f"{Path(kernel['file']).name}: {error}") from None
+    finally:
+        worker.stop()
+    if "error" in reply:
+        raise UserError(reply["error"])
+    return reply
+
+
+def lines_of(rows: Sequence[Row], names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """A line per shape and dtype of the kernels called ``names``, in the last round.
+
+    ``best_other`` is the fastest other kernel of the operation at that place; a ratio's interval
+    ends in ``_low`` and ``_high``.
+    """
+    last = [row for row in rows if row.round == max(one.round for one in rows)]
+    for row, others in zip(last, beside(last, names), strict=True):
+        if row.kernel not in names:
+            continue
+        line = {name: getattr(row, name) for name in ("kernel", "rows", "cols", "dtype", "time_us")}
+        line |= {"low_us": row.time_low_us, "high_us": row.time_high_us}
+        nothing = Ratio(*[float("nan")] * 3)
+        ratios = {"share": others.roof, "over_torch": others.torch, "over_best": others.best}
+        for name, ratio in ratios.items():
+            ends = ratio or nothing
+            line |= {name: ends.value, f"{name}_low": ends.low, f"{name}_high": ends.high}
+        yield line | {"best_other": others.other, "verdict": _verdict(row, others)}
+
+
+def _verdict(row: Row, others: Beside) -> str:
+    """Faster or slower than the best other by more than the noise of one round, or neither.
+
+    The noise of a GPU is the recorded distance of two equal sweeps at such times; of a CPU the
+    interval alone counts.
+    """
+    if row.status != "ok":
+        return ": ".join(filter(None, [row.status, row.reason]))
+    if row.time_us is None:
+        return "right; interpreted, not timed"
+    on_card = row.device == "cuda"
+    if others.best is None:
+        return "nothing to compare with"
+    floor = noise_floor(row.time_us) if on_card else 0.0
+    if others.best.low > 1 + floor:
+        return "faster"
+    return "slower" if others.best.high < 1 - floor else "no difference"
+
+
+def noise_floor(time_us: float) -> float:
+    """By how much two equal sweeps on an H200 differ at such a time in at most 5 % of cases."""
+    ranges = json.loads(NOISE.read_text(encoding="utf-8"))["ranges"]
+    ends = [one["below_us"] for one in ranges if one["below_us"] is not None]
+    return float(ranges[bisect.bisect_right(ends, time_us)]["floor"])
+
+
+def _cells(line: dict[str, Any]) -> list[str]:
+    def interval(name: str, scale: float = 1, unit: str = "") -> str:
+        value, low, high = (scale * line[f"{name}{end}"] for end in ("", "_low", "_high"))
+        return f"{value:.3g}{unit} ({low:.3g}–{high:.3g})" if value == value else "–"
+
+    time_us = "" if line["time_us"] is None else f"{line['time_us']:,.4g}"
+    best = f"{interval('over_best')} {line['best_other']}"
+    return [
+        f"{line['rows']}×{line['cols']}", line["dtype"], line["kernel"], time_us,
+        interval("share", 100, "%"), interval("over_torch"), best, line["verdict"],
+    ]  # fmt: skip

@@ -9,48 +9,28 @@ protocol), and none is slower. 1: not so, and each reason is named. 2: wrong inp
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import re
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from experiments.child import ROOT
-from experiments.data.files import RowsError, validated
-from experiments.data.jobs import Config, TrackerConfig
+from experiments.data.files import validated
+from experiments.data.jobs import Config
 from experiments.data.recordings import RecordedJob, recorded_jobs
-from experiments.data.rows import MOST_SAMPLES, Row, read_rows, rows_files
-from experiments.errors import Parser, SweepFailed, UserError, command, on_one_line
+from experiments.data.rows import Row, read_rows, rows_files
+from experiments.errors import Parser, SweepFailed, UserError, command
 from experiments.sweep.driver import run
 from experiments.sweep.jobs import Job
 from experiments.sweep.plan import LIBRARIES
 
-KERNEL = re.compile(r"kernels(\.[A-Za-z_][A-Za-z0-9_]*)+")
-OTHER_PROTOCOL = "its row was measured by another protocol or seed than the newest beside it"
-UNKNOWN = "something that rows of that age do not record"
-# The most that a stranger's rows may ask of a point here
-MOST_WARMUP = 10_000
-MOST_SECONDS = 600.0
+KERNEL = r"kernels(\.[A-Za-z_][A-Za-z0-9_]*)+"
+MOST_WARMUP, MOST_SECONDS = 10_000, 600.0  # that a stranger's rows may ask of a point here
 
-Place = tuple[str, int, int, int]  # dtype, rows, cols, round
-Rows = Mapping[Place, Row]
-
-
-class Recorded(NamedTuple):
-    """One recorded sweep.
-
-    Attributes:
-        root: Its folder, which holds ``sweep.json``.
-        jobs: What measures its points again and no others, each with its points' last rows.
-        left: How many points no job can measure as they were, by another protocol.
-    """
-
-    root: Path
-    jobs: list[tuple[Job, Rows]]
-    left: int
+Rows = Mapping[tuple[str, int, int, int], Row]  # by dtype, rows, cols and round
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -71,181 +51,128 @@ def reproduce(options: argparse.Namespace) -> int:
         UserError: the rows cannot be repeated here; nothing was measured.
     """
     rows, out = options.rows.resolve(), options.out.resolve()
-    sweeps = recorded(rows)
-    below = [one.root.relative_to(rows) if one.root.is_relative_to(rows) else "" for one in sweeps]
-    outs = [out / folder for folder in below]
-    if {sweep.root for sweep in sweeps} & {*outs}:
+    roots = sorted(path.parent for path in rows.rglob("sweep.json"))
+    if not roots or not rows_files(rows):
+        raise UserError(f"{options.rows}: no rows with their sweep.json; name a sweep's folder")
+    outs = {root: out / root.relative_to(rows) for root in roots}
+    if {*roots} & {*outs.values()}:
         raise UserError(f"--out {options.out} is a recorded sweep itself; name another folder")
-    failed = [_fails(sweep, one, options.dry_run) for sweep, one in zip(sweeps, outs, strict=True)]
+    sweeps = {root: jobs_of(root, outs[root], options.dry_run) for root in roots}
+    failed, same, reasons = False, 0, Counter[str]()
+    for root, jobs in sweeps.items():
+        try:
+            cards = {row.card for _, recorded in jobs for row in recorded.values()}
+            run([job for job, _ in jobs], sorted(cards))
+        except SweepFailed:
+            failed = True
+        mine, why = account(jobs, outs[root])
+        same, reasons = same + mine, reasons + why
     if options.dry_run:
         return 0
-    same, reasons = 0, Counter[str]()
-    for sweep, one in zip(sweeps, outs, strict=True):
-        mine, why = account(sweep, one)
-        same, reasons = same + mine, reasons + why
     print(f"\n{same:,} of {same + reasons.total():,} points were measured again as recorded.")
     for reason, count in reasons.most_common():
         print(f"{count:,} could not be reproduced: {reason}")
     words = [sys.executable, "-m", "analysis", "compare", str(rows), str(out)]
-    words += ["--out", str(out / "compare")]
-    compared = subprocess.run(words, cwd=ROOT, check=False).returncode
-    return max(compared, int(any(failed) or reasons.total() > 0))
+    compared = subprocess.run([*words, "--out", str(out / "compare")], cwd=ROOT, check=False)
+    return max(compared.returncode, int(failed or bool(reasons)))
 
 
-def recorded(folder: Path) -> list[Recorded]:
-    """The sweeps whose rows lie below ``folder``, in a fixed order.
+def jobs_of(root: Path, out: Path, dry_run: bool = False) -> list[tuple[Job, Rows]]:
+    """What measures a sweep's points again and no others, each job with its points' last rows.
 
     Raises:
-        UserError: there are none, or the files beside rows do not say how they were measured.
+        UserError: the files beside rows do not say how they were measured.
         RowsError: a line is not a row; it names file and line.
     """
-    roots = set()
-    for path in rows_files(folder):
-        root = next((a for a in path.resolve().parents if (a / "sweep.json").is_file()), None)
-        if root is None:
-            raise UserError(f"{path}: no sweep.json above it; a sweep's whole folder is repeated")
-        roots.add(root)
-    if not roots:
-        raise UserError(f"{folder}: no rows in it; --rows names recorded rows")
-    return [_sweep(root) for root in sorted(roots)]
+    found = [
+        (one, {(row.dtype, row.rows, row.cols, row.round): row for row in one.rows})
+        for one in recorded_jobs(root)
+        if one.rows
+    ]
+    changed: dict[str, Any] = {"out": str(out), "dry_run": dry_run, "rounds": 1}
+    changed["rounds"] += max((place[3] for _, rows in found for place in rows), default=0)
+    cards = {row.card for _, rows in found for row in rows.values()}
+    return [(_job(root, one, rows, changed, len(cards) > 1), rows) for one, rows in found]
 
 
-def _sweep(root: Path) -> Recorded:
-    found, left = [], 0
-    for job in recorded_jobs(root):
-        rows = {(r.dtype, r.rows, r.cols, r.round): r for r in job.rows}
-        if rows:
-            made, kept = _job(root, job, rows)
-            found.append((made, kept))
-            left += len(rows) - len(kept)
-    if not found:
-        raise UserError(f"{root}: its rows files are empty")
-    rounds = {"rounds": 1 + max(place[3] for _, rows in found for place in rows)}
-    jobs = [(dataclasses.replace(j, config=j.config | rounds), rows) for j, rows in found]
-    return Recorded(root, jobs, left)
-
-
-def _job(root: Path, recorded_job: RecordedJob, rows: Rows) -> tuple[Job, Rows]:
-    """A job, and those of its recorded rows that it would measure as they were."""
-    place, parts = f"{root}: {recorded_job.name}", recorded_job.name.split("/")
-    if len(parts) not in (3, 4) or "-" not in parts[1]:
-        raise UserError(f"{place} is no job's folder, such as wide/native-auto/online")
-    dtype, _, gpu = parts[1].partition("-")
-    newest = list(rows.values())[-1]
-
-    def protocol(row: Row) -> dict[str, Any]:  # older rows have none
-        return {n: row.environment[n] for n in ("protocol", "seed") if n in row.environment}
-
-    kept = {place: row for place, row in rows.items() if protocol(row) in ({}, protocol(newest))}
-    shapes = dict.fromkeys(place[1:3] for place in kept)
-    dtypes = dict.fromkeys(place[0] for place in kept)
-    product = {(name, *shape) for name in dtypes for shape in shapes}
-    job = Job(
-        kernel=newest.kernel,
-        label=parts[-1],
-        grid=parts[0],
-        dtypes=tuple(dtypes),
-        dtype=dtype,
-        gpu=gpu,
-        variation=parts[2] if len(parts) == 4 else "",
-        shapes=tuple(shapes),
-        config=_config(place, recorded_job.config, newest),
-        overrides=(),
-        skipped=frozenset(product - {place[:3] for place in kept}),
-    )
-    return job, kept
-
-
-def _config(place: str, recorded: dict[str, Any] | None, newest: Row) -> dict[str, Any]:
-    """A job's configuration as it was recorded; the types give the options that it lacks.
+def _job(root: Path, one: RecordedJob, rows: Rows, changed: dict[str, Any], pinned: bool) -> Job:
+    """A recorded job, at the protocol and seed of its newest row.
 
     A recorded folder may be anybody's, so four things are ours: the kernel's class is one of
     ``kernels/``, nothing is sent to the tracker it names, the card's name must be the row's,
     whatever expression the configuration has for it, and a point takes minutes at most.
     """
-    if recorded is None:
-        raise UserError(f"{place}: no config.json; without it rows cannot be repeated")
+    newest, place = [*rows.values()][-1], f"{root}: {one.name}"
+    grid, setting, *variation = one.name.split("/")[:-1]
+    dtype, _, gpu = setting.partition("-")
     try:
-        found = dict(recorded)
-        found["tracker"] = TrackerConfig(backend="none").model_dump()
-        card = {"name": newest.gpu, "match": f"^{re.escape(newest.gpu)}$"}
-        found["gpu"] = {**found["gpu"], **card}
-        found["timing"] = {**found["timing"], **newest.environment.get("protocol", {})}
-        found["seed"] = newest.environment.get("seed", found["seed"])
-        config = validated(Config, found).model_dump()
-    except (RowsError, ValueError, TypeError, KeyError) as error:
-        reason = on_one_line(str(error)) or type(error).__name__
-        raise UserError(f"{place}: no job's configuration: {reason[:200]}") from None
-    timing = config["timing"]
-    for name, most in (("warmup", MOST_WARMUP), ("max_samples", MOST_SAMPLES)):
-        if timing[name] > most:
-            raise UserError(f"{place}: timing.{name} is {timing[name]}; at most {most} is taken")
-    for name in ("sampling_limit_s", "compile_limit_s"):
-        timing[name] = min(timing[name], MOST_SECONDS)
-    if newest.device == "cpu" and newest.card:
-        raise UserError(f"{place}: its rows are of card {newest.card} of a CPU, which has none")
-    target = str(config["kernel"].get("_target_"))
-    if not KERNEL.fullmatch(target):
-        raise UserError(
-            f"{place}: kernel._target_ is {target[:100]!r}; only a class below kernels is measured "
-            "again, as in kernels.copy.copy.Copy"
-        )
-    return config
+        config = {**(one.config or {}), **changed, "tracker": {"backend": "none"}}
+        card = newest.card if pinned else config["gpu"]["card"]
+        match = f"^{re.escape(newest.gpu)}$"
+        config["gpu"] = {**config["gpu"], "name": newest.gpu, "match": match, "card": card}
+        timing = {**config["timing"], **newest.environment.get("protocol", {})}
+        for name in ("sampling_limit_s", "compile_limit_s"):
+            timing[name] = min(timing[name], MOST_SECONDS)
+        config |= {"timing": timing, "seed": newest.environment.get("seed", config["seed"])}
+        config |= {"overwrite": False, "only_failed": False}
+        found = validated(Config, config).model_dump()
+    except (ValueError, TypeError, KeyError) as error:
+        raise UserError(f"{place}: config.json is no job's configuration: {error}") from None
+    if not re.fullmatch(KERNEL, target := str(found["kernel"].get("_target_"))):
+        raise UserError(f"{place}: kernel._target_ is {target[:100]!r}, no class below kernels")
+    if timing["warmup"] > MOST_WARMUP:
+        raise UserError(f"{place}: timing.warmup is {timing['warmup']}; at most {MOST_WARMUP}")
+    shapes = dict.fromkeys((m, n) for _, m, n, _ in rows)
+    dtypes = dict.fromkeys(name for name, *_ in rows)
+    return Job(
+        kernel=newest.kernel,
+        label=one.name.rpartition("/")[2],
+        grid=grid,
+        dtypes=tuple(dtypes),
+        dtype=dtype,
+        gpu=gpu,
+        variation="/".join(variation),
+        shapes=tuple(shapes),
+        config=found,
+        overrides=(),
+        skipped=frozenset({(d, *s) for d in dtypes for s in shapes} - {key[:3] for key in rows}),
+    )
 
 
-def _fails(sweep: Recorded, out: Path, dry_run: bool) -> bool:
-    """Measures a sweep again, and says whether some point failed."""
-    cards = sorted({row.card for _, rows in sweep.jobs for row in rows.values()})
-    jobs = []
-    for job, rows in sweep.jobs:
-        gpu = dict(job.config["gpu"])
-        if len(cards) > 1:  # each shard on the card that it was recorded on
-            gpu["card"] = list(rows.values())[-1].card
-        changed = {"out": str(out), "overwrite": False, "only_failed": False, "gpu": gpu}
-        config = job.config | changed | {"dry_run": dry_run}
-        jobs.append(dataclasses.replace(job, config=config))
-    try:
-        run(jobs, cards)
-    except SweepFailed:
-        return True
-    return False
-
-
-def account(sweep: Recorded, out: Path) -> tuple[int, Counter[str]]:
+def account(jobs: Sequence[tuple[Job, Rows]], out: Path) -> tuple[int, Counter[str]]:
     """How many points were measured again as they were, and by reason how many were not."""
-    same, reasons = 0, +Counter({OTHER_PROTOCOL: sweep.left})
-    for job, rows in sweep.jobs:
+    same, reasons = 0, Counter[str]()
+    for job, rows in jobs:
         path = out / job.name / "rows.jsonl"
         found = read_rows(path) if path.exists() else ()
-        again = {(r.dtype, r.rows, r.cols, r.round): r for r in found}
+        again = {(row.dtype, row.rows, row.cols, row.round): row for row in found}
         for place, old in rows.items():
-            new = again.get(place)
-            if new is None:
+            if (new := again.get(place)) is None:
                 reasons["it was not measured"] += 1
             elif new.key == old.key:
                 same += 1
             else:
-                reasons["; ".join(differences(old, new)) or UNKNOWN] += 1
+                reasons["; ".join(differences(old, new))] += 1
     return same, reasons
 
 
 def differences(old: Row, new: Row) -> list[str]:
     """What decides a row's key and differs, a few words each."""
-    was, now = old.environment, new.environment
-    found = [f"GPU {old.gpu} → {new.gpu}"] if old.gpu != new.gpu else []
+    was: dict[str, Any] = {"GPU": old.gpu, "tunables": old.params} | old.environment
+    now: dict[str, Any] = {"GPU": new.gpu, "tunables": new.params} | new.environment
     before, after = (
-        {name: e.get(name) for name in LIBRARIES} | (e.get("packages") or {}) for e in (was, now)
+        {name: one.get(name) for name in ("GPU", *LIBRARIES)} | (one.get("packages") or {})
+        for one in (was, now)
     )
-    found += [
+    found = [
         f"{name} {before.get(name)} → {after.get(name)}"
-        for name in dict.fromkeys([*before, *after])
+        for name in {**before, **after}
         if before.get(name) != after.get(name)
     ]
-    changed = {n for n in was if n in now and was[n] != now[n]}
-    if changed & {"source", "target"}:
-        found.append(f"source of {old.kernel} changed")
-    found += [f"{name} differs" for name in ("protocol", "seed") if name in changed]
-    return found + (["tunables differ"] if old.params != new.params else [])
+    names = ("source", "target", "protocol", "seed", "tunables")
+    found += [f"{name} of {old.kernel} changed" for name in names
+              if name in was and was[name] != now.get(name)]  # fmt: skip
+    return found or ["something that rows of that age do not record"]
 
 
 if __name__ == "__main__":

@@ -5,136 +5,115 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
-from difflib import get_close_matches
-from typing import NoReturn
+from itertools import chain
+from typing import Any, NoReturn
 
 import hydra
 from hydra._internal.utils import get_args_parser  # Hydra's parser of flags has no public name
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
-from omegaconf import DictConfig
+from hydra.utils import get_method
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError
 
-from experiments.errors import SweepFailed, UserError, command, lasting, on_one_line
-from experiments.sweep.config import check_folders, check_overrides, register
+from experiments.data.jobs import CONF
+from experiments.errors import SweepFailed, UserError, command, lasting
+from experiments.sweep.config import check_folders, reason_of, register
+from experiments.sweep.jobs import combinations, compose, composed, job_from, with_roofs
 
-# What Hydra and OmegaConf append for their own developers; --verbose shows all of it.
-NOISE = r"[,.] (?:Config search path: |Set the environment variable: |full_key: |See https://hydra)"
+SHOWS = ("help", "hydra_help", "cfg", "info", "shell_completion")
+FOR_SHOWS = ("resolve", "package", "config_name", "config_path", "experimental_rerun")
+LAUNCHERS = ("sweep", "slurm", "profile")
 
 
 @hydra.main(version_base="1.3", config_path="../conf", config_name="config")
-def task(config: DictConfig) -> None:
-    """Never runs: the launcher takes all jobs of a sweep, and every run is a sweep."""
-    raise UserError(
-        "hydra.mode=RUN is not for this program; a run without -m is a sweep of one job"
-    )
+def show(config: DictConfig) -> None:
+    """Shows what ``--help``, ``--cfg`` or a shell's completion ask for, and never runs a job."""
+    raise UserError("this flag goes with another one; --help lists them")
 
 
 def main() -> None:
-    """Runs Hydra on the command line and turns its errors into one line and an exit status."""
+    """Runs the command line and turns errors into one line and an exit status."""
     verbose = "--verbose" in sys.argv or os.environ.get("HYDRA_FULL_ERROR", "0") not in ("", "0")
-    arguments = [_plain(argument) for argument in sys.argv[1:] if argument != "--verbose"]
+    arguments = [one for one in sys.argv[1:] if one != "--verbose"]
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises its errors instead of printing them
-    register()
 
     def act() -> None:
         try:
-            sys.argv[1:] = _hydra_arguments(arguments)
-            task()
+            act_on(arguments)
         except (SweepFailed, UserError):
             raise
+        except (HydraException, OmegaConfBaseException) as error:
+            raise UserError(reason_of(error)) from error
+        except OSError as error:
+            raise UserError(f"cannot write {error.filename}: {error.strerror}") from error
         except Exception as error:  # a fault of ours, or of a library of ours, is one line too
-            raise UserError(_reason(error)) from error
+            raise UserError(f"{type(error).__name__}: {error}") from error
 
     with redirect_stdout(lasting(sys.stdout)), redirect_stderr(lasting(sys.stderr)):
         sys.exit(command(act, verbose))
 
 
-def _complain(message: str) -> NoReturn:
+def complain(message: str) -> NoReturn:
+    """Refuses the command line."""
     raise UserError(f"{message}; --help lists what there is")
 
 
-def _plain(argument: str) -> str:
-    """``+experiment=name``, as presets are often called, for ``experiment=name``."""
-    return argument.removeprefix("+") if argument.startswith("+experiment=") else argument
+def act_on(arguments: list[str]) -> None:
+    """Shows what a flag asks for, or runs the sweep that the overrides describe.
 
-
-def _hydra_arguments(arguments: list[str]) -> list[str]:
-    """The arguments as Hydra takes them: flags first, and ``-m``, for every run is a sweep.
-
-    Without ``-m`` Hydra composes a wrong request twice, as a single run at last, and complains
-    that a single run takes no list of values.
+    Raises:
+        UserError: naming the word at fault; nothing was measured.
+        SweepFailed: a point has no row of expected status.
     """
+    register()
     parser = get_args_parser()
-    parser.error = _complain  # type: ignore[method-assign]
-    parsed = parser.parse_intermixed_args(arguments)
-    if parsed.resolve and not parsed.cfg:
-        _complain("--resolve goes with --cfg")
-    if parsed.shell_completion and not re.match("(un)?install=|query=", " ".join(parsed.overrides)):
-        _complain("-sc takes install=, uninstall= or query=")
-    if parsed.config_dir:
-        check_folders([parsed.config_dir], f"--config-dir {parsed.config_dir}")
-    for override in parsed.overrides:
-        if re.search(r"=\S+\s+\S+=", override):
-            _complain(f"{override!r} is one word; quote each option by itself")
-        if "=" not in override and not override.startswith("~"):
-            _complain(f"{override!r} is no option=value; a list has commas, as kernel=fused,online")
-    flags = [argument for argument in arguments if argument not in ("-r", "--run")]
-    for override in parsed.overrides:
-        flags.remove(override)
-    shows = parsed.cfg or parsed.info or parsed.shell_completion or parsed.help or parsed.hydra_help
-    if not shows:
-        check_overrides(parsed.overrides)
-        if not parsed.multirun:
-            flags.insert(0, "--multirun")
-    return [*flags, *map(_of_each_job, parsed.overrides)]
+    parser.error = complain  # type: ignore[method-assign]
+    flags = parser.parse_intermixed_args(arguments)
+    words = [re.sub(r"^\+(?=experiment=)", "", word) for word in flags.overrides]
+    for word in words:
+        if re.search(r"=\S+\s+\S+=", word):
+            complain(f"{word!r} is one word; quote each option by itself")
+        if "=" not in word and not word.startswith("~"):
+            complain(f"{word!r} is no option=value; a list has commas, as kernel=fused,online")
+    if any(getattr(flags, name) for name in SHOWS):
+        sys.argv[1:] = arguments
+        show()
+    elif lone := [name for name in FOR_SHOWS if getattr(flags, name)]:
+        complain(f"--{lone[0].replace('_', '-')} goes with --cfg or --info")
+    else:
+        if flags.config_dir:
+            words = _with_folder(words, flags.config_dir)
+        with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
+            launch(words)
 
 
-def _of_each_job(override: str) -> str:
-    """A kernel's option as a sweep of one value, which Hydra applies to the jobs alone.
-
-    Otherwise it is applied to the command's own configuration too, whose kernel may not have it.
-    """
-    key, sign, value = override.partition("=")
-    if not re.match(r"[+~]*kernel\.", key) or not sign:
-        return override
-    [parsed] = OverridesParser.create().parse_overrides([override])
-    return override if parsed.is_sweep_override() else f"{key}=choice({value})"
+def _with_folder(words: Sequence[str], folder: str) -> list[str]:
+    """The overrides with the folder of ``--config-dir`` before those of ``hydra.searchpath``."""
+    check_folders([folder], f"--config-dir {folder}")
+    given = [word for word in words if word.startswith("hydra.searchpath=")]
+    more = given[-1].partition("=")[2].strip("[]") if given else ""
+    path = os.path.abspath(folder).replace("'", "\\'")
+    search = ",".join(filter(None, [f"'{path}'", more]))
+    return [*(word for word in words if word not in given), f"hydra.searchpath=[{search}]"]
 
 
-def _reason(error: Exception) -> str:
-    text = on_one_line(str(error))
-    if isinstance(error, OSError) and not isinstance(error, HydraException):
-        where = f" {error.filename}" if error.filename else ""
-        return f"cannot write{where}: {error.strerror}; choose another out="
-    if isinstance(error, YAMLError):
-        return f"a file in conf/ is not YAML: {text}"
-    if isinstance(error, OverflowError | RecursionError):
-        return f"a number is too large, or lists are too deep: {text}"
-    if not isinstance(error, UserError | HydraException | OmegaConfBaseException):
-        return f"{type(error).__name__}: {text} (unforeseen; --verbose shows where)"
-    unread = re.match(r"LexerNoViableAltException: (.*?),? \^", text)
-    if unread:
-        return f"{unread[1]} is not in Hydra's grammar; a value with special characters is quoted"
-    absent = re.search(
-        r"Could not find '([\w/]+)/([^'/]+)', Available options in '.*?': (.*)", text
-    )
-    if absent:
-        group, name, names = absent.groups()
-        near = get_close_matches(name, names.split(", "))
-        hint = f" did you mean {' or '.join(near)}?" if near else ""
-        return f"{group}={name} names no file of conf/{group}/;{hint} --help lists them"
-    unknown = re.match(r"Could not override '([\w.@/]+)'\.", text)
-    if unknown and unknown[1].count(".") == 1 and unknown[1].startswith("kernel."):
-        tunable = unknown[1].removeprefix("kernel.")
-        return f"a kernel of this sweep has no {tunable!r}; kernel.NAME.{tunable}= is of one kernel"
-    if unknown:
-        return f"there is no option {unknown[1]!r}; --help lists those there are"
-    if isinstance(error.__cause__, OmegaConfBaseException):
-        text = on_one_line(f"{error}\n{error.__cause__}")
-    return re.split(NOISE, text)[0]
+def launch(words: Sequence[str]) -> None:
+    """Hands all jobs to what ``hydra/launcher`` names, each composed as it is taken."""
+    asked = combinations(words)
+    first = composed(asked[0])
+    name = first.hydra.runtime.choices["hydra/launcher"]
+    if name not in LAUNCHERS:
+        raise UserError(
+            f"hydra/launcher={name} would run jobs one by one or beside each other, and a ratio "
+            "compares neighbours in time; hydra.launcher.cards=all spreads a sweep over cards, "
+            "hydra/launcher=slurm over nodes"
+        )
+    options: Any = OmegaConf.to_container(first.hydra.launcher, resolve=True)
+    jobs = chain([job_from(first, asked[0])], map(compose, asked[1:]))
+    launcher = get_method(str(options.pop("_target_")))
+    launcher([*jobs] if name == "profile" else with_roofs(jobs), **options)
 
 
 if __name__ == "__main__":

@@ -7,9 +7,8 @@ The rows are the truth and W&B is their mirror. A process of its own writes it, 
 never imports W&B, none of it is awake while a kernel is timed, and any failure of it ends as a
 warning within a bounded time; the same command, run again, writes the rest.
 
-``wandb/mirrored.json`` below the sweep's folder has the lines that each run was given. A sweep that
-measured nothing new starts no W&B at all; a run that still waits offline is written anew as a
-whole; one that the server has is only given its further lines.
+A run's name at W&B ends in a digest of its content: what is written already is not written again,
+and a curve with further points is a run of its own, which replaces the one that waits offline.
 
 ``python -m experiments.wandb [--out DIR]`` uploads the runs that were written offline, by ``wandb
 sync``; W&B's own mark, a ``.synced`` file beside the run's, keeps a run from being uploaded again.
@@ -17,6 +16,7 @@ sync``; W&B's own mark, a ``.synced`` file beside the run's, keeps a run from be
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
@@ -24,6 +24,7 @@ import netrc
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections import Counter, defaultdict
@@ -34,11 +35,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from experiments import child
-from experiments.child import Channel, Child, ChildError
-from experiments.data.files import RowsError, read_json, write_file
 from experiments.data.metrics import DERIVED, derive
 from experiments.data.rows import EXPECTED, Row, rows_files
-from experiments.errors import Parser, UserError
+from experiments.errors import Parser, UserError, command
 
 if TYPE_CHECKING:
     from experiments.data.jobs import TrackerConfig
@@ -49,12 +48,10 @@ METRICS = ("time_us", "time_low_us", "time_high_us", *DERIVED, "model_bytes", "f
            "max_abs_error", "relative_error", "deterministic", "batch_invariant")  # fmt: skip
 ENVIRONMENT = ("torch", "triton", "cuda", "driver", "python", "commit", "dirty")
 NOTE_LINES = 8  # lines of a run's notes
-OFFLINE = "wandb/offline-run-*/run-*.wandb"
-WRITER = ("-P", "-m", "experiments.wandb", "--write")  # -P: a sweep's folder has a wandb/ too
+DONE = "written"  # beside a run's file: W&B has written it to the end
 SPARE_BYTES = 1 << 20
 SERVER_S = 10  # how long W&B waits for a server
-SILENCE_S = 20.0  # longest between two messages: this only ends what hangs beyond W&B's own limits
-UPLOAD_S, UPLOAD_RUN_S = 60, 15  # an upload that hangs is given up, and taken up the next time
+LIMIT_S, LIMIT_RUN_S = 60, 15  # for all that W&B does, and for each run more
 NO_KEY = "no W&B key: set WANDB_API_KEY, or run `wandb login`"
 # Of the user's W&B variables, those that say where and as whom. The others (WANDB_RUN_ID,
 # WANDB_MODE, WANDB_SERVICE, …) would turn the sweep's runs into other runs.
@@ -100,7 +97,7 @@ def has_key() -> bool:
 def mirror(
     sweep: str, jobs: Sequence[tuple[Job, Sequence[Row]]], tracker: TrackerConfig, out: Path
 ) -> list[str]:
-    """Brings W&B's runs up to date with a sweep's rows, at ``out/wandb``.
+    """Writes the runs of a sweep that are not written yet, at ``out/wandb``.
 
     Args:
         sweep: The sweep's name.
@@ -114,7 +111,18 @@ def mirror(
     if tracker.backend == "none":
         return []
     try:
-        _mirror(_runs(sweep, jobs, out), tracker, out)
+        due = []
+        for curve, run in runs_of(sweep, jobs, out):
+            digest = hashlib.sha256(json.dumps([run, tracker.mode]).encode()).hexdigest()
+            run["id"] = f"{_id(curve)}{digest[:8]}"
+            if not any(out.glob(f"wandb/*run-*-{run['id']}/{DONE}")):
+                due.append(run)
+                for old in _waiting(out.glob(f"wandb/offline-run-*/run-{_id(curve)}*.wandb")):
+                    shutil.rmtree(old.parent)
+        if due:
+            (out / "wandb").mkdir(exist_ok=True)  # else W&B would take another folder in silence
+            plan = json.dumps(tracker.model_dump() | {"runs": due})
+            _run(["-m", "experiments.wandb", "--write"], out, len(due), plan)
     except Exception as error:
         return [
             f"W&B {tracker.mode}: {error}; the rows are complete on disk, and the same command, "
@@ -123,87 +131,29 @@ def mirror(
     return []
 
 
-def _mirror(runs: Iterable[dict[str, Any]], tracker: TrackerConfig, out: Path) -> None:
-    """Has the runs written that hold something new.
-
-    Raises:
-        OSError: W&B's process could not write them, ended, or fell silent.
-    """
-    file = out / "wandb" / "mirrored.json"
-    try:
-        notes = read_json(file)
-    except (OSError, RowsError):
-        notes = {}
-    due, written = [], {}
-    for run in runs:
-        digest = hashlib.sha256(json.dumps(run).encode()).hexdigest()
-        note = {"digest": None, "order": [], "sent": 0} | notes.get(run["id"], {})
-        if digest == note["digest"]:
-            continue
-        waiting = _waiting(out.glob(f"wandb/offline-run-*/run-{run['id']}.wandb"))
-        known = note["order"][: note["sent"]] if waiting else note["order"]
-        # lines are numbered, those that are known to the server first
-        lines = run["lines"]
-        order = list(dict.fromkeys([*known, *lines]))
-        numbered = [[step, lines[name]] for step, name in enumerate(order) if name in lines]
-        due.append(run | {"lines": numbered, "known": len(known)})
-        written[run["id"]] = {"digest": digest, "order": order, "sent": len(known)}
-        notes[run["id"]] = {"digest": None, "order": known, "sent": len(known)}
-        for old in waiting:
-            shutil.rmtree(old.parent)
-    if not due:
-        return
-    write_file(file, json.dumps(notes))  # without a folder W&B would take another in silence
-    plan = tracker.model_dump() | {"server_s": SERVER_S, "runs": due}
-    writer = Child(WRITER, environment(os.environ), cwd=out)
-    try:
-        writer.send(plan)
-        while "end" not in (message := writer.receive(SILENCE_S)):
-            if "error" in message:
-                raise OSError(message["error"])
-            notes[message["written"]] = written[message["written"]]
-            write_file(file, json.dumps(notes))
-    except TimeoutError:
-        raise OSError(f"gave no answer for {SILENCE_S:g} s") from None
-    except ChildError as error:
-        raise OSError(f"its process failed: {error}") from None
-    finally:
-        writer.close(patience_s=2.0)
-
-
-def _runs(
+def runs_of(
     sweep: str, jobs: Sequence[tuple[Job, Sequence[Row]]], out: Path
-) -> Iterator[dict[str, Any]]:
-    """All runs of a sweep as the writer takes them: one with the rows, and then the curves."""
+) -> Iterator[tuple[list[str], dict[str, Any]]]:
+    """Each curve's name and its run as the writer takes it, the one with all rows first."""
     rows = {row.identity: row for _, found in jobs for row in found}
     derived = dict(zip(rows, derive([*rows.values()]), strict=True))
-    parts = [sweep]
+    name = ["rows", sweep]
     if out.parent.name == "shards":  # on Slurm each shard has a folder, and all have one name
-        parts.append(out.name)
+        name.append(out.name)
     measured = rows_files(out)
     configs = [file.with_name("config.json") for file in measured]
     files = [*measured, *configs, out / "sweep.json", out / "variants.json"]
-    yield {
-        "id": _id(*parts),
-        "name": " ".join(["rows", *parts]),
-        "group": sweep,
-        "job_type": "rows",
-        "tags": ["rows"],
-        "notes": "All rows of the sweep, as an artifact.",
-        "config": {},
-        "summary": _summary([*derived.values()]),
-        "lines": {},
-        "artifact": re.sub(r"[^A-Za-z0-9_.-]", "-", "-".join(["rows", *parts]))[:128],
-        "files": [
-            (file.relative_to(out).as_posix(), file.stat().st_size)
-            for file in files
-            if file.is_file()
-        ],
-    }
+    named = {file.relative_to(out).as_posix(): file.stat().st_size for file in files
+             if file.is_file()}  # fmt: skip
+    about = {"name": " ".join(name), "job_type": "rows", "tags": ["rows"], "config": {}}
+    about["notes"] = "All rows of the sweep, as an artifact."
+    artifact = re.sub(r"[^A-Za-z0-9_.-]", "-", "-".join(name))[:128]
+    yield name, about | {"group": sweep, "summary": _summary([*derived.values()]), "lines": [],
+                         "artifact": artifact, "files": named}  # fmt: skip
     for job, found in jobs:
         for number, curve in _curves(job, [derived[row.identity] for row in found]):
-            run = {"id": _id(sweep, job.name, number), "group": sweep, "job_type": job.kernel}
-            yield run | _described(job, curve)
+            run = {"group": sweep, "job_type": job.kernel} | _described(job, curve)
+            yield [sweep, job.name, number], run
 
 
 def _curves(job: Job, rows: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, list[Any]]]:
@@ -251,11 +201,7 @@ def _described(job: Job, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         },
         "summary": _summary(rows),
         "axis": "M" if len({n for _, n in job.shapes}) == 1 < len(job.shapes) else "N",
-        "lines": {
-            f"{row['key']}:{row['card']}:{row['round']}:{row['attempt']}": _line(row)
-            for row in rows
-            if row["status"] == "ok"
-        },
+        "lines": [_line(row) for row in rows if row["status"] == "ok"],
     }
 
 
@@ -288,9 +234,8 @@ def _summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return numbers
 
 
-def _id(*parts: str) -> str:
-    """The same for the same run, so that a resumed sweep finds it again."""
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+def _id(parts: Sequence[str]) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
 
 def _waiting(files: Iterable[Path]) -> list[Path]:
@@ -310,132 +255,114 @@ def environment(given: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-# The writer: a process that runs in the sweep's folder and names files relative to it, so that an
-# offline folder holds no path of this machine and can be uploaded from another.
+def _run(words: Sequence[str], folder: Path, runs: int, text: str = "") -> str:
+    """Runs Python in W&B's environment and gives its standard error; -P: there is a wandb/ here.
+
+    Raises:
+        OSError: it failed, or did not end in time; its last line.
+    """
+    with subprocess.Popen(
+        [sys.executable, "-P", *words],
+        cwd=folder,
+        env=environment(os.environ),
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:
+        limit_s = LIMIT_S + LIMIT_RUN_S * runs
+        try:
+            _, errors = process.communicate(text, timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            raise OSError(f"no answer within {limit_s:g} s") from None
+        finally:
+            with contextlib.suppress(ProcessLookupError):  # W&B's own processes too
+                os.killpg(process.pid, signal.SIGKILL)
+    if process.returncode:
+        last = errors.strip().rpartition("\n")[2]
+        raise OSError(last.partition(": ")[2] or f"its process ended with {process.returncode}")
+    return errors
 
 
-def write(channel: Channel) -> None:
-    """Writes the runs of one plan, and reports each."""
-    plan = next(iter(channel))
-    try:
-        import wandb
+def write(plan: Mapping[str, Any]) -> None:
+    """Writes the runs of a plan, in the sweep's folder and with names relative to it.
 
-        for run in plan["runs"]:
-            _write_run(plan, run)
-            channel.send({"written": run["id"]})
-        wandb.teardown()
-        channel.send({"end": True})
-    except BaseException as error:
-        lines = [line for line in str(error).splitlines() if line.strip()]
-        channel.send({"error": lines[0].rstrip(".") if lines else type(error).__name__})
-
-
-def _write_run(plan: Mapping[str, Any], content: Mapping[str, Any]) -> None:
-    """Writes the new lines of one run."""
+    An offline folder so holds no path of this machine and can be uploaded from another.
+    """
     import wandb
 
     online, named = plan["mode"] == "online", ("id", "name", "group", "job_type", "tags", "notes")
-    limits = dict.fromkeys(("init_timeout", "finish_timeout"), plan["server_s"])
-    run = wandb.init(
-        **{name: plan[name] for name in ("project", "entity", "mode")},
-        **{name: content[name] for name in (*named, "config")},
-        # offline there is nobody to ask; the lines then carry the steps that follow the known ones
-        resume="allow" if online else None,
-        settings=wandb.Settings(**SETTINGS, **limits),
-    )
-    folder = Path(run.dir).parent
-    first = run.starting_step if online else content["known"]
-    for name in {key: None for _, line in content["lines"] for key in line}:
-        axis = None if name in AXES else content["axis"]
-        run.define_metric(name, step_metric=axis, summary="none", hidden=name in AXES)
-    for step, line in content["lines"]:
-        if step >= first:
-            run.log(line, step=step)
-    run.summary.update(content["summary"])
-    if name := content.get("artifact"):
-        artifact = wandb.Artifact(name, type="rows")
-        for number, (file, _) in enumerate(content["files"]):
-            # a copy, as rows may follow; by another name, as it is not a rows file of the sweep's
-            copy = os.path.relpath(shutil.copyfile(file, folder / f"{number}.artifact"))
-            artifact.add_file(copy, name=file, policy="immutable", skip_cache=True)
-        run.log_artifact(artifact)
-    run.finish(exit_code=int(content["summary"]["failed"] > 0))
-    # W&B says nothing about a run that it could not write to the end.
-    if not any(folder.glob("*.wandb")) or shutil.disk_usage(folder).free < SPARE_BYTES:
-        raise OSError(f"no room left to write {folder.name}")
-    shutil.rmtree(folder / "logs", ignore_errors=True)
+    limits = dict.fromkeys(("init_timeout", "finish_timeout"), SERVER_S)
+    for content in plan["runs"]:
+        run = wandb.init(
+            **{name: plan[name] for name in ("project", "entity", "mode")},
+            **{name: content[name] for name in (*named, "config")},
+            resume="allow" if online else None,  # offline there is nobody to ask
+            settings=wandb.Settings(**SETTINGS, **limits),
+        )
+        folder = Path(run.dir).parent
+        for name in {key: None for line in content["lines"] for key in line}:
+            axis = None if name in AXES else content["axis"]
+            run.define_metric(name, step_metric=axis, summary="none", hidden=name in AXES)
+        for step, line in enumerate(content["lines"]):
+            if step >= (run.starting_step if online else 0):  # an interrupted one goes on
+                run.log(line, step=step)
+        run.summary.update(content["summary"])
+        if name := content.get("artifact"):
+            artifact = wandb.Artifact(name, type="rows")
+            for number, file in enumerate(content["files"]):
+                # a copy, as rows may follow; by another name, as it is no rows file of the sweep's
+                copy = os.path.relpath(shutil.copyfile(file, folder / f"{number}.artifact"))
+                artifact.add_file(copy, name=file, policy="immutable", skip_cache=True)
+            run.log_artifact(artifact)
+        run.finish(exit_code=int(content["summary"]["failed"] > 0))
+        # W&B says nothing about a run that it could not write to the end.
+        if not any(folder.glob("*.wandb")) or shutil.disk_usage(folder).free < SPARE_BYTES:
+            raise OSError(f"no room left to write {folder.name}")
+        shutil.rmtree(folder / "logs", ignore_errors=True)
+        (folder / DONE).touch()
+    wandb.teardown()
 
 
-def upload(out: Path) -> str:
-    """Uploads the runs that wait below a folder, and gives a line on the outcome.
+def upload(out: Path) -> None:
+    """Uploads the runs that wait below a folder.
 
     Raises:
         UserError: something is left to upload.
     """
     if not out.is_dir():
         raise UserError(f"--out {out}: no such folder")
-    found = _waiting(out.rglob(OFFLINE))
+    found = _waiting(out.rglob("wandb/offline-run-*/run-*.wandb"))
     if not found:
-        return f"nothing to upload below {out}"
+        print(f"nothing to upload below {out}")
+        return
     if not has_key():
         raise UserError(NO_KEY)
-    asked = _asked_of_wandb(["-c", f"import wandb; wandb.Api(timeout={SERVER_S})"], out, UPLOAD_S)
-    if asked.returncode:  # which `wandb sync` would not mention
-        server = os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")
-        why = asked.stderr.strip().rpartition("\n")[2].partition(": ")[2]
-        raise UserError(f"{server} did not take the upload: {why}")
+    errors = ""
     for sweep in dict.fromkeys(file.parents[2] for file in found):
         # offline files name their artifacts relative to the sweep's folder
-        files = [str(file.relative_to(sweep)) for file in _waiting(sweep.glob(OFFLINE))]
-        words = ["-m", "wandb", "sync", *files]
-        ended = _asked_of_wandb(words, sweep, UPLOAD_S + UPLOAD_RUN_S * len(files))
+        files = [str(file.relative_to(sweep)) for file in found if file.parents[2] == sweep]
+        errors += _run(["-m", "wandb", "sync", *files], sweep, len(files))
         for log in sweep.glob("wandb/debug-cli.*.log"):
             log.unlink(missing_ok=True)  # an empty file named after the user
-        for line in ended.stderr.splitlines():
-            if "ERROR" in line:
-                raise UserError(f"{sweep}: {line.partition('ERROR ')[2]}")
-    left = len(_waiting(found))
-    if left:
-        raise UserError(f"{left} of {len(found)} runs were not uploaded; run this again")
-    return f"uploaded {len(found)} run{'s' * (len(found) > 1)} from {out}"
+    if left := len(_waiting(found)):
+        why = (errors.strip().splitlines() or ["W&B gives no reason"])[-1]
+        raise UserError(f"{left} of {len(found)} runs were not uploaded; run this again: {why}")
+    print(f"uploaded {len(found)} run{'s' * (len(found) > 1)} from {out}")
 
 
-def _asked_of_wandb(
-    words: Sequence[str], folder: Path, limit_s: float
-) -> subprocess.CompletedProcess[str]:
-    """Runs Python with W&B's environment in a folder.
-
-    Raises:
-        UserError: it did not end in time.
-    """
-    try:
-        return subprocess.run(
-            [sys.executable, "-P", *words],
-            cwd=folder,
-            env=environment(os.environ),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=limit_s,
-        )
-    except subprocess.TimeoutExpired:
-        raise UserError(f"{folder}: W&B did not answer within {limit_s:g} s") from None
-
-
-def main() -> None:
+def main() -> int:
     """Uploads, or is the writer."""
     if "--write" in sys.argv:
-        write(Channel())
-        return
+        write(json.load(sys.stdin))
+        return 0
     parser = Parser(prog="python -m experiments.wandb", description="Upload what waits offline.")
     parser.add_argument(
         "--out", type=Path, default=Path("outputs"), help="a sweep's folder, or one above several"
     )
-    try:
-        print(upload(parser.parse_args().out))
-    except UserError as error:
-        parser.exit(1, f"error: {error}\n")
+    return command(lambda: upload(parser.parse_args().out))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

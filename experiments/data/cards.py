@@ -6,12 +6,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-import yaml
-
-GPU_FILES = Path(__file__).resolve().parents[2] / "conf" / "gpu"
+from experiments.data.jobs import CONF, read_yaml
 
 
 @dataclass(frozen=True)
@@ -38,32 +35,30 @@ class Card:
         return None if size is None else size * 2**20
 
 
-def card_of(gpu: str, folder: Path = GPU_FILES) -> Card:
+def card_of(gpu: str) -> Card:
     """The card whose ``match`` finds itself in the driver's name ``gpu``.
 
     A device that no file describes keeps its driver's name and has no facts.
     """
-    described = description_of(gpu, folder)
+    described = description_of(gpu)
     return Card(gpu) if described is None else _card(described)
 
 
-def description_of(gpu: str, folder: Path = GPU_FILES) -> dict[str, Any] | None:
+def description_of(gpu: str) -> dict[str, Any] | None:
     """The file of the card that the driver calls ``gpu``, None where no file matches."""
-    matching = (d for d in descriptions(folder) if d.get("match") and re.search(d["match"], gpu))
+    matching = (d for d in descriptions() if d.get("match") and re.search(d["match"], gpu))
     return next(matching, None)
 
 
 @cache  # asked for each job of a sweep
-def descriptions(folder: Path = GPU_FILES) -> tuple[dict[str, Any], ...]:
+def descriptions() -> tuple[dict[str, Any], ...]:
     """Every file of ``conf/gpu``, by name."""
-    paths = sorted(folder.glob("*.yaml"))
-    return tuple(yaml.safe_load(path.read_text(encoding="utf-8")) or {} for path in paths)
+    return tuple(read_yaml(CONF / "gpu").values())
 
 
-def known_cards(folder: Path = GPU_FILES) -> list[Card]:
+def known_cards() -> list[Card]:
     """The cards with a memory bandwidth, fastest first."""
-    cards = [_card(one) for one in descriptions(folder)]
-    known = [card for card in cards if card.peak_gbps is not None]
+    known = [card for card in map(_card, descriptions()) if card.peak_gbps is not None]
     return sorted(known, key=lambda card: (-(card.peak_gbps or 0), card.name))
 
 

@@ -1,8 +1,7 @@
 """What lies beside the rows of a sweep: each job's configuration and what its variants declare.
 
 ``sweep.json`` names the sweep, ``<job>/config.json`` is what Hydra composed, ``variants.json``
-what each variant declares, ``sessions.jsonl`` how long each run of the command took. A grid's
-``rows``, ``cols`` and ``shapes`` become shapes in `expand`.
+what each variant declares, ``sessions.jsonl`` how long each run of the command took.
 
 The classes named ``…Config`` are the options of a sweep: Hydra takes their names, types and
 defaults from here, and a recorded configuration is checked against them. A new option needs a
@@ -13,16 +12,17 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field, model_validator
 
-from experiments.data.files import Amount, JsonObject, Name, Text, Whole
-from experiments.data.rows import Dtype, Timer
+from experiments.data.files import Amount, JsonObject, Name, Text, Whole, Written
+from experiments.data.rows import MOST_SAMPLES, Dtype, Timer
 
 MOST = 100_000  # a sweep of more points is a slip of the keyboard
 LARGEST = 1 << 40  # elements; a single row of it is beyond any device
@@ -31,19 +31,23 @@ PLAIN = r"^\w[\w.,=+-]*$"  # a name that is one folder's, and climbs out of none
 MOST_POINTS = 500_000  # half a day of an H200's; planning holds each of them in memory
 NARROWEST, WIDEST = 256, 262144  # columns: between them widths are drawn
 CONF = Path(__file__).resolve().parents[2] / "conf"
-GRID_FILES = CONF / "grid"
 ABOUT = ("by", "roof")  # in a kernel's file: who made it, and its roof where that is not the copy
 OURS = "ours"  # made the variant that stands for this project in its operation
 
-Count = Annotated[int, Field(ge=1, le=2**53)]
+
+def _regular(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"gpu.match={text} is no regular expression: {error}") from None
+    return text
+
+
 Limit = Annotated[float, Field(gt=0, le=DAY_S)]
+Samples = Annotated[int, Field(ge=1, le=MOST_SAMPLES)]  # more make rows too long to be read again
 
 
-class _Written(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-
-class GridConfig(_Written):
+class GridConfig(Written):
     """Shapes, named after what they reproduce; see `expand`.
 
     Attributes:
@@ -61,20 +65,20 @@ class GridConfig(_Written):
     seed: int | None = None
 
 
-class DtypeConfig(_Written):
+class DtypeConfig(Written):
     """Which dtypes are run; None takes the grid's own."""
 
-    names: list[Dtype] | None
+    names: Annotated[list[Dtype], Field(min_length=1)] | None
 
 
-class FactConfig(_Written):
+class FactConfig(Written):
     """A card's datasheet figure and where it stands."""
 
     value: float
     source: Text
 
 
-class GpuConfig(_Written):
+class GpuConfig(Written):
     """A card, as ``conf/gpu`` describes it.
 
     Attributes:
@@ -86,13 +90,13 @@ class GpuConfig(_Written):
     """
 
     name: Name
-    match: Text | None
+    match: Annotated[Text, AfterValidator(_regular)] | None
     device: Literal["auto", "cuda", "cpu"]
     card: int | None = Field(ge=0, lt=2**16)
     facts: dict[Name, FactConfig]
 
 
-class TimingConfig(_Written):
+class TimingConfig(Written):
     """The protocol of a measurement.
 
     Attributes:
@@ -109,14 +113,23 @@ class TimingConfig(_Written):
     timer: Literal["auto"] | Timer
     cache: Literal["cold", "warm"]
     warmup: Whole
-    min_samples: Count
-    max_samples: Count
+    min_samples: Samples
+    max_samples: Samples
     precision: float = Field(gt=0, lt=1)
     sampling_limit_s: Limit
     compile_limit_s: Limit
 
+    @model_validator(mode="after")
+    def _ordered(self) -> TimingConfig:
+        if self.max_samples < self.min_samples:
+            raise ValueError(
+                f"timing.max_samples={self.max_samples} is below "
+                f"timing.min_samples={self.min_samples}"
+            )
+        return self
 
-class TrackerConfig(_Written):
+
+class TrackerConfig(Written):
     """Where rows are mirrored; ``mode`` is W&B's own word."""
 
     backend: Literal["wandb", "none"] = "wandb"
@@ -125,7 +138,7 @@ class TrackerConfig(_Written):
     entity: Name | None = None
 
 
-class Config(_Written):
+class Config(Written):
     """A job's ``config.json``: a kernel over a grid in some dtypes on a card, and how it is run.
 
     Attributes:
@@ -147,7 +160,7 @@ class Config(_Written):
     timing: TimingConfig
     tracker: TrackerConfig
     name: str = Field(max_length=300, pattern=PLAIN)
-    out: Name
+    out: str = Field(max_length=1000, pattern=r"^[^\x00]*[^\x00\s][^\x00]*$")
     twin: str | None = Field(None, max_length=300, pattern=r"^[A-Za-z0-9]+$")
     rounds: int = Field(1, ge=1, le=MOST_POINTS)
     fresh: bool = False
@@ -158,26 +171,23 @@ class Config(_Written):
     only_failed: bool = False
     dry_run: bool = False
 
-    def planned(self) -> tuple[list[tuple[int, int]], list[str]]:
-        """The shapes (M, N) and the dtypes of this job's points.
-
-        Raises:
-            ValueError: in one line, which field is wrong, or that these are too many points.
-        """
-        shapes = expand(self.grid.model_dump())
-        dtypes = list(map(str, self.dtype.names or self.grid.dtypes))
-        if (points := len(shapes) * len(dtypes) * self.rounds) > MOST_POINTS:
-            raise ValueError(f"{points:,} points; a sweep has at most {MOST_POINTS:,}")
-        return shapes, dtypes
+    @model_validator(mode="after")
+    def _one_wish(self) -> Config:
+        if self.overwrite and self.only_failed:
+            raise ValueError(
+                "overwrite=true measures all points again and only_failed=true those that failed; "
+                "choose one"
+            )
+        return self
 
 
-class SweepNote(_Written):
+class SweepNote(Written):
     """``sweep.json``."""
 
     sweep: Name
 
 
-class Session(_Written):
+class Session(Written):
     """A line of ``sessions.jsonl``: one run of the command, in seconds."""
 
     points: Whole
@@ -185,7 +195,7 @@ class Session(_Written):
     elapsed_s: Amount
 
 
-class Declaration(_Written):
+class Declaration(Written):
     """A variant's own words and formulas, in elements; see `kernels.kernel.Kernel`."""
 
     kernel: Name
@@ -218,23 +228,18 @@ def expand(grid: Mapping[str, Any]) -> list[tuple[int, int]]:
     Raises:
         ValueError: in one line, which field is wrong and what would be right.
     """
-    rows, cols, pairs = grid.get("rows"), grid.get("cols"), grid.get("shapes") or []
-    elements, drawn, seed = grid.get("elements") or [], grid.get("drawn") or 0, grid.get("seed")
-    if rows is not None and elements:
+    ms, ns = (_axis(f"grid.{name}", grid.get(name)) for name in ("rows", "cols"))
+    sizes = _axis("grid.elements", grid.get("elements") or None)
+    pairs, drawn, seed = grid.get("shapes") or [], grid.get("drawn") or 0, grid.get("seed")
+    if ms and sizes:
         raise ValueError("grid.rows and grid.elements both say how many rows there are; set one")
-    if drawn and (seed is None or not elements):
+    if drawn and (seed is None or not sizes):
         raise ValueError("grid.drawn needs grid.seed and grid.elements beside it")
-    if (rows is None and not elements) != (cols is None and not drawn):
-        given, lacking = ("rows", "cols") if cols is None else ("cols", "rows")
-        raise ValueError(f"grid.{given} needs grid.{lacking} beside it")
-    if rows is None and not elements and not pairs:
+    if bool(ms or sizes) != bool(ns or drawn) or not (ms or sizes or pairs):
         raise ValueError("the grid is empty: set grid.rows and grid.cols, or grid.shapes")
-    ms = [] if rows is None else _axis("grid.rows", rows)
-    ns = [] if cols is None else _axis("grid.cols", cols)
-    if (count := max(len(ms), len(elements)) * len(ns) + drawn + len(pairs)) > MOST:
+    if (count := max(len(ms), len(sizes)) * len(ns) + drawn + len(pairs)) > MOST:
         raise ValueError(f"the grid has {count} shapes; at most {MOST} are taken")
     shapes = [(m, n) for m in ms for n in ns]
-    sizes = [_size("grid.elements", size) for size in elements]
     shapes += [(max(1, size // n), n) for size in sizes for n in ns]
     for i, n in enumerate(_drawn_widths(drawn, seed or 0)):
         # neighbours share a size, so that each size has even and odd widths
@@ -248,21 +253,25 @@ def expand(grid: Mapping[str, Any]) -> list[tuple[int, int]]:
 
 
 @cache
-def named_grids(folder: Path = GRID_FILES) -> dict[str, list[tuple[int, int, str]]]:
+def named_grids(folder: Path = CONF / "grid") -> dict[str, list[tuple[int, int, str]]]:
     """By name the points (M, N, dtype) of every grid in conf/grid that has the same each time."""
-    files = {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in folder.glob("*.yaml")}
     return {
         name: [(m, n, dtype) for m, n in expand(grid) for dtype in grid["dtypes"]]
-        for name, grid in files.items()
-        if "dtypes" in (grid or {}) and "drawn" not in grid
+        for name, grid in read_yaml(folder).items()
+        if "dtypes" in grid and "drawn" not in grid
     }
 
 
 @cache
 def kernel_makers(folder: Path = CONF / "kernel") -> dict[str, str]:
     """By name who made each kernel that says so in conf/kernel: `OURS`, ``torch``, ``quack``."""
-    files = {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in folder.glob("*.yaml")}
-    return {name: str(file["by"]) for name, file in files.items() if "by" in (file or {})}
+    return {name: str(file["by"]) for name, file in read_yaml(folder).items() if "by" in file}
+
+
+def read_yaml(folder: Path) -> dict[str, dict[str, Any]]:
+    """By name every file of a group of conf/, in order."""
+    paths = sorted(folder.glob("*.yaml"))
+    return {path.stem: yaml.safe_load(path.read_text("utf-8")) or {} for path in paths}
 
 
 def _drawn_widths(count: int, seed: int) -> list[int]:
@@ -273,7 +282,10 @@ def _drawn_widths(count: int, seed: int) -> list[int]:
 
 
 def _axis(name: str, value: Any) -> Sequence[int]:
+    """The sizes of one axis, none where nothing is given."""
     sizes: Sequence[int]
+    if value is None:
+        return ()
     if isinstance(value, Mapping):
         if set(value) != {"first", "last", "step"}:
             raise ValueError(f"{name} takes first, last and step, not {', '.join(map(str, value))}")

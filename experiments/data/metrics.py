@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -23,7 +24,6 @@ ARITHMETIC = ("flops", "exponentials")
 # A time is implausible where the roof takes longer by this factor, the ends of both intervals
 # compared, and by so many µs. Rows of outputs/reference beat their roof by at most 1.29 and 2.0 µs
 # by events, 1.16 by a chain. On a CPU other processes disturb the roof too, so its bounds are wide.
-# On a card the host's time of a call has no roof.
 CARD, CPU = (1.25, 2.5), (5.0, 20.0)
 
 
@@ -42,36 +42,30 @@ def plausible(rows: Sequence[Row]) -> list[Row]:
 
     An answer was kept then, or nobody waited for it. No ratio, figure or claim uses such a row.
     """
-    roofs: dict[tuple[Any, ...], Row] = {}
-    timed = [r for r in rows if r.status == "ok" and r.time_us and r.compulsory_bytes]
-    for row in timed:
-        if row.operation == (row.roof or COPY):
-            place = (*_neighbourhood(row), row.operation)
-            roofs[place] = min(roofs.get(place, row), row, key=lambda each: each.time_us or 0)
-    reasons = {}
-    for row in timed:
-        roof = roofs.get((*_neighbourhood(row), row.roof or COPY))
-        if roof is None or roof.suspect or roof.operation == row.operation or _of_host(row):
-            continue
-        share = (row.compulsory_bytes or 0) / (roof.compulsory_bytes or 1)
-        least_us, most_us = share * (roof.time_low_us or 0), row.time_high_us or row.time_us or 0
-        factor, gap_us = CARD if row.device == "cuda" else CPU
-        if least_us > factor * most_us and least_us - most_us > gap_us:
-            reasons[id(row)] = (
-                f"takes {row.time_us:.3g} µs where {roof.kernel}, which only moves what it must "
-                f"move, takes {share * (roof.time_us or 0):.3g}"
-            )
+    index = _index(rows)
     return [
-        row.model_copy(update={"status": "implausible", "reason": reasons[id(row)]})
-        if id(row) in reasons
+        row.model_copy(update={"status": "implausible", "reason": why})
+        if (why := _implausible(row, index[_neighbourhood(row)].get(("roof", row.roof or COPY))))
         else row
         for row in rows
     ]
 
 
-def _of_host(row: Row) -> bool:
-    """Whether a time is the host's, on a card."""
-    return row.device == "cuda" and row.timer == "host"
+def _implausible(row: Row, roof: Row | None) -> str:
+    """Why a time cannot be; empty where it can. On a card the host's time has no roof."""
+    if roof is None or roof.suspect or roof.operation == row.operation or not _timed(row):
+        return ""
+    if not row.compulsory_bytes or (row.device == "cuda" and row.timer == "host"):
+        return ""
+    share = row.compulsory_bytes / (roof.compulsory_bytes or 1)
+    least_us, most_us = share * (roof.time_low_us or 0), row.time_high_us or row.time_us or 0
+    factor, gap_us = CARD if row.device == "cuda" else CPU
+    if least_us <= factor * most_us or least_us - most_us <= gap_us:
+        return ""
+    return (
+        f"takes {row.time_us:.3g} µs where {roof.kernel}, which only moves what it must move, "
+        f"takes {share * (roof.time_us or 0):.3g}"
+    )
 
 
 def derive(rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -93,12 +87,25 @@ def derived(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     ``fraction_of_roof`` is of the roof that takes longest: effective over roof bandwidth, or
     ``arithmetic_us`` over the time where that is more.
     """
-    known: dict[tuple[Any, ...], dict[tuple[str, str], Row]] = {}
-    places = [_neighbourhood(row) for row in rows]
-    beside = [known.setdefault(place, {}) for place in places]
-    for row, near in zip(rows, beside, strict=True):
-        if row.time_us is None or row.status != "ok":
-            continue
+    index = _index(rows)
+    for row in rows:
+        place, roof = _neighbourhood(row), row.roof or COPY
+        near = index[place]
+        own = _derived(row, near.get(("roof", roof)), near.get(("naive", row.operation)))
+        if own["effective_gbps"] is not None and row.time_us:
+            works = {work: near.get(("roof of", work)) for work in ARITHMETIC if getattr(row, work)}
+            times = [getattr(row, w) / _rate(most, w) for w, most in works.items() if most]
+            own["arithmetic_us"] = bound = max(times, default=None)
+            if bound is not None and own["fraction_of_roof"] is not None:
+                own["fraction_of_roof"] = max(own["fraction_of_roof"], bound / row.time_us)
+        yield own | {"recording": place[0], "roof": roof}
+
+
+def _index(rows: Sequence[Row]) -> dict[tuple[Any, ...], dict[tuple[str, str], Row]]:
+    """By neighbourhood the rows that others are compared with: fastest roofs, and ``naive``."""
+    found = defaultdict[tuple[Any, ...], dict[tuple[str, str], Row]](dict)
+    for row in filter(_timed, rows):
+        near = found[_neighbourhood(row)]
         if row.operation == (row.roof or COPY):
             fastest = near.get(("roof", row.operation), row)
             near["roof", row.operation] = min(fastest, row, key=lambda each: each.time_us or 0)
@@ -107,21 +114,11 @@ def derived(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
                     near["roof of", work] = row
         elif row.kernel == "naive":
             near["naive", row.operation] = row
-    for row, place, near in zip(rows, places, beside, strict=True):
-        roof = row.roof or COPY
-        own = _derived(row, near.get(("roof", roof)), near.get(("naive", row.operation)))
-        times = [
-            getattr(row, work) / _rate(most, work)
-            for work in ARITHMETIC
-            if own["effective_gbps"] is not None
-            and getattr(row, work)
-            and (most := near.get(("roof of", work))) is not None
-        ]
-        own["arithmetic_us"] = bound = max(times, default=None)
-        if bound is not None and own["fraction_of_roof"] is not None and row.time_us:
-            own["fraction_of_roof"] = max(own["fraction_of_roof"], bound / row.time_us)
-        own["recording"], own["roof"] = place[0], roof
-        yield own
+    return found
+
+
+def _timed(row: Row) -> bool:
+    return row.status == "ok" and row.time_us is not None
 
 
 def _neighbourhood(row: Row) -> tuple[Any, ...]:
@@ -139,10 +136,10 @@ def _derived(row: Row, roof: Row | None, naive: Row | None) -> dict[str, Any]:
     values: dict[str, Any] = dict.fromkeys(DERIVED)
     if row.time_us is None or row.status != "ok":
         return values
-    if row.compulsory_bytes is not None:
-        values["effective_gbps"] = gbps(row.compulsory_bytes, row.time_us)
     if row.model_bytes is not None:
         values["modelled_gbps"] = gbps(row.model_bytes, row.time_us)
+    if row.compulsory_bytes is not None:
+        values["effective_gbps"] = gbps(row.compulsory_bytes, row.time_us)
     if roof is not None and roof.time_us and roof.compulsory_bytes and row.compulsory_bytes:
         values["roof_gbps"] = gbps(roof.compulsory_bytes, roof.time_us)
         values["fraction_of_roof"] = values["effective_gbps"] / values["roof_gbps"]

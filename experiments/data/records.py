@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from experiments.data.files import (
     Amount,
@@ -23,6 +23,7 @@ from experiments.data.files import (
     Text,
     Time,
     Whole,
+    Written,
     parse_json,
     read_lines,
     validated,
@@ -31,11 +32,7 @@ from experiments.data.files import (
 from experiments.data.rows import Dtype
 
 
-class _Written(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-
-class Record(_Written):
+class Record(Written):
     """What all records share: which variant at which shape. Sizes in elements."""
 
     schema_version: Literal[1] = 1
@@ -48,7 +45,7 @@ class Record(_Written):
     dtype: Dtype
 
 
-class TensorCount(_Written):
+class TensorCount(Written):
     """Requests to one tensor of a call: elements and bytes, masked-off lanes left out."""
 
     name: Name = Field(description="x, y, or what an eager operation made, e.g. max.indices")
@@ -85,7 +82,7 @@ class Count(Record):
 Number = float | Literal["inf", "-inf", "nan"]
 
 
-class Access(_Written):
+class Access(Written):
     """One load or store of one program, in the order it was executed.
 
     ``maximum`` and ``total`` are recomputed from what was loaded; ``state`` is the kernel's own.
@@ -163,7 +160,7 @@ class Probe(Record):
     environment: JsonObject = {}
 
 
-class HostLayer(_Written):
+class HostLayer(Written):
     """What a call costs the host, and over its base, PyTorch's; older records lack ratios' ends."""
 
     layer: Name
@@ -176,7 +173,7 @@ class HostLayer(_Written):
     ratio_high: Amount | None = None
 
 
-class HostCost(_Written):
+class HostCost(Written):
     """The host's cost of calls on one card, by layer; of older recordings."""
 
     gpu: Name

@@ -12,10 +12,9 @@ import contextlib
 import itertools
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from filelock import FileLock, Timeout
@@ -41,12 +40,15 @@ def cards_of(cards: Any) -> list[int]:
                 "hydra.launcher.cards=all: NVML shows no card here; name them by index, as in [0,1]"
             )
     listed = isinstance(cards, Sequence) and not isinstance(cards, str) and cards
-    if not listed or any(type(card) is not int or card < 0 for card in cards):
+    if (
+        not listed
+        or any(type(card) is not int or card < 0 for card in cards)
+        or len({*cards}) < len(cards)
+    ):
         raise UserError(
-            f"hydra.launcher.cards={cards}; name cards by index, as in [0,1], or all of them by all"
+            f"hydra.launcher.cards={cards}; name cards by index, as in [0,1], or all of them by "
+            "all, and each once"
         )
-    if len(set(cards)) != len(cards):
-        raise UserError(f"hydra.launcher.cards={cards} names a card twice")
     return list(cards)
 
 
@@ -57,33 +59,24 @@ def visible_cards() -> list[str]:
     hides those after it, as CUDA has it. Instances of one card (MIG) have one bus id. Empty
     without NVML, without cards, and where all are hidden.
     """
-    with _nvml() as nvml:
-        if nvml is None:
-            return []
-        handles = [nvml.nvmlDeviceGetHandleByIndex(i) for i in range(nvml.nvmlDeviceGetCount())]
-        limited = os.environ.get("CUDA_VISIBLE_DEVICES")
-        if limited is not None:
-            found = (_handle(nvml, handles, entry.strip()) for entry in limited.split(","))
-            handles = list(itertools.takewhile(lambda handle: handle is not None, found))
-        return [_text(nvml.nvmlDeviceGetPciInfo(handle).busId).lower() for handle in handles]
-
-
-@contextlib.contextmanager
-def _nvml() -> Iterator[ModuleType | None]:
     try:
         import pynvml
 
         pynvml.nvmlInit()
     except Exception:  # no library, no driver or no permission: all mean that nothing is known
-        yield None
-        return
+        return []
     try:
-        yield pynvml
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
+        limited = os.environ.get("CUDA_VISIBLE_DEVICES")
+        if limited is not None:
+            found = (_handle(pynvml, handles, entry.strip()) for entry in limited.split(","))
+            handles = list(itertools.takewhile(lambda handle: handle is not None, found))
+        return [_text(pynvml.nvmlDeviceGetPciInfo(handle).busId).lower() for handle in handles]
     finally:
         pynvml.nvmlShutdown()
 
 
-def _handle(nvml: ModuleType, handles: list[Any], entry: str) -> Any:
+def _handle(nvml: Any, handles: list[Any], entry: str) -> Any:
     """The card that an entry of ``CUDA_VISIBLE_DEVICES`` names, None where it names none."""
     if entry.isdecimal():
         return handles[int(entry)] if int(entry) < len(handles) else None
@@ -173,7 +166,7 @@ class WorkerPool:
             if len(self.cards) > 1 and not pinned(job):
                 for card in self.cards:
                     self.worker("cuda", card)
-        cards = {worker.card for worker in self._on_cards()}
+        cards = {card for device, card in self.workers if device != "cpu"}
         if self.locked and cards - self._locked:
             self.close()  # whoever waits holds only what comes earlier in the order
             self._locks, self._locked = take(cards), cards
@@ -202,7 +195,11 @@ class WorkerPool:
         Raises:
             UserError: one did not come up, or the cards are of several kinds.
         """
-        workers = {w.card: w for w in self._on_cards() if w.card in self.cards}
+        workers = {
+            card: worker
+            for (device, card), worker in self.workers.items()
+            if device != "cpu" and card in self.cards
+        }
         kinds: dict[str, int] = {}
         for card, worker in workers.items():
             try:
@@ -216,9 +213,6 @@ class WorkerPool:
                 "hydra.launcher.cards"
             )
         return workers
-
-    def _on_cards(self) -> list[Worker]:
-        return [worker for (device, _), worker in self.workers.items() if device != "cpu"]
 
     def close(self) -> None:
         """Ends all workers and lets go of their cards."""

@@ -6,13 +6,14 @@ An option is a field of one of its classes, and a value with a comment in conf/.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from hydra.core.config_store import ConfigStore
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import ChoiceSweep, Glob, QuotedString, RangeSweep
+from hydra.core.override_parser.types import ChoiceSweep, Glob, Override, QuotedString, RangeSweep
+from omegaconf.errors import OmegaConfBaseException
 from pydantic import BaseModel, ValidationError
 
 from experiments.data.jobs import (
@@ -25,8 +26,7 @@ from experiments.data.jobs import (
     TimingConfig,
     TrackerConfig,
 )
-from experiments.data.rows import MOST_SAMPLES
-from experiments.errors import UserError
+from experiments.errors import UserError, on_one_line
 
 GROUPS: dict[str, type[BaseModel]] = {
     "grid": GridConfig,
@@ -38,72 +38,71 @@ GROUPS: dict[str, type[BaseModel]] = {
 # Options of the whole sweep; jobs of one sweep may not differ in them.
 SHARED = ("out", "rounds", "fresh", "seed", "remeasure", "determinism", "overwrite", "only_failed",
           "dry_run", "tracker")  # fmt: skip
-
 LARGEST_FILE = 1 << 20  # bytes of a configuration
 MOST_ALIASES = 20
-LONGEST_OUT = 1000  # characters
-LAUNCHERS = ("sweep", "slurm", "profile")
-OTHER_LAUNCHER = (
-    "would run jobs one by one or beside each other, and a ratio compares neighbours in time; "
-    "hydra.launcher.cards=all spreads a sweep over cards, hydra/launcher=slurm over nodes"
-)
-CHOSEN = ("kernel", *GROUPS, "experiment", "hydra/launcher")
-# Few of Hydra's own options do something here; these name the option to use instead.
+ONE_CHOICE = ("experiment", "hydra/launcher")
+CHOSEN = ("kernel", *GROUPS, *ONE_CHOICE)
+# Of Hydra's own options these do something here.
 OURS = r"hydra\.(launcher\.(?!_)\w+(\.\w+)*|searchpath)"
-OF_HYDRA = "of Hydra's own, hydra/launcher, hydra.launcher.* and hydra.searchpath may be set"
-NOT_OURS = {
-    "hydra.sweep.": "out= names the folder that takes the rows",
-    "hydra.run.": "out= names the folder that takes the rows",
-    "hydra.output_subdir": "a row records its own configuration",
-    "hydra.mode": "a run without -m is a sweep of one job",
-    "hydra.verbose": "--verbose shows the traceback of an error",
-    "hydra/sweeper": "the sweep is what is typed, or a preset's: kernel=fused,online",
-    "hydra.sweeper": "the sweep is what is typed, or a preset's: kernel=fused,online",
-}
+OF_HYDRA = (
+    "is not for this program; of Hydra's own, hydra/launcher, hydra.launcher.* and "
+    "hydra.searchpath may be set, and out= names the folder that takes the rows"
+)
+# What Hydra and OmegaConf append for their own developers; --verbose shows all of it.
+NOISE = r"[,.] (?:Config search path: |Set the environment variable: |full_key: |See https://hydra)"
 
 
 def register() -> None:
     """Makes the options and their defaults known to Hydra, before any composition."""
-    store = ConfigStore.instance()
     models: dict[str, type[BaseModel]] = {"": Config} | GROUPS
     for group, model in models.items():
-        fields = model.model_fields.items()
         node = {
             name: "???" if field.is_required() else field.get_default(call_default_factory=True)
-            for name, field in fields
+            for name, field in model.model_fields.items()
         }
-        store.store(group=group or None, name="schema", node=node)
+        ConfigStore.instance().store(group=group or None, name="schema", node=node)
 
 
-def check_overrides(overrides: list[str]) -> None:
+def check_override(override: Override) -> None:
     """Checks what Hydra would ignore in silence, or would answer with an error of its own code.
 
     Raises:
         UserError: naming the override at fault and what would be right.
-        HydraException: it is not in Hydra's grammar.
     """
-    for override in OverridesParser.create().parse_overrides(overrides):
-        key, line, value = override.key_or_group, str(override.input_line), override.value()
-        if re.match(r"kernel\b.*\._target_$", key):
-            raise UserError(
-                f"{line}: kernel._target_ is said in a kernel's file; kernel= chooses it"
-            )
+    key, line, value = override.key_or_group, str(override.input_line), override.value()
+    if not key:
+        raise UserError(f"{line} names no option; --help lists those there are")
+    if re.fullmatch(r"kernel\.(.*\.)?(_target_|by|roof)", key):
+        raise UserError(f"{line}: {key} is said in a kernel's file; kernel= chooses the file")
+    if isinstance(value, RangeSweep):
+        assert value.start is not None
+        assert value.stop is not None
+        if not 0 < abs(value.stop - value.start) <= MOST_POINTS * abs(value.step):
+            raise UserError(f"{line}: a range has 1 to {MOST_POINTS} values")
+    if key in CHOSEN:
+        if isinstance(value, Glob) or line == "~experiment":
+            return
+        names = value.list if isinstance(value, ChoiceSweep) else [value]
+        if len(names) > 1 and key in ONE_CHOICE:
+            raise UserError(f"{line}: a sweep has one {key}; run one after the other")
+        for name in names:
+            text = name.text if isinstance(name, QuotedString) else name
+            if not isinstance(text, str | Glob) or (isinstance(text, str) and not _is_file(text)):
+                raise UserError(
+                    f"{line} names no file of conf/{key}/; each job has one {key}, and --help "
+                    "lists them"
+                )
+    elif re.match(r"hydra\b", key):
+        if override.is_delete() or not re.fullmatch(OURS, key):
+            raise UserError(f"{line} {OF_HYDRA}")
         if key == "hydra.searchpath":
             check_folders(value if isinstance(value, list) else [value], line)
-        if not key:
-            raise UserError(f"{line} names no option; --help lists those there are")
-        if isinstance(value, Glob) and key not in CHOSEN:
-            raise UserError(f"{line}: glob chooses among files; {key} takes values")
-        if isinstance(value, RangeSweep) and not 0 < _length(value) <= MOST_POINTS:
-            raise UserError(f"{line}: a range has 1 to {MOST_POINTS} values")
-        if key in CHOSEN:
-            if not override.is_delete():
-                _check_choice(line, key, value)
-            elif line != "~experiment":
-                raise UserError(f"{line}: each job has one {key}; {key}=name chooses it")
-        elif re.match(r"hydra\b", key) and (override.is_delete() or not re.fullmatch(OURS, key)):
-            why = next((why for start, why in NOT_OURS.items() if key.startswith(start)), OF_HYDRA)
-            raise UserError(f"{line} is not for this program; {why}")
+
+
+def _is_file(choice: str) -> bool:
+    """Whether a choice is a file below its group's folder: Hydra would follow it out of conf/."""
+    parts = choice.split("/")
+    return "schema" not in parts and all(re.fullmatch(PLAIN, part) for part in parts)
 
 
 def check_folders(folders: Sequence[Any], given: str) -> None:
@@ -116,8 +115,6 @@ def check_folders(folders: Sequence[Any], given: str) -> None:
     """
     for folder in folders:
         path = Path(str(folder).removeprefix("file://")).expanduser()
-        if str(folder).startswith("pkg://"):
-            continue
         if not path.is_dir():
             raise UserError(f"{given}: {folder} is no folder")
         for file in path.rglob("*.yaml"):
@@ -127,27 +124,24 @@ def check_folders(folders: Sequence[Any], given: str) -> None:
                 raise UserError(f"{file} has more than {MOST_ALIASES} aliases (*name)")
 
 
-def _length(values: RangeSweep) -> float:
-    """About how many values a range has, 0 where it has no end."""
-    assert values.start is not None
-    assert values.stop is not None
-    return (values.stop - values.start) / values.step if values.step else 0
+def values_of(override: Override) -> list[str]:
+    """What an override is in jobs: ``key=value``, of a list or a glob one for each value.
 
-
-def _check_choice(line: str, group: str, value: Any) -> None:
-    """Checks that a choice of a group's file is a name, or several where a sweep may have them."""
-    if isinstance(value, Glob):
-        return
-    names = value.list if isinstance(value, ChoiceSweep) else [value]
-    if len(names) > 1 and group == "experiment":
-        raise UserError(f"{line}: presets are sweeps already; run one after the other")
-    if len(names) > 1 and group == "hydra/launcher":
-        raise UserError(f"{line}: a sweep has one launcher")
-    if group == "hydra/launcher" and names[0] not in LAUNCHERS:
-        raise UserError(f"{line} {OTHER_LAUNCHER}")
-    for name in names:
-        if not isinstance(name, str | QuotedString | Glob) or name == "_self_":
-            raise UserError(f"{line} names no file of conf/{group}/; --help lists them")
+    Raises:
+        UserError: the list or the glob has no value.
+    """
+    key, value = override.get_key_element(), override.value()
+    if override.is_delete():
+        return [str(override.input_line)]
+    if not override.is_sweep_override():
+        return [f"{key}={override.get_value_element_as_str()}"]
+    if isinstance(value, ChoiceSweep) and override.config_loader is not None:
+        files = override.config_loader.get_group_options(override.key_or_group)
+        each = (one.filter(files) if isinstance(one, Glob) else [one] for one in value.list)
+        value.list = [name for names in each for name in names]
+    if not override.is_discrete_sweep() or not (found := [*override.sweep_string_iterator()]):
+        raise UserError(f"{override.input_line}: the list or the glob has no value")
+    return [f"{key}={one}" for one in found]
 
 
 def check(config: dict[str, Any]) -> dict[str, Any]:
@@ -156,36 +150,11 @@ def check(config: dict[str, Any]) -> dict[str, Any]:
     Raises:
         UserError: naming the option at fault and what would be right.
     """
-    out = str(config.get("out") or "")
-    if "out" in config and (not out.strip() or "\0" in out or len(out) > LONGEST_OUT):
-        raise UserError("out= is empty, too long or no path; name the folder that takes the rows")
     try:
-        named = {"out": Path(out).name} if out else {}
-        found = Config.model_validate(config | named).model_dump() | {"out": out}
-        re.compile(found["gpu"]["match"] or "")
+        found = Config.model_validate(config).model_dump()
     except ValidationError as error:
         raise UserError(_complaint(error)) from None
-    except re.error as error:
-        raise UserError(
-            f"gpu.match={found['gpu']['match']} is no regular expression: {error}"
-        ) from None
-    timing, names = found["timing"], found["dtype"]["names"]
-    least, most = timing["min_samples"], timing["max_samples"]
-    if not (found["grid"]["dtypes"] if names is None else names):
-        raise UserError("no dtype is named; dtype=float32 names one")
-    if found["overwrite"] and found["only_failed"]:
-        raise UserError(
-            "overwrite=true measures all points again and only_failed=true those that failed; "
-            "choose one"
-        )
-    if most < least:
-        raise UserError(f"timing.max_samples={most} is below timing.min_samples={least}")
-    if most > MOST_SAMPLES:
-        raise UserError(
-            f"timing.max_samples={most} makes rows too long to be read again; "
-            f"it is at most {MOST_SAMPLES}"
-        )
-    check_timer(timing["timer"], found["gpu"]["device"])
+    check_timer(found["timing"]["timer"], found["gpu"]["device"])
     return found
 
 
@@ -211,19 +180,32 @@ def _complaint(error: ValidationError) -> str:
         return f"{option} is not an option; there are {', '.join(model.model_fields)}"
     if first["type"] == "missing":
         return f"{option} is missing; each job has one"
+    if first["type"] == "value_error":
+        return str(first["ctx"]["error"])
     reasons = [re.sub("^(Input should|String should)", "it must", one["msg"]) for one in same]
-    return f"{option}={first['input']}; {' or '.join(reasons)}"
+    return f"{option}={str(first['input'])[:100]}; {' or '.join(reasons)}"
 
 
-def check_choices(choices: Mapping[str, str]) -> None:
-    """Checks that each group's choice is a file of that group's own folder.
-
-    A choice is part of its rows' folder, and Hydra itself would follow it out of ``conf/``.
-
-    Raises:
-        UserError: naming the choice at fault.
-    """
-    for group, choice in choices.items():
-        parts = str(choice).split("/")
-        if "schema" in parts or not all(re.fullmatch(PLAIN, part) for part in parts):
-            raise UserError(f"{group}={choice} names no file of conf/{group}/; --help lists them")
+def reason_of(error: Exception) -> str:
+    """An error of Hydra's, of a file of conf/, or of the system, in the words of this program."""
+    text = on_one_line(str(error))
+    unread = re.match(r"LexerNoViableAltException: (.*?),? \^", text)
+    if unread:
+        return f"{unread[1]} is not in Hydra's grammar; a value with special characters is quoted"
+    absent = re.search(
+        r"Could not find '([\w/]+)/([^'/]+)', Available options in '.*?': (.*)", text
+    )
+    if absent:
+        group, name, names = absent.groups()
+        near = get_close_matches(name, names.split(", "))
+        hint = f" did you mean {' or '.join(near)}?" if near else ""
+        return f"{group}={name} names no file of conf/{group}/;{hint} --help lists them"
+    unknown = re.match(r"Could not override '([\w.@/]+)'\.", text)
+    if unknown and unknown[1].count(".") == 1 and unknown[1].startswith("kernel."):
+        tunable = unknown[1].removeprefix("kernel.")
+        return f"a kernel of this sweep has no {tunable!r}; kernel.NAME.{tunable}= is of one kernel"
+    if unknown:
+        return f"there is no option {unknown[1]!r}; --help lists those there are"
+    if isinstance(error.__cause__, OmegaConfBaseException):
+        text = on_one_line(f"{error}\n{error.__cause__}")
+    return re.split(NOISE, text)[0]

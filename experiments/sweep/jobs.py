@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
+import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hydra.core.config_loader import ConfigLoader
+import hydra
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from experiments.data.jobs import ABOUT, CONF, MOST_POINTS, expand
 from experiments.errors import UserError
-from experiments.sweep.config import GROUPS, SHARED, check, check_choices
+from experiments.sweep.config import SHARED, check, check_override, values_of
 
 OUTSIDE = "outside"  # the configuration of a function of any file
 # These say which kernel from outside is meant: its name in rows says it, and a path is private.
@@ -23,8 +27,10 @@ PLACED = re.compile(r"[+~]*kernel\.(file|function|operation|traffic)=")
 ROOF = "copy"  # of a kernel whose file names no other
 # These choose a job's place, or how the sweep is run; they are not variations of what is measured.
 ELSEWHERE = re.compile(
-    r"[+~]*((kernel|grid|dtype|gpu|experiment|name|twin|" + "|".join(SHARED) + r")="
-    r"|(tracker|hydra)[./])"
+    PLACED.pattern
+    + r"|[+~]*((kernel|grid|dtype|gpu|experiment|name|twin|"
+    + "|".join(SHARED)
+    + r")=|(tracker|hydra)[./])"
 )
 
 
@@ -83,23 +89,38 @@ class Job:
         return self.grid, self.dtype, self.gpu, self.variation
 
 
-Compose = Callable[[list[str]], Job]
+def combinations(overrides: Sequence[str]) -> list[list[str]]:
+    """The overrides of each job that a command line asks for, a preset's before those typed.
 
+    Hydra's context must be entered.
 
-def composer(loader: ConfigLoader, master: DictConfig) -> Compose:
-    """Composes the jobs of a sweep whose own configuration is ``master``, as Hydra's launchers do.
-
-    The returned function raises a `UserError` that names the option at fault, or Hydra's own
-    ``ConfigCompositionException``.
+    Raises:
+        UserError: naming the override at fault.
+        HydraException: one is not in Hydra's grammar, or the preset is none.
     """
+    parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
+    typed = parser.parse_overrides([*overrides])
+    for override in typed:
+        check_override(override)
+    whole = [o for o in overrides if o.startswith(("experiment=", "hydra.searchpath="))]
+    if any(o.startswith("experiment=") for o in whole):
+        preset = hydra.compose("config", whole, return_hydra_config=True)
+        given = preset.hydra.sweeper.params or {}
+        typed = parser.parse_overrides([f"{key}={value}" for key, value in given.items()]) + typed
+    found = {override.get_key_element(): values_of(override) for override in typed}
+    if (count := math.prod(map(len, found.values()))) > MOST_POINTS:
+        raise UserError(f"{count} jobs; a sweep has at most {MOST_POINTS} points")
+    return own_overrides([list(job) for job in itertools.product(*found.values())])
 
-    def compose(overrides: list[str]) -> Job:
-        config = loader.load_sweep_config(master, overrides)
-        choices = dict(config.hydra.runtime.choices)
-        own = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
-        return job_from(own, choices, overrides)
 
-    return compose
+def composed(overrides: Sequence[str]) -> DictConfig:
+    """A job's configuration with Hydra's own part, in Hydra's context."""
+    return hydra.compose("config", [*overrides], return_hydra_config=True)
+
+
+def compose(overrides: Sequence[str]) -> Job:
+    """One job, composed and checked, in Hydra's context; raises as `job_from` and Hydra do."""
+    return job_from(composed(overrides), overrides)
 
 
 def own_overrides(jobs: Sequence[Sequence[str]]) -> list[list[str]]:
@@ -142,7 +163,7 @@ def options_of(jobs: Sequence[Job]) -> dict[str, Any]:
     return options
 
 
-def with_roofs(jobs: Iterable[Job], compose: Compose) -> Iterator[Job]:
+def with_roofs(jobs: Iterable[Job]) -> Iterator[Job]:
     """The jobs, each once, and then for those that have no roof its job: ``kernel=`` its name.
 
     A kernel's file names the operation that is its roof (``roof:``), where that is not the copy.
@@ -160,28 +181,25 @@ def with_roofs(jobs: Iterable[Job], compose: Compose) -> Iterator[Job]:
             yield compose([*kept, f"kernel={job.roof}"])
 
 
-def job_from(config: DictConfig, choices: Mapping[str, Any], overrides: list[str]) -> Job:
+def job_from(config: DictConfig, overrides: Sequence[str]) -> Job:
     """Checks a composed configuration and makes it a job.
-
-    Args:
-        config: What was composed, without Hydra's own part.
-        choices: The file that was chosen of each group.
-        overrides: What it was composed from.
 
     Raises:
         UserError: naming the option at fault.
     """
-    check_choices({group: choices[group] for group in ("kernel", *GROUPS)})
+    choices = config.hydra.runtime.choices
+    own = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
     try:
         found: dict[str, Any] = OmegaConf.to_container(  # type: ignore[assignment]
-            config, resolve=True, throw_on_missing=True
+            own, resolve=True, throw_on_missing=True
         )
     except MissingMandatoryValue as error:
         raise UserError(f"{error.full_key} is missing; each job has one") from None
     except OmegaConfBaseException as error:
         raise UserError(str(error).splitlines()[0]) from None
     found.pop("experiment", None)
-    about = {name: found["kernel"].pop(name, None) for name in ABOUT}
+    kernel = found.get("kernel") or {}
+    about = {name: kernel.pop(name, None) for name in ABOUT}
     resolved = check(found)
     name = outside_name(resolved["kernel"]) or choices["kernel"]
     kernel = "-".join(filter(None, [name, resolved["twin"]]))
@@ -189,15 +207,9 @@ def job_from(config: DictConfig, choices: Mapping[str, Any], overrides: list[str
         shapes = expand(resolved["grid"])
     except ValueError as error:
         raise UserError(f"grid={choices['grid']}: {error}") from error
-    tunables = sorted(
-        o.lstrip("+")[len("kernel.") :]
-        for o in overrides
-        if "kernel." in o[:9] and not PLACED.match(o)
-    )
-    others = sorted(o for o in overrides if "kernel." not in o[:9] and not ELSEWHERE.match(o))
-    for name in ABOUT:
-        if any(one.startswith(f"{name}=") for one in tunables):
-            raise UserError(f"kernel.{name} is said in a kernel's file; it is no tunable")
+    plain = [one.lstrip("+~") for one in overrides if not ELSEWHERE.match(one)]
+    tunables = sorted(o.removeprefix("kernel.") for o in plain if o.startswith("kernel."))
+    others = sorted(one for one in plain if not one.startswith("kernel."))
     return Job(
         kernel=kernel,
         label=_safe(",".join([kernel, *tunables])),

@@ -253,7 +253,8 @@ def _describe(job: Job, worker: Worker) -> dict[str, Any]:
     """A worker's description of a job, and its device's name and datasheet in the configuration.
 
     Raises:
-        UserError: naming the card that was asked for and the one that is there.
+        UserError: naming the card that was asked for and the one that is there, or the kernel that
+            cannot be built as configured.
     """
     gpu = job.config["gpu"]
     try:
@@ -270,28 +271,12 @@ def _describe(job: Job, worker: Worker) -> dict[str, Any]:
     if not gpu["match"] and gpu["device"] != "cpu":  # the card that was found, and its datasheet
         gpu["name"] = name
         gpu["facts"] = (description_of(name) or {}).get("facts", {})
-    return described(job.config["kernel"], job.shapes, job.dtypes, job.kernel, worker)
-
-
-def described(
-    kernel: Mapping[str, Any],
-    shapes: Sequence[tuple[int, int]],
-    dtypes: Sequence[str],
-    name: str,
-    worker: Worker,
-) -> dict[str, Any]:
-    """What a worker says of a configured kernel at some shapes and dtypes.
-
-    Raises:
-        UserError: the kernel cannot be built as configured, or the worker died of it.
-        WorkerError: no worker could be started.
-    """
-    job = {"kernel": kernel, "shapes": shapes, "dtypes": dtypes}
+    asked = {"kernel": job.config["kernel"], "shapes": job.shapes, "dtypes": job.dtypes}
     limits = {"describing": DESCRIBE_LIMIT_S}
     try:
-        reply = worker.request({"do": "describe", "job": job}, limits, "describing", attempts=2)
+        reply = worker.request({"do": "describe", "job": asked}, limits, "describing", attempts=2)
     except WorkerDied as error:
-        raise UserError(f"kernel={name}: {error}; see {worker.log}") from None
+        raise UserError(f"kernel={job.kernel}: {error}; see {worker.log}") from None
     if "error" in reply:
-        raise UserError(f"kernel={name}: {reply['error']}")
+        raise UserError(f"kernel={job.kernel}: {reply['error']}")
     return reply

@@ -40,9 +40,8 @@ def ratio(other: Row | None, row: Row, scale: float = 1.0) -> Ratio | None:
     """The other row's time over this one's, times ``scale``; None where either has no time."""
     if other is None or not _timed(row):
         return None
-    mine, theirs = _times(row), _times(other)
-    ends = theirs[0] / mine[0], theirs[1] / mine[2], theirs[2] / mine[1]
-    return Ratio(*(scale * end for end in ends))
+    (mine, low, high), (theirs, their_low, their_high) = _times(row), _times(other)
+    return Ratio(scale * theirs / mine, scale * their_low / high, scale * their_high / low)
 
 
 def beside(rows: Sequence[Row], mine: Sequence[str] = ()) -> list[Beside]:

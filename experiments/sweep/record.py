@@ -9,7 +9,7 @@ import secrets
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from experiments.data.files import RowsError, write_file
-from experiments.data.rows import Row, parse_row, read_rows, rows_files
+from experiments.data.rows import ROWS, Row, parse_row, read_rows, rows_files
 from experiments.errors import UserError
 from experiments.sweep.client import Worker, WorkerDied
 from experiments.sweep.plan import PROTOCOL, Identity, Plan, Point
@@ -29,6 +29,8 @@ LOCK_ATTEMPTS = 5  # at a folder that others make and remove meanwhile
 
 class FolderLock:
     """Holds a sweep's folder, by ``.lock`` in it, until its process ends, however it ends.
+
+    Closed, it leaves no folder in which nothing else was written.
 
     Raises:
         UserError: the folder cannot be written, or another sweep holds it.
@@ -68,44 +70,26 @@ class FolderLock:
 
     def close(self) -> None:
         """Lets another sweep have the folder."""
-        self._lock.release()
-
-
-@contextlib.contextmanager
-def locked_folder(out: Path) -> Iterator[FolderLock]:
-    """Locks a sweep's folder; at the end removes it and those made above it, if they are empty."""
-    made = [path for path in out.parents if not path.exists()]
-    try:
-        with contextlib.closing(FolderLock(out)) as lock:
-            try:
-                yield lock
-            finally:
-                _remove_empty(out, lock)
-    finally:
+        log = self.path.with_name("worker.log")
         with contextlib.suppress(OSError):
-            for path in made:
-                path.rmdir()
-
-
-def _remove_empty(out: Path, lock: FolderLock) -> None:
-    """Removes a log in which nothing was written, and a folder in which nothing else was."""
-    log = out / "worker.log"
-    with contextlib.suppress(OSError):
-        if log.is_file() and not log.is_symlink() and not log.stat().st_size:
-            log.unlink()
-        if [*out.iterdir()] == [lock.path]:
-            lock.path.unlink()
-            out.rmdir()
+            if log.is_file() and not log.is_symlink() and not log.stat().st_size:
+                log.unlink()
+            if [*self.path.parent.iterdir()] == [self.path]:
+                self.path.unlink()
+                self.path.parent.rmdir()
+        self._lock.release()
 
 
 class Ledger:
     """All rows below ``out``, and the one writer of them; the lock is checked before each row.
 
+    Without a lock it only reads, for a dry run.
+
     Raises:
         UserError: a row is malformed, or a file cannot be read or mended.
     """
 
-    def __init__(self, out: Path, lock: FolderLock) -> None:
+    def __init__(self, out: Path, lock: FolderLock | None) -> None:
         self._out, self._lock = out, lock
         self._latest: dict[Identity, Row] = {}
         self._suspect = Counter[Identity]()  # attempts in succession, to the last
@@ -114,18 +98,22 @@ class Ledger:
         self._sizes: dict[Path, int] = {}  # of the files of rows, as this sweep left them
         self._threads = threading.Lock()
         for path in rows_files(out):
+            if path.name != ROWS:
+                raise UserError(f"{path} is a recording, which takes no rows; choose another out=")
             try:
-                truncate_torn_line(path)
-                cards = self._cards.setdefault(path.parent.relative_to(out).as_posix(), Counter())
-                for row in read_rows(path):
-                    self._take(row)
-                    cards[row.card] += 1
+                if lock is not None:
+                    truncate_torn_line(path)
+                rows = [*read_rows(path)]
                 self._sizes[path] = path.stat().st_size
             except RowsError as error:
                 why = f"{error}; mend or remove that line, or choose another out="
                 raise UserError(why) from None
             except OSError as error:
                 raise UserError(f"{path} cannot be read or written: {error.strerror}") from None
+            name = path.parent.relative_to(out).as_posix()
+            self._cards[name] = Counter(row.card for row in rows)
+            for row in rows:
+                self._take(row)
 
     def latest(self, identity: Identity) -> Row | None:
         """The last attempt at a point, None if there was none."""
@@ -165,6 +153,7 @@ class Ledger:
             UserError: it could not be written, or the folder is not as this sweep left it.
         """
         path = self._out / job / "rows.jsonl"
+        assert self._lock is not None
         with self._threads:
             self._lock.check()
             self._check(path)
@@ -322,13 +311,8 @@ def sweep_name(out: Path) -> str:
     return str(known["sweep"])
 
 
-def save_plan(plan: Plan, out: Path, request: str) -> None:
-    """Writes what each variant declares, and each job's configuration, beside the rows.
-
-    ``.hydra/multirun.yaml`` takes the request of the latest command, if there is one.
-    """
-    if request:
-        write_file(out / ".hydra" / "multirun.yaml", request)
+def save_plan(plan: Plan, out: Path) -> None:
+    """Writes what each variant declares, and each job's configuration, beside the rows."""
     path = out / "variants.json"
     variants = read_object(path)
     for job in plan.jobs:

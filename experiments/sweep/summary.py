@@ -6,17 +6,16 @@ import math
 import sys
 import threading
 import time
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console, JustifyMethod, RenderableType
+from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
-from rich.table import Table
-from rich.text import Text
+from rich.table import Column, Table
 
 from experiments.data.files import write_file
 from experiments.data.metrics import derived
@@ -33,37 +32,35 @@ COLUMNS = ("dtype", "M×N", "kernel", "time µs", "95 %", "GB/s", "of roof", "×
 # A narrow terminal does without these, the first first; time, kernel and status are always shown.
 DROPPED = ("traffic", "95 %", "GB/s", "dtype", "× best other", "× torch", "of roof")
 LEFT = ("dtype", "M×N", "kernel", "traffic", "status", "verdict")
-FOLDED = {
-    "kernel": 24,
-    "status": 30,
-    "verdict": 30,
-}  # columns that go on in another line, beyond this width
+FOLDED = {"kernel": 24, "status": 30, "verdict": 30}  # these go on in another line beyond a width
 WORKER_START_S = 4.0
 
 
 def print_estimate(points: Sequence[Point], cards: int) -> None:
     """Prints by kernel and grid how long the points may take, then their number and the minutes."""
-    seconds: dict[str, Counter[str]] = {}
+    seconds, shards = defaultdict[str, Counter[str]](Counter), Counter[tuple[Any, ...]]()
     asked, refused = Counter[str](), Counter[str]()
-    shards = Counter[tuple[int, tuple[str, ...]]]()
     for point in points:
         label, grid, spent = point.job.label, point.job.grid, point.estimate_s
-        seconds.setdefault(label, Counter())[grid] += spent  # type: ignore[assignment]
+        seconds[label][grid] += spent  # type: ignore[assignment]
         shards[point.card, point.job.shard] += spent  # type: ignore[assignment]
         asked[label] += 1
         refused[label] += bool(point.refusal)
     grids = list(dict.fromkeys(point.job.grid for point in points))
-    names = ["kernel", *grids, "points", *["cannot run"] * bool(refused.total())]
     lines = [
-        [label, *(_span(cells[grid]) for grid in grids), str(asked[label]), str(refused[label])]
+        [
+            label,
+            *(_span(cells[grid]) for grid in grids),
+            str(asked[label]),
+            str(refused[label] or ""),
+        ]
         for label, cells in sorted(seconds.items())
     ]
-    lines = [[cell if cell != "0" else "" for cell in line[: len(names)]] for line in lines]
+    names = ["kernel", *grids, "points", "cannot run"]
     print_columns(names, lines, ["cannot run", "points", *reversed(grids)])
     # cards work side by side, each shard on one of them
     longest = max(shards.total() / cards, max(shards.values(), default=0))
-    rounds = len({point.round for point in points})
-    visits = ""
+    rounds, visits = len({point.round for point in points}), ""
     if rounds > 1:
         visits = f" in {rounds} rounds, one whole round after another"
         if points[0].job.config["fresh"]:
@@ -81,21 +78,10 @@ def _span(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
-class _Bar(Bar):
-    """Bar, count and time left on one line, and the current point on another, cut to fit."""
-
-    def get_renderables(self) -> Iterable[RenderableType]:
-        """The two lines."""
-        yield from super().get_renderables()
-        for task in self.tasks:
-            parts = (task.fields["current"], "bold"), (task.fields["last"], "dim")
-            yield Text.assemble(*parts, no_wrap=True, overflow="ellipsis")
-
-
 class Progress:
     """Points done, rate, time left, the current point and the last result; thread-safe.
 
-    Two live lines on a terminal, plain lines elsewhere.
+    A live line on a terminal, plain lines elsewhere.
     """
 
     def __init__(self, total: int, done_before: int) -> None:
@@ -103,15 +89,16 @@ class Progress:
         self._began = self._printed = time.monotonic()
         self._lock = threading.Lock()
         console = Console(stderr=True)
-        self._bar = _Bar(
+        self._bar = Bar(
             BarColumn(24),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]}"),
             TimeRemainingColumn(compact=True, elapsed_when_finished=True),
+            TextColumn("{task.description}", table_column=Column(no_wrap=True, ratio=1)),
             console=console,
             disable=not (console.is_terminal and total),
+            expand=True,
         )
-        self._task = self._bar.add_task("", total=total, rate="", current="", last="")
+        self._task = self._bar.add_task("", total=total)
         if done_before:
             self._print(f"{done_before} points already done, {total} to measure")
 
@@ -124,7 +111,7 @@ class Progress:
 
     def begins(self, point: Point) -> None:
         """A point is being measured now."""
-        self._bar.update(self._task, current=str(point))
+        self._bar.update(self._task, description=escape(str(point)))
 
     def repeats(self, point: Point, row: Row) -> None:
         """A point's row is suspect, and it is measured once more."""
@@ -137,14 +124,13 @@ class Progress:
             last = f"{point}: {_result(row)}"
             if not row.expected:
                 self._print(f"{last}: {row.reason}")
+            self._bar.update(self._task, advance=1, description=escape(last))
             now = time.monotonic()
-            point_s = (now - self._began) / self._done
-            rate = f"{1 / max(point_s, 1e-9):.1f} points/s"
-            self._bar.update(self._task, advance=1, rate=rate, last=f"   last: {last}")
             late = now - self._printed >= PLAIN_EVERY_S
             if self._bar.disable and (late or self._done in (1, self._total)):
-                self._printed = now
+                self._printed, point_s = now, (now - self._began) / self._done
                 left = f"{point_s * (self._total - self._done) / 60:.1f} min left"
+                rate = f"{1 / max(point_s, 1e-9):.1f} points/s"
                 self._print(f"{self._done}/{self._total} {rate}, {left}, {last}")
 
     def _print(self, line: str) -> None:
@@ -173,8 +159,8 @@ def print_summary(
     for warning in warnings:
         print(f"warning: {warning}", file=sys.stderr)
     print(spent)
-    for gpu, cards in _cards(rows).items():
-        if len(cards) > 1:
+    for gpu in dict.fromkeys(row.gpu for row in rows):
+        if len(cards := {row.recording for row in rows if row.gpu == gpu}) > 1:
             print(f"rows of {len(cards)} cards called {gpu}: a ratio compares rows of one card")
     failed = sum(not row.expected for row in rows)
     if failed:
@@ -182,22 +168,12 @@ def print_summary(
     suspect = [row for row in rows if row.suspect]
     if suspect:
         # the first word of a reason is its kind, as in "throttled: ..."
-        kinds = Counter(
-            kind for row in suspect for kind in {s.partition(":")[0] for s in row.suspect}
-        )
+        kinds = Counter(k for row in suspect for k in {s.partition(":")[0] for s in row.suspect})
         why = ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items()))
         print(f"{len(suspect)} of {len(rows)} points are suspect ({why}); their rows say how")
     print(f"rows      {out}/**/rows.jsonl")
     print(f"table     {out / 'table.md'}")
     print(f"variants  {out}/**/variants.json")
-
-
-def _cards(rows: Iterable[Row]) -> dict[str, set[str]]:
-    """By the device's name, the cards and sweeps that rows are of."""
-    found: dict[str, set[str]] = {}
-    for row in rows:
-        found.setdefault(row.gpu, set()).add(row.recording)
-    return found
 
 
 def _best_settings(rows: Sequence[Row], labels: Mapping[str, str]) -> Iterator[str]:
@@ -263,10 +239,13 @@ def print_columns(
             print(f"{name} {columns[name][0]}")
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name, width in wanted.items():
-        justify: JustifyMethod = "left" if name in LEFT else "right"
-        least = 12 if name in FOLDED else width
+        folds = name in FOLDED
         table.add_column(
-            name, justify=justify, min_width=least, no_wrap=name not in FOLDED, overflow="fold"
+            name,
+            justify="left" if name in LEFT else "right",
+            min_width=12 if folds else width,
+            no_wrap=not folds,
+            overflow="fold",
         )
     for i in range(len(lines)):
         table.add_row(*(escape(columns[name][i]) for name in wanted))
@@ -306,26 +285,24 @@ def _number(value: float) -> str:
 
 
 def account(measured: Sequence[Row], elapsed_s: float) -> str:
-    """How the wall time of this run was spent, on each of its cards."""
-    if not measured:
-        return f"nothing to measure; {elapsed_s:.1f} s"
-    spent = f"{len(measured)} points in {elapsed_s:.1f} s"
-    cards = {row.card for row in measured}
-    texts = {card: _spent([r for r in measured if r.card == card], elapsed_s) for card in cards}
-    if len(texts) == 1:
-        return f"{spent}: {texts.popitem()[1]}"
-    each = (f"  card {card}: {texts[card]}" for card in sorted(texts))
-    return "\n".join([f"{spent} on {len(texts)} cards", *each])
-
-
-def _spent(rows: Sequence[Row], elapsed_s: float) -> str:
-    """How the time of one card went; its seconds add up to the wall time ``elapsed_s``.
+    """How the wall time of this run was spent, on each of its cards.
 
     Cards work side by side, so each has all of it. The rest is planning, inputs, checks, and
     waiting for the other cards.
     """
-    sampling, compiling = (
-        sum(getattr(row, name) or 0.0 for row in rows) for name in ("sampling_s", "compile_s")
-    )
-    rest = elapsed_s - sampling - compiling
-    return f"sampling {sampling:.1f} s, compiling {compiling:.1f} s, the rest {rest:.1f} s"
+    if not measured:
+        return f"nothing to measure; {elapsed_s:.1f} s"
+    lines = {}
+    for card in sorted({row.card for row in measured}):
+        rows = [row for row in measured if row.card == card]
+        sampling, compiling = (
+            sum(getattr(row, name) or 0.0 for row in rows) for name in ("sampling_s", "compile_s")
+        )
+        rest = elapsed_s - sampling - compiling
+        spent = f"sampling {sampling:.1f} s, compiling {compiling:.1f} s, the rest {rest:.1f} s"
+        lines[card] = spent
+    head = f"{len(measured)} points in {elapsed_s:.1f} s"
+    if len(lines) == 1:
+        return f"{head}: {lines.popitem()[1]}"
+    each = (f"  card {card}: {spent}" for card, spent in lines.items())
+    return "\n".join([f"{head} on {len(lines)} cards", *each])

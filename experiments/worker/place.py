@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kernels.device import Device
 
 
-CODE = ("kernels", "experiments", "hydra_plugins", "conf")  # what a measurement depends on
+CODE = ("kernels", "experiments", "conf")  # what a measurement depends on
 
 # Switches of the libraries that change what a kernel costs. None holds a path or a name.
 VARIABLES = (

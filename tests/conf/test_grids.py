@@ -67,3 +67,10 @@ def test_point_takes_any_shape_from_the_command_line(
     override: str, shapes: list[tuple[int, int]], composed: Composed
 ) -> None:
     assert expand(composed("grid=point", override).grid) == shapes
+
+
+def test_a_grid_that_names_its_widths_names_each(composed: Composed) -> None:
+    grids = [composed(f"grid={name}").grid for name in options("grid")]
+    labelled = [grid for grid in grids if grid.get("labels")]
+    assert labelled
+    assert all(len(grid.labels) == len(grid.cols) for grid in labelled)

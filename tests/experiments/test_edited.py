@@ -44,7 +44,7 @@ BORROWED = EDITED | {"kept": "kept"}
 
 def test_an_edit_outside_of_kernels_is_measured_and_not_taken_from_old_rows(tmp_path: Path) -> None:
     checkout, library = tmp_path / "checkout", tmp_path / "library"
-    for room in ("conf", "experiments", "kernels", "hydra_plugins"):
+    for room in ("conf", "experiments", "kernels"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / room, checkout / room, ignore=ignored)
     files = [library / "outside.py", checkout / "mine" / "inside.py", library / "deep" / "there.py"]

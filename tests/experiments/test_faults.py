@@ -9,16 +9,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from experiments.data.recordings import pack
 from experiments.data.rows import read_rows, rows_files
 from experiments.errors import UserError
-from experiments.sweep.client import Worker
-from experiments.sweep.record import FolderLock, Ledger
+from experiments.sweep.record import FolderLock
 from tests.conftest import QUICK, ROOT, Command, command_line, once_each, shape
 
 KILLS = int(os.environ.get("FAULT_KILLS", "2"))
@@ -173,26 +172,6 @@ def test_a_kernel_that_declares_what_no_row_can_hold_costs_its_own_points_alone(
     assert "incorrect" in done.stdout
 
 
-def test_an_answer_that_makes_no_row_is_not_laid_upon_the_kernels_after_it(
-    sweep_here: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    request = Worker.request
-
-    def senseless(self: Worker, message: Mapping[str, Any], *others: Any, **more: Any) -> Any:
-        reply = request(self, message, *others, **more)
-        wrong = message["do"] == "measure" and "Wrong" in message["point"]["kernel"]["_target_"]
-        return reply | {"status": "ok", "time_us": -1.0} if wrong else reply
-
-    monkeypatch.setattr(Worker, "request", senseless)
-    done = sweep_here("kernel=wrong,good", *shape(4, 8), "dtype=float32", *QUICK)
-    assert done.status == 1
-    found = {row.kernel: row for row in done.rows}
-    assert {name: row.status for name, row in found.items()} == {
-        "wrong": "crashed", "good": "ok", "copy": "ok",
-    }  # fmt: skip
-    assert str(found["wrong"].reason).startswith("the worker's answer makes no row: field 'time_us")
-
-
 def test_a_second_sweep_is_refused_and_changes_nothing_in_the_folder(
     sweep_here: Command, tmp_path: Path
 ) -> None:
@@ -208,37 +187,18 @@ def test_a_second_sweep_is_refused_and_changes_nothing_in_the_folder(
     lock.close()
 
 
-@pytest.mark.parametrize("second", [[], ["dry_run=true"]])
 def test_a_refused_sweep_leaves_a_folder_alone_in_which_nothing_is_yet(
-    second: list[str], sweep_here: Command, tmp_path: Path
+    sweep_here: Command, tmp_path: Path
 ) -> None:
     lock = FolderLock(tmp_path / "out")
-    done = sweep_here(*ARGUMENTS, *second)
+    done = sweep_here(*ARGUMENTS)
     assert (done.status, done.rows) == (2, [])
     assert "being written by another sweep" in done.error
+    assert sweep_here(*ARGUMENTS, "dry_run=true").status == 0  # it only looks
     lock.check()
-    (tmp_path / "out" / "worker.log").touch()
-    assert sweep_here(*ARGUMENTS, *second).status == 2
-    assert (tmp_path / "out" / "worker.log").exists()
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {".lock"}
     lock.close()
-
-
-def test_a_folder_that_its_holder_removes_as_it_is_locked_is_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mkdir = Path.mkdir
-
-    def before_the_other(path: Path, *arguments: bool, **more: bool) -> None:
-        mkdir(path, *arguments, **more)
-        monkeypatch.setattr(Path, "mkdir", mkdir)
-        path.rmdir()  # as another sweep does that measured nothing
-
-    monkeypatch.setattr(Path, "mkdir", before_the_other)
-    lock = FolderLock(tmp_path / "a")
-    lock.check()
-    with pytest.raises(UserError, match="being written by another sweep"):
-        FolderLock(tmp_path / "a")
-    lock.close()
+    assert not (tmp_path / "out").exists()
 
 
 def test_rows_that_are_removed_while_a_sweep_runs_are_noticed_and_measured_again(
@@ -266,17 +226,13 @@ def test_rows_that_are_removed_while_a_sweep_runs_are_noticed_and_measured_again
     assert once_each(done.rows)
 
 
-def test_rows_that_are_removed_after_their_job_is_done_are_noticed(tmp_path: Path) -> None:
-    lock = FolderLock(tmp_path)
-    (tmp_path / "job").mkdir()
-    path = tmp_path / "job" / "rows.jsonl"
-    path.write_bytes(b"")
-    ledger = Ledger(tmp_path, lock)
-    ledger.check()
-    path.write_bytes(b"{}")
-    with pytest.raises(UserError, match=r"job/rows\.jsonl was removed or changed"):
-        ledger.check()
-    lock.close()
+def test_a_recording_takes_no_rows_and_stays_as_it_is(
+    sweep_here: Command, sweep_of_four: Path, tmp_path: Path
+) -> None:
+    [packed, *_] = pack(sweep_of_four, tmp_path / "out")
+    before = packed.read_bytes()
+    assert f"{packed} is a recording, which takes no rows" in sweep_here(*ARGUMENTS).error
+    assert packed.read_bytes() == before
 
 
 def test_a_folder_that_is_replaced_while_a_sweep_has_it_is_noticed(tmp_path: Path) -> None:

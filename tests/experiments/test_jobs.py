@@ -67,15 +67,8 @@ def test_a_slip_of_the_keyboard_is_refused_before_it_fills_memory() -> None:
         expand({"rows": endless, "cols": endless})
 
 
-@pytest.mark.parametrize(
-    ("gpu", "peak"),
-    [("NVIDIA H200", 4800), ("NVIDIA H100 80GB HBM3", 3350), ("NVIDIA GeForce RTX 4090", 1008)],
-)
-def test_a_card_is_known_by_its_drivers_name(gpu: str, peak: float) -> None:
-    assert card_of(gpu).peak_gbps == peak
-
-
 def test_l2_is_in_bytes_and_an_unknown_card_has_no_datasheet() -> None:
     assert card_of("NVIDIA A100-SXM4-80GB").l2_bytes == 40 * 2**20
+    assert card_of("NVIDIA H200").peak_gbps == 4800
     card = card_of("Some Other Card")
     assert (card.name, card.peak_gbps, card.l2_bytes) == ("Some Other Card", None, None)

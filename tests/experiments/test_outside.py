@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from experiments import bench
+from experiments.api import main
 from experiments.api import written as function_written
-from experiments.bench import main
 from experiments.data.rows import Row
 from experiments.errors import UserError
 from experiments.sweep.jobs import own_overrides

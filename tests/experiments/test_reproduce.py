@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 import pytest
 
 from experiments.data.rows import Row, read_rows, rows_files
-from experiments.reproduce import UNKNOWN, account, differences, main, recorded
+from experiments.reproduce import account, differences, jobs_of, main
 
 
 def rows_below(folder: Path) -> list[Row]:
@@ -60,26 +59,9 @@ def test_exactly_the_recorded_points_are_measured_again_under_their_keys(
     assert {row.attempt for row in rows_below(again)} == {1}
 
 
-def test_a_row_of_another_protocol_than_the_newest_is_named(folder: Path) -> None:
-    path = rows_files(folder)[0]
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    protocol = {"timer": "auto", "cache": "warm", "warmup": 5, "min_samples": 5,
-                "max_samples": 20, "precision": 0.1}  # fmt: skip
-    for row in rows:
-        row["environment"] |= {"protocol": protocol, "seed": 7}
-    rows[0]["environment"]["protocol"] = protocol | {"max_samples": 9}
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    [sweep] = recorded(folder)
-    same, reasons = account(sweep, folder)
-    assert (same, reasons.total()) == (15, 1)
-    assert "by another protocol or seed" in next(iter(reasons))
-    [newest] = [job for job, _ in sweep.jobs if job.label == rows[0]["kernel"]]
-    assert newest.config["timing"]["precision"] == 0.1
-
-
 def test_points_that_come_back_otherwise_are_counted_by_what_differs(folder: Path) -> None:
-    [sweep] = recorded(folder)
-    assert account(sweep, folder) == (16, {})
+    jobs = jobs_of(folder, folder)
+    assert account(jobs, folder) == (16, {})
     row = rows_below(folder)[0]
     newer = row.model_copy(update={"environment": {**row.environment, "torch": "9.0"}})
     assert differences(row, newer) == [f"torch {row.environment['torch']} → 9.0"]
@@ -87,9 +69,9 @@ def test_points_that_come_back_otherwise_are_counted_by_what_differs(folder: Pat
     edited = [row.model_copy(update={"environment": {"source": s}}) for s in ("a", "b")]
     assert differences(*edited) == [f"source of {row.kernel} changed"]
     rewrite(folder, lambda r: r.model_copy(update={"key": f"other {r.key}"}))
-    assert account(sweep, folder) == (0, {UNKNOWN: 16})
+    assert account(jobs, folder)[1].total() == 16
     rows_files(folder)[0].unlink()
-    assert account(sweep, folder) == (0, {UNKNOWN: 8, "it was not measured": 8})
+    assert account(jobs, folder)[1]["it was not measured"] == 8
 
 
 def wrong(folder: Path, **changes: Any) -> None:
@@ -97,34 +79,32 @@ def wrong(folder: Path, **changes: Any) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
-def configs(folder: Path, text: bytes | None) -> None:
-    for path in folder.rglob("config.json"):
-        path.unlink() if text is None else path.write_bytes(text)
-
-
 WRONG: dict[str, tuple[Callable[[Path], Any], str]] = {
-    "no rows": (lambda f: [p.unlink() for p in rows_files(f)], "no rows in it"),
-    "empty": (lambda f: [p.write_text("") for p in rows_files(f)], "its rows files are empty"),
+    "no rows": (lambda f: [p.unlink() for p in rows_files(f)], "no rows with their sweep.json"),
+    "no sweep": (lambda f: (f / "sweep.json").unlink(), "no rows with their sweep.json"),
     "torn row": (lambda f: rows_files(f)[0].write_text("{}\n"), "rows.jsonl:1: schema_version"),
-    "moved": (lambda f: shutil.move(rows_files(f)[0], f / "rows.jsonl"), "is no job's folder"),
-    "no sweep": (lambda f: (f / "sweep.json").unlink(), "no sweep.json above it"),
-    "no config": (lambda f: configs(f, None), "no config.json; without it"),
-    "torn": (lambda f: configs(f, b"{"), "config.json: not JSON"),
-    "a list": (lambda f: configs(f, b"[]"), "no job's configuration"),
-    "unknown": (lambda f: wrong(f, colour="red"), ": no job's configuration"),
-    "no gpu": (lambda f: wrong(f, gpu=None), ": no job's configuration"),
-    "class": (lambda f: wrong(f, kernel={"_target_": "tests.x.X"}), "only a class below kernels"),
-    "up": (lambda f: wrong(f, kernel={"_target_": "kernels..x.X"}), "only a class below kernels"),
-}
+    "no config": (
+        lambda f: [p.unlink() for p in f.rglob("config.json")], "is no job's configuration"
+    ),
+    "unknown": (lambda f: wrong(f, colour="red"), "is no job's configuration"),
+    "no gpu": (lambda f: wrong(f, gpu=None), "is no job's configuration"),
+    "class": (lambda f: wrong(f, kernel={"_target_": "tests.x.X"}), "no class below kernels"),
+    "the same": (lambda f: None, "is a recorded sweep itself"),
+    "another card": (
+        lambda f: rewrite(f, lambda r: r.model_copy(update={"gpu": "NVIDIA H200"})),
+        "wants NVIDIA H200, but this is",
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", WRONG)
 def test_what_cannot_be_repeated_is_refused_in_one_line_before_anything_runs(
-    case: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    case: str, folder: Path, pool: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     change, complaint = WRONG[case]
     change(folder)
-    assert main(["--rows", str(folder), "--out", str(tmp_path / "again")]) == 2
+    out = folder if case == "the same" else tmp_path / "again"
+    assert main(["--rows", str(folder), "--out", str(out)]) == 2
     error = capsys.readouterr().err
     assert re.fullmatch(rf"error: .*{re.escape(complaint)}.*\n", error), error
     assert not (tmp_path / "again").exists()
@@ -134,22 +114,8 @@ def test_neither_the_tracker_nor_an_expression_of_a_recorded_folder_is_used(fold
     strange = {"backend": "wandb", "mode": "online", "project": "theirs", "entity": "stranger"}
     gpu = {"name": "x", "match": "(A+)+$", "device": "cpu", "card": None, "facts": {}}
     wrong(folder, tracker=strange, gpu=gpu)
-    [sweep] = recorded(folder)
     own = re.escape(rows_below(folder)[0].gpu)
-    assert {job.config["gpu"]["match"] for job, _ in sweep.jobs} == {f"^{own}$"}
-    assert [job.config["tracker"] for job, _ in sweep.jobs] == [
-        {"backend": "none", "mode": "offline", "project": "softmax-roofline", "entity": None}
-    ] * len(sweep.jobs)
-
-
-def test_rows_of_another_gpu_or_in_the_folder_itself_are_not_measured(
-    folder: Path, pool: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    before = points(folder)
-    assert main(["--rows", str(folder), "--out", str(folder)]) == 2
-    assert "is a recorded sweep itself" in capsys.readouterr().err
-    assert points(folder) == before
-    rewrite(folder, lambda r: r.model_copy(update={"gpu": "NVIDIA H200"}))
-    assert main(["--rows", str(folder), "--out", str(tmp_path / "again")]) == 2
-    assert "wants NVIDIA H200, but this is" in capsys.readouterr().err
-    assert rows_files(tmp_path / "again") == []
+    for job, _ in jobs_of(folder, folder):
+        assert job.config["gpu"]["match"] == f"^{own}$"
+        assert job.config["tracker"]["backend"] == "none"
+        assert job.config["tracker"]["entity"] is None

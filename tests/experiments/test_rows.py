@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.data.files import LINE_BYTES, RowsError, parse_json, validated, write_file
+from experiments.data.files import LINE_BYTES, RowsError, write_file
 from experiments.data.rows import MOST_SAMPLES, Row, parse_row, read_rows, rows_files
 from experiments.sweep.record import append_row, truncate_torn_line
 from tests.faults.mutations import mutated
@@ -55,7 +55,7 @@ BOUNDS = [
     ("reason", json.dumps("r" * 2001)), ("params", '{"a":' * 900 + "0" + "}" * 900),
     ("environment", '{"a":[[[[0]]]]}'), ("environment", json.dumps({"a": "x" * 2001})),
     ("environment", json.dumps({"x" * 2001: 1})), ("environment", '{"a": NaN}'),
-    ("environment", '{"a": 1, "a": 2}'), ("environment", json.dumps(dict.fromkeys(range(600)))),
+    ("environment", json.dumps(dict.fromkeys(range(600)))),
     ("suspect", '"text"'), ("gpu", "null"), ("gpu", '"\\ud800"'), ("temperature_c", "1e9"),
     ("max_abs_error", "-1"), ("host", '"me"'), ("status", '"fine"'),
 ]  # fmt: skip
@@ -65,7 +65,7 @@ BOUNDS = [
 def test_a_value_outside_the_schema_is_refused_in_one_short_line(field: str, text: str) -> None:
     with pytest.raises(ValueError, match=r"^[^\n]{1,200}$") as caught:
         parse_row(with_text(field, text).encode())
-    said = (field, "not JSON", "twice", "64 bit")
+    said = (field, "not JSON", "64 bit")
     assert any(word in str(caught.value) for word in said)
 
 
@@ -152,20 +152,17 @@ def test_a_row_has_every_field_of_the_contract() -> None:
     assert not set(CONTRACT.split()) - set(written)
 
 
-def test_a_mutated_line_is_a_row_as_the_slow_parser_has_it_or_refused_in_one_line() -> None:
+def test_a_mutated_line_is_a_row_or_refused_in_one_line() -> None:
     dice, fields = random.Random(5), json.loads(row(samples_us=[1.5, 2]).model_dump_json())
     fields |= {"params": {"a": {"b": [1, {"c": ":"}]}}, "environment": {"torch": "2", "ok": True}}
     refused = []
     for _ in range(1300):
         text = json.dumps(mutated(dice, fields))
-        if dice.random() < 0.1:  # a key twice
-            text = f'{text[:-1]}, "{dice.choice([*fields])}" \t: null}}'
         try:
             parsed = parse_row(text.encode())
         except ValueError as error:
             refused.append(str(error))
         else:
-            assert repr(parsed) == repr(validated(Row, parse_json(text)))
             assert parse_row(parsed.model_dump_json().encode()) == parsed
     assert 400 < len(refused) < 1200
     assert all(re.fullmatch("[^\n]{1,300}", one) for one in refused)

@@ -38,7 +38,7 @@ class Swept:
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> Swept:
     folder = tmp_path_factory.mktemp("extended")
-    for room in ("conf", "experiments", "kernels", "hydra_plugins"):
+    for room in ("conf", "experiments", "kernels"):
         shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
     for name, text in RECIPES.items():
         if name.startswith("analysis"):
@@ -90,7 +90,7 @@ def test_what_a_recipe_adds_is_measured_and_stands_under_a_roof(
 def test_the_harness_knows_no_operation_by_name() -> None:
     """Of analysis the sources' figures, claims and captions do, and one constant."""
     found = set()
-    for room in ("experiments", "hydra_plugins", "analysis"):
+    for room in ("experiments", "analysis"):
         word = r'"softmax"' if room == "analysis" else r"\bsoftmax(?!-roofline)"
         for path in (ROOT / room).rglob("*.py"):
             if re.search(word, path.read_text(), re.IGNORECASE):

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from experiments.slurm.status import submitted
 from experiments.sweep.record import read_object
 from tests.conftest import DOUBLES, ROOT, Result
 from tests.slurm.cluster import Cluster
@@ -26,23 +25,14 @@ def submit(cluster: Cluster, out: Path, *arguments: str, timeout: float = 280) -
     return _run(cluster, command(out, *arguments), out, timeout)
 
 
-def status(cluster: Cluster, out: Path) -> Result:
-    """What ``make status`` runs."""
-    return _run(
-        cluster, [sys.executable, "-m", "experiments.slurm.status", "--out", str(out)], out, 60
-    )
-
-
 def shards(out: Path) -> dict[str, str]:
-    """The Slurm job of each shard, by the shard's name."""
-    found = read_object(submitted(out)).get("shards", {}).values()
-    return {asked["name"]: asked["job"] for asked in found if "job" in asked}
+    """The Slurm job of each shard, by the shard's folder."""
+    return read_object(out / "slurm" / "jobs.json")
 
 
-def rows_of(out: Path, name: str) -> int:
+def rows_of(out: Path, shard: str) -> int:
     """How many rows a shard has on disk."""
-    grid, gpu, variation = name.split()
-    files = out.glob(f"shards/*/{grid}/*-{gpu}/{variation}/*/rows.jsonl")
+    files = out.glob(f"shards/{shard}/**/rows.jsonl")
     return sum(path.read_bytes().count(b"\n") for path in files)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,10 @@ import pytest
 
 from experiments.data.rows import rows_files
 from experiments.errors import UserError
-from experiments.reproduce import differences
 from experiments.sweep import driver
 from experiments.sweep.client import Worker
-from experiments.sweep.jobs import Compose
-from experiments.sweep.plan import LIBRARIES, PROTOCOL, Point, interleave, key_of
-from tests.conftest import QUICK, ROOT, Command, Result, once_each, shape
+from experiments.sweep.plan import LIBRARIES, PROTOCOL, Point, key_of
+from tests.conftest import QUICK, ROOT, Command, Compose, Result, once_each, shape
 
 SMALL = ["kernel=good", *shape(16, [8, 64]), "dtype=float32", *QUICK]
 MANY = ["kernel=good,naive", "grid=smoke,point", "dtype=float32", "rounds=3", "dry_run=true"]
@@ -195,24 +192,6 @@ def test_a_sweep_visits_whole_rounds_each_in_an_order_of_its_own(
     assert firsts == {"32×", "819"}  # the first shard is not always the same
 
 
-def test_a_sweep_shows_something_before_it_compiles_slowly(compose_job: Compose) -> None:
-    job = compose_job(["kernel=good"])
-    points = [
-        Point(job, f"{backend}{cols}", 0, 0, "a card", "cpu", {"backend": backend},
-              {"dtype": "float32", "rows": 8, "cols": cols})
-        for backend in ("torch", "inductor", "triton") for cols in (16, 32)
-    ]  # fmt: skip
-    orders = {
-        round_: [[p.variant["backend"] for p in interleave(points, seed, round_)]
-                 for seed in range(40)]
-        for round_ in (0, 1)
-    }  # fmt: skip
-    assert {order[2] for order in orders[0]} == {"inductor"}
-    assert {order[0] for order in orders[0]} == {"torch", "triton"}
-    for anywhere in ([order[0] for order in orders[1]], [order[3] for order in orders[0]]):
-        assert set(anywhere) == {"torch", "inductor", "triton"}
-
-
 def test_a_dry_run_sums_up_kernels_by_grids_and_leaves_nothing(
     sweep: Command, tmp_path: Path
 ) -> None:
@@ -291,15 +270,3 @@ def test_a_row_keeps_what_repeats_it_when_the_configuration_beside_it_changes(
     assert {row.environment["target"] for row in done.rows} == {
         "kernels.copy.copy.Copy", "tests.doubles.kernels.Good",
     }  # fmt: skip
-
-
-def test_a_row_names_the_versions_of_its_variants_own_packages(sweep: Command) -> None:
-    done = sweep("kernel=packaged,quack", *shape(4, 8), "dtype=float32", *QUICK)
-    found = {row.kernel: row.environment.get("packages") for row in done.rows}
-    assert found["packaged"] == {"sympy": version("sympy")}
-    assert set(found["quack"] or ()) == {"quack-kernels", "nvidia-cutlass-dsl"}
-    assert found["copy"] is None
-    [row] = [row for row in done.rows if row.kernel == "packaged"]
-    newer = row.environment | {"packages": {"sympy": "9.0"}}
-    changed = differences(row, row.model_copy(update={"environment": newer}))
-    assert changed == [f"sympy {version('sympy')} → 9.0"]

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from omegaconf import OmegaConf
 
 from experiments.data.rows import Row, read_rows, rows_files
 from experiments.errors import UserError
@@ -71,9 +70,7 @@ def run(
         options = [*common, "remeasure=false", f"out={tmp_path}", *others]
 
         def composed_job(overrides: list[str]) -> Job:
-            config = composed(*options, *overrides)
-            plain = OmegaConf.masked_copy(config, [str(k) for k in config if k != "hydra"])
-            return job_from(plain, config.hydra.runtime.choices, overrides)
+            return job_from(composed(*options, *overrides), overrides)
 
         jobs = [composed_job([f"grid.cols={n}", f"kernel={kernel}"])
                 for n in widths for kernel in ("torch", "copy")]  # fmt: skip

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from experiments.sweep.jobs import Compose
+from experiments.data.rows import Row
 from experiments.sweep.plan import Point
-from experiments.sweep.summary import Progress, print_summary
+from experiments.sweep.summary import Progress, account, print_summary
 from tests.analysis.plausible import row
+from tests.conftest import Compose
 
 
 @pytest.mark.parametrize(
@@ -130,7 +131,7 @@ def test_a_sweep_over_tunables_ends_with_the_best_setting_of_each_shape(
     ]
 
 
-def test_progress_keeps_bar_count_and_time_and_names_the_point_below(
+def test_progress_shows_bar_count_time_left_and_the_point_on_one_line(
     terminal: Callable[[int], None], capsys: pytest.CaptureFixture[str], compose_job: Compose
 ) -> None:
     declared = {"dtype": "float32", "rows": 4096, "cols": 16384, "unsupported": None}
@@ -140,8 +141,20 @@ def test_progress_keeps_bar_count_and_time_and_names_the_point_below(
     with Progress(75, 0) as progress:
         progress.begins(point)
         progress.ends(point, row("online", 16384, time_us=76830.4))
-    bar, current = [line for line in plain(capsys.readouterr().err) if line][-2:]
-    assert re.search(r" 1/75 \d+\.\d points/s +[\d:-]+$", bar)
-    assert current.startswith("online,block_size=4096 4096×16384 float32   last: online")
-    assert len(current) == 80
-    assert current.endswith("…")
+    line = [line for line in plain(capsys.readouterr().err) if line][-1]
+    assert re.search(r" 1/75 [\d:-]+ online,block_size=4096 4096×16384 flo", line)
+    assert len(line) <= 80
+
+
+def test_the_seconds_of_a_run_add_up_to_its_wall_time_on_each_card() -> None:
+    def timed(number: int, card: int) -> Row:
+        changes = {"sampling_s": 0.5 + card, "compile_s": 0.2, "wall_s": 0.8}
+        return row("torch", 1024, key=str(number), time_us=10.0, card=card, **changes)
+
+    text = account([timed(i, 0) for i in range(4)], 4.0)
+    assert text == "4 points in 4.0 s: sampling 2.0 s, compiling 0.8 s, the rest 1.2 s"
+    first, *cards = account([timed(i, i % 2) for i in range(10)], 12.0).splitlines()
+    assert first == "10 points in 12.0 s on 2 cards"
+    seconds = [[float(s) for s in re.findall(r"([-\d.]+) s", line)] for line in cards]
+    assert [round(sum(one), 1) for one in seconds] == [12.0, 12.0]
+    assert [one[0] for one in seconds] == [2.5, 7.5]

@@ -1,0 +1,294 @@
+"""Sweeps on a Slurm cluster: a Slurm job measures one shard, as an ordinary sweep of its own.
+
+The command submits the shards with missing points and ends; the same command, run again, shows how
+they stand, submits what is missing then, and when nothing is left makes the table. A shard's sweep
+lies in ``out/shards/<id>/``, and its rows say how far it is. ``out/slurm/jobs.json`` has the latest
+job of each shard, ``out/slurm/log/`` submitit's files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import io
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+
+from experiments.child import ROOT
+from experiments.data.jobs import TrackerConfig
+from experiments.data.metrics import plausible
+from experiments.data.rows import Row, read_rows, rows_files
+from experiments.errors import SweepFailed, UserError, on_one_line
+from experiments.sweep.driver import run as run_sweep
+from experiments.sweep.jobs import Job, options_of
+from experiments.sweep.record import FolderLock, read_object, sweep_name, write_json
+from experiments.sweep.summary import print_summary
+from experiments.wandb import check_tracker, upload
+
+SHUTDOWN_S = 15  # the warning before the time limit; every row is on disk already
+SQUEUE_LIMIT_S = 60
+WORDS = ("new", "queued", "running", "done", "failed")
+# Slurm's words for a job that it has not finished; any other is of one that has ended.
+QUEUED = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"}
+RUNNING = {"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING", "STAGE_OUT"}
+
+
+class State(NamedTuple):
+    """How a shard stands: one of ``WORDS``, and the reason if its job ended too early.
+
+    Of its points, those whose last row has an expected status are done, the others failed.
+    """
+
+    name: str
+    word: str
+    why: str
+    points: int
+    done: int
+    failed: int
+
+
+def run(composed: Iterable[Job], **given: Any) -> None:
+    """Shows how a sweep's shards stand, and submits those that have missing points.
+
+    Raises:
+        UserError: something asked for cannot be done; nothing was submitted.
+        SweepFailed: no shard is left to measure, and a point has no row of expected status.
+    """
+    jobs = [*composed]
+    shared = options_of(jobs)
+    tracker = TrackerConfig(**shared["tracker"])
+    check_tracker(tracker)
+    if any(job.config["gpu"]["card"] is not None for job in jobs):
+        raise UserError(
+            "gpu.card= pins a card of this host; Slurm assigns the cards (hydra.launcher.gres)"
+        )
+    out = Path(shared["out"])
+    if not (out / "slurm").exists() and rows_files(out):
+        raise UserError(f"out={out} holds rows measured without Slurm; choose another")
+    with contextlib.closing(FolderLock(out)):
+        executor = _executor(out, given)
+        shards = divide(jobs, out, on_card=given.get("gres") is not None)
+        known = read_object(out / "slurm" / "jobs.json")
+        slurm = queue_states(known.values())
+        states = {shard: look(out, shard, mine, known, slurm) for shard, mine in shards.items()}
+        due = [shard for shard, state in states.items() if is_due(state, shared)]
+        for state in states.values():
+            print(f"{state.word:8} {state.done:>5}/{state.points}  {state.name}  {state.why}")
+        words = Counter(state.word for state in states.values())
+        print(f"{len(shards)} shards: " + ", ".join(f"{words[word]} {word}" for word in WORDS))
+        if shared["dry_run"] or due:
+            if due and not shared["dry_run"]:
+                numbers = submit(executor, [shards[shard] for shard in due], sweep_name(out))
+                known |= dict(zip(due, numbers, strict=True))
+                write_json(out / "slurm" / "jobs.json", known)
+            done = "to submit" if shared["dry_run"] else "submitted; the same command looks again"
+            print(f"{len(due)} of {len(shards)} shards {done}")
+            return
+    if words["queued"] or words["running"]:
+        return
+    rows = [one for shard, mine in shards.items() for one in rows_of(out, shard, mine)]
+    labels = {row.key: label for row, label in rows}
+    print_summary(plausible([row for row, _ in rows]), labels, out, "nothing to submit", [])
+    if (tracker.backend, tracker.mode) == ("wandb", "online"):  # nodes wrote offline
+        upload(out)
+    if words["failed"]:
+        raise SweepFailed
+
+
+def divide(jobs: Sequence[Job], out: Path, on_card: bool) -> dict[str, list[Job]]:
+    """By the name of its folder the jobs of each shard, as its node runs them.
+
+    A point that several shards ask for is measured by the first of them alone. ``on_card`` says
+    that Slurm is asked for a card, so that a CPU cannot stand in.
+    """
+    shards: dict[str, list[Job]] = {}
+    taken: dict[Any, str] = {}
+    for job in jobs:
+        shard = hashlib.sha256("\0".join(job.shard).encode()).hexdigest()[:12]
+        what = [job.config[name] for name in ("kernel", "gpu", "seed", "timing")]
+        places = [(dtype, m, n) for dtype in job.dtypes for m, n in job.shapes]
+        skipped = {
+            p for p in places if taken.setdefault((job.kernel, str(what), p), shard) != shard
+        }
+        if len(skipped) == len(places):
+            continue
+        gpu, tracker = dict(job.config["gpu"]), job.config["tracker"] | {"mode": "offline"}
+        if on_card and gpu["device"] == "auto":
+            gpu["device"] = "cuda"
+        changed = {"out": str(out.resolve() / "shards" / shard), "gpu": gpu, "tracker": tracker}
+        mine = dataclasses.replace(job, config=job.config | changed, skipped=frozenset(skipped))
+        shards.setdefault(shard, []).append(mine)
+    return shards
+
+
+def is_due(state: State, shared: Mapping[str, Any]) -> bool:
+    """Whether a shard is to be submitted: it has missing points, and Slurm has not got it."""
+    if state.word in ("queued", "running"):
+        return False
+    if shared["only_failed"]:
+        return state.failed > 0
+    return bool(shared["overwrite"]) or state.done + state.failed < state.points
+
+
+def measure_shard(jobs: Sequence[Job], sweep: str) -> None:
+    """Measures the missing points of a shard on its node; exits with its sweep's status."""
+    # submitit would measure on after scancel, until it is killed, and ask to be started again
+    signal.signal(signal.SIGTERM, _leave)
+    signal.signal(signal.SIGUSR2, _leave)
+    write_json(Path(jobs[0].config["out"]) / "sweep.json", {"sweep": sweep})
+    try:
+        run_sweep(jobs)
+    except SweepFailed:
+        sys.exit(1)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(1)
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    if number == signal.SIGUSR2:
+        raise UserError(
+            "its time was up (hydra.launcher.time), or others went first; the same command goes on"
+        )
+    raise SystemExit(128 + number)
+
+
+def _executor(out: Path, given: Mapping[str, Any]) -> Any:
+    """Submitit's executor, its files in ``out/slurm/log``.
+
+    Raises:
+        UserError: submitit or Slurm is not here, or there is no such option.
+    """
+    try:
+        import submitit
+    except ImportError:
+        raise UserError(
+            "submitit is not installed: make slurm (for VENV=system: make wheelhouse EXTRA=slurm)"
+        ) from None
+    if not all(map(shutil.which, ("sbatch", "srun", "squeue"))):
+        raise UserError("there is no Slurm here (sbatch, srun, squeue); submit from a login node")
+    options = {key: value for key, value in given.items() if value is not None}
+    lines, more = options.pop("setup", []), options.pop("more", {})
+    executor = submitit.SlurmExecutor(out.resolve() / "slurm" / "log", max_num_timeout=0)
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    cpus = "SLURM_CPUS_PER_TASK"  # srun takes it from sbatch by another name alone
+    try:
+        executor.update_parameters(
+            job_name=re.sub(r"[^\w.-]", "_", out.resolve().name),
+            # a job started again by Slurm could meet its own first run, on a node that was only
+            # lost from sight; the submitting side starts it again when asked
+            additional_parameters={"no-requeue": True, **more},
+            setup=[  # the checkout, whatever the site does with the environment
+                f"cd {shlex.quote(os.getcwd())}",
+                f"export PYTHONPATH={shlex.quote(path)}",
+                f'[ -z "${cpus}" ] || export SRUN_CPUS_PER_TASK="${cpus}"',
+                *lines,
+            ],
+            wckey=None,
+            signal_delay_s=SHUTDOWN_S,
+            **options,
+        )
+    except (TypeError, ValueError) as error:
+        raise UserError(f"hydra.launcher: {on_one_line(str(error))}") from None
+    return executor
+
+
+def submit(executor: Any, due: Sequence[Sequence[Job]], sweep: str) -> list[str]:
+    """Submits one array of jobs, and gives their numbers.
+
+    Raises:
+        UserError: Slurm refuses, in its own words.
+    """
+    stderr = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(stderr):
+            made = executor.map_array(measure_shard, due, [sweep] * len(due)) if due else []
+            return [job.job_id for job in made]
+    except Exception as error:  # submitit's own have no common base
+        words = on_one_line(stderr.getvalue() or str(error)).replace("sbatch: error: ", "")
+        raise UserError(f"Slurm takes no job: {words}") from None
+
+
+def rows_of(out: Path, shard: str, jobs: Iterable[Job]) -> list[tuple[Row, str]]:
+    """The last row of each point of some jobs of a shard, each with its job's label."""
+    last = {}
+    for job in jobs:
+        path = out / "shards" / shard / job.name / "rows.jsonl"
+        for row in read_rows(path) if path.is_file() else ():
+            last[job.name, row.rows, row.cols, row.dtype, row.round] = row, job.label
+    return list(last.values())
+
+
+def look(
+    out: Path,
+    shard: str,
+    jobs: Sequence[Job],
+    known: Mapping[str, str],
+    slurm: Mapping[str, str] | None,
+) -> State:
+    """A shard's state: what Slurm says of its job, or else what its rows say.
+
+    Args:
+        out: The whole sweep's folder.
+        shard: Its own folder's name.
+        jobs: What it measures.
+        known: By shard its latest Slurm job.
+        slurm: As `queue_states` gives it.
+    """
+    points = sum(len(job.shapes) * len(job.dtypes) - len(job.skipped) for job in jobs)
+    points *= jobs[0].config["rounds"]
+    statuses = [row.expected for row, _ in rows_of(out, shard, jobs)]
+    done, failed, job = statuses.count(True), statuses.count(False), known.get(shard)
+    said = "RUNNING" if slurm is None else slurm.get(job or "", "")
+    word, why = "new", ""
+    # of a job that is complete, a cache of the file system may still hide the last rows
+    if job and (said in QUEUED | RUNNING or (said == "COMPLETED" and done + failed < points)):
+        word = "queued" if said in QUEUED else "running"
+    elif done + failed >= points:
+        word = "failed" if failed else "done"
+        why = f"{failed} points failed; only_failed=true tries them again" if failed else ""
+    elif job:
+        ended = f"Slurm says {said}" if said not in ("", "FAILED") else _error_of(out, job)
+        why = f"{ended or 'points are missing'} (log: {out}/slurm/log/{job}_*)"
+        word = "failed"
+    name = " ".join(filter(None, jobs[0].shard))
+    return State(name, word, why, points, done, failed)
+
+
+def _error_of(out: Path, job: str) -> str:
+    """The last error that a job printed."""
+    logs = (out / "slurm" / "log").glob(f"{job}_*.err")
+    lines = [line for log in logs for line in log.read_text(errors="replace").splitlines()]
+    found = [line.partition("error: ")[2] for line in lines if line.startswith("error: ")]
+    return found[-1] if found else ""
+
+
+def queue_states(jobs: Iterable[str]) -> dict[str, str] | None:
+    """By job, Slurm's word for its state; a job that Slurm has forgotten is absent.
+
+    By ``squeue`` alone: submitit asks ``sacct``, and accounting may be off. None where Slurm gives
+    no answer, which says nothing of the jobs.
+    """
+    wanted = set(jobs)
+    numbers = ",".join(sorted({job.partition("_")[0] for job in wanted}))
+    words = ["squeue", "--noheader", "--array", "--states=all", "--format=%i %T"]
+    words += [f"--jobs={numbers}"] * bool(wanted)
+    try:
+        answer = subprocess.run(words, capture_output=True, text=True, timeout=SQUEUE_LIMIT_S)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if answer.returncode and "Invalid job id" not in answer.stderr:
+        return None
+    lines = (line.split() for line in answer.stdout.splitlines())
+    return {job: state for job, state, *_ in lines if job in wanted}
