@@ -33,7 +33,6 @@ def main() -> None:
     from experiments.worker.counting import count
     from experiments.worker.describe import BadJob, describe, inspect
     from experiments.worker.measure import measure, profile
-    from experiments.worker.probe import probe
     from experiments.worker.trial import Bench, judge
 
     gc.freeze()  # what the imports left is there to stay, and need not be walked again
@@ -65,7 +64,6 @@ def main() -> None:
         "count": lambda request: count(request["point"], place.device),
         "measure": lambda request: measure(request["point"], bench(), announce, ask),
         "judge": lambda request: judge(request["question"], bench()),
-        "probe": lambda _: probe(bench()),
         "profile": lambda request: profile(request["point"], bench()),
     }
     for request in channel:

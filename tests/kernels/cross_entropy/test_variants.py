@@ -7,8 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments.worker.counting import difference, requests_of, totals
+from experiments.worker.counting import difference
 from experiments.worker.gate import check
+from experiments.worker.requests import requested
 from kernels.cross_entropy.auto import CeAuto, CeGradAuto
 from kernels.cross_entropy.library import (
     CeBackwardCompiled,
@@ -138,14 +139,14 @@ def test_counted_equals_modelled_exactly(kernel: Kernel) -> None:
         points.append(((1, 20_001), torch.float32))
     for shape, dtype in points:
         inputs = kernel.operation.make_inputs(shape, dtype, "cpu", 0)
-        tensors = totals(requests_of(kernel, *inputs))
+        tensors = requested(kernel, *inputs)
         found = difference(kernel, kernel.operation.sizes(shape), tensors)
         assert found is None, f"{shape} {dtype}: {found}"
 
 
 def test_what_a_triton_kernel_keeps_beside_the_operations_arrays_is_counted_in_bytes() -> None:
     inputs = CeOnline().operation.make_inputs((4, 30), torch.float16, "cpu", 0)
-    tensors = {t["name"]: t for t in totals(requests_of(CeOnline(), *inputs))}
+    tensors = {t["name"]: t for t in requested(CeOnline(), *inputs)}
     (kept,) = set(tensors) - {"logits", "target", "loss"}
     assert tensors[kept]["dtype"] == "float32"
     assert tensors[kept]["store_bytes"] == tensors["loss"]["store_bytes"] == 16
