@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import dataclasses
 import functools
 import gc
+import signal
 import sys
 from collections.abc import Callable
 from typing import Any
 
-from experiments.child import Channel, die_with_parent, one_line
+from experiments.child import Channel, one_line
 from experiments.worker.place import take_place
+
+PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
-    """Says where it is, then answers requests until there can be no more."""
-    die_with_parent()
+    """Says where it is, then answers requests until there can be no more.
+
+    Linux kills it when its parent is gone, however the parent ended: an orphan would go on using
+    the card beside the sweep that resumes.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     channel = Channel()
     sys.stdout = sys.stderr  # in the log at once, in any characters
     parser = argparse.ArgumentParser(prog="experiments.worker")
