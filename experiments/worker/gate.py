@@ -11,9 +11,8 @@ answer is a sum whose terms cancel, spacings are taken at the terms' magnitude.
 from __future__ import annotations
 
 import math
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -49,23 +48,22 @@ _ROUNDED_EACH = Tolerance(element=18, row_mean=2)
 # one on average, always downward.
 _TRUNCATED = Tolerance(element=2, row_mean=1)
 
-TOLERANCES: dict[tuple[str, torch.dtype], Tolerance] = {
-    **{(b, torch.float32): _FLOAT32 for b in ("eager", "torchscript", "torch", "inductor")},
-    **{(b, torch.float64): _FLOAT64 for b in ("eager", "torchscript", "torch", "inductor")},
-    **{(b, torch.float32): _FLOAT32 for b in ("triton", "cute", "interpreter")},
-    **{(b, torch.float64): _FLOAT64 for b in ("triton", "interpreter")},
-    **{(b, t): _ROUNDED_EACH for b in ("eager", "torchscript")
-       for t in (torch.float16, torch.bfloat16)},
-    **{(b, t): _ROUNDED_ONCE for b in ("torch", "inductor", "triton", "cute")
-       for t in (torch.float16, torch.bfloat16)},
-    # of a kernel from outside nothing is known: each of its operations may round to 16 bit
-    ("outside", torch.float32): _FLOAT32,
-    ("outside", torch.float64): _FLOAT64,
-    ("outside", torch.float16): _ROUNDED_EACH,
-    ("outside", torch.bfloat16): _ROUNDED_EACH,
-    ("interpreter", torch.float16): _ROUNDED_ONCE,
-    ("interpreter", torch.bfloat16): _TRUNCATED,
-}  # fmt: skip
+_WIDE = {torch.float32: _FLOAT32, torch.float64: _FLOAT64}
+_HALF = (torch.float16, torch.bfloat16)
+_EACH, _ONCE = (
+    _WIDE | dict.fromkeys(_HALF, _ROUNDED_EACH),
+    _WIDE | dict.fromkeys(_HALF, _ROUNDED_ONCE),
+)
+TOLERANCES = {
+    "eager": _EACH,
+    "torchscript": _EACH,
+    "torch": _ONCE,
+    "inductor": _ONCE,
+    "triton": _ONCE,
+    "cute": _ONCE,
+    "interpreter": _ONCE | {torch.bfloat16: _TRUNCATED},
+    "outside": _EACH,  # nothing is known of it: each of its operations may round to 16 bit
+}
 EXACT = Tolerance(0, 0)
 SMALLEST = torch.finfo(torch.float32).smallest_normal  # of the precision that kernels compute in
 
@@ -80,23 +78,12 @@ class Verdict:
 
 
 Prints = tuple[int, ...]  # a fingerprint of each of several tensors
-# By operation, point, tolerances, and fingerprints of inputs and answer: the verdict that passed.
-Passed = MutableMapping[tuple[Any, ...], Verdict]
 
 
 def check(
-    answer: Tensors,
-    given: Tensors,
-    operation: Operation,
-    backend: str,
-    asked: Prints | None = None,
-    passed: Passed | None = None,
-    factor: float = 1,
+    answer: Tensors, given: Tensors, operation: Operation, backend: str, factor: float = 1
 ) -> Verdict:
     """Compares an answer with the float64 reference, in chunks of whole rows.
-
-    An answer that is bit for bit one that passed for the same inputs is not computed with again,
-    whichever kernel gave it.
 
     Args:
         answer: What the kernel returned, a tensor or a tuple.
@@ -104,8 +91,6 @@ def check(
             before the call.
         operation: Gives the reference.
         backend: Selects the tolerance, as rows spell it.
-        asked: The `fingerprints` of the inputs, where they are known.
-        passed: Answers that passed before, and this one where it does; None keeps none.
         factor: Multiplies the tolerance. Above one it is for inputs that are not normal: results
             may then be flushed to zero, and an element without a finite reference is left out.
     """
@@ -115,57 +100,6 @@ def check(
         return Verdict(reason)
     pairs = zip(answers, operation.outputs, strict=True)
     totals = [_Totals(y, array, operation, backend, factor) for y, array in pairs]
-    if passed is None:
-        return _compare(totals, inputs, operation)
-    shape, dtype = operation.point_of(inputs)
-    tolerances = tuple(total.tolerance for total in totals)
-    asked = fingerprints(inputs) if asked is None else asked
-    found = tuple((tuple(y.shape), y.dtype) for y in answers)
-    key = operation, shape, dtype, found, tolerances, asked, fingerprints(answers)
-    if key not in passed:
-        verdict = _compare(totals, inputs, operation)
-        if verdict.reason is not None:
-            return verdict
-        passed[key] = verdict
-    return passed[key]
-
-
-def malformed(
-    answers: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], operation: Operation
-) -> str | None:
-    """One sentence that says why an answer does not count; None where it may be right.
-
-    An answer has the right shapes and dtypes, is a plain tensor, since another class may compute
-    its values when they are looked at, and lies in memory of its own.
-    """
-    shape, dtype = operation.point_of(inputs)
-    found = [(tuple(y.shape), y.dtype) for y in answers]
-    wanted = operation.layout(operation.outputs, shape, dtype)
-    either = [array.either for array in operation.outputs]
-    if len(found) != len(wanted) or not all(
-        one == other or (free and one == (other[0], dtype))
-        for one, other, free in zip(found, wanted, either, strict=True)
-    ):
-        return f"returned {_layout(found)} for {_layout(wanted)}"
-    for y in answers:
-        if type(y) is not torch.Tensor:
-            return f"returned a {type(y).__name__}, not a torch.Tensor"
-    return "returned its input's own memory" if memory(answers) & memory(inputs) else None
-
-
-def memory(tensors: Sequence[torch.Tensor]) -> set[int]:
-    """The addresses of the memory that tensors lie in; a view lies in its base's."""
-    return {t.untyped_storage().data_ptr() for t in tensors if t.numel()}
-
-
-def _layout(tensors: Sequence[tuple[tuple[int, ...], torch.dtype]]) -> str:
-    return ", ".join(f"{shape} {dtype}" for shape, dtype in tensors)
-
-
-def _compare(
-    totals: Sequence[_Totals], inputs: Sequence[torch.Tensor], operation: Operation
-) -> Verdict:
-    answers = [total.y for total in totals]
     rows = answers[0].shape[0]
     cut = [operation.rowwise(array) for array in operation.inputs]
     widest = max(t.numel() for t in (*answers, *inputs)) // max(rows, 1)
@@ -185,6 +119,42 @@ def _compare(
     return Verdict(wrong, _largest(absolute), _largest(relative))
 
 
+def malformed(
+    answers: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], operation: Operation
+) -> str | None:
+    """One sentence that says why an answer does not count; None where it may be right.
+
+    An answer has the right shapes and dtypes, is a plain tensor, since another class may compute
+    its values when they are looked at, and lies in memory of its own.
+    """
+    shape, dtype = operation.point_of(inputs)
+    found = [(tuple(y.shape), y.dtype) for y in answers]
+    wanted = operation.layout(operation.outputs, shape, dtype)
+    free = [array.either for array in operation.outputs]
+    fits = [
+        one == other or (either and one == (other[0], dtype))
+        for one, other, either in zip(found, wanted, free, strict=False)
+    ]
+    if len(found) != len(wanted) or not all(fits):
+        texts = (", ".join(f"{size} {kind}" for size, kind in one) for one in (found, wanted))
+        return "returned {} for {}".format(*texts)
+    for y in answers:
+        if type(y) is not torch.Tensor:
+            return f"returned a {type(y).__name__}, not a torch.Tensor"
+    return "returned its input's own memory" if memory(answers) & memory(inputs) else None
+
+
+def tolerance(operation: Operation, y: torch.Tensor, backend: str) -> Tolerance:
+    """The tolerance of one of an operation's outputs."""
+    whole = operation.exact or not y.dtype.is_floating_point
+    return EXACT if whole else TOLERANCES[backend][y.dtype]
+
+
+def memory(tensors: Sequence[torch.Tensor]) -> set[int]:
+    """The addresses of the memory that tensors lie in; a view lies in its base's."""
+    return {t.untyped_storage().data_ptr() for t in tensors if t.numel()}
+
+
 class _Totals:
     """What a comparison of one output with its reference adds up, block by block."""
 
@@ -192,8 +162,8 @@ class _Totals:
         self, y: torch.Tensor, array: Array, operation: Operation, backend: str, factor: float
     ) -> None:
         self.y, self._name, self._normal = y, array.name, factor == 1
-        whole = operation.exact or not y.dtype.is_floating_point
-        allowed = EXACT if whole else TOLERANCES[backend, y.dtype]
+        allowed = tolerance(operation, y, backend)
+        whole = allowed == EXACT
         self.tolerance = Tolerance(factor * allowed.element, factor * allowed.row_mean)
         slack = 0.0 if whole else _subnormal_step(y.dtype)
         if not whole and not self._normal:
@@ -255,9 +225,9 @@ def _largest(values: Sequence[float | None]) -> float | None:
     return max(known) if len(known) == len(values) else None
 
 
-def fingerprints(tensors: Sequence[torch.Tensor]) -> Prints:
+def fingerprints(tensors: Tensors) -> Prints:
     """The `fingerprint` of each."""
-    return tuple(map(fingerprint, tensors))
+    return tuple(map(fingerprint, as_tuple(tensors)))
 
 
 def fingerprint(x: torch.Tensor) -> int:
@@ -267,7 +237,7 @@ def fingerprint(x: torch.Tensor) -> int:
     products are summed modulo 2^64. A word is eight bytes, or an element where they do not divide.
     """
     flat = x.flatten().contiguous()  # of one column, flattened rows may still be apart
-    aligned = flat.numel() * flat.itemsize % 8 == 0 and flat.data_ptr() % 8 == 0
+    aligned = flat.nbytes % 8 == 0 and flat.data_ptr() % 8 == 0
     whole = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
     bits = flat.view(torch.int64 if aligned else whole[x.itemsize])
     total = torch.zeros((), dtype=torch.int64, device=x.device)

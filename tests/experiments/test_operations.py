@@ -12,9 +12,8 @@ from experiments.count import counts_of
 from experiments.sweep.client import Worker
 from experiments.worker import gate
 from experiments.worker.describe import describe
-from experiments.worker.determinism import slices
 from experiments.worker.gate import check
-from experiments.worker.measure import with_peak
+from experiments.worker.measure import slices, with_peak
 from kernels.add.operation import ADD
 from kernels.copy.operation import COPY
 from kernels.device import Device
@@ -180,8 +179,8 @@ def test_the_most_memory_is_what_the_allocator_had_beyond_the_inputs(
         held[0] += 500
         return torch.ones(1)
 
-    assert with_peak(call, "cuda") == (torch.ones(1), 700)
-    assert with_peak(call, "cpu") == (torch.ones(1), None)
+    assert with_peak(call, True) == (torch.ones(1), 700)
+    assert with_peak(call, False) == (torch.ones(1), None)
 
 
 @pytest.mark.parametrize("timer", ["host", "events", "chain"])

@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from experiments.child import ROOT
 from experiments.data.rows import TIMERS
 from experiments.sweep.guards import suspicions
 from experiments.worker import clock as worker_clock
-from experiments.worker import gate, timers
+from experiments.worker import gate, timers, trial
 from experiments.worker.flush import BLOCK, Flush, touch
 from experiments.worker.measure import measure
 from experiments.worker.place import take_place
@@ -26,7 +27,7 @@ from experiments.worker.timers import (
     events,
     host,
 )
-from experiments.worker.timers.graph import rotation
+from experiments.worker.timers.graph import cold_buffers
 from experiments.worker.trial import Bench
 from tests.doubles.cuda import Card
 from tests.wandb_jobs import timed
@@ -135,17 +136,20 @@ def test_a_touch_loads_each_element_once_and_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("moved", "memory", "buffers"),
     [
-        (1 << 20, 80 << 30, 181),  # what it takes to exceed three times L2
+        (1 << 20, 80 << 30, 181),  # enough to exceed three times L2
         (64 << 20, 80 << 30, 12),
         (1 << 30, 80 << 30, 4),  # as many as 4 GiB hold
         (256 << 20, 8 << 30, 4),  # as many as an eighth of a small card's memory holds
-        (0, 80 << 30, 3 * (60 << 20) + 1),
     ],
 )
 def test_a_rotation_exceeds_three_times_l2_and_has_many_places(
-    moved: int, memory: int, buffers: int
+    moved: int, memory: int, buffers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert rotation(moved, 60 << 20, memory) == buffers
+    card = SimpleNamespace(total_memory=memory)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: card)
+    assert cold_buffers(moved, 60 << 20) == buffers
+    with pytest.raises(CannotTime, match="more than 2048"):
+        cold_buffers(0, 60 << 20)
 
 
 class Queue:
@@ -251,13 +255,13 @@ def measured(
 def test_an_answer_known_from_an_earlier_point_is_not_computed_with_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    compared, kept, compare = [], bench(), gate._compare
+    compared, kept, check = [], bench(), trial.check
 
-    def counted(totals: Any, inputs: Any, operation: Any) -> gate.Verdict:
-        compared.append(len(inputs[0]))
-        return compare(totals, inputs, operation)
+    def counted(answers: Any, *more: Any) -> gate.Verdict:
+        compared.append(len(answers[0]))
+        return check(answers, *more)
 
-    monkeypatch.setattr(gate, "_compare", counted)
+    monkeypatch.setattr(trial, "check", counted)
     one, other = (measured("host", kept=kept) for _ in range(2))
     # all four rows once, for the gates before and after timing of both; the others are some rows
     assert (one["status"], compared.count(4)) == ("ok", 1), one["reason"]

@@ -10,17 +10,9 @@ import torch
 from experiments.data.statistics import median
 from experiments.worker import clock
 from experiments.worker.inputs import Inputs
-from experiments.worker.timers import (
-    CannotTime,
-    Protocol,
-    Sampling,
-    Subject,
-    Timed,
-    collect,
-    copied,
-)
+from experiments.worker.timers import CannotTime, Protocol, Sampling, Subject, collect, copied
 from experiments.worker.timers.events import hold_cycles
-from experiments.worker.timers.graph import cold_buffers, elapsed_us, visits_of
+from experiments.worker.timers.graph import cold_buffers, visits_of
 from kernels.kernel import Tensors, as_tuple
 
 ROUGH_HOLD = 2_000_000  # cycles, a millisecond: longer than handing over one link takes
@@ -38,7 +30,7 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
     cold, x is where its producer left it, and the consumer finds y where the kernel left it: what a
     kernel finds in L2 and what it leaves there counts. Replays of the two graphs alternate. A
     sample is what the one with the kernel took longer than the one before it, divided by the calls:
-    the interval is one of paired differences. Noise may make a sample negative; it is kept.
+    its interval is one of paired differences. Noise may make a sample negative; it is kept.
 
     Raises:
         CannotTime: the cache is to be warm, a rotation would need more than 2048 links, or the
@@ -56,7 +48,7 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
     outputs = as_tuple(call(*first))  # lazy initialisation is not allowed during capture
     subject.restore()
     between = sum(t.nbytes for t in (*(first[i] for i in made), *outputs))
-    buffers = cold_buffers(first[0].device, subject.moved_bytes + between, subject.cache_bytes)
+    buffers = cold_buffers(subject.moved_bytes + between, subject.cache_bytes)
     sources = [first, *(subject.make(i) for i in range(1, buffers))]
     inputs = [
         tuple(torch.empty_like(a) if i in made else a for i, a in enumerate(source))
@@ -75,14 +67,7 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
             torch.mul(y, 2, out=end)
         return ys
 
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        link(0, True)
-        clock.spin(ROUGH_HOLD)
-        rough_us = elapsed_us(lambda: link(0, True))
-    torch.cuda.current_stream().wait_stream(side)
-    visits = visits_of(rough_us * buffers)
+    visits = visits_of(buffers, lambda: link(0, True), ROUGH_HOLD)
 
     def captured(with_kernel: bool) -> torch.cuda.CUDAGraph:
         graph = torch.cuda.CUDAGraph()
@@ -116,16 +101,13 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
             f"the chain takes {middle.value:.3g} µs a call longer with the kernel than without, "
             f"95 % interval from {middle.low:.3g}: no more than its noise; use timing=events"
         )
-    # the answers live in the graph's own memory, which goes with it
-    timed = []
-    for i in {0, buffers // 2, buffers - 1}:
-        given = list(inputs[i])
-        if subject.overwritten is not None:
-            given[subject.overwritten] = sources[i][subject.overwritten]
-        timed.append(
-            Timed(tuple(x.clone() for x in given) if i == 0 else tuple(given), copied(answers[i]))
-        )
-    timed += subject.changed_once_more(whole.replay, answers[0])
+    over = subject.overwritten  # the gate is given that input as its producer made it
+    given = [
+        tuple(source[k] if k == over else x for k, x in enumerate(copies))
+        for source, copies in zip(sources, inputs, strict=True)
+    ]
+    given[0] = copied(given[0])  # the next replay produces others there
+    timed = subject.replayed(whole.replay, given, answers)
     for graph in (without, whole):
         graph.reset()
     return Sampling(samples, reason, timed)
