@@ -125,11 +125,11 @@ def test_a_file_that_cannot_be_measured_is_one_line(
 def test_the_key_holds_the_files_text_and_all_it_imports(written: Written) -> None:
     path = written(GOOD)
     build_kernel(config(path, "mine"))
-    hashes = [source_hash("outside_theirs", file=str(path)) for _ in range(2)]
+    hashes = [source_hash("outside_theirs") for _ in range(2)]
     path.write_text(GOOD + "\n# edited\n")
-    hashes.append(source_hash("outside_theirs", file=str(path)))
+    hashes.append(source_hash("outside_theirs"))
     (path.parent / "scale.py").write_text("ONE = 0.0\n")
-    hashes.append(source_hash("outside_theirs", file=str(path)))
+    hashes.append(source_hash("outside_theirs"))
     assert hashes[0] == hashes[1]
     assert len(set(hashes)) == 3
 

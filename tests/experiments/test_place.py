@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from experiments.child import ROOT
-from experiments.worker.describe import source_hash
 from experiments.worker.launches import recorded
 from experiments.worker.machine import Monitor, State
 from experiments.worker.place import is_dirty, mark_of
@@ -36,31 +33,6 @@ def test_code_that_is_changed_or_not_tracked_is_dirty(tmp_path: Path) -> None:
     new.unlink()
     (tmp_path / "kernels" / "old.py").write_text("new\n")
     assert is_dirty(tmp_path) is True
-
-
-VARIANTS = {
-    "fused": "kernels.softmax.fused",
-    "cluster": "kernels.softmax.cluster",
-    "auto": "kernels.softmax.auto",
-    "backward": "kernels.softmax_backward.backward",
-}
-
-
-def test_an_edit_changes_the_fingerprints_of_what_runs_it(tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "kernels", tmp_path / "kernels")
-    for edited, changed in (
-        ("softmax/fused.py", {"fused"}),
-        ("softmax/tiles.py", set(VARIANTS)),
-        ("softmax/cluster.py", {"cluster", "auto"}),
-        ("softmax/peers/liger.py", set()),
-        ("functions.py", set()),
-        ("lines.py", {"backward"}),
-    ):
-        before = {name: source_hash(module, tmp_path) for name, module in VARIANTS.items()}
-        with (tmp_path / "kernels" / edited).open("a", encoding="utf-8") as file:
-            file.write("# edited\n")
-        after = {name: source_hash(module, tmp_path) for name, module in VARIANTS.items()}
-        assert {name for name in VARIANTS if before[name] != after[name]} == changed, edited
 
 
 def test_a_compiled_kernel_that_a_library_kept_is_seen_too(monkeypatch: pytest.MonkeyPatch) -> None:
