@@ -110,23 +110,15 @@ class SweepLauncher(Launcher):
 
 
 class ProfileLauncher(SweepLauncher):
-    """Calls each point inside a profiler range: `experiments.profile.profiling.profile`.
-
-    Attributes:
-        only: The label of the one kernel whose points are called, None for all.
-    """
+    """Calls each point inside a profiler range: `experiments.profile.profiling.profile`."""
 
     roofs = False
-
-    def __init__(self, cards: Any = (0,), only: str | None = None) -> None:
-        super().__init__(cards)
-        self.only = only
 
     def act(self, jobs: Iterator[Job]) -> None:
         """Profiles the jobs."""
         from experiments.profile.profiling import profile
 
-        profile(list(jobs), self.cards, self.only)
+        profile(list(jobs), self.cards)
 
 
 class SlurmLauncher(SweepLauncher):
