@@ -80,7 +80,7 @@ VARIABLES = {
     "TRITON_CACHE_AUTOTUNING": "1",
 }
 # To µs, bytes and percent, from the base units that ncu is asked for, as its versions spell them
-SCALE = {"ns": 1e-3, "nsecond": 1e-3, "us": 1.0, "usecond": 1.0, "byte": 1.0, "%": 1.0, "nan": 1.0}
+SCALE = {"ns": 1e-3, "nsecond": 1e-3, "us": 1.0, "usecond": 1.0, "byte": 1.0, "%": 1.0, "": 1.0}
 RANGES = "Push/Pop_Range"
 
 
@@ -154,10 +154,10 @@ def read_launches(text: str) -> pd.DataFrame:
     if not lines:
         return pd.DataFrame(columns=["range", *METRICS])
     table = pd.read_csv(io.StringIO("\n".join(lines)), dtype=str)
-    ranges = next((column for column in table if RANGES in column), None)
+    ranges = next((column for column in map(str, table) if RANGES in column), None)
     if ranges is None:
         raise UserError(f"ncu's table has no {RANGES} column; a newer ncu prints one")
-    table = table.reindex(columns=[ranges, *METRICS]).astype(str)
+    table = table.reindex(columns=[ranges, *METRICS]).fillna("")
     units, table = table.iloc[0], table[1:]
     names = table[ranges].str.extract(r'(point \d+ [^:"]*)')[0].str.strip()
     found = pd.DataFrame({"range": names.fillna("")})
