@@ -44,17 +44,11 @@ def main() -> None:
     from experiments.worker.measure import measure, profile
     from experiments.worker.trial import Bench, judge
 
-    gc.freeze()  # what the imports left is there to stay, and need not be walked again
-    channel.send(
-        {
-            "device": dataclasses.asdict(place.device),
-            "environment": place.environment,
-            "serial": place.serial,
-            "host_cards": place.host_cards,
-        }
-    )
+    gc.freeze()  # the imports' objects stay, and need not be walked again
+    device = place.device
+    own = {name: getattr(place, name) for name in ("environment", "serial", "host_cards")}
+    channel.send({"device": dataclasses.asdict(device), **own})
     bench = functools.cache(functools.partial(Bench, place))  # not all requests need its memory
-
     if options.prepare:
         with contextlib.suppress(Exception):  # it comes again, with a row, when it measures
             bench().flush()
@@ -68,9 +62,9 @@ def main() -> None:
         return verdict
 
     answers: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-        "describe": lambda request: describe(request["job"], place.device),
+        "describe": lambda request: describe(request["job"], device),
         "inspect": lambda request: inspect(request["kernel"]),
-        "count": lambda request: count(request["point"], place.device),
+        "count": lambda request: count(request["point"], device),
         "measure": lambda request: measure(request["point"], bench(), announce, ask),
         "judge": lambda request: judge(request["question"], bench()),
         "profile": lambda request: profile(request["point"], bench()),

@@ -44,9 +44,9 @@ class Monitor:
     def __init__(self, uuid: str | None) -> None:
         self._nvml: Any = None
         self._card: Any = None
+        if uuid is not None:
+            self._nvml = nvml()
         with suppress(Exception):
-            if uuid is not None:
-                self._nvml = nvml()
             self._card = self._nvml.nvmlDeviceGetHandleByUUID(uuid)
 
     def read(self) -> State:
@@ -70,8 +70,7 @@ class Monitor:
         """
         if self._card is None:
             return {}
-        milliwatts = self._get("PowerManagementLimit")
-        driver_cuda = None
+        milliwatts, driver_cuda = self._get("PowerManagementLimit"), None
         with suppress(Exception):
             driver_cuda = self._nvml.nvmlSystemGetCudaDriverVersion()
         return {

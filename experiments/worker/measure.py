@@ -18,7 +18,7 @@ from experiments.worker import clock, outside
 from experiments.worker.describe import backend, build_kernel, torch_dtype
 from experiments.worker.gate import Verdict, fingerprints
 from experiments.worker.inputs import Changing, Values, rows_of
-from experiments.worker.launches import recorded
+from experiments.worker.launches import fields_of, recorded
 from experiments.worker.machine import require
 from experiments.worker.timers import CannotTime, Protocol, Sampling, Subject, copied
 from experiments.worker.trial import Ask, Bench, Trial
@@ -157,7 +157,7 @@ def _called(trial: Trial, subject: Subject, stage: Stage) -> tuple[Tensors, dict
         answer = subject.call(*subject.inputs)
         if on_card:
             clock.synchronize()
-    fields: dict[str, Any] = {"compile_s": clock.now_s() - began, **launches.fields()}
+    fields: dict[str, Any] = {"compile_s": clock.now_s() - began, **fields_of(launches)}
     stage("sampling")
     if not interpreted:
         del answer

@@ -82,15 +82,12 @@ def take_place(asked: str) -> Place:
 
         torch.cuda.init()
         uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
-        card = {"card": Monitor(uuid).setup(), "mark": mark_of(uuid)}
+        # the same for the same card, and its serial cannot be found from it
+        mark = hashlib.sha256(uuid.encode()).hexdigest()[:8]
+        card = {"card": Monitor(uuid).setup(), "mark": mark}
         return Place("cuda:0", cuda_device(0), environment() | card, uuid, host_cards())
     cpu = Device(kind="cpu", name=_processor(), l2_bytes=_last_level_cache())
     return Place("cpu", cpu, environment())
-
-
-def mark_of(serial: str) -> str:
-    """Digits that are the same for the same card, and from which its serial cannot be found."""
-    return hashlib.sha256(serial.encode()).hexdigest()[:8]
 
 
 def environment() -> dict[str, Any]:
@@ -124,20 +121,17 @@ def version_of(package: str) -> str | None:
 
 
 def is_dirty(root: Path = ROOT) -> bool | None:
-    """Whether the commit is not what runs: a tracked file differs, or code is not tracked."""
-    changed = _git(root, "status", "--porcelain", "--untracked-files=no")
-    added = _git(root, "ls-files", "--others", "--exclude-standard", "--", *CODE)
-    return None if changed is None or added is None else bool(changed or added)
+    """Whether the commit is not the code that runs: a file of it differs, or is not tracked."""
+    changed = _git(root, "status", "--porcelain", "--", *CODE)
+    return None if changed is None else bool(changed)
 
 
 def _git(root: Path, *arguments: str) -> str | None:
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=10
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    command = ["git", "-C", str(root), *arguments]
+    with suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+        return done.stdout.strip()
+    return None
 
 
 def _processor() -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from experiments.worker.launches import recorded
+from experiments.worker.launches import fields_of, recorded
 from experiments.worker.machine import Monitor, State
-from experiments.worker.place import is_dirty, mark_of
+from experiments.worker.place import is_dirty
 
 
 def test_code_that_is_changed_or_not_tracked_is_dirty(tmp_path: Path) -> None:
@@ -50,7 +49,7 @@ def test_a_compiled_kernel_that_a_library_kept_is_seen_too(monkeypatch: pytest.M
         kernel[3, 1, 1]("y")
     kernel[9, 9, 9]("z")
     assert launched == [((5, 2, 1), "x"), ((3, 1, 1), "y"), ((9, 9, 9), "z")]
-    assert launches.fields() == {
+    assert fields_of(launches) == {
         "programs": 10, "warps": 8, "registers": 32, "shared_bytes": 64, "spills": 0,
     }  # fmt: skip
     assert kept_by.__getitem__ is runner
@@ -77,9 +76,3 @@ def test_the_state_of_a_card_is_what_nvml_gives_and_none_where_it_gives_nothing(
     assert (setup["ecc_mode"], setup["mig_mode"], setup["power_limit_w"]) == (1, None, None)
     assert Monitor(None).read() == State(None, None, None, None, None, None)
     assert Monitor(None).setup() == {}
-
-
-def test_a_cards_mark_is_always_the_same_and_does_not_hold_its_serial() -> None:
-    marks = [mark_of(f"GPU-{name}") for name in "aab"]
-    assert marks[0] == marks[1] != marks[2]
-    assert all(re.fullmatch("[0-9a-f]{8}", mark) for mark in marks)
