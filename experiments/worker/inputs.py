@@ -9,7 +9,7 @@ apart from the tensor that the kernel is given.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -122,36 +122,37 @@ class Changing:
 
     def hold_others(self, hard: tuple[str, ...] | None = None) -> None:
         """Makes the other values anew, of these kinds of `hard`; no row holds them yet."""
-        self.restore()
+        self.hold(())
         self.others = replace(self.others, hard=hard)
         if self.rows:
             self._made = self.others.make_other(self.operation, self.inputs)
             if {len(self._made[i]) for i in self._by_rows} != {len(self.rows)}:
                 self.rows = []  # rows of this operation are not cut one by one
 
+    def hold(self, places: Iterable[int]) -> None:
+        """Gives the rows at these places their other values, and the rest their own."""
+        held = tuple(sorted(places))
+        for place in {*held} ^ {*self.held}:
+            for slot, value in zip(self._slots[place], self._values(place, held), strict=True):
+                slot.copy_(value)
+        self.held = held
+
+    def hold_all(self) -> None:
+        """Gives all rows their other values."""
+        self.hold(range(len(self.rows)))
+
     def change(self) -> None:
         """Gives the next row its other values, or its own back."""
         if self.rows:
-            place = self._next % len(self.rows)
+            self.hold({*self.held} ^ {self._next % len(self.rows)})
             self._next += 1
-            self._put(place, place not in self.held)
-
-    def change_all(self) -> None:
-        """Gives all rows their other values."""
-        for place in range(len(self.rows)):
-            self._put(place, True)
-
-    def restore(self) -> None:
-        """Gives all rows their own values back."""
-        for place in self.held:
-            self._put(place, False)
 
     def intact(self) -> bool:
         """Whether the rows hold what they were given, bit for bit."""
         return all(
             torch.equal(_bits(slot), _bits(value))
             for place in range(len(self.rows))
-            for slot, value in zip(self._slots[place], self._values(place), strict=True)
+            for slot, value in zip(self._slots[place], self._values(place, self.held), strict=True)
         )
 
     def given(self, places: Sequence[int]) -> tuple[Inputs, Values]:
@@ -159,15 +160,10 @@ class Changing:
         values = replace(self.others, rows=tuple(places))
         return rows_of(self.operation, self._made, places), values
 
-    def _values(self, place: int) -> list[torch.Tensor]:
-        if place in self.held:
+    def _values(self, place: int, held: Sequence[int]) -> list[torch.Tensor]:
+        if place in held:
             return [self._made[i][place] for i in self._by_rows]
         return self._own[place]
-
-    def _put(self, place: int, other: bool) -> None:
-        self.held = tuple(sorted({*self.held} - {place} | ({place} if other else set())))
-        for slot, value in zip(self._slots[place], self._values(place), strict=True):
-            slot.copy_(value)
 
 
 def _bits(x: torch.Tensor) -> torch.Tensor:

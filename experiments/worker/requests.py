@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from math import prod
 from typing import Any, Literal
 from unittest.mock import patch
 
@@ -87,25 +88,20 @@ class Recorder:
 
         A broadcast element is one element, however often the shape repeats it.
         """
-        sizes = (n for n, stride in zip(tensor.shape, tensor.stride(), strict=True) if stride)
-        elements = int(np.prod([*sizes], dtype=np.int64)) if tensor.numel() else 0
-        place, width = tensor.untyped_storage().data_ptr(), tensor.itemsize
-        self._add(kind, self._found[place], elements * width, width)
+        sizes = [n for n, stride in zip(tensor.shape, tensor.stride(), strict=True) if stride]
+        elements = prod(sizes) if tensor.numel() else 0
+        one = self._found[tensor.untyped_storage().data_ptr()]
+        _add(one, kind, elements * tensor.itemsize, tensor.itemsize)
 
     def lanes(self, kind: Kind, addresses: Any, width: int) -> None:
         """A program reads or writes ``width`` bytes at each of these addresses."""
         for place, tensor in self._tensors.items():
-            end = place + tensor.untyped_storage().nbytes()
-            inside = (addresses >= place) & (addresses < end)
-            self._add(kind, self._found[place], int(inside.sum()) * width, tensor.itemsize)
+            inside = (addresses >= place) & (addresses < place + tensor.untyped_storage().nbytes())
+            _add(self._found[place], kind, int(inside.sum()) * width, tensor.itemsize)
             addresses = addresses[~inside]
         if addresses.size:  # memory that no tensor of the call owns
             other = self._found.setdefault(-width, _nothing("other", f"{width} bytes"))
-            self._add(kind, other, addresses.size * width, width)
-
-    def _add(self, kind: Kind, one: dict[str, Any], size: int, width: int) -> None:
-        one[f"{kind}_bytes"] += size
-        one[f"{kind}s"] += size // width
+            _add(other, kind, addresses.size * width, width)
 
     def totals(self) -> list[dict[str, Any]]:
         """The tensors that were touched."""
@@ -124,7 +120,16 @@ class Recorder:
                     access = self._access(getattr(runtime.InterpreterBuilder, name), name)
                     active.enter_context(patch.object(runtime.InterpreterBuilder, name, access))
                 function = runtime.InterpretedFunction
-                active.enter_context(patch.object(function, "run", self._launch(function.run)))
+                run = function.run
+
+                def launch(function: Any, *arguments: Any, **options: Any) -> Any:
+                    self.interpreting = True
+                    try:
+                        return run(function, *arguments, **options)
+                    finally:
+                        self.interpreting = False
+
+                active.enter_context(patch.object(function, "run", launch))
             active.enter_context(_Operations(self))
             yield
 
@@ -145,20 +150,15 @@ class Recorder:
 
         return access
 
-    def _launch(self, run: Any) -> Any:
-        def launch(function: Any, *arguments: Any, **options: Any) -> Any:
-            self.interpreting = True
-            try:
-                return run(function, *arguments, **options)
-            finally:
-                self.interpreting = False
-
-        return launch
-
 
 def _nothing(name: str, dtype: str) -> dict[str, Any]:
     fields = ("loads", "stores", "load_bytes", "store_bytes")
     return {"name": name, "dtype": dtype, **dict.fromkeys(fields, 0)}
+
+
+def _add(one: dict[str, Any], kind: Kind, size: int, width: int) -> None:
+    one[f"{kind}_bytes"] += size
+    one[f"{kind}s"] += size // width
 
 
 class _Operations(TorchDispatchMode):

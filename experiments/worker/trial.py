@@ -141,7 +141,7 @@ class Trial:
         kinds = next(iter(self.kernel.operation.logits.values()), ())
         for first in range(0, max(len(kinds), 1), len(rows)) if rows else ():
             changing.hold_others(tuple(islice(cycle(kinds), first, first + len(rows))) or None)
-            changing.change_all()
+            changing.hold_all()
             subject.restore()
             again = as_tuple(subject.call(*subject.inputs))
             if subject.overwritten is None and memory(again) & held:
@@ -179,7 +179,7 @@ class Trial:
         verdict = OK
         if not changing.intact():
             return CHANGED
-        changing.restore()
+        changing.hold(())
         for one in timed:
             answers = as_tuple(one.answer)
             if one.held:

@@ -13,7 +13,7 @@ from experiments.sweep.client import Worker
 from experiments.worker import gate
 from experiments.worker.describe import describe
 from experiments.worker.gate import check
-from experiments.worker.measure import slices, with_peak
+from experiments.worker.measure import slices
 from kernels.add.operation import ADD
 from kernels.copy.operation import COPY
 from kernels.device import Device
@@ -45,10 +45,6 @@ def test_what_must_be_moved_follows_from_inputs_and_outputs(
     traffic, sizes = operation.compulsory, {"M": 3, "N": 7}
     assert (str(traffic), traffic.elements(sizes)) == (text, elements)
     assert traffic.bytes(sizes, 2) == size
-
-
-def test_bytes_of_other_dtypes_stand_beside_elements_in_latex_too() -> None:
-    assert Traffic(M * N, M, read_bytes=8 * M).latex() == r"M N + M + 8 M\ \mathrm{bytes}"
 
 
 def test_each_case_of_traffic_reads_whole_with_its_elements_and_bytes() -> None:
@@ -162,25 +158,6 @@ def test_any_operation_is_timed_and_each_of_its_outputs_checked(
     if timer != "host":  # by a chain with a producer of x alone and a consumer for each output
         assert right["samples_us"] == pytest.approx([3.0] * len(right["samples_us"]))
     assert outcome(wrong="lse")["reason"].startswith("lse: ")
-
-
-def test_the_most_memory_is_what_the_allocator_had_beyond_the_inputs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """As CUDA's allocator counts; test_gpu asks the real one."""
-    held, most = [1000], [9999]
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
-    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda: most.__setitem__(0, held[0]))
-    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda: held[0])
-    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: most[0])
-
-    def call() -> torch.Tensor:
-        most[0] = held[0] + 700  # a temporary that is given back
-        held[0] += 500
-        return torch.ones(1)
-
-    assert with_peak(call, True) == (torch.ones(1), 700)
-    assert with_peak(call, False) == (torch.ones(1), None)
 
 
 @pytest.mark.parametrize("timer", ["host", "events", "chain"])

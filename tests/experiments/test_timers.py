@@ -24,7 +24,6 @@ from experiments.worker.timers import (
     Protocol,
     Sampling,
     Subject,
-    events,
     host,
 )
 from experiments.worker.timers.graph import cold_buffers
@@ -150,74 +149,6 @@ def test_a_rotation_exceeds_three_times_l2_and_has_many_places(
     assert cold_buffers(moved, 60 << 20) == buffers
     with pytest.raises(CannotTime, match="more than 2048"):
         cold_buffers(0, 60 << 20)
-
-
-class Queue:
-    """A device that works off a queue beside a host; seconds pass for both as they are told to."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now_s, self.idle_s, queue = 0.0, 0.0, self
-
-        class Event:
-            def __init__(self, enable_timing: bool) -> None:
-                assert enable_timing
-
-            def record(self) -> None:
-                self.at_s = max(queue.now_s, queue.idle_s)
-
-            def query(self) -> bool:
-                return self.at_s <= queue.now_s
-
-            def elapsed_time(self, end: Event) -> float:
-                return (end.at_s - self.at_s) * 1e3
-
-        for name, part in {
-            "Event": Event, "record": Event.record, "query": Event.query,
-            "elapsed_ms": Event.elapsed_time, "now_s": lambda: self.now_s,
-            "synchronize": self.wait, "spin": lambda cycles: self.launch(cycles / 1.98e9),
-        }.items():  # fmt: skip
-            monkeypatch.setattr(worker_clock, name, part)
-
-    def launch(self, seconds: float) -> None:
-        self.idle_s = max(self.now_s, self.idle_s) + seconds
-
-    def wait(self) -> None:
-        self.now_s = max(self.now_s, self.idle_s)
-
-    def sample(self, call: Call) -> Sampling:
-        x = torch.empty(1)
-        return events.sample(Subject(call, (x,), lambda _: (x,)), protocol())
-
-
-def test_a_call_that_waits_for_the_device_is_refused_before_the_queue_is_held_for_long(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    queue = Queue(monkeypatch)
-
-    def call(x: torch.Tensor) -> torch.Tensor:
-        queue.now_s += 50e-6
-        queue.launch(5e-6)
-        queue.wait()
-        return x
-
-    with pytest.raises(CannotTime, match="the call waits for the device"):
-        queue.sample(call)
-    assert queue.now_s < 0.02
-
-
-def test_a_host_slower_than_it_first_seemed_is_held_back_for_longer(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    queue, quick = Queue(monkeypatch), iter([50e-6] * 3)
-
-    def call(x: torch.Tensor) -> torch.Tensor:
-        queue.now_s += next(quick, 1e-3)
-        queue.launch(5e-6)
-        return x
-
-    sampling = queue.sample(call)
-    assert sampling.samples_us == pytest.approx([5.0] * len(sampling.samples_us))
-    assert sampling.late >= 10
 
 
 def recipe(place: str) -> str:

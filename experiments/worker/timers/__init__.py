@@ -109,7 +109,7 @@ class Subject:
         chosen = {0, len(inputs) // 2, len(inputs) - 1}
         timed = [Timed(inputs[i], copied(answers[i])) for i in chosen]
         if self.changing is not None and self.changing.rows:
-            self.changing.change_all()
+            self.changing.hold_all()
             self.restore()
             replay()
             clock.synchronize()
