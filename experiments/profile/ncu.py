@@ -157,7 +157,7 @@ def read_launches(text: str) -> pd.DataFrame:
     ranges = next((column for column in map(str, table) if RANGES in column), None)
     if ranges is None:
         raise UserError(f"ncu's table has no {RANGES} column; a newer ncu prints one")
-    table = table.reindex(columns=[ranges, *METRICS]).fillna("")
+    table = table.fillna("").reindex(columns=[ranges, *METRICS], fill_value="")
     units, table = table.iloc[0], table[1:]
     names = table[ranges].str.extract(r'(point \d+ [^:"]*)')[0].str.strip()
     found = pd.DataFrame({"range": names.fillna("")})
