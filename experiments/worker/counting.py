@@ -8,9 +8,10 @@ from math import prod
 from typing import Any
 
 import sympy
+import torch
 
 from experiments.child import one_line
-from experiments.worker.describe import build_kernel, source_hash, torch_dtype
+from experiments.worker.describe import build_kernel, source_hash
 from experiments.worker.requests import requested
 from kernels.device import Device
 from kernels.kernel import Kernel
@@ -33,9 +34,10 @@ def count(point: dict[str, Any], device: Device) -> dict[str, Any]:
         device: The worker's own, a CPU.
 
     Raises:
-        BadJob: there is no such kernel or dtype.
+        BadJob: there is no such kernel.
     """
-    kernel, dtype = build_kernel(point["kernel"]), torch_dtype(point["dtype"])
+    kernel: Kernel = build_kernel(point["kernel"])
+    dtype: torch.dtype = getattr(torch, point["dtype"])
     shape = (point["rows"], point["cols"])
     sizes, traffic = kernel.operation.sizes(shape), kernel.traffic()
     reads, writes = traffic.elements(sizes)

@@ -76,7 +76,7 @@ def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
         device: Where it would run.
 
     Raises:
-        BadJob: see `build_kernel`; also a dtype that torch does not have.
+        BadJob: see `build_kernel`; also a backend without a tolerance.
     """
     kernel = build_kernel(job["kernel"])
     if kernel.backend not in TOLERANCES:
@@ -85,7 +85,7 @@ def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
     work = {"flops": operation.flops, "exponentials": operation.exponentials}
     points = []
     for name in job["dtypes"]:
-        dtype = torch_dtype(name)
+        dtype: torch.dtype = getattr(torch, name)
         for shape in job["shapes"]:
             sizes = operation.sizes(tuple(shape))
             reads, writes = traffic.elements(sizes)
@@ -169,18 +169,6 @@ def backend(kernel: Kernel, device: Device) -> str:
     if kernel.backend == "triton" and device.kind == "cpu":
         return "interpreter"
     return kernel.backend
-
-
-def torch_dtype(name: str) -> torch.dtype:
-    """A dtype by its name.
-
-    Raises:
-        BadJob: torch has no floating-point dtype of that name.
-    """
-    dtype = getattr(torch, name, None)
-    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
-        raise BadJob(f"dtype {name!r}; use float32, float16, bfloat16 or float64")
-    return dtype
 
 
 def source_hash(module: str) -> str:

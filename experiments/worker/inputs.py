@@ -43,9 +43,14 @@ class Values:
     other: int | None = None
     hard: tuple[str, ...] | None = None
 
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        """The point's dtype."""
+        return getattr(torch, self.dtype)  # type: ignore[no-any-return]
+
     def make(self, operation: Operation, device: str) -> Inputs:
         """The inputs."""
-        inputs = self._made(operation, device, self.shape, self.seed)
+        inputs = operation.make_inputs(self.shape, self.torch_dtype, device, self.seed)
         if self.other is not None:
             inputs = self.make_other(operation, inputs)
         return inputs if self.rows is None else rows_of(operation, inputs, self.rows)
@@ -54,7 +59,7 @@ class Values:
         """The other values, beside what all rows of the inputs share."""
         assert self.other is not None
         shape, seed = (self.other, *self.shape[1:]), self.seed + OTHER_SEED
-        others = self._made(operation, inputs[0].device, shape, seed)
+        others = operation.make_inputs(shape, self.torch_dtype, inputs[0].device, seed)
         made = []
         for array, x, y in zip(operation.inputs, inputs, others, strict=True):
             if self.hard is not None and array.name in operation.logits:
@@ -62,11 +67,6 @@ class Values:
                 y = torch.stack([hard(row, kind) for row, kind in pairs])
             made.append(y if operation.rowwise(array) else x)
         return tuple(made)
-
-    def _made(
-        self, operation: Operation, device: torch.device | str, shape: Shape, seed: int
-    ) -> Inputs:
-        return operation.make_inputs(shape, getattr(torch, self.dtype), device, seed)
 
 
 def rows_of(operation: Operation, inputs: Inputs, rows: Sequence[int]) -> Inputs:

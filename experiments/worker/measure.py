@@ -15,7 +15,7 @@ import torch
 from experiments.child import one_line
 from experiments.data.statistics import median
 from experiments.worker import clock, outside
-from experiments.worker.describe import backend, build_kernel, torch_dtype
+from experiments.worker.describe import backend, build_kernel
 from experiments.worker.gate import Verdict, fingerprints
 from experiments.worker.inputs import Changing, Values, rows_of
 from experiments.worker.launches import fields_of, recorded
@@ -132,8 +132,8 @@ def _measure(point: dict[str, Any], bench: Bench, stage: Stage, ask: Ask | None)
 def _subject(trial: Trial, protocol: Protocol) -> Subject:
     """What is timed, before its kernel is prepared."""
     kernel, device, operation = trial.kernel, trial.bench.place.device, trial.kernel.operation
-    itemsize = torch_dtype(trial.values.dtype).itemsize
-    moved = operation.compulsory.bytes(operation.sizes(trial.values.shape), itemsize)
+    sizes = operation.sizes(trial.values.shape)
+    moved = operation.compulsory.bytes(sizes, trial.values.torch_dtype.itemsize)
     if device.kind == "cpu":
         require(moved)
     inputs = trial.make(0)
@@ -174,9 +174,7 @@ def _poison(trial: Trial) -> None:
     """
     operation, values = trial.kernel.operation, trial.values
     held = []
-    for shape, dtype in operation.layout(
-        operation.outputs, values.shape, torch_dtype(values.dtype)
-    ):
+    for shape, dtype in operation.layout(operation.outputs, values.shape, values.torch_dtype):
         value = torch.nan if dtype.is_floating_point else -77
         held.append(torch.full(shape, value, dtype=dtype, device=trial.bench.place.torch_device))
 
