@@ -206,25 +206,12 @@ def test_the_command_comes_after_every_option(tmp_path: Path) -> None:
         assert option in options
 
 
-# As ncu 2025 prints it, with two metrics; instances follow a value in brackets where it has some.
 ONLINE = "point 7 online,block_size=1024 4096x131072 float32"
-TABLE = """\
-==PROF== Connected to process 2291 (/usr/bin/python3.12)
-==PROF== Profiling "online_kernel" - 0: 0%....50%....100% - 9 passes
-==PROF== Disconnected from process 2291
-"ID","Process ID","Process Name","Host Name","thread Domain:Push/Pop_Range:PL_Type:PL_Value:\
-CLR_Type:Color:Msg_Type:Msg","Id:Domain:Start/Stop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:\
-Msg","Kernel Name","Context","Stream","Block Size","Grid Size","Device","CC",\
-"dram__bytes_read.sum","gpu__time_duration.sum"
-"","","","","","","","","","","","","","byte","ns"
-"0","2291","python3.12","127.0.0.1","2291  ""<default domain>:point 7 online,block_size=1024 \
-4096x131072 float32:none:none:none:none:none:none"" ","","_online(float *, float *, int)","1","7",\
-"(128, 1, 1)","(4096, 1, 1)","0","9.0","4,294,967,296","1,234,500 (0: 1)"
-"""
 
 
-def test_a_recorded_table_is_read_and_a_strange_one_refused() -> None:
-    (launch,) = read_launches(TABLE).dropna(axis="columns").to_dict("records")
+def test_a_table_is_read_and_a_strange_one_refused() -> None:
+    values = {READ: 4294967296.0, TIME: "1,234,500 (0: 1)"}  # instances may follow in brackets
+    (launch,) = read_launches(table([(ONLINE, values)])).dropna(axis="columns").to_dict("records")
     assert launch == {"range": ONLINE, READ: 4294967296.0, TIME: 1234.5}
     with pytest.raises(UserError, match="no Push/Pop_Range column"):
         read_launches(table([]).replace("Push/Pop_Range", "something"))

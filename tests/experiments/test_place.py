@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import pytest
 
 from experiments.worker.launches import fields_of, recorded
-from experiments.worker.machine import Monitor, State
 from experiments.worker.place import is_dirty
 
 
@@ -53,26 +51,3 @@ def test_a_compiled_kernel_that_a_library_kept_is_seen_too(monkeypatch: pytest.M
         "programs": 10, "warps": 8, "registers": 32, "shared_bytes": 64, "spills": 0,
     }  # fmt: skip
     assert kept_by.__getitem__ is runner
-
-
-def test_the_state_of_a_card_is_what_nvml_gives_and_none_where_it_gives_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    clocks = {1: 1980, 2: 3201}  # NVML's numbers of the SM's clock and the memory's
-    nvml = SimpleNamespace(
-        nvmlInit=lambda: None,
-        nvmlDeviceGetHandleByUUID=lambda uuid: f"card {uuid}",
-        nvmlDeviceGetClockInfo=lambda card, clock: clocks[clock],
-        nvmlDeviceGetPowerUsage=lambda card: 700_000,
-        nvmlDeviceGetTemperature=lambda card, sensor: 41,
-        nvmlDeviceGetCurrentClocksEventReasons=lambda card: 0x1 | 0x4 | 0x40,
-        nvmlDeviceGetComputeRunningProcesses=lambda card: [SimpleNamespace(pid=1 << 22)] * 2,
-        nvmlDeviceGetEccMode=lambda card: [1, 0],
-    )
-    monkeypatch.setitem(sys.modules, "pynvml", nvml)
-    slowed = ["software power cap", "hardware thermal slowdown"]
-    assert Monitor("GPU-7").read() == State(1980, 3201, 700.0, 41, slowed, 0)
-    setup = Monitor("GPU-7").setup()
-    assert (setup["ecc_mode"], setup["mig_mode"], setup["power_limit_w"]) == (1, None, None)
-    assert Monitor(None).read() == State(None, None, None, None, None, None)
-    assert Monitor(None).setup() == {}

@@ -14,10 +14,9 @@ from experiments.data.rows import TIMERS
 from experiments.sweep.guards import suspicions
 from experiments.worker import clock as worker_clock
 from experiments.worker import gate, timers, trial
-from experiments.worker.flush import BLOCK, Flush, touch
+from experiments.worker.flush import Flush
 from experiments.worker.measure import measure
 from experiments.worker.place import take_place
-from experiments.worker.requests import Recorder
 from experiments.worker.timers import (
     Call,
     CannotTime,
@@ -120,16 +119,6 @@ def test_a_flush_reads_twice_the_cache_and_leaves_its_buffer_clean() -> None:
     before = flush._buffer._version
     flush()
     assert flush._buffer._version == before
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="needs Triton's interpreter")
-def test_a_touch_loads_each_element_once_and_nothing_else() -> None:
-    x = torch.full((BLOCK + 7,), 2.0)
-    recorder = Recorder({"x": x})
-    with recorder.recording():
-        touch(x)
-    (found,) = recorder.totals()
-    assert (found["loads"], found["stores"]) == (x.numel(), 0)
 
 
 @pytest.mark.parametrize(
