@@ -137,7 +137,7 @@ class Worker:
                 answer = child.receive(limits_s[stage])
                 reply = answer.get("reply")
                 if "judge" in answer and self._judge is not None:
-                    question = {"do": "judge", "question": answer["judge"]}
+                    question = {"do": "judge", "path": str(answer["judge"])}
                     child.send({"verdict": self._judge.request(question, limits_s, stage)})
                 elif answer.get("stage") in [*limits_s]:
                     stage = answer["stage"]

@@ -56,8 +56,8 @@ def main() -> None:
     def announce(stage: str) -> None:
         channel.send({"stage": stage})
 
-    def ask(question: dict[str, Any]) -> dict[str, Any]:
-        channel.send({"judge": question})
+    def ask(path: str) -> dict[str, Any]:
+        channel.send({"judge": path})
         verdict: dict[str, Any] = next(iter(channel))["verdict"]
         return verdict
 
@@ -66,7 +66,7 @@ def main() -> None:
         "inspect": lambda request: inspect(request["kernel"]),
         "count": lambda request: count(request["point"], device),
         "measure": lambda request: measure(request["point"], bench(), announce, ask),
-        "judge": lambda request: judge(request["question"], bench()),
+        "judge": lambda request: judge(request["path"], bench()),
         "profile": lambda request: profile(request["point"], bench()),
     }
     for request in channel:

@@ -27,7 +27,7 @@ from experiments.worker.place import Place
 from experiments.worker.timers import Subject, Timed
 from kernels.kernel import Kernel, Operation, Tensors, as_tuple
 
-Ask = Callable[[dict[str, Any]], dict[str, Any]]  # a question of `judge` to its verdict
+Ask = Callable[[str], dict[str, Any]]  # the file of a question to the verdict of `judge`
 OK = Verdict(None)
 CHANGED = Verdict("changed its input, so that its answer cannot be compared with any")
 
@@ -68,19 +68,19 @@ class Bench:
         return self._passed[key]
 
 
-def judge(question: dict[str, Any], bench: Bench) -> dict[str, Any]:
+def judge(path: str, bench: Bench) -> dict[str, Any]:
     """The verdict on an answer that another process was given, for inputs that are made here.
 
     Args:
-        question: As `Trial` asks it of the process that never imports the kernel.
+        path: A file with the answer and its `Values`, as `Trial` writes it for the process that
+            never imports the kernel.
         bench: This worker's equipment.
     """
-    device, asked = bench.place.torch_device, question["values"]
-    lists = {name: asked[name] and tuple(asked[name]) for name in ("shape", "rows", "hard")}
-    values, operation = Values(**asked | lists), outside.operation_named(question["operation"])
-    answers = tuple(torch.load(question["answers"], map_location=device, weights_only=True))
+    device = bench.place.torch_device
+    asked = torch.load(path, map_location=device, weights_only=True)
+    values, operation = Values(**asked["values"]), outside.operation_named(asked["operation"])
     given = values.make(operation, device)
-    return asdict(bench.judge(answers, given, operation, question["backend"], values))
+    return asdict(bench.judge(asked["answers"], given, operation, asked["backend"], values))
 
 
 @dataclass
@@ -126,10 +126,11 @@ class Trial:
         if reason is not None:
             return Verdict(reason)
         question = {"operation": operation.name, "backend": self.backend, "values": asdict(values)}
+        copies = tuple(y.detach().to("cpu", copy=True) for y in answers)
         with tempfile.NamedTemporaryFile() as file:
-            torch.save([y.detach().to("cpu", copy=True) for y in answers], file)
+            torch.save(question | {"answers": copies}, file)
             file.flush()
-            return Verdict(**self.ask(question | {"answers": file.name}))
+            return Verdict(**self.ask(file.name))
 
     def judge_again(self, subject: Subject, changing: Changing, answer: Tensors) -> Verdict:
         """Calls the kernel once more, on some other values, while it must keep its first answer.
@@ -153,20 +154,26 @@ class Trial:
 
     def _judge_mixed(self, answers: Inputs, asked: Inputs, changing: Changing) -> Verdict:
         """Judges the changed rows of an answer, and as many of the others."""
-        operation, rows = self.kernel.operation, changing.rows
-        reason = malformed(answers, asked, operation)
-        if reason is not None:
-            return Verdict(reason)
         if not changing.intact():
             return CHANGED
-        others = (row for row in range(len(answers[0])) if row not in rows)
+        rows = changing.rows
+        others = (row for row in range(self.values.shape[0]) if row not in rows)
         beside = tuple(islice(others, len(rows)))
-        own = rows_of(operation, asked, beside), replace(self.values, rows=beside)
-        for part, (given, values) in ((rows, changing.given(range(len(rows)))), (beside, own)):
-            verdict = self._judge(tuple(y[[*part]] for y in answers), given, values)
+        own = rows_of(self.kernel.operation, asked, beside), replace(self.values, rows=beside)
+        for part, given in ((rows, changing.given(range(len(rows)))), (beside, own)):
+            verdict = self._judge_rows(answers, asked, part, *given)
             if verdict.reason is not None:
                 return Verdict(f"of inputs that are not normal {verdict.reason}")
         return OK
+
+    def _judge_rows(
+        self, answers: Inputs, asked: Inputs, rows: Sequence[int], given: Inputs, values: Values
+    ) -> Verdict:
+        """Judges some rows of an answer to ``asked`` for what these rows were given."""
+        reason = malformed(answers, asked, self.kernel.operation)
+        if reason is not None:
+            return Verdict(reason)
+        return self._judge(tuple(y[[*rows]] for y in answers), given, values)
 
     def judge_timed(
         self, changing: Changing, timed: Sequence[Timed], first: Sequence[torch.Tensor]
@@ -181,13 +188,10 @@ class Trial:
             return CHANGED
         changing.hold(())
         for one in timed:
-            answers = as_tuple(one.answer)
-            if one.held:
-                reason = malformed(answers, one.inputs, self.kernel.operation)
-                if reason is not None:
-                    return Verdict(reason)
-                rows = [changing.rows[place] for place in one.held]
-                verdict = self._judge(tuple(y[rows] for y in answers), *changing.given(one.held))
+            answers, rows = as_tuple(one.answer), [changing.rows[place] for place in one.held]
+            if rows:
+                given = changing.given(one.held)
+                verdict = self._judge_rows(answers, one.inputs, rows, *given)
                 if verdict.reason is not None:
                     return verdict
                 for y, own in zip(answers, first, strict=True):
