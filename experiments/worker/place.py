@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.child import ROOT
+from experiments.worker.machine import Monitor, ask_nvml
 
 if TYPE_CHECKING:
     from kernels.device import Device
@@ -78,14 +79,13 @@ def take_place(asked: str) -> Place:
     from kernels.device import Device, cuda_device
 
     if cuda:
-        from experiments.worker.machine import Monitor, host_cards
-
         torch.cuda.init()
         uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
         # the same for the same card, and its serial cannot be found from it
         mark = hashlib.sha256(uuid.encode()).hexdigest()[:8]
         card = {"card": Monitor(uuid).setup(), "mark": mark}
-        return Place("cuda:0", cuda_device(0), environment() | card, uuid, host_cards())
+        settings, cards = environment() | card, ask_nvml("DeviceGetCount")
+        return Place("cuda:0", cuda_device(0), settings, uuid, cards)
     cpu = Device(kind="cpu", name=_processor(), l2_bytes=_last_level_cache())
     return Place("cpu", cpu, environment())
 
@@ -94,13 +94,11 @@ def environment() -> dict[str, Any]:
     """Versions and commit, nothing about the host or its user."""
     import torch
 
-    from experiments.worker.machine import driver_version
-
     return {
         "torch": torch.__version__,
         "triton": version_of("triton"),
         "cuda": torch.version.cuda,
-        "driver": driver_version(),
+        "driver": ask_nvml("SystemGetDriverVersion"),
         "python": platform.python_version(),
         "numpy": version_of("numpy"),
         "system": f"{platform.system()} {platform.machine()}",
