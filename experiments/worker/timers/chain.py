@@ -41,40 +41,19 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
         raise CannotTime(
             "in a chain the input comes from the producer before it; use timing.cache=cold"
         )
-    call, first = subject.call, subject.inputs
-    made = [i for i, a in enumerate(first) if a.dim() == 2 and a.is_floating_point()]
+    made = [i for i, a in enumerate(subject.inputs) if a.dim() == 2 and a.is_floating_point()]
     if subject.overwritten not in (None, *made):
         raise CannotTime("no producer makes the input that is overwritten; use timing=events")
-    outputs = as_tuple(call(*first))  # lazy initialisation is not allowed during capture
-    subject.restore()
-    between = sum(t.nbytes for t in (*(first[i] for i in made), *outputs))
-    buffers = cold_buffers(subject.moved_bytes + between, subject.cache_bytes)
-    sources = [first, *(subject.make(i) for i in range(1, buffers))]
-    inputs = [
-        tuple(torch.empty_like(a) if i in made else a for i, a in enumerate(source))
-        for source in sources
-    ]
-    ends = [[torch.empty_like(y) for y in outputs] for _ in inputs]
-    instead = [[_like(y, [given[i] for i in made]) for y in outputs] for given in inputs]
-    del outputs
-    answers: list[Tensors] = []
-
-    def link(i: int, with_kernel: bool) -> Inputs:
-        for k in made:
-            torch.mul(sources[i][k], 1, out=inputs[i][k])
-        ys = as_tuple(call(*inputs[i])) if with_kernel else tuple(instead[i])
-        for y, end in zip(ys, ends[i], strict=True):
-            torch.mul(y, 2, out=end)
-        return ys
-
-    visits = visits_of(buffers, lambda: link(0, True), ROUGH_HOLD)
+    links = _Links(subject, made)
+    buffers, answers = len(links.sources), list[Tensors]()
+    visits = visits_of(buffers, lambda: links.run(0, True), ROUGH_HOLD)
 
     def captured(with_kernel: bool) -> torch.cuda.CUDAGraph:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             for _ in range(visits):
                 answers.clear()  # the next visit may have their memory again
-                answers.extend(link(i, with_kernel) for i in range(buffers))
+                answers.extend(links.run(i, with_kernel) for i in range(buffers))
         return graph
 
     without, whole = captured(False), captured(True)
@@ -101,16 +80,59 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
             f"the chain takes {middle.value:.3g} µs a call longer with the kernel than without, "
             f"95 % interval from {middle.low:.3g}: no more than its noise; use timing=events"
         )
-    over = subject.overwritten  # the gate is given that input as its producer made it
-    given = [
-        tuple(source[k] if k == over else x for k, x in enumerate(copies))
-        for source, copies in zip(sources, inputs, strict=True)
-    ]
-    given[0] = copied(given[0])  # the next replay produces others there
-    timed = subject.replayed(whole.replay, given, answers)
+    timed = subject.replayed(whole.replay, links.given(), answers)
     for graph in (without, whole):
         graph.reset()
     return Sampling(samples, reason, timed)
+
+
+class _Links:
+    """The buffers of a chain: each link's source a, its copies x, and its consumers' z.
+
+    Attributes:
+        sources: The inputs as they were made, by link.
+    """
+
+    def __init__(self, subject: Subject, made: Sequence[int]) -> None:
+        """Of a kernel with producers of these inputs.
+
+        Raises:
+            CannotTime: a rotation would need more than 2048 links.
+        """
+        first, self._subject, self._made = subject.inputs, subject, made
+        outputs = as_tuple(subject.call(*first))  # lazy initialisation is not allowed in capture
+        subject.restore()
+        between = sum(t.nbytes for t in (*(first[i] for i in made), *outputs))
+        buffers = cold_buffers(subject.moved_bytes + between, subject.cache_bytes)
+        self.sources = [first, *(subject.make(i) for i in range(1, buffers))]
+        self._inputs = [
+            tuple(torch.empty_like(a) if i in made else a for i, a in enumerate(source))
+            for source in self.sources
+        ]
+        self._ends = [[torch.empty_like(y) for y in outputs] for _ in self._inputs]
+        self._instead = [
+            tuple(_like(y, [given[i] for i in made]) for y in outputs) for given in self._inputs
+        ]
+
+    def run(self, i: int, with_kernel: bool) -> Inputs:
+        """Hands over producers, kernel and consumers of a link; gives what consumers read."""
+        given = self._inputs[i]
+        for k in self._made:
+            torch.mul(self.sources[i][k], 1, out=given[k])
+        ys = as_tuple(self._subject.call(*given)) if with_kernel else self._instead[i]
+        for y, end in zip(ys, self._ends[i], strict=True):
+            torch.mul(y, 2, out=end)
+        return ys
+
+    def given(self) -> list[Inputs]:
+        """Each link's inputs for the gate, an overwritten one as its producer read it."""
+        over = self._subject.overwritten
+        pairs = zip(self.sources, self._inputs, strict=True)
+        first, *others = (
+            tuple(source[k] if k == over else x for k, x in enumerate(given))
+            for source, given in pairs
+        )
+        return [copied(first), *others]  # another replay produces others there
 
 
 def _like(y: torch.Tensor, produced: Sequence[torch.Tensor]) -> torch.Tensor:
