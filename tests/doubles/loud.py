@@ -36,14 +36,6 @@ class Loud(Double):
 
 
 @dataclass(frozen=True)
-class Surrogate(Double):
-    """Raises an error whose text has no encoding."""
-
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        raise RuntimeError("half a pair: \ud800")
-
-
-@dataclass(frozen=True)
 class Meddle(Double):
     """Writes onto every socket that its process has open."""
 
