@@ -83,11 +83,11 @@ validate: $(READY)  ## draw: can rows from someone's card be taken? (OUT=dir kee
 reproduce: $(READY)  ## measure: exactly the recorded points again, and compare (ROWS=dir)
 	$(call needs,ROWS,a folder of rows)
 	@$(PY) -m experiments.reproduce --rows "$$ROWS" --out "$${OUT:-outputs/reproduced}" $(if $(dry),--dry-run) $(ARGS)
-selftest: $(READY)  ## measure: this card's noise floor: A/A, timers, cold caches
+selftest: $(READY)  ## measure: this card's noise floor: A/A, timers
 	$(plain)
 	@out="$${OUT:-outputs/selftest}"; \
 	$(PY) -m experiments.run experiment=selftest "out='$$out'" $(words) || exit; \
-	[ -n "$(dry)" ] || { $(PY) -m experiments.probe --out "$$out" && $(PY) -m analysis selftest --rows "$$out"; }
+	[ -n "$(dry)" ] || $(PY) -m analysis selftest --rows "$$out"
 reference: $(READY)  ## draw: the recorded rows again, and compare with docs/generated
 	@$(PY) -m analysis.reference $(ARGS)
 docs: $(READY)  ## draw: the tables that README.md and docs/ include, and the site

@@ -2,7 +2,7 @@
 
 Twins are one variant under two names, ``torch-a`` and ``torch-b``, in one sweep: all difference
 between them is noise. Beside them stand two timers at the same points, and the buffers of
-`experiments.probe`, which say whether a cold read is cold.
+older recordings, which say whether a cold read is cold.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TWIN = "(.+)-([^-]+)"  # a kernel's name and its mark
 PROFILER = "profiler"  # by hardware counters, without launch or gaps
 NEEDS = {
     "timers": "the same points by two timers, timing=events,graph",
-    "cold": "probe.jsonl of the card: python -m experiments.probe",
+    "cold": "probe.jsonl of an older recording; make test-gpu checks the flush",
 }
 
 

@@ -1,4 +1,4 @@
-"""A child process that exchanges JSON objects with its parent, one per line, on two pipes.
+"""A child process that exchanges JSON objects with its parent, one per line, over a socket pair.
 
 What a kernel or a library prints goes to a log of bounded size instead. A line that is not a
 message ends the child with a reason; the parent can start another.
@@ -7,17 +7,15 @@ message ends the child with a reason; the parent can start another.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import platform
 import re
-import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,7 +25,6 @@ from experiments.data.files import parse_json
 ROOT = Path(__file__).resolve().parents[1]
 LARGEST_MESSAGE = 256 << 20  # bytes; the description of 100,000 shapes takes 30 MB
 LARGEST_LOG = 4 << 20  # bytes
-PR_SET_PDEATHSIG = 1
 
 
 class ChildError(Exception):
@@ -55,26 +52,22 @@ class Child:
         Raises:
             OSError: the log is not a regular file, or cannot be written.
         """
-        file = open_log(log or Path(os.devnull))
-        requests, own = os.pipe()
-        self._requests = os.fdopen(own, "wb")
-        self._replies, replies = os.pipe()
+        file = _open_log(log or Path(os.devnull))
+        self._socket, theirs = socket.socketpair()
         printed, output = os.pipe()
-        try:
+        with theirs:
             self.process = subprocess.Popen(
-                [sys.executable, *command, f"{requests},{replies}"],
+                [sys.executable, *command, str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 env=env,
                 cwd=cwd,
                 start_new_session=True,  # Ctrl-C is the parent's to handle
-                pass_fds=(requests, replies),
+                pass_fds=(theirs.fileno(),),
             )
-        finally:
-            for descriptor in (requests, replies, output):
-                os.close(descriptor)
-        self._pending = bytearray()
+        os.close(output)
+        self._lines = self._socket.makefile("rwb")
         self._logging = threading.Thread(target=_keep, args=(printed, file), daemon=True)
         self._logging.start()
 
@@ -85,42 +78,36 @@ class Child:
             ChildError: the child has ended.
         """
         try:
-            self._requests.write(json.dumps(message).encode() + b"\n")
-            self._requests.flush()
+            self._lines.write(json.dumps(message).encode() + b"\n")
+            self._lines.flush()
         except OSError:
-            raise ChildError(self.ending()) from None
+            raise ChildError(self._ending()) from None
 
     def receive(self, limit_s: float) -> dict[str, Any]:
         """The child's next message.
 
         Raises:
             ChildError: it ended, or sent something that is not a message.
-            TimeoutError: there was none within ``limit_s`` seconds.
+            TimeoutError: nothing came for ``limit_s`` seconds; the child is of no use any more.
         """
-        end = time.monotonic() + limit_s
-        data = b""
-        while b"\n" not in (data or self._pending):
-            left = end - time.monotonic()
-            if left <= 0:
-                raise TimeoutError
-            if select.select([self._replies], [], [], min(left, 1.0))[0]:
-                data = os.read(self._replies, 1 << 20)
-                if not data:
-                    raise ChildError(self.ending())
-                self._pending += data
-            elif self.process.poll() is not None:  # its own children may hold the pipe open
-                raise ChildError(self.ending())
-            if len(self._pending) > LARGEST_MESSAGE:
-                raise ChildError(f"it sent a message of more than {LARGEST_MESSAGE >> 20} MiB")
-        line, _, self._pending = self._pending.partition(b"\n")
-        return parse(bytes(line))
+        self._socket.settimeout(limit_s)
+        try:
+            line = self._lines.readline(LARGEST_MESSAGE)
+        except TimeoutError:
+            raise
+        except OSError:
+            line = b""
+        if not line.endswith(b"\n"):
+            large = len(line) == LARGEST_MESSAGE
+            raise ChildError("it sent a message without an end" if large else self._ending())
+        return parse(line)
 
-    def ending(self) -> str:
+    def _ending(self) -> str:
         """How it ended: the signal's name or the exit status."""
         try:
             code = self.process.wait(timeout=5)
         except subprocess.TimeoutExpired:
-            return "it closed its pipe"
+            return "it closed its socket"
         return signal.Signals(-code).name if code < 0 else f"exit status {code}"
 
     def kill(self) -> None:
@@ -129,14 +116,16 @@ class Child:
             os.killpg(self.process.pid, signal.SIGKILL)
 
     def close(self, patience_s: float = 0.0) -> None:
-        """Ends it and closes its pipes, after ``patience_s`` seconds to end by itself."""
-        with contextlib.suppress(OSError):  # of what it did not take
-            self._requests.close()
+        """Ends it, after ``patience_s`` seconds to end by itself."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)  # there are no more requests
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(patience_s)
         self.kill()
         self.process.wait()
-        os.close(self._replies)
+        with contextlib.suppress(OSError):  # of what it did not take
+            self._lines.close()
+        self._socket.close()
         self._logging.join(timeout=1.0)
 
 
@@ -144,20 +133,18 @@ class Channel:
     """The child's end: iterate over it for requests."""
 
     def __init__(self) -> None:
-        """Opens the pipes that the last argument of the command names, and takes it away."""
-        requests, replies = map(int, sys.argv.pop().split(","))
-        for descriptor in (requests, replies):
-            os.set_inheritable(descriptor, False)
-        self._requests = os.fdopen(requests, "rb")
-        self._replies = os.fdopen(replies, "wb")
+        """Opens the socket that the last argument of the command names, and takes it away."""
+        own = socket.socket(fileno=int(sys.argv.pop()))
+        own.set_inheritable(False)
+        self._lines = own.makefile("rwb")
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        return map(parse, self._requests)
+        return map(parse, self._lines)
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Writes one message and hands it over at once."""
-        self._replies.write(json.dumps(message).encode() + b"\n")
-        self._replies.flush()
+        self._lines.write(json.dumps(message).encode() + b"\n")
+        self._lines.flush()
 
 
 def parse(line: bytes) -> dict[str, Any]:
@@ -170,7 +157,7 @@ def parse(line: bytes) -> dict[str, Any]:
         message = parse_json(line)
         if isinstance(message, dict):
             return message
-    shown = line[:60].decode("utf-8", "replace")
+    shown = line[:60].decode("utf-8", "replace").rstrip()
     raise ChildError(f"it sent {shown!r}, which is not a message")
 
 
@@ -190,24 +177,9 @@ def one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {text or type(error).__name__}"[:300]
 
 
-def die_with_parent() -> None:
-    """Asks Linux to kill this process when its parent is gone, however the parent ended.
-
-    Otherwise an orphan would go on using the card beside the sweep that resumes.
-    """
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def open_log(path: Path) -> int:
-    """A descriptor that appends to a log; a log that is full is emptied first.
-
-    Raises:
-        OSError: it is not a regular file (a link, a pipe), or cannot be written.
-    """
+def _open_log(path: Path) -> int:
+    """A descriptor that appends to a log, never through a link; a full log is emptied first."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.is_symlink() or path.is_fifo() or path.is_dir():
-        raise OSError(f"{path} is not a regular file; remove it")
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
     file = os.open(path, flags, 0o644)
     if os.fstat(file).st_size >= LARGEST_LOG:

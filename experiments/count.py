@@ -15,20 +15,18 @@ from typing import Any
 
 import yaml
 
-from experiments.child import ROOT
-from experiments.data.jobs import ABOUT
+from experiments.data.jobs import ABOUT, CONF
 from experiments.data.records import COUNTS, Count, write_records
 from experiments.data.rows import ITEM_BYTES
 from experiments.errors import Parser, UserError, command
 from experiments.sweep.client import Worker, WorkerDied
 from experiments.sweep.jobs import OUTSIDE
 
-CONF = ROOT / "conf"
 LIMIT_S = {"counting": 300.0}
 # two square blocks of odd sizes, a row of one tile of most variants, and one beyond every tile
 SHAPES = "198x99,3x1000,5x8192"
+SHAPE = r"([1-9]\d*)[x×]([1-9]\d*)"
 COUNTED_DTYPES = "float32,float16,bfloat16"
-AS_MODELLED = "as modelled"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -50,20 +48,31 @@ def run(options: argparse.Namespace) -> None:
     Raises:
         UserError: naming the option at fault; no record has been written.
     """
-    shapes, dtypes = _shapes(options.shapes), options.dtypes.split(",")
+    dtypes = options.dtypes.split(",")
     for name in dtypes:
         if name not in ITEM_BYTES:
             raise UserError(f"--dtypes {name!r} is unknown; use one of {', '.join(ITEM_BYTES)}")
-    names = options.kernel.split(",") if options.kernel else None
-    kernels = configurations(names, options.config_dir)
+    if not re.fullmatch(rf"{SHAPE}(,{SHAPE})*", options.shapes):
+        raise UserError(f"--shapes {options.shapes}; write rows x columns, as in {SHAPES}")
+    shapes = [(int(m), int(n)) for m, n in re.findall(SHAPE, options.shapes)]
+    folders = [CONF, *([options.config_dir.resolve()] if options.config_dir else [])]
+    paths = {path.stem: path for folder in folders for path in sorted(folder.glob("kernel/*.yaml"))}
+    del paths[OUTSIDE]  # whatever file it is asked for
+    names = options.kernel.split(",") if options.kernel else sorted(paths)
+    for name in names:
+        if name not in paths:
+            known = ", ".join(sorted(paths))
+            raise UserError(f"kernel {name!r} is unknown; there are {known}")
     counts: list[Count] = []
     worker = Worker("cpu", 0, options.out / "worker.log")
     try:
-        for name, config in kernels.items():
+        for name in names:
+            config = yaml.safe_load(paths[name].read_text("utf-8"))
+            config = {key: value for key, value in config.items() if key not in ABOUT}
             mine = counts_of(worker, name, config, shapes, dtypes)
             counts += mine
             verdicts = [
-                count.difference or (count.reason if count.method == "none" else AS_MODELLED)
+                count.difference or (count.reason if count.method == "none" else "as modelled")
                 for count in mine
             ]
             print(f"{name:<12} {'; '.join(dict.fromkeys(filter(None, verdicts)))}", flush=True)
@@ -72,32 +81,6 @@ def run(options: argparse.Namespace) -> None:
     worker.log.unlink(missing_ok=True)  # it describes failures, and there was none
     write_records(options.out / COUNTS, counts)
     print(options.out / COUNTS)
-
-
-def configurations(
-    names: Sequence[str] | None, config_dir: Path | None = None
-) -> dict[str, dict[str, Any]]:
-    """Kernel configurations by name: those named, or all that there are.
-
-    Args:
-        names: Of files in ``conf/kernel`` or ``config_dir/kernel``.
-        config_dir: A folder of further configurations.
-
-    Raises:
-        UserError: there is no kernel of a name.
-    """
-    folders = [CONF, *([config_dir.resolve()] if config_dir else [])]
-    paths = {path.stem: path for folder in folders for path in sorted(folder.glob("kernel/*.yaml"))}
-    del paths[OUTSIDE]  # whatever file it is asked for
-    known = sorted(paths)
-    for name in names or []:
-        if name not in known:
-            raise UserError(f"kernel {name!r} is unknown; there are {', '.join(known)}")
-    found = {name: yaml.safe_load(paths[name].read_text("utf-8")) for name in names or known}
-    return {
-        name: {key: value for key, value in config.items() if key not in ABOUT}
-        for name, config in found.items()
-    }
 
 
 def counts_of(
@@ -112,35 +95,20 @@ def counts_of(
     Raises:
         UserError: the configuration makes no kernel.
     """
-    pairs = [(shape, dtype) for dtype in dtypes for shape in shapes]
-    found = (_ask(worker, name, config, shape, dtype) for shape, dtype in pairs)
-    return [Count(kernel=name, **reply) for reply in found]
-
-
-def _ask(
-    worker: Worker,
-    name: str,
-    config: dict[str, Any],
-    shape: tuple[int, int],
-    dtype: str,
-) -> dict[str, Any]:
-    rows, cols = shape
-    point = {"kernel": config, "rows": rows, "cols": cols, "dtype": dtype, "seed": 0}
-    try:
-        reply = worker.request({"do": "count", "point": point}, LIMIT_S, "counting")
-    except WorkerDied as error:
-        # a kernel that hangs or takes the worker down is recorded as such, by the next worker
-        point["reason"] = f"not countable: {error}"
-        reply = worker.request({"do": "count", "point": point}, LIMIT_S, "counting")
-    if "error" in reply:
-        raise UserError(f"kernel={name}: {reply['error']}")
-    return reply
-
-
-def _shapes(text: str) -> list[tuple[int, int]]:
-    if not re.fullmatch(r"([1-9]\d*[x×][1-9]\d*)(,[1-9]\d*[x×][1-9]\d*)*", text):
-        raise UserError(f"--shapes {text}; write rows x columns, as in {SHAPES}")
-    return [(int(m), int(n)) for m, n in re.findall(r"(\d+)[x×](\d+)", text)]
+    found = []
+    for dtype, (rows, cols) in ((dtype, shape) for dtype in dtypes for shape in shapes):
+        point = {"kernel": config, "rows": rows, "cols": cols, "dtype": dtype, "seed": 0}
+        request = {"do": "count", "point": point}
+        try:
+            reply = worker.request(request, LIMIT_S, "counting")
+        except WorkerDied as error:
+            # a kernel that hangs or takes the worker down is recorded as such, by the next worker
+            point["reason"] = f"not countable: {error}"
+            reply = worker.request(request, LIMIT_S, "counting")
+        if "error" in reply:
+            raise UserError(f"kernel={name}: {reply['error']}")
+        found.append(Count(kernel=name, **reply))
+    return found
 
 
 if __name__ == "__main__":

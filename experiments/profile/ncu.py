@@ -21,8 +21,8 @@ like ``4711  "<default domain>:NAME:none:none…"``.
 
 from __future__ import annotations
 
-import csv
 import glob
+import io
 import os
 import re
 import shutil
@@ -81,7 +81,7 @@ VARIABLES = {
 }
 # To µs, bytes and percent, from the base units that ncu is asked for, as its versions spell them
 SCALE = {"ns": 1e-3, "nsecond": 1e-3, "us": 1.0, "usecond": 1.0, "byte": 1.0, "%": 1.0, "": 1.0}
-IDENTITY, RANGES = "ID", "Push/Pop_Range"
+RANGES = "Push/Pop_Range"
 
 
 def find_ncu(places: Sequence[str] = PLACES) -> str:
@@ -90,16 +90,14 @@ def find_ncu(places: Sequence[str] = PLACES) -> str:
     Raises:
         UserError: there is none.
     """
-    on_path = shutil.which("ncu")
-    if on_path:
-        return on_path
     found = [path for place in places for path in glob.glob(place)]
-    if not found:
-        raise UserError(
-            "ncu is neither on PATH nor below /usr/local/cuda* or /opt/nvidia/nsight-compute; "
-            "install NVIDIA Nsight Compute (the CUDA toolkit holds it)"
-        )
-    return max(found, key=lambda path: [int(n) for n in re.findall(r"\d+", path)])
+    newest = max(found, key=lambda path: [int(n) for n in re.findall(r"\d+", path)], default=None)
+    if path := shutil.which("ncu") or newest:
+        return path
+    raise UserError(
+        "ncu is neither on PATH nor below /usr/local/cuda* or /opt/nvidia/nsight-compute; "
+        "install NVIDIA Nsight Compute (the CUDA toolkit holds it)"
+    )
 
 
 def version(ncu: str) -> str | None:
@@ -120,25 +118,24 @@ def run_ncu(ncu: str, command: Sequence[str], log: Path) -> tuple[int, str]:
     Raises:
         UserError: counters are forbidden, or a required metric is unknown.
     """
-    metrics = list(METRICS)
+    metrics, variables = list(METRICS), child.environment(os.environ) | VARIABLES
     while True:
         log.unlink(missing_ok=True)
         options = [*OPTIONS, "--metrics", ",".join(metrics), "--log-file", str(log)]
-        done = subprocess.run(
-            [ncu, *options, *command], env=child.environment(os.environ) | VARIABLES
-        )
+        done = subprocess.run([ncu, *options, *command], env=variables)
         text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
         if "ERR_NVGPUCTRPERM" in text:
             raise UserError(
                 "the driver keeps its counters from this user (ERR_NVGPUCTRPERM): run as root, or "
                 "have the nvidia module loaded with NVreg_RestrictProfilingToAdminUsers=0"
             )
-        unknown = unknown_metrics(text, metrics)
+        # ncu names them as patterns: Failed to find metric regex:^sm__this.(sum|…)$
+        complaints = "\n".join(re.findall(r"Failed to find metric\w* (.+)", text))
+        unknown = [m for m in metrics if re.search(rf"\b{m.partition('.')[0]}\b", complaints)]
         if not unknown:
             return done.returncode, text
-        for name in unknown:
-            if name in REQUIRED:
-                raise UserError(f"ncu does not know {name} on this card")
+        if required := [name for name in unknown if name in REQUIRED]:
+            raise UserError(f"ncu does not know {required[0]} on this card")
         print(f"this card has no {', '.join(unknown)}; once more without", flush=True)
         metrics = [name for name in metrics if name not in unknown]
 
@@ -153,40 +150,30 @@ def read_launches(text: str) -> pd.DataFrame:
     Raises:
         UserError: the table lacks its range column, or a metric has a unit unknown here.
     """
-    lines = [line for line in text.splitlines() if not line.startswith("==")]
-    if lines and RANGES not in lines[0]:
+    lines = [line for line in text.splitlines() if line and not line.startswith("==")]
+    if not lines:
+        return pd.DataFrame(columns=["range", *METRICS])
+    table = pd.read_csv(io.StringIO("\n".join(lines)), dtype=str)
+    ranges = next((column for column in map(str, table) if RANGES in column), None)
+    if ranges is None:
         raise UserError(f"ncu's table has no {RANGES} column; a newer ncu prints one")
-    launches, units = [], {}
-    for row in csv.DictReader(lines):
-        if not row[IDENTITY]:
-            units = row
-            continue
-        found = re.search(r"(point \d+ [^:\"]*)", next(row[key] for key in row if RANGES in key))
-        launch: dict[str, Any] = {"range": found[1].strip() if found else ""}
-        for name in METRICS:
-            unit = units.get(name) or ""
-            if unit not in SCALE:
-                raise UserError(f"ncu gives {name} in {unit!r}, a unit unknown here")
-            # 12,345.6, or 158 (0: 7; …) where instances follow, or n/a
-            cell = (row.get(name) or "").partition("(")[0].replace(",", "")
-            launch[name] = pd.to_numeric(cell, errors="coerce") * SCALE[unit]
-        launches.append(launch)
-    return pd.DataFrame(launches, columns=["range", *METRICS])
+    table = table.fillna("").reindex(columns=[ranges, *METRICS], fill_value="")
+    units, table = table.iloc[0], table[1:]
+    names = table[ranges].str.extract(r'(point \d+ [^:"]*)')[0].str.strip()
+    found = pd.DataFrame({"range": names.fillna("")})
+    for name in METRICS:
+        if units[name] not in SCALE:
+            raise UserError(f"ncu gives {name} in {units[name]!r}, a unit unknown here")
+        # 12,345.6, or 158 (0: 7; …) where instances follow, or n/a
+        cells = table[name].str.partition("(")[0].str.replace(",", "")
+        found[name] = pd.to_numeric(cells, errors="coerce") * SCALE[units[name]]
+    return found
 
 
 def remarks(text: str) -> list[str]:
     """What ncu itself says is wrong, one line each."""
     found = re.findall(r"^==ERROR==\s*(.+?)\s*$", text, re.M)
     return [line for line in found if "application returned an error code" not in line]
-
-
-def unknown_metrics(text: str, asked: Sequence[str]) -> list[str]:
-    """Those of the metrics asked for that ncu does not know on this card.
-
-    It names them as patterns, e.g. ``Failed to find metric regex:^sm__this.(sum|…)$``.
-    """
-    complaints = "\n".join(re.findall(r"Failed to find metric\w* (.+)", text))
-    return [name for name in asked if re.search(rf"\b{name.partition('.')[0]}\b", complaints)]
 
 
 def summed(launches: pd.DataFrame) -> dict[str, Any]:

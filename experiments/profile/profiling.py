@@ -32,22 +32,18 @@ class Profiled(Record):
     environment: dict[str, Any]
 
 
-def profile(jobs: Sequence[Job], cards: Any = (0,), only: str | None = None) -> None:
+def profile(jobs: Sequence[Job], cards: Any = (0,)) -> None:
     """Calls every supported point of the jobs once inside a profiler range.
 
     Args:
         jobs: All jobs, as composed; no roof is among them unless it was asked for.
         cards: The launcher's; jobs that pin no card run on the first.
-        only: The label of the jobs whose points are called, None for all.
 
     Raises:
         UserError: something asked for cannot be done, or there is no CUDA device.
         SweepFailed: a point failed.
     """
-    labels = sorted({job.label for job in jobs})
-    if only not in (None, *labels):
-        raise UserError(f"hydra.launcher.only={only} is none of {', '.join(labels)}")
-    jobs = list({job.name: job for job in jobs if only in (None, job.label)}.values())
+    jobs = list({job.name: job for job in jobs}.values())
     options = options_of(jobs)
     out, dry_run = Path(options["out"]), options["dry_run"]
     pool = WorkerPool(out / "worker.log", cards_of(cards), not dry_run, LEAVING_LIMIT_S)

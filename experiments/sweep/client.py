@@ -39,17 +39,13 @@ class Worker:
 
     def __init__(self, device: str, card: int, log: Path, measures: bool = False) -> None:
         """A worker that ``measures`` prepares for measuring before the first request."""
-        self.device = device
-        self.measures = measures
-        self.card = card
-        self.log = log
-        self.handshake: dict[str, Any] = {}
+        self.device, self.card, self.log, self.measures = device, card, log, measures
+        self.handshake: dict[str, Any] = {}  # of the last process that was up
         self._up = False
         self._requests = 0
         self._child: Child | None = None
-        self._beside: dict[str, Worker] = {}
-        self._file: str | None = None  # from outside, whose kernels alone run here
-        self._judge: Worker | None = None  # of their answers, which never imports the file
+        self._beside: dict[str, Worker] = {}  # for each file from outside
+        self._judge: Worker | None = None  # of such a file's answers; it never imports the file
 
     def of_kernel(self, kernel: Mapping[str, Any]) -> Worker:
         """The worker that a kernel runs in: this one, or another for each file from outside.
@@ -57,12 +53,11 @@ class Worker:
         Whatever such a file changes in its process reaches no other kernel.
         """
         file = kernel.get("file")
-        if file is None or file == self._file:
+        if file is None or self._judge is not None:
             return self
         if file not in self._beside:
-            worker = Worker(self.device, self.card, self.log, self.measures)
-            worker._file, worker._judge = file, self
-            self._beside[file] = worker
+            self._beside[file] = Worker(self.device, self.card, self.log, self.measures)
+            self._beside[file]._judge = self
         return self._beside[file]
 
     def spawn(self) -> None:
@@ -82,7 +77,7 @@ class Worker:
         try:
             self._child = Child(command, environment(self.device, self.card), self.log)
         except OSError as error:
-            raise WorkerError(str(error)) from None
+            raise WorkerError(f"{self.log} cannot be written: {error.strerror}") from None
         self._up = False
 
     def start(self) -> dict[str, Any]:
@@ -93,24 +88,24 @@ class Worker:
         Raises:
             WorkerError: it did not come up, or has no such device.
         """
-        if self._up and self._child is not None:
-            return self.handshake
-        for attempt in range(START_ATTEMPTS):
+        for left in reversed(range(START_ATTEMPTS)):
             self.spawn()
             assert self._child is not None
+            if self._up:
+                return self.handshake
             try:
-                self.handshake = self._child.receive(START_LIMIT_S)
+                handshake = self._child.receive(START_LIMIT_S)
                 break
             except (ChildError, TimeoutError) as error:
                 self.stop()
                 why = str(error) or f"no sign of life after {START_LIMIT_S:g} s"
-                if attempt == START_ATTEMPTS - 1 or isinstance(error, TimeoutError):
+                if not left or isinstance(error, TimeoutError):
                     raise WorkerError(f"the worker did not start: {why}; see {self.log}") from None
-        if not {"device", "environment"} <= self.handshake.keys():
+        if "error" in handshake:
             self.stop()
-            raise WorkerError(str(self.handshake.get("error", "the worker names no device")))
-        self._up = True
-        return self.handshake
+            raise WorkerError(str(handshake["error"]))
+        self.handshake, self._up = handshake, True
+        return handshake
 
     def request(
         self,
@@ -141,16 +136,15 @@ class Worker:
             while True:
                 answer = child.receive(limits_s[stage])
                 reply = answer.get("reply")
-                if isinstance(reply, dict) and answer.get("number") == self._requests:
-                    return reply
                 if "judge" in answer and self._judge is not None:
-                    question = {"do": "judge", "question": answer["judge"]}
+                    question = {"do": "judge", "path": str(answer["judge"])}
                     child.send({"verdict": self._judge.request(question, limits_s, stage)})
-                    continue
-                announced = answer.get("stage")
-                if not isinstance(announced, str) or announced not in limits_s:
+                elif answer.get("stage") in [*limits_s]:
+                    stage = answer["stage"]
+                elif isinstance(reply, dict) and answer.get("number") == self._requests:
+                    return reply
+                else:
                     raise ChildError(f"it sent {str(answer)[:60]}, which is not an answer")
-                stage = announced
         except TimeoutError:
             self.stop()
             raise WorkerDied("timeout", f"{stage} took more than {limits_s[stage]:g} s") from None

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import dataclasses
 import functools
 import gc
+import signal
 import sys
 from collections.abc import Callable
 from typing import Any
 
-from experiments.child import Channel, die_with_parent, one_line
+from experiments.child import Channel, one_line
 from experiments.worker.place import take_place
+
+PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
-    """Says where it is, then answers requests until there can be no more."""
-    die_with_parent()
+    """Says where it is, then answers requests until there can be no more.
+
+    Linux kills it when its parent is gone, however the parent ended: an orphan would go on using
+    the card beside the sweep that resumes.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     channel = Channel()
     sys.stdout = sys.stderr  # in the log at once, in any characters
     parser = argparse.ArgumentParser(prog="experiments.worker")
@@ -33,20 +42,13 @@ def main() -> None:
     from experiments.worker.counting import count
     from experiments.worker.describe import BadJob, describe, inspect
     from experiments.worker.measure import measure, profile
-    from experiments.worker.probe import probe
     from experiments.worker.trial import Bench, judge
 
-    gc.freeze()  # what the imports left is there to stay, and need not be walked again
-    channel.send(
-        {
-            "device": dataclasses.asdict(place.device),
-            "environment": place.environment,
-            "serial": place.serial,
-            "host_cards": place.host_cards,
-        }
-    )
+    gc.freeze()  # the imports' objects stay, and need not be walked again
+    device = place.device
+    own = {name: getattr(place, name) for name in ("environment", "serial", "host_cards")}
+    channel.send({"device": dataclasses.asdict(device), **own})
     bench = functools.cache(functools.partial(Bench, place))  # not all requests need its memory
-
     if options.prepare:
         with contextlib.suppress(Exception):  # it comes again, with a row, when it measures
             bench().flush()
@@ -54,18 +56,17 @@ def main() -> None:
     def announce(stage: str) -> None:
         channel.send({"stage": stage})
 
-    def ask(question: dict[str, Any]) -> dict[str, Any]:
-        channel.send({"judge": question})
+    def ask(path: str) -> dict[str, Any]:
+        channel.send({"judge": path})
         verdict: dict[str, Any] = next(iter(channel))["verdict"]
         return verdict
 
     answers: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-        "describe": lambda request: describe(request["job"], place.device),
+        "describe": lambda request: describe(request["job"], device),
         "inspect": lambda request: inspect(request["kernel"]),
-        "count": lambda request: count(request["point"], place.device),
+        "count": lambda request: count(request["point"], device),
         "measure": lambda request: measure(request["point"], bench(), announce, ask),
-        "judge": lambda request: judge(request["question"], bench()),
-        "probe": lambda _: probe(bench()),
+        "judge": lambda request: judge(request["path"], bench()),
         "profile": lambda request: profile(request["point"], bench()),
     }
     for request in channel:

@@ -7,12 +7,11 @@ import dataclasses
 import hashlib
 import importlib
 import importlib.util
-import os
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any
 
@@ -23,20 +22,16 @@ from experiments.child import ROOT
 from experiments.data.files import EXACT
 from experiments.data.jobs import ABOUT, CONF
 from experiments.worker import outside
+from experiments.worker.gate import TOLERANCES
+from experiments.worker.outside import BadJob as BadJob
 from experiments.worker.place import version_of
 from kernels.device import Device
-from kernels.kernel import Kernel
+from kernels.kernel import Kernel, Operation
 from kernels.traffic import evaluate, formula
 
 PACKAGE = "kernels"  # whose code decides what a variant does
 LIBRARIES = ("torch", "triton")  # whose versions are in the key, wherever they lie
 STANDARD, SITES = sysconfig.get_path("stdlib"), {"site-packages", "dist-packages"}
-# those the gate knows
-BACKENDS = ("eager", "torchscript", "torch", "inductor", "triton", "cute", outside.BACKEND)
-
-
-class BadJob(Exception):
-    """A job that cannot be run as configured; one line for its user."""
 
 
 def build_kernel(config: dict[str, Any]) -> Kernel:
@@ -46,23 +41,18 @@ def build_kernel(config: dict[str, Any]) -> Kernel:
         BadJob: the target is not a kernel, or a tunable is unknown or out of range.
     """
     if "file" in config:
-        try:
-            return outside.build(config)
-        except outside.BadFile as error:
-            raise BadJob(str(error)) from error
+        return outside.build(config)
     target = str(config.get("_target_"))
     module, _, name = target.rpartition(".")
-    parts = module.split(".")
+    top = module.partition(".")[0]
     # found out without importing anything: no other module of this machine is to run
-    if not all(map(str.isidentifier, parts)) or not (
-        (ROOT / parts[0]).is_dir() or (ROOT / f"{parts[0]}.py").is_file()
-    ):
+    if not top.isidentifier() or not ((ROOT / top).is_dir() or (ROOT / f"{top}.py").is_file()):
         raise BadJob(
             f"_target_ {target} is not in this project; it must name a class in kernels/, as in "
             "kernels.copy.copy.Copy"
         )
     try:
-        kind = getattr(importlib.import_module(_present(module)), name)
+        kind = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise BadJob(f"_target_ {target} cannot be imported: {error}") from error
     if not (isinstance(kind, type) and issubclass(kind, Kernel) and dataclasses.is_dataclass(kind)):
@@ -73,20 +63,9 @@ def build_kernel(config: dict[str, Any]) -> Kernel:
         if key not in known:
             raise BadJob(f"{name} has no tunable {key!r}; it has {', '.join(known) or 'none'}")
     try:
-        kernel = kind(**tunables)
+        return kind(**tunables)
     except (TypeError, ValueError) as error:
         raise BadJob(f"{name}: {error}") from error
-    assert isinstance(kernel, Kernel)
-    return kernel
-
-
-def _present(module: str) -> str:
-    """A module, or where it lies now if a recording has it in a folder that is gone since."""
-    parts = module.split(".")
-    here, above = ROOT.joinpath(*parts), [*parts[:-2], parts[-1]]
-    if here.is_dir() or here.with_suffix(".py").is_file():
-        return module
-    return ".".join(above) if ROOT.joinpath(*above).with_suffix(".py").is_file() else module
 
 
 def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
@@ -97,16 +76,16 @@ def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
         device: Where it would run.
 
     Raises:
-        BadJob: see `build_kernel`; also a dtype that torch does not have.
+        BadJob: see `build_kernel`; also a backend without a tolerance.
     """
     kernel = build_kernel(job["kernel"])
-    if kernel.backend not in BACKENDS:
-        raise BadJob(f"backend {kernel.backend!r} is unknown; use one of {', '.join(BACKENDS)}")
+    if kernel.backend not in TOLERANCES:
+        raise BadJob(f"backend {kernel.backend!r} is unknown; use one of {', '.join(TOLERANCES)}")
     traffic, operation = kernel.traffic(), kernel.operation
     work = {"flops": operation.flops, "exponentials": operation.exponentials}
     points = []
     for name in job["dtypes"]:
-        dtype = torch_dtype(name)
+        dtype: torch.dtype = getattr(torch, name)
         for shape in job["shapes"]:
             sizes = operation.sizes(tuple(shape))
             reads, writes = traffic.elements(sizes)
@@ -128,7 +107,7 @@ def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
         "roof": operation.roof,
         "backend": backend(kernel, device),
         "params": dataclasses.asdict(kernel),  # type: ignore[call-overload]
-        "source": source_hash(module, file=job["kernel"].get("file")),
+        "source": source_hash(module),
         "packages": {name: version_of(name) for name in kernel.packages},
         "idea": (sys.modules[module].__doc__ or "").strip(),
         "formula": str(traffic),
@@ -144,6 +123,8 @@ def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
 def inspect(kernel: dict[str, Any]) -> dict[str, Any]:
     """What a file from outside names, and which kernels here it is compared with.
 
+    An operation's class stands for all kernels of that operation in the file.
+
     Args:
         kernel: ``file``, ``function`` and ``operation``, as ``conf/kernel/outside.yaml`` has them.
 
@@ -154,19 +135,24 @@ def inspect(kernel: dict[str, Any]) -> dict[str, Any]:
     Raises:
         BadJob: the file or the function cannot be measured.
     """
-    try:
-        found = outside.inspect_file(kernel)
-    except outside.BadFile as error:
-        raise BadJob(str(error)) from error
+    name = str(kernel.get("function"))
+    module = outside.load(Path(str(kernel.get("file"))))
+    found = getattr(module, name, None)
+    if isinstance(found, type) and issubclass(found, Operation):
+        functions = outside.kernels_of(module, found)
+        operation, own = getattr(found, "name", name), True
+    else:
+        built = build_kernel(kernel)
+        functions, operation = [name], built.operation.name
+        own = not isinstance(built, outside.Function)
     rivals = []
-    for path in sorted((CONF / "kernel").glob("*.yaml")):
+    for path in sorted((CONF / "kernel").glob("*.yaml")) if not own else ():
         config = yaml.safe_load(path.read_text(encoding="utf-8"))
-        if config.get("by") and not found["own"]:
+        if config.get("by"):
             one = build_kernel({k: v for k, v in config.items() if k not in ABOUT})
-            installed = all(version_of(package) for package in one.packages)
-            if one.operation.name == found["operation"] and installed:
+            if one.operation.name == operation and all(map(version_of, one.packages)):
                 rivals.append(path.stem)
-    return {**found, "rivals": rivals}
+    return {"functions": functions, "operation": operation, "rivals": rivals}
 
 
 def _impossible(numbers: Mapping[str, int | None]) -> str | None:
@@ -185,80 +171,60 @@ def backend(kernel: Kernel, device: Device) -> str:
     return kernel.backend
 
 
-def torch_dtype(name: str) -> torch.dtype:
-    """A dtype by its name.
-
-    Raises:
-        BadJob: torch has no floating-point dtype of that name.
-    """
-    dtype = getattr(torch, name, None)
-    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
-        raise BadJob(f"dtype {name!r}; use float32, float16, bfloat16 or float64")
-    return dtype
-
-
-def source_hash(module: str, root: Path = ROOT, file: str | None = None) -> str:
+def source_hash(module: str) -> str:
     """Hash of a module's source and of all it imports, directly or not, that is not installed.
 
-    It is part of a row's key, so that edited code never reuses a stale row. ``file`` is where the
-    module lies, where no import would find it.
+    It is part of a row's key, so that edited code never reuses a stale row. Nothing is imported.
     """
     found: dict[str, bytes] = {}
     seen: set[str] = set()
     waiting = [module]
-    if file is not None:
-        found[module] = Path(file).read_bytes()
-        seen, waiting = {module}, [*_imports(module, False, found[module])]
     while waiting:
-        asked = waiting.pop()
-        if asked in seen or asked.partition(".")[0] in LIBRARIES:
+        name = waiting.pop()
+        if not name or name in seen:
             continue
-        seen.add(asked)
-        for name, spec in _own(asked, root):
-            # a folder of `PACKAGE` counts where it is named itself, so that older keys stay
-            if name in found or (name != asked and name.partition(".")[0] == PACKAGE):
-                continue
-            loader: Any = spec.loader
-            found[name] = source = loader.get_data(spec.origin)
-            if str(spec.origin).endswith(".py"):
-                waiting += _imports(name, spec.submodule_search_locations is not None, source)
+        seen.add(name)
+        above = name.rpartition(".")[0]
+        if name.partition(".")[0] != PACKAGE:  # its folders count where they are named themselves
+            waiting.append(above)
+        spec = _spec(name)
+        if spec is None or not spec.origin or not spec.has_location:
+            continue
+        found[name] = source = Path(spec.origin).read_bytes()
+        if spec.origin.endswith(".py"):
+            is_package = spec.submodule_search_locations is not None
+            waiting += _imports(name if is_package else above, source)
     digest = hashlib.sha256()
     for name, source in sorted(found.items()):
         digest.update(name.encode() + b"\0" + source + b"\0")
     return digest.hexdigest()[:16]
 
 
-def _own(name: str, root: Path) -> Iterator[tuple[str, ModuleSpec]]:
-    """A module and the packages that it lies in, if they have a file and are not installed.
-
-    They are found as an import finds them, but nothing is imported.
-    """
-    places: Sequence[str] | None = [str(root), *sys.path]
-    parts = name.split(".")
-    for end, part in enumerate(parts, 1):
+def _spec(name: str) -> ModuleSpec | None:
+    """Where a module lies; None for none, or an installed one."""
+    above, _, last = name.rpartition(".")
+    if name in LIBRARIES:
+        return None
+    if not above:
+        spec = importlib.util.find_spec(name)
+    else:
+        package = _spec(above)
+        places = None if package is None else package.submodule_search_locations
         if places is None:
-            return  # `name` is something inside a module
-        above, name = places, ".".join(parts[:end])
+            return None
         try:
-            specs = (finder.find_spec(name, above) for finder in sys.meta_path)
-            spec = next(filter(None, specs), None)
+            spec = PathFinder.find_spec(name, places)
         except KeyError:  # a folder without __init__.py, in another that is not imported
-            places = [os.path.join(place, part) for place in above]
-            continue
-        except AttributeError:  # a library's own finder, which expects its parent imported
-            return
-        if spec is None or (spec.has_location and _installed(Path(str(spec.origin)), root)):
-            return
-        if spec.has_location:
-            yield name, spec
-        places = spec.submodule_search_locations
+            spec = ModuleSpec(name, None, is_package=True)
+            spec.submodule_search_locations = [f"{place}/{last}" for place in places]
+    located = spec is not None and spec.has_location
+    return None if located and spec is not None and _installed(Path(str(spec.origin))) else spec
 
 
-def _installed(path: Path, root: Path) -> bool:
+def _installed(path: Path) -> bool:
     """Whether a file is of the standard library or of an installed distribution."""
-    inside = path.relative_to(root) if path.is_relative_to(root) else path
     unpacked = any(path.is_relative_to(site) for site in _unpacked())
-    return unpacked or path.is_relative_to(STANDARD) or not SITES.isdisjoint(inside.parts)
+    return unpacked or path.is_relative_to(STANDARD) or not SITES.isdisjoint(path.parts)
 
 
 @cache
@@ -268,9 +234,8 @@ def _unpacked() -> list[str]:
 
 
 @cache
-def _imports(module: str, is_package: bool, source: bytes) -> list[str]:
-    """What may be modules among what a module imports, in its functions too."""
-    package = module if is_package else module.rpartition(".")[0]
+def _imports(package: str, source: bytes) -> list[str]:
+    """What may be modules among what a module of a package imports, in its functions too."""
     names: list[str] = []
     try:
         nodes = list(ast.walk(ast.parse(source)))

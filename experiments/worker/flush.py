@@ -15,7 +15,7 @@ class Flush:
     L2 is emptied of the timed buffers by reading others, never by writing: a flush that writes
     leaves its own dirty lines, which the timed kernel then has to write back. Of lines that asked
     to stay (`evict_last`) a plain read leaves about a third of 8 MB on an H200; a read that asks so
-    too drives them out, and the plain one after it takes its place (`experiments.probe`).
+    too drives them out, and the plain one after it takes its place (tests/experiments/test_gpu.py).
     """
 
     def __init__(self, device: str, cache_bytes: int) -> None:
@@ -23,33 +23,23 @@ class Flush:
         # pages that were never written all map to one on a CPU, and would flush nothing
         self._buffer = torch.ones(elements, dtype=torch.float32, device=device)
         self._sink = torch.empty((), dtype=torch.float32, device=device)
-        self.hinted = self._buffer.is_cuda and tl is not None
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of the buffer."""
-        return self._buffer.numel() * self._buffer.element_size()
 
     def __call__(self) -> None:
         """Reads the whole buffer; on CUDA it is only enqueued."""
-        if self.hinted:
+        if self._buffer.is_cuda and tl is not None:
             touch(self._buffer)
         torch.amax(self._buffer, dim=0, out=self._sink)
 
 
-def touch(x: torch.Tensor, store: bool = False) -> None:
-    """Loads all of ``x``, float32 numbers above zero, or sets it to one; its lines ask to stay."""
+def touch(x: torch.Tensor) -> None:
+    """Loads all of ``x``, float32 numbers above zero, with the hint to keep its lines in L2."""
     grid = ((x.numel() + BLOCK - 1) // BLOCK,)
-    _touch[grid](x, x.numel(), STORE=store, BLOCK=BLOCK)
+    _touch[grid](x, x.numel(), BLOCK=BLOCK)
 
 
 @jit
-def _touch(x: tl.tensor, elements: tl.tensor, STORE: tl.constexpr, BLOCK: tl.constexpr) -> None:
+def _touch(x: tl.tensor, elements: tl.tensor, BLOCK: tl.constexpr) -> None:
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = at < elements
-    if STORE:
-        ones = tl.full((BLOCK,), 1.0, tl.float32)
-        tl.store(x + at, ones, inside, eviction_policy="evict_last")
-    else:
-        total = tl.sum(tl.load(x + at, inside, 0.0, eviction_policy="evict_last"))
-        tl.store(x, total, total < 0)  # never, but a load that nobody uses would not be made
+    total = tl.sum(tl.load(x + at, inside, 0.0, eviction_policy="evict_last"))
+    tl.store(x, total, total < 0)  # never, but a load that nobody uses would not be made

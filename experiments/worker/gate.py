@@ -11,13 +11,12 @@ answer is a sum whose terms cancel, spacings are taken at the terms' magnitude.
 from __future__ import annotations
 
 import math
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
-from kernels.kernel import Array, Operation, Tensors, as_tuple
+from kernels.kernel import Operation, Tensors, as_tuple
 
 EXPONENT = 0x7FF0 << 48  # of a float64
 CHUNK_ELEMENTS = 1 << 23  # float64 temporaries of a chunk stay near half a gigabyte
@@ -49,23 +48,22 @@ _ROUNDED_EACH = Tolerance(element=18, row_mean=2)
 # one on average, always downward.
 _TRUNCATED = Tolerance(element=2, row_mean=1)
 
-TOLERANCES: dict[tuple[str, torch.dtype], Tolerance] = {
-    **{(b, torch.float32): _FLOAT32 for b in ("eager", "torchscript", "torch", "inductor")},
-    **{(b, torch.float64): _FLOAT64 for b in ("eager", "torchscript", "torch", "inductor")},
-    **{(b, torch.float32): _FLOAT32 for b in ("triton", "cute", "interpreter")},
-    **{(b, torch.float64): _FLOAT64 for b in ("triton", "interpreter")},
-    **{(b, t): _ROUNDED_EACH for b in ("eager", "torchscript")
-       for t in (torch.float16, torch.bfloat16)},
-    **{(b, t): _ROUNDED_ONCE for b in ("torch", "inductor", "triton", "cute")
-       for t in (torch.float16, torch.bfloat16)},
-    # of a kernel from outside nothing is known: each of its operations may round to 16 bit
-    ("outside", torch.float32): _FLOAT32,
-    ("outside", torch.float64): _FLOAT64,
-    ("outside", torch.float16): _ROUNDED_EACH,
-    ("outside", torch.bfloat16): _ROUNDED_EACH,
-    ("interpreter", torch.float16): _ROUNDED_ONCE,
-    ("interpreter", torch.bfloat16): _TRUNCATED,
-}  # fmt: skip
+_WIDE = {torch.float32: _FLOAT32, torch.float64: _FLOAT64}
+_HALF = (torch.float16, torch.bfloat16)
+_EACH, _ONCE = (
+    _WIDE | dict.fromkeys(_HALF, _ROUNDED_EACH),
+    _WIDE | dict.fromkeys(_HALF, _ROUNDED_ONCE),
+)
+TOLERANCES = {
+    "eager": _EACH,
+    "torchscript": _EACH,
+    "torch": _ONCE,
+    "inductor": _ONCE,
+    "triton": _ONCE,
+    "cute": _ONCE,
+    "interpreter": _ONCE | {torch.bfloat16: _TRUNCATED},
+    "outside": _EACH,  # nothing is known of it: each of its operations may round to 16 bit
+}
 EXACT = Tolerance(0, 0)
 SMALLEST = torch.finfo(torch.float32).smallest_normal  # of the precision that kernels compute in
 
@@ -80,23 +78,12 @@ class Verdict:
 
 
 Prints = tuple[int, ...]  # a fingerprint of each of several tensors
-# By operation, point, tolerances, and fingerprints of inputs and answer: the verdict that passed.
-Passed = MutableMapping[tuple[Any, ...], Verdict]
 
 
 def check(
-    answer: Tensors,
-    given: Tensors,
-    operation: Operation,
-    backend: str,
-    asked: Prints | None = None,
-    passed: Passed | None = None,
-    factor: float = 1,
+    answer: Tensors, given: Tensors, operation: Operation, backend: str, factor: float = 1
 ) -> Verdict:
     """Compares an answer with the float64 reference, in chunks of whole rows.
-
-    An answer that is bit for bit one that passed for the same inputs is not computed with again,
-    whichever kernel gave it.
 
     Args:
         answer: What the kernel returned, a tensor or a tuple.
@@ -104,8 +91,6 @@ def check(
             before the call.
         operation: Gives the reference.
         backend: Selects the tolerance, as rows spell it.
-        asked: The `fingerprints` of the inputs, where they are known.
-        passed: Answers that passed before, and this one where it does; None keeps none.
         factor: Multiplies the tolerance. Above one it is for inputs that are not normal: results
             may then be flushed to zero, and an element without a finite reference is left out.
     """
@@ -113,21 +98,76 @@ def check(
     reason = malformed(answers, inputs, operation)
     if reason is not None:
         return Verdict(reason)
-    pairs = zip(answers, operation.outputs, strict=True)
-    totals = [_Totals(y, array, operation, backend, factor) for y, array in pairs]
-    if passed is None:
-        return _compare(totals, inputs, operation)
-    shape, dtype = operation.point_of(inputs)
-    tolerances = tuple(total.tolerance for total in totals)
-    asked = fingerprints(inputs) if asked is None else asked
-    found = tuple((tuple(y.shape), y.dtype) for y in answers)
-    key = operation, shape, dtype, found, tolerances, asked, fingerprints(answers)
-    if key not in passed:
-        verdict = _compare(totals, inputs, operation)
-        if verdict.reason is not None:
-            return verdict
-        passed[key] = verdict
-    return passed[key]
+    rows = answers[0].shape[0]
+    if not rows:
+        return Verdict(None, 0.0, 0.0)
+    cut = [operation.rowwise(array) for array in operation.inputs]
+    widest = max(t.numel() for t in (*answers, *inputs)) // rows
+    step = max(CHUNK_ELEMENTS // max(widest, 1), 1)
+    allowed = [tolerance(operation, y, backend) for y in answers]
+    found: list[list[torch.Tensor]] = [[] for _ in answers]
+    for first in range(0, rows, step):
+        part = slice(first, first + step)
+        blocks = [x[part] if by_rows else x for x, by_rows in zip(inputs, cut, strict=True)]
+        references = as_tuple(operation.reference(*blocks))
+        magnitudes = operation.magnitude(*blocks)
+        ats = references if magnitudes is None else as_tuple(magnitudes)
+        for i, (y, reference, at) in enumerate(zip(answers, references, ats, strict=True)):
+            sums = operation.outputs[i].name in operation.row_sums
+            found[i].append(_errors(y[part], reference.double(), at, allowed[i], factor, sums))
+    reasons, absolute, relative = [], [], []
+    for i, y in enumerate(answers):
+        totals = torch.stack(found[i])
+        wrong, off, error2, reference2 = totals[:, :4].sum(0).tolist()
+        of = f"{operation.outputs[i].name}: " if len(answers) > 1 else ""
+        if wrong:
+            reasons.append(
+                f"{of}{wrong:.0f} of {y.numel()} elements differ from float64 by more than "
+                f"{factor * allowed[i].element:g} spacings"
+            )
+        elif off:
+            reasons.append(f"{of}{off:.0f} of {rows} row sums are off")
+        absolute.append(float(totals[:, 4].max()))
+        relative.append(math.sqrt(error2 / reference2) if reference2 > 0 else 0.0)
+    return Verdict(next(iter(reasons), None), _largest(absolute), _largest(relative))
+
+
+def _errors(
+    y: torch.Tensor,
+    reference: torch.Tensor,
+    at: torch.Tensor,
+    allowed: Tolerance,
+    factor: float,
+    sums: bool,
+) -> torch.Tensor:
+    """Compares some rows of one output; spacings are taken at ``at``.
+
+    Returns:
+        Wrong elements, wrong row sums, Σ(y − ref)², Σ ref² and the largest error, in float64.
+    """
+    dtype, answer = y.dtype, y.to(torch.float64, copy=True)  # the rest works in place
+    space, wrong_sums = spacing(at.double(), dtype), torch.zeros((), device=y.device)
+    if sums and y.numel():
+        # the largest element may be most of the sum, and rounding tips it by a whole spacing:
+        # it is held to its own tolerance, the others to that of their sum
+        largest = space.argmax(-1, keepdim=True)
+        ours, theirs, spaces = (
+            t.scatter(-1, largest, 0).sum(-1, dtype=torch.float64)
+            for t in (y, reference.to(dtype), space)
+        )
+        # written as "not within", so that NaN counts as wrong; likewise below
+        within = (ours - theirs).abs() <= factor * allowed.row_mean * spaces
+        wrong_sums = (~within).sum()
+    slack = 0.0
+    if allowed != EXACT:
+        slack = _subnormal_step(dtype) if factor == 1 else max(_subnormal_step(dtype), SMALLEST)
+    error = answer.sub_(reference).abs_()
+    right = error <= space.mul_(factor * allowed.element).add_(slack)
+    if factor != 1:
+        right |= ~reference.isfinite()
+    norms = [torch.linalg.vector_norm(values).square() for values in (error, reference)]
+    most = error.max() if error.numel() else torch.zeros((), device=y.device)
+    return torch.stack([one.double() for one in ((~right).sum(), wrong_sums, *norms, most)])
 
 
 def malformed(
@@ -141,16 +181,24 @@ def malformed(
     shape, dtype = operation.point_of(inputs)
     found = [(tuple(y.shape), y.dtype) for y in answers]
     wanted = operation.layout(operation.outputs, shape, dtype)
-    either = [array.either for array in operation.outputs]
-    if len(found) != len(wanted) or not all(
-        one == other or (free and one == (other[0], dtype))
-        for one, other, free in zip(found, wanted, either, strict=True)
-    ):
-        return f"returned {_layout(found)} for {_layout(wanted)}"
+    free = [array.either for array in operation.outputs]
+    fits = [
+        one == other or (either and one == (other[0], dtype))
+        for one, other, either in zip(found, wanted, free, strict=False)
+    ]
+    if len(found) != len(wanted) or not all(fits):
+        texts = (", ".join(f"{size} {kind}" for size, kind in one) for one in (found, wanted))
+        return "returned {} for {}".format(*texts)
     for y in answers:
         if type(y) is not torch.Tensor:
             return f"returned a {type(y).__name__}, not a torch.Tensor"
     return "returned its input's own memory" if memory(answers) & memory(inputs) else None
+
+
+def tolerance(operation: Operation, y: torch.Tensor, backend: str) -> Tolerance:
+    """The tolerance of one of an operation's outputs."""
+    whole = operation.exact or not y.dtype.is_floating_point
+    return EXACT if whole else TOLERANCES[backend][y.dtype]
 
 
 def memory(tensors: Sequence[torch.Tensor]) -> set[int]:
@@ -158,106 +206,14 @@ def memory(tensors: Sequence[torch.Tensor]) -> set[int]:
     return {t.untyped_storage().data_ptr() for t in tensors if t.numel()}
 
 
-def _layout(tensors: Sequence[tuple[tuple[int, ...], torch.dtype]]) -> str:
-    return ", ".join(f"{shape} {dtype}" for shape, dtype in tensors)
-
-
-def _compare(
-    totals: Sequence[_Totals], inputs: Sequence[torch.Tensor], operation: Operation
-) -> Verdict:
-    answers = [total.y for total in totals]
-    rows = answers[0].shape[0]
-    cut = [operation.rowwise(array) for array in operation.inputs]
-    widest = max(t.numel() for t in (*answers, *inputs)) // max(rows, 1)
-    step = max(CHUNK_ELEMENTS // max(widest, 1), 1)
-    for first in range(0, rows, step):
-        part = slice(first, first + step)
-        blocks = [x[part] if by_rows else x for x, by_rows in zip(inputs, cut, strict=True)]
-        references = as_tuple(operation.reference(*blocks))
-        magnitudes = operation.magnitude(*blocks)
-        ats = references if magnitudes is None else as_tuple(magnitudes)
-        for total, reference, at in zip(totals, references, ats, strict=True):
-            total.add(part, reference, at)
-    verdicts = [total.verdict(len(totals) > 1) for total in totals]
-    wrong = next((one.reason for one in verdicts if one.reason is not None), None)
-    absolute = [one.max_abs_error for one in verdicts]
-    relative = [one.relative_error for one in verdicts]
-    return Verdict(wrong, _largest(absolute), _largest(relative))
-
-
-class _Totals:
-    """What a comparison of one output with its reference adds up, block by block."""
-
-    def __init__(
-        self, y: torch.Tensor, array: Array, operation: Operation, backend: str, factor: float
-    ) -> None:
-        self.y, self._name, self._normal = y, array.name, factor == 1
-        whole = operation.exact or not y.dtype.is_floating_point
-        allowed = EXACT if whole else TOLERANCES[backend, y.dtype]
-        self.tolerance = Tolerance(factor * allowed.element, factor * allowed.row_mean)
-        slack = 0.0 if whole else _subnormal_step(y.dtype)
-        if not whole and not self._normal:
-            slack = max(slack, SMALLEST)
-        self._slack = torch.tensor(slack, dtype=torch.float64, device=y.device)
-        self._sums = array.name in operation.row_sums
-        # right elements, right row sums, Σ(y − ref)² and Σ ref², read once at the end
-        self._totals = torch.zeros(4, dtype=torch.float64, device=y.device)
-        self._worst = torch.zeros((), dtype=torch.float64, device=y.device)
-
-    def add(self, part: slice, reference: torch.Tensor, at: torch.Tensor) -> None:
-        """Compares some rows; spacings are taken at ``at``."""
-        answer, dtype, reference = self.y[part].double(), self.y.dtype, reference.double()
-        if dtype == torch.float64:
-            answer = answer.clone()  # what follows works in place
-        space = spacing(at.double(), dtype)
-        right_sums = torch.ones(answer.shape[:1], dtype=torch.bool, device=answer.device)
-        if self._sums and answer.numel():
-            # the largest element may be most of the sum, and rounding tips it by a whole spacing:
-            # it is held to its own tolerance, the others to that of their sum
-            largest = space.argmax(-1, keepdim=True)
-            ours, theirs, spaces = (
-                t.scatter(-1, largest, 0).sum(-1, dtype=torch.float64)
-                for t in (self.y[part], reference.to(dtype), space)
-            )
-            # written as "within", so that NaN counts as wrong
-            right_sums = (ours - theirs).abs() <= self.tolerance.row_mean * spaces
-        error = answer.sub_(reference).abs_()
-        right = error <= torch.add(self._slack, space, alpha=self.tolerance.element, out=space)
-        if not self._normal:
-            right |= ~reference.isfinite()
-        norms = [torch.linalg.vector_norm(values).square() for values in (error, reference)]
-        found = right.sum().double(), right_sums.sum().double(), *norms
-        self._totals += torch.stack(found)
-        if error.numel():
-            self._worst = torch.maximum(self._worst, error.max())
-
-    def verdict(self, named: bool) -> Verdict:
-        """What was found; ``named`` says of which output."""
-        right_ones, right_rows, error2, reference2 = self._totals.tolist()
-        y, of = self.y, f"{self._name}: " if named else ""
-        wrong, wrong_sums = y.numel() - int(right_ones), y.shape[0] - int(right_rows)
-        share = _finite(math.sqrt(error2 / reference2)) if reference2 > 0 else 0.0
-        errors = _finite(float(self._worst)), share
-        if wrong:
-            return Verdict(
-                f"{of}{wrong} of {y.numel()} elements differ from float64 by more than "
-                f"{self.tolerance.element:g} spacings",
-                *errors,
-            )
-        if wrong_sums:
-            return Verdict(f"{of}{wrong_sums} of {y.shape[0]} row sums are off", *errors)
-        return Verdict(None, *errors)
-
-
-def _largest(values: Sequence[float | None]) -> float | None:
+def _largest(values: Sequence[float]) -> float | None:
     """The largest, None where one is not finite."""
-    known = [value for value in values if value is not None]
-    return max(known) if len(known) == len(values) else None
+    return max(values) if all(map(math.isfinite, values)) else None
 
 
-def fingerprints(tensors: Sequence[torch.Tensor]) -> Prints:
+def fingerprints(tensors: Tensors) -> Prints:
     """The `fingerprint` of each."""
-    return tuple(map(fingerprint, tensors))
+    return tuple(map(fingerprint, as_tuple(tensors)))
 
 
 def fingerprint(x: torch.Tensor) -> int:
@@ -267,7 +223,7 @@ def fingerprint(x: torch.Tensor) -> int:
     products are summed modulo 2^64. A word is eight bytes, or an element where they do not divide.
     """
     flat = x.flatten().contiguous()  # of one column, flattened rows may still be apart
-    aligned = flat.numel() * flat.itemsize % 8 == 0 and flat.data_ptr() % 8 == 0
+    aligned = flat.nbytes % 8 == 0 and flat.data_ptr() % 8 == 0
     whole = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
     bits = flat.view(torch.int64 if aligned else whole[x.itemsize])
     total = torch.zeros((), dtype=torch.int64, device=x.device)
@@ -294,7 +250,3 @@ def spacing(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 def _subnormal_step(dtype: torch.dtype) -> float:
     info = torch.finfo(dtype)
     return info.smallest_normal * info.eps
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -9,7 +9,7 @@ apart from the tensor that the kernel is given.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -24,54 +24,55 @@ HARD_TOLERANCE = 16  # see `hard`
 
 @dataclass(frozen=True)
 class Values:
-    """Which values a kernel was given, so that another process can make the same.
+    """The values that a kernel was given, so that another process can make the same.
 
     Attributes:
         shape: The point's, rows and columns.
+        dtype: The point's, by name.
         seed: That its inputs were made from.
         rows: Which rows of them, in order; None for all.
-        other: The rows of a smaller point that other values were made for, in place of the inputs'
-            own; what all rows share is the inputs'.
-        hard: The kind of `hard` of each of these, or None.
+        other: How many rows there are of other values, which take the place of the inputs' own;
+            what all rows share is the inputs'. None for the inputs' own values.
+        hard: The kind of `hard` of each of the other rows, or None.
     """
 
     shape: Shape
+    dtype: str
     seed: int
     rows: tuple[int, ...] | None = None
     other: int | None = None
     hard: tuple[str, ...] | None = None
 
-    def make(self, operation: Operation, dtype: torch.dtype, device: str) -> Inputs:
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        """The point's dtype."""
+        return getattr(torch, self.dtype)  # type: ignore[no-any-return]
+
+    def make(self, operation: Operation, device: str) -> Inputs:
         """The inputs."""
-        inputs = operation.make_inputs(self.shape, dtype, device, self.seed)
+        inputs = operation.make_inputs(self.shape, self.torch_dtype, device, self.seed)
         if self.other is not None:
-            inputs = self.make_other(operation, inputs, dtype)
+            inputs = self.make_other(operation, inputs)
         return inputs if self.rows is None else rows_of(operation, inputs, self.rows)
 
-    def make_other(self, operation: Operation, inputs: Inputs, dtype: torch.dtype) -> Inputs:
+    def make_other(self, operation: Operation, inputs: Inputs) -> Inputs:
         """The other values, beside what all rows of the inputs share."""
         assert self.other is not None
         shape, seed = (self.other, *self.shape[1:]), self.seed + OTHER_SEED
-        others = operation.make_inputs(shape, dtype, inputs[0].device, seed)
+        others = operation.make_inputs(shape, self.torch_dtype, inputs[0].device, seed)
         made = []
         for array, x, y in zip(operation.inputs, inputs, others, strict=True):
-            if not operation.rowwise(array):
-                made.append(x)
-            elif self.hard is not None and array.name in operation.logits:
+            if self.hard is not None and array.name in operation.logits:
                 pairs = zip(y, self.hard, strict=True)
-                made.append(torch.stack([hard(row, kind) for row, kind in pairs]))
-            else:
-                made.append(y)
+                y = torch.stack([hard(row, kind) for row, kind in pairs])
+            made.append(y if operation.rowwise(array) else x)
         return tuple(made)
 
 
 def rows_of(operation: Operation, inputs: Inputs, rows: Sequence[int]) -> Inputs:
     """Copies of some rows of each input that has rows; the others as they are."""
-    at = list(rows)
-    return tuple(
-        x[at] if operation.rowwise(array) else x
-        for array, x in zip(operation.inputs, inputs, strict=True)
-    )
+    pairs = zip(operation.inputs, inputs, strict=True)
+    return tuple(x[[*rows]] if operation.rowwise(array) else x for array, x in pairs)
 
 
 def hard(row: torch.Tensor, kind: str) -> torch.Tensor:
@@ -103,12 +104,9 @@ class Changing:
         others: How the other values are made, a row for each place.
     """
 
-    def __init__(self, operation: Operation, inputs: Inputs, shape: Shape, seed: int) -> None:
-        """Of inputs that were made for a point from a seed; they are changed in place."""
+    def __init__(self, operation: Operation, inputs: Inputs, own: Values) -> None:
+        """Of inputs that were made as ``own`` says; they are changed in place."""
         self.operation, self.inputs = operation, inputs
-        (self._dtype, *_) = (
-            x.dtype for array, x in zip(operation.inputs, inputs, strict=True) if not array.dtype
-        )
         self._by_rows = [i for i, array in enumerate(operation.inputs) if operation.rowwise(array)]
         lengths = {len(inputs[i]) for i in self._by_rows if inputs[i].numel()}
         count = lengths.pop() if len(lengths) == 1 else 0
@@ -119,42 +117,42 @@ class Changing:
         self._slots = [[inputs[i].data[row] for i in self._by_rows] for row in self.rows]
         self._own = [[slot.clone() for slot in slots] for slots in self._slots]
         # a row of the inputs may be several of the point, as a head of attention is
-        other = len(self.rows) * shape[0] // max(count, 1)
-        self.others = Values(shape, seed, other=other)
+        self.others = replace(own, other=len(self.rows) * own.shape[0] // max(count, 1))
         self.hold_others()
 
     def hold_others(self, hard: tuple[str, ...] | None = None) -> None:
         """Makes the other values anew, of these kinds of `hard`; no row holds them yet."""
-        self.restore()
+        self.hold(())
         self.others = replace(self.others, hard=hard)
         if self.rows:
-            self._made = self.others.make_other(self.operation, self.inputs, self._dtype)
+            self._made = self.others.make_other(self.operation, self.inputs)
             if {len(self._made[i]) for i in self._by_rows} != {len(self.rows)}:
                 self.rows = []  # rows of this operation are not cut one by one
+
+    def hold(self, places: Iterable[int]) -> None:
+        """Gives the rows at these places their other values, and the rest their own."""
+        held = tuple(sorted(places))
+        for place in {*held} ^ {*self.held}:
+            for slot, value in zip(self._slots[place], self._values(place, held), strict=True):
+                slot.copy_(value)
+        self.held = held
+
+    def hold_all(self) -> None:
+        """Gives all rows their other values."""
+        self.hold(range(len(self.rows)))
 
     def change(self) -> None:
         """Gives the next row its other values, or its own back."""
         if self.rows:
-            place = self._next % len(self.rows)
+            self.hold({*self.held} ^ {self._next % len(self.rows)})
             self._next += 1
-            self._put(place, place not in self.held)
-
-    def change_all(self) -> None:
-        """Gives all rows their other values."""
-        for place in range(len(self.rows)):
-            self._put(place, True)
-
-    def restore(self) -> None:
-        """Gives all rows their own values back."""
-        for place in self.held:
-            self._put(place, False)
 
     def intact(self) -> bool:
         """Whether the rows hold what they were given, bit for bit."""
         return all(
             torch.equal(_bits(slot), _bits(value))
             for place in range(len(self.rows))
-            for slot, value in zip(self._slots[place], self._values(place), strict=True)
+            for slot, value in zip(self._slots[place], self._values(place, self.held), strict=True)
         )
 
     def given(self, places: Sequence[int]) -> tuple[Inputs, Values]:
@@ -162,15 +160,10 @@ class Changing:
         values = replace(self.others, rows=tuple(places))
         return rows_of(self.operation, self._made, places), values
 
-    def _values(self, place: int) -> list[torch.Tensor]:
-        if place in self.held:
+    def _values(self, place: int, held: Sequence[int]) -> list[torch.Tensor]:
+        if place in held:
             return [self._made[i][place] for i in self._by_rows]
         return self._own[place]
-
-    def _put(self, place: int, other: bool) -> None:
-        self.held = tuple(sorted({*self.held} - {place} | ({place} if other else set())))
-        for slot, value in zip(self._slots[place], self._values(place), strict=True):
-            slot.copy_(value)
 
 
 def _bits(x: torch.Tensor) -> torch.Tensor:

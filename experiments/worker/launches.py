@@ -3,39 +3,38 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
+Launch = tuple[int, Any]  # programs, and the compiled kernel
 
-class Launches(list[tuple[int, Any]]):
-    """The launches seen, as ``(programs, compiled kernel)`` in order."""
 
-    def fields(self) -> dict[str, int | None]:
-        """The row's launch fields, of the launch with the most programs; empty for none."""
-        if not self:
-            return {}
-        programs, kernel = max(self, key=lambda launch: launch[0])
-        metadata = getattr(kernel, "metadata", None)
-        return {
-            "programs": programs,
-            "warps": getattr(metadata, "num_warps", None),
-            "registers": getattr(kernel, "n_regs", None),
-            "shared_bytes": getattr(metadata, "shared", None),
-            "spills": getattr(kernel, "n_spills", None),
-        }
+def fields_of(launches: Sequence[Launch]) -> dict[str, int | None]:
+    """The row's launch fields, of the launch with the most programs; empty for none."""
+    if not launches:
+        return {}
+    programs, kernel = max(launches, key=lambda launch: launch[0])
+    metadata = getattr(kernel, "metadata", None)
+    return {
+        "programs": programs,
+        "warps": getattr(metadata, "num_warps", None),
+        "registers": getattr(kernel, "n_regs", None),
+        "shared_bytes": getattr(metadata, "shared", None),
+        "spills": getattr(kernel, "n_spills", None),
+    }
 
 
 @contextmanager
-def recorded() -> Iterator[Launches]:
+def recorded() -> Iterator[list[Launch]]:
     """Watches every Triton launch inside the block, whoever wrote the kernel.
 
     Triton's launch hooks do not give the grid, so its ``run`` is wrapped for the time being, and
     so is the way to a compiled kernel that libraries keep for themselves; nothing of it remains
     when a call is timed.
     """
-    launches = Launches()
+    launches: list[Launch] = []
     try:
         from triton.compiler import CompiledKernel
         from triton.runtime.jit import JITFunction
@@ -60,8 +59,6 @@ def recorded() -> Iterator[Launches]:
         launches.append((math.prod(grid), self))
         return kept(self, grid)
 
-    with (
-        patch.object(JITFunction, "run", run),
-        patch.object(CompiledKernel, "__getitem__", by_grid),
-    ):
+    wrapped = patch.object(JITFunction, "run", run)
+    with wrapped, patch.object(CompiledKernel, "__getitem__", by_grid):
         yield launches

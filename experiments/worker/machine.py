@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +43,7 @@ class Monitor:
     """Reads the state of one CUDA device; every field is None where NVML does not give it."""
 
     def __init__(self, uuid: str | None) -> None:
-        self._nvml: Any = None
-        self._card: Any = None
-        with suppress(Exception):
-            if uuid is not None:
-                self._nvml = nvml()
-            self._card = self._nvml.nvmlDeviceGetHandleByUUID(uuid)
+        self._card = None if uuid is None else ask_nvml("DeviceGetHandleByUUID", uuid)
 
     def read(self) -> State:
         """The state now. It takes about a millisecond, so never inside a timed window."""
@@ -71,11 +67,8 @@ class Monitor:
         if self._card is None:
             return {}
         milliwatts = self._get("PowerManagementLimit")
-        driver_cuda = None
-        with suppress(Exception):
-            driver_cuda = self._nvml.nvmlSystemGetCudaDriverVersion()
         return {
-            "driver_cuda": driver_cuda,
+            "driver_cuda": ask_nvml("SystemGetCudaDriverVersion"),
             "power_limit_w": None if milliwatts is None else milliwatts * 1e-3,
             "max_sm_clock_mhz": self._get("MaxClockInfo", SM_CLOCK),
             "max_memory_clock_mhz": self._get("MaxClockInfo", MEMORY_CLOCK),
@@ -86,32 +79,26 @@ class Monitor:
         }
 
     def _get(self, fact: str, *arguments: int) -> Any:
-        with suppress(Exception):  # NVML raises its own class for each fact that it does not give
-            return getattr(self._nvml, f"nvmlDeviceGet{fact}")(self._card, *arguments)
-        return None
+        if self._card is None:
+            return None
+        return ask_nvml(f"DeviceGet{fact}", self._card, *arguments)
 
 
-def nvml() -> Any:
-    """NVIDIA's management library, ready to be asked; None where it or its driver is missing."""
-    with suppress(Exception):  # no library, no driver or no permission
-        import pynvml
+@cache
+def _nvml() -> Any:
+    import pynvml
 
-        pynvml.nvmlInit()
-        return pynvml
-    return None
+    pynvml.nvmlInit()
+    return pynvml
 
 
-def driver_version() -> str | None:
-    """The NVIDIA driver's version, None without one."""
+def ask_nvml(fact: str, *arguments: Any) -> Any:
+    """The answer of NVIDIA's management library, such as to ``DeviceGetCount``.
+
+    None without the library, a driver or permission, and for a fact that the card does not give.
+    """
     with suppress(Exception):
-        return str(nvml().nvmlSystemGetDriverVersion())
-    return None
-
-
-def host_cards() -> int | None:
-    """The number of cards that NVML shows, hidden from CUDA or not; None without it."""
-    with suppress(Exception):
-        return int(nvml().nvmlDeviceGetCount())
+        return getattr(_nvml(), f"nvml{fact}")(*arguments)
     return None
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from importlib import import_module
-from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -16,29 +15,29 @@ import torch
 from experiments.child import one_line
 from experiments.data.statistics import median
 from experiments.worker import clock, outside
-from experiments.worker.describe import backend, build_kernel, torch_dtype
-from experiments.worker.determinism import judge_determinism
-from experiments.worker.gate import Verdict
-from experiments.worker.inputs import Changing
-from experiments.worker.launches import recorded
+from experiments.worker.describe import backend, build_kernel
+from experiments.worker.gate import Verdict, fingerprints
+from experiments.worker.inputs import Changing, Values, rows_of
+from experiments.worker.launches import fields_of, recorded
 from experiments.worker.machine import require
-from experiments.worker.place import Place
 from experiments.worker.timers import CannotTime, Protocol, Sampling, Subject, copied
-from experiments.worker.trial import CHANGED, OK, Ask, Bench, Trial
-from kernels.kernel import NotCompiled, Shape, Tensors, as_tuple
+from experiments.worker.trial import Ask, Bench, Trial
+from kernels.kernel import NotCompiled, Tensors, as_tuple
 
 COMPILERS = (
     *("triton.compiler", "triton.runtime.errors"),
     *("torch._dynamo", "torch._inductor", "cutlass"),
 )
-
 # What the card may do after a call has returned: more than the call's time by events, for this
 # share, and so many µs that waiting itself takes.
 UNFINISHED = 1.25, 50.0
+CALLS = 5  # of the same inputs, beside the first, where the same bits are asked for
+
+Stage = Callable[[str], None]
 
 
 def measure(
-    point: dict[str, Any], bench: Bench, stage: Callable[[str], None], ask: Ask | None = None
+    point: dict[str, Any], bench: Bench, stage: Stage, ask: Ask | None = None
 ) -> dict[str, Any]:
     """Measures a point and gives the row's outcome fields; errors become a status.
 
@@ -53,7 +52,7 @@ def measure(
     """
     file, state = point["kernel"].get("file"), clock.state()
     ask = ask if file is not None else None
-    outcome = _guarded(lambda: _measure(point, bench, stage, ask), bench.place.device.kind, file)
+    outcome = _guarded(lambda: _measure(point, bench, stage, ask), bench, file)
     if changed := clock.changes(state):
         outcome = {"status": "implausible", "reason": f"changed {changed}, which others use"}
         outcome["sticky"] = True
@@ -61,93 +60,80 @@ def measure(
 
 
 def _guarded(
-    work: Callable[[], dict[str, Any]], device: str, file: str | None = None
+    work: Callable[[], dict[str, Any]], bench: Bench, file: str | None = None
 ) -> dict[str, Any]:
     """An outcome, errors as a status; ``sticky`` says that the CUDA context is lost.
 
     The reason names the line of a kernel's ``file`` from outside.
     """
+    on_card = bench.place.device.kind == "cuda"
     try:
         outcome = work()
     except Exception as error:
         reason = one_line(error)
         if file is not None and (line := outside.line_of(error, Path(file))):
             reason = f"{Path(file).name}{line}: {reason}"
-        outcome = {"status": status_of(error), "reason": reason}
-        outcome["sticky"] = device != "cpu" and context_is_lost()
-    if device != "cpu" and not outcome.get("sticky"):
+        outcome = {"status": status_of(error), "reason": reason, "sticky": False}
+        try:
+            if on_card:
+                clock.synchronize()
+        except Exception:  # the context is lost, as after an illegal access
+            outcome["sticky"] = True
+    if on_card and not outcome.get("sticky"):
         gc.collect(0)
         torch.cuda.empty_cache()  # what the allocator keeps, a large point may need in one piece
     return outcome
 
 
-def _measure(
-    point: dict[str, Any], bench: Bench, stage: Callable[[str], None], ask: Ask | None
-) -> dict[str, Any]:
-    protocol = _protocol(point["timing"], bench.place)
-    kernel, dtype = build_kernel(point["kernel"]), torch_dtype(point["dtype"])
-    name, shape = backend(kernel, bench.place.device), (point["rows"], point["cols"])
-    trial = Trial(kernel, name, shape, dtype, point["seed"], bench, ask)
+def status_of(error: Exception) -> str:
+    """The row status that an error amounts to."""
+    if isinstance(error, CannotTime):
+        return "unsupported"
+    text = str(error)
+    if isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in text:
+        return "out_of_memory"
+    from_compiler = type(error).__module__.startswith(COMPILERS)
+    return "compile_error" if from_compiler or isinstance(error, NotCompiled) else "launch_error"
+
+
+def _measure(point: dict[str, Any], bench: Bench, stage: Stage, ask: Ask | None) -> dict[str, Any]:
+    """The outcome of a point that raises nothing: compiled, through the gate, timed."""
+    timing, device = point["timing"], bench.place.device
+    timer = timing["timer"]
+    if timer == "auto":
+        timer = "events" if device.kind == "cuda" else "host"
+    protocol = Protocol(**{n: timing[n] for n in Protocol.__dataclass_fields__} | {"timer": timer})
+    kernel, shape = build_kernel(point["kernel"]), (point["rows"], point["cols"])
+    values = Values(shape, point["dtype"], point["seed"])
+    trial = Trial(kernel, backend(kernel, device), values, bench, ask)
     stage("sampling")
     subject = _subject(trial, protocol)
-    if name == "interpreter" and not point.get("determinism"):
-        return _interpreted(trial, subject, stage)
     answer, fields = _called(trial, subject, stage)
     verdict = trial.judge(answer, subject.asked(subject.inputs))
     if subject.overwritten is not None:
         answer = copied(answer)
     if verdict.reason is None and point.get("determinism"):
         stage("compiling")  # for other numbers of rows
-        fields |= judge_determinism(kernel, subject, answer, bench.place.device)
+        fields |= _same_bits(trial, subject, answer)
         stage("sampling")
     if verdict.reason is not None:
         return fields | _judged(verdict)
-    subject.changing = changing = _changing(trial, subject)
+    subject.changing = changing = Changing(kernel.operation, subject.asked(subject.inputs), values)
     first = [y[changing.rows].clone() for y in as_tuple(answer)]
-    again = trial.judge_again(subject, answer)
-    if again.reason is not None or name == "interpreter":
+    again = trial.judge_again(subject, changing, answer)
+    if again.reason is not None or trial.backend == "interpreter":
         return fields | _judged(verdict if again.reason is None else again)
     del answer
     changing.hold_others()
     subject.restore()
-    return fields | _timed(trial, subject, protocol, first)
-
-
-def _interpreted(trial: Trial, subject: Subject, stage: Callable[[str], None]) -> dict[str, Any]:
-    """The fields of a row that Triton's interpreter computes, and nobody times.
-
-    It takes its time for each row, so one call has the rows that are not normal beside the others,
-    unless these are too few.
-    """
-    subject.changing = changing = _changing(trial, subject)
-    at_once = 0 < len(trial.kinds) <= len(changing.rows)
-    if at_once:
-        changing.hold_others(tuple(islice(cycle(trial.kinds), len(changing.rows))))
-        changing.change_all()
-        subject.restore()
-    answer, fields = _called(trial, subject, stage)
-    verdict = trial.judge_mixed(subject, answer, trial.shape[0]) if at_once else OK
-    changing.restore()
-    if verdict.reason is None and at_once and not trial.is_made(subject.asked(subject.inputs)):
-        verdict = CHANGED
-    if not at_once:
-        verdict = trial.judge(answer, subject.asked(subject.inputs))
-    if verdict.reason is None and trial.kinds and not at_once:
-        again = trial.judge_again(subject, answer)
-        verdict = verdict if again.reason is None else again
-    return fields | _judged(verdict)
-
-
-def _changing(trial: Trial, subject: Subject) -> Changing:
-    asked = subject.asked(subject.inputs)
-    return Changing(trial.kernel.operation, asked, trial.shape, trial.seed)
+    return fields | _timed(trial, subject, changing, protocol, first)
 
 
 def _subject(trial: Trial, protocol: Protocol) -> Subject:
     """What is timed, before its kernel is prepared."""
-    kernel, place = trial.kernel, trial.bench.place
-    operation, device = kernel.operation, place.device
-    moved = operation.compulsory.bytes(operation.sizes(trial.shape), trial.dtype.itemsize)
+    kernel, device, operation = trial.kernel, trial.bench.place.device, trial.kernel.operation
+    sizes = operation.sizes(trial.values.shape)
+    moved = operation.compulsory.bytes(sizes, trial.values.torch_dtype.itemsize)
     if device.kind == "cpu":
         require(moved)
     inputs = trial.make(0)
@@ -159,45 +145,105 @@ def _subject(trial: Trial, protocol: Protocol) -> Subject:
     return Subject(kernel, inputs, trial.make, flush, cache_bytes, moved, over, original)
 
 
-def _called(
-    trial: Trial, subject: Subject, stage: Callable[[str], None]
-) -> tuple[Tensors, dict[str, Any]]:
+def _called(trial: Trial, subject: Subject, stage: Stage) -> tuple[Tensors, dict[str, Any]]:
     """The answer of the kernel that is prepared for the inputs, and the row's fields so far."""
-    place, inputs = trial.bench.place, subject.inputs
-    outputs = trial.kernel.operation.layout(
-        trial.kernel.operation.outputs, trial.shape, trial.dtype
-    )
+    interpreted, on_card = trial.backend == "interpreter", subject.inputs[0].is_cuda
     stage("compiling")
-    if trial.backend == "interpreter":  # it compiles nothing, so its first call is the judged one
-        poison(outputs, place.torch_device)
+    if interpreted:  # it compiles nothing, so its first call is the judged one
+        _poison(trial)
     began = clock.now_s()
     with recorded() as launches:
-        subject.call = trial.kernel.prepare(*inputs)
-        answer = subject.call(*inputs)
-        if place.device.kind == "cuda":
+        subject.call = trial.kernel.prepare(*subject.inputs)
+        answer = subject.call(*subject.inputs)
+        if on_card:
             clock.synchronize()
-    fields: dict[str, Any] = {"compile_s": clock.now_s() - began, **launches.fields()}
+    fields: dict[str, Any] = {"compile_s": clock.now_s() - began, **fields_of(launches)}
     stage("sampling")
-    if trial.backend != "interpreter":
+    if not interpreted:
         del answer
         subject.restore()
-        poison(outputs, place.torch_device)
-        answer, fields["peak_bytes"] = with_peak(lambda: subject.call(*inputs), place.device.kind)
+        _poison(trial)
+        answer, fields["peak_bytes"] = with_peak(lambda: subject.call(*subject.inputs), on_card)
     return answer, fields
 
 
+def _poison(trial: Trial) -> None:
+    """Leaves NaN, or −77, in the memory that outputs are likely to get.
+
+    An element that a kernel forgets to write would otherwise still hold the last right answer.
+    """
+    operation, values = trial.kernel.operation, trial.values
+    held = []
+    for shape, dtype in operation.layout(operation.outputs, values.shape, values.torch_dtype):
+        value = torch.nan if dtype.is_floating_point else -77
+        held.append(torch.full(shape, value, dtype=dtype, device=trial.bench.place.torch_device))
+
+
+def with_peak(call: Callable[[], Tensors], on_card: bool) -> tuple[Tensors, int | None]:
+    """A call's answer, and the most bytes of PyTorch's device memory it had beyond its inputs.
+
+    Its outputs are among them; None on a CPU.
+    """
+    if not on_card:
+        return call(), None
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    answer = call()
+    torch.cuda.synchronize()
+    return answer, torch.cuda.max_memory_allocated() - before
+
+
+def _same_bits(trial: Trial, subject: Subject, answer: Tensors) -> dict[str, bool | None]:
+    """The row's ``deterministic`` and ``batch_invariant``, of an answer that no call writes to.
+
+    The first is whether further calls on the same inputs answer as the first did. The second is
+    whether a row's answer is the same whatever M it comes in: calls on some of the rows, which the
+    kernel may cut or launch otherwise, are compared with those rows of the first answer. It is None
+    where there are no fewer rows, or the kernel takes none of these shapes.
+    """
+    kernel, inputs, first = trial.kernel, subject.inputs, fingerprints(answer)
+    same, alike = True, []
+    for _ in range(CALLS):
+        subject.before()
+        same &= fingerprints(subject.call(*inputs)) == first
+    subject.restore()
+    for part in slices(as_tuple(answer)[0].shape[0]):
+        some = tuple(x.clone() for x in rows_of(kernel.operation, inputs, part))
+        shape, dtype = kernel.operation.point_of(some)
+        if kernel.unsupported(shape, dtype, trial.bench.place.device) is None:
+            among = fingerprints(tuple(y[[*part]] for y in as_tuple(answer)))
+            alike.append(fingerprints(kernel.prepare(*some)(*some)) == among)
+    return {"deterministic": same, "batch_invariant": same and all(alike) if alike else None}
+
+
+def slices(rows: int) -> list[range]:
+    """Few rows, and half of them, from the beginning, the end and in between."""
+    few, half = min(8, rows - 1), rows // 2
+    found = range(1), range(rows - few, rows), range(rows // 4, rows // 4 + half)
+    return [part for part in dict.fromkeys(found) if 0 < len(part) < rows]
+
+
+def _judged(verdict: Verdict) -> dict[str, Any]:
+    return {"status": "ok" if verdict.reason is None else "incorrect", **asdict(verdict)}
+
+
 def _timed(
-    trial: Trial, subject: Subject, protocol: Protocol, first: Sequence[torch.Tensor]
+    trial: Trial,
+    subject: Subject,
+    changing: Changing,
+    protocol: Protocol,
+    first: Sequence[torch.Tensor],
 ) -> dict[str, Any]:
     """The fields of a row that is timed, or why its answers or its time are none."""
-    bench = trial.bench
-    before, began = bench.monitor.read(), clock.now_s()
+    monitor = trial.bench.monitor
+    before, began = monitor.read(), clock.now_s()
     timer = import_module(f"experiments.worker.timers.{protocol.timer}")
     sampling: Sampling = timer.sample(subject, protocol)
     sampling_s = clock.now_s() - began
-    after = bench.monitor.read()
+    after = monitor.read()
     middle = median(sampling.samples_us)
-    verdict = trial.judge_timed(subject, sampling.timed, first)
+    verdict = trial.judge_timed(changing, sampling.timed, first)
     if verdict.reason is not None:
         return _judged(verdict) | {"reason": f"after timing: {verdict.reason}"}
     left_us = unfinished_us(subject) if protocol.timer == "events" else 0.0
@@ -243,64 +289,6 @@ def unfinished_us(subject: Subject) -> float:
     return min(left)
 
 
-def _protocol(timing: dict[str, Any], place: Place) -> Protocol:
-    timer = timing["timer"]
-    if timer == "auto":
-        timer = "events" if place.device.kind == "cuda" else "host"
-    known = {name: timing[name] for name in Protocol.__dataclass_fields__}
-    return Protocol(**known | {"timer": timer})
-
-
-def poison(outputs: Sequence[tuple[Shape, torch.dtype]], device: str) -> None:
-    """Leaves NaN, or −77, in the memory that outputs of these shapes and dtypes are likely to get.
-
-    An element that a kernel forgets to write would otherwise still hold the last right answer.
-    """
-    held = []
-    for shape, dtype in outputs:
-        value = torch.nan if dtype.is_floating_point else -77
-        held.append(torch.full(shape, value, dtype=dtype, device=device))
-
-
-def with_peak(call: Callable[[], Tensors], device: str) -> tuple[Tensors, int | None]:
-    """A call's answer, and the most bytes of PyTorch's device memory it had beyond its inputs.
-
-    Its outputs are among them; None on a CPU.
-    """
-    if device != "cuda":
-        return call(), None
-    torch.cuda.synchronize()
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
-    answer = call()
-    torch.cuda.synchronize()
-    return answer, torch.cuda.max_memory_allocated() - before
-
-
-def _judged(verdict: Verdict) -> dict[str, Any]:
-    return {"status": "ok" if verdict.reason is None else "incorrect", **asdict(verdict)}
-
-
-def status_of(error: Exception) -> str:
-    """The row status that an error amounts to."""
-    if isinstance(error, CannotTime):
-        return "unsupported"
-    text = str(error)
-    if isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in text:
-        return "out_of_memory"
-    from_compiler = type(error).__module__.startswith(COMPILERS)
-    return "compile_error" if from_compiler or isinstance(error, NotCompiled) else "launch_error"
-
-
-def context_is_lost() -> bool:
-    """Whether the CUDA context is lost, as after an illegal access: every later call would fail."""
-    try:
-        torch.cuda.synchronize()
-    except Exception:
-        return True
-    return False
-
-
 @contextmanager
 def profiler_range(name: str) -> Iterator[None]:
     """An NVTX range of this name, with a profiler that waits for ``cudaProfilerStart`` on inside.
@@ -332,9 +320,9 @@ def profile(point: dict[str, Any], bench: Bench) -> dict[str, Any]:
     """
 
     def two_calls() -> dict[str, Any]:
-        kernel, dtype = build_kernel(point["kernel"]), torch_dtype(point["dtype"])
-        shape = (point["rows"], point["cols"])
-        inputs = kernel.operation.make_inputs(shape, dtype, bench.place.torch_device, point["seed"])
+        kernel = build_kernel(point["kernel"])
+        values = Values((point["rows"], point["cols"]), point["dtype"], point["seed"])
+        inputs = values.make(kernel.operation, bench.place.torch_device)
         call = kernel.prepare(*inputs)
         call(*inputs)
         bench.flush()
@@ -342,4 +330,4 @@ def profile(point: dict[str, Any], bench: Bench) -> dict[str, Any]:
             call(*inputs)
         return {"status": "ok", "reason": None}
 
-    return _guarded(two_calls, bench.place.device.kind)
+    return _guarded(two_calls, bench)

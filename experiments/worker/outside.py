@@ -10,6 +10,7 @@ import dataclasses
 import importlib.util
 import inspect
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Mapping
@@ -20,7 +21,7 @@ from typing import Any, ClassVar
 
 import sympy
 
-from experiments.child import ROOT
+from experiments.child import ROOT, one_line
 from experiments.worker import clock
 from kernels.kernel import Kernel, Operation
 from kernels.traffic import M, N, Traffic
@@ -28,8 +29,8 @@ from kernels.traffic import M, N, Traffic
 BACKEND = "outside"  # a class of tolerances of its own
 
 
-class BadFile(Exception):
-    """A file or function that cannot be measured; one line, with the file and the line at fault."""
+class BadJob(Exception):
+    """A job that cannot be run as configured; one line for its user, with the line at fault."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,22 +63,22 @@ def build(config: Mapping[str, Any]) -> Kernel:
             elements, such as ``3*M*N``, or None for the compulsory one) and ``options``.
 
     Raises:
-        BadFile: there is no such file, function or operation, or the file cannot be imported.
+        BadJob: there is no such file, function or operation, or the file cannot be imported.
     """
     path, name = Path(str(config.get("file"))), str(config.get("function"))
     options = dict(config.get("options") or {})
     module = load(path)
     found = getattr(module, name, None)
     if found is None:
-        known = ", ".join(sorted(measurable(module))) or "none"
-        raise BadFile(f"{path.name} has no {name!r}; its functions are {known}")
+        known = ", ".join(sorted(_own(module))) or "none"
+        raise BadJob(f"{path.name} has no {name!r}; its functions are {known}")
     if inspect.isclass(found) and issubclass(found, Kernel):
         try:
             return found(**options)
         except (TypeError, ValueError) as error:
-            raise BadFile(f"{path.name}: {name}: {error}") from None
+            raise BadJob(f"{path.name}: {name}: {error}") from None
     if not callable(found):
-        raise BadFile(f"{path.name}: {name} is a {type(found).__name__}, which cannot be called")
+        raise BadJob(f"{path.name}: {name} is a {type(found).__name__}, which cannot be called")
     operation = operation_named(str(config.get("operation")))
     own = {
         "operation": operation,
@@ -86,7 +87,8 @@ def build(config: Mapping[str, Any]) -> Kernel:
         "__doc__": inspect.getdoc(found) or module.__doc__ or "",
         "__module__": module.__name__,
     }
-    if uses_triton(module) and os.environ.get("TRITON_INTERPRET", "0") not in ("", "0"):
+    triton = any(type(one).__module__.startswith("triton.runtime") for one in vars(module).values())
+    if triton and os.environ.get("TRITON_INTERPRET", "0") not in ("", "0"):
         own["backend"] = "triton"  # by its interpreter: checked, and not timed
     kind: type[Function] = type(name, (Function,), own)
     return kind(path.name, name, options)
@@ -97,10 +99,10 @@ def load(path: Path) -> ModuleType:
     """The module of a file, imported once; its folder is searched for what the file imports.
 
     Raises:
-        BadFile: it is no Python file, or its import fails.
+        BadJob: it is no Python file, or its import fails.
     """
     if not path.is_file() or path.suffix != ".py":
-        raise BadFile(f"{path} is no Python file")
+        raise BadJob(f"{path} is no Python file")
     path = path.resolve()
     before = clock.state()
     name = f"outside_{path.stem}"
@@ -116,47 +118,39 @@ def load(path: Path) -> ModuleType:
         del sys.modules[name]
         if isinstance(error, KeyboardInterrupt):
             raise
-        raise BadFile(f"{path.name}{line_of(error, path)}: {_words(error)}") from None
+        raise BadJob(f"{path.name}{line_of(error, path)}: {one_line(error)}") from None
     if names := clock.changes(before):
-        raise BadFile(f"{path.name} changes {names}; nothing that others use may be changed")
+        raise BadJob(f"{path.name} changes {names}; nothing that others use may be changed")
     return module
 
 
-def measurable(module: ModuleType) -> list[str]:
-    """The names of functions and kernels that a file itself defines."""
-    return [
-        name
-        for name, one in vars(module).items()
-        if callable(one) and one.__module__ == module.__name__ and not name.startswith("_")
-    ]
+def _own(module: ModuleType) -> dict[str, Any]:
+    """The functions and classes that a file itself defines, by name."""
+    own = {name: one for name, one in vars(module).items() if not name.startswith("_")}
+    return {
+        name: one
+        for name, one in own.items()
+        if callable(one) and one.__module__ == module.__name__
+    }
 
 
-def inspect_file(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What ``file`` and ``function`` name, for the command line: kernels, and their operation.
-
-    An operation's class stands for all kernels of that operation in the file.
+def kernels_of(module: ModuleType, operation: type[Operation]) -> list[str]:
+    """The kernels of a file that carry out one of its operations.
 
     Raises:
-        BadFile: see `build`.
+        BadJob: there is none.
     """
-    path, name = Path(str(config.get("file"))), str(config.get("function"))
-    module = load(path)
-    found = getattr(module, name, None)
-    if inspect.isclass(found) and issubclass(found, Operation):
-        kernels = [
-            key
-            for key, one in vars(module).items()
-            if inspect.isclass(one)
-            and issubclass(one, Kernel)
-            and one.__module__ == module.__name__
-            and isinstance(getattr(one, "operation", None), found)
-        ]
-        if not kernels:
-            raise BadFile(f"{path.name}: no Kernel class has the operation {name}")
-        return {"functions": kernels, "operation": getattr(found, "name", name), "own": True}
-    kernel = build(config)
-    own = not isinstance(kernel, Function)
-    return {"functions": [name], "operation": kernel.operation.name, "own": own}
+    found = [
+        name
+        for name, one in _own(module).items()
+        if inspect.isclass(one)
+        and issubclass(one, Kernel)
+        and isinstance(getattr(one, "operation", None), operation)
+    ]
+    if not found:
+        file = Path(str(module.__file__)).name
+        raise BadJob(f"{file}: no Kernel class has the operation {operation.__name__}")
+    return found
 
 
 @cache
@@ -180,11 +174,11 @@ def operation_named(name: str) -> Operation:
     """An operation of ours.
 
     Raises:
-        BadFile: there is none of that name.
+        BadJob: there is none of that name.
     """
     known = operations()
     if name not in known:
-        raise BadFile(f"operation={name} is unknown; there are {', '.join(sorted(known))}")
+        raise BadJob(f"operation={name} is unknown; there are {', '.join(sorted(known))}")
     return known[name]
 
 
@@ -192,24 +186,18 @@ def traffic_of(text: Any, operation: Operation) -> Traffic:
     """The traffic that a formula declares, as reads; the operation's compulsory one without.
 
     Raises:
-        BadFile: it is no formula in M and N.
+        BadJob: it is no formula in M and N.
     """
     if text is None:
         return operation.compulsory
-    allowed = set("MN0123456789+-*/() .")
+    writes = operation.compulsory.writes
     try:
-        if not str(text).strip() or not set(str(text)) <= allowed or len(str(text)) > 100:
+        if not re.fullmatch(r"[MN0-9+*/() .-]{1,100}", str(text)):
             raise ValueError
         total = sympy.sympify(str(text), locals={"M": M, "N": N})
-        writes = operation.compulsory.writes
         return Traffic(reads=sympy.expand(total - writes), writes=writes)
     except (ValueError, TypeError, SyntaxError, sympy.SympifyError):
-        raise BadFile(f"traffic={text} is no formula in M and N, such as 3*M*N") from None
-
-
-def uses_triton(module: ModuleType) -> bool:
-    """Whether a file has functions that Triton decorated."""
-    return any(type(one).__module__.startswith("triton.runtime") for one in vars(module).values())
+        raise BadJob(f"traffic={text} is no formula in M and N, such as 3*M*N") from None
 
 
 def line_of(error: BaseException, path: Path) -> str:
@@ -219,8 +207,3 @@ def line_of(error: BaseException, path: Path) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename == str(path)]
     return f":{lines[-1]}" if lines else ""
-
-
-def _words(error: BaseException) -> str:
-    text = " ".join(str(error).split())[:300]
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__

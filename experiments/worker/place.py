@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.child import ROOT
+from experiments.worker.machine import Monitor, ask_nvml
 
 if TYPE_CHECKING:
     from kernels.device import Device
@@ -78,32 +79,26 @@ def take_place(asked: str) -> Place:
     from kernels.device import Device, cuda_device
 
     if cuda:
-        from experiments.worker.machine import Monitor, host_cards
-
         torch.cuda.init()
         uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
-        card = {"card": Monitor(uuid).setup(), "mark": mark_of(uuid)}
-        return Place("cuda:0", cuda_device(0), environment() | card, uuid, host_cards())
+        # the same for the same card, and its serial cannot be found from it
+        mark = hashlib.sha256(uuid.encode()).hexdigest()[:8]
+        card = {"card": Monitor(uuid).setup(), "mark": mark}
+        settings, cards = environment() | card, ask_nvml("DeviceGetCount")
+        return Place("cuda:0", cuda_device(0), settings, uuid, cards)
     cpu = Device(kind="cpu", name=_processor(), l2_bytes=_last_level_cache())
     return Place("cpu", cpu, environment())
-
-
-def mark_of(serial: str) -> str:
-    """Digits that are the same for the same card, and from which its serial cannot be found."""
-    return hashlib.sha256(serial.encode()).hexdigest()[:8]
 
 
 def environment() -> dict[str, Any]:
     """Versions and commit, nothing about the host or its user."""
     import torch
 
-    from experiments.worker.machine import driver_version
-
     return {
         "torch": torch.__version__,
         "triton": version_of("triton"),
         "cuda": torch.version.cuda,
-        "driver": driver_version(),
+        "driver": ask_nvml("SystemGetDriverVersion"),
         "python": platform.python_version(),
         "numpy": version_of("numpy"),
         "system": f"{platform.system()} {platform.machine()}",
@@ -124,20 +119,17 @@ def version_of(package: str) -> str | None:
 
 
 def is_dirty(root: Path = ROOT) -> bool | None:
-    """Whether the commit is not what runs: a tracked file differs, or code is not tracked."""
-    changed = _git(root, "status", "--porcelain", "--untracked-files=no")
-    added = _git(root, "ls-files", "--others", "--exclude-standard", "--", *CODE)
-    return None if changed is None or added is None else bool(changed or added)
+    """Whether the commit is not the code that runs: a file of it differs, or is not tracked."""
+    changed = _git(root, "status", "--porcelain", "--", *CODE)
+    return None if changed is None else bool(changed)
 
 
 def _git(root: Path, *arguments: str) -> str | None:
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=10
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    command = ["git", "-C", str(root), *arguments]
+    with suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+        return done.stdout.strip()
+    return None
 
 
 def _processor() -> str:

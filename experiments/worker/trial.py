@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import cycle, islice
@@ -10,25 +11,23 @@ from typing import Any
 import torch
 
 from experiments.worker import outside
-from experiments.worker.describe import torch_dtype
 from experiments.worker.flush import Flush
 from experiments.worker.gate import (
-    Passed,
     Prints,
     Verdict,
     check,
     fingerprints,
     malformed,
     memory,
+    tolerance,
 )
-from experiments.worker.handover import handed_over, taken_over
-from experiments.worker.inputs import HARD_TOLERANCE, Inputs, Values, rows_of
+from experiments.worker.inputs import HARD_TOLERANCE, Changing, Inputs, Values, rows_of
 from experiments.worker.machine import Monitor
 from experiments.worker.place import Place
 from experiments.worker.timers import Subject, Timed
-from kernels.kernel import Kernel, Shape, Tensors, as_tuple
+from kernels.kernel import Kernel, Operation, Tensors, as_tuple
 
-Ask = Callable[[dict[str, Any]], dict[str, Any]]  # a question of `judge` to its verdict
+Ask = Callable[[str], dict[str, Any]]  # the file of a question to the verdict of `judge`
 OK = Verdict(None)
 CHANGED = Verdict("changed its input, so that its answer cannot be compared with any")
 
@@ -43,7 +42,45 @@ class Bench:
         self.place = place
         self.monitor = Monitor(place.serial)
         self.flush = Flush(place.torch_device, place.device.l2_bytes or 32 << 20)
-        self.passed: Passed = {}
+        self._passed: dict[Any, Verdict] = {}
+
+    def judge(
+        self, answers: Inputs, given: Inputs, operation: Operation, backend: str, values: Values
+    ) -> Verdict:
+        """The gate's verdict on an answer for inputs that were made as ``values`` says.
+
+        A whole answer that is bit for bit one that passed before for the same inputs is not
+        computed with again, whichever kernel gave it.
+        """
+        factor = 1 if values.hard is None else HARD_TOLERANCE
+        if values.rows is not None:
+            return check(answers, given, operation, backend, factor)
+        reason = malformed(answers, given, operation)
+        if reason is not None:
+            return Verdict(reason)
+        found = [(tuple(y.shape), y.dtype, tolerance(operation, y, backend)) for y in answers]
+        key = operation, values, *found, fingerprints(answers)
+        if key not in self._passed:
+            verdict = check(answers, given, operation, backend)
+            if verdict.reason is not None:
+                return verdict
+            self._passed[key] = verdict
+        return self._passed[key]
+
+
+def judge(path: str, bench: Bench) -> dict[str, Any]:
+    """The verdict on an answer that another process was given, for inputs that are made here.
+
+    Args:
+        path: A file with the answer and its `Values`, as `Trial` writes it for the process that
+            never imports the kernel.
+        bench: This worker's equipment.
+    """
+    device = bench.place.torch_device
+    asked = torch.load(path, map_location=device, weights_only=True)
+    values, operation = Values(**asked["values"]), outside.operation_named(asked["operation"])
+    given = values.make(operation, device)
+    return asdict(bench.judge(asked["answers"], given, operation, asked["backend"], values))
 
 
 @dataclass
@@ -53,9 +90,7 @@ class Trial:
     Attributes:
         kernel: The kernel.
         backend: As rows spell it.
-        shape: Rows and columns.
-        dtype: The point's.
-        seed: Of the inputs.
+        values: The point's shape, dtype and seed.
         bench: The worker's own equipment.
         ask: Has a process judge that never imports the kernel; None judges here.
         made: The seed of all inputs, by their fingerprints as they were made.
@@ -63,152 +98,105 @@ class Trial:
 
     kernel: Kernel
     backend: str
-    shape: Shape
-    dtype: torch.dtype
-    seed: int
+    values: Values
     bench: Bench
     ask: Ask | None = None
     made: dict[Prints, int] = field(default_factory=dict)
 
     def make(self, index: int) -> Inputs:
         """The i-th inputs of the point; a timer may call the kernel on copies of them."""
-        device = self.bench.place.torch_device
-        seed = self.seed + index
-        inputs = self.kernel.operation.make_inputs(self.shape, self.dtype, device, seed)
-        self.made[fingerprints(inputs)] = seed
+        values = replace(self.values, seed=self.values.seed + index)
+        inputs = values.make(self.kernel.operation, self.bench.place.torch_device)
+        self.made[fingerprints(inputs)] = values.seed
         return inputs
 
     def judge(self, answer: Tensors, asked: Inputs) -> Verdict:
         """Judges an answer for inputs as they were made."""
-        prints = fingerprints(asked)
-        if prints not in self.made:
+        seed = self.made.get(fingerprints(asked))
+        if seed is None:
             return CHANGED
-        return self._compare(answer, asked, Values(self.shape, self.made[prints]), 1, prints)
+        return self._judge(as_tuple(answer), asked, replace(self.values, seed=seed))
 
-    def is_made(self, asked: Inputs) -> bool:
-        """Whether inputs are as they were made."""
-        return fingerprints(asked) in self.made
+    def _judge(self, answers: Inputs, given: Inputs, values: Values) -> Verdict:
+        """Judges an answer, or the rows of one that ``values`` names, for what they were given."""
+        operation = self.kernel.operation
+        if self.ask is None or not outside.is_ours(operation):
+            return self.bench.judge(answers, given, operation, self.backend, values)
+        reason = malformed(answers, given, operation)
+        if reason is not None:
+            return Verdict(reason)
+        question = {"operation": operation.name, "backend": self.backend, "values": asdict(values)}
+        copies = tuple(y.detach().to("cpu", copy=True) for y in answers)
+        with tempfile.NamedTemporaryFile() as file:
+            torch.save(question | {"answers": copies}, file)
+            file.flush()
+            return Verdict(**self.ask(file.name))
 
-    def judge_rows(
-        self, answer: Sequence[torch.Tensor], rows: Sequence[int], given: Inputs, values: Values
-    ) -> Verdict:
-        """Judges some rows of an answer for what they were given."""
-        factor = 1 if values.hard is None else HARD_TOLERANCE
-        return self._compare(tuple(y[list(rows)] for y in answer), given, values, factor)
-
-    def judge_again(self, subject: Subject, answer: Tensors) -> Verdict:
+    def judge_again(self, subject: Subject, changing: Changing, answer: Tensors) -> Verdict:
         """Calls the kernel once more, on some other values, while it must keep its first answer.
 
         The other values are `hard` ones where the operation has logits, some at a time where the
         matrix has few rows. Rows beside them are judged too: they may not depend on each other.
         """
-        changing = subject.changing
-        assert changing is not None
-        held, rows, kinds = memory(as_tuple(answer)), changing.rows, self.kinds
+        held, rows = memory(as_tuple(answer)), changing.rows
+        kinds = next(iter(self.kernel.operation.logits.values()), ())
         for first in range(0, max(len(kinds), 1), len(rows)) if rows else ():
             changing.hold_others(tuple(islice(cycle(kinds), first, first + len(rows))) or None)
-            changing.change_all()
+            changing.hold_all()
             subject.restore()
             again = as_tuple(subject.call(*subject.inputs))
             if subject.overwritten is None and memory(again) & held:
                 return Verdict("returned the memory of its earlier answer, which is still in use")
-            verdict = self.judge_mixed(subject, again, len(rows))
+            verdict = self._judge_mixed(again, subject.asked(subject.inputs), changing)
             if verdict.reason is not None:
                 return verdict
         return OK
 
-    def judge_mixed(self, subject: Subject, answer: Tensors, most: int) -> Verdict:
-        """Judges the changed rows of an answer, and then ``most`` of the others.
-
-        The errors of the verdict are the others'.
-        """
-        changing, operation = subject.changing, self.kernel.operation
-        assert changing is not None
-        asked, rows = subject.asked(subject.inputs), changing.rows
-        reason = malformed(as_tuple(answer), asked, operation)
-        if reason is not None:
-            return Verdict(reason)
+    def _judge_mixed(self, answers: Inputs, asked: Inputs, changing: Changing) -> Verdict:
+        """Judges the changed rows of an answer, and as many of the others."""
         if not changing.intact():
             return CHANGED
-        verdict = self.judge_rows(as_tuple(answer), rows, *changing.given(range(len(rows))))
-        if verdict.reason is None:
-            others = (row for row in range(len(as_tuple(answer)[0])) if row not in rows)
-            beside = tuple(islice(others, most))
-            own = Values(self.shape, self.seed, beside)
-            given = rows_of(operation, asked, beside)
-            verdict = self.judge_rows(as_tuple(answer), beside, given, own) if beside else OK
-        if verdict.reason is not None:
-            return replace(verdict, reason=f"of inputs that are not normal {verdict.reason}")
-        return verdict
+        rows = changing.rows
+        others = (row for row in range(self.values.shape[0]) if row not in rows)
+        beside = tuple(islice(others, len(rows)))
+        own = rows_of(self.kernel.operation, asked, beside), replace(self.values, rows=beside)
+        for part, given in ((rows, changing.given(range(len(rows)))), (beside, own)):
+            verdict = self._judge_rows(answers, asked, part, *given)
+            if verdict.reason is not None:
+                return Verdict(f"of inputs that are not normal {verdict.reason}")
+        return OK
 
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """The kinds of `hard` rows that the operation allows."""
-        return next(iter(self.kernel.operation.logits.values()), ())
+    def _judge_rows(
+        self, answers: Inputs, asked: Inputs, rows: Sequence[int], given: Inputs, values: Values
+    ) -> Verdict:
+        """Judges some rows of an answer to ``asked`` for what these rows were given."""
+        reason = malformed(answers, asked, self.kernel.operation)
+        if reason is not None:
+            return Verdict(reason)
+        return self._judge(tuple(y[[*rows]] for y in answers), given, values)
 
     def judge_timed(
-        self, subject: Subject, timed: Sequence[Timed], first: Sequence[torch.Tensor]
+        self, changing: Changing, timed: Sequence[Timed], first: Sequence[torch.Tensor]
     ) -> Verdict:
         """Judges answers of timed calls, in which some rows had other values.
 
         These rows are judged for the values they held. Then they take the rows of ``first``, which
         passed: an answer that is now the same as a whole need not be computed with again.
         """
-        changing, verdict = subject.changing, OK
-        assert changing is not None
+        verdict = OK
         if not changing.intact():
             return CHANGED
-        changing.restore()
+        changing.hold(())
         for one in timed:
-            answer = as_tuple(one.answer)
-            if one.held:
-                reason = malformed(answer, one.inputs, self.kernel.operation)
-                if reason is not None:
-                    return Verdict(reason)
-                rows = [changing.rows[place] for place in one.held]
-                verdict = self.judge_rows(answer, rows, *changing.given(one.held))
+            answers, rows = as_tuple(one.answer), [changing.rows[place] for place in one.held]
+            if rows:
+                given = changing.given(one.held)
+                verdict = self._judge_rows(answers, one.inputs, rows, *given)
                 if verdict.reason is not None:
                     return verdict
-                for y, own in zip(answer, first, strict=True):
+                for y, own in zip(answers, first, strict=True):
                     y[rows] = own[list(one.held)]
-            verdict = self.judge(answer, one.inputs)
+            verdict = self.judge(answers, one.inputs)
             if verdict.reason is not None:
                 return verdict
         return verdict
-
-    def _compare(
-        self, answer: Tensors, given: Inputs, values: Values, factor: float, asked: Prints = ()
-    ) -> Verdict:
-        operation = self.kernel.operation
-        if self.ask is not None and outside.is_ours(operation):
-            reason = malformed(as_tuple(answer), given, operation)
-            if reason is not None:
-                return Verdict(reason)
-            question = {"operation": operation.name, "backend": self.backend, "factor": factor}
-            question |= {"dtype": str(self.dtype).removeprefix("torch."), "values": asdict(values)}
-            with handed_over(as_tuple(answer)) as answers:
-                return Verdict(**self.ask(question | {"answers": answers}))
-        passed = self.bench.passed if asked else None
-        return check(answer, given, operation, self.backend, asked, passed, factor)
-
-
-def judge(question: dict[str, Any], bench: Bench) -> dict[str, Any]:
-    """The verdict on an answer that another process was given, for inputs that are made here.
-
-    Args:
-        question: As `Trial` asks it of the process that never imports the kernel.
-        bench: This worker's equipment.
-    """
-    device, asked = bench.place.torch_device, question["values"]
-    shape, rows, hard = (asked[k] and tuple(asked[k]) for k in ("shape", "rows", "hard"))
-    values = Values(shape, asked["seed"], rows, asked["other"], hard)
-    operation, dtype = (
-        outside.operation_named(question["operation"]),
-        torch_dtype(question["dtype"]),
-    )
-    given, answers = values.make(operation, dtype, device), taken_over(question["answers"], device)
-    passed = bench.passed if rows is None else None
-    verdict = check(
-        answers, given, operation, question["backend"], None, passed, question["factor"]
-    )
-    return asdict(verdict)

@@ -36,23 +36,15 @@ class Loud(Double):
 
 
 @dataclass(frozen=True)
-class Surrogate(Double):
-    """Raises an error whose text has no encoding."""
-
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        raise RuntimeError("half a pair: \ud800")
-
-
-@dataclass(frozen=True)
 class Meddle(Double):
-    """Writes onto every pipe that its process has open."""
+    """Writes onto every socket that its process has open."""
 
     text: str = "this is not a message"
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         for descriptor in range(3, 64):
             try:
-                if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+                if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
                     os.write(descriptor, self.text.encode() + b"\n")
             except OSError:
                 continue

@@ -8,13 +8,26 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
 
 from experiments.counters import main
 from experiments.data.records import Counters, read_records, write_records
+from experiments.errors import UserError
 from experiments.profile import ncu
-from experiments.profile.ncu import METRICS, REQUIRED, TIME
+from experiments.profile.ncu import (
+    BYTES,
+    METRICS,
+    OCCUPANCY,
+    PIPES,
+    REQUIRED,
+    TIME,
+    find_ncu,
+    read_launches,
+    run_ncu,
+    summed,
+)  # fmt: skip
 from experiments.profile.profiling import LIST, Profiled
 from tests.conftest import Result
 from tests.doubles.ncu import executable, table
@@ -127,42 +140,6 @@ def test_a_metric_the_card_lacks_a_failed_point_and_a_complaint_cost_no_other_re
     assert (record.dram_read_bytes, record.l2_to_sm_bytes) == (3, None)
 
 
-def test_a_kernel_that_ncu_cannot_replay_costs_its_own_points_alone(
-    tmp_path: Path, collect: Collect
-) -> None:
-    skipped = "Skipped [triton_red_0, (4096, 1, 1)x(1024, 1, 1), ctx 1, stream 7]"
-    complaint = f"==ERROR== Unexpected number of profiled kernels.\n==ERROR== {skipped}\n"
-    wide = point(0, "fused_row", "unsupported", reason="too wide")
-    points = [wide, *(point(i, k) for i, k in enumerate(("naive", "online,x=1", "compiled"), 1))]
-    prepared(
-        tmp_path,
-        points,
-        table([(p.range, dict.fromkeys(METRICS, 2.0)) for p in points]),
-        "import json\n"
-        "out = Path(next(a for a in command if a.startswith('out='))[4:])\n"
-        f"points, table = (Path({str(tmp_path)!r}) / name for name in ({LIST!r}, 'table.csv'))\n"
-        "only = [a[21:].strip(\"'\") for a in command if a.startswith('hydra.launcher.only=')]\n"
-        "listed = [line for line in points.read_text().splitlines(True)\n"
-        "          if not only or json.loads(line)['kernel'] == only[0]]\n"
-        "(out / points.name).write_text(''.join(listed))\n"
-        "bad = not only or only == ['compiled']\n"
-        f"log.write_text({complaint!r} if bad else table.read_text())\n"
-        "sys.exit(bad)",
-    )
-    done = collect()
-    assert done.status == 1
-    assert [(r.kernel, r.dram_read_bytes) for r in recorded(tmp_path)] == [
-        ("naive", 2), ("online,x=1", 2),
-    ]  # fmt: skip
-    lost = "point 3 compiled 4x8 float32: ncu: Unexpected number of profiled kernels.; no record"
-    assert lost in done.stdout
-    assert "4 points: 2 recorded, 0 without kernels, 1 unsupported, 1 failed" in done.stdout
-    assert skipped in done.stderr
-    assert sorted(path.name for path in done.out.glob("ncu*.csv")) == [
-        "ncu.csv", "ncu_compiled.csv", "ncu_naive.csv", "ncu_online,x=1.csv",
-    ]  # fmt: skip
-
-
 FORBIDDEN = (
     "ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance "
     "Counters on the target device 0."
@@ -199,6 +176,69 @@ def test_without_a_device_the_profiled_command_says_so_in_one_line(
     done = collect("kernel=torch", "grid=point", "grid.rows=2", "grid.cols=2")
     assert done.status == 2
     assert done.stderr == "error: profiling needs a CUDA device, and there is none here\n"
+
+
+def test_the_newest_installed_ncu_is_taken_and_without_any_the_line_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(UserError, match="install NVIDIA Nsight Compute"):
+        find_ncu(places=())
+    for number in ("2024.3.2", "2025.10.0", "2025.3.1"):
+        (tmp_path / number).mkdir()
+        executable(tmp_path / number, "")
+    assert find_ncu([f"{tmp_path}/*/ncu"]) == f"{tmp_path}/2025.10.0/ncu"
+
+
+def test_the_command_comes_after_every_option(tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    written = "str(os.environ) + ' '.join(sys.argv[1:])"
+    path = executable(tmp_path, f"import os\nPath({str(seen)!r}).write_text({written})\n")
+    assert run_ncu(str(path), ["python", "-m", "experiments.profile"], tmp_path / "log") == (0, "")
+    options, _, command = seen.read_text().partition(f"--log-file {tmp_path / 'log'} ")
+    assert command == "python -m experiments.profile"
+    for option in ("--nvtx", "--profile-from-start off", "--clock-control none", "--page raw",
+                   "--cache-control none", "--replay-mode application",
+                   "--target-processes all", ",".join(METRICS),
+                   # or what compiles may launch other kernels in another pass
+                   "'TORCHINDUCTOR_DYNAMIC_SCALE_RBLOCK': '0'",
+                   "'TRITON_CACHE_AUTOTUNING': '1'"):  # fmt: skip
+        assert option in options
+
+
+ONLINE = "point 7 online,block_size=1024 4096x131072 float32"
+
+
+def test_a_table_is_read_and_a_strange_one_refused() -> None:
+    values = {READ: 4294967296.0, TIME: "1,234,500 (0: 1)"}  # instances may follow in brackets
+    (launch,) = read_launches(table([(ONLINE, values)])).dropna(axis="columns").to_dict("records")
+    assert launch == {"range": ONLINE, READ: 4294967296.0, TIME: 1234.5}
+    with pytest.raises(UserError, match="no Push/Pop_Range column"):
+        read_launches(table([]).replace("Push/Pop_Range", "something"))
+    with pytest.raises(UserError, match="in 'furlong'"):
+        read_launches(table([(ONLINE, {READ: 1.5})]).replace('"byte"', '"furlong"'))
+    assert read_launches("==WARNING== No kernels were profiled.\n").empty
+
+
+def launches(*values: dict[str, float]) -> pd.DataFrame:
+    zeros: dict[str, float] = dict.fromkeys(METRICS, 0.0)
+    return pd.DataFrame([zeros | {TIME: 1.0} | one for one in values])
+
+
+def test_shares_are_weighted_by_time_and_a_path_the_card_lacks_moves_nothing() -> None:
+    xu, (plain, tma) = PIPES["xu"], BYTES["requested_load_bytes"]
+    fields = summed(
+        launches({TIME: 1.0, xu: 90.0, READ: 2.0**45, plain: 1.0, tma: 4000.0},
+                 {TIME: 9.0, xu: 10.0, READ: 1.0, OCCUPANCY: 50.0})
+    )  # fmt: skip
+    assert (fields["dram_read_bytes"], fields["requested_load_bytes"]) == (2**45 + 1, 4001)
+    assert (fields["pipes_percent"]["xu"], fields["occupancy_percent"]) == (18.0, 45.0)
+    lacking = dict.fromkeys((tma, *BYTES["l2_to_sm_bytes"], PIPES["xu"]), float("nan"))
+    fields = summed(launches(lacking))
+    assert (fields["requested_load_bytes"], fields["l2_to_sm_bytes"]) == (0, None)
+    assert "xu" not in fields["pipes_percent"]
+    with pytest.raises(UserError, match=f"ncu gave no {REQUIRED[2]}"):
+        summed(launches({}, {REQUIRED[2]: float("nan")}))
 
 
 @pytest.mark.gpu

@@ -6,8 +6,12 @@ import torch
 
 from experiments.worker import gate
 from experiments.worker.gate import check, spacing
+from experiments.worker.inputs import Values
+from experiments.worker.place import Place
+from experiments.worker.trial import Bench
 from kernels.copy.operation import COPY
 from kernels.cross_entropy.operation import CrossEntropyGrad
+from kernels.device import Device
 from kernels.softmax.operation import SOFTMAX
 
 Patch = pytest.MonkeyPatch
@@ -119,33 +123,21 @@ def test_any_changed_element_changes_a_fingerprint(
     assert gate.fingerprint(apart) == gate.fingerprint(x[:2, :1].clone())
 
 
-def test_only_the_very_answer_that_passed_passes_without_being_computed_again(
-    monkeypatch: Patch,
-) -> None:
-    x = random_input(4, 100, torch.float32)
-    passed: gate.Passed = {}
+def test_only_the_very_answer_that_passed_passes_without_being_computed_again() -> None:
+    bench, x = (
+        Bench(Place("cpu", Device("cpu", "cpu", l2_bytes=64), {})),
+        SOFTMAX.make_inputs((4, 100), torch.float32, "cpu", 0),
+    )
 
-    def judged(y: torch.Tensor, given: torch.Tensor = x, backend: str = "torch") -> gate.Verdict:
-        return check(y, given, SOFTMAX, backend, passed=passed)
+    def judged(y: torch.Tensor, backend: str = "torch", seed: int = 0) -> gate.Verdict:
+        return bench.judge((y,), x, SOFTMAX, backend, Values((4, 100), "float32", seed))
 
-    first, wrong = judged(answer(x)), answer(x)
+    first, wrong = judged(answer(*x)), answer(*x)
     assert first.reason is None
-    assert judged(answer(x)) is first
-    assert judged(answer(x), backend="triton") is first  # whichever kernel gave it
+    assert judged(answer(*x)) is first
+    assert judged(answer(*x), backend="triton") is first  # whichever kernel gave it
+    assert judged(answer(*x), seed=1) is not first  # of other inputs
+    assert judged(answer(*x), backend="outside") is first
     wrong[3, 99] *= 1.05
     assert "1 of 400 elements" in str(judged(wrong).reason)
-    assert "1 of 400 elements" in str(judged(wrong).reason)  # what failed is not kept
-    # other tolerances, or the same bits as another shape, are other questions
-    y = answer(x).half().float()
-    assert judged(y).reason is not None
-    monkeypatch.setitem(gate.TOLERANCES, ("eager", torch.float32), gate.Tolerance(1e6, 1e6))
-    assert judged(y, backend="eager").reason is None
-    assert judged(y).reason is not None
-    flat = x.reshape(1, -1)
-    assert judged(answer(x).reshape(1, -1), flat).reason is not None
-
-
-def test_no_spacing_is_infinite() -> None:
-    values = torch.tensor([math.inf, -math.inf, 1e300], dtype=torch.float64)
-    for dtype in DTYPES:
-        assert spacing(values, dtype).isfinite().all()
+    assert "1 of 400 elements" in str(judged(wrong).reason)  # a failure is not kept

@@ -1,7 +1,9 @@
 """What the harness promises on a CUDA device; ``make test-gpu`` runs these."""
 
+import statistics
 import time
 from collections.abc import Callable
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from experiments.worker.place import take_place
 from experiments.worker.timers import CannotTime, Protocol, Subject, events, graph
 from experiments.worker.timers.graph import PLACES
 from experiments.worker.trial import Bench
+from kernels.language import jit, tl
 from tests.conftest import ROOT, Command, once_each, shape
 
 pytestmark = pytest.mark.gpu
@@ -126,28 +129,62 @@ def test_the_wrong_card_and_a_missing_card_are_one_line_and_no_row(sweep: Comman
         assert done.rows == []
 
 
-def elapsed(call: Callable[[torch.Tensor], torch.Tensor], flush: Flush | None, n: int) -> float:
+def elapsed(
+    call: Callable[[torch.Tensor], torch.Tensor],
+    before: Callable[[], object] | None,
+    x: torch.Tensor,
+) -> float:
     protocol = Protocol("events", "cold", 3, 50, 100, 0.01, 30)
-    x = torch.randn(n, n, device="cuda")
-    samples = sorted(events.sample(Subject(call, (x,), lambda _: (x,), flush), protocol).samples_us)
-    return samples[len(samples) // 2]
+    subject = Subject(call, (x,), lambda _: (x,), before)
+    return statistics.median(events.sample(subject, protocol).samples_us)
 
 
 def test_neither_the_flush_nor_the_hosts_time_to_launch_is_in_the_timed_window() -> None:
     once, more = Flush("cuda", 60 << 20), Flush("cuda", 600 << 20)
-    assert elapsed(torch.clone, more, 256) == pytest.approx(elapsed(torch.clone, once, 256), abs=2)
+    small, x = (torch.randn(n, n, device="cuda") for n in (256, 512))
+    after_one = elapsed(torch.clone, once, small)
+    assert elapsed(torch.clone, more, small) == pytest.approx(after_one, abs=2)
 
     def slow(x: torch.Tensor) -> torch.Tensor:
         for _ in range(2000):
             float("1.5")  # some 100 µs of Python before the launch
         return torch.clone(x)
 
-    assert elapsed(slow, None, 512) == pytest.approx(elapsed(torch.clone, None, 512), abs=2)
+    assert elapsed(slow, None, x) == pytest.approx(elapsed(torch.clone, None, x), abs=2)
 
 
-def test_cold_is_cold() -> None:
-    flush = Flush("cuda", torch.cuda.get_device_properties(0).L2_cache_size)
-    assert elapsed(torch.sum, flush, 2048) > 1.15 * elapsed(torch.sum, None, 2048)
+@jit
+def _leave(x: tl.tensor, STORE: tl.constexpr, BLOCK: tl.constexpr) -> None:
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    if STORE:
+        tl.store(x + at, tl.full((BLOCK,), 1.0, tl.float32), eviction_policy="evict_last")
+    else:
+        total = tl.sum(tl.load(x + at, eviction_policy="evict_last"))
+        tl.store(x, total, total < 0)
+
+
+@pytest.mark.parametrize("left", ["loads", "hinted loads", "hinted stores"])
+def test_a_flush_drives_out_of_l2_whatever_was_left_there(left: str) -> None:
+    """A read after the flush takes as long as one of many buffers in turn, and longer than warm."""
+    cache_bytes, block = torch.cuda.get_device_properties(0).L2_cache_size, 1 << 12
+    n = 2048  # 16 MiB of float32
+    flush, x = Flush("cuda", cache_bytes), torch.ones(n, n, device="cuda")
+
+    def leave() -> None:
+        if left == "loads":
+            torch.sum(x)
+        else:
+            _leave[(x.numel() // block,)](x, STORE=left == "hinted stores", BLOCK=block)
+
+    def leave_and_flush() -> None:
+        leave()
+        flush()
+
+    turns = cycle([torch.ones_like(x) for _ in range(3 * cache_bytes // x.nbytes + 2)])
+    warm, cold = elapsed(torch.sum, leave, x), elapsed(torch.sum, leave_and_flush, x)
+    in_turn = elapsed(lambda _: torch.sum(next(turns)), None, x)
+    assert cold > 1.15 * warm
+    assert cold > warm + 0.75 * (in_turn - warm)
 
 
 def test_a_host_that_stumbles_leaves_no_mark_on_the_samples() -> None:
@@ -175,14 +212,14 @@ def test_a_call_that_waits_for_the_device_is_refused_by_events() -> None:
         return y
 
     with pytest.raises(CannotTime, match="timing=host"):
-        elapsed(waiting, None, 512)
+        elapsed(waiting, None, torch.randn(512, 512, device="cuda"))
 
 
 def test_the_most_memory_of_a_call_is_its_output_and_what_it_makes_on_the_way() -> None:
     x = torch.randn(1024, 1024, device="cuda")
-    assert with_peak(lambda: torch.softmax(x, 1), "cuda")[1] == x.nbytes
-    assert with_peak(lambda: x.exp().add(1).mul(2), "cuda")[1] == 2 * x.nbytes
-    assert with_peak(lambda: x.mul_(1), "cuda")[1] == 0
+    assert with_peak(lambda: torch.softmax(x, 1), True)[1] == x.nbytes
+    assert with_peak(lambda: x.exp().add(1).mul(2), True)[1] == 2 * x.nbytes
+    assert with_peak(lambda: x.mul_(1), True)[1] == 0
 
 
 @pytest.mark.parametrize("timer", ["events", "graph", "chain", "host"])

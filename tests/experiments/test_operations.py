@@ -8,13 +8,11 @@ import pytest
 import sympy
 import torch
 
-from experiments.count import counts_of
-from experiments.sweep.client import Worker
 from experiments.worker import gate
+from experiments.worker.counting import count
 from experiments.worker.describe import describe
-from experiments.worker.determinism import slices
 from experiments.worker.gate import check
-from experiments.worker.measure import with_peak
+from experiments.worker.measure import slices
 from kernels.add.operation import ADD
 from kernels.copy.operation import COPY
 from kernels.device import Device
@@ -46,10 +44,6 @@ def test_what_must_be_moved_follows_from_inputs_and_outputs(
     traffic, sizes = operation.compulsory, {"M": 3, "N": 7}
     assert (str(traffic), traffic.elements(sizes)) == (text, elements)
     assert traffic.bytes(sizes, 2) == size
-
-
-def test_bytes_of_other_dtypes_stand_beside_elements_in_latex_too() -> None:
-    assert Traffic(M * N, M, read_bytes=8 * M).latex() == r"M N + M + 8 M\ \mathrm{bytes}"
 
 
 def test_each_case_of_traffic_reads_whole_with_its_elements_and_bytes() -> None:
@@ -135,17 +129,16 @@ def test_a_points_bytes_and_flops_are_those_of_its_arrays() -> None:
         assert point["flops"] == 128
 
 
-def test_counted_bytes_of_other_dtypes_are_compared_as_bytes(worker: Worker) -> None:
-    worker.stop()  # a sweep's thread may have started it, with which it ends
-
-    def differences(**tunables: Any) -> list[str | None]:
-        config = {"_target_": f"{DOUBLES}.TritonLoss", **tunables}
-        records = counts_of(worker, "loss", config, [(3, 7)], ["bfloat16", "float32"])
-        assert {record.method for record in records} == {"interpreter"}
-        return [record.difference for record in records]
-
-    assert differences() == [None, None]
-    assert differences(twice=True) == ["reads 48 bytes where the model says 8M"] * 2
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs Triton's interpreter")
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_counted_bytes_of_other_dtypes_are_compared_as_bytes(dtype: str) -> None:
+    for tunables, difference in (
+        ({}, None),
+        ({"twice": True}, "reads 48 bytes where the model says 8M"),
+    ):
+        point = {"kernel": {"_target_": f"{DOUBLES}.TritonLoss", **tunables}, "seed": 0}
+        found = count(point | {"rows": 3, "cols": 7, "dtype": dtype}, Device("cpu", "cpu"))
+        assert (found["method"], found["difference"]) == ("interpreter", difference)
 
 
 @pytest.mark.parametrize("timer", ["host", "events", "graph", "chain"])
@@ -165,47 +158,27 @@ def test_any_operation_is_timed_and_each_of_its_outputs_checked(
     assert outcome(wrong="lse")["reason"].startswith("lse: ")
 
 
-def test_the_most_memory_is_what_the_allocator_had_beyond_the_inputs(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("timer", "double", "status", "reason"),
+    [
+        ("host", "GrowInPlace", "ok", ""),
+        ("events", "GrowInPlace", "ok", ""),
+        ("chain", "GrowInPlace", "ok", ""),
+        ("graph", "GrowInPlace", "unsupported", "use timing=events or timing=chain"),
+        ("host", "GrowInSilence", "incorrect", "changed its input"),
+    ],
+)
+def test_an_answer_in_place_is_declared_and_timed_on_inputs_that_are_put_back(
+    timer: str, double: str, status: str, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As CUDA's allocator counts; test_gpu asks the real one."""
-    held, most = [1000], [9999]
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
-    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda: most.__setitem__(0, held[0]))
-    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda: held[0])
-    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: most[0])
-
-    def call() -> torch.Tensor:
-        most[0] = held[0] + 700  # a temporary that is given back
-        held[0] += 500
-        return torch.ones(1)
-
-    assert with_peak(call, "cuda") == (torch.ones(1), 700)
-    assert with_peak(call, "cpu") == (torch.ones(1), None)
-
-
-@pytest.mark.parametrize("timer", ["host", "events", "chain"])
-def test_an_answer_in_place_is_timed_on_inputs_that_are_put_back(
-    timer: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    target = f"{DOUBLES}.{double}"
     if timer == "host":
-        outcome = measured("host", target=f"{DOUBLES}.GrowInPlace")
+        outcome = measured("host", target=target)
     else:
-        target = f"{DOUBLES}.GrowInPlace"
         outcome = chained(monkeypatch, 3.0, "mul_.Tensor", timer=timer, target=target)
-    assert outcome["status"] == "ok", outcome["reason"]
-    assert len(outcome["samples_us"]) >= 5
-
-
-def test_an_answer_in_place_needs_a_word_and_has_no_graph(monkeypatch: pytest.MonkeyPatch) -> None:
-    silent = measured("host", target=f"{DOUBLES}.GrowInSilence")
-    assert (silent["status"], silent["reason"].partition(",")[0]) == (
-        "incorrect", "changed its input",
-    )  # fmt: skip
-    graph = chained(monkeypatch, 3.0, "mul_", timer="graph", target=f"{DOUBLES}.GrowInPlace")
-    assert (graph["status"], graph["reason"].partition(";")[2]) == (
-        "unsupported", " use timing=events or timing=chain",
-    )  # fmt: skip
+    assert outcome["status"] == status, outcome["reason"]
+    assert reason in (outcome["reason"] or "")
+    assert len(outcome.get("samples_us", [])) >= 5 * (status == "ok")
 
 
 @pytest.mark.parametrize(

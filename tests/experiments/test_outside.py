@@ -125,20 +125,22 @@ def test_a_file_that_cannot_be_measured_is_one_line(
 def test_the_key_holds_the_files_text_and_all_it_imports(written: Written) -> None:
     path = written(GOOD)
     build_kernel(config(path, "mine"))
-    hashes = [source_hash("outside_theirs", file=str(path)) for _ in range(2)]
+    hashes = [source_hash("outside_theirs") for _ in range(2)]
     path.write_text(GOOD + "\n# edited\n")
-    hashes.append(source_hash("outside_theirs", file=str(path)))
+    hashes.append(source_hash("outside_theirs"))
     (path.parent / "scale.py").write_text("ONE = 0.0\n")
-    hashes.append(source_hash("outside_theirs", file=str(path)))
+    hashes.append(source_hash("outside_theirs"))
     assert hashes[0] == hashes[1]
     assert len(set(hashes)) == 3
 
 
-def test_a_sweep_has_rows_of_it_beside_ours_and_no_path(written: Written, sweep: Command) -> None:
+def test_a_sweep_has_rows_of_it_beside_ours_and_no_path(
+    written: Written, sweep_here: Command
+) -> None:
     path = written(GOOD)
     words = ["grid=point", "grid.rows=8", "grid.cols=64", "dtype=float32", *QUICK]
     functions = "kernel.function=mine,zeros,raises"
-    done = sweep("kernel=outside,torch", f"kernel.file={path}", functions, *words)
+    done = sweep_here("kernel=outside,torch", f"kernel.file={path}", functions, *words)
     by_kernel: dict[str, Row] = {row.kernel: row for row in done.rows}
     assert set(by_kernel) == {"mine", "zeros", "raises", "torch", "copy"}
     assert done.status == 1
@@ -217,7 +219,7 @@ def test_a_function_that_leans_on_what_surrounds_it_is_refused(tmp_path: Path) -
 
 
 def test_a_folder_of_ones_own_has_kernels_of_ones_own(
-    written: Written, sweep: Command, tmp_path: Path
+    written: Written, sweep_here: Command, tmp_path: Path
 ) -> None:
     lab = tmp_path / "lab" / "kernel"
     lab.mkdir(parents=True)
@@ -229,7 +231,7 @@ def test_a_folder_of_ones_own_has_kernels_of_ones_own(
     words = ["grid=point", "grid.rows=8", "grid.cols=64", "dtype=float32", *QUICK]
     search = f"hydra.searchpath=[file://{tmp_path / 'lab'}]"
     tunable = "kernel.theirs.options.factor=1.0,2.0"
-    done = sweep("kernel=theirs,torch", search, tunable, *words)
+    done = sweep_here("kernel=theirs,torch", search, tunable, *words)
     outcomes = {(row.kernel, row.params.get("options", {}).get("factor")): row.status
                 for row in done.rows}  # fmt: skip
     assert outcomes == {

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import re
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from experiments.child import ROOT
-from experiments.worker.describe import source_hash
-from experiments.worker.launches import recorded
-from experiments.worker.machine import Monitor, State
-from experiments.worker.place import is_dirty, mark_of
+from experiments.worker.launches import fields_of, recorded
+from experiments.worker.place import is_dirty
 
 
 def test_code_that_is_changed_or_not_tracked_is_dirty(tmp_path: Path) -> None:
@@ -38,31 +32,6 @@ def test_code_that_is_changed_or_not_tracked_is_dirty(tmp_path: Path) -> None:
     assert is_dirty(tmp_path) is True
 
 
-VARIANTS = {
-    "fused": "kernels.softmax.fused",
-    "cluster": "kernels.softmax.cluster",
-    "auto": "kernels.softmax.auto",
-    "backward": "kernels.softmax_backward.backward",
-}
-
-
-def test_an_edit_changes_the_fingerprints_of_what_runs_it(tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "kernels", tmp_path / "kernels")
-    for edited, changed in (
-        ("softmax/fused.py", {"fused"}),
-        ("softmax/tiles.py", set(VARIANTS)),
-        ("softmax/cluster.py", {"cluster", "auto"}),
-        ("softmax/peers/liger.py", set()),
-        ("functions.py", set()),
-        ("lines.py", {"backward"}),
-    ):
-        before = {name: source_hash(module, tmp_path) for name, module in VARIANTS.items()}
-        with (tmp_path / "kernels" / edited).open("a", encoding="utf-8") as file:
-            file.write("# edited\n")
-        after = {name: source_hash(module, tmp_path) for name, module in VARIANTS.items()}
-        assert {name for name in VARIANTS if before[name] != after[name]} == changed, edited
-
-
 def test_a_compiled_kernel_that_a_library_kept_is_seen_too(monkeypatch: pytest.MonkeyPatch) -> None:
     kept_by = pytest.importorskip("triton.compiler").CompiledKernel
     launched: list[tuple[Any, ...]] = []
@@ -78,36 +47,7 @@ def test_a_compiled_kernel_that_a_library_kept_is_seen_too(monkeypatch: pytest.M
         kernel[3, 1, 1]("y")
     kernel[9, 9, 9]("z")
     assert launched == [((5, 2, 1), "x"), ((3, 1, 1), "y"), ((9, 9, 9), "z")]
-    assert launches.fields() == {
+    assert fields_of(launches) == {
         "programs": 10, "warps": 8, "registers": 32, "shared_bytes": 64, "spills": 0,
     }  # fmt: skip
     assert kept_by.__getitem__ is runner
-
-
-def test_the_state_of_a_card_is_what_nvml_gives_and_none_where_it_gives_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    clocks = {1: 1980, 2: 3201}  # NVML's numbers of the SM's clock and the memory's
-    nvml = SimpleNamespace(
-        nvmlInit=lambda: None,
-        nvmlDeviceGetHandleByUUID=lambda uuid: f"card {uuid}",
-        nvmlDeviceGetClockInfo=lambda card, clock: clocks[clock],
-        nvmlDeviceGetPowerUsage=lambda card: 700_000,
-        nvmlDeviceGetTemperature=lambda card, sensor: 41,
-        nvmlDeviceGetCurrentClocksEventReasons=lambda card: 0x1 | 0x4 | 0x40,
-        nvmlDeviceGetComputeRunningProcesses=lambda card: [SimpleNamespace(pid=1 << 22)] * 2,
-        nvmlDeviceGetEccMode=lambda card: [1, 0],
-    )
-    monkeypatch.setitem(sys.modules, "pynvml", nvml)
-    slowed = ["software power cap", "hardware thermal slowdown"]
-    assert Monitor("GPU-7").read() == State(1980, 3201, 700.0, 41, slowed, 0)
-    setup = Monitor("GPU-7").setup()
-    assert (setup["ecc_mode"], setup["mig_mode"], setup["power_limit_w"]) == (1, None, None)
-    assert Monitor(None).read() == State(None, None, None, None, None, None)
-    assert Monitor(None).setup() == {}
-
-
-def test_a_cards_mark_is_always_the_same_and_does_not_hold_its_serial() -> None:
-    marks = [mark_of(f"GPU-{name}") for name in "aab"]
-    assert marks[0] == marks[1] != marks[2]
-    assert all(re.fullmatch("[0-9a-f]{8}", mark) for mark in marks)

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,10 +13,8 @@ from experiments.child import ROOT
 from experiments.data.rows import TIMERS
 from experiments.sweep.guards import suspicions
 from experiments.worker import clock as worker_clock
-from experiments.worker import gate, timers
-from experiments.worker.counting.interpreter import interpreted
-from experiments.worker.counting.requests import Recorder
-from experiments.worker.flush import BLOCK, Flush, touch
+from experiments.worker import gate, timers, trial
+from experiments.worker.flush import Flush
 from experiments.worker.measure import measure
 from experiments.worker.place import take_place
 from experiments.worker.timers import (
@@ -25,10 +23,9 @@ from experiments.worker.timers import (
     Protocol,
     Sampling,
     Subject,
-    events,
     host,
 )
-from experiments.worker.timers.graph import rotation
+from experiments.worker.timers.graph import cold_buffers
 from experiments.worker.trial import Bench
 from tests.doubles.cuda import Card
 from tests.wandb_jobs import timed
@@ -118,109 +115,29 @@ def test_a_window_in_which_another_process_had_the_core_is_no_sample(
 
 def test_a_flush_reads_twice_the_cache_and_leaves_its_buffer_clean() -> None:
     flush = Flush("cpu", 3 << 20)
-    assert flush.size_bytes == 6 << 20
+    assert flush._buffer.nbytes == 6 << 20
     before = flush._buffer._version
     flush()
     assert flush._buffer._version == before
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="needs Triton's interpreter")
-@pytest.mark.parametrize("store", [False, True])
-def test_a_touch_loads_or_stores_each_element_once_and_nothing_else(store: bool) -> None:
-    x = torch.full((BLOCK + 7,), 2.0)
-    recorder = Recorder({"x": x})
-    with interpreted(recorder):
-        touch(x, store)
-    kinds = Counter({one.kind: 0 for one in recorder.requests})
-    for one in recorder.requests:
-        kinds[one.kind] += one.addresses.size
-        assert len(set(one.addresses)) == one.addresses.size
-    assert +kinds == {"store" if store else "load": x.numel()}
-    assert x.unique().tolist() == [1.0 if store else 2.0]
-
-
 @pytest.mark.parametrize(
     ("moved", "memory", "buffers"),
     [
-        (1 << 20, 80 << 30, 181),  # what it takes to exceed three times L2
+        (1 << 20, 80 << 30, 181),  # enough to exceed three times L2
         (64 << 20, 80 << 30, 12),
         (1 << 30, 80 << 30, 4),  # as many as 4 GiB hold
         (256 << 20, 8 << 30, 4),  # as many as an eighth of a small card's memory holds
-        (0, 80 << 30, 3 * (60 << 20) + 1),
     ],
 )
 def test_a_rotation_exceeds_three_times_l2_and_has_many_places(
-    moved: int, memory: int, buffers: int
+    moved: int, memory: int, buffers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert rotation(moved, 60 << 20, memory) == buffers
-
-
-class Queue:
-    """A device that works off a queue beside a host; seconds pass for both as they are told to."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now_s, self.idle_s, queue = 0.0, 0.0, self
-
-        class Event:
-            def __init__(self, enable_timing: bool) -> None:
-                assert enable_timing
-
-            def record(self) -> None:
-                self.at_s = max(queue.now_s, queue.idle_s)
-
-            def query(self) -> bool:
-                return self.at_s <= queue.now_s
-
-            def elapsed_time(self, end: Event) -> float:
-                return (end.at_s - self.at_s) * 1e3
-
-        for name, part in {
-            "Event": Event, "record": Event.record, "query": Event.query,
-            "elapsed_ms": Event.elapsed_time, "now_s": lambda: self.now_s,
-            "synchronize": self.wait, "spin": lambda cycles: self.launch(cycles / 1.98e9),
-        }.items():  # fmt: skip
-            monkeypatch.setattr(worker_clock, name, part)
-
-    def launch(self, seconds: float) -> None:
-        self.idle_s = max(self.now_s, self.idle_s) + seconds
-
-    def wait(self) -> None:
-        self.now_s = max(self.now_s, self.idle_s)
-
-    def sample(self, call: Call) -> Sampling:
-        x = torch.empty(1)
-        return events.sample(Subject(call, (x,), lambda _: (x,)), protocol())
-
-
-def test_a_call_that_waits_for_the_device_is_refused_before_the_queue_is_held_for_long(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    queue = Queue(monkeypatch)
-
-    def call(x: torch.Tensor) -> torch.Tensor:
-        queue.now_s += 50e-6
-        queue.launch(5e-6)
-        queue.wait()
-        return x
-
-    with pytest.raises(CannotTime, match="the call waits for the device"):
-        queue.sample(call)
-    assert queue.now_s < 0.02
-
-
-def test_a_host_slower_than_it_first_seemed_is_held_back_for_longer(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    queue, quick = Queue(monkeypatch), iter([50e-6] * 3)
-
-    def call(x: torch.Tensor) -> torch.Tensor:
-        queue.now_s += next(quick, 1e-3)
-        queue.launch(5e-6)
-        return x
-
-    sampling = queue.sample(call)
-    assert sampling.samples_us == pytest.approx([5.0] * len(sampling.samples_us))
-    assert sampling.late >= 10
+    card = SimpleNamespace(total_memory=memory)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: card)
+    assert cold_buffers(moved, 60 << 20) == buffers
+    with pytest.raises(CannotTime, match="more than 2048"):
+        cold_buffers(0, 60 << 20)
 
 
 def recipe(place: str) -> str:
@@ -258,13 +175,13 @@ def measured(
 def test_an_answer_known_from_an_earlier_point_is_not_computed_with_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    compared, kept, compare = [], bench(), gate._compare
+    compared, kept, check = [], bench(), trial.check
 
-    def counted(totals: Any, inputs: Any, operation: Any) -> gate.Verdict:
-        compared.append(len(inputs[0]))
-        return compare(totals, inputs, operation)
+    def counted(answers: Any, *more: Any) -> gate.Verdict:
+        compared.append(len(answers[0]))
+        return check(answers, *more)
 
-    monkeypatch.setattr(gate, "_compare", counted)
+    monkeypatch.setattr(trial, "check", counted)
     one, other = (measured("host", kept=kept) for _ in range(2))
     # all four rows once, for the gates before and after timing of both; the others are some rows
     assert (one["status"], compared.count(4)) == ("ok", 1), one["reason"]

@@ -11,7 +11,7 @@ from unittest.mock import Mock
 import pytest
 
 from experiments import child
-from experiments.child import ChildError, one_line, parse
+from experiments.child import one_line, parse
 from experiments.sweep.client import Worker, WorkerDied, WorkerError
 
 TIMING = {
@@ -41,12 +41,6 @@ def test_prints_of_any_kind_go_to_a_log_of_bounded_size(worker: Worker) -> None:
     assert len(text) == child.LARGEST_LOG
 
 
-def test_an_error_without_encoding_is_an_outcome_like_any_other(worker: Worker) -> None:
-    outcome = measured(worker, "loud.Surrogate")
-    assert outcome["status"] == "launch_error"
-    assert outcome["reason"] == "RuntimeError: half a pair: ?"
-
-
 def test_a_line_on_the_workers_own_pipe_costs_its_own_point_and_no_other(worker: Worker) -> None:
     with pytest.raises(WorkerDied, match="died while compiling: it sent 'this is not a message'"):
         measured(worker, "loud.Meddle")
@@ -64,16 +58,6 @@ def test_what_answers_no_request_ends_the_worker(tmp_path: Path, line: str) -> N
         worker.request({"do": "measure"}, {"compiling": 1.0, "sampling": 1.0}, "sampling")
     assert died.value.status == "crashed"
     scripted.close.assert_called_once()
-
-
-@pytest.mark.parametrize(("after", "when"), [(0, ""), (9, "after timing: ")])
-def test_a_kernel_that_changes_its_input_is_incorrect(
-    worker: Worker, after: int, when: str
-) -> None:
-    outcome = measured(worker, "kernels.Spoil", after=after)
-    assert outcome["status"] == "incorrect"
-    assert outcome["reason"].startswith(f"{when}changed its input")
-    assert "time_us" not in outcome
 
 
 def test_a_worker_that_dies_while_describing_is_asked_once_more(
@@ -99,18 +83,12 @@ def test_a_worker_that_dies_while_it_starts_is_started_thrice_at_most(
     assert (tmp_path / "births").read_text() == "+++"
 
 
-@pytest.mark.parametrize("line", [b"\xff", b"[1]", b'{"reason": "\\ud800"}', b"[" * 100_000])
-def test_a_line_that_is_no_object_of_plain_text_is_refused(line: bytes) -> None:
-    with pytest.raises(ChildError, match="which is not a message"):
-        parse(line)
-
-
 @pytest.mark.parametrize("kind", ["pipe", "link", "folder"])
 def test_a_log_is_a_regular_file_or_no_worker_starts(tmp_path: Path, kind: str) -> None:
     log, elsewhere = tmp_path / "worker.log", tmp_path / "precious"
     elsewhere.write_text("untouched")
     {"pipe": os.mkfifo, "link": lambda p: p.symlink_to(elsewhere), "folder": Path.mkdir}[kind](log)
-    with pytest.raises(WorkerError, match=r"worker\.log is not a regular file; remove it"):
+    with pytest.raises(WorkerError, match=r"worker\.log cannot be written: "):
         Worker("cpu", 0, log).start()
     assert elsewhere.read_text() == "untouched"
 

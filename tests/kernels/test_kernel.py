@@ -11,7 +11,6 @@ import sympy
 import torch
 from hydra.utils import instantiate
 
-from experiments.worker.describe import build_kernel
 from kernels.copy.copy import Copy
 from kernels.copy.copy_triton import CopyTriton
 from kernels.copy.operation import COPY
@@ -156,15 +155,6 @@ def test_each_name_builds_its_kernel_and_spells_out_every_tunable(name: str) -> 
     assert tunables == dataclasses.asdict(kernel)  # type: ignore[call-overload]
     assert (kernel == type(kernel)()) == (name not in SETTINGS), "are these the defaults?"
     assert "Source:" in (__import__(type(kernel).__module__, fromlist=["_"]).__doc__ or "")
-
-
-@pytest.mark.parametrize(
-    "module", ["cluster.cluster", "cooperative.cooperative", "multirow.fused_multirow"]
-)
-def test_a_recording_of_an_earlier_commit_names_a_kernel_that_still_builds(module: str) -> None:
-    name = "".join(part.capitalize() for part in module.rpartition(".")[2].split("_"))
-    kernel = build_kernel({"_target_": f"kernels.softmax.{module}.{name}"})
-    assert type(kernel).__module__ == f"kernels.softmax.{module.rpartition('.')[2]}"
 
 
 # formula, LaTeX, reads and writes at 3 × 16, elements of a row on chip at N = 16

@@ -98,15 +98,24 @@ class Subject:
         """The answers to check: of one call chosen at random, and of the last."""
         return [one for one in (self._chosen, self._last) if one is not None]
 
-    def changed_once_more(self, replay: Callable[[], object], answer: Tensors) -> list[Timed]:
-        """Changes all rows, replays a graph, and gives what the answer holds then."""
-        if self.changing is None or not self.changing.rows:
-            return []
-        self.changing.change_all()
-        self.restore()
-        replay()
-        clock.synchronize()
-        return [Timed(self.asked(self.inputs), copied(answer), self.changing.held)]
+    def replayed(
+        self, replay: Callable[[], object], inputs: Sequence[Inputs], answers: Sequence[Tensors]
+    ) -> list[Timed]:
+        """The answers to check of a graph: in three of its buffers, and after one more replay.
+
+        All rows that change hold other values then. Answers are copied, since they live in the
+        graph's own memory, which goes with it.
+        """
+        chosen = {0, len(inputs) // 2, len(inputs) - 1}
+        timed = [Timed(inputs[i], copied(answers[i])) for i in chosen]
+        if self.changing is not None and self.changing.rows:
+            self.changing.hold_all()
+            self.restore()
+            replay()
+            clock.synchronize()
+            held = self.changing.held
+            timed.append(Timed(self.asked(self.inputs), copied(answers[0]), held))
+        return timed
 
     def asked(self, inputs: Inputs) -> Inputs:
         """Inputs as they were before the call, for the gate."""

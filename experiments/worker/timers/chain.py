@@ -10,17 +10,9 @@ import torch
 from experiments.data.statistics import median
 from experiments.worker import clock
 from experiments.worker.inputs import Inputs
-from experiments.worker.timers import (
-    CannotTime,
-    Protocol,
-    Sampling,
-    Subject,
-    Timed,
-    collect,
-    copied,
-)
+from experiments.worker.timers import CannotTime, Protocol, Sampling, Subject, collect, copied
 from experiments.worker.timers.events import hold_cycles
-from experiments.worker.timers.graph import cold_buffers, elapsed_us, visits_of
+from experiments.worker.timers.graph import cold_buffers, visits_of
 from kernels.kernel import Tensors, as_tuple
 
 ROUGH_HOLD = 2_000_000  # cycles, a millisecond: longer than handing over one link takes
@@ -38,7 +30,7 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
     cold, x is where its producer left it, and the consumer finds y where the kernel left it: what a
     kernel finds in L2 and what it leaves there counts. Replays of the two graphs alternate. A
     sample is what the one with the kernel took longer than the one before it, divided by the calls:
-    the interval is one of paired differences. Noise may make a sample negative; it is kept.
+    its interval is one of paired differences. Noise may make a sample negative; it is kept.
 
     Raises:
         CannotTime: the cache is to be warm, a rotation would need more than 2048 links, or the
@@ -49,47 +41,19 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
         raise CannotTime(
             "in a chain the input comes from the producer before it; use timing.cache=cold"
         )
-    call, first = subject.call, subject.inputs
-    made = [i for i, a in enumerate(first) if a.dim() == 2 and a.is_floating_point()]
+    made = [i for i, a in enumerate(subject.inputs) if a.dim() == 2 and a.is_floating_point()]
     if subject.overwritten not in (None, *made):
         raise CannotTime("no producer makes the input that is overwritten; use timing=events")
-    outputs = as_tuple(call(*first))  # lazy initialisation is not allowed during capture
-    subject.restore()
-    between = sum(t.nbytes for t in (*(first[i] for i in made), *outputs))
-    buffers = cold_buffers(first[0].device, subject.moved_bytes + between, subject.cache_bytes)
-    sources = [first, *(subject.make(i) for i in range(1, buffers))]
-    inputs = [
-        tuple(torch.empty_like(a) if i in made else a for i, a in enumerate(source))
-        for source in sources
-    ]
-    ends = [[torch.empty_like(y) for y in outputs] for _ in inputs]
-    instead = [[_like(y, [given[i] for i in made]) for y in outputs] for given in inputs]
-    del outputs
-    answers: list[Tensors] = []
-
-    def link(i: int, with_kernel: bool) -> Inputs:
-        for k in made:
-            torch.mul(sources[i][k], 1, out=inputs[i][k])
-        ys = as_tuple(call(*inputs[i])) if with_kernel else tuple(instead[i])
-        for y, end in zip(ys, ends[i], strict=True):
-            torch.mul(y, 2, out=end)
-        return ys
-
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        link(0, True)
-        clock.spin(ROUGH_HOLD)
-        rough_us = elapsed_us(lambda: link(0, True))
-    torch.cuda.current_stream().wait_stream(side)
-    visits = visits_of(rough_us * buffers)
+    links = _Links(subject, made)
+    buffers, answers = len(links.sources), list[Tensors]()
+    visits = visits_of(buffers, lambda: links.run(0, True), ROUGH_HOLD)
 
     def captured(with_kernel: bool) -> torch.cuda.CUDAGraph:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             for _ in range(visits):
                 answers.clear()  # the next visit may have their memory again
-                answers.extend(link(i, with_kernel) for i in range(buffers))
+                answers.extend(links.run(i, with_kernel) for i in range(buffers))
         return graph
 
     without, whole = captured(False), captured(True)
@@ -116,19 +80,59 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
             f"the chain takes {middle.value:.3g} µs a call longer with the kernel than without, "
             f"95 % interval from {middle.low:.3g}: no more than its noise; use timing=events"
         )
-    # the answers live in the graph's own memory, which goes with it
-    timed = []
-    for i in {0, buffers // 2, buffers - 1}:
-        given = list(inputs[i])
-        if subject.overwritten is not None:
-            given[subject.overwritten] = sources[i][subject.overwritten]
-        timed.append(
-            Timed(tuple(x.clone() for x in given) if i == 0 else tuple(given), copied(answers[i]))
-        )
-    timed += subject.changed_once_more(whole.replay, answers[0])
+    timed = subject.replayed(whole.replay, links.given(), answers)
     for graph in (without, whole):
         graph.reset()
     return Sampling(samples, reason, timed)
+
+
+class _Links:
+    """The buffers of a chain: each link's source a, its copies x, and its consumers' z.
+
+    Attributes:
+        sources: The inputs as they were made, by link.
+    """
+
+    def __init__(self, subject: Subject, made: Sequence[int]) -> None:
+        """Of a kernel with producers of these inputs.
+
+        Raises:
+            CannotTime: a rotation would need more than 2048 links.
+        """
+        first, self._subject, self._made = subject.inputs, subject, made
+        outputs = as_tuple(subject.call(*first))  # lazy initialisation is not allowed in capture
+        subject.restore()
+        between = sum(t.nbytes for t in (*(first[i] for i in made), *outputs))
+        buffers = cold_buffers(subject.moved_bytes + between, subject.cache_bytes)
+        self.sources = [first, *(subject.make(i) for i in range(1, buffers))]
+        self._inputs = [
+            tuple(torch.empty_like(a) if i in made else a for i, a in enumerate(source))
+            for source in self.sources
+        ]
+        self._ends = [[torch.empty_like(y) for y in outputs] for _ in self._inputs]
+        self._instead = [
+            tuple(_like(y, [given[i] for i in made]) for y in outputs) for given in self._inputs
+        ]
+
+    def run(self, i: int, with_kernel: bool) -> Inputs:
+        """Hands over producers, kernel and consumers of a link; gives what consumers read."""
+        given = self._inputs[i]
+        for k in self._made:
+            torch.mul(self.sources[i][k], 1, out=given[k])
+        ys = as_tuple(self._subject.call(*given)) if with_kernel else self._instead[i]
+        for y, end in zip(ys, self._ends[i], strict=True):
+            torch.mul(y, 2, out=end)
+        return ys
+
+    def given(self) -> list[Inputs]:
+        """Each link's inputs for the gate, an overwritten one as its producer read it."""
+        over = self._subject.overwritten
+        pairs = zip(self.sources, self._inputs, strict=True)
+        first, *others = (
+            tuple(source[k] if k == over else x for k, x in enumerate(given))
+            for source, given in pairs
+        )
+        return [copied(first), *others]  # another replay produces others there
 
 
 def _like(y: torch.Tensor, produced: Sequence[torch.Tensor]) -> torch.Tensor:

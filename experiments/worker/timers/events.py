@@ -49,7 +49,7 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
         taken = [one() for _ in range(min(EVENTS_A_BATCH, most))]
         clock.synchronize()
         samples = [clock.elapsed_us(start, end) for start, end, late in taken if not late]
-        if not samples and (hold == LONGEST_HOLD or waits(lambda: call(*inputs))):
+        if not samples and hold == LONGEST_HOLD:
             raise CannotTime(
                 "the call waits for the device, so events cannot separate its work from the host's "
                 "time; use timing=host"
@@ -68,27 +68,11 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
 
 def hold_cycles(work: Callable[[], object]) -> int:
     """Clock cycles to spin so that the host is ahead: for longer than handing ``work`` over."""
-    return int(1.5 * _host_s(work) * CLOCK_HZ) + 20_000
-
-
-def waits(work: Callable[[], object]) -> bool:
-    """Whether ``work`` returns only when the device has done what was queued before it."""
-    cycles = 10 * hold_cycles(work)
-    return _host_s(work, cycles) > 0.5 * cycles / CLOCK_HZ
-
-
-def _host_s(work: Callable[[], object], cycles: int = 0) -> float:
-    """The host's seconds for handing ``work`` over, the shortest of three.
-
-    The device is idle, or spins for so many cycles before it.
-    """
     seconds = []
     for _ in range(3):
         clock.synchronize()
-        if cycles:
-            clock.spin(cycles)
         start = clock.now_s()
         work()
         seconds.append(clock.now_s() - start)
     clock.synchronize()
-    return min(seconds)
+    return int(1.5 * min(seconds) * CLOCK_HZ) + 20_000

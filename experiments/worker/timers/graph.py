@@ -7,15 +7,7 @@ from collections.abc import Callable
 import torch
 
 from experiments.worker import clock
-from experiments.worker.timers import (
-    CannotTime,
-    Protocol,
-    Sampling,
-    Subject,
-    Timed,
-    collect,
-    copied,
-)
+from experiments.worker.timers import CannotTime, Protocol, Sampling, Subject, collect
 from kernels.kernel import Tensors
 
 MAX_BUFFERS = 2048
@@ -30,9 +22,7 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
     """Replays of a CUDA graph that calls the kernel on buffers in rotation.
 
     Cold means that the buffers together exceed three times L2, so that each call finds its own
-    long evicted; a sample is one replay's time divided by its calls. With few buffers the time
-    depends on where in memory they lie (docs/method.md), so there are at least twelve, or as many
-    as 4 GiB hold, on a small card an eighth of its memory.
+    long evicted; a sample is one replay's time divided by its calls.
 
     Raises:
         CannotTime: a cold rotation would need more than 2048 buffers, or the kernel overwrites its
@@ -43,17 +33,11 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
             "a replay would give the kernel its own answers, since it overwrites its input; use "
             "timing=events or timing=chain"
         )
-    call, first, buffers = subject.call, subject.inputs, 1
+    call, buffers = subject.call, 1
     if protocol.cache == "cold":
-        buffers = cold_buffers(first[0].device, subject.moved_bytes, subject.cache_bytes)
-    inputs = [first, *(subject.make(i) for i in range(1, buffers))]
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        call(*first)  # lazy initialisation is not allowed during capture
-        rough_us = elapsed_us(lambda: call(*first))
-    torch.cuda.current_stream().wait_stream(side)
-    visits = visits_of(rough_us * buffers)
+        buffers = cold_buffers(subject.moved_bytes, subject.cache_bytes)
+    inputs = [subject.inputs, *(subject.make(i) for i in range(1, buffers))]
+    visits = visits_of(buffers, lambda: call(*subject.inputs))
     captured = torch.cuda.CUDAGraph()
     outputs: list[Tensors] = []
     with torch.cuda.graph(captured):
@@ -67,27 +51,27 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
         captured.replay()
     clock.synchronize()
     samples, reason = collect(batch, protocol)
-    # the answers live in the graph's own memory, which goes with it
-    chosen = {0, len(inputs) // 2, len(inputs) - 1}
-    timed = [Timed(inputs[i], copied(outputs[i])) for i in chosen]
-    timed += subject.changed_once_more(captured.replay, outputs[0])
+    timed = subject.replayed(captured.replay, inputs, outputs)
     captured.reset()
     return Sampling(samples, reason, timed)
 
 
-def cold_buffers(device: torch.device, moved: int, cache_bytes: int) -> int:
-    """How many buffers a cold rotation takes on a card.
+def cold_buffers(moved: int, cache_bytes: int) -> int:
+    """How many buffers a cold rotation takes.
+
+    With few buffers the time depends on where in memory they lie (docs/method.md), so there are at
+    least twelve, or as many as 4 GiB hold, on a small card an eighth of its memory.
 
     Args:
-        device: The card.
         moved: Bytes that a call reads and writes.
         cache_bytes: The card's L2.
 
     Raises:
         CannotTime: more than 2048.
     """
-    memory_bytes = torch.cuda.get_device_properties(device).total_memory
-    buffers = rotation(moved, cache_bytes, memory_bytes)
+    memory_bytes = torch.cuda.get_device_properties(0).total_memory
+    moved, most = max(moved, 1), min(MOST_BYTES, memory_bytes // PART_OF_MEMORY)
+    buffers = max(3 * cache_bytes // moved + 1, min(PLACES, most // moved))
     if buffers > MAX_BUFFERS:
         raise CannotTime(
             f"a cold rotation of {moved} bytes a call takes {buffers} buffers to exceed three "
@@ -97,21 +81,21 @@ def cold_buffers(device: torch.device, moved: int, cache_bytes: int) -> int:
     return buffers
 
 
-def rotation(moved: int, cache_bytes: int, memory_bytes: int) -> int:
-    """How many buffers a cold rotation takes.
+def visits_of(buffers: int, link: Callable[[], object], hold: int = 0) -> int:
+    """How often a graph goes through a rotation, by the time of one link of it.
 
-    Args:
-        moved: Bytes that a call reads and writes.
-        cache_bytes: The device's L2.
-        memory_bytes: Its memory.
+    The link runs on a side stream, twice: lazy initialisation is not allowed during capture.
+    ``hold`` is for so many cycles before the second, so that the host is ahead of it.
     """
-    moved, most = max(moved, 1), min(MOST_BYTES, memory_bytes // PART_OF_MEMORY)
-    return max(3 * cache_bytes // moved + 1, min(PLACES, most // moved))
-
-
-def visits_of(rotation_us: float) -> int:
-    """How often a graph goes through a rotation that takes so long."""
-    return min(max(int(REPLAY_US / rotation_us), 1), MAX_VISITS)
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        link()
+        if hold:
+            clock.spin(hold)
+        rough_us = elapsed_us(link)
+    torch.cuda.current_stream().wait_stream(side)
+    return min(max(int(REPLAY_US / (rough_us * buffers)), 1), MAX_VISITS)
 
 
 def elapsed_us(work: Callable[[], object]) -> float:

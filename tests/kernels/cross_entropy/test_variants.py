@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from experiments.worker.counting import requests_of, totals
 from experiments.worker.gate import check
+from experiments.worker.requests import requested
 from kernels.cross_entropy.library import (
     CeGradTorch,
 )
@@ -52,7 +52,7 @@ def test_pytorchs_gradient_is_held_to_what_rounded_log_probabilities_give() -> N
 
 def test_what_a_triton_kernel_keeps_beside_the_operations_arrays_is_counted_in_bytes() -> None:
     inputs = CeOnline().operation.make_inputs((4, 30), torch.float16, "cpu", 0)
-    tensors = {t["name"]: t for t in totals(requests_of(CeOnline(), *inputs))}
+    tensors = {t["name"]: t for t in requested(CeOnline(), *inputs)}
     (kept,) = set(tensors) - {"logits", "target", "loss"}
     assert tensors[kept]["dtype"] == "float32"
     assert tensors[kept]["store_bytes"] == tensors["loss"]["store_bytes"] == 16
