@@ -13,7 +13,8 @@ from kernels import repeat
 from kernels.cross_entropy import functions
 from kernels.cross_entropy.functions import cross_entropy, logprob_entropy
 from kernels.log_softmax.functions import log_softmax, logsumexp
-from tests.kernels.cross_entropy.test_functions import CLOSE, REDUCTIONS, agrees, chosen
+from tests.kernels.cross_entropy.test_functions import CLOSE, REDUCTIONS, agrees
+from tests.kernels.test_functions import chosen
 from tests.kernels.variants import DTYPES, name
 
 pytestmark = pytest.mark.gpu
