@@ -274,7 +274,7 @@ class Plan:
         self.gradient = _backward(shape, dense, dense, result, index, *self.settings)
 
 
-# Recent calls, by what is cheapest read; the rest is compared by the function that `alike` makes
+# Recent calls, by the facts that are cheapest to read; `alike` compares the rest
 _RECENT: dict[tuple[Any, ...], tuple[Callable[..., bool | None], Plan]] = {}
 
 

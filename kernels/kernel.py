@@ -61,7 +61,7 @@ class Operation(ABC):
         flops: Floating-point operations of a call, in the symbols, where they may bound its time.
         exponentials: Exponentials of a call, where they may bound its time.
         logits: The inputs whose rows may be other than standard normal, each with the kinds of
-            rows that a gate tries, of `ANY`. What a plain kernel may get wrong is left out.
+            rows that a gate tries, of `ANY`. Kinds that a plain kernel may get wrong are left out.
         roof: Name of the operation that moves the same mix of reads and writes and does nothing
             else. A sweep adds the kernel of that name. It is a plain string, because the sweep
             reads it without importing this module.

@@ -28,7 +28,7 @@ class Peer(Kernel):
 
     @override
     def prepare(self, *inputs: torch.Tensor) -> Callable[..., Any]:
-        """See `Kernel`: what the library looks up once is looked up now."""
+        """See `Kernel`: the library does its one-time lookups now."""
         if all(x.numel() > 0 for x in inputs):
             return self.function(*inputs)
         return self._empty

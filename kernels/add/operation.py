@@ -1,4 +1,4 @@
-"""The sum of two M×N matrices: what it takes to read two elements for each that is written."""
+"""The sum of two M×N matrices: two elements are read for each element written."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Attention, forward: softmax between two matrix products, and what its memory has to move."""
+"""Attention, forward: softmax between two matrix products."""

@@ -3,7 +3,7 @@
 Passes: nominally one, 4DM. On Hopper it is FlashAttention-3's design: groups of warps that load and
 groups that compute, the exponentials of one tile beside the products of the next.
 On chip: nominally a query.
-What is called is `flash_attn.cute.flash_attn_func`, each head as a batch of its own.
+The function is `flash_attn.cute.flash_attn_func`; each head is a batch of its own.
 Source: `flash_attn/cute` of https://github.com/Dao-AILab/flash-attention, the package flash-attn-4.
 """
 

@@ -67,7 +67,7 @@ class AttentionNaive(OfAttention):
 
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        """See `Kernel`; also what its softmax cannot do."""
+        """See `Kernel`; also the limits of its softmax."""
         reason = super().unsupported(shape, dtype, device)
         if reason is None and self.causal and self.folded:
             return "folded=true has no pass over the scores in which to mask them; use causal=false"

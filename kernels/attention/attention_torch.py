@@ -1,11 +1,12 @@
 """PyTorch's own attention, by one of the libraries behind it.
 
-Passes: nominally one, 4DM: what flash attention gives DRAM to do as long as a head's keys and
-values stay in L2. ``flash`` writes a number for each query beside it, its scores' logsumexp.
-``math`` writes its scores to memory, in float32 too, and is not what this says.
+Passes: nominally one, 4DM: DRAM's traffic under flash attention as long as a head's keys and
+values stay in L2. ``flash`` also writes a number for each query, its scores' logsumexp. ``math``
+writes its scores to memory, in float32 too, and moves more than this.
 On chip: nominally a query.
 Source: `torch.nn.functional.scaled_dot_product_attention`. On a GPU ``cudnn`` is NVIDIA's library,
-``flash`` FlashAttention-2 and ``efficient`` that of xFormers; on a CPU ``flash`` is PyTorch's own.
+``flash`` is FlashAttention-2 and ``efficient`` is xFormers' kernel; on a CPU ``flash`` is
+PyTorch's own.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class AttentionTorch(OfAttention):
 
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        """See `Kernel`; also what the library does not take."""
+        """See `Kernel`; also the library's own limits."""
         reason = super().unsupported(shape, dtype, device)
         if reason is None and device.kind == "cpu" and self.library in ("cudnn", "efficient"):
             return f"needs a CUDA device for library={self.library}; on a CPU take flash or math"

@@ -34,7 +34,7 @@ def heads(dim: int, *names: str) -> tuple[Array, ...]:
 
 
 class OfHeads(Operation):
-    """What is given q, k and v and gives y, each of shape (M/N, N, D)."""
+    """Operations of q, k and v with the result y; each has the shape (M/N, N, D)."""
 
     inputs = heads(128, "q", "k", "v")
     outputs = heads(128, "y")
@@ -68,12 +68,12 @@ class Attention(OfHeads):
     def magnitude(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         """See `Operation`: Σ p·|v|.
 
-        Before the second product p is rounded to the inputs' dtype, each by half a spacing at most:
-        together at most half an epsilon of this, which is one spacing. The sum of p that divides
-        them, the scores and the products are kept in float32, and the answer is rounded once more,
-        by half a spacing. That is what is forgiven where a result is rounded once. What rounds its
-        scores to 16 bit as well, as the materialised variants do, moves p by half a spacing of a
-        number up to 6, and is forgiven as what rounds after each operation.
+        Before the second product, p is rounded to the inputs' dtype, each element by at most half a
+        spacing: together at most half an epsilon of this magnitude, which is one spacing. The sum
+        of p, the scores and the products stay in float32, and the answer is rounded once more, by
+        half a spacing. The tolerance for a result that is rounded once covers both. The
+        materialised variants also round their scores to 16 bit, which moves p by half a spacing of
+        a number up to 6. The tolerance for rounding after each operation covers this.
         """
         return self._weighted(q, k, v.double().abs())
 

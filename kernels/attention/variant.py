@@ -1,4 +1,4 @@
-"""What the variants of attention share: which of the operations they carry out, and its limits."""
+"""The operation that each variant of attention carries out, and the limits that all share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HALVES = (torch.float16, torch.bfloat16)
 
 @dataclass(frozen=True, kw_only=True)
 class OfAttention(Kernel):
-    """A variant of attention; see `Kernel`. Its traffic is that of reading and writing once.
+    """A variant of attention; see `Kernel`. It reads its inputs once and writes its output once.
 
     Attributes:
         dim: Elements of a query, D: 64 or 128. Each is an operation of its own.

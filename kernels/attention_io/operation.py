@@ -1,4 +1,4 @@
-"""The sum of q, k and v: what it takes to read three tensors of attention and write one."""
+"""The sum of q, k and v: three tensors of attention are read and one is written."""
 
 from __future__ import annotations
 

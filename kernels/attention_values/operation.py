@@ -25,7 +25,7 @@ class AttentionValues(Operation):
     def make_inputs(
         self, shape: Shape, dtype: torch.dtype, device: torch.device | str, seed: int
     ) -> tuple[torch.Tensor, ...]:
-        """See `Operation`; p is a softmax, for what is multiplied decides what power it takes."""
+        """See `Operation`; p is a softmax, because a card's power depends on the values."""
         p, v = super().make_inputs(shape, dtype, device, seed)
         return torch.softmax(p, -1), v
 

@@ -4,9 +4,9 @@ Passes: one; reads MN, writes MN: 2MN.
 On chip: a tile of `block_size` elements.
 Source: `copy_triton`, which here stores each tile at the addresses that it was loaded from.
 
-It is a kernel of the operation copy, so the copy roof of a sweep that has it is the faster of both:
-no kernel is then above the roof for where it writes. That it stores at all no answer shows, since
-the matrix holds the answer from the start; the counts of what it requests do, and its code does.
+It is a kernel of the operation copy. So the copy roof of a sweep that has it is the faster of both,
+and no kernel beats the roof only because it writes in place. No answer shows whether it stores at
+all, because the matrix holds the answer from the start. Its counted requests show it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Copy of an M×N matrix: what it takes to read every element once and write it once."""
+"""Copy of an M×N matrix: every element is read once and written once."""
 
 from __future__ import annotations
 

@@ -550,7 +550,8 @@ def _rows(  # type: ignore[no-untyped-def]
     ENTROPY: gl.constexpr = entropy is not None
     GRADIENT: gl.constexpr = y is not None and not LOGARITHM
     FURTHER: gl.constexpr = ENTROPY or SMOOTHED
-    KEPT: gl.constexpr = GRADIENT and not PACKED  # exponentials, or what is capped, for logits
+    # exponentials, or capped logits, take the registers of the logits
+    KEPT: gl.constexpr = GRADIENT and not PACKED
 
     if not ALONE:
         slots = gl.inline_asm_elementwise(

@@ -117,8 +117,8 @@ def cross_entropy(
         temperature: From 1e-30 to 1e30.
         dim: The dimension of the classes where ``input`` has two or more: −1 for the logits of a
             language model, (…, C).
-        dtype: The dtype of the loss: float16, bfloat16, float32 or float64. None takes that of
-            ``input``, or float32 under autocast. A bfloat16 loss has three digits.
+        dtype: The dtype of the loss: float16, bfloat16, float32 or float64. None takes
+            the input's dtype, or float32 under autocast. A bfloat16 loss has three digits.
         inplace: Lets the gradient overwrite ``input`` if a gradient is needed and a kernel computes
             it, but not under `torch.compile`; O(N) memory beside the inputs. Later use of
             ``input``, or of a tensor that shares its memory, is an error. The gradient cannot be
@@ -362,7 +362,7 @@ def by_torch(
 ) -> torch.Tensor:
     """The loss by PyTorch's operations, for any input that they accept."""
     _check_options(z_loss, softcap, temperature)
-    # what is no logits PyTorch refuses
+    # PyTorch refuses anything that is no logits
     z = _capped(input, softcap, temperature) if input.is_floating_point() else input
     if isinstance(weight, torch.Tensor):
         weight = weight.to(z.dtype)
@@ -430,7 +430,7 @@ class Plan:
         self.fused = not none and logits.dtype is not torch.float16
         self.alike: Callable[..., bool | None] = lambda _: None
         self._empty = allocator(index)
-        # layouts of the losses of rows, of their sum or mean, of what is kept, and of the gradient
+        # layouts of the rows' losses, their sum or mean, the tensor kept, and the gradient
         self._losses = (rows,), (1,), self.dtype if none else self.wide
         self._reduced = None if none else ((), (), self.dtype)
         self._kept = (rows + self.mean,), (1,), self.wide
@@ -534,7 +534,7 @@ class Plan:
         self._launch_backward(logits, target, weight, kept, dloss, logits)
 
 
-# calls of late, by what is cheapest read; the rest is compared by what `alike` makes
+# Recent calls, by the facts that are cheapest to read; `alike` compares the rest
 _RECENT: dict[tuple[Any, ...], tuple[Callable[..., bool | None], Plan]] = {}
 
 

@@ -129,7 +129,7 @@ class CompiledFormula(Kernel):
 
     Attributes:
         mode: Inductor's, ``"default"`` or ``"max-autotune-no-cudagraphs"``.
-        formula: What is compiled, of the operation's inputs.
+        formula: The function of the operation's inputs that is compiled.
     """
 
     backend = "inductor"

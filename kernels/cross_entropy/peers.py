@@ -1,12 +1,12 @@
 """Cross-entropy by public libraries, peers: QuACK's, Liger-Kernel's and FlagGems'.
 
-What each forward writes differs, and so what it can be compared with:
+Each forward writes something else, and is compared with other kernels:
 - QuACK's writes loss and logsumexp, M each, from one reading, MN: as ours. Its backward takes that
   logsumexp, 2MN. Asked for the gradient too (`return_dx`), its forward writes it from the same
   reading, 2MN: compare with the other gradients in one call.
 - Liger's, where logits want a gradient, writes it over the logits, from a second reading: 3MN, L2
-  may serve part of it. That is what its users run, once for the loss and once for both; compare its
-  loss with other gradients. Its function asks the device how many rows count, and whether targets
+  may serve part of it. Its users run this once for the loss and the gradient; compare its loss
+  with other gradients. Its function asks the device how many rows count, and whether targets
   are in range, and waits for the answer at every call: no timer of the device can tell that wait
   from the kernel, and no CUDA graph can hold it. So its kernel is launched here as the function
   launches it, once the function has answered for these shapes: it is Liger without its checks.

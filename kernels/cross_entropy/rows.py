@@ -598,7 +598,7 @@ def _absorb(
     sums = tl.zeros_like(highest)
     products, plain = sums, sums
     # Of log-probability and entropy an element takes a fourth less by powers of two, each rounded
-    # once. Their shift is not quite that of m: `off` is how far it is from it.
+    # once. Their shift is not quite m's shift: `off` is the difference.
     FUSED: tl.constexpr = HOW.kind == "entropy" and HOW.statistics == tl.float32
     of_two = shift * LOG2E
     for piece in tl.static_range(PIECES):
@@ -1215,7 +1215,7 @@ def _elements(
         _emit_tile(
             aim, pieces, tile, vectors, y_col_stride, ahead, of_row, weight, numbers, HOW, False
         )
-    if ENDS and tile == 0:  # a branch, lest all others run through what is masked
+    if ENDS and tile == 0:  # a branch, so that other tiles skip the masked accesses
         columns = tl.where(exists[None, :], end_columns(length, ahead, VECTOR), -1)
         begin_of_row = first_element(x, row, row_stride, lead, VECTOR, ENDS)
         z = _load_ends(begin_of_row, columns, numbers, HOW)

@@ -1,7 +1,7 @@
 """log-softmax and logsumexp by PyTorch: its own functions, and compiled.
 
 Passes: nominally the compulsory ones, 2MN and MN + M. `torch.logsumexp` is one function of five
-operations, each a pass of its own; what they move is for counters to show.
+operations, each a pass of its own. Hardware counters show their traffic.
 On chip: nominally the row, N elements.
 Source: `torch.log_softmax`, `torch.logsumexp`.
 """

@@ -1,4 +1,4 @@
-"""The largest of every few neighbours of an M×N matrix: what it takes to read every element."""
+"""The maximum of each stretch of an M×N matrix: every element is read, few are written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STRETCH = 4096  # elements of a row that become one
 
 
 class Read(Operation):
-    """y[i, j] = max of x[i, 4096·j … 4096·(j + 1) − 1], with what there is at a row's end."""
+    """y[i, j] = max of x[i, 4096·j … 4096·(j + 1) − 1], shorter at the end of a row."""
 
     name = "read"
     outputs = (Array("y", (M, sympy.ceiling(N / sympy.Integer(STRETCH)))),)

@@ -172,8 +172,8 @@ def _read(
         count = ((last - first) // VECTOR).to(tl.int32) * VECTOR
         values = tl.load(x + first[:, None] + lane, mask=lane < count[:, None],
                          other=float("-inf"), eviction_policy=LOADS)  # fmt: skip
-        # What is left on both sides, along the other dimension and by turns: else a lane would get
-        # as many neighbours as it has of the vectors
+        # The elements left on both sides, along the other dimension and in turn: else a lane would
+        # get as many neighbours as it has of the vectors
         start, first, last, end = _bounds(
             stretch[None, :], stretches, parts, cols, row_stride, shift, STRETCH, VECTOR
         )

@@ -56,7 +56,7 @@ LANES = 32
 MOST_WARPS = 16  # of a program
 SHARED_BYTES = 192 << 10  # a program's part of the row in shared memory, out of the SM's 227 KB
 
-# What a cut costs beside the best one, as a fraction of the time, fitted to all cuts of 50 widths
+# Penalties of a cut, as fractions of the best cut's time, fitted to all cuts of 50 widths
 # on an H200 (docs/lab_book.md): too few bytes on chip at once, warps short of what SMs hold, chunks
 # that wait in shared memory, programs of more or fewer warps than five, a last wave that fills the
 # card in part, threads with little of the row, for each halving of it, and, seen at 1M columns
@@ -291,7 +291,7 @@ def _fitting(
     # Of 64 elements in registers some give way, so that they leave room for a third program an SM
     in_registers = 64 // width - (0 if packed else 2 if warps < MOST_WARPS else 8)
     shared = chunks - in_registers
-    # Triton asks the driver for more than 48 KB by what it allocates itself, less the slots
+    # Triton asks the driver for more than 48 KB by its own allocation, without the slots
     if 0 <= (48 << 10) - shared * warps * LANES * LONGEST < SLOT * (programs * warps + 1):
         shared += 1
     if shared * warps * LANES * LONGEST > SHARED_BYTES:
@@ -601,7 +601,7 @@ def add_lanes(value: str, width: int) -> list[str]:
     return lines
 
 
-# What each program runs: device code in Gluon.
+# Device code of a program, in Gluon.
 
 
 @gluon_jit

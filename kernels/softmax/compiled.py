@@ -80,7 +80,7 @@ def compile_once(
         function: A Python function; a copy of it is compiled.
         mode: One of `MODES`.
         inputs: The first has the shape ``(M, N)``.
-        constants: What the function takes beside them.
+        constants: The function's other arguments.
 
     Raises:
         NotCompiled: PyTorch ran the function eagerly instead of compiling it. The returned
@@ -123,7 +123,7 @@ class _OneGraph:
 
 
 def _copy_of(function: types.FunctionType | Callable[..., Any]) -> Callable[..., Any]:
-    # Dynamo keeps what it compiled with the code object and gives up after eight shapes, silently
+    # Dynamo keeps its compiled code with the code object, and after eight shapes runs eagerly
     # running eager. With a code object for each shape it never gets there, and the compiled code
     # is freed with the function.
     assert isinstance(function, types.FunctionType)

@@ -1,4 +1,4 @@
-"""`torch.softmax` through `torch.compile`, which is what a program that compiles itself runs.
+"""`torch.softmax` through `torch.compile`, as a compiled program runs it.
 
 Passes: nominally one, 2MN. Inductor takes softmax apart by rules of its own, other than the five
 operations of `compiled`, and gets other kernels of it: the faster of the two depends on the shape.

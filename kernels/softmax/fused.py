@@ -28,7 +28,7 @@ from .tiles import Accumulate, empty_result, load_tile, store_tile, too_wide, tr
 
 INTERPRETED_PROGRAMS = 8  # few, so that the interpreter too takes a program over several rows
 ROOMY_SHARED_BYTES = 200_000  # tutorial 02: four stages above this, two below
-SCRATCH_BYTES = 1024  # what the reductions across warps may need beside the rows, generously
+SCRATCH_BYTES = 1024  # for reductions across warps, beside the rows: an upper bound
 
 
 @dataclass(frozen=True)

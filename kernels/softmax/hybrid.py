@@ -31,7 +31,7 @@ class Hybrid(Kernel):
 
     Attributes:
         block_size: Widest row taken in one pass, and the tile of wider ones, in elements.
-        num_warps: Warps per program; None takes 4, 8 or 16 by the width of what it holds.
+        num_warps: Warps per program; None takes 4, 8 or 16, by the width of a block.
         accumulate: dtype of the statistics, ``"float32"`` or ``"float64"``.
     """
 

@@ -1,7 +1,7 @@
 """Naive softmax under TorchScript: the same five operations, left to its fuser.
 
 Passes: 8MN + 4M as written. The fuser may join neighbouring element-wise operations, subtract
-and exp here; hardware counters show what that saves.
+and exp here; hardware counters show the saving.
 On chip: one element.
 Source: the `@torch.jit.script` baseline of Triton's tutorial 02.
 """
@@ -23,7 +23,7 @@ from .naive import five_operations
 from .operation import SOFTMAX
 from .tiles import Accumulate, statistics_dtype
 
-PROFILING_RUNS = 3  # two are watched, the third compiles what they showed
+PROFILING_RUNS = 3  # two record types and shapes, the third compiles for them
 
 
 @dataclass(frozen=True)

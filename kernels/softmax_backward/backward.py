@@ -66,7 +66,7 @@ class Backward(Kernel):
         """Writes the gradient of softmax(x / temperature) along any ``dim`` into ``dx``.
 
         Args:
-            y: Softmax's answer, at least one dimension and one element; like that of ``dy``, its
+            y: Softmax's answer, at least one dimension and one element; as for ``dy``, its
                 dimensions before and after ``dim`` can be merged into one each.
             dy: The gradient of ``y``.
             dx: Contiguous; of any floating-point dtype.

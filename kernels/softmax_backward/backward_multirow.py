@@ -2,9 +2,9 @@
 
 dx = y∘(dy − s), s = Σ y∘dy.
 Passes: one; reads 2MN, writes MN: 3MN.
-Idea: as `softmax/fused_multirow.py`: tiles of (rows, what a warp's lanes load at once), in vectors
-of 16 bytes where rows and strides are whole vectors. A row's sum stays in its warp, or in half of
-one, and all loads are under way before it is asked for.
+Idea: as `softmax/fused_multirow.py`: tiles of (rows, elements that a warp loads at once), in
+vectors of 16 bytes where rows and strides are whole vectors. A row's sum stays in its warp, or in
+half of one, and all loads are under way before it is asked for.
 On chip: the rows of y and dy of a program.
 Source: this project; tiles after PyTorch's PersistentSoftmax.cuh.
 """

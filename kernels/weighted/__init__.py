@@ -1,1 +1,1 @@
-"""A softmax and what it weighs: what attention does with a row of its scores."""
+"""The weighted sum that attention makes of a row of scores: softmax(x)·v."""

@@ -4,7 +4,7 @@ Passes: one where N ≤ 32768, 2MN; else two with a running maximum and sum for 
 3MN, the second from the row's end and marked to be evicted first.
 On chip: the row, N elements padded to a power of two, or a tile of 4096. Rows that are not
 contiguous are copied first, by the library itself.
-What is called is the function that `flag_gems.enable()` would put in the place of
+The function is the one that `flag_gems.enable()` would put in the place of
 `torch.softmax`; nothing is enabled here, and PyTorch keeps its own.
 Source: FlagGems, https://github.com/flagos-ai/FlagGems, `src/flag_gems/ops/softmax.py`, with the
 sizes of `runtime/backend/_nvidia/heuristics_config_utils.py`.

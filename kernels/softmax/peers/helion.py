@@ -3,7 +3,7 @@
 Passes: one where N ≤ 32768, 2MN: a program holds a row, or several narrow ones. Else three, 4MN,
 each a loop over tiles of 8192: Helion's rolled reductions of maximum, sum and answer.
 On chip: the row, N elements padded to a power of two, or a tile.
-The kernel is that of Helion's examples, and its configuration is given, so that nothing is tuned:
+The kernel is the one of Helion's examples. Its configuration is given, so that nothing is tuned:
 rows to fill a tile of 2048 elements, a warp for 512 of them, 4 to 32. Where the index of an element
 needs 64 bit is Helion's own decision.
 Source: Helion, https://github.com/pytorch/helion, `examples/softmax.py`.

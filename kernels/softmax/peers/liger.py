@@ -4,7 +4,7 @@ Passes: one, 2MN. The library also has a kernel that loops over a row, but its b
 row padded to a power of two, so that this one is never launched; beyond 65536 it refuses.
 On chip: the row, N elements padded to a power of two. Rows that are not contiguous are copied
 first, by the library itself.
-What is called is `liger_kernel.ops.softmax._softmax_forward`, the body of the public
+The function is `liger_kernel.ops.softmax._softmax_forward`, the body of the public
 `LigerSoftmaxFunction`, without the bookkeeping for gradients and whatever implementation the
 environment selects.
 Source: Liger-Kernel, https://github.com/linkedin/Liger-Kernel, `src/liger_kernel/ops/softmax.py`.

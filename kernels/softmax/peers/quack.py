@@ -3,7 +3,7 @@
 Passes: one, 2MN. Each block takes its part of the row through shared memory into registers; the
 blocks of a cluster exchange their maxima and sums through distributed shared memory.
 On chip: the row, N elements, over the shared memory and registers of its cluster.
-What is called is `quack.softmax.softmax_fwd`, the forward function of the public `softmax`,
+The function is `quack.softmax.softmax_fwd`, the forward function of the public `softmax`,
 without the bookkeeping for gradients. It takes rows that start on 16 bytes and lie in one piece;
 others are copied first, here. It launches on PyTorch's current stream.
 A warp whose columns all lie beyond the row takes exp(−∞ − (−∞)), NaN, and the row's sum takes it
