@@ -7,20 +7,67 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, ClassVar
 
 import torch
 from typing_extensions import override
 
-from .kernel import Kernel
+from .device import Device
+from .kernel import Kernel, Shape
+from .softmax.tiles import too_many_rows
+
+Refused = Callable[[Shape, torch.dtype, Device], str | None]
+VECTOR_BYTES = 16  # one load or store of a thread of QuACK's
+THREADS = 256  # of a block of QuACK's, all on one row, where the row is wider than 16384
+SCRATCH_BYTES = 16 * 8 * 8 + 8  # a (m, d) for each warp of QuACK's cluster, and a barrier
+WIDEST_OF_LIGER = 65536  # MAX_FUSED_SIZE of liger_kernel.ops.utils.calculate_settings
+
+
+@dataclass(frozen=True)
+class Library:
+    """A public library of kernels.
+
+    Attributes:
+        packages: Its distributions, see `Kernel`.
+        backend: Its code generator, see `Kernel`.
+        refused: One sentence that says why a shape, dtype or device cannot run; else None.
+    """
+
+    packages: tuple[str, ...]
+    backend: str
+    refused: Refused
 
 
 class Peer(Kernel):
-    """A public library's kernel; see `Kernel`."""
+    """A public library's kernel; see `Kernel`.
+
+    Attributes:
+        library: The library.
+    """
+
+    library: ClassVar[Library]
+
+    def __init_subclass__(cls) -> None:
+        cls.packages, cls.backend = cls.library.packages, cls.library.backend
+
+    @staticmethod
+    def refused(shape: Shape, dtype: torch.dtype, device: Device, /) -> str | None:
+        """Further limits of this kernel, like those of `Library`."""
+        return None
 
     @abstractmethod
     def function(self, *inputs: Any, **_: Any) -> Callable[..., Any]:
         """The library's function for inputs like these, of at least one element."""
+
+    @override
+    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        """See `Kernel`; also the library's own limits."""
+        for refused in (super().unsupported, self.library.refused, self.refused):
+            if (reason := refused(shape, dtype, device)) is not None:
+                return reason
+        return None
 
     @override
     def __call__(self, *inputs: torch.Tensor) -> Any:
@@ -38,3 +85,55 @@ class Peer(Kernel):
         layout = self.operation.layout(self.operation.outputs, shape, dtype)
         made = [torch.empty(size, dtype=own, device=inputs[0].device) for size, own in layout]
         return made[0] if len(made) == 1 else tuple(made)
+
+
+def _of_quack(shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+    if find_spec("cutlass") is None:
+        return "needs the folder nvidia_cutlass_dsl/dsl_packages on PYTHONPATH, for cutlass"
+    if device.capability is None:
+        return "needs a CUDA device"
+    if device.capability < (9, 0):
+        has = ".".join(map(str, device.capability))
+        return f"needs compute capability 9.0, for clusters; this device has {has}"
+    vector = VECTOR_BYTES // dtype.itemsize
+    if shape[1] % vector:
+        name = str(dtype).removeprefix("torch.")
+        return f"QuACK takes rows of a multiple of {vector} {name}, not of {shape[1]}"
+    return None
+
+
+def row_of_quack(matrices: int) -> Refused:
+    """The limit of QuACK's kernels that hold a row of so many matrices in a cluster."""
+
+    def refused(shape: Shape, dtype: torch.dtype, device: Device, /) -> str | None:
+        """Narrower rows take smaller clusters, and less than any device with clusters has."""
+        tile = THREADS * VECTOR_BYTES // dtype.itemsize
+        cluster = 8 if device.capability is not None and device.capability[0] == 12 else 16
+        needed = matrices * -(-shape[1] // (tile * cluster)) * tile * dtype.itemsize + SCRATCH_BYTES
+        room = device.shared_bytes_per_block
+        if room is None or needed <= room:
+            return None
+        return (
+            f"a row of {shape[1]} takes {needed} bytes of shared memory in each block of "
+            f"QuACK's largest cluster, and this device gives a block {room}"
+        )
+
+    return refused
+
+
+def row_of_liger(shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+    """The limit of Liger's kernels that hold a row in one block."""
+    if shape[1] > WIDEST_OF_LIGER:
+        return f"Liger takes rows of at most {WIDEST_OF_LIGER}, not {shape[1]}"
+    return None
+
+
+def _on_cuda(shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+    if device.kind != "cuda":
+        return "needs a CUDA device: FlagGems cannot be imported without one"
+    return too_many_rows(shape)
+
+
+QUACK = Library(("quack-kernels", "nvidia-cutlass-dsl"), "cute", _of_quack)
+LIGER = Library(("liger-kernel",), "triton", lambda shape, *_: too_many_rows(shape))
+FLAG_GEMS = Library(("flag-gems",), "triton", _on_cuda)

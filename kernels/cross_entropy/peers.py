@@ -33,9 +33,7 @@ from typing_extensions import override
 
 from ..device import Device
 from ..kernel import Operation, Shape
-from ..peer import Peer
-from ..softmax.peers.quack import VECTOR_BYTES, refused
-from ..softmax.tiles import too_many_rows
+from ..peer import FLAG_GEMS, LIGER, QUACK, VECTOR_BYTES, Peer, row_of_quack
 from ..traffic import M, N, Traffic
 from .operation import CROSS_ENTROPY, CROSS_ENTROPY_BACKWARD, CROSS_ENTROPY_GRAD
 
@@ -50,14 +48,10 @@ class CeQuack(Peer):
     """Loss and logsumexp, of the package quack-kernels. It chooses cluster and threads itself."""
 
     operation: ClassVar[Operation] = CROSS_ENTROPY
-    backend = "cute"
-    packages = ("quack-kernels", "nvidia-cutlass-dsl")
+    library = QUACK
+    refused = staticmethod(row_of_quack(1))
     moves = Traffic(reads=M * N + M, writes=sympy.S.Zero, read_bytes=8 * M, write_bytes=8 * M)
     on_chip = N
-
-    @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        return super().unsupported(shape, dtype, device) or refused(shape, dtype, device)
 
     @override
     def function(
@@ -84,27 +78,26 @@ class CeGradQuack(CeQuack):
         return lambda logits, target: cross_entropy_fwd(logits, target, return_dx=True)
 
 
+def _chunk_of_row(shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+    """The limit of QuACK's backward, whose block holds a part of a row: any width fits."""
+    rows, cols = shape
+    part = cols if cols <= WIDEST_CHUNK else WIDEST_CHUNK + cols % VECTOR_BYTES
+    return row_of_quack(1)((rows, part), dtype, device)
+
+
 @dataclass(frozen=True)
 class CeBackwardQuack(Peer):
     """The gradient of a known logsumexp, of the package quack-kernels."""
 
     operation = CROSS_ENTROPY_BACKWARD
-    backend = "cute"
-    packages = ("quack-kernels", "nvidia-cutlass-dsl")
+    library = QUACK
+    refused = staticmethod(_chunk_of_row)
     on_chip = sympy.Min(N, WIDEST_CHUNK)
     moves = Traffic(
         reads=M * N,
         writes=M * N,
         read_bytes=16 * M * sympy.ceiling(N / sympy.Integer(WIDEST_CHUNK)),
     )
-
-    @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        """See `Kernel`; a block holds a part of a row, so that any width fits."""
-        rows, cols = shape
-        part = cols if cols <= WIDEST_CHUNK else WIDEST_CHUNK + cols % VECTOR_BYTES
-        reason = super().unsupported(shape, dtype, device)
-        return reason or refused((rows, part), dtype, device)
 
     @override
     def function(
@@ -120,15 +113,10 @@ class CeLiger(Peer):
     """The loss, and its gradient over the logits, by the kernel of the package liger-kernel."""
 
     operation: ClassVar[Operation] = CROSS_ENTROPY
-    backend = "triton"
-    packages = ("liger-kernel",)
+    library = LIGER
     overwrites = "logits"
     moves = Traffic(reads=2 * M * N + M, writes=M * N + 3 * M, read_bytes=8 * M)
     on_chip = sympy.Min(N, LIGER_TILE)
-
-    @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        return super().unsupported(shape, dtype, device) or too_many_rows(shape)
 
     @override
     def function(
@@ -186,19 +174,10 @@ class CeFlagGems(Peer):
     """The loss, of the package flag-gems. It tunes its tile itself."""
 
     operation: ClassVar[Operation] = CROSS_ENTROPY
-    backend = "triton"
-    packages = ("flag-gems",)
+    library = FLAG_GEMS
     # the loss goes out in float32, and from there to the dtype of the logits
     moves = Traffic(reads=M * N + M, writes=M, read_bytes=12 * M, write_bytes=8 * M)
     on_chip = sympy.Integer(FLAG_GEMS_TILE)
-
-    @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        """See `Kernel`; the library also looks for a card when it is imported."""
-        reason = super().unsupported(shape, dtype, device) or too_many_rows(shape)
-        if reason is None and device.kind != "cuda":
-            return "needs a CUDA device: FlagGems cannot be imported without one"
-        return reason
 
     @override
     def function(

@@ -19,12 +19,8 @@ import sympy
 import torch
 from typing_extensions import override
 
-from ..device import Device
-from ..kernel import Kernel, Shape
-from ..peer import Peer
-from ..softmax.peers.liger import WIDEST
-from ..softmax.peers.quack import refused
-from ..softmax.tiles import too_many_rows
+from ..kernel import Kernel
+from ..peer import FLAG_GEMS, LIGER, QUACK, Peer, row_of_liger, row_of_quack
 from ..traffic import M, N, Traffic
 from .operation import SOFTMAX_BACKWARD
 
@@ -37,14 +33,10 @@ class BackwardQuack(Peer):
     """Of the package quack-kernels. It chooses cluster and threads itself."""
 
     operation = SOFTMAX_BACKWARD
-    backend = "cute"
-    packages = ("quack-kernels", "nvidia-cutlass-dsl")
+    library = QUACK
+    refused = staticmethod(row_of_quack(2))
     moves = Traffic(reads=2 * M * N, writes=M * N)
     on_chip = 2 * N
-
-    @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        return super().unsupported(shape, dtype, device) or refused(shape, dtype, device, 2)
 
     @override
     def function(self, y: torch.Tensor, dy: torch.Tensor) -> Gradient:
@@ -58,19 +50,11 @@ class BackwardLiger(Peer):
     """Of the package liger-kernel. It chooses its warps itself."""
 
     operation = SOFTMAX_BACKWARD
-    backend = "triton"
+    library = LIGER
+    refused = staticmethod(row_of_liger)
     dtypes = (*Kernel.dtypes, torch.float64)
-    packages = ("liger-kernel",)
     moves = Traffic(reads=2 * M * N, writes=M * N)
     on_chip = 2 * N
-
-    @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        """See `Kernel`; also rows wider than the library takes."""
-        reason = super().unsupported(shape, dtype, device) or too_many_rows(shape)
-        if reason is None and shape[1] > WIDEST:
-            return f"Liger takes rows of at most {WIDEST}, not {shape[1]}"
-        return reason
 
     @override
     def function(self, y: torch.Tensor, dy: torch.Tensor) -> Gradient:
@@ -86,25 +70,14 @@ class BackwardFlagGems(Peer):
     """Of the package flag-gems. It tunes its tile itself."""
 
     operation = SOFTMAX_BACKWARD
-    backend = "triton"
-    packages = ("flag-gems",)
+    library = FLAG_GEMS
+    moves = Traffic(
+        reads=sympy.Piecewise((2 * M * N, N <= WIDEST_TILE), (4 * M * N, True)), writes=M * N
+    )
     on_chip = sympy.Piecewise((2 * N, N <= WIDEST_TILE), (sympy.Integer(2 * WIDEST_TILE), True))
-
-    @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        """See `Kernel`; the library also looks for a card when it is imported."""
-        reason = super().unsupported(shape, dtype, device) or too_many_rows(shape)
-        if reason is None and device.kind != "cuda":
-            return "needs a CUDA device: FlagGems cannot be imported without one"
-        return reason
 
     @override
     def function(self, y: torch.Tensor, dy: torch.Tensor) -> Gradient:
         from flag_gems.ops import softmax_backward
 
         return lambda y, dy: softmax_backward(dy, y, 1, y.dtype)
-
-    @override
-    def traffic(self) -> Traffic:
-        reads = sympy.Piecewise((2 * M * N, N <= WIDEST_TILE), (4 * M * N, True))
-        return Traffic(reads=reads, writes=M * N)

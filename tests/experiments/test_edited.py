@@ -28,7 +28,7 @@ def test_an_edit_changes_the_hashes_of_what_runs_it(monkeypatch: pytest.MonkeyPa
         ("softmax/fused.py", {"fused"}),
         ("softmax/tiles.py", set(VARIANTS)),
         ("softmax/cluster.py", {"cluster", "auto"}),
-        ("softmax/peers/liger.py", set()),
+        ("softmax/peers.py", set()),
         ("functions.py", set()),
         ("lines.py", {"backward"}),
     ):

@@ -23,8 +23,7 @@ from kernels.softmax.fused import Fused
 from kernels.softmax.fused_multirow import FusedMultirow
 from kernels.softmax.hybrid import Hybrid
 from kernels.softmax.online import Online
-from kernels.softmax.peers.flag_gems import FlagGems
-from kernels.softmax.peers.helion import Helion
+from kernels.softmax.peers import FlagGems, Helion
 from kernels.softmax_backward.backward import Backward
 from kernels.softmax_backward.peers import BackwardFlagGems
 from kernels.traffic import M, N, Traffic, evaluate

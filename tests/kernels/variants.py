@@ -27,10 +27,7 @@ from kernels.softmax.hybrid import Hybrid
 from kernels.softmax.naive import Naive
 from kernels.softmax.naive_script import NaiveScript
 from kernels.softmax.online import Online
-from kernels.softmax.peers.flag_gems import FlagGems
-from kernels.softmax.peers.helion import Helion
-from kernels.softmax.peers.liger import Liger
-from kernels.softmax.peers.quack import Quack
+from kernels.softmax.peers import FlagGems, Helion, Liger, Quack
 from kernels.softmax.three_pass import ThreePass
 from kernels.softmax.torch_softmax import TorchSoftmax
 

@@ -34,5 +34,5 @@ def test_a_kernels_file_names_the_roof_of_its_operation(kernel: str) -> None:
 
 def test_what_a_file_says_about_a_kernel_is_no_tunable(compose_job: Compose) -> None:
     found = compose_job(["kernel=quack", "grid=smoke"])
-    assert found.config["kernel"] == {"_target_": "kernels.softmax.peers.quack.Quack"}
+    assert found.config["kernel"] == {"_target_": "kernels.softmax.peers.Quack"}
     assert compose_job(["kernel=backward", "grid=smoke"]).roof == "add"

@@ -12,6 +12,7 @@ from kernels.copy.copy import Copy
 from kernels.copy.copy_triton import CopyTriton
 from kernels.device import Device, cuda_device
 from kernels.kernel import Kernel
+from kernels.peer import WIDEST_OF_LIGER
 from kernels.softmax.auto import Auto
 from kernels.softmax.cluster import Cluster
 from kernels.softmax.compiled import Compiled
@@ -23,9 +24,7 @@ from kernels.softmax.hybrid import Hybrid
 from kernels.softmax.naive_script import NaiveScript
 from kernels.softmax.online import Online
 from kernels.softmax.operation import SOFTMAX
-from kernels.softmax.peers.flag_gems import TILE, WIDEST_WHOLE, FlagGems
-from kernels.softmax.peers.liger import WIDEST
-from kernels.softmax.peers.quack import Quack
+from kernels.softmax.peers import FLAG_GEMS_TILE, WIDEST_WHOLE, FlagGems, Quack
 from kernels.softmax.three_pass import ThreePass
 from kernels.softmax.torch_softmax import TorchSoftmax
 from tests.kernels.variants import LAYOUTS, PEERS, assert_softmax, extremes, lay_out, name
@@ -296,9 +295,11 @@ def test_quack_is_refused_only_where_the_library_fails(card: Device) -> None:
 
 def test_liger_takes_rows_up_to_the_width_that_its_model_says() -> None:
     settings_of = pytest.importorskip("liger_kernel.ops.utils").calculate_settings
-    assert settings_of(WIDEST)[0] == WIDEST  # one block, so its looping kernel is never launched
+    assert (
+        settings_of(WIDEST_OF_LIGER)[0] == WIDEST_OF_LIGER
+    )  # one block, so its looping kernel is never launched
     with pytest.raises(RuntimeError, match="exceeds"):
-        settings_of(WIDEST + 1)
+        settings_of(WIDEST_OF_LIGER + 1)
 
 
 def test_flag_gems_takes_the_tile_that_its_model_says(card: Device) -> None:
@@ -308,4 +309,4 @@ def test_flag_gems_takes_the_tile_that_its_model_says(card: Device) -> None:
 
     tile = get_heuristic_config("softmax_inner")["TILE_N"]
     assert tile({"N": WIDEST_WHOLE}) == WIDEST_WHOLE
-    assert tile({"N": WIDEST_WHOLE + 1}) == TILE
+    assert tile({"N": WIDEST_WHOLE + 1}) == FLAG_GEMS_TILE

@@ -19,7 +19,7 @@ from kernels.softmax.cooperative import Cooperative, slices_of
 from kernels.softmax.fused import Fused
 from kernels.softmax.fused_multirow import lanes_by_tile, rows_by_shape, warps_by_tile
 from kernels.softmax.online import Online, rows_in_l2
-from kernels.softmax.peers.helion import configuration
+from kernels.softmax.peers import configuration
 from kernels.softmax.tiles import vector
 from tests.kernels.conftest import H200
 

@@ -22,10 +22,7 @@ from kernels.softmax.fused_multirow import FusedMultirow
 from kernels.softmax.fused_row import FusedRow
 from kernels.softmax.hybrid import Hybrid
 from kernels.softmax.online import Online
-from kernels.softmax.peers.flag_gems import FlagGems
-from kernels.softmax.peers.helion import Helion
-from kernels.softmax.peers.liger import Liger
-from kernels.softmax.peers.quack import Quack
+from kernels.softmax.peers import FlagGems, Helion, Liger, Quack
 from kernels.softmax.three_pass import ThreePass
 from kernels.softmax_backward.peers import BackwardFlagGems, BackwardLiger, BackwardQuack
 from tests.conftest import ROOT
@@ -40,7 +37,7 @@ CPU = Device(kind="cpu", name="cpu")
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if every package were here; nothing of them may be imported."""
     monkeypatch.setattr("kernels.kernel.distribution", lambda package: package)
-    monkeypatch.setattr("kernels.softmax.peers.quack.find_spec", lambda module: module)
+    monkeypatch.setattr("kernels.peer.find_spec", lambda module: module)
     monkeypatch.setenv("TRITON_INTERPRET", "1")
 
 
@@ -145,7 +142,7 @@ def test_triton_without_a_gpu_needs_its_interpreter(
 def test_cutlass_that_no_pth_file_put_on_the_path_is_one_line(
     monkeypatch: pytest.MonkeyPatch, h200: Device
 ) -> None:
-    monkeypatch.setattr("kernels.softmax.peers.quack.find_spec", lambda module: None)
+    monkeypatch.setattr("kernels.peer.find_spec", lambda module: None)
     assert "dsl_packages on PYTHONPATH" in (Quack().unsupported((4, 64), F32, h200) or "")
 
 

@@ -1,0 +1,179 @@
+"""Softmax by public libraries, peers: QuACK, Liger-Kernel, FlagGems and Helion.
+
+- QuACK, in CuTe DSL. Passes: one, 2MN. A cluster of up to sixteen blocks holds the row. Each block
+  takes its part through shared memory into registers, and the blocks exchange their maxima and sums
+  through distributed shared memory. The function is `quack.softmax.softmax_fwd`, the forward
+  function of the public `softmax`, without the bookkeeping for gradients. It takes rows that start
+  on 16 bytes and lie in one piece; others are copied first, here. It launches on PyTorch's current
+  stream. A warp whose columns all lie beyond the row takes exp(−∞ − (−∞)), NaN, and the row's sum
+  takes it over. By the sources this happens where the last block of a cluster has at most 1792
+  columns of 16 bit: in rows of 65544 to 73472, 81928 to 87808, 98312 to 102144, 114696 to 116480,
+  131080 to 155392 and some beyond. Seen at 6000×151936 bfloat16, Qwen's vocabulary. The gate calls
+  that incorrect.
+- Liger-Kernel, in Triton. Passes: one, 2MN: one program per row, which it holds whole. The library
+  also has a kernel that loops over a row, but its block is always the row padded to a power of two,
+  so that this one is never launched; beyond 65536 it refuses. The function is
+  `liger_kernel.ops.softmax._softmax_forward`, the body of the public `LigerSoftmaxFunction`,
+  without the bookkeeping for gradients and whatever implementation the environment selects.
+- FlagGems, in Triton. Passes: one where N ≤ 32768, 2MN; else two with a running maximum and sum for
+  each lane of a tile, 3MN, the second from the row's end and marked to be evicted first. The
+  function is the one that `flag_gems.enable()` would put in the place of `torch.softmax`; nothing
+  is enabled here, and PyTorch keeps its own.
+- Helion, PyTorch's language of tiles, which becomes Triton. Passes: one where N ≤ 32768, 2MN: a
+  program holds a row, or several narrow ones. Else three, 4MN, each a loop over tiles of 8192:
+  Helion's rolled reductions of maximum, sum and answer. The kernel is the one of Helion's examples.
+  Its configuration is given, so that nothing is tuned: rows to fill a tile of 2048 elements, a warp
+  for 512 of them, 4 to 32. Helion itself decides where an element's index needs 64 bit.
+On chip: the row, N elements padded to a power of two (QuACK: unpadded); wider rows of FlagGems and
+Helion a tile. Liger and FlagGems copy rows that are not contiguous themselves.
+Source: https://github.com/Dao-AILab/quack, `quack/softmax.py` and `quack/reduction_base.py`;
+https://github.com/linkedin/Liger-Kernel, `src/liger_kernel/ops/softmax.py`;
+https://github.com/flagos-ai/FlagGems, `src/flag_gems/ops/softmax.py`, with the sizes of
+`runtime/backend/_nvidia/heuristics_config_utils.py`; https://github.com/pytorch/helion,
+`examples/softmax.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import sympy
+import torch
+from typing_extensions import override
+
+from ..device import Device
+from ..kernel import Kernel, Shape
+from ..language import next_power_of_two
+from ..peer import (
+    FLAG_GEMS,
+    LIGER,
+    QUACK,
+    VECTOR_BYTES,
+    Library,
+    Peer,
+    row_of_liger,
+    row_of_quack,
+)
+from ..traffic import M, N, Traffic
+from .operation import SOFTMAX
+from .tiles import too_many_rows
+
+Softmax = Callable[[torch.Tensor], torch.Tensor]
+WIDEST_WHOLE = 32768  # elements of a row that is one tile, of FlagGems and of Helion
+FLAG_GEMS_TILE = 4096  # the tile of a wider row
+HELION_TILE = 8192  # likewise
+TOGETHER = 2048  # elements that narrow rows of Helion fill together
+TORCH_FROM = "2.13"  # 2.11 lacks a name that Helion 1.5.1 imports; 2.12 was not tried
+hl: Any = None  # helion.language: a kernel sees the names of its module, so it is put there late
+
+
+@dataclass(frozen=True)
+class Quack(Peer):
+    """The forward softmax of the package quack-kernels. It chooses cluster and threads itself."""
+
+    operation = SOFTMAX
+    library = QUACK
+    refused = staticmethod(row_of_quack(1))
+    moves = Traffic(reads=M * N, writes=M * N)
+    on_chip = N
+
+    @override
+    def function(self, x: torch.Tensor) -> Softmax:
+        from quack.softmax import softmax_fwd
+
+        forward: Softmax = softmax_fwd
+        starts = x.data_ptr() | x.stride(0) * x.itemsize
+        if x.stride(1) == 1 and starts % VECTOR_BYTES == 0:
+            return forward
+        # clone, for a contiguous tensor may also start in between
+        return lambda x: forward(x.clone(memory_format=torch.contiguous_format))
+
+
+@dataclass(frozen=True)
+class Liger(Peer):
+    """The forward softmax of the package liger-kernel. It chooses its warps itself."""
+
+    operation = SOFTMAX
+    library = LIGER
+    refused = staticmethod(row_of_liger)
+    dtypes = (*Kernel.dtypes, torch.float64)
+    moves = Traffic(reads=M * N, writes=M * N)
+    on_chip = N
+
+    @override
+    def function(self, x: torch.Tensor) -> Softmax:
+        from liger_kernel.ops.softmax import _softmax_forward
+
+        return lambda x: _softmax_forward(x)[0]
+
+
+@dataclass(frozen=True)
+class FlagGems(Peer):
+    """The forward softmax of the package flag-gems. It chooses its tile and warps itself."""
+
+    operation = SOFTMAX
+    library = FLAG_GEMS
+    moves = Traffic(
+        reads=sympy.Piecewise((M * N, N <= WIDEST_WHOLE), (2 * M * N, True)), writes=M * N
+    )
+    on_chip = sympy.Piecewise((N, N <= WIDEST_WHOLE), (sympy.Integer(FLAG_GEMS_TILE), True))
+
+    @override
+    def function(self, x: torch.Tensor) -> Softmax:
+        from flag_gems.ops import softmax
+
+        return partial(softmax, dim=1)
+
+
+def _of_helion(shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+    if torch.__version__ < TORCH_FROM:
+        return f"Helion imports what PyTorch {torch.__version__} lacks; {TORCH_FROM} has it"
+    if device.kind != "cuda":  # its code has no interpreter
+        return "needs a CUDA device"
+    return too_many_rows(shape)
+
+
+@dataclass(frozen=True)
+class Helion(Peer):
+    """A kernel of our own in the language of the package helion, configured by the shape."""
+
+    operation = SOFTMAX
+    library = Library(("helion",), "triton", _of_helion)
+    moves = Traffic(
+        reads=sympy.Piecewise((M * N, N <= WIDEST_WHOLE), (3 * M * N, True)), writes=M * N
+    )
+    on_chip = sympy.Piecewise((N, N <= WIDEST_WHOLE), (sympy.Integer(HELION_TILE), True))
+
+    @override
+    def function(self, x: torch.Tensor) -> Softmax:
+        global hl
+        import helion
+        import helion.language as hl
+
+        config = helion.Config(**configuration(*x.shape))
+        kernel = helion.kernel(_softmax, config=config, static_shapes=True)
+        compiled: Softmax = kernel.bind((x,)).compile_config(config)
+        return compiled
+
+
+def configuration(rows: int, cols: int) -> dict[str, Any]:
+    """The arguments of `helion.Config` for a matrix of that shape."""
+    width = next_power_of_two(cols)
+    whole = cols <= WIDEST_WHOLE
+    together = min(max(TOGETHER // width, 1), next_power_of_two(rows))
+    elements = together * width if whole else HELION_TILE
+    chosen = {"block_sizes": [together], "num_warps": min(max(elements // 512, 4), 32)}
+    # a row of one element has nothing to reduce, and Helion then takes no such option
+    loops = {"reduction_loops": [None if whole else HELION_TILE]} if cols > 1 else {}
+    return chosen | {"num_stages": 1} | loops
+
+
+def _softmax(x: torch.Tensor) -> torch.Tensor:
+    rows, cols = x.size()
+    y = torch.empty([rows, cols], dtype=x.dtype, device=x.device)
+    for tile in hl.tile(rows):
+        y[tile, :] = torch.nn.functional.softmax(x[tile, :], dim=1)
+    return y

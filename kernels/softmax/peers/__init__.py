@@ -1,1 +1,0 @@
-"""Softmax of public libraries, called as they publish it."""
