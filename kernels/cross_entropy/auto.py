@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import sympy
 import torch
@@ -40,7 +40,7 @@ from .cluster import (
 )
 from .online import CeGradOnline, CeOnline, LogprobEntropyOnline
 from .operation import CROSS_ENTROPY, CROSS_ENTROPY_GRAD, LOGPROB_ENTROPY
-from .rows import NARROW, Options
+from .rows import NARROW, PLAIN, Options, Results
 
 WIDEST = 1 << 19  # elements of a row on chip; twice as many of 16 bit
 ENTROPY = 1 << 17  # elements of a row
@@ -137,56 +137,34 @@ class LogprobEntropyAuto(Chooses):
         return moderate and super().suits(cols, several, plan)
 
 
-def forward(
-    logits: torch.Tensor,
-    target: torch.Tensor,
-    options: Options,
-    weight: torch.Tensor | None = None,
-    *,
-    loss: torch.Tensor,
-    lse: torch.Tensor | None,
-) -> None:
-    """Like `rows.forward`; the cluster computes it if it can, and reads ignored rows too."""
-    compute = cluster.forward if clustered(logits, weight) else rows.forward
-    compute(logits, target, options, weight, loss=loss, lse=lse)
-
-
-def logprob_entropy(
-    logits: torch.Tensor,
-    target: torch.Tensor,
-    *,
-    temperature: float = 1.0,
-    logprob: torch.Tensor,
-    entropy: torch.Tensor,
-    lse: torch.Tensor,
-) -> None:
-    """Like `rows.logprob_entropy`; the cluster computes it if it can and is faster."""
-    fits = isinstance(variant(LogprobEntropyAuto(), logits), RowCluster)
-    compute = cluster.logprob_entropy if fits else rows.logprob_entropy
-    compute(logits, target, temperature=temperature, logprob=logprob, entropy=entropy, lse=lse)
-
-
 def clustered(
-    logits: torch.Tensor, weight: torch.Tensor | None = None, y: torch.Tensor | None = None
-) -> bool:
-    """Whether functions that read rows once use clusters; the answer does not depend on M."""
-    suits = logits.shape[1] > NARROW or (y is None and has_narrow(logits))
-    return suits and cluster.refused(logits, weight, y) is None
-
-
-def both(
-    logits: torch.Tensor,
-    target: torch.Tensor,
-    dloss: torch.Tensor | None,
-    options: Options,
+    x: torch.Tensor,
+    results: Results,
     weight: torch.Tensor | None = None,
+    dloss: torch.Tensor | None = None,
+) -> bool:
+    """Whether `run` uses clusters; the answer does not depend on M."""
+    if results.entropy is not None:
+        return isinstance(variant(LogprobEntropyAuto(), x), RowCluster)
+    if results.dlogits is not None:
+        suits = dloss is None or dloss.numel() == 1
+    else:
+        suits = x.shape[1] > NARROW or (results.y is None and has_narrow(x))
+    return suits and cluster.refused(x, weight, results.matrix) is None
+
+
+def run(
+    x: torch.Tensor,
+    options: Options = PLAIN,
     *,
-    loss: torch.Tensor,
-    lse: torch.Tensor,
-    dlogits: torch.Tensor,
+    target: torch.Tensor | None = None,
+    weight: torch.Tensor | None = None,
+    dloss: torch.Tensor | None = None,
+    **results: torch.Tensor | None,
 ) -> None:
-    """Like `rows.both`; the cluster computes it if it can. The choice does not depend on M."""
-    one_for_all = dloss is None or dloss.numel() == 1
-    fits = one_for_all and cluster.refused(logits, weight, dlogits) is None
-    compute = cluster.both if fits else rows.both
-    compute(logits, target, dloss, options, weight, loss=loss, lse=lse, dlogits=dlogits)
+    """Like `rows.run`, by clusters where they are faster; these read ignored rows too."""
+    outputs: dict[str, Any] = results
+    if clustered(x, Results(**results), weight, dloss):
+        CeCluster().run(x, options, target=target, dloss=dloss, **outputs)
+    else:
+        rows.run(x, options, target=target, weight=weight, dloss=dloss, **outputs)

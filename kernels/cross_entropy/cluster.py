@@ -55,7 +55,7 @@ from ..softmax.tiles import LONGEST, empty_result, vector
 from ..traffic import M, N, Traffic
 from .online import of_rows
 from .operation import CROSS_ENTROPY, CROSS_ENTROPY_GRAD, LOGPROB_ENTROPY
-from .rows import NARROW, PLAIN, Options
+from .rows import NARROW, PLAIN, Options, Results
 
 LN2 = constant(0.6931471805599453)
 MANY = 4096  # the cut assumes so many rows, so that a row's bits do not depend on their number
@@ -129,33 +129,25 @@ class RowCluster(Kernel):
         *,
         target: torch.Tensor | None = None,
         dloss: torch.Tensor | None = None,
-        loss: torch.Tensor | None = None,
-        logprob: torch.Tensor | None = None,
-        entropy: torch.Tensor | None = None,
-        lse: torch.Tensor | None = None,
-        dlogits: torch.Tensor | None = None,
-        y: torch.Tensor | None = None,
         keep_output: bool | None = None,
+        **results: torch.Tensor | None,
     ) -> None:
-        """Computes every result for which memory is given.
+        """Writes all results for which memory is given.
 
         Args:
             x: The logits, (M, N), M and N at least 1; any strides.
             options: The options of the loss; the temperature applies to every result.
-            target: (M,), int64, contiguous; for ``loss``, ``logprob`` and ``dlogits``.
+            target: (M,), int64, contiguous; for the loss, log-probability and gradient.
             dloss: Gradient of the loss, float32: (M,), or (1,) for all rows; None stands for ones.
-            loss: (M,), float32, contiguous, like the next three; not with ``entropy``.
-            logprob: log p[target].
-            entropy: −Σ p·log p; with ``logprob``.
-            lse: logsumexp(z); 0 for an ignored row if there is a loss.
-            dlogits: (M, N); it may be ``x``.
-            y: (M, N), the log-softmax; not with ``dlogits``.
             keep_output: Like ``keep``, for the stores of a matrix.
+            results: See `rows.Results`.
 
         Raises:
             ValueError: a row does not fit on chip; strided columns fit less.
         """
-        written = y if dlogits is None else dlogits
+        given = Results(**results)
+        loss, entropy, dlogits, y = given.loss, given.entropy, given.dlogits, given.y
+        written = given.matrix
         rows, cols = x.shape
         width, ends = reading(x, written)
         unit = 1 if ends else width  # of the lengths passed to the kernel
@@ -182,7 +174,7 @@ class RowCluster(Kernel):
             _rows,
             (-(-rows // at_once),),
             (
-                *(x, target, logprob if loss is None else loss, entropy, written, lse, dloss),
+                *(x, target, given.of_target, entropy, written, given.lse, dloss),
                 *(rows, cols // unit, x.stride(0) // unit, x.stride(1), *strides),
                 *(options.ignore_index, unit_of_logits / options.temperature, 1 / unit_of_logits),
                 *(options.label_smoothing, options.label_smoothing / cols, options.z_loss),
@@ -370,56 +362,10 @@ class LogprobEntropyCluster(RowCluster):
         return logprob, entropy
 
 
-def forward(
-    logits: torch.Tensor,
-    target: torch.Tensor,
-    options: Options,
-    weight: torch.Tensor | None = None,
-    *,
-    loss: torch.Tensor,
-    lse: torch.Tensor | None,
-) -> None:
-    """Like `rows.forward`, for calls that `refused` accepts."""
-    CeCluster().run(logits, options, target=target, loss=loss, lse=lse)
-
-
-def both(
-    logits: torch.Tensor,
-    target: torch.Tensor,
-    dloss: torch.Tensor | None,
-    options: Options,
-    weight: torch.Tensor | None = None,
-    *,
-    loss: torch.Tensor,
-    lse: torch.Tensor,
-    dlogits: torch.Tensor,
-) -> None:
-    """Like `rows.both`, for calls that `refused` accepts."""
-    CeGradCluster().run(
-        *(logits, options), target=target, dloss=dloss, loss=loss, lse=lse, dlogits=dlogits
-    )
-
-
-def logprob_entropy(
-    logits: torch.Tensor,
-    target: torch.Tensor,
-    *,
-    temperature: float = 1.0,
-    logprob: torch.Tensor,
-    entropy: torch.Tensor,
-    lse: torch.Tensor,
-) -> None:
-    """Like `rows.logprob_entropy`, for calls that `refused` accepts."""
-    options = Options(temperature=temperature)
-    LogprobEntropyCluster().run(
-        logits, options, target=target, logprob=logprob, entropy=entropy, lse=lse
-    )
-
-
 def refused(
     logits: torch.Tensor, weight: torch.Tensor | None = None, dlogits: torch.Tensor | None = None
 ) -> str | None:
-    """One sentence that says why these functions refuse a call; None if they accept it."""
+    """One sentence that says why these kernels refuse a call; None if they accept it."""
     if weight is not None:
         return "weights of classes are for the streaming kernels"
     device, shape = device_of(logits), tuple(logits.shape)

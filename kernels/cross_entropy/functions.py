@@ -504,17 +504,16 @@ class Plan:
 
     def _launch_forward(self, logits: Any, target: Any, weight: Any, *outputs: Any) -> None:
         losses, kept, out = outputs
-        auto.forward(logits, target, self.options, weight, loss=losses, lse=kept)
+        given = {"target": target, "weight": weight, "loss": losses, "lse": kept}
+        auto.run(logits, self.options, **given)
         self._reduce(losses, target, weight, out, kept)
 
     def _launch_both(self, logits: Any, target: Any, weight: Any, *outputs: Any) -> None:
         losses, kept, scale, out = outputs
         if self.mean:
             by_kernels.scale_of_mean(target, self.options, weight, scale=scale)
-        auto.both(
-            *(logits, target, scale if self.mean else None, self.options, weight),
-            **{"loss": losses, "lse": kept, "dlogits": logits},
-        )
+        given = {"target": target, "weight": weight, "dloss": scale if self.mean else None}
+        auto.run(logits, self.options, **given, loss=losses, lse=kept, dlogits=logits)
         self._reduce(losses, target, weight, out, None)
 
     def _reduce(self, losses: Any, target: Any, weight: Any, out: Any, kept: Any) -> None:

@@ -30,7 +30,7 @@ from .operation import (
     CROSS_ENTROPY_GRAD,
     LOGPROB_ENTROPY,
 )
-from .rows import A_LANE, HELD, MOVED, PLAIN, Tiles, backward, both, forward, logprob_entropy
+from .rows import A_LANE, HELD, MOVED, PLAIN, Tiles, backward, run
 
 Pair = tuple[torch.Tensor, torch.Tensor]
 HELD_OR_TILE = sympy.Piecewise((N, N <= HELD), (sympy.Integer(32 * 4 * A_LANE), True))
@@ -85,7 +85,7 @@ class CeOnline(Streaming):
     @override
     def __call__(self, logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         loss = of_rows(logits)
-        forward(logits, target, PLAIN, loss=loss, lse=of_rows(logits), tiles=self.tiles)
+        run(logits, target=target, loss=loss, lse=of_rows(logits), tiles=self.tiles)
         return loss
 
 
@@ -138,8 +138,8 @@ class CeGradOnline(Streaming):
     @override
     def __call__(self, logits: torch.Tensor, target: torch.Tensor) -> Pair:
         loss, dlogits = of_rows(logits), self.answer(logits)
-        outputs = {"loss": loss, "lse": of_rows(logits), "dlogits": dlogits}
-        both(logits, target, None, PLAIN, **outputs, tiles=self.tiles)
+        lse, tiles = of_rows(logits), self.tiles
+        run(logits, target=target, loss=loss, lse=lse, dlogits=dlogits, tiles=tiles)
         return loss, dlogits
 
     def answer(self, logits: torch.Tensor) -> torch.Tensor:
@@ -183,5 +183,5 @@ class LogprobEntropyOnline(Streaming):
     @override
     def __call__(self, logits: torch.Tensor, target: torch.Tensor) -> Pair:
         logprob, entropy = of_rows(logits), of_rows(logits)
-        logprob_entropy(logits, target, logprob=logprob, entropy=entropy, tiles=self.tiles)
+        run(logits, target=target, logprob=logprob, entropy=entropy, tiles=self.tiles)
         return logprob, entropy

@@ -1,15 +1,16 @@
 """Cross-entropy of rows of logits, forward, backward, and both in one call: streaming kernels.
 
-`forward` reads each logit once for any N and M: MN. A lane keeps a running maximum m of its
+`run` reads each logit once for any N and M: MN. A lane keeps a running maximum m of its
 elements and a sum of exp(z − m), which it rescales once per tile. So an element costs one
 exponential, and no thread waits for another within a chunk of tiles. Lanes are combined at the end
 of a chunk, and chunks are added in order. The cut of a row follows from N, the dtype and the row's
 alignment. Only the number of chunks per program depends on M, and it changes no bit.
-`backward` is elementwise, from a row's lse: 2MN. `both` reads a row of up to `HELD` elements once,
-2MN. For wider rows it runs forward, then backward from each row's m and sum, 3MN. (One launch that
-reads a row again while L2 may hold it was slower from 32000 to 262144 columns on an H200.)
+With a gradient or a log-softmax it reads a row of up to `HELD` elements once, 2MN. For wider rows
+a second launch is elementwise, from each row's m and sum, 3MN. (One launch that reads a row again
+while L2 may hold it was slower from 32000 to 262144 columns on an H200.) `backward` is elementwise,
+from a row's lse: 2MN.
 The target's logit of each row is read twice. Rows may be unaligned (`kernels.vectors`).
-On chip: a tile; in `both` a row of up to `HELD` elements.
+On chip: a tile; with a gradient or a log-softmax a row of up to `HELD` elements.
 Source: Milakov & Gimelshein 2018, arXiv 1805.02867; the gradient from a kept logsumexp as in
 flash-attention's and QuACK's cross-entropy.
 """
@@ -89,33 +90,73 @@ class Tiles:
 PLAIN, BY_WIDTH = Options(), Tiles()
 
 
-def forward(
-    logits: torch.Tensor,
-    target: torch.Tensor,
-    options: Options = PLAIN,
-    weight: torch.Tensor | None = None,
-    *,
-    loss: torch.Tensor,
-    lse: torch.Tensor | None,
-    tiles: Tiles = BY_WIDTH,
-) -> None:
-    """Writes each row's loss, and its logsumexp(z) for the gradient.
+@dataclass(frozen=True)
+class Results:
+    """The memory for each requested result of the rows of logits (M, N); None for all others.
 
-    A target that is out of range and not `ignore_index` gives a loss of NaN. The lse of an ignored
-    row is 0, and the kernel does not read a wide ignored row.
+    A target out of range makes its row's loss, log-probability and gradient NaN.
+
+    Attributes:
+        loss: (M,), float32, or float64 for float64 logits; contiguous, like the next three.
+        logprob: log p[target].
+        entropy: −Σ p·log p; with ``logprob``, and not with ``loss``.
+        lse: logsumexp(z). If there is a loss, it is 0 for an ignored row.
+        dlogits: (M, N), the gradient of the loss, in the dtype of the logits; may be the logits.
+        y: (M, N), the log-softmax; likewise, and not with ``dlogits``.
+    """
+
+    loss: torch.Tensor | None = None
+    logprob: torch.Tensor | None = None
+    entropy: torch.Tensor | None = None
+    lse: torch.Tensor | None = None
+    dlogits: torch.Tensor | None = None
+    y: torch.Tensor | None = None
+
+    @property
+    def kind(self) -> str:
+        """``"loss"``, ``"entropy"``, or ``"lse"`` where no target is looked at."""
+        if self.entropy is not None:
+            return "entropy"
+        return "lse" if self.loss is None else "loss"
+
+    @property
+    def of_target(self) -> torch.Tensor | None:
+        """The loss, or the log-probability."""
+        return self.logprob if self.loss is None else self.loss
+
+    @property
+    def matrix(self) -> torch.Tensor | None:
+        """The gradient, or the log-softmax."""
+        return self.y if self.dlogits is None else self.dlogits
+
+
+def run(
+    x: torch.Tensor,
+    options: Options = PLAIN,
+    *,
+    target: torch.Tensor | None = None,
+    weight: torch.Tensor | None = None,
+    dloss: torch.Tensor | None = None,
+    tiles: Tiles = BY_WIDTH,
+    **results: torch.Tensor | None,
+) -> None:
+    """Writes all results for which memory is given.
+
+    The kernel does not read a wide ignored row if it only computes a loss.
 
     Args:
-        logits: (M, N), float16, bfloat16, float32 or float64; any row and column stride.
-        target: (M,), int64, contiguous like the tensors below.
-        options: The options of the loss.
+        x: The logits, (M, N), float16, bfloat16, float32 or float64; any row and column stride.
+        options: The options of the loss; the temperature applies to every result.
+        target: (M,), int64, contiguous, for the loss, log-probability and gradient.
         weight: (N,), one weight per class, or None.
-        loss: (M,), float32, or float64 for float64 logits.
-        lse: (M,), in the dtype of ``loss``; None leaves it unwritten.
+        dloss: Gradient of the loss, of a floating dtype: (M,) of any stride, or one number for all
+            rows; None for ones.
         tiles: The requested cut.
+        results: See `Results`.
     """
-    statistics(
-        "loss", logits, options, target=target, weight=weight, first=loss, lse=lse, tiles=tiles
-    )
+    given = Results(**results)
+    outputs = given.of_target, given.entropy, given.lse, given.matrix
+    _statistics(Call(given.kind, x, options, target, weight, dloss, tiles), *outputs)
 
 
 def backward(
@@ -130,78 +171,23 @@ def backward(
     mean: bool = False,
     tiles: Tiles = BY_WIDTH,
 ) -> None:
-    """Writes the gradient of the logits.
+    """Writes the gradient of the logits from the logsumexp of each row.
 
     Args:
-        logits: As passed to `forward`.
-        target: As passed to `forward`.
-        lse: The result of `forward`.
-        dloss: Gradient of the loss, of a floating dtype: (M,) of any stride, or one number for all
-            rows; None for ones.
-        options: As passed to `forward`.
-        weight: As passed to `forward`.
+        logits: As in `run`, like the arguments that are not named here.
+        target: (M,).
+        lse: A result of `run`.
+        dloss: As in `run`.
+        options: As in `run`.
+        weight: As in `run`.
         dlogits: (M, N), in the dtype of the logits; may be ``logits`` itself. If its rows are
             aligned differently from the rows of ``logits``, both move by shorter vectors.
         mean: Whether ``dloss`` is multiplied by ``lse[M]``, which `reduce_losses` wrote.
         tiles: The requested cut.
     """
     if logits.numel() > 0:
-        _each_element(
-            *("loss", logits, options, target, weight, dloss, lse, None, dlogits, tiles, mean)
-        )
-
-
-def both(
-    logits: torch.Tensor,
-    target: torch.Tensor,
-    dloss: torch.Tensor | None,
-    options: Options = PLAIN,
-    weight: torch.Tensor | None = None,
-    *,
-    loss: torch.Tensor,
-    lse: torch.Tensor,
-    dlogits: torch.Tensor,
-    tiles: Tiles = BY_WIDTH,
-) -> None:
-    """Writes the results of `forward` and `backward` in one call; ``dlogits`` may be ``logits``."""
-    statistics(
-        "loss",
-        logits,
-        options,
-        target=target,
-        weight=weight,
-        first=loss,
-        lse=lse,
-        dloss=dloss,
-        y=dlogits,
-        tiles=tiles,
-    )
-
-
-def logprob_entropy(
-    logits: torch.Tensor,
-    target: torch.Tensor,
-    *,
-    temperature: float = 1.0,
-    logprob: torch.Tensor,
-    entropy: torch.Tensor,
-    lse: torch.Tensor | None = None,
-    tiles: Tiles = BY_WIDTH,
-) -> None:
-    """Writes log p[target], the entropy −Σ p·log p and optionally logsumexp(z) of each row.
-
-    A target out of range gives a log-probability of NaN.
-    """
-    statistics(
-        "entropy",
-        logits,
-        Options(temperature=temperature),
-        target=target,
-        first=logprob,
-        second=entropy,
-        lse=lse,
-        tiles=tiles,
-    )
+        call = Call("loss", logits, options, target, weight, dloss, tiles)
+        _each_element(call, lse, None, dlogits, mean)
 
 
 def reduce_losses(
@@ -300,37 +286,36 @@ def cut_of_copy(cols: int, vector: int, tiles: Tiles) -> Cut:
     return Cut(32 * warps // lanes, lanes, pieces, 1, -(-cols // block), warps)
 
 
-def statistics(
-    kind: str,
-    x: torch.Tensor,
-    options: Options = PLAIN,
-    *,
-    target: torch.Tensor | None = None,
-    weight: torch.Tensor | None = None,
-    first: torch.Tensor | None = None,
-    second: torch.Tensor | None = None,
-    lse: torch.Tensor | None = None,
-    dloss: torch.Tensor | None = None,
-    y: torch.Tensor | None = None,
-    tiles: Tiles = BY_WIDTH,
+class Call(NamedTuple):
+    """The inputs of `run`, and the kind of its results."""
+
+    kind: str
+    x: torch.Tensor
+    options: Options
+    target: torch.Tensor | None
+    weight: torch.Tensor | None
+    dloss: torch.Tensor | None
+    tiles: Tiles
+
+
+def _statistics(
+    call: Call,
+    first: torch.Tensor | None,
+    second: torch.Tensor | None,
+    lse: torch.Tensor | None,
+    y: torch.Tensor | None,
 ) -> None:
-    """Computes the logsumexp of each row of ``x`` and the results that follow from it.
+    """Computes the logsumexp of each row and the results that follow from it.
 
     Args:
-        kind: ``"lse"``: nothing else. ``"loss"``: the loss into ``first``. ``"entropy"``: the
-            target's log-probability into ``first`` and the entropy into ``second``.
-        x: (M, N).
-        options: The options of the loss.
-        target: (M,), except for the kind ``"lse"``.
-        weight: (N,) or None.
-        first: (M,).
-        second: (M,) for the kind ``"entropy"``. Otherwise None, or (2, M) for `_each_element`: the
+        call: The inputs.
+        first: (M,), the loss or the log-probability, by ``call.kind``.
+        second: (M,), the entropy, for its kind. Otherwise None, or (2, M) for `_each_element`: the
             shift of each row's z, and Σ exp(z − shift).
         lse: (M,); None leaves it unwritten.
-        dloss: As in `backward`.
         y: (M, N): the gradient of the loss, or log-softmax for the kind ``"lse"``, or None.
-        tiles: The requested cut.
     """
+    kind, x, options, target, weight, dloss, tiles = call
     rows, cols = x.shape
     if x.numel() == 0:  # no columns: the result of PyTorch
         for result, value in ((lse, float("-inf")), (first, float("nan")), (second, 0.0)):
@@ -341,9 +326,8 @@ def statistics(
     plan = layout(x) if y is None else layout(x, y)
     if y is not None and cols > (HELD if plan.vector > 1 else 32 * PIECES):
         sums = workspace((2, rows), dtype, x.device)
-        given: dict[str, Any] = {"target": target, "weight": weight, "tiles": tiles}
-        statistics(kind, x, options, first=first, second=sums, lse=lse, **given)
-        _each_element(kind, x, options, target, weight, dloss, None, sums, y, tiles)
+        _statistics(call._replace(dloss=None), first, sums, lse, None)
+        _each_element(call, None, sums, y)
         return
     parts = cut(cols, plan.vector, tiles, y is not None)
     split = 1 if y is not None else parts.split(rows, tiles.split, device_of(x))
@@ -356,7 +340,7 @@ def statistics(
         *(rows, plan.cols, parts.chunks, *plan.strides[0], plan.leads[0], *_of(options)),
     )
     answer = (None, 0, 1, 0) if y is None else (plan.bases[1], *plan.strides[1], plan.leads[1])
-    how = _how(kind, x, plan, parts, options, weight, dloss, lse is not None, second is not None)
+    how = _how(call, plan, parts, lse is not None, second is not None)
     launch(
         _rows,
         (-(-rows // parts.rows) * split,),
@@ -379,19 +363,14 @@ def statistics(
 
 
 def _each_element(
-    kind: str,
-    x: torch.Tensor,
-    options: Options,
-    target: torch.Tensor | None,
-    weight: torch.Tensor | None,
-    dloss: torch.Tensor | None,
+    call: Call,
     lse: torch.Tensor | None,
     sums: torch.Tensor | None,
     y: torch.Tensor,
-    tiles: Tiles,
     mean: bool = False,
 ) -> None:
-    """Writes ``y`` of `statistics` element by element, from ``sums``, or a loss's from ``lse``."""
+    """Writes ``y`` of `_statistics` element by element, from ``sums``, or a loss's from ``lse``."""
+    _, x, options, target, weight, dloss, tiles = call
     rows, cols = x.shape
     plan = layout(x, y)
     parts = cut_of_copy(cols, plan.vector, tiles)
@@ -403,11 +382,7 @@ def _each_element(
             *(rows, plan.cols, parts.chunks, *plan.strides[0], plan.leads[0], *_of(options)),
             *(plan.bases[1], *plan.strides[1], plan.leads[1]),
         ),
-        {
-            "HOW": _how(kind, x, plan, parts, options, weight, dloss),
-            "ROWS": parts.rows,
-            "MEAN": mean,
-        },
+        {"HOW": _how(call, plan, parts), "ROWS": parts.rows, "MEAN": mean},
         num_warps=parts.warps,
         **UNFUSED,
     )
@@ -433,7 +408,7 @@ def _reduce_rows(
 
 
 class How(NamedTuple):
-    """The compile-time flags of a kernel; see `statistics` and `kernels.vectors.Layout`."""
+    """The compile-time flags of a kernel; see `_statistics` and `kernels.vectors.Layout`."""
 
     kind: str
     vector: int
@@ -453,21 +428,12 @@ class How(NamedTuple):
     statistics: Any
 
 
-def _how(
-    kind: str,
-    x: torch.Tensor,
-    plan: Layout,
-    parts: Cut,
-    options: Options,
-    weight: torch.Tensor | None,
-    dloss: torch.Tensor | None,
-    keeps: bool = True,
-    more: bool = False,
-) -> How:
+def _how(call: Call, plan: Layout, parts: Cut, keeps: bool = True, more: bool = False) -> How:
+    options, weight, x = call.options, call.weight, call.x
     return How(
-        *(kind, plan.vector, plan.ends, parts.lanes, parts.pieces, keeps, more, dloss is None),
-        *(weight is not None, options.label_smoothing != 0, options.softcap != 0),
-        *(options.temperature != 1, options.z_loss != 0),
+        *(call.kind, plan.vector, plan.ends, parts.lanes, parts.pieces, keeps, more),
+        *(call.dloss is None, weight is not None, options.label_smoothing != 0),
+        *(options.softcap != 0, options.temperature != 1, options.z_loss != 0),
         *(load_hint(x, None), store_hint(x, None)),
         tl.float64 if x.dtype == torch.float64 else tl.float32,
     )

@@ -11,14 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import sympy
-import torch
 from typing_extensions import override
 
-from ..cross_entropy.auto import WIDEST, Chooses, clustered
+from ..cross_entropy.auto import WIDEST, Chooses
 from ..cross_entropy.rows import NARROW
 from ..softmax.cluster import Cut
 from ..traffic import M, N, Traffic
-from . import cluster, rows
 from .cluster import LogSoftmaxCluster, LogSumExpCluster
 from .online import LogSoftmaxOnline, LogSumExpOnline
 from .operation import LOG_SOFTMAX, LOGSUMEXP
@@ -44,13 +42,3 @@ class LogSoftmaxAuto(Chooses):
     @override
     def suits(self, cols: int, several: bool, plan: Cut) -> bool:
         return cols > NARROW
-
-
-def logsumexp(x: torch.Tensor, *, lse: torch.Tensor) -> None:
-    """As `rows.logsumexp`, by the cluster where it takes the call."""
-    (cluster if clustered(x) else rows).logsumexp(x, lse=lse)
-
-
-def log_softmax(x: torch.Tensor, *, y: torch.Tensor) -> None:
-    """Like `rows.log_softmax`; the cluster computes it if it can."""
-    (cluster if clustered(x, y=y) else rows).log_softmax(x, y=y)

@@ -54,13 +54,3 @@ class LogSumExpCluster(RowCluster):
         if x.numel() > 0:
             self.run(x, lse=lse)
         return lse
-
-
-def logsumexp(x: torch.Tensor, *, lse: torch.Tensor) -> None:
-    """As `rows.logsumexp`, where `cross_entropy.cluster.refused` does not object."""
-    LogSumExpCluster().run(x, lse=lse)
-
-
-def log_softmax(x: torch.Tensor, *, y: torch.Tensor) -> None:
-    """Like `rows.log_softmax`, for calls that `refused` accepts."""
-    LogSoftmaxCluster().run(x, y=y)

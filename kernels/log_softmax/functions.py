@@ -28,10 +28,10 @@ from ..calls import (
     runs_on,
     watched,
 )
-from ..cross_entropy.auto import logprob_entropy
+from ..cross_entropy import auto
 from ..cross_entropy.gradients import row_gradient
+from ..cross_entropy.rows import Options
 from ..repeat import Making, Repeatable, aligned
-from . import auto
 
 Maybe = torch.Tensor | None
 
@@ -124,7 +124,7 @@ def _log_softmax_plain(x: torch.Tensor) -> torch.Tensor:
 
 @lru_cache(maxsize=KEPT)
 def _log_softmax_plan(shape: Any, strides: Any, dtype: torch.dtype, index: int) -> Making:
-    return Making(lambda x, y: auto.log_softmax(x, y=y), shape, dtype, index)
+    return Making(lambda x, y: auto.run(x, y=y), shape, dtype, index)
 
 
 def _log_softmax_kernel(x: torch.Tensor) -> torch.Tensor:
@@ -189,7 +189,7 @@ class _Numbers:
 
     def __init__(self, dtype: torch.dtype, index: int, temperature: float) -> None:
         self.wide, self.temperature = torch.promote_types(dtype, torch.float32), temperature
-        self._lse = Repeatable(lambda x, lse: auto.logsumexp(x, lse=lse), index)
+        self._lse = Repeatable(lambda x, lse: auto.run(x, lse=lse), index)
         self._all = Repeatable(self._launch_all, index)
         # by the gradients that there are
         self._gradient = {
@@ -225,9 +225,8 @@ class _Numbers:
         return dx
 
     def _launch_all(self, x: Any, target: Any, logprob: Any, entropy: Any, lse: Any) -> None:
-        logprob_entropy(
-            x, target, temperature=self.temperature, logprob=logprob, entropy=entropy, lse=lse
-        )
+        options = Options(temperature=self.temperature)
+        auto.run(x, options, target=target, logprob=logprob, entropy=entropy, lse=lse)
 
     def _launch_gradient(
         self, x: Any, target: Any, entropy: Any, lse: Any, first: Any, second: Any, dx: Any

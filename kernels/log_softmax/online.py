@@ -14,11 +14,10 @@ import torch
 from typing_extensions import override
 
 from ..cross_entropy.online import HELD_OR_TILE, Streaming, of_rows
-from ..cross_entropy.rows import HELD, MOVED
+from ..cross_entropy.rows import HELD, MOVED, run
 from ..softmax.tiles import empty_result
 from ..traffic import M, N, Traffic
 from .operation import LOG_SOFTMAX, LOGSUMEXP
-from .rows import log_softmax, logsumexp
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class LogSumExpOnline(Streaming):
     @override
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         lse = of_rows(x)
-        logsumexp(x, lse=lse, tiles=self.tiles)
+        run(x, lse=lse, tiles=self.tiles)
         return lse
 
 
@@ -44,7 +43,7 @@ class LogSoftmaxOnline(Streaming):
     @override
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         y = empty_result(x)
-        log_softmax(x, y=y, tiles=self.tiles)
+        run(x, y=y, tiles=self.tiles)
         return y
 
     @override

@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from kernels.cross_entropy import cluster
-from kernels.cross_entropy import rows as streaming
-from kernels.cross_entropy.auto import CeAuto, CeGradAuto, chosen, clustered, forward
+from kernels.cross_entropy.auto import CeAuto, CeGradAuto, chosen, clustered
 from kernels.cross_entropy.cluster import (
     CeCluster,
     CeGradCluster,
@@ -22,7 +21,7 @@ from kernels.cross_entropy.cluster import (
     reading,
     refused,
 )
-from kernels.cross_entropy.rows import Options
+from kernels.cross_entropy.rows import Options, Results
 from kernels.device import Device, cuda_device
 from kernels.log_softmax.cluster import LogSoftmaxCluster, LogSumExpCluster
 from tests.kernels.conftest import H200
@@ -358,35 +357,11 @@ def test_which_kernel_reads_rows_once_follows_from_width_and_dtype(place: str) -
         (4096, torch.float64, False),
     ):
         x = torch.empty(2, cols, dtype=dtype, device=place)
-        assert clustered(x) == by_cluster, (cols, dtype)
+        assert clustered(x, Results()) == by_cluster, (cols, dtype)
     wide = torch.empty(2, 4096, dtype=torch.bfloat16, device=place)
-    assert clustered(wide, y=wide)
-    assert not clustered(wide[:, :2048], y=wide[:, :2048])
-    assert not clustered(wide, torch.ones(4096, device=place))
-
-
-@cards
-def test_a_loss_alone_is_the_clusters_where_it_takes_the_call(
-    place: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    streamed: list[Any] = []
-    monkeypatch.setattr(streaming, "forward", lambda *given, **_: streamed.append(given))
-    for cols, weighted, by_cluster in (
-        (520, False, True),
-        (521, False, False),
-        (2056, False, True),
-        (2056, True, False),
-    ):
-        logits, target = logits_of(4, cols, torch.bfloat16, place)
-        loss, lse = numbers(4, place), numbers(4, place)
-        weight = torch.ones(cols, device=place) if weighted else None
-        forward(logits, target, BY_DEFAULT, weight, loss=loss, lse=lse)
-        assert len(streamed) == (not by_cluster)
-        if by_cluster:
-            expected = wanted(logits, target, BY_DEFAULT, torch.ones(1, device=place))
-            near(loss, expected[0])
-            near(lse, expected[1])
-        streamed.clear()
+    assert clustered(wide, Results(y=wide))
+    assert not clustered(wide[:, :2048], Results(y=wide[:, :2048]))
+    assert not clustered(wide, Results(), torch.ones(4096, device=place))
 
 
 @cards

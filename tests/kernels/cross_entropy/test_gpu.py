@@ -7,7 +7,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kernels.cross_entropy.rows import PLAIN, Options, Tiles, backward, both, forward
+from kernels.cross_entropy.rows import Options, Tiles, backward, run
 from tests.kernels.cross_entropy.test_rows import (
     assert_close,
     case,
@@ -85,12 +85,12 @@ def test_more_than_two_to_the_31_elements(cols: int) -> None:
     loss, lse = of_rows(logits), of_rows(logits)
     parts = [slice(0, 2), slice((1 << 31) // cols - 2, (1 << 31) // cols + 2), slice(-2, None)]
     right = [wanted(logits[part], target[part]) for part in parts]
-    forward(logits, target, loss=loss, lse=lse)
+    run(logits, target=target, loss=loss, lse=lse)
     before = logits.clone()
     backward(logits, target, lse, None, dlogits=logits)
     for part, answer in zip(parts, right, strict=True):
         assert_close((loss[part], lse[part], logits[part]), answer, torch.bfloat16)
-    both(before, target, None, loss=loss, lse=lse, dlogits=before)
+    run(before, target=target, loss=loss, lse=lse, dlogits=before)
     for part, answer in zip(parts, right, strict=True):
         assert_close((loss[part], lse[part], before[part]), answer, torch.bfloat16)
 
@@ -100,9 +100,9 @@ def test_calls_are_captured_and_do_not_wait_for_the_host() -> None:
     loss, lse, dlogits = of_rows(logits), of_rows(logits), torch.empty_like(logits)
 
     def step() -> None:
-        forward(logits, target, PLAIN, loss=loss, lse=lse)
-        backward(logits, target, lse, None, PLAIN, dlogits=dlogits)
-        forward(logits[:2], target[:2], PLAIN, loss=loss[:2], lse=lse[:2])
+        run(logits, target=target, loss=loss, lse=lse)
+        backward(logits, target, lse, None, dlogits=dlogits)
+        run(logits[:2], target=target[:2], loss=loss[:2], lse=lse[:2])
 
     step()
     torch.cuda.synchronize()

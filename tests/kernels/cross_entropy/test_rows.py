@@ -15,11 +15,9 @@ from kernels.cross_entropy.rows import (
     Options,
     Tiles,
     backward,
-    both,
     cut,
-    forward,
-    logprob_entropy,
     reduce_losses,
+    run,
     scale_of_mean,
 )
 from kernels.vectors import layout
@@ -76,7 +74,7 @@ def separately(
     tiles: Tiles = Tiles(),  # noqa: B008, frozen
 ) -> Answer:
     loss, lse, dlogits = of_rows(logits), of_rows(logits), torch.empty_like(logits)
-    forward(logits, target, options, weight, loss=loss, lse=lse, tiles=tiles)
+    run(logits, options, target=target, weight=weight, loss=loss, lse=lse, tiles=tiles)
     backward(logits, target, lse, dloss, options, weight, dlogits=dlogits)
     return loss, lse, dlogits
 
@@ -89,7 +87,8 @@ def in_place(
     dloss: torch.Tensor | None = None,
 ) -> Answer:
     loss, lse, over = of_rows(logits), of_rows(logits), logits.clone()
-    both(over, target, dloss, options, weight, loss=loss, lse=lse, dlogits=over)
+    given = {"target": target, "weight": weight, "dloss": dloss}
+    run(over, options, **given, loss=loss, lse=lse, dlogits=over)
     return loss, lse, over
 
 
@@ -222,8 +221,8 @@ def test_a_target_out_of_range_spoils_its_own_row_and_an_ignored_one_touches_not
     logits, target = case(5, 300, torch.float32, device)
     target[0], target[1], target[2] = 300, -1, -100
     logits[2] = NAN
-    for run in (separately, in_place):
-        loss, lse, dlogits = run(logits, target)
+    for way in (separately, in_place):
+        loss, lse, dlogits = way(logits, target)
         assert loss.isnan().tolist() == [True, True, False, False, False]
         assert dlogits.isnan().all(1).tolist() == [True, True, False, False, False]
         assert loss[2] == lse[2] == 0
@@ -252,9 +251,8 @@ def test_log_probability_and_entropy_are_pytorchs(
     logits[:, cols // 2 + 1 :: 3] = -INF
     logits = lay_out(logits, layout)
     logprob, entropy, lse = of_rows(logits), of_rows(logits), of_rows(logits)
-    logprob_entropy(
-        logits, target, temperature=temperature, logprob=logprob, entropy=entropy, lse=lse
-    )
+    options = Options(temperature=temperature)
+    run(logits, options, target=target, logprob=logprob, entropy=entropy, lse=lse)
     logp = (logits.double() / temperature).log_softmax(1)
     fine = {"rtol": 2e-5, "atol": 2e-5}
     torch.testing.assert_close(logprob.double(), logp.gather(1, target[:, None])[:, 0], **fine)
@@ -282,7 +280,7 @@ def test_a_rows_bits_depend_neither_on_m_nor_on_who_reads_it(
     answers = []
     for split in (1, 4):
         outputs = {name: of_rows(logits) for name in names}
-        logprob_entropy(logits, target, **outputs, tiles=Tiles(split=split))
+        run(logits, target=target, **outputs, tiles=Tiles(split=split))
         answers.append(outputs)
     assert all(torch.equal(answers[0][name], answers[1][name]) for name in names)
 

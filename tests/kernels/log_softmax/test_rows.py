@@ -1,19 +1,18 @@
-"""The entry points of `kernels.log_softmax.rows`, against PyTorch in float64."""
+"""log-softmax and logsumexp by `kernels.cross_entropy.rows`, against PyTorch in float64."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from kernels.cross_entropy.rows import Tiles
-from kernels.log_softmax.rows import log_softmax, logsumexp
+from kernels.cross_entropy.rows import Tiles, run
 from tests.kernels.variants import DTYPES, extremes
 
 
 def lse_of(x: torch.Tensor, **more: Tiles) -> torch.Tensor:
     wide = torch.float64 if x.dtype == torch.float64 else torch.float32
     lse = torch.empty(x.shape[0], dtype=wide, device=x.device)
-    logsumexp(x, lse=lse, **more)
+    run(x, lse=lse, **more)
     return lse
 
 
@@ -30,8 +29,8 @@ def assert_right(x: torch.Tensor) -> None:
     right = torch.where(rounded.isinf(), rounded, right)  # beyond what float16 holds
     over = x.clone(memory_format=torch.contiguous_format)
     y = torch.empty_like(over)
-    log_softmax(x, y=y)
-    log_softmax(over, y=over)
+    run(x, y=y)
+    run(over, y=over)
     assert torch.equal(y.nan_to_num(7.0), over.nan_to_num(7.0)) or x.stride() != over.stride()
     size = at.abs().nan_to_num(0.0, 0.0, 0.0).max() if at.numel() else 0.0
     for answer in (y, over):
@@ -60,7 +59,7 @@ def test_infinities_and_nan_give_what_torch_gives_in_rows_of_several_chunks(devi
 def test_log_softmax_keeps_its_digits_however_large_the_elements(device: str, cols: int) -> None:
     x = torch.randn(3, cols, device=device) + 1e4  # a float32 near it has a spacing of 1e-3
     y = torch.empty_like(x)
-    log_softmax(x, y=y)
+    run(x, y=y)
     torch.testing.assert_close(y.double(), x.double().log_softmax(1), rtol=1e-6, atol=1e-5)
 
 
@@ -74,4 +73,4 @@ def test_programs_that_share_a_row_change_no_bit(device: str) -> None:
 
 def test_no_column_is_an_empty_sum(device: str) -> None:
     assert (lse_of(torch.empty(3, 0, device=device)) == -torch.inf).all()
-    log_softmax(torch.empty(3, 0, device=device), y=torch.empty(3, 0, device=device))
+    run(torch.empty(3, 0, device=device), y=torch.empty(3, 0, device=device))
