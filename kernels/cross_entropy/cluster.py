@@ -23,14 +23,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated
+from typing import Annotated, Any
 
 import sympy
 import torch
 from typing_extensions import override
 
 from ..device import REGISTER_STEP, Device, device_of
-from ..kernel import Kernel, Shape, power_of_two
+from ..kernel import Shape, power_of_two
 from ..language import constant, gl, gluon_jit, next_power_of_two, tl
 from ..launch import beyond_l2, launch, load_hint, store_hint
 from ..softmax.cluster import (
@@ -51,11 +51,11 @@ from ..softmax.cluster import (
     row_at,
     row_of,
 )
-from ..softmax.tiles import LONGEST, empty_result, vector
+from ..softmax.tiles import LONGEST, vector
 from ..traffic import M, N, Traffic
-from .online import of_rows
+from . import rows as streaming
 from .operation import CROSS_ENTROPY, CROSS_ENTROPY_GRAD, LOGPROB_ENTROPY
-from .rows import NARROW, PLAIN, Options, Results
+from .rows import NARROW, PLAIN, Options, Results, RowVariant
 
 LN2 = constant(0.6931471805599453)
 MANY = 4096  # the cut assumes so many rows, so that a row's bits do not depend on their number
@@ -86,7 +86,7 @@ UNPACK = constant("shl.b32 $0, $2, 16; and.b32 $1, $2, 0xffff0000;")  # one inst
 
 
 @dataclass(frozen=True)
-class RowCluster(Kernel):
+class RowCluster(RowVariant):
     """The common part of these variants: one cluster per row.
 
     Attributes:
@@ -95,7 +95,6 @@ class RowCluster(Kernel):
         keep: Whether loads ask for `evict_last`; None decides by size (`kernels.launch`).
     """
 
-    backend = "triton"
     on_chip = N
 
     programs: Annotated[int | None, power_of_two(1, 16)] = None
@@ -122,6 +121,10 @@ class RowCluster(Kernel):
         """
         return self.plan(shape, torch.float32, width, device)
 
+    @override
+    def write(self, x: torch.Tensor, target: torch.Tensor | None = None, **results: Any) -> None:
+        self.run(x, target=target, **results)
+
     def run(
         self,
         x: torch.Tensor,
@@ -129,22 +132,23 @@ class RowCluster(Kernel):
         *,
         target: torch.Tensor | None = None,
         dloss: torch.Tensor | None = None,
-        keep_output: bool | None = None,
         **results: torch.Tensor | None,
     ) -> None:
         """Writes all results for which memory is given.
 
         Args:
-            x: The logits, (M, N), M and N at least 1; any strides.
+            x: The logits, (M, N); any strides.
             options: The options of the loss; the temperature applies to every result.
             target: (M,), int64, contiguous; for the loss, log-probability and gradient.
             dloss: Gradient of the loss, float32: (M,), or (1,) for all rows; None stands for ones.
-            keep_output: Like ``keep``, for the stores of a matrix.
             results: See `rows.Results`.
 
         Raises:
             ValueError: a row does not fit on chip; strided columns fit less.
         """
+        if x.numel() == 0:
+            outputs: dict[str, Any] = results
+            return streaming.run(x, **outputs)
         given = Results(**results)
         loss, entropy, dlogits, y = given.loss, given.entropy, given.dlogits, given.y
         written = given.matrix
@@ -193,7 +197,7 @@ class RowCluster(Kernel):
                 "SMOOTHED": options.label_smoothing != 0,
                 "EACH": dloss is not None and dloss.numel() > 1,
                 "LOADS": load_hint(x, self.keep),
-                "STORES": store_hint(x, keep_output),
+                "STORES": store_hint(x, getattr(self, "keep_output", None)),
             },
             num_warps=plan.warps,
             num_ctas=plan.programs,
@@ -296,13 +300,7 @@ class CeCluster(RowCluster):
 
     operation = CROSS_ENTROPY
     moves = Traffic(reads=M * N + M, writes=sympy.S.Zero, read_bytes=8 * M, write_bytes=8 * M)
-
-    @override
-    def __call__(self, logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        loss = of_rows(logits)
-        if logits.numel() > 0:
-            self.run(logits, target=target, loss=loss, lse=of_rows(logits))
-        return loss
+    beside = ("lse",)
 
 
 @dataclass(frozen=True)
@@ -318,31 +316,12 @@ class CeGradCluster(RowCluster):
 
     keep_output: bool | None = None
 
-    @override
-    def __call__(
-        self, logits: torch.Tensor, target: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        loss, dlogits = of_rows(logits), self.answer(logits)
-        if logits.numel() > 0:
-            self.run(
-                logits, target=target, loss=loss, dlogits=dlogits, keep_output=self.keep_output
-            )
-        return loss, dlogits
-
-    def answer(self, logits: torch.Tensor) -> torch.Tensor:
-        """The memory that receives the gradient."""
-        return empty_result(logits)
-
 
 @dataclass(frozen=True)
 class CeGradClusterInPlace(CeGradCluster):
     """The same, the gradient over the logits."""
 
     overwrites = "logits"
-
-    @override
-    def answer(self, logits: torch.Tensor) -> torch.Tensor:
-        return logits
 
 
 @dataclass(frozen=True)
@@ -351,15 +330,6 @@ class LogprobEntropyCluster(RowCluster):
 
     operation = LOGPROB_ENTROPY
     moves = Traffic(reads=M * N + M, writes=sympy.S.Zero, read_bytes=8 * M, write_bytes=8 * M)
-
-    @override
-    def __call__(
-        self, logits: torch.Tensor, target: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        logprob, entropy = of_rows(logits), of_rows(logits)
-        if logits.numel() > 0:
-            self.run(logits, target=target, logprob=logprob, entropy=entropy)
-        return logprob, entropy
 
 
 def refused(

@@ -13,16 +13,15 @@ Source: `rows`, which describes the algorithm.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import sympy
 import torch
 from typing_extensions import override
 
 from ..device import Device
-from ..kernel import Kernel, Shape, power_of_two, whole_number
+from ..kernel import Shape, power_of_two, whole_number
 from ..language import MOST_PROGRAMS
-from ..softmax.tiles import empty_result
 from ..traffic import M, N, Traffic
 from .operation import (
     CROSS_ENTROPY,
@@ -30,14 +29,14 @@ from .operation import (
     CROSS_ENTROPY_GRAD,
     LOGPROB_ENTROPY,
 )
-from .rows import A_LANE, HELD, MOVED, PLAIN, Tiles, backward, run
+from .rows import A_LANE, HELD, MOVED, RowVariant, Tiles, backward, run
 
 Pair = tuple[torch.Tensor, torch.Tensor]
 HELD_OR_TILE = sympy.Piecewise((N, N <= HELD), (sympy.Integer(32 * 4 * A_LANE), True))
 
 
 @dataclass(frozen=True)
-class Streaming(Kernel):
+class Streaming(RowVariant):
     """A program takes one row, or a few narrow rows, tile by tile.
 
     Attributes:
@@ -45,8 +44,6 @@ class Streaming(Kernel):
         num_warps: Warps per program; None decides by the width.
         num_stages: Tiles in flight through shared memory; 1 loads straight to registers.
     """
-
-    backend = "triton"
 
     block_size: Annotated[int | None, power_of_two(1, 1 << 16)] = None
     num_warps: Annotated[int | None, power_of_two(1, 32)] = None
@@ -56,6 +53,10 @@ class Streaming(Kernel):
     def tiles(self) -> Tiles:
         """The requested cut."""
         return Tiles(self.block_size, self.num_warps, self.num_stages)
+
+    @override
+    def write(self, x: torch.Tensor, target: torch.Tensor | None = None, **results: Any) -> None:
+        run(x, target=target, tiles=self.tiles, **results)
 
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
@@ -70,23 +71,13 @@ class Streaming(Kernel):
         return sympy.Integer(self.block_size or 32 * (self.num_warps or 4) * A_LANE)
 
 
-def of_rows(x: torch.Tensor) -> torch.Tensor:
-    """Uninitialised memory for one float32 per row of ``x``."""
-    return torch.empty(x.shape[0], dtype=torch.float32, device=x.device)
-
-
 @dataclass(frozen=True)
 class CeOnline(Streaming):
     """The loss of each row, and its logsumexp; see `Streaming`."""
 
     operation = CROSS_ENTROPY
     moves = Traffic(reads=M * N + M, writes=sympy.S.Zero, read_bytes=8 * M, write_bytes=8 * M)
-
-    @override
-    def __call__(self, logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        loss = of_rows(logits)
-        run(logits, target=target, loss=loss, lse=of_rows(logits), tiles=self.tiles)
-        return loss
+    beside = ("lse",)
 
 
 @dataclass(frozen=True)
@@ -96,16 +87,8 @@ class CeBackward(Streaming):
     operation = CROSS_ENTROPY_BACKWARD
 
     @override
-    def __call__(
-        self, logits: torch.Tensor, target: torch.Tensor, lse: torch.Tensor, dloss: torch.Tensor
-    ) -> torch.Tensor:
-        dlogits = self.answer(logits)
-        backward(logits, target, lse, dloss, PLAIN, dlogits=dlogits, tiles=self.tiles)
-        return dlogits
-
-    def answer(self, logits: torch.Tensor) -> torch.Tensor:
-        """The memory that receives the gradient."""
-        return empty_result(logits)
+    def write(self, *inputs: Any, **results: Any) -> None:
+        backward(*inputs, **results, tiles=self.tiles)
 
     @override
     def traffic(self) -> Traffic:
@@ -124,27 +107,13 @@ class CeBackwardInPlace(CeBackward):
 
     overwrites = "logits"
 
-    @override
-    def answer(self, logits: torch.Tensor) -> torch.Tensor:
-        return logits
-
 
 @dataclass(frozen=True)
 class CeGradOnline(Streaming):
     """Loss, logsumexp and gradient in one call; see `Streaming`."""
 
     operation = CROSS_ENTROPY_GRAD
-
-    @override
-    def __call__(self, logits: torch.Tensor, target: torch.Tensor) -> Pair:
-        loss, dlogits = of_rows(logits), self.answer(logits)
-        lse, tiles = of_rows(logits), self.tiles
-        run(logits, target=target, loss=loss, lse=lse, dlogits=dlogits, tiles=tiles)
-        return loss, dlogits
-
-    def answer(self, logits: torch.Tensor) -> torch.Tensor:
-        """The memory that receives the gradient."""
-        return empty_result(logits)
+    beside = ("lse",)
 
     @override
     def traffic(self) -> Traffic:
@@ -168,10 +137,6 @@ class CeGradInPlace(CeGradOnline):
 
     overwrites = "logits"
 
-    @override
-    def answer(self, logits: torch.Tensor) -> torch.Tensor:
-        return logits
-
 
 @dataclass(frozen=True)
 class LogprobEntropyOnline(Streaming):
@@ -179,9 +144,3 @@ class LogprobEntropyOnline(Streaming):
 
     operation = LOGPROB_ENTROPY
     moves = CeOnline.moves
-
-    @override
-    def __call__(self, logits: torch.Tensor, target: torch.Tensor) -> Pair:
-        logprob, entropy = of_rows(logits), of_rows(logits)
-        run(logits, target=target, logprob=logprob, entropy=entropy, tiles=self.tiles)
-        return logprob, entropy

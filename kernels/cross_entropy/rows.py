@@ -17,12 +17,15 @@ flash-attention's and QuACK's cross-entropy.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
+from typing_extensions import override
 
 from ..device import Device, device_of
+from ..kernel import Kernel, Tensors
 from ..language import constant, jit, next_power_of_two, tl
 from ..launch import launch, load_hint, store_hint, workspace
 from ..vectors import (
@@ -128,6 +131,36 @@ class Results:
     def matrix(self) -> torch.Tensor | None:
         """The gradient, or the log-softmax."""
         return self.y if self.dlogits is None else self.dlogits
+
+
+class RowVariant(Kernel):
+    """A kernel whose outputs bear the names of `Results`: it has memory for them and runs once.
+
+    Attributes:
+        beside: Results of one float32 per row that are written too, for a gradient.
+    """
+
+    backend = "triton"
+    beside: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def write(self, *inputs: Any, **results: Any) -> None:
+        """Writes the results of the operation's inputs for which memory is given."""
+
+    @override
+    def __call__(self, *inputs: torch.Tensor) -> Tensors:
+        x, outputs = inputs[0], self.operation.outputs
+        layout = self.operation.layout(outputs, tuple(x.shape), x.dtype)
+        made = {
+            array.name: torch.empty(size, dtype=dtype, device=x.device)
+            for array, (size, dtype) in zip(outputs, layout, strict=True)
+        }
+        if self.overwrites is not None:
+            made["dlogits"] = x
+        rows = {name: torch.empty(len(x), device=x.device) for name in self.beside}
+        self.write(*inputs, **made, **rows)
+        first, *others = made.values()
+        return (first, *others) if others else first
 
 
 def run(

@@ -10,12 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import sympy
-import torch
-from typing_extensions import override
 
 from ..cross_entropy.cluster import RowCluster
-from ..cross_entropy.online import of_rows
-from ..softmax.tiles import empty_result
 from ..traffic import M, N, Traffic
 from .operation import LOG_SOFTMAX, LOGSUMEXP
 
@@ -33,13 +29,6 @@ class LogSoftmaxCluster(RowCluster):
 
     keep_output: bool | None = None
 
-    @override
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        y = empty_result(x)
-        if x.numel() > 0:
-            self.run(x, y=y, keep_output=self.keep_output)
-        return y
-
 
 @dataclass(frozen=True)
 class LogSumExpCluster(RowCluster):
@@ -47,10 +36,3 @@ class LogSumExpCluster(RowCluster):
 
     operation = LOGSUMEXP
     moves = Traffic(reads=M * N, writes=sympy.S.Zero, write_bytes=4 * M)
-
-    @override
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        lse = of_rows(x)
-        if x.numel() > 0:
-            self.run(x, lse=lse)
-        return lse

@@ -10,12 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import sympy
-import torch
 from typing_extensions import override
 
-from ..cross_entropy.online import HELD_OR_TILE, Streaming, of_rows
-from ..cross_entropy.rows import HELD, MOVED, run
-from ..softmax.tiles import empty_result
+from ..cross_entropy.online import HELD_OR_TILE, Streaming
+from ..cross_entropy.rows import HELD, MOVED
 from ..traffic import M, N, Traffic
 from .operation import LOG_SOFTMAX, LOGSUMEXP
 
@@ -27,24 +25,12 @@ class LogSumExpOnline(Streaming):
     operation = LOGSUMEXP
     moves = Traffic(reads=M * N, writes=sympy.S.Zero, write_bytes=4 * M)
 
-    @override
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        lse = of_rows(x)
-        run(x, lse=lse, tiles=self.tiles)
-        return lse
-
 
 @dataclass(frozen=True)
 class LogSoftmaxOnline(Streaming):
     """Log-softmax of each row; see `Streaming`."""
 
     operation = LOG_SOFTMAX
-
-    @override
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        y = empty_result(x)
-        run(x, y=y, tiles=self.tiles)
-        return y
 
     @override
     def traffic(self) -> Traffic:
