@@ -16,17 +16,15 @@ Source: source C's "Fused Softmax + Cross-Entropy Loss"; `torch.nn.functional.cr
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
 
 import sympy
 import torch
 import torch.nn.functional as F
 from typing_extensions import override
 
-from ..kernel import Kernel, one_of
-from ..softmax.compiled import MODES, compile_once
+from ..compiled import CompiledFormula
+from ..kernel import Kernel
 from ..traffic import M, N, Traffic
 from .operation import (
     CROSS_ENTROPY,
@@ -121,40 +119,6 @@ def _loss_and_gradient(logits: torch.Tensor, target: torch.Tensor) -> Pair:
 def _logprob_entropy(logits: torch.Tensor, target: torch.Tensor) -> Pair:
     logp = torch.log_softmax(logits.float(), 1)
     return logp.gather(1, target[:, None]).squeeze(1), -(logp.exp() * logp).sum(1)
-
-
-@dataclass(frozen=True)
-class CompiledFormula(Kernel):
-    """A formula through `torch.compile`, afresh for each shape.
-
-    Attributes:
-        mode: Inductor's, ``"default"`` or ``"max-autotune-no-cudagraphs"``.
-        formula: The function of the operation's inputs that is compiled.
-    """
-
-    backend = "inductor"
-    on_chip = N
-    formula: ClassVar[Callable[..., Any]]
-
-    mode: Annotated[str, one_of(*MODES)] = "default"
-
-    @override
-    def __call__(self, *inputs: torch.Tensor) -> Any:
-        """See `Kernel`. It compiles at every call; `prepare` does so once."""
-        return self.prepare(*inputs)(*inputs)
-
-    @override
-    def prepare(self, *inputs: torch.Tensor) -> Callable[..., Any]:
-        """See `Kernel`.
-
-        Raises:
-            NotCompiled: see `compile_once`.
-        """
-        return compile_once(type(self).formula, self.mode, *inputs)
-
-    @override
-    def traffic(self) -> Traffic:
-        return self.operation.compulsory
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from typing_extensions import override
 
-from ..cross_entropy.library import CompiledFormula
+from ..compiled import CompiledFormula
 from ..kernel import Kernel
 from ..traffic import M, N, Traffic
 from .operation import LOG_SOFTMAX, LOGSUMEXP

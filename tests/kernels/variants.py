@@ -17,8 +17,7 @@ from kernels.kernel import Kernel
 from kernels.read.read_triton import ReadTriton
 from kernels.softmax.auto import Auto
 from kernels.softmax.cluster import Cluster
-from kernels.softmax.compiled import Compiled
-from kernels.softmax.compiled_softmax import CompiledSoftmax
+from kernels.softmax.compiled import Compiled, CompiledSoftmax
 from kernels.softmax.cooperative import Cooperative
 from kernels.softmax.fused import Fused
 from kernels.softmax.fused_multirow import FusedMultirow

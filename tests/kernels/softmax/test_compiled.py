@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
+from kernels.compiled import MODES
 from kernels.kernel import NotCompiled
-from kernels.softmax.compiled import MODES, Compiled
-from kernels.softmax.compiled_softmax import CompiledSoftmax
+from kernels.softmax.compiled import Compiled, CompiledSoftmax
 from kernels.softmax.naive_script import NaiveScript
 from tests.kernels.variants import assert_softmax, extremes, lay_out
 

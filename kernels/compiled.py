@@ -1,0 +1,124 @@
+"""Formulas of PyTorch's operations through `torch.compile`.
+
+Under max-autotune Inductor times several sizes of block for each kernel and keeps the fastest. It
+does so here without the CUDA graphs that belong to that mode: their results lie in memory that the
+next call overwrites, their inputs are copied first, and a graph timer cannot capture a graph.
+Source: `torch.compile` with `dynamic=False`, one static graph a shape.
+"""
+
+from __future__ import annotations
+
+import types
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+import torch
+from typing_extensions import override
+
+from .kernel import Kernel, NotCompiled, one_of
+from .traffic import N, Traffic
+
+MODES = ("default", "max-autotune-no-cudagraphs")
+
+
+@dataclass(frozen=True)
+class CompiledFormula(Kernel):
+    """A formula through `torch.compile`, afresh for each shape.
+
+    Attributes:
+        mode: Inductor's, ``"default"`` or ``"max-autotune-no-cudagraphs"``.
+        formula: The function of the operation's inputs that is compiled.
+    """
+
+    backend = "inductor"
+    on_chip = N
+    formula: ClassVar[Callable[..., Any]]
+
+    mode: Annotated[str, one_of(*MODES)] = "default"
+
+    @override
+    def __call__(self, *inputs: torch.Tensor) -> Any:
+        """See `Kernel`. It compiles at every call; `prepare` does so once."""
+        return self.prepare(*inputs)(*inputs)
+
+    @override
+    def prepare(self, *inputs: torch.Tensor) -> Callable[..., Any]:
+        """See `Kernel`.
+
+        Raises:
+            NotCompiled: see `compile_once`.
+        """
+        return compile_once(
+            type(self).formula, self.mode, *inputs, constants=self.constants(*inputs)
+        )
+
+    def constants(self, *inputs: torch.Tensor) -> tuple[Any, ...]:
+        """The formula's arguments after the inputs."""
+        return ()
+
+    @override
+    def traffic(self) -> Traffic:
+        return self.operation.compulsory
+
+
+def compile_once(
+    function: Callable[..., Any], mode: str, *inputs: torch.Tensor, constants: tuple[Any, ...] = ()
+) -> Callable[..., Any]:
+    """``function`` of tensors and ``constants`` as one static graph for inputs like these.
+
+    For inputs without elements it is the function itself, uncompiled.
+
+    Args:
+        function: A Python function; a copy of it is compiled.
+        mode: One of `MODES`.
+        inputs: The first has the shape ``(M, N)``.
+        constants: The function's other arguments.
+
+    Raises:
+        NotCompiled: PyTorch ran the function eagerly instead of compiling it. The returned
+            function raises where it would have to compile again.
+    """
+    if inputs[0].numel() == 0:
+        return function
+    backend = _OneGraph(mode)
+    compiled = torch.compile(_copy_of(function), backend=backend, dynamic=False, fullgraph=True)
+
+    def call(*inputs: torch.Tensor) -> Any:
+        # Inductor may lay the result out like its input
+        y = compiled(*inputs, *constants)
+        return y.contiguous() if isinstance(y, torch.Tensor) else tuple(t.contiguous() for t in y)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        call(*inputs)
+    if not backend.compiled:
+        raise NotCompiled("torch.compile ran its function eagerly; is it switched off?")
+    return call
+
+
+class _OneGraph:
+    """Inductor for one graph: a second one means an input unlike the first, and is refused."""
+
+    def __init__(self, mode: str) -> None:
+        self.mode = mode
+        self.compiled = False
+
+    def __call__(self, graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Any:
+        from torch._inductor.compile_fx import compile_fx  # half a second, for this variant only
+
+        if self.compiled:
+            raise NotCompiled("compiled for another shape, strides or dtype; prepare it for these")
+        options = torch._inductor.list_mode_options(self.mode)
+        result = compile_fx(graph, inputs, config_patches=options)
+        self.compiled = True
+        return result
+
+
+def _copy_of(function: types.FunctionType | Callable[..., Any]) -> Callable[..., Any]:
+    # Dynamo keeps its compiled code with the code object, and after eight shapes runs eagerly
+    # running eager. With a code object for each shape it never gets there, and the compiled code
+    # is freed with the function.
+    assert isinstance(function, types.FunctionType)
+    return types.FunctionType(function.__code__.replace(), function.__globals__)
