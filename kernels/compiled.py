@@ -117,8 +117,8 @@ class _OneGraph:
 
 
 def _copy_of(function: types.FunctionType | Callable[..., Any]) -> Callable[..., Any]:
-    # Dynamo keeps its compiled code with the code object, and after eight shapes runs eagerly
-    # running eager. With a code object for each shape it never gets there, and the compiled code
-    # is freed with the function.
+    # Dynamo keeps its compiled code with the code object, and after eight shapes silently runs
+    # eagerly. With a code object for each shape it never gets there, and the compiled code is freed
+    # with the function.
     assert isinstance(function, types.FunctionType)
     return types.FunctionType(function.__code__.replace(), function.__globals__)
