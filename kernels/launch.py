@@ -4,14 +4,6 @@
 inspects the type, value and alignment of each, finds the compiled kernel and launches it, in
 7–14 µs of host time. `launches` collects these launches, for `kernels.repeat` to repeat them.
 
-Programmatic dependent launch (`dependent`): by default the second of two kernels in one stream
-starts after the first has ended and its writes are visible. Memory idles for about a microsecond.
-As a dependent launch, the second kernel's programs take the places that the first kernel leaves
-free, and wait in `await_previous` until all earlier work is done. They touch no memory before that.
-This pays only behind a kernel that lets its dependents start early, as ours do: in CUDA graphs on
-an H200 it saves 0.1 to 0.8 µs. Behind an ordinary kernel, the usual case in a program, it costs
-0.2 to 0.6 µs (docs/lab_book.md). So it is an option, off by default.
-
 Eviction hints (`load_hint`, `store_hint`): inputs and outputs pass through L2 together, and by
 default the oldest line is evicted. Loads and stores may ask for `evict_last`: such lines are
 evicted last. The rules on an H200 (docs/lab_book.md), by the bytes of the input:
@@ -23,8 +15,9 @@ evicted last. The rules on an H200 (docs/lab_book.md), by the bytes of the input
   up to 1 % faster without the hint.
 
 It was not measured why the hints help a kernel by itself.
-Source: PTX ISA, ``griddepcontrol`` (sm_90 and up) and cache eviction priority hints; CUDA C++
-Programming Guide, "Programmatic Dependent Launch and Synchronization".
+Dependent launches (``griddepcontrol``) were tried and are gone: they pay only behind a kernel that
+lets its dependents start early, and cost 0.2 to 0.6 µs behind an ordinary one (docs/lab_book.md).
+Source: PTX ISA, cache eviction priority hints.
 """
 
 from __future__ import annotations
@@ -37,12 +30,8 @@ from typing import Any
 
 import torch
 
-from .device import Device, device_of
-from .language import constant, jit, tl
+from .device import device_of
 
-DEPENDENT_FROM = (9, 0)  # compute capability
-# The wait comes first: whoever depends on this kernel may then take for done what was before it
-WAIT = constant("griddepcontrol.wait; griddepcontrol.launch_dependents; // $0")
 LARGE, HUGE = 1, 8  # times L2
 LAST = "evict_last"
 
@@ -123,24 +112,7 @@ def workspaces() -> Iterator[list[torch.Tensor]]:
         _lending.reset(token)
 
 
-def dependent(device: Device, wanted: bool) -> bool:
-    """Whether to launch a kernel as a dependent of its predecessor: wanted, and supported."""
-    return wanted and device.capability is not None and device.capability >= DEPENDENT_FROM
-
-
-def launch_option(depends: bool) -> dict[str, bool]:
-    """Triton's option for a dependent launch; empty otherwise, because the interpreter has none."""
-    return {"launch_pdl": True} if depends else {}
-
-
-@jit
-def await_previous(DEPENDENT: tl.constexpr) -> None:
-    """Waits for all earlier kernels, then lets the next kernel start its programs."""
-    if DEPENDENT:
-        tl.inline_asm_elementwise(WAIT, "=r", [], tl.int32, is_pure=False, pack=1)
-
-
-def load_hint(x: torch.Tensor, keep: bool | None) -> str:
+def load_hint(x: torch.Tensor, keep: bool | None = None) -> str:
     """Triton's eviction policy for the loads of ``x``, ``"evict_last"`` or none.
 
     Args:
@@ -151,7 +123,7 @@ def load_hint(x: torch.Tensor, keep: bool | None) -> str:
     return LAST if wanted else ""
 
 
-def store_hint(x: torch.Tensor, keep: bool | None) -> str:
+def store_hint(x: torch.Tensor, keep: bool | None = None) -> str:
     """Triton's eviction policy for the stores of an output as large as ``x``.
 
     Args:

@@ -14,10 +14,10 @@ import sympy
 import torch
 from typing_extensions import override
 
-from .device import Device, device_of
+from .device import Device
 from .kernel import Kernel, Shape, power_of_two
 from .language import LARGEST_BLOCK, MOST_PROGRAMS, jit, tl
-from .launch import await_previous, dependent, launch_option, load_hint, store_hint
+from .launch import load_hint, store_hint
 
 VECTOR_BYTES = 16  # the widest load
 THREAD_BYTES = 32  # of a tile, where its elements are not given
@@ -33,7 +33,6 @@ class Mover(Kernel):
         num_warps: Warps per program.
         keep: Whether loads ask for `evict_last`; None decides by size (`kernels.launch`).
         keep_output: Whether stores ask for `evict_last`; None decides by size.
-        dependent: Whether to use programmatic dependent launch, where the device has it.
     """
 
     backend = "triton"
@@ -43,7 +42,6 @@ class Mover(Kernel):
     num_warps: Annotated[int, power_of_two(1, 32)] = 8
     keep: bool | None = False
     keep_output: bool | None = False
-    dependent: bool = False
 
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
@@ -74,7 +72,6 @@ class Mover(Kernel):
             rows, cols = first.shape
             block = self._block(x.dtype)
             tiles = -(-cols // block)
-            depends = dependent(device_of(x), self.dependent)
             _move[(rows * tiles,)](
                 first,
                 second,
@@ -87,9 +84,7 @@ class Mover(Kernel):
                 ADD=other is not None,
                 LOADS=load_hint(x, self.keep),
                 STORES=store_hint(x, self.keep_output),
-                DEPENDENT=depends,
                 num_warps=self.num_warps,
-                **launch_option(depends),
             )
         return y
 
@@ -117,7 +112,6 @@ def _move(
     ADD: tl.constexpr,
     LOADS: tl.constexpr,
     STORES: tl.constexpr,
-    DEPENDENT: tl.constexpr,
 ) -> None:
     # 64-bit offsets: a matrix of more than 2³¹ elements overflows 32-bit ones
     program = tl.program_id(0)
@@ -126,7 +120,6 @@ def _move(
     other += row * row_stride
     y += row * y_row_stride
     columns = tile * BLOCK + tl.arange(0, BLOCK)
-    await_previous(DEPENDENT)
     # a vector lies inside as a whole or not at all, else its elements would be loaded one by one
     inside = columns // VECTOR < cols // VECTOR
     values = tl.load(x + columns * col_stride, mask=inside, eviction_policy=LOADS)

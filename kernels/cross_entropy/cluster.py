@@ -92,14 +92,12 @@ class RowCluster(RowVariant):
     Attributes:
         programs: Programs per cluster, up to 16; None decides by N and dtype, not by M.
         num_warps: Warps per program; None decides by the same rule.
-        keep: Whether loads ask for `evict_last`; None decides by size (`kernels.launch`).
     """
 
     on_chip = N
 
     programs: Annotated[int | None, power_of_two(1, 16)] = None
     num_warps: Annotated[int | None, power_of_two(1, 16)] = None
-    keep: bool | None = None
 
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
@@ -196,8 +194,8 @@ class RowCluster(RowVariant):
                 "CAPPED": capped,
                 "SMOOTHED": options.label_smoothing != 0,
                 "EACH": dloss is not None and dloss.numel() > 1,
-                "LOADS": load_hint(x, self.keep),
-                "STORES": store_hint(x, getattr(self, "keep_output", None)),
+                "LOADS": load_hint(x),
+                "STORES": store_hint(x),
             },
             num_warps=plan.warps,
             num_ctas=plan.programs,
@@ -305,16 +303,10 @@ class CeCluster(RowCluster):
 
 @dataclass(frozen=True)
 class CeGradCluster(RowCluster):
-    """Each row's loss, and the gradient of their sum.
-
-    Attributes:
-        keep_output: Whether stores ask for `evict_last`; None decides by size.
-    """
+    """Each row's loss, and the gradient of their sum."""
 
     operation = CROSS_ENTROPY_GRAD
     moves = Traffic(reads=M * N + M, writes=M * N + M, read_bytes=8 * M, write_bytes=4 * M)
-
-    keep_output: bool | None = None
 
 
 @dataclass(frozen=True)

@@ -75,8 +75,8 @@ def row_gradient(
             "BLOCK": block,
             "HEIGHT": height,
             "STATISTICS": tl.float64 if x.dtype == torch.float64 else tl.float32,
-            "LOADS": load_hint(x, None),
-            "STORES": store_hint(x, None),
+            "LOADS": load_hint(x),
+            "STORES": store_hint(x),
         },
         num_warps=max(1, min(8, block * height // 512)),
     )

@@ -467,7 +467,7 @@ def _how(call: Call, plan: Layout, parts: Cut, keeps: bool = True, more: bool = 
         *(call.kind, plan.vector, plan.ends, parts.lanes, parts.pieces, keeps, more),
         *(call.dloss is None, weight is not None, options.label_smoothing != 0),
         *(options.softcap != 0, options.temperature != 1, options.z_loss != 0),
-        *(load_hint(x, None), store_hint(x, None)),
+        *(load_hint(x), store_hint(x)),
         tl.float64 if x.dtype == torch.float64 else tl.float32,
     )
 

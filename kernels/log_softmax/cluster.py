@@ -18,16 +18,10 @@ from .operation import LOG_SOFTMAX, LOGSUMEXP
 
 @dataclass(frozen=True)
 class LogSoftmaxCluster(RowCluster):
-    """The logarithm of the softmax.
-
-    Attributes:
-        keep_output: Whether stores ask L2 to keep them longest; None asks by size.
-    """
+    """The logarithm of the softmax."""
 
     operation = LOG_SOFTMAX
     moves = Traffic(reads=M * N, writes=M * N)
-
-    keep_output: bool | None = None
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,10 @@ import sympy
 import torch
 from typing_extensions import override
 
-from ..device import Device, device_of
+from ..device import Device
 from ..kernel import Kernel, Shape, power_of_two
 from ..language import MOST_PROGRAMS, jit, next_power_of_two, tl
-from ..launch import await_previous, dependent, launch_option, load_hint
+from ..launch import load_hint
 from ..traffic import M, N, Traffic
 from .operation import READ, STRETCH
 
@@ -39,7 +39,6 @@ class ReadTriton(Kernel):
         thread_bytes: Bytes that each thread asks for at once, where rows have as many.
         num_warps: Warps per program; more where a stretch would fill more than half the registers.
         keep: Whether loads ask for `evict_last`; None decides by size (`kernels.launch`).
-        dependent: Whether to use programmatic dependent launch, where the device has it.
     """
 
     operation = READ
@@ -50,7 +49,6 @@ class ReadTriton(Kernel):
     thread_bytes: Annotated[int, power_of_two(VECTOR_BYTES, MOST_THREAD_BYTES)] = 64
     num_warps: Annotated[int, power_of_two(1, 32)] = 4
     keep: bool | None = False
-    dependent: bool = False
 
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
@@ -73,7 +71,6 @@ class ReadTriton(Kernel):
             shift = x.data_ptr() % VECTOR_BYTES // x.element_size()
             whole = cols % vector == x.stride(0) % vector == shift == 0
             block, units, warps = self._tile(x.shape, x.element_size())
-            depends = dependent(device_of(x), self.dependent)
             _read[(-(-y.numel() // units),)](
                 x,
                 y,
@@ -88,9 +85,7 @@ class ReadTriton(Kernel):
                 VECTOR=vector,
                 WHOLE=whole,
                 LOADS=load_hint(x, self.keep),
-                DEPENDENT=depends,
                 num_warps=warps,
-                **launch_option(depends),
             )
         return y
 
@@ -147,7 +142,6 @@ def _read(
     VECTOR: tl.constexpr,
     WHOLE: tl.constexpr,
     LOADS: tl.constexpr,
-    DEPENDENT: tl.constexpr,
 ) -> None:
     # Triton's maximum passes over NaN, as the hardware's does.
     # `cols` and `row_stride` are in vectors where rows are WHOLE ones: of an argument Triton knows
@@ -155,7 +149,6 @@ def _read(
     stretch = tl.program_id(0) * UNITS + tl.arange(0, UNITS)
     inside = stretch < stretches
     lane = tl.arange(0, BLOCK)[None, :]
-    await_previous(DEPENDENT)
     if WHOLE:
         vectors: tl.constexpr = STRETCH // VECTOR
         part = stretch % parts

@@ -47,7 +47,7 @@ from ..language import (
     gl,
     gluon_jit,
 )
-from ..launch import WAIT, dependent, launch, launch_option, load_hint, store_hint
+from ..launch import launch, load_hint, store_hint
 from ..traffic import M, N, Traffic
 from .operation import SOFTMAX
 from .tiles import LONGEST, empty_result, vector
@@ -83,9 +83,6 @@ class Cluster(Kernel):
     Attributes:
         programs: Programs per cluster, up to 16; None decides by the bytes of a row.
         num_warps: Warps per program; None decides by the same rule.
-        keep: Whether loads ask for `evict_last`; None decides by size (`kernels.launch`).
-        keep_output: Whether stores ask for `evict_last`; None decides by size.
-        dependent: Whether to use programmatic dependent launch, where the device has it.
     """
 
     operation = SOFTMAX
@@ -95,9 +92,6 @@ class Cluster(Kernel):
 
     programs: Annotated[int | None, power_of_two(1, 16)] = None
     num_warps: Annotated[int | None, power_of_two(1, 16)] = None
-    keep: bool | None = None
-    keep_output: bool | None = None
-    dependent: bool = False
 
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
@@ -131,7 +125,6 @@ class Cluster(Kernel):
             plan = self.plan((rows, cols), x.dtype, width, device_of(x))
             if plan is None:
                 raise ValueError(f"cluster: {cols} elements read by {width} do not fit on chip")
-            depends = dependent(device_of(x), self.dependent)
             launch(
                 _cluster,
                 (rows,),
@@ -143,13 +136,11 @@ class Cluster(Kernel):
                     "EVEN": cols == plan.chunks * plan.chunk,
                     "ENDS": ends,
                     "PACKED": plan.packed,
-                    "LOADS": load_hint(x, self.keep),
-                    "STORES": store_hint(x, self.keep_output),
-                    "DEPENDENT": depends,
+                    "LOADS": load_hint(x),
+                    "STORES": store_hint(x),
                 },
                 num_warps=plan.warps,
                 num_ctas=plan.programs,
-                **launch_option(depends),
             )
         return y
 
@@ -712,7 +703,6 @@ def _cluster(  # type: ignore[no-untyped-def]
     PACKED: gl.constexpr,
     LOADS: gl.constexpr,
     STORES: gl.constexpr,
-    DEPENDENT: gl.constexpr,
 ):
     WARPS: gl.constexpr = gl.num_warps()
     PROGRAMS: gl.constexpr = gl.num_ctas()
@@ -724,8 +714,6 @@ def _cluster(  # type: ignore[no-untyped-def]
     HELD: gl.constexpr = CHUNKS - SHARED  # chunks in registers
     TOGETHER: gl.constexpr = 2 if SHARED % 2 == 0 else 1  # chunks read from shared memory at once
 
-    if DEPENDENT:
-        gl.inline_asm_elementwise(WAIT, "=r", [], gl.int32, is_pure=False, pack=1)
     if SLICES > 1:
         slots = gl.inline_asm_elementwise(
             open_slots(PROGRAMS, WARPS), "=r", [], gl.int32, is_pure=False, pack=1

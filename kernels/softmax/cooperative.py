@@ -67,8 +67,6 @@ class Cooperative(Kernel):
         deferred: Whether a program waits for a row's words only after it has published the next
             row's, which keeps two slices on chip; None defers where they fit. Rows that are not
             whole vectors are never deferred.
-        keep: Whether loads ask for `evict_last`; None decides by size (`kernels.launch`).
-        keep_output: Whether stores ask for `evict_last`; None decides by size.
     """
 
     operation = SOFTMAX
@@ -79,8 +77,6 @@ class Cooperative(Kernel):
     block_size: Annotated[int | None, power_of_two(1, LARGEST_SLICE)] = None
     num_warps: Annotated[int | None, power_of_two(LEAST_WARPS, 32)] = None
     deferred: bool | None = None
-    keep: bool | None = None
-    keep_output: bool | None = None
 
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
@@ -119,8 +115,8 @@ class Cooperative(Kernel):
             "SLOTS": next_power_of_two(slices.number),
             "BLOCK": slices.block,
             "DEFERRED": slices.deferred and slices.groups < rows,
-            "LOADS": load_hint(x, self.keep),
-            "STORES": store_hint(x, self.keep_output),
+            "LOADS": load_hint(x),
+            "STORES": store_hint(x),
             "num_warps": slices.warps,
             "maxnreg": slices.registers(device),
             "enable_fp_fusion": False,  # all threads of all programs are to sum alike

@@ -21,10 +21,10 @@ from typing import Annotated
 import torch
 from typing_extensions import override
 
-from ..device import Device, device_of
+from ..device import Device
 from ..kernel import Kernel, Shape, power_of_two
 from ..language import MOST_PROGRAMS, jit, next_power_of_two, tl
-from ..launch import await_previous, dependent, launch, launch_option, load_hint, store_hint
+from ..launch import launch, load_hint, store_hint
 from ..traffic import M, N, Traffic
 from .operation import SOFTMAX
 from .tiles import Accumulate, empty_result, triton_statistics, vector
@@ -46,9 +46,6 @@ class FusedMultirow(Kernel):
     Attributes:
         rows_per_program: Rows per program; None decides by width and number of rows.
         num_warps: Warps per program; None decides by the rows and their width.
-        keep: Whether loads ask for `evict_last`; None decides by size (`kernels.launch`).
-        keep_output: Whether stores ask for `evict_last`; None decides by size.
-        dependent: Whether to use programmatic dependent launch, where the device has it.
         accumulate: dtype of the statistics, ``"float32"`` or ``"float64"``.
     """
 
@@ -60,9 +57,6 @@ class FusedMultirow(Kernel):
 
     rows_per_program: Annotated[int | None, power_of_two(1, MOST_ROWS)] = None
     num_warps: Annotated[int | None, power_of_two(1, 32)] = None
-    keep: bool | None = None
-    keep_output: bool | None = None
-    dependent: bool = False
     accumulate: Accumulate = "float32"
 
     @override
@@ -94,7 +88,6 @@ class FusedMultirow(Kernel):
             elements = vector(x)
             lanes = lanes_by_tile(tile_rows, warps, cols * x.element_size())
             width = min(lanes * elements, next_power_of_two(cols))
-            depends = dependent(device_of(x), self.dependent)
             launch(
                 _fused_multirow,
                 (-(-rows // tile_rows),),
@@ -104,13 +97,11 @@ class FusedMultirow(Kernel):
                     "ROWS": tile_rows,
                     "WIDTH": width,
                     "PIECES": -(-cols // width),
-                    "LOADS": load_hint(x, self.keep),
-                    "STORES": store_hint(x, self.keep_output),
-                    "DEPENDENT": depends,
+                    "LOADS": load_hint(x),
+                    "STORES": store_hint(x),
                     "STATISTICS": triton_statistics(x.dtype, self.accumulate),
                 },
                 num_warps=warps,
-                **launch_option(depends),
             )
         return y
 
@@ -192,7 +183,6 @@ def _fused_multirow(
     PIECES: tl.constexpr,
     LOADS: tl.constexpr,
     STORES: tl.constexpr,
-    DEPENDENT: tl.constexpr,
     STATISTICS: tl.constexpr,
 ) -> None:
     # Of an argument Triton knows no more than whether 16 divides it. Lengths in vectors, times
@@ -202,7 +192,6 @@ def _fused_multirow(
     lane = tl.arange(0, WIDTH)[None, :].to(tl.int64)
     x += row * row_stride * VECTOR
     y += row * cols
-    await_previous(DEPENDENT)
 
     pieces: tl.tuple = ()
     for piece in tl.static_range(PIECES):

@@ -48,8 +48,6 @@ class BackwardCluster(Kernel):
     Attributes:
         programs: Programs of a cluster, up to 16; None takes them by M, N and dtype.
         num_warps: Warps per program; None decides by the same rule.
-        keep: Whether loads ask for `evict_last`; None decides by size (`kernels.launch`).
-        keep_output: Whether stores ask for `evict_last`; None decides by size.
     """
 
     operation = SOFTMAX_BACKWARD
@@ -59,8 +57,6 @@ class BackwardCluster(Kernel):
 
     programs: Annotated[int | None, power_of_two(1, 16)] = None
     num_warps: Annotated[int | None, power_of_two(1, 16)] = None
-    keep: bool | None = None
-    keep_output: bool | None = None
 
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
@@ -129,8 +125,8 @@ class BackwardCluster(Kernel):
                 "VECTOR": width,
                 "EVEN": cols == plan.chunks * plan.chunk,
                 "PACKED": plan.packed,
-                "LOADS": load_hint(y, self.keep),
-                "STORES": store_hint(y, self.keep_output),
+                "LOADS": load_hint(y),
+                "STORES": store_hint(y),
             },
             num_warps=plan.warps,
             num_ctas=plan.programs,

@@ -45,8 +45,6 @@ class BackwardMultirow(Kernel):
     Attributes:
         rows_per_program: Rows a program; None takes them by width and number of rows.
         num_warps: Warps per program; None takes them by the rows and their width.
-        keep: Whether loads ask for `evict_last`; None decides by size (`kernels.launch`).
-        keep_output: Whether stores ask for `evict_last`; None decides by size.
     """
 
     operation = SOFTMAX_BACKWARD
@@ -57,8 +55,6 @@ class BackwardMultirow(Kernel):
 
     rows_per_program: Annotated[int | None, power_of_two(1, MOST_ROWS)] = None
     num_warps: Annotated[int | None, power_of_two(1, 32)] = None
-    keep: bool | None = None
-    keep_output: bool | None = None
 
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
@@ -113,8 +109,8 @@ class BackwardMultirow(Kernel):
                 "ROWS": tile_rows,
                 "WIDTH": width,
                 "PIECES": -(-cols // width),
-                "LOADS": load_hint(y, self.keep),
-                "STORES": store_hint(y, self.keep_output),
+                "LOADS": load_hint(y),
+                "STORES": store_hint(y),
                 "STATISTICS": triton_statistics(y.dtype, "float32"),
             },
             num_warps=warps,

@@ -106,7 +106,6 @@ WORDS = {
     "accumulate": ("float16", "float32 or float64"),
     "keep": ("yes", "true, false or null"),
     "keep_output": ("yes", "true, false or null"),
-    "dependent": ("yes", "true or false"),
     "loads": ("first", "after or before"),
     "evict": ("last", "none or first or last_first"),
     "mode": ("max-autotune", "default or max-autotune-no-cudagraphs"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -16,11 +15,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from kernels import launch as launching
 from kernels.copy.copy_triton import CopyTriton
 from kernels.device import Device
-from kernels.kernel import Kernel
-from kernels.launch import dependent, launch, launch_option, launches, load_hint, store_hint
+from kernels.launch import launch, launches, load_hint, store_hint
 from kernels.repeat import _KNOWN, alike
-from kernels.softmax.cluster import Cluster
-from kernels.softmax.fused_multirow import FusedMultirow
 
 L2 = 4096  # bytes
 Call = Callable[[torch.Tensor], torch.Tensor]
@@ -145,14 +141,6 @@ def test_the_launcher_of_the_installed_triton_is_one_that_is_known() -> None:
     assert list(inspect.signature(driver.CudaLauncher.__call__).parameters) in _KNOWN
 
 
-def test_a_card_of_sm_90_or_newer_launches_dependents_where_they_are_wanted(h200: Device) -> None:
-    for wanted in (True, False):
-        assert dependent(h200, wanted) is wanted
-        for capability in ((8, 0), None):
-            assert not dependent(dataclasses.replace(h200, capability=capability), wanted)
-    assert (launch_option(True), launch_option(False)) == ({"launch_pdl": True}, {})
-
-
 @pytest.mark.parametrize(
     ("size", "loads", "stores"),
     [
@@ -174,55 +162,8 @@ def test_hints_go_by_bytes_unless_they_are_asked_for(
     assert load_hint(x, False) == store_hint(x, False) == ""
 
 
-@pytest.mark.parametrize("kernel", [CopyTriton, FusedMultirow])
 @pytest.mark.parametrize("tunable", ["keep", "keep_output"])
-def test_a_hint_changes_no_bit(kernel: type[Kernel], tunable: str, device: str) -> None:
+def test_a_hint_changes_no_bit(tunable: str, device: str) -> None:
     x = torch.randn(9, 300, device=device)
-    asks, asks_not = (kernel(**{tunable: wanted}) for wanted in (True, False))
+    asks, asks_not = (CopyTriton(**{tunable: wanted}) for wanted in (True, False))
     assert torch.equal(asks(x), asks_not(x))
-
-
-def overwritten_behind(call: Call, some: torch.Tensor, turn: int) -> list[torch.Tensor]:
-    """Answers of a kernel that runs on its own answers, where each input is overwritten at once."""
-    x = some * (1 + turn % 3)
-    first = call(x)
-    x.fill_(torch.nan)
-    second = call(first)
-    third = call(second)
-    first.fill_(7)
-    kept = second.clone()
-    second.fill_(9)
-    return [kept, third]
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(
-    torch.cuda.is_available() and torch.cuda.get_device_capability() < (9, 0),
-    reason="needs a CUDA device of sm_90 or newer",
-)
-@pytest.mark.parametrize(
-    ("kernel", "shape"),
-    [
-        (FusedMultirow, (32_768, 256)),
-        (FusedMultirow, (300, 1000)),
-        (Cluster, (300, 8192)),
-        (Cluster, (64, 262_144)),
-        (CopyTriton, (4096, 1024)),
-    ],
-)
-def test_no_kernel_of_a_chain_reads_what_the_one_before_has_yet_to_write(
-    kernel: type[Kernel], shape: tuple[int, int]
-) -> None:
-    some = torch.randn(*shape, device="cuda")
-    alone, call = kernel(dependent=False).prepare(some), kernel(dependent=True).prepare(some)
-    wanted = [overwritten_behind(alone, some, turn) for turn in range(3)]
-    for turn in range(200):
-        made = overwritten_behind(call, some, turn)
-        assert all(map(torch.equal, made, wanted[turn % 3]))
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        captured = [overwritten_behind(call, some, turn) for turn in range(12)]
-    for _ in range(50):
-        graph.replay()
-        for turn, made in enumerate(captured):
-            assert all(map(torch.equal, made, wanted[turn % 3]))
