@@ -20,7 +20,7 @@ import torch
 from typing_extensions import override
 
 from ..device import Device
-from ..kernel import Shape, power_of_two, whole_number
+from ..kernel import Shape, power_of_two
 from ..language import MOST_PROGRAMS
 from ..traffic import M, N, Traffic
 from .operation import (
@@ -42,17 +42,15 @@ class Streaming(RowVariant):
     Attributes:
         block_size: Elements of a tile, for rows wider than 2048; None takes 32 per thread.
         num_warps: Warps per program; None decides by the width.
-        num_stages: Tiles in flight through shared memory; 1 loads straight to registers.
     """
 
     block_size: Annotated[int | None, power_of_two(1, 1 << 16)] = None
     num_warps: Annotated[int | None, power_of_two(1, 32)] = None
-    num_stages: Annotated[int, whole_number(1, 8)] = 1
 
     @property
     def tiles(self) -> Tiles:
         """The requested cut."""
-        return Tiles(self.block_size, self.num_warps, self.num_stages)
+        return Tiles(self.block_size, self.num_warps)
 
     @override
     def write(self, x: torch.Tensor, target: torch.Tensor | None = None, **results: Any) -> None:

@@ -79,14 +79,12 @@ class Tiles:
     Attributes:
         block_size: Elements of a tile, for rows wider than `NARROW`.
         num_warps: Warps per program.
-        num_stages: Tiles in flight through shared memory; 1 loads straight to registers.
         split: Programs that share a row; None picks it from M. Results are bitwise independent of
             it.
     """
 
     block_size: int | None = None
     num_warps: int | None = None
-    num_stages: int = 1
     split: int | None = None
 
 
@@ -382,7 +380,6 @@ def _statistics(
             "HOW": how,
             "ROWS": parts.rows,
             "TILES": parts.tiles,
-            "STAGES": tiles.num_stages,
             "SPLIT": split,
             "SKIP": kind == "loss" and cols >= SKIPPED and y is None,
             "WHOLE": y is not None or cols // plan.vector <= parts.lanes * parts.pieces,
@@ -950,7 +947,6 @@ def _rows(
     HOW: tl.constexpr,
     ROWS: tl.constexpr,
     TILES: tl.constexpr,
-    STAGES: tl.constexpr,
     SPLIT: tl.constexpr,
     SKIP: tl.constexpr,
     WHOLE: tl.constexpr,
@@ -1009,7 +1005,7 @@ def _rows(
             end = tl.minimum(start + TILES, tiles)
             middle = tl.minimum(tl.maximum(full, start), end)
             if ROWS == 1:
-                for tile in tl.range(start, middle, num_stages=STAGES):
+                for tile in tl.range(start, middle, num_stages=1):
                     pieces = _load_tile(source, tile, many, col_stride, numbers, HOW, False, LOADS)
                     lanes = _absorb(lanes, pieces, tile, many, weight_ahead, HOW)
             for tile in tl.range(middle, end, num_stages=1):

@@ -28,7 +28,7 @@ def along(x: torch.Tensor, y: torch.Tensor, dim: int, temperature: float) -> Non
         dim: The dimension that is normalised, not negative.
         temperature: Positive.
     """
-    launch_tiles(_along, (x, y), dim, temperature, triton_statistics(y.dtype, "float32"), MOST)
+    launch_tiles(_along, (x, y), dim, temperature, triton_statistics(y.dtype), MOST)
 
 
 @jit

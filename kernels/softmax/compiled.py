@@ -20,22 +20,16 @@ from ..compiled import CompiledFormula
 from ..kernel import Kernel
 from .naive import five_operations
 from .operation import SOFTMAX
-from .tiles import Accumulate, statistics_dtype
+from .tiles import statistics_dtype
 
 
 @dataclass(frozen=True)
 class Compiled(CompiledFormula):
-    """The five operations of `naive`; see `CompiledFormula`.
-
-    Attributes:
-        accumulate: dtype of the sum, ``"float32"`` or ``"float64"``.
-    """
+    """The five operations of `naive`; see `CompiledFormula`."""
 
     operation = SOFTMAX
     dtypes = (*Kernel.dtypes, torch.float64)
     formula = staticmethod(five_operations)
-
-    accumulate: Accumulate = "float32"
 
     @override
     def prepare(self, *inputs: torch.Tensor) -> Callable[..., Any]:
@@ -44,7 +38,7 @@ class Compiled(CompiledFormula):
 
     @override
     def constants(self, *inputs: torch.Tensor) -> tuple[Any, ...]:
-        return (statistics_dtype(inputs[0].dtype, self.accumulate),)
+        return (statistics_dtype(inputs[0].dtype),)
 
 
 def _softmax(x: torch.Tensor) -> torch.Tensor:

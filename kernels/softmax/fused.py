@@ -24,7 +24,7 @@ from ..kernel import Kernel, Shape, power_of_two, whole_number
 from ..language import jit, next_power_of_two, tl
 from ..traffic import M, N, Traffic
 from .operation import SOFTMAX
-from .tiles import Accumulate, empty_result, load_tile, store_tile, too_wide, triton_statistics
+from .tiles import empty_result, load_tile, store_tile, too_wide, triton_statistics
 
 INTERPRETED_PROGRAMS = 8  # few, so that the interpreter too takes a program over several rows
 ROOMY_SHARED_BYTES = 200_000  # tutorial 02: four stages above this, two below
@@ -40,7 +40,6 @@ class Fused(Kernel):
         num_stages: Depth of the pipeline of rows: one is computed, the others are in flight. None
             takes 4, or 2 if shared memory is short, and fewer if rows do not fit. A value that does
             not fit is launched anyway, and the card's refusal is the result.
-        accumulate: dtype of the statistics, ``"float32"`` or ``"float64"``.
     """
 
     operation = SOFTMAX
@@ -51,7 +50,6 @@ class Fused(Kernel):
 
     num_warps: Annotated[int, power_of_two(1, 32)] = 8
     num_stages: Annotated[int | None, whole_number(1, 16)] = None
-    accumulate: Accumulate = "float32"
 
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
@@ -72,7 +70,7 @@ class Fused(Kernel):
         options = {
             "BLOCK": next_power_of_two(cols),
             "STAGES": self._stages(next_power_of_two(cols), x.dtype, device),
-            "STATISTICS": triton_statistics(x.dtype, self.accumulate),
+            "STATISTICS": triton_statistics(x.dtype),
             "num_warps": self.num_warps,
         }
 

@@ -27,7 +27,7 @@ from ..language import MOST_PROGRAMS, jit, next_power_of_two, tl
 from ..launch import launch, load_hint, store_hint
 from ..traffic import M, N, Traffic
 from .operation import SOFTMAX
-from .tiles import Accumulate, empty_result, triton_statistics, vector
+from .tiles import empty_result, triton_statistics, vector
 
 WIDEST = 4096  # elements of a row: a wider one fills a program of its own
 MOST_ROWS = 1024  # a program
@@ -46,7 +46,6 @@ class FusedMultirow(Kernel):
     Attributes:
         rows_per_program: Rows per program; None decides by width and number of rows.
         num_warps: Warps per program; None decides by the rows and their width.
-        accumulate: dtype of the statistics, ``"float32"`` or ``"float64"``.
     """
 
     operation = SOFTMAX
@@ -57,7 +56,6 @@ class FusedMultirow(Kernel):
 
     rows_per_program: Annotated[int | None, power_of_two(1, MOST_ROWS)] = None
     num_warps: Annotated[int | None, power_of_two(1, 32)] = None
-    accumulate: Accumulate = "float32"
 
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
@@ -99,7 +97,7 @@ class FusedMultirow(Kernel):
                     "PIECES": -(-cols // width),
                     "LOADS": load_hint(x),
                     "STORES": store_hint(x),
-                    "STATISTICS": triton_statistics(x.dtype, self.accumulate),
+                    "STATISTICS": triton_statistics(x.dtype),
                 },
                 num_warps=warps,
             )

@@ -20,7 +20,6 @@ from ..launch import launch
 from ..traffic import M, N, Traffic
 from .operation import SOFTMAX
 from .tiles import (
-    Accumulate,
     empty_result,
     load_tile,
     statistics_dtype,
@@ -37,7 +36,6 @@ class FusedRow(Kernel):
 
     Attributes:
         num_warps: Warps per program; None takes 4, 8 for rows of 2048 and 16 for rows of 4096 on.
-        accumulate: dtype of the statistics, ``"float32"`` or ``"float64"``.
     """
 
     operation = SOFTMAX
@@ -47,7 +45,6 @@ class FusedRow(Kernel):
     on_chip = N
 
     num_warps: Annotated[int | None, power_of_two(1, 32)] = None
-    accumulate: Accumulate = "float32"
 
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
@@ -56,7 +53,7 @@ class FusedRow(Kernel):
         if reason is not None:
             return reason
         block = next_power_of_two(shape[1])
-        statistics = statistics_dtype(dtype, self.accumulate)
+        statistics = statistics_dtype(dtype)
         registers = block * statistics.itemsize // 4
         if device.registers_per_sm is not None and registers > device.registers_per_sm:
             name = str(statistics).removeprefix("torch.")
@@ -76,7 +73,7 @@ class FusedRow(Kernel):
                 _fused_row,
                 (rows,),
                 (x, y, cols, x.stride(0), x.stride(1)),
-                {"BLOCK": block, "STATISTICS": triton_statistics(x.dtype, self.accumulate)},
+                {"BLOCK": block, "STATISTICS": triton_statistics(x.dtype)},
                 num_warps=self.num_warps or warps_by_width(block),
             )
         return y

@@ -22,7 +22,6 @@ from ..traffic import N, Traffic
 from .fused_row import FusedRow, warps_by_width
 from .operation import SOFTMAX
 from .three_pass import ThreePass
-from .tiles import Accumulate
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,6 @@ class Hybrid(Kernel):
     Attributes:
         block_size: Widest row taken in one pass, and the tile of wider ones, in elements.
         num_warps: Warps per program; None takes 4, 8 or 16, by the width of a block.
-        accumulate: dtype of the statistics, ``"float32"`` or ``"float64"``.
     """
 
     operation = SOFTMAX
@@ -41,7 +39,6 @@ class Hybrid(Kernel):
 
     block_size: Annotated[int, power_of_two(1, LARGEST_BLOCK)] = 4096
     num_warps: Annotated[int | None, power_of_two(1, 32)] = None
-    accumulate: Accumulate = "float32"
 
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
@@ -66,9 +63,9 @@ class Hybrid(Kernel):
 
     def _path(self, cols: int) -> FusedRow | ThreePass:
         if cols <= self.block_size:
-            return FusedRow(num_warps=self.num_warps, accumulate=self.accumulate)
+            return FusedRow(num_warps=self.num_warps)
         warps = self.num_warps or warps_by_width(self.block_size)
-        return ThreePass(self.block_size, warps, self.accumulate)
+        return ThreePass(self.block_size, warps)
 
     def _either(self, fast: sympy.Expr, tiled: sympy.Expr) -> sympy.Expr:
         return sympy.Piecewise((fast, sympy.Le(N, self.block_size)), (tiled, True))

@@ -4,7 +4,8 @@ Passes: max (reads MN, writes M), subtract (MN+M, MN), exp (MN, MN), sum (MN, M)
 divide (MN+M, MN): 8MN + 4M in all. That count leaves out the M int64 indices which PyTorch's
 max writes beside the maxima.
 On chip: one element; no operation remembers what another has loaded.
-Statistics: the sum is kept in `accumulate`, the rest in the input's dtype, as written by hand.
+Statistics: the sum is kept in float32, or float64 for float64; the rest in the input's dtype, as
+written by hand.
 Source: the baseline of every fused-softmax tutorial, Triton's tutorial 02 among them.
 """
 
@@ -19,7 +20,7 @@ from typing_extensions import override
 from ..kernel import Kernel
 from ..traffic import M, N, Traffic
 from .operation import SOFTMAX
-from .tiles import Accumulate, statistics_dtype
+from .tiles import statistics_dtype
 
 
 def five_operations(x: torch.Tensor, statistics: torch.dtype) -> torch.Tensor:
@@ -35,11 +36,7 @@ def five_operations(x: torch.Tensor, statistics: torch.dtype) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class Naive(Kernel):
-    """Eager PyTorch, operation by operation.
-
-    Attributes:
-        accumulate: dtype of the sum, ``"float32"`` or ``"float64"``.
-    """
+    """Eager PyTorch, operation by operation. It has no tunables."""
 
     operation = SOFTMAX
     backend = "eager"
@@ -47,10 +44,8 @@ class Naive(Kernel):
     moves = Traffic(reads=5 * M * N + 2 * M, writes=3 * M * N + 2 * M)
     on_chip = sympy.Integer(1)
 
-    accumulate: Accumulate = "float32"
-
     @override
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         if x.numel() == 0:
             return torch.empty_like(x)
-        return five_operations(x, statistics_dtype(x.dtype, self.accumulate))
+        return five_operations(x, statistics_dtype(x.dtype))

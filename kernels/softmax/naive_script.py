@@ -21,26 +21,20 @@ from ..kernel import Kernel
 from ..traffic import M, N, Traffic
 from .naive import five_operations
 from .operation import SOFTMAX
-from .tiles import Accumulate, statistics_dtype
+from .tiles import statistics_dtype
 
 PROFILING_RUNS = 3  # two record types and shapes, the third compiles for them
 
 
 @dataclass(frozen=True)
 class NaiveScript(Kernel):
-    """The five operations of `naive`, compiled by TorchScript.
-
-    Attributes:
-        accumulate: dtype of the sum, ``"float32"`` or ``"float64"``.
-    """
+    """The five operations of `naive`, compiled by TorchScript. It has no tunables."""
 
     operation = SOFTMAX
     backend = "torchscript"
     dtypes = (*Kernel.dtypes, torch.float64)
     moves = Traffic(reads=5 * M * N + 2 * M, writes=3 * M * N + 2 * M)
     on_chip = sympy.Integer(1)
-
-    accumulate: Accumulate = "float32"
 
     @override
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
@@ -64,7 +58,7 @@ class NaiveScript(Kernel):
         def call(x: torch.Tensor) -> torch.Tensor:
             if x.numel() == 0:
                 return torch.empty_like(x)
-            y: torch.Tensor = script(x, statistics_dtype(x.dtype, self.accumulate))
+            y: torch.Tensor = script(x, statistics_dtype(x.dtype))
             return y
 
         return call

@@ -20,7 +20,7 @@ from ..kernel import Kernel, Shape, power_of_two
 from ..language import LARGEST_BLOCK, jit, tl
 from ..traffic import M, N, Traffic
 from .operation import SOFTMAX
-from .tiles import Accumulate, empty_result, load_tile, store_tile, too_many_rows, triton_statistics
+from .tiles import empty_result, load_tile, store_tile, too_many_rows, triton_statistics
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,6 @@ class ThreePass(Kernel):
     Attributes:
         block_size: Elements of a tile.
         num_warps: Warps per program.
-        accumulate: dtype of the statistics, ``"float32"`` or ``"float64"``.
     """
 
     operation = SOFTMAX
@@ -40,7 +39,6 @@ class ThreePass(Kernel):
 
     block_size: Annotated[int, power_of_two(1, LARGEST_BLOCK)] = 1024
     num_warps: Annotated[int, power_of_two(1, 32)] = 4
-    accumulate: Accumulate = "float32"
 
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
@@ -58,7 +56,7 @@ class ThreePass(Kernel):
                 x.stride(0),
                 x.stride(1),
                 BLOCK=self.block_size,
-                STATISTICS=triton_statistics(x.dtype, self.accumulate),
+                STATISTICS=triton_statistics(x.dtype),
                 num_warps=self.num_warps,
             )
         return y

@@ -18,12 +18,12 @@ LONGEST = 16  # bytes that one thread loads or stores at once
 Accumulate = Annotated[str, one_of("float32", "float64")]  # the dtype of a row's statistics
 
 
-def statistics_dtype(dtype: torch.dtype, accumulate: str) -> torch.dtype:
+def statistics_dtype(dtype: torch.dtype, accumulate: str = "float32") -> torch.dtype:
     """The dtype of a row's maximum, exponentials and sum: ``accumulate``, or wider."""
     return torch.promote_types(dtype, getattr(torch, accumulate))
 
 
-def triton_statistics(dtype: torch.dtype, accumulate: str) -> Any:
+def triton_statistics(dtype: torch.dtype, accumulate: str = "float32") -> Any:
     """Triton's name for `statistics_dtype`."""
     return tl.float64 if statistics_dtype(dtype, accumulate) == torch.float64 else tl.float32
 

@@ -73,7 +73,7 @@ class Backward(Kernel):
             dim: The dimension that was normalised, not negative.
             temperature: As it was.
         """
-        statistics = triton_statistics(y.dtype, "float32")
+        statistics = triton_statistics(y.dtype)
         tensors = y, dy, dx
         launch_tiles(
             _backward, tensors, dim, temperature, statistics, self.block_size, self.num_warps

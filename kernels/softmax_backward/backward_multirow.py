@@ -111,7 +111,7 @@ class BackwardMultirow(Kernel):
                 "PIECES": -(-cols // width),
                 "LOADS": load_hint(y),
                 "STORES": store_hint(y),
-                "STATISTICS": triton_statistics(y.dtype, "float32"),
+                "STATISTICS": triton_statistics(y.dtype),
             },
             num_warps=warps,
         )

@@ -142,9 +142,9 @@ def record(target: str, shape: tuple[int, int], dtype: str = "float32", **tunabl
         ("hybrid.Hybrid", {"block_size": 32}, (3, 32), "float64"),
         ("hybrid.Hybrid", {"block_size": 32}, (3, 33), "float32"),
         ("online.Online", {"block_size": 128}, (2, 1), "bfloat16"),
-        ("online.Online", {"block_size": 8, "reverse": True, "rows_in_flight": 3}, (7, 20),
+        ("online.Online", {"block_size": 8, "reverse": True}, (7, 20),
          "float32"),
-        ("online.Online", {"block_size": 16, "evict": "last_first", "num_stages": 2}, (4, 70),
+        ("online.Online", {"block_size": 16, "evict": "last_first"}, (4, 70),
          "float16"),
         ("fused_multirow.FusedMultirow", {"rows_per_program": 4}, (7, 13), "float16"),
         ("three_pass.ThreePass", {"block_size": 64}, (1, 5), "float32"),  # masked lanes: no request

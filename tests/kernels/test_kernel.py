@@ -78,8 +78,6 @@ def test_what_a_tunable_may_be_is_taken() -> None:
     ("kind", "tunable", "least", "most"),
     [
         (Online, "block_size", 1, 1 << 20),
-        (Online, "num_stages", 1, 16),
-        (Online, "rows_in_flight", 1, (1 << 31) - 1),
         (CopyTriton, "block_size", 1, 1 << 20),
         (ReadTriton, "thread_bytes", 16, 512),
         (Backward, "block_size", 1, 32768),

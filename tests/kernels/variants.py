@@ -37,7 +37,7 @@ TRITON: tuple[Kernel, ...] = (
     FusedRow(),
     Hybrid(block_size=16),
     Online(block_size=16),
-    Online(block_size=16, reverse=True, evict="last_first", rows_in_flight=2),
+    Online(block_size=16, reverse=True, evict="last_first"),
     FusedMultirow(),
     Auto(),
 )

@@ -91,12 +91,6 @@ def test_no_elements_are_nothing_to_compile(asked: Asked, device: str) -> None:
     assert not asked
 
 
-@pytest.mark.usefixtures("asked")
-def test_it_accumulates_in_float64(device: str) -> None:
-    x = torch.randn(4, 9000, device=device, generator=torch.Generator(device).manual_seed(1))
-    assert not torch.equal(Compiled(accumulate="float64")(x), Compiled()(x))
-
-
 def test_a_script_is_optimised_in_prepare_whatever_shapes_came_before(device: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # that TorchScript is deprecated is not the user's concern

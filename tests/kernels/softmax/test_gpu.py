@@ -34,7 +34,7 @@ pytestmark = [
     pytest.mark.timeout(240),  # a hang is a failure, not a wait
 ]
 
-LEAN = Online(16384, 32, reverse=True, evict="last_first", rows_in_flight="l2")
+LEAN = Online(16384, 32, reverse=True, evict="last_first")
 OURS = (
     *(ThreePass(), Fused(), FusedRow(), FusedMultirow(), Hybrid(), Online(), LEAN),
     *(Cluster(), Cooperative(), Auto()),

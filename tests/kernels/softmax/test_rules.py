@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 
 from kernels.device import Device, resident_programs
 from kernels.language import next_power_of_two
-from kernels.softmax import fused, online
+from kernels.softmax import fused
 from kernels.softmax.auto import choice
 from kernels.softmax.cluster import LANES, SHARED_BYTES, cut
 from kernels.softmax.cooperative import Cooperative, slices_of
 from kernels.softmax.fused import Fused
 from kernels.softmax.fused_multirow import lanes_by_tile, rows_by_shape, warps_by_tile
-from kernels.softmax.online import Online, rows_in_l2
 from kernels.softmax.peers import configuration
 from kernels.softmax.tiles import vector
 from tests.kernels.conftest import H200
@@ -139,18 +138,6 @@ def test_stages_of_fused_are_as_many_as_rows_fit(h200: Device) -> None:
     small = replace(h200, shared_bytes_per_block=101_376)
     assert Fused()._stages(1024, F32, small) == 2
     assert Fused(num_stages=3)._stages(1024, F32, small) == 3
-
-
-def test_programs_of_online_are_capped_by_rows_by_half_of_l2_or_not_at_all(
-    h200: Device, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    x = torch.empty(100, 1 << 10)
-    caps: tuple[int | str | None, ...] = (None, 7, 1000, "l2")  # a CPU reports no L2
-    assert [Online(rows_in_flight=cap)._programs(x) for cap in caps] == [100, 7, 100, 100]
-    card = replace(h200, l2_bytes=8 * x.stride(0) * 4)
-    monkeypatch.setattr(online, "device_of", lambda _: card)
-    assert Online(rows_in_flight="l2")._programs(x) == 4
-    assert [rows_in_l2(size, card) for size in (4096, 4097, 1 << 30)] == [4, 3, 1]
 
 
 @given(rows=st.integers(1, 1 << 20), block=powers, itemsize=st.sampled_from([2, 4, 8]))
