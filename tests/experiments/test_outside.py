@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import linecache
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +22,7 @@ from experiments.sweep.jobs import own_overrides
 from experiments.worker import outside
 from experiments.worker.describe import BadJob, build_kernel, inspect, source_hash
 from kernels.device import Device
-from tests.conftest import QUICK, Command
+from tests.conftest import QUICK, ROOT, Command
 
 GOOD = """
 import torch
@@ -216,6 +217,23 @@ def test_a_function_that_leans_on_what_surrounds_it_is_refused(tmp_path: Path) -
         bench(scaled, out=tmp_path / "never")
     with pytest.raises(UserError, match="is no function that can be measured"):
         bench(torch.softmax, out=tmp_path / "never")
+
+
+def test_bench_and_sweep_are_functions_whatever_was_imported_before() -> None:
+    program = """
+from experiments import bench, sweep
+from experiments import sweep as again
+import experiments.sweep.driver
+from experiments import bench as still, sweep as whatever
+for function in (sweep, again, whatever):
+    try:
+        function("kernel=none", out="never")
+    except Exception as error:
+        print(error)
+assert callable(bench) and callable(still)
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.count("kernel=none names no file of conf/kernel/") == 3, done.stderr
 
 
 def test_a_folder_of_ones_own_has_kernels_of_ones_own(
