@@ -65,17 +65,7 @@ class FusedMultirow(Kernel):
             return reason
         if shape[1] > WIDEST:
             return f"takes rows of at most {WIDEST} elements, not {shape[1]}"
-        rows, warps = self._tile(shape, dtype)
-        held = rows * next_power_of_two(shape[1]) // (WARP * warps)
-        if held > MOST_A_LANE:
-            return (
-                f"rows_per_program={rows} and num_warps={warps} leave a lane {held} elements of "
-                f"rows of {shape[1]}, and it takes at most {MOST_A_LANE}"
-            )
-        programs = -(-shape[0] // rows)
-        if programs > MOST_PROGRAMS:
-            return f"a launch takes {MOST_PROGRAMS} programs, not {programs}"
-        return None
+        return tile_refused(shape, *self._tile(shape, dtype), MOST_A_LANE)
 
     @override
     def __call__(self, x: torch.Tensor, y: torch.Tensor | None = None) -> torch.Tensor:
@@ -142,6 +132,20 @@ def warps_by_tile(rows: int, block: int, few: bool = False, short: bool = False)
     a_warp = 256 if few or (rows > 1 and block <= 128) else 512
     most = rows // 2 if short and rows > 1 else 8
     return max(1, min(rows * block // a_warp, most, 8))
+
+
+def tile_refused(shape: Shape, rows: int, warps: int, most_a_lane: int) -> str | None:
+    """One sentence that says why a program cannot hold so many rows; None if it can."""
+    held = rows * next_power_of_two(shape[1]) // (WARP * warps)
+    if held > most_a_lane:
+        return (
+            f"rows_per_program={rows} and num_warps={warps} leave a lane {held} elements of "
+            f"rows of {shape[1]}, and it takes at most {most_a_lane}"
+        )
+    programs = -(-shape[0] // rows)
+    if programs > MOST_PROGRAMS:
+        return f"a launch takes {MOST_PROGRAMS} programs, not {programs}"
+    return None
 
 
 def lanes_by_tile(rows: int, warps: int, size: int) -> int:

@@ -23,13 +23,13 @@ from ..language import jit, tl
 from ..lines import launch_tiles, load_lines, starts, store_lines
 from ..softmax.tiles import too_many_rows, triton_statistics
 from ..traffic import M, N, Traffic
-from .operation import SOFTMAX_BACKWARD
+from .operation import Gradient
 
 LARGEST = 1 << 15  # elements of a tile: two of them in registers are all that a block has
 
 
 @dataclass(frozen=True)
-class Backward(Kernel):
+class Backward(Gradient):
     """A tile of one wide row or of several narrow ones a program.
 
     Attributes:
@@ -37,8 +37,6 @@ class Backward(Kernel):
         num_warps: Warps per program; None takes one for 512 elements of a tile, 4 to 32.
     """
 
-    operation = SOFTMAX_BACKWARD
-    backend = "triton"
     dtypes = (*Kernel.dtypes, torch.float64)
 
     block_size: Annotated[int, power_of_two(1, LARGEST)] = 16384
@@ -49,30 +47,15 @@ class Backward(Kernel):
         return super().unsupported(shape, dtype, device) or too_many_rows(shape)
 
     @override
-    def __call__(self, y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
-        dx = torch.empty(y.shape, dtype=y.dtype, device=y.device)
-        if dx.numel() > 0:
-            self.into(y, dy, dx, dim=1)
-        return dx
-
     def into(
         self,
         y: torch.Tensor,
         dy: torch.Tensor,
         dx: torch.Tensor,
-        dim: int,
+        dim: int = 1,
         temperature: float = 1.0,
     ) -> None:
-        """Writes the gradient of softmax(x / temperature) along any ``dim`` into ``dx``.
-
-        Args:
-            y: Softmax's answer, at least one dimension and one element; as for ``dy``, its
-                dimensions before and after ``dim`` can be merged into one each.
-            dy: The gradient of ``y``.
-            dx: Contiguous; of any floating-point dtype.
-            dim: The dimension that was normalised, not negative.
-            temperature: As it was.
-        """
+        """See `Gradient`; dimensions before and after ``dim`` can be merged into one each."""
         statistics = triton_statistics(y.dtype)
         tensors = y, dy, dx
         launch_tiles(

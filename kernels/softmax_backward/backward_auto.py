@@ -24,7 +24,7 @@ from ..traffic import M, N, Traffic
 from .backward import Backward
 from .backward_cluster import BackwardCluster, in_vectors
 from .backward_multirow import BackwardMultirow
-from .operation import SOFTMAX_BACKWARD
+from .operation import Gradient
 
 NARROW = 512  # elements of a row
 WIDEST = 1 << 18  # elements of a row; twice as many of 16 bit would fit
@@ -32,11 +32,9 @@ NARROW_ROWS, CLUSTER, TILES = BackwardMultirow(), BackwardCluster(), Backward()
 
 
 @dataclass(frozen=True)
-class BackwardAuto(Kernel):
+class BackwardAuto(Gradient):
     """Several rows a program or a cluster a row where that suits, else tiles."""
 
-    operation = SOFTMAX_BACKWARD
-    backend = "triton"
     dtypes = (*Kernel.dtypes, torch.float64)
     on_chip = sympy.Piecewise((2 * N, N <= WIDEST), (sympy.Integer(2 * TILES.block_size), True))
 
@@ -48,29 +46,14 @@ class BackwardAuto(Kernel):
         return TILES.unsupported(shape, dtype, device)
 
     @override
-    def __call__(self, y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
-        dx = torch.empty(y.shape, dtype=y.dtype, device=y.device)
-        if dx.numel() > 0:
-            self.into(y, dy, dx, dim=1)
-        return dx
-
     def into(
         self,
         y: torch.Tensor,
         dy: torch.Tensor,
         dx: torch.Tensor,
-        dim: int,
+        dim: int = 1,
         temperature: float = 1.0,
     ) -> None:
-        """Writes the gradient of softmax(x / temperature) along ``dim`` into ``dx``.
-
-        Args:
-            y: Softmax's answer, at least one dimension and one element.
-            dy: The gradient of ``y``.
-            dx: Contiguous; of any floating-point dtype.
-            dim: The dimension that was normalised, not negative.
-            temperature: As it was.
-        """
         if dim == y.dim() - 1 and dx.dtype == y.dtype == dy.dtype:
             if y.dim() != 2 and y.is_contiguous() and dy.is_contiguous():
                 y, dy, dx, dim = *(t.view(-1, t.shape[-1]) for t in (y, dy, dx)), 1
@@ -78,7 +61,7 @@ class BackwardAuto(Kernel):
                 rows, cols = y.shape
                 chosen = in_vectors_by((rows, cols), y.dtype, device_of(y))
                 if chosen is not None:
-                    return chosen.into(y, dy, dx, temperature)
+                    return chosen.into(y, dy, dx, dim, temperature)
         return TILES.into(y, dy, dx, dim, temperature)
 
     @override

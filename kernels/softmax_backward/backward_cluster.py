@@ -20,7 +20,7 @@ import torch
 from typing_extensions import override
 
 from ..device import Device, device_of
-from ..kernel import Kernel, Shape, power_of_two
+from ..kernel import Shape, power_of_two
 from ..language import constexpr_function, gl, gluon_jit
 from ..launch import launch, load_hint, store_hint
 from ..softmax.cluster import (
@@ -38,11 +38,11 @@ from ..softmax.cluster import (
 )
 from ..softmax.tiles import LONGEST
 from ..traffic import M, N, Traffic
-from .operation import SOFTMAX_BACKWARD
+from .operation import Gradient
 
 
 @dataclass(frozen=True)
-class BackwardCluster(Kernel):
+class BackwardCluster(Gradient):
     """A cluster a row.
 
     Attributes:
@@ -50,8 +50,6 @@ class BackwardCluster(Kernel):
         num_warps: Warps per program; None decides by the same rule.
     """
 
-    operation = SOFTMAX_BACKWARD
-    backend = "triton"
     moves = Traffic(reads=2 * M * N, writes=M * N)
     on_chip = 2 * N
 
@@ -76,27 +74,15 @@ class BackwardCluster(Kernel):
         return cut((rows, cols), size, width, device, self.programs, self.num_warps, tensors=2)
 
     @override
-    def __call__(self, y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
-        """See `Kernel`.
-
-        Raises:
-            ValueError: the rows are not whole vectors of 16 bytes, or do not fit on chip.
-        """
-        dx = torch.empty(y.shape, dtype=y.dtype, device=y.device)
-        if dx.numel() > 0:
-            self.into(y, dy, dx)
-        return dx
-
     def into(
-        self, y: torch.Tensor, dy: torch.Tensor, dx: torch.Tensor, temperature: float = 1.0
+        self,
+        y: torch.Tensor,
+        dy: torch.Tensor,
+        dx: torch.Tensor,
+        dim: int = 1,
+        temperature: float = 1.0,
     ) -> None:
-        """Writes the gradient of softmax(x / temperature) along the last dimension into ``dx``.
-
-        Args:
-            y: Softmax's answer, shape (M, N); the rows of all tensors are whole vectors.
-            dy: The gradient of ``y``.
-            dx: Contiguous.
-            temperature: As it was.
+        """See `Gradient`; the rows of all tensors are whole vectors of 16 bytes.
 
         Raises:
             ValueError: a row does not begin or end at a vector, or does not fit on chip.

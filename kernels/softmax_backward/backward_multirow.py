@@ -19,27 +19,27 @@ from typing_extensions import override
 
 from ..device import Device
 from ..kernel import Kernel, Shape, power_of_two
-from ..language import MOST_PROGRAMS, jit, next_power_of_two, tl
+from ..language import jit, next_power_of_two, tl
 from ..launch import launch, load_hint, store_hint
 from ..softmax.fused_multirow import (
     FEW_ROWS,
     MOST_ROWS,
     SHORT,
-    WARP,
     lanes_by_tile,
     rows_by_shape,
+    tile_refused,
     warps_by_tile,
 )
 from ..softmax.tiles import triton_statistics, vector
 from ..traffic import M, N, Traffic
-from .operation import SOFTMAX_BACKWARD
+from .operation import Gradient
 
 WIDEST = 2048  # elements of a row
 MOST_A_LANE = 64  # elements of y, and as many of dy
 
 
 @dataclass(frozen=True)
-class BackwardMultirow(Kernel):
+class BackwardMultirow(Gradient):
     """Several rows per program, which it holds whole.
 
     Attributes:
@@ -47,8 +47,6 @@ class BackwardMultirow(Kernel):
         num_warps: Warps per program; None takes them by the rows and their width.
     """
 
-    operation = SOFTMAX_BACKWARD
-    backend = "triton"
     dtypes = (*Kernel.dtypes, torch.float64)
     moves = Traffic(reads=2 * M * N, writes=M * N)
     on_chip = 2 * N
@@ -64,36 +62,18 @@ class BackwardMultirow(Kernel):
             return reason
         if shape[1] > WIDEST:
             return f"takes rows of at most {WIDEST} elements, not {shape[1]}"
-        rows, warps = self._tile(shape, dtype)
-        held = rows * next_power_of_two(shape[1]) // (WARP * warps)
-        if held > MOST_A_LANE:
-            return (
-                f"rows_per_program={rows} and num_warps={warps} leave a lane {held} elements of "
-                f"rows of {shape[1]}, and it takes at most {MOST_A_LANE}"
-            )
-        programs = -(-shape[0] // rows)
-        if programs > MOST_PROGRAMS:
-            return f"a launch takes {MOST_PROGRAMS} programs, not {programs}"
-        return None
+        return tile_refused(shape, *self._tile(shape, dtype), MOST_A_LANE)
 
     @override
-    def __call__(self, y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
-        dx = torch.empty(y.shape, dtype=y.dtype, device=y.device)
-        if dx.numel() > 0:
-            self.into(y, dy, dx)
-        return dx
-
     def into(
-        self, y: torch.Tensor, dy: torch.Tensor, dx: torch.Tensor, temperature: float = 1.0
+        self,
+        y: torch.Tensor,
+        dy: torch.Tensor,
+        dx: torch.Tensor,
+        dim: int = 1,
+        temperature: float = 1.0,
     ) -> None:
-        """Writes the gradient of softmax(x / temperature) along the last dimension into ``dx``.
-
-        Args:
-            y: Softmax's answer, shape (M, N), M and N at least 1.
-            dy: The gradient of ``y``.
-            dx: Contiguous, at an address that is a multiple of 16.
-            temperature: As it was.
-        """
+        """See `Gradient`; ``dx`` begins at a multiple of 16 bytes."""
         rows, cols = y.shape
         tile_rows, warps = self._tile((rows, cols), y.dtype)
         elements = min(vector(y), vector(dy))
