@@ -1,8 +1,8 @@
 """The memory traffic of a kernel, as formulas in the symbols of its operation's shape.
 
 Formulas count elements of the point's dtype, and bytes for arrays with a fixed dtype (an int64
-target, a float32 loss). A formula prints as the papers write it (``8MN + 4M``), renders as LaTeX
-and evaluates to whole elements. Traffic that depends on the shape is a ``sympy.Piecewise``.
+target, a float32 loss). A formula prints as the papers write it (``8MN + 4M``) and evaluates to
+whole elements. Traffic that depends on the shape is a ``sympy.Piecewise``.
 """
 
 from __future__ import annotations
@@ -78,19 +78,6 @@ class Traffic:
             for elements, further, where in self.cases
         )
 
-    def latex(self) -> str:
-        """The total as LaTeX, without delimiters."""
-        texts = [
-            _latex(elements) + (f" + {_latex(further)}\\ \\mathrm{{bytes}}" if further else "")
-            for elements, further, _ in self.cases
-        ]
-        if len(texts) == 1:
-            return texts[0]
-        words = [rf"\text{{for}}\: {_latex(where)}" for *_, where in self.cases[:-1]]
-        rows = zip(texts, [*words, r"\text{otherwise}"], strict=True)
-        cases = r" \\ ".join(f"{text} & {where}" for text, where in rows)
-        return rf"\begin{{cases}} {cases} \end{{cases}}"
-
 
 def evaluate(expression: sympy.Expr, sizes: Mapping[str, int]) -> int:
     """An expression's value at whole sizes, as an exact integer.
@@ -128,10 +115,6 @@ def _in_cases(cases: Iterable[tuple[str, Any]]) -> str:
         text + (f" if {_condition(where)} else " if where != sympy.true else "")
         for text, where in cases
     )
-
-
-def _latex(expression: sympy.Basic) -> str:
-    return str(sympy.latex(expression, order="grlex", mul_symbol=None))
 
 
 def _polynomial(expression: Any) -> str:

@@ -210,7 +210,7 @@ class Declaration(Written):
     formula: Text
     reads: Text
     writes: Text
-    latex: Text
+    latex: Text | None = None  # of older recordings
     on_chip: Text
     flops: Text | None = None
     exponentials: Text | None = None

@@ -113,7 +113,6 @@ def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
         "formula": str(traffic),
         "reads": formula(traffic.reads),
         "writes": formula(traffic.writes),
-        "latex": traffic.latex(),
         "on_chip": formula(kernel.on_chip_elements()),
         **{name: None if one is None else formula(one) for name, one in work.items()},
         "points": points,

@@ -55,10 +55,6 @@ def test_each_case_of_traffic_reads_whole_with_its_elements_and_bytes() -> None:
         write_bytes=sympy.Piecewise((0, held), (8 * M * sympy.ceiling(N / 64), True)),
     )
     assert str(moved) == "2MN if N ≤ 64 else 3MN + 8M⌈N/64⌉ + 4M bytes"
-    assert moved.latex() == (
-        r"\begin{cases} 2 M N & \text{for}\: N \leq 64 \\ 3 M N + 8 M \left\lceil{\frac{N}{64}}"
-        r"\right\rceil + 4 M\ \mathrm{bytes} & \text{otherwise} \end{cases}"
-    )
     assert [moved.bytes({"M": 1, "N": n}, 2) for n in (64, 65)] == [256, 410]
     always = Traffic(moved.reads, M * N, read_bytes=8 * M)
     assert str(always) == "2MN + 8M bytes if N ≤ 64 else 3MN + 8M bytes"
