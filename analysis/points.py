@@ -27,10 +27,18 @@ from analysis.published import OPERATION
 from analysis.selection import TIMERS, timed
 from experiments.data.jobs import OURS, kernel_makers, named_grids
 from experiments.data.metrics import COPY
-from experiments.data.rows import EXPECTED, ITEM_BYTES
+from experiments.data.rows import ITEM_BYTES
 
 ROOF = "roof"
-MAKERS = ("torch", "compile", "liger", "flag_gems", "quack", "helion", "flash")  # as tables list
+MAKERS = {  # and their names, as tables list them
+    "torch": "PyTorch",
+    "compile": "torch.compile",
+    "liger": "Liger",
+    "flag_gems": "FlagGems",
+    "quack": "QuACK",
+    "helion": "Helion",
+    "flash": "FlashAttention",
+}
 TUNED = ("quack", "wide", "small_batch", "batch", "few_wide")  # the grids `auto` was tuned on
 LARGE_BYTES = 256_000_000  # moved: from here on memory alone decides
 SHORT_US = 25.0  # below, an H200 flips every kernel between two values half a microsecond apart
@@ -48,9 +56,10 @@ NAMED = {  # what columns of rows are called here
     "compulsory_bytes": "bytes",
 }
 COLUMNS = [
-    *("operation", "set", *PLACE, *VISIT, "kernel", "role", "by", *NAMED, "samples_us", "key"),
+    *("operation", "set", *PLACE, *VISIT, "kernel", "role", "by", *NAMED, "samples_us"),
     *("arithmetic_us", "above_roof", "label", "stop_reason", "roof", "flops", "tuned"),
 ]
+ENDS = ["ratio", "low", "high"]
 
 
 @dataclass(frozen=True)
@@ -69,8 +78,7 @@ def maker(kernel: str) -> str:
 
 def peer_order(kernel: str) -> tuple[int, str]:
     """Sorts public kernels as tables list them."""
-    by = maker(kernel)
-    return (MAKERS.index(by) if by in MAKERS else len(MAKERS), kernel)
+    return ([*MAKERS, maker(kernel)].index(maker(kernel)), kernel)
 
 
 def points(frame: pd.DataFrame, operation: str = OPERATION, ours: str = "") -> pd.DataFrame:
@@ -106,15 +114,17 @@ def _points_of_set(frame: pd.DataFrame, operation: str, ours: str) -> pd.DataFra
     role[frame["operation"].isin(roofs) & ~frame["kernel"].str.contains("-")] = ROOF
     role[mine & ~by.isin(["", OURS])] = "peer"
     role[mine & (frame["kernel"] == own)] = "ours"
-    here = frame.assign(
-        role=role,
-        by=by,
-        operation=operation,
-        # only softmax knows widths that nobody tuned for
-        tuned=frame["cols"].isin(tuned_widths()) | (operation != OPERATION),
-        setting=[json.dumps(params, sort_keys=True) for params in frame["params"]],
-    )[timed(frame) & (role != "") & frame["timer"].isin(list(TIMERS))]
+    here = frame.assign(role=role, by=by, operation=operation)[
+        timed(frame) & (role != "") & frame["timer"].isin(list(TIMERS))
+    ]
     here = here.rename_axis("label").reset_index()
+    moved = 2 * here["rows"] * here["cols"] * here["dtype"].map(ITEM_BYTES).astype(float)
+    here = here.assign(
+        # only softmax knows widths that nobody tuned for
+        tuned=here["cols"].isin(tuned_widths()) | (operation != OPERATION),
+        compulsory_bytes=here["compulsory_bytes"].fillna(moved).astype("int64"),
+        setting=[json.dumps(params, sort_keys=True) for params in here["params"]],
+    )
     # a kernel edited since leaves stale rows before the newest one
     visit = [*PLACE, *VISIT]
     here = here.drop_duplicates([*visit, "kernel", "setting"], keep="last")
@@ -122,12 +132,16 @@ def _points_of_set(frame: pd.DataFrame, operation: str, ours: str) -> pd.DataFra
     roles = here.groupby(visit)["role"]
     both = roles.transform(lambda found: {"ours", "peer"} <= set(found)).astype(bool)
     kept = (here[both] if len(here) else here)[COLUMNS].rename(columns=NAMED)
-    order = kept.assign(
-        timer=kept["timer"].map(list(TIMERS).index),
-        dtype=kept["dtype"].map(list(ITEM_BYTES).index),
-        tuned=~kept["tuned"].astype(bool),
-    ).sort_values(["gpu", "timer", "cache", "tuned", "rows", "cols", "dtype", "kernel", *VISIT])
-    return kept.loc[order.index].reset_index(drop=True)
+    order: dict[Any, list[Any]] = {
+        "timer": [*TIMERS],
+        "dtype": [*ITEM_BYTES],
+        "tuned": [True, False],
+    }
+    return kept.sort_values(
+        ["gpu", "timer", "cache", "tuned", "rows", "cols", "dtype", "kernel", *VISIT],
+        key=lambda one: one.map(order[one.name].index) if one.name in order else one,
+        ignore_index=True,
+    )
 
 
 def all_points(frame: pd.DataFrame, ours: str = "") -> dict[str, pd.DataFrame]:
@@ -155,25 +169,6 @@ def groups(found: pd.DataFrame) -> list[pd.DataFrame]:
     return [one for _, one in found.groupby(["gpu", "timer", "cache", "tuned"], sort=False)]
 
 
-def failures(frame: pd.DataFrame, found: pd.DataFrame) -> dict[tuple[Any, ...], dict[str, str]]:
-    """By GPU, M, N and dtype the public kernels that failed and have no time, and their status.
-
-    ``frame`` has the rows that the points ``found`` of one operation were taken from.
-    """
-    if found.empty:
-        return {}
-    place = ["gpu", "rows", "cols", "dtype"]
-    mine = (frame[["operation", "set"]] == found[["operation", "set"]].iloc[0]).all(axis=1)
-    failed = frame[mine & ~frame["status"].isin(EXPECTED)]
-    failed = failed[~failed["kernel"].map(maker).isin(["", OURS])]
-    known = set(found[[*place, "kernel"]].itertuples(index=False, name=None))
-    lost: dict[tuple[Any, ...], dict[str, str]] = {}
-    for *at, kernel, status in failed[[*place, "kernel", "status"]].itertuples(index=False):
-        if (*at, kernel) not in known:
-            lost.setdefault(tuple(at), {})[kernel] = status
-    return lost
-
-
 def pairs(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
     """A rival's time and ours in every visit that both share.
 
@@ -198,7 +193,7 @@ def pairs(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
     mine = found[found["role"] == "ours"]
     both = mine.merge(others[columns], on=[*PLACE, *VISIT], suffixes=("", "_rival"))
     both = both.rename(columns={"us_rival": "rival_us", "kernel": "own", "kernel_rival": "kernel"})
-    less = (both["bytes"] / both["bytes_rival"]).fillna(1.0) if roof else 1.0
+    less = both["bytes"] / both["bytes_rival"] if roof else 1.0
     both = both.assign(ratio=both["rival_us"] / both["us"], less=less)
     if both.empty:
         return both
@@ -213,10 +208,9 @@ def ratios(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
 
     Returns:
         A line per place: the first of its `pairs`, with ``ratio``, ``low`` and ``high`` over its
-        visits, the mean ``us`` and ``rival_us``, ``gap_us`` (the rival's time less ours)
-        with ``gap_low`` and ``gap_high``, ``large``, ``short``, ``above_roof`` (ours beats the roof
-        by more than its interval in most visits: never a win), ``name``, and ``labels``, the rows
-        behind the line.
+        visits, the mean ``us`` and ``rival_us``, ``large``, ``short``, ``above_roof`` (ours beats
+        the roof by more than its interval in most visits: never a win), ``name``, and ``labels``,
+        the rows behind the line.
     """
     both = pairs(found, over)
     places = both.groupby(PLACE, sort=False)
@@ -225,14 +219,9 @@ def ratios(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
         for _, one in places
     ]
     lines = both.drop_duplicates(PLACE).reset_index(drop=True)
-    ends, columns = [(one.value, one.low, one.high) for one in each], ["ratio", "low", "high"]
-    lines[columns] = pd.DataFrame(ends, columns=columns, dtype=float)
+    lines[ENDS] = pd.DataFrame([(one.value, one.low, one.high) for one in each], columns=ENDS)
     for name in ("us", "rival_us"):
         lines[name] = [geometric_mean(one[name]) for _, one in places]
-    for name, end in {"gap_us": "ratio", "gap_low": "low", "gap_high": "high"}.items():
-        lines[name] = (lines[end] - 1) * lines["us"]
-    own = 2 * lines["rows"] * lines["cols"] * lines["dtype"].map(ITEM_BYTES)
-    lines["bytes"] = lines["bytes"].fillna(own.astype(float)).astype("int64")
     sizes = lines["rows"].astype(str) + "×" + lines["cols"].astype(str)
     labels: list[Any] = [tuple(map(int, [*one["label"], *one["label_rival"]])) for _, one in places]
     return lines.assign(
@@ -256,7 +245,7 @@ def shares(found: pd.DataFrame) -> pd.DataFrame:
     # the time of moving bounds nothing where arithmetic takes longer and nobody timed that
     found = found[~(found["flops"].gt(0) & found["arithmetic_us"].isna())]
     lines, ends = ratios(found, ROOF), ["share", "low", "high"]
-    lines[ends] = lines[["ratio", "low", "high"]].mul(lines["less"], axis=0)
+    lines[ends] = lines[ENDS].mul(lines["less"], axis=0)
     places = pairs(found, ROOF).groupby(PLACE, sort=False)
     for at, share, (_, one) in zip(lines.index, lines["share"], places, strict=True):
         if one["arithmetic_us"].notna().all():
@@ -331,7 +320,7 @@ def _reach_over_widths(each: pd.DataFrame) -> float:
     widths = each.groupby("cols")["log"].agg(["sum", "size"])
     without = (each["log"].sum() - widths["sum"]) / (len(each) - widths["size"])
     error = math.sqrt((len(widths) - 1) * float(without.var(ddof=0)))
-    return estimate.critical(len(widths) - 1) * error
+    return float(estimate.quantile(0.025, len(widths) - 1)) * error
 
 
 def _held_to_roof(found: pd.DataFrame, both: pd.DataFrame) -> Floats:

@@ -23,8 +23,8 @@ from unittest import mock
 from analysis.__main__ import main as analysis
 from analysis.claims import judge, sources_table
 from analysis.format import write_table
-from analysis.headline import headline, operations, versions
 from analysis.load import REFERENCE, load, read_inputs
+from analysis.tables.summary import headline, operations, versions
 from experiments.data.files import write_file
 
 GENERATED = Path("docs") / "generated"
@@ -70,7 +70,7 @@ def draw(out: Path, folders: Sequence[str] = ()) -> None:
 
 
 def _summarize(out: Path) -> None:
-    """Writes the summary tables of `analysis.headline`, which README includes."""
+    """Writes the summary tables of `analysis.tables.summary`, which README includes."""
     inputs = read_inputs(REFERENCE, out, "summary")
     gpu = inputs.main["gpu"].value_counts().index[0]
     for name, table in {

@@ -279,9 +279,9 @@ def _compared(
     """The ratios of `analysis.points` at some of its points, or their mean; gaps are in µs."""
     share = over == beside.ROOF
     lines = where.of(beside.shares(found) if share else beside.ratios(found, over))
-    ends = ["gap_us", "gap_low", "gap_high"] if as_gap else ["ratio", "low", "high"]
-    if share and not as_gap:
-        ends[0] = "share"
+    ends = ["share" if share and not as_gap else "ratio", "low", "high"]
+    if as_gap:
+        lines = lines.assign(**{end: (lines[end] - 1) * lines["us"] for end in ends})
     numbers = {
         tuple(at): (Estimate(*found), labels)
         for *at, labels, found in zip(

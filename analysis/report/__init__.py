@@ -32,11 +32,11 @@ from analysis.claims.verdict import Judgement
 from analysis.figures import FIGURES, Picture, pictures
 from analysis.figures.style import slug, theme
 from analysis.format import Table, plain, thousands
-from analysis.headline import headline, operations
 from analysis.load import Inputs, read_inputs, rows_hash
 from analysis.published import OPERATION, sources
 from analysis.selftest import noise_floor, twins_of
 from analysis.tables import tables_of
+from analysis.tables.summary import headline, operations
 from experiments.data.cards import card_of
 from experiments.data.files import RowsError, read_json, write_file
 

@@ -14,7 +14,7 @@ from analysis.__main__ import finish, only
 from analysis.format import Table, write_table
 from analysis.load import Inputs, read_inputs
 from analysis.points import NEEDS
-from analysis.tables import limits, printed, results, traffic
+from analysis.tables import limits, printed, results, summary, traffic
 from analysis.tables.frames import Named
 from experiments.data.files import RowsError
 
@@ -27,7 +27,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Inputs], Named]]] = {
     "c_ex": ("rows of online, of which C works an example", printed.c_ex),
     "d_test": ("rows at 1823×781 (grid=irregular)", results.d_test),
     "limits": (NEEDS, limits.limits),
-    "limits_summary": (NEEDS, limits.limits_summary),
+    "limits_summary": (NEEDS, summary.limits_summary),
     "determinism": ("rows asked for the same bits (determinism=true)", results.determinism),
     "memory": ("rows that say how much memory a call had", results.memory),
     "traffic": ("counts or counters of the rows' kernels (make counters)", traffic.traffic),

@@ -159,12 +159,11 @@ def test_the_summary_counts_what_lies_below_one_and_no_win_over_the_roof(tmp_pat
     table = made["limits_summary"]
     lines = lines_of(table, 0, 2)
     # (0.9 · 0.97 · 900/120)^⅓: 100 µs are above the roof, whose copy takes 120
-    assert lines["all", "tuned"]["× fastest public"].startswith("1.871 (")
-    assert lines["all", "tuned"]["behind"] == "2, by 3.0 to 10.0 %"
-    assert lines["all", "held out"]["× fastest public"].startswith("1.100 (")
+    assert lines["all", "tuned"]["speed / fastest public"].startswith("1.871 (")
+    assert lines["all", "tuned"]["ours is slower at"] == "2; worst 0.900 at 4096×4096 float32"
+    assert lines["all", "held out"]["speed / fastest public"].startswith("1.100 (")
     data = data_of(table).set_index(["matrices", "widths"])
-    assert data.loc[("all", "tuned"), "shapes"] == 3
-    assert "quack incorrect at 4096×4096 float32." in table.notes[-1]
+    assert data.loc[("all", "tuned"), "points"] == 3
     whole = make("limits", tmp_path, rows)
     assert list(whole) == ["limits-nvidia-h200-events", "limits-nvidia-h200-events-held_out"]
     at = lines_of(whole["limits-nvidia-h200-events"], 0)

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from analysis.__main__ import main
-from analysis.headline import headline, operations
 from analysis.load import Inputs, read_inputs
 from analysis.points import LARGE_BYTES, geomean
 from analysis.published import sources
+from analysis.tables.summary import headline, operations
 from analysis.report import SIGNS, page
 from experiments.data.rows import Row
 from tests.analysis.limit_rows import FEWER, limits
