@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import truediv
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,13 +30,14 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with its interval, in its unit, and the rounds and recordings that it is made of."""
+    """A number with its interval, in its unit, and the rounds, recordings and rows behind it."""
 
     value: float
     low: float
     high: float
     rounds: int = 1
     recordings: int = 1
+    labels: tuple[int, ...] = ()  # of the rows, where they are asked for
 
     def __truediv__(self, other: Estimate) -> Estimate:
         """The ratio of two positive numbers, with the widest interval that both allow.
@@ -43,7 +45,12 @@ class Estimate:
         It has no upper end where the divisor may be nothing, as a difference of times may.
         """
         ends = self.low / other.high, self.high / other.low if other.low > 0 else math.inf
-        return Estimate(self.value / other.value, *ends, min(self.rounds, other.rounds))
+        rounds, labels = min(self.rounds, other.rounds), self.labels + other.labels
+        return Estimate(self.value / other.value, *ends, rounds, labels=labels)
+
+    def of(self, labels: Iterable[int]) -> Self:
+        """The same, of the rows with these labels."""
+        return replace(self, labels=tuple(map(int, labels)))
 
 
 def geometric_mean(values: Iterable[float]) -> float:

@@ -240,20 +240,21 @@ def shares(found: pd.DataFrame) -> pd.DataFrame:
     roof, it is the time of that arithmetic over ours.
 
     Returns:
-        A line per place like `ratios`, with ``share``, ``low`` and ``high`` (shares, not percent).
+        A line per place like `ratios`; ``ratio``, which is ``share`` too, ``low`` and ``high`` are
+        shares, not percent.
     """
     # the time of moving bounds nothing where arithmetic takes longer and nobody timed that
     found = found[~(found["flops"].gt(0) & found["arithmetic_us"].isna())]
-    lines, ends = ratios(found, ROOF), ["share", "low", "high"]
-    lines[ends] = lines[ENDS].mul(lines["less"], axis=0)
+    lines = ratios(found, ROOF)
+    lines[ENDS] = lines[ENDS].mul(lines["less"], axis=0)
     places = pairs(found, ROOF).groupby(PLACE, sort=False)
-    for at, share, (_, one) in zip(lines.index, lines["share"], places, strict=True):
+    for at, share, (_, one) in zip(lines.index, lines["ratio"], places, strict=True):
         if one["arithmetic_us"].notna().all():
             us = geometric_mean(one["arithmetic_us"])
             own = estimate.median_of(samples_of(one), list(one["recording"]))
             if us / own.value > share:
-                lines.loc[at, ends] = [us / own.value, us / own.high, us / own.low]
-    return lines
+                lines.loc[at, ENDS] = [us / own.value, us / own.high, us / own.low]
+    return lines.assign(share=lines["ratio"])
 
 
 def mean_share(found: pd.DataFrame) -> Mean | None:
@@ -301,14 +302,16 @@ def geomean(found: pd.DataFrame, over: str = "peers") -> Mean | None:
         visits = np.exp(whole.groupby(VISIT)["log"].mean())
         mean = estimate.over_recordings([list(one) for _, one in visits.groupby("recording")])
         low, high = (value * end / mean.value for end in (mean.low, mean.high))
-        kind = "recordings" if recordings > 1 else "rounds"
-        return Mean(value, low, high, mean.rounds, mean.recordings, count, kind)
+        units = "recordings" if recordings > 1 else "rounds"
+        return Mean(value, low, high, rounds, recordings, points=count, units=units)
     if each["cols"].nunique() > 2 and recordings > 1:
         reach = math.exp(_reach_over_widths(each))
-        return Mean(value, value / reach, value * reach, rounds, recordings, count, "widths")
+        return Mean(
+            value, value / reach, value * reach, rounds, recordings, points=count, units="widths"
+        )
     lines = ratios(found, over)
     low, high = (value * geometric_mean(lines[end] / lines["ratio"]) for end in ("low", "high"))
-    return Mean(value, low, high, rounds, recordings, count, "samples")
+    return Mean(value, low, high, rounds, recordings, points=count)
 
 
 def _reach_over_widths(each: pd.DataFrame) -> float:

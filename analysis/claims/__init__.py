@@ -18,16 +18,7 @@ from analysis.__main__ import finish
 from analysis.claims import a, b, c, d, e, own
 from analysis.claims.audit import audit_table
 from analysis.claims.measure import Card, of_gpu
-from analysis.claims.verdict import (
-    CONTRADICTED,
-    NOT_REPRODUCED,
-    OURS,
-    WORDS,
-    Judge,
-    Judgement,
-    Part,
-    claim,
-)
+from analysis.claims.verdict import OURS, WORDS, Judgement, Measure, Part, judged
 from analysis.format import Cell, Table, keys_of, write_table
 from analysis.load import Inputs, read_inputs
 from analysis.published import sources
@@ -47,90 +38,91 @@ NOTES = (
 )
 
 
-def claims_of(modules: Iterable[ModuleType]) -> list[Judge]:
+def claims_of(modules: Iterable[ModuleType]) -> list[Measure]:
     """The claims of some modules, in their order: functions called ``a1``, ``l35`` and the like."""
     items = [item for module in modules for item in vars(module).items()]
-    found = [one for name, one in items if re.fullmatch(r"[a-z]\d+", name)]
-    return [one if hasattr(one, "__wrapped__") else claim()(one) for one in found]
+    return [one for name, one in items if re.fullmatch(r"[a-z]\d+", name)]
 
 
 def judge(inputs: Inputs, gpu: str, modules: Iterable[ModuleType] = SOURCES) -> list[Judgement]:
     """The claims of some modules, by default the sources', by the rows of one GPU."""
     card = Card(gpu, of_gpu(inputs, gpu))
-    return [one(card) for one in claims_of(modules)]
+    return [judged(one, card) for one in claims_of(modules)]
 
 
 def judge_own(inputs: Inputs, gpu: str) -> list[Judgement]:
     """Every claim of this project by the rows of one GPU; none where nothing is measured."""
-    judged = judge(inputs, gpu, [own])
+    found = judge(inputs, gpu, [own])
     # counts are the same on every machine, and alone say nothing of this card
-    measured = any(part.labels for one in judged for part in one.parts)
-    return judged if measured else []
+    measured = any(part.labels for one in found for part in one.parts)
+    return found if measured else []
 
 
 def run(options: argparse.Namespace) -> int:
     """Judges every claim on every GPU, audits the printed numbers, and writes both as tables."""
     inputs = read_inputs(options.rows, options.out, "claims", options.ours)
-    judged: list[Judgement] = []
+    every: list[Judgement] = []
     for gpu in sorted(inputs.frame["gpu"].unique()):
         mine = of_gpu(inputs, gpu)
-        judged += judge(mine, gpu) + judge_own(mine, gpu)
-    tables = claims_tables(inputs.frame, judged) | {"audit": audit_table()}
-    for one in judged:
+        every += [*judge(mine, gpu), *judge_own(mine, gpu)]
+    for one in every:
         line = f"{one.id:3}  {one.verdict:30}  {one.statement}"
         print(line[: shutil.get_terminal_size().columns])
-    for table in (tables[stem] for stem in TITLES if stem in tables):
+    tables = claims_tables(inputs.frame, every)
+    for table in tables.values():
         print(f"{table.title}, {table.notes[0]}")
+    tables |= {"sources": sources_table(every), "audit": audit_table()}
     written = (write_table(inputs.out, stem, table) for stem, table in tables.items())
     finish([path for paths in written for path in paths])
     return 0
 
 
-def claims_tables(frame: pd.DataFrame, judged: Sequence[Judgement]) -> dict[str, Table]:
+def claims_tables(frame: pd.DataFrame, judgements: Sequence[Judgement]) -> dict[str, Table]:
     """The sources' claims and ours as tables, by the stem of their files.
 
     ``frame`` has the rows that judged the claims, which may be of any number of GPUs.
     """
     found = {}
     for stem, title in TITLES.items():
-        mine = [one for one in judged if (one.source == OURS) == (stem == "own_claims")]
-        several = len({one.gpu for one in mine}) > 1
-        heads = ["claim", *["GPU"] * several, "statement", "verdict", "measured", "expected", "why"]
+        mine = [one for one in judgements if (one.source == OURS) == (stem == "own_claims")]
+        by_gpu = _by_gpu(mine)
+        gpus = ["GPU"] * (len(by_gpu) > 1)
+        heads = ["claim", *gpus, "statement", "verdict", "measured", "expected", "why"]
         lines = []
         for one in mine:
-            part, gpu = one.deciding, [card_of(one.gpu).name] * several
+            part, gpu = one.deciding, [card_of(one.gpu).name for _ in gpus]
             texts = [one.statement, one.verdict, f"{part.label}: {part.measured or part.lacks}"]
-            lines.append([one.id, *gpu, *texts, part.expected, explained(one) or "–"])
+            lines.append([one.id, *gpu, *texts, part.expected, one.remark or "–"])
         data = pd.DataFrame([_data(frame, one, part) for one in mine for part in one.parts])
-        counts = [
-            f"{card_of(gpu).name}: {counted([one for one in mine if one.gpu == gpu])}."
-            for gpu in dict.fromkeys(one.gpu for one in mine)
-        ]
+        counts = " ".join(f"{card_of(gpu).name}: {counted(own)}." for gpu, own in by_gpu.items())
         if mine:
-            found[stem] = Table(title, heads, lines, [" ".join(counts), *NOTES], data)
+            found[stem] = Table(title, heads, lines, [counts, *NOTES], data)
     return found
 
 
-def sources_table(judged: Sequence[Judgement]) -> Table:
-    """The sources, and how their claims were judged on one GPU."""
+def sources_table(judgements: Sequence[Judgement]) -> Table:
+    """The sources, and how their claims were judged on each GPU."""
+    by_gpu = _by_gpu(judgements)
     lines = [
-        [letter, Cell(one.title, link=one.url), counted([j for j in judged if j.source == letter])]
+        [
+            *(letter, Cell(one.title, link=one.url)),
+            *(counted([j for j in own if j.source == letter]) for own in by_gpu.values()),
+        ]
         for letter, one in sources().items()
     ]
-    return Table("The articles", ["", "article", "its claims, judged here"], lines)
+    heads = [f"its claims on {card_of(gpu).name}" for gpu in by_gpu]
+    return Table("The articles", ["", "article", *heads], lines)
 
 
-def counted(judged: Sequence[Judgement]) -> str:
+def counted(judgements: Sequence[Judgement]) -> str:
     """How many there are of each verdict: ``16 reproduced, 5 contradicted``."""
-    words = [one.word for one in judged]
+    words = [one.word for one in judgements]
     return ", ".join(f"{words.count(word)} {word}" for word in WORDS if word in words)
 
 
-def explained(one: Judgement) -> str:
-    """Which way a claim is missed and why, or how its words were read."""
-    if one.word not in (NOT_REPRODUCED, CONTRADICTED):
-        return one.why or one.reading
-    return one.why or (f"Triton does {one.direction} than claimed." if one.direction else "")
+def _by_gpu(judgements: Sequence[Judgement]) -> dict[str, list[Judgement]]:
+    gpus = dict.fromkeys(one.gpu for one in judgements)
+    return {gpu: [one for one in judgements if one.gpu == gpu] for gpu in gpus}
 
 
 def _data(frame: pd.DataFrame, one: Judgement, part: Part) -> dict[str, object]:

@@ -50,7 +50,7 @@ def b3(card: Card) -> Parts:
     Identical in exact arithmetic. In floating point the two round differently: identical is taken
     as no further apart than eight roundings of the dtype, which the sum of both errors bounds.
     """
-    apart = card.errors("online") + card.errors("three_pass")
+    apart = card.most("online", what="epsilons") + card.most("three_pass", what="epsilons")
     yield apart.each("distance of the answers at most, in epsilons", at_most=8)
 
 
@@ -159,5 +159,5 @@ def b9(card: Card) -> Parts:
     """
     where = Where(("attention",))
     yield card.outcome("every length tried", "attention_online", "ok", where=where)
-    grown = growth(card.memory, "attention_online", 512, 32768, where)
+    grown = growth(card.most, "attention_online", 512, 32768, where)
     yield grown.each("memory of a call at 32768 keys over 512, as many queries", about=(1, 0.02))

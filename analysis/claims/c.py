@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from analysis.claims.measure import Card, Where, growth, implied
 from analysis.claims.verdict import Parts, claim, fact, optional
-from analysis.worked_example import compared
+from analysis.published import compared
 
 VOCAB = Where(("vocab",))
 MEASURED = Where(("vocab",), cols=(1024, 32000))  # the widths from 1024 on that C shows
@@ -102,9 +102,9 @@ def c5(card: Card) -> Parts:
     Here: The sums of rows 2 and 3 are 1.443 and 1.567, not 3.717 and 4.982. Their printed outputs
     follow neither and add up to 0.909 and 1.015. Row 1 is right.
     """
-    for line in (one for one in compared() if one.stated):
-        _, quantity, printed, found, *_ = line.cells()
-        yield fact(f"row {line.row}, {quantity}", not line.wrong, printed, found)
+    for line in (one for one in compared() if one.published):
+        label = f"row {line.row}, {line.quantity}"
+        yield fact(label, line.agrees == "yes", line.published, line.recomputed)
 
 
 @claim("text", "c_fig3")

@@ -74,7 +74,7 @@ def d4(card: Card) -> Parts:
     within 8e-6 of each other, inside allclose's 1e-5.
     """
     where = Where(rows=1823, cols=781, dtype="float32")
-    apart = card.errors("fused", where) + card.errors("torch", where)
+    apart = card.most("fused", where, "epsilons") + card.most("torch", where, "epsilons")
     yield apart.each("distance of the two answers at most, in epsilons", at_most=8)
     for kernel in ("fused", "torch"):
         yield card.outcome(f"{kernel}'s answer", kernel, "ok", where=where)

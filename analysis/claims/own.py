@@ -145,7 +145,7 @@ def l17(card: Card) -> Parts:
 def l18(card: Card) -> Parts:
     """attention online needs memory for its answer alone, with scores in memory for 2N/D more"""
     where = Where(("attention",), cols=4096)
-    memory = card.memory("attention_naive", where) / card.memory("attention_online", where)
+    memory = card.most("attention_naive", where) / card.most("attention_online", where)
     yield memory.each("memory of a call at 4096 keys, D = 128, over online", about=(65, 0.02))
 
 

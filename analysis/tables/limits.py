@@ -14,8 +14,8 @@ from analysis.figures.style import variant_order
 from analysis.format import Cell, Table, interval_text, keys_of, number_text
 from analysis.load import Inputs
 from analysis.points import ENDS, PLACE, SHORT_US
+from analysis.published import OPERATION
 from analysis.tables.frames import Named, protocol, table, texts
-from analysis.tables.summary import widths_of
 from experiments.data.cards import card_of
 from experiments.data.jobs import OURS
 from experiments.data.rows import EXPECTED
@@ -80,7 +80,9 @@ def _shapes(frame: pd.DataFrame, group: pd.DataFrame, failures: Mapping[Any, Any
     late = int(group["stop_reason"].map(unconverged).ne("").sum())
     notes = texts("limits", late=late, times=len(group), short=SHORT_US)
     where = [first["operation"], card_of(first["gpu"]).name]
-    where += [protocol(first["timer"], first["cache"]), f"{widths_of(group)} widths"]
+    tuned = "tuned" if first["tuned"] else "held out"  # only softmax knows others
+    widths = tuned if first["operation"] == OPERATION else "all"
+    where += [protocol(first["timer"], first["cache"]), f"{widths} widths"]
     return table(f"At the limit: {', '.join(where)}", shown, notes, data)
 
 
@@ -91,9 +93,7 @@ def _numbers(group: pd.DataFrame, lines: pd.DataFrame, names: list[str]) -> pd.D
     data = at[["tuned"]].assign(moved_bytes=at["bytes"])
     data[[f"{name}_us" for name in names]] = times.reindex(columns=names).reindex(at.index)
     data["best_peer"] = at["kernel"]
-    shares = limit.shares(group).set_index(PLACE)
-    rivals = {"best": at, "torch": limit.ratios(group, "torch").set_index(PLACE)}
-    rivals["roof"] = shares.assign(ratio=shares["share"])
+    rivals = {"best": lines, "torch": limit.ratios(group, "torch"), "roof": limit.shares(group)}
     for name, one in rivals.items():
-        data[[f"{name}_{end}" for end in ENDS]] = one[ENDS]
+        data[[f"{name}_{end}" for end in ENDS]] = one.set_index(PLACE)[ENDS]
     return data.assign(above_roof=at["above_roof"]).reset_index()

@@ -150,20 +150,23 @@ def test_b_tab1_derives_orders_from_declarations(tmp_path: Path) -> None:
     assert {lines[name,]["equal"] for name in ("naive", "fused", "online")} == {"yes"}
 
 
-def test_the_summary_counts_what_lies_below_one_and_no_win_over_the_roof(tmp_path: Path) -> None:
+def test_summaries_count_what_lies_below_one_and_no_win_over_the_roof(tmp_path: Path) -> None:
     rows = point(100.0, 90.0, 85.0) + point(10.0, 9.7, 9.5, cols=256)
     rows += point(100.0, 900.0, 120.0, cols=8192) + point(100.0, 110.0, 95.0, cols=5003)
     wrong = {"time_us": None, "status": "incorrect", "timer": None, "cache": None}
     rows += [row("quack", 4096, **wrong)]
-    made = make("limits_summary", tmp_path, rows)
-    table = made["limits_summary"]
-    lines = lines_of(table, 0, 2)
-    # (0.9 · 0.97 · 900/120)^⅓: 100 µs are above the roof, whose copy takes 120
-    assert lines["all", "tuned"]["speed / fastest public"].startswith("1.871 (")
-    assert lines["all", "tuned"]["ours is slower at"] == "2; worst 0.900 at 4096×4096 float32"
-    assert lines["all", "held out"]["speed / fastest public"].startswith("1.100 (")
-    data = data_of(table).set_index(["matrices", "widths"])
-    assert data.loc[("all", "tuned"), "points"] == 3
+    table = make("headline", tmp_path, rows)["headline"]
+    kinds, counts, speeds, shares, slower = zip(*table.lines, strict=True)
+    assert [kind.partition(",")[0] for kind in kinds] == ["large", "small", "small"]
+    assert counts == ("1", "2", "1")
+    # ours at 100 µs is above the roof, whose copy takes 120; (0.9 · 0.97)^½
+    assert [one.split(" ")[0] for one in speeds] == ["7.50", "0.93", "1.10"]
+    assert shares[0] == "100.0 %"
+    assert slower == ("none", "2; worst 0.900 at 4096×4096 float32", "none")
+    assert data_of(table)["recordings"].eq("paper/0").all()
+    assert [line[:4] for line in make("operations", tmp_path, rows)["operations"].lines] == [
+        ["softmax", "auto", "1", speeds[0]]
+    ]
     whole = make("limits", tmp_path, rows)
     assert list(whole) == ["limits-nvidia-h200-events", "limits-nvidia-h200-events-held_out"]
     at = lines_of(whole["limits-nvidia-h200-events"], 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from analysis.claims.audit import CONTRADICTORY, IMPOSSIBLE, WRONG, audit, audit_table
+from analysis.published import compared
 
 
 @pytest.mark.parametrize(
@@ -33,3 +34,14 @@ def test_the_table_has_the_refuted_statements_and_says_how_many_were_checked() -
     assert letters == sorted(letters) == [line[1][0] for line in table.lines]
     assert len(table.lines) == sum(bool(one.verdict) for one in found)
     assert table.notes[0].startswith(f"{len(found)} statements were checked: 3 physically imposs")
+
+
+def test_the_worked_example_has_each_number_that_c_prints_and_whether_it_is_right() -> None:
+    lines = {line[:2]: line[2:] for line in compared()}
+    assert len(lines) == len(compared())
+    assert lines["1", "m, d after block 2"][1] == "3.0, 1.863681"
+    assert lines["1", "sum of block 1"] == ("1.468", "1.4683", "+0.0003", "yes")
+    assert lines["2", "sum"][:2] == ("3.717", "1.4427")
+    wrong = {at for at, cells in lines.items() if cells[-1] == "no"}
+    quantities = ("sum", "outputs", "sum of printed outputs")
+    assert wrong == {(row, quantity) for row in "23" for quantity in quantities}

@@ -32,7 +32,9 @@ def test_the_command_writes_its_tables_and_counts_on_the_terminal(
     assert " reproduced" in printed
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
     # there are no rows of our own kernels
-    assert names == ["audit.csv", "audit.md", "claims.csv", "claims.md"]
+    assert names == [
+        f"{one}.{kind}" for one in ("audit", "claims", "sources") for kind in ("csv", "md")
+    ]
     found = {one["claim"]: one for one in lines(tmp_path / "out" / "claims.csv")}
     assert found["B2"]["claim_verdict"] == "contradicted"
     assert found["C6"]["claim_verdict"] == "not measured"

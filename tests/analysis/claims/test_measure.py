@@ -22,15 +22,15 @@ from tests.analysis.records import count, counters
 
 def values(points: Points) -> list[float]:
     assert points, points.needs
-    return [one.value for one in points.estimates]
+    return [one.value for one in points.numbers.values()]
 
 
 def test_a_ratio_is_of_one_visit_and_of_several_their_mean(tmp_path: Path) -> None:
     found = card(tmp_path / "one", pairs(2, 3, 4)).ratio("torch", "fused", LINE)
     assert values(found) == pytest.approx([2, 3, 4])
-    first = found.estimates[0]
+    first, *_ = found.numbers.values()
     assert [first.low, first.high] == pytest.approx([2 * 0.99 / 1.01, 2 * 1.01 / 0.99])
-    assert (len(found.labels), found.gain) == (6, 1)
+    assert (len(first.labels), found.gain) == (2, 1)
     rows = [one for i in range(2) for one in pairs(2 * 4**i, round=i)]
     here = card(tmp_path, rows)
     for mean in (False, True):
@@ -114,7 +114,8 @@ def test_our_kernel_is_compared_with_its_rivals_at_the_points_named(
     here = card(tmp_path, TWO + MORE + LOSS)
     found = here.rival(over, clock, **which)
     assert values(found) == pytest.approx([expected])
-    assert len(found.labels) % 6 == 0  # three rounds of two kernels each
+    for one in found.numbers.values():
+        assert len(one.labels) % 6 == 0  # three rounds of two kernels each
     assert "liger" in here.rival("liger", clock).needs
 
 
@@ -142,7 +143,7 @@ def test_the_host_s_cost_is_over_pytorch_s_or_over_another_layer(tmp_path: Path)
     layers += [layer("peer", 12.0)]
     record = {"gpu": H200, "shape": [128, 256], "layers": layers}
     here = card(tmp_path, pairs(1), Records(hosts=(HostCost.model_validate(record),)))
-    [plain], [over] = here.host("plain").estimates, here.host("plain", "peer").estimates
+    plain, over = (here.host("plain", other).numbers[()] for other in ("", "peer"))
     assert [plain.value, plain.low, plain.high] == [1.2, 1.19, 1.21]
     assert [over.value, over.low, over.high] == pytest.approx([0.5, 5.4 / 13.2, 6.6 / 10.8])
     assert "hostcost" in here.host("absent").needs
@@ -163,7 +164,8 @@ def test_errors_are_in_epsilons_and_printed_times_imply_rates(tmp_path: Path) ->
     errors += [(kernel, 1024, 1.7e308) for kernel in ("online", "three_pass")]
     rows = [row(k, n, relative_error=x * 2.0**-23, compulsory_bytes=None) for k, n, x in errors]
     here = card(tmp_path, rows)
-    assert values(here.errors("online") + here.errors("three_pass")) == pytest.approx([3])
+    online, three = (here.most(kernel, what="epsilons") for kernel in ("online", "three_pass"))
+    assert values(online + three) == pytest.approx([3])
     assert not here.rates("online")
     drawn = implied("2MN", 4096, [256], "float32", [5])
     assert values(drawn) == pytest.approx([2 * 4096 * 256 * 4 / 5e-6 / 1e9])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from analysis.claims import SOURCES, claims_of, own
-from analysis.claims.verdict import Part, Points, claim, fact
+from analysis.claims.verdict import Part, Points, claim, fact, judged
 from analysis.estimate import Estimate
 from analysis.published import sources
 from tests.analysis.claims.bench import H200
@@ -17,7 +17,7 @@ from tests.analysis.claims.bench import H200
 def points(*numbers: float, slack: float = 0.0, gain: int = 0) -> Points:
     """Numbers at places of their own, with an interval of so much to both sides."""
     found = enumerate(numbers, 1)
-    ends = {(4, n, "float32"): (Estimate(x, x - slack, x + slack), (n,)) for n, x in found}
+    ends = {(4, n, "float32"): Estimate(x, x - slack, x + slack).of([n]) for n, x in found}
     return Points(ends, gain=gain)
 
 
@@ -37,13 +37,13 @@ def test_an_interval_decides_only_where_all_of_it_lies_on_one_side(
     band: dict[str, Any], yes: Any, undecided: Any, no: Any
 ) -> None:
     for (low, high), outcome in ((yes, "yes"), (undecided, "undecided"), (no, "no")):
-        assert Points({(): (Estimate(low, low, high), ())}).each("a", **band).outcome == outcome
+        assert Points({(): Estimate(low, low, high)}).each("a", **band).outcome == outcome
 
 
 def test_each_point_has_to_be_as_expected_and_the_furthest_off_is_named() -> None:
     part = points(2, 0.5, 0.9, slack=0.05, gain=1).each("speed", above=1)
     assert (part.outcome, part.direction, part.expected) == ("no", "worse", "every point above 1")
-    assert part.estimate == Estimate(0.5, 0.45, 0.55)
+    assert part.estimate == Estimate(0.5, 0.45, 0.55).of([2])
     assert "over 3 points, 1 as expected; furthest off 0.5 [0.45, 0.55] at 4×2" in part.measured
     assert points(2, 1.02, slack=0.05).each("speed", above=1).outcome == "undecided"
     assert points(2).each("speed", between=(3, 4)).expected == "3 to 4"
@@ -53,15 +53,14 @@ def test_each_point_has_to_be_as_expected_and_the_furthest_off_is_named() -> Non
 
 def test_numbers_are_picked_divided_and_added_place_by_place() -> None:
     many = points(3, 1, 2, 8)
-    assert [many.pick(share).estimates[0].value for share in (0, 0.5, 1)] == [1, 2, 8]
+    assert [many.pick(share).numbers[()].value for share in (0, 0.5, 1)] == [1, 2, 8]
     assert many.pick(0.5).each("most", above=2).outcome == "no", "half of them are not most"
     assert many.pick(1).each("best", at_most=9).measured == "8, 1 to 8 over 4 points"
     assert many.spread.each("spread", equals=8).measured == "8, 8 over 1"
     ratio = points(2, 6, slack=1) / points(4, 0)
-    assert [vars(one) for one in ratio.estimates] == [vars(Estimate(0.5, 0.25, 0.75))]
-    assert ratio.labels == (1,)
-    assert [one.value for one in (points(8, 16) / "2MN").estimates] == [1, 1]
-    assert [one.value for one in (points(1, 2, 3) + points(4, 5)).estimates] == [5, 7]
+    assert [*ratio.numbers.values()] == [Estimate(0.5, 0.25, 0.75).of([1, 1])]
+    assert [one.value for one in (points(8, 16) / "2MN").numbers.values()] == [1, 1]
+    assert [one.value for one in (points(1, 2, 3) + points(4, 5)).numbers.values()] == [5, 7]
     none = Points(needs="needs rows") / points(1)
     assert none.each("a", above=1).lacks == (points(1) / Points(needs="needs rows")).needs
 
@@ -90,11 +89,11 @@ def test_a_claim_is_as_good_as_its_worst_part(
         """A claim."""
         return parts
 
-    judged = claim("text", "a_fig1")(a1)(HERE)
-    assert (judged.id, judged.source, judged.verdict) == ("A1", "A", verdict)
-    assert judged.word == verdict.partition(" on ")[0]
+    found = judged(a1, HERE)
+    assert (found.id, found.source, found.verdict) == ("A1", "A", verdict)
+    assert found.word == verdict.partition(" on ")[0]
     a1.__name__ = "l1"
-    ours = claim()(a1)(HERE)
+    ours = judged(a1, HERE)
     assert (ours.source, ours.verdict) == ("this project", own_verdict)
 
 
@@ -112,11 +111,12 @@ def test_a_docstring_has_statement_words_reading_and_why() -> None:
         """
         return [NO]
 
-    one = a9(HERE)
+    one = judged(a9, HERE)
     assert (one.statement, one.words) == ("Fused is fast", "“it is fast”")
     assert (one.reading, one.why) == ("Fast is taken as faster than torch.", "Triton does better.")
     assert (one.place, one.figure, one.direction) == ("A-tab1", "a_tab1", "better")
-    assert a9(SimpleNamespace(gpu="NVIDIA A100")).why == "", "the explanation is of an H200"
+    elsewhere = judged(a9, SimpleNamespace(gpu="NVIDIA A100"))
+    assert elsewhere.why == "", "the explanation is of an H200"
 
 
 def test_every_claim_of_the_sources_and_ours_is_there() -> None:
