@@ -94,16 +94,6 @@ def points(frame: pd.DataFrame, operation: str = OPERATION, ours: str = "") -> p
         `NAMED`. ``role`` is ``ours``, ``peer`` or ``roof``, ``label`` the row's label in ``frame``.
         Of a kernel with several settings the fastest counts.
     """
-    found = [_points_of_set(rows, operation, ours) for _, rows in frame.groupby("set", sort=True)]
-
-    def worth(one: pd.DataFrame) -> tuple[int, int]:
-        peers = one.loc[one["role"] == "peer", "kernel"].nunique()
-        return peers, len(one.drop_duplicates(PLACE))
-
-    return max(found, key=worth) if found else _points_of_set(frame, operation, ours)
-
-
-def _points_of_set(frame: pd.DataFrame, operation: str, ours: str) -> pd.DataFrame:
     mine = frame["operation"] == operation
     roofs = set(frame.loc[mine, "roof"]) - {operation}
     known = sorted(frame.loc[mine, "kernel"].unique())
@@ -114,9 +104,8 @@ def _points_of_set(frame: pd.DataFrame, operation: str, ours: str) -> pd.DataFra
     role[frame["operation"].isin(roofs) & ~frame["kernel"].str.contains("-")] = ROOF
     role[mine & ~by.isin(["", OURS])] = "peer"
     role[mine & (frame["kernel"] == own)] = "ours"
-    here = frame.assign(role=role, by=by, operation=operation)[
-        timed(frame) & (role != "") & frame["timer"].isin(list(TIMERS))
-    ]
+    here = frame.assign(role=role, by=by, operation=operation)
+    here = here[timed(frame) & (role != "") & frame["timer"].isin(list(TIMERS))]
     here = here.rename_axis("label").reset_index()
     moved = 2 * here["rows"] * here["cols"] * here["dtype"].map(ITEM_BYTES).astype(float)
     here = here.assign(
@@ -132,12 +121,15 @@ def _points_of_set(frame: pd.DataFrame, operation: str, ours: str) -> pd.DataFra
     roles = here.groupby(visit)["role"]
     both = roles.transform(lambda found: {"ours", "peer"} <= set(found)).astype(bool)
     kept = (here[both] if len(here) else here)[COLUMNS].rename(columns=NAMED)
-    order: dict[Any, list[Any]] = {
-        "timer": [*TIMERS],
-        "dtype": [*ITEM_BYTES],
-        "tuned": [True, False],
-    }
-    return kept.sort_values(
+
+    def worth(one: pd.DataFrame) -> tuple[int, int]:
+        peers = one.loc[one["role"] == "peer", "kernel"].nunique()
+        return peers, len(one.drop_duplicates(PLACE))
+
+    best = max((one for _, one in kept.groupby("set")), key=worth, default=kept)
+    order: dict[Any, list[Any]] = {"timer": [*TIMERS], "dtype": [*ITEM_BYTES]}
+    order["tuned"] = [True, False]
+    return best.sort_values(
         ["gpu", "timer", "cache", "tuned", "rows", "cols", "dtype", "kernel", *VISIT],
         key=lambda one: one.map(order[one.name].index) if one.name in order else one,
         ignore_index=True,
@@ -149,13 +141,12 @@ def all_points(frame: pd.DataFrame, ours: str = "") -> dict[str, pd.DataFrame]:
 
     ``ours`` is a kernel that stands for us in its operation.
     """
-    known = frame.groupby("operation")["kernel"].unique()
-    found = {
-        str(name): points(frame, str(name), ours if ours in set(kernels) else "")
-        for name, kernels in sorted(known.items(), key=lambda one: (one[0] != OPERATION, one[0]))
-        if set(map(maker, kernels)) - {"", OURS}
-    }
-    return {name: own for name, own in found.items() if len(own)}
+    found = {}
+    for name, own in frame.groupby("operation")["kernel"].unique().items():
+        if set(map(maker, own)) - {"", OURS}:
+            found[str(name)] = points(frame, str(name), ours if ours in own else "")
+    names = sorted(found, key=lambda name: (name != OPERATION, name))
+    return {name: found[name] for name in names if len(found[name])}
 
 
 @cache

@@ -98,14 +98,14 @@ def operations(inputs: Inputs) -> Named:
 def versions(inputs: Inputs) -> str:
     """The software behind the points in one line, such as ``torch 2.11.0, triton 3.6.0``."""
     labels = sorted({label for found in inputs.points.values() for label in found["label"]})
-    found: dict[str, set[str]] = {}
-    environments = inputs.frame.loc[labels, "environment"]
-    for environment in {id(one): one for one in environments}.values():
-        known = {name: environment.get(name) for name in ("torch", "triton", "cuda", "driver")}
-        for name, version in (known | (environment.get("packages") or {})).items():
-            if version:
-                found.setdefault(str(name), set()).add(str(version))
-    return ", ".join(f"{name} {' and '.join(sorted(of))}" for name, of in found.items())
+    environments = {id(one): one for one in inputs.frame.loc[labels, "environment"]}.values()
+    parts = ("torch", "triton", "cuda", "driver")
+    known = pd.DataFrame(
+        {part: one.get(part) for part in parts} | (one.get("packages") or {})
+        for one in environments
+    )
+    several = {name: sorted(known[name].dropna().unique()) for name in known}
+    return ", ".join(f"{name} {' and '.join(own)}" for name, own in several.items() if own)
 
 
 def _summary(frame: pd.DataFrame, found: pd.DataFrame) -> dict[str, Any]:
