@@ -53,7 +53,7 @@ class Source(BaseModel, frozen=True, extra="forbid"):
     levels: tuple[Level, ...] = ()
     tables: dict[str, dict[str, dict[str, str]]] = {}  # by table and kernel the cells by column
     example: dict[str, Any] = {}  # a small case worked by hand: its input, and its printed results
-    statements: tuple[dict[str, str], ...] = ()  # lines of the audit: see `claims.audit.Finding`
+    statements: tuple[dict[str, str], ...] = ()  # lines of the audit: see `claims.Finding`
 
     @property
     def by(self) -> str:

@@ -26,8 +26,7 @@ from PIL import Image
 
 from analysis import stepper
 from analysis.__main__ import finish
-from analysis.claims import judge, judge_own
-from analysis.claims.audit import audit
+from analysis.claims import audit, judge, judge_own
 from analysis.claims.verdict import Judgement
 from analysis.figures import FIGURES, Picture, pictures
 from analysis.figures.style import slug, theme

@@ -1,7 +1,12 @@
-"""How near our kernel is to the limit at each shape."""
+"""How near our kernel is to the limit: at each shape, by kind of shape, and by operation.
+
+README, the results page and the report show `headline` and `operations` and no other summary, so
+their numbers agree.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,8 +18,9 @@ from analysis.figures.limits import file_of
 from analysis.figures.style import variant_order
 from analysis.format import Cell, Table, interval_text, keys_of, number_text
 from analysis.load import Inputs
-from analysis.points import ENDS, PLACE, SHORT_US
+from analysis.points import ENDS, LARGE_BYTES, MAKERS, PLACE, SHORT_US, maker, ratios
 from analysis.published import OPERATION
+from analysis.selection import timer_label
 from analysis.tables.frames import Named, protocol, table, texts
 from experiments.data.cards import card_of
 from experiments.data.jobs import OURS
@@ -22,6 +28,7 @@ from experiments.data.rows import EXPECTED
 from experiments.data.statistics import unconverged
 
 POINT = ["gpu", "rows", "cols", "dtype"]
+SPEED = "speed / fastest public"
 
 
 def limits(inputs: Inputs) -> Named:
@@ -36,7 +43,7 @@ def _failures(frame: pd.DataFrame, found: pd.DataFrame) -> Mapping[Any, dict[str
     """By point the public kernels that failed and have no time at all, and their status."""
     mine = (frame[["operation", "set"]] == found[["operation", "set"]].iloc[0]).all(axis=1)
     rows = frame[mine & ~frame["status"].isin(EXPECTED)]
-    rows = rows[~rows["kernel"].map(limit.maker).isin(["", OURS])]
+    rows = rows[~rows["kernel"].map(maker).isin(["", OURS])]
     timed = pd.MultiIndex.from_frame(found[[*POINT, "kernel"]])
     rows = rows[~pd.MultiIndex.from_frame(rows[[*POINT, "kernel"]]).isin(timed)]
     return {
@@ -46,7 +53,7 @@ def _failures(frame: pd.DataFrame, found: pd.DataFrame) -> Mapping[Any, dict[str
 
 def _shapes(frame: pd.DataFrame, group: pd.DataFrame, failures: Mapping[Any, Any]) -> Table:
     """A line per place of one group."""
-    lines, role = limit.ratios(group), group.drop_duplicates("kernel").set_index("kernel")["role"]
+    lines, role = ratios(group), group.drop_duplicates("kernel").set_index("kernel")["role"]
     own, first = lines["own"].iloc[0], group.iloc[0]
     failed = [failures.get(at, {}) for at in lines[POINT].itertuples(index=False, name=None)]
     peers = {*role.index[role == "peer"], *(name for one in failed for name in one)}
@@ -93,7 +100,121 @@ def _numbers(group: pd.DataFrame, lines: pd.DataFrame, names: list[str]) -> pd.D
     data = at[["tuned"]].assign(moved_bytes=at["bytes"])
     data[[f"{name}_us" for name in names]] = times.reindex(columns=names).reindex(at.index)
     data["best_peer"] = at["kernel"]
-    rivals = {"best": lines, "torch": limit.ratios(group, "torch"), "roof": limit.shares(group)}
+    rivals = {"best": lines, "torch": ratios(group, "torch"), "roof": limit.shares(group)}
     for name, one in rivals.items():
         data[[f"{name}_{end}" for end in ENDS]] = one.set_index(PLACE)[ENDS]
     return data.assign(above_roof=at["above_roof"]).reset_index()
+
+
+def headline(inputs: Inputs) -> Named:
+    """Softmax: ours against the fastest public kernel and a copy, under the first protocol."""
+    if OPERATION not in inputs.points:
+        return
+    found, protocol = inputs.points[OPERATION], ["gpu", "timer", "cache"]
+    found = found[(found[protocol] == found.iloc[0][protocol]).all(axis=1)]
+    large, tuned = found["bytes"] >= LARGE_BYTES, found["tuned"].astype(bool)
+    rival = _rival(found[large] if large.any() else found)
+    answered, name = _has(found, rival), MAKERS[maker(rival)]
+    parts = {
+        "large, widths it was tuned for": found[large & tuned],
+        f"large, other widths, where {name} answers": found[large & ~tuned & answered],
+        f"large, other widths, where {name} fails": found[large & ~tuned & ~answered],
+        "small, widths it was tuned for": found[~large & tuned],
+        "small, other widths": found[~large & ~tuned],
+    }
+    data = pd.DataFrame(
+        {"shapes": text} | _summary(inputs.frame, part) for text, part in parts.items() if len(part)
+    )
+    shown = data[["shapes", "points"]].assign(
+        **{SPEED: _speeds(data), "share of a copy": data["share"].map(_percent)}
+    )
+    worst = data[["slower", "worst", "worst_at"]].itertuples(index=False)
+    shown["ours is slower at"] = [
+        f"{n}; worst {x:.3f} at {at}" if n else "none" for n, x, at in worst
+    ]
+    first, own = found.iloc[0], found.loc[found["role"] == "ours", "kernel"].iloc[0]
+    where = f"{first['gpu']}, {timer_label(first['timer'])}, {first['cache']} L2"
+    notes = texts("headline", where=where, own=own, large=f"{LARGE_BYTES / 1e6:.0f} MB")
+    title = "softmax against the fastest public kernel, and against a copy"
+    yield "headline", table(title, shown, notes, data)
+
+
+def operations(inputs: Inputs) -> Named:
+    """Every operation in one line: ours against the fastest public kernel and the roof.
+
+    Large points of the first protocol alone count, or all of an operation that has no large ones.
+    """
+    lines = []
+    for operation, every in inputs.points.items():
+        found = limit.groups(every)[0]
+        large = found["bytes"] >= LARGE_BYTES
+        found = found[large] if large.any() else found
+        if not (rival := _rival(found)):
+            continue
+        failed = limit.geomean(found[~_has(found, rival)])
+        arithmetic = found["arithmetic_us"].notna().any()
+        line = {
+            "operation": operation,
+            "our kernel": found.loc[found["role"] == "ours", "kernel"].iloc[0],
+            "main rival": MAKERS[maker(rival)],
+            "speed if it fails": failed and f"{failed.value:.2f} at {failed.points}",
+            "roof": "the slowest of three roofs" if arithmetic else found["roof"].iloc[0],
+        }
+        lines.append(line | _summary(inputs.frame, found))
+    if lines:
+        data = pd.DataFrame(lines)
+        shown = data[["operation", "our kernel", "points", "main rival", "speed if it fails"]]
+        shown.insert(3, SPEED, _speeds(data))
+        of_roof = data["share"].map(_percent) + " of " + data["roof"]
+        shown["share of the roof"] = of_roof.where(data["share"].notna(), "–")
+        notes = texts("operations", versions=versions(inputs))
+        yield "operations", table("Every operation", shown, notes, data)
+
+
+def versions(inputs: Inputs) -> str:
+    """The software behind the points in one line, such as ``torch 2.11.0, triton 3.6.0``."""
+    labels = sorted({label for found in inputs.points.values() for label in found["label"]})
+    environments = {id(one): one for one in inputs.frame.loc[labels, "environment"]}.values()
+    parts = ("torch", "triton", "cuda", "driver")
+    known = pd.DataFrame(
+        {part: one.get(part) for part in parts} | (one.get("packages") or {})
+        for one in environments
+    )
+    several = {name: sorted(known[name].dropna().unique()) for name in known}
+    return ", ".join(f"{name} {' and '.join(own)}" for name, own in several.items() if own)
+
+
+def _summary(frame: pd.DataFrame, found: pd.DataFrame) -> dict[str, Any]:
+    """Some points in one line of numbers, with the rows behind it."""
+    mean, share, lines = limit.geomean(found), limit.mean_share(found), ratios(found)
+    assert mean is not None  # a point has a public kernel
+    slower = limit.behind(lines).sort_values("ratio")
+    keys, recordings = keys_of(frame, {label for one in lines["labels"] for label in one})
+    return {
+        **{"points": mean.points, "ratio": mean.value, "low": mean.low, "high": mean.high},
+        **{"interval_over": mean.units, "recordings_used": mean.recordings},
+        **{"share": share.value if share else math.nan, "slower": len(slower)},
+        **{"worst": slower["ratio"].min(), "worst_at": "".join(slower["name"][:1])},
+        **{"keys": keys, "recordings": recordings},
+    }
+
+
+def _speeds(data: pd.DataFrame) -> pd.Series:
+    ends = data[["ratio", "low", "high"]].itertuples(index=False)
+    cells = [Cell(f"{x:.2f} ({low:.2f}–{high:.2f})", strong=True) for x, low, high in ends]
+    return pd.Series(cells, dtype=object)
+
+
+def _percent(share: float) -> str:
+    return "–" if math.isnan(share) else f"{100 * min(share, 1):.1f} %"
+
+
+def _rival(found: pd.DataFrame) -> str:
+    """The public kernel that is the fastest at most points; empty where none has a time."""
+    return next(iter(ratios(found)["kernel"].value_counts().index), "")
+
+
+def _has(found: pd.DataFrame, kernel: str) -> pd.Series:
+    """At which lines the point has a time of a kernel."""
+    timed = pd.MultiIndex.from_frame(found.loc[found["kernel"] == kernel, PLACE])
+    return pd.Series(pd.MultiIndex.from_frame(found[PLACE]).isin(timed), found.index)

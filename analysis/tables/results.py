@@ -1,4 +1,4 @@
-"""Tables of measurements: times, errors, memory, equal bits, and where they were made."""
+"""Tables of measurements: times, errors, memory, equal bits, and where they were made; C-ex."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pandas as pd
 from analysis.figures.style import file_name, slug
 from analysis.format import Cell, Table, number_text
 from analysis.load import Inputs
-from analysis.published import OPERATION, sources
+from analysis.published import OPERATION, Line, compared, sources
 from analysis.selection import PROTOCOLS, middle_visits, name_variants, one_sweep, records_of, timed
 from analysis.tables.frames import (
     BEHIND,
@@ -112,6 +112,13 @@ def d_test(inputs: Inputs) -> Named:
     names = ["gpu", "dtype", "variant", "status", "reason", "max_abs_error", "relative_error"]
     errors = worst[names].assign(keys=worst["key"], recordings=worst["recording"])
     yield "d_test", table(f"D-test: correctness at {m}×{n}", errors, texts("d_test"))
+
+
+def c_ex(inputs: Inputs) -> Named:
+    """C's worked example recomputed, where rows hold the kernel that it is about."""
+    if "online" in set(inputs.main["kernel"]):
+        title = "C-ex: the worked example, recomputed"
+        yield "c_ex", Table(title, Line._fields, compared(), texts("c_ex"))
 
 
 def memory(inputs: Inputs) -> Named:

@@ -12,8 +12,17 @@ from typing import Any
 import pytest
 
 from analysis.__main__ import main
-from analysis.claims import SOURCES, claims_of, judge_own, own
-from analysis.claims.audit import CONTRADICTORY, IMPOSSIBLE, WRONG, audit, audit_table
+from analysis.claims import (
+    CONTRADICTORY,
+    IMPOSSIBLE,
+    SOURCES,
+    WRONG,
+    audit,
+    audit_table,
+    claims_of,
+    judge_own,
+    own,
+)
 from analysis.claims.measure import Card, Where, growth, implied
 from analysis.claims.verdict import Part, Points, claim, fact, judged
 from analysis.estimate import Estimate
