@@ -30,13 +30,11 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with its interval, in its unit, and the rounds, recordings and rows behind it."""
+    """A number with its interval, in its unit, and the rows behind it."""
 
     value: float
     low: float
     high: float
-    rounds: int = 1
-    recordings: int = 1
     labels: tuple[int, ...] = ()  # of the rows, where they are asked for
 
     def __truediv__(self, other: Estimate) -> Estimate:
@@ -45,8 +43,7 @@ class Estimate:
         It has no upper end where the divisor may be nothing, as a difference of times may.
         """
         ends = self.low / other.high, self.high / other.low if other.low > 0 else math.inf
-        rounds, labels = min(self.rounds, other.rounds), self.labels + other.labels
-        return Estimate(self.value / other.value, *ends, rounds, labels=labels)
+        return Estimate(self.value / other.value, *ends, self.labels + other.labels)
 
     def of(self, labels: Iterable[int]) -> Self:
         """The same, of the rows with these labels."""
@@ -80,7 +77,7 @@ def over_recordings(recordings: Iterable[Sequence[float]], resolution: float = 0
     if len(units) < 2:
         raise ValueError("an interval over rounds or recordings needs two of them")
     value, factor = geometric_mean(units), math.exp(math.hypot(log_reach(units), resolution))
-    return Estimate(value, value / factor, value * factor, sum(map(len, known)), len(known))
+    return Estimate(value, value / factor, value * factor)
 
 
 def median_of(rounds: Rounds, recordings: Sequence[Hashable] | None = None) -> Estimate:

@@ -67,6 +67,7 @@ class Mean(Estimate):
     """One number of many points, with its 95 % interval."""
 
     points: int = 0
+    recordings: int = 1
     units: str = "samples"  # or what the interval is over: ``recordings``, ``widths``, ``rounds``
 
 
@@ -285,36 +286,27 @@ def geomean(found: pd.DataFrame, over: str = "peers") -> Mean | None:
         log=logs, point=both.groupby(PLACE, sort=False).ngroup(), recording=_joined_cards(both)
     )
     each = times.groupby("point").agg({"log": "mean", "cols": "first", "recording": "nunique"})
-    value, count = math.exp(each["log"].mean()), len(each)
-    rounds, recordings = times.groupby(VISIT).ngroups, times["recording"].nunique()
+    value, recordings = math.exp(each["log"].mean()), times["recording"].nunique()
     everywhere = each.index[each["recording"] == recordings]
-    if rounds > 1 and len(everywhere) >= NEARLY_ALL * count:
+    if times.groupby(VISIT).ngroups > 1 and len(everywhere) >= NEARLY_ALL * len(each):
         whole = times[times["point"].isin(everywhere)]
         visits = np.exp(whole.groupby(VISIT)["log"].mean())
         mean = estimate.over_recordings([list(one) for _, one in visits.groupby("recording")])
-        low, high = (value * end / mean.value for end in (mean.low, mean.high))
+        low, high = mean.low / mean.value, mean.high / mean.value
         units = "recordings" if recordings > 1 else "rounds"
-        return Mean(value, low, high, rounds, recordings, points=count, units=units)
-    if each["cols"].nunique() > 2 and recordings > 1:
-        reach = math.exp(_reach_over_widths(each))
-        return Mean(
-            value, value / reach, value * reach, rounds, recordings, points=count, units="widths"
-        )
-    lines = ratios(found, over)
-    low, high = (value * geometric_mean(lines[end] / lines["ratio"]) for end in ("low", "high"))
-    return Mean(value, low, high, rounds, recordings, points=count)
-
-
-def _reach_over_widths(each: pd.DataFrame) -> float:
-    """Half the interval of the mean of the points' logarithms, from leaving out each width in turn.
-
-    The jackknife takes points of one width together, as they share what is good or bad about it.
-    Source: Efron and Stein 1981, The jackknife estimate of variance.
-    """
-    widths = each.groupby("cols")["log"].agg(["sum", "size"])
-    without = (each["log"].sum() - widths["sum"]) / (len(each) - widths["size"])
-    error = math.sqrt((len(widths) - 1) * float(without.var(ddof=0)))
-    return float(estimate.quantile(0.025, len(widths) - 1)) * error
+    elif each["cols"].nunique() > 2 and recordings > 1:
+        # the jackknife (Efron and Stein 1981) leaves out each width in turn: points of one width
+        # share what is good or bad about it
+        widths = each.groupby("cols")["log"].agg(["sum", "size"])
+        without = (each["log"].sum() - widths["sum"]) / (len(each) - widths["size"])
+        error = math.sqrt((len(widths) - 1) * float(without.var(ddof=0)))
+        high = math.exp(float(estimate.quantile(0.025, len(widths) - 1)) * error)
+        low, units = 1 / high, "widths"
+    else:
+        lines, units = ratios(found, over), "samples"
+        low, high = (geometric_mean(lines[end] / lines["ratio"]) for end in ("low", "high"))
+    ends = value * low, value * high
+    return Mean(value, *ends, points=len(each), recordings=recordings, units=units)
 
 
 def _held_to_roof(found: pd.DataFrame, both: pd.DataFrame) -> Floats:

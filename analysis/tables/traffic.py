@@ -116,7 +116,8 @@ def traffic(inputs: Inputs) -> Named:
         cells.append(place | {name: _cell(*found) for name, found in moved.items()})
         data.append(place | {f"{name}, bytes": size for name, (size, _, _) in moved.items()})
     columns = [*(f"{way} {kind}" for way in ("modelled", "counted") for kind in KINDS), *SEEN]
-    shown = pd.DataFrame(cells, columns=["variant", "M×N", "dtype", "GPU", *columns]).fillna("")
+    heads = ["variant", "M×N", "dtype", "GPU", *columns]
+    shown = pd.DataFrame(cells, columns=heads, dtype=object).fillna("")
     title = "Traffic: modelled, counted, measured"
     yield "traffic", table(title, shown, texts("traffic"), pd.DataFrame(data))
 

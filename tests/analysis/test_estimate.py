@@ -52,7 +52,6 @@ def test_95_of_100_intervals_of_recordings_hold_what_recordings_vary_around(coun
         hosts = 0.01 * dice.standard_t(4, count)
         recordings = [np.exp(host + 0.002 * dice.standard_t(3, 3)) for host in hosts]
         found = over_recordings(recordings)
-        assert (found.rounds, found.recordings) == (3 * count, count)
         held.append(found.low <= 1 <= found.high)
         single = over_recordings(recordings[:1])
         alone.append(single.low <= 1 <= single.high)
