@@ -59,9 +59,17 @@ def _shapes(frame: pd.DataFrame, group: pd.DataFrame, failures: Mapping[Any, Any
     peers = {*role.index[role == "peer"], *(name for one in failed for name in one)}
     roofs = sorted(role.index[role == "roof"], key=variant_order)
     public = [*sorted(peers, key=limit.peer_order), own]
-    data = _numbers(group, lines, [*roofs, *public]).assign(
-        failed=["; ".join(f"{name}: {how}" for name, how in one.items()) for one in failed]
-    )
+    times = group.groupby([*PLACE, "kernel"])["us"].agg(geometric_mean).unstack("kernel")
+    at = lines.set_index(PLACE)
+    data = at[["tuned"]].assign(moved_bytes=at["bytes"])
+    for name in (*roofs, *public):
+        data[f"{name}_us"] = times.get(name, math.nan)
+    data["best_peer"] = at["kernel"]
+    rivals = {"best": lines, "torch": ratios(group, "torch"), "roof": limit.shares(group)}
+    for name, one in rivals.items():
+        data[[f"{name}_{end}" for end in ENDS]] = one.set_index(PLACE)[ENDS]
+    data = data.assign(above_roof=at["above_roof"]).reset_index()
+    data["failed"] = ["; ".join(f"{name}: {how}" for name, how in one.items()) for one in failed]
     behind = [keys_of(frame, labels) for labels in lines["labels"]]
     data[["keys", "recordings"]] = pd.DataFrame(behind, dtype=object)
     fastest = data[[f"{name}_us" for name in public]].min(axis=1)
@@ -91,19 +99,6 @@ def _shapes(frame: pd.DataFrame, group: pd.DataFrame, failures: Mapping[Any, Any
     widths = tuned if first["operation"] == OPERATION else "all"
     where += [protocol(first["timer"], first["cache"]), f"{widths} widths"]
     return table(f"At the limit: {', '.join(where)}", shown, notes, data)
-
-
-def _numbers(group: pd.DataFrame, lines: pd.DataFrame, names: list[str]) -> pd.DataFrame:
-    """The numbers of each place: times by kernel, ours last, and ratios with their intervals."""
-    at = lines.set_index(PLACE)
-    times = group.groupby([*PLACE, "kernel"])["us"].agg(geometric_mean).unstack("kernel")
-    data = at[["tuned"]].assign(moved_bytes=at["bytes"])
-    data[[f"{name}_us" for name in names]] = times.reindex(columns=names).reindex(at.index)
-    data["best_peer"] = at["kernel"]
-    rivals = {"best": lines, "torch": ratios(group, "torch"), "roof": limit.shares(group)}
-    for name, one in rivals.items():
-        data[[f"{name}_{end}" for end in ENDS]] = one.set_index(PLACE)[ENDS]
-    return data.assign(above_roof=at["above_roof"]).reset_index()
 
 
 def headline(inputs: Inputs) -> Named:
