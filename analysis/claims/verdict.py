@@ -110,20 +110,24 @@ class Points:
         text, low, high = _band(**expected)
         if not self:
             return Part(label, text, lacks=self.needs)
-        outcomes = [_outcome(one, low, high) for one in self.numbers.values()]
-        outcome = min(outcomes, key=WORST_FIRST.index)
+        every = self.numbers.values()
+        inside = [low <= one.low and one.high <= high for one in every]
+        outside = any(one.high < low or one.low > high for one in every)
+        outcome = "no" if outside else "yes" if all(inside) else UNDECIDED
         off = {at: max(low - one.value, one.value - high) for at, one in self.numbers.items()}
         place = max(off, key=lambda at: off[at])
         found = self.numbers[place]
-        measured = text_of(found) + (" at {}×{} {}".format(*place) if place else "")
+        measured, *ends = map(four_figures, (found.value, found.low, found.high))
+        measured += f" [{', '.join(ends)}]" if found.low < found.high else ""
+        measured += " at {}×{} {}".format(*place) if place else ""
         if len(off) > 1:
-            text, yes = f"every point {text}", outcomes.count("yes")
-            counted = f"{self.range} over {len(off)} points, {yes} as expected"
+            text = f"every point {text}"
+            counted = f"{self.range} over {len(off)} points, {sum(inside)} as expected"
             measured = counted if outcome == "yes" else f"{counted}; furthest off {measured}"
         measured = ", ".join(filter(None, (measured, self.note)))
         side = (self.gain if gain is None else gain) * (1 if found.value > high else -1)
         direction = {1: "better", -1: "worse"}.get(side, "") if outcome == "no" else ""
-        labels = tuple(dict.fromkeys(i for one in self.numbers.values() for i in one.labels))
+        labels = tuple(dict.fromkeys(label for one in every for label in one.labels))
         return Part(label, text, measured, outcome, found, labels, self.exact, direction)
 
 
@@ -151,22 +155,9 @@ def _band(**words: Any) -> tuple[str, float, float]:
     return text, low.get(word, -math.inf), high.get(word, math.inf)
 
 
-def _outcome(found: Estimate, low: float, high: float) -> str:
-    """Yes where all of an interval lies inside, no where all of it lies outside."""
-    if low <= found.low and found.high <= high:
-        return "yes"
-    return "no" if found.high < low or found.low > high else UNDECIDED
-
-
 def four_figures(value: float) -> str:
     """Four significant figures, thousands apart: 1.427, 0.02134, 226,051."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
-
-
-def text_of(found: Estimate) -> str:
-    """A number with its interval, where it has one."""
-    value, low, high = map(four_figures, (found.value, found.low, found.high))
-    return value if found.low == found.high else f"{value} [{low}, {high}]"
 
 
 @dataclass(frozen=True)
