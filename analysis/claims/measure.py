@@ -10,11 +10,9 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import yaml
 
 from analysis import points as beside
 from analysis.claims.verdict import Part, Points, exactly, four_figures
@@ -24,10 +22,9 @@ from analysis.load import Inputs, kernel_name
 from analysis.points import ENDS
 from analysis.published import OPERATION
 from analysis.selection import PROTOCOLS, timed
-from experiments.data.jobs import named_grids
+from experiments.data.jobs import CONF, named_grids, read_yaml
 from experiments.data.rows import ITEM_BYTES
 
-KERNELS = Path(__file__).parents[2] / "conf" / "kernel"
 PLACE = ["rows", "cols", "dtype"]
 VISIT = [*beside.PLACE, *beside.VISIT]
 EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
@@ -178,9 +175,10 @@ class Card:
         if mine is None or other is None:
             return Points(needs=f"needs the host's cost of {layer} (hostcost.json)")
         us, under = (Estimate(x.host_us, x.host_low_us, x.host_high_us) for x in (mine, other))
-        ratio = Estimate(mine.ratio, mine.ratio_low or mine.ratio, mine.ratio_high or mine.ratio)
+        ends = mine.ratio_low or mine.ratio, mine.ratio_high or mine.ratio
+        ratio = us / under if over else Estimate(mine.ratio, *ends)
         note = f"{four_figures(us.value)} over {four_figures(under.value)} µs"
-        return Points({(): us / under if over else ratio}, note=note)
+        return Points({(): ratio}, note=note)
 
     def outcome(
         self, label: str, kernel: str, *statuses: str, where: Where = ANY, gain: int = 0
@@ -277,8 +275,7 @@ def _compared(
 @cache
 def _tunables(kernel: str) -> dict[str, Any]:
     """A kernel's tunables as its file in conf/kernel sets them; none where it has no file."""
-    path = KERNELS / f"{kernel}.yaml"
-    file = (yaml.safe_load(path.read_text("utf-8")) if path.is_file() else None) or {}
+    file = read_yaml(CONF / "kernel").get(kernel, {})
     return {key: value for key, value in file.items() if key not in ("_target_", "by")}
 
 

@@ -76,7 +76,7 @@ def l8(card: Card) -> Parts:
 
 def l9(card: Card) -> Parts:
     """fused_multirow moves 2MN"""
-    yield _requests(card, "fused_multirow", "2MN")
+    yield (card.counted("fused_multirow") / "2MN").each("elements requested over 2MN", equals=1)
 
 
 def l10(card: Card) -> Parts:
@@ -87,7 +87,7 @@ def l10(card: Card) -> Parts:
     Here: The more columns a row has, the less of it L2 still holds at its second pass. At 262144
     columns DRAM gives the input 1.85 times.
     """
-    yield _requests(card, "online_l2", "3MN")
+    yield (card.counted("online_l2") / "3MN").each("elements requested over 3MN", equals=1)
     yield _reads(card, "online_l2", Where(COUNTERS.grids, cols=(32768, 262144)), 0.05)
 
 
@@ -296,12 +296,6 @@ def _both(
     for clock in CLOCKS:
         found = card.rival(over, clock, where, **which)
         yield found.each(f"{label}, {clock}", at_least=least)
-
-
-def _requests(card: Card, kernel: str, formula: str) -> Part:
-    """The kernel's code requests the elements of a formula."""
-    requested = card.counted(kernel) / formula
-    return requested.each(f"elements requested over {formula}", equals=1)
 
 
 def _reads(card: Card, kernel: str, where: Where, within: float) -> Part:
