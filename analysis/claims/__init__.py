@@ -28,30 +28,13 @@ from analysis.format import Cell, Table, keys_of, write_table
 from analysis.formula import elements
 from analysis.load import Inputs, read_inputs
 from analysis.published import compared, series, sources
+from analysis.tables.frames import texts
 from experiments.data.cards import card_of, known_cards
 
 SOURCES = (a, b, c, d, e)
 TITLES = {"claims": "The sources' claims", "own_claims": "This project's claims"}
-NOTES = (
-    "Not reproduced: rows of this card say something else; another card may not. Contradicted: no "
-    "card could do it, by arithmetic or by the source itself. Undecided: an interval straddles the "
-    "threshold.",
-    "Intervals: 95 %, over recordings, widths or rounds; of one visit rank-based, of a time's "
-    "median. A ratio of two such numbers goes from lower over upper end to the opposite.",
-    "One rule for numbers: a range is judged at both ends, “at least” and “up to” at the end that "
-    "they name, “about” within the share given, a factor said of many widths by their geometric "
-    "mean, and “most” by their median.",
-)
 IMPOSSIBLE, CONTRADICTORY, WRONG = "physically impossible", "self-contradictory", "wrong"
 HALF = 0.5  # of the last digit of a time in A-fig2, µs, and of a peak in A6, GB/s
-AUDITED = (
-    "Physically impossible: above the datasheet peak of every card described in conf/gpu, for "
-    "matrices that its L2 does not hold. Self-contradictory: two statements of one source, of a "
-    "source and its sequel, or of two accounts of the same code that cannot both hold. Wrong: "
-    "against arithmetic, a variant's traffic model or a cited fact.",
-    "A printed number covers all values that round to it, in the worked example all within one "
-    "unit of its last digit.",
-)
 
 
 def claims_of(modules: Iterable[ModuleType]) -> list[Measure]:
@@ -107,12 +90,13 @@ def claims_tables(frame: pd.DataFrame, judgements: Sequence[Judgement]) -> dict[
         lines = []
         for one in mine:
             part, gpu = one.deciding, [card_of(one.gpu).name for _ in gpus]
-            texts = [one.statement, one.verdict, f"{part.label}: {part.measured or part.lacks}"]
-            lines.append([one.id, *gpu, *texts, part.expected, one.remark or "–"])
+            measured = f"{part.label}: {part.measured or part.lacks}"
+            line = [one.id, *gpu, one.statement, one.verdict, measured, part.expected]
+            lines.append([*line, one.remark or "–"])
         data = pd.DataFrame([_data(frame, one, part) for one in mine for part in one.parts])
         counts = " ".join(f"{card_of(gpu).name}: {counted(own)}." for gpu, own in by_gpu.items())
         if mine:
-            found[stem] = Table(title, heads, lines, [counts, *NOTES], data)
+            found[stem] = Table(title, heads, lines, [counts, *texts("claims")], data)
     return found
 
 
@@ -159,7 +143,7 @@ class Finding(NamedTuple):
 
     source: str  # its letter
     subject: str  # the statement: ``"A-fig2 fused, N ≥ 4,096"``
-    verdict: str  # empty where both agree; `AUDITED` says what the others mean
+    verdict: str  # empty where both agree; the table's notes say what the others mean
     printed: str
     computed: str  # the right number, or one that follows from other print
     why: str = ""  # a sentence where the two do not say it
@@ -172,7 +156,7 @@ def audit_table() -> Table:
     words = [one.verdict for one in wrong]
     counts = ", ".join(f"{words.count(word)} {word}" for word in (IMPOSSIBLE, CONTRADICTORY, WRONG))
     tally = f"{len(found)} statements were checked: {counts}, {len(found) - len(wrong)} consistent."
-    return Table("Audit of published numbers", Finding._fields, wrong, [tally, *AUDITED])
+    return Table("Audit of published numbers", Finding._fields, wrong, [tally, *texts("audit")])
 
 
 def audit() -> list[Finding]:
