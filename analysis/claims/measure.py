@@ -273,10 +273,10 @@ def _compared(
 
 
 @cache
-def _tunables(kernel: str) -> dict[str, Any]:
-    """A kernel's tunables as its file in conf/kernel sets them; none where it has no file."""
-    file = read_yaml(CONF / "kernel").get(kernel, {})
-    return {key: value for key, value in file.items() if key not in ("_target_", "by")}
+def _tunables() -> dict[str, dict[str, Any]]:
+    """By kernel the tunables that its file in conf/kernel sets."""
+    known = read_yaml(CONF / "kernel").items()
+    return {name: {k: file[k] for k in file.keys() - {"_target_", "by"}} for name, file in known}
 
 
 def _of_kernel(frame: pd.DataFrame, kernel: str) -> pd.DataFrame:
@@ -285,7 +285,7 @@ def _of_kernel(frame: pd.DataFrame, kernel: str) -> pd.DataFrame:
     ``online,accumulate=float64`` names one. A tunable that a row does not record is as in the file.
     """
     name, *named = kernel.split(",")
-    filed = _tunables(name)
+    filed = _tunables().get(name, {})
     asked = filed | dict(one.split("=") for one in named)
     mine = frame[frame["kernel"] == name]
     given = ({k: v for k, v in one.items() if v is not None} for one in mine["params"])
