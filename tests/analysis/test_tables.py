@@ -19,7 +19,6 @@ from tests.analysis.records import count, counters, h200
 from tests.conftest import ROOT
 
 DECLARED = load_declarations(ROOT / "outputs" / "reference" / "h200" / "paper")
-Lines = dict[tuple[str, ...], dict[str, str]]
 
 
 def make(name: str, folder: Path, rows: list[Row], **more: Any) -> dict[str, Table]:
@@ -29,7 +28,7 @@ def make(name: str, folder: Path, rows: list[Row], **more: Any) -> dict[str, Tab
     return tables_of(inputs, [name])[0]
 
 
-def lines_of(table: Table, *columns: int) -> Lines:
+def lines_of(table: Table, *columns: int) -> dict[tuple[str, ...], dict[str, str]]:
     """A table's cells by their heads, by the cells of these columns of a line."""
     return {
         tuple(line[column] for column in columns or [0]): dict(zip(table.heads, line, strict=True))
