@@ -249,19 +249,15 @@ def shares(found: pd.DataFrame) -> pd.DataFrame:
     return lines.assign(share=lines["ratio"])
 
 
-def mean_share(found: pd.DataFrame) -> Mean | None:
-    """The geometric mean of the shares of the roof, with its interval; None without a roof.
+def mean_share(found: pd.DataFrame) -> float:
+    """The geometric mean of the shares of the roof; NaN without a roof.
 
-    A time above the roof counts as the roof's, so that no other time is flattered. Arithmetic may
-    be what bounds some points; then the ends are the means of the points' own.
+    A time above the roof counts as the roof's, so that no other time is flattered.
     """
-    if found["arithmetic_us"].isna().all():
-        return None if found["flops"].gt(0).any() else geomean(found, ROOF)
-    lines = shares(found)
-    if lines.empty:
-        return None
-    value, low, high = (geometric_mean(lines[name]) for name in ("share", "low", "high"))
-    return Mean(value, low, high, points=len(lines))
+    if found["arithmetic_us"].notna().any():
+        return geometric_mean(shares(found)["share"])
+    mean = None if found["flops"].gt(0).any() else geomean(found, ROOF)
+    return mean.value if mean else math.nan
 
 
 def behind(lines: pd.DataFrame) -> pd.DataFrame:

@@ -181,14 +181,14 @@ def versions(inputs: Inputs) -> str:
 
 def _summary(frame: pd.DataFrame, found: pd.DataFrame) -> dict[str, Any]:
     """Some points in one line of numbers, with the rows behind it."""
-    mean, share, lines = limit.geomean(found), limit.mean_share(found), ratios(found)
+    mean, lines = limit.geomean(found), ratios(found)
     assert mean is not None  # a point has a public kernel
     slower = limit.behind(lines).sort_values("ratio")
     keys, recordings = keys_of(frame, {label for one in lines["labels"] for label in one})
     return {
         **{"points": mean.points, "ratio": mean.value, "low": mean.low, "high": mean.high},
         **{"interval_over": mean.units, "recordings_used": mean.recordings},
-        **{"share": share.value if share else math.nan, "slower": len(slower)},
+        **{"share": limit.mean_share(found), "slower": len(slower)},
         **{"worst": slower["ratio"].min(), "worst_at": "".join(slower["name"][:1])},
         **{"keys": keys, "recordings": recordings},
     }

@@ -35,9 +35,8 @@ Moved = dict[str, tuple[float, int, str]]  # by way: the bytes, those of a matri
 
 def a_tab1(inputs: Inputs) -> Named:
     """Reads, writes and total: A's two approaches first, then all other variants."""
-    title = "A-tab1: memory traffic by approach"
     shown = _beside(inputs, "A-tab1", lambda one: [one.reads, one.writes, one.formula])
-    yield "a_tab1", table(title, shown, texts("a_tab1"))
+    yield "a_tab1", table("A-tab1: memory traffic by approach", shown, texts("a_tab1"))
 
 
 def b_tab1(inputs: Inputs) -> Named:
