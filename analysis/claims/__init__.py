@@ -94,7 +94,7 @@ def claims_tables(frame: pd.DataFrame, judgements: Sequence[Judgement]) -> dict[
             line = [one.id, *gpu, one.statement, one.verdict, measured, part.expected]
             lines.append([*line, one.remark or "–"])
         data = pd.DataFrame([_data(frame, one, part) for one in mine for part in one.parts])
-        counts = " ".join(f"{card_of(gpu).name}: {counted(own)}." for gpu, own in by_gpu.items())
+        counts = " ".join(f"{card_of(gpu).name}: {counted(of)}." for gpu, of in by_gpu.items())
         if mine:
             found[stem] = Table(title, heads, lines, [counts, *texts("claims")], data)
     return found
@@ -106,7 +106,7 @@ def sources_table(judgements: Sequence[Judgement]) -> Table:
     lines = [
         [
             *(letter, Cell(one.title, link=one.url)),
-            *(counted([j for j in own if j.source == letter]) for own in by_gpu.values()),
+            *(counted([j for j in of if j.source == letter]) for of in by_gpu.values()),
         ]
         for letter, one in sources().items()
     ]
@@ -186,9 +186,9 @@ def _drawn_times() -> Iterator[Finding]:
         # only both together do, and nothing where both fit
         moved = np.where(both / 2 > caches, asked, np.where(both > caches, both, 0))
         over = (moved / (us + HALF) / 1e3 > peaks).all(0)
-        subject = f"A-fig2 {kernel}, N ≥ {sizes[over][0]:,}"
+        subject = f"A-fig2 {kernel}, N ≥ {min(sizes[over], default=0):,}"
         numbers = f"{_listed(us[over])} µs", f"{_listed((asked / us)[over] / 1e3)} GB/s"
-        yield Finding("A", subject, IMPOSSIBLE, *numbers, why)
+        yield Finding("A", subject, IMPOSSIBLE if over.any() else "", *numbers, why)
     for level in sources()["A"].levels:
         us = np.array(drawn.kernels[level.kernel])
         over = both / (us + HALF) / 1e3 > level.high + HALF

@@ -108,8 +108,8 @@ def headline(inputs: Inputs) -> Named:
     found, protocol = inputs.points[OPERATION], ["gpu", "timer", "cache"]
     found = found[(found[protocol] == found.iloc[0][protocol]).all(axis=1)]
     large, tuned = found["bytes"] >= LARGE_BYTES, found["tuned"].astype(bool)
-    rival = _rival(found[large] if large.any() else found)
-    answered, name = _has(found, rival), MAKERS[maker(rival)]
+    rival, name = _rival(found[large] if large.any() else found)
+    answered = _has(found, rival)
     parts = {
         "large, widths it was tuned for": found[large & tuned],
         f"large, other widths, where {name} answers": found[large & ~tuned & answered],
@@ -117,9 +117,10 @@ def headline(inputs: Inputs) -> Named:
         "small, widths it was tuned for": found[~large & tuned],
         "small, other widths": found[~large & ~tuned],
     }
-    data = pd.DataFrame(
-        {"shapes": text} | _summary(inputs.frame, part) for text, part in parts.items() if len(part)
-    )
+    every = {text: _summary(inputs.frame, part) for text, part in parts.items()}
+    data = pd.DataFrame({"shapes": text} | line for text, line in every.items() if line)
+    if data.empty:
+        return
     shown = data[["shapes", "points"]].assign(
         **{SPEED: _speeds(data), "share of a copy": data["share"].map(_percent)}
     )
@@ -144,18 +145,19 @@ def operations(inputs: Inputs) -> Named:
         found = limit.groups(every)[0]
         large = found["bytes"] >= LARGE_BYTES
         found = found[large] if large.any() else found
-        if not (rival := _rival(found)):
+        if not (numbers := _summary(inputs.frame, found)):
             continue
+        rival, name = _rival(found)
         failed = limit.geomean(found[~_has(found, rival)])
         arithmetic = found["arithmetic_us"].notna().any()
         line = {
             "operation": operation,
             "our kernel": found.loc[found["role"] == "ours", "kernel"].iloc[0],
-            "main rival": MAKERS[maker(rival)],
+            "main rival": name,
             "speed if it fails": failed and f"{failed.value:.2f} at {failed.points}",
             "roof": "the slowest of three roofs" if arithmetic else found["roof"].iloc[0],
         }
-        lines.append(line | _summary(inputs.frame, found))
+        lines.append(line | numbers)
     if lines:
         data = pd.DataFrame(lines)
         shown = data[["operation", "our kernel", "points", "main rival", "speed if it fails"]]
@@ -180,9 +182,10 @@ def versions(inputs: Inputs) -> str:
 
 
 def _summary(frame: pd.DataFrame, found: pd.DataFrame) -> dict[str, Any]:
-    """Some points in one line of numbers, with the rows behind it."""
+    """Some points in one line of numbers, with the rows behind it; empty where none is a ratio."""
     mean, lines = limit.geomean(found), ratios(found)
-    assert mean is not None  # a point has a public kernel
+    if mean is None:
+        return {}
     slower = limit.behind(lines).sort_values("ratio")
     keys, recordings = keys_of(frame, {label for one in lines["labels"] for label in one})
     return {
@@ -204,9 +207,10 @@ def _percent(share: float) -> str:
     return "–" if math.isnan(share) else f"{100 * min(share, 1):.1f} %"
 
 
-def _rival(found: pd.DataFrame) -> str:
-    """The public kernel that is the fastest at most points; empty where none has a time."""
-    return next(iter(ratios(found)["kernel"].value_counts().index), "")
+def _rival(found: pd.DataFrame) -> tuple[str, str]:
+    """The public kernel that is the fastest at most points, and its maker's name."""
+    kernel = next(iter(ratios(found)["kernel"].value_counts().index), "")
+    return kernel, MAKERS.get(maker(kernel), maker(kernel))
 
 
 def _has(found: pd.DataFrame, kernel: str) -> pd.Series:
