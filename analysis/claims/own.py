@@ -83,9 +83,6 @@ def l10(card: Card) -> Parts:
     """online_l2 requests 3MN, and DRAM gives the input once
 
     Its tiles are so large that few rows are in flight, which L2 may still hold at the second pass.
-
-    Here: The more columns a row has, the less of it L2 still holds at its second pass. At 262144
-    columns DRAM gives the input 1.85 times.
     """
     yield (card.counted("online_l2") / "3MN").each("elements requested over 3MN", equals=1)
     yield _reads(card, "online_l2", Where(COUNTERS.grids, cols=(32768, 262144)), 0.05)
@@ -280,11 +277,7 @@ def l34(card: Card) -> Parts:
 
 
 def l35(card: Card) -> Parts:
-    """Liger's forward moves 3MN and more
-
-    Here: It reads each row again to write the gradient over it, but L2 serves what is read again,
-    so that DRAM sees less than 3MN.
-    """
+    """Liger's forward moves 3MN and more"""
     moved = card.at_dram("ce_liger", LOGITS) / "3MN"
     yield moved.each("bytes at DRAM over 3MN", at_least=0.99)
 

@@ -6,14 +6,17 @@ import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from analysis.estimate import Estimate
 from analysis.formula import elements
 from experiments.data.cards import card_of
 
 OURS = "this project"
-EXPLAINED = "NVIDIA H200"  # the card that the claims' explanations are of
 REPRODUCED, NOT_REPRODUCED = "reproduced", "not reproduced"
 CONTRADICTED, UNDECIDED, NOT_MEASURED = "contradicted", "undecided", "not measured"
 HOLDS, DOES_NOT_HOLD = "holds", "does not hold"
@@ -170,7 +173,6 @@ class Judgement:
     statement: str  # the claim in short
     words: str  # the source's own words
     reading: str  # how an unclear sentence was read, or another remark
-    because: str  # why an H200 does other than claimed
     gpu: str  # whose rows judged it
     parts: tuple[Part, ...]
 
@@ -197,8 +199,9 @@ class Judgement:
     @property
     def why(self) -> str:
         """Why the card does other than claimed; empty where nothing has to be explained."""
-        wrong = self.word in (NOT_REPRODUCED, DOES_NOT_HOLD) and self.gpu == EXPLAINED
-        return self.because if wrong or self.word == CONTRADICTED else ""
+        wrong = self.word in (NOT_REPRODUCED, DOES_NOT_HOLD)
+        card = "every card" if self.word == CONTRADICTED else self.gpu if wrong else ""
+        return _explanations().get(card, {}).get(self.id, "")
 
     @property
     def direction(self) -> str:
@@ -220,6 +223,13 @@ class Judgement:
         return min(parts, key=lambda part: WORST_FIRST.index(part.outcome))
 
 
+@cache
+def _explanations() -> dict[str, dict[str, str]]:
+    """By card and claim the sentences of ``why.yaml``."""
+    read = Path(__file__).with_name("why.yaml").read_text(encoding="utf-8")
+    return dict(yaml.safe_load(read))
+
+
 Measure = Callable[[Any], Parts]  # of a claim's parts on a `measure.Card`
 
 
@@ -238,16 +248,13 @@ def judged(measure: Measure, card: Any) -> Judgement:
 
     The function's name is the claim's: its first letter names the source, l stands for this
     project. Its docstring has the statement, then in paragraphs the source's words in quotation
-    marks, how they were read and, after ``Here:``, why an H200 does other than claimed.
+    marks, and how they were read.
     """
     paragraphs = str(inspect.getdoc(measure)).split("\n\n")
     statement, *more = (" ".join(one.split()) for one in paragraphs)
-    texts: dict[str, list[str]] = {"“": [], "Here: ": [], "": []}
-    for text in more:
-        mark = next(mark for mark in texts if text.startswith(mark))
-        texts[mark].append(text.removeprefix("Here: "))
-    words, because, reading = map(" ".join, texts.values())
+    words = " ".join(text for text in more if text.startswith("“"))
+    reading = " ".join(text for text in more if not text.startswith("“"))
     place, figure = (vars(measure).get(name, "") for name in ("place", "figure"))
-    prose = (place, figure, statement.removesuffix("."), words, reading, because)
+    prose = (place, figure, statement.removesuffix("."), words, reading)
     parts = tuple(part for part in measure(card) if part)
     return Judgement(measure.__name__.upper(), *prose, card.gpu, parts)
