@@ -108,10 +108,11 @@ def points(frame: pd.DataFrame, operation: str = OPERATION, ours: str = "") -> p
     here = frame.assign(role=role, by=by, operation=operation)
     here = here[timed(frame) & (role != "") & frame["timer"].isin(list(TIMERS))]
     here = here.rename_axis("label").reset_index()
+    tuned = {n for grid in TUNED for _, n, _ in named_grids()[grid]}
     moved = 2 * here["rows"] * here["cols"] * here["dtype"].map(ITEM_BYTES).astype(float)
     here = here.assign(
         # only softmax knows widths that nobody tuned for
-        tuned=here["cols"].isin(tuned_widths()) | (operation != OPERATION),
+        tuned=here["cols"].isin(tuned) | (operation != OPERATION),
         compulsory_bytes=here["compulsory_bytes"].fillna(moved).astype("int64"),
         setting=[json.dumps(params, sort_keys=True) for params in here["params"]],
     )
@@ -148,12 +149,6 @@ def all_points(frame: pd.DataFrame, ours: str = "") -> dict[str, pd.DataFrame]:
             found[str(name)] = points(frame, str(name), ours if ours in own else "")
     names = sorted(found, key=lambda name: (name != OPERATION, name))
     return {name: found[name] for name in names if len(found[name])}
-
-
-@cache
-def tuned_widths() -> frozenset[int]:
-    """The columns of the grids that `auto` was tuned on."""
-    return frozenset(n for grid in TUNED for _, n, _ in named_grids()[grid])
 
 
 def groups(found: pd.DataFrame) -> list[pd.DataFrame]:
