@@ -24,6 +24,7 @@ from analysis.__main__ import finish
 from analysis.claims import a, b, c, d, e, own
 from analysis.claims.measure import Card, of_gpu
 from analysis.claims.verdict import OURS, WORDS, Judgement, Measure, Part, judged
+from analysis.figures.style import slug
 from analysis.format import Cell, Table, keys_of, write_table
 from analysis.formula import elements
 from analysis.load import Inputs, read_inputs
@@ -60,69 +61,56 @@ def judge_own(inputs: Inputs, gpu: str) -> list[Judgement]:
 def run(options: argparse.Namespace) -> int:
     """Judges every claim on every GPU, audits the printed numbers, and writes both as tables."""
     inputs = read_inputs(options.rows, options.out, "claims", options.ours)
-    every: list[Judgement] = []
-    for gpu in sorted(inputs.frame["gpu"].unique()):
+    gpus, tables = sorted(inputs.frame["gpu"].unique()), {"audit": audit_table()}
+    for gpu in gpus:
         mine = of_gpu(inputs, gpu)
-        every += [*judge(mine, gpu), *judge_own(mine, gpu)]
-    for one in every:
-        line = f"{one.id:3}  {one.verdict:30}  {one.statement}"
-        print(line[: shutil.get_terminal_size().columns])
-    tables = claims_tables(inputs.frame, every)
-    for table in tables.values():
-        print(f"{table.title}, {table.notes[0]}")
-    tables |= {"sources": sources_table(every), "audit": audit_table()}
-    written = (write_table(inputs.out, stem, table) for stem, table in tables.items())
-    finish([path for paths in written for path in paths])
+        found = [*judge(mine, gpu), *judge_own(mine, gpu)]
+        for one in found:
+            line = f"{one.id:3}  {one.verdict:30}  {one.statement}"
+            print(line[: shutil.get_terminal_size().columns])
+        for stem, table in claims_tables(mine.frame, found).items():
+            tables[f"{stem}-{slug(gpu)}" if len(gpus) > 1 else stem] = table
+            if table.notes:
+                print(f"{table.title}, {table.notes[0]}")
+    finish([path for stem, one in tables.items() for path in write_table(inputs.out, stem, one)])
     return 0
 
 
 def claims_tables(frame: pd.DataFrame, judgements: Sequence[Judgement]) -> dict[str, Table]:
-    """The sources' claims and ours as tables, by the stem of their files.
+    """The sources' claims and ours as tables, by the stem of their files, and the sources.
 
-    ``frame`` has the rows that judged the claims, which may be of any number of GPUs.
+    ``frame`` has the rows of one GPU, by which the claims were judged.
     """
-    found = {}
+    found, heads = {}, ["claim", "statement", "verdict", "measured", "expected", "why"]
+    card = card_of(judgements[0].gpu).name
     for stem, title in TITLES.items():
         mine = [one for one in judgements if (one.source == OURS) == (stem == "own_claims")]
-        by_gpu = _by_gpu(mine)
-        gpus = ["GPU"] * (len(by_gpu) > 1)
-        heads = ["claim", *gpus, "statement", "verdict", "measured", "expected", "why"]
         lines = []
         for one in mine:
-            part, gpu = one.deciding, [card_of(one.gpu).name for _ in gpus]
+            part = one.deciding
             measured = f"{part.label}: {part.measured or part.lacks}"
-            line = [one.id, *gpu, one.statement, one.verdict, measured, part.expected]
-            lines.append([*line, one.remark or "–"])
+            line = [one.id, one.statement, one.verdict, measured, part.expected, one.remark or "–"]
+            lines.append(line)
         data = pd.DataFrame([_data(frame, one, part) for one in mine for part in one.parts])
-        counts = " ".join(f"{card_of(gpu).name}: {counted(of)}." for gpu, of in by_gpu.items())
+        counts = f"{card}: {counted(mine)}."
         if mine:
             found[stem] = Table(title, heads, lines, [counts, *texts("claims")], data)
-    return found
-
-
-def sources_table(judgements: Sequence[Judgement]) -> Table:
-    """The sources, and how their claims were judged on each GPU."""
-    by_gpu = _by_gpu(judgements)
     lines = [
         [
-            *(letter, Cell(one.title, link=one.url)),
-            *(counted([j for j in of if j.source == letter]) for of in by_gpu.values()),
+            letter,
+            Cell(one.title, link=one.url),
+            counted([j for j in judgements if j.source == letter]),
         ]
         for letter, one in sources().items()
     ]
-    heads = [f"its claims on {card_of(gpu).name}" for gpu in by_gpu]
-    return Table("The articles", ["", "article", *heads], lines)
+    found["sources"] = Table("The articles", ["", "article", f"its claims on {card}"], lines)
+    return found
 
 
 def counted(judgements: Sequence[Judgement]) -> str:
     """How many there are of each verdict: ``16 reproduced, 5 contradicted``."""
     words = [one.word for one in judgements]
     return ", ".join(f"{words.count(word)} {word}" for word in WORDS if word in words)
-
-
-def _by_gpu(judgements: Sequence[Judgement]) -> dict[str, list[Judgement]]:
-    gpus = dict.fromkeys(one.gpu for one in judgements)
-    return {gpu: [one for one in judgements if one.gpu == gpu] for gpu in gpus}
 
 
 def _data(frame: pd.DataFrame, one: Judgement, part: Part) -> dict[str, object]:
