@@ -12,7 +12,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import truediv
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,13 +30,12 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with its interval, in its unit, and the rounds and recordings that it is made of."""
+    """A number with its interval, in its unit, and the rows behind it."""
 
     value: float
     low: float
     high: float
-    rounds: int = 1
-    recordings: int = 1
+    labels: tuple[int, ...] = ()  # of the rows, where they are asked for
 
     def __truediv__(self, other: Estimate) -> Estimate:
         """The ratio of two positive numbers, with the widest interval that both allow.
@@ -41,7 +43,11 @@ class Estimate:
         It has no upper end where the divisor may be nothing, as a difference of times may.
         """
         ends = self.low / other.high, self.high / other.low if other.low > 0 else math.inf
-        return Estimate(self.value / other.value, *ends, min(self.rounds, other.rounds))
+        return Estimate(self.value / other.value, *ends, self.labels + other.labels)
+
+    def of(self, labels: Iterable[int]) -> Self:
+        """The same, of the rows with these labels."""
+        return replace(self, labels=tuple(map(int, labels)))
 
 
 def geometric_mean(values: Iterable[float]) -> float:
@@ -53,7 +59,8 @@ def geometric_mean(values: Iterable[float]) -> float:
 def log_reach(values: Iterable[float]) -> float:
     """Half the 95 % t interval of the mean logarithm of two or more positive numbers."""
     logs = np.log(np.asarray(list(values), float))
-    return critical(logs.size - 1) * float(np.std(logs, ddof=1)) / math.sqrt(logs.size)
+    error = float(np.std(logs, ddof=1)) / math.sqrt(logs.size)
+    return float(quantile(0.025, logs.size - 1)) * error
 
 
 def over_recordings(recordings: Iterable[Sequence[float]], resolution: float = 0.0) -> Estimate:
@@ -70,15 +77,12 @@ def over_recordings(recordings: Iterable[Sequence[float]], resolution: float = 0
     if len(units) < 2:
         raise ValueError("an interval over rounds or recordings needs two of them")
     value, factor = geometric_mean(units), math.exp(math.hypot(log_reach(units), resolution))
-    return Estimate(value, value / factor, value * factor, sum(map(len, known)), len(known))
+    return Estimate(value, value / factor, value * factor)
 
 
 def median_of(rounds: Rounds, recordings: Sequence[Hashable] | None = None) -> Estimate:
     """The geometric mean of the rounds' medians, µs; ``recordings`` says whose each round is."""
-    if _checked(rounds) == 1:
-        own = statistics.median(rounds[0])
-        return Estimate(own.value, own.low, own.high)
-    return _over_rounds(_medians(rounds), recordings, rounds)
+    return _over_rounds(recordings, rounds)
 
 
 def ratio_of(
@@ -89,17 +93,7 @@ def ratio_of(
     The variants of one round are neighbours in time, so what moves both leaves the ratio alone. The
     interval comes from `over_recordings`.
     """
-    if _checked(first) != _checked(second):
-        raise ValueError(f"{len(first)} rounds cannot be paired with {len(second)}")
-    if len(first) == 1:
-        return median_of(first) / median_of(second)
-    return _over_rounds(_medians(first) / _medians(second), recordings, first, second)
-
-
-def timer_step(rounds: Rounds) -> float:
-    """The timer's resolution, µs: the least distance of two samples that differ, to 1 ns."""
-    values = np.unique(np.round(np.concatenate(rounds), 3))
-    return float(np.diff(values).min()) if values.size > 1 else RESOLUTION_US
+    return _over_rounds(recordings, first, second)
 
 
 def tail(t: ArrayLike, df: ArrayLike) -> Floats:
@@ -112,11 +106,6 @@ def quantile(level: ArrayLike, df: ArrayLike) -> Floats:
     return np.asarray(-special.stdtrit(df, level))
 
 
-def critical(df: int) -> float:
-    """How many standard errors to each side of a mean enclose 95 %."""
-    return float(quantile(0.025, df))
-
-
 def holm(p: Floats) -> Floats:
     """Holm's adjusted p values: those at most alpha are found, at that family-wise error."""
     order = np.argsort(p, kind="stable")
@@ -125,24 +114,28 @@ def holm(p: Floats) -> Floats:
     return adjusted
 
 
-def _checked(rounds: Rounds) -> int:
-    if not rounds or not all(len(samples) for samples in rounds):
-        raise ValueError("statistics of rounds need a round, and samples in each")
-    return len(rounds)
-
-
-def _medians(rounds: Rounds) -> Floats:
-    return np.array([np.median(samples) for samples in rounds])
-
-
-def _over_rounds(values: Floats, recordings: Sequence[Hashable] | None, *timed: Rounds) -> Estimate:
-    """The mean of the rounds' numbers by recording.
+def _over_rounds(recordings: Sequence[Hashable] | None, *timed: Rounds) -> Estimate:
+    """The mean of the medians, or of the ratios of two, by recording; of one round its own.
 
     Medians are whole steps of the timer, so that rounds may agree by accident: half a step of each
     time is what they resolve at best.
     """
+    if not timed[0] or not all(len(samples) for rounds in timed for samples in rounds):
+        raise ValueError("statistics of rounds need a round, and samples in each")
+    if len(timed[0]) == 1:
+        own = [statistics.median(rounds[0]) for rounds in timed]
+        return reduce(truediv, [Estimate(one.value, one.low, one.high) for one in own])
+    medians = [np.array([np.median(samples) for samples in rounds]) for rounds in timed]
     found: dict[Hashable, list[float]] = {}
+    values = reduce(truediv, medians).tolist()
     for name, value in zip(recordings or [None] * len(values), values, strict=True):
-        found.setdefault(name, []).append(float(value))
-    steps = (timer_step(rounds) / geometric_mean(_medians(rounds)) for rounds in timed)
-    return over_recordings(found.values(), sum(min(step, 1.0) / 2 for step in steps))
+        found.setdefault(name, []).append(value)
+    steps = map(_timer_step, timed)
+    shares = (step / geometric_mean(one) for step, one in zip(steps, medians, strict=True))
+    return over_recordings(found.values(), sum(min(share, 1.0) / 2 for share in shares))
+
+
+def _timer_step(rounds: Rounds) -> float:
+    """The timer's resolution, µs: the least distance of two samples that differ, to 1 ns."""
+    values = np.unique(np.round(np.concatenate(rounds), 3))
+    return float(np.diff(values).min()) if values.size > 1 else RESOLUTION_US

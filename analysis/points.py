@@ -27,10 +27,18 @@ from analysis.published import OPERATION
 from analysis.selection import TIMERS, timed
 from experiments.data.jobs import OURS, kernel_makers, named_grids
 from experiments.data.metrics import COPY
-from experiments.data.rows import EXPECTED, ITEM_BYTES
+from experiments.data.rows import ITEM_BYTES
 
 ROOF = "roof"
-MAKERS = ("torch", "compile", "liger", "flag_gems", "quack", "helion", "flash")  # as tables list
+MAKERS = {  # and their names, as tables list them
+    "torch": "PyTorch",
+    "compile": "torch.compile",
+    "liger": "Liger",
+    "flag_gems": "FlagGems",
+    "quack": "QuACK",
+    "helion": "Helion",
+    "flash": "FlashAttention",
+}
 TUNED = ("quack", "wide", "small_batch", "batch", "few_wide")  # the grids `auto` was tuned on
 LARGE_BYTES = 256_000_000  # moved: from here on memory alone decides
 SHORT_US = 25.0  # below, an H200 flips every kernel between two values half a microsecond apart
@@ -48,9 +56,10 @@ NAMED = {  # what columns of rows are called here
     "compulsory_bytes": "bytes",
 }
 COLUMNS = [
-    *("operation", "set", *PLACE, *VISIT, "kernel", "role", "by", *NAMED, "samples_us", "key"),
+    *("operation", "set", *PLACE, *VISIT, "kernel", "role", "by", *NAMED, "samples_us"),
     *("arithmetic_us", "above_roof", "label", "stop_reason", "roof", "flops", "tuned"),
 ]
+ENDS = ["ratio", "low", "high"]
 
 
 @dataclass(frozen=True)
@@ -58,6 +67,7 @@ class Mean(Estimate):
     """One number of many points, with its 95 % interval."""
 
     points: int = 0
+    recordings: int = 1
     units: str = "samples"  # or what the interval is over: ``recordings``, ``widths``, ``rounds``
 
 
@@ -69,8 +79,7 @@ def maker(kernel: str) -> str:
 
 def peer_order(kernel: str) -> tuple[int, str]:
     """Sorts public kernels as tables list them."""
-    by = maker(kernel)
-    return (MAKERS.index(by) if by in MAKERS else len(MAKERS), kernel)
+    return ([*MAKERS, maker(kernel)].index(maker(kernel)), kernel)
 
 
 def points(frame: pd.DataFrame, operation: str = OPERATION, ours: str = "") -> pd.DataFrame:
@@ -86,16 +95,6 @@ def points(frame: pd.DataFrame, operation: str = OPERATION, ours: str = "") -> p
         `NAMED`. ``role`` is ``ours``, ``peer`` or ``roof``, ``label`` the row's label in ``frame``.
         Of a kernel with several settings the fastest counts.
     """
-    found = [_points_of_set(rows, operation, ours) for _, rows in frame.groupby("set", sort=True)]
-
-    def worth(one: pd.DataFrame) -> tuple[int, int]:
-        peers = one.loc[one["role"] == "peer", "kernel"].nunique()
-        return peers, len(one.drop_duplicates(PLACE))
-
-    return max(found, key=worth) if found else _points_of_set(frame, operation, ours)
-
-
-def _points_of_set(frame: pd.DataFrame, operation: str, ours: str) -> pd.DataFrame:
     mine = frame["operation"] == operation
     roofs = set(frame.loc[mine, "roof"]) - {operation}
     known = sorted(frame.loc[mine, "kernel"].unique())
@@ -106,15 +105,17 @@ def _points_of_set(frame: pd.DataFrame, operation: str, ours: str) -> pd.DataFra
     role[frame["operation"].isin(roofs) & ~frame["kernel"].str.contains("-")] = ROOF
     role[mine & ~by.isin(["", OURS])] = "peer"
     role[mine & (frame["kernel"] == own)] = "ours"
-    here = frame.assign(
-        role=role,
-        by=by,
-        operation=operation,
-        # only softmax knows widths that nobody tuned for
-        tuned=frame["cols"].isin(tuned_widths()) | (operation != OPERATION),
-        setting=[json.dumps(params, sort_keys=True) for params in frame["params"]],
-    )[timed(frame) & (role != "") & frame["timer"].isin(list(TIMERS))]
+    here = frame.assign(role=role, by=by, operation=operation)
+    here = here[timed(frame) & (role != "") & frame["timer"].isin(list(TIMERS))]
     here = here.rename_axis("label").reset_index()
+    tuned = {n for grid in TUNED for _, n, _ in named_grids()[grid]}
+    moved = 2 * here["rows"] * here["cols"] * here["dtype"].map(ITEM_BYTES).astype(float)
+    here = here.assign(
+        # only softmax knows widths that nobody tuned for
+        tuned=here["cols"].isin(tuned) | (operation != OPERATION),
+        compulsory_bytes=here["compulsory_bytes"].fillna(moved).astype("int64"),
+        setting=[json.dumps(params, sort_keys=True) for params in here["params"]],
+    )
     # a kernel edited since leaves stale rows before the newest one
     visit = [*PLACE, *VISIT]
     here = here.drop_duplicates([*visit, "kernel", "setting"], keep="last")
@@ -122,12 +123,19 @@ def _points_of_set(frame: pd.DataFrame, operation: str, ours: str) -> pd.DataFra
     roles = here.groupby(visit)["role"]
     both = roles.transform(lambda found: {"ours", "peer"} <= set(found)).astype(bool)
     kept = (here[both] if len(here) else here)[COLUMNS].rename(columns=NAMED)
-    order = kept.assign(
-        timer=kept["timer"].map(list(TIMERS).index),
-        dtype=kept["dtype"].map(list(ITEM_BYTES).index),
-        tuned=~kept["tuned"].astype(bool),
-    ).sort_values(["gpu", "timer", "cache", "tuned", "rows", "cols", "dtype", "kernel", *VISIT])
-    return kept.loc[order.index].reset_index(drop=True)
+
+    def worth(one: pd.DataFrame) -> tuple[int, int]:
+        peers = one.loc[one["role"] == "peer", "kernel"].nunique()
+        return peers, len(one.drop_duplicates(PLACE))
+
+    best = max((one for _, one in kept.groupby("set")), key=worth, default=kept)
+    order: dict[Any, list[Any]] = {"timer": [*TIMERS], "dtype": [*ITEM_BYTES]}
+    order["tuned"] = [True, False]
+    return best.sort_values(
+        ["gpu", "timer", "cache", "tuned", "rows", "cols", "dtype", "kernel", *VISIT],
+        key=lambda one: one.map(order[one.name].index) if one.name in order else one,
+        ignore_index=True,
+    )
 
 
 def all_points(frame: pd.DataFrame, ours: str = "") -> dict[str, pd.DataFrame]:
@@ -135,43 +143,17 @@ def all_points(frame: pd.DataFrame, ours: str = "") -> dict[str, pd.DataFrame]:
 
     ``ours`` is a kernel that stands for us in its operation.
     """
-    known = frame.groupby("operation")["kernel"].unique()
-    found = {
-        str(name): points(frame, str(name), ours if ours in set(kernels) else "")
-        for name, kernels in sorted(known.items(), key=lambda one: (one[0] != OPERATION, one[0]))
-        if set(map(maker, kernels)) - {"", OURS}
-    }
-    return {name: own for name, own in found.items() if len(own)}
-
-
-@cache
-def tuned_widths() -> frozenset[int]:
-    """The columns of the grids that `auto` was tuned on."""
-    return frozenset(n for grid in TUNED for _, n, _ in named_grids()[grid])
+    found = {}
+    for name, own in frame.groupby("operation")["kernel"].unique().items():
+        if set(map(maker, own)) - {"", OURS}:
+            found[str(name)] = points(frame, str(name), ours if ours in own else "")
+    names = sorted(found, key=lambda name: (name != OPERATION, name))
+    return {name: found[name] for name in names if len(found[name])}
 
 
 def groups(found: pd.DataFrame) -> list[pd.DataFrame]:
     """The points of each GPU, timer and cache, tuned widths apart from those held out."""
     return [one for _, one in found.groupby(["gpu", "timer", "cache", "tuned"], sort=False)]
-
-
-def failures(frame: pd.DataFrame, found: pd.DataFrame) -> dict[tuple[Any, ...], dict[str, str]]:
-    """By GPU, M, N and dtype the public kernels that failed and have no time, and their status.
-
-    ``frame`` has the rows that the points ``found`` of one operation were taken from.
-    """
-    if found.empty:
-        return {}
-    place = ["gpu", "rows", "cols", "dtype"]
-    mine = (frame[["operation", "set"]] == found[["operation", "set"]].iloc[0]).all(axis=1)
-    failed = frame[mine & ~frame["status"].isin(EXPECTED)]
-    failed = failed[~failed["kernel"].map(maker).isin(["", OURS])]
-    known = set(found[[*place, "kernel"]].itertuples(index=False, name=None))
-    lost: dict[tuple[Any, ...], dict[str, str]] = {}
-    for *at, kernel, status in failed[[*place, "kernel", "status"]].itertuples(index=False):
-        if (*at, kernel) not in known:
-            lost.setdefault(tuple(at), {})[kernel] = status
-    return lost
 
 
 def pairs(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
@@ -198,7 +180,7 @@ def pairs(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
     mine = found[found["role"] == "ours"]
     both = mine.merge(others[columns], on=[*PLACE, *VISIT], suffixes=("", "_rival"))
     both = both.rename(columns={"us_rival": "rival_us", "kernel": "own", "kernel_rival": "kernel"})
-    less = (both["bytes"] / both["bytes_rival"]).fillna(1.0) if roof else 1.0
+    less = both["bytes"] / both["bytes_rival"] if roof else 1.0
     both = both.assign(ratio=both["rival_us"] / both["us"], less=less)
     if both.empty:
         return both
@@ -213,10 +195,9 @@ def ratios(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
 
     Returns:
         A line per place: the first of its `pairs`, with ``ratio``, ``low`` and ``high`` over its
-        visits, the mean ``us`` and ``rival_us``, ``gap_us`` (the rival's time less ours)
-        with ``gap_low`` and ``gap_high``, ``large``, ``short``, ``above_roof`` (ours beats the roof
-        by more than its interval in most visits: never a win), ``name``, and ``labels``, the rows
-        behind the line.
+        visits, the mean ``us`` and ``rival_us``, ``large``, ``short``, ``above_roof`` (ours beats
+        the roof by more than its interval in most visits: never a win), ``name``, and ``labels``,
+        the rows behind the line.
     """
     both = pairs(found, over)
     places = both.groupby(PLACE, sort=False)
@@ -225,14 +206,9 @@ def ratios(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
         for _, one in places
     ]
     lines = both.drop_duplicates(PLACE).reset_index(drop=True)
-    ends, columns = [(one.value, one.low, one.high) for one in each], ["ratio", "low", "high"]
-    lines[columns] = pd.DataFrame(ends, columns=columns, dtype=float)
+    lines[ENDS] = pd.DataFrame([(one.value, one.low, one.high) for one in each], columns=ENDS)
     for name in ("us", "rival_us"):
         lines[name] = [geometric_mean(one[name]) for _, one in places]
-    for name, end in {"gap_us": "ratio", "gap_low": "low", "gap_high": "high"}.items():
-        lines[name] = (lines[end] - 1) * lines["us"]
-    own = 2 * lines["rows"] * lines["cols"] * lines["dtype"].map(ITEM_BYTES)
-    lines["bytes"] = lines["bytes"].fillna(own.astype(float)).astype("int64")
     sizes = lines["rows"].astype(str) + "×" + lines["cols"].astype(str)
     labels: list[Any] = [tuple(map(int, [*one["label"], *one["label_rival"]])) for _, one in places]
     return lines.assign(
@@ -251,35 +227,32 @@ def shares(found: pd.DataFrame) -> pd.DataFrame:
     roof, it is the time of that arithmetic over ours.
 
     Returns:
-        A line per place like `ratios`, with ``share``, ``low`` and ``high`` (shares, not percent).
+        A line per place like `ratios`; ``ratio``, which is ``share`` too, ``low`` and ``high`` are
+        shares, not percent.
     """
     # the time of moving bounds nothing where arithmetic takes longer and nobody timed that
     found = found[~(found["flops"].gt(0) & found["arithmetic_us"].isna())]
-    lines, ends = ratios(found, ROOF), ["share", "low", "high"]
-    lines[ends] = lines[["ratio", "low", "high"]].mul(lines["less"], axis=0)
+    lines = ratios(found, ROOF)
+    lines[ENDS] = lines[ENDS].mul(lines["less"], axis=0)
     places = pairs(found, ROOF).groupby(PLACE, sort=False)
-    for at, share, (_, one) in zip(lines.index, lines["share"], places, strict=True):
+    for at, share, (_, one) in zip(lines.index, lines["ratio"], places, strict=True):
         if one["arithmetic_us"].notna().all():
             us = geometric_mean(one["arithmetic_us"])
             own = estimate.median_of(samples_of(one), list(one["recording"]))
             if us / own.value > share:
-                lines.loc[at, ends] = [us / own.value, us / own.high, us / own.low]
-    return lines
+                lines.loc[at, ENDS] = [us / own.value, us / own.high, us / own.low]
+    return lines.assign(share=lines["ratio"])
 
 
-def mean_share(found: pd.DataFrame) -> Mean | None:
-    """The geometric mean of the shares of the roof, with its interval; None without a roof.
+def mean_share(found: pd.DataFrame) -> float:
+    """The geometric mean of the shares of the roof; NaN without a roof.
 
-    A time above the roof counts as the roof's, so that no other time is flattered. Arithmetic may
-    be what bounds some points; then the ends are the means of the points' own.
+    A time above the roof counts as the roof's, so that no other time is flattered.
     """
-    if found["arithmetic_us"].isna().all():
-        return None if found["flops"].gt(0).any() else geomean(found, ROOF)
-    lines = shares(found)
-    if lines.empty:
-        return None
-    value, low, high = (geometric_mean(lines[name]) for name in ("share", "low", "high"))
-    return Mean(value, low, high, points=len(lines))
+    if found["arithmetic_us"].notna().any():
+        return geometric_mean(shares(found)["share"])
+    mean = None if found["flops"].gt(0).any() else geomean(found, ROOF)
+    return mean.value if mean else math.nan
 
 
 def behind(lines: pd.DataFrame) -> pd.DataFrame:
@@ -304,34 +277,27 @@ def geomean(found: pd.DataFrame, over: str = "peers") -> Mean | None:
         log=logs, point=both.groupby(PLACE, sort=False).ngroup(), recording=_joined_cards(both)
     )
     each = times.groupby("point").agg({"log": "mean", "cols": "first", "recording": "nunique"})
-    value, count = math.exp(each["log"].mean()), len(each)
-    rounds, recordings = times.groupby(VISIT).ngroups, times["recording"].nunique()
+    value, recordings = math.exp(each["log"].mean()), times["recording"].nunique()
     everywhere = each.index[each["recording"] == recordings]
-    if rounds > 1 and len(everywhere) >= NEARLY_ALL * count:
+    if times.groupby(VISIT).ngroups > 1 and len(everywhere) >= NEARLY_ALL * len(each):
         whole = times[times["point"].isin(everywhere)]
         visits = np.exp(whole.groupby(VISIT)["log"].mean())
         mean = estimate.over_recordings([list(one) for _, one in visits.groupby("recording")])
-        low, high = (value * end / mean.value for end in (mean.low, mean.high))
-        kind = "recordings" if recordings > 1 else "rounds"
-        return Mean(value, low, high, mean.rounds, mean.recordings, count, kind)
-    if each["cols"].nunique() > 2 and recordings > 1:
-        reach = math.exp(_reach_over_widths(each))
-        return Mean(value, value / reach, value * reach, rounds, recordings, count, "widths")
-    lines = ratios(found, over)
-    low, high = (value * geometric_mean(lines[end] / lines["ratio"]) for end in ("low", "high"))
-    return Mean(value, low, high, rounds, recordings, count, "samples")
-
-
-def _reach_over_widths(each: pd.DataFrame) -> float:
-    """Half the interval of the mean of the points' logarithms, from leaving out each width in turn.
-
-    The jackknife takes points of one width together, as they share what is good or bad about it.
-    Source: Efron and Stein 1981, The jackknife estimate of variance.
-    """
-    widths = each.groupby("cols")["log"].agg(["sum", "size"])
-    without = (each["log"].sum() - widths["sum"]) / (len(each) - widths["size"])
-    error = math.sqrt((len(widths) - 1) * float(without.var(ddof=0)))
-    return estimate.critical(len(widths) - 1) * error
+        low, high = mean.low / mean.value, mean.high / mean.value
+        units = "recordings" if recordings > 1 else "rounds"
+    elif each["cols"].nunique() > 2 and recordings > 1:
+        # the jackknife (Efron and Stein 1981) leaves out each width in turn: points of one width
+        # share what is good or bad about it
+        widths = each.groupby("cols")["log"].agg(["sum", "size"])
+        without = (each["log"].sum() - widths["sum"]) / (len(each) - widths["size"])
+        error = math.sqrt((len(widths) - 1) * float(without.var(ddof=0)))
+        high = math.exp(float(estimate.quantile(0.025, len(widths) - 1)) * error)
+        low, units = 1 / high, "widths"
+    else:
+        lines, units = ratios(found, over), "samples"
+        low, high = (geometric_mean(lines[end] / lines["ratio"]) for end in ("low", "high"))
+    ends = value * low, value * high
+    return Mean(value, *ends, points=len(each), recordings=recordings, units=units)
 
 
 def _held_to_roof(found: pd.DataFrame, both: pd.DataFrame) -> Floats:

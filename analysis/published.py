@@ -1,62 +1,43 @@
-"""The sources' own numbers, as they printed them: the one reader of ``published.yaml``."""
+"""The sources' own numbers, as they printed them, and C's worked example beside the right numbers.
+
+The one reader of ``published.yaml``.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import yaml
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 OPERATION = "softmax"  # the sources' operation, which names and titles leave out
 PUBLISHED = Path(__file__).with_name("published.yaml")
 
 
-class _Printed(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Series(_Printed):
+class Series(BaseModel, frozen=True, extra="forbid"):
     """Numbers of a figure or table over a size; ``sizes`` and each kernel's list run together."""
 
-    quantity: Literal["time_us", "effective_gbps"]
-    rows: int | None = None
-    cols: int | None = None
-    over: Literal["rows", "cols"]
+    rows: int | None = None  # where it runs over N
+    cols: int | None = None  # where it runs over M
     sizes: tuple[int, ...]
     kernels: dict[str, tuple[float, ...]]
 
 
-class Stated(_Printed):
-    """A number that a claim states of a kernel without a size, or its two ends.
+class Level(BaseModel, frozen=True, extra="forbid"):
+    """A bandwidth, GB/s, that a source states of a kernel without a size, or its two ends."""
 
-    It is a bandwidth, or how many times as fast the kernel is ``over`` another.
-    """
-
-    claim: str
     kernel: str
+    quantity: str = "effective_gbps"
+    of: Literal["peak", "plateau", "floor"]
     low: float
     high: float
-    quantity: Literal["effective_gbps"] | None = None
-    of: Literal["peak", "plateau", "floor"] | None = None
-    over: str = ""
-    label: str = ""
 
 
-class Traffic(_Printed):
-    """A kernel's traffic and memory at a place of the text: formulas in M and N, elements."""
-
-    at: str
-    kernel: str
-    reads: str | None = None
-    writes: str | None = None
-    total: str | None = None
-    on_chip: str | None = None  # the part of a row that it holds, as an order such as ``O(B)``
-    any_width: bool | None = None
-
-
-class Source(_Printed):
+class Source(BaseModel, frozen=True, extra="forbid"):
     """One of the five texts; ``author``, ``date`` and ``card`` are None where it names none."""
 
     short: str  # its name where there is little room
@@ -69,16 +50,26 @@ class Source(_Printed):
     card: str | None
     dtype: str
     series: dict[str, Series] = {}
-    levels: tuple[Stated, ...] = ()
-    ratios: tuple[Stated, ...] = ()
-    traffic: tuple[Traffic, ...] = ()
+    levels: tuple[Level, ...] = ()
+    tables: dict[str, dict[str, dict[str, str]]] = {}  # by table and kernel the cells by column
     example: dict[str, Any] = {}  # a small case worked by hand: its input, and its printed results
-    statements: tuple[dict[str, str], ...] = ()  # lines of the audit: see `claims.audit.Finding`
+    statements: tuple[dict[str, str], ...] = ()  # lines of the audit: see `claims.Finding`
 
     @property
     def by(self) -> str:
         """Author, kind and date in words."""
         return f"{self.author or 'author not named'}, {self.kind}, {self.date or 'not dated'}"
+
+
+class Line(NamedTuple):
+    """Numbers that C prints of a row of its worked example, or none, beside the same in float32."""
+
+    row: str
+    quantity: str
+    published: str
+    recomputed: str  # with a digit more than is printed
+    difference: str  # the worst
+    agrees: str  # ``yes`` where each number is within one unit of its last digit
 
 
 def name_of(letter: str) -> str:
@@ -97,3 +88,42 @@ def sources() -> dict[str, Source]:
 def series(name: str) -> Series:
     """A source's series by its name, such as ``"a_fig2"``."""
     return next(s.series[name] for s in sources().values() if name in s.series)
+
+
+@cache
+def compared() -> tuple[Line, ...]:
+    """Every number of C's worked example, row by row; of the first row the sums of its blocks too.
+
+    The right numbers come from a plain reference, block by block.
+    """
+    printed, lines = sources()["C"].example, list[Line]()
+    for i, given in enumerate(np.array(printed["input"], np.float32)):
+        row, maximum, total = str(i + 1), np.float32(-np.inf), np.float32(0)
+        for j, part in enumerate(given.reshape(-1, printed["block"])):
+            old, maximum = maximum, max(maximum, part.max())
+            total = total * np.exp(old - maximum) + np.exp(part - maximum).sum()
+            known = f"{maximum:.1f}, {total:.6f}"
+            lines.append(Line(row, f"m, d after block {j + 1}", "", known, "", ""))
+            if i == 0:
+                own, sums = [np.exp(part - given.max()).sum()], [printed["block_sums"][j]]
+                lines.append(_line(row, f"sum of block {j + 1}", own, sums))
+        outputs, stated = np.exp(given - maximum) / total, printed["outputs"][i]
+        one = [printed["row_sums"][i]]
+        lines += [
+            _line(row, "maximum", [maximum], [printed["maxima"][i]], digits=1),
+            _line(row, "sum", [total], [printed["sums"][i]]),
+            _line(row, "outputs", outputs, stated),
+            _line(row, "sum of outputs", [sum(outputs.tolist())], one),
+            _line(row, "sum of printed outputs", [sum(stated)], one),
+        ]
+    return tuple(lines)
+
+
+def _line(row: str, quantity: str, found: Any, stated: Sequence[float], digits: int = 3) -> Line:
+    apart = np.subtract(np.asarray(found, float), stated)
+    worst = max(apart.tolist(), key=abs)
+    printed = " ".join(f"{one:.{digits}f}" for one in stated)
+    own = " ".join(f"{one:.{digits + 1}f}" for one in found)
+    difference = f"{round(worst, digits + 1) + 0.0:+.{digits + 1}f}"  # no -0
+    agrees = "yes" if abs(worst) <= 10.0**-digits * (1 + 1e-9) else "no"
+    return Line(row, quantity, printed, own, difference, agrees)

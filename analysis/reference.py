@@ -21,11 +21,7 @@ from pathlib import Path
 from unittest import mock
 
 from analysis.__main__ import main as analysis
-from analysis.claims import judge, sources_table
-from analysis.format import write_table
-from analysis.headline import headline, operations, versions
-from analysis.load import REFERENCE, load, read_inputs
-from experiments.data.files import write_file
+from analysis.load import REFERENCE, load
 
 GENERATED = Path("docs") / "generated"
 PAGES = (Path("README.md"), Path("docs/results.md"))
@@ -65,23 +61,6 @@ def draw(out: Path, folders: Sequence[str] = ()) -> None:
             status = analysis([*DRAWINGS[name], "--out", str(out / name)])
             if status > name.startswith("compare"):  # its status 1 is a verdict
                 raise RuntimeError(f"analysis {' '.join(DRAWINGS[name])}: {printed.getvalue()}")
-        if not folders:
-            _summarize(out)
-
-
-def _summarize(out: Path) -> None:
-    """Writes the summary tables of `analysis.headline`, which README includes."""
-    inputs = read_inputs(REFERENCE, out, "summary")
-    gpu = inputs.main["gpu"].value_counts().index[0]
-    for name, table in {
-        "headline": headline(inputs.frame, inputs.points),
-        "operations": operations(inputs.frame, inputs.points),
-        "sources": sources_table(judge(inputs, gpu)),
-    }.items():
-        if table is not None:
-            write_table(out, name, table)
-    measured = f"Measured with {versions(inputs.frame, inputs.points)}.\n"
-    write_file(out / "versions.md", measured)
 
 
 def names(drawn: Path) -> list[str]:
@@ -142,11 +121,11 @@ def included(text: str, kept: Path = GENERATED) -> str:
     """A page with the tables of today between its markers, without their headings.
 
     Raises:
-        FileNotFoundError: a page includes a table that is not drawn.
+        StopIteration: a page includes a table that is not drawn.
     """
 
     def table(match: re.Match[str]) -> str:
-        drawn = (kept / f"{match[2]}.md").read_text(encoding="utf-8")
+        drawn = next(kept.rglob(f"{match[2]}.md")).read_text(encoding="utf-8")
         _, _, body = drawn.partition("\n")
         shown = body if drawn.startswith("## ") else drawn
         return f"{match[1]}\n{shown.strip()}\n\n{match[3]}"

@@ -25,38 +25,33 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints the rows behind a line: their file and line, outcome, time, recording and commit."""
-    keys, recordings = behind(options.file, options.line)
+    """Prints the rows behind a line: their file and line, outcome, time, recording and commit.
+
+    Raises:
+        RowsError: there is no such file, line or row, or the table does not name its rows.
+    """
+    name, line = visible(str(options.file)), options.line
+    if not options.file.is_file():
+        raise RowsError(f"{name}: no such file")
+    try:
+        table = pd.read_csv(options.file, dtype=str, keep_default_na=False)
+    except ValueError as error:
+        raise RowsError(f"{name}: no CSV of ours: {visible(str(error))}") from None
+    if not 1 <= line <= len(table):
+        raise RowsError(f"{name}: no line {line}; it has {len(table)}")
+    keys, recordings = (table.get(one, {}).get(line - 1, "") for one in ("keys", "recordings"))
+    if not keys:
+        raise RowsError(f"{name}: it does not name the rows behind its lines")
+    known = keys.split(" ")
     lines = [
         f"{path}:{number}  {row.kernel} {row.rows}×{row.cols} {row.dtype}: {row.status}, "
         f"{number_text(row.time_us)} µs by {row.timer}, round {row.round}, attempt {row.attempt}; "
         f"{row.recording}, commit {str(row.environment.get('commit'))[:12]}"
         for path in rows_files(options.rows)
         for number, row in enumerate(read_rows(path), start=1)
-        if row.key in keys and visible(row.recording, LONGEST_NAME) in recordings
+        if row.key in known and visible(row.recording, LONGEST_NAME) in recordings
     ]
     if not lines:
         raise RowsError(f"{options.rows}: none of the rows behind that line is here; name --rows")
     print(*map(visible, lines), sep="\n")
     return 0
-
-
-def behind(file: Path, line: int) -> tuple[list[str], str]:
-    """The keys and the recordings of the rows behind a line.
-
-    Raises:
-        RowsError: there is no such file or line, or the table does not name its rows.
-    """
-    name = visible(str(file))
-    if not file.is_file():
-        raise RowsError(f"{name}: no such file")
-    try:
-        table = pd.read_csv(file, dtype=str, keep_default_na=False)
-    except ValueError as error:
-        raise RowsError(f"{name}: no CSV of ours: {visible(str(error))}") from None
-    if not 1 <= line <= len(table):
-        raise RowsError(f"{name}: no line {line}; it has {len(table)}")
-    found = table.iloc[line - 1]
-    if not found.get("keys"):
-        raise RowsError(f"{name}: it does not name the rows behind its lines")
-    return found["keys"].split(" "), found["recordings"]

@@ -2,6 +2,10 @@
 
 ``python -m analysis claims`` judges them all and audits the printed numbers. Each table has a line
 per claim to read, and in its CSV a line per part with the keys of the rows behind it.
+
+The audit finds printed statements that arithmetic, or another statement, refutes. It needs no rows.
+What a card or a computation decides is compared here, one statement with another in
+``published.yaml``. A printed number stands for all values that round to it.
 """
 
 from __future__ import annotations
@@ -9,128 +13,104 @@ from __future__ import annotations
 import argparse
 import re
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
+from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from analysis.__main__ import finish
 from analysis.claims import a, b, c, d, e, own
-from analysis.claims.audit import audit_table
 from analysis.claims.measure import Card, of_gpu
-from analysis.claims.verdict import (
-    CONTRADICTED,
-    NOT_REPRODUCED,
-    OURS,
-    WORDS,
-    Judge,
-    Judgement,
-    Part,
-    claim,
-)
+from analysis.claims.verdict import OURS, WORDS, Judgement, Measure, Part, judged
+from analysis.figures.style import slug
 from analysis.format import Cell, Table, keys_of, write_table
+from analysis.formula import elements
 from analysis.load import Inputs, read_inputs
-from analysis.published import sources
-from experiments.data.cards import card_of
+from analysis.published import compared, series, sources
+from analysis.tables.frames import texts
+from experiments.data.cards import card_of, known_cards
 
 SOURCES = (a, b, c, d, e)
 TITLES = {"claims": "The sources' claims", "own_claims": "This project's claims"}
-NOTES = (
-    "Not reproduced: rows of this card say something else; another card may not. Contradicted: no "
-    "card could do it, by arithmetic or by the source itself. Undecided: an interval straddles the "
-    "threshold.",
-    "Intervals: 95 %, over recordings, widths or rounds; of one visit rank-based, of a time's "
-    "median. A ratio of two such numbers goes from lower over upper end to the opposite.",
-    "One rule for numbers: a range is judged at both ends, “at least” and “up to” at the end that "
-    "they name, “about” within the share given, a factor said of many widths by their geometric "
-    "mean, and “most” by their median.",
-)
+IMPOSSIBLE, CONTRADICTORY, WRONG = "physically impossible", "self-contradictory", "wrong"
+HALF = 0.5  # of the last digit of a time in A-fig2, µs, and of a peak in A6, GB/s
 
 
-def claims_of(modules: Iterable[ModuleType]) -> list[Judge]:
+def claims_of(modules: Iterable[ModuleType]) -> list[Measure]:
     """The claims of some modules, in their order: functions called ``a1``, ``l35`` and the like."""
     items = [item for module in modules for item in vars(module).items()]
-    found = [one for name, one in items if re.fullmatch(r"[a-z]\d+", name)]
-    return [one if hasattr(one, "__wrapped__") else claim()(one) for one in found]
+    return [one for name, one in items if re.fullmatch(r"[a-z]\d+", name)]
 
 
 def judge(inputs: Inputs, gpu: str, modules: Iterable[ModuleType] = SOURCES) -> list[Judgement]:
     """The claims of some modules, by default the sources', by the rows of one GPU."""
     card = Card(gpu, of_gpu(inputs, gpu))
-    return [one(card) for one in claims_of(modules)]
+    return [judged(one, card) for one in claims_of(modules)]
 
 
 def judge_own(inputs: Inputs, gpu: str) -> list[Judgement]:
     """Every claim of this project by the rows of one GPU; none where nothing is measured."""
-    judged = judge(inputs, gpu, [own])
+    found = judge(inputs, gpu, [own])
     # counts are the same on every machine, and alone say nothing of this card
-    measured = any(part.labels for one in judged for part in one.parts)
-    return judged if measured else []
+    measured = any(part.labels for one in found for part in one.parts)
+    return found if measured else []
 
 
 def run(options: argparse.Namespace) -> int:
     """Judges every claim on every GPU, audits the printed numbers, and writes both as tables."""
     inputs = read_inputs(options.rows, options.out, "claims", options.ours)
-    judged: list[Judgement] = []
-    for gpu in sorted(inputs.frame["gpu"].unique()):
+    gpus, tables = sorted(inputs.frame["gpu"].unique()), {"audit": audit_table()}
+    for gpu in gpus:
         mine = of_gpu(inputs, gpu)
-        judged += judge(mine, gpu) + judge_own(mine, gpu)
-    tables = claims_tables(inputs.frame, judged) | {"audit": audit_table()}
-    for one in judged:
-        line = f"{one.id:3}  {one.verdict:30}  {one.statement}"
-        print(line[: shutil.get_terminal_size().columns])
-    for table in (tables[stem] for stem in TITLES if stem in tables):
-        print(f"{table.title}, {table.notes[0]}")
-    written = (write_table(inputs.out, stem, table) for stem, table in tables.items())
-    finish([path for paths in written for path in paths])
+        found = [*judge(mine, gpu), *judge_own(mine, gpu)]
+        for one in found:
+            line = f"{one.id:3}  {one.verdict:30}  {one.statement}"
+            print(line[: shutil.get_terminal_size().columns])
+        for stem, table in claims_tables(mine.frame, found).items():
+            tables[f"{stem}-{slug(gpu)}" if len(gpus) > 1 else stem] = table
+            if table.notes:
+                print(f"{table.title}, {table.notes[0]}")
+    finish([path for stem, one in tables.items() for path in write_table(inputs.out, stem, one)])
     return 0
 
 
-def claims_tables(frame: pd.DataFrame, judged: Sequence[Judgement]) -> dict[str, Table]:
-    """The sources' claims and ours as tables, by the stem of their files.
+def claims_tables(frame: pd.DataFrame, judgements: Sequence[Judgement]) -> dict[str, Table]:
+    """The sources' claims and ours as tables, by the stem of their files, and the sources.
 
-    ``frame`` has the rows that judged the claims, which may be of any number of GPUs.
+    ``frame`` has the rows of one GPU, by which the claims were judged.
     """
-    found = {}
+    found, heads = {}, ["claim", "statement", "verdict", "measured", "expected", "why"]
+    card = card_of(judgements[0].gpu).name
     for stem, title in TITLES.items():
-        mine = [one for one in judged if (one.source == OURS) == (stem == "own_claims")]
-        several = len({one.gpu for one in mine}) > 1
-        heads = ["claim", *["GPU"] * several, "statement", "verdict", "measured", "expected", "why"]
+        mine = [one for one in judgements if (one.source == OURS) == (stem == "own_claims")]
         lines = []
         for one in mine:
-            part, gpu = one.deciding, [card_of(one.gpu).name] * several
-            texts = [one.statement, one.verdict, f"{part.label}: {part.measured or part.lacks}"]
-            lines.append([one.id, *gpu, *texts, part.expected, explained(one) or "–"])
+            part = one.deciding
+            measured = f"{part.label}: {part.measured or part.lacks}"
+            line = [one.id, one.statement, one.verdict, measured, part.expected, one.remark or "–"]
+            lines.append(line)
         data = pd.DataFrame([_data(frame, one, part) for one in mine for part in one.parts])
-        counts = [
-            f"{card_of(gpu).name}: {counted([one for one in mine if one.gpu == gpu])}."
-            for gpu in dict.fromkeys(one.gpu for one in mine)
-        ]
+        counts = f"{card}: {counted(mine)}."
         if mine:
-            found[stem] = Table(title, heads, lines, [" ".join(counts), *NOTES], data)
+            found[stem] = Table(title, heads, lines, [counts, *texts("claims")], data)
+    lines = [
+        [
+            letter,
+            Cell(one.title, link=one.url),
+            counted([j for j in judgements if j.source == letter]),
+        ]
+        for letter, one in sources().items()
+    ]
+    found["sources"] = Table("The articles", ["", "article", f"its claims on {card}"], lines)
     return found
 
 
-def sources_table(judged: Sequence[Judgement]) -> Table:
-    """The sources, and how their claims were judged on one GPU."""
-    lines = [
-        [letter, Cell(one.title, link=one.url), counted([j for j in judged if j.source == letter])]
-        for letter, one in sources().items()
-    ]
-    return Table("The articles", ["", "article", "its claims, judged here"], lines)
-
-
-def counted(judged: Sequence[Judgement]) -> str:
+def counted(judgements: Sequence[Judgement]) -> str:
     """How many there are of each verdict: ``16 reproduced, 5 contradicted``."""
-    words = [one.word for one in judged]
+    words = [one.word for one in judgements]
     return ", ".join(f"{words.count(word)} {word}" for word in WORDS if word in words)
-
-
-def explained(one: Judgement) -> str:
-    """Which way a claim is missed and why, or how its words were read."""
-    if one.word not in (NOT_REPRODUCED, CONTRADICTED):
-        return one.why or one.reading
-    return one.why or (f"Triton does {one.direction} than claimed." if one.direction else "")
 
 
 def _data(frame: pd.DataFrame, one: Judgement, part: Part) -> dict[str, object]:
@@ -144,3 +124,67 @@ def _data(frame: pd.DataFrame, one: Judgement, part: Part) -> dict[str, object]:
         **{"measured": part.measured, "expected": part.expected, "needs": part.lacks},
         **{"keys": keys, "recordings": recordings},
     }
+
+
+class Finding(NamedTuple):
+    """One printed statement, compared with something that it has to agree with."""
+
+    source: str  # its letter
+    subject: str  # the statement: ``"A-fig2 fused, N ≥ 4,096"``
+    verdict: str  # empty where both agree; the table's notes say what the others mean
+    printed: str
+    computed: str  # the right number, or one that follows from other print
+    why: str = ""  # a sentence where the two do not say it
+
+
+def audit_table() -> Table:
+    """The statements that are refuted, and how many were checked."""
+    found = audit()
+    wrong = [one for one in found if one.verdict]
+    words = [one.verdict for one in wrong]
+    counts = ", ".join(f"{words.count(word)} {word}" for word in (IMPOSSIBLE, CONTRADICTORY, WRONG))
+    tally = f"{len(found)} statements were checked: {counts}, {len(found) - len(wrong)} consistent."
+    return Table("Audit of published numbers", Finding._fields, wrong, [tally, *texts("audit")])
+
+
+def audit() -> list[Finding]:
+    """Every check of every statement, by source."""
+    found = list(_drawn_times())
+    for line in (one for one in compared() if one.published):
+        verdict = "" if line.agrees == "yes" else WRONG
+        subject = f"C-ex row {line.row}, {line.quantity}"
+        found.append(Finding("C", subject, verdict, line.published, line.recomputed))
+    for letter, source in sources().items():
+        found += [Finding(letter, *statement.values()) for statement in source.statements]
+    return sorted(found, key=lambda one: one.source)  # stable
+
+
+def _drawn_times() -> Iterator[Finding]:
+    """The times of A-fig2 against every card, and against the peaks that A prints."""
+    drawn, cards = series("a_fig2"), known_cards()
+    sizes = np.array(drawn.sizes)
+    both = 2 * 4096 * sizes * 4.0  # bytes of input and output
+    caches = np.array([[card.l2_bytes or 0] for card in cards])
+    peaks = np.array([[card.peak_gbps or 0] for card in cards])
+    why = f"{cards[0].name}, the fastest card, has {peaks[0, 0]:,.0f} GB/s; no L2 holds this."
+    for kernel, formula in (("naive", "8MN + 4M"), ("torch", "2MN"), ("fused", "2MN")):
+        us = np.array(drawn.kernels[kernel])
+        asked = np.array([elements(formula, 4096, int(n)) * 4.0 for n in sizes])
+        # memory moves all that is asked for where one matrix exceeds L2, input and output where
+        # only both together do, and nothing where both fit
+        moved = np.where(both / 2 > caches, asked, np.where(both > caches, both, 0))
+        over = (moved / (us + HALF) / 1e3 > peaks).all(0)
+        subject = f"A-fig2 {kernel}, N ≥ {min(sizes[over], default=0):,}"
+        numbers = f"{_listed(us[over])} µs", f"{_listed((asked / us)[over] / 1e3)} GB/s"
+        yield Finding("A", subject, IMPOSSIBLE if over.any() else "", *numbers, why)
+    for level in sources()["A"].levels:
+        us = np.array(drawn.kernels[level.kernel])
+        over = both / (us + HALF) / 1e3 > level.high + HALF
+        subject = f"A-fig2 {level.kernel} against A6, N ≥ {sizes[over][0]:,}"
+        numbers = f"A6: peak {level.high:,.0f} GB/s", f"{_listed((both / us / 1e3)[over])} GB/s"
+        yield Finding("A", subject, CONTRADICTORY, *numbers)
+
+
+def _listed(values: Any) -> str:
+    """Several numbers: three digits; from 100 on whole ones."""
+    return " · ".join(f"{value:,.0f}" if value >= 100 else f"{value:.3g}" for value in values)

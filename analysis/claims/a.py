@@ -92,10 +92,6 @@ def a6(card: Card) -> Parts:
     peak”
 
     A names no card, so that only the order of the two peaks can be judged.
-
-    Here: Triton does better. Both read the input once from DRAM, but fused holds the row on chip
-    with the next row's loads under way (pipelined through shared memory) and reaches 3,837 GB/s;
-    PyTorch's kernel of 2026 stays at 3,150.
     """
     torch, fused = (card.rates(kernel, WIDE).pick(1) for kernel in ("torch", "fused"))
     yield (torch / fused).each("PyTorch's peak over Triton's", gain=-1, above=1)
@@ -108,9 +104,6 @@ def a7(card: Card) -> Parts:
     “triton fused softmax consistently outperforms both naive and torch.softmax implementations”
 
     A names no card. Any card's memory has to move the bytes in these times.
-
-    Here: The printed times hardly grow with N. They imply up to 226,051 GB/s for fused, 47 times
-    the peak of the fastest card. Measured times grow with the bytes, 15-fold and 25-fold.
     """
     peak, drawn = known_cards()[0].peak_gbps or 0.0, series("a_fig2")
     for kernel, formula in (("fused", "2MN"), ("torch", "2MN"), ("naive", "8MN + 4M")):

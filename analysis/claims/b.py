@@ -31,9 +31,6 @@ def b2(card: Card) -> Parts:
 
     “total memory traffic: 2MN reads and MN writes — same as the fused kernel, but N can now be
     arbitrarily large”
-
-    Here: Online reads the matrix twice, once for the statistics and once for the result. Fused
-    keeps the row on chip and reads it once. B1 and B-tab1 say the same.
     """
     requested = card.counted("online") / card.counted("fused")
     yield requested.each("elements requested over those of fused", equals=1)
@@ -50,7 +47,7 @@ def b3(card: Card) -> Parts:
     Identical in exact arithmetic. In floating point the two round differently: identical is taken
     as no further apart than eight roundings of the dtype, which the sum of both errors bounds.
     """
-    apart = card.errors("online") + card.errors("three_pass")
+    apart = card.most("online", what="epsilons") + card.most("three_pass", what="epsilons")
     yield apart.each("distance of the answers at most, in epsilons", at_most=8)
 
 
@@ -61,10 +58,6 @@ def b4(card: Card) -> Parts:
     “the outer range loop handles arbitrary N without allocating O(N) SRAM”
 
     It has to run and its answer has to be right. C accumulates in double.
-
-    Here: Triton does worse. Every width runs, but a row of 1M float32 columns is a sum of 1024
-    rescaled partial sums, whose roundings add up: up to 142 elements of a matrix are further than
-    32 spacings from float64's answer. With the sum in float64 all are right, at twice the time.
     """
     yield card.outcome("every shape tried", "online", "ok", gain=1)
     wide = Where(cols=262144, dtype="float32")
@@ -83,11 +76,6 @@ def b5(card: Card) -> Parts:
     “for float32, a row exceeding ~12K–57K elements won't fit, and the fused approach fails”
 
     The card decides: only points that were launched count. B's own snippet is one program per row.
-
-    Here: Triton does better. It holds the row in registers and spills the rest of it to local
-    memory, so that every width runs. One program per row spills 82 registers per thread at 65536
-    columns and is faster than torch; persistent programs spill 732, read the input eight times from
-    DRAM at 131072 columns and take 3530 µs where one program per row takes 769.
     """
     for label, kernel, cols in (
         ("64K columns, one program per row", "fused_row", 65536),
@@ -107,10 +95,6 @@ def b6(card: Card) -> Parts:
 
     Worthwhile is taken as faster than anything else that computes rows wider than a block's shared
     memory: three passes, PyTorch, and a whole row per program wherever that runs.
-
-    Here: Triton's online does worse than Triton's whole row. At 65536 columns one program per row
-    still runs: it spills 82 registers per thread but reads the input once from DRAM (1.02 MN) where
-    online reads it twice.
     """
     for label, kernel, cols in (
         ("three passes, 64K columns and more", "three_pass", (65536, None)),
@@ -159,5 +143,5 @@ def b9(card: Card) -> Parts:
     """
     where = Where(("attention",))
     yield card.outcome("every length tried", "attention_online", "ok", where=where)
-    grown = growth(card.memory, "attention_online", 512, 32768, where)
+    grown = growth(card.most, "attention_online", 512, 32768, where)
     yield grown.each("memory of a call at 32768 keys over 512, as many queries", about=(1, 0.02))

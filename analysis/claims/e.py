@@ -15,10 +15,6 @@ def e1(card: Card) -> Parts:
     E measured an RTX 3090 Ti with the torch of its day; of its text there are reports alone. “Up
     to” is an upper end. Slightly is taken as by at most a quarter; very stable as in D3, over the
     same columns: steadier than torch.
-
-    Here: Triton does better, by 61 % in the mean. Both read a row once from DRAM, but a row in the
-    registers of one program comes near the copy from 4096 columns on (3,962 GB/s and more), where
-    PyTorch's kernel falls to 1,900 at 8192. At 256 columns the launch decides, as in D3.
     """
     speed = card.ratio("torch", "fused_row", TUTORIAL)
     yield speed.pick(1).each("speed over torch at the best width", at_most=3)

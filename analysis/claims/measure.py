@@ -7,27 +7,24 @@ visit from both medians' intervals. A number of one kernel alone is a median wit
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import yaml
 
 from analysis import points as beside
 from analysis.claims.verdict import Part, Points, exactly, four_figures
 from analysis.estimate import Estimate, median_of
 from analysis.formula import elements
 from analysis.load import Inputs, kernel_name
+from analysis.points import ENDS
 from analysis.published import OPERATION
-from analysis.selection import PROTOCOLS
-from experiments.data.jobs import named_grids
+from analysis.selection import PROTOCOLS, timed
+from experiments.data.jobs import CONF, named_grids, read_yaml
 from experiments.data.rows import ITEM_BYTES
 
-KERNELS = Path(__file__).parents[2] / "conf" / "kernel"
 PLACE = ["rows", "cols", "dtype"]
 VISIT = [*beside.PLACE, *beside.VISIT]
 EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
@@ -89,14 +86,13 @@ class Card:
         """
         *tops, ours = self._timed([*top.split(" + "), bottom], where)
         needs = f"needs timed rows of {top} and {bottom} at {where}"
-        first = tops[0].assign(role="peer", kernel=top, by="")
-        sums = ["us", "low_us", "high_us"]
+        rival, sums = tops[0], ["us", "low_us", "high_us"]
         for other in tops[1:]:
-            more = first.merge(other[[*VISIT, *sums]], on=VISIT, suffixes=("", "_more"))
-            added = {name: more[name] + more[f"{name}_more"] for name in sums}
-            first = more.assign(**added, samples_us=None)
-        both = [first, ours.assign(role="ours", kernel="ours", by="")]
-        return _compared(pd.concat(both, ignore_index=True), top, ANY, needs, mean)
+            both = rival.merge(other[[*VISIT, *sums]], on=VISIT, suffixes=("", "_more"))
+            added = {name: both[name] + both[f"{name}_more"] for name in sums}
+            rival = both.assign(**added, samples_us=None)
+        rows = [rival.assign(role="peer", kernel=top, by=""), ours.assign(role="ours", by="")]
+        return _compared(pd.concat(rows, ignore_index=True), top, ANY, needs, mean)
 
     def rival(
         self,
@@ -114,10 +110,9 @@ class Card:
         are those at tuned widths, unless ``where`` asks for the others.
         """
         needs = f"needs our kernel of {operation} and {over} in one sweep"
-        found = self.inputs.points.get(operation)
-        if found is None:
-            return Points(needs=needs)
         where = replace(where, tuned=where.tuned is not False)
+        if (found := self.inputs.points.get(operation)) is None:
+            return Points(needs=needs)
         found = where.of(found[found["cache"] == "cold"])
         timer = next((one for one in CLOCKS[clock] if (found["timer"] == one).any()), "")
         return _compared(found[found["timer"] == timer], over, where, needs, mean, as_gap)
@@ -126,28 +121,29 @@ class Card:
         """A kernel's time at each place, µs; those above the roof too, unless not ``doubtful``."""
         (found,) = self._timed([kernel], where, doubtful)
         numbers = {
-            at: (median_of(beside.samples_of(one), list(one["recording"])), tuple(one["label"]))
+            at: median_of(beside.samples_of(one), list(one["recording"])).of(one["label"])
             for at, one in found.groupby(PLACE)
         }
         return Points(numbers, f"needs timed rows of {kernel} at {where}")
 
     def rates(self, kernel: str, where: Where = ANY) -> Points:
         """A kernel's effective bandwidth at each place, GB/s; none above the roof."""
-        times, moved = self.times(kernel, where, False), self._greatest(kernel, where, "kilobytes")
-        found = {
-            at: (moved.numbers[at][0] / us, own)
-            for at, (us, own) in times.numbers.items()
-            if at in moved.numbers
-        }
-        return replace(times, numbers=found)
+        times, (found,) = self.times(kernel, where, False), self._timed([kernel], where)
+        sizes = (found.groupby(PLACE)["bytes"].max() / 1e3).dropna().to_dict()
+        rates = {at: exactly(sizes[at]) / us for at, us in times.numbers.items() if at in sizes}
+        return replace(times, numbers=rates)
 
-    def memory(self, kernel: str, where: Where = ANY) -> Points:
-        """The most memory that a call had beyond its inputs at each place, bytes."""
-        return self._greatest(kernel, where, "peak_bytes")
+    def most(self, kernel: str, where: Where = ANY, what: str = "peak_bytes") -> Points:
+        """The most of a column of a kernel's rows at each place.
 
-    def errors(self, kernel: str, where: Where = ANY) -> Points:
-        """The largest ‖y − ref‖ / ‖ref‖ at each place, in epsilons of the dtype."""
-        return self._greatest(kernel, where, "epsilons")
+        ``peak_bytes`` is the memory that a call had beyond its inputs, ``epsilons`` ‖y − ref‖ /
+        ‖ref‖ in epsilons of the dtype.
+        """
+        rows = self._rows(kernel, where)
+        rows["epsilons"] = rows["relative_error"] / rows["dtype"].map(EPSILON).astype(float)
+        rows = rows[(rows["status"] == "ok") & rows[what].lt(math.inf)]
+        numbers = {at: exactly(one[what].max()).of(one.index) for at, one in rows.groupby(PLACE)}
+        return Points(numbers, f"needs rows of {kernel} at {where}")
 
     def counted(self, kernel: str, where: Where = ANY, kind: str = "total") -> Points:
         """Elements that a kernel's code requests, which are the same on every machine.
@@ -179,9 +175,10 @@ class Card:
         if mine is None or other is None:
             return Points(needs=f"needs the host's cost of {layer} (hostcost.json)")
         us, under = (Estimate(x.host_us, x.host_low_us, x.host_high_us) for x in (mine, other))
-        ratio = Estimate(mine.ratio, mine.ratio_low or mine.ratio, mine.ratio_high or mine.ratio)
+        ends = mine.ratio_low or mine.ratio, mine.ratio_high or mine.ratio
+        ratio = us / under if over else Estimate(mine.ratio, *ends)
         note = f"{four_figures(us.value)} over {four_figures(under.value)} µs"
-        return Points({(): (us / under if over else ratio, ())}, note=note)
+        return Points({(): ratio}, note=note)
 
     def outcome(
         self, label: str, kernel: str, *statuses: str, where: Where = ANY, gain: int = 0
@@ -196,8 +193,8 @@ class Card:
             rows = rows[(rows["backend"] != "interpreter") & (rows["status"] != "unsupported")]
         if rows.empty:
             return Part(label, expected, lacks=f"needs rows of {kernel} at {where}")
-        good = rows["status"].isin(statuses)
-        note = ", ".join(f"{n} {status}" for status, n in sorted(Counter(rows["status"]).items()))
+        good, counts = rows["status"].isin(statuses), rows["status"].value_counts().sort_index()
+        note = ", ".join(f"{n} {status}" for status, n in counts.items())
         note += "".join(f": {reason}" for reason in rows.loc[~good, "reason"].dropna()[:1])
         labels, outcome = tuple(map(int, rows.index)), "yes" if good.all() else "no"
         direction = {1: "worse", -1: "better"}.get(gain, "") if outcome == "no" else ""
@@ -206,18 +203,7 @@ class Card:
     def _rows(self, kernel: str, where: Where) -> pd.DataFrame:
         """A kernel's rows there, each visit to a point once: at the newest of its code."""
         found = where.of(_of_kernel(self.inputs.main, kernel))
-        return found.drop_duplicates(VISIT, keep="last")
-
-    def _greatest(self, kernel: str, where: Where, column: str) -> Points:
-        rows = self._rows(kernel, where)
-        epsilons = rows["relative_error"] / rows["dtype"].map(EPSILON).astype(float)
-        rows = rows.assign(epsilons=epsilons, kilobytes=rows["compulsory_bytes"] / 1e3)
-        rows = rows[(rows["status"] == "ok") & rows[column].lt(math.inf)]
-        numbers = {
-            at: (exactly(one[column].max()), tuple(map(int, one.index)))
-            for at, one in rows.groupby(PLACE)
-        }
-        return Points(numbers, f"needs rows of {kernel} at {where}")
+        return found.drop_duplicates(VISIT, keep="last").copy()
 
     def _timed(
         self, kernels: Iterable[str], where: Where, doubtful: bool = False
@@ -232,10 +218,9 @@ class Card:
             rows = self._rows(kernel, where)
             time = rows["time_us"]
             low, high = (rows[end].fillna(time) for end in ("time_low_us", "time_high_us"))
-            good = (rows["status"] == "ok") & (rows["backend"] != "interpreter")
-            good &= low.gt(0) & (low <= time) & (time <= high) & (doubtful | ~rows["above_roof"])
-            rows = rows[good].rename_axis("label").reset_index().rename(columns=beside.NAMED)
-            found.append(rows)
+            good = timed(rows) & low.gt(0) & (low <= time) & (time <= high)
+            rows = rows[good & (doubtful | ~rows["above_roof"])]
+            found.append(rows.rename_axis("label").reset_index().rename(columns=beside.NAMED))
         for timer, state in PROTOCOLS:
             alike = [one[(one["timer"] == timer) & (one["cache"] == state)] for one in found]
             if all(map(len, alike)):
@@ -262,47 +247,36 @@ def implied(
 ) -> Points:
     """The bandwidth, GB/s, that printed times (µs) of some widths imply for a formula."""
     numbers = {
-        (rows, n, dtype): (exactly(elements(formula, rows, n) * ITEM_BYTES[dtype] / us / 1e3), ())
+        (rows, n, dtype): exactly(elements(formula, rows, n) * ITEM_BYTES[dtype] / us / 1e3)
         for n, us in zip(cols, times, strict=True)
     }
     return Points(numbers, exact=True)
 
 
 def _compared(
-    found: pd.DataFrame,
-    over: str,
-    where: Where,
-    needs: str,
-    mean: bool = False,
-    as_gap: bool = False,
+    found: pd.DataFrame, over: str, where: Where, needs: str, mean: bool, as_gap: bool = False
 ) -> Points:
     """The ratios of `analysis.points` at some of its points, or their mean; gaps are in µs."""
-    share = over == beside.ROOF
-    lines = where.of(beside.shares(found) if share else beside.ratios(found, over))
-    ends = ["gap_us", "gap_low", "gap_high"] if as_gap else ["ratio", "low", "high"]
-    if share and not as_gap:
-        ends[0] = "share"
-    numbers = {
-        tuple(at): (Estimate(*found), labels)
-        for *at, labels, found in zip(
-            *(lines[name] for name in [*PLACE, "labels"]), lines[ends].to_numpy(), strict=True
-        )
-    }
+    lines = where.of(beside.shares(found) if over == beside.ROOF else beside.ratios(found, over))
+    if as_gap:
+        lines[ENDS] = lines[ENDS].sub(1).mul(lines["us"], axis=0)
+    columns = lines[[*PLACE, *ENDS, "labels"]].itertuples(index=False)
+    numbers = {(m, n, dtype): Estimate(*ends).of(labels) for m, n, dtype, *ends, labels in columns}
     every = Points(numbers, needs, gain=1)
     if not (mean and every):
         return every
     one = beside.geomean(found.merge(lines[beside.PLACE]), over)
     assert one is not None
     note = f"{every.range} over {one.points} points, interval over {one.units}"
-    return replace(every, numbers={(): (one, every.labels)}, note=note)
+    labels = [label for each in lines["labels"] for label in each]
+    return replace(every, numbers={(): one.of(labels)}, note=note)
 
 
 @cache
-def _tunables(kernel: str) -> dict[str, Any]:
-    """A kernel's tunables as its file in conf/kernel sets them; none where it has no file."""
-    path = KERNELS / f"{kernel}.yaml"
-    file = (yaml.safe_load(path.read_text("utf-8")) if path.is_file() else None) or {}
-    return {key: value for key, value in file.items() if key not in ("_target_", "by")}
+def _tunables() -> dict[str, dict[str, Any]]:
+    """By kernel the tunables that its file in conf/kernel sets."""
+    known = read_yaml(CONF / "kernel").items()
+    return {name: {k: file[k] for k in file.keys() - {"_target_", "by"}} for name, file in known}
 
 
 def _of_kernel(frame: pd.DataFrame, kernel: str) -> pd.DataFrame:
@@ -311,7 +285,7 @@ def _of_kernel(frame: pd.DataFrame, kernel: str) -> pd.DataFrame:
     ``online,accumulate=float64`` names one. A tunable that a row does not record is as in the file.
     """
     name, *named = kernel.split(",")
-    filed = _tunables(name)
+    filed = _tunables().get(name, {})
     asked = filed | dict(one.split("=") for one in named)
     mine = frame[frame["kernel"] == name]
     given = ({k: v for k, v in one.items() if v is not None} for one in mine["params"])
@@ -329,7 +303,7 @@ def _moved(made: str, lines: Iterable[Any], kernel: str, where: Where, kind: str
     found = found.assign(total=found["reads"] + found["writes"])
     mine = where.of(_of_kernel(found, kernel)).drop_duplicates(PLACE, keep="last")
     sizes = {
-        tuple(at): (exactly(size), ())
+        tuple(at): exactly(size)
         for *at, size in mine.sort_values(PLACE)[[*PLACE, kind]].itertuples(index=False)
     }
     return Points(sizes, f"needs {made} of {kernel} (make {made})")

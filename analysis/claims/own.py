@@ -76,18 +76,15 @@ def l8(card: Card) -> Parts:
 
 def l9(card: Card) -> Parts:
     """fused_multirow moves 2MN"""
-    yield _requests(card, "fused_multirow", "2MN")
+    yield (card.counted("fused_multirow") / "2MN").each("elements requested over 2MN", equals=1)
 
 
 def l10(card: Card) -> Parts:
     """online_l2 requests 3MN, and DRAM gives the input once
 
     Its tiles are so large that few rows are in flight, which L2 may still hold at the second pass.
-
-    Here: The more columns a row has, the less of it L2 still holds at its second pass. At 262144
-    columns DRAM gives the input 1.85 times.
     """
-    yield _requests(card, "online_l2", "3MN")
+    yield (card.counted("online_l2") / "3MN").each("elements requested over 3MN", equals=1)
     yield _reads(card, "online_l2", Where(COUNTERS.grids, cols=(32768, 262144)), 0.05)
 
 
@@ -145,7 +142,7 @@ def l17(card: Card) -> Parts:
 def l18(card: Card) -> Parts:
     """attention online needs memory for its answer alone, with scores in memory for 2N/D more"""
     where = Where(("attention",), cols=4096)
-    memory = card.memory("attention_naive", where) / card.memory("attention_online", where)
+    memory = card.most("attention_naive", where) / card.most("attention_online", where)
     yield memory.each("memory of a call at 4096 keys, D = 128, over online", about=(65, 0.02))
 
 
@@ -280,11 +277,7 @@ def l34(card: Card) -> Parts:
 
 
 def l35(card: Card) -> Parts:
-    """Liger's forward moves 3MN and more
-
-    Here: It reads each row again to write the gradient over it, but L2 serves what is read again,
-    so that DRAM sees less than 3MN.
-    """
+    """Liger's forward moves 3MN and more"""
     moved = card.at_dram("ce_liger", LOGITS) / "3MN"
     yield moved.each("bytes at DRAM over 3MN", at_least=0.99)
 
@@ -296,12 +289,6 @@ def _both(
     for clock in CLOCKS:
         found = card.rival(over, clock, where, **which)
         yield found.each(f"{label}, {clock}", at_least=least)
-
-
-def _requests(card: Card, kernel: str, formula: str) -> Part:
-    """The kernel's code requests the elements of a formula."""
-    requested = card.counted(kernel) / formula
-    return requested.each(f"elements requested over {formula}", equals=1)
 
 
 def _reads(card: Card, kernel: str, where: Where, within: float) -> Part:

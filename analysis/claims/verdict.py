@@ -6,16 +6,17 @@ import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import wraps
-from itertools import chain
+from functools import cache
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from analysis.estimate import Estimate
 from analysis.formula import elements
 from experiments.data.cards import card_of
 
 OURS = "this project"
-EXPLAINED = "NVIDIA H200"  # the card that the claims' explanations are of
 REPRODUCED, NOT_REPRODUCED = "reproduced", "not reproduced"
 CONTRADICTED, UNDECIDED, NOT_MEASURED = "contradicted", "undecided", "not measured"
 HOLDS, DOES_NOT_HOLD = "holds", "does not hold"
@@ -51,33 +52,20 @@ def fact(label: str, holds: bool, expected: str, measured: str) -> Part:
     return Part(label, expected, measured, "yes" if holds else "no", exact=True)
 
 
-Number = tuple[Estimate, tuple[int, ...]]  # and the labels of the rows behind it
-
-
 @dataclass(frozen=True)
 class Points:
     """Numbers with their intervals by place: M, N and dtype, or () for one number of all."""
 
-    numbers: Mapping[tuple[Any, ...], Number] = field(default_factory=dict)
+    numbers: Mapping[tuple[Any, ...], Estimate] = field(default_factory=dict)
     needs: str = ""  # the rows or records that would give numbers, where there are none
     note: str = ""  # printed beside the numbers
     gain: int = 0  # 1 where a higher number is better for Triton, -1 where a lower one is
     exact: bool = False  # see `Part`
 
     @property
-    def labels(self) -> tuple[int, ...]:
-        """The labels of all rows behind the numbers."""
-        return tuple(dict.fromkeys(chain.from_iterable(own for _, own in self.numbers.values())))
-
-    @property
-    def estimates(self) -> list[Estimate]:
-        """The numbers."""
-        return [found for found, _ in self.numbers.values()]
-
-    @property
     def range(self) -> str:
         """The least and the greatest number, in words."""
-        values = [one.value for one in self.estimates]
+        values = [one.value for one in self.numbers.values()]
         return " to ".join(dict.fromkeys(map(four_figures, (min(values), max(values)))))
 
     def __bool__(self) -> bool:
@@ -86,32 +74,28 @@ class Points:
     def __truediv__(self, other: Points | str) -> Points:
         """Each number over another of the same place, or over a formula in M and N."""
         if isinstance(other, str):
-            sizes = {at: (exactly(elements(other, at[0], at[1])), ()) for at in self.numbers}
+            sizes = {at: exactly(elements(other, at[0], at[1])) for at in self.numbers}
             other = replace(self, numbers=sizes)
-        ratio = self._with(replace(other, gain=self.gain), lambda a, b: a / b if b.value else None)
+        ratio = self._with(other, lambda a, b: a / b if b.value else exactly(math.inf))
         note = f"{self.range} over {other.range}" if () in ratio.numbers else ""
         return replace(ratio, note=note)
 
     def __add__(self, other: Points) -> Points:
         """Each number and another of the same place; their sum."""
-        return self._with(other, lambda a, b: exactly(a.value + b.value))
+        return self._with(other, lambda a, b: exactly(a.value + b.value).of(a.labels + b.labels))
 
-    def _with(
-        self, other: Points, operate: Callable[[Estimate, Estimate], Estimate | None]
-    ) -> Points:
-        found = {}
-        for at in (one for one in self.numbers if one in other.numbers):
-            (one, own), (two, its) = self.numbers[at], other.numbers[at]
-            if (value := operate(one, two)) and math.isfinite(value.value):
-                found[at] = (value, own + its)
-        return replace(other if self else self, numbers=found)
+    def _with(self, other: Points, operate: Callable[[Estimate, Estimate], Estimate]) -> Points:
+        shared = [at for at in self.numbers if at in other.numbers]
+        found = {at: operate(self.numbers[at], other.numbers[at]) for at in shared}
+        found = {at: one for at, one in found.items() if math.isfinite(one.value)}
+        return replace(other if self else self, numbers=found, gain=self.gain)
 
     def pick(self, share: float) -> Points:
         """One number of all: the least at 0, the median at 0.5, the greatest at 1.
 
         More than half of the numbers are above another number where the median is.
         """
-        ordered = sorted(self.numbers.values(), key=lambda one: one[0].value)
+        ordered = sorted(self.numbers.values(), key=lambda one: one.value)
         picked = {(): ordered[int(share * (len(ordered) - 1))]} if ordered else {}
         note = f"{self.range} over {len(ordered)} points" if len(ordered) > 1 else ""
         return replace(self, numbers=picked, note=note)
@@ -129,27 +113,30 @@ class Points:
         text, low, high = _band(**expected)
         if not self:
             return Part(label, text, lacks=self.needs)
-        outcomes = [_outcome(one, low, high) for one in self.estimates]
-        outcome = min(outcomes, key=WORST_FIRST.index)
-        off = {at: max(low - one.value, one.value - high) for at, (one, _) in self.numbers.items()}
+        every = self.numbers.values()
+        inside = [low <= one.low and one.high <= high for one in every]
+        outside = any(one.high < low or one.low > high for one in every)
+        outcome = "no" if outside else "yes" if all(inside) else UNDECIDED
+        off = {at: max(low - one.value, one.value - high) for at, one in self.numbers.items()}
         place = max(off, key=lambda at: off[at])
-        found = self.numbers[place][0]
-        at = " at {}×{} {}".format(*place) if place else ""
-        measured = f"{text_of(found)}{at}"
+        found = self.numbers[place]
+        measured, *ends = map(four_figures, (found.value, found.low, found.high))
+        measured += f" [{', '.join(ends)}]" if found.low < found.high else ""
+        measured += " at {}×{} {}".format(*place) if place else ""
         if len(off) > 1:
-            text, yes = f"every point {text}", outcomes.count("yes")
-            counted = f"{self.range} over {len(off)} points, {yes} as expected"
+            text = f"every point {text}"
+            counted = f"{self.range} over {len(off)} points, {sum(inside)} as expected"
             measured = counted if outcome == "yes" else f"{counted}; furthest off {measured}"
         measured = ", ".join(filter(None, (measured, self.note)))
         side = (self.gain if gain is None else gain) * (1 if found.value > high else -1)
         direction = {1: "better", -1: "worse"}.get(side, "") if outcome == "no" else ""
-        return Part(label, text, measured, outcome, found, self.labels, self.exact, direction)
+        labels = tuple(dict.fromkeys(label for one in every for label in one.labels))
+        return Part(label, text, measured, outcome, found, labels, self.exact, direction)
 
 
 def exactly(value: float) -> Estimate:
     """A number without an interval."""
-    value = float(value)
-    return Estimate(value, value, value)
+    return Estimate(float(value), float(value), float(value))
 
 
 def _band(**words: Any) -> tuple[str, float, float]:
@@ -161,9 +148,8 @@ def _band(**words: Any) -> tuple[str, float, float]:
     ((word, value),) = words.items()
     if word == "about":
         value, within = value
-        reach = abs(value) * within
         text = f"about {four_figures(value)}, within {100 * within:g} %"
-        return text, value - reach, value + reach
+        return text, value - abs(value) * within, value + abs(value) * within
     if word == "between":
         return " to ".join(map(four_figures, value)), *value
     low = {"at_least": value, "equals": value, "above": math.nextafter(value, math.inf)}
@@ -172,22 +158,9 @@ def _band(**words: Any) -> tuple[str, float, float]:
     return text, low.get(word, -math.inf), high.get(word, math.inf)
 
 
-def _outcome(found: Estimate, low: float, high: float) -> str:
-    """Yes where all of an interval lies inside, no where all of it lies outside."""
-    if low <= found.low and found.high <= high:
-        return "yes"
-    return "no" if found.high < low or found.low > high else UNDECIDED
-
-
 def four_figures(value: float) -> str:
     """Four significant figures, thousands apart: 1.427, 0.02134, 226,051."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
-
-
-def text_of(found: Estimate) -> str:
-    """A number with its interval, where it has one."""
-    value, low, high = map(four_figures, (found.value, found.low, found.high))
-    return value if found.low == found.high else f"{value} [{low}, {high}]"
 
 
 @dataclass(frozen=True)
@@ -195,15 +168,18 @@ class Judgement:
     """A claim and its verdict on one GPU."""
 
     id: str  # such as ``A4``
-    source: str  # the letter of its source, or `OURS`
     place: str  # where the source says so
     figure: str  # the figure that shows it, empty for none
     statement: str  # the claim in short
     words: str  # the source's own words
     reading: str  # how an unclear sentence was read, or another remark
-    why: str  # why the card does other than claimed; empty where nothing has to be explained
     gpu: str  # whose rows judged it
     parts: tuple[Part, ...]
+
+    @property
+    def source(self) -> str:
+        """The letter of its source, or `OURS`."""
+        return OURS if self.id.startswith("L") else self.id[0]
 
     @property
     def word(self) -> str:
@@ -221,10 +197,24 @@ class Judgement:
         return self.word + on
 
     @property
+    def why(self) -> str:
+        """Why the card does other than claimed; empty where nothing has to be explained."""
+        wrong = self.word in (NOT_REPRODUCED, DOES_NOT_HOLD)
+        card = "every card" if self.word == CONTRADICTED else self.gpu if wrong else ""
+        return _explanations().get(card, {}).get(self.id, "")
+
+    @property
     def direction(self) -> str:
         """``better`` or ``worse`` where Triton does other than claimed."""
         wrong = (part.direction for part in self.parts if part.outcome == "no")
         return next(filter(None, wrong), "")
+
+    @property
+    def remark(self) -> str:
+        """Which way the claim is missed and why, or how its words were read."""
+        if self.why or self.word not in (NOT_REPRODUCED, CONTRADICTED):
+            return self.why or self.reading
+        return f"Triton does {self.direction} than claimed." if self.direction else ""
 
     @property
     def deciding(self) -> Part:
@@ -233,40 +223,38 @@ class Judgement:
         return min(parts, key=lambda part: WORST_FIRST.index(part.outcome))
 
 
-Judge = Callable[[Any], Judgement]  # of a claim on a `measure.Card`
+@cache
+def _explanations() -> dict[str, dict[str, str]]:
+    """By card and claim the sentences of ``why.yaml``."""
+    read = Path(__file__).with_name("why.yaml").read_text(encoding="utf-8")
+    return dict(yaml.safe_load(read))
 
 
-def claim(place: str = "", figure: str = "") -> Callable[[Callable[[Any], Parts]], Judge]:
-    """Makes a judge of the function that measures a claim's parts on a `measure.Card`.
+Measure = Callable[[Any], Parts]  # of a claim's parts on a `measure.Card`
+
+
+def claim(place: str, figure: str = "") -> Callable[[Measure], Measure]:
+    """Says where a source makes a claim, and which figure shows it."""
+
+    def marked(measure: Measure) -> Measure:
+        vars(measure).update(place=place, figure=figure)
+        return measure
+
+    return marked
+
+
+def judged(measure: Measure, card: Any) -> Judgement:
+    """A claim judged on a card by the function that measures its parts.
 
     The function's name is the claim's: its first letter names the source, l stands for this
     project. Its docstring has the statement, then in paragraphs the source's words in quotation
-    marks, how they were read and, after ``Here:``, why an H200 does other than claimed.
-
-    Args:
-        place: Where the source says so.
-        figure: The figure that shows it, empty for none.
+    marks, and how they were read.
     """
-
-    def made(measure: Callable[[Any], Parts]) -> Judge:
-        @wraps(measure)
-        def judge(card: Any) -> Judgement:
-            statement, *more = (
-                " ".join(one.split()) for one in str(inspect.getdoc(measure)).split("\n\n")
-            )
-            texts: dict[str, list[str]] = {"“": [], "Here: ": [], "": []}
-            for text in more:
-                mark = next(mark for mark in texts if text.startswith(mark))
-                texts[mark].append(text.removeprefix("Here: "))
-            words, why, reading = map(" ".join, texts.values())
-            name, statement = measure.__name__.upper(), statement.removesuffix(".")
-            source = OURS if name.startswith("L") else name[0]
-            parts = tuple(part for part in measure(card) if part)
-            own = (name, source, place, figure, statement, words, reading, why)
-            judged = Judgement(*own, card.gpu, parts)
-            wrong = judged.word in (NOT_REPRODUCED, DOES_NOT_HOLD) and card.gpu == EXPLAINED
-            return judged if wrong or judged.word == CONTRADICTED else replace(judged, why="")
-
-        return judge
-
-    return made
+    paragraphs = str(inspect.getdoc(measure)).split("\n\n")
+    statement, *more = (" ".join(one.split()) for one in paragraphs)
+    words = " ".join(text for text in more if text.startswith("“"))
+    reading = " ".join(text for text in more if not text.startswith("“"))
+    place, figure = (vars(measure).get(name, "") for name in ("place", "figure"))
+    prose = (place, figure, statement.removesuffix("."), words, reading)
+    parts = tuple(part for part in measure(card) if part)
+    return Judgement(measure.__name__.upper(), *prose, card.gpu, parts)

@@ -26,13 +26,11 @@ from PIL import Image
 
 from analysis import stepper
 from analysis.__main__ import finish
-from analysis.claims import judge, judge_own
-from analysis.claims.audit import audit
+from analysis.claims import audit, judge, judge_own
 from analysis.claims.verdict import Judgement
 from analysis.figures import FIGURES, Picture, pictures
 from analysis.figures.style import slug, theme
 from analysis.format import Table, plain, thousands
-from analysis.headline import headline, operations
 from analysis.load import Inputs, read_inputs, rows_hash
 from analysis.published import OPERATION, sources
 from analysis.selftest import noise_floor, twins_of
@@ -41,7 +39,7 @@ from experiments.data.cards import card_of
 from experiments.data.files import RowsError, read_json, write_file
 
 HERE, STEPPER = Path(__file__).parent, Path(stepper.__file__).parent
-FIRST = "headline"  # the picture of the result
+FIRST = "headline"  # the picture and the table of the result
 # Tables about the measuring itself, by how their names begin; the others are of an operation.
 MEASURED = ("environment", "determinism")
 # How operations follow each other; others come last.
@@ -95,7 +93,7 @@ def page(inputs: Inputs) -> str:
     needs = {one.id: one.needs for one in FIGURES if one not in {figure for figure, _ in every}}
     tables, lacking = tables_of(inputs)
     gpus = sorted(map(str, inputs.main["gpu"].unique()))
-    lines = operations(inputs.frame, inputs.points)
+    lines, first = (tables.pop(name, None) for name in ("operations", FIRST))
     files = (HERE / "page.css", STEPPER / "stepper.css", HERE / "page.js", STEPPER / "stepper.js")
     *styles, script, other = (path.read_text(encoding="utf-8") for path in files)
     style, scripts = "".join(styles), [script, other]
@@ -110,7 +108,7 @@ def page(inputs: Inputs) -> str:
         "style": Markup(style),
         "scripts": list(map(Markup, scripts)),
         "opening": _opening(inputs),
-        "headline": headline(inputs.frame, inputs.points),
+        "headline": first,
         "every": lines,
         "lead": [_shown(one) for one in drawn if one[0].id == FIRST],
         "sources": [_source(letter, exhibits) for letter in sources()],

@@ -1,9 +1,13 @@
-"""How near our kernel is to the limit: each shape, and in short."""
+"""How near our kernel is to the limit: at each shape, by kind of shape, and by operation.
+
+README, the results page and the report show `headline` and `operations` and no other summary, so
+their numbers agree.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -11,146 +15,205 @@ import pandas as pd
 from analysis import points as limit
 from analysis.estimate import geometric_mean
 from analysis.figures.limits import file_of
-from analysis.figures.style import file_name, variant_order
+from analysis.figures.style import variant_order
 from analysis.format import Cell, Table, interval_text, keys_of, number_text
 from analysis.load import Inputs
-from analysis.points import LARGE_BYTES, PLACE, SHORT_US
+from analysis.points import ENDS, LARGE_BYTES, MAKERS, PLACE, SHORT_US, maker, ratios
 from analysis.published import OPERATION
 from analysis.selection import timer_label
-from analysis.tables.frames import Named, protocol, table
-from analysis.tables.frames import texts as sentences
+from analysis.tables.frames import Named, protocol, table, texts
 from experiments.data.cards import card_of
+from experiments.data.jobs import OURS
+from experiments.data.rows import EXPECTED
 from experiments.data.statistics import unconverged
 
-LARGE = f"{LARGE_BYTES / 1e6:.0f} MB"
-PARTS = {  # by bytes, from and below; the headline first
-    f"{LARGE} and more": (LARGE_BYTES, math.inf),
-    "1 GB and more": (1e9, math.inf),
-    f"16 MB to {LARGE}": (16e6, LARGE_BYTES),
-    "below 16 MB": (0, 16e6),
-    "all": (0, math.inf),
-}
-ENDS = ["low", "high"]
+POINT = ["gpu", "rows", "cols", "dtype"]
+SPEED = "speed / fastest public"
 
 
 def limits(inputs: Inputs) -> Named:
     """At every shape each public kernel's time, ours and the roof's, softmax first."""
     for found in inputs.points.values():
-        failures = limit.failures(inputs.frame, found)
+        failed = _failures(inputs.frame, found)
         for group in limit.groups(found):
-            yield file_of("limits", group), _shapes(inputs.frame, group, failures)
+            yield file_of("limits", group), _shapes(inputs.frame, group, failed)
+
+
+def _failures(frame: pd.DataFrame, found: pd.DataFrame) -> Mapping[Any, dict[str, str]]:
+    """By point the public kernels that failed and have no time at all, and their status."""
+    mine = (frame[["operation", "set"]] == found[["operation", "set"]].iloc[0]).all(axis=1)
+    rows = frame[mine & ~frame["status"].isin(EXPECTED)]
+    rows = rows[~rows["kernel"].map(maker).isin(["", OURS])]
+    timed = pd.MultiIndex.from_frame(found[[*POINT, "kernel"]])
+    rows = rows[~pd.MultiIndex.from_frame(rows[[*POINT, "kernel"]]).isin(timed)]
+    return {
+        at: dict(zip(one["kernel"], one["status"], strict=True)) for at, one in rows.groupby(POINT)
+    }
 
 
 def _shapes(frame: pd.DataFrame, group: pd.DataFrame, failures: Mapping[Any, Any]) -> Table:
     """A line per place of one group."""
-    lines, role = limit.ratios(group), group.drop_duplicates("kernel").set_index("kernel")["role"]
+    lines, role = ratios(group), group.drop_duplicates("kernel").set_index("kernel")["role"]
     own, first = lines["own"].iloc[0], group.iloc[0]
-    at = lines[["gpu", "rows", "cols", "dtype"]].itertuples(index=False, name=None)
-    failed = [failures.get(place, {}) for place in at]
+    failed = [failures.get(at, {}) for at in lines[POINT].itertuples(index=False, name=None)]
     peers = {*role.index[role == "peer"], *(name for one in failed for name in one)}
     roofs = sorted(role.index[role == "roof"], key=variant_order)
     public = [*sorted(peers, key=limit.peer_order), own]
+    times = group.groupby([*PLACE, "kernel"])["us"].agg(geometric_mean).unstack("kernel")
+    at = lines.set_index(PLACE)
+    data = at[["tuned"]].assign(moved_bytes=at["bytes"])
+    for name in (*roofs, *public):
+        data[f"{name}_us"] = times.get(name, math.nan)
+    data["best_peer"] = at["kernel"]
+    rivals = {"best": lines, "torch": ratios(group, "torch"), "roof": limit.shares(group)}
+    for name, one in rivals.items():
+        data[[f"{name}_{end}" for end in ENDS]] = one.set_index(PLACE)[ENDS]
+    data = data.assign(above_roof=at["above_roof"]).reset_index()
+    data["failed"] = ["; ".join(f"{name}: {how}" for name, how in one.items()) for one in failed]
     behind = [keys_of(frame, labels) for labels in lines["labels"]]
-    data = _numbers(group, lines, [*roofs, *public]).assign(
-        failed=["; ".join(f"{name}: {how}" for name, how in one.items()) for one in failed],
-        keys=[keys for keys, _ in behind],
-        recordings=[recordings for _, recordings in behind],
-    )
+    data[["keys", "recordings"]] = pd.DataFrame(behind, dtype=object)
     fastest = data[[f"{name}_us" for name in public]].min(axis=1)
-    texts = pd.DataFrame({"M×N": data["rows"].astype(str) + "×" + data["cols"].astype(str)})
-    texts["dtype"], texts["MB"] = data["dtype"], data["moved_bytes"] / 1e6
+    shown = pd.DataFrame({"M×N": data["rows"].astype(str) + "×" + data["cols"].astype(str)})
+    shown["dtype"], shown["MB"] = data["dtype"], data["moved_bytes"] / 1e6
     for name in (*roofs, *public):
         cells = zip(data[f"{name}_us"], fastest, failed, strict=True)
-        shown = [
-            how.get(name) or Cell(number_text(us), name in public and us == least)
-            for us, least, how in cells
-        ]
-        texts[name] = pd.Series(shown, dtype=object)
+        shown[name] = pd.Series(
+            [
+                how.get(name) or Cell(number_text(us), name in public and us == least)
+                for us, least, how in cells
+            ],
+            dtype=object,
+        )
     ends = zip(data["best_low"], data["best_high"], strict=True)
     shares = data["roof_ratio"].map(lambda one: "–" if pd.isna(one) else f"{100 * one:.1f} %")
-    texts["fastest public"] = data["best_peer"]
-    texts["× fastest public"] = data["best_ratio"].map("{:.3f}".format)
-    texts["× fastest public"] += lines["short"].map("~".__mul__)
-    texts["95 %"] = [interval_text(low, high, 3) for low, high in ends]
-    texts["× torch"] = data["torch_ratio"].map(lambda one: number_text(one, 2))
-    texts["of roof"] = shares + lines["above_roof"].map("!".__mul__)
+    shown["fastest public"] = data["best_peer"]
+    shown["× fastest public"] = data["best_ratio"].map("{:.3f}".format)
+    shown["× fastest public"] += lines["short"].map("~".__mul__)
+    shown["95 %"] = [interval_text(low, high, 3) for low, high in ends]
+    shown["× torch"] = data["torch_ratio"].map(lambda one: number_text(one, 2))
+    shown["of roof"] = shares + lines["above_roof"].map("!".__mul__)
     late = int(group["stop_reason"].map(unconverged).ne("").sum())
-    notes = sentences("limits", late=late, times=len(group), short=SHORT_US)
+    notes = texts("limits", late=late, times=len(group), short=SHORT_US)
     where = [first["operation"], card_of(first["gpu"]).name]
-    where += [protocol(first["timer"], first["cache"]), f"{widths_of(group)} widths"]
-    return table(f"At the limit: {', '.join(where)}", texts, notes, data)
+    tuned = "tuned" if first["tuned"] else "held out"  # only softmax knows others
+    widths = tuned if first["operation"] == OPERATION else "all"
+    where += [protocol(first["timer"], first["cache"]), f"{widths} widths"]
+    return table(f"At the limit: {', '.join(where)}", shown, notes, data)
 
 
-def _numbers(group: pd.DataFrame, lines: pd.DataFrame, names: list[str]) -> pd.DataFrame:
-    """The numbers of each place: times by kernel, ours last, and ratios with their intervals."""
-    at = lines.set_index(PLACE)
-    times = group.groupby([*PLACE, "kernel"])["us"].agg(geometric_mean).unstack("kernel")
-    times = times.reindex(columns=names).reindex(at.index)
-    data = at[["tuned"]].assign(moved_bytes=at["bytes"])
-    data[[f"{name}_us" for name in names]] = times
-    data["best_peer"] = at["kernel"]
-    shares = limit.shares(group).set_index(PLACE)
-    rivals = {"best": at, "torch": limit.ratios(group, "torch").set_index(PLACE)}
-    rivals["roof"] = shares.assign(ratio=shares["share"])
-    for name, one in rivals.items():
-        data[[f"{name}_{end}" for end in ("ratio", *ENDS)]] = one[["ratio", *ENDS]]
-    return data.assign(above_roof=at["above_roof"]).reset_index()
+def headline(inputs: Inputs) -> Named:
+    """Softmax: ours against the fastest public kernel and a copy, under the first protocol."""
+    if OPERATION not in inputs.points:
+        return
+    found, protocol = inputs.points[OPERATION], ["gpu", "timer", "cache"]
+    found = found[(found[protocol] == found.iloc[0][protocol]).all(axis=1)]
+    large, tuned = found["bytes"] >= LARGE_BYTES, found["tuned"].astype(bool)
+    rival, name = _rival(found[large] if large.any() else found)
+    answered = _has(found, rival)
+    parts = {
+        "large, widths it was tuned for": found[large & tuned],
+        f"large, other widths, where {name} answers": found[large & ~tuned & answered],
+        f"large, other widths, where {name} fails": found[large & ~tuned & ~answered],
+        "small, widths it was tuned for": found[~large & tuned],
+        "small, other widths": found[~large & ~tuned],
+    }
+    every = {text: _summary(inputs.frame, part) for text, part in parts.items()}
+    data = pd.DataFrame({"shapes": text} | line for text, line in every.items() if line)
+    if data.empty:
+        return
+    shown = data[["shapes", "points"]].assign(
+        **{SPEED: _speeds(data), "share of a copy": data["share"].map(_percent)}
+    )
+    worst = data[["slower", "worst", "worst_at"]].itertuples(index=False)
+    shown["ours is slower at"] = [
+        f"{n}; worst {x:.3f} at {at}" if n else "none" for n, x, at in worst
+    ]
+    first, own = found.iloc[0], found.loc[found["role"] == "ours", "kernel"].iloc[0]
+    where = f"{first['gpu']}, {timer_label(first['timer'])}, {first['cache']} L2"
+    notes = texts("headline", where=where, own=own, large=f"{LARGE_BYTES / 1e6:.0f} MB")
+    title = "softmax against the fastest public kernel, and against a copy"
+    yield "headline", table(title, shown, notes, data)
 
 
-def widths_of(found: pd.DataFrame) -> str:
-    """Whether `auto` was tuned at the widths of a group of points; only softmax knows others."""
-    if found["operation"].iloc[0] != OPERATION:
-        return "all"
-    return "tuned" if found["tuned"].iloc[0] else "held out"
+def operations(inputs: Inputs) -> Named:
+    """Every operation in one line: ours against the fastest public kernel and the roof.
 
-
-def limits_summary(inputs: Inputs) -> Named:
-    """The same in few numbers: the large matrices first, all of them last."""
-    for operation, found in inputs.points.items():
-        every = [line for one in limit.groups(found) for line in _summaries(inputs.frame, one)]
-        every.sort(key=lambda line: [*PARTS].index(line[0]["matrices"]))
-        failed = [
-            f"{name} {status} at {m}×{n} {dtype}"
-            for (_, m, n, dtype), one in limit.failures(inputs.frame, found).items()
-            for name, status in one.items()
-        ]
-        public = sorted({*found.loc[found["role"] == "peer", "kernel"]}, key=limit.peer_order)
-        notes = sentences("limits_summary")
-        if operation == OPERATION:
-            notes += sentences("tuned", grids=", ".join(limit.TUNED))
-        notes.append(f"Public kernels measured: {', '.join(public)}.")
-        if failed:
-            several = "; ".join(dict.fromkeys(failed))
-            notes.append(f"Without a time, and so not among them there: {several}.")
-        shown, data = (pd.DataFrame(part) for part in zip(*every, strict=True))
-        title = f"At the limit, in short: {operation}"
-        yield file_name("limits_summary", operation), table(title, shown, notes, data)
-
-
-def _summaries(
-    frame: pd.DataFrame, group: pd.DataFrame
-) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """A line of texts, and one of numbers, for each part of a group that has points."""
-    lines, shares = limit.ratios(group), limit.shares(group)
-    for name, (low, high) in PARTS.items():
-        part = lines[lines["bytes"].ge(low) & lines["bytes"].lt(high)]
-        if part.empty:
+    Large points of the first protocol alone count, or all of an operation that has no large ones.
+    """
+    lines = []
+    for operation, every in inputs.points.items():
+        found = limit.groups(every)[0]
+        large = found["bytes"] >= LARGE_BYTES
+        found = found[large] if large.any() else found
+        if not (numbers := _summary(inputs.frame, found)):
             continue
-        points = group.merge(part[PLACE], on=PLACE)
-        best, roof = limit.geomean(points), limit.mean_share(points)
-        assert best is not None  # every point has a public kernel
-        slower = 1 - limit.behind(part)["ratio"]
-        least = shares.merge(part[PLACE], on=PLACE)["share"].min()
-        place: dict[str, Any] = {"matrices": name, "timer": timer_label(group["timer"].iloc[0])}
-        place |= {"widths": widths_of(points), "shapes": len(part)}
-        ends = dict.fromkeys(f"{100 * one:.1f}" for one in (slower.min(), slower.max()))
-        behind = f"{len(slower)}" + f", by {' to '.join(ends)} %" * bool(len(slower))
-        share = f"{100 * roof.value:.1f} % (least {100 * least:.1f} %)" if roof else "–"
-        text = {"× fastest public": f"{best.value:.3f} ({interval_text(best.low, best.high, 3)})"}
-        text |= {"interval over": best.units, "behind": behind, "share of the roof": share}
-        data = {"gpu": group["gpu"].iloc[0], "cache": group["cache"].iloc[0]}
-        data |= {"ratio": best.value, "low": best.low, "high": best.high, "units": best.units}
-        data |= {"behind": len(slower), "behind_most": slower.max(), "share_least": least}
-        data["share"] = roof.value if roof else math.nan
-        keys, recordings = keys_of(frame, {label for one in part["labels"] for label in one})
-        yield place | text, place | data | {"keys": keys, "recordings": recordings}
+        rival, name = _rival(found)
+        failed = limit.geomean(found[~_has(found, rival)])
+        arithmetic = found["arithmetic_us"].notna().any()
+        line = {
+            "operation": operation,
+            "our kernel": found.loc[found["role"] == "ours", "kernel"].iloc[0],
+            "main rival": name,
+            "speed if it fails": failed and f"{failed.value:.2f} at {failed.points}",
+            "roof": "the slowest of three roofs" if arithmetic else found["roof"].iloc[0],
+        }
+        lines.append(line | numbers)
+    if lines:
+        data = pd.DataFrame(lines)
+        shown = data[["operation", "our kernel", "points", "main rival", "speed if it fails"]]
+        shown.insert(3, SPEED, _speeds(data))
+        of_roof = data["share"].map(_percent) + " of " + data["roof"]
+        shown["share of the roof"] = of_roof.where(data["share"].notna(), "–")
+        notes = texts("operations", versions=versions(inputs))
+        yield "operations", table("Every operation", shown, notes, data)
+
+
+def versions(inputs: Inputs) -> str:
+    """The software behind the points in one line, such as ``torch 2.11.0, triton 3.6.0``."""
+    labels = sorted({label for found in inputs.points.values() for label in found["label"]})
+    environments = {id(one): one for one in inputs.frame.loc[labels, "environment"]}.values()
+    parts = ("torch", "triton", "cuda", "driver")
+    known = pd.DataFrame(
+        {part: one.get(part) for part in parts} | (one.get("packages") or {})
+        for one in environments
+    )
+    several = {name: sorted(known[name].dropna().unique()) for name in known}
+    return ", ".join(f"{name} {' and '.join(own)}" for name, own in several.items() if own)
+
+
+def _summary(frame: pd.DataFrame, found: pd.DataFrame) -> dict[str, Any]:
+    """Some points in one line of numbers, with the rows behind it; empty where none is a ratio."""
+    mean, lines = limit.geomean(found), ratios(found)
+    if mean is None:
+        return {}
+    slower = limit.behind(lines).sort_values("ratio")
+    keys, recordings = keys_of(frame, {label for one in lines["labels"] for label in one})
+    return {
+        **{"points": mean.points, "ratio": mean.value, "low": mean.low, "high": mean.high},
+        **{"interval_over": mean.units, "recordings_used": mean.recordings},
+        **{"share": limit.mean_share(found), "slower": len(slower)},
+        **{"worst": slower["ratio"].min(), "worst_at": "".join(slower["name"][:1])},
+        **{"keys": keys, "recordings": recordings},
+    }
+
+
+def _speeds(data: pd.DataFrame) -> pd.Series:
+    ends = data[["ratio", "low", "high"]].itertuples(index=False)
+    cells = [Cell(f"{x:.2f} ({low:.2f}–{high:.2f})", strong=True) for x, low, high in ends]
+    return pd.Series(cells, dtype=object)
+
+
+def _percent(share: float) -> str:
+    return "–" if math.isnan(share) else f"{100 * min(share, 1):.1f} %"
+
+
+def _rival(found: pd.DataFrame) -> tuple[str, str]:
+    """The public kernel that is the fastest at most points, and its maker's name."""
+    kernel = next(iter(ratios(found)["kernel"].value_counts().index), "")
+    return kernel, MAKERS.get(maker(kernel), maker(kernel))
+
+
+def _has(found: pd.DataFrame, kernel: str) -> pd.Series:
+    """At which lines the point has a time of a kernel."""
+    timed = pd.MultiIndex.from_frame(found.loc[found["kernel"] == kernel, PLACE])
+    return pd.Series(pd.MultiIndex.from_frame(found[PLACE]).isin(timed), found.index)

@@ -1,4 +1,4 @@
-"""Tables of measurements: times, errors, memory, equal bits, and where they were made."""
+"""Tables of measurements: times, errors, memory, equal bits, and where they were made; C-ex."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from analysis.figures.style import file_name, slug
-from analysis.format import Cell, Table, joined, number_text, thousands
+from analysis.format import Cell, Table, number_text
 from analysis.load import Inputs
-from analysis.published import OPERATION, sources
+from analysis.published import OPERATION, Line, compared, sources
 from analysis.selection import PROTOCOLS, middle_visits, name_variants, one_sweep, records_of, timed
 from analysis.tables.frames import (
     BEHIND,
@@ -41,42 +41,40 @@ def main(inputs: Inputs) -> Named:
     """Time and share of the roof by shape and variant, for each GPU, operation and dtype."""
     frame = inputs.main
     own = frame[timed(frame) & (frame["operation"] != frame["roof"])]
-    places = own[["operation", "gpu", "dtype", "set"]].drop_duplicates().to_numpy(object).tolist()
-    for operation, gpu, dtype, name in sorted(places, key=lambda at: (at[0] != OPERATION, at)):
-        roofs = own.loc[own["operation"] == operation, "roof"].unique()
-        mine = frame[frame["operation"].isin([operation, *roofs]) & (frame["set"] == name)]
-        rows = mine[(mine["gpu"] == gpu) & (mine["dtype"] == dtype)]
-        title = f"Main results: {card_of(gpu).name}, {operation}, {dtype}"
-        yield file_name("main", operation, slug(gpu), dtype), _main_table(title, rows, operation)
+    for _, every in own.groupby(own["operation"].ne(OPERATION)):  # softmax first
+        for at, good in every.groupby(["operation", "gpu", "dtype", "set"]):
+            operation, gpu, dtype, name = map(str, at)
+            rows = frame[frame["operation"].isin([operation, *good["roof"].unique()])]
+            alike = (rows["set"] == name) & (rows["gpu"] == gpu) & (rows["dtype"] == dtype)
+            title = f"Main results: {card_of(gpu).name}, {operation}, {dtype}"
+            found = _main_table(title, one_sweep(rows[alike], good), operation)
+            yield file_name("main", operation, slug(gpu), dtype), found
 
 
 def _main_table(title: str, rows: pd.DataFrame, operation: str) -> Table:
     """Rows of one GPU and dtype, of one sweep, under the first protocol that figures draw."""
-    rows = one_sweep(rows, rows[timed(rows) & (rows["operation"] == operation)])
-    good = rows[timed(rows) & (rows["operation"] == operation)]
-    known = set(good[["timer", "cache"]].itertuples(index=False, name=None))
-    timer, cache = min(known, key=lambda p: (PROTOCOLS.index(p) if p in PROTOCOLS else 9, p))
+    known = rows.loc[timed(rows) & (rows["operation"] == operation), ["timer", "cache"]]
+    protocols = set(known.itertuples(index=False, name=None))
+    timer, cache = min(protocols, key=lambda p: (PROTOCOLS.index(p) if p in PROTOCOLS else 9, p))
     alike = (rows["timer"] == timer) & (rows["cache"] == cache)
     rows = name_variants(rows[alike | ~timed(rows)])
     own = rows[rows["operation"] == operation]
     at = [rows[(rows["rows"] == m) & (rows["cols"] == n)] for m, n in key_shapes(own)]
     points = pd.concat([middle_visits(one, "cols") for one in at], ignore_index=True)
-    points = points.drop_duplicates(["rows", "cols", "variant"], keep="last")
-    points["good"] = timed(points)
-    wins = points["good"] & ~points["above_roof"] & (points["operation"] == operation)
-    best = points[wins].groupby(["rows", "cols"])["time_us"].transform("min")
-    strong = points["time_us"].eq(best.reindex(points.index)) & wins
-    cells = [Cell(_cell(row), one) for row, one in zip(records_of(points), strong, strict=True)]
-    shown = by_shape(points.assign(text=pd.Series(cells, points.index, dtype=object)))
-    failed = points[~points["good"] & points["reason"].notna()]
-    times = points[points["good"]]
-    late = int(times["stop_reason"].map(unconverged).ne("").sum())
+    points = points.drop_duplicates(["rows", "cols", "variant"], keep="last", ignore_index=True)
+    points["good"] = good = timed(points)
+    wins = good & ~points["above_roof"] & (points["operation"] == operation)
+    wins = points["time_us"].where(wins)
+    strong = wins.notna() & wins.eq(wins.groupby([points["rows"], points["cols"]]).transform("min"))
+    cells = [Cell(*one) for one in zip(map(_cell, records_of(points)), strong, strict=True)]
+    shown = by_shape(points.assign(text=pd.Series(cells, dtype=object)))
+    late = int(points.loc[good, "stop_reason"].map(unconverged).ne("").sum())
     facts = {"protocol": protocol(timer, cache), "roof": own["roof"].iloc[0]}
-    notes = texts("main", late=late, times=len(times), **facts)
-    failures = [f"{one['variant']}, {one['status']}: {one['reason']}" for one in records_of(failed)]
-    notes += dict.fromkeys(failures)
+    notes = texts("main", late=late, times=int(good.sum()), **facts)
+    failed = points[~good & points["reason"].notna()]
+    reasons = failed["variant"] + ", " + failed["status"] + ": " + failed["reason"]
     data = points[MACHINE].assign(keys=points["key"], recordings=points["recording"])
-    return table(title, shown, notes, data)
+    return table(title, shown, [*notes, *reasons.unique()], data)
 
 
 def _cell(row: Mapping[str, Any]) -> str:
@@ -116,6 +114,13 @@ def d_test(inputs: Inputs) -> Named:
     yield "d_test", table(f"D-test: correctness at {m}×{n}", errors, texts("d_test"))
 
 
+def c_ex(inputs: Inputs) -> Named:
+    """C's worked example recomputed, where rows hold the kernel that it is about."""
+    if "online" in set(inputs.main["kernel"]):
+        title = "C-ex: the worked example, recomputed"
+        yield "c_ex", Table(title, Line._fields, compared(), texts("c_ex"))
+
+
 def memory(inputs: Inputs) -> Named:
     """The most memory that a call had beyond its inputs, in matrices of M×N elements."""
     frame = inputs.main
@@ -137,14 +142,16 @@ def determinism(inputs: Inputs) -> Named:
     """Whose answers are always the same bits, at each call and for a row in any M."""
     rows = name_variants(inputs.frame[inputs.frame["deterministic"].notna()])
     for gpu, mine in rows.groupby("gpu"):
-        lines = []
-        for (operation, variant), one in mine.groupby(["operation", "variant"]):
-            line = {"operation": operation, "variant": variant}
-            line["the same at each call"] = _answer(one, "deterministic")
-            line["the same in any M"] = _answer(one, "batch_invariant")
-            line["points"] = one.groupby(["rows", "cols", "dtype"]).ngroups
-            behind = {"keys": joined(one["key"]), "recordings": joined(one["recording"])}
-            lines.append(line | behind | {"parts": str(operation).count("_")})
+        lines = [
+            {
+                **{"parts": str(operation).count("_"), "operation": operation, "variant": variant},
+                "the same at each call": _answer(one, "deterministic"),
+                "the same in any M": _answer(one, "batch_invariant"),
+                "points": len(one.drop_duplicates(["rows", "cols", "dtype"])),
+                **{name: how(one[column]) for name, (column, how) in BEHIND.items()},
+            }
+            for (operation, variant), one in mine.groupby(["operation", "variant"])
+        ]
         found = ordered(pd.DataFrame(lines), "parts", "operation").drop(columns="parts")
         title = f"The same bits: {card_of(str(gpu)).name}"
         yield f"determinism-{slug(str(gpu))}", table(title, found, texts("determinism"))
@@ -174,10 +181,12 @@ def environment(inputs: Inputs) -> Named:
 
 
 def _facts(rows: pd.DataFrame) -> dict[str, str]:
-    every = rows["environment"]
-    facts = {name: _several(one.get(name) for one in every) for name in VERSIONS}
-    facts |= {one: _several(rows[one]) for one in ("card", "sweep", "dtype", "timer", "cache")}
-    ranges = {one: rows[one] for one in STATE}
+    every, throttled = rows["environment"], rows["throttled"].explode()
+    several: dict[str, Iterable[object]]
+    several = {name: [one.get(name) for one in every] for name in VERSIONS}
+    several |= {name: rows[name] for name in ("card", "sweep", "dtype", "timer", "cache")}
+    facts = {name: _several(values) for name, values in several.items()}
+    ranges = {name: rows[name] for name in STATE}
     ranges["samples per point"] = rows["samples_us"].map(len, na_action="ignore")
     width = (rows["time_high_us"] - rows["time_low_us"]) / rows["time_us"] * 50
     ranges["95 % interval, ± % of the median"] = width
@@ -185,11 +194,10 @@ def _facts(rows: pd.DataFrame) -> dict[str, str]:
         ends = dict.fromkeys(map(number_text, (values.min(), values.max())))
         facts[name] = "" if values.isna().all() else " to ".join(ends)
     for name in ("status", "stop_reason"):
-        known = rows[name].value_counts()
-        facts[name] = ", ".join(f"{one} {thousands(known[one])}" for one in sorted(known.index))
-    throttled = rows["throttled"].explode()
+        counts = rows[name].value_counts().sort_index()
+        facts[name] = ", ".join(f"{one} {count:,}" for one, count in counts.items())
     facts["throttled"] = f"{throttled.notna().groupby(level=0).any().sum():,} rows"
-    return facts | {"why throttled": _several(throttled), "rows": thousands(len(rows))}
+    return facts | {"why throttled": _several(throttled), "rows": f"{len(rows):,}"}
 
 
 def _several(values: Iterable[object]) -> str:

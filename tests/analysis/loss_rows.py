@@ -6,38 +6,32 @@ from collections.abc import Sequence
 from typing import Any
 
 from experiments.data.rows import Row
-from tests.analysis.plausible import ITEM, row
+from tests.analysis.plausible import row
 
-LOSS, ROOF = "cross_entropy", "read"
 SHAPES = ((8192, 32000), (8192, 50257), (8192, 128256))
 
 
 def loss(
     kernels: dict[str, float], shapes: Sequence[tuple[int, int]] = SHAPES, **changes: Any
 ) -> list[Row]:
-    """Three rounds of each kernel at the times that it takes, µs per MB of logits."""
-    return [
-        one(name, m, n, each * m * n * ITEM[changes.get("dtype", "bfloat16")] / 1e6, i, **changes)
-        for m, n in shapes
-        for name, each in kernels.items()
-        for i in range(3)
-    ]
+    """Three rounds of each kernel in bfloat16, at the times that it takes, µs per MB of logits.
 
-
-def one(kernel: str, m: int, n: int, time_us: float, visit: int = 0, **changes: Any) -> Row:
-    """A row: M×N logits are read, and 12 bytes a row, or by the roof a number of each 4096."""
-    moves = kernel.startswith(ROOF)
-    size = m * n * ITEM[changes.get("dtype", "bfloat16")]
-    fields: dict[str, Any] = {
-        "operation": ROOF if moves else LOSS,
-        "roof": ROOF,
-        "rows": m,
-        "dtype": "bfloat16",
-        "round": visit,
-        "time_us": time_us,
-        "compulsory_bytes": size + (-(-n // 4096) * m * 2 if moves else 12 * m),
-        "model_formula": "MN",
-        "peak_bytes": 4 * m,
-        "key": f"{kernel}-{m}-{n}",
-    }
-    return row(kernel, n, **fields | changes)
+    M×N logits are read, and 12 bytes a row, or by the roof a number of each 4096.
+    """
+    made = []
+    for m, n in shapes:
+        for kernel, each in kernels.items():
+            roof, size = kernel.startswith("read"), m * n * 2
+            fields = {
+                "operation": "read" if roof else "cross_entropy",
+                "roof": "read",
+                "rows": m,
+                "dtype": "bfloat16",
+                "time_us": each * size / 1e6,
+                "compulsory_bytes": size + (-(-n // 4096) * m * 2 if roof else 12 * m),
+                "model_formula": "MN",
+                "peak_bytes": 4 * m,
+                "key": f"{kernel}-{m}-{n}",
+            }
+            made += [row(kernel, n, **fields | {"round": i} | changes) for i in range(3)]
+    return made

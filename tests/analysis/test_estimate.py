@@ -10,14 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from analysis.estimate import (
-    geometric_mean,
-    holm,
-    log_reach,
-    median_of,
-    over_recordings,
-    ratio_of,
-)
+from analysis.estimate import geometric_mean, holm, log_reach, median_of, over_recordings, ratio_of
 from experiments.data import statistics
 from tests.analysis.noisy import NOISES, samples
 
@@ -52,7 +45,6 @@ def test_95_of_100_intervals_of_recordings_hold_what_recordings_vary_around(coun
         hosts = 0.01 * dice.standard_t(4, count)
         recordings = [np.exp(host + 0.002 * dice.standard_t(3, 3)) for host in hosts]
         found = over_recordings(recordings)
-        assert (found.rounds, found.recordings) == (3 * count, count)
         held.append(found.low <= 1 <= found.high)
         single = over_recordings(recordings[:1])
         alone.append(single.low <= 1 <= single.high)
@@ -79,14 +71,6 @@ def test_holm_steps_down_as_its_definition_says(p: np.ndarray, alpha: float) -> 
     assert {int(i) for i in np.flatnonzero(holm(p) <= alpha)} == rejected
 
 
-def test_a_mean_of_ratios_is_geometric_and_its_interval_is_of_logarithms() -> None:
-    assert geometric_mean([2.0, 8.0]) == pytest.approx(4.0)
-    assert math.isnan(geometric_mean([]))
-    # t of two degrees of freedom, s and √3 by hand
-    reach = 4.30265 * math.log(2) / math.sqrt(3)
-    assert log_reach([1.0, 2.0, 4.0]) == pytest.approx(reach, rel=1e-4)
-
-
 def test_of_one_round_the_rows_own_interval_is_given() -> None:
     one = samples(np.random.default_rng(1), 50.0)
     own = statistics.median(one)
@@ -94,3 +78,11 @@ def test_of_one_round_the_rows_own_interval_is_given() -> None:
     assert (found.value, found.low, found.high) == (own.value, own.low, own.high)
     ratio = ratio_of([one], [one])
     assert (ratio.low, ratio.high) == (own.low / own.high, own.high / own.low)
+
+
+def test_a_mean_of_ratios_is_geometric_and_its_interval_is_of_logarithms() -> None:
+    assert geometric_mean([2.0, 8.0]) == pytest.approx(4.0)
+    assert math.isnan(geometric_mean([]))
+    # t of two degrees of freedom, s and √3 by hand
+    reach = 4.30265 * math.log(2) / math.sqrt(3)
+    assert log_reach([1.0, 2.0, 4.0]) == pytest.approx(reach, rel=1e-4)

@@ -8,41 +8,30 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from analysis.format import Cell, Table
-from analysis.load import Inputs, Records, load
+from analysis.__main__ import main
+from analysis.format import Table
+from analysis.load import Inputs, Records, load, load_declarations
 from analysis.tables import TABLES, tables_of
-from experiments.data.jobs import Declaration
 from experiments.data.rows import Row
 from tests.analysis.loss_rows import SHAPES, loss
 from tests.analysis.plausible import interpreted, paper, row, unsupported, write
 from tests.analysis.records import count, counters, h200
+from tests.conftest import ROOT
+
+DECLARED = load_declarations(ROOT / "outputs" / "reference" / "h200" / "paper")
 
 
-def declared(kernel: str, reads: str, writes: str, total: str, **more: Any) -> Declaration:
-    fields = {"kernel": kernel, "target": "x", "operation": "softmax", "backend": "triton",
-              "params": {}, "source": "0123456789abcdef", "idea": "", "latex": "",
-              "on_chip": "1", "reads": reads, "writes": writes, "formula": total}  # fmt: skip
-    return Declaration.model_validate(fields | more)
-
-
-NAIVE = declared("naive", "2M + 5MN", "3MN + 2M", "8MN + 4M")
-FUSED = declared("fused", "MN", "MN", "2MN", on_chip="N")
-ONLINE = declared("online", "2MN", "MN", "3MN", on_chip="1024", params={"block_size": 1024})
-HYBRID = declared("hybrid", "MN if N ≤ 64 else 3MN", "MN", "2MN if N ≤ 64 else 4MN",
-                  on_chip="N if N ≤ 64 else 64", params={"block_size": 64})  # fmt: skip
-
-
-def make(name: str, folder: Path, rows: list[Row], *variants: Declaration) -> dict[str, Table]:
-    """The tables of one maker, by stem."""
-    declarations = {one.kernel: one for one in variants}
-    frame = load(write(folder, rows))
-    return tables_of(Inputs(folder, folder, frame, Records(), declarations), [name])[0]
+def make(name: str, folder: Path, rows: list[Row], **more: Any) -> dict[str, Table]:
+    """The tables of one maker, by stem; ``records`` and ``declared`` lie beside the rows."""
+    frame, records = load(write(folder, rows)), Records(**more.get("records", {}))
+    inputs = Inputs(folder, folder, frame, records, more.get("declared", {}))
+    return tables_of(inputs, [name])[0]
 
 
 def lines_of(table: Table, *columns: int) -> dict[tuple[str, ...], dict[str, str]]:
     """A table's cells by their heads, by the cells of these columns of a line."""
     return {
-        tuple(line[column] for column in columns): dict(zip(table.heads, line, strict=True))
+        tuple(line[column] for column in columns or [0]): dict(zip(table.heads, line, strict=True))
         for line in table.lines
     }
 
@@ -76,14 +65,11 @@ def test_main_is_of_one_operation_marks_the_fastest_and_never_calls_l2_a_win(
     made = make("main", tmp_path, rows)
     assert len(made) == 3
     table = made["main-nvidia-h200-float32"]
-    line = lines_of(table, 0)["4096×1024",]
-    assert line["torch"] == "34.0 (118 %)!"
-    assert {name for name, cell in line.items() if isinstance(cell, Cell) and cell.strong} == {
-        "fused"
-    }
-    assert line["online"] == "unsupported"
+    line = lines_of(table)["4096×1024",]
+    assert [name for name, cell in line.items() if getattr(cell, "strong", False)] == ["fused"]
+    assert (line["torch"], line["online"]) == ("34.0 (118 %)!", "unsupported")
     assert "online, unsupported: the row does not fit on chip" in table.notes
-    assert {*table.data["variant"]} == {"copy", "torch", "fused", "online"}  # type: ignore[index]
+    assert {*data_of(table)["variant"]} == {"copy", "torch", "fused", "online"}
 
 
 def test_memory_is_told_in_matrices(tmp_path: Path) -> None:
@@ -129,45 +115,41 @@ def test_d_test_shows_the_worst_visit_to_its_shape(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_declared_formulas_are_compared_with_printed_ones(tmp_path: Path) -> None:
-    rows = [row("naive", 256), row("fused", 256), row("online", 256)]
-    wrong = FUSED.model_copy(update={"reads": "2MN"})
-    lines = lines_of(make("a_tab1", tmp_path, rows, NAIVE, wrong, ONLINE)["a_tab1"], 0)
-    assert {k: (line["equal"], line["A: total"]) for (k,), line in lines.items()} == {
-        "naive": ("yes", "8MN + 4M"), "fused": ("no", "2MN"), "online": ("–", "–")
-    }  # fmt: skip
-    [table] = make("a_tab1", tmp_path, rows, FUSED).values()
-    assert lines_of(table, 0)["naive",]["equal"] == "not declared"
-
-
-def test_b_tab1_derives_orders_from_declarations(tmp_path: Path) -> None:
-    rows = [row(kernel, 1024) for kernel in ("naive", "fused", "online", "hybrid")]
-    lines = lines_of(make("b_tab1", tmp_path, rows, NAIVE, FUSED, ONLINE, HYBRID)["b_tab1"], 0)
-    assert {k: (line["on chip"], line["any N"]) for (k,), line in lines.items()} == {
-        "naive": ("O(1)", "yes"), "fused": ("O(N)", "no"), "online": ("O(B)", "yes"),
-        "hybrid": ("O(B)", "yes"),
-    }  # fmt: skip
+def test_declarations_stand_beside_the_sources_own_tables(tmp_path: Path) -> None:
+    rows = [row(kernel, 1024) for kernel in ("naive", "fused", "online", "hybrid", "torch")]
+    wrong = {"fused": DECLARED["fused"].model_copy(update={"reads": "2MN"})}
+    lines = lines_of(make("a_tab1", tmp_path, rows, declared=DECLARED | wrong)["a_tab1"])
+    equal = {"naive": "yes 8MN + 4M", "fused": "no 2MN", "online": "– –"}
+    assert {k: f"{lines[k,]['equal']} {lines[k,]['A: total']}" for k in equal} == equal
+    [table] = make("a_tab1", tmp_path, rows, declared=wrong).values()
+    assert lines_of(table)["naive",]["equal"] == "not declared"
+    lines = lines_of(make("b_tab1", tmp_path, rows, declared=DECLARED)["b_tab1"])
+    orders = {"naive": "O(1) yes", "fused": "O(N) no", "online": "O(B) yes", "hybrid": "O(B) yes",
+              "torch": "O(N) nominally no"}  # fmt: skip
+    assert {k: f"{lines[k,]['on chip']} {lines[k,]['any N']}" for k in orders} == orders
     assert {lines[name,]["equal"] for name in ("naive", "fused", "online")} == {"yes"}
 
 
-def test_the_summary_counts_what_lies_below_one_and_no_win_over_the_roof(tmp_path: Path) -> None:
+def test_summaries_count_what_lies_below_one_and_no_win_over_the_roof(tmp_path: Path) -> None:
     rows = point(100.0, 90.0, 85.0) + point(10.0, 9.7, 9.5, cols=256)
     rows += point(100.0, 900.0, 120.0, cols=8192) + point(100.0, 110.0, 95.0, cols=5003)
     wrong = {"time_us": None, "status": "incorrect", "timer": None, "cache": None}
     rows += [row("quack", 4096, **wrong)]
-    made = make("limits_summary", tmp_path, rows)
-    table = made["limits_summary"]
-    lines = lines_of(table, 0, 2)
-    # (0.9 · 0.97 · 900/120)^⅓: 100 µs are above the roof, whose copy takes 120
-    assert lines["all", "tuned"]["× fastest public"].startswith("1.871 (")
-    assert lines["all", "tuned"]["behind"] == "2, by 3.0 to 10.0 %"
-    assert lines["all", "held out"]["× fastest public"].startswith("1.100 (")
-    data = data_of(table).set_index(["matrices", "widths"])
-    assert data.loc[("all", "tuned"), "shapes"] == 3
-    assert "quack incorrect at 4096×4096 float32." in table.notes[-1]
+    table = make("headline", tmp_path, rows)["headline"]
+    kinds, counts, speeds, shares, slower = zip(*table.lines, strict=True)
+    assert [kind.partition(",")[0] for kind in kinds] == ["large", "small", "small"]
+    assert counts == ("1", "2", "1")
+    # ours at 100 µs is above the roof, whose copy takes 120; (0.9 · 0.97)^½
+    assert [one.split(" ")[0] for one in speeds] == ["7.50", "0.93", "1.10"]
+    assert shares[0] == "100.0 %"
+    assert slower == ("none", "2; worst 0.900 at 4096×4096 float32", "none")
+    assert data_of(table)["recordings"].eq("paper/0").all()
+    assert [line[:4] for line in make("operations", tmp_path, rows)["operations"].lines] == [
+        ["softmax", "auto", "1", speeds[0]]
+    ]
     whole = make("limits", tmp_path, rows)
     assert list(whole) == ["limits-nvidia-h200-events", "limits-nvidia-h200-events-held_out"]
-    at = lines_of(whole["limits-nvidia-h200-events"], 0)
+    at = lines_of(whole["limits-nvidia-h200-events"])
     assert (at["4096×4096",]["quack"], at["4096×256",]["quack"]) == ("incorrect", "–")
     numbers = data_of(whole["limits-nvidia-h200-events"])
     assert numbers["best_ratio"].tolist() == pytest.approx([0.97, 0.9, 9.0])
@@ -177,15 +159,45 @@ def test_the_summary_counts_what_lies_below_one_and_no_win_over_the_roof(tmp_pat
 def test_traffic_stands_three_ways_and_says_by_how_much_it_differs(tmp_path: Path) -> None:
     counts = (count("fused", 5, 8192), count("fused", 5, 1024), count("online"), count("naive"))
     seen = (*h200(), counters("fused", 4096, 16384, 1.5, 0.9))
-    frame = load(write(tmp_path, [row(kernel, 256) for kernel in ("fused", "online", "naive")]))
-    inputs = Inputs(tmp_path, tmp_path, frame, Records(counts=counts, counters=seen), {})
-    table = tables_of(inputs, ["traffic"])[0]["traffic"]
-    lines = lines_of(table, 0, 1)
+    rows = [row(kernel, 256) for kernel in ("fused", "online", "naive")]
+    both = {"counts": counts, "counters": seen}
+    lines = lines_of(make("traffic", tmp_path, rows, records=both)["traffic"], 0, 1)
     assert {name for name, _ in lines} == {"fused", "online", "naive"}  # of the rows alone
     fused, naive = lines["fused", "4096×16384"], lines["naive", "4096×16384"]
     assert (fused["DRAM reads"], fused["DRAM writes"]) == ("1.500, +50%", "0.900, -10%")
     assert (fused["counted reads"], fused["L2 reads"]) == ("1.000, exact", "1.000, agrees")
     assert naive["counted reads"].endswith(", nominal")
-    alone = Inputs(tmp_path, tmp_path, frame, Records(counts=counts), {})
-    lines = lines_of(tables_of(alone, ["traffic"])[0]["traffic"], 0)
-    assert (lines["fused",]["M×N"], lines["fused",]["GPU"]) == ("5×8192", "any")
+    alone = lines_of(make("traffic", tmp_path, rows, records={"counts": counts})["traffic"])
+    assert (alone["fused",]["M×N"], alone["fused",]["GPU"]) == ("5×8192", "any")
+
+
+def test_the_rows_behind_a_line_are_printed_and_nothing_else_is_a_traceback(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "rows", point(100.0, 120.0, 90.0))
+    assert main(["tables", "--rows", "rows", "--out", "out", "--only", "limits,a_tab1,main"]) == 0
+    capsys.readouterr()
+    table = "out/limits-nvidia-h200-events.csv"
+    assert main(["trace", table, "1", "--rows", "rows"]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.split(" ")[2] for line in printed] == ["auto"] * 3 + ["torch"] * 3
+    assert printed[0] == (
+        "rows/rows.jsonl:1  auto 4096×4096 float32: ok, 100 µs by events, round 0, attempt 1; "
+        "paper/0, commit 0123456789ab"
+    )
+    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "bytes.csv").write_bytes(b"\xff\xfe")
+    write(tmp_path / "elsewhere", [row("torch", 256)])
+    for words, said in (
+        ((table, "2"), "no line 2; it has 1"),
+        ((table, "0"), "no line 0"),
+        (("nosuch.csv", "1"), "no such file"),
+        (("other.csv", "1"), "does not name the rows"),
+        (("bytes.csv", "1"), "no CSV of ours"),
+        ((table, "1", "--rows", "elsewhere"), "none of the rows"),
+    ):
+        assert main(["trace", *words]) == 2
+        error = capsys.readouterr().err
+        assert said in error
+        assert error.count("\n") == 1

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from analysis.__main__ import main
-from analysis.headline import headline, operations
 from analysis.load import Inputs, read_inputs
 from analysis.points import LARGE_BYTES, geomean
 from analysis.published import sources
 from analysis.report import SIGNS, page
+from analysis.tables import tables_of
 from experiments.data.rows import Row
 from tests.analysis.limit_rows import FEWER, limits
 from tests.analysis.plausible import interpreted, paper, row, unsupported, write
@@ -59,8 +59,7 @@ def test_the_result_is_the_mean_of_the_points_in_every_digit(made: tuple[Inputs,
     text = found.text("result")
     assert f"Our softmax is {mean.value:.2f} times as fast as the fastest public" in text
     assert f"{100 * min(copy.value, 1):.1f} % of the speed of a plain copy" in text
-    for table in (headline(inputs.frame, inputs.points), operations(inputs.frame, inputs.points)):
-        assert table is not None
+    for table in tables_of(inputs, ["headline", "operations"])[0].values():
         for line in table.lines:
             assert " ".join(line) in text, line
 

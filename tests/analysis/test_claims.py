@@ -1,0 +1,388 @@
+"""Claims: the rows behind a number, what decides a part, a claim and the audit, and the command."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from analysis.__main__ import main
+from analysis.claims import (
+    CONTRADICTORY,
+    IMPOSSIBLE,
+    SOURCES,
+    WRONG,
+    audit,
+    audit_table,
+    claims_of,
+    judge_own,
+    own,
+)
+from analysis.claims.measure import ANY, Card, Where, growth, implied
+from analysis.claims.verdict import Part, Points, claim, fact, judged
+from analysis.estimate import Estimate
+from analysis.load import Inputs, Records, load
+from analysis.published import compared, sources
+from experiments.data.records import HostCost
+from experiments.data.rows import Row
+from tests.analysis.loss_rows import loss
+from tests.analysis.plausible import interpreted, paper, row, unsupported, write
+from tests.analysis.records import count, counters
+
+H200 = "NVIDIA H200"
+WIDTHS = (1024, 2048, 4096)
+LINE = Where(rows=4096, cols=list(WIDTHS), dtype="float32")
+
+
+def card(folder: Path, rows: Iterable[Row], **records: Any) -> Card:
+    """The H200 of these rows and records."""
+    frame = load(write(folder / "rows", rows))
+    return Card(H200, Inputs(folder, folder / "out", frame, Records(**records), {}))
+
+
+def pairs(*speeds: float, **changes: Any) -> list[Row]:
+    """fused at 10 µs, torch at so many times that, at `WIDTHS` in order."""
+    times = [(n, {"fused": 10.0, "torch": 10.0 * s}) for n, s in zip(WIDTHS, speeds, strict=False)]
+    return [
+        row(kernel, n, time_us=us, **changes) for n, both in times for kernel, us in both.items()
+    ]
+
+
+def values(points: Points) -> list[float]:
+    assert points, points.needs
+    return [one.value for one in points.numbers.values()]
+
+
+# Numbers
+
+
+def test_a_ratio_is_of_one_visit_and_of_several_their_mean(tmp_path: Path) -> None:
+    found = card(tmp_path / "one", pairs(2, 3, 4)).ratio("torch", "fused", LINE)
+    assert values(found) == pytest.approx([2, 3, 4])
+    first, *_ = found.numbers.values()
+    assert [first.low, first.high] == pytest.approx([2 * 0.99 / 1.01, 2 * 1.01 / 0.99])
+    assert (len(first.labels), found.gain) == (2, 1)
+    here = card(tmp_path, [one for i in range(2) for one in pairs(2 * 4**i, round=i)])
+    assert values(here.ratio("torch", "fused", LINE)) == pytest.approx([4])
+    mean = here.ratio("torch", "fused", LINE, mean=True)
+    assert values(mean) == pytest.approx([4])
+    assert "interval over rounds" in mean.note
+
+
+@pytest.mark.parametrize("change", [{"sweep": "other"}, {"round": 1}, {"timer": "graph"}])
+def test_rows_of_another_visit_or_protocol_never_pair(
+    tmp_path: Path, change: dict[str, Any]
+) -> None:
+    rows = [row("fused", n, time_us=10.0) for n in WIDTHS]
+    rows += [row("torch", n, time_us=20.0, key=f"t{n}", **change) for n in WIDTHS]
+    found = card(tmp_path, rows).ratio("torch", "fused", LINE, mean=True)
+    assert not found
+    assert found.needs.startswith("needs timed rows of torch and fused")
+
+
+def test_times_that_are_none_do_not_count(tmp_path: Path) -> None:
+    copy = row("copy", 1024, time_us=12.0)  # fused at 10 µs is above this roof
+    outside = {"time_low_us": 11.0, "attempt": 2}
+    rows = [copy, *pairs(2, 2, 2), row("fused", 2048, time_us=10.0).model_copy(update=outside)]
+    here = card(tmp_path, [*rows, interpreted("fused", 4096, gpu=H200, round=1, key="i")])
+    assert values(here.ratio("torch", "fused", LINE)) == pytest.approx([2])
+    at = replace(LINE, cols=1024)
+    assert values(here.times("fused", at)) == [10.0]
+    assert not here.rates("fused", at), "a rate above the roof is doubtful"
+
+
+def test_two_calls_add_up_and_a_tunable_keeps_variants_apart(tmp_path: Path) -> None:
+    double = {"params": {"accumulate": "float64"}, "key": "double"}
+    rows = [*pairs(1, 1, 1), *(row("naive", n, time_us=20.0) for n in WIDTHS[:2])]
+    rows += [row("online", 1024, time_us=10.0), row("online", 1024, time_us=25.0, **double)]
+    here = card(tmp_path, rows)
+    both = here.ratio("torch + naive", "fused", LINE)
+    assert values(both) == pytest.approx([3, 3])  # no sum, no ratio
+    assert values(here.ratio("online,accumulate=float64", "online")) == pytest.approx([2.5])
+
+
+def test_bandwidths_spreads_and_growth_are_of_one_kernel(tmp_path: Path) -> None:
+    here = card(tmp_path, [*pairs(2, 4, 0.5), row("torch", 8192, time_us=1.0)])
+    size = 2 * 4096 * 1024 * 4 / 1e3
+    assert values(here.rates("fused", replace(LINE, cols=1024))) == pytest.approx([size / 10])
+    assert values(here.rates("fused", LINE).spread) == pytest.approx([4])
+    assert values(growth(here.times, "torch", 1024, 4096, LINE)) == pytest.approx([0.25])
+    assert not growth(here.times, "torch", 1024, 512, LINE)
+    drawn = implied("2MN", 4096, [256], "float32", [5])
+    assert values(drawn) == pytest.approx([2 * 4096 * 256 * 4 / 5e-6 / 1e9])
+
+
+def point(own: float, cols: int = 16384, timer: str = "events", **times: float) -> list[Row]:
+    """auto and others at one shape, three rounds."""
+    return [
+        row(kernel, cols, time_us=time, round=i, timer=timer, key=f"{kernel}-{cols}-{timer}")
+        for kernel, time in ({"auto": own} | times).items()
+        for i in range(3)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("over", "clock", "where", "which", "expected"),
+    [
+        ("peers", "events", Where(large=True), {}, 1.2),
+        ("quack", "events", Where(short=True), {"as_gap": True}, 10.0),
+        ("roof", "events", Where(large=True), {}, 0.95),
+        ("roof", "events", Where(short=True), {"as_gap": True}, -1.0),
+        ("peers", "events", ANY, {"mean": True}, 2.4**0.5),
+        ("peers", "in a graph", ANY, {}, 0.9),
+        ("peers", "events", Where(tuned=False), {}, 0.8),
+        ("quack", "events", ANY, {"operation": "cross_entropy", "mean": True}, 1.25),
+    ],
+)
+def test_our_kernel_is_compared_with_its_rivals_at_the_points_named(
+    tmp_path: Path, over: str, clock: str, where: Where, which: Any, expected: float
+) -> None:
+    rows = point(100.0, quack=120.0, copy=95.0) + point(10.0, cols=256, quack=20.0, copy=9.0)
+    rows += point(100.0, timer="graph", quack=90.0) + point(100.0, cols=16385, quack=80.0)
+    here = card(tmp_path, rows + loss({"ce_auto": 0.24, "ce_quack": 0.30, "read": 0.238}))
+    found = here.rival(over, clock, where, **which)
+    assert values(found) == pytest.approx([expected])
+    [one] = found.numbers.values()
+    assert len(one.labels) % 6 == 0  # three rounds of two kernels each
+    assert "liger" in here.rival("liger", clock).needs
+
+
+def test_counts_are_exact_and_what_dram_saw_is_of_this_card_alone(tmp_path: Path) -> None:
+    seen = [counters("naive", 4096, 16384, 5, 3), counters("fused", 4096, 16384, 1, 1)]
+    seen += [counters("fused", 4096, 16384, 9, 9, gpu="A100")]
+    counts = (count("online"), count("fused"))
+    here = card(tmp_path, pairs(1), counts=counts, counters=tuple(seen))
+    assert values(here.counted("online", kind="reads") / "2MN") == [1.0]
+    requested = here.counted("online") / here.counted("fused")
+    assert (values(requested), requested.exact) == ([1.5], True)
+    moved = here.at_dram("naive") / here.at_dram("fused")
+    assert (values(moved), moved.exact) == (pytest.approx([4]), False)
+    needs = (here.at_dram("online") / "3MN").needs
+    assert needs == "needs counters of online (make counters)"
+
+
+def test_the_host_s_cost_is_over_pytorch_s_or_over_another_layer(tmp_path: Path) -> None:
+    layers = [
+        {"layer": name, "base": "torch", "ratio": us / 5, "ratio_low": us / 6, "ratio_high": us / 4}
+        | {"host_us": us, "host_low_us": 0.9 * us, "host_high_us": 1.1 * us}
+        for name, us in (("torch", 5.0), ("plain", 6.0), ("peer", 12.0))
+    ]
+    record = HostCost.model_validate({"gpu": H200, "shape": [128, 256], "layers": layers})
+    here = card(tmp_path, pairs(1), hosts=(record,))
+    plain, over = (here.host("plain", other).numbers[()] for other in ("", "peer"))
+    assert [plain.value, plain.low, plain.high] == [1.2, 1.0, 1.5]
+    assert [over.value, over.low, over.high] == pytest.approx([0.5, 5.4 / 13.2, 6.6 / 10.8])
+    assert "hostcost" in here.host("absent").needs
+
+
+def test_an_outcome_is_of_every_point_and_a_claimed_failure_needs_a_card(tmp_path: Path) -> None:
+    wrong = row("online", 2048, status="incorrect", reason="3 elements differ", time_us=None)
+    here = card(tmp_path, [row("online", 256), wrong, unsupported("fused", 65536)])
+    part = here.outcome("answers", "online", "ok", gain=1)
+    assert (part.outcome, part.expected, part.direction) == ("no", "every point ok", "worse")
+    assert part.measured == "1 incorrect, 1 ok: 3 elements differ"
+    assert here.outcome("failures", "fused", "out_of_memory").lacks
+
+
+def test_errors_are_in_epsilons_and_beyond_any_number_none(tmp_path: Path) -> None:
+    errors = [("online", 256, 2), ("three_pass", 256, 1), ("online", 512, 9)]
+    errors += [(kernel, 1024, 1.7e308) for kernel in ("online", "three_pass")]
+    here = card(tmp_path, [row(k, n, relative_error=x * 2.0**-23) for k, n, x in errors])
+    online, three = (here.most(kernel, what="epsilons") for kernel in ("online", "three_pass"))
+    assert values(online + three) == pytest.approx([3])
+
+
+# Verdicts
+
+
+def points(*numbers: float, slack: float = 0.0, gain: int = 0) -> Points:
+    """Numbers at places of their own, with an interval of so much to both sides."""
+    found = enumerate(numbers, 1)
+    ends = {(4, n, "float32"): Estimate(x, x - slack, x + slack).of([n]) for n, x in found}
+    return Points(ends, gain=gain)
+
+
+@pytest.mark.parametrize(
+    ("band", "yes", "undecided", "no"),
+    [
+        ({"above": 1}, (1.001, 2), (1, 2), (1, 1)),
+        ({"below": 1}, (0.5, 0.9), (0.5, 1), (1, 2)),
+        ({"at_least": 1}, (1, 1), (0.9, 1), (0.5, 0.9)),
+        ({"at_most": 3}, (3, 3), (3, 3.1), (3.1, 4)),
+        ({"between": (3, 4)}, (3, 4), (2, 5), (4.01, 9)),
+        ({"about": (4, 0.15)}, (3.4, 4.6), (4, 5), (4.61, 5)),
+        ({"equals": 1}, (1, 1), (0.9, 1), (0.9, 0.9)),
+    ],
+)
+def test_an_interval_decides_only_where_all_of_it_lies_on_one_side(
+    band: dict[str, Any], yes: Any, undecided: Any, no: Any
+) -> None:
+    for (low, high), outcome in ((yes, "yes"), (undecided, "undecided"), (no, "no")):
+        assert Points({(): Estimate(low, low, high)}).each("a", **band).outcome == outcome
+
+
+def test_each_point_has_to_be_as_expected_and_the_furthest_off_is_named() -> None:
+    part = points(2, 0.5, 0.9, slack=0.05, gain=1).each("speed", above=1)
+    assert (part.outcome, part.direction, part.expected) == ("no", "worse", "every point above 1")
+    assert part.estimate == Estimate(0.5, 0.45, 0.55).of([2])
+    assert "over 3 points, 1 as expected; furthest off 0.5 [0.45, 0.55] at 4×2" in part.measured
+    assert points(2, 1.02, slack=0.05).each("speed", above=1).outcome == "undecided"
+    for gain, direction in ((1, "better"), (-1, "worse"), (0, "")):
+        assert points(1, 5).each("best", gain, at_most=3).direction == direction
+
+
+def test_numbers_are_picked_divided_and_added_place_by_place() -> None:
+    many = points(3, 1, 2, 8)
+    assert [many.pick(share).numbers[()].value for share in (0, 0.5, 1)] == [1, 2, 8]
+    assert many.pick(0.5).each("most", above=2).outcome == "no", "half of them are not most"
+    assert many.spread.each("spread", equals=8).measured == "8, 8 over 1"
+    ratio = points(2, 6, slack=1) / points(4, 0)
+    assert [*ratio.numbers.values()] == [Estimate(0.5, 0.25, 0.75).of([1, 1])]
+    assert values(points(8, 16) / "2MN") == [1, 1]
+    assert values(points(1, 2, 3) + points(4, 5)) == [5, 7]
+    needy = Points(needs="needs rows")
+    assert {(needy / points(1)).needs, (points(1) / needy).needs} == {"needs rows"}
+
+
+YES, NO = Part("a", "", "1", "yes"), Part("b", "", "2", "no", direction="better")
+MAYBE, NONE = Part("c", "", "3", "undecided"), Part("d", "", lacks="needs rows")
+HERE = SimpleNamespace(gpu=H200)
+
+
+@pytest.mark.parametrize(
+    ("parts", "verdict", "own_verdict"),
+    [
+        ([YES], "reproduced", "holds"),
+        ([YES, None], "reproduced", "holds"),
+        ([YES, NONE, MAYBE], "undecided", "undecided"),
+        ([YES, NONE], "not measured", "not measured"),
+        ([], "not measured", "not measured"),
+        ([YES, NO, MAYBE], "not reproduced on NVIDIA H200", "does not hold"),
+        ([NO, fact("e", False, "", "4")], "contradicted", "does not hold"),
+    ],
+)
+def test_a_claim_is_as_good_as_its_worst_part(
+    parts: list[Part | None], verdict: str, own_verdict: str
+) -> None:
+    def a1(_: object) -> list[Part | None]:
+        """A claim."""
+        return parts
+
+    found = judged(a1, HERE)
+    assert (found.id, found.source, found.verdict) == ("A1", "A", verdict)
+    a1.__name__ = "l1"
+    ours = judged(a1, HERE)
+    assert (ours.source, ours.verdict) == ("this project", own_verdict)
+
+
+def test_a_docstring_has_statement_words_and_reading_and_the_why_is_of_the_card() -> None:
+    @claim("A-tab1", "a_tab1")
+    def a6(_: object) -> list[Part]:
+        """Fused is
+        fast.
+
+        “it is fast”
+
+        Fast is taken as faster than torch.
+        """
+        return [NO]
+
+    one = judged(a6, HERE)
+    assert (one.statement, one.words) == ("Fused is fast", "“it is fast”")
+    assert one.reading == "Fast is taken as faster than torch."
+    assert (one.place, one.figure, one.direction) == ("A-tab1", "a_tab1", "better")
+    assert one.why.startswith("Triton does better. Both read the input once")
+    elsewhere = judged(a6, SimpleNamespace(gpu="NVIDIA A100"))
+    assert (elsewhere.why, elsewhere.remark) == ("", "Triton does better than claimed.")
+
+
+def test_every_claim_of_the_sources_and_ours_is_there() -> None:
+    last = {"A": 8, "B": 9, "C": 9, "D": 4, "E": 1}
+    assert last.keys() == sources().keys()
+    expected = [f"{x.lower()}{n + 1}" for x in last for n in range(last[x])]
+    assert [one.__name__ for one in claims_of(SOURCES)] == expected
+    assert [one.__name__ for one in claims_of([own])] == [f"l{n}" for n in range(1, 36)]
+
+
+# The audit
+
+
+@pytest.mark.parametrize(
+    ("subject", "verdict", "computed"),
+    [
+        ("A-fig2 fused, N ≥ 4,096", IMPOSSIBLE, "7,457 · 21,475 · 67,109 · 226,051 GB/s"),
+        ("A-fig2 torch against A6, N ≥ 4,096", CONTRADICTORY, "3,355 · 9,761 · 30,678 · 110,127"),
+        ("B2 against B1", CONTRADICTORY, "3MN against 2MN"),
+        ("C-ex row 1, sum", "", "1.8637"),
+        ("C-ex row 3, sum of printed outputs", WRONG, "1.0150"),
+        ("E num_ctas", WRONG, "per cluster"),
+    ],
+)
+def test_what_is_known_of_the_sources_is_found(subject: str, verdict: str, computed: str) -> None:
+    found, table = {one.subject: one for one in audit()}, audit_table()
+    assert found[subject].verdict == verdict
+    assert computed in found[subject].computed
+    assert len(table.lines) == sum(bool(one.verdict) for one in found.values())
+    assert table.notes[0].startswith(f"{len(found)} statements were checked: 3 physically imposs")
+
+
+def test_the_worked_example_has_each_number_that_c_prints_and_whether_it_is_right() -> None:
+    lines = {line[:2]: line[2:] for line in compared()}
+    assert lines["1", "m, d after block 2"][1] == "3.0, 1.863681"
+    assert lines["1", "sum of block 1"] == ("1.468", "1.4683", "+0.0003", "yes")
+    wrong = {at for at, cells in lines.items() if cells[-1] == "no"}
+    quantities = ("sum", "outputs", "sum of printed outputs")
+    assert wrong == {(row, quantity) for row in "23" for quantity in quantities}
+
+
+# The command
+
+
+def claims(folder: Path) -> list[dict[str, str]]:
+    """The lines of the CSV that the command writes for these rows."""
+    assert main(["claims", "--rows", str(folder), "--out", str(folder / "out")]) == 0
+    files = sorted((folder / "out").glob("claims*.csv"))
+    return [line for path in files for line in csv.DictReader(path.read_text().splitlines())]
+
+
+def test_the_command_writes_its_tables_and_counts_on_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = {one["claim"]: one for one in claims(write(tmp_path, paper()))}
+    printed = capsys.readouterr().out
+    assert "The sources' claims, NVIDIA H200: " in printed
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    # there are no rows of our own kernels
+    assert names == {
+        f"{one}.{kind}" for one in ("claims", "sources", "audit") for kind in ("csv", "md")
+    }
+    assert found["B2"]["claim_verdict"] == "contradicted"
+    assert found["C6"]["claim_verdict"] == "not measured"
+    assert found["C6"]["needs"].startswith("needs timed rows of hybrid_capped")
+
+
+def test_our_claims_are_judged_where_our_kernels_have_rows(tmp_path: Path) -> None:
+    alone = card(tmp_path / "a", [row("fused", 1024, time_us=10.0)])
+    assert judge_own(alone.inputs, H200) == []
+    rows = point(100.0, torch=200.0, copy=99.0)
+    found = {one.id: one for one in judge_own(card(tmp_path / "b", rows).inputs, H200)}
+    assert found["L4"].parts[0].outcome == "yes"
+    assert (found["L4"].verdict, found["L26"].verdict) == ("not measured", "not measured")
+
+
+def test_each_gpu_is_judged_by_its_own_rows(tmp_path: Path) -> None:
+    for name, gpu, speed in (("a", H200, 2.0), ("b", "NVIDIA A100-SXM4-80GB", 0.5)):
+        place = {"rows": 8192, "dtype": "float16", "gpu": gpu, "sweep": name}
+        rows = [row("hybrid_whole", 32000, time_us=10.0, **place, key=f"h{name}")]
+        rows += [row("torch", 32000, time_us=10 * speed, **place, key=f"t{name}")]
+        write(tmp_path / name, rows)
+    found = [one for one in claims(tmp_path) if one["claim"] == "C4"]
+    ways = {one["gpu"]: one["direction"] for one in found}
+    assert ways == {H200: "better", "NVIDIA A100-SXM4-80GB": "worse"}
+    behind = {one["gpu"]: one["keys"].split() for one in found if one["part"].startswith("Triton")}
+    assert behind == {H200: ["ha", "ta"], "NVIDIA A100-SXM4-80GB": ["hb", "tb"]}
