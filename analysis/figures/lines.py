@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 from scipy.optimize import isotonic_regression
 
-from analysis.figures.page import WIDTH, Canvas, Page, provenance
+from analysis.figures.page import Canvas, Page, provenance, stacked, stacked_size
 from analysis.figures.style import (
     BLUSH,
     DOT,
@@ -36,15 +36,13 @@ from analysis.load import Inputs
 from analysis.published import name_of, series, sources
 from analysis.selection import Query, Selection, select
 
-LEFT, WIDE = 0.078, 0.567  # of the axes; labels stand right of them
-ABOVE, BELOW, BETWEEN = 0.67, 0.81, 0.56  # inches above, below and between axes
-ALONE, STACKED = 2.42, 1.85  # inches: the height of a panel
 APART = 0.152  # inches: the least distance of two labels
 LEADER, MARK, TEXT = 1.035, 1.055, 1.08  # where labels begin, in widths of the axes
+WHOLE = 0.98  # widths of the axes: lines that end beyond are joined to their label
 LONGEST, ROOM = 34, 28  # characters of a label: the most, and the most at full size
 DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
 DASHED, LEVEL_DASH = (0, (5, 2)), (0, (1.5, 1.5))
-GBPS, ROOF_SHARE = "effective_gbps", "fraction_of_roof"
+TIME_US, GBPS, ROOF_SHARE = "time_us", "effective_gbps", "fraction_of_roof"
 MARK_ALL = 16  # points a line may have before their markers hide it
 MOST_LINES = 32  # a panel has no room for the names of more
 
@@ -69,7 +67,6 @@ class Label:
     y: float
     style: LineStyle  # without a marker where the line has none
     hollow: bool = False  # whether the marker is drawn open
-    whole: bool = True  # whether the line reaches the end of the axis; only then a leader joins
 
 
 @dataclass(frozen=True)
@@ -98,12 +95,10 @@ class LineFigure:
         """A picture for each GPU whose rows allow it."""
         if self.rows is not None:
             return [self._page(shown) for shown in self.rows(inputs)]
-        frame = inputs.main
-        frame = frame[frame["rows"].gt(0) & frame["cols"].gt(0)]
-        found = [select(frame, gpu, self.query) for gpu in sorted(frame["gpu"].unique())]
+        gpus = sorted(inputs.main["gpu"].unique())
         return [
             self._page(shown)
-            for shown in found
+            for shown in (select(inputs.main, gpu, self.query) for gpu in gpus)
             if shown and all(shown.own[one.y].notna().any() for one in self.panels)
         ]
 
@@ -114,22 +109,18 @@ class LineFigure:
             small[-1] += f"{DOT}crossed out: faster than the roof, not a win"
         small += [self.note] if self.note and shown.exact else []
 
-        count = len(self.panels)
-        each = ALONE if count == 1 else STACKED
-        height = ABOVE + BELOW + count * each + (count - 1) * BETWEEN
-
         def draw(canvas: Canvas) -> None:
-            for below, panel in zip(reversed(range(count)), self.panels, strict=True):
-                bottom = (BELOW + below * (each + BETWEEN)) / height
-                ax = canvas.add_axes((LEFT, bottom, WIDE, each / height))
+            places = stacked(canvas, len(self.panels))
+            for ax, panel in zip(places, self.panels, strict=True):
                 size_axis(ax, shown.sizes, shown.query.over)
-                write_labels(ax, draw_panel(ax, shown, panel), APART / each)
-                if below:
+                inches = ax.get_position().height * canvas.get_figheight()
+                write_labels(ax, draw_panel(ax, shown, panel), APART / inches)
+                if ax is not places[-1]:
                     ax.set_xlabel("")
 
         subtitle = DOT.join([card, shown.dtype, f"{fixed} = {shown.at}"])
         name, operation = f"{self.id}-{slug(shown.gpu)}", self.query.operation
-        size = (WIDTH, height)
+        size = stacked_size(len(self.panels))
         return Page(name, self.title, subtitle, small, draw, size, shown.gpu, operation)
 
 
@@ -170,52 +161,40 @@ def lines(ax: Axes, shown: Selection, y: str) -> list[Label]:
     for variant in sorted(own["variant"].unique(), key=variant_order)[:MOST_LINES]:
         line = own[own["variant"] == variant].set_index(shown.query.over).reindex(shown.sizes)
         value = line[y].where(line["status"] == "ok").to_numpy(dtype=float)
-        valid = np.isfinite(value)
-        if not valid.any():
+        if not np.isfinite(value).any():
             continue
         kernel = variant.split(" ")[0]
         style, dash = style_of(kernel), DASHES[drawn[kernel] % len(DASHES)]
         drawn[kernel] += 1
         above = line["above_roof"].eq(True).to_numpy()
-        sparse = None if valid.sum() <= MARK_ALL else 0.05  # lengths of the axes between markers
-        look = style.dots(ls=dash, lw=1.4, color=style.color, mew=0.6)
-        kept = np.where(above, np.nan, value)
-        ax.plot(x, kept, label=variant, zorder=3, markevery=sparse, **look)
-        low, high = (np.where(valid, end, np.nan) for end in _interval(line, y))
+        # lengths of the axes between markers
+        sparse = None if np.isfinite(value).sum() <= MARK_ALL else 0.05
+        look = style.dots(ls=dash, lw=1.4, color=style.color, mew=0.6, zorder=3)
+        ax.plot(x, np.where(above, np.nan, value), label=variant, markevery=sparse, **look)
+        # the interval of the time, or of a rate by that time
+        ends = (line[end] / line[TIME_US] for end in ("time_low_us", "time_high_us"))
+        low, high = (value * end if y == TIME_US else value / end for end in ends)
         ax.vlines(x, low, high, color=style.color, lw=1.0, zorder=2.5)
         if above.any():
             look = style.dots(hollow=True, mew=0.9)
             ax.plot(x[above], value[above], label="above roof", zorder=3.2, **look)
             ax.plot(x[above], value[above], "x", ms=3.2, mec=INK, mew=0.7, zorder=3.3)
-        last = int(np.flatnonzero(valid)[-1])
-        whole = last == len(x) - 1
-        text = variant if whole else f"{variant}, to {size_label(x[last])}"
-        labels.append(Label(text, x[last], value[last], style, whole=whole))
+        last = int(np.flatnonzero(np.isfinite(value))[-1])
+        text = variant if last == len(x) - 1 else f"{variant}, to {size_label(x[last])}"
+        labels.append(Label(text, x[last], value[last], style))
     return labels
-
-
-def _interval(line: pd.DataFrame, y: str) -> tuple[pd.Series, pd.Series]:
-    """The 95 % interval of ``y``: its own, or from the interval of the time."""
-    if y == "time_us":
-        return line["time_low_us"], line["time_high_us"]
-    moved = line[y] * line["time_us"]
-    return moved / line["time_high_us"], moved / line["time_low_us"]
 
 
 def _line(
     ax: Axes, shown: Selection, values: pd.Series | float, text: str, color: str = INK, **line: Any
 ) -> list[Label]:
     """Draws a line without markers over all sizes, where it has values; returns its label."""
-    known = pd.Series(values, shown.sizes) if isinstance(values, float) else values
-    known = known.reindex(shown.sizes)
+    every = pd.Series(values, shown.sizes) if isinstance(values, float) else values
+    known = every.reindex(shown.sizes)
     look: dict[str, Any] = {"lw": 1.6, "zorder": 2.8, "label": text} | line
     ax.plot(known.index, known, color=color, **look)
-    known = known.dropna()
-    if known.empty:
-        return []
-    last = int(known.index[-1])
-    style, whole = LineStyle(color, ""), last == shown.sizes[-1]
-    return [Label(text, last, float(known.iloc[-1]), style, whole=whole)]
+    ends = list(known.dropna().items())[-1:]
+    return [Label(text, int(str(x)), float(y), LineStyle(color, "")) for x, y in ends]
 
 
 def _roofs(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
@@ -230,37 +209,25 @@ def _roofs(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
 
 def _datasheet(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
     """Draws the datasheet's memory bandwidth, and shades times that are too short for it."""
-    look: dict[str, Any] = {"color": MUTED, "lw": 1.0, "ls": DASHED, "zorder": 2}
-    peak, moved = shown.card.peak_gbps, _moved(shown)
+    peak, own = shown.card.peak_gbps, shown.own
     if peak is None:
         return []
-    text = f"datasheet {peak:,.0f} GB/s"
-    if panel.y == GBPS:
-        return _line(ax, shown, float(peak), text, **look)
-    if panel.y == ROOF_SHARE and shown.own["arithmetic_us"].isna().all():
-        share = peak / shown.own.groupby(shown.query.over)["roof_gbps"].max()
-        return _line(ax, shown, share, text, **look)
-    if panel.y != "time_us" or not moved:
+    known: pd.Series | float = float(peak)
+    if panel.y == ROOF_SHARE and own["arithmetic_us"].isna().all():
+        known = peak / own.groupby(shown.query.over)["roof_gbps"].max()
+    elif panel.y == TIME_US and shown.moved:
+        known = pd.Series(shown.sizes, shown.sizes, dtype=float) * shown.moved / peak / 1e3
+        ax.fill_between(known.index, known, 1e-9, color=BLUSH, lw=0, zorder=0.1)
+        write(ax, 0.985, 0.03, "faster than the card's memory", 6.5, ha="right")
+    elif panel.y != GBPS:
         return []
-    floor = moved * _sizes(shown) / peak / 1e3
-    ax.fill_between(floor.index, floor, 1e-9, color=BLUSH, lw=0, zorder=0.1)
-    write(ax, 0.985, 0.03, "faster than the card's memory", 6.5, ha="right")
-    return _line(ax, shown, floor, text, **look)
-
-
-def _moved(shown: Selection) -> int:
-    """The bytes that have to be moved for each unit of the size, 0 where rows do not say."""
-    known = shown.own["compulsory_bytes"].gt(0).any()
-    return shown.passes * shown.at * shown.item_bytes if known else 0
-
-
-def _sizes(shown: Selection) -> pd.Series:
-    return pd.Series(shown.sizes, shown.sizes, dtype=float)
+    look: dict[str, Any] = {"color": MUTED, "lw": 1.0, "ls": DASHED, "zorder": 2}
+    return _line(ax, shown, known, f"datasheet {peak:,.0f} GB/s", **look)
 
 
 def _shade_l2(ax: Axes, shown: Selection, height: float) -> None:
     """Shades the sizes at which inputs and outputs fit in the card's L2 together."""
-    size, each = shown.card.l2_bytes, _moved(shown)
+    size, each = shown.card.l2_bytes, shown.moved
     if size is None or not each or size / each < shown.sizes[0]:
         return
     left, right = ax.get_xlim()
@@ -271,21 +238,30 @@ def _shade_l2(ax: Axes, shown: Selection, height: float) -> None:
 
 
 def _claims(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
-    """Draws the sources' printed series, and their claims of this dtype without a size.
+    """Draws the sources' numbers, which compare with rows of their own shape and dtype alone.
 
-    They compare with rows of their own shape and dtype alone.
+    A printed series has open markers on pale dashes. A claim of this dtype without a size is a
+    dotted line, or a band between two.
     """
-    if not shown.exact:
-        return []
-    labels = _printed(ax, shown, panel) if panel.series else []
-    for letter in (one for one in panel.levels if sources()[one].dtype == shown.dtype):
-        name, source = name_of(letter), sources()[letter]
-        for one in source.levels:
-            if one.quantity == panel.y:
-                kernel = _as_run(shown, one.kernel)
-                ends = f"–{one.high:,g}" if one.low < one.high else "+" * (one.of == "floor")
-                text = f"{name}: {kernel} {one.low:,g}{ends}"
-                labels += _level(ax, shown, kernel, one.low, one.high, text)
+    labels: list[Label] = []
+    if shown.exact and panel.series:
+        printed, author = series(panel.series), name_of(panel.series[0].upper())
+        for kernel, values in printed.kernels.items():
+            kernel = _as_run(shown, kernel)
+            style, text = style_of(kernel), f"{author}: {kernel}"
+            look = style.dots(hollow=True, mew=0.9, ls=(0, (3, 2)), color=style.color, zorder=2.6)
+            ax.plot(printed.sizes, values, label=text, lw=0.9, alpha=0.75, **look)
+            labels.append(Label(text, printed.sizes[-1], values[-1], style, hollow=True))
+    letters = [one for one in panel.levels if shown.exact and sources()[one].dtype == shown.dtype]
+    for letter in letters:
+        for one in (one for one in sources()[letter].levels if one.quantity == panel.y):
+            kernel = _as_run(shown, one.kernel)
+            ends = f"–{one.high:,g}" if one.low < one.high else "+" * (one.of == "floor")
+            text, color = f"{name_of(letter)}: {kernel} {one.low:,g}{ends}", style_of(kernel).color
+            ax.axhspan(one.low, one.high, color=color, alpha=0.13, lw=0, zorder=0.2)
+            look = {"lw": 1.0, "ls": LEVEL_DASH, "alpha": 0.8, "zorder": 2.2}
+            made = [_line(ax, shown, end, text, color, **look)[0] for end in {one.low, one.high}]
+            labels.append(replace(made[0], y=(one.low + one.high) / 2))
     return labels
 
 
@@ -293,30 +269,6 @@ def _as_run(shown: Selection, kernel: str) -> str:
     """C ran `hybrid` as `hybrid_whole`, which its numbers stand beside where rows hold it."""
     whole = kernel == "hybrid" and "hybrid_whole" in set(shown.points["kernel"])
     return "hybrid_whole" if whole else kernel
-
-
-def _printed(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
-    """Draws a source's own series: open markers on pale dashes, named after the source."""
-    printed, letter, labels = series(panel.series), panel.series[0].upper(), []
-    for kernel, values in printed.kernels.items():
-        kernel = _as_run(shown, kernel)
-        style, name = style_of(kernel), f"{name_of(letter)}: {kernel}"
-        look = style.dots(hollow=True, mew=0.9, ls=(0, (3, 2)), color=style.color)
-        ax.plot(printed.sizes, values, label=name, zorder=2.6, lw=0.9, alpha=0.75, **look)
-        labels.append(Label(name, printed.sizes[-1], values[-1], style, hollow=True))
-    return labels
-
-
-def _level(
-    ax: Axes, shown: Selection, kernel: str, low: float, high: float, text: str
-) -> list[Label]:
-    """Draws a level as a dotted line, or from ``low`` to ``high`` as a band between two."""
-    color = style_of(kernel).color
-    if low < high:
-        ax.axhspan(low, high, color=color, alpha=0.13, lw=0, zorder=0.2, label=text)
-    look: dict[str, Any] = {"lw": 1.0, "ls": LEVEL_DASH, "alpha": 0.8, "zorder": 2.2}
-    labels = [_line(ax, shown, end, text, color, **look)[0] for end in {low, high}]
-    return [replace(labels[0], y=(low + high) / 2)]
 
 
 def write_labels(ax: Axes, labels: Sequence[Label], gap: float = 0.062) -> None:
@@ -327,7 +279,7 @@ def write_labels(ax: Axes, labels: Sequence[Label], gap: float = 0.062) -> None:
     to_axes = ax.transData + ax.transAxes.inverted()
     top = ax.get_ylim()[1]
     labels = [
-        replace(label, text=f"{label.text} ↑", y=top, whole=False) if label.y > top else label
+        replace(label, text=f"{label.text} ↑", y=top) if label.y > top else label
         for label in labels
     ]
     ends = [to_axes.transform((label.x, label.y)) for label in labels]
@@ -335,7 +287,7 @@ def write_labels(ax: Axes, labels: Sequence[Label], gap: float = 0.062) -> None:
     across: dict[str, Any] = {"transform": ax.transAxes, "clip_on": False}
     for label, end, height in zip(labels, ends, heights, strict=True):
         style = label.style
-        if label.whole:
+        if (end[0] > WHOLE or label.hollow) and end[1] < 1:
             leader = [end[0], LEADER], [end[1], height]
             ax.plot(*leader, color=style.color, lw=0.5, alpha=0.6, **across)
         if style.marker:

@@ -11,6 +11,7 @@ from typing import Any
 import matplotlib
 import pandas as pd
 from matplotlib import figure
+from matplotlib.axes import Axes
 
 from analysis.figures.style import CACHES, DOT, MARGIN, MUTED, theme
 from analysis.load import Inputs, rows_hash
@@ -21,6 +22,9 @@ from experiments.data.files import write_file
 Canvas = figure.Figure
 DPI = 240  # dots an inch
 WIDTH = 6.6  # inches: lines, and room for their names beside them
+LEFT, WIDE = 0.078, 0.567  # of the axes; labels stand right of them
+ABOVE, BELOW, BETWEEN = 0.67, 0.81, 0.56  # inches above, below and between axes
+ALONE, STACKED = 2.42, 1.85  # inches: the height of a panel
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,19 @@ class Figure:
     pages: Callable[[Inputs], list[Page]]  # none where the rows do not allow any
     caption: str  # one sentence on its content, and on the source's figure that it draws again
     source: str = ""  # the letter of that source, if any
+
+
+def stacked_size(count: int) -> tuple[float, float]:
+    """The size of a page with this many panels above each other, inches."""
+    each = ALONE if count == 1 else STACKED
+    return WIDTH, ABOVE + BELOW + count * each + (count - 1) * BETWEEN
+
+
+def stacked(canvas: Canvas, count: int) -> list[Axes]:
+    """The axes of as many panels on a page of that size, from the top."""
+    height, each = canvas.get_figheight(), ALONE if count == 1 else STACKED
+    bottoms = [BELOW + i * (each + BETWEEN) for i in reversed(range(count))]
+    return [canvas.add_axes((LEFT, one / height, WIDE, each / height)) for one in bottoms]
 
 
 def provenance(rows: pd.DataFrame, card: str, timer: str, cache: str) -> list[str]:
