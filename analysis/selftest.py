@@ -13,15 +13,13 @@ import math
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from itertools import combinations, pairwise
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
 from analysis.__main__ import finish
-from analysis.compare import ALPHA, judged, matched
-from analysis.estimate import Rounds, ratio_of
+from analysis.compare import ALPHA, judged, matched, paired
 from analysis.format import markdown_of, write_table
 from analysis.load import key_of, read_inputs
 from analysis.selection import TIMERS, timed, timer_label
@@ -30,7 +28,6 @@ from experiments.data.cards import card_of
 from experiments.data.files import RowsError, files_below, write_file
 from experiments.data.records import PROBES, Counters, Probe, read_records
 
-PLACE = ["gpu", "card", "sweep", "timer", "cache", "rows", "cols", "dtype"]
 EDGES_US = (0.0, 10.0, 25.0, 50.0, 200.0, math.inf)
 TWIN = "(.+)-([^-]+)"  # a kernel's name and its mark
 PROFILER = "profiler"  # by hardware counters, without launch or gaps
@@ -77,45 +74,36 @@ def run(options: argparse.Namespace) -> int:
 
 
 def twins_of(frame: pd.DataFrame) -> pd.DataFrame:
-    """Every two twins at a point, in the rounds that both have: a line each, see `_pair`."""
-    sampled = frame["samples_us"].map(lambda samples: bool(samples)).astype(bool)
+    """Every two twins at a point, in the rounds that both have.
+
+    Returns:
+        Lines of `paired`, and ``rounds``, ``time_us``, ``differs`` (the interval of their ratio
+        leaves out 1, a false positive) and ``resolvable`` (the least slowdown that it would have
+        shown).
+    """
+    sampled = frame["samples_us"].map(bool).astype(bool)
     rows = frame[timed(frame) & sampled & frame["kernel"].str.fullmatch(TWIN)]
     names = rows["kernel"].str.extract(TWIN)
     # two kernels may have names alike and be no twins; older rows do not say
     code = [f"{one.get('target')} {one.get('source')}" for one in rows["environment"]]
     settings = [json.dumps(params, sort_keys=True, default=str) for params in rows["params"]]
-    rows = rows.assign(kernel=names[0], mark=names[1], settings=settings, code=code)
-    columns, lines = ["kernel", "settings", *PLACE, "code"], []
-    for place, mine in sorted(rows.groupby(columns), key=lambda group: str(group[0])):
-        # code edited since leaves stale rows before the newest one
-        sides = {
-            str(mark): dict(zip(one["round"], one["samples_us"], strict=True))
-            for mark, one in mine.groupby("mark")
-        }
-        for one, other in combinations(sorted(sides), 2):
-            if shared := sorted(sides[one].keys() & sides[other].keys()):
-                rounds = ([sides[mark][i] for i in shared] for mark in (one, other))
-                lines.append(dict(zip(columns, place, strict=True)) | _pair(*rounds))
-    return pd.DataFrame(lines)
-
-
-def _pair(first: Rounds, second: Rounds) -> dict[str, Any]:
-    """How two twins differ.
-
-    ``differs``: the interval of their ratio leaves out 1, a false positive. ``resolvable``: the
-    least slowdown that it would have shown.
-    """
-    ratio = ratio_of(first, second)
+    rows = rows.assign(twins=names[0], mark=names[1], settings=settings, code=code)
+    found = []
+    for (name, *_), mine in rows.groupby(["twins", "settings", "sweep", "card", "code"]):
+        sides = [side for _, side in mine.groupby("mark")]
+        found += [paired(*two).assign(kernel=name) for two in combinations(sides, 2)]
+    pairs = pd.concat(found, ignore_index=True) if found else pd.DataFrame()
+    if pairs.empty:
+        return pairs
     # a time longer by d moves the interval by the factor 1 + d: it is seen where low·(1 + d) > 1,
     # or high / (1 + d) < 1 for the other twin; of a chain's difference down to nothing none is
-    seen = max(1 / ratio.low, ratio.high) - 1 if ratio.low > 0 else math.inf
-    return {
-        "rounds": len(first),
-        "time_us": float(np.median([np.median(samples) for samples in (*first, *second)])),
-        "ratio": ratio.value,
-        "differs": ratio.low > 1 or ratio.high < 1,
-        "resolvable": seen,
-    }
+    seen = np.maximum(1 / pairs["low"].where(pairs["low"] > 0, 0), pairs["high"]) - 1
+    return pairs.assign(
+        rounds=pairs["labels"].map(len) // 2,
+        time_us=[float(frame.loc[list(labels), "time_us"].median()) for labels in pairs["labels"]],
+        differs=pairs["low"].gt(1) | pairs["high"].lt(1),
+        resolvable=seen,
+    )
 
 
 def floor_lines(pairs: pd.DataFrame) -> list[dict[str, str]]:

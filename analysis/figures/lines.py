@@ -193,8 +193,8 @@ def _line(
     known = every.reindex(shown.sizes)
     look: dict[str, Any] = {"lw": 1.6, "zorder": 2.8, "label": text} | line
     ax.plot(known.index, known, color=color, **look)
-    ends = list(known.dropna().items())[-1:]
-    return [Label(text, int(str(x)), float(y), LineStyle(color, "")) for x, y in ends]
+    ends: dict[int, float] = known.dropna().to_dict()
+    return [Label(text, x, ends[x], LineStyle(color, "")) for x in list(ends)[-1:]]
 
 
 def _roofs(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
