@@ -38,18 +38,19 @@ def checked(inputs: Inputs) -> pd.DataFrame:
     traffic_us = points["model_bytes"] / points["roof_gbps"] / 1e3
     points["predicted_us"] = np.fmax(traffic_us, points["arithmetic_us"].astype(float))
     points["ratio"] = points["time_us"] / points["predicted_us"]
+    near = (points["ratio"] - 1).abs() <= EXPLAINED
+    points["explained"], points["other"] = near, points["operation"] != OPERATION
+    points["faster"], points["slower"] = (
+        ~near & points["ratio"].lt(1),
+        ~near & points["ratio"].gt(1),
+    )
     points = points.sort_values(["dtype", "rows", "cols", "round"], kind="stable")
-    points["other"] = points["operation"] != OPERATION
     return ordered(points, "other", "operation")
 
 
 def check_table(points: pd.DataFrame) -> Table:
     """How many times of each variant are as predicted; the CSV has a line per point."""
-    near = np.abs(points["ratio"] - 1) <= EXPLAINED
-    known = points.assign(
-        explained=near, faster=~near & points["ratio"].lt(1), slower=~near & points["ratio"].gt(1)
-    )
-    groups = known.groupby(["operation", "variant"], sort=False)
+    groups = points.groupby(["operation", "variant"], sort=False)
     shown = groups[["explained", "faster", "slower"]].sum()
     shown.insert(0, "points", groups.size())
     shown["time / predicted"] = groups["ratio"].median().map("{:.2f}".format)
@@ -73,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
             made += page.files(inputs.out)
     found = check_table(points)
     finish([*made, *write_table(inputs.out, "roofline", found)])
-    share = (np.abs(points["ratio"] - 1) <= EXPLAINED).mean()
     print(f"\n{found.plain()}\n")
-    print(f"{share:.0%} of {len(points):,} points are explained by traffic within 10 %.")
+    share = f"{points['explained'].mean():.0%} of {len(points):,} points"
+    print(f"{share} are explained by traffic within 10 %.")
     return 0

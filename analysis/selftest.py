@@ -91,7 +91,7 @@ def twins_of(frame: pd.DataFrame) -> pd.DataFrame:
     found = []
     for (name, *_), mine in rows.groupby(["twins", "settings", "sweep", "card", "code"]):
         sides = [side for _, side in mine.groupby("mark")]
-        found += [paired(*two).assign(kernel=name) for two in combinations(sides, 2)]
+        found += [paired(*two).assign(kernel=str(name)) for two in combinations(sides, 2)]
     pairs = pd.concat(found, ignore_index=True) if found else pd.DataFrame()
     if pairs.empty:
         return pairs

@@ -15,9 +15,8 @@ from matplotlib.ticker import LogLocator, NullLocator
 from analysis import points as limit
 from analysis.figures import style
 from analysis.figures.lines import GBPS, LineFigure, Panel
-from analysis.figures.page import Canvas, Figure, Page, provenance, stacked, stacked_size
 from analysis.figures.specs import BANDWIDTH
-from analysis.figures.style import BLUSH, DOT, FAINT, INK, file_name, slug, style_of
+from analysis.figures.style import DOT, INK, Figure, Page, file_name, slug, style_of
 from analysis.load import Inputs
 from analysis.points import NEEDS, PLACE, SHORT_US
 from analysis.published import OPERATION
@@ -53,22 +52,22 @@ def _limits(inputs: Inputs) -> list[Page]:
             card, timer = card_of(one["gpu"]).name, timer_label(one["timer"])
             same = ["set", "gpu", "timer", "cache"]
             alike = frame[same].eq(one[same]).all(axis=1)
-            small = provenance(frame[alike], card, one["timer"], one["cache"])
+            small = style.provenance(frame[alike], card, one["timer"], one["cache"])
             shaded = f"shaded: below {SHORT_US:g} µs, where timers step by half a microsecond"
             small.append(DOT.join(["bars: 95 %", "open: above the roof, not a win", shaded]))
             widths = ["held-out widths"] * (not one["tuned"])
             subtitle = DOT.join([card, timer, *widths, ", ".join(lines["dtype"].unique())])
             title = f"At the limit: the {roof} and the best {peer}"
             draw = partial(_draw_points, lines=lines, roof=roof)
-            name, size = file_of("limits", group), stacked_size(2)
+            name, size = file_of("limits", group), style.stacked_size(2)
             made.append(Page(name, title, subtitle, small, draw, size, one["gpu"], operation))
     return made
 
 
-def _draw_points(canvas: Canvas, lines: pd.DataFrame, roof: str) -> None:
+def _draw_points(canvas: style.Canvas, lines: pd.DataFrame, roof: str) -> None:
     """Shares of the roof by our time, and below them ratios to the best peer."""
     own = str(lines["own"].iloc[0])
-    upper, lower = stacked(canvas, 2)
+    upper, lower = style.stacked(canvas, 2)
     lower.set_yscale("log", base=2)
     shares = lines.assign(ratio=lines["share"], low=lines["low_share"], high=lines["high_share"])
     for ax, points in ((upper, shares.assign(kernel=own)), (lower, lines)):
@@ -76,7 +75,7 @@ def _draw_points(canvas: Canvas, lines: pd.DataFrame, roof: str) -> None:
         _dots(ax, points)
         ax.axhline(1, color=INK, lw=0.9, zorder=1)
         left, right = ax.get_xlim()
-        ax.axvspan(left, max(left, min(SHORT_US, right)), color=FAINT, lw=0, zorder=0)
+        ax.axvspan(left, max(left, min(SHORT_US, right)), color=style.FAINT, lw=0, zorder=0)
         ax.set_xlim(left, right)
         ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if right < 300 * left else (1,)))
         ax.xaxis.set_minor_locator(NullLocator())
@@ -88,7 +87,7 @@ def _draw_points(canvas: Canvas, lines: pd.DataFrame, roof: str) -> None:
     low, high = lower.get_ylim()
     style.ticks(lower.yaxis, RATIOS, "{:g}×".format)
     lower.set_ylim(min(low, 0.93), max(high, 1.08))
-    lower.axhspan(lower.get_ylim()[0], 1, color=BLUSH, lw=0, zorder=0.1)
+    lower.axhspan(lower.get_ylim()[0], 1, color=style.BLUSH, lw=0, zorder=0.1)
     lower.set_xlabel(f"time of {own}, µs")
 
 

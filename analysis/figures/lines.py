@@ -16,17 +16,21 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 from scipy.optimize import isotonic_regression
 
-from analysis.figures.page import Canvas, Page, provenance, stacked, stacked_size
 from analysis.figures.style import (
     BLUSH,
     DOT,
     FAINT,
     INK,
     MUTED,
+    Canvas,
     LineStyle,
+    Page,
+    provenance,
     size_axis,
     size_label,
     slug,
+    stacked,
+    stacked_size,
     style_of,
     value_axis,
     variant_order,
@@ -193,7 +197,7 @@ def _line(
     known = every.reindex(shown.sizes)
     look: dict[str, Any] = {"lw": 1.6, "zorder": 2.8, "label": text} | line
     ax.plot(known.index, known, color=color, **look)
-    ends: dict[int, float] = known.dropna().to_dict()
+    ends: dict[Any, float] = known.dropna().to_dict()
     return [Label(text, x, ends[x], LineStyle(color, "")) for x in list(ends)[-1:]]
 
 

@@ -5,21 +5,19 @@ A-fig1 and B-fig1, which the sources drew by hand.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
-from itertools import groupby
 from typing import Any
 
+import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
-from matplotlib.patches import Patch, Rectangle
+from matplotlib.patches import Patch
 
-from analysis.figures.page import Canvas, Figure, Page
-from analysis.figures.style import DOT, FAINT, INK, MUTED, style_of, write
+from analysis.figures.style import DOT, FAINT, INK, MUTED, Canvas, Figure, Page, style_of, write
 from analysis.load import Inputs, kernel_name
 from analysis.published import name_of
-from experiments.data.records import Access, Trace
+from experiments.data.records import Trace
 
 STATISTICS = {"m": "maximum", "d": "total"}  # B's symbols for the kernel's own variables
 COLORS = {"load": style_of("fused").color, "store": style_of("torch").color}
@@ -40,10 +38,8 @@ def _pages(kernels: Sequence[str], name: str, title: str, note: str, inputs: Inp
     def draw(canvas: Canvas) -> None:
         widths = [max(len(_one_row(trace)), 3) for trace in traces]
         grid: dict[str, Any] = {"left": 0.085, "right": 0.965, "bottom": 0.225, "top": 0.7}
-        places = canvas.subplots(
-            1, len(traces), width_ratios=widths, squeeze=False, gridspec_kw=grid
-        )
-        for ax, trace in zip(places[0], traces, strict=True):
+        axes = canvas.subplots(1, len(traces), width_ratios=widths, squeeze=False, gridspec_kw=grid)
+        for ax, trace in zip(axes[0], traces, strict=True):
             _draw_row(ax, trace)
         handles = [Patch(color=color, label=kind) for kind, color in COLORS.items()]
         look: dict[str, Any] = {"ncols": 2, "frameon": False, "fontsize": 7.5, "handlelength": 1.2}
@@ -55,41 +51,40 @@ def _pages(kernels: Sequence[str], name: str, title: str, note: str, inputs: Inp
     return [Page(name, title, subtitle, [source, TRACED, note], draw, (6.6, 3.2))]
 
 
-def _one_row(trace: Trace) -> list[Access]:
+def _one_row(trace: Trace) -> pd.DataFrame:
     """The accesses to the first row, in order; all rows go through the same."""
-    first = min(access.row for access in trace.accesses)
-    return [access for access in trace.accesses if access.row == first]
+    every = pd.DataFrame(map(vars, trace.accesses))
+    row: pd.DataFrame = every[every["row"] == every["row"].min()].reset_index(drop=True)
+    return row.assign(size=row["last"].clip(upper=trace.cols - 1) - row["first"] + 1)
 
 
 def _draw_row(ax: Axes, trace: Trace) -> None:
     """Order of access across, columns up; each access a bar over the columns it touches."""
-    accesses, touched = _one_row(trace), defaultdict[tuple[int, str, str], set[int]](set)
-    centre: dict[str, Any] = {"ha": "center", "va": "bottom"}
-    for sweep, group in groupby(enumerate(accesses), key=lambda one: one[1].sweep):
-        places = [i for i, _ in group]
-        middle = sum(places) / len(places) + 0.5
-        ax.text(middle, trace.cols * 1.03, f"pass {sweep + 1}", fontsize=7, color=MUTED, **centre)
-        ax.axvline(places[0], color=FAINT, lw=1.2 * (places[0] > 0), zorder=0)
-    for i, a in enumerate(accesses):
-        size, state = a.last - a.first + 1, a.state or {}
-        touched[a.sweep, a.kind, a.tensor].update(range(a.first, min(a.last + 1, trace.cols)))
-        ax.add_patch(Rectangle((i + 0.09, a.first), 0.82, size, color=COLORS[a.kind], lw=0))
-        first_pass = a.kind == "load" and a.sweep == accesses[0].sweep
-        kept = {s: state.get(name) for s, name in STATISTICS.items() if first_pass}
-        words = [f"{s} = {float(v):.3g}" for s, v in kept.items() if isinstance(v, float | str)]
-        look = {"color": INK, "rotation": 0 if words else 90, **centre}
-        height = a.last + 1.12
-        if size / trace.cols > 0.2:  # within its bar
-            height, look = (a.first + a.last + 1) / 2, look | {"color": "white", "va": "center"}
-        ax.text(i + 0.5, height, "\n".join([a.tensor, *words]), fontsize=6.2, **look)
-    ax.set(xlim=(0, len(accesses)), ylim=(0, trace.cols), xticks=[])
+    row, top = _one_row(trace), 1.03 * trace.cols
+    for sweep, mine in row.groupby("sweep"):
+        at, text = mine.index.to_numpy().mean(), f"pass {int(str(sweep)) + 1}"
+        ax.text(at, top, text, ha="center", va="bottom", fontsize=7, color=MUTED)
+        ax.axvline(mine.index[0] - 0.5, color=FAINT, lw=1.2 * (mine.index[0] > 0), zorder=0)
+    texts = row["tensor"].copy()
+    for i in row.index[(row["kind"] == "load") & (row["sweep"] == row["sweep"].min())]:
+        known = {s: (row["state"][i] or {}).get(name) for s, name in STATISTICS.items()}
+        numbers = {s: float(v) for s, v in known.items() if isinstance(v, float | str)}
+        texts[i] += "".join(f"\n{s} = {v:.3g}" for s, v in numbers.items())
+    look: dict[str, Any] = {
+        "fontsize": 6.2,
+        "rotation": 0 if texts.str.contains("\n").any() else 90,
+    }
+    bars = ax.bar(row.index, row["size"], 0.82, row["first"], color=row["kind"].map(COLORS))
+    inside = row["size"] > 0.2 * trace.cols
+    ax.bar_label(bars, texts.where(inside, ""), label_type="center", color="white", **look)
+    ax.bar_label(bars, texts.mask(inside, ""), padding=2, color=INK, **look)
+    ax.set(xlim=(-0.5, len(row) - 0.5), ylim=(0, trace.cols), xticks=[])
     ax.set_yticks([0, trace.cols], ["0", f"N = {trace.cols}"], fontsize=7)
     ax.set_xlabel("order of access →", fontsize=8)
-    whole = sum(len(columns) == trace.cols for columns in touched.values())
-    single = sum(a.first == a.last for a in accesses)
-    trips = f"{kernel_name(trace.kernel)}: {whole} trips"
-    trips += f" of a whole row, {single} of one element" * bool(single)
-    write(ax, 0, 1.15, trips, color=INK)
+    whole = row.groupby(["sweep", "kind", "tensor"])["size"].sum().eq(trace.cols).sum()
+    single = row["size"].eq(1).sum()
+    few = f" of a whole row, {single} of one element" if single else ""
+    write(ax, 0, 1.15, f"{kernel_name(trace.kernel)}: {whole} trips{few}", color=INK)
     sns.despine(ax=ax, left=True)
 
 

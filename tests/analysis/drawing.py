@@ -12,8 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.text import Text
 
 from analysis.figures.lines import LineFigure
-from analysis.figures.page import Canvas, Figure, Page
-from analysis.figures.style import theme
+from analysis.figures.style import Canvas, Figure, Page, theme
 from analysis.load import Inputs, Records, load
 from experiments.data.rows import Row
 from tests.analysis.plausible import write
