@@ -31,6 +31,11 @@ from experiments.data.records import PROBES, Counters, Probe, read_records
 EDGES_US = (0.0, 10.0, 25.0, 50.0, 200.0, math.inf)
 TWIN = "(.+)-([^-]+)"  # a kernel's name and its mark
 PROFILER = "profiler"  # by hardware counters, without launch or gaps
+TITLES = {
+    "floor": "The noise floor",
+    "timers": "Two timers at the same points",
+    "cold": "A buffer read cold, and read warm",
+}
 NEEDS = {
     "timers": "the same points by two timers, timing=events,graph",
     "cold": "probe.jsonl of an older recording; make test-gpu checks the flush",
@@ -51,22 +56,16 @@ def run(options: argparse.Namespace) -> int:
             "python -m experiments.run experiment=selftest"
         )
     folder = inputs.rows.parent if inputs.rows.is_file() else inputs.rows
-    paths = files_below(folder, PROBES)[PROBES]
-    probes = [one for path in paths for one in read_records(path, Probe)]
-    tables = {
-        "floor": ("The noise floor", floor_lines(pairs)),
-        "timers": (
-            "Two timers at the same points",
-            timer_lines(inputs.frame, inputs.records.counters),
-        ),
-        "cold": ("A buffer read cold, and read warm", cold_lines(probes)),
+    paths, made = files_below(folder, PROBES)[PROBES], []
+    lines = {
+        "floor": floor_lines(pairs),
+        "timers": timer_lines(inputs.frame, inputs.records.counters),
+        "cold": cold_lines(probe for path in paths for probe in read_records(path, Probe)),
     }
-    made = []
-    for name, (title, lines) in tables.items():
-        if lines:
-            shown = table(title, pd.DataFrame(lines), texts(name))
-            made += write_table(inputs.out, name, replace(shown, data=None))
-    missing = [f"{name} needs {NEEDS[name]}" for name, (_, lines) in tables.items() if not lines]
+    for name in filter(lines.get, lines):
+        shown = table(TITLES[name], pd.DataFrame(lines[name]), texts(name))
+        made += write_table(inputs.out, name, replace(shown, data=None))
+    missing = [f"{name} needs {NEEDS[name]}" for name, found in lines.items() if not found]
     text = noise_floor(inputs.frame, pairs)
     finish([*made, write_file(inputs.out / "noise_floor.md", text)], missing)
     print(f"\n{text}", end="")
@@ -159,48 +158,39 @@ def timer_lines(frame: pd.DataFrame, counters: Iterable[Counters] = ()) -> list[
         for first, second in combinations(filter(times.__contains__, (*TIMERS, PROFILER)), 2):
             both = mine[[first, second]].dropna()
             for text, each in both.groupby(_range(both[second]), observed=True):
-                one, other = each[first], each[second]
-                offset, ratio = (
-                    np.percentile(values, [50, 5, 95]) for values in (one - other, one / other)
-                )
                 line = {
                     "card": card_of(str(gpu)).name,
                     "timers": f"{first} against {second}, {cache}",
                     "time, µs": str(text),
                     "points": str(len(each)),
-                    "offset, µs": "{:+.2f}".format(*offset),
-                    "offset, 5–95 %": "{1:+.2f} to {2:+.2f}".format(*offset),
-                    "ratio": "{:.4f}".format(*ratio),
-                    "ratio, 5–95 %": "{1:.4f} to {2:.4f}".format(*ratio),
                 }
+                for name, unit, values, form in (
+                    ("offset", ", µs", each[first] - each[second], "{:+.2f}"),
+                    ("ratio", "", each[first] / each[second], "{:.4f}"),
+                ):
+                    middle, *ends = map(form.format, np.percentile(values, [50, 5, 95]))
+                    line |= {f"{name}{unit}": middle, f"{name}, 5–95 %": " to ".join(ends)}
                 lines.append(line)
     return lines
 
 
 def cold_lines(probes: Iterable[Probe]) -> list[dict[str, str]]:
-    """Buffers read cold and warm, by card, timer, size and the accesses that put them into L2."""
-    known = {(p.gpu, p.timer, p.bytes, p.left or "", p.cache): p for p in probes}
+    """Buffers read cold and warm, by card, timer and size."""
+    known = {(p.gpu, p.timer, p.bytes, p.cache): p for p in probes if not p.left}
     lines = []
-    for gpu, timer, size, left in sorted({place[:-1] for place in known}):
-        cold, warm = (known.get((gpu, timer, size, left, cache)) for cache in ("cold", "warm"))
-        if cold is None or warm is None:
-            continue
-        turn = known.get((gpu, timer, size, "", "rotation"))
-        kept, saved = "–", turn.time_us - warm.time_us if turn and left else 0.0
-        if turn and saved > 0:
-            kept = f"{100 * (turn.time_us - cold.time_us) / saved:.0f} %"
-        line = {
-            "card": card_of(gpu).name,
-            "timer": timer_label(timer),
-            "buffer, MiB": f"{size / 2**20:g}",
-            "cold, µs": f"{cold.time_us:.2f}",
-            "warm, µs": f"{warm.time_us:.2f}",
-            "cold / warm": f"{cold.time_us / warm.time_us:.2f}",
-            "distinct": "yes" if cold.time_low_us > warm.time_high_us else "no",
-            "left by": left or "the read before",
-            "kept": kept,
-        }
-        lines.append(line)
+    for gpu, timer, size in sorted({place[:3] for place in known}):
+        cold, warm = (known.get((gpu, timer, size, cache)) for cache in ("cold", "warm"))
+        if cold is not None and warm is not None:
+            line = {
+                "card": card_of(gpu).name,
+                "timer": timer_label(timer),
+                "buffer, MiB": f"{size / 2**20:g}",
+                "cold, µs": f"{cold.time_us:.2f}",
+                "warm, µs": f"{warm.time_us:.2f}",
+                "cold / warm": f"{cold.time_us / warm.time_us:.2f}",
+                "distinct": "yes" if cold.time_low_us > warm.time_high_us else "no",
+            }
+            lines.append(line)
     return lines
 
 

@@ -24,23 +24,24 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 from PIL import Image
 
-from analysis import stepper
 from analysis.__main__ import finish
 from analysis.claims import judge, judge_own
 from analysis.claims.audit import audit
 from analysis.claims.verdict import Judgement
 from analysis.figures import FIGURES, Picture, pictures
-from analysis.figures.style import slug, theme
-from analysis.format import Table, plain, thousands
+from analysis.figures.lines import LineFigure
+from analysis.figures.style import Figure, Page, slug, theme
+from analysis.format import Table, visible
 from analysis.headline import headline, operations
 from analysis.load import Inputs, read_inputs, rows_hash
 from analysis.published import OPERATION, sources
+from analysis.report import stepper
 from analysis.selftest import noise_floor, twins_of
 from analysis.tables import tables_of
 from experiments.data.cards import card_of
 from experiments.data.files import RowsError, read_json, write_file
 
-HERE, STEPPER = Path(__file__).parent, Path(stepper.__file__).parent
+HERE = Path(__file__).parent
 FIRST = "headline"  # the picture of the result
 # Tables about the measuring itself, by how their names begin; the others are of an operation.
 MEASURED = ("environment", "determinism")
@@ -96,8 +97,8 @@ def page(inputs: Inputs) -> str:
     tables, lacking = tables_of(inputs)
     gpus = sorted(map(str, inputs.main["gpu"].unique()))
     lines = operations(inputs.frame, inputs.points)
-    files = (HERE / "page.css", STEPPER / "stepper.css", HERE / "page.js", STEPPER / "stepper.js")
-    *styles, script, other = (path.read_text(encoding="utf-8") for path in files)
+    files = ("page.css", "stepper.css", "page.js", "stepper.js")
+    *styles, script, other = ((HERE / name).read_text(encoding="utf-8") for name in files)
     style, scripts = "".join(styles), [script, other]
     by_operation = {line[0]: line for line in lines.lines} if lines else {}
     exhibits = _exhibits(drawn, tables, [OPERATION, *by_operation])
@@ -112,7 +113,7 @@ def page(inputs: Inputs) -> str:
         "opening": _opening(inputs),
         "headline": headline(inputs.frame, inputs.points),
         "every": lines,
-        "lead": [_shown(one) for one in drawn if one[0].id == FIRST],
+        "lead": [_shown(*one) for one in drawn if one[0].id == FIRST],
         "sources": [_source(letter, exhibits) for letter in sources()],
         "labels": {label for own in exhibits.values() for label in own},
         "operations": [
@@ -127,7 +128,17 @@ def page(inputs: Inputs) -> str:
         "step_input": stepper.example(),
         "step_heads": stepper.HEADS,
     }
-    return _templates().get_template("page.html").render(context)
+    templates = Environment(
+        loader=FileSystemLoader(HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.globals |= {"signs": SIGNS, "tally": tally, "label_of": label_of}
+    templates.globals |= {"most_lines": MOST_LINES, "folded": FOLDED}
+    templates.filters |= {"ticks": ticks, "slug": slug}
+    return templates.get_template("page.html").render(context)
 
 
 def ticks(text: str) -> Markup:
@@ -154,20 +165,21 @@ def _exhibits(
     found: Exhibits = defaultdict(dict)
     first = {page.title: page.operation for _, page in reversed(drawn)}
     for figure, page in (one for one in drawn if one[0].id != FIRST):
-        group = (figure.source, "" if figure.source else page.operation)
         label, title = label_of(figure.id) if figure.source else "", page.title
         if not label and first[title] != page.operation:
             title = f"{title}: {page.operation}"  # no heading twice
-        exhibit = found[group].setdefault(label or title, Exhibit(title, label))
-        exhibit.pictures.append(_shown((figure, page)))
+        group = found[figure.source, "" if figure.source else page.operation]
+        group.setdefault(label or title, Exhibit(title, label)).pictures.append(
+            _shown(figure, page)
+        )
     by_length = sorted({*known, *first.values()}, key=len, reverse=True)
     for stem, table in tables.items():
         label = label_of(stem)
         name = next((one for one in by_length if f"-{slug(one)}-" in f"{stem}-"), OPERATION)
         title = table.title.removeprefix(f"{label}: ") if label else f"Tables of {name}"
         if not stem.startswith(MEASURED):
-            group = (label[0], "") if label else ("", name)
-            found[group].setdefault(label or title, Exhibit(title, label)).tables.append(table)
+            group = found[label[:1], "" if label else name]
+            group.setdefault(label or title, Exhibit(title, label)).tables.append(table)
     return found
 
 
@@ -176,11 +188,9 @@ def _add_claims(found: Exhibits, claims: Sequence[Judgement], needs: Mapping[str
     lacking = {label_of(name): text.partition(" needs ")[2] for name, text in needs.items()}
     for claim in claims:
         label = label_of(claim.figure)
-        if not label.startswith(claim.source):
-            label = ""  # it has none, or the figure of another source
+        label = label if label.startswith(claim.source) else ""  # none, or of another source
         title = "not drawn" if label else f"Claims of {claim.source} without a figure"
-        missing = lacking.get(label, "other rows") if label else ""
-        exhibit = Exhibit(title, label, missing=missing)
+        exhibit = Exhibit(title, label, missing=lacking.get(label, "other rows") if label else "")
         found[claim.source, ""].setdefault(label, exhibit).claims.append(claim)
 
 
@@ -198,9 +208,8 @@ def _source(letter: str, exhibits: Exhibits) -> dict[str, Any]:
     }
 
 
-def _shown(picture: Picture) -> dict[str, Any]:
+def _shown(figure: Figure | LineFigure, page: Page) -> dict[str, Any]:
     """A picture as an image, without the texts that stand beside it on the page."""
-    figure, page = picture
     drawn, packed = BytesIO(), BytesIO()
     with matplotlib.rc_context(theme()):
         canvas = page.render(texts=False)
@@ -209,8 +218,7 @@ def _shown(picture: Picture) -> dict[str, Any]:
     image.quantize(COLORS).convert("RGB").save(packed, "WEBP", lossless=True)
     uri = f"data:image/webp;base64,{base64.b64encode(packed.getvalue()).decode()}"
     width, height = (round(pixels * SCALE / DPI) for pixels in image.size)
-    size = {"width": width, "height": height}
-    return {"page": page, "caption": figure.caption, "uri": uri} | size
+    return {"page": page, "caption": figure.caption, "uri": uri, "width": width, "height": height}
 
 
 def _opening(inputs: Inputs) -> dict[str, Any]:
@@ -226,13 +234,13 @@ def _opening(inputs: Inputs) -> dict[str, Any]:
         read = {}
     days = map(str, read.values() if isinstance(read, dict) else ())
     return {
-        "rows": thousands(len(frame)),
-        "place": plain(str(inputs.rows)),
+        "rows": f"{len(frame):,}",
+        "place": visible(str(inputs.rows), None),
         "cards": sorted({card_of(str(gpu)).name for gpu in frame["gpu"].unique()}),
         "days": sorted({day for day in days if re.fullmatch(r"\d{4}-\d\d-\d\d", day)}),
         "commits": [name for name, _ in commits.most_common()],
         "hash": rows_hash(frame),
-        "statuses": [f"{thousands(count)} {str(name).replace('_', ' ')}" for name, count in counts],
+        "statuses": [f"{count:,} {str(name).replace('_', ' ')}" for name, count in counts],
     }
 
 
@@ -246,20 +254,6 @@ def _noise(inputs: Inputs) -> list[str]:
     text = noise_floor(inputs.frame[inputs.frame["sweep"].isin(most["sweep"])], most)
     # it is Markdown, for pages that quote it
     return [html.unescape(one).replace("**", "") for one in text.split("\n\n") if one.strip()]
-
-
-def _templates() -> Environment:
-    templates = Environment(
-        loader=FileSystemLoader([HERE, STEPPER]),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    templates.globals |= {"signs": SIGNS, "tally": tally, "label_of": label_of}
-    templates.globals |= {"most_lines": MOST_LINES, "folded": FOLDED}
-    templates.filters |= {"ticks": ticks, "slug": slug}
-    return templates
 
 
 def _policy(style: str, scripts: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from analysis.stepper import HEADS, example, steps
+from analysis.report.stepper import HEADS, example, steps
 
 SHAPES = st.tuples(st.integers(1, 3), st.integers(1, 9))
 
