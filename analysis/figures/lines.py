@@ -6,15 +6,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, PercentFormatter
-from scipy.optimize import isotonic_regression
 
 from analysis.figures.style import (
     BLUSH,
@@ -23,11 +22,10 @@ from analysis.figures.style import (
     INK,
     MUTED,
     Canvas,
-    LineStyle,
     Page,
+    legend,
     provenance,
     size_axis,
-    size_label,
     slug,
     stacked,
     stacked_size,
@@ -40,10 +38,6 @@ from analysis.load import Inputs
 from analysis.published import name_of, series, sources
 from analysis.selection import Query, Selection, select
 
-APART = 0.152  # inches: the least distance of two labels
-LEADER, MARK, TEXT = 1.035, 1.055, 1.08  # where labels begin, in widths of the axes
-WHOLE = 0.98  # widths of the axes: lines that end beyond are joined to their label
-LONGEST, ROOM = 34, 28  # characters of a label: the most, and the most at full size
 DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
 DASHED, LEVEL_DASH = (0, (5, 2)), (0, (1.5, 1.5))
 TIME_US, GBPS, ROOF_SHARE = "time_us", "effective_gbps", "fraction_of_roof"
@@ -60,17 +54,6 @@ class Panel:
     scale: Literal["linear", "log"] = "linear"  # from 0; base 10
     series: str = ""  # a source's printed numbers drawn beside, such as ``a_fig2``
     levels: tuple[str, ...] = ()  # sources whose claims without a size are drawn as levels
-
-
-@dataclass(frozen=True)
-class Label:
-    """A line's name at its last point, (x, y), written in the right margin instead of a legend."""
-
-    text: str
-    x: float
-    y: float
-    style: LineStyle  # without a marker where the line has none
-    hollow: bool = False  # whether the marker is drawn open
 
 
 @dataclass(frozen=True)
@@ -117,8 +100,7 @@ class LineFigure:
             places = stacked(canvas, len(self.panels))
             for ax, panel in zip(places, self.panels, strict=True):
                 size_axis(ax, shown.sizes, shown.query.over)
-                inches = ax.get_position().height * canvas.get_figheight()
-                write_labels(ax, draw_panel(ax, shown, panel), APART / inches)
+                draw_panel(ax, shown, panel)
                 if ax is not places[-1]:
                     ax.set_xlabel("")
 
@@ -128,8 +110,8 @@ class LineFigure:
         return Page(name, self.title, subtitle, small, draw, size, shown.gpu, operation)
 
 
-def draw_panel(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
-    """Draws a panel on axes whose size axis is ready; returns the labels of its lines.
+def draw_panel(ax: Axes, shown: Selection, panel: Panel) -> None:
+    """Draws a panel on axes whose size axis is ready.
 
     Bandwidths start at 0 and are scaled to the rows: numbers that a source printed of a faster card
     do not squeeze them. Times span decades, so their axis is a logarithm that holds all of them but
@@ -138,41 +120,42 @@ def draw_panel(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
     if panel.scale != "linear":
         ax.set_yscale("log")
     first, last = (_datasheet, _claims) if panel.y == GBPS else (_claims, _datasheet)
-    labels = lines(ax, shown, panel.y) + _roofs(ax, shown, panel) + first(ax, shown, panel)
+    draw_lines(ax, shown, panel.y)
+    _roof(ax, shown, panel.y)
+    first(ax, shown, panel)
     if panel.y == ROOF_SHARE:  # the datasheet's peak is far above where launches bound the roof
         ax.set_ylim(0, max(1.25, 1.04 * float(np.nanmax(shown.own[panel.y]))))
     elif panel.scale == "linear":
         ax.set_ylim(0, None)
     else:
         ax.set_ylim(*ax.get_ylim())
-    labels += last(ax, shown, panel)
+    last(ax, shown, panel)
     _shade_l2(ax, shown, 0.02 if panel.y == ROOF_SHARE else 0.87)
     value_axis(ax, panel.label)
     if panel.y == ROOF_SHARE:
         ax.yaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10]))
         ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    return labels
+    legend(ax)
 
 
-def lines(ax: Axes, shown: Selection, y: str) -> list[Label]:
-    """Draws column ``y`` of every variant of the operation against a size; returns their labels.
+def draw_lines(ax: Axes, shown: Selection, y: str) -> None:
+    """Draws column ``y`` of every variant of the operation against a size.
 
     A line breaks where its variant has no valid time. The 95 % interval stands on every point.
     Points above the roof are taken out of the line, drawn open and crossed out.
     """
-    own, x = shown.own, np.array(shown.sizes, dtype=float)
-    labels, drawn = [], Counter[str]()
+    own, x, drawn = shown.own, np.array(shown.sizes, dtype=float), Counter[str]()
     for variant in sorted(own["variant"].unique(), key=variant_order)[:MOST_LINES]:
         line = own[own["variant"] == variant].set_index(shown.query.over).reindex(shown.sizes)
         value = line[y].where(line["status"] == "ok").to_numpy(dtype=float)
-        if not np.isfinite(value).any():
+        count = np.isfinite(value).sum()
+        if not count:
             continue
         kernel = variant.split(" ")[0]
         style, dash = style_of(kernel), DASHES[drawn[kernel] % len(DASHES)]
         drawn[kernel] += 1
         above = line["above_roof"].eq(True).to_numpy()
-        # lengths of the axes between markers
-        sparse = None if np.isfinite(value).sum() <= MARK_ALL else 0.05
+        sparse = None if count <= MARK_ALL else 0.05  # lengths of the axes between markers
         look = style.dots(ls=dash, lw=1.4, color=style.color, mew=0.6, zorder=3)
         ax.plot(x, np.where(above, np.nan, value), label=variant, markevery=sparse, **look)
         # the interval of the time, or of a rate by that time
@@ -181,41 +164,31 @@ def lines(ax: Axes, shown: Selection, y: str) -> list[Label]:
         ax.vlines(x, low, high, color=style.color, lw=1.0, zorder=2.5)
         if above.any():
             look = style.dots(hollow=True, mew=0.9)
-            ax.plot(x[above], value[above], label="above roof", zorder=3.2, **look)
+            ax.plot(x[above], value[above], label="_above roof", zorder=3.2, **look)
             ax.plot(x[above], value[above], "x", ms=3.2, mec=INK, mew=0.7, zorder=3.3)
-        last = int(np.flatnonzero(np.isfinite(value))[-1])
-        text = variant if last == len(x) - 1 else f"{variant}, to {size_label(x[last])}"
-        labels.append(Label(text, x[last], value[last], style))
-    return labels
 
 
-def _line(
-    ax: Axes, shown: Selection, values: pd.Series | float, text: str, color: str = INK, **line: Any
-) -> list[Label]:
-    """Draws a line without markers over all sizes, where it has values; returns its label."""
+def _line(ax: Axes, shown: Selection, values: pd.Series | float, **look: Any) -> None:
+    """Draws a line without markers over all sizes, where it has values."""
     every = pd.Series(values, shown.sizes) if isinstance(values, float) else values
     known = every.reindex(shown.sizes)
-    look: dict[str, Any] = {"lw": 1.6, "zorder": 2.8, "label": text} | line
-    ax.plot(known.index, known, color=color, **look)
-    ends: dict[Any, float] = known.dropna().to_dict()
-    return [Label(text, x, ends[x], LineStyle(color, "")) for x in list(ends)[-1:]]
+    ax.plot(known.index, known, **look)
 
 
-def _roofs(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
+def _roof(ax: Axes, shown: Selection, y: str) -> None:
     """Draws the measured bound: the best of any kernel of the roof at the same shape."""
-    roof = f"{shown.roof} roof"
-    if panel.y == ROOF_SHARE:
-        longest = shown.own["arithmetic_us"].notna().any()
-        return _line(ax, shown, 1.0, "longest roof" if longest else roof)
-    best = shown.roofs.groupby(shown.query.over)[panel.y]
-    return _line(ax, shown, best.max() if panel.y == GBPS else best.min(), roof)
+    longest = y == ROOF_SHARE and shown.own["arithmetic_us"].notna().any()
+    best = shown.roofs.groupby(shown.query.over)[y]
+    known = 1.0 if y == ROOF_SHARE else best.max() if y == GBPS else best.min()
+    text = "longest roof" if longest else f"{shown.roof} roof"
+    _line(ax, shown, known, label=text, color=INK, lw=1.6, zorder=2.8)
 
 
-def _datasheet(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
+def _datasheet(ax: Axes, shown: Selection, panel: Panel) -> None:
     """Draws the datasheet's memory bandwidth, and shades times that are too short for it."""
     peak, own = shown.card.peak_gbps, shown.own
     if peak is None:
-        return []
+        return
     known: pd.Series | float = float(peak)
     if panel.y == ROOF_SHARE and own["arithmetic_us"].isna().all():
         known = peak / own.groupby(shown.query.over)["roof_gbps"].max()
@@ -224,9 +197,9 @@ def _datasheet(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
         ax.fill_between(known.index, known, 1e-9, color=BLUSH, lw=0, zorder=0.1)
         write(ax, 0.985, 0.03, "faster than the card's memory", 6.5, ha="right")
     elif panel.y != GBPS:
-        return []
-    look: dict[str, Any] = {"color": MUTED, "lw": 1.0, "ls": DASHED, "zorder": 2}
-    return _line(ax, shown, known, f"datasheet {peak:,.0f} GB/s", **look)
+        return
+    text = f"datasheet {peak:,.0f} GB/s"
+    _line(ax, shown, known, label=text, color=MUTED, lw=1.0, ls=DASHED, zorder=2)
 
 
 def _shade_l2(ax: Axes, shown: Selection, height: float) -> None:
@@ -241,78 +214,29 @@ def _shade_l2(ax: Axes, shown: Selection, height: float) -> None:
     write(ax, 0.012, height, f"{moved} fits in L2 ({size / 2**20:g} MiB)", 6.5, va="bottom")
 
 
-def _claims(ax: Axes, shown: Selection, panel: Panel) -> list[Label]:
+def _claims(ax: Axes, shown: Selection, panel: Panel) -> None:
     """Draws the sources' numbers, which compare with rows of their own shape and dtype alone.
 
     A printed series has open markers on pale dashes. A claim of this dtype without a size is a
     dotted line, or a band between two.
     """
-    labels: list[Label] = []
-    if shown.exact and panel.series:
+    if not shown.exact:
+        return
+    # C ran `hybrid` as `hybrid_whole`, which its numbers stand beside where rows hold it
+    whole = {"hybrid": "hybrid_whole"} if "hybrid_whole" in set(shown.points["kernel"]) else {}
+    if panel.series:
         printed, author = series(panel.series), name_of(panel.series[0].upper())
-        for kernel, values in printed.kernels.items():
-            kernel = _as_run(shown, kernel)
+        for name, values in printed.kernels.items():
+            kernel = whole.get(name, name)
             style, text = style_of(kernel), f"{author}: {kernel}"
             look = style.dots(hollow=True, mew=0.9, ls=(0, (3, 2)), color=style.color, zorder=2.6)
             ax.plot(printed.sizes, values, label=text, lw=0.9, alpha=0.75, **look)
-            labels.append(Label(text, printed.sizes[-1], values[-1], style, hollow=True))
-    letters = [one for one in panel.levels if shown.exact and sources()[one].dtype == shown.dtype]
-    for letter in letters:
+    for letter in (one for one in panel.levels if sources()[one].dtype == shown.dtype):
         for one in (one for one in sources()[letter].levels if one.quantity == panel.y):
-            kernel = _as_run(shown, one.kernel)
+            kernel = whole.get(one.kernel, one.kernel)
             ends = f"–{one.high:,g}" if one.low < one.high else "+" * (one.of == "floor")
             text, color = f"{name_of(letter)}: {kernel} {one.low:,g}{ends}", style_of(kernel).color
             ax.axhspan(one.low, one.high, color=color, alpha=0.13, lw=0, zorder=0.2)
-            look = {"lw": 1.0, "ls": LEVEL_DASH, "alpha": 0.8, "zorder": 2.2}
-            made = [_line(ax, shown, end, text, color, **look)[0] for end in {one.low, one.high}]
-            labels.append(replace(made[0], y=(one.low + one.high) / 2))
-    return labels
-
-
-def _as_run(shown: Selection, kernel: str) -> str:
-    """C ran `hybrid` as `hybrid_whole`, which its numbers stand beside where rows hold it."""
-    whole = kernel == "hybrid" and "hybrid_whole" in set(shown.points["kernel"])
-    return "hybrid_whole" if whole else kernel
-
-
-def write_labels(ax: Axes, labels: Sequence[Label], gap: float = 0.062) -> None:
-    """Writes every label near its line's end, as near as ``gap`` (share of the height) allows.
-
-    Those of lines above the axes' top, such as printed numbers of a faster card, end in an arrow.
-    """
-    to_axes = ax.transData + ax.transAxes.inverted()
-    top = ax.get_ylim()[1]
-    labels = [
-        replace(label, text=f"{label.text} ↑", y=top) if label.y > top else label
-        for label in labels
-    ]
-    ends = [to_axes.transform((label.x, label.y)) for label in labels]
-    heights = spread([float(end[1]) for end in ends], gap)
-    across: dict[str, Any] = {"transform": ax.transAxes, "clip_on": False}
-    for label, end, height in zip(labels, ends, heights, strict=True):
-        style = label.style
-        if (end[0] > WHOLE or label.hollow) and end[1] < 1:
-            leader = [end[0], LEADER], [end[1], height]
-            ax.plot(*leader, color=style.color, lw=0.5, alpha=0.6, **across)
-        if style.marker:
-            ax.plot([MARK], [height], **style.dots(hollow=label.hollow, mew=0.8), **across)
-        text = label.text if len(label.text) <= LONGEST else label.text[: LONGEST - 1] + "…"
-        size = 8 * min(1.0, ROOM / len(text))  # a name with its tunables still has to fit
-        start = TEXT if style.marker else LEADER + 0.012
-        ax.text(start, height, text, va="center", fontsize=size, color=style.text_color, **across)
-
-
-def spread(heights: Sequence[float], gap: float) -> list[float]:
-    """The nearest heights (least squares) in the same order that lie at least ``gap`` apart.
-
-    They stay within 0 and 1 where they all fit. Heights less the gaps below them need only be
-    non-decreasing, which is isotonic regression: neighbours out of order share their mean.
-    """
-    if not heights:
-        return []
-    order = np.argsort(heights, kind="stable")
-    gaps = gap * np.arange(len(heights))
-    room = max(0.0, 1 - gap * (len(heights) - 1))
-    apart = np.empty(len(heights))
-    apart[order] = np.clip(isotonic_regression(np.take(heights, order) - gaps).x, 0, room) + gaps
-    return [float(height) for height in apart]
+            for i, end in enumerate(sorted({one.low, one.high})):
+                look = {"label": f"_{text}" if i else text, "ls": LEVEL_DASH, "zorder": 2.2}
+                _line(ax, shown, end, color=color, lw=1.0, alpha=0.8, **look)

@@ -14,13 +14,13 @@ from types import MappingProxyType
 from typing import Any
 
 import matplotlib
+import numpy as np
 import pandas as pd
 import seaborn as sns
 import yaml
 from matplotlib import figure
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.colors import to_hex, to_rgb
 from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
 
 from analysis.load import Inputs, rows_hash
@@ -40,6 +40,7 @@ MARGIN = 0.116  # inches left of a page's title
 LEFT, WIDE = 0.078, 0.567  # of the axes; labels stand right of them
 ABOVE, BELOW, BETWEEN = 0.67, 0.81, 0.56  # inches above, below and between axes
 ALONE, STACKED = 2.42, 1.85  # inches: the height of a panel
+ROOM, MOST_NAMES = 30, 16  # characters and lines that fit right of the axes
 # Points across, so that markers of every form weigh the same to the eye.
 ACROSS = {"*": 8.0, "P": 6.6, "X": 6.4, "d": 6.0, "D": 4.7, "s": 5.0}
 Marker = str | tuple[int, int, int]  # of matplotlib
@@ -145,12 +146,6 @@ class LineStyle:
             return 7.4 if self.marker[1] else 6.6
         return ACROSS.get(self.marker, 5.6)
 
-    @property
-    def text_color(self) -> str:
-        """Its colour a step towards ink, for text that stays legible where it is light."""
-        (r, g, b), (x, y, z) = to_rgb(self.color), to_rgb(INK)
-        return to_hex((0.62 * r + 0.38 * x, 0.62 * g + 0.38 * y, 0.62 * b + 0.38 * z))
-
     def dots(self, scale: float = 1.0, hollow: bool = False, **more: Any) -> dict[str, Any]:
         """The arguments of `Axes.plot` that draw its markers without a line."""
         face, edge = ("white", self.color) if hollow else (self.color, "white")
@@ -201,6 +196,23 @@ def theme() -> Any:
 def write(ax: Axes, x: float, y: float, text: str, size: float = 8.0, **more: Any) -> None:
     """Writes a text, by default a quiet one, at shares of the axes."""
     ax.text(x, y, text, transform=ax.transAxes, fontsize=size, **{"color": MUTED} | more)
+
+
+def legend(ax: Axes) -> None:
+    """Names the lines right of the axes, from the top as they end.
+
+    Those above the axes' top, such as printed numbers of a faster card, get an arrow.
+    """
+    ends = {}
+    for line in ax.get_lines():
+        known = np.asarray(line.get_ydata(), dtype=float)
+        if (known := known[np.isfinite(known)]).size and not str(line.get_label()).startswith("_"):
+            ends[line] = float(known[-1])
+    order, top = sorted(ends, key=lambda line: -ends[line]), ax.get_ylim()[1]
+    names = [str(line.get_label()) + " ↑" * bool(ends[line] > top) for line in order]
+    size = 8 * min(1.0, MOST_NAMES / max(1, len(names)), *(ROOM / len(name) for name in names))
+    place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.06)}
+    ax.legend(order, names, fontsize=size, handlelength=1.6, frameon=False, **place)
 
 
 def ticks(axis: Axis, places: Iterable[float], text: Callable[[float], str]) -> None:

@@ -52,7 +52,9 @@ def lines(canvas: Canvas, panel: int = 0) -> dict[str, np.ndarray]:
 
 
 def texts(canvas: Canvas) -> list[Text]:
-    return [*canvas.texts, *(text for ax in canvas.axes for text in ax.texts)]
+    legends = [ax.get_legend() for ax in canvas.axes]
+    named = [text for one in legends if one is not None for text in one.get_texts()]
+    return [*canvas.texts, *(text for ax in canvas.axes for text in ax.texts), *named]
 
 
 def words(canvas: Canvas) -> str:
