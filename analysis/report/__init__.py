@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import base64
 import hashlib
-import html
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,7 +35,6 @@ from analysis.headline import headline, operations
 from analysis.load import Inputs, read_inputs, rows_hash
 from analysis.published import OPERATION, sources
 from analysis.report import stepper
-from analysis.selftest import noise_floor, twins_of
 from analysis.tables import tables_of
 from experiments.data.cards import card_of
 from experiments.data.files import RowsError, read_json, write_file
@@ -122,7 +120,6 @@ def page(inputs: Inputs) -> str:
         "own": [one for gpu in gpus for one in judge_own(inputs, gpu)],
         "several": len(gpus) > 1,
         "measured": [table for stem, table in tables.items() if stem.startswith(MEASURED)],
-        "noise": _noise(inputs),
         "missing": [*left_out, *needs.values(), *lacking],
         "steps": stepper.steps(stepper.example()),
         "step_input": stepper.example(),
@@ -137,7 +134,7 @@ def page(inputs: Inputs) -> str:
     )
     templates.globals |= {"signs": SIGNS, "tally": tally, "label_of": label_of}
     templates.globals |= {"most_lines": MOST_LINES, "folded": FOLDED}
-    templates.filters |= {"ticks": ticks, "slug": slug}
+    templates.filters |= {"ticks": ticks, "slug": slug, "digits": stepper.digits}
     return templates.get_template("page.html").render(context)
 
 
@@ -242,18 +239,6 @@ def _opening(inputs: Inputs) -> dict[str, Any]:
         "hash": rows_hash(frame),
         "statuses": [f"{count:,} {str(name).replace('_', ' ')}" for name, count in counts],
     }
-
-
-def _noise(inputs: Inputs) -> list[str]:
-    """Sentences on how much a variant differs from itself, of the set with most such pairs."""
-    pairs = twins_of(inputs.frame)
-    if pairs.empty:
-        return []
-    sets = pairs["sweep"].map(inputs.frame.drop_duplicates("sweep").set_index("sweep")["set"])
-    most = pairs[sets == sets.value_counts().index[0]]
-    text = noise_floor(inputs.frame[inputs.frame["sweep"].isin(most["sweep"])], most)
-    # it is Markdown, for pages that quote it
-    return [html.unescape(one).replace("**", "") for one in text.split("\n\n") if one.strip()]
 
 
 def _policy(style: str, scripts: Sequence[str]) -> str:

@@ -38,34 +38,18 @@ class Step:
         return int(self.reads.sum()), int(np.isfinite(self.output).sum())
 
     @property
-    def statistics(self) -> list[list[str]]:
-        """For each row the texts under `HEADS`; empty where a number is not known yet.
+    def statistics(self) -> list[list[float]]:
+        """For each row the numbers under `HEADS`; NaN where one is not known yet.
 
         The entropy −Σ p ln p is in nats, and known once the row is complete.
         """
         lines = []
-        for (maximum, total), stored in zip(self.known, self.output, strict=True):
+        for known, stored in zip(self.known, self.output, strict=True):
             p = stored[np.isfinite(stored)]
-            known = [p.sum(), p.min(), p.max()] if p.size else [math.nan] * 3
-            entropy = -float((p * np.log(p)).sum()) if p.size == stored.size else math.nan
-            lines.append([digits(maximum, 1), *map(digits, [total, *known, entropy])])
+            found = [p.sum(), p.min(), p.max()] if p.size else [math.nan] * 3
+            entropy = -(p * np.log(p)).sum() if p.size == stored.size else math.nan
+            lines.append([float(one) for one in (*known, *found, entropy)])
         return lines
-
-    def cells(self, values: Floats, done: Floats, count: int) -> list[list[tuple[str, str]]]:
-        """The input or the output by row: each number, and ``now``, ``done`` or nothing.
-
-        Args:
-            values: Shape [M, N].
-            done: Above 0 at each number that a pass is through with, shape [M, N].
-            count: Decimals.
-        """
-        states = np.where(done > 0, "done", "")
-        if self.row >= 0:
-            states[self.row, slice(*self.columns)] = "now"
-        return [
-            [(digits(one, count), str(state)) for one, state in zip(*line, strict=True)]
-            for line in zip(values, states, strict=True)
-        ]
 
 
 def example() -> Floats:
