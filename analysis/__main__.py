@@ -61,22 +61,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
 
 
-def only(names: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
-    """The names that ``--only`` took, all of them known.
+def only(listed: str, known: Sequence[str]) -> tuple[str, ...]:
+    """The names that ``--only`` lists with commas between them, all of them known.
 
     Raises:
         RowsError: it names the first unknown one, and those that would be right.
     """
+    names = tuple(filter(None, map(str.strip, listed.split(","))))
     for name in names:
         if name not in known:
             raise RowsError(f"--only: no {name!r}; known are {', '.join(known)}")
-    return tuple(names)
+    return names
 
 
 def finish(made: Sequence[Path], missing: Sequence[str] = ()) -> None:
     """Prints the paths of what a command made, and in one line what it could not make."""
-    for path in made:
-        print(path)
+    print(*made, sep="\n")
     if missing:
         print(f"skipped: {'; '.join(missing)}", file=sys.stderr)
 
@@ -109,15 +109,10 @@ def _parser(asked: Sequence[str]) -> argparse.ArgumentParser:
             command.add_argument("--ours", default="", metavar="KERNEL", help=ours)
         if name in ("figures", "tables"):
             some = f"make only these {name}, such as limits,headline"
-            command.add_argument("--only", type=names, default=(), metavar="NAMES", help=some)
+            command.add_argument("--only", default="", metavar="NAMES", help=some)
         if name in asked and hasattr(found := _module(name), "arguments"):
             found.arguments(command)
     return parser
-
-
-def names(listed: str) -> tuple[str, ...]:
-    """The names of a list with commas between them."""
-    return tuple(filter(None, map(str.strip, listed.split(","))))
 
 
 if __name__ == "__main__":

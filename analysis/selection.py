@@ -73,16 +73,6 @@ class Selection:
         return self.points.loc[self.points["operation"] == self.query.operation]
 
     @property
-    def roofs(self) -> pd.DataFrame:
-        """The points of the operation that is its roof."""
-        return self.points.loc[self.points["operation"] != self.query.operation]
-
-    @property
-    def roof(self) -> str:
-        """What the roof is called: ``copy``, or the operation that its rows name."""
-        return str(self.own["roof"].iloc[0])
-
-    @property
     def passes(self) -> int:
         """How often the matrix has to be moved, 2 where it is read and written once; 0: unknown."""
         own = self.own

@@ -178,9 +178,10 @@ def _line(ax: Axes, shown: Selection, values: pd.Series | float, **look: Any) ->
 def _roof(ax: Axes, shown: Selection, y: str) -> None:
     """Draws the measured bound: the best of any kernel of the roof at the same shape."""
     longest = y == ROOF_SHARE and shown.own["arithmetic_us"].notna().any()
-    best = shown.roofs.groupby(shown.query.over)[y]
+    text = "longest roof" if longest else f"{shown.own['roof'].iloc[0]} roof"
+    others = shown.points[shown.points["operation"] != shown.query.operation]
+    best = others.groupby(shown.query.over)[y]
     known = 1.0 if y == ROOF_SHARE else best.max() if y == GBPS else best.min()
-    text = "longest roof" if longest else f"{shown.roof} roof"
     _line(ax, shown, known, label=text, color=INK, lw=1.6, zorder=2.8)
 
 
