@@ -19,8 +19,7 @@ from analysis.compare import judged, matched, noise_at, recorded_noise
 from analysis.load import load
 from experiments.data.rows import Row
 from tests.analysis.noisy import normal, points, rows_of, sweep
-from tests.analysis.odd import declare
-from tests.analysis.plausible import ENVIRONMENT, interpreted, row, unsupported, write
+from tests.analysis.plausible import ENVIRONMENT, declare, interpreted, row, unsupported, write
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.usefixtures("inside")

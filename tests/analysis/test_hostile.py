@@ -27,8 +27,16 @@ from analysis.published import sources
 from experiments.data.files import LINE_BYTES, RowsError
 from experiments.data.rows import Row
 from tests.analysis.noisy import twins
-from tests.analysis.odd import KERNELS, WIDTHS, declare, few
-from tests.analysis.plausible import interpreted, row, unsupported, write
+from tests.analysis.plausible import (
+    KERNELS,
+    WIDTHS,
+    declare,
+    few,
+    interpreted,
+    row,
+    unsupported,
+    write,
+)
 from tests.analysis.records import count, counters, record_files
 
 pytestmark = pytest.mark.usefixtures("inside", "small_pictures")

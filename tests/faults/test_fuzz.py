@@ -31,8 +31,7 @@ from experiments.data.files import RowsError, parse_json, validated
 from experiments.data.records import KINDS, PROBES, write_records
 from experiments.data.rows import Row
 from tests.analysis.noisy import probe, twins
-from tests.analysis.odd import declare, few
-from tests.analysis.plausible import write
+from tests.analysis.plausible import declare, few, write
 from tests.analysis.records import count, counters, record_files, trace
 from tests.faults.corruption import DAMAGE, Damage
 from tests.faults.mutations import mutated

@@ -99,7 +99,7 @@ def test_the_command_draws_what_it_can_and_names_the_rest(
     assert "known are a_fig1, a_fig2" in capsys.readouterr().err
     assert main(["figures", "--rows", "rows", "--only", "d_fig1,a_fig1"]) == 0
     printed = capsys.readouterr()
-    assert printed.out.splitlines()[1:] == [
+    assert printed.out.splitlines() == ["4 rows of NVIDIA H200, read from rows"] + [
         f"rows/figures/d_fig1-nvidia-h200.{kind}" for kind in ("svg", "png")
     ]
     assert printed.err.startswith("skipped: a_fig1 needs")
