@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -13,7 +12,7 @@ import pytest
 from analysis.__main__ import main
 from analysis.load import load
 from analysis.selftest import cold_lines, compared, floor_lines, timer_lines, twins_of
-from experiments.data.records import PROBES, Probe, read_records
+from experiments.data.records import PROBES
 from experiments.data.rows import Row
 from tests.analysis.noisy import TIMES_US, TWINS, probe, twins
 from tests.analysis.plausible import row, write
@@ -113,9 +112,3 @@ def test_a_missing_part_is_named_and_the_rest_is_made(
     error = capsys.readouterr().err
     assert re.fullmatch(r"error: .*no variant stands against itself.*experiment=selftest\n", error)
     assert not (tmp_path / "none").exists()
-
-
-def test_the_recorded_probe_shows_that_cold_reads_are_cold() -> None:
-    found: Any = cold_lines(read_records(PROBE, Probe))
-    assert len(found) == 10
-    assert {line["distinct"] for line in found} == {"yes"}

@@ -14,7 +14,7 @@ from analysis.headline import headline, operations
 from analysis.load import Inputs, read_inputs
 from analysis.points import LARGE_BYTES, geomean
 from analysis.published import sources
-from analysis.report import SIGNS, page
+from analysis.report import SIGNS
 from experiments.data.rows import Row
 from tests.analysis.limit_rows import FEWER, limits
 from tests.analysis.plausible import interpreted, paper, row, unsupported, write
@@ -39,14 +39,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Inputs, Read]:
     assert main(["report", "--rows", str(folder), "--out", str(folder / "out")]) == 0
     text = (folder / "out" / "report.html").read_text(encoding="utf-8")
     return read_inputs(folder, None, "report"), Read(text)
-
-
-def test_the_same_rows_give_the_same_bytes_in_whatever_order_they_lie(tmp_path: Path) -> None:
-    rows, pages = [row(kernel, n) for kernel in ("torch", "copy") for n in (256, 4096)], set()
-    for name, order in (("one", 1), ("two", -1)):
-        folder = write(tmp_path / name, rows[::order])
-        pages.add(page(read_inputs(folder, None, "report")).replace(str(folder), ""))
-    assert len(pages) == 1
 
 
 def test_the_result_is_the_mean_of_the_points_in_every_digit(made: tuple[Inputs, Read]) -> None:
