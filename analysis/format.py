@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -29,8 +28,6 @@ _NUMBER = re.compile(r"[-+~<>≤≥]?\d[\d,.]*(?:$|[ %–×(±])")
 _FORMULA = tuple("=+-@＝＋－＠")
 _SIGNED = r"[-+]?\d[\d,]*(?:\.\d*)?(?:e[-+]?\d+)?"
 _SPREADSHEET_NUMBER = re.compile(rf"{_SIGNED}(?: to {_SIGNED})?(?: ?[%×])?")
-# controls, direction marks, surrogates, private use, unassigned
-_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
 
 
 class Cell(str):
@@ -138,7 +135,8 @@ def visible(text: str, longest: int | None = LONGEST_TEXT) -> str:
     What is longer than ``longest`` is cut, and a hash of the whole keeps it apart from its like.
     """
     if not text.isprintable():
-        text = "".join(map(_visible_letter, " ".join(text.split())))
+        letters = " ".join(text.split())
+        text = "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in letters)
     if longest is None or len(text) <= longest:
         return text
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
@@ -181,9 +179,3 @@ def _value(value: Any) -> str:
     if isinstance(value, float):
         return "" if math.isnan(value) else f"{value:.6g}"
     return "" if value is None else str(value)
-
-
-def _visible_letter(letter: str) -> str:
-    if letter.isprintable() or letter == "\u2009":  # the thin space sets numbers apart
-        return letter
-    return "\N{REPLACEMENT CHARACTER}" if unicodedata.category(letter) in _HIDDEN else " "
