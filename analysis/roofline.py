@@ -13,8 +13,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.__main__ import finish
-from analysis.figures.lines import ROOF_SHARE, LineFigure, Panel
-from analysis.figures.specs import SHARE
+from analysis.figures.lines import ROOF_SHARE, LineFigure
 from analysis.figures.style import file_name
 from analysis.format import Table, write_table
 from analysis.load import Inputs, read_inputs
@@ -69,8 +68,7 @@ def run(options: argparse.Namespace) -> int:
     made = []
     for name in points["operation"].unique():
         query, stem = Query(4096, "float32", operation=name), file_name("roofline", name)
-        panels = (Panel(ROOF_SHARE, SHARE),)
-        for page in LineFigure(stem, f"Share of the roof: {name}", query, panels).pages(inputs):
+        for page in LineFigure(stem, f"Share of the roof: {name}", query, ROOF_SHARE).pages(inputs):
             made += page.files(inputs.out)
     found = check_table(points)
     finish([*made, *write_table(inputs.out, "roofline", found)])

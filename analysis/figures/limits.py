@@ -14,8 +14,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from analysis import points as limit
 from analysis.figures import style
-from analysis.figures.lines import GBPS, LineFigure, Panel
-from analysis.figures.specs import BANDWIDTH
+from analysis.figures.lines import LineFigure
 from analysis.figures.style import DOT, INK, Figure, Page, file_name, slug, style_of
 from analysis.load import Inputs
 from analysis.points import NEEDS, PLACE, SHORT_US
@@ -101,32 +100,31 @@ def _dots(ax: Axes, points: pd.DataFrame) -> None:
             ax.plot(x, own["ratio"], label=label, **look.dots(0.8, bool(above), mew=0.4, zorder=3))
 
 
-def _quack_shapes(inputs: Inputs) -> list[Selection]:
-    """Of each GPU the rows at the shapes of QuACK's benchmark, of the first protocol and dtype."""
+def _headline(inputs: Inputs) -> list[Page]:
+    """Of each GPU a picture at the shapes of QuACK's benchmark, of the first protocol and dtype."""
+    title = "Softmax against a copy: auto and the public kernels"
+    note = "from N = 128K on with smaller M, as in QuACK's benchmark"
     shapes = {(m, n) for m, n, _ in named_grids()["quack"]}
-    made: dict[str, Selection] = {}
+    made: dict[str, Page] = {}
     for group in limit.groups(inputs.points[OPERATION]) if OPERATION in inputs.points else ():
         known = group[[shape in shapes for shape in zip(group["rows"], group["cols"], strict=True)]]
         for dtype in HEADLINE_DTYPES:
             found, one = known[known["dtype"] == dtype], group.iloc[0]
             widths = found.loc[found["role"] == limit.ROOF, "cols"].nunique()
             if widths >= HEADLINE_LEAST and one["gpu"] not in made:
-                rows, most = inputs.frame.loc[found["label"]], int(found["rows"].max())
-                place = Query(most, dtype), most, dtype, one["timer"], one["cache"]
-                made[one["gpu"]] = Selection(rows, one["gpu"], *place)
+                most = int(found["rows"].max())
+                query, place = Query(most, dtype), (most, dtype, one["timer"], one["cache"])
+                shown = Selection(inputs.frame.loc[found["label"]], one["gpu"], query, *place)
+                made[one["gpu"]] = LineFigure("headline", title, query, note=note).page(shown)
     return list(made.values())
 
 
-HEADLINE = LineFigure(
+HEADLINE = Figure(
     "headline",
-    "Softmax against a copy: auto and the public kernels",
-    Query(32768, "bfloat16"),
-    (Panel(GBPS, BANDWIDTH),),
-    note="from N = 128K on with smaller M, as in QuACK's benchmark",
-    caption="Bandwidth of auto, of the public kernels and of a copy against row width, at the "
-    "shapes of QuACK's benchmark.",
-    asks=f"{NEEDS}, and a copy, at three shapes of the grid quack",
-    rows=_quack_shapes,
+    f"headline needs {NEEDS}, and a copy, at three shapes of the grid quack",
+    _headline,
+    "Bandwidth of auto, of the public kernels and of a copy against row width, at the shapes of "
+    "QuACK's benchmark.",
 )
 LIMITS = Figure(
     "limits",

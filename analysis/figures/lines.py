@@ -1,14 +1,11 @@
-"""Lines over a size: the variants, their bounds, and the numbers that the sources printed.
-
-`LineFigure` is a figure of such lines; `draw_panel` draws one pair of its axes.
-"""
+"""Lines over a size: the variants, their bounds, and the numbers that the sources printed."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -35,40 +32,39 @@ from analysis.figures.style import (
     write,
 )
 from analysis.load import Inputs
-from analysis.published import name_of, series, sources
+from analysis.published import name_of, sources
 from analysis.selection import Query, Selection, select
 
 DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
-DASHED, LEVEL_DASH = (0, (5, 2)), (0, (1.5, 1.5))
+DASHED, PALE_DASH, LEVEL_DASH = (0, (5, 2)), (0, (3, 2)), (0, (1.5, 1.5))
 TIME_US, GBPS, ROOF_SHARE = "time_us", "effective_gbps", "fraction_of_roof"
+LABELS = {
+    TIME_US: "time, µs (lower is better)",
+    GBPS: "effective bandwidth, GB/s: {moved} elements / time (higher is better)",
+    ROOF_SHARE: "share of the roof (higher is better)",
+}
 MARK_ALL = 16  # points a line may have before their markers hide it
 MOST_LINES = 32  # a panel has no room for the names of more
 
 
 @dataclass(frozen=True)
-class Panel:
-    """The content of one pair of axes over a size."""
-
-    y: str  # the column drawn, such as ``time_us``
-    label: str  # of the y axis
-    scale: Literal["linear", "log"] = "linear"  # from 0; base 10
-    series: str = ""  # a source's printed numbers drawn beside, such as ``a_fig2``
-    levels: tuple[str, ...] = ()  # sources whose claims without a size are drawn as levels
-
-
-@dataclass(frozen=True)
 class LineFigure:
-    """A figure of lines over N or M: a picture for each GPU whose rows allow it."""
+    """A figure of lines over N or M: a picture for each GPU whose rows allow it.
 
-    id: str  # its file name, e.g. ``d_fig1``
+    Bandwidths start at 0 and are scaled to the rows: numbers that a source printed of a faster card
+    do not squeeze them. Times span decades, so their axis is a logarithm that holds all of them but
+    the datasheet's floor.
+    """
+
+    id: str  # its file name, e.g. ``d_fig1``, by which its source's printed series is found
     title: str  # its subject in a few words
     query: Query  # the rows it draws
-    panels: tuple[Panel, ...]  # its axes, from the top
+    y: str = GBPS  # the column drawn: one of `LABELS`
+    log: bool = False  # whether a bandwidth is on a logarithm
+    levels: tuple[str, ...] = ()  # sources whose claims without a size are drawn as levels
     note: str = ""  # a last line of small print on published numbers, where these are drawn
     caption: str = ""  # one sentence on its content, and on the source's figure it draws again
     source: str = ""  # the letter of that source, if any
-    asks: str = ""  # the rows it needs, where `rows` picks them
-    rows: Callable[[Inputs], list[Selection]] | None = None  # picks rows another way than `query`
 
     @property
     def needs(self) -> str:
@@ -76,66 +72,76 @@ class LineFigure:
         over, fixed = ("N", "M") if self.query.over == "cols" else ("M", "N")
         best = f"best {fixed} = {self.query.at} {self.query.dtype}"
         usual = f"timed {self.query.operation} rows of one {fixed} and dtype at two or more {over}"
-        return f"{self.id} needs {self.asks or f'{usual}, {best}'}"
+        return f"{self.id} needs {usual}, {best}"
 
     def pages(self, inputs: Inputs) -> list[Page]:
         """A picture for each GPU whose rows allow it."""
-        if self.rows is not None:
-            return [self._page(shown) for shown in self.rows(inputs)]
         gpus = sorted(inputs.main["gpu"].unique())
-        return [
-            self._page(shown)
-            for shown in (select(inputs.main, gpu, self.query) for gpu in gpus)
-            if shown and all(shown.own[one.y].notna().any() for one in self.panels)
-        ]
+        found = [select(inputs.main, gpu, self.query) for gpu in gpus]
+        return [self.page(shown) for shown in found if shown and shown.own[self.y].notna().any()]
 
-    def _page(self, shown: Selection) -> Page:
+    def page(self, shown: Selection) -> Page:
+        """The picture of some rows."""
         fixed, card = "M" if shown.query.over == "cols" else "N", shown.card.name
         small = provenance(shown.recorded, card, shown.timer, shown.cache)
         if shown.own["above_roof"].any():
             small[-1] += f"{DOT}crossed out: faster than the roof, not a win"
         small += [self.note] if self.note and shown.exact else []
-
-        def draw(canvas: Canvas) -> None:
-            places = stacked(canvas, len(self.panels))
-            for ax, panel in zip(places, self.panels, strict=True):
-                size_axis(ax, shown.sizes, shown.query.over)
-                draw_panel(ax, shown, panel)
-                if ax is not places[-1]:
-                    ax.set_xlabel("")
-
         subtitle = DOT.join([card, shown.dtype, f"{fixed} = {shown.at}"])
         name, operation = f"{self.id}-{slug(shown.gpu)}", self.query.operation
-        size = stacked_size(len(self.panels))
+        draw, size = partial(self._draw, shown=shown), stacked_size(1)
         return Page(name, self.title, subtitle, small, draw, size, shown.gpu, operation)
 
+    def _draw(self, canvas: Canvas, shown: Selection) -> None:
+        [ax] = stacked(canvas, 1)
+        size_axis(ax, shown.sizes, shown.query.over)
+        if self.log or self.y == TIME_US:
+            ax.set_yscale("log")
+        first, last = (_datasheet, self._claims) if self.y == GBPS else (self._claims, _datasheet)
+        draw_lines(ax, shown, self.y)
+        _roof(ax, shown, self.y)
+        first(ax, shown, self.y)
+        if self.y == ROOF_SHARE:  # the datasheet's peak is far above where launches bound the roof
+            ax.set_ylim(0, max(1.25, 1.04 * float(np.nanmax(shown.own[self.y]))))
+        else:
+            ax.set_ylim(ax.get_ylim()[0] if ax.get_yscale() == "log" else 0, ax.get_ylim()[1])
+        last(ax, shown, self.y)
+        _shade_l2(ax, shown, 0.02 if self.y == ROOF_SHARE else 0.87)
+        value_axis(ax, LABELS[self.y].format(moved=_matrices(shown)))
+        if self.y == ROOF_SHARE:
+            ax.yaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10]))
+            ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        legend(ax)
 
-def draw_panel(ax: Axes, shown: Selection, panel: Panel) -> None:
-    """Draws a panel on axes whose size axis is ready.
+    def _claims(self, ax: Axes, shown: Selection, y: str) -> None:
+        """Draws the sources' numbers, which compare with rows of their own shape and dtype alone.
 
-    Bandwidths start at 0 and are scaled to the rows: numbers that a source printed of a faster card
-    do not squeeze them. Times span decades, so their axis is a logarithm that holds all of them but
-    the datasheet's floor.
-    """
-    if panel.scale != "linear":
-        ax.set_yscale("log")
-    first, last = (_datasheet, _claims) if panel.y == GBPS else (_claims, _datasheet)
-    draw_lines(ax, shown, panel.y)
-    _roof(ax, shown, panel.y)
-    first(ax, shown, panel)
-    if panel.y == ROOF_SHARE:  # the datasheet's peak is far above where launches bound the roof
-        ax.set_ylim(0, max(1.25, 1.04 * float(np.nanmax(shown.own[panel.y]))))
-    elif panel.scale == "linear":
-        ax.set_ylim(0, None)
-    else:
-        ax.set_ylim(*ax.get_ylim())
-    last(ax, shown, panel)
-    _shade_l2(ax, shown, 0.02 if panel.y == ROOF_SHARE else 0.87)
-    value_axis(ax, panel.label)
-    if panel.y == ROOF_SHARE:
-        ax.yaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10]))
-        ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    legend(ax)
+        A printed series has open markers on pale dashes. A claim of this dtype without a size is a
+        dotted line, or a band between two.
+        """
+        if not shown.exact:
+            return
+        # C ran `hybrid` as `hybrid_whole`, which its numbers stand beside where rows hold it
+        whole = {"hybrid": "hybrid_whole"} if "hybrid_whole" in set(shown.points["kernel"]) else {}
+        if self.source and (printed := sources()[self.source].series.get(self.id)):
+            for name, values in printed.kernels.items():
+                kernel = whole.get(name, name)
+                style = style_of(kernel)
+                look = style.dots(hollow=True, mew=0.9, ls=PALE_DASH, color=style.color, zorder=2.6)
+                look["label"] = f"{name_of(self.source)}: {kernel}"
+                ax.plot(printed.sizes, values, lw=0.9, alpha=0.75, **look)
+        for letter in (one for one in self.levels if sources()[one].dtype == shown.dtype):
+            for one in (one for one in sources()[letter].levels if one.quantity == y):
+                kernel = whole.get(one.kernel, one.kernel)
+                ends = f"–{one.high:,g}" if one.low < one.high else "+" * (one.of == "floor")
+                text, color = (
+                    f"{name_of(letter)}: {kernel} {one.low:,g}{ends}",
+                    style_of(kernel).color,
+                )
+                ax.axhspan(one.low, one.high, color=color, alpha=0.13, lw=0, zorder=0.2)
+                for i, end in enumerate(sorted({one.low, one.high})):
+                    look = {"label": f"_{text}" if i else text, "ls": LEVEL_DASH, "zorder": 2.2}
+                    _line(ax, shown, end, color=color, lw=1.0, alpha=0.8, **look)
 
 
 def draw_lines(ax: Axes, shown: Selection, y: str) -> None:
@@ -185,19 +191,19 @@ def _roof(ax: Axes, shown: Selection, y: str) -> None:
     _line(ax, shown, known, label=text, color=INK, lw=1.6, zorder=2.8)
 
 
-def _datasheet(ax: Axes, shown: Selection, panel: Panel) -> None:
+def _datasheet(ax: Axes, shown: Selection, y: str) -> None:
     """Draws the datasheet's memory bandwidth, and shades times that are too short for it."""
     peak, own = shown.card.peak_gbps, shown.own
     if peak is None:
         return
     known: pd.Series | float = float(peak)
-    if panel.y == ROOF_SHARE and own["arithmetic_us"].isna().all():
+    if y == ROOF_SHARE and own["arithmetic_us"].isna().all():
         known = peak / own.groupby(shown.query.over)["roof_gbps"].max()
-    elif panel.y == TIME_US and shown.moved:
+    elif y == TIME_US and shown.moved:
         known = pd.Series(shown.sizes, shown.sizes, dtype=float) * shown.moved / peak / 1e3
         ax.fill_between(known.index, known, 1e-9, color=BLUSH, lw=0, zorder=0.1)
         write(ax, 0.985, 0.03, "faster than the card's memory", 6.5, ha="right")
-    elif panel.y != GBPS:
+    elif y != GBPS:
         return
     text = f"datasheet {peak:,.0f} GB/s"
     _line(ax, shown, known, label=text, color=MUTED, lw=1.0, ls=DASHED, zorder=2)
@@ -211,33 +217,11 @@ def _shade_l2(ax: Axes, shown: Selection, height: float) -> None:
     left, right = ax.get_xlim()
     edge = min(size / each, right)
     ax.axvspan(left, edge, color=FAINT, alpha=0.7, lw=0, zorder=0, label="fits in L2")
-    moved = f"{shown.passes if shown.passes > 1 else ''}MN"
-    write(ax, 0.012, height, f"{moved} fits in L2 ({size / 2**20:g} MiB)", 6.5, va="bottom")
+    write(
+        ax, 0.012, height, f"{_matrices(shown)} fits in L2 ({size / 2**20:g} MiB)", 6.5, va="bottom"
+    )
 
 
-def _claims(ax: Axes, shown: Selection, panel: Panel) -> None:
-    """Draws the sources' numbers, which compare with rows of their own shape and dtype alone.
-
-    A printed series has open markers on pale dashes. A claim of this dtype without a size is a
-    dotted line, or a band between two.
-    """
-    if not shown.exact:
-        return
-    # C ran `hybrid` as `hybrid_whole`, which its numbers stand beside where rows hold it
-    whole = {"hybrid": "hybrid_whole"} if "hybrid_whole" in set(shown.points["kernel"]) else {}
-    if panel.series:
-        printed, author = series(panel.series), name_of(panel.series[0].upper())
-        for name, values in printed.kernels.items():
-            kernel = whole.get(name, name)
-            style, text = style_of(kernel), f"{author}: {kernel}"
-            look = style.dots(hollow=True, mew=0.9, ls=(0, (3, 2)), color=style.color, zorder=2.6)
-            ax.plot(printed.sizes, values, label=text, lw=0.9, alpha=0.75, **look)
-    for letter in (one for one in panel.levels if sources()[one].dtype == shown.dtype):
-        for one in (one for one in sources()[letter].levels if one.quantity == panel.y):
-            kernel = whole.get(one.kernel, one.kernel)
-            ends = f"–{one.high:,g}" if one.low < one.high else "+" * (one.of == "floor")
-            text, color = f"{name_of(letter)}: {kernel} {one.low:,g}{ends}", style_of(kernel).color
-            ax.axhspan(one.low, one.high, color=color, alpha=0.13, lw=0, zorder=0.2)
-            for i, end in enumerate(sorted({one.low, one.high})):
-                look = {"label": f"_{text}" if i else text, "ls": LEVEL_DASH, "zorder": 2.2}
-                _line(ax, shown, end, color=color, lw=1.0, alpha=0.8, **look)
+def _matrices(shown: Selection) -> str:
+    """The matrices that have to be moved: 2MN where one is read and one written."""
+    return f"{shown.passes if shown.passes > 1 else ''}MN"

@@ -12,10 +12,10 @@ from analysis.figures.lines import LineFigure
 from analysis.figures.specs import (
     A_FIG2,
     C_FIG3,
-    CROSS_ENTROPY,
     D_FIG1,
     E_FIG1,
 )
+from analysis.selection import Query
 from tests.analysis.drawing import (
     NARROW,
     VOCABULARY,
@@ -42,16 +42,19 @@ def test_the_line_breaks_where_no_valid_time_was_recorded(tmp_path: Path) -> Non
     assert "naive" not in lines(canvas)
 
 
-def test_a_loss_is_drawn_by_its_own_bytes_and_roof(tmp_path: Path) -> None:
+@pytest.mark.parametrize("y", ["effective_gbps", "fraction_of_roof"])
+def test_a_loss_is_drawn_by_its_own_bytes_and_roof(y: str, tmp_path: Path) -> None:
     rows = loss({"ce_auto": 0.25, "ce_torch": 1.0, "read": 0.24})
-    canvas = draw(tmp_path, CROSS_ENTROPY[0], rows)
+    query = Query(8192, "bfloat16", operation="cross_entropy")
+    canvas = draw(tmp_path, LineFigure("loss", "The loss", query, y), rows)
+    drawn = lines(canvas)["ce_auto"][:, 1]
+    if y == "fraction_of_roof":
+        assert drawn == pytest.approx(0.24 / 0.25, abs=3e-4)
+        return
     assert "effective bandwidth, GB/s: MN elements / time (higher is better)" in words(canvas)
-    bandwidth, share = (lines(canvas, panel) for panel in range(2))
-    widths = [n for _, n in SHAPES]
-    moved = [8192 * n * 2 + 12 * 8192 for n in widths]
-    times = [0.25 * 8192 * n * 2 / 1e6 for n in widths]
-    assert bandwidth["ce_auto"][:, 1] == pytest.approx(np.array(moved) / times / 1e3)
-    assert share["ce_auto"][:, 1] == pytest.approx(0.24 / 0.25, abs=3e-4)
+    widths = np.array([n for _, n in SHAPES])
+    moved, times = 8192 * widths * 2 + 12 * 8192, 0.25 * 8192 * widths * 2 / 1e6
+    assert drawn == pytest.approx(moved / times / 1e3)
     assert "MN fits in L2 (50 MiB)" not in words(canvas), "no width does"
 
 

@@ -9,14 +9,17 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.figures import FIGURES, pictures
+from analysis.figures.lines import LineFigure
 from analysis.figures.style import style_of
 from analysis.load import REFERENCE, Records, read_inputs
+from analysis.selection import Query
 from tests.analysis.drawing import inputs_of, lines, overhang, rendered, words
 from tests.analysis.plausible import PAPER, row, write
 from tests.analysis.records import trace
 from tests.conftest import ROOT
 
 SOURCED = ["a_fig1", "a_fig2", "b_fig1", "c_fig1", "c_fig2", "c_fig3", "d_fig1", "e_fig1"]
+OPERATIONS = ("softmax_backward", "cross_entropy", "cross_entropy_backward", "cross_entropy_grad")
 pytestmark = pytest.mark.usefixtures("small_pictures")
 
 
@@ -28,6 +31,7 @@ def test_recorded_pictures_fit_and_no_two_of_their_lines_look_alike(
     inputs = read_inputs(REFERENCE / name, None, "figures")
     together, others = set(), {"headline", "limits"}
     shown = [one for one in FIGURES if one.id not in others]
+    shown += [LineFigure(o, o, Query(4096, "float32", operation=o)) for o in OPERATIONS]
     for figure, page in pictures(inputs, figures=shown):
         canvas = rendered(page)
         assert len(page.small) <= 3
