@@ -23,6 +23,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 from PIL import Image
 
+from analysis import stepper
 from analysis.__main__ import finish
 from analysis.claims import judge, judge_own
 from analysis.claims.audit import audit
@@ -34,12 +35,11 @@ from analysis.format import Table, visible
 from analysis.headline import headline, operations
 from analysis.load import Inputs, read_inputs, rows_hash
 from analysis.published import OPERATION, sources
-from analysis.report import stepper
 from analysis.tables import tables_of
 from experiments.data.cards import card_of
 from experiments.data.files import RowsError, read_json, write_file
 
-HERE = Path(__file__).parent
+HERE, STEPPER = Path(__file__).parent, Path(stepper.__file__).parent
 FIRST = "headline"  # the picture of the result
 # Tables about the measuring itself, by how their names begin; the others are of an operation.
 MEASURED = ("environment", "determinism")
@@ -95,8 +95,8 @@ def page(inputs: Inputs) -> str:
     tables, lacking = tables_of(inputs)
     gpus = sorted(map(str, inputs.main["gpu"].unique()))
     lines = operations(inputs.frame, inputs.points)
-    files = ("page.css", "stepper.css", "page.js", "stepper.js")
-    *styles, script, other = ((HERE / name).read_text(encoding="utf-8") for name in files)
+    files = (HERE / "page.css", STEPPER / "stepper.css", HERE / "page.js", STEPPER / "stepper.js")
+    *styles, script, other = (path.read_text(encoding="utf-8") for path in files)
     style, scripts = "".join(styles), [script, other]
     by_operation = {line[0]: line for line in lines.lines} if lines else {}
     exhibits = _exhibits(drawn, tables, [OPERATION, *by_operation])
@@ -126,7 +126,7 @@ def page(inputs: Inputs) -> str:
         "step_heads": stepper.HEADS,
     }
     templates = Environment(
-        loader=FileSystemLoader(HERE),
+        loader=FileSystemLoader([HERE, STEPPER]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from analysis.report.stepper import example, steps
+from analysis.stepper import example, steps
 
 SHAPES = st.tuples(st.integers(1, 3), st.integers(1, 9))
 
