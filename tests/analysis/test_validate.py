@@ -162,14 +162,11 @@ def test_what_a_reader_must_know_is_a_warning(folder: Path) -> None:
 
 
 PRIVATE = (
-    *("/home/ada/softmax/.venv", "C:\\Users\\ada\\softmax", "~/softmax", "/gpfs/project7/softmax"),
-    *("RuntimeError in /opt/conda/lib/libtorch.so", "\\\\fileserver\\share", "file:///etc/passwd"),
-    *("login.hpc.example.edu", "box7.cluster.local", "ada@box", "10.12.0.7", "10.0.0.1:8080"),
-    *("00:1b:44:11:3a:b7", "fe80::1ff:fe23", "2001:db8::8a2e:370:7334", "user: adalovelace"),
-    *("GPU-9f0c1f6e-5b0e-4d0e-8b7a-2f1d3c4b5a69", "serial: 1654422001234", "api_key=0123456789ab"),
-    *("hf_abcdefghijklmnopqrstuv", "AKIAIOSFODNN7EXAMPLE", "https://ada:secret@wandb.ai/x"),
-    *("Bearer abcdef0123456789", "sk-proj-abcdef", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIi", "s3://b/key"),
-    *("ghp_0123456789abcdef0123456789abcdef0123", "-----BEGIN PRIVATE KEY-----", "xoxb-1234"),
+    *("/home/ada/softmax/.venv", "C:\\Users\\ada\\softmax", "~/softmax", "\\\\fileserver\\share"),
+    *("login.hpc.example.edu", "ada@box", "https://ada:secret@wandb.ai/x", "user: adalovelace"),
+    *("10.0.0.1:8080", "00:1b:44:11:3a:b7", "2001:db8::8a2e:370:7334", "serial: 1654422001234"),
+    *("GPU-9f0c1f6e-5b0e-4d0e-8b7a-2f1d3c4b5a69", "api_key=0123456789ab", "AKIAIOSFODNN7EXAMPLE"),
+    *("Bearer abcdef0123456789", "s3://b/key", "-----BEGIN PRIVATE KEY-----"),
 )
 
 
