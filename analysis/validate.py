@@ -13,7 +13,6 @@ import os
 import re
 import socket
 import stat
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
@@ -28,13 +27,13 @@ from analysis.load import Declarations
 from experiments.data.cards import card_of, descriptions
 from experiments.data.files import RowsError, parse_json, read_json, read_lines, validated
 from experiments.data.jobs import Config, Session, SweepNote
-from experiments.data.metrics import derive, gbps, latest
+from experiments.data.metrics import gbps
 from experiments.data.recordings import CONFIG, JOBS, pack
 from experiments.data.records import HOSTCOST, KINDS, HostCost
 from experiments.data.rows import PACKED_ROWS, ROWS, Row, parse_row
 from experiments.data.statistics import median
 
-SHOWN = 20  # problems, and warnings, that are listed
+SHOWN = 20  # problems that are listed
 MOST = 100  # problems of one file: a file of another kind is not reported line by line
 MOST_ROWS = 200_000  # a card's recordings have some ten thousand
 PLAIN = re.compile(r"\w[\w.,=+-]{0,199}", re.ASCII)
@@ -75,13 +74,11 @@ def run(options: argparse.Namespace) -> int:
     found = check(folder)
     if not found.rows and not found.problems:
         raise RowsError(f"{folder}: no {ROWS} or {PACKED_ROWS} below it; name a sweep's folder")
-    counts = []
-    for kind, lines in (("warning", found.warnings), ("problem", found.problems)):
-        counts.append(f"{len(lines):,} {kind}{'s' * (len(lines) != 1)}")
-        more = [f"… and {len(lines) - SHOWN:,} more"] * (len(lines) > SHOWN)
-        print("".join(f"{kind}: {one}\n" for one in (*lines[:SHOWN], *more)), end="")
-    if found.problems:
-        print(f"\nnot valid: {counts[1]}, {counts[0]}")
+    if count := len(found.problems):
+        print(*(f"problem: {one}" for one in found.problems[:SHOWN]), sep="\n")
+        print(
+            f"\nnot valid: {count:,} problem{'s' * (count > 1)}, of which {SHOWN} are shown at most"
+        )
         return 1
     for root in found.sweeps if out is not None else ():
         if (folder / root / JOBS).exists():
@@ -89,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
         else:
             print(*pack(folder / root, out / root), sep="\n")
     gpus = visible(", ".join(sorted({row.gpu for row in found.rows.values()})))
-    print(f"\nvalid: {len(found.rows):,} rows of {gpus}; {counts[0]}")
+    print(f"\nvalid: {len(found.rows):,} rows of {gpus}")
     return 0
 
 
@@ -98,7 +95,6 @@ class Findings:
     """The content of a folder, and what is wrong with it."""
 
     problems: list[str] = field(default_factory=list)  # place, fault and remedy in a line
-    warnings: list[str] = field(default_factory=list)  # facts that a reader must know
     rows: dict[str, Row] = field(default_factory=dict)  # by place, a file and its line
     sweeps: dict[Path, str] = field(default_factory=dict)  # the name of each by its folder
 
@@ -113,7 +109,13 @@ def check(folder: Path) -> Findings:
     # rows are compared with their sweep's name
     for path in sorted(_files(folder, found), key=lambda path: (path.name != "sweep.json", path)):
         _read(folder, path, found)
-    _judge_together(found)
+    first: dict[tuple[Any, ...], str] = {}
+    for where, row in found.rows.items():
+        known = first.setdefault((row.sweep, *row.identity, row.attempt), where)
+        if known != where:
+            found.problem(where, f"key, card, round and attempt of {known}", "remove one")
+    if len(gpus := sorted({row.gpu for row in found.rows.values()})) > 1:
+        found.problem(".", f"rows of {', '.join(gpus)}", "make a folder for each card")
     return found
 
 
@@ -129,8 +131,6 @@ def _files(top: Path, found: Findings) -> Iterator[Path]:
                 found.problem(here / name, "an odd name", "rename it")
             elif name in MODELS and name in files:
                 yield here / name
-            elif name in files:
-                found.warnings.append(f"{here / name}: no file of a sweep, and left behind")
         folders[:] = sorted(set(filter(PLAIN.fullmatch, folders)) - LOCAL)
 
 
@@ -190,25 +190,6 @@ def _value(path: Path, where: str, value: Any, found: Findings) -> None:
             found.problem(where, fault, "set both to null there")
 
 
-def _judge_together(found: Findings) -> None:
-    """Judges rows beside each other."""
-    first: dict[tuple[Any, ...], str] = {}
-    for where, row in found.rows.items():
-        known = first.setdefault((row.sweep, *row.identity, row.attempt), where)
-        if known != where:
-            found.problem(where, f"key, card, round and attempt of {known}", "remove one")
-    if len(gpus := sorted({row.gpu for row in found.rows.values()})) > 1:
-        found.problem(".", f"rows of {', '.join(gpus)}", "make a folder for each card")
-    newest, counts = latest(found.rows.values()), Counter[str]()
-    for row, own in zip(newest, derive(newest), strict=True):
-        counts.update(f"flagged {flag.partition(':')[0]}" for flag in row.suspect)
-        counts[f"status {row.status}"] += not row.expected
-        counts["without a time of their roof"] += row.status == "ok" and own["roof_gbps"] is None
-        counts["above their roof by more than noise"] += own["above_roof"] is True
-        counts["of no clean commit"] += row.environment.get("dirty") is not False
-    found.warnings.extend(visible(f"points {kind}: {n:,}") for kind, n in counts.items() if n)
-
-
 def contradictions(row: Row) -> Iterator[str]:
     """Where a row contradicts itself, or the datasheet of its card."""
     if not re.fullmatch("[0-9a-f]{6,64}", row.key):
@@ -227,9 +208,6 @@ def contradictions(row: Row) -> Iterator[str]:
     own = middle.value, middle.low, middle.high
     if any(abs(one - made) > 1e-4 + 1e-6 * made for one, made in zip(kept, own, strict=True)):
         yield f"time {row.time_us:.6g} µs or its interval is not that of its samples"
-    # a sample of a graph is the mean of its replays, so it takes at least as long as it says
-    if row.sampling_s is not None and sum(row.samples_us) / 1e6 > row.sampling_s:
-        yield "its samples add up to more than sampling took"
     card, size = card_of(row.gpu), row.compulsory_bytes or 0
     if card.peak_gbps is None or card.l2_bytes is None or row.timer == "chain":
         return

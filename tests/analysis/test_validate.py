@@ -77,13 +77,12 @@ def test_a_sweep_is_packed_as_a_recording_and_nothing_else_is_copied(
     taken = tmp_path / "reference" / "rtx_4090" / "paper"
     status, text = validated(folder, "--out", str(taken))
     assert status == 0
-    assert "\nvalid: 41 rows of NVIDIA H200; " in text
+    assert "\nvalid: 41 rows of NVIDIA H200\n" in text
     assert {path.name for path in taken.iterdir()} == {
         *("rows.jsonl.gz", "jobs.jsonl.gz", "sweep.json", "sessions.jsonl", "variants.json")
     }
     assert load(taken)["time_us"].equals(load(folder)["time_us"])
     assert load(taken.parents[1])["set"].unique().tolist() == ["rtx_4090"]
-    assert "warning: figures/a.svg: no file of a sweep, and left behind" in text
 
 
 def test_a_recording_of_a_cpu_in_a_folder_named_as_a_card_is_valid(tmp_path: Path) -> None:
@@ -104,7 +103,7 @@ WRONG: dict[str, dict[str, Any]] = {
     "the key 'x y' is not a hash": {"key": "x y"},
     "time 1 µs or its interval is not that of its samples": {"time_us": 1.0},
     "status ok, but no samples or no time": {"samples_us": None},
-    "its samples add up to more than sampling took": {"sampling_s": 1e-6},
+    "status crashed, but it has a time": {"status": "crashed"},
 }
 
 
@@ -129,7 +128,7 @@ def test_at_most_twenty_problems_are_listed_and_the_rest_counted(folder: Path) -
     (folder / TORCH).write_text("{}\n" * 100_000)
     _, text = validated(folder)
     assert text.count("\nproblem: ") <= validate.SHOWN + 1
-    assert "problem: … and 82 more" in text
+    assert "not valid: 102 problems" in text
 
 
 def test_a_time_beyond_the_datasheet_or_of_another_card_is_named(folder: Path) -> None:
@@ -143,22 +142,6 @@ def test_a_time_beyond_the_datasheet_or_of_another_card_is_named(folder: Path) -
     assert "GB/s, and NVIDIA H200 has 4,800; measure that point again" in validated(folder)[1]
     edit(folder / TORCH, 1, gpu="NVIDIA L4")
     assert "rows of NVIDIA H200, NVIDIA L4; make a folder for each card" in validated(folder)[1]
-
-
-def test_what_a_reader_must_know_is_a_warning(folder: Path) -> None:
-    row = edit(folder / TORCH, 1, status="crashed", reason="it died", time_us=None)
-    edit(folder / TORCH, 2, environment=row["environment"] | {"dirty": True, "driver": "1.0"})
-    shutil.rmtree(folder / "vocab/native-auto/copy_triton")
-    (folder / "vocab/native-auto/copy/rows.jsonl").unlink()
-    status, text = validated(folder)
-    assert status == 0, text  # a failure is a result, and is kept
-    for said in (
-        "points status crashed: 1",
-        "points without a time of their roof: 16",
-        "points of no clean commit: 1",
-        "points flagged modes: 1",
-    ):
-        assert f"warning: {said}\n" in text
 
 
 PRIVATE = (
