@@ -19,13 +19,13 @@ import pandas as pd
 from scipy import stats
 
 from analysis.__main__ import finish
-from analysis.compare import ALPHA, judged, matched, paired
-from analysis.format import markdown_of, write_table
+from analysis.compare import paired
+from analysis.format import write_table
 from analysis.load import key_of, read_inputs
 from analysis.selection import TIMERS, timed, timer_label
 from analysis.tables.frames import protocol, table, texts
 from experiments.data.cards import card_of
-from experiments.data.files import RowsError, files_below, write_file
+from experiments.data.files import RowsError, files_below
 from experiments.data.records import PROBES, Counters, Probe, read_records
 
 EDGES_US = (0.0, 10.0, 25.0, 50.0, 200.0, math.inf)
@@ -43,7 +43,7 @@ NEEDS = {
 
 
 def run(options: argparse.Namespace) -> int:
-    """Writes the tables and a paragraph, and prints the paragraph.
+    """Writes the tables, and prints the noise floor.
 
     Raises:
         RowsError: no variant was measured under two names, or a line is no record of a probe.
@@ -62,13 +62,14 @@ def run(options: argparse.Namespace) -> int:
         "timers": timer_lines(inputs.frame, inputs.records.counters),
         "cold": cold_lines(probe for path in paths for probe in read_records(path, Probe)),
     }
-    for name in filter(lines.get, lines):
-        shown = table(TITLES[name], pd.DataFrame(lines[name]), texts(name))
-        made += write_table(inputs.out, name, replace(shown, data=None))
-    missing = [f"{name} needs {NEEDS[name]}" for name, found in lines.items() if not found]
-    text = noise_floor(inputs.frame, pairs)
-    finish([*made, write_file(inputs.out / "noise_floor.md", text)], missing)
-    print(f"\n{text}", end="")
+    tables = {
+        name: replace(table(TITLES[name], pd.DataFrame(lines[name]), texts(name)), data=None)
+        for name in filter(lines.get, lines)
+    }
+    for name, one in tables.items():
+        made += write_table(inputs.out, name, one)
+    finish(made, [f"{name} needs {NEEDS[name]}" for name, found in lines.items() if not found])
+    print(f"\n{tables['floor'].plain()}")
     return 0
 
 
@@ -192,29 +193,3 @@ def cold_lines(probes: Iterable[Probe]) -> list[dict[str, str]]:
             }
             lines.append(line)
     return lines
-
-
-def noise_floor(frame: pd.DataFrame, pairs: pd.DataFrame) -> str:
-    """Markdown: a paragraph for each GPU, for pages that quote it."""
-    twins, paragraphs = compared(frame, pairs["kernel"]), []
-    for gpu, mine in pairs.groupby("gpu"):
-        here = twins[twins["gpu"] == gpu]
-        alarms = int(here["verdict"].isin(["slower", "faster"]).sum())
-        different, rate = _called(mine["differs"]).values()
-        ranges = [line for line in floor_lines(mine) if line["time, µs"] != "all"]
-        each = "; ".join(f"{r['resolves']} at {r['time, µs']} µs ({r['timer']})" for r in ranges)
-        facts = {"card": card_of(str(gpu)).name, "pairs": len(mine), "alpha": 100 * ALPHA}
-        facts |= {"different": different, "rate": rate, "alarms": alarms, "points": len(here)}
-        facts |= {"failed": int(here["regression"].sum()), "each": each}
-        [text] = texts("noise_floor", **facts)
-        paragraphs.append(markdown_of(text, cell=False) + "\n")
-    return "\n".join(paragraphs)
-
-
-def compared(frame: pd.DataFrame, kernels: Iterable[str]) -> pd.DataFrame:
-    """Twins as ``compare`` judges them, one twin's rows for BASE and the other's for HEAD."""
-    names = frame["kernel"].str.extract(TWIN)
-    rows = frame.assign(kernel=names[0])[names[0].isin(set(kernels))]
-    sides = [mine for _, mine in rows.groupby(names[1])]
-    found = pd.concat([judged(matched(*two)) for two in combinations(sides, 2)])
-    return found[found["ratio"].notna()]
