@@ -338,14 +338,12 @@ def _name(one: Any) -> str:
 
 def paired(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
     """The `ratios` of two sets of rows, the first's times over the second's, in shared visits."""
-    sides = [
+    sides = []
+    for rows, role in ((first, "peer"), (second, "ours")):
         # code edited since leaves stale rows before the newest one
-        one.rename(columns=NAMED).drop_duplicates([*PLACE, *VISIT], keep="last")
-        for one in (first, second)
-    ]
-    named = zip(sides, ("first", "second"), ("peer", "ours"), strict=True)
-    rows = [one.assign(kernel=k, role=r, label=one.index, tuned=True) for one, k, r in named]
-    return ratios(pd.concat(rows), "first")
+        newest = rows.rename(columns=NAMED).drop_duplicates([*PLACE, *VISIT], keep="last")
+        sides.append(newest.assign(role=role, label=newest.index, tuned=True))
+    return ratios(pd.concat(sides))
 
 
 def _run_kernels(inputs: Inputs, names: Sequence[str]) -> int:

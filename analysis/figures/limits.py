@@ -59,7 +59,7 @@ def _limits(inputs: Inputs) -> list[Page]:
             title = f"At the limit: the {roof} and the best {peer}"
             draw = partial(_draw_points, lines=lines, roof=roof)
             name, size = file_of("limits", group), style.stacked_size(2)
-            made.append(Page(name, title, subtitle, small, draw, size, one["gpu"], operation))
+            made.append(Page(name, title, subtitle, small, draw, size, operation))
     return made
 
 

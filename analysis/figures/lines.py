@@ -90,7 +90,7 @@ class LineFigure:
         subtitle = DOT.join([card, shown.dtype, f"{fixed} = {shown.at}"])
         name, operation = f"{self.id}-{slug(shown.gpu)}", self.query.operation
         draw, size = partial(self._draw, shown=shown), stacked_size(1)
-        return Page(name, self.title, subtitle, small, draw, size, shown.gpu, operation)
+        return Page(name, self.title, subtitle, small, draw, size, operation)
 
     def _draw(self, canvas: Canvas, shown: Selection) -> None:
         [ax] = stacked(canvas, 1)

@@ -56,7 +56,6 @@ class Page:
     small: Sequence[str]  # the small print, at most three lines
     draw: Callable[[Canvas], None]  # puts axes within 0.2 and 0.83 of the canvas's height
     size: tuple[float, float]  # inches
-    gpu: str = ""  # as its driver names it; empty for a picture that no machine changes
     operation: str = OPERATION
 
     def render(self, texts: bool = True) -> Canvas:
