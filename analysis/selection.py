@@ -10,7 +10,6 @@ from typing import Any, cast
 import pandas as pd
 
 from analysis.published import OPERATION
-from experiments.data.cards import Card, card_of
 from experiments.data.rows import ITEM_BYTES
 
 # What pages call a timer; of those present a figure draws the first.
@@ -56,11 +55,6 @@ class Selection:
     def points(self) -> pd.DataFrame:
         """One row per variant and size, its middle visit; of failed visits alone the first."""
         return middle_visits(name_variants(self.recorded), self.query.over)
-
-    @property
-    def card(self) -> Card:
-        """The GPU's datasheet."""
-        return card_of(self.gpu)
 
     @property
     def exact(self) -> bool:

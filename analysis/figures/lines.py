@@ -34,6 +34,7 @@ from analysis.figures.style import (
 from analysis.load import Inputs
 from analysis.published import name_of, sources
 from analysis.selection import Query, Selection, select
+from experiments.data.cards import card_of
 
 DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
 DASHED, PALE_DASH, LEVEL_DASH = (0, (5, 2)), (0, (3, 2)), (0, (1.5, 1.5))
@@ -82,7 +83,7 @@ class LineFigure:
 
     def page(self, shown: Selection) -> Page:
         """The picture of some rows."""
-        fixed, card = "M" if shown.query.over == "cols" else "N", shown.card.name
+        fixed, card = "M" if shown.query.over == "cols" else "N", card_of(shown.gpu).name
         small = provenance(shown.recorded, card, shown.timer, shown.cache)
         if shown.own["above_roof"].any():
             small[-1] += f"{DOT}crossed out: faster than the roof, not a win"
@@ -193,7 +194,7 @@ def _roof(ax: Axes, shown: Selection, y: str) -> None:
 
 def _datasheet(ax: Axes, shown: Selection, y: str) -> None:
     """Draws the datasheet's memory bandwidth, and shades times that are too short for it."""
-    peak, own = shown.card.peak_gbps, shown.own
+    peak, own = card_of(shown.gpu).peak_gbps, shown.own
     if peak is None:
         return
     known: pd.Series | float = float(peak)
@@ -211,7 +212,7 @@ def _datasheet(ax: Axes, shown: Selection, y: str) -> None:
 
 def _shade_l2(ax: Axes, shown: Selection, height: float) -> None:
     """Shades the sizes at which inputs and outputs fit in the card's L2 together."""
-    size, each = shown.card.l2_bytes, shown.moved
+    size, each = card_of(shown.gpu).l2_bytes, shown.moved
     if size is None or not each or size / each < shown.sizes[0]:
         return
     left, right = ax.get_xlim()

@@ -160,23 +160,20 @@ def _exhibits(
 ) -> Exhibits:
     """The pictures and tables of each source, by their labels, and of each operation."""
     found: Exhibits = defaultdict(dict)
-    first = {page.title: page.operation for _, page in reversed(drawn)}
+
+    def at(source: str, operation: str, label: str, title: str) -> Exhibit:
+        return found[source, operation].setdefault(label or title, Exhibit(title, label))
+
     for figure, page in (one for one in drawn if one[0].id != FIRST):
-        label, title = label_of(figure.id) if figure.source else "", page.title
-        if not label and first[title] != page.operation:
-            title = f"{title}: {page.operation}"  # no heading twice
-        group = found[figure.source, "" if figure.source else page.operation]
-        group.setdefault(label or title, Exhibit(title, label)).pictures.append(
-            _shown(figure, page)
-        )
-    by_length = sorted({*known, *first.values()}, key=len, reverse=True)
-    for stem, table in tables.items():
-        label = label_of(stem)
-        name = next((one for one in by_length if f"-{slug(one)}-" in f"{stem}-"), OPERATION)
-        title = table.title.removeprefix(f"{label}: ") if label else f"Tables of {name}"
-        if not stem.startswith(MEASURED):
-            group = found[label[:1], "" if label else name]
-            group.setdefault(label or title, Exhibit(title, label)).tables.append(table)
+        operation, label = ("", label_of(figure.id)) if figure.source else (page.operation, "")
+        at(figure.source, operation, label, page.title).pictures.append(_shown(figure, page))
+    by_length = sorted({*known, *(page.operation for _, page in drawn)}, key=len, reverse=True)
+    for stem, table in (one for one in tables.items() if not one[0].startswith(MEASURED)):
+        if label := label_of(stem):
+            at(label[0], "", label, table.title.removeprefix(f"{label}: ")).tables.append(table)
+        else:
+            name = next((one for one in by_length if f"-{slug(one)}-" in f"{stem}-"), OPERATION)
+            at("", name, "", f"Tables of {name}").tables.append(table)
     return found
 
 
