@@ -36,7 +36,6 @@ from experiments.data.statistics import median
 SHOWN = 20  # problems that are listed
 MOST = 100  # problems of one file: a file of another kind is not reported line by line
 MOST_ROWS = 200_000  # a card's recordings have some ten thousand
-PLAIN = re.compile(r"\w[\w.,=+-]{0,199}", re.ASCII)
 TARGET = re.compile(r"((kernels|tests\.doubles)(\.\w+)+)?", re.ASCII)
 BEYOND_L2 = 4  # times L2: next to nothing of a matrix that large is left there
 LISTS = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
@@ -121,17 +120,14 @@ def check(folder: Path) -> Findings:
 
 def _files(top: Path, found: Findings) -> Iterator[Path]:
     """The files that a sweep writes; others are left behind, and a link is a problem."""
-    for place, folders, files in os.walk(top):
-        here = Path(place).relative_to(top)
-        for name in sorted({*folders, *files} - LOCAL):
-            mode = Path(place, name).lstat().st_mode
-            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-                found.problem(here / name, "a link, a pipe or a device", "take it out")
-            elif not PLAIN.fullmatch(name):
-                found.problem(here / name, "an odd name", "rename it")
-            elif name in MODELS and name in files:
-                yield here / name
-        folders[:] = sorted(set(filter(PLAIN.fullmatch, folders)) - LOCAL)
+    for path in top.rglob("*"):
+        here, mode = path.relative_to(top), path.lstat().st_mode
+        if not LOCAL.isdisjoint(here.parts):
+            continue
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            found.problem(here, "a link, a pipe or a device", "take it out")
+        elif stat.S_ISREG(mode) and path.name in MODELS:
+            yield here
 
 
 def _read(top: Path, path: Path, found: Findings) -> None:
