@@ -105,7 +105,7 @@ def change(committed: str, drawn: str) -> str:
     before, after = (text.splitlines() for text in (committed, drawn))
     for number, (old, new) in enumerate(zip(before, after, strict=False), start=1):
         if not _alike(old, new):
-            return f"{number}: {old[:200]!r} is now {new[:200]!r}"
+            return f"{number}: {old[:99]!r} is now {new[:99]!r}"
     return f" {len(before)} lines are now {len(after)}" if len(before) != len(after) else ""
 
 

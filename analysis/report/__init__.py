@@ -12,7 +12,7 @@ import base64
 import hashlib
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
@@ -53,16 +53,6 @@ MOST_LINES = 300  # of a table; its CSV has all
 FOLDED = 12  # lines above which a table is folded
 DPI, COLORS, SCALE = 170, 48, 110  # of images: dots an inch, colours, CSS pixels an inch
 DAYS = "recorded.json"  # beside recordings: by set the day that it was recorded on
-# How a verdict looks: its class, and a sign for readers who do not see colours.
-SIGNS = {
-    "reproduced": ("good", "✓"),
-    "holds": ("good", "✓"),
-    "not reproduced": ("bad", "✗"),
-    "does not hold": ("bad", "✗"),
-    "contradicted": ("bad", "≠"),
-    "undecided": ("open", "?"),
-    "not measured": ("quiet", "–"),
-}
 
 
 @dataclass
@@ -132,8 +122,7 @@ def page(inputs: Inputs) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.globals |= {"signs": SIGNS, "tally": tally, "label_of": label_of}
-    templates.globals |= {"most_lines": MOST_LINES, "folded": FOLDED}
+    templates.globals |= {"label_of": label_of, "most_lines": MOST_LINES, "folded": FOLDED}
     templates.filters |= {"ticks": ticks, "slug": slug, "digits": stepper.digits}
     return templates.get_template("page.html").render(context)
 
@@ -141,12 +130,6 @@ def page(inputs: Inputs) -> str:
 def ticks(text: str) -> Markup:
     """A sentence whose words between backticks are set as code."""
     return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(escape(text))))
-
-
-def tally(judgements: Iterable[Judgement]) -> list[tuple[str, int]]:
-    """How many of each verdict, in the order of `SIGNS`."""
-    counts = Counter(one.word for one in judgements)
-    return [(word, counts[word]) for word in SIGNS if counts[word]]
 
 
 def label_of(stem: str) -> str:

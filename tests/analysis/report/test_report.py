@@ -14,7 +14,6 @@ from analysis.headline import headline, operations
 from analysis.load import Inputs, read_inputs
 from analysis.points import LARGE_BYTES, geomean
 from analysis.published import sources
-from analysis.report import SIGNS
 from experiments.data.rows import Row
 from tests.analysis.limit_rows import FEWER, limits
 from tests.analysis.plausible import interpreted, paper, row, unsupported, write
@@ -68,7 +67,7 @@ def test_it_says_which_rows_it_is_of_and_sources_have_figures_and_claims(
         assert words in opening, words
     assert {"A-fig2", "D-fig1", "C-viz", "A4", "B2", "D2", "E1"} <= set(found.all("id"))
     assert "4× faster" in found.text("A4")
-    assert any(word in found.text("A4") for word in SIGNS)
+    assert re.search("reproduced|undecided|not measured", found.text("A4"))
 
 
 @pytest.mark.parametrize(
