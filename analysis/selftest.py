@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import combinations, pairwise
 
@@ -110,25 +110,23 @@ def floor_lines(pairs: pd.DataFrame) -> list[dict[str, str]]:
     """The noise floor: a line per card, protocol and range of times."""
     lines = []
     for (gpu, timer, cache), every in pairs.groupby(["gpu", "timer", "cache"]):
-        place = {"card": card_of(str(gpu)).name, "timer": protocol(str(timer), str(cache))}
         for text, mine in [("all", every), *every.groupby(_range(every["time_us"]), observed=True)]:
+            found, of = int(mine["differs"].sum()), len(mine)
+            low, high = stats.binomtest(found, of).proportion_ci(method="wilson")
+            rounds = sorted({mine["rounds"].min(), mine["rounds"].max()})
             line = {
+                "card": card_of(str(gpu)).name,
+                "timer": protocol(str(timer), str(cache)),
                 "time, µs": str(text),
-                "pairs": str(len(mine)),
-                "rounds": "–".join(map(str, sorted({mine["rounds"].min(), mine["rounds"].max()}))),
-                **_called(mine["differs"]),
+                "pairs": str(of),
+                "rounds": "–".join(map(str, rounds)),
+                "called different": str(found),
+                "rate, 95 % interval": f"{100 * found / of:.1f} % ({100 * low:.1f}–{100 * high:.1f})",
                 "ratios within": _most(np.maximum(mine["ratio"], 1 / mine["ratio"]) - 1),
                 "resolves": _most(mine["resolvable"]),
             }
-            lines.append(place | line)
+            lines.append(line)
     return lines
-
-
-def _called(different: Collection[bool]) -> dict[str, str]:
-    found, of = int(sum(different)), len(different)
-    low, high = stats.binomtest(found, of).proportion_ci(method="wilson")
-    rate = f"{100 * found / of:.1f} % ({100 * low:.1f}–{100 * high:.1f})"
-    return {"called different": str(found), "rate, 95 % interval": rate}
 
 
 def _most(shares: pd.Series) -> str:

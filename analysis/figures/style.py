@@ -221,8 +221,8 @@ def ticks(axis: Axis, places: Iterable[float], text: Callable[[float], str]) -> 
     axis.set_major_formatter(lambda value, _: text(value))
 
 
-def size_axis(ax: Axes, sizes: Sequence[int], over: str, most: int = 11) -> None:
-    """A log2 x axis over ``sizes`` (ascending), with up to ``most`` ticks at powers of two.
+def size_axis(ax: Axes, sizes: Sequence[int], over: str) -> None:
+    """A log2 x axis over ``sizes`` (ascending), with up to eleven ticks at powers of two.
 
     ``over`` is the column it shows, ``"cols"`` (N) or ``"rows"`` (M).
     """
@@ -230,7 +230,7 @@ def size_axis(ax: Axes, sizes: Sequence[int], over: str, most: int = 11) -> None
     ax.set_xscale("log", base=2)
     ax.set_xlim(low * (low / high) ** 0.03, high * (high / low) ** 0.015)  # room for a marker
     exponents = range(math.ceil(math.log2(max(low, 1))), math.floor(math.log2(high)) + 1)
-    step = 1 + (len(exponents) - 1) // most
+    step = 1 + (len(exponents) - 1) // 11
     ticks(ax.xaxis, [2.0**e for e in exponents[::step]], size_label)
     ax.set_xlabel(SIZES[over])
 

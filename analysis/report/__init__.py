@@ -102,7 +102,11 @@ def page(inputs: Inputs) -> str:
         "headline": headline(inputs.frame, inputs.points),
         "every": lines,
         "lead": [_shown(*one) for one in drawn if one[0].id == FIRST],
-        "sources": [_source(letter, exhibits) for letter in sources()],
+        "sources": {
+            letter: (source, sorted(exhibits[letter, ""].values(), key=_by_label))
+            for letter, source in sources().items()
+        },
+        "audit": list(audit()),
         "labels": {label for own in exhibits.values() for label in own},
         "operations": [
             (name, by_operation.get(name, ()), [*exhibits["", name].values()]) for name in names
@@ -138,6 +142,10 @@ def label_of(stem: str) -> str:
     return f"{found[1].upper()}-{found[2]}" if found else ""
 
 
+def _by_label(one: Exhibit) -> tuple[bool, str]:
+    return not one.label, one.label
+
+
 def _exhibits(
     drawn: Sequence[Picture], tables: Mapping[str, Table], known: Sequence[str]
 ) -> Exhibits:
@@ -169,20 +177,6 @@ def _add_claims(found: Exhibits, claims: Sequence[Judgement], needs: Mapping[str
         title = "not drawn" if label else f"Claims of {claim.source} without a figure"
         exhibit = Exhibit(title, label, missing=lacking.get(label, "other rows") if label else "")
         found[claim.source, ""].setdefault(label, exhibit).claims.append(claim)
-
-
-def _source(letter: str, exhibits: Exhibits) -> dict[str, Any]:
-    """A source with its exhibits, its claims and the check of the statements that it prints."""
-    shown = sorted(exhibits[letter, ""].values(), key=lambda one: (not one.label, one.label))
-    checked = [one for one in audit() if one.source == letter]
-    return {
-        "letter": letter,
-        "source": sources()[letter],
-        "exhibits": shown,
-        "claims": [claim for one in shown for claim in one.claims],
-        "checked": len(checked),
-        "audit": [one for one in checked if one.verdict],
-    }
 
 
 def _shown(figure: Figure | LineFigure, page: Page) -> dict[str, Any]:
