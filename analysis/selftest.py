@@ -112,7 +112,8 @@ def floor_lines(pairs: pd.DataFrame) -> list[dict[str, str]]:
     for (gpu, timer, cache), every in pairs.groupby(["gpu", "timer", "cache"]):
         for text, mine in [("all", every), *every.groupby(_range(every["time_us"]), observed=True)]:
             found, of = int(mine["differs"].sum()), len(mine)
-            low, high = stats.binomtest(found, of).proportion_ci(method="wilson")
+            rate = stats.binomtest(found, of).proportion_ci(method="wilson")
+            percent = [f"{100 * share:.1f}" for share in (found / of, rate.low, rate.high)]
             rounds = sorted({mine["rounds"].min(), mine["rounds"].max()})
             line = {
                 "card": card_of(str(gpu)).name,
@@ -121,7 +122,7 @@ def floor_lines(pairs: pd.DataFrame) -> list[dict[str, str]]:
                 "pairs": str(of),
                 "rounds": "–".join(map(str, rounds)),
                 "called different": str(found),
-                "rate, 95 % interval": f"{100 * found / of:.1f} % ({100 * low:.1f}–{100 * high:.1f})",
+                "rate, 95 % interval": "{} % ({}–{})".format(*percent),
                 "ratios within": _most(np.maximum(mine["ratio"], 1 / mine["ratio"]) - 1),
                 "resolves": _most(mine["resolvable"]),
             }
