@@ -18,7 +18,6 @@ from experiments.data.rows import Row
 from tests.analysis.plausible import write
 
 NARROW = (256, 512, 1024, 2048, 4096, 8192)
-VOCABULARY = (512, 1024, 2048, 4096, 8192, 16384, 32000, 65536, 131072)
 
 
 def frame_of(folder: Path, rows: Sequence[Row]) -> pd.DataFrame:
