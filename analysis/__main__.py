@@ -14,23 +14,24 @@ import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from experiments.data.files import RowsError
 
-# A command is a module with `arguments(parser)`, where it takes more than the common ones, and
-# `run(options)`, which returns the exit status. Nothing else is imported before a command runs.
+# A command is a module of analysis with `arguments(parser)`, where it takes more than the common
+# ones, and `run(options)`, which returns the exit status. Only the one that runs is imported.
 DRAWING = {
-    "figures": ("analysis.figures", "draw the sources' figures and this project's own"),
-    "tables": ("analysis.tables", "write the sources' tables and this project's own"),
-    "roofline": ("analysis.roofline", "draw shares of the roof, and check what traffic explains"),
-    "claims": ("analysis.claims", "judge every claim by rows, and audit the printed numbers"),
-    "report": ("analysis.report", "write figures, tables and claims as one HTML page"),
-    "selftest": ("analysis.selftest", "report the noise floor: variants against themselves"),
+    "figures": "draw the sources' figures and this project's own",
+    "tables": "write the sources' tables and this project's own",
+    "roofline": "draw shares of the roof, and check what traffic explains",
+    "claims": "judge every claim by rows, and audit the printed numbers",
+    "report": "write figures, tables and claims as one HTML page",
+    "selftest": "report the noise floor: variants against themselves",
 }
 OTHERS = {
-    "compare": ("analysis.compare", "compare two sweeps point by point; status 1 if HEAD is worse"),
-    "validate": ("analysis.validate", "check a contributed folder; status 1 if it is refused"),
-    "trace": ("analysis.trace", "print the rows behind a line of a table's CSV"),
+    "compare": "compare two sweeps point by point; status 1 if HEAD is worse",
+    "validate": "check a contributed folder; status 1 if it is refused",
+    "trace": "print the rows behind a line of a table's CSV",
 }
 
 
@@ -45,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     verbose = "--verbose" in words
     try:
         options = _parser(words[:1]).parse_args(words)
-        return int(importlib.import_module(options.module).run(options))
+        return int(_module(options.command).run(options))
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
@@ -60,42 +61,44 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
 
 
-def only(names: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
-    """The names that ``--only`` took, all of them known.
+def only(listed: str, known: Sequence[str]) -> tuple[str, ...]:
+    """The names that ``--only`` lists with commas between them, all of them known.
 
     Raises:
         RowsError: it names the first unknown one, and those that would be right.
     """
+    names = tuple(filter(None, map(str.strip, listed.split(","))))
     for name in names:
         if name not in known:
             raise RowsError(f"--only: no {name!r}; known are {', '.join(known)}")
-    return tuple(names)
+    return names
 
 
 def finish(made: Sequence[Path], missing: Sequence[str] = ()) -> None:
     """Prints the paths of what a command made, and in one line what it could not make."""
-    for path in made:
-        print(path)
+    print(*made, sep="\n")
     if missing:
         print(f"skipped: {'; '.join(missing)}", file=sys.stderr)
 
 
 def _line(error: Exception) -> str:
     if isinstance(error, UnicodeEncodeError):
-        return (
-            f"the terminal takes no {error.encoding!r} for these texts; set PYTHONIOENCODING=utf-8"
-        )
+        return f"the terminal takes no {error.encoding!r} for these texts; set PYTHONUTF8=1"
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.filename}: {error.strerror}"
     return str(error)
 
 
+def _module(command: str) -> Any:
+    return importlib.import_module(f"analysis.{command}")
+
+
 def _parser(asked: Sequence[str]) -> argparse.ArgumentParser:
     parser = _Parser(prog="python -m analysis", description="What recorded rows mean.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
-    for name, (module, summary) in (DRAWING | OTHERS).items():
+    for name, summary in (DRAWING | OTHERS).items():
         command = commands.add_parser(name, help=summary, description=summary)
-        command.set_defaults(module=module)
+        command.set_defaults(command=name)
         command.add_argument("--verbose", action="store_true", help="show an error's traceback")
         if name in DRAWING:
             recorded = "a folder of rows (default: outputs/reference, the recorded ones)"
@@ -106,15 +109,10 @@ def _parser(asked: Sequence[str]) -> argparse.ArgumentParser:
             command.add_argument("--ours", default="", metavar="KERNEL", help=ours)
         if name in ("figures", "tables"):
             some = f"make only these {name}, such as limits,headline"
-            command.add_argument("--only", type=_names, default=(), metavar="NAMES", help=some)
-        # only the command that was asked for is imported for its arguments
-        if name in asked and hasattr(found := importlib.import_module(module), "arguments"):
+            command.add_argument("--only", default="", metavar="NAMES", help=some)
+        if name in asked and hasattr(found := _module(name), "arguments"):
             found.arguments(command)
     return parser
-
-
-def _names(listed: str) -> tuple[str, ...]:
-    return tuple(filter(None, map(str.strip, listed.split(","))))
 
 
 if __name__ == "__main__":

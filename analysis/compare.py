@@ -180,15 +180,12 @@ def _visited(rows: pd.DataFrame, place: list[str]) -> pd.DataFrame:
     return found.fillna({"status": "ok", "reason": ""})
 
 
-def judged(
-    points: pd.DataFrame, threshold: float = THRESHOLD, ranges: pd.DataFrame | None = None
-) -> pd.DataFrame:
+def judged(points: pd.DataFrame, threshold: float = THRESHOLD) -> pd.DataFrame:
     """The points of `matched` that both sets have, each with a verdict.
 
     Args:
         points: From `matched`.
         threshold: A change of less than this share counts for nothing.
-        ranges: The noise between two sweeps, by default the recorded one.
 
     Returns:
         Its columns, and ``verdict`` (one of `VERDICTS`), ``regression`` (a gate fails on it),
@@ -196,25 +193,11 @@ def judged(
         alone), ``all_low`` and ``all_high`` (the one that holds for all points at once), ``p_holm``
         (corrected for all points) and ``beyond_floor``.
     """
-    noise = recorded_noise()[1] if ranges is None else ranges
     both = points[points["base_visits"].gt(0) & points["head_visits"].gt(0)]
     timed = both[both["base_rounds"].gt(0) & both["head_rounds"].gt(0)]
-    found = both.join(_verdicts(timed, threshold, noise))
-    for name, value in {"verdict": "no time", "regression": False, "beyond_floor": False}.items():
-        found[name] = found[name].where(found[name].notna(), value)
-    was, now = found["base_status"].eq("ok"), found["head_status"].eq("ok")
-    found.loc[was & ~now, "verdict"] = "failed"
-    found.loc[now & ~was, "verdict"] = "fixed"
-    found["regression"] = (found["regression"].astype(bool) & (was == now)) | (was & ~now)
-    found.loc[was != now, ["all_low", "all_high", "p_holm"]] = np.nan
-    return found.reset_index(drop=True)
-
-
-def _verdicts(timed: pd.DataFrame, threshold: float, ranges: pd.DataFrame) -> pd.DataFrame:
     difference = (timed["head_log"] - timed["base_log"]).to_numpy(float)
-    error, df, floor = _errors(timed, ranges)
-    p = holm(2 * tail(np.abs(difference) / error, df))
-    limit = np.log1p(threshold)
+    error, df, floor = _errors(timed)
+    p, limit = holm(2 * tail(np.abs(difference) / error, df)), np.log1p(threshold)
     # the chance of such a slowdown if it were no more than the threshold: a family of its own
     beyond = holm(tail((difference - limit) / error, df)) <= ALPHA / 2
     alone = quantile(ALPHA / 2, df) * error
@@ -227,18 +210,26 @@ def _verdicts(timed: pd.DataFrame, threshold: float, ranges: pd.DataFrame) -> pd
     columns = {name or "ratio": np.exp(difference + end) for name, end in ends.items()}
     columns |= {"verdict": verdicts, "regression": (verdicts == "slower") & beyond, "p_holm": p}
     base_us = np.exp(timed["base_log"].to_numpy(float))
-    columns["beyond_floor"] = np.abs(difference) > noise_at(ranges, base_us)[2]
-    return pd.DataFrame(columns, index=timed.index)
+    columns["beyond_floor"] = np.abs(difference) > noise_at(recorded_noise()[1], base_us)[2]
+
+    found = both.join(pd.DataFrame(columns, index=timed.index))
+    was, now = found["base_status"].eq("ok"), found["head_status"].eq("ok")
+    cases = [was & ~now, now & ~was, found["ratio"].isna()]
+    found["verdict"] = np.select(cases, ["failed", "fixed", "no time"], found["verdict"])
+    found["regression"] = found["regression"].eq(True) & (was == now) | (was & ~now)
+    found["beyond_floor"] = found["beyond_floor"].eq(True)
+    found.loc[was != now, ["all_low", "all_high", "p_holm"]] = np.nan
+    return found.reset_index(drop=True)
 
 
-def _errors(timed: pd.DataFrame, ranges: pd.DataFrame) -> tuple[Floats, Floats, Floats]:
+def _errors(timed: pd.DataFrame) -> tuple[Floats, Floats, Floats]:
     """Standard errors of the differences, their degrees of freedom, and the noise floor."""
     logs, counts, squares, within = (
         timed[[f"{side}_{name}" for side in SIDES]].to_numpy(float)
         for name in ("log", "rounds", "squares", "within")
     )
     freedom, summed = counts.sum(axis=1) - 2, squares.sum(axis=1)
-    scale, shape, floor = noise_at(ranges, np.exp(logs.mean(axis=1)))
+    scale, shape, floor = noise_at(recorded_noise()[1], np.exp(logs.mean(axis=1)))
     variance = summed / np.maximum(freedom, 1)
     single = counts.min(axis=1) == 1
     # the variance of one round, over all points of a range that have several
@@ -269,23 +260,18 @@ def by_kernel(points: pd.DataFrame, notes: Sequence[str] = ()) -> Table:
     lines = []
     for name in [*sorted(groups, key=variant_order), "all"]:
         mine = groups.get(name, points)
-        ratios, ends = mine["ratio"].dropna(), "–"
-        mean = geometric_mean(ratios)
+        ratios, ends, mean = mine["ratio"].dropna(), "–", geometric_mean(mine["ratio"].dropna())
         if len(ratios) > 1:
             reach = math.exp(log_reach(ratios))
             ends = interval_text(mean / reach, mean * reach, 4)
         counts = [f"{n:,}" if (n := mine["verdict"].eq(one).sum()) else "" for one in seen]
-        least, most = (number_text(one, 4) for one in (ratios.min(), ratios.max()))
+        numbers = [number_text(one, 4) for one in (mean, ratios.min(), ratios.max())]
         beyond = [f"{mine['beyond_floor'].sum():,}", f"{EXPECTED * len(ratios):.1f}"]
-        cells = [f"{len(mine):,}", *counts, number_text(mean, 4), ends, least, most, *beyond]
-        lines.append([name, *cells])
+        lines.append([name, f"{len(mine):,}", *counts, numbers[0], ends, *numbers[1:], *beyond])
     heads = ["kernel", "points", *seen, "mean ratio", "interval", "least", "most"]
     heads += ["beyond the floor", "expected"]
-    every = points.assign(
-        base_us=np.exp(points["base_log"]),
-        head_us=np.exp(points["head_log"]),
-        keys=points["base_keys"] + " " + points["head_keys"],
-    )
+    times = {f"{side}_us": np.exp(points[f"{side}_log"]) for side in SIDES}
+    every = points.assign(**times, keys=points["base_keys"] + " " + points["head_keys"])
     hidden = every.filter(regex="_(log|squares|within|keys)$")
     notes = [*notes, *texts("compare", alpha=ALPHA)]
     title = "Time of HEAD / BASE, by kernel"
@@ -350,36 +336,41 @@ def _name(one: Any) -> str:
     return f"{one['variant']} {one['rows']}×{one['cols']} {one['dtype']}"
 
 
+def paired(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
+    """The `ratios` of two sets of rows, the first's times over the second's, in shared visits."""
+    sides = []
+    for rows, role in ((first, "peer"), (second, "ours")):
+        # code edited since leaves stale rows before the newest one
+        newest = rows.rename(columns=NAMED).drop_duplicates([*PLACE, *VISIT], keep="last")
+        sides.append(newest.assign(role=role, label=newest.index, tuned=True))
+    return ratios(pd.concat(sides))
+
+
 def _run_kernels(inputs: Inputs, names: Sequence[str]) -> int:
     """Compares two kernels of one sweep; writes a table of all points and prints it.
 
     Raises:
         RowsError: one of them is not one timed variant, or no visit timed both.
     """
-    frame = inputs.frame
-    rows = name_variants(frame[timed(frame)])
-    rows = rows.assign(label=rows.index, tuned=True).rename(columns=NAMED)
-    sides = []
-    for name, role in zip(names, ("ours", "peer"), strict=False):
+    rows, sides = name_variants(inputs.frame[timed(inputs.frame)]), []
+    for name in names:
         mine = rows[rows["kernel"].eq(name) | rows["variant"].eq(name)]
         if mine["variant"].nunique() != 1:
             known = ", ".join(sorted(set((mine if len(mine) else rows)["variant"])))
             raise RowsError(f"--kernels: {name!r} is not one timed variant; known are {known}")
-        mine = mine.drop_duplicates([*PLACE, *VISIT], keep="last")
-        sides.append(mine.assign(kernel=name, role=role))
-    found = ratios(pd.concat(sides), names[-1])
-    if found.empty or len(names) != 2:
+        sides.append(mine)
+    if len(sides) != 2 or (found := paired(sides[1], sides[0])).empty:
         raise RowsError(f"{inputs.rows}: no visit timed two kernels, {' and '.join(names)}")
     one, other = names
-    columns = [*PLACE, "us", "rival_us", "ratio", "low", "high"]
-    found["keys"] = [keys_of(frame, labels)[0] for labels in found["labels"]]
-    found = found[[*columns, "keys"]].sort_values(PLACE)
+    numbers = ["us", "rival_us", "ratio", "low", "high"]
+    found["keys"] = [keys_of(rows, labels)[0] for labels in found["labels"]]
+    found = found[[*PLACE, *numbers, "keys"]].sort_values(PLACE)
     note = (
         f"Geometric mean {geometric_mean(found['ratio']):.3f} over {_many(len(found))}. By 95 % "
         f"intervals {one} is faster at {found['low'].gt(1).sum()} and {other} at "
         f"{found['high'].lt(1).sum()}; of equal points one in twenty would be called so."
     )
-    shown = found.assign(**{name: found[name].map("{:.4f}".format) for name in columns[-5:]})
+    shown = found.assign(**{name: found[name].map("{:.4f}".format) for name in numbers})
     made = table(f"Time of {other} over {one}, µs", shown, [note], found)
     print(made.plain(), note, *write_table(inputs.out, "kernels", made), sep="\n")
     return 0

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -29,8 +28,6 @@ _NUMBER = re.compile(r"[-+~<>≤≥]?\d[\d,.]*(?:$|[ %–×(±])")
 _FORMULA = tuple("=+-@＝＋－＠")
 _SIGNED = r"[-+]?\d[\d,]*(?:\.\d*)?(?:e[-+]?\d+)?"
 _SPREADSHEET_NUMBER = re.compile(rf"{_SIGNED}(?: to {_SIGNED})?(?: ?[%×])?")
-# controls, direction marks, surrogates, private use, unassigned
-_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
 
 
 class Cell(str):
@@ -80,9 +77,9 @@ class Table:
 
     def plain(self) -> str:
         """Aligned columns for a terminal: the first to the left, the others to the right."""
-        lines = [[plain(cell) for cell in line] for line in (self.heads, *self.lines)]
+        lines = [[visible(cell, None) for cell in line] for line in (self.heads, *self.lines)]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        rows = [plain(self.title)]
+        rows = [visible(self.title, None)]
         for first, *others in lines:
             cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
             rows.append("  ".join([first.ljust(widths[0]), *cells]).rstrip())
@@ -114,7 +111,7 @@ def csv_of(text: str) -> str:
 
     Source: OWASP, CSV Injection.
     """
-    cell = plain(text)
+    cell = visible(text, None)
     formula = cell.lstrip().startswith(_FORMULA) and not _SPREADSHEET_NUMBER.fullmatch(cell)
     return f"'{cell}" if formula else cell
 
@@ -122,7 +119,7 @@ def csv_of(text: str) -> str:
 def markdown_of(text: str, cell: bool = True) -> str:
     """A cell as Markdown; with ``cell=False`` a paragraph, where a bar is not a border."""
     # a link or a tag that a row holds stays text; in a paragraph, words may be set as code
-    safe = re.sub(r"[\\`*]|\](?=\()" if cell else r"\\|\](?=\()", r"\\\g<0>", plain(text))
+    safe = re.sub(r"[\\`*]|\](?=\()" if cell else r"\\|\](?=\()", r"\\\g<0>", visible(text, None))
     safe = re.sub(r"&(?=#?\w+;)", "&amp;", safe).replace("<", "&lt;")
     if cell:
         safe = safe.replace("|", "\\|")
@@ -131,20 +128,16 @@ def markdown_of(text: str, cell: bool = True) -> str:
     return f"**{safe}**" if isinstance(text, Cell) and text.strong else safe
 
 
-def plain(text: str) -> str:
-    """The text on one line, without control characters."""
-    return visible(text, len(text))
-
-
 @lru_cache(maxsize=2**14)  # rows repeat the same texts
-def visible(text: str, longest: int = LONGEST_TEXT) -> str:
+def visible(text: str, longest: int | None = LONGEST_TEXT) -> str:
     """Text from a file as one line of printable characters: escape sequences are disarmed.
 
     What is longer than ``longest`` is cut, and a hash of the whole keeps it apart from its like.
     """
     if not text.isprintable():
-        text = "".join(map(_visible_letter, " ".join(text.split())))
-    if len(text) <= longest:
+        letters = " ".join(text.split())
+        text = "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in letters)
+    if longest is None or len(text) <= longest:
         return text
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
     return f"{text[: longest - 10]}… {digest}"
@@ -186,9 +179,3 @@ def _value(value: Any) -> str:
     if isinstance(value, float):
         return "" if math.isnan(value) else f"{value:.6g}"
     return "" if value is None else str(value)
-
-
-def _visible_letter(letter: str) -> str:
-    if letter.isprintable() or letter == "\u2009":  # the thin space sets numbers apart
-        return letter
-    return "\N{REPLACEMENT CHARACTER}" if unicodedata.category(letter) in _HIDDEN else " "

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -43,7 +43,6 @@ from experiments.data.rows import Row, read_rows, rows_files
 
 REFERENCE = Path("outputs") / "reference"
 COUNTED = REFERENCE / "counts"  # counts and traces, which are the same on every machine
-MOST_CARDS = 24  # models of cards that one command draws: each takes seconds
 MOST_ROWS = 3_000_000  # that fit a large machine's memory
 _NAMES = ("key", "sweep", "recording", "operation", "roof", "kernel", "dtype", "gpu", "backend")
 _TEXTS = ("params", "reason", "suspect", "environment", "stop_reason", "model_formula", "throttled")
@@ -91,6 +90,24 @@ class Inputs:
         return main_rows(self.frame)
 
 
+def main_rows(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows of one set for each operation, with those of its roof in the same set.
+
+    Softmax comes from the set that timed most of the sources' variants, every other operation from
+    the set that timed most of its kernels; of equal ones the set with more times counts.
+    """
+    known, kept = frame[timed(frame)], pd.Series(False, frame.index)
+    for operation, every in frame.groupby("operation"):
+        mine = known[known["operation"] == operation]
+        wanted = mine[mine["kernel"].isin(SOURCED)] if operation == OPERATION else mine
+        sets = (wanted if len(wanted) else mine).groupby("set")["kernel"].agg(["nunique", "size"])
+        order = sets.sort_values(["nunique", "size"], kind="stable").index
+        here = frame["set"] == (order[-1] if len(order) else every["set"].iloc[0])
+        roofs = every.loc[here, "roof"].unique()
+        kept |= here & frame["operation"].isin([operation, *roofs])
+    return frame[kept]
+
+
 def read_inputs(rows: Path | None, out: Path | None, kind: str, ours: str = "") -> Inputs:
     """The inputs of the command ``kind``; see `Inputs`.
 
@@ -102,13 +119,8 @@ def read_inputs(rows: Path | None, out: Path | None, kind: str, ours: str = "") 
     """
     rows = rows or REFERENCE
     frame, folder = load(rows), _folder(rows)
-    cards = sorted(frame["gpu"].unique())
-    if len(cards) > MOST_CARDS:
-        raise RowsError(
-            f"{rows}: rows of {len(cards)} models of cards; at most {MOST_CARDS} are drawn at "
-            "once, name a folder of fewer"
-        )
-    print(f"{len(frame):,} rows of {', '.join(cards[:3])}, read from {rows}")
+    cards = ", ".join(sorted(frame["gpu"].unique())[:3])
+    print(f"{len(frame):,} rows of {cards}, read from {rows}")
     beside = folder.parent if folder.resolve() == REFERENCE.resolve() else folder
     out = out or beside / kind
     if out.is_symlink():
@@ -116,7 +128,10 @@ def read_inputs(rows: Path | None, out: Path | None, kind: str, ours: str = "") 
     if ours and ours not in set(frame["kernel"]):
         known = ", ".join(sorted(frame["kernel"].unique()))
         raise RowsError(f"--ours: no kernel {visible(ours)!r} in {rows}; it has {known}")
-    return Inputs(rows, out, frame, load_records(rows), load_declarations(rows), ours)
+    paths = files_below(folder, "variants.json")["variants.json"]
+    own = [p for p in paths if "wandb" not in p.relative_to(folder).parts]
+    declared = {label: one for p in own for label, one in _read(Declarations, p).root.items()}
+    return Inputs(rows, out, frame, load_records(rows), declared, ours)
 
 
 def load(rows: Path | str) -> pd.DataFrame:
@@ -134,29 +149,49 @@ def load(rows: Path | str) -> pd.DataFrame:
     rows = Path(rows)
     if not rows.exists():
         raise RowsError(f"{rows}: no such folder; `make sweep` makes rows, --rows names them")
-    frame = _frame(rows)
-    if frame.empty:
+    sets: dict[str, str] = {}
+    read: list[Row] = []
+    for path in rows_files(rows):
+        folder = visible(_set_of(path, rows), LONGEST_NAME)
+        for row in read_rows(path):
+            if row.samples_us is not None:  # an array takes a quarter of a list's memory
+                vars(row)["samples_us"] = array("d", row.samples_us)
+            read.append(row)
+            sets.setdefault(row.sweep, folder)
+            if len(read) > MOST_ROWS:
+                raise RowsError(f"{rows}: more than {MOST_ROWS:,} rows; name a part of it")
+    if not read:
         raise RowsError(f"no rows in {rows}: run `make sweep`, or name a folder that has some")
-    return frame
+    lines, known = derive(latest(read)), dict[int, Any]()
+    for line in lines:
+        line["set"] = sets[line["sweep"]]
+        line |= {name: visible(line[name], LONGEST_NAME) or "(no name)" for name in _NAMES}
+        for name in _TEXTS:
+            if (one := id(line[name])) not in known:  # rows share few objects
+                known[one] = shown(line[name])
+            line[name] = known[one]
+    frame = pd.DataFrame(lines)
+    # a column of nulls alone must be numbers too, where rows keep a number or null
+    numbers = {*DERIVED} - {"above_roof"}
+    for name, schema in Row.model_json_schema()["properties"].items():
+        kinds = {one.get("type") for one in schema.get("anyOf", [schema])}
+        if kinds <= {"integer", "number", "null"}:
+            numbers.add(name)
+    frame[[*numbers]] = frame[[*numbers]].apply(pd.to_numeric)
+    return frame.assign(above_roof=frame["above_roof"].eq(True))
 
 
-def main_rows(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows of one set for each operation, with those of its roof in the same set.
+def _set_of(path: Path, top: Path) -> str:
+    """The folder, below the one asked for, that holds the sweep of a file of rows; else empty."""
+    if path == top:
+        return ""
+    inside = [one for one in path.parents if one == top or top in one.parents]
+    sweep = next((one for one in inside if (one / "sweep.json").is_file()), path.parent)
+    return "" if sweep == top else sweep.parent.relative_to(top).as_posix().removeprefix(".")
 
-    Softmax comes from the set that timed most of the sources' variants, every other operation from
-    the set that timed most of its kernels; of equal ones the set with more times counts.
-    """
-    known = frame[timed(frame)]
-    kept = pd.Series(False, frame.index)
-    for operation, every in frame.groupby("operation"):
-        mine = known[known["operation"] == operation]
-        wanted = mine[mine["kernel"].isin(SOURCED)] if operation == OPERATION else mine
-        sets = (wanted if len(wanted) else mine).groupby("set")["kernel"].agg(["nunique", "size"])
-        order = sets.sort_values(["nunique", "size"], kind="stable").index
-        here = frame["set"] == (order[-1] if len(order) else every["set"].iloc[0])
-        roofs = every.loc[here, "roof"].unique()
-        kept |= here & frame["operation"].isin([operation, *roofs])
-    return frame[kept]
+
+def _folder(rows: Path) -> Path:
+    return rows.parent if rows.is_file() else rows
 
 
 def load_records(rows: Path) -> Records:
@@ -175,17 +210,15 @@ def load_records(rows: Path) -> Records:
     )
 
 
-def load_declarations(rows: Path) -> dict[str, Declaration]:
-    """Declarations by label, of all ``variants.json`` below ``rows``; the last of a label counts.
-
-    Raises:
-        RowsError: a file holds something else; it names the file.
-    """
-    folder, found = _folder(rows), dict[str, Declaration]()
-    for path in files_below(folder, "variants.json")["variants.json"]:
-        if "wandb" not in path.relative_to(folder).parts:
-            found |= _read(Declarations, path).root
-    return found
+def _records(kind: type[R], paths: Iterable[Path]) -> tuple[R, ...]:
+    """The records of several files, each thing once: the last of a file, of the first file."""
+    known: dict[tuple[Key, str], R] = {}
+    for path in sorted(paths, reverse=True):
+        for one in read_records(path, kind):
+            texts = {k: shown(v) for k, v in vars(one).items() if isinstance(v, str | dict)}
+            record = one.model_copy(update=texts)
+            known[key_of(record.model_dump()), str(getattr(record, "gpu", ""))] = record
+    return tuple(known[key] for key in sorted(known))
 
 
 def _read(kind: type[M], path: Path) -> M:
@@ -213,69 +246,3 @@ def rows_hash(frame: pd.DataFrame) -> str:
     columns = ["sweep", "key", "card", "round", "attempt", "status", "time_us"]
     lines = map(" ".join, zip(*(map(str, frame[c].tolist()) for c in columns), strict=True))
     return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:12]
-
-
-def _folder(rows: Path) -> Path:
-    return rows.parent if rows.is_file() else rows
-
-
-def _frame(top: Path) -> pd.DataFrame:
-    """The rows below a folder; samples are arrays, texts are visible ones."""
-    sets: dict[str, str] = {}
-    rows: list[Row] = []
-    for path in rows_files(top):
-        folder = visible(_set_of(path, top), LONGEST_NAME)
-        for row in read_rows(path):
-            if row.samples_us is not None:  # an array takes a quarter of a list's memory
-                vars(row)["samples_us"] = array("d", row.samples_us)
-            rows.append(row)
-            if len(rows) > MOST_ROWS:
-                raise RowsError(f"{top}: more than {MOST_ROWS:,} rows; name a part of it")
-            sets.setdefault(row.sweep, folder)
-    rows, known = latest(rows), dict[int, Any]()
-    lines = derive(rows)
-    for line in lines:
-        line["set"] = sets[line["sweep"]]
-        for name in _NAMES:
-            line[name] = visible(line[name], LONGEST_NAME) or "(no name)"
-        for name in _TEXTS:
-            if (one := id(line[name])) not in known:  # rows share few objects
-                known[one] = shown(line[name])
-            line[name] = known[one]
-    frame = pd.DataFrame(lines)
-    if frame.empty:
-        return frame
-    # a column of nulls alone must be numbers too, where rows keep a number or null
-    numbers = {*DERIVED} - {"above_roof"}
-    for name, schema in Row.model_json_schema()["properties"].items():
-        kinds = {one.get("type") for one in schema.get("anyOf", [schema])}
-        if kinds <= {"integer", "number", "null"}:
-            numbers.add(name)
-    frame[[*numbers]] = frame[[*numbers]].apply(pd.to_numeric)
-    return frame.assign(above_roof=frame["above_roof"].eq(True))
-
-
-def _set_of(path: Path, top: Path) -> str:
-    """The folder, below the one asked for, that holds the sweep of a file of rows; else empty."""
-    if path == top:
-        return ""
-    inside = [path.parent, *path.parent.parents]
-    inside = inside[: inside.index(top) + 1]
-    sweep = next((one for one in inside if (one / "sweep.json").is_file()), path.parent)
-    return "" if sweep == top else sweep.parent.relative_to(top).as_posix().removeprefix(".")
-
-
-def _records(kind: type[R], paths: Sequence[Path]) -> tuple[R, ...]:
-    """The records of several files, each thing once: the last of a file, of the first file."""
-    known: dict[tuple[Key, str], R] = {}
-    for path in reversed(paths):
-        for record in map(_visible_record, read_records(path, kind)):
-            known[key_of(record.model_dump()), str(getattr(record, "gpu", ""))] = record
-    return tuple(known[key] for key in sorted(known))
-
-
-def _visible_record(record: R) -> R:
-    """With visible texts, as rows have them."""
-    known = vars(record).items()
-    texts = {name: shown(value) for name, value in known if isinstance(value, str | dict)}
-    return record.model_copy(update=texts)

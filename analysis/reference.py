@@ -88,9 +88,7 @@ def change(committed: str, drawn: str) -> str:
     before, after = (text.splitlines() for text in (committed, drawn))
     for number, (old, new) in enumerate(zip(before, after, strict=False), start=1):
         if not _alike(old, new):
-            at = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), 0)
-            shown = [text[max(0, at - 20) :][:60] for text in (old, new)]
-            return f"{number}: {shown[0]!r} is now {shown[1]!r}"
+            return f"{number}: {old[:99]!r} is now {new[:99]!r}"
     return f" {len(before)} lines are now {len(after)}" if len(before) != len(after) else ""
 
 
@@ -98,10 +96,10 @@ def _alike(old: str, new: str) -> bool:
     """Whether two lines have the same text, and the same numbers but for the last digit written."""
     if old == new or DECIMAL.sub("#", old) != DECIMAL.sub("#", new):
         return old == new
-    found = (map(Decimal, DECIMAL.findall(text)) for text in (old, new))
+    numbers = (map(Decimal, DECIMAL.findall(text)) for text in (old, new))
     return all(
         abs(a - b) <= Decimal(1).scaleb(min(int(one.as_tuple().exponent) for one in (a, b)))
-        for a, b in zip(*found, strict=True)
+        for a, b in zip(*numbers, strict=True)
     )
 
 
@@ -139,10 +137,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true", help="keep what is drawn")
     parser.add_argument("folders", nargs="*", metavar="FOLDER", help=f"of {', '.join(DRAWINGS)}")
     options = parser.parse_args(arguments)
-    if unknown := [one for one in options.folders if one not in DRAWINGS]:
-        parser.error(f"nothing is drawn into {unknown[0]!r}; known are {', '.join(DRAWINGS)}")
-    if options.write and options.folders:
-        parser.error("--write keeps everything, or nothing: name no folder")
+    if set(options.folders) - {*DRAWINGS} or (options.write and options.folders):
+        parser.error("a FOLDER is one of those listed by --help, and none goes with --write")
     with tempfile.TemporaryDirectory() as scratch:
         drawn = Path(scratch)
         draw(drawn, options.folders)

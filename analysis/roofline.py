@@ -13,8 +13,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.__main__ import finish
-from analysis.figures.lines import ROOF_SHARE, LineFigure, Panel
-from analysis.figures.specs import SHARE
+from analysis.figures.lines import ROOF_SHARE, LineFigure
 from analysis.figures.style import file_name
 from analysis.format import Table, write_table
 from analysis.load import Inputs, read_inputs
@@ -38,18 +37,19 @@ def checked(inputs: Inputs) -> pd.DataFrame:
     traffic_us = points["model_bytes"] / points["roof_gbps"] / 1e3
     points["predicted_us"] = np.fmax(traffic_us, points["arithmetic_us"].astype(float))
     points["ratio"] = points["time_us"] / points["predicted_us"]
+    near = (points["ratio"] - 1).abs() <= EXPLAINED
+    points["explained"], points["other"] = near, points["operation"] != OPERATION
+    points["faster"], points["slower"] = (
+        ~near & points["ratio"].lt(1),
+        ~near & points["ratio"].gt(1),
+    )
     points = points.sort_values(["dtype", "rows", "cols", "round"], kind="stable")
-    points["other"] = points["operation"] != OPERATION
     return ordered(points, "other", "operation")
 
 
 def check_table(points: pd.DataFrame) -> Table:
     """How many times of each variant are as predicted; the CSV has a line per point."""
-    near = np.abs(points["ratio"] - 1) <= EXPLAINED
-    known = points.assign(
-        explained=near, faster=~near & points["ratio"].lt(1), slower=~near & points["ratio"].gt(1)
-    )
-    groups = known.groupby(["operation", "variant"], sort=False)
+    groups = points.groupby(["operation", "variant"], sort=False)
     shown = groups[["explained", "faster", "slower"]].sum()
     shown.insert(0, "points", groups.size())
     shown["time / predicted"] = groups["ratio"].median().map("{:.2f}".format)
@@ -68,12 +68,11 @@ def run(options: argparse.Namespace) -> int:
     made = []
     for name in points["operation"].unique():
         query, stem = Query(4096, "float32", operation=name), file_name("roofline", name)
-        panels = (Panel(ROOF_SHARE, SHARE),)
-        for page in LineFigure(stem, f"Share of the roof: {name}", query, panels).pages(inputs):
+        for page in LineFigure(stem, f"Share of the roof: {name}", query, ROOF_SHARE).pages(inputs):
             made += page.files(inputs.out)
     found = check_table(points)
     finish([*made, *write_table(inputs.out, "roofline", found)])
-    share = (np.abs(points["ratio"] - 1) <= EXPLAINED).mean()
     print(f"\n{found.plain()}\n")
-    print(f"{share:.0%} of {len(points):,} points are explained by traffic within 10 %.")
+    share = f"{points['explained'].mean():.0%} of {len(points):,} points"
+    print(f"{share} are explained by traffic within 10 %.")
     return 0

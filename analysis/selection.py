@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
 import pandas as pd
 
 from analysis.published import OPERATION
-from experiments.data.cards import Card, card_of
 from experiments.data.rows import ITEM_BYTES
 
 # What pages call a timer; of those present a figure draws the first.
@@ -43,15 +43,18 @@ class Query:
 class Selection:
     """Rows that may share axes."""
 
-    points: pd.DataFrame  # one row per variant and size, its middle visit; NaN where it failed
-    recorded: pd.DataFrame  # all the rows behind the points
+    recorded: pd.DataFrame
     gpu: str  # as its driver names it
-    card: Card  # the same with its datasheet
     query: Query  # what was asked for
     at: int  # the fixed size found
     dtype: str
     timer: str
     cache: str
+
+    @cached_property
+    def points(self) -> pd.DataFrame:
+        """One row per variant and size, its middle visit; of failed visits alone the first."""
+        return middle_visits(name_variants(self.recorded), self.query.over)
 
     @property
     def exact(self) -> bool:
@@ -64,30 +67,21 @@ class Selection:
         return self.points.loc[self.points["operation"] == self.query.operation]
 
     @property
-    def roofs(self) -> pd.DataFrame:
-        """The points of the operation that is its roof."""
-        return self.points.loc[self.points["operation"] != self.query.operation]
-
-    @property
-    def roof(self) -> str:
-        """What the roof is called: ``copy``, or the operation that its rows name."""
-        return str(self.own["roof"].iloc[0])
-
-    @property
     def passes(self) -> int:
-        """How often the matrix has to be moved, 2 where it is read and written once."""
-        elements = self.own["rows"] * self.own["cols"] * self.item_bytes
-        return round(float((self.own["compulsory_bytes"] / elements).median()))
+        """How often the matrix has to be moved, 2 where it is read and written once; 0: unknown."""
+        own = self.own
+        each = own["compulsory_bytes"] / (own["rows"] * own["cols"] * ITEM_BYTES[self.dtype])
+        return round(each.median()) if each.median() > 0 else 0
+
+    @property
+    def moved(self) -> int:
+        """The bytes that have to be moved for each unit of the size, 0 where rows do not say."""
+        return self.passes * self.at * ITEM_BYTES[self.dtype]
 
     @property
     def sizes(self) -> list[int]:
         """The x axis: every size some variant was tried at."""
         return sorted(set(self.points[self.query.over].tolist()))
-
-    @property
-    def item_bytes(self) -> int:
-        """Bytes an element."""
-        return ITEM_BYTES[self.dtype]
 
 
 def timer_label(timer: str) -> str:
@@ -116,30 +110,29 @@ def select(frame: pd.DataFrame, gpu: str, query: Query) -> Selection | None:
     asked = frame["operation"] == query.operation
     roofs = frame.loc[usable & asked, "roof"].unique()
     mine = frame[usable & (asked | frame["operation"].isin(roofs))]
-    good = mine[timed(mine)]
-    own = good[good["operation"] == query.operation]
-    sizes = own.groupby(["timer", "cache", "dtype", other])[query.over].nunique()
-    candidates = [
-        (
-            (dtype == query.dtype, at == query.at, -PROTOCOLS.index((timer, cache)), found),
-            *(at, dtype, timer, cache),
-        )
-        for (timer, cache, dtype, at), found in cast(Any, sizes[sizes > 1].items())
-        if (timer, cache) in PROTOCOLS
-    ]
-    if not candidates:
+
+    def counting(rows: pd.DataFrame) -> pd.DataFrame:
+        return rows[timed(rows) & (rows["operation"] == query.operation)]
+
+    place = ["timer", "cache", "dtype", other]
+    counts: dict[Any, int] = counting(mine).groupby(place)[query.over].nunique().to_dict()
+    known = [one for one, count in counts.items() if count > 1 and one[:2] in PROTOCOLS]
+
+    def worth(one: tuple[str, str, str, int]) -> tuple[Any, ...]:
+        timer, cache, dtype, at = one
+        first = -PROTOCOLS.index((timer, cache))
+        return dtype == query.dtype, at == query.at, first, counts[one], at, dtype
+
+    if not known:
         return None
-    _, at, dtype, timer, cache = max(candidates)
+    timer, cache, dtype, at = max(known, key=worth)
     same = mine[(mine["dtype"] == dtype) & (mine[other] == at)]
-    alike = (same["timer"] == timer) & (same["cache"] == cache)
-    recorded = same[alike | ~same.index.isin(good.index)]
+    recorded = same[~timed(same) | (same["timer"].eq(timer) & same["cache"].eq(cache))]
     if at == query.at and query.sizes is not None:
         near = recorded[recorded[query.over].isin(query.sizes)]
-        if near.loc[near.index.isin(own.index), query.over].nunique() > 1:
-            recorded = near
-    recorded = one_sweep(recorded, recorded[recorded.index.isin(own.index)])
-    points = middle_visits(name_variants(recorded), query.over)
-    return Selection(points, recorded, gpu, card_of(gpu), query, at, dtype, timer, cache)
+        recorded = near if counting(near)[query.over].nunique() > 1 else recorded
+    recorded = one_sweep(recorded, counting(recorded))
+    return Selection(recorded, gpu, query, at, dtype, timer, cache)
 
 
 def one_sweep(rows: pd.DataFrame, own: pd.DataFrame) -> pd.DataFrame:
@@ -163,19 +156,17 @@ def one_sweep(rows: pd.DataFrame, own: pd.DataFrame) -> pd.DataFrame:
 
 def name_variants(frame: pd.DataFrame) -> pd.DataFrame:
     """Adds ``variant``: the kernel's name, with the tunables that distinguish its settings."""
-    asked = pd.Series(list(map(json.dumps, frame["params"])), frame.index, dtype=object)
     names = pd.Series(index=frame.index, dtype=object)
     # two operations may each have a kernel of one name
-    for (_, kernel), group in asked.groupby([frame["operation"], frame["kernel"]]):
-        known = {text: json.loads(text) for text in group.unique()}
-        keys = sorted({key for params in known.values() for key in params})
-        varying = [k for k in keys if len({json.dumps(p.get(k)) for p in known.values()}) > 1]
-        labels = {
-            # older rows lack a tunable that came later, and None leaves it to the kernel: no name
-            text: " ".join([str(kernel), *(f"{k}={p[k]}" for k in varying if p.get(k) is not None)])
-            for text, p in known.items()
-        }
-        names[group.index] = group.map(labels)
+    for (_, kernel), every in frame.groupby(["operation", "kernel"])["params"]:
+        distinct = {json.dumps(params): params for params in every}.values()
+        keys = sorted({key for params in distinct for key in params})
+        varying = [k for k in keys if len({json.dumps(p.get(k)) for p in distinct}) > 1]
+        # older rows lack a tunable that came later, and None leaves it to the kernel: no name
+        names[every.index] = [
+            " ".join([str(kernel), *(f"{k}={p[k]}" for k in varying if p.get(k) is not None)])
+            for p in every
+        ]
     return frame.assign(variant=names)
 
 
@@ -186,24 +177,19 @@ def middle_visits(frame: pd.DataFrame, over: str) -> pd.DataFrame:
     """
     visit = ["sweep", "operation", "variant", "rows", "cols", "card", "round"]
     # A kernel edited or a library updated since leaves stale rows before the newest one.
-    newest = frame.drop_duplicates(visit, keep="last")
-    good = timed(newest)
-    ends = ("time_low_us", "time_high_us")
-    visits = newest.assign(
-        _failed=~good,
-        _time=newest["time_us"].where(good).fillna(0.0),
-        **{f"_{end}": newest[end].fillna(newest["time_us"]).where(good) for end in ends},
-    )
+    newest = frame.drop_duplicates(visit, keep="last").reset_index(drop=True)
     point = ["operation", "variant", over]
-    visits = visits.sort_values([*point, "_failed", "_time"], kind="stable", ignore_index=True)
-    groups = visits.groupby(point, sort=False)
-    times = groups["_failed"].transform("size") - groups["_failed"].transform("sum")
-    middle = ((times - 1) // 2).clip(lower=0)  # of failed visits alone the first
-    low, high = (groups[f"_{end}"] for end in ends)
-    visits["time_low_us"] = low.transform("min").fillna(visits["time_low_us"])
-    visits["time_high_us"] = high.transform("max").fillna(visits["time_high_us"])
-    kept = visits[groups.cumcount() == middle]
-    return kept[frame.columns].reset_index(drop=True)
+    good = newest[timed(newest)].sort_values("time_us", kind="stable")
+    groups = good.groupby(point)
+    by = [good[name] for name in point]
+    low, high = (
+        good[end].fillna(good["time_us"]).groupby(by) for end in ("time_low_us", "time_high_us")
+    )
+    newest["time_low_us"] = low.transform("min").combine_first(newest["time_low_us"])
+    newest["time_high_us"] = high.transform("max").combine_first(newest["time_high_us"])
+    middle = good.index[groups.cumcount() == (groups["time_us"].transform("size") - 1) // 2]
+    kept = newest.loc[[*middle, *newest.index]].drop_duplicates(point)
+    return kept.sort_values(point, ignore_index=True)
 
 
 def records_of(frame: pd.DataFrame) -> list[dict[str, Any]]:

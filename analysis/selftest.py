@@ -10,30 +10,32 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import combinations, pairwise
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
 from analysis.__main__ import finish
-from analysis.compare import ALPHA, judged, matched
-from analysis.estimate import Rounds, ratio_of
-from analysis.format import markdown_of, write_table
+from analysis.compare import paired
+from analysis.format import write_table
 from analysis.load import key_of, read_inputs
 from analysis.selection import TIMERS, timed, timer_label
 from analysis.tables.frames import protocol, table, texts
 from experiments.data.cards import card_of
-from experiments.data.files import RowsError, files_below, write_file
+from experiments.data.files import RowsError, files_below
 from experiments.data.records import PROBES, Counters, Probe, read_records
 
-PLACE = ["gpu", "card", "sweep", "timer", "cache", "rows", "cols", "dtype"]
 EDGES_US = (0.0, 10.0, 25.0, 50.0, 200.0, math.inf)
 TWIN = "(.+)-([^-]+)"  # a kernel's name and its mark
 PROFILER = "profiler"  # by hardware counters, without launch or gaps
+TITLES = {
+    "floor": "The noise floor",
+    "timers": "Two timers at the same points",
+    "cold": "A buffer read cold, and read warm",
+}
 NEEDS = {
     "timers": "the same points by two timers, timing=events,graph",
     "cold": "probe.jsonl of an older recording; make test-gpu checks the flush",
@@ -41,7 +43,7 @@ NEEDS = {
 
 
 def run(options: argparse.Namespace) -> int:
-    """Writes the tables and a paragraph, and prints the paragraph.
+    """Writes the tables, and prints the noise floor.
 
     Raises:
         RowsError: no variant was measured under two names, or a line is no record of a probe.
@@ -54,93 +56,78 @@ def run(options: argparse.Namespace) -> int:
             "python -m experiments.run experiment=selftest"
         )
     folder = inputs.rows.parent if inputs.rows.is_file() else inputs.rows
-    paths = files_below(folder, PROBES)[PROBES]
-    probes = [one for path in paths for one in read_records(path, Probe)]
-    tables = {
-        "floor": ("The noise floor", floor_lines(pairs)),
-        "timers": (
-            "Two timers at the same points",
-            timer_lines(inputs.frame, inputs.records.counters),
-        ),
-        "cold": ("A buffer read cold, and read warm", cold_lines(probes)),
+    paths, made = files_below(folder, PROBES)[PROBES], []
+    lines = {
+        "floor": floor_lines(pairs),
+        "timers": timer_lines(inputs.frame, inputs.records.counters),
+        "cold": cold_lines(probe for path in paths for probe in read_records(path, Probe)),
     }
-    made = []
-    for name, (title, lines) in tables.items():
-        if lines:
-            shown = table(title, pd.DataFrame(lines), texts(name))
-            made += write_table(inputs.out, name, replace(shown, data=None))
-    missing = [f"{name} needs {NEEDS[name]}" for name, (_, lines) in tables.items() if not lines]
-    text = noise_floor(inputs.frame, pairs)
-    finish([*made, write_file(inputs.out / "noise_floor.md", text)], missing)
-    print(f"\n{text}", end="")
+    tables = {
+        name: replace(table(TITLES[name], pd.DataFrame(lines[name]), texts(name)), data=None)
+        for name in filter(lines.get, lines)
+    }
+    for name, one in tables.items():
+        made += write_table(inputs.out, name, one)
+    finish(made, [f"{name} needs {NEEDS[name]}" for name, found in lines.items() if not found])
+    print(f"\n{tables['floor'].plain()}")
     return 0
 
 
 def twins_of(frame: pd.DataFrame) -> pd.DataFrame:
-    """Every two twins at a point, in the rounds that both have: a line each, see `_pair`."""
-    sampled = frame["samples_us"].map(lambda samples: bool(samples)).astype(bool)
+    """Every two twins at a point, in the rounds that both have.
+
+    Returns:
+        Lines of `paired`, and ``rounds``, ``time_us``, ``differs`` (the interval of their ratio
+        leaves out 1, a false positive) and ``resolvable`` (the least slowdown that it would have
+        shown).
+    """
+    sampled = frame["samples_us"].map(bool).astype(bool)
     rows = frame[timed(frame) & sampled & frame["kernel"].str.fullmatch(TWIN)]
     names = rows["kernel"].str.extract(TWIN)
     # two kernels may have names alike and be no twins; older rows do not say
     code = [f"{one.get('target')} {one.get('source')}" for one in rows["environment"]]
     settings = [json.dumps(params, sort_keys=True, default=str) for params in rows["params"]]
-    rows = rows.assign(kernel=names[0], mark=names[1], settings=settings, code=code)
-    columns, lines = ["kernel", "settings", *PLACE, "code"], []
-    for place, mine in sorted(rows.groupby(columns), key=lambda group: str(group[0])):
-        # code edited since leaves stale rows before the newest one
-        sides = {
-            str(mark): dict(zip(one["round"], one["samples_us"], strict=True))
-            for mark, one in mine.groupby("mark")
-        }
-        for one, other in combinations(sorted(sides), 2):
-            if shared := sorted(sides[one].keys() & sides[other].keys()):
-                rounds = ([sides[mark][i] for i in shared] for mark in (one, other))
-                lines.append(dict(zip(columns, place, strict=True)) | _pair(*rounds))
-    return pd.DataFrame(lines)
-
-
-def _pair(first: Rounds, second: Rounds) -> dict[str, Any]:
-    """How two twins differ.
-
-    ``differs``: the interval of their ratio leaves out 1, a false positive. ``resolvable``: the
-    least slowdown that it would have shown.
-    """
-    ratio = ratio_of(first, second)
+    rows = rows.assign(twins=names[0], mark=names[1], settings=settings, code=code)
+    found = []
+    for (name, *_), mine in rows.groupby(["twins", "settings", "sweep", "card", "code"]):
+        sides = [side for _, side in mine.groupby("mark")]
+        found += [paired(*two).assign(kernel=str(name)) for two in combinations(sides, 2)]
+    pairs = pd.concat(found, ignore_index=True) if found else pd.DataFrame()
+    if pairs.empty:
+        return pairs
     # a time longer by d moves the interval by the factor 1 + d: it is seen where low·(1 + d) > 1,
     # or high / (1 + d) < 1 for the other twin; of a chain's difference down to nothing none is
-    seen = max(1 / ratio.low, ratio.high) - 1 if ratio.low > 0 else math.inf
-    return {
-        "rounds": len(first),
-        "time_us": float(np.median([np.median(samples) for samples in (*first, *second)])),
-        "ratio": ratio.value,
-        "differs": ratio.low > 1 or ratio.high < 1,
-        "resolvable": seen,
-    }
+    seen = np.maximum(1 / pairs["low"].where(pairs["low"] > 0, 0), pairs["high"]) - 1
+    return pairs.assign(
+        rounds=pairs["labels"].map(len) // 2,
+        time_us=[float(frame.loc[list(labels), "time_us"].median()) for labels in pairs["labels"]],
+        differs=pairs["low"].gt(1) | pairs["high"].lt(1),
+        resolvable=seen,
+    )
 
 
 def floor_lines(pairs: pd.DataFrame) -> list[dict[str, str]]:
     """The noise floor: a line per card, protocol and range of times."""
     lines = []
     for (gpu, timer, cache), every in pairs.groupby(["gpu", "timer", "cache"]):
-        place = {"card": card_of(str(gpu)).name, "timer": protocol(str(timer), str(cache))}
         for text, mine in [("all", every), *every.groupby(_range(every["time_us"]), observed=True)]:
+            found, of = int(mine["differs"].sum()), len(mine)
+            rate = stats.binomtest(found, of).proportion_ci(method="wilson")
+            percent = [f"{100 * share:.1f}" for share in (found / of, rate.low, rate.high)]
+            rounds = sorted({mine["rounds"].min(), mine["rounds"].max()})
             line = {
+                "card": card_of(str(gpu)).name,
+                "timer": protocol(str(timer), str(cache)),
                 "time, µs": str(text),
-                "pairs": str(len(mine)),
-                "rounds": "–".join(map(str, sorted({mine["rounds"].min(), mine["rounds"].max()}))),
-                **_called(mine["differs"]),
+                "pairs": str(of),
+                "rounds": "–".join(map(str, rounds)),
+                "called different": str(found),
+                "rate, 95 % interval": "{} % ({}–{})".format(*percent),
                 "ratios within": _most(np.maximum(mine["ratio"], 1 / mine["ratio"]) - 1),
                 "resolves": _most(mine["resolvable"]),
             }
-            lines.append(place | line)
+            lines.append(line)
     return lines
-
-
-def _called(different: Collection[bool]) -> dict[str, str]:
-    found, of = int(sum(different)), len(different)
-    low, high = stats.binomtest(found, of).proportion_ci(method="wilson")
-    rate = f"{100 * found / of:.1f} % ({100 * low:.1f}–{100 * high:.1f})"
-    return {"called different": str(found), "rate, 95 % interval": rate}
 
 
 def _most(shares: pd.Series) -> str:
@@ -171,72 +158,37 @@ def timer_lines(frame: pd.DataFrame, counters: Iterable[Counters] = ()) -> list[
         for first, second in combinations(filter(times.__contains__, (*TIMERS, PROFILER)), 2):
             both = mine[[first, second]].dropna()
             for text, each in both.groupby(_range(both[second]), observed=True):
-                one, other = each[first], each[second]
-                offset, ratio = (
-                    np.percentile(values, [50, 5, 95]) for values in (one - other, one / other)
-                )
                 line = {
                     "card": card_of(str(gpu)).name,
                     "timers": f"{first} against {second}, {cache}",
                     "time, µs": str(text),
                     "points": str(len(each)),
-                    "offset, µs": "{:+.2f}".format(*offset),
-                    "offset, 5–95 %": "{1:+.2f} to {2:+.2f}".format(*offset),
-                    "ratio": "{:.4f}".format(*ratio),
-                    "ratio, 5–95 %": "{1:.4f} to {2:.4f}".format(*ratio),
                 }
+                for name, unit, values, form in (
+                    ("offset", ", µs", each[first] - each[second], "{:+.2f}"),
+                    ("ratio", "", each[first] / each[second], "{:.4f}"),
+                ):
+                    middle, *ends = map(form.format, np.percentile(values, [50, 5, 95]))
+                    line |= {f"{name}{unit}": middle, f"{name}, 5–95 %": " to ".join(ends)}
                 lines.append(line)
     return lines
 
 
 def cold_lines(probes: Iterable[Probe]) -> list[dict[str, str]]:
-    """Buffers read cold and warm, by card, timer, size and the accesses that put them into L2."""
-    known = {(p.gpu, p.timer, p.bytes, p.left or "", p.cache): p for p in probes}
+    """Buffers read cold and warm, by card, timer and size."""
+    known = {(p.gpu, p.timer, p.bytes, p.cache): p for p in probes if not p.left}
     lines = []
-    for gpu, timer, size, left in sorted({place[:-1] for place in known}):
-        cold, warm = (known.get((gpu, timer, size, left, cache)) for cache in ("cold", "warm"))
-        if cold is None or warm is None:
-            continue
-        turn = known.get((gpu, timer, size, "", "rotation"))
-        kept, saved = "–", turn.time_us - warm.time_us if turn and left else 0.0
-        if turn and saved > 0:
-            kept = f"{100 * (turn.time_us - cold.time_us) / saved:.0f} %"
-        line = {
-            "card": card_of(gpu).name,
-            "timer": timer_label(timer),
-            "buffer, MiB": f"{size / 2**20:g}",
-            "cold, µs": f"{cold.time_us:.2f}",
-            "warm, µs": f"{warm.time_us:.2f}",
-            "cold / warm": f"{cold.time_us / warm.time_us:.2f}",
-            "distinct": "yes" if cold.time_low_us > warm.time_high_us else "no",
-            "left by": left or "the read before",
-            "kept": kept,
-        }
-        lines.append(line)
+    for gpu, timer, size in sorted({place[:3] for place in known}):
+        cold, warm = (known.get((gpu, timer, size, cache)) for cache in ("cold", "warm"))
+        if cold is not None and warm is not None:
+            line = {
+                "card": card_of(gpu).name,
+                "timer": timer_label(timer),
+                "buffer, MiB": f"{size / 2**20:g}",
+                "cold, µs": f"{cold.time_us:.2f}",
+                "warm, µs": f"{warm.time_us:.2f}",
+                "cold / warm": f"{cold.time_us / warm.time_us:.2f}",
+                "distinct": "yes" if cold.time_low_us > warm.time_high_us else "no",
+            }
+            lines.append(line)
     return lines
-
-
-def noise_floor(frame: pd.DataFrame, pairs: pd.DataFrame) -> str:
-    """Markdown: a paragraph for each GPU, for pages that quote it."""
-    twins, paragraphs = compared(frame, pairs["kernel"]), []
-    for gpu, mine in pairs.groupby("gpu"):
-        here = twins[twins["gpu"] == gpu]
-        alarms = int(here["verdict"].isin(["slower", "faster"]).sum())
-        different, rate = _called(mine["differs"]).values()
-        ranges = [line for line in floor_lines(mine) if line["time, µs"] != "all"]
-        each = "; ".join(f"{r['resolves']} at {r['time, µs']} µs ({r['timer']})" for r in ranges)
-        facts = {"card": card_of(str(gpu)).name, "pairs": len(mine), "alpha": 100 * ALPHA}
-        facts |= {"different": different, "rate": rate, "alarms": alarms, "points": len(here)}
-        facts |= {"failed": int(here["regression"].sum()), "each": each}
-        [text] = texts("noise_floor", **facts)
-        paragraphs.append(markdown_of(text, cell=False) + "\n")
-    return "\n".join(paragraphs)
-
-
-def compared(frame: pd.DataFrame, kernels: Iterable[str]) -> pd.DataFrame:
-    """Twins as ``compare`` judges them, one twin's rows for BASE and the other's for HEAD."""
-    names = frame["kernel"].str.extract(TWIN)
-    rows = frame.assign(kernel=names[0])[names[0].isin(set(kernels))]
-    sides = [mine for _, mine in rows.groupby(names[1])]
-    found = pd.concat([judged(matched(*two)) for two in combinations(sides, 2)])
-    return found[found["ratio"].notna()]

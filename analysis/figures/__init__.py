@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from analysis.__main__ import finish, only
 from analysis.figures.limits import HEADLINE, LIMITS
 from analysis.figures.lines import LineFigure
-from analysis.figures.page import Figure, Page
 from analysis.figures.specs import LINE_FIGURES
+from analysis.figures.style import Figure, Page
 from analysis.figures.traffic import TRAFFIC_FIGURES
 from analysis.load import Inputs, read_inputs
 from experiments.data.files import RowsError

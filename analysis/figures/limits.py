@@ -14,24 +14,12 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from analysis import points as limit
 from analysis.figures import style
-from analysis.figures.lines import (
-    ABOVE,
-    BELOW,
-    BETWEEN,
-    GBPS,
-    LEFT,
-    STACKED,
-    WIDE,
-    LineFigure,
-    Panel,
-)
-from analysis.figures.page import WIDTH, Canvas, Figure, Page, provenance
-from analysis.figures.specs import BANDWIDTH
-from analysis.figures.style import BLUSH, DOT, FAINT, INK, file_name, slug, style_of
+from analysis.figures.lines import LineFigure
+from analysis.figures.style import DOT, INK, Figure, Page, file_name, slug, style_of
 from analysis.load import Inputs
 from analysis.points import NEEDS, PLACE, SHORT_US
 from analysis.published import OPERATION
-from analysis.selection import Query, Selection, middle_visits, name_variants, timer_label
+from analysis.selection import Query, Selection, timer_label
 from experiments.data.cards import card_of
 from experiments.data.jobs import named_grids
 
@@ -61,38 +49,32 @@ def _limits(inputs: Inputs) -> list[Page]:
                 continue
             one, frame = group.iloc[0], inputs.frame
             card, timer = card_of(one["gpu"]).name, timer_label(one["timer"])
-            alike = frame["set"].eq(one["set"])
-            for name in ("gpu", "timer", "cache"):
-                alike &= frame[name].eq(one[name])
-            small = provenance(frame[alike], card, one["timer"], one["cache"])
+            same = ["set", "gpu", "timer", "cache"]
+            alike = frame[same].eq(one[same]).all(axis=1)
+            small = style.provenance(frame[alike], card, one["timer"], one["cache"])
             shaded = f"shaded: below {SHORT_US:g} µs, where timers step by half a microsecond"
             small.append(DOT.join(["bars: 95 %", "open: above the roof, not a win", shaded]))
             widths = ["held-out widths"] * (not one["tuned"])
             subtitle = DOT.join([card, timer, *widths, ", ".join(lines["dtype"].unique())])
             title = f"At the limit: the {roof} and the best {peer}"
             draw = partial(_draw_points, lines=lines, roof=roof)
-            size = (WIDTH, ABOVE + BELOW + BETWEEN + 2 * STACKED)
-            name = file_of("limits", group)
-            made.append(Page(name, title, subtitle, small, draw, size, one["gpu"], operation))
+            name, size = file_of("limits", group), style.stacked_size(2)
+            made.append(Page(name, title, subtitle, small, draw, size, operation))
     return made
 
 
-def _draw_points(canvas: Canvas, lines: pd.DataFrame, roof: str) -> None:
+def _draw_points(canvas: style.Canvas, lines: pd.DataFrame, roof: str) -> None:
     """Shares of the roof by our time, and below them ratios to the best peer."""
-    height, own = canvas.get_figheight(), str(lines["own"].iloc[0])
-    bottoms = ((BELOW + STACKED + BETWEEN) / height, BELOW / height)
-    upper, lower = (canvas.add_axes((LEFT, one, WIDE, STACKED / height)) for one in bottoms)
+    own = str(lines["own"].iloc[0])
+    upper, lower = style.stacked(canvas, 2)
     lower.set_yscale("log", base=2)
-    shares = lines.assign(kernel=own)
-    for ax, points, ends in (
-        (upper, shares, ("share", "low_share", "high_share")),
-        (lower, lines, ("ratio", "low", "high")),
-    ):
+    shares = lines.assign(ratio=lines["share"], low=lines["low_share"], high=lines["high_share"])
+    for ax, points in ((upper, shares.assign(kernel=own)), (lower, lines)):
         ax.set_xscale("log")
-        _dots(ax, points, *ends)
+        _dots(ax, points)
         ax.axhline(1, color=INK, lw=0.9, zorder=1)
         left, right = ax.get_xlim()
-        ax.axvspan(left, max(left, min(SHORT_US, right)), color=FAINT, lw=0, zorder=0)
+        ax.axvspan(left, max(left, min(SHORT_US, right)), color=style.FAINT, lw=0, zorder=0)
         ax.set_xlim(left, right)
         ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if right < 300 * left else (1,)))
         ax.xaxis.set_minor_locator(NullLocator())
@@ -104,50 +86,45 @@ def _draw_points(canvas: Canvas, lines: pd.DataFrame, roof: str) -> None:
     low, high = lower.get_ylim()
     style.ticks(lower.yaxis, RATIOS, "{:g}×".format)
     lower.set_ylim(min(low, 0.93), max(high, 1.08))
-    lower.axhspan(lower.get_ylim()[0], 1, color=BLUSH, lw=0, zorder=0.1)
+    lower.axhspan(lower.get_ylim()[0], 1, color=style.BLUSH, lw=0, zorder=0.1)
     lower.set_xlabel(f"time of {own}, µs")
 
 
-def _dots(ax: Axes, points: pd.DataFrame, y: str, low: str, high: str) -> None:
+def _dots(ax: Axes, points: pd.DataFrame) -> None:
     """A marker and an interval at each point; hollow where it does not count as a win."""
     for kernel in sorted(points["kernel"].unique(), key=limit.peer_order):
         look = style_of(kernel)
-        mine = points[points["kernel"] == kernel]
-        for i, (above, own) in enumerate(mine.groupby("above_roof")):
+        for i, (above, own) in enumerate(points[points["kernel"] == kernel].groupby("above_roof")):
             x, label = own["us"], "_again" if i else kernel
-            ax.vlines(x, own[low], own[high], color=look.color, lw=0.9, zorder=2)
-            ax.plot(x, own[y], label=label, zorder=3, **look.dots(0.8, bool(above), mew=0.4))
+            ax.vlines(x, own["low"], own["high"], color=look.color, lw=0.9, zorder=2)
+            ax.plot(x, own["ratio"], label=label, **look.dots(0.8, bool(above), mew=0.4, zorder=3))
 
 
-def _quack_shapes(inputs: Inputs) -> list[Selection]:
-    """Rows at the shapes of QuACK's benchmark."""
+def _headline(inputs: Inputs) -> list[Page]:
+    """Of each GPU a picture at the shapes of QuACK's benchmark, of the first protocol and dtype."""
+    title = "Softmax against a copy: auto and the public kernels"
+    note = "from N = 128K on with smaller M, as in QuACK's benchmark"
     shapes = {(m, n) for m, n, _ in named_grids()["quack"]}
-    made: dict[str, Selection] = {}
+    made: dict[str, Page] = {}
     for group in limit.groups(inputs.points[OPERATION]) if OPERATION in inputs.points else ():
         known = group[[shape in shapes for shape in zip(group["rows"], group["cols"], strict=True)]]
         for dtype in HEADLINE_DTYPES:
-            found = known[known["dtype"] == dtype]
-            roofs, one = found[found["role"] == limit.ROOF], group.iloc[0]
-            if one["gpu"] not in made and roofs["cols"].nunique() >= HEADLINE_LEAST:
-                rows = inputs.frame.loc[found["label"]]
-                points = middle_visits(name_variants(rows), "cols")
-                most = int(rows["rows"].max())
-                card, query = card_of(one["gpu"]), Query(most, dtype)
-                place = one["gpu"], card, query, most, dtype, one["timer"], one["cache"]
-                made[one["gpu"]] = Selection(points, rows, *place)
+            found, one = known[known["dtype"] == dtype], group.iloc[0]
+            widths = found.loc[found["role"] == limit.ROOF, "cols"].nunique()
+            if widths >= HEADLINE_LEAST and one["gpu"] not in made:
+                most = int(found["rows"].max())
+                query, place = Query(most, dtype), (most, dtype, one["timer"], one["cache"])
+                shown = Selection(inputs.frame.loc[found["label"]], one["gpu"], query, *place)
+                made[one["gpu"]] = LineFigure("headline", title, query, note=note).page(shown)
     return list(made.values())
 
 
-HEADLINE = LineFigure(
+HEADLINE = Figure(
     "headline",
-    "Softmax against a copy: auto and the public kernels",
-    Query(32768, "bfloat16"),
-    (Panel(GBPS, BANDWIDTH),),
-    note="from N = 128K on with smaller M, as in QuACK's benchmark",
-    caption="Bandwidth of auto, of the public kernels and of a copy against row width, at the "
-    "shapes of QuACK's benchmark.",
-    asks=f"{NEEDS}, and a copy, at three shapes of the grid quack",
-    rows=_quack_shapes,
+    f"headline needs {NEEDS}, and a copy, at three shapes of the grid quack",
+    _headline,
+    "Bandwidth of auto, of the public kernels and of a copy against row width, at the shapes of "
+    "QuACK's benchmark.",
 )
 LIMITS = Figure(
     "limits",

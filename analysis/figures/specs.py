@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from analysis.figures.lines import GBPS, ROOF_SHARE, LineFigure, Panel
+from analysis.figures.lines import TIME_US, LineFigure
 from analysis.figures.style import STYLES
 from analysis.published import name_of, series
 from analysis.selection import Query
 
-TIME = "time, µs (lower is better)"
-BANDWIDTH = "effective bandwidth, GB/s: 2MN elements / time (higher is better)"
-SHARE = "share of the roof (higher is better)"
 WIDTHS = series("a_fig2").sizes  # A's
 TUTORIAL = range(256, 12673)  # N of Triton's tutorial 02; its axis is linear, ours shows all powers
 VOCABULARY = (512, 1024, 2048, 4096, 8192, 16384, 32000, 65536, 131072)
@@ -23,7 +20,7 @@ A_FIG2 = LineFigure(
     "a_fig2",
     "Softmax time by row width",
     Query(4096, "float32", sizes=WIDTHS, without=OF_B_AND_C),
-    (Panel("time_us", TIME, "log", series="a_fig2"),),
+    TIME_US,
     note=f"open, dashed: as {A} printed them, card unknown",
     caption=f"Figure 2 of {A}: time against row width at M = 4096, float32, beside the times that "
     "it prints; the shaded times are shorter than this card's memory takes to move 2MN.",
@@ -33,7 +30,7 @@ C_FIG1 = LineFigure(
     "c_fig1",
     "Softmax bandwidth at small batch",
     Query(32000, "float16", over="rows", sizes=(1, 4, 16, 64), without=NOT_WIDE),
-    (Panel(GBPS, BANDWIDTH, "log"),),  # it grows with M: from 0 one row would vanish
+    log=True,  # it grows with M: from 0 one row would vanish
     note=f"{C} gives no numbers here",
     caption=f"The small-batch figure of {C}: bandwidth over 1 to 64 rows of a 32000-word "
     "vocabulary, float16; it prints no numbers for it.",
@@ -43,7 +40,6 @@ C_FIG2 = LineFigure(
     "c_fig2",
     "Softmax bandwidth as rows scale",
     Query(32000, "float16", over="rows", sizes=(512, 2048, 8192, 32768), without=NOT_WIDE),
-    (Panel(GBPS, BANDWIDTH, series="c_fig2"),),
     note=f"open: as {C} printed it, card unknown",
     caption=f"The batch figure of {C}: bandwidth against rows at N = 32000, float16, beside the "
     "two points that it prints for 8192 rows.",
@@ -53,7 +49,7 @@ C_FIG3 = LineFigure(
     "c_fig3",
     "Softmax bandwidth by vocabulary",
     Query(8192, "float16", sizes=VOCABULARY, without=NOT_WIDE),
-    (Panel(GBPS, BANDWIDTH, series="c_fig3", levels=("C",)),),
+    levels=("C",),
     note=f"open, band: as {C} printed them, card unknown",
     caption=f"The vocabulary figure of {C}: bandwidth against row width at M = 8192, float16, "
     "beside the two points that it prints and the 870–900 GB/s at which it sees Triton flatten.",
@@ -63,7 +59,7 @@ D_FIG1 = LineFigure(
     "d_fig1",
     "Softmax bandwidth by row width",
     Query(4096, "float32", sizes=TUTORIAL, without=("hybrid_whole", "hybrid_capped")),
-    (Panel(GBPS, BANDWIDTH, levels=("A", "D")),),
+    levels=("A", "D"),
     note=f"dotted: as {A} and {D} printed them, cards unknown",
     caption=f"The figure of {D}, which is Triton's tutorial 02: bandwidth against row width at "
     f"M = 4096, float32, beside the peaks that {A} states and the 1400+ GB/s that {D} sees "
@@ -74,43 +70,9 @@ E_FIG1 = LineFigure(
     "e_fig1",
     "One program per row against torch",
     Query(4096, "float32", sizes=TUTORIAL, without=NOT_OF_E),
-    (Panel(GBPS, BANDWIDTH),),
     note=f"{E} gives no numbers here",
     caption=f"The figure of {E}: bandwidth of one program per row against torch; its own curve, of "
     "an RTX 3090 Ti, is not given in numbers.",
     source="E",
 )
-BACKWARD = LineFigure(
-    "backward",
-    "The gradient of softmax by row width",
-    Query(4096, "float32", operation="softmax_backward"),
-    (Panel(GBPS, BANDWIDTH.replace("2MN", "3MN")), Panel(ROOF_SHARE, SHARE)),
-    caption="Bandwidth of the gradient of softmax, which reads two matrices and writes one, "
-    "against row width at M = 4096, float32, and its share of the fastest kernel that only moves.",
-)
-
-
-def _cross_entropy(mode: str, title: str, moved: str, does: str) -> LineFigure:
-    """A mode of cross-entropy over the vocabulary: bandwidth, and share of the roof."""
-    return LineFigure(
-        mode,
-        f"Cross-entropy: {title} by vocabulary",
-        Query(8192, "bfloat16", operation=mode),
-        (Panel(GBPS, BANDWIDTH.replace("2MN", moved)), Panel(ROOF_SHARE, SHARE)),
-        caption=f"Cross-entropy of 8192 rows of bfloat16 logits over the vocabulary N: {does}. "
-        "Bandwidth, and share of the fastest kernel that only moves.",
-    )
-
-
-LOSS = "the loss of each row, for which the logits are read once"
-GRADIENT = "the gradient from the logits and their logsumexp, both matrices moved once"
-BOTH = "loss and gradient in one call, logits read and gradient written once"
-CROSS_ENTROPY = (
-    _cross_entropy("cross_entropy", "the loss", "MN", LOSS),
-    _cross_entropy("cross_entropy_backward", "the gradient", "2MN", GRADIENT),
-    _cross_entropy("cross_entropy_grad", "loss and gradient", "2MN", BOTH),
-)
-LINE_FIGURES = (
-    *(A_FIG2, C_FIG1, C_FIG2, C_FIG3, D_FIG1, E_FIG1),
-    *(BACKWARD, *CROSS_ENTROPY),
-)
+LINE_FIGURES = (A_FIG2, C_FIG1, C_FIG2, C_FIG3, D_FIG1, E_FIG1)

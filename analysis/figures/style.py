@@ -1,4 +1,4 @@
-"""How every picture looks: a colour and a marker per variant, one typeface, axes, their labels."""
+"""How every picture looks: its page, a colour and a marker per variant, axes and their labels."""
 
 from __future__ import annotations
 
@@ -8,27 +8,127 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from io import BytesIO
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import matplotlib
+import numpy as np
+import pandas as pd
 import seaborn as sns
 import yaml
+from matplotlib import figure
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.colors import to_hex, to_rgb
 from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
 
+from analysis.load import Inputs, rows_hash
 from analysis.published import OPERATION
+from analysis.selection import timer_label
+from experiments.data.files import write_file
 
 HERE = Path(__file__).parent
+Canvas = figure.Figure
 INK, MUTED, FAINT, BLUSH = "#22262b", "#6b7280", "#e8eaee", "#fbe9e4"
-MARGIN = 0.116  # inches left of a page's title
 DOT = "  ·  "  # between the parts of a subtitle or of the small print
 SIZES = MappingProxyType({"cols": "row width N, elements", "rows": "rows M"})
 CACHES = MappingProxyType({"cold": "cold cache", "warm": "warm cache"})
-Marker = str | tuple[int, int, int]
+DPI = 240  # dots an inch
+WIDTH = 6.6  # inches: lines, and room for their names beside them
+MARGIN = 0.116  # inches left of a page's title
+LEFT, WIDE = 0.078, 0.567  # of the axes; labels stand right of them
+ABOVE, BELOW, BETWEEN = 0.67, 0.81, 0.56  # inches above, below and between axes
+ALONE, STACKED = 2.42, 1.85  # inches: the height of a panel
+ROOM, MOST_NAMES = 30, 16  # characters and lines that fit right of the axes
+# Points across, so that markers of every form weigh the same to the eye.
+ACROSS = {"*": 8.0, "P": 6.6, "X": 6.4, "d": 6.0, "D": 4.7, "s": 5.0}
+Marker = str | tuple[int, int, int]  # of matplotlib
+
+
+@dataclass(frozen=True)
+class Page:
+    """One picture."""
+
+    name: str  # of its files, without suffix
+    title: str  # its subject in a few words
+    subtitle: str  # GPU, dtype and shape
+    small: Sequence[str]  # the small print, at most three lines
+    draw: Callable[[Canvas], None]  # puts axes within 0.2 and 0.83 of the canvas's height
+    size: tuple[float, float]  # inches
+    operation: str = OPERATION
+
+    def render(self, texts: bool = True) -> Canvas:
+        """The picture on a canvas of its own; call it within `theme`.
+
+        Args:
+            texts: Whether title, subtitle and small print are on it.
+        """
+        canvas = Canvas(figsize=self.size, facecolor="white")
+        if texts:
+            left, inch = MARGIN / self.size[0], 1 / self.size[1]
+            canvas.text(left, 1 - 0.21 * inch, self.title, fontsize=11, fontweight="bold")
+            canvas.text(left, 1 - 0.39 * inch, self.subtitle, fontsize=8.5, color=MUTED)
+            for i, line in enumerate(reversed(self.small)):
+                canvas.text(left, (0.065 + 0.107 * i) * inch, line, fontsize=5.6, color=MUTED)
+        self.draw(canvas)
+        return canvas
+
+    def files(self, out: Path) -> list[Path]:
+        """Writes ``<name>.svg`` and ``.png``, the same bytes at every drawing; returns them."""
+        texts: dict[str, Any] = {"Title": f"{self.name}: {self.title}"}
+        texts["Description"] = "\n".join([self.subtitle, *self.small])
+        made = []
+        with matplotlib.rc_context(theme()):
+            canvas = self.render()
+            for kind, undated in (("svg", {"Date": None}), ("png", {})):
+                file = BytesIO()
+                canvas.savefig(file, format=kind, dpi=DPI, metadata=texts | undated)
+                made.append(write_file(out / f"{self.name}.{kind}", file.getvalue()))
+        return made
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of the catalogue that is not lines over a size."""
+
+    id: str  # the beginning of its files' names
+    needs: str  # the rows or records that it cannot do without, in one line
+    pages: Callable[[Inputs], list[Page]]  # none where the rows do not allow any
+    caption: str  # one sentence on its content, and on the source's figure that it draws again
+    source: str = ""  # the letter of that source, if any
+
+
+def stacked_size(count: int) -> tuple[float, float]:
+    """The size of a page with this many panels above each other, inches."""
+    each = ALONE if count == 1 else STACKED
+    return WIDTH, ABOVE + BELOW + count * each + (count - 1) * BETWEEN
+
+
+def stacked(canvas: Canvas, count: int) -> list[Axes]:
+    """The axes of as many panels on a page of that size, from the top."""
+    height, each = canvas.get_figheight(), ALONE if count == 1 else STACKED
+    bottoms = [BELOW + i * (each + BETWEEN) for i in reversed(range(count))]
+    return [canvas.add_axes((LEFT, one / height, WIDE, each / height)) for one in bottoms]
+
+
+def provenance(rows: pd.DataFrame, card: str, timer: str, cache: str) -> list[str]:
+    """The origin of ``rows`` of one card and protocol, two lines of small print."""
+    environments = list({id(one): one for one in rows["environment"]}.values())
+
+    def values_of(name: str) -> str:
+        values = [str(one[name]) for one in environments if one.get(name) is not None]
+        return "/".join(dict.fromkeys("".join(filter(str.isprintable, v))[:12] for v in values))
+
+    known = [(name, values_of(name)) for name in ("torch", "triton", "driver")]
+    versions = [f"{name} {value}" for name, value in known if value]
+    protocol = f"median, 95 % interval; {timer_label(timer)}, {CACHES[cache]}"
+    edited = " (edited)" if "True" in values_of("dirty") else ""
+    commit = f"commit {values_of('commit') or 'unknown'}{edited}"
+    return [
+        DOT.join([card, protocol, *versions]),
+        DOT.join([commit, f"rows {rows_hash(rows)} ({len(rows)})"]),
+    ]
 
 
 @dataclass(frozen=True)
@@ -40,16 +140,10 @@ class LineStyle:
 
     @property
     def size(self) -> float:
-        """Points across, so that markers of every form weigh the same to the eye."""
+        """Points across."""
         if isinstance(self.marker, tuple):
             return 7.4 if self.marker[1] else 6.6
-        return {"*": 8.0, "P": 6.6, "X": 6.4, "d": 6.0, "D": 4.7, "s": 5.0}.get(self.marker, 5.6)
-
-    @property
-    def text_color(self) -> str:
-        """Its colour a step towards ink, for text that stays legible where it is light."""
-        (r, g, b), (x, y, z) = to_rgb(self.color), to_rgb(INK)
-        return to_hex((0.62 * r + 0.38 * x, 0.62 * g + 0.38 * y, 0.62 * b + 0.38 * z))
+        return ACROSS.get(self.marker, 5.6)
 
     def dots(self, scale: float = 1.0, hollow: bool = False, **more: Any) -> dict[str, Any]:
         """The arguments of `Axes.plot` that draw its markers without a line."""
@@ -58,13 +152,13 @@ class LineStyle:
         return {"ls": "", **form, "mfc": face, "mec": edge} | more
 
 
-def _marker(read: str | list[int]) -> Any:
-    return read if isinstance(read, str) else tuple(read)
+def _read(color: str, marker: str | list[int]) -> LineStyle:
+    return LineStyle(color, marker if isinstance(marker, str) else tuple(marker))  # type: ignore
 
 
-_READ: Mapping[str, Any] = yaml.safe_load((HERE / "styles.yaml").read_text(encoding="utf-8"))
+_FILE: Mapping[str, Any] = yaml.safe_load((HERE / "styles.yaml").read_text(encoding="utf-8"))
 STYLES: Mapping[str, LineStyle] = MappingProxyType(
-    {name: LineStyle(color, _marker(marker)) for name, (color, marker) in _READ["styles"].items()}
+    {name: _read(*style) for name, style in _FILE["styles"].items()}
 )
 
 
@@ -73,23 +167,17 @@ def style_of(kernel: str) -> LineStyle:
 
     A variant that `STYLES` does not list gets one from its name alone, so it keeps it too.
     """
-    known = _like(kernel)
-    if known in STYLES:
-        return STYLES[known]
-    number, colors, markers = zlib.crc32(kernel.encode()), _READ["colors"], _READ["markers"]
-    return LineStyle(colors[number % len(colors)], _marker(markers[number // 64 % len(markers)]))
+    known, colors, markers = _like(kernel), _FILE["colors"], _FILE["markers"]
+    number = zlib.crc32(kernel.encode())
+    other = colors[number % len(colors)], markers[number // 64 % len(markers)]
+    return STYLES[known] if known in STYLES else _read(*other)
 
 
 @cache
 def _like(kernel: str) -> str:
-    """The variant that a kernel looks like: ``ce_quack`` looks like `quack`.
-
-    Of several variants whose names end it the longest counts.
-    """
-    if kernel in _READ["alike"]:
-        return str(_READ["alike"][kernel])
+    """The listed variant that a kernel looks like: ``ce_quack`` looks like `quack`."""
     known = [name for name in STYLES if kernel.endswith(f"_{name}") and kernel not in STYLES]
-    return max(known, key=len, default=kernel)
+    return str(_FILE["alike"].get(kernel, max(known, key=len, default=kernel)))
 
 
 def variant_order(variant: str) -> tuple[int, str]:
@@ -109,6 +197,23 @@ def write(ax: Axes, x: float, y: float, text: str, size: float = 8.0, **more: An
     ax.text(x, y, text, transform=ax.transAxes, fontsize=size, **{"color": MUTED} | more)
 
 
+def legend(ax: Axes) -> None:
+    """Names the lines right of the axes, from the top as they end.
+
+    Those above the axes' top, such as printed numbers of a faster card, get an arrow.
+    """
+    ends = {}
+    for line in ax.get_lines():
+        known = np.asarray(line.get_ydata(), dtype=float)
+        if (known := known[np.isfinite(known)]).size and not str(line.get_label()).startswith("_"):
+            ends[line] = float(known[-1])
+    order, top = sorted(ends, key=lambda line: -ends[line]), ax.get_ylim()[1]
+    names = [str(line.get_label()) + " ↑" * bool(ends[line] > top) for line in order]
+    size = 8 * min(1.0, MOST_NAMES / max(1, len(names)), *(ROOM / len(name) for name in names))
+    place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.06)}
+    ax.legend(order, names, fontsize=size, handlelength=1.6, frameon=False, **place)
+
+
 def ticks(axis: Axis, places: Iterable[float], text: Callable[[float], str]) -> None:
     """Puts ticks at ``places`` alone, each labelled by ``text``."""
     axis.set_major_locator(FixedLocator(list(places)))
@@ -116,8 +221,8 @@ def ticks(axis: Axis, places: Iterable[float], text: Callable[[float], str]) -> 
     axis.set_major_formatter(lambda value, _: text(value))
 
 
-def size_axis(ax: Axes, sizes: Sequence[int], over: str, most: int = 11) -> None:
-    """A log2 x axis over ``sizes`` (ascending), with up to ``most`` ticks at powers of two.
+def size_axis(ax: Axes, sizes: Sequence[int], over: str) -> None:
+    """A log2 x axis over ``sizes`` (ascending), with up to eleven ticks at powers of two.
 
     ``over`` is the column it shows, ``"cols"`` (N) or ``"rows"`` (M).
     """
@@ -125,7 +230,7 @@ def size_axis(ax: Axes, sizes: Sequence[int], over: str, most: int = 11) -> None
     ax.set_xscale("log", base=2)
     ax.set_xlim(low * (low / high) ** 0.03, high * (high / low) ** 0.015)  # room for a marker
     exponents = range(math.ceil(math.log2(max(low, 1))), math.floor(math.log2(high)) + 1)
-    step = 1 + (len(exponents) - 1) // most
+    step = 1 + (len(exponents) - 1) // 11
     ticks(ax.xaxis, [2.0**e for e in exponents[::step]], size_label)
     ax.set_xlabel(SIZES[over])
 

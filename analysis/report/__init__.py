@@ -10,10 +10,9 @@ from __future__ import annotations
 import argparse
 import base64
 import hashlib
-import html
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
@@ -29,11 +28,11 @@ from analysis.__main__ import finish
 from analysis.claims import audit, judge, judge_own
 from analysis.claims.verdict import Judgement
 from analysis.figures import FIGURES, Picture, pictures
-from analysis.figures.style import slug, theme
-from analysis.format import Table, plain, thousands
+from analysis.figures.lines import LineFigure
+from analysis.figures.style import Figure, Page, slug, theme
+from analysis.format import Table, visible
 from analysis.load import Inputs, read_inputs, rows_hash
 from analysis.published import OPERATION, sources
-from analysis.selftest import noise_floor, twins_of
 from analysis.tables import tables_of
 from experiments.data.cards import card_of
 from experiments.data.files import RowsError, read_json, write_file
@@ -52,16 +51,6 @@ MOST_LINES = 300  # of a table; its CSV has all
 FOLDED = 12  # lines above which a table is folded
 DPI, COLORS, SCALE = 170, 48, 110  # of images: dots an inch, colours, CSS pixels an inch
 DAYS = "recorded.json"  # beside recordings: by set the day that it was recorded on
-# How a verdict looks: its class, and a sign for readers who do not see colours.
-SIGNS = {
-    "reproduced": ("good", "✓"),
-    "holds": ("good", "✓"),
-    "not reproduced": ("bad", "✗"),
-    "does not hold": ("bad", "✗"),
-    "contradicted": ("bad", "≠"),
-    "undecided": ("open", "?"),
-    "not measured": ("quiet", "–"),
-}
 
 
 @dataclass
@@ -110,8 +99,12 @@ def page(inputs: Inputs) -> str:
         "opening": _opening(inputs),
         "headline": first,
         "every": lines,
-        "lead": [_shown(one) for one in drawn if one[0].id == FIRST],
-        "sources": [_source(letter, exhibits) for letter in sources()],
+        "lead": [_shown(*one) for one in drawn if one[0].id == FIRST],
+        "sources": {
+            letter: (source, sorted(exhibits[letter, ""].values(), key=_by_label))
+            for letter, source in sources().items()
+        },
+        "audit": list(audit()),
         "labels": {label for own in exhibits.values() for label in own},
         "operations": [
             (name, by_operation.get(name, ()), [*exhibits["", name].values()]) for name in names
@@ -119,24 +112,26 @@ def page(inputs: Inputs) -> str:
         "own": [one for gpu in gpus for one in judge_own(inputs, gpu)],
         "several": len(gpus) > 1,
         "measured": [table for stem, table in tables.items() if stem.startswith(MEASURED)],
-        "noise": _noise(inputs),
         "missing": [*left_out, *needs.values(), *lacking],
         "steps": stepper.steps(stepper.example()),
         "step_input": stepper.example(),
         "step_heads": stepper.HEADS,
     }
-    return _templates().get_template("page.html").render(context)
+    templates = Environment(
+        loader=FileSystemLoader([HERE, STEPPER]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.globals |= {"label_of": label_of, "most_lines": MOST_LINES, "folded": FOLDED}
+    templates.filters |= {"ticks": ticks, "slug": slug, "digits": stepper.digits}
+    return templates.get_template("page.html").render(context)
 
 
 def ticks(text: str) -> Markup:
     """A sentence whose words between backticks are set as code."""
     return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(escape(text))))
-
-
-def tally(judgements: Iterable[Judgement]) -> list[tuple[str, int]]:
-    """How many of each verdict, in the order of `SIGNS`."""
-    counts = Counter(one.word for one in judgements)
-    return [(word, counts[word]) for word in SIGNS if counts[word]]
 
 
 def label_of(stem: str) -> str:
@@ -145,27 +140,29 @@ def label_of(stem: str) -> str:
     return f"{found[1].upper()}-{found[2]}" if found else ""
 
 
+def _by_label(one: Exhibit) -> tuple[bool, str]:
+    return not one.label, one.label
+
+
 def _exhibits(
     drawn: Sequence[Picture], tables: Mapping[str, Table], known: Sequence[str]
 ) -> Exhibits:
     """The pictures and tables of each source, by their labels, and of each operation."""
     found: Exhibits = defaultdict(dict)
-    first = {page.title: page.operation for _, page in reversed(drawn)}
+
+    def at(source: str, operation: str, label: str, title: str) -> Exhibit:
+        return found[source, operation].setdefault(label or title, Exhibit(title, label))
+
     for figure, page in (one for one in drawn if one[0].id != FIRST):
-        group = (figure.source, "" if figure.source else page.operation)
-        label, title = label_of(figure.id) if figure.source else "", page.title
-        if not label and first[title] != page.operation:
-            title = f"{title}: {page.operation}"  # no heading twice
-        exhibit = found[group].setdefault(label or title, Exhibit(title, label))
-        exhibit.pictures.append(_shown((figure, page)))
-    by_length = sorted({*known, *first.values()}, key=len, reverse=True)
-    for stem, table in tables.items():
-        label = label_of(stem)
-        name = next((one for one in by_length if f"-{slug(one)}-" in f"{stem}-"), OPERATION)
-        title = table.title.removeprefix(f"{label}: ") if label else f"Tables of {name}"
-        if not stem.startswith(MEASURED):
-            group = (label[0], "") if label else ("", name)
-            found[group].setdefault(label or title, Exhibit(title, label)).tables.append(table)
+        operation, label = ("", label_of(figure.id)) if figure.source else (page.operation, "")
+        at(figure.source, operation, label, page.title).pictures.append(_shown(figure, page))
+    by_length = sorted({*known, *(page.operation for _, page in drawn)}, key=len, reverse=True)
+    for stem, table in (one for one in tables.items() if not one[0].startswith(MEASURED)):
+        if label := label_of(stem):
+            at(label[0], "", label, table.title.removeprefix(f"{label}: ")).tables.append(table)
+        else:
+            name = next((one for one in by_length if f"-{slug(one)}-" in f"{stem}-"), OPERATION)
+            at("", name, "", f"Tables of {name}").tables.append(table)
     return found
 
 
@@ -174,31 +171,14 @@ def _add_claims(found: Exhibits, claims: Sequence[Judgement], needs: Mapping[str
     lacking = {label_of(name): text.partition(" needs ")[2] for name, text in needs.items()}
     for claim in claims:
         label = label_of(claim.figure)
-        if not label.startswith(claim.source):
-            label = ""  # it has none, or the figure of another source
+        label = label if label.startswith(claim.source) else ""  # none, or of another source
         title = "not drawn" if label else f"Claims of {claim.source} without a figure"
-        missing = lacking.get(label, "other rows") if label else ""
-        exhibit = Exhibit(title, label, missing=missing)
+        exhibit = Exhibit(title, label, missing=lacking.get(label, "other rows") if label else "")
         found[claim.source, ""].setdefault(label, exhibit).claims.append(claim)
 
 
-def _source(letter: str, exhibits: Exhibits) -> dict[str, Any]:
-    """A source with its exhibits, its claims and the check of the statements that it prints."""
-    shown = sorted(exhibits[letter, ""].values(), key=lambda one: (not one.label, one.label))
-    checked = [one for one in audit() if one.source == letter]
-    return {
-        "letter": letter,
-        "source": sources()[letter],
-        "exhibits": shown,
-        "claims": [claim for one in shown for claim in one.claims],
-        "checked": len(checked),
-        "audit": [one for one in checked if one.verdict],
-    }
-
-
-def _shown(picture: Picture) -> dict[str, Any]:
+def _shown(figure: Figure | LineFigure, page: Page) -> dict[str, Any]:
     """A picture as an image, without the texts that stand beside it on the page."""
-    figure, page = picture
     drawn, packed = BytesIO(), BytesIO()
     with matplotlib.rc_context(theme()):
         canvas = page.render(texts=False)
@@ -207,8 +187,7 @@ def _shown(picture: Picture) -> dict[str, Any]:
     image.quantize(COLORS).convert("RGB").save(packed, "WEBP", lossless=True)
     uri = f"data:image/webp;base64,{base64.b64encode(packed.getvalue()).decode()}"
     width, height = (round(pixels * SCALE / DPI) for pixels in image.size)
-    size = {"width": width, "height": height}
-    return {"page": page, "caption": figure.caption, "uri": uri} | size
+    return {"page": page, "caption": figure.caption, "uri": uri, "width": width, "height": height}
 
 
 def _opening(inputs: Inputs) -> dict[str, Any]:
@@ -224,40 +203,14 @@ def _opening(inputs: Inputs) -> dict[str, Any]:
         read = {}
     days = map(str, read.values() if isinstance(read, dict) else ())
     return {
-        "rows": thousands(len(frame)),
-        "place": plain(str(inputs.rows)),
+        "rows": f"{len(frame):,}",
+        "place": visible(str(inputs.rows), None),
         "cards": sorted({card_of(str(gpu)).name for gpu in frame["gpu"].unique()}),
         "days": sorted({day for day in days if re.fullmatch(r"\d{4}-\d\d-\d\d", day)}),
         "commits": [name for name, _ in commits.most_common()],
         "hash": rows_hash(frame),
-        "statuses": [f"{thousands(count)} {str(name).replace('_', ' ')}" for name, count in counts],
+        "statuses": [f"{count:,} {str(name).replace('_', ' ')}" for name, count in counts],
     }
-
-
-def _noise(inputs: Inputs) -> list[str]:
-    """Sentences on how much a variant differs from itself, of the set with most such pairs."""
-    pairs = twins_of(inputs.frame)
-    if pairs.empty:
-        return []
-    sets = pairs["sweep"].map(inputs.frame.drop_duplicates("sweep").set_index("sweep")["set"])
-    most = pairs[sets == sets.value_counts().index[0]]
-    text = noise_floor(inputs.frame[inputs.frame["sweep"].isin(most["sweep"])], most)
-    # it is Markdown, for pages that quote it
-    return [html.unescape(one).replace("**", "") for one in text.split("\n\n") if one.strip()]
-
-
-def _templates() -> Environment:
-    templates = Environment(
-        loader=FileSystemLoader([HERE, STEPPER]),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    templates.globals |= {"signs": SIGNS, "tally": tally, "label_of": label_of}
-    templates.globals |= {"most_lines": MOST_LINES, "folded": FOLDED}
-    templates.filters |= {"ticks": ticks, "slug": slug}
-    return templates
 
 
 def _policy(style: str, scripts: Sequence[str]) -> str:

@@ -38,32 +38,18 @@ class Step:
         return int(self.reads.sum()), int(np.isfinite(self.output).sum())
 
     @property
-    def statistics(self) -> list[list[str]]:
-        """For each row the texts under `HEADS`; empty where a number is not known yet.
+    def statistics(self) -> list[list[float]]:
+        """For each row the numbers under `HEADS`; NaN where one is not known yet.
 
         The entropy −Σ p ln p is in nats, and known once the row is complete.
         """
         lines = []
-        for (maximum, total), stored in zip(self.known, self.output, strict=True):
+        for known, stored in zip(self.known, self.output, strict=True):
             p = stored[np.isfinite(stored)]
-            known = [p.sum(), p.min(), p.max()] if p.size else [math.nan] * 3
-            entropy = -float((p * np.log(p)).sum()) if p.size == stored.size else math.nan
-            lines.append([digits(maximum, 1), *map(digits, [total, *known, entropy])])
+            found = [p.sum(), p.min(), p.max()] if p.size else [math.nan] * 3
+            entropy = -(p * np.log(p)).sum() if p.size == stored.size else math.nan
+            lines.append([float(one) for one in (*known, *found, entropy)])
         return lines
-
-    def cells(self, values: Floats, done: Floats, count: int) -> list[list[tuple[str, str]]]:
-        """The input or the output by row: each number, and ``now``, ``done`` or nothing.
-
-        Args:
-            values: Shape [M, N].
-            done: Above 0 at each number that a pass is through with, shape [M, N].
-            count: Decimals.
-        """
-        states = np.where(done > 0, "done", "")
-        if self.row >= 0:
-            states[self.row, slice(*self.columns)] = "now"
-        texts = [[digits(one, count) for one in line] for line in values]
-        return [[*zip(*both, strict=True)] for both in zip(texts, states.tolist(), strict=True)]
 
 
 def example() -> Floats:
@@ -81,38 +67,34 @@ def steps(x: Floats, block: int = BLOCK) -> list[Step]:
     Returns:
         The state before any block, then a step for each block of each pass.
     """
-    known, reads = np.full((len(x), 2), math.nan), np.zeros(x.shape)
-    output = np.full(x.shape, math.nan)
-    text, phase, row, columns = "The input is in memory.", "before the first pass", -1, (0, 0)
-    found = [Step(text, phase, row, columns, known.copy(), reads.copy(), output.copy())]
-    for row, phase, first in product(
-        range(len(x)), (STATISTICS, NORMALISE), range(0, x.shape[1], block)
-    ):
+    known, output = np.full((len(x), 2), math.nan), np.full(x.shape, math.nan)
+    reads = np.zeros(x.shape)
+    state = known, reads, output
+    begin = "The input is in memory.", "before the first pass", -1, (0, 0)
+    found = [Step(*begin, *map(np.copy, state))]
+    places = product(range(len(x)), (STATISTICS, NORMALISE), range(0, x.shape[1], block))
+    for row, phase, first in places:
         columns = first, min(first + block, x.shape[1])
         part = x[row, slice(*columns)]
         text = f"Row {row + 1} reads columns {first + 1} to {columns[1]}"
         if phase == STATISTICS:
             old, total = known[row] if first else (-math.inf, 0.0)
-            maximum = max(old, part.max())
-            total = total * math.exp(old - maximum) + np.exp(part - maximum).sum()
-            known[row] = maximum, total
-            text += f". {_change(old, maximum)}; the sum is now {digits(total)}."
+            new = max(old, part.max())
+            total = total * math.exp(old - new) + np.exp(part - new).sum()
+            known[row] = new, total
+            change = f"The maximum {'is' if old < new else 'stays'} {digits(new, 1)}"
+            if -math.inf < old < new:
+                scale = f"exp({digits(old, 1)} − {digits(new, 1)}) = {digits(math.exp(old - new))}"
+                change = f"The maximum rises from {digits(old, 1)} to {digits(new, 1)}"
+                change += f", so the sum so far is multiplied by {scale}"
+            text += f". {change}; the sum is now {digits(total)}."
         else:
             maximum, total = known[row]
             output[row, slice(*columns)] = np.exp(part - maximum) / total
             text += f" again and writes exp(x − {digits(maximum, 1)}) / {digits(total)}."
         reads[row, slice(*columns)] += 1
-        found.append(Step(text, phase, row, columns, known.copy(), reads.copy(), output.copy()))
+        found.append(Step(text, phase, row, columns, *map(np.copy, state)))
     return found
-
-
-def _change(old: float, new: float) -> str:
-    """The change of the running maximum in words."""
-    if old == -math.inf or old == new:
-        return f"The maximum {'is' if old < new else 'stays'} {digits(new, 1)}"
-    scale = f"exp({digits(old, 1)} − {digits(new, 1)}) = {digits(math.exp(old - new))}"
-    rise = f"The maximum rises from {digits(old, 1)} to {digits(new, 1)}"
-    return f"{rise}, so the sum so far is multiplied by {scale}"
 
 
 def digits(value: float, count: int = 3) -> str:

@@ -12,14 +12,12 @@ from matplotlib.axes import Axes
 from matplotlib.text import Text
 
 from analysis.figures.lines import LineFigure
-from analysis.figures.page import Canvas, Figure, Page
-from analysis.figures.style import theme
+from analysis.figures.style import Canvas, Figure, Page, theme
 from analysis.load import Inputs, Records, load
 from experiments.data.rows import Row
 from tests.analysis.plausible import write
 
 NARROW = (256, 512, 1024, 2048, 4096, 8192)
-VOCABULARY = (512, 1024, 2048, 4096, 8192, 16384, 32000, 65536, 131072)
 
 
 def frame_of(folder: Path, rows: Sequence[Row]) -> pd.DataFrame:
@@ -53,7 +51,9 @@ def lines(canvas: Canvas, panel: int = 0) -> dict[str, np.ndarray]:
 
 
 def texts(canvas: Canvas) -> list[Text]:
-    return [*canvas.texts, *(text for ax in canvas.axes for text in ax.texts)]
+    legends = [ax.get_legend() for ax in canvas.axes]
+    named = [text for one in legends if one is not None for text in one.get_texts()]
+    return [*canvas.texts, *(text for ax in canvas.axes for text in ax.texts), *named]
 
 
 def words(canvas: Canvas) -> str:

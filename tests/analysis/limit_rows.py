@@ -17,7 +17,6 @@ OVER_COPY = {"copy": 1.0, "copy_triton": 1.02, "auto": 1.03, "torch": 1.6, "comp
 
 def limits(
     shapes: Iterable[tuple[int, int]],
-    kernels: Sequence[str] = tuple(OVER_COPY),
     dtypes: Sequence[str] = DTYPES,
     timers: Sequence[str] = ("events", "graph"),
     rounds: int = 3,
@@ -28,7 +27,7 @@ def limits(
         for m, n in shapes
         for dtype in dtypes
         for timer in timers
-        for kernel in kernels
+        for kernel in OVER_COPY
         for visit in range(rounds)
     ]
 

@@ -117,12 +117,12 @@ def twins(
     return made
 
 
-def probe(cache: str, time_us: float, left: str | None = None) -> Probe:
+def probe(cache: str, time_us: float) -> Probe:
     """A buffer of 1 MiB that was read by events."""
     return Probe.model_validate(
         {"kernel": "probe", "operation": "read", "params": {}, "source": "0", "rows": 256,
          "cols": 1024, "dtype": "float32", "gpu": "NVIDIA H200", "timer": "events", "cache": cache,
-         "left": left, "bytes": 1 << 20, "l2_bytes": 60 << 20, "flush_bytes": 120 << 20,
+         "bytes": 1 << 20, "l2_bytes": 60 << 20, "flush_bytes": 120 << 20,
          "samples_us": [time_us], "time_us": time_us, "time_low_us": 0.99 * time_us,
          "time_high_us": 1.01 * time_us, "stop_reason": "converged"}
     )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterable
 from pathlib import Path
@@ -32,6 +33,7 @@ PASSES = {
     "copy": (2, 0.0),
     "copy_triton": (2, 0.02),
 }
+KERNELS, WIDTHS = ("naive", "fused", "copy"), (1024, 4096)
 PAPER = (256, 1024, 4096, 16384, 65536, 262144)
 ITEM = {"float32": 4, "float16": 2, "bfloat16": 2}
 
@@ -102,3 +104,20 @@ def write(folder: Path, rows: Iterable[Row]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(r.model_dump_json() + "\n" for r in rows), encoding="utf-8")
     return folder
+
+
+def few(**changes: Any) -> list[Row]:
+    """Enough to draw lines from: three kernels at two widths."""
+    return [row(kernel, n, **changes) for kernel in KERNELS for n in WIDTHS]
+
+
+def declare(folder: Path, **changes: str) -> None:
+    """``variants.json`` of naive and fused, with changes."""
+    measured = {
+        "naive": {"reads": "5MN + 2M", "writes": "3MN + 2M", "formula": "8MN + 4M", "on_chip": "1"},
+        "fused": {"reads": "MN", "writes": "MN", "formula": "2MN", "on_chip": "N"},
+    }
+    rest = {"target": "x", "operation": "softmax", "backend": "triton", "params": {},
+            "source": "0123456789abcdef", "idea": "An idea.", "latex": "2 M N"}  # fmt: skip
+    whole = {name: rest | {"kernel": name} | own | changes for name, own in measured.items()}
+    (folder / "variants.json").write_text(json.dumps(whole))

@@ -52,16 +52,6 @@ def test_the_last_attempt_counts_in_whichever_file_it_stands(tmp_path: Path) -> 
     assert frame["time_us"].tolist() == [7.0]
 
 
-@pytest.mark.parametrize("made", [False, True])
-def test_a_folder_without_rows_is_refused_by_name(tmp_path: Path, made: bool) -> None:
-    folder = tmp_path / "nothing"
-    if made:
-        folder.mkdir()
-    with pytest.raises(RowsError, match=r"nothing.*make sweep") as refused:
-        load(folder)
-    assert "\n" not in str(refused.value)
-
-
 def test_one_load_finds_all_recordings_and_names_their_set(tmp_path: Path) -> None:
     for name in ("h200/paper", "h200/online", "h100/paper"):
         sweep = tmp_path / "measured" / name
@@ -76,14 +66,6 @@ def test_one_load_finds_all_recordings_and_names_their_set(tmp_path: Path) -> No
     assert alone["set"].tolist() == [""]
     one_file = load(tmp_path / "recorded" / "h200" / "paper" / "rows.jsonl.gz")
     assert one_file["key"].tolist() == alone["key"].tolist()
-
-
-def test_texts_of_rows_are_printable(tmp_path: Path) -> None:
-    evil = "a\x1b[31m\u202e\x07"
-    rows = [row("torch", 256, roof=evil, sweep=evil, reason=evil)]
-    frame = load(write(tmp_path, rows))
-    for name in ("roof", "sweep", "reason", "recording"):
-        assert frame[name].iloc[0].isprintable()
 
 
 @pytest.mark.usefixtures("inside")

@@ -18,17 +18,6 @@ Captured = pytest.CaptureFixture[str]
 pytestmark = pytest.mark.usefixtures("inside", "small_pictures")
 
 
-def test_a_command_says_what_it_reads_and_prints_the_paths_of_what_it_made(
-    tmp_path: Path, capsys: Captured
-) -> None:
-    write(tmp_path, paper())
-    assert main(["figures", "--rows", str(tmp_path), "--only", "a_fig2,d_fig1"]) == 0
-    first, *printed = capsys.readouterr().out.splitlines()
-    assert first == f"66 rows of NVIDIA H200, read from {tmp_path}"
-    assert {Path(line) for line in printed} == set((tmp_path / "figures").iterdir())
-    assert {Path(p).name.split("-")[0] for p in printed} == {"a_fig2", "d_fig1"}
-
-
 def refusal(capsys: Captured, *words: str) -> str:
     """The one line with which a command is refused."""
     try:

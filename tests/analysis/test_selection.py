@@ -7,7 +7,7 @@ import pytest
 from analysis.load import load
 from analysis.selection import Query, Selection, select
 from experiments.data.rows import Row
-from tests.analysis.plausible import interpreted, row, unsupported, write
+from tests.analysis.plausible import row, write
 
 QUERY = Query(4096, "float32")
 
@@ -46,12 +46,6 @@ def test_the_shape_asked_for_comes_first_and_the_most_widths_next(tmp_path: Path
         found = see(tmp_path, [*rows, *more])
         assert found is not None
         assert (found.at, found.dtype, found.exact) == shape
-
-
-def test_rows_without_times_make_no_view(tmp_path: Path) -> None:
-    assert see(tmp_path, [interpreted("online", n) for n in (256, 512)]) is None
-    assert see(tmp_path, [row("copy", n) for n in (256, 512)]) is None
-    assert see(tmp_path, [unsupported("fused", n) for n in (256, 512)]) is None
 
 
 def test_of_several_rounds_the_middle_row_is_drawn_with_the_widest_interval(

@@ -25,14 +25,13 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from analysis.__main__ import main
-from analysis.figures import page
+from analysis.figures import style
 from analysis.load import load
 from experiments.data.files import RowsError, parse_json, validated
 from experiments.data.records import KINDS, PROBES, write_records
 from experiments.data.rows import Row
 from tests.analysis.noisy import probe, twins
-from tests.analysis.odd import declare, few
-from tests.analysis.plausible import write
+from tests.analysis.plausible import declare, few, write
 from tests.analysis.records import count, counters, record_files, trace
 from tests.faults.corruption import DAMAGE, Damage
 from tests.faults.mutations import mutated
@@ -93,7 +92,7 @@ def sound(folder: Path) -> None:
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # where no record lies in outputs
-    monkeypatch.setattr(page, "DPI", 20)
+    monkeypatch.setattr(style, "DPI", 20)
 
 
 @random_examples(max_examples=EXAMPLES)

@@ -55,7 +55,7 @@ def test_the_headline_is_autos_bandwidth_beside_the_peers_and_the_copys(tmp_path
     assert drawn["auto"][at, 1] == pytest.approx(4 * 32768 * 1024 / own[1] / 1e3)
     assert {"copy roof", "torch", "quack"} <= drawn.keys()
     assert np.isnan(drawn["liger"][-1, 1])  # it refuses such rows
-    assert {"liger, to 64K", "auto"} <= set(words(canvas).splitlines())
+    assert {"liger", "auto"} <= set(words(canvas).splitlines())
     assert overhang(canvas) == []
     assert pages(tmp_path / "paper", HEADLINE, paper()) == []
 

@@ -18,7 +18,6 @@ class Read(HTMLParser):
     """A page's elements (name and attributes), and its texts under the elements around them."""
 
     def __init__(self, text: str) -> None:
-        """Reads a whole page."""
         super().__init__()
         self.tags: list[tuple[str, dict[str, str]]] = []
         self._open: list[int] = []
@@ -26,18 +25,15 @@ class Read(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Keeps the element, and opens it."""
         self.tags.append((tag, {name: value or "" for name, value in attrs}))
         if tag not in EMPTY:
             self._open.append(len(self.tags) - 1)
 
     def handle_endtag(self, tag: str) -> None:
-        """Closes the element."""
         while self._open and self.tags[self._open.pop()][0] != tag:
             pass
 
     def handle_data(self, data: str) -> None:
-        """Keeps the text."""
         self._texts.append((data, tuple(self._open)))
 
     def inside(self, *tags: str) -> list[str]:
