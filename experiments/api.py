@@ -30,8 +30,7 @@ from experiments.data.metrics import derive, latest
 from experiments.data.rows import Row, read_rows, rows_files
 from experiments.errors import Parser, UserError, command
 from experiments.sweep.client import Worker, WorkerDied, drives
-from experiments.sweep.ratios import Beside, Ratio, beside
-from experiments.sweep.summary import print_columns
+from experiments.sweep.summary import Beside, Ratio, beside, print_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         place = given.get("operation"), options.traffic, given.get("out")
         names, out = measured(options.kernel, overrides, *place)
         cells = [_cells(line) for line in lines_of(rows_of(out), names)]
-        print_columns(COLUMNS, cells, ("dtype", "× best other"))
+        print_table(COLUMNS, cells)
         print(f"rows  {out}/**/rows.jsonl")
 
     return command(act, options.verbose)

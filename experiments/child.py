@@ -1,4 +1,4 @@
-"""A child process that exchanges JSON objects with its parent, one per line, over a socket pair.
+"""Both ends of a worker's line: JSON objects, one per line, over a socket pair.
 
 What a kernel or a library prints goes to a log of bounded size instead. A line that is not a
 message ends the child with a reason; the parent can start another.
@@ -31,29 +31,37 @@ class ChildError(Exception):
     """The child ended, or sent something that is not a message; one line."""
 
 
-class Child:
+class Channel:
+    """One end of the line; the child iterates over its own for requests."""
+
+    def __init__(self, own: socket.socket | None = None) -> None:
+        """Takes a socket; None is the one that the last argument of the child's command names."""
+        if own is None:
+            own = socket.socket(fileno=int(sys.argv.pop()))
+            own.set_inheritable(False)
+        self._socket, self._lines = own, own.makefile("rwb")
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return map(parse, self._lines)
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Writes one message and hands it over at once."""
+        self._lines.write(json.dumps(message).encode() + b"\n")
+        self._lines.flush()
+
+
+class Child(Channel):
     """The parent's handle on a child, which is started at once in a session of its own."""
 
-    def __init__(
-        self,
-        command: Sequence[str],
-        env: Mapping[str, str],
-        log: Path | None = None,
-        cwd: Path | None = None,
-    ) -> None:
-        """Starts a Python program, which opens a `Channel`.
-
-        Args:
-            command: Python's arguments, such as ``-m experiments.worker``.
-            env: Its environment.
-            log: Takes its output, up to `LARGEST_LOG` bytes; None drops it.
-            cwd: The folder it runs in.
+    def __init__(self, command: Sequence[str], env: Mapping[str, str], log: Path) -> None:
+        """Starts Python with a ``command``; ``log`` takes its output, up to `LARGEST_LOG` bytes.
 
         Raises:
             OSError: the log is not a regular file, or cannot be written.
         """
-        file = _open_log(log or Path(os.devnull))
-        self._socket, theirs = socket.socketpair()
+        file = _open_log(log)
+        own, theirs = socket.socketpair()
+        super().__init__(own)
         printed, output = os.pipe()
         with theirs:
             self.process = subprocess.Popen(
@@ -62,12 +70,10 @@ class Child:
                 stdout=output,
                 stderr=output,
                 env=env,
-                cwd=cwd,
                 start_new_session=True,  # Ctrl-C is the parent's to handle
                 pass_fds=(theirs.fileno(),),
             )
         os.close(output)
-        self._lines = self._socket.makefile("rwb")
         self._logging = threading.Thread(target=_keep, args=(printed, file), daemon=True)
         self._logging.start()
 
@@ -78,8 +84,7 @@ class Child:
             ChildError: the child has ended.
         """
         try:
-            self._lines.write(json.dumps(message).encode() + b"\n")
-            self._lines.flush()
+            super().send(message)
         except OSError:
             raise ChildError(self._ending()) from None
 
@@ -98,8 +103,7 @@ class Child:
         except OSError:
             line = b""
         if not line.endswith(b"\n"):
-            large = len(line) == LARGEST_MESSAGE
-            raise ChildError("it sent a message without an end" if large else self._ending())
+            raise ChildError("it sent a message without an end" if line else self._ending())
         return parse(line)
 
     def _ending(self) -> str:
@@ -127,24 +131,6 @@ class Child:
             self._lines.close()
         self._socket.close()
         self._logging.join(timeout=1.0)
-
-
-class Channel:
-    """The child's end: iterate over it for requests."""
-
-    def __init__(self) -> None:
-        """Opens the socket that the last argument of the command names, and takes it away."""
-        own = socket.socket(fileno=int(sys.argv.pop()))
-        own.set_inheritable(False)
-        self._lines = own.makefile("rwb")
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        return map(parse, self._lines)
-
-    def send(self, message: Mapping[str, Any]) -> None:
-        """Writes one message and hands it over at once."""
-        self._lines.write(json.dumps(message).encode() + b"\n")
-        self._lines.flush()
 
 
 def parse(line: bytes) -> dict[str, Any]:

@@ -108,11 +108,7 @@ class Worker:
         return handshake
 
     def request(
-        self,
-        message: Mapping[str, Any],
-        limits_s: Mapping[str, float],
-        first: str,
-        attempts: int = 1,
+        self, message: Mapping[str, Any], limits_s: Mapping[str, float], first: str
     ) -> dict[str, Any]:
         """Sends a request and waits for its reply.
 
@@ -120,7 +116,6 @@ class Worker:
             message: The request.
             limits_s: For each stage that the worker announces, how long it may last.
             first: The stage it is in until it announces one.
-            attempts: How often it is sent in all, where a worker dies of it.
 
         Raises:
             WorkerDied: it crashed, sent no proper answer, or a stage outlasted its limit and it was
@@ -145,16 +140,13 @@ class Worker:
                     return reply
                 else:
                     raise ChildError(f"it sent {str(answer)[:60]}, which is not an answer")
-        except TimeoutError:
+        except (TimeoutError, ChildError, WorkerDied) as error:
             self.stop()
-            raise WorkerDied("timeout", f"{stage} took more than {limits_s[stage]:g} s") from None
-        except WorkerDied:  # the judge did
-            self.stop()
-            raise
-        except ChildError as error:
-            self.stop()
-            if attempts > 1:
-                return self.request(message, limits_s, first, attempts - 1)
+            if isinstance(error, WorkerDied):  # the judge did
+                raise
+            if isinstance(error, TimeoutError):
+                late = f"{stage} took more than {limits_s[stage]:g} s"
+                raise WorkerDied("timeout", late) from None
             raise WorkerDied("crashed", f"the worker died while {stage}: {error}") from None
 
     def stop(self, patience_s: float = 0.0) -> None:
@@ -170,10 +162,9 @@ class Worker:
 
     def kill(self) -> None:
         """Kills its processes; the thread that waits for an answer gets an error."""
-        for worker in self._beside.values():
-            worker.kill()
-        if (child := self._child) is not None:
-            child.kill()
+        for worker in (self, *self._beside.values()):
+            if (child := worker._child) is not None:
+                child.kill()
 
 
 @cache

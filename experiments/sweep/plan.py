@@ -10,7 +10,7 @@ import hashlib
 import json
 import random
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -148,30 +148,29 @@ class Shard:
     """Jobs whose points are measured on one card, in all rounds.
 
     Attributes:
-        name: Its grid, GPU and variation.
+        jobs: Its jobs.
         card: Where its points are measured, or were.
-        worker: Who measures them; None where they are done and their card is not at hand.
-        free: Whether another card may still take it.
         visits: By round, its points in order.
-        jobs: By job name, the keys and rounds that the job asks for; jobs may share points.
+        asked: By job name, the keys and rounds that the job asks for; jobs may share points.
     """
 
-    name: str
+    jobs: list[Job]
     card: int
-    worker: Worker | None
-    free: bool
     visits: list[list[Point]] = field(default_factory=list)
-    jobs: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
+    asked: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
 
     @property
     def estimate_s(self) -> float:
         """About how long all its points take, in seconds."""
         return sum(point.estimate_s for visit in self.visits for point in visit)
 
-    def settle(self, card: int, worker: Worker | None) -> None:
-        """Assigns it for good to a card of the same kind."""
-        self.visits = [[replace(p, card=card) for p in points] for points in self.visits]
-        self.card, self.worker, self.free = card, worker, False
+    def assign(self, card: int) -> None:
+        """Moves its points to another card of the same kind."""
+        self.visits = [[replace(p, card=card) for p in visit] for visit in self.visits]
+        self.card = card
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, self.jobs[0].shard))
 
 
 @dataclass
@@ -181,38 +180,23 @@ class Plan:
     Attributes:
         jobs: All jobs, the roofs' among them.
         variants: By job name, the worker's description of it.
-        shards: The jobs' points, by the card that they share.
+        points: Every point once, round after round, in the order of measuring.
+        asked: By job name, the identities that it asks for; jobs may share points.
     """
 
     jobs: list[Job]
     variants: dict[str, dict[str, Any]]
-    shards: list[Shard]
-
-    @property
-    def rounds(self) -> list[list[Shard]]:
-        """The shards in each round's own order."""
-        first = self.jobs[0].config
-        dice = [random.Random(f"{first['seed']}/{i}/shards") for i in range(first["rounds"])]
-        return [one.sample(self.shards, len(self.shards)) for one in dice]
-
-    @property
-    def points(self) -> dict[str, list[Identity]]:
-        """By job name, the identities it asked for; jobs may share points."""
-        return {
-            name: [(key, shard.card, round_) for key, round_ in asked]
-            for shard in self.shards
-            for name, asked in shard.jobs.items()
-        }
-
-    @property
-    def asked(self) -> list[Point]:
-        """Every point once, round after round, each shard's together."""
-        visits = (shard.visits[i] for i, order in enumerate(self.rounds) for shard in order)
-        return list({point.identity: point for visit in visits for point in visit}.values())
+    points: list[Point]
+    asked: dict[str, list[Identity]]
 
 
-def make_plan(jobs: Sequence[Job], pool: WorkerPool) -> Plan:
-    """Describes every job and orders the points; the pool's workers are started already.
+def make_plan(
+    jobs: Sequence[Job], pool: WorkerPool, card_of: Callable[[Shard], int | None] | None = None
+) -> Plan:
+    """Describes every job, assigns the shards to cards, and orders the points.
+
+    A shard that pins no card goes to the card of its rows (``card_of``), or else, the longest
+    first, to the card with the least to do. The pool's workers are started already.
 
     Raises:
         UserError: naming the job at fault and why; nothing has been measured.
@@ -221,23 +205,39 @@ def make_plan(jobs: Sequence[Job], pool: WorkerPool) -> Plan:
     for job in jobs:
         variants[job.name] = _describe(job, pool.place(job).of_kernel(job.config["kernel"]))
         members.setdefault(job.shard, []).append(job)
-    shards = [
-        _shard(mine, variants, pool.place(mine[0]), not pinned(mine[0]))
-        for mine in members.values()
-    ]
-    return Plan(list(jobs), variants, shards)
+    shards = [_shard(mine, variants, pool.place(mine[0])) for mine in members.values()]
+    free = [shard for shard in shards if not pinned(shard.jobs[0])]
+    busy_s = dict.fromkeys(pool.alike() if free else (), 0.0)
+    for shard in sorted(free, key=lambda one: -one.estimate_s):
+        card = card_of(shard) if card_of else None
+        if card is None:
+            card = min(busy_s, key=lambda one: busy_s[one])
+        if card in busy_s:
+            busy_s[card] += shard.estimate_s
+        if card != shard.card:
+            shard.assign(card)
+    points: dict[Identity, Point] = {}
+    for round_ in range(jobs[0].config["rounds"]):
+        dice = random.Random(f"{jobs[0].config['seed']}/{round_}/shards")
+        for shard in dice.sample(shards, len(shards)):
+            for point in shard.visits[round_]:  # another shard may ask for it, too
+                points.setdefault(point.identity, point)
+    asked = {
+        name: [(key, shard.card, round_) for key, round_ in wanted]
+        for shard in shards
+        for name, wanted in shard.asked.items()
+    }
+    return Plan(list(jobs), variants, [*points.values()], asked)
 
 
-def _shard(
-    jobs: Sequence[Job], variants: dict[str, dict[str, Any]], worker: Worker, free: bool
-) -> Shard:
-    """The jobs' points in each round; each worker of a kind describes the same, on any card."""
+def _shard(jobs: list[Job], variants: dict[str, dict[str, Any]], worker: Worker) -> Shard:
+    """The jobs' points in each round, on the worker's card."""
     config, device = jobs[0].config, worker.handshake["device"]
-    shard = Shard(" ".join(filter(None, jobs[0].shard)), worker.card, worker, free)
+    shard = Shard(jobs, worker.card)
     for round_ in range(config["rounds"]):
         visit: dict[str, Point] = {}
         for job in jobs:
-            variant, asked = variants[job.name], shard.jobs.setdefault(job.name, [])
+            variant, asked = variants[job.name], shard.asked.setdefault(job.name, [])
             for declared in variant["points"]:
                 if (declared["dtype"], declared["rows"], declared["cols"]) in job.skipped:
                     continue
@@ -274,7 +274,7 @@ def _describe(job: Job, worker: Worker) -> dict[str, Any]:
     asked = {"kernel": job.config["kernel"], "shapes": job.shapes, "dtypes": job.dtypes}
     limits = {"describing": DESCRIBE_LIMIT_S}
     try:
-        reply = worker.request({"do": "describe", "job": asked}, limits, "describing", attempts=2)
+        reply = worker.request({"do": "describe", "job": asked}, limits, "describing")
     except WorkerDied as error:
         raise UserError(f"kernel={job.kernel}: {error}; see {worker.log}") from None
     if "error" in reply:

@@ -6,10 +6,11 @@ import contextlib
 import json
 import os
 import secrets
+import sys
 import threading
 import time
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +21,14 @@ from experiments.data.files import RowsError, write_file
 from experiments.data.rows import ROWS, Row, parse_row, read_rows, rows_files
 from experiments.errors import UserError
 from experiments.sweep.client import Worker, WorkerDied
-from experiments.sweep.plan import PROTOCOL, Identity, Plan, Point
+from experiments.sweep.plan import PROTOCOL, Identity, Plan, Point, Shard
 
 DECLARED = ("rows", "cols", "dtype", "model_reads", "model_writes", "model_bytes",
             "compulsory_bytes", "flops", "exponentials")  # fmt: skip
-LOCK_ATTEMPTS = 5  # at a folder that others make and remove meanwhile
 
 
 class FolderLock:
     """Holds a sweep's folder, by ``.lock`` in it, until its process ends, however it ends.
-
-    Closed, it leaves no folder in which nothing else was written.
 
     Raises:
         UserError: the folder cannot be written, or another sweep holds it.
@@ -39,20 +37,16 @@ class FolderLock:
     def __init__(self, out: Path) -> None:
         self.path = out / ".lock"
         self._lock = FileLock(self.path, timeout=0, thread_local=False)
-        for attempt in range(LOCK_ATTEMPTS):
-            try:
-                out.mkdir(parents=True, exist_ok=True)
-                self._lock.acquire()
-                self._held = self.path.stat()
-                return
-            except Timeout:
-                raise UserError(
-                    f"out={out} is being written by another sweep; wait or choose another"
-                ) from None
-            except OSError as error:
-                # a sweep that measured nothing may just have removed the folder
-                if not isinstance(error, FileNotFoundError) or attempt == LOCK_ATTEMPTS - 1:
-                    raise UserError(f"out={out} cannot be written: {error.strerror}") from None
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire()
+            self._held = self.path.stat()
+        except Timeout:
+            raise UserError(
+                f"out={out} is being written by another sweep; wait or choose another"
+            ) from None
+        except OSError as error:
+            raise UserError(f"out={out} cannot be written: {error.strerror}") from None
 
     def check(self) -> None:
         """Makes sure that the lock still keeps others out.
@@ -70,13 +64,6 @@ class FolderLock:
 
     def close(self) -> None:
         """Lets another sweep have the folder."""
-        log = self.path.with_name("worker.log")
-        with contextlib.suppress(OSError):
-            if log.is_file() and not log.is_symlink() and not log.stat().st_size:
-                log.unlink()
-            if [*self.path.parent.iterdir()] == [self.path]:
-                self.path.unlink()
-                self.path.parent.rmdir()
         self._lock.release()
 
 
@@ -92,9 +79,8 @@ class Ledger:
     def __init__(self, out: Path, lock: FolderLock | None) -> None:
         self._out, self._lock = out, lock
         self._latest: dict[Identity, Row] = {}
-        self._suspect = Counter[Identity]()  # attempts in succession, to the last
         self._highest_mhz: dict[tuple[str, str | None], float] = {}
-        self._cards: dict[str, Counter[int]] = {}  # by job, of the rows when the sweep began
+        self._cards = defaultdict[str, Counter[int]](Counter)  # by key, of the rows at the start
         self._sizes: dict[Path, int] = {}  # of the files of rows, as this sweep left them
         self._threads = threading.Lock()
         for path in rows_files(out):
@@ -103,17 +89,15 @@ class Ledger:
             try:
                 if lock is not None:
                     truncate_torn_line(path)
-                rows = [*read_rows(path)]
+                for row in read_rows(path):
+                    self._cards[row.key][row.card] += 1
+                    self._take(row)
                 self._sizes[path] = path.stat().st_size
             except RowsError as error:
                 why = f"{error}; mend or remove that line, or choose another out="
                 raise UserError(why) from None
             except OSError as error:
                 raise UserError(f"{path} cannot be read or written: {error.strerror}") from None
-            name = path.parent.relative_to(out).as_posix()
-            self._cards[name] = Counter(row.card for row in rows)
-            for row in rows:
-                self._take(row)
 
     def latest(self, identity: Identity) -> Row | None:
         """The last attempt at a point, None if there was none."""
@@ -128,23 +112,31 @@ class Ledger:
         row = self.latest(identity)
         return row is not None and row.expected
 
-    def is_due_again(self, identity: Identity) -> bool:
-        """Whether a point's last row is suspect and was not the second visit for that reason."""
-        return self._suspect[identity] % 2 == 1
-
     def highest_mhz(self, gpu: str, mark: str | None) -> float | None:
         """The highest SM clock that any row saw on a card with this mark."""
         return self._highest_mhz.get((gpu, mark))
 
-    def cards_of(self, jobs: Iterable[str]) -> list[int]:
-        """The cards that rows of these jobs were measured on before, the most used first."""
-        rows = sum((self._cards.get(name, Counter[int]()) for name in jobs), Counter[int]())
-        return [card for card, _ in rows.most_common()]
+    def card_of(self, shard: Shard, cards: Sequence[int], overwrite: bool) -> int | None:
+        """The card that a shard goes on at, None where any of ``cards`` may take it.
 
-    def next_attempt(self, identity: Identity) -> int:
-        """The number of the next attempt at a point, from 1."""
-        row = self.latest(identity)
-        return 1 if row is None else row.attempt + 1
+        A shard that is done stays where it is, and nothing of it is measured again. One that was
+        begun goes on where it began: its ratios are between neighbours on one card. Only where that
+        card is not at hand any more is all of it measured on another.
+        """
+        points = [point for visit in shard.visits for point in visit]
+        rows = sum((self._cards[point.key] for point in shard.visits[0]), Counter[int]())
+        begun = [card for card, _ in rows.most_common()]
+        for card in begun:
+            done = all(self.is_done((point.key, card, point.round)) for point in points)
+            if card in cards or (done and not overwrite):
+                return card
+        if begun and not overwrite:
+            print(
+                f"{shard} was begun on card {begun[0]}, which is not among this sweep's cards; "
+                "all of it is measured on another",
+                file=sys.stderr,
+            )
+        return None
 
     def record(self, job: str, row: Row) -> None:
         """Adds a row to a job's file; when this returns it is on disk.
@@ -152,7 +144,7 @@ class Ledger:
         Raises:
             UserError: it could not be written, or the folder is not as this sweep left it.
         """
-        path = self._out / job / "rows.jsonl"
+        path = self._out / job / ROWS
         assert self._lock is not None
         with self._threads:
             self._lock.check()
@@ -182,8 +174,6 @@ class Ledger:
 
     def _take(self, row: Row) -> None:
         known = self.latest(row.identity)
-        if known is None or row.attempt > known.attempt:
-            self._suspect[row.identity] = self._suspect[row.identity] + 1 if row.suspect else 0
         if known is None or row.attempt >= known.attempt:
             self._latest[row.identity] = row
         if row.sm_clock_mhz is not None:
@@ -325,16 +315,6 @@ def save_plan(plan: Plan, out: Path) -> None:
         config = job.config | {"out": out.name, "kernel": kernel}
         write_json(out / job.name / "config.json", config)
     write_json(path, variants)
-
-
-def note_session(out: Path, points: int, planned_s: float, elapsed_s: float) -> None:
-    """Keeps how long this run of the command took, for the account of the wall time."""
-    if not points:
-        return
-    session = {"points": points, "planning_s": planned_s, "elapsed_s": elapsed_s}
-    # on a full disk this account is not a loss, and its failure would hide what was one
-    with contextlib.suppress(OSError), (out / "sessions.jsonl").open("a") as file:
-        file.write(json.dumps(session) + "\n")
 
 
 def read_object(path: Path) -> dict[str, Any]:

@@ -60,16 +60,6 @@ def test_what_answers_no_request_ends_the_worker(tmp_path: Path, line: str) -> N
     scripted.close.assert_called_once()
 
 
-def test_a_worker_that_dies_while_describing_is_asked_once_more(
-    worker: Worker, tmp_path: Path
-) -> None:
-    config = {"_target_": "tests.doubles.loud.Frail", "mark": str(tmp_path / "mark")}
-    job = {"kernel": config, "shapes": [[2, 4]], "dtypes": ["float32"]}
-    asked = ({"do": "describe", "job": job}, {"describing": 60.0}, "describing")
-    assert worker.request(*asked, attempts=2)["operation"] == "softmax"
-    assert (tmp_path / "mark").exists()
-
-
 def test_a_worker_that_dies_while_it_starts_is_started_thrice_at_most(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,7 +69,7 @@ def test_another_card_than_was_asked_for_is_refused(
     job = compose_job(["gpu=h200", "gpu.device=cpu", "timing=host", "tracker=none", f"out={out}"])
     with pytest.raises(UserError, match="gpu=h200 wants NVIDIA H200, but this is"):
         driver.run([job])
-    assert not out.exists()
+    assert rows_files(out) == []
 
 
 def test_what_has_a_row_is_measured_again_only_when_asked(sweep: Command, measured: Result) -> None:
@@ -172,7 +172,7 @@ def test_a_sweep_visits_whole_rounds_each_in_an_order_of_its_own(
     def planned(*more: str) -> list[tuple[int, str, str]]:
         """Round, shape and kernel of a dry run's points in order."""
         points: list[Point] = []
-        monkeypatch.setattr(driver, "print_estimate", lambda found, _: points.extend(found))
+        monkeypatch.setattr(driver, "print_estimate", points.extend)
         assert sweep(*MANY, *more).status == 0
         return [(p.round, "{1}×{2}".format(*p.place), p.job.label) for p in points]
 
@@ -192,21 +192,18 @@ def test_a_sweep_visits_whole_rounds_each_in_an_order_of_its_own(
     assert firsts == {"32×", "819"}  # the first shard is not always the same
 
 
-def test_a_dry_run_sums_up_kernels_by_grids_and_leaves_nothing(
-    sweep: Command, tmp_path: Path
-) -> None:
+def test_a_dry_run_sums_up_kernels_and_leaves_nothing(sweep: Command, tmp_path: Path) -> None:
     done = sweep(*MANY, "kernel=good,naive,cluster", out=tmp_path / "a" / "b")
     assert (done.status, done.rows) == (0, [])
     head, *lines, last = done.stdout.splitlines()
-    assert head.split() == ["kernel", "smoke", "point", "points", "cannot", "run"]
+    assert head.split() == ["kernel", "minutes", "points", "cannot", "run"]
     cells = {line.split()[0]: line.split()[1:] for line in lines}
     assert list(cells) == ["cluster", "copy", "good", "naive"]
-    assert cells["naive"][1] == "s"
-    assert cells["naive"][3] == "min"
-    assert cells["good"][-1] == "15"
-    assert cells["cluster"] == ["15", "15"]  # no time at all
+    assert float(cells["naive"][0]) > 1
+    assert cells["naive"][1:] == ["15"]
+    assert cells["cluster"] == ["0.0", "15", "15"]
     assert last.startswith("60 points to measure in 3 rounds, one whole round after another, ")
-    assert last.endswith(" minutes; 15 of them cannot run here")
+    assert last.endswith(" minutes")
     assert not (tmp_path / "a").exists()
 
 
