@@ -6,7 +6,6 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from contextlib import redirect_stderr, redirect_stdout
 from itertools import chain
 from typing import Any, NoReturn
 
@@ -18,7 +17,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from experiments.data.jobs import CONF
-from experiments.errors import SweepFailed, UserError, command, lasting
+from experiments.errors import SweepFailed, UserError, command
 from experiments.sweep.config import check_folders, reason_of, register
 from experiments.sweep.jobs import combinations, compose, composed, job_from, with_roofs
 
@@ -38,21 +37,7 @@ def main() -> None:
     verbose = "--verbose" in sys.argv or os.environ.get("HYDRA_FULL_ERROR", "0") not in ("", "0")
     arguments = [one for one in sys.argv[1:] if one != "--verbose"]
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises its errors instead of printing them
-
-    def act() -> None:
-        try:
-            act_on(arguments)
-        except (SweepFailed, UserError):
-            raise
-        except (HydraException, OmegaConfBaseException) as error:
-            raise UserError(reason_of(error)) from error
-        except OSError as error:
-            raise UserError(f"cannot write {error.filename}: {error.strerror}") from error
-        except Exception as error:  # a fault of ours, or of a library of ours, is one line too
-            raise UserError(f"{type(error).__name__}: {error}") from error
-
-    with redirect_stdout(lasting(sys.stdout)), redirect_stderr(lasting(sys.stderr)):
-        sys.exit(command(act, verbose))
+    sys.exit(command(lambda: act_on(arguments), verbose))
 
 
 def complain(message: str) -> NoReturn:
@@ -77,16 +62,23 @@ def act_on(arguments: list[str]) -> None:
             complain(f"{word!r} is one word; quote each option by itself")
         if "=" not in word and not word.startswith("~"):
             complain(f"{word!r} is no option=value; a list has commas, as kernel=fused,online")
-    if any(getattr(flags, name) for name in SHOWS):
-        sys.argv[1:] = arguments
-        show()
-    elif lone := [name for name in FOR_SHOWS if getattr(flags, name)]:
-        complain(f"--{lone[0].replace('_', '-')} goes with --cfg or --info")
-    else:
-        if flags.config_dir:
-            words = _with_folder(words, flags.config_dir)
-        with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
-            launch(words)
+    try:
+        if any(getattr(flags, name) for name in SHOWS):
+            sys.argv[1:] = arguments
+            show()
+        elif lone := [name for name in FOR_SHOWS if getattr(flags, name)]:
+            complain(f"--{lone[0].replace('_', '-')} goes with --cfg or --info")
+        else:
+            if flags.config_dir:
+                words = _with_folder(words, flags.config_dir)
+            with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
+                launch(words)
+    except (SweepFailed, UserError, BrokenPipeError):
+        raise
+    except (HydraException, OmegaConfBaseException) as error:
+        raise UserError(reason_of(error)) from error
+    except Exception as error:  # a fault of ours, or of a library of ours, is one line too
+        raise UserError(f"{type(error).__name__}: {error}") from error
 
 
 def _with_folder(words: Sequence[str], folder: str) -> list[str]:

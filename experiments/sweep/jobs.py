@@ -17,9 +17,10 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from experiments.data.jobs import ABOUT, CONF, MOST_POINTS, expand
+from experiments.data.files import validated
+from experiments.data.jobs import ABOUT, CONF, MOST_POINTS, Config
 from experiments.errors import UserError
-from experiments.sweep.config import SHARED, check, check_override, values_of
+from experiments.sweep.config import SHARED, check_override, values_of
 
 OUTSIDE = "outside"  # the configuration of a function of any file
 # These say which kernel from outside is meant: its name in rows says it, and a path is private.
@@ -193,20 +194,17 @@ def job_from(config: DictConfig, overrides: Sequence[str]) -> Job:
         found: dict[str, Any] = OmegaConf.to_container(  # type: ignore[assignment]
             own, resolve=True, throw_on_missing=True
         )
+        found.pop("experiment", None)
+        kernel = found.get("kernel") or {}
+        about = {name: kernel.pop(name, None) for name in ABOUT}
+        checked = validated(Config, found)
     except MissingMandatoryValue as error:
         raise UserError(f"{error.full_key} is missing; each job has one") from None
-    except OmegaConfBaseException as error:
-        raise UserError(str(error).splitlines()[0]) from None
-    found.pop("experiment", None)
-    kernel = found.get("kernel") or {}
-    about = {name: kernel.pop(name, None) for name in ABOUT}
-    resolved = check(found)
+    except (OmegaConfBaseException, ValueError) as error:
+        raise UserError(re.sub("^field '(.*?)'", r"\1", str(error).splitlines()[0])) from None
+    resolved = checked.model_dump()
     name = outside_name(resolved["kernel"]) or choices["kernel"]
-    kernel = "-".join(filter(None, [name, resolved["twin"]]))
-    try:
-        shapes = expand(resolved["grid"])
-    except ValueError as error:
-        raise UserError(f"grid={choices['grid']}: {error}") from error
+    kernel = "-".join(filter(None, [name, checked.twin]))
     plain = [one.lstrip("+~") for one in overrides if not ELSEWHERE.match(one)]
     tunables = sorted(o.removeprefix("kernel.") for o in plain if o.startswith("kernel."))
     others = sorted(one for one in plain if not one.startswith("kernel."))
@@ -214,11 +212,11 @@ def job_from(config: DictConfig, overrides: Sequence[str]) -> Job:
         kernel=kernel,
         label=_safe(",".join([kernel, *tunables])),
         grid=choices["grid"],
-        dtypes=tuple(resolved["dtype"]["names"] or resolved["grid"]["dtypes"]),
+        dtypes=tuple(checked.dtype.names or checked.grid.dtypes),
         dtype=choices["dtype"],
         gpu=choices["gpu"],
         variation=_safe(",".join(others)),
-        shapes=tuple(shapes),
+        shapes=tuple(checked.grid.expand()),
         config=resolved,
         overrides=tuple(overrides),
         roof=about["roof"] or ROOF,

@@ -18,7 +18,6 @@ from experiments.data.cards import description_of
 from experiments.errors import UserError
 from experiments.sweep.cards import WorkerPool, pinned
 from experiments.sweep.client import Worker, WorkerDied, WorkerError
-from experiments.sweep.config import check_timer
 from experiments.sweep.jobs import Job
 
 DESCRIBE_LIMIT_S = 300.0
@@ -267,7 +266,8 @@ def _describe(job: Job, worker: Worker) -> dict[str, Any]:
         raise UserError(
             f"gpu={job.gpu} wants {gpu['name']}, but this is {name}; that card is needed"
         )
-    check_timer(job.config["timing"]["timer"], device["kind"])
+    if device["kind"] == "cpu" and (timer := job.config["timing"]["timer"]) not in ("auto", "host"):
+        raise UserError(f"timing.timer={timer} needs a CUDA device; on a CPU use auto or host")
     if not gpu["match"] and gpu["device"] != "cpu":  # the card that was found, and its datasheet
         gpu["name"] = name
         gpu["facts"] = (description_of(name) or {}).get("facts", {})

@@ -199,7 +199,7 @@ def test_a_function_of_a_notebook_is_measured_from_its_source_or_refused(tmp_pat
     assert place == f"{tmp_path / 'mine_cell.py'}::mine"
     assert build_kernel(config(Path(place.partition("::")[0]), "mine"))
     leaning = cell("def mine(x):\n    return factor * torch.softmax(x, -1)\n", "mine")
-    with pytest.raises(UserError, match="mine uses factor of the cells around it; write it to a"):
+    with pytest.raises(UserError, match="mine uses factor of the code around it; write it to a"):
         bench(leaning, out=tmp_path / "never")
     linecache.cache.pop("<cell>")
     with pytest.raises(UserError, match="the source of mine cannot be read here"):
@@ -212,7 +212,7 @@ def test_a_function_that_leans_on_what_surrounds_it_is_refused(tmp_path: Path) -
     def scaled(x: torch.Tensor) -> torch.Tensor:
         return factor * torch.softmax(x, -1)
 
-    with pytest.raises(UserError, match="scaled uses factor of the function around it"):
+    with pytest.raises(UserError, match="scaled uses factor of the code around it"):
         bench(scaled, out=tmp_path / "never")
     with pytest.raises(UserError, match="is no function that can be measured"):
         bench(torch.softmax, out=tmp_path / "never")

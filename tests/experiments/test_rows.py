@@ -55,7 +55,7 @@ BOUNDS = [
     ("reason", json.dumps("r" * 2001)), ("params", '{"a":' * 900 + "0" + "}" * 900),
     ("environment", '{"a":[[[[0]]]]}'), ("environment", json.dumps({"a": "x" * 2001})),
     ("environment", json.dumps({"x" * 2001: 1})), ("environment", '{"a": NaN}'),
-    ("environment", json.dumps(dict.fromkeys(range(600)))),
+    ("environment", json.dumps(dict.fromkeys(range(1001)))),
     ("suspect", '"text"'), ("gpu", "null"), ("gpu", '"\\ud800"'), ("temperature_c", "1e9"),
     ("max_abs_error", "-1"), ("host", '"me"'), ("status", '"fine"'),
 ]  # fmt: skip
