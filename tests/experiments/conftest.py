@@ -37,7 +37,7 @@ def pool(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
 
         def start(self, jobs):  # type: ignore[no-untyped-def]
             self.workers["cpu", 0] = worker
-            if worker._child is not None and worker._child.process.poll() is not None:
+            if worker.process is not None and worker.process.poll() is not None:
                 worker.stop()  # Linux ended it with the thread of the last sweep that started it
             super().start(jobs)
 
