@@ -10,8 +10,10 @@ import hashlib
 import json
 import random
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from experiments.data.cards import description_of
@@ -142,36 +144,6 @@ def interleave(points: Iterable[Point], seed: int, round_: int) -> list[Point]:
     return [point for place in order for point in places[place]]
 
 
-@dataclass(eq=False)
-class Shard:
-    """Jobs whose points are measured on one card, in all rounds.
-
-    Attributes:
-        jobs: Its jobs.
-        card: Where its points are measured, or were.
-        visits: By round, its points in order.
-        asked: By job name, the keys and rounds that the job asks for; jobs may share points.
-    """
-
-    jobs: list[Job]
-    card: int
-    visits: list[list[Point]] = field(default_factory=list)
-    asked: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
-
-    @property
-    def estimate_s(self) -> float:
-        """About how long all its points take, in seconds."""
-        return sum(point.estimate_s for visit in self.visits for point in visit)
-
-    def assign(self, card: int) -> None:
-        """Moves its points to another card of the same kind."""
-        self.visits = [[replace(p, card=card) for p in visit] for visit in self.visits]
-        self.card = card
-
-    def __str__(self) -> str:
-        return " ".join(filter(None, self.jobs[0].shard))
-
-
 @dataclass
 class Plan:
     """What a sweep would measure.
@@ -190,62 +162,81 @@ class Plan:
 
 
 def make_plan(
-    jobs: Sequence[Job], pool: WorkerPool, card_of: Callable[[Shard], int | None] | None = None
+    jobs: Sequence[Job], pool: WorkerPool, begun: Mapping[str, Counter[int]] | None = None
 ) -> Plan:
     """Describes every job, assigns the shards to cards, and orders the points.
 
-    A shard that pins no card goes to the card of its rows (``card_of``), or else, the longest
-    first, to the card with the least to do. The pool's workers are started already.
+    The pool's workers are started already; ``begun`` says by job name how many rows a card has.
 
     Raises:
         UserError: naming the job at fault and why; nothing has been measured.
     """
-    variants, members = {}, dict[tuple[str, str, str], list[Job]]()
+    variants, shards = {}, dict[tuple[str, str, str], list[Job]]()
     for job in jobs:
         variants[job.name] = _describe(job, pool.place(job).of_kernel(job.config["kernel"]))
-        members.setdefault(job.shard, []).append(job)
-    shards = [_shard(mine, variants, pool.place(mine[0])) for mine in members.values()]
-    free = [shard for shard in shards if not pinned(shard.jobs[0])]
-    busy_s = dict.fromkeys(pool.alike() if free else (), 0.0)
-    for shard in sorted(free, key=lambda one: -one.estimate_s):
-        card = card_of(shard) if card_of else None
-        if card is None:
-            card = min(busy_s, key=lambda one: busy_s[one])
-        if card in busy_s:
-            busy_s[card] += shard.estimate_s
-        if card != shard.card:
-            shard.assign(card)
-    points: dict[Identity, Point] = {}
+        shards.setdefault(job.shard, []).append(job)
+    cards = _cards_of(shards, variants, pool, begun or {})
+    points, asked = dict[Identity, Point](), dict[str, list[Identity]]()
+    seed = jobs[0].config["seed"]
     for round_ in range(jobs[0].config["rounds"]):
-        dice = random.Random(f"{jobs[0].config['seed']}/{round_}/shards")
-        for shard in dice.sample(shards, len(shards)):
-            for point in shard.visits[round_]:  # another shard may ask for it, too
-                points.setdefault(point.identity, point)
-    asked = {
-        name: [(key, shard.card, round_) for key, round_ in wanted]
-        for shard in shards
-        for name, wanted in shard.asked.items()
-    }
+        dice = random.Random(f"{seed}/{round_}/shards")
+        for shard in dice.sample([*shards], len(shards)):
+            visit = _visit(shards[shard], variants, pool, cards[shard], round_)
+            for point in visit:
+                asked.setdefault(point.job.name, []).append(point.identity)
+            once = {point.key: point for point in reversed(visit)}
+            for point in interleave([*once.values()][::-1], seed, round_):
+                points.setdefault(point.identity, point)  # another shard may ask for it, too
     return Plan(list(jobs), variants, [*points.values()], asked)
 
 
-def _shard(jobs: list[Job], variants: dict[str, dict[str, Any]], worker: Worker) -> Shard:
-    """The jobs' points in each round, on the worker's card."""
-    config, device = jobs[0].config, worker.handshake["device"]
-    shard = Shard(jobs, worker.card)
-    for round_ in range(config["rounds"]):
-        visit: dict[str, Point] = {}
-        for job in jobs:
-            variant, asked = variants[job.name], shard.asked.setdefault(job.name, [])
-            for declared in variant["points"]:
-                if (declared["dtype"], declared["rows"], declared["cols"]) in job.skipped:
-                    continue
-                key = key_of(job, variant, declared, worker.handshake)
-                asked.append((key, round_))
-                place = (worker.card, round_, device["name"], device["kind"])
-                visit.setdefault(key, Point(job, key, *place, variant, declared))
-        shard.visits.append(interleave(visit.values(), config["seed"], round_))
-    return shard
+def _visit(
+    jobs: Sequence[Job], variants: Mapping[str, Any], pool: WorkerPool, card: int, round_: int
+) -> list[Point]:
+    """The points of a shard's jobs in one round; jobs may ask for the same."""
+    handshake = pool.place(jobs[0]).handshake  # the same on any card of a kind
+    place = card, round_, handshake["device"]["name"], handshake["device"]["kind"]
+    return [
+        Point(job, key_of(job, variant, one, handshake), *place, variant, one)
+        for job in jobs
+        for variant in [variants[job.name]]
+        for one in variant["points"]
+        if (one["dtype"], one["rows"], one["cols"]) not in job.skipped
+    ]
+
+
+def _cards_of(
+    shards: Mapping[tuple[str, str, str], Sequence[Job]],
+    variants: Mapping[str, Any],
+    pool: WorkerPool,
+    begun: Mapping[str, Counter[int]],
+) -> dict[tuple[str, str, str], int]:
+    """The card of each shard: the one that it pins, one that has rows of it, or any.
+
+    A shard that was begun goes on where it began: its ratios are between neighbours on one card.
+    The others go, the longest first, to the card with the least to do.
+    """
+    found = {shard: pool.place(jobs[0]).card for shard, jobs in shards.items()}
+    cost_s = dict.fromkeys(shards, 0.0)
+    if len(pool.cards) > 1:
+        for shard, jobs in shards.items():
+            draft = _visit(jobs, variants, pool, 0, 0)
+            cost_s[shard] = sum(point.estimate_s for point in draft)
+    free = [shard for shard in shards if not pinned(shards[shard][0])]
+    left_s = dict.fromkeys(pool.alike() if free else (), 0.0)
+    for shard in sorted(free, key=lambda one: -cost_s[one]):
+        rows = sum((begun.get(job.name, Counter()) for job in shards[shard]), Counter[int]())
+        known = [card for card, _ in rows.most_common()]
+        here = [card for card in known if card in left_s]
+        if known and not here:
+            print(
+                f"{' '.join(filter(None, shard))} was begun on card {known[0]}, which is not among "
+                "this sweep's cards; all of it is measured on another",
+                file=sys.stderr,
+            )
+        found[shard] = here[0] if here else min(left_s, key=lambda card: left_s[card])
+        left_s[found[shard]] += cost_s[shard]
+    return found
 
 
 def _describe(job: Job, worker: Worker) -> dict[str, Any]:

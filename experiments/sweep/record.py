@@ -6,11 +6,10 @@ import contextlib
 import json
 import os
 import secrets
-import sys
 import threading
 import time
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from experiments.data.files import RowsError, write_file
 from experiments.data.rows import ROWS, Row, parse_row, read_rows, rows_files
 from experiments.errors import UserError
 from experiments.sweep.client import Worker, WorkerDied
-from experiments.sweep.plan import PROTOCOL, Identity, Plan, Point, Shard
+from experiments.sweep.plan import PROTOCOL, Identity, Plan, Point
 
 DECLARED = ("rows", "cols", "dtype", "model_reads", "model_writes", "model_bytes",
             "compulsory_bytes", "flops", "exponentials")  # fmt: skip
@@ -80,7 +79,7 @@ class Ledger:
         self._out, self._lock = out, lock
         self._latest: dict[Identity, Row] = {}
         self._highest_mhz: dict[tuple[str, str | None], float] = {}
-        self._cards = defaultdict[str, Counter[int]](Counter)  # by key, of the rows at the start
+        self.begun = dict[str, Counter[int]]()  # by job, of the rows at the start, those of a card
         self._sizes: dict[Path, int] = {}  # of the files of rows, as this sweep left them
         self._threads = threading.Lock()
         for path in rows_files(out):
@@ -89,15 +88,17 @@ class Ledger:
             try:
                 if lock is not None:
                     truncate_torn_line(path)
-                for row in read_rows(path):
-                    self._cards[row.key][row.card] += 1
-                    self._take(row)
+                rows = [*read_rows(path)]
                 self._sizes[path] = path.stat().st_size
             except RowsError as error:
                 why = f"{error}; mend or remove that line, or choose another out="
                 raise UserError(why) from None
             except OSError as error:
                 raise UserError(f"{path} cannot be read or written: {error.strerror}") from None
+            name = path.parent.relative_to(out).as_posix()
+            self.begun[name] = Counter(row.card for row in rows)
+            for row in rows:
+                self._take(row)
 
     def latest(self, identity: Identity) -> Row | None:
         """The last attempt at a point, None if there was none."""
@@ -115,28 +116,6 @@ class Ledger:
     def highest_mhz(self, gpu: str, mark: str | None) -> float | None:
         """The highest SM clock that any row saw on a card with this mark."""
         return self._highest_mhz.get((gpu, mark))
-
-    def card_of(self, shard: Shard, cards: Sequence[int], overwrite: bool) -> int | None:
-        """The card that a shard goes on at, None where any of ``cards`` may take it.
-
-        A shard that is done stays where it is, and nothing of it is measured again. One that was
-        begun goes on where it began: its ratios are between neighbours on one card. Only where that
-        card is not at hand any more is all of it measured on another.
-        """
-        points = [point for visit in shard.visits for point in visit]
-        rows = sum((self._cards[point.key] for point in shard.visits[0]), Counter[int]())
-        begun = [card for card, _ in rows.most_common()]
-        for card in begun:
-            done = all(self.is_done((point.key, card, point.round)) for point in points)
-            if card in cards or (done and not overwrite):
-                return card
-        if begun and not overwrite:
-            print(
-                f"{shard} was begun on card {begun[0]}, which is not among this sweep's cards; "
-                "all of it is measured on another",
-                file=sys.stderr,
-            )
-        return None
 
     def record(self, job: str, row: Row) -> None:
         """Adds a row to a job's file; when this returns it is on disk.
