@@ -23,7 +23,7 @@ from experiments.sweep.client import Worker, WorkerError
 from experiments.sweep.guards import suspicions
 from experiments.sweep.jobs import Job, options_of
 from experiments.sweep.plan import Plan, Point, make_plan
-from experiments.sweep.record import FolderLock, Ledger, measure, row_of, save_plan, sweep_name
+from experiments.sweep.record import Ledger, folder_lock, measure, row_of, save_plan, sweep_name
 from experiments.sweep.summary import Progress, account, print_estimate, print_summary
 from experiments.wandb import check_tracker, mirror
 
@@ -48,7 +48,8 @@ def run(jobs: Iterable[Job], cards: Any = (0,)) -> None:
     log = Path(os.devnull) if dry_run else out / "worker.log"
     pool = WorkerPool(log, cards_of(cards), not dry_run, measures=not dry_run)
     with contextlib.ExitStack() as stack:
-        lock = None if dry_run else stack.enter_context(contextlib.closing(FolderLock(out)))
+        if not dry_run:
+            stack.enter_context(folder_lock(out))
         stack.callback(pool.close)
         pool.start([first])  # composing takes as long as workers take to start
         composed = [first, *jobs]
@@ -56,7 +57,7 @@ def run(jobs: Iterable[Job], cards: Any = (0,)) -> None:
         options = options_of(composed)
         tracker = TrackerConfig(**options["tracker"])
         check_tracker(tracker)
-        ledger = Ledger(out, lock)
+        ledger = Ledger(out, reads=dry_run)
         plan = make_plan(composed, pool, ledger.begun)
         sweep = Sweep(plan, pool, ledger, options)
         if dry_run:
