@@ -12,10 +12,11 @@ import bisect
 import inspect
 import io
 import json
+import math
 import re
 import tempfile
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,13 +24,13 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from experiments.child import ROOT
-from experiments.data.jobs import CONF
-from experiments.data.metrics import derive, latest
+from experiments.data.jobs import CONF, kernel_makers
+from experiments.data.metrics import derive, latest, neighbourhood, timed
 from experiments.data.rows import Row, read_rows, rows_files
 from experiments.errors import Parser, SweepFailed, UserError, command
 from experiments.run import act_on
 from experiments.sweep.client import Worker, WorkerDied, drives
-from experiments.sweep.summary import Beside, Ratio, beside, print_table
+from experiments.sweep.summary import print_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -213,23 +214,40 @@ def inspected(kernel: dict[str, Any], device: str) -> dict[str, Any]:
 def lines_of(rows: Sequence[Row], names: Sequence[str]) -> Iterator[dict[str, Any]]:
     """A line per shape and dtype of the kernels called ``names``, in the last round.
 
-    ``best_other`` is the fastest other kernel of the operation at that place; a ratio's interval
-    ends in ``_low`` and ``_high``.
+    ``best_other`` is the fastest other kernel of the operation at that place, ``share`` that of the
+    roof; a ratio's interval goes from one end of both times' intervals to the other.
     """
     last = [row for row in rows if row.round == max(one.round for one in rows)]
-    for row, others in zip(last, beside(last, names), strict=True):
+    for row in last:
         if row.kernel not in names:
             continue
+        there = [one for one in last if timed(one) and neighbourhood(one) == neighbourhood(row)]
+        there.sort(key=lambda one: one.time_us or 0)
+        rivals = [r for r in there if r.operation == row.operation and r.kernel not in names]
+        by_torch = [one for one in rivals if kernel_makers().get(one.kernel) == "torch"]
+        roofs = [one for one in there if one.operation == row.roof]
         line = {name: getattr(row, name) for name in ("kernel", "rows", "cols", "dtype", "time_us")}
         line |= {"low_us": row.time_low_us, "high_us": row.time_high_us}
-        ratios = {"share": others.roof, "over_torch": others.torch, "over_best": others.best}
-        for name, ratio in ratios.items():
-            ends = ratio or Ratio(*[float("nan")] * 3)
-            line |= {name: ends.value, f"{name}_low": ends.low, f"{name}_high": ends.high}
-        yield line | {"best_other": others.other, "verdict": _verdict(row, others)}
+        line |= _ratio("share", roofs, row) | _ratio("over_torch", by_torch, row)
+        line |= _ratio("over_best", rivals, row)
+        line["best_other"] = rivals[0].kernel if rivals else ""
+        yield line | {"verdict": _verdict(row, line)}
 
 
-def _verdict(row: Row, others: Beside) -> str:
+def _ratio(name: str, others: Sequence[Row], row: Row) -> dict[str, float]:
+    """The fastest other's time for the same bytes over this one's, NaN where either has none."""
+    ends = [math.nan] * 3
+    if others and timed(row):
+        scale = (row.compulsory_bytes or 1) / (others[0].compulsory_bytes or 1)
+        (mine, low, high), (theirs, least, most) = (
+            (one.time_us or 0.0, one.time_low_us or 0.0, one.time_high_us or 0.0)
+            for one in (row, others[0])
+        )
+        ends = [scale * theirs / mine, scale * least / high, scale * most / low]
+    return dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True))
+
+
+def _verdict(row: Row, line: Mapping[str, Any]) -> str:
     """Faster or slower than the best other by more than the noise of one round, or neither.
 
     The noise of a GPU is the recorded distance of two equal sweeps at such times; of a CPU the
@@ -239,12 +257,12 @@ def _verdict(row: Row, others: Beside) -> str:
         return ": ".join(filter(None, [row.status, row.reason]))
     if row.time_us is None:
         return "right; interpreted, not timed"
-    if others.best is None:
+    if not line["best_other"]:
         return "nothing to compare with"
     floor = noise_floor(row.time_us) if row.device == "cuda" else 0.0
-    if others.best.low > 1 + floor:
+    if line["over_best_low"] > 1 + floor:
         return "faster"
-    return "slower" if others.best.high < 1 - floor else "no difference"
+    return "slower" if line["over_best_high"] < 1 - floor else "no difference"
 
 
 def noise_floor(time_us: float) -> float:

@@ -18,7 +18,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from experiments.data.jobs import CONF
 from experiments.errors import SweepFailed, UserError, command
-from experiments.sweep.config import check_folders, reason_of, register
+from experiments.sweep.config import reason_of, register
 from experiments.sweep.jobs import combinations, compose, composed, job_from, with_roofs
 
 SHOWS = ("help", "hydra_help", "cfg", "info", "shell_completion")
@@ -69,8 +69,11 @@ def act_on(arguments: list[str]) -> None:
         elif lone := [name for name in FOR_SHOWS if getattr(flags, name)]:
             complain(f"--{lone[0].replace('_', '-')} goes with --cfg or --info")
         else:
-            if flags.config_dir:
-                words = _with_folder(words, flags.config_dir)
+            if folder := flags.config_dir:
+                if not os.path.isdir(folder):
+                    complain(f"--config-dir {folder} is no folder")
+                path = os.path.abspath(folder).replace("'", "\\'")
+                words.append(f"hydra.searchpath=['{path}']")
             with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
                 launch(words)
     except (SweepFailed, UserError, BrokenPipeError):
@@ -81,16 +84,6 @@ def act_on(arguments: list[str]) -> None:
         raise UserError(f"cannot write {error.filename}: {error.strerror}") from error
     except Exception as error:  # a fault of ours, or of a library of ours, is one line too
         raise UserError(f"{type(error).__name__}: {error}") from error
-
-
-def _with_folder(words: Sequence[str], folder: str) -> list[str]:
-    """The overrides with the folder of ``--config-dir`` before those of ``hydra.searchpath``."""
-    check_folders([folder], f"--config-dir {folder}")
-    given = [word for word in words if word.startswith("hydra.searchpath=")]
-    more = given[-1].partition("=")[2].strip("[]") if given else ""
-    path = os.path.abspath(folder).replace("'", "\\'")
-    search = ",".join(filter(None, [f"'{path}'", more]))
-    return [*(word for word in words if word not in given), f"hydra.searchpath=[{search}]"]
 
 
 def launch(words: Sequence[str]) -> None:

@@ -6,10 +6,7 @@ An option is a field of one of its classes, and a value with a comment in conf/.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from difflib import get_close_matches
-from pathlib import Path
-from typing import Any
 
 from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.types import ChoiceSweep, Glob, Override, QuotedString, RangeSweep
@@ -43,8 +40,8 @@ CHOSEN = ("kernel", *GROUPS, *ONE_CHOICE)
 # Of Hydra's own options these do something here.
 OURS = r"hydra\.(launcher\.(?!_)\w+(\.\w+)*|searchpath)"
 OF_HYDRA = (
-    "is not for this program; of Hydra's own, hydra/launcher, hydra.launcher.* and "
-    "hydra.searchpath may be set, and out= names the folder that takes the rows"
+    "is not for this program; of Hydra's own, hydra/launcher and hydra.launcher.* may be set, and "
+    "out= names the folder that takes the rows"
 )
 # What Hydra and OmegaConf append for their own developers; --verbose shows all of it.
 NOISE = r"[,.] (?:Config search path: |Set the environment variable: |full_key: |See https://hydra)"
@@ -84,22 +81,8 @@ def check_override(override: Override) -> None:
             parts = text.split("/") if isinstance(text, str) else [""]
             if "schema" in parts or not all(re.fullmatch(PLAIN, part) for part in parts):
                 raise UserError(f"{line} names no file of conf/{key}/; --help lists them")
-    elif re.match(r"hydra\b", key):
-        if override.is_delete() or not re.fullmatch(OURS, key):
-            raise UserError(f"{line} {OF_HYDRA}")
-        if key == "hydra.searchpath":
-            check_folders(value if isinstance(value, list) else [value], line)
-
-
-def check_folders(folders: Sequence[Any], given: str) -> None:
-    """Checks that folders of configurations are there; ``given`` is the option as it was typed.
-
-    Raises:
-        UserError: naming the folder.
-    """
-    for folder in folders:
-        if not Path(str(folder).removeprefix("file://")).expanduser().is_dir():
-            raise UserError(f"{given}: {folder} is no folder")
+    elif re.match(r"hydra\b", key) and (override.is_delete() or not re.fullmatch(OURS, key)):
+        raise UserError(f"{line} {OF_HYDRA}")
 
 
 def values_of(override: Override) -> list[str]:

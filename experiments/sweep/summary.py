@@ -8,7 +8,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -17,8 +17,7 @@ from rich.progress import Progress as Bar
 from rich.table import Column, Table
 
 from experiments.data.files import write_file
-from experiments.data.jobs import kernel_makers
-from experiments.data.metrics import derived, neighbourhood, timed
+from experiments.data.metrics import derived
 from experiments.data.rows import Row
 from experiments.data.statistics import unconverged
 from experiments.sweep.plan import Point
@@ -26,11 +25,9 @@ from experiments.sweep.plan import Point
 PLAIN_EVERY_S = 5.0
 PLAIN_WIDTH = 160  # columns where there is no terminal
 PRINTED = 66  # rows that still fit a screen; the table on disk has all
-COLUMNS = ("dtype", "M×N", "kernel", "time µs", "95 %", "GB/s", "of roof", "× torch",
-           "× best other", "traffic", "status")  # fmt: skip
-SHOWN = ("dtype", "M×N", "kernel", "time µs", "GB/s", "of roof", "× torch", "status")
+COLUMNS = ("dtype", "M×N", "kernel", "time µs", "95 %", "GB/s", "of roof", "traffic", "status")
 LONG = ("kernel", "status", "verdict")
-LEFT = ("dtype", "M×N", *LONG)
+LEFT = ("dtype", "M×N", "traffic", *LONG)
 
 
 def print_estimate(points: Sequence[Point]) -> None:
@@ -134,20 +131,17 @@ def print_summary(
     several = len({r.operation for r in rows} - {r.roof for r in rows}) > 1
     places = ("dtype", "rows", "cols", "round", *["operation"] * several)
     ordered = sorted(
-        zip(rows, derived(rows), beside(rows), strict=True),
+        zip(rows, derived(rows), strict=True),
         key=lambda line: (*(getattr(line[0], name) for name in places), line[0].time_us or 9e99),
     )
-    cells = [
-        _cells(row, own, others, labels.get(row.key, row.kernel)) for row, own, others in ordered
-    ]
+    cells = [_cells(row, own, labels.get(row.key, row.kernel)) for row, own in ordered]
     lines = [COLUMNS, ["---"] * len(COLUMNS), *cells]
     path = out / "table.md"
     try:
         write_file(path, "".join(f"| {' | '.join(line)} |\n" for line in lines))
     except OSError as error:
         warnings = [*warnings, f"{path} could not be written: {error.strerror or error}"]
-    shown = [COLUMNS.index(name) for name in SHOWN]
-    print_table(SHOWN, [[line[i] for i in shown] for line in cells[:PRINTED]])
+    print_table(COLUMNS, cells[:PRINTED])
     if len(cells) > PRINTED:
         print(f"shown: {PRINTED} of {len(cells)} points")
     for warning in warnings:
@@ -183,7 +177,7 @@ def print_table(names: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
     console.print(table)
 
 
-def _cells(row: Row, own: Mapping[str, Any], others: Beside, label: str) -> list[str]:
+def _cells(row: Row, own: Mapping[str, Any], label: str) -> list[str]:
     share, above, times = own["fraction_of_roof"], own["above_roof"], ["", "", ""]
     gbps = own["effective_gbps"]
     if gbps is not None and row.time_us is not None:  # an implausible time is not shown
@@ -203,8 +197,6 @@ def _cells(row: Row, own: Mapping[str, Any], others: Beside, label: str) -> list
         label,
         *times,
         "" if share is None else f"{share:.0%}{'!' if above else ''}",
-        str(others.torch or ""),
-        f"{others.best} {others.other}" if others.best else "",
         row.model_formula or "",
         "; ".join(status),
     ]
@@ -227,65 +219,3 @@ def account(measured: Sequence[Row], elapsed_s: float) -> str:
         f"{len(measured)} points in {elapsed_s:.1f} s{on}: sampling {sampling_s:.1f} s, compiling "
         f"{compiling_s:.1f} s, the rest {cards * elapsed_s - sampling_s - compiling_s:.1f} s"
     )
-
-
-class Ratio(NamedTuple):
-    """A ratio of two medians; its interval goes from one end of both intervals to the other."""
-
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{self.value:.2f} ({self.low:.2f}–{self.high:.2f})"
-
-
-class Beside(NamedTuple):
-    """How many times as fast as others a row's kernel is; None where there is nothing to compare.
-
-    Attributes:
-        torch: The fastest kernel by PyTorch itself.
-        best: The fastest other kernel of the operation, whose name is ``other``.
-        roof: The fastest kernel of its roof: the share of the roof, by bytes that each has to move.
-    """
-
-    torch: Ratio | None
-    best: Ratio | None
-    other: str
-    roof: Ratio | None
-
-
-def beside(rows: Sequence[Row], mine: Sequence[str] = ()) -> list[Beside]:
-    """For each row how it compares with the rows of its shape, dtype, protocol, round and card.
-
-    Kernels called ``mine`` are no others of each other.
-    """
-    places = defaultdict[tuple[Any, ...], list[Row]](list)
-    for row in filter(timed, rows):
-        places[neighbourhood(row)].append(row)
-    makers, found = kernel_makers(), []
-    for row in rows:
-        here = sorted(places[neighbourhood(row)], key=lambda one: one.time_us or 0)
-        own = {row.kernel, *(mine if row.kernel in mine else ())}
-        rivals = [r for r in here if r.operation == row.operation and r.kernel not in own]
-        torch = next((r for r in rivals if makers.get(r.kernel) == "torch"), None)
-        roof = next((r for r in here if r.operation == (row.roof or "copy")), None)
-        less = (row.compulsory_bytes or 0) / ((roof and roof.compulsory_bytes) or 1)
-        best = next(iter(rivals), None)
-        name = best.kernel if best and timed(row) else ""
-        found.append(Beside(_ratio(torch, row), _ratio(best, row), name, _ratio(roof, row, less)))
-    return found
-
-
-def _ratio(other: Row | None, row: Row, scale: float = 1.0) -> Ratio | None:
-    """The other row's time over this one's, times ``scale``; None where either has no time."""
-    if other is None or not timed(row):
-        return None
-    (mine, low, high), (theirs, their_low, their_high) = map(_interval, (row, other))
-    return Ratio(scale * theirs / mine, scale * their_low / high, scale * their_high / low)
-
-
-def _interval(row: Row) -> tuple[float, float, float]:
-    """Median and ends of its interval, µs."""
-    time_us = row.time_us or 0.0
-    return time_us, row.time_low_us or time_us, row.time_high_us or time_us

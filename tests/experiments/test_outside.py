@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from experiments import bench
-from experiments.api import main
+from experiments.api import lines_of, main
 from experiments.api import written as function_written
 from experiments.data.rows import Row
 from experiments.errors import UserError
@@ -21,6 +21,7 @@ from experiments.sweep.jobs import own_overrides
 from experiments.worker import outside
 from experiments.worker.describe import BadJob, build_kernel, inspect, source_hash
 from kernels.device import Device
+from tests.analysis.plausible import row
 from tests.conftest import QUICK, Command
 
 GOOD = """
@@ -178,6 +179,23 @@ def test_bench_ends_with_a_table_and_a_verdict(
     assert {"faster", "slower", "difference"} & {*line.split()}
 
 
+def test_each_kernel_stands_beside_torch_and_the_fastest_other_of_its_card() -> None:
+    times = {"copy": 4.0, "torch": 20.0, "online": 10.0, "mine": 8.0}
+    rows = [
+        row(name, 1024, time_us=us, time_low_us=us - 1, time_high_us=us + 1, roof="copy",
+            operation="copy" if name == "copy" else "softmax")
+        for name, us in times.items()
+    ]  # fmt: skip
+    elsewhere = row("torch", 1024, time_us=1.0, sweep="another", key="x")
+    [line] = lines_of([*rows, elsewhere], ["mine"])
+    ratios = {n: [round(line[f"{n}{end}"], 2) for end in ("", "_low", "_high")]
+              for n in ("share", "over_torch", "over_best")}  # fmt: skip
+    assert ratios == {
+        "share": [0.5, 0.33, 0.71], "over_torch": [2.5, 2.11, 3.0], "over_best": [1.25, 1.0, 1.57]
+    }  # fmt: skip
+    assert (line["best_other"], line["verdict"]) == ("online", "no difference")
+
+
 def test_an_operation_of_a_file_stands_for_its_kernels_and_has_no_rivals(written: Written) -> None:
     found = inspect(config(written(OWN), "Doubled"))
     assert (found["functions"], found["rivals"]) == (["ByTwo"], [])
@@ -229,7 +247,7 @@ def test_a_folder_of_ones_own_has_kernels_of_ones_own(
         "options: {factor: 1.0}\n"
     )
     words = ["grid=point", "grid.rows=8", "grid.cols=64", "dtype=float32", *QUICK]
-    search = f"hydra.searchpath=[file://{tmp_path / 'lab'}]"
+    search = f"--config-dir={tmp_path / 'lab'}"
     tunable = "kernel.theirs.options.factor=1.0,2.0"
     done = sweep_here("kernel=theirs,torch", search, tunable, *words)
     outcomes = {(row.kernel, row.params.get("options", {}).get("factor")): row.status

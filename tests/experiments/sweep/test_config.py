@@ -30,7 +30,7 @@ WRONG = {
     "kernel=glob(nope*)": "kernel=glob(nope*): the list or the glob has no value",
     "gpu.match='('": "gpu.match: ( is no regular expression: ",
     "--resolve": "--resolve goes with --cfg",
-    "hydra.searchpath=[http://x]": "http://x is no folder",
+    "--config-dir=/nowhere": "--config-dir /nowhere is no folder",
     "name=" + "[" * 500 + "]" * 500: "RecursionError",
     "hydra/launcher=basic": "would run jobs one by one or",
     "hydra/launcher=sweep,slurm": "a sweep has one hydra/launcher",

@@ -45,21 +45,6 @@ def test_several_operations_are_listed_each_by_itself(
     assert [cells[2] for cells in cells_of(tmp_path)] == order
 
 
-def test_each_kernel_stands_beside_torch_and_the_fastest_other_of_its_card(tmp_path: Path) -> None:
-    times = {"torch": 20.0, "online": 10.0, "mine": 8.0}
-    rows = [
-        row(name, 1024, time_us=us, time_low_us=us - 1, time_high_us=us + 1)
-        for name, us in times.items()
-    ]
-    elsewhere = row("torch", 1024, time_us=1.0, sweep="another", key="x")
-    print_summary([*rows, elsewhere], {}, tmp_path, "", [])
-    assert {cells[2]: cells[7:9] for cells in cells_of(tmp_path)[1:]} == {
-        "torch": ["", "0.40 (0.33–0.47) mine"],
-        "online": ["2.00 (1.73–2.33)", "0.80 (0.64–1.00) mine"],
-        "mine": ["2.50 (2.11–3.00)", "1.25 (1.00–1.57) online"],
-    }
-
-
 def test_a_narrow_terminal_shows_every_column_and_one_line_of_progress(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
     compose_job: Compose,
