@@ -245,13 +245,6 @@ def test_a_shard_that_was_begun_goes_on_there_or_is_measured_whole(
     assert warning in capsys.readouterr().err
 
 
-def test_pinned_to_each_card_a_shard_is_measured_on_every_one(run: Sweep) -> None:
-    for card in (0, 1):
-        rows = run([0], f"gpu.card={card}", widths=(8,))
-    assert cards_of(rows) == {8: {0, 1}}
-    assert once_each(rows)
-
-
 def test_cards_of_two_kinds_are_refused(run: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Disguised, "kinds", ("NVIDIA H200", "NVIDIA L4"))
     with pytest.raises(UserError, match=r"card 0 is NVIDIA H200, card 1 is NVIDIA L4"):
