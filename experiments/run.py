@@ -18,8 +18,15 @@ from omegaconf.errors import OmegaConfBaseException
 
 from experiments.data.jobs import CONF
 from experiments.errors import SweepFailed, UserError, command
-from experiments.sweep.config import reason_of, register
-from experiments.sweep.jobs import combinations, compose, composed, job_from, with_roofs
+from experiments.sweep.jobs import (
+    combinations,
+    compose,
+    composed,
+    job_from,
+    reason_of,
+    register,
+    with_roofs,
+)
 
 SHOWS = ("help", "hydra_help", "cfg", "info", "shell_completion")
 FOR_SHOWS = ("resolve", "package", "config_name", "config_path", "experimental_rerun")

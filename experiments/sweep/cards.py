@@ -117,18 +117,16 @@ class WorkerPool:
     Attributes:
         log: Takes what workers print.
         cards: The cards that jobs without a card of their own may run on.
-        locked: Whether the cards are this sweep's alone until the pool is closed; a dry run times
-            nothing and waits for nobody.
-        measures: Whether workers prepare for measuring as they start.
+        measures: Whether workers prepare for measuring, on cards that are this sweep's alone until
+            the pool is closed; a dry run times nothing and waits for nobody.
         patience_s: How long a worker may take to end by itself when the pool is closed.
         workers: By device and card.
     """
 
     log: Path
     cards: Sequence[int]
-    locked: bool = True
+    measures: bool = True
     patience_s: float = 0.0
-    measures: bool = False
     workers: dict[tuple[str, int], Worker] = field(default_factory=dict)
     _locks: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _locked: set[int] = field(default_factory=set)
@@ -143,7 +141,7 @@ class WorkerPool:
             for card in self.cards:
                 self.place(job, card)
         cards = {card for device, card in self.workers if device != "cpu"}
-        if self.locked and cards - self._locked:
+        if self.measures and cards - self._locked:
             self.close()  # whoever waits holds only what comes earlier in the order
             self._locks, self._locked = take(cards), cards
         for worker in self.workers.values():

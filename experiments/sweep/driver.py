@@ -46,7 +46,7 @@ def run(jobs: Iterable[Job], cards: Any = (0,)) -> None:
     if (out / "slurm").exists():  # its jobs may be running
         raise UserError(f"out={out} is a sweep's on Slurm (LAUNCHER=slurm); choose another")
     log = Path(os.devnull) if dry_run else out / "worker.log"
-    pool = WorkerPool(log, cards_of(cards), not dry_run, measures=not dry_run)
+    pool = WorkerPool(log, cards_of(cards), not dry_run)
     with contextlib.ExitStack() as stack:
         if not dry_run:
             stack.enter_context(folder_lock(out))
