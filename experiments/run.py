@@ -18,15 +18,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from experiments.data.jobs import CONF
 from experiments.errors import SweepFailed, UserError, command
-from experiments.sweep.jobs import (
-    combinations,
-    compose,
-    composed,
-    job_from,
-    reason_of,
-    register,
-    with_roofs,
-)
+from experiments.sweep import jobs
 
 SHOWS = ("help", "hydra_help", "cfg", "info", "shell_completion")
 FOR_SHOWS = ("resolve", "package", "config_name", "config_path", "experimental_rerun")
@@ -59,7 +51,7 @@ def act_on(arguments: list[str]) -> None:
         UserError: naming the word at fault; nothing was measured.
         SweepFailed: a point has no row of expected status.
     """
-    register()
+    jobs.register()
     parser = get_args_parser()
     parser.error = complain  # type: ignore[method-assign]
     flags = parser.parse_intermixed_args(arguments)
@@ -86,7 +78,7 @@ def act_on(arguments: list[str]) -> None:
     except (SweepFailed, UserError, BrokenPipeError):
         raise
     except (HydraException, OmegaConfBaseException) as error:
-        raise UserError(reason_of(error)) from error
+        raise UserError(jobs.reason_of(error)) from error
     except OSError as error:
         raise UserError(f"cannot write {error.filename}: {error.strerror}") from error
     except Exception as error:  # a fault of ours, or of a library of ours, is one line too
@@ -95,8 +87,8 @@ def act_on(arguments: list[str]) -> None:
 
 def launch(words: Sequence[str]) -> None:
     """Hands all jobs to what ``hydra/launcher`` names, each composed as it is taken."""
-    asked = combinations(words)
-    first = composed(asked[0])
+    asked = jobs.combinations(words)
+    first = jobs.composed(asked[0])
     name = first.hydra.runtime.choices["hydra/launcher"]
     if name not in LAUNCHERS:
         raise UserError(
@@ -105,9 +97,9 @@ def launch(words: Sequence[str]) -> None:
             "hydra/launcher=slurm over nodes"
         )
     options: Any = OmegaConf.to_container(first.hydra.launcher, resolve=True)
-    jobs = chain([job_from(first, asked[0])], map(compose, asked[1:]))
+    found = chain([jobs.job_from(first, asked[0])], map(jobs.compose, asked[1:]))
     launcher = get_method(str(options.pop("_target_")))
-    launcher([*jobs] if name == "profile" else with_roofs(jobs), **options)
+    launcher([*found] if name == "profile" else jobs.with_roofs(found), **options)
 
 
 if __name__ == "__main__":

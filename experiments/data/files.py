@@ -81,19 +81,17 @@ def parse_json(data: str | bytes) -> Any:
         raise ValueError(f"not JSON: {error}") from None
 
 
-def read_json(path: Path, limit: int = LINE_BYTES) -> Any:
-    """The JSON value of a whole file.
+def read_json(path: Path) -> Any:
+    """The JSON value of a whole file of at most `LINE_BYTES`.
 
     Raises:
         RowsError: it is too long, no plain file or no JSON; it names the file.
     """
     check_plain(path)
-    with path.open("rb") as file:
-        data = file.read(limit + 1)
     try:
-        if len(data) > limit:
-            raise ValueError(f"more than {limit / 2**20:g} MB")
-        return parse_json(data)
+        if path.stat().st_size > LINE_BYTES:
+            raise ValueError(f"more than {LINE_BYTES / 2**20:g} MB")
+        return parse_json(path.read_bytes())
     except ValueError as error:
         raise RowsError(f"{path}: {error}") from None
 

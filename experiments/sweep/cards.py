@@ -34,15 +34,11 @@ def cards_of(cards: Any) -> list[int]:
         UserError: it is not a list of different indices, or NVML shows no card.
     """
     found = [*range(len(visible_cards()))] if cards == "all" else cards
-    if cards == "all" and not found:
-        raise UserError(
-            "hydra.launcher.cards=all: NVML shows no card here; name them by index, as in [0,1]"
-        )
     listed = isinstance(found, Sequence) and not isinstance(found, str) and found
     if not listed or any(type(one) is not int or one < 0 or found.count(one) > 1 for one in found):
         raise UserError(
-            f"hydra.launcher.cards={cards}; name cards by index, as in [0,1], or all of them by "
-            "all, and each once"
+            f"hydra.launcher.cards={cards}; name cards by index, as in [0,1], and each once, or "
+            "all where NVML shows some"
         )
     return list(found)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,7 +21,6 @@ from experiments.data.rows import Row
 from experiments.data.statistics import unconverged
 from experiments.sweep.plan import Point
 
-PLAIN_EVERY_S = 5.0
 PLAIN_WIDTH = 160  # columns where there is no terminal
 PRINTED = 66  # rows that still fit a screen; the table on disk has all
 COLUMNS = ("dtype", "M×N", "kernel", "time µs", "95 %", "GB/s", "of roof", "traffic", "status")
@@ -61,7 +59,6 @@ class Progress:
 
     def __init__(self, total: int, done_before: int) -> None:
         self._total, self._done = total, 0
-        self._began = self._printed = time.monotonic()
         self._lock = threading.Lock()
         console = Console(stderr=True)
         self._bar = Bar(
@@ -100,12 +97,8 @@ class Progress:
             if not row.expected:
                 self._print(f"{last}: {row.reason}")
             self._bar.update(self._task, advance=1, description=escape(last))
-            now = time.monotonic()
-            late = now - self._printed >= PLAIN_EVERY_S
-            if self._bar.disable and (late or self._done in (1, self._total)):
-                self._printed = now
-                left_s = (now - self._began) / self._done * (self._total - self._done)
-                self._print(f"{self._done}/{self._total}, {left_s / 60:.1f} min left, {last}")
+            if self._bar.disable and row.expected:
+                self._print(f"{self._done}/{self._total} {last}")
 
     def _print(self, line: str) -> None:
         # as it is: rich would wrap and colour a plain log's lines

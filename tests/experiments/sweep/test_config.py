@@ -46,7 +46,7 @@ WRONG = {
     "+nonsense=1": "nonsense: Extra inputs are not permitted",
     "seed=1,2": "seed belongs to the whole sweep",
     "name=../../climbs": "name: String should match pattern",
-    "hydra.launcher.cards=2": "name cards by index, as in [0,1], or all of them by all",
+    "hydra.launcher.cards=2": "name cards by index, as in [0,1], and each once",
     "hydra.sweep.dir=/tmp/x": "out= names the folder that takes the rows",
 }
 
