@@ -18,7 +18,7 @@ from experiments.data.jobs import TrackerConfig
 from experiments.data.metrics import plausible
 from experiments.data.rows import Row
 from experiments.errors import SweepFailed, UserError
-from experiments.sweep.cards import WorkerPool, cards_of
+from experiments.sweep.cards import WorkerPool, cards_of, pinned
 from experiments.sweep.client import Worker, WorkerError
 from experiments.sweep.guards import suspicions
 from experiments.sweep.jobs import Job, options_of
@@ -58,7 +58,10 @@ def run(jobs: Iterable[Job], cards: Any = (0,)) -> None:
         tracker = TrackerConfig(**options["tracker"])
         check_tracker(tracker)
         ledger = Ledger(out, reads=dry_run)
-        plan = make_plan(composed, pool, ledger.begun)
+        again = options["overwrite"]
+        plan = make_plan(
+            composed, pool, ledger.begun, lambda one: not again and ledger.is_done(one)
+        )
         sweep = Sweep(plan, pool, ledger, options)
         if dry_run:
             print_estimate(sweep.due)
@@ -115,6 +118,8 @@ class Sweep:
         return [p for p in self.plan.points if p.identity in due or roof_elsewhere(p)]
 
     def _is_due(self, point: Point) -> bool:
+        if not pinned(point.job) and point.card not in self.pool.cards:
+            return False  # it is done there
         if self.options["overwrite"]:
             return True
         row = self.ledger.latest(point.identity)

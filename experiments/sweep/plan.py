@@ -12,7 +12,7 @@ import random
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -162,11 +162,15 @@ class Plan:
 
 
 def make_plan(
-    jobs: Sequence[Job], pool: WorkerPool, begun: Mapping[str, Counter[int]] | None = None
+    jobs: Sequence[Job],
+    pool: WorkerPool,
+    begun: Mapping[str, Counter[int]] | None = None,
+    is_done: Callable[[Identity], bool] = lambda _: False,
 ) -> Plan:
     """Describes every job, assigns the shards to cards, and orders the points.
 
-    The pool's workers are started already; ``begun`` says by job name how many rows a card has.
+    The pool's workers are started already. Of an earlier run, ``begun`` says by job name how many
+    rows a card has, and ``is_done`` whether a point need not be measured.
 
     Raises:
         UserError: naming the job at fault and why; nothing has been measured.
@@ -175,17 +179,17 @@ def make_plan(
     for job in jobs:
         variants[job.name] = _describe(job, pool.place(job).of_kernel(job.config["kernel"]))
         shards.setdefault(job.shard, []).append(job)
-    cards = _cards_of(shards, variants, pool, begun or {})
+    cards = _cards_of(shards, variants, pool, begun or {}, is_done)
     points, asked = dict[Identity, Point](), dict[str, list[Identity]]()
     seed = jobs[0].config["seed"]
     for round_ in range(jobs[0].config["rounds"]):
         dice = random.Random(f"{seed}/{round_}/shards")
         for shard in dice.sample([*shards], len(shards)):
-            visit = _visit(shards[shard], variants, pool, cards[shard], round_)
-            for point in visit:
+            visit = dict[str, Point]()
+            for point in _visit(shards[shard], variants, pool, cards[shard], round_):
                 asked.setdefault(point.job.name, []).append(point.identity)
-            once = {point.key: point for point in reversed(visit)}
-            for point in interleave([*once.values()][::-1], seed, round_):
+                visit.setdefault(point.key, point)
+            for point in interleave(visit.values(), seed, round_):
                 points.setdefault(point.identity, point)  # another shard may ask for it, too
     return Plan(list(jobs), variants, [*points.values()], asked)
 
@@ -210,32 +214,39 @@ def _cards_of(
     variants: Mapping[str, Any],
     pool: WorkerPool,
     begun: Mapping[str, Counter[int]],
+    is_done: Callable[[Identity], bool],
 ) -> dict[tuple[str, str, str], int]:
     """The card of each shard: the one that it pins, one that has rows of it, or any.
 
-    A shard that was begun goes on where it began: its ratios are between neighbours on one card.
-    The others go, the longest first, to the card with the least to do.
+    A shard that is done stays where it is. One that was begun goes on where it began, if that card
+    is at hand: its ratios are between neighbours on one card. The others go, the longest first, to
+    the card with the least to do.
     """
     found = {shard: pool.place(jobs[0]).card for shard, jobs in shards.items()}
-    cost_s = dict.fromkeys(shards, 0.0)
-    if len(pool.cards) > 1:
-        for shard, jobs in shards.items():
-            draft = _visit(jobs, variants, pool, 0, 0)
-            cost_s[shard] = sum(point.estimate_s for point in draft)
     free = [shard for shard in shards if not pinned(shards[shard][0])]
     left_s = dict.fromkeys(pool.alike() if free else (), 0.0)
+    drafts = {shard: _visit(shards[shard], variants, pool, 0, 0) for shard in free}
+    cost_s = {shard: sum(point.estimate_s for point in drafts[shard]) for shard in free}
     for shard in sorted(free, key=lambda one: -cost_s[one]):
-        rows = sum((begun.get(job.name, Counter()) for job in shards[shard]), Counter[int]())
+        jobs = shards[shard]
+        rows = sum((begun.get(job.name, Counter()) for job in jobs), Counter[int]())
         known = [card for card, _ in rows.most_common()]
-        here = [card for card in known if card in left_s]
-        if known and not here:
-            print(
-                f"{' '.join(filter(None, shard))} was begun on card {known[0]}, which is not among "
-                "this sweep's cards; all of it is measured on another",
-                file=sys.stderr,
-            )
-        found[shard] = here[0] if here else min(left_s, key=lambda card: left_s[card])
-        left_s[found[shard]] += cost_s[shard]
+        visits = [
+            (point.key, i) for point in drafts[shard] for i in range(jobs[0].config["rounds"])
+        ]
+        done = [card for card in known if all(is_done((key, card, i)) for key, i in visits)]
+        if here := [card for card in known if card in left_s] or done:
+            found[shard] = here[0]
+        else:
+            found[shard] = min(left_s, key=lambda card: left_s[card])
+            if known:
+                print(
+                    f"{' '.join(filter(None, shard))} was begun on card {known[0]}, which is not "
+                    "among this sweep's cards; all of it is measured on another",
+                    file=sys.stderr,
+                )
+        if found[shard] in left_s:
+            left_s[found[shard]] += cost_s[shard]
     return found
 
 
