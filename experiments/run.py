@@ -21,7 +21,6 @@ from experiments.errors import SweepFailed, UserError, command
 from experiments.sweep import jobs
 
 SHOWS = ("help", "hydra_help", "cfg", "info", "shell_completion")
-FOR_SHOWS = ("resolve", "package", "config_name", "config_path", "experimental_rerun")
 LAUNCHERS = ("sweep", "slurm", "profile")
 
 
@@ -65,8 +64,6 @@ def act_on(arguments: list[str]) -> None:
         if any(getattr(flags, name) for name in SHOWS):
             sys.argv[1:] = arguments
             show()
-        elif lone := [name for name in FOR_SHOWS if getattr(flags, name)]:
-            complain(f"--{lone[0].replace('_', '-')} goes with --cfg or --info")
         else:
             if folder := flags.config_dir:
                 if not os.path.isdir(folder):

@@ -19,7 +19,7 @@ from experiments.data.rows import Row
 from experiments.errors import UserError
 from experiments.sweep.jobs import own_overrides
 from experiments.worker import outside
-from experiments.worker.describe import BadJob, build_kernel, inspect, source_hash
+from experiments.worker.describe import BadJob, build_kernel, inspect
 from kernels.device import Device
 from tests.analysis.plausible import row
 from tests.conftest import QUICK, Command
@@ -114,18 +114,6 @@ def test_a_file_that_cannot_be_measured_is_one_line(
         build_kernel(config(written(text), function))
     assert complaint in str(refused.value)
     assert "\n" not in str(refused.value)
-
-
-def test_the_key_holds_the_files_text_and_all_it_imports(written: Written) -> None:
-    path = written(GOOD)
-    build_kernel(config(path, "mine"))
-    hashes = [source_hash("outside_theirs") for _ in range(2)]
-    path.write_text(GOOD + "\n# edited\n")
-    hashes.append(source_hash("outside_theirs"))
-    (path.parent / "scale.py").write_text("ONE = 0.0\n")
-    hashes.append(source_hash("outside_theirs"))
-    assert hashes[0] == hashes[1]
-    assert len(set(hashes)) == 3
 
 
 def test_a_sweep_has_rows_of_it_beside_ours_and_no_path(
