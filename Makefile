@@ -119,7 +119,7 @@ lint: $(READY)  ## test: ruff and mypy
 sync: $(READY)  ## measure: upload the offline W&B runs of outputs/, or of OUT=dir
 	@$(PY) -m experiments.wandb $(if $(OUT),--out "$$OUT") $(ARGS)
 wheelhouse: .python  ## install: wheels for a node without internet (FOR=3.12 EXTRA=peers)
-	@$(environment) wheelhouse $(WHEELHOUSE) $(FOR) $(WHEELS) $(EXTRA)
+	@$(environment) wheelhouse $(WHEELHOUSE) $(FOR) $(EXTRA)
 clean:  ## install: remove environments and caches; outputs/ stays
 	rm -rf .venv .site build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -2,41 +2,39 @@
 
 Measures one function of one file anywhere, beside PyTorch's, the compiler's, ours, the public
 kernels that are installed, and a copy of the same matrix. Nothing is written beside the file.
-``from experiments import bench, sweep`` does the same from Python. Both run ``python -m
-experiments.run`` in a process of its own, so that a worker measures as ever, whatever the calling
-program has imported.
+``from experiments import bench, sweep`` does the same from Python. A worker process measures,
+whatever the calling program has imported.
 """
 
 from __future__ import annotations
 
 import bisect
 import inspect
+import io
 import json
-import os
+import math
 import re
-import subprocess
-import sys
 import tempfile
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from experiments.child import ROOT, environment
-from experiments.data.jobs import CONF
-from experiments.data.metrics import derive, latest
+from experiments.child import ROOT
+from experiments.data.jobs import CONF, kernel_makers
+from experiments.data.metrics import derive, latest, neighbourhood, timed
 from experiments.data.rows import Row, read_rows, rows_files
-from experiments.errors import Parser, UserError, command
+from experiments.errors import Parser, SweepFailed, UserError, command
+from experiments.run import act_on
 from experiments.sweep.client import Worker, WorkerDied, drives
-from experiments.sweep.ratios import Beside, Ratio, beside
-from experiments.sweep.summary import print_columns
+from experiments.sweep.summary import print_table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-MEASURED = (0, 1)  # statuses of a sweep that ran: 1 where a point failed
 OUTPUTS = Path("outputs") / "bench"
 INSPECT_LIMIT_S = 60.0
 NOISE = ROOT / "analysis" / "noise.json"  # of two equal sweeps on one card, by the time of a call
@@ -47,21 +45,19 @@ IMPORTS = {"torch": "import torch", "triton": "import triton",
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measures and prints the table; returns the exit status."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
     parser = Parser(prog="python -m experiments.bench", description=__doc__)
     parser.add_argument("kernel", metavar="FILE.py::FUNCTION", help="the function, of any file")
     parser.add_argument("overrides", nargs="*", metavar="name=value", help="operation=, grid=, …")
     parser.add_argument("--traffic", metavar="T", help="elements that it moves, such as '3*M*N'")
     parser.add_argument("--verbose", action="store_true", help="show an error's traceback")
-    options = parser.parse_args(words)
+    options = parser.parse_args(arguments)
     given = dict(word.partition("=")[::2] for word in options.overrides)
     overrides = [w for w in options.overrides if not w.startswith(("operation=", "out="))]
 
     def act() -> None:
         place = given.get("operation"), options.traffic, given.get("out")
         names, out = measured(options.kernel, overrides, *place)
-        cells = [_cells(line) for line in lines_of(rows_of(out), names)]
-        print_columns(COLUMNS, cells, ("dtype", "× best other"))
+        print_table(COLUMNS, [_cells(line) for line in lines_of(rows_of(out), names)])
         print(f"rows  {out}/**/rows.jsonl")
 
     return command(act, options.verbose)
@@ -82,7 +78,7 @@ def sweep(*overrides: str, out: str | Path) -> pd.DataFrame:
     """
     import pandas as pd
 
-    run([*overrides], Path(out))
+    run(overrides, Path(out))
     return pd.DataFrame(derive(rows_of(Path(out))))
 
 
@@ -102,7 +98,7 @@ def bench(
         operation: What it computes, as ``kernels/`` calls it; None for the one that
             ``conf/kernel/outside.yaml`` names.
         traffic: Elements that it moves, such as ``"3*M*N"``; the compulsory traffic by default.
-        out: The folder of the rows; ``outputs/bench/<function>`` by default.
+        out: The folder of the rows; ``outputs/bench/<file>-<function>`` by default.
 
     Returns:
         A line per shape and dtype: time, share of the roof, ratios and the verdict.
@@ -114,7 +110,7 @@ def bench(
 
     with tempfile.TemporaryDirectory() as scratch:
         place = kernel if isinstance(kernel, str) else written(kernel, Path(scratch))
-        names, folder = measured(place, list(overrides), operation, traffic, out)
+        names, folder = measured(place, overrides, operation, traffic, out)
     return pd.DataFrame(lines_of(rows_of(folder), names))
 
 
@@ -124,30 +120,13 @@ def rows_of(out: Path) -> list[Row]:
 
 
 def run(overrides: Sequence[str], out: Path) -> None:
-    """Runs ``python -m experiments.run``; progress and warnings are printed, its table is not.
+    """Runs a sweep as the command line does; its progress is shown, its table is not.
 
     Raises:
-        UserError: it was refused; the error is its own line.
+        UserError: it was refused.
     """
-    words = [*overrides, f"out='{out.resolve()}'"]
-    # a notebook's own standard error is no file, so lines are handed on as they come
-    with subprocess.Popen(
-        [sys.executable, "-m", "experiments.run", *words],
-        cwd=ROOT,
-        env=environment(os.environ),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stderr is not None
-        error = ""
-        for line in process.stderr:
-            if line.startswith("error: "):
-                error = line.removeprefix("error: ").strip()
-            else:
-                print(line, end="", file=sys.stderr, flush=True)
-    if process.returncode not in MEASURED:
-        raise UserError(error or f"experiments.run ended with status {process.returncode}")
+    with redirect_stdout(io.StringIO()), suppress(SweepFailed):
+        act_on([*overrides, f"out='{out.resolve()}'"])
 
 
 def written(function: Callable[..., Any], folder: Path) -> str:
@@ -156,27 +135,22 @@ def written(function: Callable[..., Any], folder: Path) -> str:
     Raises:
         UserError: its source cannot be read, or it uses what stands around it.
     """
-    name = getattr(function, "__name__", "")
-    code = getattr(function, "__code__", None)
+    name, code = getattr(function, "__name__", ""), getattr(function, "__code__", None)
     if code is None or not name.isidentifier():
         raise UserError(f"{function!r} is no function that can be measured; name FILE.py::FUNCTION")
-    advice = f"write it to a file and name FILE.py::{name}"
-    if code.co_freevars:
-        raise UserError(
-            f"{name} uses {', '.join(code.co_freevars)} of the function around it; {advice}"
-        )
     file = Path(code.co_filename)
-    if file.is_file() and file.suffix == ".py":
+    if file.is_file() and file.suffix == ".py" and not code.co_freevars:
         return f"{file}::{name}"
+    around = [*code.co_freevars, *({*code.co_names} & {*function.__globals__} - {*IMPORTS})]
+    advice = f"write it to a file and name FILE.py::{name}"
+    if around:
+        raise UserError(f"{name} uses {', '.join(around)} of the code around it; {advice}")
     try:
         source = textwrap.dedent(inspect.getsource(function))
     except (OSError, TypeError):
         raise UserError(f"the source of {name} cannot be read here; {advice}") from None
-    used = {one for one in code.co_names if one in function.__globals__}
-    if others := sorted(used - IMPORTS.keys()):
-        raise UserError(f"{name} uses {', '.join(others)} of the cells around it; {advice}")
-    needed = [line for one, line in IMPORTS.items() if re.search(rf"\b{one}\b", source)]
     path = folder / f"{name}_cell.py"
+    needed = [line for one, line in IMPORTS.items() if re.search(rf"\b{one}\b", source)]
     path.write_text("\n".join([*needed, "\n", source]), encoding="utf-8")
     return f"{path}::{name}"
 
@@ -194,24 +168,23 @@ def measured(
         UserError: the file cannot be measured, or the sweep was refused.
     """
     file, separator, function = kernel.rpartition("::")
-    if not separator:
-        raise UserError(f"{kernel} names no function; it is FILE.py::FUNCTION")
     path = Path(file).expanduser().resolve()
-    if not path.is_file() or path.suffix != ".py":
-        raise UserError(f"{file} is no Python file")
+    if not separator or not path.is_file() or path.suffix != ".py":
+        raise UserError(f"{kernel} is not FILE.py::FUNCTION with a Python file")
     usual = yaml.safe_load((CONF / "kernel" / "outside.yaml").read_text(encoding="utf-8"))
     operation = operation or str(usual["operation"])
     asked = {"file": str(path), "function": function, "operation": operation, "traffic": traffic}
-    gpu = next((w.partition("=")[2] for w in overrides if w.startswith("gpu=")), "auto")
-    on_card = gpu != "cpu" and drives()
+    on_card = "gpu=cpu" not in overrides and drives()
     found = inspected(asked, "auto" if on_card else "cpu")
     folder = Path(out) if out else OUTPUTS / f"{path.stem}-{function}"
-    given = {word.partition("=")[0] for word in overrides}
-    words = [f"kernel={','.join(['outside', *found['rivals']])}"] * ("kernel" not in given)
-    words += [f"kernel.outside.file='{path}'", f"kernel.outside.operation={operation}"]
-    words += [f"kernel.outside.function={','.join(found['functions'])}"]
-    words += [f"kernel.outside.traffic='{traffic}'"] * bool(traffic)
-    words += [f"grid={'bench' if on_card else 'smoke'}"] * ("grid" not in given)
+    words = [
+        f"kernel={','.join(['outside', *found['rivals']])}",
+        f"grid={'bench' if on_card else 'smoke'}",
+        f"kernel.outside.file='{path}'",
+        f"kernel.outside.operation={operation}",
+        f"kernel.outside.function={','.join(found['functions'])}",
+        *[f"kernel.outside.traffic='{traffic}'"] * bool(traffic),
+    ]
     if not on_card:  # a sample there flushes a large cache first: 0.1 s
         words += ["timing.min_samples=10", "timing.max_samples=30"]
     run([*words, *overrides], folder)
@@ -225,7 +198,6 @@ def inspected(kernel: dict[str, Any], device: str) -> dict[str, Any]:
     Raises:
         UserError: the file or the function cannot be measured.
     """
-    OUTPUTS.mkdir(parents=True, exist_ok=True)
     worker = Worker(device, 0, OUTPUTS / "worker.log")
     try:
         limits = {"inspecting": INSPECT_LIMIT_S}
@@ -242,24 +214,40 @@ def inspected(kernel: dict[str, Any], device: str) -> dict[str, Any]:
 def lines_of(rows: Sequence[Row], names: Sequence[str]) -> Iterator[dict[str, Any]]:
     """A line per shape and dtype of the kernels called ``names``, in the last round.
 
-    ``best_other`` is the fastest other kernel of the operation at that place; a ratio's interval
-    ends in ``_low`` and ``_high``.
+    ``best_other`` is the fastest other kernel of the operation at that place, ``share`` that of the
+    roof; a ratio's interval goes from one end of both times' intervals to the other.
     """
     last = [row for row in rows if row.round == max(one.round for one in rows)]
-    for row, others in zip(last, beside(last, names), strict=True):
+    for row in last:
         if row.kernel not in names:
             continue
+        there = [one for one in last if timed(one) and neighbourhood(one) == neighbourhood(row)]
+        there.sort(key=lambda one: one.time_us or 0)
+        rivals = [r for r in there if r.operation == row.operation and r.kernel not in names]
+        by_torch = [one for one in rivals if kernel_makers().get(one.kernel) == "torch"]
+        roofs = [one for one in there if one.operation == row.roof]
         line = {name: getattr(row, name) for name in ("kernel", "rows", "cols", "dtype", "time_us")}
         line |= {"low_us": row.time_low_us, "high_us": row.time_high_us}
-        nothing = Ratio(*[float("nan")] * 3)
-        ratios = {"share": others.roof, "over_torch": others.torch, "over_best": others.best}
-        for name, ratio in ratios.items():
-            ends = ratio or nothing
-            line |= {name: ends.value, f"{name}_low": ends.low, f"{name}_high": ends.high}
-        yield line | {"best_other": others.other, "verdict": _verdict(row, others)}
+        line |= _ratio("share", roofs, row) | _ratio("over_torch", by_torch, row)
+        line |= _ratio("over_best", rivals, row)
+        line["best_other"] = rivals[0].kernel if rivals else ""
+        yield line | {"verdict": _verdict(row, line)}
 
 
-def _verdict(row: Row, others: Beside) -> str:
+def _ratio(name: str, others: Sequence[Row], row: Row) -> dict[str, float]:
+    """The fastest other's time for the same bytes over this one's, NaN where either has none."""
+    ends = [math.nan] * 3
+    if others and timed(row):
+        scale = (row.compulsory_bytes or 1) / (others[0].compulsory_bytes or 1)
+        (mine, low, high), (theirs, least, most) = (
+            (one.time_us or 0.0, one.time_low_us or 0.0, one.time_high_us or 0.0)
+            for one in (row, others[0])
+        )
+        ends = [scale * theirs / mine, scale * least / high, scale * most / low]
+    return dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True))
+
+
+def _verdict(row: Row, line: Mapping[str, Any]) -> str:
     """Faster or slower than the best other by more than the noise of one round, or neither.
 
     The noise of a GPU is the recorded distance of two equal sweeps at such times; of a CPU the
@@ -269,13 +257,12 @@ def _verdict(row: Row, others: Beside) -> str:
         return ": ".join(filter(None, [row.status, row.reason]))
     if row.time_us is None:
         return "right; interpreted, not timed"
-    on_card = row.device == "cuda"
-    if others.best is None:
+    if not line["best_other"]:
         return "nothing to compare with"
-    floor = noise_floor(row.time_us) if on_card else 0.0
-    if others.best.low > 1 + floor:
+    floor = noise_floor(row.time_us) if row.device == "cuda" else 0.0
+    if line["over_best_low"] > 1 + floor:
         return "faster"
-    return "slower" if others.best.high < 1 - floor else "no difference"
+    return "slower" if line["over_best_high"] < 1 - floor else "no difference"
 
 
 def noise_floor(time_us: float) -> float:

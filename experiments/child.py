@@ -1,8 +1,4 @@
-"""A child process that exchanges JSON objects with its parent, one per line, over a socket pair.
-
-What a kernel or a library prints goes to a log of bounded size instead. A line that is not a
-message ends the child with a reason; the parent can start another.
-"""
+"""What a worker shares with its parent: messages as JSON objects, one per line of a socket."""
 
 from __future__ import annotations
 
@@ -11,12 +7,9 @@ import json
 import os
 import platform
 import re
-import signal
 import socket
-import subprocess
 import sys
-import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,127 +17,60 @@ from experiments.data.files import parse_json
 
 ROOT = Path(__file__).resolve().parents[1]
 LARGEST_MESSAGE = 256 << 20  # bytes; the description of 100,000 shapes takes 30 MB
-LARGEST_LOG = 4 << 20  # bytes
 
 
 class ChildError(Exception):
-    """The child ended, or sent something that is not a message; one line."""
-
-
-class Child:
-    """The parent's handle on a child, which is started at once in a session of its own."""
-
-    def __init__(
-        self,
-        command: Sequence[str],
-        env: Mapping[str, str],
-        log: Path | None = None,
-        cwd: Path | None = None,
-    ) -> None:
-        """Starts a Python program, which opens a `Channel`.
-
-        Args:
-            command: Python's arguments, such as ``-m experiments.worker``.
-            env: Its environment.
-            log: Takes its output, up to `LARGEST_LOG` bytes; None drops it.
-            cwd: The folder it runs in.
-
-        Raises:
-            OSError: the log is not a regular file, or cannot be written.
-        """
-        file = _open_log(log or Path(os.devnull))
-        self._socket, theirs = socket.socketpair()
-        printed, output = os.pipe()
-        with theirs:
-            self.process = subprocess.Popen(
-                [sys.executable, *command, str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env=env,
-                cwd=cwd,
-                start_new_session=True,  # Ctrl-C is the parent's to handle
-                pass_fds=(theirs.fileno(),),
-            )
-        os.close(output)
-        self._lines = self._socket.makefile("rwb")
-        self._logging = threading.Thread(target=_keep, args=(printed, file), daemon=True)
-        self._logging.start()
-
-    def send(self, message: Mapping[str, Any]) -> None:
-        """Hands a message over.
-
-        Raises:
-            ChildError: the child has ended.
-        """
-        try:
-            self._lines.write(json.dumps(message).encode() + b"\n")
-            self._lines.flush()
-        except OSError:
-            raise ChildError(self._ending()) from None
-
-    def receive(self, limit_s: float) -> dict[str, Any]:
-        """The child's next message.
-
-        Raises:
-            ChildError: it ended, or sent something that is not a message.
-            TimeoutError: nothing came for ``limit_s`` seconds; the child is of no use any more.
-        """
-        self._socket.settimeout(limit_s)
-        try:
-            line = self._lines.readline(LARGEST_MESSAGE)
-        except TimeoutError:
-            raise
-        except OSError:
-            line = b""
-        if not line.endswith(b"\n"):
-            large = len(line) == LARGEST_MESSAGE
-            raise ChildError("it sent a message without an end" if large else self._ending())
-        return parse(line)
-
-    def _ending(self) -> str:
-        """How it ended: the signal's name or the exit status."""
-        try:
-            code = self.process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            return "it closed its socket"
-        return signal.Signals(-code).name if code < 0 else f"exit status {code}"
-
-    def kill(self) -> None:
-        """Kills it and its own children; whoever waits for a message gets a `ChildError`."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-
-    def close(self, patience_s: float = 0.0) -> None:
-        """Ends it, after ``patience_s`` seconds to end by itself."""
-        with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_WR)  # there are no more requests
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(patience_s)
-        self.kill()
-        self.process.wait()
-        with contextlib.suppress(OSError):  # of what it did not take
-            self._lines.close()
-        self._socket.close()
-        self._logging.join(timeout=1.0)
+    """The other side ended, or sent something that is not a message; one line."""
 
 
 class Channel:
-    """The child's end: iterate over it for requests."""
+    """One end of a socket pair; a worker iterates over its own for requests."""
 
-    def __init__(self) -> None:
-        """Opens the socket that the last argument of the command names, and takes it away."""
-        own = socket.socket(fileno=int(sys.argv.pop()))
-        own.set_inheritable(False)
-        self._lines = own.makefile("rwb")
+    def __init__(self, own: socket.socket | None = None) -> None:
+        """Takes a socket; None is the one that the last argument of the command names."""
+        if own is None:
+            own = socket.socket(fileno=int(sys.argv.pop()))
+            own.set_inheritable(False)
+        self._socket, self._lines = own, own.makefile("rwb")
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return map(parse, self._lines)
 
     def send(self, message: Mapping[str, Any]) -> None:
-        """Writes one message and hands it over at once."""
+        """Writes one message and hands it over at once.
+
+        Raises:
+            OSError: the other side has ended.
+        """
         self._lines.write(json.dumps(message).encode() + b"\n")
         self._lines.flush()
+
+    def receive(self, limit_s: float) -> dict[str, Any]:
+        """The next message.
+
+        Raises:
+            ChildError: something came that is not a message.
+            TimeoutError: nothing came for ``limit_s`` seconds; the channel is of no use any more.
+            OSError: the other side has ended; or `EOFError`.
+        """
+        self._socket.settimeout(limit_s)
+        line = self._lines.readline(LARGEST_MESSAGE)
+        if not line:
+            raise EOFError
+        if not line.endswith(b"\n"):
+            raise ChildError("it sent a message without an end")
+        return parse(line)
+
+    def end(self) -> None:
+        """Tells the other side that nothing follows."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        """Drops what the other side did not take."""
+        with contextlib.suppress(OSError):
+            self._lines.close()
+        self._socket.close()
 
 
 def parse(line: bytes) -> dict[str, Any]:
@@ -175,24 +101,3 @@ def one_line(error: BaseException) -> str:
         if len(private) > 2:
             text = text.replace(private, "…")
     return f"{type(error).__name__}: {text or type(error).__name__}"[:300]
-
-
-def _open_log(path: Path) -> int:
-    """A descriptor that appends to a log, never through a link; a full log is emptied first."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
-    file = os.open(path, flags, 0o644)
-    if os.fstat(file).st_size >= LARGEST_LOG:
-        os.ftruncate(file, 0)
-    return file
-
-
-def _keep(printed: int, file: int) -> None:
-    """Moves a child's output into its log until that is full; the rest is read and dropped."""
-    with contextlib.suppress(OSError):
-        while data := os.read(printed, 1 << 16):
-            room = LARGEST_LOG - os.fstat(file).st_size
-            with contextlib.suppress(OSError):  # a full disk must not stop the child
-                os.write(file, data[: max(room, 0)])
-    os.close(printed)
-    os.close(file)

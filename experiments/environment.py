@@ -20,7 +20,7 @@ CONSTRAINED = ("-c", str(ROOT / "constraints.txt"))
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
 # The torch build that is installed brings these, and setuptools is not a wheel that a node lacks.
 LEFT_OUT = ("torch", "triton", "setuptools")
-FROM_SOURCE = "antlr4-python3-runtime"  # which hydra needs, is published as source alone
+FROM_SOURCE = {"antlr4-python3-runtime"}  # which hydra needs, is published as source alone
 # flag-gems asks for old versions of numpy and packaging and runs with ours; of helion, which asks
 # for scikit-learn, the tuner alone needs it.
 ALONE = {"peers": ["flag-gems", "helion"]}
@@ -40,12 +40,9 @@ NEEDED = "torch hydra omegaconf wandb pydantic pandas scipy seaborn rich sympy j
 def check() -> None:
     """Exits with a line where this Python is out of the supported range."""
     if not (3, 11) <= sys.version_info[:2] < (3, 14):
-        version = "{}.{}".format(*sys.version_info[:2])
-        sys.exit(
-            "error: {} is Python {}; 3.11, 3.12 or 3.13 is needed: make PYTHON=python3.12".format(
-                sys.executable or "this", version
-            )
-        )
+        needed = "3.11, 3.12 or 3.13 is needed: make PYTHON=python3.12"
+        version = f"{sys.executable} is Python {sys.version_info[0]}.{sys.version_info[1]}"
+        sys.exit(f"error: {version}; {needed}")
 
 
 def system(executable: str, folder: str, target: str) -> None:
@@ -64,17 +61,15 @@ def system(executable: str, folder: str, target: str) -> None:
                  "(make wheelhouse on a machine with internet)")  # fmt: skip
 
 
-def wheels(*wanted: str) -> "list[str]":
-    """What a PyTorch image lacks, or ``all``, and extras under their headings in the pinned set."""
-    sections: dict[str, list[str]] = {"": []}
-    section = ""
+def wheels(*extras: str) -> "list[str]":
+    """The pinned set without what a PyTorch image brings, and of the extras those asked for."""
+    found, wanted = [], True
     for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines():
-        if line.startswith("#") and "extra " in line:
-            section = line.split("extra ")[1].split()[0].rstrip(".,")
-        elif line and not line.startswith("#") and (name := line.split("=")[0]) not in LEFT_OUT:
-            sections.setdefault(section, []).append(name.split(";")[0])
-    named = sections[""] if "all" in wanted else pyproject()["dependency-groups"]["node"]
-    return [*named, *(name for extra in sections if extra in wanted for name in sections[extra])]
+        if line.startswith("#") and "extra " in line:  # the heading of what one extra needs
+            wanted = line.split("extra ")[1].split()[0].rstrip(".,") in extras
+        elif line and not line.startswith("#") and wanted:
+            found.append(line.split("=")[0].split(";")[0])
+    return [name for name in found if name not in LEFT_OUT]
 
 
 def build(folder: str, *extras: str) -> None:
@@ -86,7 +81,9 @@ def build(folder: str, *extras: str) -> None:
     elif not python.exists():
         names = " ".join(extras)
         sys.exit(f"error: no {python}; VENV=system takes wheels: make wheelhouse EXTRA={names}")
-    project = pyproject()["project"]
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     asked = [] if extras else [*project["dependencies"]]
     for extra in extras or ("harness", "dev"):
         asked += project["optional-dependencies"][extra]
@@ -105,29 +102,21 @@ def write_command(python: Path) -> None:
     command.chmod(0o755)
 
 
-def wheelhouse(folder: str, version: str, *wanted: str) -> None:
+def wheelhouse(folder: str, version: str, *extras: str) -> None:
     """Gathers wheels for Linux and a Python ``version`` such as 3.12 into ``folder``."""
     shutil.rmtree(folder, ignore_errors=True)
-    names = wheels(*wanted)
+    names = {*wheels(*extras)}
     print(f"filling {folder}/ with {len(names)} wheels for Python {version}", flush=True)
     binary = ["download", "-d", folder, "--only-binary=:all:", "--python-version", version]
     binary += [word for name in PLATFORMS for word in ("--platform", name)]
-    built = [name for name in names if name == FROM_SOURCE]
-    for words, some in ((["wheel", "-w", folder], built), (binary, [*{*names} - {*built}])):
-        if some and pip(sys.executable, *words, "--no-deps", *CONSTRAINED, *some):
+    for words, some in ((["wheel", "-w", folder], FROM_SOURCE), (binary, names - FROM_SOURCE)):
+        if pip(sys.executable, *words, "--no-deps", *CONSTRAINED, *some):
             sys.exit(f"error: could not gather all wheels into {folder}/")
 
 
 def pip(python: "Path | str", *words: "Path | str") -> int:
     """Runs an interpreter's pip and gives its exit status."""
     return subprocess.call([str(python), *PIP, *map(str, words)])
-
-
-def pyproject() -> dict:  # type: ignore[type-arg]
-    """The project's own file."""
-    import tomllib
-
-    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 if __name__ == "__main__":

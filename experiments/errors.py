@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import io
+import os
 import sys
 import traceback
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NoReturn, TextIO
+from typing import NoReturn
 
 from yaml import YAMLError
 
 from experiments.data.files import RowsError
-
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer
-
 
 LONGEST = 1000  # characters of a reason
 
@@ -45,8 +41,13 @@ def command(action: Callable[[], int | None], verbose: bool = False) -> int:
     ``verbose`` shows the traceback of an error.
     """
     try:
-        return action() or 0
+        status = action() or 0
+        sys.stdout.flush()
+        return status
     except SweepFailed:
+        return 1
+    except BrokenPipeError:  # as after `| head`; what is left must not fail as Python ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (UserError, RowsError, YAMLError, ValueError, OSError) as error:
         if verbose:
@@ -62,21 +63,6 @@ def _shown(text: str) -> str:
     """Text on one line of a terminal, whatever somebody typed."""
     plain = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
     return plain if len(plain) <= LONGEST else f"{plain[:LONGEST]}…"
-
-
-class _Lasting(io.FileIO):
-    def write(self, data: ReadableBuffer) -> int:
-        try:
-            return super().write(data)
-        except BrokenPipeError:
-            return memoryview(data).nbytes
-
-
-def lasting(stream: TextIO) -> TextIO:
-    """A stream that drops what nobody reads any more, as after ``| head``: the work goes on."""
-    stream.flush()
-    raw = io.BufferedWriter(_Lasting(stream.fileno(), "w", closefd=False))
-    return io.TextIOWrapper(raw, stream.encoding, stream.errors, line_buffering=True)
 
 
 class Parser(argparse.ArgumentParser):

@@ -8,12 +8,11 @@ protocol), and none is slower. 1: not so, and each reason is named. 2: wrong inp
 
 from __future__ import annotations
 
-import argparse
 import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ from experiments.sweep.jobs import Job
 from experiments.sweep.plan import LIBRARIES
 
 KERNEL = r"kernels(\.[A-Za-z_][A-Za-z0-9_]*)+"
-MOST_WARMUP, MOST_SECONDS = 10_000, 600.0  # that a stranger's rows may ask of a point here
+MOST_SECONDS = 600.0  # that a stranger's rows may ask of a point here
 
 Rows = Mapping[tuple[str, int, int, int], Row]  # by dtype, rows, cols and round
 
@@ -41,40 +40,48 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--dry-run", action="store_true", help="list the points, measure nothing")
     parser.add_argument("--verbose", action="store_true", help="show the traceback of an error")
     options = parser.parse_args(arguments)
-    return command(lambda: reproduce(options), options.verbose)
+    rows, out = options.rows.resolve(), options.out.resolve()
+    return command(lambda: reproduce(rows, out, options.dry_run), options.verbose)
 
 
-def reproduce(options: argparse.Namespace) -> int:
+def reproduce(rows: Path, out: Path, dry_run: bool) -> int:
     """Runs every recorded sweep again, accounts for its points, and compares.
 
     Raises:
         UserError: the rows cannot be repeated here; nothing was measured.
     """
-    rows, out = options.rows.resolve(), options.out.resolve()
     roots = sorted(path.parent for path in rows.rglob("sweep.json"))
     if not roots or not rows_files(rows):
-        raise UserError(f"{options.rows}: no rows with their sweep.json; name a sweep's folder")
+        raise UserError(f"{rows}: no rows with their sweep.json; name a sweep's folder")
     outs = {root: out / root.relative_to(rows) for root in roots}
     if {*roots} & {*outs.values()}:
-        raise UserError(f"--out {options.out} is a recorded sweep itself; name another folder")
-    sweeps = {root: jobs_of(root, outs[root], options.dry_run) for root in roots}
-    failed, same, reasons = False, 0, Counter[str]()
+        raise UserError(f"--out {out} is a recorded sweep itself; name another folder")
+    sweeps = {root: jobs_of(root, outs[root], dry_run) for root in roots}
+    failed, reasons = False, Counter[str]()
     for root, jobs in sweeps.items():
         try:
             cards = {row.card for _, recorded in jobs for row in recorded.values()}
             run([job for job, _ in jobs], sorted(cards))
         except SweepFailed:
             failed = True
-        mine, why = account(jobs, outs[root])
-        same, reasons = same + mine, reasons + why
-    if options.dry_run:
+        for job, recorded in jobs:
+            path = outs[root] / job.name / "rows.jsonl"
+            again = by_place(read_rows(path) if path.exists() else ())
+            reasons.update(difference(old, again.get(place)) for place, old in recorded.items())
+    if dry_run:
         return 0
+    same = reasons.pop("", 0)
     print(f"\n{same:,} of {same + reasons.total():,} points were measured again as recorded.")
     for reason, count in reasons.most_common():
         print(f"{count:,} could not be reproduced: {reason}")
     words = [sys.executable, "-m", "analysis", "compare", str(rows), str(out)]
     compared = subprocess.run([*words, "--out", str(out / "compare")], cwd=ROOT, check=False)
     return max(compared.returncode, int(failed or bool(reasons)))
+
+
+def by_place(rows: Iterable[Row]) -> Rows:
+    """The last row at each place."""
+    return {(row.dtype, row.rows, row.cols, row.round): row for row in rows}
 
 
 def jobs_of(root: Path, out: Path, dry_run: bool = False) -> list[tuple[Job, Rows]]:
@@ -84,15 +91,11 @@ def jobs_of(root: Path, out: Path, dry_run: bool = False) -> list[tuple[Job, Row
         UserError: the files beside rows do not say how they were measured.
         RowsError: a line is not a row; it names file and line.
     """
-    found = [
-        (one, {(row.dtype, row.rows, row.cols, row.round): row for row in one.rows})
-        for one in recorded_jobs(root)
-        if one.rows
-    ]
-    changed: dict[str, Any] = {"out": str(out), "dry_run": dry_run, "rounds": 1}
-    changed["rounds"] += max((place[3] for _, rows in found for place in rows), default=0)
-    cards = {row.card for _, rows in found for row in rows.values()}
-    return [(_job(root, one, rows, changed, len(cards) > 1), rows) for one, rows in found]
+    found = [(one, by_place(one.rows)) for one in recorded_jobs(root) if one.rows]
+    rounds = 1 + max((place[3] for _, rows in found for place in rows), default=0)
+    changed = {"out": str(out), "dry_run": dry_run, "rounds": rounds}
+    several = len({row.card for _, rows in found for row in rows.values()}) > 1
+    return [(_job(root, one, rows, changed, several), rows) for one, rows in found]
 
 
 def _job(root: Path, one: RecordedJob, rows: Rows, changed: dict[str, Any], pinned: bool) -> Job:
@@ -102,26 +105,24 @@ def _job(root: Path, one: RecordedJob, rows: Rows, changed: dict[str, Any], pinn
     ``kernels/``, nothing is sent to the tracker it names, the card's name must be the row's,
     whatever expression the configuration has for it, and a point takes minutes at most.
     """
-    newest, place = [*rows.values()][-1], f"{root}: {one.name}"
+    newest = [*rows.values()][-1]
     grid, setting, *variation = one.name.split("/")[:-1]
     dtype, _, gpu = setting.partition("-")
     try:
         config = {**(one.config or {}), **changed, "tracker": {"backend": "none"}}
-        card = newest.card if pinned else config["gpu"]["card"]
-        match = f"^{re.escape(newest.gpu)}$"
-        config["gpu"] = {**config["gpu"], "name": newest.gpu, "match": match, "card": card}
-        timing = {**config["timing"], **newest.environment.get("protocol", {})}
-        for name in ("sampling_limit_s", "compile_limit_s"):
-            timing[name] = min(timing[name], MOST_SECONDS)
-        config |= {"timing": timing, "seed": newest.environment.get("seed", config["seed"])}
         config |= {"overwrite": False, "only_failed": False}
+        config |= {"seed": newest.environment.get("seed", config["seed"])}
+        card = newest.card if pinned else config["gpu"]["card"]
+        own = {"name": newest.gpu, "match": f"^{re.escape(newest.gpu)}$", "card": card}
+        timing = config["timing"] | newest.environment.get("protocol", {})
+        limits = {name: min(timing[name], MOST_SECONDS) for name in timing if "limit" in name}
+        config |= {"gpu": config["gpu"] | own, "timing": timing | limits}
         found = validated(Config, config).model_dump()
     except (ValueError, TypeError, KeyError) as error:
-        raise UserError(f"{place}: config.json is no job's configuration: {error}") from None
+        where = f"{root}: {one.name}"
+        raise UserError(f"{where}: config.json is no job's configuration: {error}") from None
     if not re.fullmatch(KERNEL, target := str(found["kernel"].get("_target_"))):
-        raise UserError(f"{place}: kernel._target_ is {target[:100]!r}, no class below kernels")
-    if timing["warmup"] > MOST_WARMUP:
-        raise UserError(f"{place}: timing.warmup is {timing['warmup']}; at most {MOST_WARMUP}")
+        raise UserError(f"{root}: kernel._target_ is {target[:100]!r}, no class below kernels")
     shapes = dict.fromkeys((m, n) for _, m, n, _ in rows)
     dtypes = dict.fromkeys(name for name, *_ in rows)
     return Job(
@@ -139,40 +140,25 @@ def _job(root: Path, one: RecordedJob, rows: Rows, changed: dict[str, Any], pinn
     )
 
 
-def account(jobs: Sequence[tuple[Job, Rows]], out: Path) -> tuple[int, Counter[str]]:
-    """How many points were measured again as they were, and by reason how many were not."""
-    same, reasons = 0, Counter[str]()
-    for job, rows in jobs:
-        path = out / job.name / "rows.jsonl"
-        found = read_rows(path) if path.exists() else ()
-        again = {(row.dtype, row.rows, row.cols, row.round): row for row in found}
-        for place, old in rows.items():
-            if (new := again.get(place)) is None:
-                reasons["it was not measured"] += 1
-            elif new.key == old.key:
-                same += 1
-            else:
-                reasons["; ".join(differences(old, new))] += 1
-    return same, reasons
-
-
-def differences(old: Row, new: Row) -> list[str]:
-    """What decides a row's key and differs, a few words each."""
-    was: dict[str, Any] = {"GPU": old.gpu, "tunables": old.params} | old.environment
-    now: dict[str, Any] = {"GPU": new.gpu, "tunables": new.params} | new.environment
-    before, after = (
-        {name: one.get(name) for name in ("GPU", *LIBRARIES)} | (one.get("packages") or {})
-        for one in (was, now)
+def difference(old: Row, new: Row | None) -> str:
+    """Why a point is another than it was; empty where it is the same."""
+    if new is None or new.key == old.key:
+        return "" if new else "it was not measured"
+    was, now = (
+        {"GPU": row.gpu, "tunables": row.params}
+        | row.environment
+        | row.environment.get("packages", {})
+        for row in (old, new)
     )
-    found = [
-        f"{name} {before.get(name)} → {after.get(name)}"
-        for name in {**before, **after}
-        if before.get(name) != after.get(name)
-    ]
+    shown = ("GPU", *LIBRARIES, *was.get("packages", {}))
+    found = [f"{n} {was.get(n)} → {now.get(n)}" for n in shown if was.get(n) != now.get(n)]
     names = ("source", "target", "protocol", "seed", "tunables")
-    found += [f"{name} of {old.kernel} changed" for name in names
-              if name in was and was[name] != now.get(name)]  # fmt: skip
-    return found or ["something that rows of that age do not record"]
+    found += [
+        f"{name} of {old.kernel} changed"
+        for name in names
+        if name in was and was[name] != now.get(name)
+    ]
+    return "; ".join(found) or "something that rows of that age do not record"
 
 
 if __name__ == "__main__":

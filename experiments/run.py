@@ -6,7 +6,6 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from contextlib import redirect_stderr, redirect_stdout
 from itertools import chain
 from typing import Any, NoReturn
 
@@ -18,12 +17,10 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from experiments.data.jobs import CONF
-from experiments.errors import SweepFailed, UserError, command, lasting
-from experiments.sweep.config import check_folders, reason_of, register
-from experiments.sweep.jobs import combinations, compose, composed, job_from, with_roofs
+from experiments.errors import SweepFailed, UserError, command
+from experiments.sweep import jobs
 
 SHOWS = ("help", "hydra_help", "cfg", "info", "shell_completion")
-FOR_SHOWS = ("resolve", "package", "config_name", "config_path", "experimental_rerun")
 LAUNCHERS = ("sweep", "slurm", "profile")
 
 
@@ -38,21 +35,7 @@ def main() -> None:
     verbose = "--verbose" in sys.argv or os.environ.get("HYDRA_FULL_ERROR", "0") not in ("", "0")
     arguments = [one for one in sys.argv[1:] if one != "--verbose"]
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises its errors instead of printing them
-
-    def act() -> None:
-        try:
-            act_on(arguments)
-        except (SweepFailed, UserError):
-            raise
-        except (HydraException, OmegaConfBaseException) as error:
-            raise UserError(reason_of(error)) from error
-        except OSError as error:
-            raise UserError(f"cannot write {error.filename}: {error.strerror}") from error
-        except Exception as error:  # a fault of ours, or of a library of ours, is one line too
-            raise UserError(f"{type(error).__name__}: {error}") from error
-
-    with redirect_stdout(lasting(sys.stdout)), redirect_stderr(lasting(sys.stderr)):
-        sys.exit(command(act, verbose))
+    sys.exit(command(lambda: act_on(arguments), verbose))
 
 
 def complain(message: str) -> NoReturn:
@@ -67,7 +50,7 @@ def act_on(arguments: list[str]) -> None:
         UserError: naming the word at fault; nothing was measured.
         SweepFailed: a point has no row of expected status.
     """
-    register()
+    jobs.register()
     parser = get_args_parser()
     parser.error = complain  # type: ignore[method-assign]
     flags = parser.parse_intermixed_args(arguments)
@@ -77,32 +60,32 @@ def act_on(arguments: list[str]) -> None:
             complain(f"{word!r} is one word; quote each option by itself")
         if "=" not in word and not word.startswith("~"):
             complain(f"{word!r} is no option=value; a list has commas, as kernel=fused,online")
-    if any(getattr(flags, name) for name in SHOWS):
-        sys.argv[1:] = arguments
-        show()
-    elif lone := [name for name in FOR_SHOWS if getattr(flags, name)]:
-        complain(f"--{lone[0].replace('_', '-')} goes with --cfg or --info")
-    else:
-        if flags.config_dir:
-            words = _with_folder(words, flags.config_dir)
-        with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
-            launch(words)
-
-
-def _with_folder(words: Sequence[str], folder: str) -> list[str]:
-    """The overrides with the folder of ``--config-dir`` before those of ``hydra.searchpath``."""
-    check_folders([folder], f"--config-dir {folder}")
-    given = [word for word in words if word.startswith("hydra.searchpath=")]
-    more = given[-1].partition("=")[2].strip("[]") if given else ""
-    path = os.path.abspath(folder).replace("'", "\\'")
-    search = ",".join(filter(None, [f"'{path}'", more]))
-    return [*(word for word in words if word not in given), f"hydra.searchpath=[{search}]"]
+    try:
+        if any(getattr(flags, name) for name in SHOWS):
+            sys.argv[1:] = arguments
+            show()
+        else:
+            if folder := flags.config_dir:
+                if not os.path.isdir(folder):
+                    complain(f"--config-dir {folder} is no folder")
+                path = os.path.abspath(folder).replace("'", "\\'")
+                words.append(f"hydra.searchpath=['{path}']")
+            with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
+                launch(words)
+    except (SweepFailed, UserError, BrokenPipeError):
+        raise
+    except (HydraException, OmegaConfBaseException) as error:
+        raise UserError(jobs.reason_of(error)) from error
+    except OSError as error:
+        raise UserError(f"cannot write {error.filename}: {error.strerror}") from error
+    except Exception as error:  # a fault of ours, or of a library of ours, is one line too
+        raise UserError(f"{type(error).__name__}: {error}") from error
 
 
 def launch(words: Sequence[str]) -> None:
     """Hands all jobs to what ``hydra/launcher`` names, each composed as it is taken."""
-    asked = combinations(words)
-    first = composed(asked[0])
+    asked = jobs.combinations(words)
+    first = jobs.composed(asked[0])
     name = first.hydra.runtime.choices["hydra/launcher"]
     if name not in LAUNCHERS:
         raise UserError(
@@ -111,9 +94,9 @@ def launch(words: Sequence[str]) -> None:
             "hydra/launcher=slurm over nodes"
         )
     options: Any = OmegaConf.to_container(first.hydra.launcher, resolve=True)
-    jobs = chain([job_from(first, asked[0])], map(compose, asked[1:]))
+    found = chain([jobs.job_from(first, asked[0])], map(jobs.compose, asked[1:]))
     launcher = get_method(str(options.pop("_target_")))
-    launcher([*jobs] if name == "profile" else with_roofs(jobs), **options)
+    launcher([*found] if name == "profile" else jobs.with_roofs(found), **options)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ from experiments.data.rows import Row, read_rows, rows_files
 from experiments.errors import SweepFailed, UserError, on_one_line
 from experiments.sweep.driver import run as run_sweep
 from experiments.sweep.jobs import Job, options_of
-from experiments.sweep.record import FolderLock, read_object, sweep_name, write_json
+from experiments.sweep.record import folder_lock, read_object, sweep_name, write_json
 from experiments.sweep.summary import print_summary
 from experiments.wandb import check_tracker, upload
 
@@ -76,7 +76,7 @@ def run(composed: Iterable[Job], **given: Any) -> None:
     out = Path(shared["out"])
     if not (out / "slurm").exists() and rows_files(out):
         raise UserError(f"out={out} holds rows measured without Slurm; choose another")
-    with contextlib.closing(FolderLock(out)):
+    with folder_lock(out):
         executor = _executor(out, given)
         shards = divide(jobs, out, on_card=given.get("gres") is not None)
         known = read_object(out / "slurm" / "jobs.json")

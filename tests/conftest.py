@@ -31,8 +31,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 from experiments.data.rows import Row, read_rows, rows_files
-from experiments.sweep.config import register
-from experiments.sweep.jobs import Job
+from experiments.sweep.jobs import Job, register
 from experiments.sweep.jobs import compose as compose_one
 from tests.wandb_jobs import no_process_left
 from tests.wandb_server import KEY, WandbServer

@@ -40,8 +40,7 @@ def card_of(gpu: str) -> Card:
 
     A device that no file describes keeps its driver's name and has no facts.
     """
-    described = description_of(gpu)
-    return Card(gpu) if described is None else _card(described)
+    return _card(description_of(gpu) or {"name": gpu})
 
 
 def description_of(gpu: str) -> dict[str, Any] | None:

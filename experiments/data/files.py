@@ -7,7 +7,7 @@ import os
 import secrets
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -24,7 +24,7 @@ from pydantic_core import from_json
 LINE_BYTES = 4 * 2**20
 FILE_BYTES = 8 * 2**30  # of one file, unpacked: ten times a sweep of a million rows
 DEPTH = 4  # of mappings and lists inside one field: a row's environment takes two
-ENTRIES = 1000  # keys and values of one such field
+ENTRIES = 1000  # of one such mapping or list
 MOST = 2**63 - 1
 EXACT = 2**53  # the largest whole number of a row: as a float it is the same
 
@@ -49,31 +49,20 @@ Amount = Annotated[float, Field(ge=0, le=1e18)]
 Time = Annotated[float, Field(ge=1e-9, le=1e15)]  # µs: what some clock could measure
 
 
-def _bounded(value: dict[str, Any]) -> dict[str, Any]:
+def _bounded(value: Any, depth: int = DEPTH) -> Any:
     """A mapping of JSON values that no reader has to fear: shallow, short, 64 bit, finite."""
-    level: list[Any] = [value]
-    seen = 0
-    for _ in range(DEPTH + 1):
-        seen += len(level)
-        if seen > ENTRIES:
-            raise ValueError(f"more than {ENTRIES} values")
-        inside: list[Any] = []
-        for one in level:
-            kind = type(one)
-            if kind is dict:
-                inside += one
-                inside += one.values()
-            elif kind is list:
-                inside += one
-            elif kind is str and len(one) > 2000:
-                raise ValueError("a text of more than 2000 characters")
-            elif kind is int and not -MOST <= one <= MOST:
-                raise ValueError("a number beyond 64 bits")
-            elif kind is float and not abs(one) < float("inf"):
-                raise ValueError("a number that is not finite")
-        level = inside
-    if level:
-        raise ValueError(f"nested more than {DEPTH} deep")
+    kind = type(value)
+    if kind is dict or kind is list:
+        if depth == 0 or len(value) > ENTRIES:
+            raise ValueError(f"nested more than {DEPTH} deep, or more than {ENTRIES} values")
+        for one in [*value, *value.values()] if kind is dict else value:
+            _bounded(one, depth - 1)
+    elif kind is str and len(value) > 2000:
+        raise ValueError("a text of more than 2000 characters")
+    elif kind is int and not -MOST <= value <= MOST:
+        raise ValueError("a number beyond 64 bits")
+    elif kind is float and not abs(value) < float("inf"):
+        raise ValueError("a number that is not finite")
     return value
 
 
@@ -92,19 +81,17 @@ def parse_json(data: str | bytes) -> Any:
         raise ValueError(f"not JSON: {error}") from None
 
 
-def read_json(path: Path, limit: int = LINE_BYTES) -> Any:
-    """The JSON value of a whole file.
+def read_json(path: Path) -> Any:
+    """The JSON value of a whole file of at most `LINE_BYTES`.
 
     Raises:
         RowsError: it is too long, no plain file or no JSON; it names the file.
     """
     check_plain(path)
-    with path.open("rb") as file:
-        data = file.read(limit + 1)
     try:
-        if len(data) > limit:
-            raise ValueError(f"more than {limit / 2**20:g} MB")
-        return parse_json(data)
+        if path.stat().st_size > LINE_BYTES:
+            raise ValueError(f"more than {LINE_BYTES / 2**20:g} MB")
+        return parse_json(path.read_bytes())
     except ValueError as error:
         raise RowsError(f"{path}: {error}") from None
 
@@ -133,6 +120,21 @@ def read_lines(path: Path) -> Iterator[tuple[int, bytes, bool]]:
                 yield number, line, not line.endswith(b"\n")
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise RowsError(f"{path}: damaged after line {number}: {error}") from None
+
+
+def read_as(path: Path, parse: Callable[[bytes], Model]) -> Iterator[Model]:
+    """The models of a file, one per line. A last line cut short by a crash is passed over.
+
+    Raises:
+        RowsError: ``parse`` refuses any other line; it names file and line.
+    """
+    for number, line, torn in read_lines(path):
+        try:
+            yield parse(line)
+        except ValueError as error:
+            if torn:
+                return
+            raise RowsError(f"{path}:{number}: {error}") from None
 
 
 def files_below(folder: Path, *names: str) -> dict[str, list[Path]]:

@@ -1,11 +1,11 @@
 """What lies beside the rows of a sweep: each job's configuration and what its variants declare.
 
 ``sweep.json`` names the sweep, ``<job>/config.json`` is what Hydra composed, ``variants.json``
-what each variant declares, ``sessions.jsonl`` how long each run of the command took.
+what each variant declares; ``sessions.jsonl`` of recordings says how long each command took.
 
-The classes named ``…Config`` are the options of a sweep: Hydra takes their names, types and
-defaults from here, and a recorded configuration is checked against them. A new option needs a
-default, so that older recordings stay readable.
+The classes named ``…Config`` are the options of a sweep: Hydra takes their names and defaults from
+here, and a recorded configuration is checked against them. A new option needs a default, so that
+older recordings stay readable.
 """
 
 from __future__ import annotations
@@ -13,20 +13,18 @@ from __future__ import annotations
 import math
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from experiments.data.files import Amount, JsonObject, Name, Text, Whole, Written
-from experiments.data.rows import MOST_SAMPLES, Dtype, Timer
+from experiments.data.rows import MOST_SAMPLES, TIMERS, Dtype
 
-MOST = 100_000  # a sweep of more points is a slip of the keyboard
-LARGEST = 1 << 40  # elements; a single row of it is beyond any device
-DAY_S = 86400.0
+MOST = 100_000  # shapes of a grid: a sweep of more points is a slip of the keyboard
 PLAIN = r"^\w[\w.,=+-]*$"  # a name that is one folder's, and climbs out of none
 MOST_POINTS = 500_000  # half a day of an H200's; planning holds each of them in memory
 NARROWEST, WIDEST = 256, 262144  # columns: between them widths are drawn
@@ -39,30 +37,81 @@ def _regular(text: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
-        raise ValueError(f"gpu.match={text} is no regular expression: {error}") from None
+        raise ValueError(f"{text} is no regular expression: {error}") from None
     return text
 
 
-Limit = Annotated[float, Field(gt=0, le=DAY_S)]
+def _sizes(value: Any) -> Any:
+    """The sizes of an axis, given as a list, as one, or as ``{first, last, step}``."""
+    if not isinstance(value, Mapping):
+        return value if value is None or isinstance(value, list) else [value]
+    first, last, step = (value.get(name, 0) for name in ("first", "last", "step"))
+    if len(value) != 3 or not all(type(end) is int and end > 0 for end in (first, last, step)):
+        raise ValueError("a range has first, last and step, each at least 1")
+    sizes = range(first, last + 1, step)
+    if len(sizes) > MOST:
+        raise ValueError(f"the range has {len(sizes)} sizes; at most {MOST} are taken")
+    return list(sizes)
+
+
+Extent = Annotated[int, Field(ge=1, le=1 << 40)]  # a single row of more is beyond any device
+Axis = Annotated[list[Extent], Field(min_length=1), BeforeValidator(_sizes)]
+Limit = Annotated[float, Field(gt=0, le=86400.0)]  # seconds
 Samples = Annotated[int, Field(ge=1, le=MOST_SAMPLES)]  # more make rows too long to be read again
 
 
 class GridConfig(Written):
-    """Shapes, named after what they reproduce; see `expand`.
+    """Shapes, named after what they reproduce.
 
     Attributes:
+        source: What they reproduce.
+        dtypes: Those that the source used.
+        rows: Sizes of M: one, a list, or ``{first, last, step}`` with both ends.
+        cols: Sizes of N likewise.
         labels: What each width of a list of ``cols`` is, in its order: whose vocabulary, say.
+        shapes: Further pairs [M, N].
+        elements: Instead of ``rows``, sizes of the matrix: a width has as many rows as fit one.
+        drawn: How many more widths ``seed`` draws, every other one odd, each at one of the sizes.
+        seed: Of the widths that are drawn.
     """
 
     source: Name
     dtypes: list[Dtype]
-    rows: Any = None
-    cols: Any = None
+    rows: Axis | None = None
+    cols: Axis | None = None
     labels: list[Text] = []
-    shapes: list[list[int]] = []
-    elements: list[int] = []
+    shapes: list[Annotated[list[Extent], Field(min_length=2, max_length=2)]] = []
+    elements: list[Extent] = []
     drawn: int = Field(0, ge=0, le=MOST)
     seed: int | None = None
+
+    @model_validator(mode="after")
+    def _whole(self) -> GridConfig:
+        if self.rows and self.elements:
+            raise ValueError("rows and elements both say how many rows there are; set one")
+        if self.drawn and (self.seed is None or not self.elements):
+            raise ValueError("drawn needs seed and elements beside it")
+        heights = max(len(self.rows or ()), len(self.elements))
+        if bool(heights) != bool(self.cols or self.drawn) or not (heights or self.shapes):
+            raise ValueError("the grid is empty: set rows and cols, or shapes")
+        count = heights * len(self.cols or ()) + self.drawn + len(self.shapes)
+        if count > MOST:
+            raise ValueError(f"the grid has {count} shapes; at most {MOST} are taken")
+        return self
+
+    def expand(self) -> list[tuple[int, int]]:
+        """Every (M, N) once: ``rows`` × ``cols``, drawn widths, then ``shapes``."""
+        ns, sizes = self.cols or [], self.elements
+        found = [(m, n) for m in self.rows or [] for n in ns]
+        found += [(max(1, size // n), n) for size in sizes for n in ns]
+        dice, octaves = random.Random(self.seed or 0), math.log2(WIDEST / NARROWEST)
+        for i in range(self.drawn):
+            width = int(NARROWEST * 2 ** (octaves * dice.random()))
+            width += i % 2 - width % 2
+            # neighbours share a size, so that each size has even and odd widths
+            found.append((max(1, sizes[i // 2 % len(sizes)] // width), width))
+        found += [(m, n) for m, n in self.shapes]
+        return list(dict.fromkeys(found))
 
 
 class DtypeConfig(Written):
@@ -82,7 +131,6 @@ class GpuConfig(Written):
     """A card, as ``conf/gpu`` describes it.
 
     Attributes:
-        name: As people write it.
         match: A regular expression for the driver's name of it; None for ``auto`` and ``cpu``.
         device: ``auto`` is CUDA where there is one.
         card: Index of the card on the host to pin, None for the launcher's own choice.
@@ -97,20 +145,9 @@ class GpuConfig(Written):
 
 
 class TimingConfig(Written):
-    """The protocol of a measurement.
+    """The protocol of a measurement; ``conf/timing/auto.yaml`` says what each option is."""
 
-    Attributes:
-        timer: ``auto`` is events on CUDA and the host's clock on a CPU.
-        cache: ``cold`` (L2 flushed before each sample) or ``warm``.
-        warmup: Samples taken and thrown away first.
-        min_samples: Fewest samples before stopping is considered.
-        max_samples: The cap.
-        precision: Half-width of the 95 % interval, as a share of the median, to stop at.
-        sampling_limit_s: Longest that inputs, gate and sampling of one point may take, seconds.
-        compile_limit_s: Longest that compiling one point may take, seconds.
-    """
-
-    timer: Literal["auto"] | Timer
+    timer: str = Field(pattern=f"^({'|'.join(['auto', *TIMERS])})$")
     cache: Literal["cold", "warm"]
     warmup: Whole
     min_samples: Samples
@@ -122,10 +159,7 @@ class TimingConfig(Written):
     @model_validator(mode="after")
     def _ordered(self) -> TimingConfig:
         if self.max_samples < self.min_samples:
-            raise ValueError(
-                f"timing.max_samples={self.max_samples} is below "
-                f"timing.min_samples={self.min_samples}"
-            )
+            raise ValueError(f"max_samples={self.max_samples} is below {self.min_samples}, the min")
         return self
 
 
@@ -141,16 +175,7 @@ class TrackerConfig(Written):
 class Config(Written):
     """A job's ``config.json``: a kernel over a grid in some dtypes on a card, and how it is run.
 
-    Attributes:
-        name: The sweep's, one folder's name.
-        out: The sweep's folder; as recorded, its name alone.
-        twin: Marks the kernel's name, so that one variant can be measured under two (A/A).
-        rounds: Visits to all points of the sweep.
-        fresh: Whether each round begins in new worker processes.
-        seed: Of the inputs and of the order.
-        remeasure: Whether a suspect point is measured once more.
-        determinism: Whether each point is also judged for giving the same bits at every call, and
-            to a row whatever M it comes in.
+    ``conf/config.yaml`` says what each option is. As recorded, ``out`` is the folder's name alone.
     """
 
     kernel: JsonObject
@@ -177,6 +202,10 @@ class Config(Written):
             raise ValueError(
                 "overwrite=true measures all points again and only_failed=true those that failed; "
                 "choose one"
+            )
+        if self.gpu.device == "cpu" and self.timing.timer not in ("auto", "host"):
+            raise ValueError(
+                f"timing.timer={self.timing.timer} needs a CUDA device; on a CPU use auto or host"
             )
         return self
 
@@ -216,91 +245,28 @@ class Declaration(Written):
     exponentials: Text | None = None
 
 
-def expand(grid: Mapping[str, Any]) -> list[tuple[int, int]]:
-    """Every (rows, columns) of a grid once: ``rows`` × ``cols``, drawn widths, then ``shapes``.
-
-    Args:
-        grid: A composed grid; ``rows`` and ``cols`` each one size, a list of them, or
-            ``{first, last, step}`` with both ends included; ``shapes`` a list of pairs. Instead of
-            ``rows``, ``elements`` lists sizes of the matrix: a width has as many rows as fit one.
-            ``drawn`` more widths come from ``seed``, every other one odd, each at one of the sizes.
-
-    Raises:
-        ValueError: in one line, which field is wrong and what would be right.
-    """
-    ms, ns = (_axis(f"grid.{name}", grid.get(name)) for name in ("rows", "cols"))
-    sizes = _axis("grid.elements", grid.get("elements") or None)
-    pairs, drawn, seed = grid.get("shapes") or [], grid.get("drawn") or 0, grid.get("seed")
-    if ms and sizes:
-        raise ValueError("grid.rows and grid.elements both say how many rows there are; set one")
-    if drawn and (seed is None or not sizes):
-        raise ValueError("grid.drawn needs grid.seed and grid.elements beside it")
-    if bool(ms or sizes) != bool(ns or drawn) or not (ms or sizes or pairs):
-        raise ValueError("the grid is empty: set grid.rows and grid.cols, or grid.shapes")
-    if (count := max(len(ms), len(sizes)) * len(ns) + drawn + len(pairs)) > MOST:
-        raise ValueError(f"the grid has {count} shapes; at most {MOST} are taken")
-    shapes = [(m, n) for m in ms for n in ns]
-    shapes += [(max(1, size // n), n) for size in sizes for n in ns]
-    for i, n in enumerate(_drawn_widths(drawn, seed or 0)):
-        # neighbours share a size, so that each size has even and odd widths
-        shapes.append((max(1, sizes[i // 2 % len(sizes)] // n), n))
-    for index, pair in enumerate(pairs):
-        name = f"grid.shapes[{index}]"
-        if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
-            raise ValueError(f"{name} is {pair!r}; a shape is a pair [rows, columns]")
-        shapes.append((_size(name, pair[0]), _size(name, pair[1])))
-    return list(dict.fromkeys(shapes))
-
-
 @cache
-def named_grids(folder: Path = CONF / "grid") -> dict[str, list[tuple[int, int, str]]]:
+def named_grids() -> dict[str, list[tuple[int, int, str]]]:
     """By name the points (M, N, dtype) of every grid in conf/grid that has the same each time."""
+    grids = {
+        name: GridConfig.model_validate({key: file[key] for key in file if key != "defaults"})
+        for name, file in read_yaml(CONF / "grid").items()
+        if "dtypes" in file and "drawn" not in file
+    }
     return {
-        name: [(m, n, dtype) for m, n in expand(grid) for dtype in grid["dtypes"]]
-        for name, grid in read_yaml(folder).items()
-        if "dtypes" in grid and "drawn" not in grid
+        name: [(m, n, dtype) for m, n in grid.expand() for dtype in grid.dtypes]
+        for name, grid in grids.items()
     }
 
 
 @cache
-def kernel_makers(folder: Path = CONF / "kernel") -> dict[str, str]:
+def kernel_makers() -> dict[str, str]:
     """By name who made each kernel that says so in conf/kernel: `OURS`, ``torch``, ``quack``."""
-    return {name: str(file["by"]) for name, file in read_yaml(folder).items() if "by" in file}
+    files = read_yaml(CONF / "kernel").items()
+    return {name: str(file["by"]) for name, file in files if "by" in file}
 
 
 def read_yaml(folder: Path) -> dict[str, dict[str, Any]]:
     """By name every file of a group of conf/, in order."""
     paths = sorted(folder.glob("*.yaml"))
     return {path.stem: yaml.safe_load(path.read_text("utf-8")) or {} for path in paths}
-
-
-def _drawn_widths(count: int, seed: int) -> list[int]:
-    """Even and odd widths in turn, their logarithms uniform."""
-    dice, octaves = random.Random(seed), math.log2(WIDEST / NARROWEST)
-    widths = (int(NARROWEST * 2 ** (octaves * dice.random())) for _ in range(count))
-    return [width - width % 2 + i % 2 for i, width in enumerate(widths)]
-
-
-def _axis(name: str, value: Any) -> Sequence[int]:
-    """The sizes of one axis, none where nothing is given."""
-    sizes: Sequence[int]
-    if value is None:
-        return ()
-    if isinstance(value, Mapping):
-        if set(value) != {"first", "last", "step"}:
-            raise ValueError(f"{name} takes first, last and step, not {', '.join(map(str, value))}")
-        ends = {key: _size(f"{name}.{key}", one) for key, one in value.items()}
-        sizes = range(ends["first"], ends["last"] + 1, ends["step"])
-    elif isinstance(value, Sequence) and not isinstance(value, str):
-        sizes = [_size(name, one) for one in value]
-    else:
-        sizes = [_size(name, value)]
-    if not sizes:
-        raise ValueError(f"{name} is empty; give at least one size")
-    return sizes
-
-
-def _size(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LARGEST:
-        raise ValueError(f"{name} has {value!r}, where a whole number from 1 to 2^40 belongs")
-    return value

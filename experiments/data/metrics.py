@@ -45,7 +45,7 @@ def plausible(rows: Sequence[Row]) -> list[Row]:
     index = _index(rows)
     return [
         row.model_copy(update={"status": "implausible", "reason": why})
-        if (why := _implausible(row, index[_neighbourhood(row)].get(("roof", row.roof or COPY))))
+        if (why := _implausible(row, index[neighbourhood(row)].get(("roof", row.roof or COPY))))
         else row
         for row in rows
     ]
@@ -53,7 +53,7 @@ def plausible(rows: Sequence[Row]) -> list[Row]:
 
 def _implausible(row: Row, roof: Row | None) -> str:
     """Why a time cannot be; empty where it can. On a card the host's time has no roof."""
-    if roof is None or roof.suspect or roof.operation == row.operation or not _timed(row):
+    if roof is None or roof.suspect or roof.operation == row.operation or not timed(row):
         return ""
     if not row.compulsory_bytes or (row.device == "cuda" and row.timer == "host"):
         return ""
@@ -89,7 +89,7 @@ def derived(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     """
     index = _index(rows)
     for row in rows:
-        place, roof = _neighbourhood(row), row.roof or COPY
+        place, roof = neighbourhood(row), row.roof or COPY
         near = index[place]
         own = _derived(row, near.get(("roof", roof)), near.get(("naive", row.operation)))
         if own["effective_gbps"] is not None and row.time_us:
@@ -104,8 +104,8 @@ def derived(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
 def _index(rows: Sequence[Row]) -> dict[tuple[Any, ...], dict[tuple[str, str], Row]]:
     """By neighbourhood the rows that others are compared with: fastest roofs, and ``naive``."""
     found = defaultdict[tuple[Any, ...], dict[tuple[str, str], Row]](dict)
-    for row in filter(_timed, rows):
-        near = found[_neighbourhood(row)]
+    for row in filter(timed, rows):
+        near = found[neighbourhood(row)]
         if row.operation == (row.roof or COPY):
             fastest = near.get(("roof", row.operation), row)
             near["roof", row.operation] = min(fastest, row, key=lambda each: each.time_us or 0)
@@ -117,14 +117,15 @@ def _index(rows: Sequence[Row]) -> dict[tuple[Any, ...], dict[tuple[str, str], R
     return found
 
 
-def _timed(row: Row) -> bool:
+def timed(row: Row) -> bool:
+    """Whether a right answer was timed."""
     return row.status == "ok" and row.time_us is not None
 
 
-def _neighbourhood(row: Row) -> tuple[Any, ...]:
-    return (
-        row.recording, row.gpu, row.round, row.timer, row.cache, row.rows, row.cols, row.dtype
-    )  # fmt: skip
+def neighbourhood(row: Row) -> tuple[Any, ...]:
+    """What rows share whose times are compared: recording, GPU, round, protocol, shape, dtype."""
+    protocol = row.recording, row.gpu, row.round, row.timer, row.cache
+    return *protocol, row.rows, row.cols, row.dtype
 
 
 def _rate(row: Row | None, work: str) -> float:

@@ -18,14 +18,13 @@ from experiments.data.files import (
     Amount,
     JsonObject,
     Name,
-    RowsError,
     Size,
     Text,
     Time,
     Whole,
     Written,
     parse_json,
-    read_lines,
+    read_as,
     validated,
     write_file,
 )
@@ -161,7 +160,7 @@ class Probe(Record):
 
 
 class HostLayer(Written):
-    """What a call costs the host, and over its base, PyTorch's; older records lack ratios' ends."""
+    """What a call costs the host, and over its base, PyTorch's."""
 
     layer: Name
     base: Name
@@ -191,16 +190,8 @@ KINDS: dict[str, type[Record]] = {
 
 
 def read_records(path: Path, kind: type[R]) -> Iterator[R]:
-    """The records of one file.
-
-    Raises:
-        RowsError: a line is not a record of this kind; it names file and line.
-    """
-    for number, line, _ in read_lines(path):
-        try:
-            yield validated(kind, parse_json(line))
-        except ValueError as error:
-            raise RowsError(f"{path}:{number}: {error}") from None
+    """The records of one file, as `read_as` reads them."""
+    return read_as(path, lambda line: validated(kind, parse_json(line)))
 
 
 def write_records(path: Path, records: Iterable[Record]) -> None:

@@ -12,7 +12,6 @@ from experiments.data.files import (
     Amount,
     JsonObject,
     Name,
-    RowsError,
     Size,
     Text,
     Time,
@@ -20,7 +19,7 @@ from experiments.data.files import (
     Written,
     files_below,
     parse_json,
-    read_lines,
+    read_as,
     validated,
 )
 
@@ -113,19 +112,11 @@ class Row(Written):
     other_processes: Whole | None = Field(None, description="foreign compute processes on the card")
 
     @model_validator(mode="after")
-    def _possible_bytes(self) -> Row:
-        """No operation has to move more than some passes over its inputs and outputs."""
+    def _possible(self) -> Row:
         elements = self.rows * self.cols + self.rows + self.cols
         if (self.compulsory_bytes or 0) > MOST_PASSES * ITEM_BYTES[self.dtype] * elements:
-            raise ValueError(
-                f"compulsory_bytes of {self.compulsory_bytes} is more than {MOST_PASSES} passes "
-                f"over {self.rows}×{self.cols} {self.dtype}"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _possible_samples(self) -> Row:
-        """By a chain a sample is a difference, which noise may make negative; else it is not."""
+            raise ValueError(f"compulsory_bytes is more than {MOST_PASSES} passes over the matrix")
+        # by a chain a sample is a difference, which noise may make negative
         if self.timer != "chain" and min(self.samples_us or [0.0]) < 0:
             raise ValueError(f"samples_us below zero, by timer {self.timer}")
         return self
@@ -162,18 +153,8 @@ def rows_files(folder: Path) -> list[Path]:
 
 
 def read_rows(path: Path) -> Iterator[Row]:
-    """The rows of one file. A last line cut short by a crash is passed over.
-
-    Raises:
-        RowsError: any other line is not a row of this schema; it names file and line.
-    """
-    for number, line, torn in read_lines(path):
-        try:
-            yield parse_row(line)
-        except ValueError as error:
-            if torn:
-                return
-            raise RowsError(f"{path}:{number}: {error}") from None
+    """The rows of one file, as `read_as` reads them."""
+    return read_as(path, parse_row)
 
 
 def parse_row(line: bytes) -> Row:

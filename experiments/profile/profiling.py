@@ -50,17 +50,15 @@ def profile(jobs: Sequence[Job], cards: Any = (0,)) -> None:
     done: list[Profiled] = []
     try:
         pool.start(jobs)
-        shards = make_plan(jobs, pool).rounds[0]
-        visits = [(s.worker, point) for s in shards if s.worker for point in s.visits[0]]
-        points = list({point.identity: (worker, point) for worker, point in visits}.values())
-        if any(point.device != "cuda" for _, point in points):
+        points = [point for point in make_plan(jobs, pool).points if not point.round]
+        if any(point.device != "cuda" for point in points):
             raise UserError("profiling needs a CUDA device, and there is none here")
-        for number, (worker, point) in enumerate(points):
+        for number, point in enumerate(points):
             name = f"point {number} {point}".replace("×", "x")  # profilers print ASCII only
             if dry_run:
                 print(name)
                 continue
-            done.append(_visit(worker, point, name))
+            done.append(_visit(pool.place(point.job, point.card), point, name))
             why = f": {done[-1].reason}" if done[-1].reason else ""
             print(f"{name}: {done[-1].status}{why}", flush=True)
     finally:

@@ -1,16 +1,16 @@
-"""A host's cards: which CUDA shows, the lock of each, and the workers on them.
+"""A host's cards: their locks, and the workers on them.
 
 Never two timings on one card at a time, whoever measures. A card's lock is a file where all users
-of the host may write, named by the card's PCI bus id, which no numbering of
-``CUDA_VISIBLE_DEVICES`` changes; it is let go of when its process ends, however it ends. Containers
-without a folder in common do not see each other's locks. A CPU has no lock.
+of the host may write, named by the card's PCI bus id; it is let go of when its process ends,
+however it ends. Containers without a folder in common do not see each other's locks. A CPU has no
+lock, and no card has one where ``CUDA_VISIBLE_DEVICES`` is not a list of numbers.
 """
 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -31,67 +31,42 @@ def cards_of(cards: Any) -> list[int]:
     """The launcher's cards: a list of indices, or ``all`` for every visible one.
 
     Raises:
-        UserError: it is not a list of different indices, or there is no card.
+        UserError: it is not a list of different indices, or NVML shows no card.
     """
-    if cards == "all":
-        cards = range(len(visible_cards()))
-        if not cards:
-            raise UserError(
-                "hydra.launcher.cards=all: NVML shows no card here; name them by index, as in [0,1]"
-            )
-    listed = isinstance(cards, Sequence) and not isinstance(cards, str) and cards
-    if (
-        not listed
-        or any(type(card) is not int or card < 0 for card in cards)
-        or len({*cards}) < len(cards)
-    ):
+    found = [*range(len(visible_cards()))] if cards == "all" else cards
+    listed = isinstance(found, Sequence) and not isinstance(found, str) and found
+    if not listed or any(type(one) is not int or one < 0 or found.count(one) > 1 for one in found):
         raise UserError(
-            f"hydra.launcher.cards={cards}; name cards by index, as in [0,1], or all of them by "
-            "all, and each once"
+            f"hydra.launcher.cards={cards}; name cards by index, as in [0,1], and each once, or "
+            "all where NVML shows some"
         )
-    return list(cards)
+    return list(found)
 
 
 def visible_cards() -> list[str]:
     """The PCI bus ids of the visible cards, by the index that ``card=`` names them with.
 
-    ``CUDA_VISIBLE_DEVICES`` chooses and orders them, by index or UUID; an entry that names no card
-    hides those after it, as CUDA has it. Instances of one card (MIG) have one bus id. Empty
-    without NVML, without cards, and where all are hidden.
+    ``CUDA_VISIBLE_DEVICES`` chooses and orders them. Empty without NVML, without cards, and where
+    that variable names cards otherwise than by number.
     """
     try:
-        import pynvml
+        import pynvml as nvml
 
-        pynvml.nvmlInit()
+        nvml.nvmlInit()
     except Exception:  # no library, no driver or no permission: all mean that nothing is known
         return []
     try:
-        handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
-        limited = os.environ.get("CUDA_VISIBLE_DEVICES")
-        if limited is not None:
-            found = (_handle(pynvml, handles, entry.strip()) for entry in limited.split(","))
-            handles = list(itertools.takewhile(lambda handle: handle is not None, found))
-        return [_text(pynvml.nvmlDeviceGetPciInfo(handle).busId).lower() for handle in handles]
+        handles = map(nvml.nvmlDeviceGetHandleByIndex, range(nvml.nvmlDeviceGetCount()))
+        ids = [nvml.nvmlDeviceGetPciInfo(handle).busId for handle in handles]
     finally:
-        pynvml.nvmlShutdown()
-
-
-def _handle(nvml: Any, handles: list[Any], entry: str) -> Any:
-    """The card that an entry of ``CUDA_VISIBLE_DEVICES`` names, None where it names none."""
-    if entry.isdecimal():
-        return handles[int(entry)] if int(entry) < len(handles) else None
-    with contextlib.suppress(Exception):  # NVML raises a class of its own for each refusal
-        if entry.startswith("MIG-"):
-            instance = nvml.nvmlDeviceGetHandleByUUID(entry)
-            return nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(instance)
-        if entry.startswith("GPU-"):  # CUDA takes the beginning of a UUID as well
-            named = (h for h in handles if _text(nvml.nvmlDeviceGetUUID(h)).startswith(entry))
-            return next(named, None)
-    return None
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value  # older bindings give bytes
+        nvml.nvmlShutdown()
+    ids = [(one.decode() if isinstance(one, bytes) else one).lower() for one in ids]
+    limited = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if limited is None:
+        return ids
+    named = limited.split(",")
+    plain = all(one.isdecimal() and int(one) < len(ids) for one in named)
+    return [ids[int(one)] for one in named] if plain else []
 
 
 def lock_of(bus_id: str) -> Path:
@@ -103,16 +78,16 @@ def lock_of(bus_id: str) -> Path:
 def take(cards: Iterable[int]) -> contextlib.ExitStack:
     """Locks visible cards until the stack is closed, waiting for each that another process has.
 
-    Cards are taken in the order of their bus ids, so that of two sweeps that want several, none
-    waits for a card of the other's while it holds one that the other waits for. Cards that NVML
-    does not know have no lock.
+    Cards are taken in the order of their bus ids, so that two sweeps never wait for each other.
 
     Raises:
         UserError: a lock cannot be opened.
     """
     wanted = set(cards)
     seen = visible_cards() if wanted else []
-    known = {seen[card]: card for card in wanted if card < len(seen)}  # MIG: one lock a card
+    known = {seen[card]: card for card in wanted if card < len(seen)}
+    if wanted and re.search("GPU-|MIG-", os.environ.get("CUDA_VISIBLE_DEVICES", "")):
+        print("CUDA_VISIBLE_DEVICES has no numbers: cards are not locked", file=sys.stderr)
     with contextlib.ExitStack() as held:
         for bus_id, card in sorted(known.items()):
             path = lock_of(bus_id)
@@ -124,7 +99,6 @@ def take(cards: Iterable[int]) -> contextlib.ExitStack:
                     waiting = f"card {card} is in use by another sweep; waiting"
                     print(waiting, file=sys.stderr, flush=True)
                     lock.acquire()
-                    print(f"card {card} is free; going on", file=sys.stderr)
             except OSError as error:
                 why = f"{path}, the lock of card {card}, cannot be opened: {error.strerror}"
                 raise UserError(f"{why}; remove it") from None
@@ -139,18 +113,16 @@ class WorkerPool:
     Attributes:
         log: Takes what workers print.
         cards: The cards that jobs without a card of their own may run on.
-        locked: Whether the cards are this sweep's alone until the pool is closed; a dry run times
-            nothing and waits for nobody.
+        measures: Whether workers prepare for measuring, on cards that are this sweep's alone until
+            the pool is closed; a dry run times nothing and waits for nobody.
         patience_s: How long a worker may take to end by itself when the pool is closed.
-        measures: Whether workers prepare for measuring as they start.
         workers: By device and card.
     """
 
     log: Path
     cards: Sequence[int]
-    locked: bool = True
+    measures: bool = True
     patience_s: float = 0.0
-    measures: bool = False
     workers: dict[tuple[str, int], Worker] = field(default_factory=dict)
     _locks: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _locked: set[int] = field(default_factory=set)
@@ -162,26 +134,25 @@ class WorkerPool:
             UserError: a lock cannot be opened.
         """
         for job in jobs:
-            self.place(job)
-            if len(self.cards) > 1 and not pinned(job):
-                for card in self.cards:
-                    self.worker("cuda", card)
+            for card in self.cards:
+                self.place(job, card)
         cards = {card for device, card in self.workers if device != "cpu"}
-        if self.locked and cards - self._locked:
+        if self.measures and cards - self._locked:
             self.close()  # whoever waits holds only what comes earlier in the order
             self._locks, self._locked = take(cards), cards
         for worker in self.workers.values():
             with contextlib.suppress(WorkerError):  # raised again when it is asked something
                 worker.spawn()
 
-    def place(self, job: Job) -> Worker:
-        """The worker that describes a job, on the first card if the job's is not pinned."""
-        device, card = job.config["gpu"]["device"], job.config["gpu"]["card"]
+    def place(self, job: Job, card: int | None = None) -> Worker:
+        """The worker of a job: on the card that it pins, or else on ``card``, or on the first."""
+        device, own = job.config["gpu"]["device"], job.config["gpu"]["card"]
         if device == "cpu":
             return self.worker(device, 0)
         # a card that was named must be there, and not give way to the CPU
-        named = card is not None or list(self.cards) != [0]
-        return self.worker("cuda" if named else device, self.cards[0] if card is None else card)
+        named = own is not None or list(self.cards) != [0]
+        own = (self.cards[0] if card is None else card) if own is None else own
+        return self.worker("cuda" if named else device, own)
 
     def worker(self, device: str, card: int) -> Worker:
         """The worker on a card."""
@@ -189,30 +160,23 @@ class WorkerPool:
             self.workers[device, card] = Worker(device, card, self.log, self.measures)
         return self.workers[device, card]
 
-    def interchangeable(self) -> dict[int, Worker]:
-        """By card, the workers that a shard without a card of its own may be assigned to.
+    def alike(self) -> Sequence[int]:
+        """The cards that a shard without a card of its own may be assigned to.
 
         Raises:
             UserError: one did not come up, or the cards are of several kinds.
         """
-        workers = {
-            card: worker
-            for (device, card), worker in self.workers.items()
-            if device != "cpu" and card in self.cards
-        }
         kinds: dict[str, int] = {}
-        for card, worker in workers.items():
-            try:
-                kinds.setdefault(worker.start()["device"]["name"], card)
-            except WorkerError as error:
-                raise UserError(f"card {card}: {error}") from None
+        for (device, card), worker in self.workers.items():
+            if device != "cpu" and card in self.cards:
+                try:
+                    kinds.setdefault(worker.start()["device"]["name"], card)
+                except WorkerError as error:
+                    raise UserError(f"card {card}: {error}") from None
         if len(kinds) > 1:
             named = ", ".join(f"card {card} is {kind}" for kind, card in kinds.items())
-            raise UserError(
-                f"{named}: a shard may land on either; name cards of one kind in "
-                "hydra.launcher.cards"
-            )
-        return workers
+            raise UserError(f"{named}: hydra.launcher.cards takes cards of one kind")
+        return self.cards
 
     def close(self) -> None:
         """Ends all workers and lets go of their cards."""

@@ -1,21 +1,32 @@
-"""The parent's handle on a worker process: requests with time limits, and replacement."""
+"""The parent's handle on a worker process: requests with time limits, and replacement.
+
+What a kernel or a library prints there goes to a log of bounded size. Whatever is not a message
+ends the worker with a reason, and the next request starts another.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from experiments import child
-from experiments.child import Child, ChildError
+from experiments.child import Channel, ChildError
 from experiments.errors import UserError
 
 START_LIMIT_S = 180.0
 START_ATTEMPTS = 3
 LEAVING_LIMIT_S = 60.0
+LARGEST_LOG = 4 << 20  # bytes
 
 
 class WorkerError(UserError):
@@ -41,9 +52,10 @@ class Worker:
         """A worker that ``measures`` prepares for measuring before the first request."""
         self.device, self.card, self.log, self.measures = device, card, log, measures
         self.handshake: dict[str, Any] = {}  # of the last process that was up
+        self.process: subprocess.Popen[bytes] | None = None
+        self._channel: Channel | None = None
         self._up = False
         self._requests = 0
-        self._child: Child | None = None
         self._beside: dict[str, Worker] = {}  # for each file from outside
         self._judge: Worker | None = None  # of such a file's answers; it never imports the file
 
@@ -68,17 +80,31 @@ class Worker:
         Raises:
             WorkerError: its card is not visible, or its log is not a file.
         """
-        if self._child is not None:
+        if self._channel is not None:
             return
         if self.device == "cuda" and not drives():
             raise WorkerError("this machine has no CUDA driver; use gpu=auto or gpu=cpu")
-        command = ["-m", "experiments.worker", "--device", self.device]
-        command += ["--prepare"] * self.measures
+        variables = environment(self.device, self.card)
         try:
-            self._child = Child(command, environment(self.device, self.card), self.log)
+            log = _open_log(self.log)
         except OSError as error:
             raise WorkerError(f"{self.log} cannot be written: {error.strerror}") from None
-        self._up = False
+        own, theirs = socket.socketpair()
+        printed, output = os.pipe()
+        command = [sys.executable, "-m", "experiments.worker", "--device", self.device]
+        with theirs:
+            self.process = subprocess.Popen(
+                [*command, *["--prepare"] * self.measures, str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=variables,
+                start_new_session=True,  # Ctrl-C is the parent's to handle
+                pass_fds=(theirs.fileno(),),
+            )
+        os.close(output)
+        threading.Thread(target=_keep, args=(printed, log), daemon=True).start()
+        self._channel, self._up = Channel(own), False
 
     def start(self) -> dict[str, Any]:
         """Starts it if it is not running, and gives its device and environment.
@@ -90,16 +116,17 @@ class Worker:
         """
         for left in reversed(range(START_ATTEMPTS)):
             self.spawn()
-            assert self._child is not None
+            assert self._channel is not None
             if self._up:
                 return self.handshake
             try:
-                handshake = self._child.receive(START_LIMIT_S)
+                handshake = self._channel.receive(START_LIMIT_S)
                 break
-            except (ChildError, TimeoutError) as error:
+            except (OSError, EOFError, ChildError) as error:
+                late = isinstance(error, TimeoutError)
+                why = f"no sign of life after {START_LIMIT_S:g} s" if late else self._ending(error)
                 self.stop()
-                why = str(error) or f"no sign of life after {START_LIMIT_S:g} s"
-                if not left or isinstance(error, TimeoutError):
+                if late or not left:
                     raise WorkerError(f"the worker did not start: {why}; see {self.log}") from None
         if "error" in handshake:
             self.stop()
@@ -108,11 +135,7 @@ class Worker:
         return handshake
 
     def request(
-        self,
-        message: Mapping[str, Any],
-        limits_s: Mapping[str, float],
-        first: str,
-        attempts: int = 1,
+        self, message: Mapping[str, Any], limits_s: Mapping[str, float], first: str
     ) -> dict[str, Any]:
         """Sends a request and waits for its reply.
 
@@ -120,60 +143,78 @@ class Worker:
             message: The request.
             limits_s: For each stage that the worker announces, how long it may last.
             first: The stage it is in until it announces one.
-            attempts: How often it is sent in all, where a worker dies of it.
 
         Raises:
             WorkerDied: it crashed, sent no proper answer, or a stage outlasted its limit and it was
                 killed. The next request starts another.
         """
         self.start()
-        child, stage = self._child, first
-        if child is None:  # killed meanwhile
+        channel, stage = self._channel, first
+        if channel is None:  # killed meanwhile
             raise WorkerDied("crashed", f"the worker was ended while {stage}")
         self._requests += 1
         try:
-            child.send({**message, "number": self._requests})
+            channel.send({**message, "number": self._requests})
             while True:
-                answer = child.receive(limits_s[stage])
+                answer = channel.receive(limits_s[stage])
                 reply = answer.get("reply")
                 if "judge" in answer and self._judge is not None:
                     question = {"do": "judge", "path": str(answer["judge"])}
-                    child.send({"verdict": self._judge.request(question, limits_s, stage)})
+                    channel.send({"verdict": self._judge.request(question, limits_s, stage)})
                 elif answer.get("stage") in [*limits_s]:
                     stage = answer["stage"]
                 elif isinstance(reply, dict) and answer.get("number") == self._requests:
                     return reply
                 else:
                     raise ChildError(f"it sent {str(answer)[:60]}, which is not an answer")
-        except TimeoutError:
-            self.stop()
-            raise WorkerDied("timeout", f"{stage} took more than {limits_s[stage]:g} s") from None
         except WorkerDied:  # the judge did
             self.stop()
             raise
-        except ChildError as error:
+        except TimeoutError:
             self.stop()
-            if attempts > 1:
-                return self.request(message, limits_s, first, attempts - 1)
-            raise WorkerDied("crashed", f"the worker died while {stage}: {error}") from None
+            raise WorkerDied("timeout", f"{stage} took more than {limits_s[stage]:g} s") from None
+        except (OSError, EOFError, ChildError) as error:
+            why = self._ending(error)
+            self.stop()
+            raise WorkerDied("crashed", f"the worker died while {stage}: {why}") from None
+
+    def _ending(self, error: Exception) -> str:
+        """Why there is no answer: what was sent instead, or the signal or the exit status."""
+        if isinstance(error, ChildError) or self.process is None:
+            return str(error)
+        try:
+            code = self.process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            return "it closed its socket"
+        return signal.Signals(-code).name if code < 0 else f"exit status {code}"
 
     def stop(self, patience_s: float = 0.0) -> None:
         """Ends the process and its children, after ``patience_s`` seconds to end by itself.
 
         A profiler loses the records that a killed process had not handed over.
         """
-        child, self._child = self._child, None
-        if child is not None:
-            child.close(patience_s)
+        channel, self._channel = self._channel, None
+        if channel is not None and self.process is not None:
+            channel.end()  # there are no more requests
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(patience_s)
+            _kill(self.process)
+            self.process.wait()
+            channel.close()
         for worker in self._beside.values():
             worker.stop(patience_s)
 
     def kill(self) -> None:
         """Kills its processes; the thread that waits for an answer gets an error."""
-        for worker in self._beside.values():
-            worker.kill()
-        if (child := self._child) is not None:
-            child.kill()
+        for worker in (self, *self._beside.values()):
+            if worker._channel is not None and worker.process is not None:
+                _kill(worker.process)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kills a process and its own children."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 @cache
@@ -195,13 +236,32 @@ def environment(device: str, card: int) -> dict[str, str]:
     variables = child.environment(os.environ)
     variables.pop("TRITON_INTERPRET", None)  # the worker decides by its device
     limited = variables.get("CUDA_VISIBLE_DEVICES")
-    if device != "cpu" and limited is None:
-        variables["CUDA_VISIBLE_DEVICES"] = str(card)
-    elif device != "cpu" and limited:  # empty hides every card, and is left so
-        visible = limited.split(",")
+    if device != "cpu" and limited != "":  # empty hides every card, and is left so
+        visible = limited.split(",") if limited else [str(i) for i in range(card + 1)]
         if card >= len(visible):
             raise WorkerError(f"card {card} is not among the {len(visible)} visible ones")
         variables["CUDA_VISIBLE_DEVICES"] = visible[card]
     # as NVML numbers them: the card that is locked must be the one that is timed
     variables["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
     return variables
+
+
+def _open_log(path: Path) -> int:
+    """A descriptor that appends to a log, never through a link; a full log is emptied first."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
+    file = os.open(path, flags, 0o644)
+    if os.fstat(file).st_size >= LARGEST_LOG:
+        os.ftruncate(file, 0)
+    return file
+
+
+def _keep(printed: int, log: int) -> None:
+    """Moves a worker's output into its log until that is full; the rest is read and dropped."""
+    with contextlib.suppress(OSError):
+        while data := os.read(printed, 1 << 16):
+            room = LARGEST_LOG - os.fstat(log).st_size
+            with contextlib.suppress(OSError):  # a full disk must not stop the worker
+                os.write(log, data[: max(room, 0)])
+    os.close(printed)
+    os.close(log)

@@ -10,15 +10,16 @@ import hashlib
 import json
 import random
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from experiments.data.cards import description_of
 from experiments.errors import UserError
 from experiments.sweep.cards import WorkerPool, pinned
 from experiments.sweep.client import Worker, WorkerDied, WorkerError
-from experiments.sweep.config import check_timer
 from experiments.sweep.jobs import Job
 
 DESCRIBE_LIMIT_S = 300.0
@@ -143,37 +144,6 @@ def interleave(points: Iterable[Point], seed: int, round_: int) -> list[Point]:
     return [point for place in order for point in places[place]]
 
 
-@dataclass(eq=False)
-class Shard:
-    """Jobs whose points are measured on one card, in all rounds.
-
-    Attributes:
-        name: Its grid, GPU and variation.
-        card: Where its points are measured, or were.
-        worker: Who measures them; None where they are done and their card is not at hand.
-        free: Whether another card may still take it.
-        visits: By round, its points in order.
-        jobs: By job name, the keys and rounds that the job asks for; jobs may share points.
-    """
-
-    name: str
-    card: int
-    worker: Worker | None
-    free: bool
-    visits: list[list[Point]] = field(default_factory=list)
-    jobs: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
-
-    @property
-    def estimate_s(self) -> float:
-        """About how long all its points take, in seconds."""
-        return sum(point.estimate_s for visit in self.visits for point in visit)
-
-    def settle(self, card: int, worker: Worker | None) -> None:
-        """Assigns it for good to a card of the same kind."""
-        self.visits = [[replace(p, card=card) for p in points] for points in self.visits]
-        self.card, self.worker, self.free = card, worker, False
-
-
 @dataclass
 class Plan:
     """What a sweep would measure.
@@ -181,72 +151,103 @@ class Plan:
     Attributes:
         jobs: All jobs, the roofs' among them.
         variants: By job name, the worker's description of it.
-        shards: The jobs' points, by the card that they share.
+        points: Every point once, round after round, in the order of measuring.
+        asked: By job name, the identities that it asks for; jobs may share points.
     """
 
     jobs: list[Job]
     variants: dict[str, dict[str, Any]]
-    shards: list[Shard]
-
-    @property
-    def rounds(self) -> list[list[Shard]]:
-        """The shards in each round's own order."""
-        first = self.jobs[0].config
-        dice = [random.Random(f"{first['seed']}/{i}/shards") for i in range(first["rounds"])]
-        return [one.sample(self.shards, len(self.shards)) for one in dice]
-
-    @property
-    def points(self) -> dict[str, list[Identity]]:
-        """By job name, the identities it asked for; jobs may share points."""
-        return {
-            name: [(key, shard.card, round_) for key, round_ in asked]
-            for shard in self.shards
-            for name, asked in shard.jobs.items()
-        }
-
-    @property
-    def asked(self) -> list[Point]:
-        """Every point once, round after round, each shard's together."""
-        visits = (shard.visits[i] for i, order in enumerate(self.rounds) for shard in order)
-        return list({point.identity: point for visit in visits for point in visit}.values())
+    points: list[Point]
+    asked: dict[str, list[Identity]]
 
 
-def make_plan(jobs: Sequence[Job], pool: WorkerPool) -> Plan:
-    """Describes every job and orders the points; the pool's workers are started already.
+def make_plan(
+    jobs: Sequence[Job],
+    pool: WorkerPool,
+    begun: Mapping[str, Counter[int]] | None = None,
+    is_done: Callable[[Identity], bool] = lambda _: False,
+) -> Plan:
+    """Describes every job, assigns the shards to cards, and orders the points.
+
+    The pool's workers are started already. Of an earlier run, ``begun`` says by job name how many
+    rows a card has, and ``is_done`` whether a point need not be measured.
 
     Raises:
         UserError: naming the job at fault and why; nothing has been measured.
     """
-    variants, members = {}, dict[tuple[str, str, str], list[Job]]()
+    variants, shards = {}, dict[tuple[str, str, str], list[Job]]()
     for job in jobs:
         variants[job.name] = _describe(job, pool.place(job).of_kernel(job.config["kernel"]))
-        members.setdefault(job.shard, []).append(job)
-    shards = [
-        _shard(mine, variants, pool.place(mine[0]), not pinned(mine[0]))
-        for mine in members.values()
+        shards.setdefault(job.shard, []).append(job)
+    cards = _cards_of(shards, variants, pool, begun or {}, is_done)
+    points, asked = dict[Identity, Point](), dict[str, list[Identity]]()
+    seed = jobs[0].config["seed"]
+    for round_ in range(jobs[0].config["rounds"]):
+        dice = random.Random(f"{seed}/{round_}/shards")
+        for shard in dice.sample([*shards], len(shards)):
+            visit = dict[str, Point]()
+            for point in _visit(shards[shard], variants, pool, cards[shard], round_):
+                asked.setdefault(point.job.name, []).append(point.identity)
+                visit.setdefault(point.key, point)
+            for point in interleave(visit.values(), seed, round_):
+                points.setdefault(point.identity, point)  # another shard may ask for it, too
+    return Plan(list(jobs), variants, [*points.values()], asked)
+
+
+def _visit(
+    jobs: Sequence[Job], variants: Mapping[str, Any], pool: WorkerPool, card: int, round_: int
+) -> list[Point]:
+    """The points of a shard's jobs in one round; jobs may ask for the same."""
+    handshake = pool.place(jobs[0]).handshake  # the same on any card of a kind
+    place = card, round_, handshake["device"]["name"], handshake["device"]["kind"]
+    return [
+        Point(job, key_of(job, variant, one, handshake), *place, variant, one)
+        for job in jobs
+        for variant in [variants[job.name]]
+        for one in variant["points"]
+        if (one["dtype"], one["rows"], one["cols"]) not in job.skipped
     ]
-    return Plan(list(jobs), variants, shards)
 
 
-def _shard(
-    jobs: Sequence[Job], variants: dict[str, dict[str, Any]], worker: Worker, free: bool
-) -> Shard:
-    """The jobs' points in each round; each worker of a kind describes the same, on any card."""
-    config, device = jobs[0].config, worker.handshake["device"]
-    shard = Shard(" ".join(filter(None, jobs[0].shard)), worker.card, worker, free)
-    for round_ in range(config["rounds"]):
-        visit: dict[str, Point] = {}
-        for job in jobs:
-            variant, asked = variants[job.name], shard.jobs.setdefault(job.name, [])
-            for declared in variant["points"]:
-                if (declared["dtype"], declared["rows"], declared["cols"]) in job.skipped:
-                    continue
-                key = key_of(job, variant, declared, worker.handshake)
-                asked.append((key, round_))
-                place = (worker.card, round_, device["name"], device["kind"])
-                visit.setdefault(key, Point(job, key, *place, variant, declared))
-        shard.visits.append(interleave(visit.values(), config["seed"], round_))
-    return shard
+def _cards_of(
+    shards: Mapping[tuple[str, str, str], Sequence[Job]],
+    variants: Mapping[str, Any],
+    pool: WorkerPool,
+    begun: Mapping[str, Counter[int]],
+    is_done: Callable[[Identity], bool],
+) -> dict[tuple[str, str, str], int]:
+    """The card of each shard: the one that it pins, one that has rows of it, or any.
+
+    A shard that is done stays where it is. One that was begun goes on where it began, if that card
+    is at hand: its ratios are between neighbours on one card. The others go, the longest first, to
+    the card with the least to do.
+    """
+    found = {shard: pool.place(jobs[0]).card for shard, jobs in shards.items()}
+    free = [shard for shard in shards if not pinned(shards[shard][0])]
+    left_s = dict.fromkeys(pool.alike() if free else (), 0.0)
+    drafts = {shard: _visit(shards[shard], variants, pool, 0, 0) for shard in free}
+    cost_s = {shard: sum(point.estimate_s for point in drafts[shard]) for shard in free}
+    for shard in sorted(free, key=lambda one: -cost_s[one]):
+        jobs = shards[shard]
+        rows = sum((begun.get(job.name, Counter()) for job in jobs), Counter[int]())
+        known = [card for card, _ in rows.most_common()]
+        visits = [
+            (point.key, i) for point in drafts[shard] for i in range(jobs[0].config["rounds"])
+        ]
+        done = [card for card in known if all(is_done((key, card, i)) for key, i in visits)]
+        if here := [card for card in known if card in left_s] or done:
+            found[shard] = here[0]
+        else:
+            found[shard] = min(left_s, key=lambda card: left_s[card])
+            if known:
+                print(
+                    f"{' '.join(filter(None, shard))} was begun on card {known[0]}, which is not "
+                    "among this sweep's cards; all of it is measured on another",
+                    file=sys.stderr,
+                )
+        if found[shard] in left_s:
+            left_s[found[shard]] += cost_s[shard]
+    return found
 
 
 def _describe(job: Job, worker: Worker) -> dict[str, Any]:
@@ -267,14 +268,15 @@ def _describe(job: Job, worker: Worker) -> dict[str, Any]:
         raise UserError(
             f"gpu={job.gpu} wants {gpu['name']}, but this is {name}; that card is needed"
         )
-    check_timer(job.config["timing"]["timer"], device["kind"])
+    if device["kind"] == "cpu" and (timer := job.config["timing"]["timer"]) not in ("auto", "host"):
+        raise UserError(f"timing.timer={timer} needs a CUDA device; on a CPU use auto or host")
     if not gpu["match"] and gpu["device"] != "cpu":  # the card that was found, and its datasheet
         gpu["name"] = name
         gpu["facts"] = (description_of(name) or {}).get("facts", {})
     asked = {"kernel": job.config["kernel"], "shapes": job.shapes, "dtypes": job.dtypes}
     limits = {"describing": DESCRIBE_LIMIT_S}
     try:
-        reply = worker.request({"do": "describe", "job": asked}, limits, "describing", attempts=2)
+        reply = worker.request({"do": "describe", "job": asked}, limits, "describing")
     except WorkerDied as error:
         raise UserError(f"kernel={job.kernel}: {error}; see {worker.log}") from None
     if "error" in reply:

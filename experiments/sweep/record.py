@@ -9,14 +9,13 @@ import secrets
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
-from pydantic import ValidationError
 
-from experiments.data.files import RowsError, write_file
+from experiments.data.files import RowsError, validated, write_file
 from experiments.data.rows import ROWS, Row, parse_row, read_rows, rows_files
 from experiments.errors import UserError
 from experiments.sweep.client import Worker, WorkerDied
@@ -24,94 +23,64 @@ from experiments.sweep.plan import PROTOCOL, Identity, Plan, Point
 
 DECLARED = ("rows", "cols", "dtype", "model_reads", "model_writes", "model_bytes",
             "compulsory_bytes", "flops", "exponentials")  # fmt: skip
-LOCK_ATTEMPTS = 5  # at a folder that others make and remove meanwhile
 
 
-class FolderLock:
+@contextlib.contextmanager
+def folder_lock(out: Path) -> Iterator[None]:
     """Holds a sweep's folder, by ``.lock`` in it, until its process ends, however it ends.
-
-    Closed, it leaves no folder in which nothing else was written.
 
     Raises:
         UserError: the folder cannot be written, or another sweep holds it.
     """
-
-    def __init__(self, out: Path) -> None:
-        self.path = out / ".lock"
-        self._lock = FileLock(self.path, timeout=0, thread_local=False)
-        for attempt in range(LOCK_ATTEMPTS):
-            try:
-                out.mkdir(parents=True, exist_ok=True)
-                self._lock.acquire()
-                self._held = self.path.stat()
-                return
-            except Timeout:
-                raise UserError(
-                    f"out={out} is being written by another sweep; wait or choose another"
-                ) from None
-            except OSError as error:
-                # a sweep that measured nothing may just have removed the folder
-                if not isinstance(error, FileNotFoundError) or attempt == LOCK_ATTEMPTS - 1:
-                    raise UserError(f"out={out} cannot be written: {error.strerror}") from None
-
-    def check(self) -> None:
-        """Makes sure that the lock still keeps others out.
-
-        Raises:
-            UserError: it has been removed or replaced since.
-        """
-        with contextlib.suppress(FileNotFoundError):
-            if os.path.samestat(self.path.stat(), self._held):
-                return
+    lock = FileLock(out / ".lock", timeout=0, thread_local=False)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except Timeout:
         raise UserError(
-            f"{self.path} was removed or replaced while this sweep was running, and another "
-            "sweep may write there now; run the same command again"
-        )
-
-    def close(self) -> None:
-        """Lets another sweep have the folder."""
-        log = self.path.with_name("worker.log")
-        with contextlib.suppress(OSError):
-            if log.is_file() and not log.is_symlink() and not log.stat().st_size:
-                log.unlink()
-            if [*self.path.parent.iterdir()] == [self.path]:
-                self.path.unlink()
-                self.path.parent.rmdir()
-        self._lock.release()
+            f"out={out} is being written by another sweep; wait or choose another"
+        ) from None
+    except OSError as error:
+        raise UserError(f"out={out} cannot be written: {error.strerror}") from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 class Ledger:
-    """All rows below ``out``, and the one writer of them; the lock is checked before each row.
+    """All rows below ``out``, and the one writer of them.
 
-    Without a lock it only reads, for a dry run.
+    Before each row it looks whether all are on disk as it left them: somebody may have removed
+    them, or the folder with its lock, so that another sweep writes there. A ledger that only
+    ``reads``, for a dry run, mends nothing.
 
     Raises:
         UserError: a row is malformed, or a file cannot be read or mended.
     """
 
-    def __init__(self, out: Path, lock: FolderLock | None) -> None:
-        self._out, self._lock = out, lock
+    def __init__(self, out: Path, reads: bool = False) -> None:
+        self._out = out
         self._latest: dict[Identity, Row] = {}
-        self._suspect = Counter[Identity]()  # attempts in succession, to the last
         self._highest_mhz: dict[tuple[str, str | None], float] = {}
-        self._cards: dict[str, Counter[int]] = {}  # by job, of the rows when the sweep began
-        self._sizes: dict[Path, int] = {}  # of the files of rows, as this sweep left them
+        self.begun = dict[str, Counter[int]]()  # by job, of the rows at the start, those of a card
+        self._files: dict[Path, tuple[int, int]] = {}  # as this sweep left them: inode and size
         self._threads = threading.Lock()
         for path in rows_files(out):
             if path.name != ROWS:
                 raise UserError(f"{path} is a recording, which takes no rows; choose another out=")
             try:
-                if lock is not None:
+                if not reads:
                     truncate_torn_line(path)
                 rows = [*read_rows(path)]
-                self._sizes[path] = path.stat().st_size
+                self._files[path] = _state(path)
             except RowsError as error:
                 why = f"{error}; mend or remove that line, or choose another out="
                 raise UserError(why) from None
             except OSError as error:
                 raise UserError(f"{path} cannot be read or written: {error.strerror}") from None
             name = path.parent.relative_to(out).as_posix()
-            self._cards[name] = Counter(row.card for row in rows)
+            self.begun[name] = Counter(row.card for row in rows)
             for row in rows:
                 self._take(row)
 
@@ -128,23 +97,9 @@ class Ledger:
         row = self.latest(identity)
         return row is not None and row.expected
 
-    def is_due_again(self, identity: Identity) -> bool:
-        """Whether a point's last row is suspect and was not the second visit for that reason."""
-        return self._suspect[identity] % 2 == 1
-
     def highest_mhz(self, gpu: str, mark: str | None) -> float | None:
         """The highest SM clock that any row saw on a card with this mark."""
         return self._highest_mhz.get((gpu, mark))
-
-    def cards_of(self, jobs: Iterable[str]) -> list[int]:
-        """The cards that rows of these jobs were measured on before, the most used first."""
-        rows = sum((self._cards.get(name, Counter[int]()) for name in jobs), Counter[int]())
-        return [card for card, _ in rows.most_common()]
-
-    def next_attempt(self, identity: Identity) -> int:
-        """The number of the next attempt at a point, from 1."""
-        row = self.latest(identity)
-        return 1 if row is None else row.attempt + 1
 
     def record(self, job: str, row: Row) -> None:
         """Adds a row to a job's file; when this returns it is on disk.
@@ -152,13 +107,12 @@ class Ledger:
         Raises:
             UserError: it could not be written, or the folder is not as this sweep left it.
         """
-        path = self._out / job / "rows.jsonl"
-        assert self._lock is not None
+        path = self._out / job / ROWS
         with self._threads:
-            self._lock.check()
-            self._check(path)
+            self._files.setdefault(path, (0, 0))
+            self.check()
             try:
-                self._sizes[path] = append_row(path, row)
+                self._files[path] = append_row(path, row)
             except OSError as error:
                 raise UserError(f"{path}: {error.strerror}") from None
             self._take(row)
@@ -169,21 +123,15 @@ class Ledger:
         Raises:
             UserError: a file of rows was removed or changed since.
         """
-        for path in self._sizes:
-            self._check(path)
-
-    def _check(self, path: Path) -> None:
-        size = path.stat().st_size if path.is_file() else 0
-        if size != self._sizes.get(path, 0):
-            raise UserError(
-                f"{path} was removed or changed while this sweep was running; run the same "
-                "command again"
-            )
+        for path, known in self._files.items():
+            if _state(path) != known:
+                raise UserError(
+                    f"{path} was removed or changed while this sweep was running; run the same "
+                    "command again"
+                )
 
     def _take(self, row: Row) -> None:
         known = self.latest(row.identity)
-        if known is None or row.attempt > known.attempt:
-            self._suspect[row.identity] = self._suspect[row.identity] + 1 if row.suspect else 0
         if known is None or row.attempt >= known.attempt:
             self._latest[row.identity] = row
         if row.sm_clock_mhz is not None:
@@ -191,14 +139,23 @@ class Ledger:
             self._highest_mhz[card] = max(row.sm_clock_mhz, self._highest_mhz.get(card, 0.0))
 
 
-def append_row(path: Path, row: Row) -> int:
-    """Adds one row, waits until it is on disk, and gives the size of the file."""
+def append_row(path: Path, row: Row) -> tuple[int, int]:
+    """Adds one row, waits until it is on disk, and gives the file's inode and size."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as file:
         file.write(row.model_dump_json() + "\n")
         file.flush()
         os.fsync(file.fileno())
-        return file.tell()
+        return _state(file.fileno())
+
+
+def _state(file: Path | int) -> tuple[int, int]:
+    """A file's inode and size, zeros where there is none."""
+    try:
+        found = os.stat(file)
+    except FileNotFoundError:
+        return 0, 0
+    return found.st_ino, found.st_size
 
 
 def truncate_torn_line(path: Path) -> None:
@@ -265,31 +222,22 @@ def row_of(
         "seed": point.job.config["seed"],
     } | packages_of(point)
     fields = {
-        "key": point.key,
-        "card": point.card,
-        "round": point.round,
         "attempt": attempt,
         "sweep": sweep,
-        "operation": point.variant["operation"],
-        "roof": point.variant["roof"],
         "kernel": point.job.kernel,
-        "params": point.variant["params"],
-        "device": point.device,
-        "gpu": point.gpu,
-        "backend": point.variant["backend"],
         "host_cards": handshake.get("host_cards"),
         "environment": handshake["environment"] | provenance,
         "model_formula": point.variant["formula"],
+        **{name: getattr(point, name) for name in ("key", "card", "round", "device", "gpu")},
+        **{name: point.variant[name] for name in ("operation", "roof", "params", "backend")},
         **{name: point.declared[name] for name in DECLARED},
     }
     try:
-        return Row.model_validate(outcome | fields)
-    except ValidationError as error:
-        first = error.errors()[0]
-        what = f"{'.'.join(map(str, first['loc']))!r}: {first['msg']}"
-        crash = {"status": "crashed", "reason": f"the worker's answer makes no row: field {what}"}
+        return validated(Row, outcome | fields)
+    except ValueError as error:
+        crash = {"status": "crashed", "reason": f"the worker's answer makes no row: {error}"}
         unsaid = dict.fromkeys(["model_formula", *DECLARED[3:]])  # they may be what is wrong
-        return Row.model_validate(crash | fields | unsaid)
+        return validated(Row, crash | fields | unsaid)
 
 
 def packages_of(point: Point) -> dict[str, Any]:
@@ -325,16 +273,6 @@ def save_plan(plan: Plan, out: Path) -> None:
         config = job.config | {"out": out.name, "kernel": kernel}
         write_json(out / job.name / "config.json", config)
     write_json(path, variants)
-
-
-def note_session(out: Path, points: int, planned_s: float, elapsed_s: float) -> None:
-    """Keeps how long this run of the command took, for the account of the wall time."""
-    if not points:
-        return
-    session = {"points": points, "planning_s": planned_s, "elapsed_s": elapsed_s}
-    # on a full disk this account is not a loss, and its failure would hide what was one
-    with contextlib.suppress(OSError), (out / "sessions.jsonl").open("a") as file:
-        file.write(json.dumps(session) + "\n")
 
 
 def read_object(path: Path) -> dict[str, Any]:

@@ -1,13 +1,11 @@
-"""What a sweep shows its user: the points of a dry run, the progress, the table, W&B's runs."""
+"""What a sweep shows its user: the points of a dry run, the progress, and the table at its end."""
 
 from __future__ import annotations
 
-import math
 import sys
 import threading
-import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,71 +20,45 @@ from experiments.data.metrics import derived
 from experiments.data.rows import Row
 from experiments.data.statistics import unconverged
 from experiments.sweep.plan import Point
-from experiments.sweep.ratios import Beside, beside
 
-PLAIN_EVERY_S = 5.0
 PLAIN_WIDTH = 160  # columns where there is no terminal
 PRINTED = 66  # rows that still fit a screen; the table on disk has all
-COLUMNS = ("dtype", "M×N", "kernel", "time µs", "95 %", "GB/s", "of roof", "× torch",
-           "× best other", "traffic", "status")  # fmt: skip
-# A narrow terminal does without these, the first first; time, kernel and status are always shown.
-DROPPED = ("traffic", "95 %", "GB/s", "dtype", "× best other", "× torch", "of roof")
-LEFT = ("dtype", "M×N", "kernel", "traffic", "status", "verdict")
-FOLDED = {"kernel": 24, "status": 30, "verdict": 30}  # these go on in another line beyond a width
-WORKER_START_S = 4.0
+COLUMNS = ("dtype", "M×N", "kernel", "time µs", "95 %", "GB/s", "of roof", "traffic", "status")
+LONG = ("kernel", "status", "verdict")
+LEFT = ("dtype", "M×N", "traffic", *LONG)
 
 
-def print_estimate(points: Sequence[Point], cards: int) -> None:
-    """Prints by kernel and grid how long the points may take, then their number and the minutes."""
-    seconds, shards = defaultdict[str, Counter[str]](Counter), Counter[tuple[Any, ...]]()
-    asked, refused = Counter[str](), Counter[str]()
+def print_estimate(points: Sequence[Point]) -> None:
+    """Prints how many points each kernel has and how long they may take, then the sums."""
+    kernels, cards = defaultdict[str, list[Point]](list), Counter[int]()
     for point in points:
-        label, grid, spent = point.job.label, point.job.grid, point.estimate_s
-        seconds[label][grid] += spent  # type: ignore[assignment]
-        shards[point.card, point.job.shard] += spent  # type: ignore[assignment]
-        asked[label] += 1
-        refused[label] += bool(point.refusal)
-    grids = list(dict.fromkeys(point.job.grid for point in points))
+        kernels[point.job.label].append(point)
+        cards[point.card] += point.estimate_s  # type: ignore[assignment]
     lines = [
         [
             label,
-            *(_span(cells[grid]) for grid in grids),
-            str(asked[label]),
-            str(refused[label] or ""),
+            f"{sum(point.estimate_s for point in mine) / 60:.1f}",
+            str(len(mine)),
+            str(sum(point.refusal is not None for point in mine) or ""),
         ]
-        for label, cells in sorted(seconds.items())
+        for label, mine in sorted(kernels.items())
     ]
-    names = ["kernel", *grids, "points", "cannot run"]
-    print_columns(names, lines, ["cannot run", "points", *reversed(grids)])
-    # cards work side by side, each shard on one of them
-    longest = max(shards.total() / cards, max(shards.values(), default=0))
-    rounds, visits = len({point.round for point in points}), ""
-    if rounds > 1:
-        visits = f" in {rounds} rounds, one whole round after another"
-        if points[0].job.config["fresh"]:
-            visits += ", each in new worker processes"
-            longest += WORKER_START_S * rounds
-    on = f" on {cards} cards" if cards > 1 else ""
-    cannot = f"; {refused.total()} of them cannot run here" if refused.total() else ""
-    print(f"{len(points)} points to measure{visits}{on}, about {longest / 60:.1f} minutes{cannot}")
-
-
-def _span(seconds: float) -> str:
-    """A time to wait for, roughly; nothing where nothing runs."""
-    if seconds < 100:
-        return f"{math.ceil(seconds)} s" if seconds else ""
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+    print_table(["kernel", "minutes", "points", "cannot run"], lines)
+    rounds = len({point.round for point in points})
+    visits = f" in {rounds} rounds, one whole round after another" if rounds > 1 else ""
+    on = f" on {len(cards)} cards" if len(cards) > 1 else ""
+    minutes = max(cards.values(), default=0) / 60  # cards work side by side
+    print(f"{len(points)} points to measure{visits}{on}, about {minutes:.1f} minutes")
 
 
 class Progress:
-    """Points done, rate, time left, the current point and the last result; thread-safe.
+    """Points done, time left, the current point and the last result; thread-safe.
 
     A live line on a terminal, plain lines elsewhere.
     """
 
     def __init__(self, total: int, done_before: int) -> None:
         self._total, self._done = total, 0
-        self._began = self._printed = time.monotonic()
         self._lock = threading.Lock()
         console = Console(stderr=True)
         self._bar = Bar(
@@ -125,13 +97,8 @@ class Progress:
             if not row.expected:
                 self._print(f"{last}: {row.reason}")
             self._bar.update(self._task, advance=1, description=escape(last))
-            now = time.monotonic()
-            late = now - self._printed >= PLAIN_EVERY_S
-            if self._bar.disable and (late or self._done in (1, self._total)):
-                self._printed, point_s = now, (now - self._began) / self._done
-                left = f"{point_s * (self._total - self._done) / 60:.1f} min left"
-                rate = f"{1 / max(point_s, 1e-9):.1f} points/s"
-                self._print(f"{self._done}/{self._total} {rate}, {left}, {last}")
+            if self._bar.disable and row.expected:
+                self._print(f"{self._done}/{self._total} {last}")
 
     def _print(self, line: str) -> None:
         # as it is: rich would wrap and colour a plain log's lines
@@ -150,109 +117,60 @@ def print_summary(
 ) -> None:
     """Prints the table, how the time was ``spent``, and where everything is.
 
-    ``labels`` has by key the kernel with the tunables that were set.
+    ``labels`` has by key the kernel with the tunables that were set. The table goes to a file as a
+    whole; one that cannot be written is a warning, for the rows are on disk and decide the status.
     """
-    labels = {row.key: row.kernel for row in rows} | dict(labels)
-    _print_table(rows, labels, out / "table.md")
-    for line in _best_settings(rows, labels):
-        print(line)
+    # a roof stands among the kernels that it is the roof of, several operations each by itself
+    several = len({r.operation for r in rows} - {r.roof for r in rows}) > 1
+    places = ("dtype", "rows", "cols", "round", *["operation"] * several)
+    ordered = sorted(
+        zip(rows, derived(rows), strict=True),
+        key=lambda line: (*(getattr(line[0], name) for name in places), line[0].time_us or 9e99),
+    )
+    cells = [_cells(row, own, labels.get(row.key, row.kernel)) for row, own in ordered]
+    lines = [COLUMNS, ["---"] * len(COLUMNS), *cells]
+    path = out / "table.md"
+    try:
+        write_file(path, "".join(f"| {' | '.join(line)} |\n" for line in lines))
+    except OSError as error:
+        warnings = [*warnings, f"{path} could not be written: {error.strerror or error}"]
+    print_table(COLUMNS, cells[:PRINTED])
+    if len(cells) > PRINTED:
+        print(f"shown: {PRINTED} of {len(cells)} points")
     for warning in warnings:
         print(f"warning: {warning}", file=sys.stderr)
     print(spent)
     for gpu in dict.fromkeys(row.gpu for row in rows):
         if len(cards := {row.recording for row in rows if row.gpu == gpu}) > 1:
             print(f"rows of {len(cards)} cards called {gpu}: a ratio compares rows of one card")
-    failed = sum(not row.expected for row in rows)
-    if failed:
+    if failed := sum(not row.expected for row in rows):
         print(f"{failed} points failed; only_failed=true tries them again")
-    suspect = [row for row in rows if row.suspect]
-    if suspect:
+    if suspect := [row for row in rows if row.suspect]:
         # the first word of a reason is its kind, as in "throttled: ..."
         kinds = Counter(k for row in suspect for k in {s.partition(":")[0] for s in row.suspect})
         why = ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items()))
         print(f"{len(suspect)} of {len(rows)} points are suspect ({why}); their rows say how")
-    print(f"rows      {out}/**/rows.jsonl")
-    print(f"table     {out / 'table.md'}")
-    print(f"variants  {out}/**/variants.json")
+    print(f"rows      {out}/**/rows.jsonl\ntable     {path}\nvariants  {out}/**/variants.json")
 
 
-def _best_settings(rows: Sequence[Row], labels: Mapping[str, str]) -> Iterator[str]:
-    """For kernels that ran with several settings the fastest at each shape, a line each."""
-    times: dict[tuple[Any, ...], dict[str, float]] = {}
-    for row in rows:
-        if row.status == "ok" and row.time_us is not None:
-            place = row.kernel, row.dtype, row.rows, row.cols
-            mine = times.setdefault(place, {})
-            mine[labels[row.key]] = min(row.time_us, mine.get(labels[row.key], math.inf))
-    for (_, dtype, m, n), mine in sorted(times.items()):
-        best, *others = sorted(mine, key=lambda label: mine[label])
-        if others:
-            ahead = mine[others[0]] / mine[best]
-            yield f"best at {m}×{n} {dtype}: {best}, {ahead:.2f} times as fast as {others[0]}"
-
-
-def _print_table(rows: Sequence[Row], labels: Mapping[str, str], path: Path) -> None:
-    """Writes the whole table as Markdown and prints what fits a screen.
-
-    A file that cannot be written is a warning: the rows are on disk, and they alone decide the exit
-    status.
-    """
-    # a roof stands among the kernels that it is the roof of, several operations each by itself
-    several = len({r.operation for r in rows} - {r.roof for r in rows}) > 1
-    places = ("dtype", "rows", "cols", "round", *["operation"] * several)
-    ordered = sorted(
-        zip(rows, derived(rows), beside(rows), strict=True),
-        key=lambda line: (*(getattr(line[0], name) for name in places),
-                                 line[0].time_us or 9e99),
-    )  # fmt: skip
-    cells = [_cells(row, own, others, labels[row.key]) for row, own, others in ordered]
-    lines = [COLUMNS, ["---"] * len(COLUMNS), *cells]
-    text = "".join(f"| {' | '.join(line)} |\n" for line in lines)
-    try:
-        write_file(path, text)
-    except OSError as error:
-        print(f"warning: {path} could not be written: {error.strerror or error}", file=sys.stderr)
-    print_columns(COLUMNS, cells[:PRINTED], DROPPED)
-    if len(cells) > PRINTED:
-        print(f"shown: {PRINTED} of {len(cells)} points; all of them in {path}")
-
-
-def print_columns(
-    names: Sequence[str], lines: Sequence[Sequence[str]], dropped: Sequence[str]
-) -> None:
-    """Prints a table without as many of the ``dropped`` columns, in their order, as do not fit.
-
-    Nothing of the others is cut off. A column left out that says one thing is said above.
-    """
+def print_table(names: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
+    """Prints the columns that have something in them; names and status may take several lines."""
     console = Console()
     console = console if console.is_terminal else Console(width=PLAIN_WIDTH)
-    columns = dict(zip(names, zip(*lines, strict=True), strict=False))
-    columns = {name: cells for name, cells in columns.items() if any(cells)}
-    wanted = {
-        name: min(max(map(len, (name, *cells))), FOLDED.get(name, console.width))
-        for name, cells in columns.items()
-    }
-    for name in dropped:
-        if sum(wanted.values()) + 2 * (len(wanted) - 1) <= console.width:
-            break
-        if wanted.pop(name, None) and len({*columns[name]}) == 1:
-            print(f"{name} {columns[name][0]}")
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name, width in wanted.items():
-        folds = name in FOLDED
+    columns = {name: [line[i] for line in lines] for i, name in enumerate(names)}
+    columns = {name: cells for name, cells in columns.items() if any(cells)}
+    for name in columns:
+        left, long = name in LEFT, name in LONG
         table.add_column(
-            name,
-            justify="left" if name in LEFT else "right",
-            min_width=12 if folds else width,
-            no_wrap=not folds,
-            overflow="fold",
+            name, justify="left" if left else "right", no_wrap=not long, overflow="fold"
         )
-    for i in range(len(lines)):
-        table.add_row(*(escape(columns[name][i]) for name in wanted))
+    for line in zip(*columns.values(), strict=True):
+        table.add_row(*map(escape, line))
     console.print(table)
 
 
-def _cells(row: Row, own: Mapping[str, Any], others: Beside, label: str) -> list[str]:
+def _cells(row: Row, own: Mapping[str, Any], label: str) -> list[str]:
     share, above, times = own["fraction_of_roof"], own["above_roof"], ["", "", ""]
     gbps = own["effective_gbps"]
     if gbps is not None and row.time_us is not None:  # an implausible time is not shown
@@ -272,8 +190,6 @@ def _cells(row: Row, own: Mapping[str, Any], others: Beside, label: str) -> list
         label,
         *times,
         "" if share is None else f"{share:.0%}{'!' if above else ''}",
-        str(others.torch or ""),
-        f"{others.best} {others.other}" if others.best else "",
         row.model_formula or "",
         "; ".join(status),
     ]
@@ -285,24 +201,14 @@ def _number(value: float) -> str:
 
 
 def account(measured: Sequence[Row], elapsed_s: float) -> str:
-    """How the wall time of this run was spent, on each of its cards.
-
-    Cards work side by side, so each has all of it. The rest is planning, inputs, checks, and
-    waiting for the other cards.
-    """
+    """How the wall time of this run was spent; the rest is planning, inputs and checks."""
     if not measured:
         return f"nothing to measure; {elapsed_s:.1f} s"
-    lines = {}
-    for card in sorted({row.card for row in measured}):
-        rows = [row for row in measured if row.card == card]
-        sampling, compiling = (
-            sum(getattr(row, name) or 0.0 for row in rows) for name in ("sampling_s", "compile_s")
-        )
-        rest = elapsed_s - sampling - compiling
-        spent = f"sampling {sampling:.1f} s, compiling {compiling:.1f} s, the rest {rest:.1f} s"
-        lines[card] = spent
-    head = f"{len(measured)} points in {elapsed_s:.1f} s"
-    if len(lines) == 1:
-        return f"{head}: {lines.popitem()[1]}"
-    each = (f"  card {card}: {spent}" for card, spent in lines.items())
-    return "\n".join([f"{head} on {len(lines)} cards", *each])
+    sampling_s = sum(row.sampling_s or 0.0 for row in measured)
+    compiling_s = sum(row.compile_s or 0.0 for row in measured)
+    cards = len({row.card for row in measured})
+    on = f" on {cards} cards" if cards > 1 else ""
+    return (
+        f"{len(measured)} points in {elapsed_s:.1f} s{on}: sampling {sampling_s:.1f} s, compiling "
+        f"{compiling_s:.1f} s, the rest {cards * elapsed_s - sampling_s - compiling_s:.1f} s"
+    )

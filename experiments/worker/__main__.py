@@ -1,4 +1,4 @@
-"""A worker: ``python -m experiments.worker --device auto``, a `Child` of the sweep."""
+"""A worker: ``python -m experiments.worker --device auto``, a child of the sweep."""
 
 from __future__ import annotations
 

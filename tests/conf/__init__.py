@@ -1,8 +1,9 @@
 from typing import Any
 
 import yaml
+from omegaconf import OmegaConf
 
-from experiments.data.jobs import ABOUT
+from experiments.data.jobs import ABOUT, GridConfig
 from experiments.sweep.jobs import OUTSIDE
 from tests.conftest import CONF
 
@@ -20,3 +21,8 @@ def kernel(name: str) -> dict[str, Any]:
     """A kernel's target and tunables, without what its file says about it."""
     config = yaml.safe_load((CONF / "kernel" / f"{name}.yaml").read_text(encoding="utf-8"))
     return {key: value for key, value in config.items() if key not in ABOUT}
+
+
+def expand(grid: Any) -> list[tuple[int, int]]:
+    """The shapes of a composed grid."""
+    return GridConfig.model_validate(OmegaConf.to_container(grid, resolve=True)).expand()

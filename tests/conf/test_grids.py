@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.data.jobs import expand
-from tests.conf import options
+from tests.conf import expand, options
 from tests.conftest import Composed
 
 SHAPES = {

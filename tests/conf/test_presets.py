@@ -7,9 +7,8 @@ from collections import Counter
 import pytest
 from omegaconf import OmegaConf
 
-from experiments.data.jobs import expand
 from experiments.sweep.jobs import combinations
-from tests.conf import KERNELS, options
+from tests.conf import KERNELS, expand, options
 from tests.conftest import CONF, Composed
 
 # those of the sources

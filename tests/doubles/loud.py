@@ -1,4 +1,4 @@
-"""Softmax variants that print where they should not, speak on the worker's pipes, or die at once.
+"""Softmax variants that print where they should not or speak on the worker's pipes.
 
 The module itself prints as it is imported, in text and in bytes.
 """
@@ -10,11 +10,9 @@ import stat
 import sys
 import threading
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
-from kernels.traffic import Traffic
 from tests.doubles.kernels import Double
 
 print("a banner at import")
@@ -49,16 +47,3 @@ class Meddle(Double):
             except OSError:
                 continue
         return super().__call__(x)
-
-
-@dataclass(frozen=True)
-class Frail(Double):
-    """Takes its process down the first time that it is described."""
-
-    mark: str = ""
-
-    def traffic(self) -> Traffic:
-        if self.mark and not Path(self.mark).exists():
-            Path(self.mark).touch()
-            os._exit(7)
-        return super().traffic()

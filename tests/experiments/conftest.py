@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
 import shutil
 import subprocess
 import sys
@@ -12,6 +11,8 @@ from pathlib import Path
 import pytest
 from hydra.core.global_hydra import GlobalHydra
 
+from experiments.errors import command
+from experiments.run import act_on
 from experiments.sweep import driver
 from experiments.sweep.cards import WorkerPool
 from experiments.sweep.client import Worker
@@ -37,6 +38,8 @@ def pool(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
 
         def start(self, jobs):  # type: ignore[no-untyped-def]
             self.workers["cpu", 0] = worker
+            if worker.process is not None and worker.process.poll() is not None:
+                worker.stop()  # Linux ended it with the thread of the last sweep that started it
             super().start(jobs)
 
         def close(self) -> None:
@@ -55,16 +58,11 @@ def sweep_here(
 
     def run(*arguments: str, out: Path | None = None, **variables: str) -> Result:
         folder = out or tmp_path / "out"
-        monkeypatch.setattr(sys, "argv", ["run", *command_line(folder, *arguments)[3:]])
-        for name, value in {"HYDRA_FULL_ERROR": "0", **variables}.items():
+        for name, value in {"HYDRA_FULL_ERROR": "1", **variables}.items():
             monkeypatch.setenv(name, value)
         GlobalHydra.instance().clear()
         capfd.readouterr()
-        status = 0
-        try:
-            runpy.run_module("experiments.run", run_name="__main__")
-        except SystemExit as ended:
-            status = int(ended.code or 0)
+        status = command(lambda: act_on(command_line(folder, *arguments)[3:]))
         shown = capfd.readouterr()
         return Result(status, shown.out, shown.err, folder)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import sys
 from collections.abc import Iterator
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -107,23 +106,3 @@ def test_an_installed_module_counts_by_its_version_alone(library: Path, folder: 
     _unpacked.cache_clear()
     begin = "import bought, torch.nn, os, numpy.linalg"
     assert not changes(library, begin, f"{folder}/bought.py")
-
-
-def test_an_editable_install_counts(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Setuptools finds one by a finder of its own, others by a folder on the path."""
-    package = library.parent / "elsewhere" / "edited"
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text("")
-
-    class Finder:
-        @staticmethod
-        def find_spec(name: str, path: object = None, target: object = None) -> object:
-            init = package / "__init__.py"
-            places = {"submodule_search_locations": [str(package)]}
-            if name != "edited":
-                return None
-            return importlib.util.spec_from_file_location(name, init, **places)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Finder])
-    assert changes(library, "import edited.module", "../elsewhere/edited/module.py")
-    assert changes(library, "import edited.module", "../elsewhere/edited/__init__.py")

@@ -17,8 +17,9 @@ import pytest
 from experiments.data.recordings import pack
 from experiments.data.rows import read_rows, rows_files
 from experiments.errors import UserError
-from experiments.sweep.record import FolderLock
+from experiments.sweep.record import Ledger, folder_lock
 from tests.conftest import QUICK, ROOT, Command, command_line, once_each, shape
+from tests.experiments.test_rows import row
 
 KILLS = int(os.environ.get("FAULT_KILLS", "2"))
 SIGNALS = [signal.SIGKILL, signal.SIGTERM, signal.SIGINT]
@@ -175,30 +176,14 @@ def test_a_kernel_that_declares_what_no_row_can_hold_costs_its_own_points_alone(
 def test_a_second_sweep_is_refused_and_changes_nothing_in_the_folder(
     sweep_here: Command, tmp_path: Path
 ) -> None:
-    lock = FolderLock(tmp_path / "out")
-    request = tmp_path / "out" / ".hydra" / "multirun.yaml"
-    request.parent.mkdir()
-    request.write_text("what the first sweep asked for")
-    done = sweep_here(*ARGUMENTS)
-    assert done.status == 2
-    assert "being written by another sweep" in done.error
-    assert request.read_text() == "what the first sweep asked for"
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {".hydra", ".lock"}
-    lock.close()
-
-
-def test_a_refused_sweep_leaves_a_folder_alone_in_which_nothing_is_yet(
-    sweep_here: Command, tmp_path: Path
-) -> None:
-    lock = FolderLock(tmp_path / "out")
-    done = sweep_here(*ARGUMENTS)
-    assert (done.status, done.rows) == (2, [])
-    assert "being written by another sweep" in done.error
-    assert sweep_here(*ARGUMENTS, "dry_run=true").status == 0  # it only looks
-    lock.check()
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {".lock"}
-    lock.close()
-    assert not (tmp_path / "out").exists()
+    out = tmp_path / "out"
+    with folder_lock(out):
+        (out / "precious").touch()
+        done = sweep_here(*ARGUMENTS)
+        assert done.status == 2
+        assert "being written by another sweep" in done.error
+        assert {path.name for path in out.iterdir()} == {"precious", ".lock"}
+        assert sweep_here(*ARGUMENTS, "dry_run=true").status == 0  # it only looks
 
 
 def test_rows_that_are_removed_while_a_sweep_runs_are_noticed_and_measured_again(
@@ -235,19 +220,26 @@ def test_a_recording_takes_no_rows_and_stays_as_it_is(
     assert packed.read_bytes() == before
 
 
-def test_a_folder_that_is_replaced_while_a_sweep_has_it_is_noticed(tmp_path: Path) -> None:
-    lock = FolderLock(tmp_path / "out")
-    lock.check()
-    with pytest.raises(UserError, match="being written by another sweep"):
-        FolderLock(tmp_path / "out")
-    (tmp_path / "out").rename(tmp_path / "elsewhere")
-    with pytest.raises(UserError, match="was removed or replaced"):
-        lock.check()
-    other = FolderLock(tmp_path / "out")
-    with pytest.raises(UserError, match="was removed or replaced"):
-        lock.check()
-    lock.close()
-    other.close()
+@pytest.mark.parametrize("taken", ["lock", "folder"])
+def test_a_sweep_whose_folder_another_took_is_ended_before_it_writes(
+    tmp_path: Path, taken: str
+) -> None:
+    out = tmp_path / "out"
+    with folder_lock(out):
+        first = Ledger(out)
+        first.record("a", row(key="1"))
+        if taken == "lock":
+            (out / ".lock").unlink()
+        else:
+            out.rename(tmp_path / "elsewhere")
+        with folder_lock(out):
+            second = Ledger(out)
+            second.record("a", row(key="2"))
+            with pytest.raises(UserError, match="was removed or changed"):
+                first.record("a", row(key="3"))
+            second.record("b", row(key="4"))
+    found = [one.key for path in rows_files(tmp_path) for one in read_rows(path)]
+    assert sorted(found) == ["1", "2", "4"]
 
 
 def test_the_command_line_starts_without_torch_or_trackers(tmp_path: Path) -> None:

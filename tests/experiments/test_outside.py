@@ -14,14 +14,15 @@ import pytest
 import torch
 
 from experiments import bench
-from experiments.api import main
+from experiments.api import lines_of, main
 from experiments.api import written as function_written
 from experiments.data.rows import Row
 from experiments.errors import UserError
 from experiments.sweep.jobs import own_overrides
 from experiments.worker import outside
-from experiments.worker.describe import BadJob, build_kernel, inspect, source_hash
+from experiments.worker.describe import BadJob, build_kernel, inspect
 from kernels.device import Device
+from tests.analysis.plausible import row
 from tests.conftest import QUICK, ROOT, Command
 
 GOOD = """
@@ -38,22 +39,15 @@ def raises(x):
     raise ValueError("boom")
 """
 OWN = """
-from dataclasses import dataclass
-import torch
-from kernels.kernel import Array, Kernel, Operation
-from kernels.traffic import M, N, Traffic
+from kernels.kernel import Kernel, Operation
 
 class Doubled(Operation):
     name = "doubled"
     def reference(self, x):
         return x.double() * 2
 
-@dataclass(frozen=True)
 class ByTwo(Kernel):
     operation = Doubled()
-    backend = "eager"
-    moves = Traffic(reads=M * N, writes=M * N)
-    on_chip = N * 0
     def __call__(self, x):
         return x * 2
 """
@@ -123,18 +117,6 @@ def test_a_file_that_cannot_be_measured_is_one_line(
     assert "\n" not in str(refused.value)
 
 
-def test_the_key_holds_the_files_text_and_all_it_imports(written: Written) -> None:
-    path = written(GOOD)
-    build_kernel(config(path, "mine"))
-    hashes = [source_hash("outside_theirs") for _ in range(2)]
-    path.write_text(GOOD + "\n# edited\n")
-    hashes.append(source_hash("outside_theirs"))
-    (path.parent / "scale.py").write_text("ONE = 0.0\n")
-    hashes.append(source_hash("outside_theirs"))
-    assert hashes[0] == hashes[1]
-    assert len(set(hashes)) == 3
-
-
 def test_a_sweep_has_rows_of_it_beside_ours_and_no_path(
     written: Written, sweep_here: Command
 ) -> None:
@@ -179,6 +161,23 @@ def test_bench_ends_with_a_table_and_a_verdict(
     assert {"faster", "slower", "difference"} & {*line.split()}
 
 
+def test_each_kernel_stands_beside_torch_and_the_fastest_other_of_its_card() -> None:
+    times = {"copy": 4.0, "torch": 20.0, "online": 10.0, "mine": 8.0}
+    rows = [
+        row(name, 1024, time_us=us, time_low_us=us - 1, time_high_us=us + 1, roof="copy",
+            operation="copy" if name == "copy" else "softmax")
+        for name, us in times.items()
+    ]  # fmt: skip
+    elsewhere = row("torch", 1024, time_us=1.0, sweep="another", key="x")
+    [line] = lines_of([*rows, elsewhere], ["mine"])
+    ratios = {n: [round(line[f"{n}{end}"], 2) for end in ("", "_low", "_high")]
+              for n in ("share", "over_torch", "over_best")}  # fmt: skip
+    assert ratios == {
+        "share": [0.5, 0.33, 0.71], "over_torch": [2.5, 2.11, 3.0], "over_best": [1.25, 1.0, 1.57]
+    }  # fmt: skip
+    assert (line["best_other"], line["verdict"]) == ("online", "no difference")
+
+
 def test_an_operation_of_a_file_stands_for_its_kernels_and_has_no_rivals(written: Written) -> None:
     found = inspect(config(written(OWN), "Doubled"))
     assert (found["functions"], found["rivals"]) == (["ByTwo"], [])
@@ -200,23 +199,21 @@ def test_a_function_of_a_notebook_is_measured_from_its_source_or_refused(tmp_pat
     assert place == f"{tmp_path / 'mine_cell.py'}::mine"
     assert build_kernel(config(Path(place.partition("::")[0]), "mine"))
     leaning = cell("def mine(x):\n    return factor * torch.softmax(x, -1)\n", "mine")
-    with pytest.raises(UserError, match="mine uses factor of the cells around it; write it to a"):
-        bench(leaning, out=tmp_path / "never")
-    linecache.cache.pop("<cell>")
-    with pytest.raises(UserError, match="the source of mine cannot be read here"):
-        bench(alone, out=tmp_path / "never")
-
-
-def test_a_function_that_leans_on_what_surrounds_it_is_refused(tmp_path: Path) -> None:
     factor = 2.0
 
     def scaled(x: torch.Tensor) -> torch.Tensor:
         return factor * torch.softmax(x, -1)
 
-    with pytest.raises(UserError, match="scaled uses factor of the function around it"):
-        bench(scaled, out=tmp_path / "never")
-    with pytest.raises(UserError, match="is no function that can be measured"):
-        bench(torch.softmax, out=tmp_path / "never")
+    for function, complaint in (
+        (leaning, "mine uses factor of the code around it; write it to a"),
+        (scaled, "scaled uses factor of the code around it"),
+        (torch.softmax, "is no function that can be measured"),
+    ):
+        with pytest.raises(UserError, match=complaint):
+            bench(function, out=tmp_path / "never")
+    linecache.cache.pop("<cell>")
+    with pytest.raises(UserError, match="the source of mine cannot be read here"):
+        bench(alone, out=tmp_path / "never")
 
 
 def test_bench_and_sweep_are_functions_whatever_was_imported_before() -> None:
@@ -247,7 +244,7 @@ def test_a_folder_of_ones_own_has_kernels_of_ones_own(
         "options: {factor: 1.0}\n"
     )
     words = ["grid=point", "grid.rows=8", "grid.cols=64", "dtype=float32", *QUICK]
-    search = f"hydra.searchpath=[file://{tmp_path / 'lab'}]"
+    search = f"--config-dir={tmp_path / 'lab'}"
     tunable = "kernel.theirs.options.factor=1.0,2.0"
     done = sweep_here("kernel=theirs,torch", search, tunable, *words)
     outcomes = {(row.kernel, row.params.get("options", {}).get("factor")): row.status

@@ -6,6 +6,7 @@ The worker is real and on a CPU, but says that it is an H200, and only pretends 
 from __future__ import annotations
 
 import runpy
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,7 +16,6 @@ from typing import Any
 import pytest
 from hydra.core.global_hydra import GlobalHydra
 
-from experiments.child import Child
 from experiments.data.records import read_records
 from experiments.profile.profiling import LIST, Profiled
 from experiments.sweep.client import Worker
@@ -31,13 +31,13 @@ def test_each_point_is_called_once_in_a_range_of_its_name_and_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     ranges: list[str] = []
-    children: set[Child | None] = set()
+    children: set[subprocess.Popen[bytes] | None] = set()
     start, ask = Worker.start, Worker.request
 
     def disguised(self: Worker) -> dict[str, Any]:
         handshake = start(self)
         handshake["device"] |= {"kind": "cuda", "name": "NVIDIA H200"}
-        children.add(self._child)
+        children.add(self.process)
         return handshake
 
     def request(self: Worker, message: Mapping[str, Any], *more: Any, **options: Any) -> Any:
@@ -84,7 +84,7 @@ def test_each_point_is_called_once_in_a_range_of_its_name_and_listed(
     assert point.source
     assert f"{point.range}: profiled" in capfd.readouterr().out
     # no signal ended a worker: a profiler loses what a killed process had not handed over
-    assert {child.process.returncode for child in children if child} == {0}
+    assert {child.returncode for child in children if child} == {0}
 
 
 def request(target: str) -> dict[str, Any]:

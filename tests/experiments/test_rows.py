@@ -47,17 +47,14 @@ def with_text(field: str, text: str) -> str:
 
 
 BOUNDS = [
-    ("rows", '"4096"'), ("rows", "4096.0"), ("rows", "true"), ("cols", "1" + "0" * 30),
-    ("cols", str(2**40 + 1)), ("card", "65536"), ("attempt", "0"), ("round", "-1"),
-    ("compulsory_bytes", "-1"), ("compulsory_bytes", str(10**9)), ("model_bytes", "-7"),
-    ("model_reads", str(2**60)), ("time_us", "0"), ("time_us", "1e300"), ("samples_us", "[-1.0]"),
-    ("samples_us", "[Infinity]"), ("dtype", '"float8"'), ("kernel", json.dumps("k" * 301)),
+    ("rows", '"4096"'), ("rows", "4096.0"), ("rows", "true"), ("cols", str(2**40 + 1)),
+    ("card", "65536"), ("attempt", "0"), ("compulsory_bytes", str(10**9)), ("model_reads", "-7"),
+    ("time_us", "0"), ("samples_us", "[-1.0]"), ("samples_us", "[Infinity]"), ("dtype", '"int8"'),
     ("reason", json.dumps("r" * 2001)), ("params", '{"a":' * 900 + "0" + "}" * 900),
     ("environment", '{"a":[[[[0]]]]}'), ("environment", json.dumps({"a": "x" * 2001})),
     ("environment", json.dumps({"x" * 2001: 1})), ("environment", '{"a": NaN}'),
-    ("environment", json.dumps(dict.fromkeys(range(600)))),
-    ("suspect", '"text"'), ("gpu", "null"), ("gpu", '"\\ud800"'), ("temperature_c", "1e9"),
-    ("max_abs_error", "-1"), ("host", '"me"'), ("status", '"fine"'),
+    ("environment", json.dumps(dict.fromkeys(range(1001)))), ("gpu", '"\\ud800"'),
+    ("temperature_c", "1e9"), ("host", '"me"'), ("status", '"fine"'),
 ]  # fmt: skip
 
 
@@ -82,18 +79,15 @@ def test_a_torn_tail_of_any_kind_is_passed_over_and_removed(tmp_path: Path) -> N
     assert path.read_text() == row().model_dump_json() + "\n"
 
 
-def test_a_line_beyond_the_limit_is_never_read_whole(tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl"
-    with path.open("wb") as file:
-        file.truncate(10**9)  # sparse: to read it whole would take its time and memory
-    with pytest.raises(RowsError, match=r"rows\.jsonl:1: a line of more than 4 MB"):
-        list(read_rows(path))
-
-
-def test_what_is_no_plain_file_is_refused_without_waiting(tmp_path: Path) -> None:
+def test_what_is_no_plain_file_of_lines_is_refused_without_reading_on(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "rows.jsonl")
     with pytest.raises(RowsError, match="not a plain file"):
         list(read_rows(tmp_path / "rows.jsonl"))
+    path = tmp_path / "long.jsonl"
+    with path.open("wb") as file:
+        file.truncate(10**9)  # sparse: to read it whole would take its time and memory
+    with pytest.raises(RowsError, match=r"long\.jsonl:1: a line of more than 4 MB"):
+        list(read_rows(path))
 
 
 def test_a_file_is_written_whole_and_never_through_a_link(tmp_path: Path) -> None:
@@ -115,7 +109,6 @@ def test_a_file_is_written_whole_and_never_through_a_link(tmp_path: Path) -> Non
         ("{nonsense", "not JSON"),
         ("[1]", "a row is a JSON object"),
         ('{"schema_version": 99}', "schema_version 99; this version reads 1"),
-        ("{}", "schema_version None"),
         (with_text("time_us", "NaN"), "field 'time_us'"),
     ],
 )
@@ -124,11 +117,10 @@ def test_a_malformed_line_is_refused_by_file_and_line(
 ) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text("\n".join([row().model_dump_json(), line, row().model_dump_json(), ""]))
-    with pytest.raises(RowsError) as caught:
+    with pytest.raises(
+        RowsError, match=rf"^{re.escape(str(path))}:2: [^\n]*{re.escape(complaint)}"
+    ):
         list(read_rows(path))
-    assert str(caught.value).startswith(f"{path}:2: ")
-    assert complaint in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_a_trackers_copies_are_no_rows(tmp_path: Path) -> None:

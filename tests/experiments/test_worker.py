@@ -10,8 +10,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from experiments import child
 from experiments.child import one_line, parse
+from experiments.sweep import client
 from experiments.sweep.client import Worker, WorkerDied, WorkerError
 
 TIMING = {
@@ -31,14 +31,14 @@ def measured(worker: Worker, double: str, **tunables: Any) -> dict[str, Any]:
 
 def test_prints_of_any_kind_go_to_a_log_of_bounded_size(worker: Worker) -> None:
     worker.stop()
-    worker.log.write_bytes(b"x" * child.LARGEST_LOG)  # full: it is emptied as a worker starts
+    worker.log.write_bytes(b"x" * client.LARGEST_LOG)  # full: it is emptied as a worker starts
     assert measured(worker, "loud.Loud")["status"] == "ok"
     end = time.monotonic() + 30  # what was printed is on its way
-    while len(text := worker.log.read_bytes()) < child.LARGEST_LOG and time.monotonic() < end:
+    while len(text := worker.log.read_bytes()) < client.LARGEST_LOG and time.monotonic() < end:
         time.sleep(0.02)
     assert b"a banner at import\nbytes \xff at import, without an end" in text
     assert b"from a thread\nhalf a pair: \\ud800\n\xfe" in text
-    assert len(text) == child.LARGEST_LOG
+    assert len(text) == client.LARGEST_LOG
 
 
 def test_a_line_on_the_workers_own_pipe_costs_its_own_point_and_no_other(worker: Worker) -> None:
@@ -53,21 +53,12 @@ def test_a_line_on_the_workers_own_pipe_costs_its_own_point_and_no_other(worker:
 def test_what_answers_no_request_ends_the_worker(tmp_path: Path, line: str) -> None:
     scripted = Mock(receive=Mock(side_effect=[{"stage": "compiling"}, parse(line.encode())]))
     worker = Worker("cpu", 0, tmp_path / "worker.log")
-    worker._child, worker._up = scripted, True
+    worker._channel, worker._up = scripted, True
+    worker.process = Mock(pid=2**31 - 1)
     with pytest.raises(WorkerDied, match=r"while compiling: .* which is not an answer") as died:
         worker.request({"do": "measure"}, {"compiling": 1.0, "sampling": 1.0}, "sampling")
     assert died.value.status == "crashed"
     scripted.close.assert_called_once()
-
-
-def test_a_worker_that_dies_while_describing_is_asked_once_more(
-    worker: Worker, tmp_path: Path
-) -> None:
-    config = {"_target_": "tests.doubles.loud.Frail", "mark": str(tmp_path / "mark")}
-    job = {"kernel": config, "shapes": [[2, 4]], "dtypes": ["float32"]}
-    asked = ({"do": "describe", "job": job}, {"describing": 60.0}, "describing")
-    assert worker.request(*asked, attempts=2)["operation"] == "softmax"
-    assert (tmp_path / "mark").exists()
 
 
 def test_a_worker_that_dies_while_it_starts_is_started_thrice_at_most(

@@ -1,8 +1,9 @@
-"""Rows and records with one value changed, at any depth, into what JSON may hold."""
+"""Damage to rows and records: one value changed, at any depth, or the bytes of a file."""
 
 from __future__ import annotations
 
 import copy
+import json
 import random
 from typing import Any
 
@@ -10,12 +11,13 @@ SCALARS: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 7, 2**16, 2**31, 2**40, 2**53, 2**62, 2**63 - 1, 2**63, 10**18,
     -(10**18), 10**30, 0.0, -0.5, 0.5, 1e-9, 5e-324, 1e15, 1e18, 1e308, -1e308, float("nan"),
     float("inf"), "", " ", "copy", "naive", "ok", "float32", "-", "../..", "é\u202e\x1b[1m",
-    "1e5", "x" * 300, "x" * 5000, "$\\frac{a}{", "MN", "9**9**9",
+    "1e5", "x" * 300, "x" * 5000, "$\\frac{a}{", "MN", "9**9**9", "\ud800", "unsupported", "warm",
 )  # fmt: skip
 WHOLE: tuple[Any, ...] = (
     [], {}, [0], [1e308] * 3, [-1.0], ["a"], [[1]], [None], [1e15] * 100, {"": None}, {"a": [1]},
     {"a": {"b": {"c": 1}}}, {"a": 2**70}, {"a": float("nan")}, dict.fromkeys(map(str, range(2000))),
 )  # fmt: skip
+LINES = (b"\n", b"{}\n", b"[]\n", b"\xff\xfe\x00\n", b"[" * 5000 + b"\n", b"{\n")
 
 
 def deep(depth: int, kind: type = dict) -> Any:
@@ -49,3 +51,23 @@ def mutated(dice: random.Random, value: dict[str, Any]) -> dict[str, Any]:
     else:
         place[key] = dice.choice(SCALARS)
     return value
+
+
+def damaged(dice: random.Random, data: bytes) -> bytes:
+    """A file's bytes with a line changed or added, bits flipped, or its end cut off."""
+    lines, what = data.splitlines(keepends=True), dice.random()
+    place = dice.randrange(len(lines) + 1)
+    if what < 0.1:
+        return data[: dice.randrange(len(data) + 1)]
+    if what < 0.2:
+        flipped = bytearray(data)
+        for _ in range(dice.randint(1, 8)):
+            flipped[dice.randrange(len(data))] ^= dice.randint(1, 255)
+        return bytes(flipped)
+    if what < 0.3 or place == len(lines):
+        return b"".join([*lines[:place], dice.choice(LINES), *lines[place:]])
+    try:
+        lines[place] = json.dumps(mutated(dice, json.loads(lines[place]))).encode() + b"\n"
+    except (ValueError, AttributeError, RecursionError):  # no line of its own, or damaged before
+        lines[place] = dice.choice(LINES)
+    return b"".join(lines)

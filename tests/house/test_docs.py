@@ -19,7 +19,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from experiments.data.rows import Row
-from experiments.sweep.config import register
+from experiments.sweep.jobs import register
 from kernels.cross_entropy.functions import cross_entropy, logprob_entropy
 from kernels.functions import softmax
 from kernels.log_softmax.functions import log_softmax, logsumexp

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-import yaml
 
-from experiments.data.jobs import expand
+from experiments.data.jobs import named_grids
 from experiments.worker.describe import build_kernel
 from kernels.cross_entropy.auto import Chooses, chosen
 from kernels.cross_entropy.cluster import CeGradCluster, RowCluster, registers_of
@@ -23,7 +22,6 @@ from kernels.softmax_backward.backward_auto import BackwardAuto, in_vectors_by
 from kernels.softmax_backward.backward_cluster import BackwardCluster
 from tests.conf import KERNELS
 from tests.conf import kernel as kernel_config
-from tests.conftest import ROOT
 from tests.kernels.cards import CARDS
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
@@ -40,11 +38,9 @@ def kernels() -> dict[str, Kernel]:
 def shapes() -> list[Shape]:
     """The shapes of every grid; where it has many widths, powers of two and both ends."""
     every: dict[int, set[int]] = {}
-    for path in (ROOT / "conf" / "grid").glob("*.yaml"):
-        grid = yaml.safe_load(path.read_text("utf-8")) or {}
-        if "dtypes" in grid and isinstance(grid.get("rows", 0), int | list | None):
-            for m, n in expand(grid):
-                every.setdefault(m, set()).add(n)
+    for points in named_grids().values():
+        for m, n, _ in points:
+            every.setdefault(m, set()).add(n)
     kept = {
         (m, n)
         for m, widths in every.items()

@@ -31,21 +31,6 @@ def nvmlDeviceGetHandleByIndex(index: int) -> int:
     return index
 
 
-def nvmlDeviceGetUUID(card: int) -> str:
-    """A UUID that begins with the card's index."""
-    return f"GPU-{card}aaaaaaa-bbbb-cccc"
-
-
-def nvmlDeviceGetHandleByUUID(uuid: str) -> int:
-    """A part of the card whose index stands after ``MIG-``."""
-    return int(uuid[len("MIG-")])
-
-
-def nvmlDeviceGetDeviceHandleFromMigDeviceHandle(part: int) -> int:
-    """The card that a part is of."""
-    return part
-
-
 def nvmlDeviceGetPciInfo(card: int) -> Info:
     """Where it is plugged in."""
     return Info(os.environ["CARDS"].split()[card].encode())

@@ -1,25 +1,32 @@
-"""Never two timings on one card: the lock against real processes, NVML disguised."""
+"""Several cards: their locks against real processes, and which card measures which shard.
+
+NVML is disguised, and the cards of sweeps are workers on this CPU that say they are cards.
+"""
 
 from __future__ import annotations
 
 import os
 import secrets
 import select
-import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from experiments.data.rows import Row, read_rows, rows_files
 from experiments.errors import UserError
 from experiments.sweep import cards as sweep_cards
-from experiments.sweep.cards import cards_of, lock_of, take, visible_cards
+from experiments.sweep import driver
+from experiments.sweep.cards import WorkerPool, lock_of, take, visible_cards
+from experiments.sweep.cards import cards_of as launcher_cards
 from experiments.sweep.client import Worker
-from tests.conftest import QUICK, ROOT, Command, shape
+from experiments.sweep.jobs import Job, job_from
+from tests.conftest import QUICK, ROOT, Command, Composed, once_each, shape
 
 NVML = ROOT / "tests" / "doubles" / "nvml"
 HOLD = """
@@ -64,25 +71,22 @@ def says(process: subprocess.Popen[str]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("variable", "seen"),
-    [(None, [0, 1]), ("1,0", [1, 0]), ("", []), ("0,7,1", [0]), ("GPU-1aaa", [1]),
-     ("MIG-1-part,MIG-1-other", [1, 1]), ("nonsense", [])],
-)  # fmt: skip
-def test_visible_cards_are_those_that_cuda_would_show(
-    cards: list[str], monkeypatch: pytest.MonkeyPatch, variable: str | None, seen: list[int]
-) -> None:
+    ("variable", "seen"), [(None, [0, 1]), ("1,0", [1, 0]), ("", []), ("GPU-1aaa", [])]
+)
+def test_visible_cards_are_numbered_as_cuda_shows_them(
+    cards: list[str], monkeypatch: pytest.MonkeyPatch, variable: str | None, seen: list[int],
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
     if variable is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", variable)
     assert visible_cards() == [cards[i] for i in seen]
-
-
-def test_all_is_every_visible_card_and_an_error_without_any(
-    cards: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert cards_of("all") == [0, 1]
-    monkeypatch.delenv("CARDS")
-    with pytest.raises(UserError, match="cards=all: NVML shows no card here"):
-        cards_of("all")
+    with take([0]):
+        assert ("cards are not locked" in capsys.readouterr().err) == (variable == "GPU-1aaa")
+    if seen:
+        assert launcher_cards("all") == [0, 1]
+    else:
+        with pytest.raises(UserError, match="cards=all; name cards by index"):
+            launcher_cards("all")
 
 
 def test_a_killed_holder_frees_its_card_and_one_that_waits_goes_on(cards: list[str]) -> None:
@@ -90,16 +94,14 @@ def test_a_killed_holder_frees_its_card_and_one_that_waits_goes_on(cards: list[s
     assert says(first) == "held"
     with take([1]):  # the other card is nobody's
         pass
-    # the same card by another number
-    second = holder(0, CUDA_VISIBLE_DEVICES="GPU-0aaa")
+    second = holder(1, CUDA_VISIBLE_DEVICES="1,0")  # the same card by another number
     assert second.stderr is not None
-    line = second.stderr.readline().strip()
-    assert line == "card 0 is in use by another sweep; waiting"
+    assert second.stderr.readline().strip() == "card 1 is in use by another sweep; waiting"
     assert select.select([second.stdout], [], [], 0.5)[0] == []  # it has not gone on
-    first.send_signal(signal.SIGKILL)
+    first.kill()
     assert says(second) == "held"
     first.communicate()
-    assert "card 0 is free" in second.communicate()[1]
+    second.communicate()
 
 
 def test_two_sweeps_that_name_cards_in_opposite_order_do_not_wait_for_each_other(
@@ -147,3 +149,104 @@ def test_a_sweep_takes_its_card_and_a_dry_run_does_not(
     assert taken == []
     assert sweep(*asked).status == 0
     assert taken == [{0}]
+
+
+class Disguised(Worker):
+    """A worker on the CPU that says it is on a card."""
+
+    kinds = ("NVIDIA H200",) * 2
+
+    def __init__(self, card: int, log: Path) -> None:
+        super().__init__("cpu", card, log)
+
+    def start(self) -> dict[str, Any]:
+        handshake = super().start()
+        handshake["device"]["name"] = self.kinds[self.card]
+        return handshake
+
+
+@pytest.fixture(scope="module")
+def hosts_cards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Worker]]:
+    """Two of them, for all sweeps of this module."""
+    folder = tmp_path_factory.mktemp("cards")
+    workers: list[Worker] = [Disguised(card, folder / f"{card}.log") for card in range(2)]
+    yield workers
+    for worker in workers:
+        worker.stop()
+
+
+Sweep = Callable[..., list[Row]]
+
+
+@pytest.fixture
+def run(
+    tmp_path: Path, hosts_cards: list[Worker], composed: Composed,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Sweep:  # fmt: skip
+    """Sweeps four shards, a width each, over cards; gives all rows of the folder."""
+
+    class Pool(WorkerPool):
+        def worker(self, device: str, card: int) -> Worker:
+            return self.workers.setdefault((device, card), hosts_cards[card])
+
+        def close(self) -> None:
+            """The workers stay for the next sweep."""
+
+    monkeypatch.setattr(driver, "WorkerPool", Pool)
+
+    def swept(cards: list[int], *others: str, widths: tuple[int, ...] = (8, 16, 32)) -> list[Row]:
+        common = ["grid=point", "grid.rows=[4]", "dtype=float32", "tracker=none", *QUICK]
+        options = [*common, "remeasure=false", f"out={tmp_path}", *others]
+
+        def composed_job(overrides: list[str]) -> Job:
+            return job_from(composed(*options, *overrides), overrides)
+
+        jobs = [composed_job([f"grid.cols={n}", f"kernel={kernel}"])
+                for n in widths for kernel in ("torch", "copy")]  # fmt: skip
+        driver.run(jobs, cards)
+        return [row for path in rows_files(tmp_path) for row in read_rows(path)]
+
+    return swept
+
+
+def cards_of(rows: list[Row]) -> dict[int, set[int]]:
+    """By width, the cards that its rows are of."""
+    return {n: {row.card for row in rows if row.cols == n} for n in {row.cols for row in rows}}
+
+
+def test_a_shard_is_measured_on_one_card_in_all_rounds_and_resumed_there(run: Sweep) -> None:
+    rows = run([0, 1], "rounds=2")
+    assert once_each(rows)
+    assert len(rows) == 3 * 2 * 2
+    places = cards_of(rows)
+    assert all(len(cards) == 1 for cards in places.values())
+    assert set.union(*places.values()) == {0, 1}
+    # nothing again, in whatever order the cards are named, nor with one of them away
+    assert len(run([1, 0], "rounds=2")) == len(rows)
+    assert len(run([1], "rounds=2")) == len(rows)
+    # a third round finds each shard on its card
+    longer = run([1, 0], "rounds=3", "overwrite=true")
+    assert len(longer) == 3 * 2 * (2 + 3)
+    assert cards_of(longer) == places
+
+
+def test_a_shard_that_was_begun_goes_on_there_or_is_measured_whole(
+    run: Sweep, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = run([1], widths=(8, 16))
+    lost = next(path for path in rows_files(tmp_path) if "grid.cols=8" in str(path))
+    lost.unlink()
+    rows = run([0, 1], widths=(8, 16))
+    assert cards_of(rows) == {8: {1}, 16: {1}}
+    lost.unlink()
+    rows = run([0], widths=(8, 16))
+    assert cards_of(rows) == {8: {0, 1}, 16: {1}}
+    assert len([row for row in rows if row.card == 0]) == 2  # the roof as well
+    warning = "grid.cols=8 was begun on card 1, which is not among this sweep's cards"
+    assert warning in capsys.readouterr().err
+
+
+def test_cards_of_two_kinds_are_refused(run: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Disguised, "kinds", ("NVIDIA H200", "NVIDIA L4"))
+    with pytest.raises(UserError, match=r"card 0 is NVIDIA H200, card 1 is NVIDIA L4"):
+        run([0, 1])

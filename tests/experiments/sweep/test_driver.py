@@ -15,7 +15,7 @@ from experiments.data.rows import rows_files
 from experiments.errors import UserError
 from experiments.sweep import driver
 from experiments.sweep.client import Worker
-from experiments.sweep.plan import LIBRARIES, PROTOCOL, Point, key_of
+from experiments.sweep.plan import PROTOCOL, Point
 from tests.conftest import QUICK, ROOT, Command, Compose, Result, once_each, shape
 
 SMALL = ["kernel=good", *shape(16, [8, 64]), "dtype=float32", *QUICK]
@@ -51,17 +51,6 @@ def test_a_run_without_m_is_a_sweep_of_one_job_with_its_roof(measured: Result) -
         assert json.loads((path.parent / "config.json").read_text())["name"] == "adhoc"
 
 
-def test_a_row_that_was_not_judged_for_determinism_is_none_that_was(compose_job: Compose) -> None:
-    variant = {"target": "a.Kernel", "params": {}, "source": "0123", "packages": {}}
-    declared = {"rows": 8, "cols": 8, "dtype": "float32"}
-    host = {"environment": dict.fromkeys(LIBRARIES, "1"), "device": {"name": "a card"}}
-    unasked, no, yes = (
-        key_of(compose_job(["kernel=copy", *asked]), variant, declared, host)
-        for asked in ([], ["determinism=false"], ["determinism=true"])
-    )
-    assert unasked == no != yes
-
-
 def test_another_card_than_was_asked_for_is_refused(
     pool: None, compose_job: Compose, tmp_path: Path
 ) -> None:
@@ -69,7 +58,7 @@ def test_another_card_than_was_asked_for_is_refused(
     job = compose_job(["gpu=h200", "gpu.device=cpu", "timing=host", "tracker=none", f"out={out}"])
     with pytest.raises(UserError, match="gpu=h200 wants NVIDIA H200, but this is"):
         driver.run([job])
-    assert not out.exists()
+    assert rows_files(out) == []
 
 
 def test_what_has_a_row_is_measured_again_only_when_asked(sweep: Command, measured: Result) -> None:
@@ -125,13 +114,6 @@ def test_a_tunable_is_swept_as_hydra_users_expect(sweep: Command) -> None:
     assert once_each(done.rows)
 
 
-def test_overlapping_jobs_share_a_point(sweep: Command) -> None:
-    done = sweep("kernel=good", "grid=point", "grid.rows=8,[8,16]", "grid.cols=32", *QUICK)
-    assert done.status == 0, done.stderr
-    assert once_each(done.rows)
-    assert sum(row.kernel == "good" for row in done.rows) == 2
-
-
 def test_rows_name_no_host_user_or_path(sweep: Command) -> None:
     done = sweep("kernel=raise", *shape(4, 4), *QUICK)
     text = "".join(path.read_text() for path in rows_files(done.out))
@@ -172,7 +154,7 @@ def test_a_sweep_visits_whole_rounds_each_in_an_order_of_its_own(
     def planned(*more: str) -> list[tuple[int, str, str]]:
         """Round, shape and kernel of a dry run's points in order."""
         points: list[Point] = []
-        monkeypatch.setattr(driver, "print_estimate", lambda found, _: points.extend(found))
+        monkeypatch.setattr(driver, "print_estimate", points.extend)
         assert sweep(*MANY, *more).status == 0
         return [(p.round, "{1}×{2}".format(*p.place), p.job.label) for p in points]
 
@@ -192,21 +174,18 @@ def test_a_sweep_visits_whole_rounds_each_in_an_order_of_its_own(
     assert firsts == {"32×", "819"}  # the first shard is not always the same
 
 
-def test_a_dry_run_sums_up_kernels_by_grids_and_leaves_nothing(
-    sweep: Command, tmp_path: Path
-) -> None:
+def test_a_dry_run_sums_up_kernels_and_leaves_nothing(sweep: Command, tmp_path: Path) -> None:
     done = sweep(*MANY, "kernel=good,naive,cluster", out=tmp_path / "a" / "b")
     assert (done.status, done.rows) == (0, [])
     head, *lines, last = done.stdout.splitlines()
-    assert head.split() == ["kernel", "smoke", "point", "points", "cannot", "run"]
+    assert head.split() == ["kernel", "minutes", "points", "cannot", "run"]
     cells = {line.split()[0]: line.split()[1:] for line in lines}
     assert list(cells) == ["cluster", "copy", "good", "naive"]
-    assert cells["naive"][1] == "s"
-    assert cells["naive"][3] == "min"
-    assert cells["good"][-1] == "15"
-    assert cells["cluster"] == ["15", "15"]  # no time at all
+    assert float(cells["naive"][0]) > 1
+    assert cells["naive"][1:] == ["15"]
+    assert cells["cluster"] == ["0.0", "15", "15"]
     assert last.startswith("60 points to measure in 3 rounds, one whole round after another, ")
-    assert last.endswith(" minutes; 15 of them cannot run here")
+    assert last.endswith(" minutes")
     assert not (tmp_path / "a").exists()
 
 
@@ -241,15 +220,15 @@ def test_a_suspect_point_is_measured_once_more_also_after_a_kill(
     assert "nothing to measure" in sweep(*arguments).stdout
 
 
-def test_twins_are_one_variant_under_two_names_and_share_a_roof(sweep: Command) -> None:
-    done = sweep("kernel=good", "twin=a,b", *shape(4, [8, 16]), "dtype=float32", *QUICK)
+def test_twins_are_one_variant_under_two_names_and_jobs_may_share_a_point(sweep: Command) -> None:
+    grid = ["grid=point", "grid.rows=4", "grid.cols=8,[8,16]"]
+    done = sweep("kernel=good", "twin=a,b", *grid, "dtype=float32", *QUICK)
     assert done.status == 0, done.stderr
     names = [row.kernel for row in done.rows]
     assert {name: names.count(name) for name in names} == {"good-a": 2, "good-b": 2, "copy": 2}
     assert once_each(done.rows)
     twins = [row for row in done.rows if row.kernel != "copy"]
     assert len({(row.environment["target"], json.dumps(row.params)) for row in twins}) == 1
-    assert {path.parent.name for path in rows_files(done.out)} == {"good-a", "good-b", "copy"}
 
 
 def test_a_row_keeps_what_repeats_it_when_the_configuration_beside_it_changes(
@@ -258,15 +237,10 @@ def test_a_row_keeps_what_repeats_it_when_the_configuration_beside_it_changes(
     arguments = ["kernel=good", *shape(4, 8), "dtype=float32", "timing.max_samples=20", "seed=3"]
     sweep(*arguments, "timing.min_samples=5")
     done = sweep(*arguments, "timing.min_samples=6")
-    protocols = [row.environment["protocol"] for row in done.rows if row.kernel == "good"]
-    assert sorted(protocol["min_samples"] for protocol in protocols) == [5, 6]
-    for row in done.rows:
-        found = row.environment
-        assert set(found["protocol"]) == set(PROTOCOL)
-        assert found["seed"] == 3
-        assert found["source"]
-        assert {"torch", "numpy", "python", "system", "processor", "commit", "dirty"} <= set(found)
-        assert found["variables"]["OMP_NUM_THREADS"] == os.environ["OMP_NUM_THREADS"]
-    assert {row.environment["target"] for row in done.rows} == {
-        "kernels.copy.copy.Copy", "tests.doubles.kernels.Good",
-    }  # fmt: skip
+    rows = [row for row in done.rows if row.kernel == "good"]
+    assert sorted(row.environment["protocol"]["min_samples"] for row in rows) == [5, 6]
+    found = rows[0].environment
+    assert set(found["protocol"]) == set(PROTOCOL)
+    assert (found["seed"], found["target"]) == (3, "tests.doubles.kernels.Good")
+    assert {"torch", "numpy", "python", "system", "processor", "commit", "source"} <= set(found)
+    assert found["variables"]["OMP_NUM_THREADS"] == os.environ["OMP_NUM_THREADS"]
