@@ -36,10 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--kernel", metavar="NAMES", help="such as online,fused; default: all")
     parser.add_argument("--shapes", metavar="MxN,...", default=SHAPES, help="default: %(default)s")
     parser.add_argument("--dtypes", metavar="NAMES", default=COUNTED_DTYPES, help="%(default)s")
-    parser.add_argument("--config-dir", type=Path, metavar="DIR", help="further configurations")
-    parser.add_argument("--verbose", action="store_true", help="show the traceback of an error")
     options = parser.parse_args(arguments)
-    return command(lambda: run(options), options.verbose)
+    return command(lambda: run(options))
 
 
 def run(options: argparse.Namespace) -> None:
@@ -48,21 +46,17 @@ def run(options: argparse.Namespace) -> None:
     Raises:
         UserError: naming the option at fault; no record has been written.
     """
+    paths = {path.stem: path for path in sorted((CONF / "kernel").glob("*.yaml"))}
+    del paths[OUTSIDE]  # whatever file it is asked for
     dtypes = options.dtypes.split(",")
-    for name in dtypes:
-        if name not in ITEM_BYTES:
-            raise UserError(f"--dtypes {name!r} is unknown; use one of {', '.join(ITEM_BYTES)}")
+    names = options.kernel.split(",") if options.kernel else [*paths]
+    for option, asked, known in (("kernel", names, paths), ("dtypes", dtypes, ITEM_BYTES)):
+        for name in asked:
+            if name not in known:
+                raise UserError(f"--{option} {name!r} is unknown; there are {', '.join(known)}")
     if not re.fullmatch(rf"{SHAPE}(,{SHAPE})*", options.shapes):
         raise UserError(f"--shapes {options.shapes}; write rows x columns, as in {SHAPES}")
     shapes = [(int(m), int(n)) for m, n in re.findall(SHAPE, options.shapes)]
-    folders = [CONF, *([options.config_dir.resolve()] if options.config_dir else [])]
-    paths = {path.stem: path for folder in folders for path in sorted(folder.glob("kernel/*.yaml"))}
-    del paths[OUTSIDE]  # whatever file it is asked for
-    names = options.kernel.split(",") if options.kernel else sorted(paths)
-    for name in names:
-        if name not in paths:
-            known = ", ".join(sorted(paths))
-            raise UserError(f"kernel {name!r} is unknown; there are {known}")
     counts: list[Count] = []
     worker = Worker("cpu", 0, options.out / "worker.log")
     try:
@@ -71,11 +65,9 @@ def run(options: argparse.Namespace) -> None:
             config = {key: value for key, value in config.items() if key not in ABOUT}
             mine = counts_of(worker, name, config, shapes, dtypes)
             counts += mine
-            verdicts = [
-                count.difference or (count.reason if count.method == "none" else "as modelled")
-                for count in mine
-            ]
-            print(f"{name:<12} {'; '.join(dict.fromkeys(filter(None, verdicts)))}", flush=True)
+            verdicts = (c.difference or (c.reason if c.method == "none" else None) for c in mine)
+            text = "; ".join(dict.fromkeys(filter(None, verdicts))) or "as modelled"
+            print(f"{name:<12} {text}", flush=True)
     finally:
         worker.stop()
     worker.log.unlink(missing_ok=True)  # it describes failures, and there was none

@@ -134,7 +134,7 @@ def test_a_points_bytes_and_flops_are_those_of_its_arrays() -> None:
 def test_counted_bytes_of_other_dtypes_are_compared_as_bytes(dtype: str) -> None:
     for tunables, difference in (
         ({}, None),
-        ({"twice": True}, "reads 48 bytes where the model says 8M"),
+        ({"twice": True}, "reads 48 bytes where the model says 8M, 24"),
     ):
         point = {"kernel": {"_target_": f"{DOUBLES}.TritonLoss", **tunables}, "seed": 0}
         found = count(point | {"rows": 3, "cols": 7, "dtype": dtype}, Device("cpu", "cpu"))
