@@ -183,7 +183,7 @@ def read_launches(text: str) -> pd.DataFrame:
     if not lines:
         return pd.DataFrame(columns=["range", *METRICS])
     table = pd.read_csv(io.StringIO("\n".join(lines)), dtype=str)
-    ranges = [column for column in table if RANGES in column]
+    ranges = [column for column in map(str, table) if RANGES in column]
     if not ranges:
         raise UserError(f"ncu's table has no {RANGES} column; a newer ncu prints one")
     table = table.fillna("").reindex(columns=[ranges[0], *METRICS], fill_value="")

@@ -28,7 +28,7 @@ from experiments.worker.timers import (
 from experiments.worker.timers.graph import cold_buffers
 from experiments.worker.trial import Bench
 from tests.doubles.cuda import Card
-from tests.wandb_jobs import timed
+from tests.experiments.test_rows import row
 
 
 def protocol(**changes: float) -> Protocol:
@@ -266,6 +266,6 @@ def test_the_recipe_of_a_rows_field_is_a_line_in_the_schema_and_one_where_it_is_
         edited.append(names)
     outcome = measured("host", edited[0]["measure"])
     assert outcome["reserved_bytes"] is None  # there is no card here
-    old = timed(1024).model_dump()
+    old = row().model_dump()
     assert edited[1]["Row"].model_validate(old).reserved_bytes is None
     assert edited[1]["Row"].model_validate(old | {"reserved_bytes": 7}).reserved_bytes == 7
