@@ -50,12 +50,19 @@ class State(NamedTuple):
     Of its points, those whose last row has an expected status are done, the others failed.
     """
 
-    name: str
     word: str
     why: str
     points: int
     done: int
     failed: int
+
+    def is_due(self, options: Mapping[str, Any]) -> bool:
+        """Whether it is to be submitted: it has missing points, and Slurm has not got it."""
+        if self.word in ("queued", "running"):
+            return False
+        if options["only_failed"]:
+            return self.failed > 0
+        return bool(options["overwrite"]) or self.done + self.failed < self.points
 
 
 def run(composed: Iterable[Job], **given: Any) -> None:
@@ -67,32 +74,37 @@ def run(composed: Iterable[Job], **given: Any) -> None:
     """
     jobs = [*composed]
     shared = options_of(jobs)
-    tracker = TrackerConfig(**shared["tracker"])
+    tracker, out, dry_run = (
+        TrackerConfig(**shared["tracker"]),
+        Path(shared["out"]),
+        shared["dry_run"],
+    )
     check_tracker(tracker)
     if any(job.config["gpu"]["card"] is not None for job in jobs):
         raise UserError(
             "gpu.card= pins a card of this host; Slurm assigns the cards (hydra.launcher.gres)"
         )
-    out = Path(shared["out"])
     if not (out / "slurm").exists() and rows_files(out):
         raise UserError(f"out={out} holds rows measured without Slurm; choose another")
     with contextlib.closing(FolderLock(out)):
         executor = _executor(out, given)
         shards = divide(jobs, out, on_card=given.get("gres") is not None)
         known = read_object(out / "slurm" / "jobs.json")
-        slurm = queue_states(known.values())
-        states = {shard: look(out, shard, mine, known, slurm) for shard, mine in shards.items()}
-        due = [shard for shard, state in states.items() if is_due(state, shared)]
-        for state in states.values():
-            print(f"{state.word:8} {state.done:>5}/{state.points}  {state.name}  {state.why}")
+        queue = queue_states(known.values())
+        states = {shard: look(out, shard, mine, known, queue) for shard, mine in shards.items()}
+        due = [shard for shard, state in states.items() if state.is_due(shared)]
+        for shard, state in states.items():
+            name = " ".join(filter(None, shards[shard][0].shard))
+            print(f"{state.word:8} {state.done:>5}/{state.points}  {name}  {state.why}")
         words = Counter(state.word for state in states.values())
         print(f"{len(shards)} shards: " + ", ".join(f"{words[word]} {word}" for word in WORDS))
-        if shared["dry_run"] or due:
-            if due and not shared["dry_run"]:
+        if dry_run or due:
+            if due and not dry_run:
                 numbers = submit(executor, [shards[shard] for shard in due], sweep_name(out))
-                known |= dict(zip(due, numbers, strict=True))
-                write_json(out / "slurm" / "jobs.json", known)
-            done = "to submit" if shared["dry_run"] else "submitted; the same command looks again"
+                write_json(
+                    out / "slurm" / "jobs.json", known | dict(zip(due, numbers, strict=True))
+                )
+            done = "to submit" if dry_run else "submitted; the same command looks again"
             print(f"{len(due)} of {len(shards)} shards {done}")
             return
     if words["queued"] or words["running"]:
@@ -101,7 +113,7 @@ def run(composed: Iterable[Job], **given: Any) -> None:
     labels = {row.key: label for row, label in rows}
     print_summary(plausible([row for row, _ in rows]), labels, out, "nothing to submit", [])
     if (tracker.backend, tracker.mode) == ("wandb", "online"):  # nodes wrote offline
-        upload(out)
+        print(upload(out))
     if words["failed"]:
         raise SweepFailed
 
@@ -130,15 +142,6 @@ def divide(jobs: Sequence[Job], out: Path, on_card: bool) -> dict[str, list[Job]
         mine = dataclasses.replace(job, config=job.config | changed, skipped=frozenset(skipped))
         shards.setdefault(shard, []).append(mine)
     return shards
-
-
-def is_due(state: State, shared: Mapping[str, Any]) -> bool:
-    """Whether a shard is to be submitted: it has missing points, and Slurm has not got it."""
-    if state.word in ("queued", "running"):
-        return False
-    if shared["only_failed"]:
-        return state.failed > 0
-    return bool(shared["overwrite"]) or state.done + state.failed < state.points
 
 
 def measure_shard(jobs: Sequence[Job], sweep: str) -> None:
@@ -235,7 +238,7 @@ def look(
     shard: str,
     jobs: Sequence[Job],
     known: Mapping[str, str],
-    slurm: Mapping[str, str] | None,
+    queue: Mapping[str, str] | None,
 ) -> State:
     """A shard's state: what Slurm says of its job, or else what its rows say.
 
@@ -244,34 +247,24 @@ def look(
         shard: Its own folder's name.
         jobs: What it measures.
         known: By shard its latest Slurm job.
-        slurm: As `queue_states` gives it.
+        queue: As `queue_states` gives it.
     """
     points = sum(len(job.shapes) * len(job.dtypes) - len(job.skipped) for job in jobs)
     points *= jobs[0].config["rounds"]
     statuses = [row.expected for row, _ in rows_of(out, shard, jobs)]
     done, failed, job = statuses.count(True), statuses.count(False), known.get(shard)
-    said = "RUNNING" if slurm is None else slurm.get(job or "", "")
-    word, why = "new", ""
+    slurms = "RUNNING" if queue is None else queue.get(job or "", "")
+    word, why, missing = "new", "", done + failed < points
     # of a job that is complete, a cache of the file system may still hide the last rows
-    if job and (said in QUEUED | RUNNING or (said == "COMPLETED" and done + failed < points)):
-        word = "queued" if said in QUEUED else "running"
-    elif done + failed >= points:
+    if job and (slurms in QUEUED | RUNNING or (slurms == "COMPLETED" and missing)):
+        word = "queued" if slurms in QUEUED else "running"
+    elif not missing:
         word = "failed" if failed else "done"
         why = f"{failed} points failed; only_failed=true tries them again" if failed else ""
     elif job:
-        ended = f"Slurm says {said}" if said not in ("", "FAILED") else _error_of(out, job)
-        why = f"{ended or 'points are missing'} (log: {out}/slurm/log/{job}_*)"
-        word = "failed"
-    name = " ".join(filter(None, jobs[0].shard))
-    return State(name, word, why, points, done, failed)
-
-
-def _error_of(out: Path, job: str) -> str:
-    """The last error that a job printed."""
-    logs = (out / "slurm" / "log").glob(f"{job}_*.err")
-    lines = [line for log in logs for line in log.read_text(errors="replace").splitlines()]
-    found = [line.partition("error: ")[2] for line in lines if line.startswith("error: ")]
-    return found[-1] if found else ""
+        ended = f"Slurm says {slurms}" if slurms not in ("", "FAILED") else "points are missing"
+        word, why = "failed", f"{ended} (log: {out}/slurm/log/{job}_*)"
+    return State(word, why, points, done, failed)
 
 
 def queue_states(jobs: Iterable[str]) -> dict[str, str] | None:
