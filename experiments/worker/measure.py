@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from importlib import import_module
@@ -17,10 +17,9 @@ from experiments.data.statistics import median
 from experiments.worker import clock, outside
 from experiments.worker.describe import backend, build_kernel
 from experiments.worker.gate import Verdict, fingerprints
-from experiments.worker.inputs import Changing, Values, rows_of
+from experiments.worker.inputs import Values, rows_of
 from experiments.worker.launches import fields_of, recorded
-from experiments.worker.machine import require
-from experiments.worker.timers import CannotTime, Protocol, Sampling, Subject, copied
+from experiments.worker.timers import CannotTime, Protocol, Sampling, Subject, Timed, copied
 from experiments.worker.trial import Ask, Bench, Trial
 from kernels.kernel import NotCompiled, Tensors, as_tuple
 
@@ -103,51 +102,33 @@ def _measure(point: dict[str, Any], bench: Bench, stage: Stage, ask: Ask | None)
     if timer == "auto":
         timer = "events" if device.kind == "cuda" else "host"
     protocol = Protocol(**{n: timing[n] for n in Protocol.__dataclass_fields__} | {"timer": timer})
-    kernel, shape = build_kernel(point["kernel"]), (point["rows"], point["cols"])
-    values = Values(shape, point["dtype"], point["seed"])
-    trial = Trial(kernel, backend(kernel, device), values, bench, ask)
+    kernel = build_kernel(point["kernel"])
+    values = Values((point["rows"], point["cols"]), point["dtype"], point["seed"])
     stage("sampling")
-    subject = _subject(trial, protocol)
-    answer, fields = _called(trial, subject, stage)
-    verdict = trial.judge(answer, subject.asked(subject.inputs))
-    if subject.overwritten is not None:
-        answer = copied(answer)
-    if verdict.reason is None and point.get("determinism"):
-        stage("compiling")  # for other numbers of rows
-        fields |= _same_bits(trial, subject, answer)
-        stage("sampling")
+    trial = Trial(kernel, backend(kernel, device), values, bench, protocol.cache == "cold", ask)
+    subject = trial.subject
+    answer, fields = _called(trial, stage)
+    verdict = trial.judge([Timed(subject.asked(subject.inputs), answer)])
     if verdict.reason is not None:
         return fields | _judged(verdict)
-    subject.changing = changing = Changing(kernel.operation, subject.asked(subject.inputs), values)
-    first = [y[changing.rows].clone() for y in as_tuple(answer)]
-    again = trial.judge_again(subject, changing, answer)
+    if subject.overwritten is not None:
+        answer = copied(answer)
+    if point.get("determinism"):
+        stage("compiling")  # for other numbers of rows
+        fields |= _same_bits(trial, answer)
+        stage("sampling")
+    again = trial.judge_again(answer)
     if again.reason is not None or trial.backend == "interpreter":
         return fields | _judged(verdict if again.reason is None else again)
     del answer
-    changing.hold_others()
-    subject.restore()
-    return fields | _timed(trial, subject, changing, protocol, first)
+    subject.changing = trial.changing
+    return fields | _timed(trial, protocol)
 
 
-def _subject(trial: Trial, protocol: Protocol) -> Subject:
-    """What is timed, before its kernel is prepared."""
-    kernel, device, operation = trial.kernel, trial.bench.place.device, trial.kernel.operation
-    sizes = operation.sizes(trial.values.shape)
-    moved = operation.compulsory.bytes(sizes, trial.values.torch_dtype.itemsize)
-    if device.kind == "cpu":
-        require(moved)
-    inputs = trial.make(0)
-    names = [array.name for array in operation.inputs]
-    over = None if kernel.overwrites is None else names.index(kernel.overwrites)
-    original = None if over is None else inputs[over].clone()
-    flush = trial.bench.flush if protocol.cache == "cold" else None
-    cache_bytes = device.l2_bytes or 0
-    return Subject(kernel, inputs, trial.make, flush, cache_bytes, moved, over, original)
-
-
-def _called(trial: Trial, subject: Subject, stage: Stage) -> tuple[Tensors, dict[str, Any]]:
+def _called(trial: Trial, stage: Stage) -> tuple[Tensors, dict[str, Any]]:
     """The answer of the kernel that is prepared for the inputs, and the row's fields so far."""
-    interpreted, on_card = trial.backend == "interpreter", subject.inputs[0].is_cuda
+    subject, interpreted = trial.subject, trial.backend == "interpreter"
+    on_card = subject.inputs[0].is_cuda
     stage("compiling")
     if interpreted:  # it compiles nothing, so its first call is the judged one
         _poison(trial)
@@ -194,7 +175,7 @@ def with_peak(call: Callable[[], Tensors], on_card: bool) -> tuple[Tensors, int 
     return answer, torch.cuda.max_memory_allocated() - before
 
 
-def _same_bits(trial: Trial, subject: Subject, answer: Tensors) -> dict[str, bool | None]:
+def _same_bits(trial: Trial, answer: Tensors) -> dict[str, bool | None]:
     """The row's ``deterministic`` and ``batch_invariant``, of an answer that no call writes to.
 
     The first is whether further calls on the same inputs answer as the first did. The second is
@@ -202,7 +183,8 @@ def _same_bits(trial: Trial, subject: Subject, answer: Tensors) -> dict[str, boo
     kernel may cut or launch otherwise, are compared with those rows of the first answer. It is None
     where there are no fewer rows, or the kernel takes none of these shapes.
     """
-    kernel, inputs, first = trial.kernel, subject.inputs, fingerprints(answer)
+    kernel, subject, first = trial.kernel, trial.subject, fingerprints(answer)
+    inputs = subject.inputs
     same, alike = True, []
     for _ in range(CALLS):
         subject.before()
@@ -228,14 +210,9 @@ def _judged(verdict: Verdict) -> dict[str, Any]:
     return {"status": "ok" if verdict.reason is None else "incorrect", **asdict(verdict)}
 
 
-def _timed(
-    trial: Trial,
-    subject: Subject,
-    changing: Changing,
-    protocol: Protocol,
-    first: Sequence[torch.Tensor],
-) -> dict[str, Any]:
+def _timed(trial: Trial, protocol: Protocol) -> dict[str, Any]:
     """The fields of a row that is timed, or why its answers or its time are none."""
+    subject = trial.subject
     monitor = trial.bench.monitor
     before, began = monitor.read(), clock.now_s()
     timer = import_module(f"experiments.worker.timers.{protocol.timer}")
@@ -243,7 +220,7 @@ def _timed(
     sampling_s = clock.now_s() - began
     after = monitor.read()
     middle = median(sampling.samples_us)
-    verdict = trial.judge_timed(changing, sampling.timed, first)
+    verdict = trial.judge(sampling.timed)
     if verdict.reason is not None:
         return _judged(verdict) | {"reason": f"after timing: {verdict.reason}"}
     left_us = unfinished_us(subject) if protocol.timer == "events" else 0.0
