@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 CGROUP = Path("/sys/fs/cgroup")
-SM_CLOCK, MEMORY_CLOCK, GPU_SENSOR = 1, 2, 0  # NVML's numbers of them
 
+# By the name of a field: what NVML calls it, and the number of a clock or sensor. Clocks are in
+# MHz, power in watts, temperatures in °C; a mode is 1 where it is on.
+STATE: dict[str, tuple[Any, ...]] = {
+    "sm_clock_mhz": ("ClockInfo", 1),
+    "memory_clock_mhz": ("ClockInfo", 2),
+    "power_w": ("PowerUsage",),
+    "temperature_c": ("Temperature", 0),
+}
+SETUP: dict[str, tuple[Any, ...]] = {
+    "power_limit_w": ("PowerManagementLimit",),
+    "max_sm_clock_mhz": ("MaxClockInfo", 1),
+    "max_memory_clock_mhz": ("MaxClockInfo", 2),
+    "persistence_mode": ("PersistenceMode",),
+    "compute_mode": ("ComputeMode",),
+    "mig_mode": ("MigMode",),
+    "ecc_mode": ("EccMode",),
+}
 # NVML's clock event reasons that slow a kernel down, by the bit that reports them. Idle and
 # application-set clocks are how the card was left, not a fault of the moment.
 SLOWDOWNS = {
@@ -24,59 +39,37 @@ SLOWDOWNS = {
 }
 
 
-@dataclass(frozen=True)
-class State:
-    """Clocks in MHz, power in watts, temperature in °C, the reasons for any slowdown.
-
-    ``other_processes`` counts the compute processes on the card that are not this sweep's.
-    """
-
-    sm_clock_mhz: float | None
-    memory_clock_mhz: float | None
-    power_w: float | None
-    temperature_c: float | None
-    throttled: list[str] | None
-    other_processes: int | None
-
-
 class Monitor:
-    """Reads the state of one CUDA device; every field is None where NVML does not give it."""
+    """Reads one CUDA device by its serial; a fact is None where NVML does not give it."""
 
     def __init__(self, uuid: str | None) -> None:
         self._card = None if uuid is None else ask_nvml("DeviceGetHandleByUUID", uuid)
 
-    def read(self) -> State:
-        """The state now. It takes about a millisecond, so never inside a timed window."""
-        milliwatts = self._get("PowerUsage")
+    def read(self) -> dict[str, Any]:
+        """The state now: `STATE`, ``throttled``, the reasons for any slowdown, and
+        ``other_processes``, how many compute processes on the card are not this sweep's.
+
+        It takes about a millisecond, so never inside a timed window.
+        """
         bits = self._get("CurrentClocksEventReasons")
         pids = [int(process.pid) for process in self._get("ComputeRunningProcesses") or []]
-        return State(
-            sm_clock_mhz=self._get("ClockInfo", SM_CLOCK),
-            memory_clock_mhz=self._get("ClockInfo", MEMORY_CLOCK),
-            power_w=None if milliwatts is None else milliwatts * 1e-3,
-            temperature_c=self._get("Temperature", GPU_SENSOR),
-            throttled=None if bits is None else [SLOWDOWNS[bit] for bit in SLOWDOWNS if bits & bit],
-            other_processes=foreign(pids, os.getpid(), os.getppid(), parent),
-        )
+        return self._facts(STATE) | {
+            "throttled": None if bits is None else [SLOWDOWNS[b] for b in SLOWDOWNS if bits & b],
+            "other_processes": foreign(pids, os.getpid(), os.getppid(), parent),
+        }
 
     def setup(self) -> dict[str, Any]:
-        """How the card was left by whoever runs it: what a repetition would have to set alike.
+        """How the card was left by whoever runs it: what a repetition would have to set alike."""
+        return {"driver_cuda": ask_nvml("SystemGetCudaDriverVersion"), **self._facts(SETUP)}
 
-        Power in watts, clocks in MHz; a mode is 1 where it is on.
-        """
-        if self._card is None:
-            return {}
-        milliwatts = self._get("PowerManagementLimit")
-        return {
-            "driver_cuda": ask_nvml("SystemGetCudaDriverVersion"),
-            "power_limit_w": None if milliwatts is None else milliwatts * 1e-3,
-            "max_sm_clock_mhz": self._get("MaxClockInfo", SM_CLOCK),
-            "max_memory_clock_mhz": self._get("MaxClockInfo", MEMORY_CLOCK),
-            "persistence_mode": self._get("PersistenceMode"),
-            "compute_mode": self._get("ComputeMode"),
-            "mig_mode": (self._get("MigMode") or [None])[0],
-            "ecc_mode": (self._get("EccMode") or [None])[0],
-        }
+    def _facts(self, names: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
+        facts = {name: self._get(*what) for name, what in names.items()}
+        for name, fact in facts.items():
+            if isinstance(fact, list | tuple):  # a mode now, and after the next start
+                facts[name] = fact[0]
+            elif name.endswith("_w") and fact is not None:
+                facts[name] = fact * 1e-3
+        return facts
 
     def _get(self, fact: str, *arguments: int) -> Any:
         if self._card is None:

@@ -224,9 +224,9 @@ def _timed(trial: Trial, protocol: Protocol) -> dict[str, Any]:
     if verdict.reason is not None:
         return _judged(verdict) | {"reason": f"after timing: {verdict.reason}"}
     left_us = unfinished_us(subject) if protocol.timer == "events" else 0.0
-    slowed = {*(before.throttled or []), *(after.throttled or [])}
-    others = [n for n in (before.other_processes, after.other_processes) if n is not None]
-    fields = _judged(verdict) | asdict(after) | {
+    slowed = {*(before["throttled"] or []), *(after["throttled"] or [])}
+    others = [one["other_processes"] for one in (before, after)]
+    fields = _judged(verdict) | after | {
         "timer": protocol.timer,
         "cache": protocol.cache,
         "sampling_s": sampling_s,
@@ -236,10 +236,10 @@ def _timed(trial: Trial, protocol: Protocol) -> dict[str, Any]:
         "time_high_us": middle.high,
         "late": sampling.late,
         "stop_reason": sampling.stop_reason,
-        "throttled": None if after.throttled is None else sorted(slowed),
-        "sm_clock_before_mhz": before.sm_clock_mhz,
-        "temperature_before_c": before.temperature_c,
-        "other_processes": max(others, default=None),
+        "throttled": None if after["throttled"] is None else sorted(slowed),
+        "sm_clock_before_mhz": before["sm_clock_mhz"],
+        "temperature_before_c": before["temperature_c"],
+        "other_processes": max((n for n in others if n is not None), default=None),
     }  # fmt: skip
     if left_us > UNFINISHED[0] * middle.value + UNFINISHED[1]:
         reason = (

@@ -24,16 +24,10 @@ CODE = ("kernels", "experiments", "conf")  # what a measurement depends on
 
 # Switches of the libraries that change what a kernel costs. None holds a path or a name.
 VARIABLES = (
-    "CUDA_DEVICE_MAX_CONNECTIONS",
-    "CUDA_LAUNCH_BLOCKING",
-    "CUDA_MODULE_LOADING",
-    "NVIDIA_TF32_OVERRIDE",
-    "OMP_NUM_THREADS",
-    "PYTORCH_CUDA_ALLOC_CONF",
-    "TORCHINDUCTOR_DYNAMIC_SCALE_RBLOCK",
-    "TRITON_ALLOW_NON_CONSTEXPR_GLOBALS",
-    "TRITON_DEFAULT_FP_FUSION",
-    "TRITON_INTERPRET",
+    *("CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_LAUNCH_BLOCKING", "CUDA_MODULE_LOADING"),
+    *("NVIDIA_TF32_OVERRIDE", "OMP_NUM_THREADS", "PYTORCH_CUDA_ALLOC_CONF"),
+    *("TORCHINDUCTOR_DYNAMIC_SCALE_RBLOCK", "TRITON_ALLOW_NON_CONSTEXPR_GLOBALS"),
+    *("TRITON_DEFAULT_FP_FUSION", "TRITON_INTERPRET"),
 )
 
 
@@ -83,9 +77,8 @@ def take_place(asked: str) -> Place:
         uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
         # the same for the same card, and its serial cannot be found from it
         mark = hashlib.sha256(uuid.encode()).hexdigest()[:8]
-        card = {"card": Monitor(uuid).setup(), "mark": mark}
-        settings, cards = environment() | card, ask_nvml("DeviceGetCount")
-        return Place("cuda:0", cuda_device(0), settings, uuid, cards)
+        settings = environment() | {"card": Monitor(uuid).setup(), "mark": mark}
+        return Place("cuda:0", cuda_device(0), settings, uuid, ask_nvml("DeviceGetCount"))
     cpu = Device(kind="cpu", name=_processor(), l2_bytes=_last_level_cache())
     return Place("cpu", cpu, environment())
 
@@ -105,8 +98,7 @@ def environment() -> dict[str, Any]:
         "processor": _processor(),
         "threads": torch.get_num_threads(),
         "variables": {name: os.environ[name] for name in VARIABLES if name in os.environ},
-        "commit": _git(ROOT, "rev-parse", "HEAD"),
-        "dirty": is_dirty(),
+        **commit(),
     }
 
 
@@ -118,18 +110,18 @@ def version_of(package: str) -> str | None:
         return None
 
 
-def is_dirty(root: Path = ROOT) -> bool | None:
-    """Whether the commit is not the code that runs: a file of it differs, or is not tracked."""
-    changed = _git(root, "status", "--porcelain", "--", *CODE)
-    return None if changed is None else bool(changed)
+def commit(root: Path = ROOT) -> dict[str, Any]:
+    """The checkout's ``commit``, and whether it is ``dirty``; both None without a repository.
 
-
-def _git(root: Path, *arguments: str) -> str | None:
-    command = ["git", "-C", str(root), *arguments]
+    It is dirty if the commit is not the code that runs: a file of it differs, or is not tracked.
+    """
+    command = ["git", "-C", str(root), "status", "--porcelain=v2", "--branch", "--", *CODE]
     with suppress(OSError, subprocess.SubprocessError):
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
-        return done.stdout.strip()
-    return None
+        found = re.search(r"^# branch.oid (\w+)$", done.stdout, re.M)
+        dirty = re.search(r"^[^#]", done.stdout, re.M) is not None
+        return {"commit": found and found[1], "dirty": dirty}
+    return {"commit": None, "dirty": None}
 
 
 def _processor() -> str:
@@ -142,10 +134,7 @@ def _processor() -> str:
 
 def _last_level_cache() -> int:
     """Bytes of the largest cache the first core sees, 32 MiB where the system does not show it."""
-    sizes = [32 << 20]
-    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
-        text = path.read_text().strip()
-        units = {"K": 1 << 10, "M": 1 << 20}
-        if text[:-1].isdigit() and text[-1] in units:
-            sizes.append(int(text[:-1]) * units[text[-1]])
-    return max(sizes)
+    caches = Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")
+    texts = [re.fullmatch(r"(\d+)([KM])\s*", path.read_text()) for path in caches]
+    units = {"K": 1 << 10, "M": 1 << 20}
+    return max([32 << 20, *(int(found[1]) * units[found[2]] for found in texts if found)])
