@@ -22,14 +22,13 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import Any, NamedTuple
 
 from experiments.child import ROOT
 from experiments.data.jobs import TrackerConfig
 from experiments.data.metrics import plausible
 from experiments.data.rows import Row, read_rows, rows_files
-from experiments.errors import SweepFailed, UserError, on_one_line
+from experiments.errors import SweepFailed, UserError, command, on_one_line
 from experiments.sweep.driver import run as run_sweep
 from experiments.sweep.jobs import Job, options_of
 from experiments.sweep.record import FolderLock, read_object, sweep_name, write_json
@@ -42,6 +41,9 @@ WORDS = ("new", "queued", "running", "done", "failed")
 # Slurm's words for a job that it has not finished; any other is of one that has ended.
 QUEUED = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"}
 RUNNING = {"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING", "STAGE_OUT"}
+
+
+States = Mapping[str, str] | None  # by job, in Slurm's words; None where Slurm gives no answer
 
 
 class State(NamedTuple):
@@ -74,11 +76,8 @@ def run(composed: Iterable[Job], **given: Any) -> None:
     """
     jobs = [*composed]
     shared = options_of(jobs)
-    tracker, out, dry_run = (
-        TrackerConfig(**shared["tracker"]),
-        Path(shared["out"]),
-        shared["dry_run"],
-    )
+    tracker, out = TrackerConfig(**shared["tracker"]), Path(shared["out"])
+    dry_run, file = shared["dry_run"], out / "slurm" / "jobs.json"
     check_tracker(tracker)
     if any(job.config["gpu"]["card"] is not None for job in jobs):
         raise UserError(
@@ -89,7 +88,7 @@ def run(composed: Iterable[Job], **given: Any) -> None:
     with contextlib.closing(FolderLock(out)):
         executor = _executor(out, given)
         shards = divide(jobs, out, on_card=given.get("gres") is not None)
-        known = read_object(out / "slurm" / "jobs.json")
+        known = read_object(file)
         queue = queue_states(known.values())
         states = {shard: look(out, shard, mine, known, queue) for shard, mine in shards.items()}
         due = [shard for shard, state in states.items() if state.is_due(shared)]
@@ -101,9 +100,7 @@ def run(composed: Iterable[Job], **given: Any) -> None:
         if dry_run or due:
             if due and not dry_run:
                 numbers = submit(executor, [shards[shard] for shard in due], sweep_name(out))
-                write_json(
-                    out / "slurm" / "jobs.json", known | dict(zip(due, numbers, strict=True))
-                )
+                write_json(file, known | dict(zip(due, numbers, strict=True)))
             done = "to submit" if dry_run else "submitted; the same command looks again"
             print(f"{len(due)} of {len(shards)} shards {done}")
             return
@@ -147,24 +144,11 @@ def divide(jobs: Sequence[Job], out: Path, on_card: bool) -> dict[str, list[Job]
 def measure_shard(jobs: Sequence[Job], sweep: str) -> None:
     """Measures the missing points of a shard on its node; exits with its sweep's status."""
     # submitit would measure on after scancel, until it is killed, and ask to be started again
-    signal.signal(signal.SIGTERM, _leave)
-    signal.signal(signal.SIGUSR2, _leave)
+    for number in (signal.SIGTERM, signal.SIGUSR2):  # the latter when the time is nearly up
+        signal.signal(number, signal.default_int_handler)
     write_json(Path(jobs[0].config["out"]) / "sweep.json", {"sweep": sweep})
-    try:
-        run_sweep(jobs)
-    except SweepFailed:
-        sys.exit(1)
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(1)
-
-
-def _leave(number: int, frame: FrameType | None) -> None:
-    if number == signal.SIGUSR2:
-        raise UserError(
-            "its time was up (hydra.launcher.time), or others went first; the same command goes on"
-        )
-    raise SystemExit(128 + number)
+    if status := command(lambda: run_sweep(jobs)):
+        sys.exit(status)
 
 
 def _executor(out: Path, given: Mapping[str, Any]) -> Any:
@@ -216,7 +200,7 @@ def submit(executor: Any, due: Sequence[Sequence[Job]], sweep: str) -> list[str]
     stderr = io.StringIO()
     try:
         with contextlib.redirect_stderr(stderr):
-            made = executor.map_array(measure_shard, due, [sweep] * len(due)) if due else []
+            made = executor.map_array(measure_shard, due, [sweep] * len(due))
             return [job.job_id for job in made]
     except Exception as error:  # submitit's own have no common base
         words = on_one_line(stderr.getvalue() or str(error)).replace("sbatch: error: ", "")
@@ -234,21 +218,9 @@ def rows_of(out: Path, shard: str, jobs: Iterable[Job]) -> list[tuple[Row, str]]
 
 
 def look(
-    out: Path,
-    shard: str,
-    jobs: Sequence[Job],
-    known: Mapping[str, str],
-    queue: Mapping[str, str] | None,
+    out: Path, shard: str, jobs: Sequence[Job], known: Mapping[str, str], queue: States
 ) -> State:
-    """A shard's state: what Slurm says of its job, or else what its rows say.
-
-    Args:
-        out: The whole sweep's folder.
-        shard: Its own folder's name.
-        jobs: What it measures.
-        known: By shard its latest Slurm job.
-        queue: As `queue_states` gives it.
-    """
+    """A shard's state: what Slurm says of its latest job (``known``), or else what its rows say."""
     points = sum(len(job.shapes) * len(job.dtypes) - len(job.skipped) for job in jobs)
     points *= jobs[0].config["rounds"]
     statuses = [row.expected for row, _ in rows_of(out, shard, jobs)]
@@ -267,7 +239,7 @@ def look(
     return State(word, why, points, done, failed)
 
 
-def queue_states(jobs: Iterable[str]) -> dict[str, str] | None:
+def queue_states(jobs: Iterable[str]) -> States:
     """By job, Slurm's word for its state; a job that Slurm has forgotten is absent.
 
     By ``squeue`` alone: submitit asks ``sacct``, and accounting may be off. None where Slurm gives

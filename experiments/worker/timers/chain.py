@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -73,7 +74,7 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
         answers.clear()  # the next visit may have their memory again
         answers.extend(run(link, with_kernel) for link in links)
 
-    without, whole = (captured(visits, lambda w=w: run_all(w)) for w in (False, True))
+    without, whole = (captured(visits, partial(run_all, w)) for w in (False, True))
     hold = hold_cycles(without.replay)
 
     def batch(_: int = 1) -> list[float]:
