@@ -1,16 +1,13 @@
 """Weights & Biases: one run a curve, written from rows once measuring has ended.
 
 A run holds what one kernel did in one dtype over N, or over M where N is fixed, under plain names:
-``time_us`` over ``N``.
+``time_us`` over ``N``. The rows are the truth and W&B is their mirror. Runs are written offline
+and, where the tracker is online, uploaded then by ``wandb sync``, in processes of their own: any
+failure is a warning within a bounded time, and the same command, run again, does the rest. A run's
+id is made of its content, so that nothing is written twice. A curve with further points is a run of
+its own, which replaces the one that waits to be uploaded.
 
-The rows are the truth and W&B is their mirror. Runs are written offline and, where the tracker is
-online, uploaded then by ``wandb sync``. Both are processes of their own: the parent never imports
-W&B, and any failure of it ends as a warning within a bounded time; the same command, run again,
-does the rest. A run's id is made of its content, so that nothing is written twice. A curve with
-further points is a run of its own, which replaces the one that waits to be uploaded.
-
-``python -m experiments.wandb [--out DIR]`` uploads what waits: runs without W&B's own mark, a
-``.synced`` file beside the run's.
+``python -m experiments.wandb [--out DIR]`` uploads the runs that lack W&B's mark, a ``.synced``.
 """
 
 from __future__ import annotations
@@ -48,19 +45,15 @@ SUMMED_UP = {"effective_gbps": "max", "relative_error": "max"}  # by W&B itself;
 DONE = "written"  # beside a run's file: W&B has written it to the end
 LIMIT_S = 600  # for all that W&B does at once
 NO_KEY = "no W&B key: set WANDB_API_KEY, or run `wandb login`"
-# Of the user's W&B variables those that say where and as whom; the others (WANDB_RUN_ID,
-# WANDB_MODE, WANDB_SERVICE, …) would turn the sweep's runs into other runs.
+# Of the user's WANDB_ variables those that say where and as whom; RUN_ID or MODE would interfere.
 KEPT = ("API_KEY", "BASE_URL", "ENTITY", "CONFIG_DIR", "IDENTITY_TOKEN_FILE", "CREDENTIALS_FILE",
         "INSECURE_DISABLE_SSL", "HTTP_PROXY", "HTTPS_PROXY", "HTTP_TIMEOUT")  # fmt: skip
-# Silent, bounded in time, and without anything about host, user, path, code or arguments.
+# Silent and without anything about host, user, path, code or arguments.
 SETTINGS: dict[str, Any] = {
     "root_dir": ".",
     "console": "off",
-    "x_service_wait": 15,
-    "reinit": "finish_previous",
-    **dict.fromkeys(["silent", "finish_timeout_raises", "label_disable"], True),
     **dict.fromkeys(["x_disable_meta", "x_disable_stats", "x_disable_machine_info"], True),
-    **dict.fromkeys(["disable_git", "disable_code", "disable_job_creation"], True),
+    **dict.fromkeys(["disable_git", "disable_code", "disable_job_creation", "label_disable"], True),
     **dict.fromkeys(["symlink", "x_save_requirements", "save_code"], False),
     **dict.fromkeys(["host", "username", "email", "x_executable"], ""),
 }
@@ -92,11 +85,7 @@ def mirror(
 ) -> list[str]:
     """Writes the runs of a sweep that are not written yet at ``out/wandb``; online, uploads them.
 
-    Args:
-        sweep: The sweep's name.
-        jobs: Each job with the last row of each point that it asked for; jobs may share rows.
-        tracker: The backend ``none`` does nothing.
-        out: The sweep's folder.
+    ``jobs`` are each job with the last row of each point that it asked for; jobs may share rows.
 
     Returns:
         A line that says what went wrong, if anything did. Nothing is ever raised.
@@ -112,15 +101,13 @@ def mirror(
                 shutil.rmtree(old.parent)
         if due:
             (out / "wandb").mkdir(exist_ok=True)  # else W&B would take another folder in silence
-            plan = {"project": tracker.project, "entity": tracker.entity, "runs": due}
+            plan = {"where": {"project": tracker.project, "entity": tracker.entity}, "runs": due}
             _run(["-m", "experiments.wandb", "--write"], out, json.dumps(plan))
         if tracker.mode == "online":
             upload(out)
     except Exception as error:
-        return [
-            f"W&B {tracker.mode}: {error}; the rows are complete on disk, and the same command, "
-            "run again, brings W&B up to date"
-        ]
+        again = "the rows are complete on disk; the same command, run again, does the rest"
+        return [f"W&B {tracker.mode}: {error}; {again}"]
     return []
 
 
@@ -167,26 +154,24 @@ def _waiting(files: Iterable[Path]) -> list[Path]:
 
 
 def _run(words: Sequence[str], folder: Path, text: str = "") -> str:
-    """Runs Python in W&B's environment and gives its standard error; -P: there is a wandb/ here.
-
-    The environment is the user's, without what would leak or ask.
+    """Runs Python and gives its standard error; -P, as there is a wandb/ here.
 
     Raises:
         OSError: it failed, or did not end in time; its last line.
     """
     given = os.environ.items()
     kept = {name: value for name, value in given if name[:6] != "WANDB_" or name[6:] in KEPT}
+    own = {
+        "SILENT": "true",
+        "ERROR_REPORTING": "false",  # crash reports carry paths
+        "PROGRAM": "experiments",  # else the command line is taken
+        "DATA_DIR": "wandb/data",
+        "CACHE_DIR": "wandb/cache",
+    }
     with subprocess.Popen(
         [sys.executable, "-P", *words],
         cwd=folder,
-        env=child.environment(kept)
-        | {
-            "WANDB_SILENT": "true",
-            "WANDB_ERROR_REPORTING": "false",  # crash reports carry paths
-            "WANDB_PROGRAM": "experiments",  # else the command line is taken
-            "WANDB_DATA_DIR": "wandb/data",
-            "WANDB_CACHE_DIR": "wandb/cache",
-        },
+        env=child.environment(kept) | {f"WANDB_{name}": value for name, value in own.items()},
         text=True,
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
@@ -211,15 +196,13 @@ def write(plan: Mapping[str, Any]) -> None:
     import wandb
 
     for content in plan["runs"]:
-        named = {name: content[name] for name in ("id", "name", "group", "job_type", "config")}
-        where = {name: plan[name] for name in ("project", "entity")}
+        own = {key: content[key] for key in ("id", "name", "group", "job_type", "config")}
         settings = wandb.Settings(**SETTINGS)
-        run = wandb.init(mode="offline", settings=settings, **where, **named)
+        run = wandb.init(mode="offline", settings=settings, **plan["where"], **own)
         folder = Path(run.dir).parent
         for name in {key: None for line in content["lines"] for key in line}:
-            axis, hidden = (None, True) if name in AXES else (content["axis"], False)
-            summary = SUMMED_UP.get(name, "none")
-            run.define_metric(name, step_metric=axis, summary=summary, hidden=hidden)
+            of_axis = {"hidden": True} if name in AXES else {"step_metric": content["axis"]}
+            run.define_metric(name, summary=SUMMED_UP.get(name, "none"), **of_axis)
         for line in content["lines"]:
             run.log(line)
         run.summary.update(content["summary"])
@@ -245,12 +228,10 @@ def upload(out: Path) -> str:
         return f"nothing to upload below {out}"
     if not has_key():
         raise UserError(NO_KEY)
-    errors = ""
-    for sweep in dict.fromkeys(file.parents[2] for file in found):
-        files = [str(file.relative_to(sweep)) for file in found if file.parents[2] == sweep]
-        errors += _run(["-m", "wandb", "sync", *files], sweep)
-        for log in sweep.glob("wandb/debug-cli.*.log"):
-            log.unlink(missing_ok=True)  # an empty file named after the user
+    files = [str(file.relative_to(out)) for file in found]
+    errors = _run(["-m", "wandb", "sync", *files], out)
+    for log in out.glob("wandb/debug-cli.*.log"):
+        log.unlink(missing_ok=True)  # an empty file named after the user
     if left := len(_waiting(found)):
         why = (errors.strip().splitlines() or ["W&B gives no reason"])[-1]
         raise UserError(f"{left} of {len(found)} runs were not uploaded; run this again: {why}")
@@ -263,9 +244,7 @@ def main() -> int:
         write(json.load(sys.stdin))
         return 0
     parser = Parser(prog="python -m experiments.wandb", description="Upload what waits offline.")
-    parser.add_argument(
-        "--out", type=Path, default=Path("outputs"), help="a sweep's folder, or one above several"
-    )
+    parser.add_argument("--out", type=Path, default=Path("outputs"), help="of one sweep or several")
     return command(lambda: print(upload(parser.parse_args().out)))
 
 
