@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
@@ -266,27 +265,11 @@ def unfinished_us(subject: Subject) -> float:
     return min(left)
 
 
-@contextmanager
-def profiler_range(name: str) -> Iterator[None]:
-    """An NVTX range of this name, with a profiler that waits for ``cudaProfilerStart`` on inside.
-
-    Nothing launched before it is still running when it begins, nor anything of it when it ends.
-    """
-    torch.cuda.synchronize()
-    torch.cuda.nvtx.range_push(name)
-    torch.cuda.profiler.start()
-    try:
-        yield
-        torch.cuda.synchronize()
-    finally:
-        torch.cuda.profiler.stop()
-        torch.cuda.nvtx.range_pop()
-
-
 def profile(point: dict[str, Any], bench: Bench) -> dict[str, Any]:
-    """Calls a point's kernel twice, the second time with L2 flushed and inside a range.
+    """Calls a point's kernel twice, the second time with L2 flushed and inside an NVTX range.
 
-    Errors become a status.
+    A profiler that waits for ``cudaProfilerStart`` is on inside. Nothing launched before is still
+    running when the range begins, nor anything of it when it ends. Errors become a status.
 
     Args:
         point: ``kernel`` (configuration), ``rows``, ``cols``, ``dtype``, ``seed``, ``range``.
@@ -303,8 +286,10 @@ def profile(point: dict[str, Any], bench: Bench) -> dict[str, Any]:
         call = kernel.prepare(*inputs)
         call(*inputs)
         bench.flush()
-        with profiler_range(point["range"]):
+        torch.cuda.synchronize()
+        with torch.cuda.nvtx.range("{}", point["range"]), torch.cuda.profiler.profile():
             call(*inputs)
+            torch.cuda.synchronize()
         return {"status": "ok", "reason": None}
 
     return _guarded(two_calls, bench)
