@@ -26,6 +26,7 @@ COMPILERS = (
     *("triton.compiler", "triton.runtime.errors"),
     *("torch._dynamo", "torch._inductor", "cutlass"),
 )
+NO_MEMORY = "can't allocate memory"  # PyTorch's words on a CPU
 # What the card may do after a call has returned: more than the call's time by events, for this
 # share, and so many µs that waiting itself takes.
 UNFINISHED = 1.25, 50.0
@@ -68,10 +69,16 @@ def _guarded(
     try:
         outcome = work()
     except Exception as error:
-        reason = one_line(error)
+        reason, status = one_line(error), "launch_error"
         if file is not None and (line := outside.line_of(error, Path(file))):
             reason = f"{Path(file).name}{line}: {reason}"
-        outcome = {"status": status_of(error), "reason": reason, "sticky": False}
+        if isinstance(error, CannotTime):
+            status = "unsupported"
+        elif isinstance(error, MemoryError | torch.OutOfMemoryError) or NO_MEMORY in str(error):
+            status = "out_of_memory"
+        elif isinstance(error, NotCompiled) or type(error).__module__.startswith(COMPILERS):
+            status = "compile_error"
+        outcome = {"status": status, "reason": reason, "sticky": False}
         try:
             if on_card:
                 clock.synchronize()
@@ -81,17 +88,6 @@ def _guarded(
         gc.collect(0)
         torch.cuda.empty_cache()  # what the allocator keeps, a large point may need in one piece
     return outcome
-
-
-def status_of(error: Exception) -> str:
-    """The row status that an error amounts to."""
-    if isinstance(error, CannotTime):
-        return "unsupported"
-    text = str(error)
-    if isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in text:
-        return "out_of_memory"
-    from_compiler = type(error).__module__.startswith(COMPILERS)
-    return "compile_error" if from_compiler or isinstance(error, NotCompiled) else "launch_error"
 
 
 def _measure(point: dict[str, Any], bench: Bench, stage: Stage, ask: Ask | None) -> dict[str, Any]:

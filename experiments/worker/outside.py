@@ -138,11 +138,6 @@ def operations() -> dict[str, Operation]:
     return {one.name: one for one in found if isinstance(one, Operation)}
 
 
-def is_ours(operation: Operation) -> bool:
-    """Whether an operation is one of ``kernels/``, which any process can make."""
-    return operations().get(operation.name) is operation
-
-
 def operation_named(name: str) -> Operation:
     """An operation of ours.
 

@@ -1,4 +1,7 @@
-"""Where this worker runs: the device, what the kernels may know of it, and the software."""
+"""Where this worker runs: the device, its state around a measurement, and the software.
+
+The state of a card comes through NVML where there is one.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,14 @@ import os
 import platform
 import re
 import subprocess
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.child import ROOT
-from experiments.worker.machine import Monitor, ask_nvml
 
 if TYPE_CHECKING:
     from kernels.device import Device
@@ -29,6 +33,35 @@ VARIABLES = (
     *("TORCHINDUCTOR_DYNAMIC_SCALE_RBLOCK", "TRITON_ALLOW_NON_CONSTEXPR_GLOBALS"),
     *("TRITON_DEFAULT_FP_FUSION", "TRITON_INTERPRET"),
 )
+
+CGROUP = Path("/sys/fs/cgroup")
+
+# By the name of a field: what NVML calls it, and the number of a clock or sensor. Clocks are in
+# MHz, power in watts, temperatures in °C; a mode is 1 where it is on.
+STATE: dict[str, tuple[Any, ...]] = {
+    "sm_clock_mhz": ("ClockInfo", 1),
+    "memory_clock_mhz": ("ClockInfo", 2),
+    "power_w": ("PowerUsage",),
+    "temperature_c": ("Temperature", 0),
+}
+SETUP: dict[str, tuple[Any, ...]] = {
+    "power_limit_w": ("PowerManagementLimit",),
+    "max_sm_clock_mhz": ("MaxClockInfo", 1),
+    "max_memory_clock_mhz": ("MaxClockInfo", 2),
+    "persistence_mode": ("PersistenceMode",),
+    "compute_mode": ("ComputeMode",),
+    "mig_mode": ("MigMode",),
+    "ecc_mode": ("EccMode",),
+}
+# NVML's clock event reasons that slow a kernel down, by the bit that reports them. Idle and
+# application-set clocks are how the card was left, not a fault of the moment.
+SLOWDOWNS = {
+    0x0000000000000004: "software power cap",
+    0x0000000000000008: "hardware slowdown",
+    0x0000000000000020: "software thermal slowdown",
+    0x0000000000000040: "hardware thermal slowdown",
+    0x0000000000000080: "hardware power brake",
+}
 
 
 @dataclass(frozen=True)
@@ -138,3 +171,112 @@ def _last_level_cache() -> int:
     texts = [re.fullmatch(r"(\d+)([KM])\s*", path.read_text()) for path in caches]
     units = {"K": 1 << 10, "M": 1 << 20}
     return max([32 << 20, *(int(found[1]) * units[found[2]] for found in texts if found)])
+
+
+class Monitor:
+    """Reads one CUDA device by its serial; a fact is None where NVML does not give it."""
+
+    def __init__(self, uuid: str | None) -> None:
+        self._card = None if uuid is None else ask_nvml("DeviceGetHandleByUUID", uuid)
+
+    def read(self) -> dict[str, Any]:
+        """The state now: `STATE`, ``throttled``, the reasons for any slowdown, and
+        ``other_processes``, how many compute processes on the card are not this sweep's.
+
+        It takes about a millisecond, so never inside a timed window.
+        """
+        bits = self._get("CurrentClocksEventReasons")
+        pids = [int(process.pid) for process in self._get("ComputeRunningProcesses") or []]
+        return self._facts(STATE) | {
+            "throttled": None if bits is None else [SLOWDOWNS[b] for b in SLOWDOWNS if bits & b],
+            "other_processes": foreign(pids, os.getpid(), os.getppid(), parent),
+        }
+
+    def setup(self) -> dict[str, Any]:
+        """How the card was left by whoever runs it: what a repetition would have to set alike."""
+        return {"driver_cuda": ask_nvml("SystemGetCudaDriverVersion"), **self._facts(SETUP)}
+
+    def _facts(self, names: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
+        facts = {name: self._get(*what) for name, what in names.items()}
+        for name, fact in facts.items():
+            if isinstance(fact, list | tuple):  # a mode now, and after the next start
+                facts[name] = fact[0]
+            elif name.endswith("_w") and fact is not None:
+                facts[name] = fact * 1e-3
+        return facts
+
+    def _get(self, fact: str, *arguments: int) -> Any:
+        if self._card is None:
+            return None
+        return ask_nvml(f"DeviceGet{fact}", self._card, *arguments)
+
+
+@cache
+def _nvml() -> Any:
+    import pynvml
+
+    pynvml.nvmlInit()
+    return pynvml
+
+
+def ask_nvml(fact: str, *arguments: Any) -> Any:
+    """The answer of NVIDIA's management library, such as to ``DeviceGetCount``.
+
+    None without the library, a driver or permission, and for a fact that the card does not give.
+    """
+    with suppress(Exception):
+        return getattr(_nvml(), f"nvml{fact}")(*arguments)
+    return None
+
+
+def foreign(
+    pids: Sequence[int], own: int, family: int, parent_of: Callable[[int], int | None]
+) -> int | None:
+    """The number of compute processes on a card that do not belong to this sweep.
+
+    The sweep's are the descendants of its parent, ``family``. In a container the driver lists the
+    host's process numbers, and none is this worker's ``own``: then one is taken for this worker and
+    any other for a foreign one. None where the driver lists no process at all.
+    """
+    if not pids:
+        return None
+    if own not in pids:
+        return len(set(pids)) - 1
+    others = 0
+    for pid in set(pids):
+        ancestor: int | None = pid
+        while ancestor and ancestor != family:
+            ancestor = parent_of(ancestor)
+        others += not ancestor
+    return others
+
+
+def parent(pid: int) -> int | None:
+    """A process's parent, None where the system does not show it."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    # the name before it stands in parentheses and may hold anything
+    return int(status.rpartition(")")[2].split()[1])
+
+
+def require(size_bytes: int) -> None:
+    """Sees to it that the host has so many bytes left, before they are taken.
+
+    Linux promises memory that it does not have. It then ends a process of its own choice, which may
+    be the sweep and not the worker.
+
+    Raises:
+        MemoryError: it has fewer, without swapping and within a container's limit.
+    """
+    free = []
+    with suppress(OSError, IndexError):
+        memory = Path("/proc/meminfo").read_text()
+        free.append(int(memory.partition("MemAvailable:")[2].split()[0]) * 1024)
+    with suppress(OSError, ValueError):  # no container, or "max"
+        limit, used = ((CGROUP / f"memory.{name}").read_text() for name in ("max", "current"))
+        free.append(int(limit) - int(used))
+    if free and size_bytes > min(free):
+        wanted, left = size_bytes / 1e9, min(free) / 1e9
+        raise MemoryError(f"input and answer take {wanted:.3g} GB, and {left:.3g} GB are free")

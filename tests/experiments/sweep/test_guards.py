@@ -5,7 +5,7 @@ import pytest
 
 from experiments.data.rows import read_rows, rows_files
 from experiments.sweep.guards import suspicions
-from experiments.worker.machine import foreign
+from experiments.worker.place import foreign
 from tests.conftest import ROOT
 
 
