@@ -159,17 +159,12 @@ class Recorder(TorchDispatchMode):
             self.meet(name, x)
 
     def meet(self, name: str, tensor: torch.Tensor) -> bool:
-        """Makes a tensor's memory known, if it is new; a name that is taken gets a number."""
+        """Makes a tensor's memory known, if it is new."""
         place = tensor.untyped_storage().data_ptr()
         if place in self._tensors:
             return False
-        taken = {one["name"] for one in self._found.values()}
-        number, unique = 1, name
-        while unique in taken:
-            number += 1
-            unique = f"{name}#{number}"
         self._tensors[place] = tensor
-        self._found[place] = _nothing(unique, str(tensor.dtype).removeprefix("torch."))
+        self._found[place] = _nothing(name, str(tensor.dtype).removeprefix("torch."))
         return True
 
     def rename(self, tensor: torch.Tensor, name: str, but: Mapping[str, Any]) -> None:
