@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from math import prod
 from typing import Any
@@ -57,25 +57,24 @@ def count(point: dict[str, Any], device: Device) -> dict[str, Any]:
         BadJob: there is no such kernel.
     """
     kernel: Kernel = build_kernel(point["kernel"])
+    operation, traffic = kernel.operation, kernel.traffic()
     dtype: torch.dtype = getattr(torch, point["dtype"])
     shape = (point["rows"], point["cols"])
-    sizes, traffic = kernel.operation.sizes(shape), kernel.traffic()
+    sizes = operation.sizes(shape)
     reads, writes = traffic.elements(sizes)
-    method, reason = METHODS.get(kernel.backend), point.get("reason")
+    method, reason, tensors = METHODS.get(kernel.backend), point.get("reason"), list[Any]()
     if method is None:
         why = f"nothing here executes {kernel.backend} step by step"
         reason = f"not countable: {NOT_COUNTABLE.get(kernel.backend, why)}"
     reason = reason or kernel.unsupported(shape, dtype, device)
-    tensors: list[dict[str, Any]] = []
     if reason is None:
-        inputs = kernel.operation.make_inputs(shape, dtype, "cpu", point["seed"])
         try:
-            tensors = requested(kernel, *inputs)
+            tensors = requested(kernel, *operation.make_inputs(shape, dtype, "cpu", point["seed"]))
         except Exception as error:  # a kernel may raise anything
             reason = f"not countable: it fails here with {one_line(error)}"
     counted = reason is None
     return {
-        "operation": kernel.operation.name,
+        "operation": operation.name,
         "params": asdict(kernel),  # type: ignore[call-overload]
         "source": source_hash(type(kernel).__module__),
         **{name: point[name] for name in ("rows", "cols", "dtype")},
@@ -94,12 +93,7 @@ def difference(kernel: Kernel, sizes: Mapping[str, int], tensors: Sequence[Any])
     """How a count differs from the model: ``reads 48 elements where the model says MN, 24``.
 
     None where all is equal. Tensors of the point's dtype are compared in elements, those of a dtype
-    of their own in bytes.
-
-    Args:
-        kernel: It declares the model.
-        sizes: Symbol name to size.
-        tensors: The counts of its tensors, as `requested` gives them.
+    of their own in bytes. ``sizes`` are by symbol, ``tensors`` as `requested` gives them.
     """
     operation, traffic = kernel.operation, kernel.traffic()
     arrays, triton = (*operation.inputs, *operation.outputs), kernel.backend == "triton"
@@ -181,15 +175,12 @@ class Recorder(TorchDispatchMode):
     def recording(self) -> Iterator[None]:
         """Takes down every operation of PyTorch and every Triton program inside the block."""
         with ExitStack() as active:
-            try:
+            with suppress(ImportError):
                 runtime = importlib.import_module("triton.runtime.interpreter")
-            except ImportError:
-                runtime = None
-            if runtime is not None:
                 builder, function = runtime.InterpreterBuilder, runtime.InterpretedFunction
-                for name in ACCESSES:
-                    access = self._access(getattr(builder, name), *ACCESSES[name])
-                    active.enter_context(patch.object(builder, name, access))
+                for name, access in ACCESSES.items():
+                    noting = self._access(getattr(builder, name), *access)
+                    active.enter_context(patch.object(builder, name, noting))
                 run = function.run
 
                 def launch(function: Any, *arguments: Any, **options: Any) -> Any:
@@ -236,13 +227,12 @@ class Recorder(TorchDispatchMode):
         name, schema = func._schema.name.partition("::")[2], func._schema
         loads, stores = self._asked(name, schema, args, given)
         result = func(*args, **given)
-        results = result if isinstance(result, tuple | list) else (result,)
-        for index, one in enumerate(results):
+        for index, one in enumerate(result if isinstance(result, tuple | list) else (result,)):
+            part = schema.returns[min(index, len(schema.returns) - 1)].name
             for tensor in _tensors(one):
-                part = schema.returns[min(index, len(schema.returns) - 1)].name
                 if self.meet(f"{name}.{part}" if part else name, tensor):
                     stores += [] if "empty" in name else [tensor]
-        if stores or not any(True for _ in _tensors(result)):
+        if stores or not _tensors(result):
             # else a view, or memory that nothing has been written to yet
             for kind, tensors in (("load", loads), ("store", stores)):
                 for tensor in tensors:
@@ -289,9 +279,7 @@ def _add(one: dict[str, Any], kinds: Sequence[str], size: int, width: int) -> No
         one[f"{kind}s"] += size // width
 
 
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, tuple | list):
-        for one in value:
-            yield from _tensors(one)
+def _tensors(value: Any) -> list[torch.Tensor]:
+    if isinstance(value, tuple | list):
+        return [tensor for one in value for tensor in _tensors(one)]
+    return [value] if isinstance(value, torch.Tensor) else []
