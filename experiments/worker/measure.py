@@ -103,7 +103,7 @@ def _measure(point: dict[str, Any], bench: Bench, stage: Stage, ask: Ask | None)
     trial = Trial(kernel, backend(kernel, device), values, bench, protocol.cache == "cold", ask)
     subject = trial.subject
     answer, fields = _called(trial, stage)
-    verdict = trial.judge([Timed(subject.asked(subject.inputs), answer)])
+    verdict = trial.judge([Timed(subject.asked(), answer)])
     if verdict.reason is not None:
         return fields | _judged(verdict)
     if subject.overwritten is not None:

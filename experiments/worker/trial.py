@@ -124,7 +124,7 @@ class Trial:
         flush = bench.flush if cold else None
         cache_bytes = device.l2_bytes or 0
         self.subject = Subject(kernel, inputs, make, flush, cache_bytes, moved, over, original)
-        self.changing = Changing(operation, self.subject.asked(inputs), values)
+        self.changing = Changing(operation, self.subject.asked(), values)
         self.first: list[torch.Tensor] = []
 
     def judge(self, answers: Sequence[Timed]) -> Verdict:
@@ -188,7 +188,7 @@ class Trial:
             again = as_tuple(subject.call(*subject.inputs))
             if subject.overwritten is None and memory(again) & memory(as_tuple(answer)):
                 return Verdict("returned the memory of its earlier answer, which is still in use")
-            verdict = self.judge([Timed(subject.asked(subject.inputs), again, changing.held)])
+            verdict = self.judge([Timed(subject.asked(), again, changing.held)])
             if verdict.reason is not None:
                 return Verdict(f"of inputs that are not normal {verdict.reason}")
         changing.hold_others()

@@ -84,13 +84,13 @@ class Subject:
             self.flush()
 
     def keep(self, answer: Tensors) -> None:
-        """Takes the answer of the call just timed; `timed` gives the last, and one at random.
+        """Takes the answer of the call just timed.
 
-        The one is copied at once, so that nothing can complete it later.
+        One, chosen at random, is copied at once, so that nothing can complete it later.
         """
         self._calls += 1
         held = () if self.changing is None else self.changing.held
-        self._last = Timed(self.asked(self.inputs), answer, held)
+        self._last = Timed(self.asked(), answer, held)
         if DICE.random() * self._calls < 1:
             self._chosen = self._last._replace(answer=copied(answer))
 
@@ -113,15 +113,15 @@ class Subject:
             self.restore()
             replay()
             clock.synchronize()
-            held = self.changing.held
-            timed.append(Timed(self.asked(self.inputs), copied(answers[0]), held))
+            timed.append(Timed(self.asked(), copied(answers[0]), self.changing.held))
         return timed
 
-    def asked(self, inputs: Inputs) -> Inputs:
-        """Inputs as they were before the call, for the gate."""
+    def asked(self) -> Inputs:
+        """The inputs as they were before the call, for the gate."""
         if self.overwritten is None or self.original is None:
-            return inputs
-        return *inputs[: self.overwritten], self.original, *inputs[self.overwritten + 1 :]
+            return self.inputs
+        before, after = self.inputs[: self.overwritten], self.inputs[self.overwritten + 1 :]
+        return *before, self.original, *after
 
 
 def copied(answer: Tensors) -> Inputs:
@@ -142,8 +142,7 @@ class Protocol:
     sampling_limit_s: float
 
 
-@dataclass
-class Sampling:
+class Sampling(NamedTuple):
     """All samples of a point, why they ended, and answers that were timed.
 
     ``late`` counts windows that were no sample: the host had not handed the call over, or another
@@ -162,15 +161,9 @@ def collect(batch: Callable[[int], list[float]], protocol: Protocol) -> tuple[li
     ``batch`` is given how many samples the cap still allows, and takes that many or fewer.
     """
     end = clock.now_s() + protocol.sampling_limit_s / 2
+    rule = {name: getattr(protocol, name) for name in ("min_samples", "max_samples", "precision")}
     samples: list[float] = []
     while True:
         samples += batch(protocol.max_samples - len(samples))
-        reason = stop_reason(
-            samples,
-            min_samples=protocol.min_samples,
-            max_samples=protocol.max_samples,
-            precision=protocol.precision,
-            out_of_time=clock.now_s() > end,
-        )
-        if reason is not None:
+        if reason := stop_reason(samples, **rule, out_of_time=clock.now_s() > end):
             return samples, reason
