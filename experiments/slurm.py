@@ -152,11 +152,7 @@ def measure_shard(jobs: Sequence[Job], sweep: str) -> None:
 
 
 def _executor(out: Path, given: Mapping[str, Any]) -> Any:
-    """Submitit's executor, its files in ``out/slurm/log``.
-
-    Raises:
-        UserError: submitit or Slurm is not here, or there is no such option.
-    """
+    """Submitit's executor; a `UserError` if it or Slurm is not here, or has no such option."""
     try:
         import submitit
     except ImportError:
@@ -192,11 +188,7 @@ def _executor(out: Path, given: Mapping[str, Any]) -> Any:
 
 
 def submit(executor: Any, due: Sequence[Sequence[Job]], sweep: str) -> list[str]:
-    """Submits one array of jobs, and gives their numbers.
-
-    Raises:
-        UserError: Slurm refuses, in its own words.
-    """
+    """Submits one array of jobs, and gives their numbers; a refusal is a `UserError`."""
     stderr = io.StringIO()
     try:
         with contextlib.redirect_stderr(stderr):
@@ -242,8 +234,7 @@ def look(
 def queue_states(jobs: Iterable[str]) -> States:
     """By job, Slurm's word for its state; a job that Slurm has forgotten is absent.
 
-    By ``squeue`` alone: submitit asks ``sacct``, and accounting may be off. None where Slurm gives
-    no answer, which says nothing of the jobs.
+    By ``squeue`` alone: submitit asks ``sacct``, and accounting may be off.
     """
     wanted = set(jobs)
     numbers = ",".join(sorted({job.partition("_")[0] for job in wanted}))

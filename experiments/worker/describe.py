@@ -124,16 +124,12 @@ def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
 
 
 def inspect(kernel: dict[str, Any]) -> dict[str, Any]:
-    """What a file from outside names, and which kernels here it is compared with.
-
-    An operation's class stands for all kernels of that operation in the file.
-
-    Args:
-        kernel: ``file``, ``function`` and ``operation``, as ``conf/kernel/outside.yaml`` has them.
+    """What the file of a configuration, as ``conf/kernel/outside.yaml`` has it, stands for.
 
     Returns:
-        ``functions``, its kernels; ``operation``; and ``rivals``, the configurations in
-        ``conf/kernel`` that say who made them and whose distributions are installed.
+        ``functions``, its kernels, for an operation's class all of that operation in the file;
+        ``operation``; and ``rivals``, the configurations in ``conf/kernel`` that say who made them
+        and whose distributions are installed.
 
     Raises:
         BadJob: the file or the function cannot be measured.
@@ -142,11 +138,9 @@ def inspect(kernel: dict[str, Any]) -> dict[str, Any]:
     module = outside.load(path)
     found = getattr(module, name, None)
     if isinstance(found, type) and issubclass(found, Operation):
-        functions = [
-            key
-            for key, one in outside.own(module).items()
-            if isinstance(one, type) and isinstance(getattr(one, "operation", None), found)
-        ]
+        kinds = {key: one for key, one in outside.own(module).items() if isinstance(one, type)}
+        operations = {key: getattr(one, "operation", None) for key, one in kinds.items()}
+        functions = [key for key, one in operations.items() if isinstance(one, found)]
         if not functions:
             raise BadJob(f"{path.name}: no Kernel class has the operation {name}")
         return {"functions": functions, "operation": found.name, "rivals": []}

@@ -56,11 +56,9 @@ class Function(Kernel):
 
 
 def build(config: Mapping[str, Any]) -> Kernel:
-    """The kernel that ``file`` and ``function`` of a configuration name.
+    """The kernel of ``conf/kernel/outside.yaml``: ``file``, ``function``, ``operation`` (of ours).
 
-    Args:
-        config: ``file``, ``function``, ``operation`` (of ours, for a function), ``traffic`` (in
-            elements, such as ``3*M*N``, or None for the compulsory one) and ``options``.
+    ``traffic`` is a formula in elements, such as ``3*M*N``, or None for the compulsory one.
 
     Raises:
         BadJob: there is no such file, function or operation, or the file cannot be imported.

@@ -32,10 +32,7 @@ CHANGED = Verdict("changed its input, so that its answer cannot be compared with
 
 
 class Bench:
-    """What a worker keeps between points.
-
-    Its place, the flush buffer, the card's monitor, and the answers that passed the gate.
-    """
+    """What a worker keeps between points: place, flush, monitor, answers that passed."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -68,10 +65,7 @@ class Bench:
 def judge(path: str, bench: Bench) -> dict[str, Any]:
     """The verdict on an answer that another process was given, for inputs that are made here.
 
-    Args:
-        path: A file with the answer and its `Values`, as `Trial` writes it for the process that
-            never imports the kernel.
-        bench: This worker's equipment.
+    The file has the answer and its `Values`, as `Trial` writes it.
     """
     device = bench.place.torch_device
     asked = torch.load(path, map_location=device, weights_only=True)
@@ -128,7 +122,7 @@ class Trial:
         self.first: list[torch.Tensor] = []
 
     def judge(self, answers: Sequence[Timed]) -> Verdict:
-        """The first verdict against an answer, or the last; all rows hold their own values then.
+        """The first verdict against an answer, or the last one; all rows get their own values back.
 
         Rows that held others are judged for these. Then they take the rows of the first answer,
         which passed: one that is now the same as a whole need not be computed with again.
