@@ -215,11 +215,15 @@ def test_the_most_memory_of_a_call_is_its_output_and_what_it_makes_on_the_way() 
 
 
 @pytest.mark.parametrize("timer", ["events", "graph", "chain", "host"])
-@pytest.mark.parametrize("double", ["TorchLoss", "TritonLoss", "GrowInPlace"])
-def test_any_operation_is_timed_on_a_card(bench: Bench, double: str, timer: str) -> None:
-    asked = point(f"tests.doubles.operations.{double}", 4096, 1024, "bfloat16", timer=timer)
+@pytest.mark.parametrize(
+    "target",
+    [*(f"tests.doubles.operations.{double}" for double in ("TorchLoss", "GrowInPlace")),
+     "kernels.cross_entropy.online.CeOnline"],
+)  # fmt: skip
+def test_any_operation_is_timed_on_a_card(bench: Bench, target: str, timer: str) -> None:
+    asked = point(target, 4096, 1024, "bfloat16", timer=timer)
     outcome = measure(asked | {"determinism": True}, bench, lambda stage: None)
-    refused = (double, timer) == ("GrowInPlace", "graph")
+    refused = target.endswith("GrowInPlace") and timer == "graph"
     assert outcome["status"] == ("unsupported" if refused else "ok"), outcome["reason"]
     if not refused:
         assert outcome["deterministic"]

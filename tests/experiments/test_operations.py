@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from experiments.worker.counting import count
 from experiments.worker.describe import describe
 from experiments.worker.gate import check
 from experiments.worker.measure import slices
+from kernels.cross_entropy.online import CeOnline
 from kernels.device import Device
 from kernels.kernel import Array, Operation
 from kernels.traffic import M, N, Traffic
@@ -85,14 +87,23 @@ def test_a_points_bytes_and_flops_are_those_of_its_arrays() -> None:
         assert point["flops"] == 128
 
 
+@dataclass(frozen=True)
+class Silent(CeOnline):
+    """Declares half of the bytes of its targets."""
+
+    def traffic(self) -> Traffic:
+        return replace(super().traffic(), read_bytes=4 * M)
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs Triton's interpreter")
 def test_counted_bytes_of_other_dtypes_are_compared_as_bytes() -> None:
-    for tunables, difference in (
-        ({}, None),
-        ({"twice": True}, "reads 48 bytes where the model says 8M, 24"),
+    for kind, difference in (
+        (CeOnline, None),
+        (Silent, "reads 24 bytes where the model says 4M, 12"),
     ):
-        point = {"kernel": {"_target_": f"{DOUBLES}.TritonLoss", **tunables}, "seed": 0}
-        found = count(point | {"rows": 3, "cols": 7, "dtype": "bfloat16"}, Device("cpu", "cpu"))
+        kernel = {"_target_": f"{kind.__module__}.{kind.__name__}"}
+        point = {"kernel": kernel, "rows": 3, "cols": 7, "dtype": "bfloat16", "seed": 0}
+        found = count(point, Device("cpu", "cpu"))
         assert (found["method"], found["difference"]) == ("interpreter", difference)
 
 
