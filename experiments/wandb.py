@@ -159,8 +159,7 @@ def _run(words: Sequence[str], folder: Path, text: str = "") -> str:
     Raises:
         OSError: it failed, or did not end in time; its last line.
     """
-    given = os.environ.items()
-    kept = {name: value for name, value in given if name[:6] != "WANDB_" or name[6:] in KEPT}
+    kept = {k: v for k, v in os.environ.items() if k[:6] != "WANDB_" or k[6:] in KEPT}
     own = {
         "SILENT": "true",
         "ERROR_REPORTING": "false",  # crash reports carry paths
@@ -241,8 +240,7 @@ def upload(out: Path) -> str:
 def main() -> int:
     """Uploads, or is the writer."""
     if "--write" in sys.argv:
-        write(json.load(sys.stdin))
-        return 0
+        return command(lambda: write(json.load(sys.stdin)))
     parser = Parser(prog="python -m experiments.wandb", description="Upload what waits offline.")
     parser.add_argument("--out", type=Path, default=Path("outputs"), help="of one sweep or several")
     return command(lambda: print(upload(parser.parse_args().out)))
