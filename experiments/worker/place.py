@@ -66,21 +66,13 @@ SLOWDOWNS = {
 
 @dataclass(frozen=True)
 class Place:
-    """Where a worker measures.
+    """Where a worker measures."""
 
-    Attributes:
-        torch_device: ``cuda:0`` or ``cpu``.
-        device: What kernels may know of it.
-        environment: Versions and settings, as rows have them.
-        serial: The card's own number, None on a CPU.
-        host_cards: The number of cards of the host.
-    """
-
-    torch_device: str
-    device: Device
-    environment: dict[str, Any]
-    serial: str | None = None
-    host_cards: int | None = None
+    torch_device: str  # cuda:0 or cpu
+    device: Device  # what kernels may know of it
+    environment: dict[str, Any]  # versions and settings, as rows have them
+    serial: str | None = None  # the card's own, None on a CPU
+    host_cards: int | None = None  # how many the host has
 
 
 def take_place(asked: str) -> Place:
@@ -238,17 +230,13 @@ def foreign(
     host's process numbers, and none is this worker's ``own``: then one is taken for this worker and
     any other for a foreign one. None where the driver lists no process at all.
     """
-    if not pids:
-        return None
-    if own not in pids:
-        return len(set(pids)) - 1
-    others = 0
-    for pid in set(pids):
-        ancestor: int | None = pid
-        while ancestor and ancestor != family:
-            ancestor = parent_of(ancestor)
-        others += not ancestor
-    return others
+
+    def is_ours(pid: int | None) -> bool:
+        return pid == family or (bool(pid) and is_ours(parent_of(pid or 0)))
+
+    if own in pids:
+        return sum(not is_ours(pid) for pid in set(pids))
+    return len(set(pids)) - 1 if pids else None
 
 
 def parent(pid: int) -> int | None:
@@ -270,13 +258,13 @@ def require(size_bytes: int) -> None:
     Raises:
         MemoryError: it has fewer, without swapping and within a container's limit.
     """
-    free = []
+    free = float("inf")
     with suppress(OSError, IndexError):
         memory = Path("/proc/meminfo").read_text()
-        free.append(int(memory.partition("MemAvailable:")[2].split()[0]) * 1024)
+        free = int(memory.partition("MemAvailable:")[2].split()[0]) * 1024
     with suppress(OSError, ValueError):  # no container, or "max"
         limit, used = ((CGROUP / f"memory.{name}").read_text() for name in ("max", "current"))
-        free.append(int(limit) - int(used))
-    if free and size_bytes > min(free):
-        wanted, left = size_bytes / 1e9, min(free) / 1e9
+        free = min(free, int(limit) - int(used))
+    if size_bytes > free:
+        wanted, left = size_bytes / 1e9, free / 1e9
         raise MemoryError(f"input and answer take {wanted:.3g} GB, and {left:.3g} GB are free")
