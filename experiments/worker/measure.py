@@ -135,11 +135,20 @@ def _called(trial: Trial, stage: Stage) -> tuple[Tensors, dict[str, Any]]:
             clock.synchronize()
     fields: dict[str, Any] = {"compile_s": clock.now_s() - began, **fields_of(launches)}
     stage("sampling")
-    if not interpreted:
-        del answer
-        subject.restore()
-        _poison(trial)
-        answer, fields["peak_bytes"] = with_peak(lambda: subject.call(*subject.inputs), on_card)
+    if interpreted:
+        return answer, fields
+    del answer
+    subject.restore()
+    _poison(trial)
+    before = 0
+    if on_card:
+        clock.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+    answer = subject.call(*subject.inputs)
+    if on_card:  # what the call took beyond its inputs, its outputs among it
+        clock.synchronize()
+    fields["peak_bytes"] = torch.cuda.max_memory_allocated() - before if on_card else None
     return answer, fields
 
 
@@ -153,21 +162,6 @@ def _poison(trial: Trial) -> None:
     for shape, dtype in operation.layout(operation.outputs, values.shape, values.torch_dtype):
         value = torch.nan if dtype.is_floating_point else -77
         held.append(torch.full(shape, value, dtype=dtype, device=trial.bench.place.torch_device))
-
-
-def with_peak(call: Callable[[], Tensors], on_card: bool) -> tuple[Tensors, int | None]:
-    """A call's answer, and the most bytes of PyTorch's device memory it had beyond its inputs.
-
-    Its outputs are among them; None on a CPU.
-    """
-    if not on_card:
-        return call(), None
-    torch.cuda.synchronize()
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
-    answer = call()
-    torch.cuda.synchronize()
-    return answer, torch.cuda.max_memory_allocated() - before
 
 
 def _same_bits(trial: Trial, answer: Tensors) -> dict[str, bool | None]:

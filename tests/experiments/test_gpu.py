@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from experiments.worker.flush import Flush
-from experiments.worker.measure import measure, with_peak
+from experiments.worker.measure import measure
 from experiments.worker.place import take_place
 from experiments.worker.timers import CannotTime, Protocol, Subject, events, graph
 from experiments.worker.timers.graph import PLACES
@@ -207,11 +207,14 @@ def test_a_call_that_waits_for_the_device_is_refused_by_events() -> None:
         elapsed(waiting, None, torch.randn(512, 512, device="cuda"))
 
 
-def test_the_most_memory_of_a_call_is_its_output_and_what_it_makes_on_the_way() -> None:
-    x = torch.randn(1024, 1024, device="cuda")
-    assert with_peak(lambda: torch.softmax(x, 1), True)[1] == x.nbytes
-    assert with_peak(lambda: x.exp().add(1).mul(2), True)[1] == 2 * x.nbytes
-    assert with_peak(lambda: x.mul_(1), True)[1] == 0
+def test_the_most_memory_of_a_call_is_its_output_and_what_it_makes_on_the_way(bench: Bench) -> None:
+    size = 4 << 20
+    for target, sizes in (
+        ("kernels.softmax.torch_softmax.TorchSoftmax", [size]),
+        ("kernels.softmax.naive.Naive", range(2 * size, 4 * size)),
+        ("tests.doubles.operations.GrowInPlace", [0]),
+    ):
+        assert measured(bench, target, 1024, 1024)["peak_bytes"] in sizes
 
 
 @pytest.mark.parametrize("timer", ["events", "graph", "chain", "host"])
