@@ -90,7 +90,11 @@ def run(composed: Iterable[Job], **given: Any) -> None:
         shards = divide(jobs, out, on_card=given.get("gres") is not None)
         known = read_object(file)
         queue = queue_states(known.values())
-        states = {shard: look(out, shard, mine, known, queue) for shard, mine in shards.items()}
+        rows = {shard: rows_of(out / "shards" / shard, mine) for shard, mine in shards.items()}
+        states = {
+            shard: look(mine, [row for row, _ in rows[shard]], known.get(shard, ""), queue)
+            for shard, mine in shards.items()
+        }
         due = [shard for shard, state in states.items() if state.is_due(shared)]
         for shard, state in states.items():
             name = " ".join(filter(None, shards[shard][0].shard))
@@ -106,9 +110,9 @@ def run(composed: Iterable[Job], **given: Any) -> None:
             return
     if words["queued"] or words["running"]:
         return
-    rows = [one for shard, mine in shards.items() for one in rows_of(out, shard, mine)]
-    labels = {row.key: label for row, label in rows}
-    print_summary(plausible([row for row, _ in rows]), labels, out, "nothing to submit", [])
+    every = [one for found in rows.values() for one in found]
+    labels = {row.key: label for row, label in every}
+    print_summary(plausible([row for row, _ in every]), labels, out, "nothing to submit", [])
     if (tracker.backend, tracker.mode) == ("wandb", "online"):  # nodes wrote offline
         print(upload(out))
     if words["failed"]:
@@ -199,35 +203,33 @@ def submit(executor: Any, due: Sequence[Sequence[Job]], sweep: str) -> list[str]
         raise UserError(f"Slurm takes no job: {words}") from None
 
 
-def rows_of(out: Path, shard: str, jobs: Iterable[Job]) -> list[tuple[Row, str]]:
-    """The last row of each point of some jobs of a shard, each with its job's label."""
+def rows_of(folder: Path, jobs: Iterable[Job]) -> list[tuple[Row, str]]:
+    """The last row of each point of a shard's jobs, each with its job's label."""
     last = {}
     for job in jobs:
-        path = out / "shards" / shard / job.name / "rows.jsonl"
+        path = folder / job.name / "rows.jsonl"
         for row in read_rows(path) if path.is_file() else ():
             last[job.name, row.rows, row.cols, row.dtype, row.round] = row, job.label
     return list(last.values())
 
 
-def look(
-    out: Path, shard: str, jobs: Sequence[Job], known: Mapping[str, str], queue: States
-) -> State:
-    """A shard's state: what Slurm says of its latest job (``known``), or else what its rows say."""
+def look(jobs: Sequence[Job], rows: Sequence[Row], latest: str, queue: States) -> State:
+    """A shard's state: what Slurm says of its latest job, or else what its rows say."""
     points = sum(len(job.shapes) * len(job.dtypes) - len(job.skipped) for job in jobs)
     points *= jobs[0].config["rounds"]
-    statuses = [row.expected for row, _ in rows_of(out, shard, jobs)]
-    done, failed, job = statuses.count(True), statuses.count(False), known.get(shard)
-    slurms = "RUNNING" if queue is None else queue.get(job or "", "")
-    word, why, missing = "new", "", done + failed < points
+    done = sum(row.expected for row in rows)
+    failed, missing = len(rows) - done, len(rows) < points
+    slurms = "RUNNING" if queue is None else queue.get(latest, "")
+    word, why = "new", ""
     # of a job that is complete, a cache of the file system may still hide the last rows
-    if job and (slurms in QUEUED | RUNNING or (slurms == "COMPLETED" and missing)):
+    if latest and (slurms in QUEUED | RUNNING or (slurms == "COMPLETED" and missing)):
         word = "queued" if slurms in QUEUED else "running"
     elif not missing:
         word = "failed" if failed else "done"
         why = f"{failed} points failed; only_failed=true tries them again" if failed else ""
-    elif job:
+    elif latest:
         ended = f"Slurm says {slurms}" if slurms not in ("", "FAILED") else "points are missing"
-        word, why = "failed", f"{ended} (log: {out}/slurm/log/{job}_*)"
+        word, why = "failed", f"{ended} (log: slurm/log/{latest}_*)"
     return State(word, why, points, done, failed)
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from experiments.data.rows import read_rows, rows_files
 from experiments.slurm import State, divide, look, measure_shard
+from experiments.slurm import rows_of as measured_rows
 from experiments.sweep.jobs import with_roofs
 from experiments.sweep.record import read_object
 from tests.conftest import QUICK, Command, Compose, once_each, shape
@@ -64,7 +65,10 @@ def test_points_that_two_shards_share_are_measured_by_the_first(
     shards = divide([*with_roofs(jobs)], tmp_path, on_card=False)
 
     def states() -> list[tuple[str, int, int]]:
-        found = [look(tmp_path, shard, mine, {}, {}) for shard, mine in shards.items()]
+        rows = {
+            name: measured_rows(tmp_path / "shards" / name, mine) for name, mine in shards.items()
+        }
+        found = [look(mine, [r for r, _ in rows[name]], "", {}) for name, mine in shards.items()]
         return [(state.word, state.points, state.done) for state in found]
 
     assert states() == [("new", 6, 0), ("new", 3, 0)]
@@ -80,12 +84,12 @@ def test_points_that_two_shards_share_are_measured_by_the_first(
 
 
 def test_a_state_is_what_slurm_says_or_else_what_the_rows_say(
-    tmp_path: Path, compose_job: Compose
+    compose_job: Compose,
 ) -> None:
     jobs = [compose_job(["kernel=good", *shape(4, [8, 16]), *FEW])]
 
     def state(slurm: dict[str, str] | None) -> State:
-        return look(tmp_path, "a", jobs, {"a": "7_0"}, slurm)
+        return look(jobs, [], "7_0", slurm)
 
     for slurm, word, why in [
         ({"7_0": "PENDING"}, "queued", ""), (None, "running", ""),
