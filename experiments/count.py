@@ -6,7 +6,6 @@ dispatcher. ``counts.jsonl`` does not depend on the machine.
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 from collections.abc import Iterable, Sequence
@@ -37,10 +36,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--shapes", metavar="MxN,...", default=SHAPES, help="default: %(default)s")
     parser.add_argument("--dtypes", metavar="NAMES", default=COUNTED_DTYPES, help="%(default)s")
     options = parser.parse_args(arguments)
-    return command(lambda: run(options))
+    return command(lambda: run(**vars(options)))
 
 
-def run(options: argparse.Namespace) -> None:
+def run(out: Path, kernel: str | None, shapes: str, dtypes: str) -> None:
     """Writes the counts of all kernels asked for, and prints how each compares with its model.
 
     Raises:
@@ -48,22 +47,21 @@ def run(options: argparse.Namespace) -> None:
     """
     paths = {path.stem: path for path in sorted((CONF / "kernel").glob("*.yaml"))}
     del paths[OUTSIDE]  # whatever file it is asked for
-    dtypes = options.dtypes.split(",")
-    names = options.kernel.split(",") if options.kernel else [*paths]
-    for option, asked, known in (("kernel", names, paths), ("dtypes", dtypes, ITEM_BYTES)):
+    names, types = kernel.split(",") if kernel else [*paths], dtypes.split(",")
+    for option, asked, known in (("kernel", names, paths), ("dtypes", types, ITEM_BYTES)):
         for name in asked:
             if name not in known:
                 raise UserError(f"--{option} {name!r} is unknown; there are {', '.join(known)}")
-    if not re.fullmatch(rf"{SHAPE}(,{SHAPE})*", options.shapes):
-        raise UserError(f"--shapes {options.shapes}; write rows x columns, as in {SHAPES}")
-    shapes = [(int(m), int(n)) for m, n in re.findall(SHAPE, options.shapes)]
+    if not re.fullmatch(rf"{SHAPE}(,{SHAPE})*", shapes):
+        raise UserError(f"--shapes {shapes}; write rows x columns, as in {SHAPES}")
+    sizes = [(int(m), int(n)) for m, n in re.findall(SHAPE, shapes)]
     counts: list[Count] = []
-    worker = Worker("cpu", 0, options.out / "worker.log")
+    worker = Worker("cpu", 0, out / "worker.log")
     try:
         for name in names:
             config = yaml.safe_load(paths[name].read_text("utf-8"))
             config = {key: value for key, value in config.items() if key not in ABOUT}
-            mine = counts_of(worker, name, config, shapes, dtypes)
+            mine = counts_of(worker, name, config, sizes, types)
             counts += mine
             verdicts = (c.difference or (c.reason if c.method == "none" else None) for c in mine)
             text = "; ".join(dict.fromkeys(filter(None, verdicts))) or "as modelled"
@@ -71,8 +69,8 @@ def run(options: argparse.Namespace) -> None:
     finally:
         worker.stop()
     worker.log.unlink(missing_ok=True)  # it describes failures, and there was none
-    write_records(options.out / COUNTS, counts)
-    print(options.out / COUNTS)
+    write_records(out / COUNTS, counts)
+    print(out / COUNTS)
 
 
 def counts_of(
