@@ -135,20 +135,22 @@ class Trial:
             reason = malformed(answer, one.inputs, self.kernel.operation)
             if reason is not None:
                 return Verdict(reason)
-            rows = [self.changing.rows[place] for place in one.held]
+            rows, places = [self.changing.rows[place] for place in one.held], [*one.held]
+            changed = tuple(y[rows] for y in answer)
             if rows:
-                given, values = self.changing.given(one.held)
-                verdict = self._judge(tuple(y[rows] for y in answer), given, values)
+                verdict = self._judge(changed, *self.changing.given(places))
                 if verdict.reason is not None:
                     return verdict
                 for y, own in zip(answer, self.first, strict=True):
-                    y[rows] = own[list(one.held)]
+                    y[rows] = own[places]
             seed = self._seeds.get(fingerprints(one.inputs))
             if seed is None:
                 return CHANGED
             verdict = self._judge(answer, one.inputs, replace(self.values, seed=seed))
             if verdict.reason is not None:
                 return verdict
+            for y, own in zip(answer, changed, strict=True):
+                y[rows] = own  # a kernel that keeps this memory finds there what it wrote
         return verdict
 
     def _judge(self, answers: Inputs, given: Inputs, values: Values) -> Verdict:
