@@ -26,22 +26,16 @@ HARD_TOLERANCE = 16  # see `hard`
 class Values:
     """The values that a kernel was given, so that another process can make the same.
 
-    Attributes:
-        shape: The point's, rows and columns.
-        dtype: The point's, by name.
-        seed: That its inputs were made from.
-        rows: Which rows of them, in order; None for all.
-        other: How many rows there are of other values, which take the place of the inputs' own;
-            what all rows share is the inputs'. None for the inputs' own values.
-        hard: The kind of `hard` of each of the other rows, or None.
+    Of ``other`` values there may be so many rows, which take the place of the inputs' own; what all
+    rows share is the inputs'.
     """
 
-    shape: Shape
-    dtype: str
-    seed: int
-    rows: tuple[int, ...] | None = None
-    other: int | None = None
-    hard: tuple[str, ...] | None = None
+    shape: Shape  # the point's
+    dtype: str  # the point's, by name
+    seed: int  # that its inputs were made from
+    rows: tuple[int, ...] | None = None  # which of them, in order; None for all
+    other: int | None = None  # None for the inputs' own values
+    hard: tuple[str, ...] | None = None  # the kind of `hard` of each of the other rows
 
     @property
     def torch_dtype(self) -> torch.dtype:

@@ -35,17 +35,11 @@ class BadJob(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Function(Kernel):
-    """A function of a file, under an operation of ours.
+    """A function of a file, under an operation of ours."""
 
-    Attributes:
-        file: The file's name, without its folder.
-        function: The function's name.
-        options: Keyword arguments of every call.
-    """
-
-    file: str = ""
+    file: str = ""  # its name, without its folder
     function: str = ""
-    options: dict[str, Any] = dataclasses.field(default_factory=dict)
+    options: dict[str, Any] = dataclasses.field(default_factory=dict)  # arguments of every call
     backend = BACKEND
     on_chip = sympy.Integer(0)  # unknown
     called: ClassVar[Callable[..., Any]]

@@ -78,10 +78,6 @@ class Trial:
     """One point on its way to a row: its kernel, its inputs, and how answers are judged.
 
     Attributes:
-        kernel: The kernel.
-        backend: As rows spell it.
-        values: The point's shape, dtype and seed.
-        bench: The worker's own equipment.
         subject: What is timed; its call is the kernel's once that is prepared.
         changing: The rows of its inputs that change once its answer is known.
         first: These rows of the first answer.

@@ -37,29 +37,17 @@ class Timed(NamedTuple):
 
 @dataclass
 class Subject:
-    """What is timed, and the answers that it gave.
+    """What is timed, and the answers that it gave."""
 
-    Attributes:
-        call: The prepared kernel.
-        inputs: What it is called with.
-        make: Makes the i-th further inputs, for a timer that takes buffers in turn.
-        flush: To be called before each sample and outside of it, such as a `Flush`, or None.
-        cache_bytes: The device's L2.
-        moved_bytes: What a call has to read and write.
-        overwritten: Which of the inputs the call leaves its output in, None for none.
-        original: A copy of that input from before any call.
-        changing: Changes the inputs' values between calls, or None.
-    """
-
-    call: Call
-    inputs: Inputs
-    make: Callable[[int], Inputs]
-    flush: Callable[[], object] | None = None
-    cache_bytes: int = 0
-    moved_bytes: int = 0
-    overwritten: int | None = None
-    original: torch.Tensor | None = None
-    changing: Changing | None = None
+    call: Call  # the prepared kernel
+    inputs: Inputs  # what it is called with
+    make: Callable[[int], Inputs]  # the i-th further inputs, for timers that take buffers in turn
+    flush: Callable[[], object] | None = None  # before each sample, outside of it
+    cache_bytes: int = 0  # the device's L2
+    moved_bytes: int = 0  # what a call has to read and write
+    overwritten: int | None = None  # which of the inputs the call leaves its output in
+    original: torch.Tensor | None = None  # a copy of that input from before any call
+    changing: Changing | None = None  # changes the inputs' values between calls
     _calls: int = 0
     _chosen: Timed | None = None
     _last: Timed | None = None

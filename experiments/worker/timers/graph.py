@@ -68,12 +68,9 @@ def captured(visits: int, run: Callable[[], object]) -> torch.cuda.CUDAGraph:
 def cold_buffers(moved: int, cache_bytes: int) -> int:
     """How many buffers a cold rotation takes.
 
-    With few buffers the time depends on where in memory they lie (docs/method.md), so there are at
-    least twelve, or as many as 4 GiB hold, on a small card an eighth of its memory.
-
-    Args:
-        moved: Bytes that a call reads and writes.
-        cache_bytes: The card's L2.
+    With few buffers the time depends on where in memory they lie, so there are at least twelve, or
+    as many as 4 GiB hold, on a small card an eighth of its memory. ``moved`` are the bytes that a
+    call reads and writes.
 
     Raises:
         CannotTime: more than 2048.
